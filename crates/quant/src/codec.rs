@@ -1,0 +1,125 @@
+//! Whole rows: check the lengths, pick the format, go block by block.
+
+use bytemuck::Pod;
+
+use crate::iq4::BlockIq4Nl;
+use crate::k_quants::{BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K};
+use crate::q4::{BlockQ4_0, BlockQ4_1};
+use crate::q5::{BlockQ5_0, BlockQ5_1};
+use crate::q8::BlockQ8_0;
+use crate::{DType, Error, plain};
+
+/// Decodes `bytes` of type `dtype` into all of `out`.
+///
+/// The bytes may be anything and lie at any address; scales that are infinite or NaN give
+/// numbers that are not finite.
+///
+/// # Errors
+///
+/// [`Error::PartialBlock`] if `out` is not a whole number of blocks, [`Error::ByteLength`] if
+/// `bytes` is not exactly as long as `out` needs. Nothing is written then.
+pub fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), Error> {
+    let len = out.len();
+    let expected = dtype.bytes_of(len).ok_or(Error::PartialBlock { dtype, len })?;
+    if bytes.len() != expected {
+        return Err(Error::ByteLength { dtype, len, expected, found: bytes.len() });
+    }
+    match dtype {
+        DType::F32 => plain::decode_f32(bytes, out),
+        DType::F16 => plain::decode_f16(bytes, out),
+        DType::BF16 => plain::decode_bf16(bytes, out),
+        DType::Q4_0 => decode_blocks(bytes, out, BlockQ4_0::decode),
+        DType::Q4_1 => decode_blocks(bytes, out, BlockQ4_1::decode),
+        DType::Q5_0 => decode_blocks(bytes, out, BlockQ5_0::decode),
+        DType::Q5_1 => decode_blocks(bytes, out, BlockQ5_1::decode),
+        DType::Q8_0 => decode_blocks(bytes, out, BlockQ8_0::decode),
+        DType::Q2_K => decode_blocks(bytes, out, BlockQ2K::decode),
+        DType::Q3_K => decode_blocks(bytes, out, BlockQ3K::decode),
+        DType::Q4_K => decode_blocks(bytes, out, BlockQ4K::decode),
+        DType::Q5_K => decode_blocks(bytes, out, BlockQ5K::decode),
+        DType::Q6_K => decode_blocks(bytes, out, BlockQ6K::decode),
+        DType::IQ4_NL => decode_blocks(bytes, out, BlockIq4Nl::decode),
+    }
+    Ok(())
+}
+
+/// Encodes `values` as `dtype` and appends the bytes to `out`.
+///
+/// The plain types take every value, as IEEE 754 has it; the quantized ones only numbers that
+/// stay finite. Numbers so small that a block's scale is 0 as an f16 become 0.
+///
+/// # Errors
+///
+/// [`Error::CannotEncode`] for the types that are only read (the K-quants and IQ4_NL),
+/// [`Error::PartialBlock`] if `values` is not a whole number of blocks, [`Error::OutOfRange`]
+/// if a block cannot hold its numbers. `out` is left as it was then.
+pub fn encode(dtype: DType, values: &[f32], out: &mut Vec<u8>) -> Result<(), Error> {
+    match dtype {
+        DType::F32 => plain::encode_f32(values, out),
+        DType::F16 => plain::encode_f16(values, out),
+        DType::BF16 => plain::encode_bf16(values, out),
+        DType::Q4_0 => encode_blocks(dtype, values, out, BlockQ4_0::encode)?,
+        DType::Q4_1 => encode_blocks(dtype, values, out, BlockQ4_1::encode)?,
+        DType::Q5_0 => encode_blocks(dtype, values, out, BlockQ5_0::encode)?,
+        DType::Q5_1 => encode_blocks(dtype, values, out, BlockQ5_1::encode)?,
+        DType::Q8_0 => encode_blocks(dtype, values, out, BlockQ8_0::encode)?,
+        DType::Q2_K | DType::Q3_K | DType::Q4_K | DType::Q5_K | DType::Q6_K | DType::IQ4_NL => {
+            return Err(Error::CannotEncode { dtype });
+        }
+    }
+    Ok(())
+}
+
+/// `bytes` holds exactly the blocks of `out`.
+fn decode_blocks<B: Pod, const LEN: usize>(
+    bytes: &[u8],
+    out: &mut [f32],
+    decode: impl Fn(&B, &mut [f32; LEN]),
+) {
+    // Blocks are of alignment 1 (checked below), so the cast cannot fail on the address.
+    for (block, numbers) in bytemuck::cast_slice(bytes).iter().zip(out.as_chunks_mut().0) {
+        decode(block, numbers);
+    }
+}
+
+fn encode_blocks<B: Pod, const LEN: usize>(
+    dtype: DType,
+    values: &[f32],
+    out: &mut Vec<u8>,
+    encode: impl Fn(&[f32; LEN]) -> Option<B>,
+) -> Result<(), Error> {
+    let (blocks, rest) = values.as_chunks();
+    if !rest.is_empty() {
+        return Err(Error::PartialBlock { dtype, len: values.len() });
+    }
+    let before = out.len();
+    out.reserve(blocks.len() * size_of::<B>());
+    for (i, numbers) in blocks.iter().enumerate() {
+        // A NaN would pass through the search for the largest number unseen.
+        let block = numbers.iter().all(|v| v.is_finite()).then(|| encode(numbers)).flatten();
+        let Some(block) = block else {
+            out.truncate(before);
+            return Err(Error::OutOfRange { dtype, start: i * LEN });
+        };
+        out.extend_from_slice(bytemuck::bytes_of(&block));
+    }
+    Ok(())
+}
+
+/// The typed layouts must be exactly the formats' blocks, readable at any address.
+const _: () = {
+    const fn check<B>(dtype: DType) {
+        assert!(size_of::<B>() == dtype.block_bytes() && align_of::<B>() == 1);
+    }
+    check::<BlockQ4_0>(DType::Q4_0);
+    check::<BlockQ4_1>(DType::Q4_1);
+    check::<BlockQ5_0>(DType::Q5_0);
+    check::<BlockQ5_1>(DType::Q5_1);
+    check::<BlockQ8_0>(DType::Q8_0);
+    check::<BlockQ2K>(DType::Q2_K);
+    check::<BlockQ3K>(DType::Q3_K);
+    check::<BlockQ4K>(DType::Q4_K);
+    check::<BlockQ5K>(DType::Q5_K);
+    check::<BlockQ6K>(DType::Q6_K);
+    check::<BlockIq4Nl>(DType::IQ4_NL);
+};

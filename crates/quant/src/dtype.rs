@@ -1,0 +1,134 @@
+//! The element types of stored tensors and how they are laid out in blocks.
+
+use std::fmt;
+
+/// How the numbers of a tensor are stored.
+///
+/// A quantized tensor is a sequence of blocks along its rows: [`block_len`](Self::block_len)
+/// numbers share [`block_bytes`](Self::block_bytes) bytes. The plain types are blocks of one.
+/// The layouts are those of ggml (`ggml-common.h`), all little-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(non_camel_case_types, reason = "the field writes these names so")]
+pub enum DType {
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary16.
+    F16,
+    /// The upper half of an F32.
+    BF16,
+    /// 4 bits, symmetric, a scale for 32.
+    Q4_0,
+    /// 4 bits, a scale and a minimum for 32.
+    Q4_1,
+    /// 5 bits, symmetric, a scale for 32.
+    Q5_0,
+    /// 5 bits, a scale and a minimum for 32.
+    Q5_1,
+    /// 8 bits, symmetric, a scale for 32.
+    Q8_0,
+    /// 2 bits, super-blocks of 256 with 4-bit scales and minima for 16.
+    Q2_K,
+    /// 3 bits, super-blocks of 256 with 6-bit scales for 16.
+    Q3_K,
+    /// 4 bits, super-blocks of 256 with 6-bit scales and minima for 32.
+    Q4_K,
+    /// 5 bits, super-blocks of 256 with 6-bit scales and minima for 32.
+    Q5_K,
+    /// 6 bits, super-blocks of 256 with 8-bit scales for 16.
+    Q6_K,
+    /// 4 bits that index 16 fixed, unevenly spaced levels, a scale for 32.
+    IQ4_NL,
+}
+
+impl DType {
+    /// Every type, in the order of the enumeration.
+    pub const ALL: [Self; 14] = [
+        Self::F32,
+        Self::F16,
+        Self::BF16,
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q8_0,
+        Self::Q2_K,
+        Self::Q3_K,
+        Self::Q4_K,
+        Self::Q5_K,
+        Self::Q6_K,
+        Self::IQ4_NL,
+    ];
+
+    /// Numbers in a block; a row's length must be a multiple of it.
+    pub const fn block_len(self) -> usize {
+        match self {
+            Self::F32 | Self::F16 | Self::BF16 => 1,
+            Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 | Self::IQ4_NL => 32,
+            Self::Q2_K | Self::Q3_K | Self::Q4_K | Self::Q5_K | Self::Q6_K => 256,
+        }
+    }
+
+    /// Bytes of a block.
+    pub const fn block_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::BF16 => 2,
+            Self::Q4_0 | Self::IQ4_NL => 18,
+            Self::Q4_1 => 20,
+            Self::Q5_0 => 22,
+            Self::Q5_1 => 24,
+            Self::Q8_0 => 34,
+            Self::Q2_K => 84,
+            Self::Q3_K => 110,
+            Self::Q4_K => 144,
+            Self::Q5_K => 176,
+            Self::Q6_K => 210,
+        }
+    }
+
+    /// The name that ggml and its tools print, such as `Q4_K`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "F32",
+            Self::F16 => "F16",
+            Self::BF16 => "BF16",
+            Self::Q4_0 => "Q4_0",
+            Self::Q4_1 => "Q4_1",
+            Self::Q5_0 => "Q5_0",
+            Self::Q5_1 => "Q5_1",
+            Self::Q8_0 => "Q8_0",
+            Self::Q2_K => "Q2_K",
+            Self::Q3_K => "Q3_K",
+            Self::Q4_K => "Q4_K",
+            Self::Q5_K => "Q5_K",
+            Self::Q6_K => "Q6_K",
+            Self::IQ4_NL => "IQ4_NL",
+        }
+    }
+
+    /// The type of that [`name`](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
+    }
+
+    /// Bytes of `len` numbers, or `None` if `len` is not a whole number of blocks or the
+    /// product does not fit.
+    ///
+    /// ```
+    /// # use pelton_quant::DType;
+    /// assert_eq!(DType::Q4_0.bytes_of(64), Some(36));
+    /// assert_eq!(DType::Q4_0.bytes_of(33), None);
+    /// ```
+    pub const fn bytes_of(self, len: usize) -> Option<usize> {
+        if !len.is_multiple_of(self.block_len()) {
+            return None;
+        }
+        (len / self.block_len()).checked_mul(self.block_bytes())
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,45 @@
+//! Block formats of quantized weights: layouts, reference decoders and encoders.
+//!
+//! [`decode`] and [`encode`] work on whole rows and check every length. Kernels that read
+//! blocks themselves use the typed layouts, such as [`BlockQ4K`]: plain data of alignment 1
+//! whose size is the format's [`DType::block_bytes`], so `bytemuck::try_cast_slice` turns a
+//! row's bytes into blocks. Each layout also gives its integers in element order (`codes`).
+//!
+//! The layouts are ggml's (`ggml-common.h`). Results equal those of the Python package
+//! `gguf` bit for bit; see `tests/make_golden.py`.
+//!
+//! ```
+//! use pelton_quant::{DType, decode, encode};
+//!
+//! let row: Vec<f32> = (0..64).map(|i| i as f32 / 32.0 - 1.0).collect();
+//! let mut bytes = Vec::new();
+//! encode(DType::Q8_0, &row, &mut bytes)?;
+//! assert_eq!(Some(bytes.len()), DType::Q8_0.bytes_of(64));
+//!
+//! let mut back = vec![0.0; 64];
+//! decode(DType::Q8_0, &bytes, &mut back)?;
+//! assert!(row.iter().zip(&back).all(|(a, b)| (a - b).abs() < 0.005));
+//! # Ok::<(), pelton_quant::Error>(())
+//! ```
+
+mod codec;
+mod dtype;
+mod error;
+mod iq4;
+mod k_quants;
+mod nibbles;
+mod plain;
+mod q4;
+mod q5;
+mod q8;
+mod scale;
+
+pub use codec::{decode, encode};
+pub use dtype::DType;
+pub use error::Error;
+pub use iq4::{BlockIq4Nl, IQ4_NL_LEVELS};
+pub use k_quants::{BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K, scale_min_k4};
+pub use q4::{BlockQ4_0, BlockQ4_1};
+pub use q5::{BlockQ5_0, BlockQ5_1};
+pub use q8::BlockQ8_0;
+pub use scale::F16Scale;

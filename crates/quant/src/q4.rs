@@ -1,0 +1,95 @@
+//! Q4_0 and Q4_1: four bits a number in blocks of 32 (`block_q4_0`, `block_q4_1` of
+//! `ggml-common.h`).
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::nibbles;
+use crate::scale::{F16Scale, extreme, range, reciprocal};
+
+/// A block of Q4_0: number `i` is `d * codes[i]`.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 0..2 | `d` |
+/// | 2..18 | `qs`: byte `j` has the code of number `j` in its low half, of `j + 16` in its high half, each plus 8 |
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct BlockQ4_0 {
+    /// The scale.
+    pub d: F16Scale,
+    /// The packed codes.
+    pub qs: [u8; 16],
+}
+
+impl BlockQ4_0 {
+    /// The codes in element order, −8 to 7.
+    #[inline]
+    pub fn codes(&self) -> [i8; 32] {
+        nibbles::unpack(&self.qs).map(|q| q as i8 - 8)
+    }
+
+    /// The numbers.
+    #[inline]
+    pub fn decode(&self, out: &mut [f32; 32]) {
+        let d = self.d.to_f32();
+        for (x, q) in out.iter_mut().zip(self.codes()) {
+            *x = d * f32::from(q);
+        }
+    }
+
+    /// The scale maps the number of the largest magnitude to −8, the one code that has no
+    /// opposite, so an equally large number of the other sign is stored as 7.
+    pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
+        let d = extreme(values) / -8.0;
+        let inverse = reciprocal(d);
+        let codes = values.map(|v| ((v * inverse + 8.5) as u8).min(15));
+        Some(Self { d: F16Scale::from_f32(d)?, qs: nibbles::pack(&codes) })
+    }
+}
+
+/// A block of Q4_1: number `i` is `d * codes[i] + m`.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 0..2 | `d` |
+/// | 2..4 | `m` |
+/// | 4..20 | `qs`: byte `j` has the code of number `j` in its low half, of `j + 16` in its high half |
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct BlockQ4_1 {
+    /// The scale.
+    pub d: F16Scale,
+    /// The minimum: what code 0 stands for.
+    pub m: F16Scale,
+    /// The packed codes.
+    pub qs: [u8; 16],
+}
+
+impl BlockQ4_1 {
+    /// The codes in element order, 0 to 15.
+    #[inline]
+    pub fn codes(&self) -> [u8; 32] {
+        nibbles::unpack(&self.qs)
+    }
+
+    /// The numbers.
+    #[inline]
+    pub fn decode(&self, out: &mut [f32; 32]) {
+        let (d, m) = (self.d.to_f32(), self.m.to_f32());
+        for (x, q) in out.iter_mut().zip(self.codes()) {
+            *x = d * f32::from(q) + m;
+        }
+    }
+
+    pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
+        let (min, max) = range(values);
+        let d = (max - min) / 15.0;
+        let inverse = reciprocal(d);
+        let codes = values.map(|v| (((v - min) * inverse + 0.5) as u8).min(15));
+        Some(Self {
+            d: F16Scale::from_f32(d)?,
+            m: F16Scale::from_f32(min)?,
+            qs: nibbles::pack(&codes),
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Q5_0 and Q5_1: five bits a number in blocks of 32 (`block_q5_0`, `block_q5_1` of
+//! `ggml-common.h`).
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::nibbles;
+use crate::scale::{F16Scale, extreme, range, reciprocal};
+
+/// A block of Q5_0: number `i` is `d * codes[i]`.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 0..2 | `d` |
+/// | 2..6 | `qh`, a little-endian word: bit `i` is the fifth bit of code `i` |
+/// | 6..22 | `qs`: byte `j` has the low bits of code `j` in its low half, of `j + 16` in its high half |
+///
+/// Codes are stored plus 16.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct BlockQ5_0 {
+    /// The scale.
+    pub d: F16Scale,
+    /// The fifth bits of the codes.
+    pub qh: [u8; 4],
+    /// The low four bits of the codes.
+    pub qs: [u8; 16],
+}
+
+impl BlockQ5_0 {
+    /// The codes in element order, −16 to 15.
+    #[inline]
+    pub fn codes(&self) -> [i8; 32] {
+        nibbles::unpack_5(&self.qs, self.qh).map(|q| q as i8 - 16)
+    }
+
+    /// The numbers.
+    #[inline]
+    pub fn decode(&self, out: &mut [f32; 32]) {
+        let d = self.d.to_f32();
+        for (x, q) in out.iter_mut().zip(self.codes()) {
+            *x = d * f32::from(q);
+        }
+    }
+
+    /// As Q4_0: the number of the largest magnitude becomes −16, its opposite 15.
+    pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
+        let d = extreme(values) / -16.0;
+        let inverse = reciprocal(d);
+        let codes = values.map(|v| ((v * inverse + 16.5) as u8).min(31));
+        Some(Self {
+            d: F16Scale::from_f32(d)?,
+            qh: nibbles::pack_fifth(&codes),
+            qs: nibbles::pack(&codes),
+        })
+    }
+}
+
+/// A block of Q5_1: number `i` is `d * codes[i] + m`.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 0..2 | `d` |
+/// | 2..4 | `m` |
+/// | 4..8 | `qh`, a little-endian word: bit `i` is the fifth bit of code `i` |
+/// | 8..24 | `qs`: byte `j` has the low bits of code `j` in its low half, of `j + 16` in its high half |
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct BlockQ5_1 {
+    /// The scale.
+    pub d: F16Scale,
+    /// The minimum: what code 0 stands for.
+    pub m: F16Scale,
+    /// The fifth bits of the codes.
+    pub qh: [u8; 4],
+    /// The low four bits of the codes.
+    pub qs: [u8; 16],
+}
+
+impl BlockQ5_1 {
+    /// The codes in element order, 0 to 31.
+    #[inline]
+    pub fn codes(&self) -> [u8; 32] {
+        nibbles::unpack_5(&self.qs, self.qh)
+    }
+
+    /// The numbers.
+    #[inline]
+    pub fn decode(&self, out: &mut [f32; 32]) {
+        let (d, m) = (self.d.to_f32(), self.m.to_f32());
+        for (x, q) in out.iter_mut().zip(self.codes()) {
+            *x = d * f32::from(q) + m;
+        }
+    }
+
+    pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
+        let (min, max) = range(values);
+        let d = (max - min) / 31.0;
+        let inverse = reciprocal(d);
+        let codes = values.map(|v| (((v - min) * inverse + 0.5) as u8).min(31));
+        Some(Self {
+            d: F16Scale::from_f32(d)?,
+            m: F16Scale::from_f32(min)?,
+            qh: nibbles::pack_fifth(&codes),
+            qs: nibbles::pack(&codes),
+        })
+    }
+}

@@ -1,0 +1,168 @@
+"""Writes the golden blocks of tests/golden/ with the numpy code of the PyPI package `gguf`.
+
+    pip install gguf==0.19.0 numpy==2.4.6
+    python3 crates/quant/tests/make_golden.py
+
+For every format NAME: NAME.blocks (stored bytes) and NAME.f32 (what they decode to).
+For the formats that can be written also NAME.values (f32) and NAME.encoded (their bytes).
+All little-endian; the seed is fixed, so a second run changes nothing.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+from gguf.quants import dequantize, quantize
+
+OUT = Path(__file__).parent / "golden"
+
+# Where each block keeps its f16 fields, in bytes.
+HALF_FIELDS = {
+    "Q4_0": [0],
+    "Q4_1": [0, 2],
+    "Q5_0": [0],
+    "Q5_1": [0, 2],
+    "Q8_0": [0],
+    "Q2_K": [80, 82],
+    "Q3_K": [108],
+    "Q4_K": [0, 2],
+    "Q5_K": [0, 2],
+    "Q6_K": [208],
+    "IQ4_NL": [0],
+}
+
+# The largest code's magnitude: the scale is the block's extreme (or range) over it.
+LEVELS = {"Q4_0": 8, "Q4_1": 15, "Q5_0": 16, "Q5_1": 31, "Q8_0": 127}
+
+F16_MAX = 65504.0
+SPECIAL_HALVES = np.array(
+    [0.0, -0.0, F16_MAX, -F16_MAX, 2.0**-24, -(2.0**-24), 2.0**-14, 1.0, np.inf, -np.inf, np.nan],
+    dtype=np.float16,
+)
+
+
+def blocks_to_decode(name: str, rng: np.random.Generator) -> np.ndarray:
+    """Random bytes; random bytes with likely scales; with special scales; all 0s; all 1s."""
+    size = GGML_QUANT_SIZES[GGMLQuantizationType[name]][1]
+    blocks = rng.integers(0, 256, (8 + 4 + len(SPECIAL_HALVES), size), dtype=np.uint8)
+    for field in HALF_FIELDS[name]:
+        likely = rng.normal(0, 0.02, 4).astype(np.float16)
+        halves = np.concatenate([likely, SPECIAL_HALVES])
+        blocks[8:, field : field + 2] = halves.reshape(-1, 1).view(np.uint8)
+    return np.concatenate([blocks, np.zeros((1, size), np.uint8), np.full((1, size), 255, np.uint8)])
+
+
+def values_to_encode(name: str, rng: np.random.Generator) -> np.ndarray:
+    """Blocks of 32 that probe the encoder of a quantized format."""
+    levels = LEVELS[name]
+    has_minimum = name.endswith("_1")
+    ramp = np.arange(32, dtype=np.float32)
+    blocks = []
+
+    for spread in [1e-6, 1e-3, 0.02, 1.0, 50.0, 3000.0]:
+        blocks += list(rng.normal(0, spread, (2, 32)))
+    blocks += list(np.exp(rng.uniform(-20, 5, (2, 32))) * rng.choice([-1, 1], (2, 32)))
+    blocks += [rng.uniform(3, 4, 32), rng.uniform(-4, -3, 32)]
+
+    # Constant, zero of either sign, a single number.
+    blocks += [np.full(32, 0.7), np.full(32, -0.7), np.zeros(32), np.full(32, -0.0)]
+    blocks += [(ramp == 9) * 1.0 + 0.0, (ramp == 31) * -1.0 + 0.0]
+
+    # The extreme is negative, positive, or both (then the first counts).
+    inner = rng.uniform(-0.9, 0.9, 32)
+    for first, second in [(-1, 0.5), (1, -0.5), (-1, 1), (1, -1)]:
+        block = inner.copy()
+        block[[5, 20]] = first, second
+        blocks.append(block)
+
+    # Ties: with scale 1 the codes fall halfway between integers, then just beside it.
+    ties = ramp % levels + 0.5
+    if has_minimum:
+        signed = ties
+        signed[[0, 17]] = 0, levels
+    else:
+        signed = ties * np.where(ramp % 2 == 0, 1, -1)
+        signed = np.clip(signed, -levels + 0.5, levels - 1.5)
+        signed[17] = -levels
+    signed = signed.astype(np.float32)
+    blocks += [signed, -signed, signed * 2.0**-9]
+    for direction in [-np.inf, np.inf]:
+        beside = np.nextafter(signed, np.float32(direction))
+        beside[[0, 17]] = signed[[0, 17]]
+        blocks.append(beside)
+    if has_minimum:
+        blocks += [signed - 7, signed + 100]
+
+    # Scales halfway between two f16s, normal and subnormal.
+    shape = signed / np.float32(levels)
+    for scale in [1 + 2.0**-11, 1 + 3 * 2.0**-11, 2.0**-25, 3 * 2.0**-25, 2.0**-24]:
+        blocks.append(shape * np.float32(levels * scale))
+
+    # The largest numbers a block can hold; the smallest scale that has a reciprocal.
+    limit = F16_MAX if has_minimum else F16_MAX * levels
+    blocks += [rng.uniform(-1, 1, 32) * limit, shape * np.float32(limit)]
+    tiny = rng.uniform(-1, 1, 32).astype(np.float32)
+    tiny[3] = -1
+    blocks += [tiny * np.float32(levels * 2.0**-127), (ramp + 1) * np.float32(2.0**-121)]
+    # Subnormal numbers beside larger ones.
+    blocks.append(np.where(ramp % 2 == 0, tiny * np.float32(2.0**-130), tiny * np.float32(1e-3)))
+
+    return np.array(blocks, dtype=np.float32)
+
+
+def plain_values(rng: np.random.Generator) -> np.ndarray:
+    """Numbers that probe rounding to F16 and BF16."""
+    halves = np.arange(0, 0x7C00, 61, dtype=np.uint16).view(np.float16).astype(np.float32)
+    next_halves = (np.arange(0, 0x7C00, 61, dtype=np.uint16) + 1).view(np.float16).astype(np.float32)
+    ties = (halves + next_halves)[np.isfinite(next_halves)] / np.float32(2)
+    upper = rng.integers(0, 0x10000, 200, dtype=np.uint32) << np.uint32(16)
+    bf16_ties = (upper | np.uint32(0x8000)).view(np.float32)
+    named = np.array(
+        [0.0, -0.0, F16_MAX, 65519.99, 65520.0, -65520.0, 1e6, 2.0**-24, 2.0**-25, 3 * 2.0**-26]
+        + [2.0**-126, 1e-40, -1e-45, 3.4028235e38, -3.4028235e38, 3.39e38, np.inf, -np.inf, np.nan],
+        dtype=np.float32,
+    )
+    bits = rng.integers(0, 2**32, 200, dtype=np.uint32).view(np.float32)
+    beside = np.concatenate([np.nextafter(ties, np.float32(0)), np.nextafter(ties, np.float32(1e9))])
+    return np.concatenate([named, ties, -ties, beside, bf16_ties, bits])
+
+
+def write(name: str, kind: str, array: np.ndarray) -> None:
+    (OUT / f"{name}.{kind}").write_bytes(array.tobytes())
+
+
+def main() -> None:
+    OUT.mkdir(exist_ok=True)
+    for i, name in enumerate(HALF_FIELDS):
+        rng = np.random.default_rng([20240607, i])
+        qtype = GGMLQuantizationType[name]
+        blocks = blocks_to_decode(name, rng)
+        with np.errstate(invalid="ignore", over="ignore"):
+            decoded = dequantize(blocks, qtype)
+        assert decoded.dtype == np.float32
+        write(name, "blocks", blocks)
+        write(name, "f32", decoded)
+        if name in LEVELS:
+            values = values_to_encode(name, rng)
+            # A cast that overflows or meets a NaN has no defined result: none may occur.
+            with np.errstate(invalid="raise", over="raise"):
+                encoded = quantize(values, qtype)
+            write(name, "values", values)
+            write(name, "encoded", encoded)
+
+    rng = np.random.default_rng([20240607, 100])
+    values = plain_values(rng)
+    for name in ["F16", "BF16"]:
+        qtype = GGMLQuantizationType[name]
+        with np.errstate(invalid="ignore", over="ignore"):
+            encoded = quantize(values, qtype)
+            stored = rng.integers(0, 0x10000, 1024, dtype=np.uint16).view(np.uint8)
+            decoded = dequantize(stored, qtype)
+        write(name, "values", values)
+        write(name, "encoded", encoded)
+        write(name, "blocks", stored)
+        write(name, "f32", decoded)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+//! What holds for every input: error bounds, lengths, refusals.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail")]
+
+use pelton_quant::{DType, Error, decode, encode};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const QUANTIZED_WRITABLE: [DType; 5] =
+    [DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0];
+
+fn any_dtype() -> impl Strategy<Value = DType> {
+    proptest::sample::select(DType::ALL.to_vec())
+}
+
+/// One to three blocks whose numbers are of like size, of any size that f16 scales can hold.
+fn rows() -> impl Strategy<Value = Vec<f32>> {
+    (1..=3usize, -40..16i32).prop_flat_map(|(blocks, exponent)| {
+        let unit = 2f32.powi(exponent);
+        vec(-1f32..=1.0, blocks * 32).prop_map(move |row| row.iter().map(|v| v * unit).collect())
+    })
+}
+
+fn round_trip(dtype: DType, values: &[f32]) -> Vec<f32> {
+    let mut bytes = Vec::new();
+    encode(dtype, values, &mut bytes).unwrap();
+    assert_eq!(Some(bytes.len()), dtype.bytes_of(values.len()));
+    let mut back = vec![0.0; values.len()];
+    decode(dtype, &bytes, &mut back).unwrap();
+    back
+}
+
+/// The error of rounding `value` to a finite f16: half a unit in the last place.
+fn f16_error(value: f64) -> f64 {
+    (value.abs() * 2f64.powi(-11)).max(2f64.powi(-25))
+}
+
+/// The largest error that a block's format allows for any of its numbers, in f64 arithmetic:
+/// half a step (or a whole one at the end that the symmetric codes lack), plus what rounding
+/// the scale and the minimum to f16 costs, plus a little for f32 arithmetic.
+fn bound(dtype: DType, block: &[f32]) -> f64 {
+    let largest = block.iter().fold(0f64, |a, v| a.max(f64::from(v.abs())));
+    let min = block.iter().fold(f64::INFINITY, |a, &v| a.min(v.into()));
+    let max = block.iter().fold(f64::NEG_INFINITY, |a, &v| a.max(v.into()));
+    let symmetric = |levels: f64, step: f64| {
+        let d = largest / levels;
+        d * step + levels * f16_error(d)
+    };
+    let with_minimum = |levels: f64| {
+        let d = (max - min) / levels;
+        d * 0.5 + levels * f16_error(d) + f16_error(min)
+    };
+    let format = match dtype {
+        DType::Q4_0 => symmetric(8.0, 1.0),
+        DType::Q5_0 => symmetric(16.0, 1.0),
+        DType::Q8_0 => symmetric(127.0, 0.5),
+        DType::Q4_1 => with_minimum(15.0),
+        DType::Q5_1 => with_minimum(31.0),
+        _ => unreachable!("not a quantized format that can be written"),
+    };
+    format + largest * 1e-5
+}
+
+proptest! {
+    #[test]
+    fn quantizing_stays_within_the_formats_error(
+        dtype in proptest::sample::select(QUANTIZED_WRITABLE.to_vec()),
+        row in rows(),
+    ) {
+        let back = round_trip(dtype, &row);
+        for (block, decoded) in row.chunks(32).zip(back.chunks(32)) {
+            let bound = bound(dtype, block);
+            for (a, b) in block.iter().zip(decoded) {
+                let error = (f64::from(*a) - f64::from(*b)).abs();
+                prop_assert!(error <= bound, "{dtype}: {a:e} became {b:e}, bound {bound:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn plain_types_round_to_the_nearest(bits in vec(any::<f32>(), 1..50)) {
+        prop_assert_eq!(&round_trip(DType::F32, &bits), &bits);
+        for (a, b) in bits.iter().zip(round_trip(DType::BF16, &bits)) {
+            let ulp = (f64::from(a.abs()) * 2f64.powi(-8)).max(2f64.powi(-134));
+            prop_assert!(b.is_infinite() || (f64::from(*a) - f64::from(b)).abs() <= ulp);
+            prop_assert!(b.is_finite() || a.abs() >= 3.38e38);
+        }
+        for (a, b) in bits.iter().zip(round_trip(DType::F16, &bits)) {
+            prop_assert_eq!(b.is_finite(), a.abs() < 65520.0);
+            if b.is_finite() {
+                let error = (f64::from(*a) - f64::from(b)).abs();
+                prop_assert!(error <= f16_error((*a).into()));
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_decode(dtype in any_dtype(), bytes in vec(any::<u8>(), 0..700), shift in 0..4usize) {
+        // Any address, too: the blocks start `shift` bytes into the allocation.
+        let bytes = &bytes[shift.min(bytes.len())..];
+        let blocks = bytes.len() / dtype.block_bytes();
+        let mut out = vec![0.0; blocks * dtype.block_len()];
+        decode(dtype, &bytes[..blocks * dtype.block_bytes()], &mut out).unwrap();
+    }
+
+    #[test]
+    fn decoding_is_block_by_block(dtype in any_dtype(), bytes in vec(any::<u8>(), 420..700)) {
+        let (size, len) = (dtype.block_bytes(), dtype.block_len());
+        let blocks = bytes.len() / size;
+        let mut row = vec![0.0; blocks * len];
+        decode(dtype, &bytes[..blocks * size], &mut row).unwrap();
+        for (bytes, expected) in bytes.chunks_exact(size).zip(row.chunks(len)) {
+            let mut block = vec![0.0; len];
+            decode(dtype, bytes, &mut block).unwrap();
+            prop_assert!(block.iter().zip(expected).all(|(a, b)| a.to_bits() == b.to_bits()));
+        }
+    }
+
+    #[test]
+    fn wrong_lengths_are_refused(dtype in any_dtype(), len in 0..600usize, bytes in 0..700usize) {
+        let mut out = vec![7.0; len];
+        let result = decode(dtype, &vec![0; bytes], &mut out);
+        match dtype.bytes_of(len) {
+            None => prop_assert_eq!(result, Err(Error::PartialBlock { dtype, len })),
+            Some(expected) if expected != bytes => {
+                let error = Error::ByteLength { dtype, len, expected, found: bytes };
+                prop_assert_eq!(result, Err(error));
+            }
+            Some(_) => prop_assert_eq!(result, Ok(())),
+        }
+        prop_assert!(result_is_untouched(&out, dtype, bytes));
+    }
+}
+
+/// A refused decode leaves its output alone.
+fn result_is_untouched(out: &[f32], dtype: DType, bytes: usize) -> bool {
+    dtype.bytes_of(out.len()) == Some(bytes) || out.iter().all(|&v| v == 7.0)
+}
+
+#[test]
+fn encoding_refuses_what_a_block_cannot_hold() {
+    // Over what the scale times the largest code (or the minimum) can be in an f16.
+    let too_large = [
+        (DType::Q4_0, 65536.0 * 8.0),
+        (DType::Q4_1, 65536.0 * 15.0),
+        (DType::Q5_0, 65536.0 * 16.0),
+        (DType::Q5_1, 65536.0 * 31.0),
+        (DType::Q8_0, 65536.0 * 127.0),
+    ];
+    for (dtype, too_large) in too_large {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, too_large] {
+            for place in [32, 45, 63] {
+                let mut values = [0.25; 96];
+                values[place] = bad;
+                let mut out = vec![1, 2, 3];
+                let result = encode(dtype, &values, &mut out);
+                assert_eq!(result, Err(Error::OutOfRange { dtype, start: 32 }), "{bad}");
+                assert_eq!(out, [1, 2, 3], "a refused row must not be half written");
+            }
+        }
+    }
+    for dtype in [DType::Q4_1, DType::Q5_1] {
+        let result = encode(dtype, &[-65536.0; 32], &mut Vec::new());
+        assert_eq!(result, Err(Error::OutOfRange { dtype, start: 0 }), "the minimum overflows");
+    }
+}
+
+#[test]
+fn encoding_refuses_partial_blocks_and_read_only_types() {
+    for dtype in QUANTIZED_WRITABLE {
+        for len in [1, 31, 33, 63] {
+            let result = encode(dtype, &vec![0.0; len], &mut Vec::new());
+            assert_eq!(result, Err(Error::PartialBlock { dtype, len }));
+        }
+    }
+    for dtype in [DType::Q2_K, DType::Q3_K, DType::Q4_K, DType::Q5_K, DType::Q6_K, DType::IQ4_NL] {
+        let result = encode(dtype, &[0.0; 256], &mut Vec::new());
+        assert_eq!(result, Err(Error::CannotEncode { dtype }));
+    }
+}
+
+#[test]
+fn encoding_appends() {
+    let mut out = vec![9];
+    encode(DType::BF16, &[1.0, -2.0], &mut out).unwrap();
+    encode(DType::F16, &[], &mut out).unwrap();
+    encode(DType::F32, &[0.5], &mut out).unwrap();
+    assert_eq!(out, [9, 0x80, 0x3F, 0x00, 0xC0, 0, 0, 0, 0x3F]);
+}
+
+#[test]
+fn numbers_without_a_scale_become_zero() {
+    // Their scale has no finite reciprocal, so ggml's arithmetic would meet infinities.
+    for dtype in QUANTIZED_WRITABLE {
+        for tiny in [f32::from_bits(1), 1e-40, -1e-40, 1e-38] {
+            let mut values = [0.0; 32];
+            values[..16].fill(tiny);
+            assert!(round_trip(dtype, &values).iter().all(|&v| v == 0.0), "{dtype} {tiny:e}");
+        }
+    }
+}
+
+#[test]
+fn errors_say_what_was_expected() {
+    let dtype = DType::Q4_K;
+    let partial = decode(dtype, &[0; 144], &mut [0.0; 100]).unwrap_err();
+    assert_eq!(
+        partial.to_string(),
+        "Q4_K stores numbers in blocks of 256, which 100 numbers do not fill"
+    );
+    let length = decode(dtype, &[0; 143], &mut [0.0; 256]).unwrap_err();
+    assert_eq!(length.to_string(), "256 numbers of Q4_K take 144 bytes, but there are 143");
+    let range = encode(DType::Q8_0, &[f32::NAN; 64], &mut Vec::new()).unwrap_err();
+    assert_eq!(
+        range.to_string(),
+        "numbers 0 to 31 cannot be encoded as Q8_0: they hold a NaN or an infinity, or are too \
+         large for the block's f16 scale"
+    );
+    assert_eq!(
+        encode(dtype, &[0.0; 256], &mut Vec::new()).unwrap_err().to_string(),
+        "numbers cannot be encoded as Q4_K: only F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 and \
+         Q8_0 can be written"
+    );
+}
