@@ -1,0 +1,53 @@
+//! Converts a Hugging Face directory to GGUF, as llama.cpp's converter would.
+//!
+//! ```text
+//! cargo run --release -p pelton-weights --example hf_to_gguf -- HF_DIR OUT.gguf [--type F16] [--pre NAME]
+//! ```
+//!
+//! Reads `config.json`, `model.safetensors` (or the shards of `model.safetensors.index.json`)
+//! and, where there is one, a byte-level BPE `tokenizer.json` with its companions. Models:
+//! llama, mistral, qwen2, qwen3.
+
+mod config;
+mod convert;
+mod tensors;
+mod tokenizer;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use pelton_quant::DType;
+
+use convert::{Options, convert};
+
+const USAGE: &str = "usage: hf_to_gguf HF_DIR OUT.gguf [--type F32|F16|BF16|Q8_0] [--pre NAME]";
+
+/// The types that matrices can be written in.
+const WRITTEN: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::Q8_0];
+
+fn main() -> Result<()> {
+    let mut paths = Vec::new();
+    let mut options = Options { dtype: DType::F16, pre: None };
+    let mut args = std::env::args_os().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.to_str() {
+            Some("--type") => {
+                let name = args.next().context(USAGE)?;
+                options.dtype = name
+                    .to_str()
+                    .and_then(DType::from_name)
+                    .filter(|dtype| WRITTEN.contains(dtype))
+                    .with_context(|| format!("cannot write {}; {USAGE}", name.display()))?;
+            }
+            Some("--pre") => {
+                let name = args.next().context(USAGE)?;
+                options.pre = Some(name.into_string().ok().context(USAGE)?);
+            }
+            Some(flag) if flag.starts_with("--") => bail!("unknown flag {flag}; {USAGE}"),
+            _ => paths.push(PathBuf::from(arg)),
+        }
+    }
+    let [directory, output] = paths.as_slice() else { bail!(USAGE) };
+    convert(directory, output, &options)
+        .with_context(|| format!("cannot convert {}", directory.display()))
+}

@@ -1,0 +1,18 @@
+//! Opens any bytes as a GGUF file and reads all there is to read.
+//!
+//! Run in `crates/weights`, beginning from the files of the tests:
+//!
+//! ```text
+//! cargo +nightly fuzz run gguf fuzz/corpus/gguf tests/fixtures/gguf tests/fixtures/hf
+//! ```
+
+#![no_main]
+
+#[path = "../../tests/common/exercise.rs"]
+mod exercise;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    exercise::exercise(bytes.to_vec());
+});

@@ -1,0 +1,73 @@
+//! The numbers by which a file names element types (`enum ggml_type` in ggml.h).
+
+use pelton_quant::DType;
+
+/// The number that stands for a type in a file.
+pub(super) fn dtype_id(dtype: DType) -> u32 {
+    match dtype {
+        DType::F32 => 0,
+        DType::F16 => 1,
+        DType::Q4_0 => 2,
+        DType::Q4_1 => 3,
+        DType::Q5_0 => 6,
+        DType::Q5_1 => 7,
+        DType::Q8_0 => 8,
+        DType::Q2_K => 10,
+        DType::Q3_K => 11,
+        DType::Q4_K => 12,
+        DType::Q5_K => 13,
+        DType::Q6_K => 14,
+        DType::IQ4_NL => 20,
+        DType::BF16 => 30,
+    }
+}
+
+/// The type of that number, or else what to call it in a message.
+pub(super) fn dtype_of_id(id: u32) -> Result<DType, String> {
+    DType::ALL.into_iter().find(|dtype| dtype_id(*dtype) == id).ok_or_else(
+        || match unsupported_name(id) {
+            Some(name) => name.to_owned(),
+            None => format!("number {id}"),
+        },
+    )
+}
+
+/// The names of ggml's types that this reader knows of and cannot decode.
+fn unsupported_name(id: u32) -> Option<&'static str> {
+    Some(match id {
+        4 => "Q4_2 (removed from GGUF)",
+        5 => "Q4_3 (removed from GGUF)",
+        9 => "Q8_1",
+        15 => "Q8_K",
+        16 => "IQ2_XXS",
+        17 => "IQ2_XS",
+        18 => "IQ3_XXS",
+        19 => "IQ1_S",
+        21 => "IQ3_S",
+        22 => "IQ2_S",
+        23 => "IQ4_XS",
+        24 => "I8",
+        25 => "I16",
+        26 => "I32",
+        27 => "I64",
+        28 => "F64",
+        29 => "IQ1_M",
+        31 => "Q4_0_4_4 (removed from GGUF)",
+        32 => "Q4_0_4_8 (removed from GGUF)",
+        33 => "Q4_0_8_8 (removed from GGUF)",
+        34 => "TQ1_0",
+        35 => "TQ2_0",
+        36 => "IQ4_NL_4_4 (removed from GGUF)",
+        37 => "IQ4_NL_4_8 (removed from GGUF)",
+        38 => "IQ4_NL_8_8 (removed from GGUF)",
+        39 => "MXFP4",
+        40 => "NVFP4",
+        41 => "Q1_0",
+        _ => return None,
+    })
+}
+
+/// The supported types, for a message.
+pub(super) fn supported() -> String {
+    DType::ALL.map(DType::name).join(", ")
+}

@@ -1,0 +1,173 @@
+//! The descriptions of a file's tensors, and where their bytes lie.
+
+use bytes::Bytes;
+use pelton_quant::DType;
+
+use super::cursor::Cursor;
+use super::dtype::{dtype_of_id, supported};
+use super::header::checked_name;
+use super::{MAX_DIMS, MAX_ENTRIES, MAX_TENSOR_NAME_LEN};
+use crate::Problem;
+
+/// Bytes of the shortest description: name, dimensions, type and offset of a vector.
+const SHORTEST_TENSOR: u64 = (8 + 1) + (4 + 8) + 4 + 8;
+
+/// A tensor whose description has been checked and whose bytes are all there. Whether its name
+/// is the only one of its kind shows when the parts of a model come together.
+#[derive(Clone, Debug)]
+pub(crate) struct TensorEntry {
+    pub(crate) name: String,
+    pub(crate) dtype: DType,
+    dims: [usize; MAX_DIMS],
+    n_dims: usize,
+    pub(crate) bytes: Bytes,
+}
+
+impl TensorEntry {
+    pub(crate) fn shape(&self) -> &[usize] {
+        &self.dims[..self.n_dims]
+    }
+}
+
+/// A description, before it is known where the tensors' bytes begin.
+struct Description {
+    name: String,
+    dtype: DType,
+    dims: [usize; MAX_DIMS],
+    n_dims: usize,
+    offset: u64,
+    size: usize,
+}
+
+/// Reads `count` descriptions and finds the bytes they describe.
+pub(super) fn parse(
+    file: &Bytes,
+    cursor: &mut Cursor<'_>,
+    count: u64,
+    alignment: usize,
+) -> Result<Vec<TensorEntry>, Problem> {
+    let most = MAX_ENTRIES.min(cursor.left() / SHORTEST_TENSOR);
+    if count > most {
+        return Err(Problem::Count { what: "tensors", found: count, most });
+    }
+    let mut descriptions = Vec::new();
+    for number in 0..count {
+        descriptions.push(describe(cursor, number, alignment)?);
+    }
+    refuse_overlaps(&descriptions)?;
+
+    // A file without tensors may end before the data section would begin.
+    let start = cursor.at().next_multiple_of(alignment).min(file.len());
+    let data = file.slice(start..);
+    descriptions.into_iter().map(|description| locate(description, &data)).collect()
+}
+
+fn describe(
+    cursor: &mut Cursor<'_>,
+    number: u64,
+    alignment: usize,
+) -> Result<Description, Problem> {
+    let name = cursor.string(format_args!("the name of tensor {number}"))?;
+    let name = checked_name(name, MAX_TENSOR_NAME_LEN, "tensor name")?;
+    let what = format_args!("the description of tensor {name:?}");
+    let tensor = || name.to_owned();
+
+    let n_dims = match cursor.u32(what)? {
+        n @ 1..=4 => n as usize,
+        found => return Err(Problem::Dimensions { tensor: tensor(), found }),
+    };
+    let mut stored = [1; MAX_DIMS];
+    for dim in &mut stored[..n_dims] {
+        *dim = cursor.u64(what)?;
+    }
+    let type_id = cursor.u32(what)?;
+    let offset = cursor.u64(what)?;
+
+    let dtype = dtype_of_id(type_id).map_err(|found| Problem::DType {
+        tensor: tensor(),
+        found,
+        supported: supported(),
+    })?;
+    let (dims, size) = checked_size(&stored, dtype)
+        .map_err(|fault| fault.of_tensor(name, &stored[..n_dims], dtype))?;
+    if !offset.is_multiple_of(alignment as u64) {
+        return Err(Problem::Misaligned { tensor: tensor(), offset, alignment });
+    }
+    Ok(Description { name: tensor(), dtype, dims, n_dims, offset, size })
+}
+
+/// What is wrong with a shape.
+pub(super) enum SizeFault {
+    Row,
+    Shape(&'static str),
+}
+
+impl SizeFault {
+    pub(super) fn of_tensor(self, tensor: &str, shape: &[u64], dtype: DType) -> Problem {
+        let tensor = tensor.to_owned();
+        match self {
+            Self::Row => {
+                let row = shape.first().copied().unwrap_or(1);
+                Problem::RowLength { tensor, row, dtype, block: dtype.block_len() }
+            }
+            Self::Shape(fault) => Problem::Shape { tensor, shape: shape.to_vec(), fault },
+        }
+    }
+}
+
+/// The dimensions as `usize` and the tensor's size in bytes.
+pub(super) fn checked_size(
+    stored: &[u64; MAX_DIMS],
+    dtype: DType,
+) -> Result<([usize; MAX_DIMS], usize), SizeFault> {
+    const TOO_LARGE: SizeFault = SizeFault::Shape("more elements than memory can address");
+    if stored.contains(&0) {
+        return Err(SizeFault::Shape("no elements, expected at least one in each dimension"));
+    }
+    let mut dims = [1; MAX_DIMS];
+    let mut elements = 1usize;
+    for (dim, &stored) in dims.iter_mut().zip(stored) {
+        *dim = usize::try_from(stored).map_err(|_| TOO_LARGE)?;
+        elements = elements.checked_mul(*dim).ok_or(TOO_LARGE)?;
+    }
+    if !dims[0].is_multiple_of(dtype.block_len()) {
+        return Err(SizeFault::Row);
+    }
+    let size = dtype.bytes_of(elements).ok_or(TOO_LARGE)?;
+    Ok((dims, size))
+}
+
+/// Two tensors that share bytes would let one be read through the other's type; no writer
+/// makes them.
+fn refuse_overlaps(descriptions: &[Description]) -> Result<(), Problem> {
+    let mut in_order: Vec<_> = descriptions.iter().collect();
+    in_order.sort_by_key(|description| description.offset);
+    for pair in in_order.windows(2) {
+        if let [first, second] = pair
+            && first.offset.saturating_add(first.size as u64) > second.offset
+        {
+            return Err(Problem::Overlap {
+                first: first.name.clone(),
+                second: second.name.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn locate(description: Description, data: &Bytes) -> Result<TensorEntry, Problem> {
+    let Description { name, dtype, dims, n_dims, offset, size } = description;
+    let range = usize::try_from(offset)
+        .ok()
+        .and_then(|start| Some(start..start.checked_add(size)?))
+        .filter(|range| range.end <= data.len());
+    match range {
+        Some(range) => Ok(TensorEntry { name, dtype, dims, n_dims, bytes: data.slice(range) }),
+        None => Err(Problem::DataEnd {
+            tensor: name,
+            offset,
+            needed: size as u64,
+            available: data.len() as u64,
+        }),
+    }
+}

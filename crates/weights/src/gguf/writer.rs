@@ -1,0 +1,213 @@
+//! Writing GGUF files.
+
+use std::collections::HashSet;
+use std::io::{self, Read, Write};
+
+use pelton_quant::DType;
+
+use super::dtype::dtype_id;
+use super::header::{checked_name, stated_alignment};
+use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC};
+use super::{MAX_DIMS, MAX_KEY_LEN, MAX_TENSOR_NAME_LEN};
+use crate::metadata::Entries;
+use crate::{Problem, Value};
+
+/// The version that is written.
+const VERSION: u32 = 3;
+
+/// A GGUF file to be: metadata and the descriptions of its tensors.
+///
+/// The tensors' bytes come later, one after the other, so that a model larger than memory can
+/// be written:
+///
+/// ```
+/// use pelton_quant::DType;
+/// use pelton_weights::GgufWriter;
+///
+/// let mut file = Vec::new();
+/// let mut writer = GgufWriter::new();
+/// writer.set("general.architecture", "llama")?;
+/// writer.declare("output_norm.weight", DType::F32, &[2])?;
+/// let mut body = writer.begin(&mut file)?;
+/// body.write(&[0, 0, 128, 63, 0, 0, 128, 63])?;
+/// body.finish()?;
+/// assert_eq!(&file[..4], b"GGUF");
+/// # Ok::<(), pelton_weights::Problem>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct GgufWriter {
+    metadata: Entries,
+    tensors: Vec<Declared>,
+    names: HashSet<String>,
+    alignment: usize,
+    /// Where the next tensor will begin, from the start of the data section.
+    next_offset: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Declared {
+    name: String,
+    dtype: DType,
+    shape: Vec<usize>,
+    offset: u64,
+    size: usize,
+}
+
+impl Default for GgufWriter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl GgufWriter {
+    /// A file without metadata or tensors, of the usual alignment of 32.
+    pub fn new() -> Self {
+        Self {
+            metadata: Entries::default(),
+            tensors: Vec::new(),
+            names: HashSet::new(),
+            alignment: DEFAULT_ALIGNMENT,
+            next_offset: 0,
+        }
+    }
+
+    /// Adds a metadata key.
+    ///
+    /// `general.alignment` sets the file's alignment and must come before any tensor.
+    ///
+    /// # Errors
+    /// If the key is empty, too long or there already, or sets an alignment that cannot be.
+    pub fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<(), Problem> {
+        checked_name(key.as_bytes(), MAX_KEY_LEN, "metadata key")?;
+        let value = value.into();
+        if key == ALIGNMENT_KEY {
+            if !self.tensors.is_empty() {
+                return Err(Problem::LateAlignment);
+            }
+            self.alignment = stated_alignment(&value)?;
+        }
+        if !self.metadata.insert(key, value) {
+            return Err(Problem::DuplicateKey { key: key.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Adds a tensor, whose bytes are to be written in the same place of the order. `shape` is
+    /// in GGUF's order, innermost dimension first.
+    ///
+    /// # Errors
+    /// If the name is empty, too long or there already, if the shape does not have one to four
+    /// dimensions above 0, or if a row is not a whole number of blocks of `dtype`.
+    pub fn declare(&mut self, name: &str, dtype: DType, shape: &[usize]) -> Result<(), Problem> {
+        checked_name(name.as_bytes(), MAX_TENSOR_NAME_LEN, "tensor name")?;
+        let tensor = || name.to_owned();
+        if shape.is_empty() || shape.len() > MAX_DIMS {
+            let found = u32::try_from(shape.len()).unwrap_or(u32::MAX);
+            return Err(Problem::Dimensions { tensor: tensor(), found });
+        }
+        let mut stored = [1; MAX_DIMS];
+        for (stored, &dim) in stored.iter_mut().zip(shape) {
+            *stored = dim as u64;
+        }
+        let (_, size) = super::tensors::checked_size(&stored, dtype)
+            .map_err(|fault| fault.of_tensor(name, &stored[..shape.len()], dtype))?;
+        if !self.names.insert(tensor()) {
+            return Err(Problem::DuplicateTensor { tensor: tensor() });
+        }
+        let offset = self.next_offset;
+        self.next_offset = offset
+            .checked_add(size as u64)
+            .and_then(|end| end.checked_next_multiple_of(self.alignment as u64))
+            .ok_or_else(|| Problem::Shape {
+                tensor: tensor(),
+                shape: stored.to_vec(),
+                fault: "the file would be too large",
+            })?;
+        self.tensors.push(Declared { name: tensor(), dtype, shape: shape.to_vec(), offset, size });
+        Ok(())
+    }
+
+    /// Writes everything before the tensors' bytes to `out`, which should be buffered.
+    ///
+    /// # Errors
+    /// If `out` fails.
+    pub fn begin<W: Write>(self, mut out: W) -> Result<GgufBody<W>, Problem> {
+        let mut head = MAGIC.to_vec();
+        head.extend(VERSION.to_le_bytes());
+        head.extend((self.tensors.len() as u64).to_le_bytes());
+        head.extend((self.metadata.iter().len() as u64).to_le_bytes());
+        for (key, value) in self.metadata.iter() {
+            put_string(&mut head, key);
+            head.extend(value.value_type().id().to_le_bytes());
+            value.encode(&mut head);
+        }
+        for tensor in &self.tensors {
+            put_string(&mut head, &tensor.name);
+            head.extend((tensor.shape.len() as u32).to_le_bytes());
+            for &dim in &tensor.shape {
+                head.extend((dim as u64).to_le_bytes());
+            }
+            head.extend(dtype_id(tensor.dtype).to_le_bytes());
+            head.extend(tensor.offset.to_le_bytes());
+        }
+        head.resize(head.len().next_multiple_of(self.alignment), 0);
+        out.write_all(&head).map_err(Problem::Write)?;
+        Ok(GgufBody { out, tensors: self.tensors.into_iter(), alignment: self.alignment })
+    }
+}
+
+fn put_string(out: &mut Vec<u8>, text: &str) {
+    out.extend((text.len() as u64).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// A GGUF file whose tensors are being written; see [`GgufWriter`].
+#[derive(Debug)]
+#[must_use = "a file without its tensors cannot be read"]
+pub struct GgufBody<W> {
+    out: W,
+    tensors: std::vec::IntoIter<Declared>,
+    alignment: usize,
+}
+
+impl<W: Write> GgufBody<W> {
+    /// Writes the bytes of the next tensor in the order of declaration.
+    ///
+    /// # Errors
+    /// [`Problem::TensorBytes`] if there is no next tensor or it needs another number of bytes;
+    /// [`Problem::Write`] if the output fails.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Problem> {
+        let Some(next) = self.tensors.as_slice().first() else {
+            return Err(Problem::TensorBytes {
+                tensor: "after the last".to_owned(),
+                found: bytes.len(),
+                expected: 0,
+            });
+        };
+        if bytes.len() != next.size {
+            return Err(Problem::TensorBytes {
+                tensor: next.name.clone(),
+                found: bytes.len(),
+                expected: next.size,
+            });
+        }
+        self.out.write_all(bytes).map_err(Problem::Write)?;
+        let padding = next.size.next_multiple_of(self.alignment) - next.size;
+        io::copy(&mut io::repeat(0).take(padding as u64), &mut self.out).map_err(Problem::Write)?;
+        self.tensors.next();
+        Ok(())
+    }
+
+    /// Flushes the output and gives it back.
+    ///
+    /// # Errors
+    /// [`Problem::TensorBytes`] if a tensor has not been written; [`Problem::Write`] if the output
+    /// fails.
+    pub fn finish(mut self) -> Result<W, Problem> {
+        if let Some(next) = self.tensors.next() {
+            return Err(Problem::TensorBytes { tensor: next.name, found: 0, expected: next.size });
+        }
+        self.out.flush().map_err(Problem::Write)?;
+        Ok(self.out)
+    }
+}

@@ -1,0 +1,240 @@
+//! The converter against llama.cpp's: `fixtures/hf` has tiny models and what llama.cpp made of
+//! them (see `fixtures/make_hf.py`).
+
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+#[path = "../examples/hf_to_gguf/config.rs"]
+mod config;
+#[path = "../examples/hf_to_gguf/convert.rs"]
+mod convert;
+#[path = "../examples/hf_to_gguf/tensors.rs"]
+mod tensors;
+#[path = "../examples/hf_to_gguf/tokenizer.rs"]
+mod tokenizer;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use convert::{Options, convert};
+use pelton_quant::DType;
+use pelton_weights::{Checkpoint, HyperParameters, RopeScaling, Value};
+use safetensors::SafeTensors;
+use serde_json::{Value as Json, json};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hf").join(name)
+}
+
+fn converted(directory: &Path, dtype: DType) -> anyhow::Result<Checkpoint> {
+    let folder = tempfile::tempdir()?;
+    let output = folder.path().join("out.gguf");
+    convert(directory, &output, &Options { dtype, pre: Some("qwen2".to_owned()) })?;
+    Ok(Checkpoint::open(output)?)
+}
+
+/// Keys that say the same as others or describe the model to people, and so may differ.
+fn is_incidental(key: &str) -> bool {
+    ["general.name", "general.size_label", "tokenizer.ggml.add_sep_token"].contains(&key)
+}
+
+#[track_caller]
+fn assert_as_llama_cpp(name: &str, dtype: DType) -> HyperParameters {
+    let ours = converted(&fixture(name), dtype).unwrap();
+    let theirs = Checkpoint::open(fixture(&format!("{name}.gguf"))).unwrap();
+
+    assert_eq!(ours.tensors().len(), theirs.tensors().len());
+    for expected in theirs.tensors() {
+        let found = ours.require(expected.name, expected.shape).unwrap();
+        assert_eq!(found.dtype, expected.dtype, "{}", found.name);
+        if found.name == "rope_freqs.weight" {
+            // Theirs are computed in f32, ours in f64.
+            for (found, expected) in found.decode().iter().zip(expected.decode()) {
+                assert!((found - expected).abs() <= 1e-6 * expected, "{found} {expected}");
+            }
+        } else {
+            assert!(found.bytes == expected.bytes, "{}", found.name);
+        }
+    }
+    for (key, expected) in theirs.metadata().iter().filter(|(key, _)| !is_incidental(key)) {
+        let found = ours.metadata().get(key);
+        if key == "tokenizer.ggml.model" && *expected == Value::from("none") {
+            // Both names mean that there is no vocabulary.
+            assert_eq!(found, Some(&Value::from("no_vocab")));
+        } else {
+            assert_eq!(found, Some(expected), "{key}");
+        }
+    }
+    let theirs = theirs.hyper_parameters().unwrap();
+    let ours = ours.hyper_parameters().unwrap();
+    // They leave the window out.
+    assert_eq!(HyperParameters { window: None, ..ours.clone() }, theirs);
+    ours
+}
+
+#[test]
+fn llama_with_llama3_scaling_and_a_tokenizer() {
+    let found = assert_as_llama_cpp("llama", DType::F16);
+    assert_eq!((found.layers, found.hidden, found.ffn, found.vocab), (1, 32, 64, 320));
+    assert_eq!((found.heads, found.kv_heads, found.head_dim), (4, 2, 16));
+    assert_eq!((found.rope.theta, &found.rope.scaling), (500_000.0, &RopeScaling::None));
+}
+
+#[test]
+fn llama_with_biases_and_linear_scaling() {
+    let found = assert_as_llama_cpp("llama-bias", DType::F32);
+    assert_eq!(found.rope.scaling, RopeScaling::Linear { factor: 2.0 });
+}
+
+#[test]
+fn mistral_with_a_window() {
+    let found = assert_as_llama_cpp("mistral", DType::Q8_0);
+    assert_eq!((found.window, found.architecture.as_str()), (Some(16), "llama"));
+}
+
+#[test]
+fn qwen2_with_yarn() {
+    let found = assert_as_llama_cpp("qwen2", DType::BF16);
+    let expected = RopeScaling::Yarn {
+        factor: 4.0,
+        original_context: 64,
+        ext_factor: 1.0,
+        attn_factor: 1.0,
+        beta_fast: 32.0,
+        beta_slow: 1.0,
+    };
+    assert_eq!(found.rope.scaling, expected);
+}
+
+#[test]
+fn qwen3_with_tied_embeddings_and_a_tokenizer() {
+    let found = assert_as_llama_cpp("qwen3", DType::Q8_0);
+    assert_eq!((found.head_dim, found.hidden), (16, 32));
+}
+
+/// A copy of a fixture with its configuration changed.
+fn altered(name: &str, change: impl FnOnce(&mut Json)) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(fixture(name)).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+    }
+    alter(&folder.path().join("config.json"), change);
+    folder
+}
+
+fn alter(path: &Path, change: impl FnOnce(&mut Json)) {
+    let mut json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    change(&mut json);
+    fs::write(path, json.to_string()).unwrap();
+}
+
+/// Before transformers 5, rotary embedding was described by two other keys.
+#[test]
+fn old_rope_keys_mean_the_same() {
+    let folder = altered("llama", |config| {
+        let mut scaling = config["rope_parameters"].take();
+        config["rope_theta"] = scaling["rope_theta"].take();
+        scaling["type"] = scaling["rope_type"].take();
+        config["rope_scaling"] = scaling;
+    });
+    let old = converted(folder.path(), DType::F16).unwrap();
+    let new = converted(&fixture("llama"), DType::F16).unwrap();
+    let divisors = |model: &Checkpoint| model.tensor("rope_freqs.weight").unwrap().decode();
+    assert_eq!(old.hyper_parameters().unwrap(), new.hyper_parameters().unwrap());
+    assert_eq!(divisors(&old), divisors(&new));
+}
+
+#[test]
+fn shards_are_put_together() {
+    let folder = altered("mistral", |_| {});
+    let whole = folder.path().join("model.safetensors");
+    let bytes = fs::read(&whole).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap().tensors();
+    let mut files = serde_json::Map::new();
+    for (number, half) in tensors.chunks(tensors.len().div_ceil(2)).enumerate() {
+        let file = format!("model-{number}.safetensors");
+        files.extend(half.iter().map(|(name, _)| (name.clone(), file.clone().into())));
+        safetensors::serialize_to_file(half.to_vec(), None, &folder.path().join(file)).unwrap();
+    }
+    fs::remove_file(whole).unwrap();
+    let index = json!({"weight_map": files});
+    fs::write(folder.path().join("model.safetensors.index.json"), index.to_string()).unwrap();
+
+    let sharded = converted(folder.path(), DType::F16).unwrap();
+    let whole = converted(&fixture("mistral"), DType::F16).unwrap();
+    let all = |model: &Checkpoint| -> Vec<_> {
+        model.tensors().map(|tensor| (tensor.name.to_owned(), tensor.bytes.to_vec())).collect()
+    };
+    assert!(all(&sharded) == all(&whole));
+}
+
+#[test]
+fn windows_of_qwen() {
+    let window = |types: Option<Json>, first: usize| {
+        let folder = altered("qwen2", |config| {
+            config["use_sliding_window"] = true.into();
+            config["sliding_window"] = 8.into();
+            config["max_window_layers"] = first.into();
+            config["layer_types"] = types.unwrap_or(Json::Null);
+        });
+        let model = converted(folder.path(), DType::F16).unwrap();
+        model.hyper_parameters().unwrap().window
+    };
+    assert_eq!(window(None, 0), Some(8));
+    assert_eq!(window(None, 1), None);
+    assert_eq!(window(Some(json!(["sliding_attention"])), 1), Some(8));
+    assert_eq!(window(Some(json!(["full_attention"])), 0), None);
+}
+
+#[track_caller]
+fn assert_refused(folder: &Path, expected: &str) {
+    let error = converted(folder, DType::F16).unwrap_err();
+    assert!(format!("{error:#}").contains(expected), "{error:#}");
+}
+
+#[test]
+fn what_gguf_cannot_say_is_refused() {
+    let cases: [(&str, &str, Json, &str); 9] = [
+        ("llama", "model_type", json!("gpt2"), "model_type is Some(\"gpt2\"), expected llama"),
+        ("llama", "hidden_act", json!("gelu"), "expected silu"),
+        ("llama", "hidden_size", json!(-1), "hidden_size is -1, expected a whole number"),
+        ("llama", "rope_parameters", json!({"rope_type": "dynamic"}), "rope_type is \"dynamic\""),
+        (
+            "qwen2",
+            "rope_parameters",
+            json!({"rope_type": "yarn", "factor": 4.0, "attention_factor": 1.0}),
+            "YaRN with attention_factor",
+        ),
+        ("qwen3", "head_dim", Json::Null, "head_dim is missing"),
+        ("qwen3", "tie_word_embeddings", json!(false), "lm_head.weight is missing"),
+        ("qwen3", "vocab_size", json!(290), "expected one below vocab_size 290"),
+        ("mistral", "rms_norm_eps", Json::Null, "rms_norm_eps is missing"),
+    ];
+    for (name, key, value, expected) in cases {
+        let folder = altered(name, |config| config[key] = value);
+        assert_refused(folder.path(), expected);
+    }
+    let mixed = altered("mistral", |config| {
+        config["num_hidden_layers"] = 2.into();
+        config["layer_types"] = json!(["full_attention", "sliding_attention"]);
+    });
+    assert_refused(mixed.path(), "1 of 2 layers have a window");
+}
+
+#[test]
+fn other_tokenizers_are_refused() {
+    let folder = altered("qwen3", |_| {});
+    let path = folder.path().join("tokenizer.json");
+    alter(&path, |tokenizer| tokenizer["decoder"] = json!({"type": "Sequence", "decoders": []}));
+    assert_refused(folder.path(), "not byte-level");
+    alter(&path, |tokenizer| tokenizer["model"]["type"] = json!("Unigram"));
+    assert_refused(folder.path(), "expected BPE");
+}
+
+#[test]
+fn the_pre_tokenizer_must_be_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { dtype: DType::F16, pre: None };
+    let error = convert(&fixture("llama"), &folder.path().join("out"), &options).unwrap_err();
+    assert!(error.to_string().contains("--pre"), "{error}");
+}
