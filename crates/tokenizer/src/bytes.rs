@@ -1,0 +1,85 @@
+//! The alphabet in which byte-level BPE vocabularies write bytes.
+//!
+//! GPT-2 (openai/gpt-2, `encoder.py`, `bytes_to_unicode`) shows the 188 printable Latin-1
+//! characters as themselves and the other 68 bytes, in order, as U+0100 and up.
+
+/// Whether a byte is written as the character of the same number.
+const fn shows_itself(byte: u8) -> bool {
+    matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff)
+}
+
+/// The bytes that do not show themselves, in order: U+0100 + n stands for the n-th.
+const HIDDEN: [u8; 68] = {
+    let mut hidden = [0; 68];
+    let (mut byte, mut n) = (0u8, 0);
+    while n < hidden.len() {
+        if !shows_itself(byte) {
+            hidden[n] = byte;
+            n += 1;
+        }
+        byte += 1;
+    }
+    hidden
+};
+
+/// The byte that a character of the alphabet stands for.
+fn byte_of(c: char) -> Option<u8> {
+    match u32::from(c) {
+        code @ 0..=0xff if shows_itself(code as u8) => Some(code as u8),
+        code @ 0x100..=0x143 => HIDDEN.get(code as usize - 0x100).copied(),
+        _ => None,
+    }
+}
+
+/// Appends the bytes that a token's text stands for. A character outside the alphabet stands for
+/// itself; no text is encoded as a token that has one. Returns whether there is none.
+pub(crate) fn push_unmapped(text: &str, out: &mut Vec<u8>) -> bool {
+    let mut within = true;
+    for c in text.chars() {
+        match byte_of(c) {
+            Some(byte) => out.push(byte),
+            None => {
+                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                within = false;
+            }
+        }
+    }
+    within
+}
+
+/// The byte that a byte token `<0x00>` to `<0xFF>` stands for.
+pub(crate) fn byte_token(text: &str) -> Option<u8> {
+    let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
+    if digits.len() != 2 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    u8::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_alphabet_is_that_of_gpt2() {
+        // Spot values of `bytes_to_unicode()`: Ġ is the space, Ċ the newline, Ń the soft hyphen.
+        for (c, byte) in [('Ġ', 0x20), ('Ċ', 0x0a), ('Ń', 0xad), ('ł', 0xa0), ('Ā', 0), ('!', 0x21)]
+        {
+            assert_eq!(byte_of(c), Some(byte), "{c}");
+        }
+        let mut all: Vec<u8> = ('\0'..='\u{143}').filter_map(byte_of).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..=255).collect::<Vec<u8>>());
+        assert_eq!(byte_of('\u{144}'), None);
+        assert_eq!(byte_of(' '), None);
+    }
+
+    #[test]
+    fn byte_tokens() {
+        assert_eq!(byte_token("<0x0A>"), Some(10));
+        assert_eq!(byte_token("<0xfF>"), Some(255));
+        for wrong in ["<0x+A>", "<0xA>", "<0x0A", "0x0A>", "<0x100>", ""] {
+            assert_eq!(byte_token(wrong), None, "{wrong}");
+        }
+    }
+}

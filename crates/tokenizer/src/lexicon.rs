@@ -1,0 +1,158 @@
+//! The bytes that each token stands for, and the way back from bytes to tokens.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::Error;
+use crate::bytes::{byte_token, push_unmapped};
+use crate::vocabulary::{TOKENS, TokenType, Vocabulary};
+
+/// In place of an id: no token.
+pub(crate) const NO_TOKEN: u32 = u32::MAX;
+
+/// SentencePiece's mark for a space, U+2581. Vocabularies are kept with real spaces, so that
+/// text need not be rewritten.
+pub(crate) const SPACE_MARK: &str = "\u{2581}";
+
+/// The longest piece that is accepted, in bytes. Pieces are looked for at every place of a text,
+/// so a file must not make them arbitrarily long.
+const MAX_PIECE: usize = 4096;
+
+/// How the texts of a vocabulary's normal tokens stand for bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alphabet {
+    /// As GPT-2 writes bytes.
+    Bytes,
+    /// As UTF-8, with [`SPACE_MARK`] for the space.
+    Marked,
+}
+
+/// Every token's bytes, and the normal tokens by their bytes.
+#[derive(Debug)]
+pub(crate) struct Lexicon {
+    bytes: Vec<u8>,
+    /// Where each token's bytes end.
+    ends: Vec<u32>,
+    normal: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    /// The tokens of type byte by their byte.
+    byte_tokens: [u32; 256],
+    /// The normal tokens of one byte.
+    single: [u32; 256],
+    longest: usize,
+}
+
+impl Lexicon {
+    /// # Errors
+    /// If two normal tokens stand for the same bytes, a byte token for none, or a token for too
+    /// many.
+    pub(crate) fn new(vocabulary: &Vocabulary<'_>, alphabet: Alphabet) -> Result<Self, Error> {
+        let mut this = Self {
+            bytes: Vec::with_capacity(vocabulary.tokens.iter().map(|token| token.len()).sum()),
+            ends: Vec::with_capacity(vocabulary.tokens.len()),
+            normal: HashTable::with_capacity(vocabulary.tokens.len()),
+            hasher: DefaultHashBuilder::default(),
+            byte_tokens: [NO_TOKEN; 256],
+            single: [NO_TOKEN; 256],
+            longest: 0,
+        };
+        for ((id, &text), &token_type) in (0..).zip(&vocabulary.tokens).zip(&vocabulary.types) {
+            let mut matches = token_type == TokenType::Normal && !text.is_empty();
+            match token_type {
+                TokenType::Normal if alphabet == Alphabet::Bytes => {
+                    matches &= push_unmapped(text, &mut this.bytes);
+                }
+                TokenType::Normal => {
+                    // A real space never matches, since spaces in texts are marked.
+                    matches &= !text.contains(' ');
+                    push_spaced(text, &mut this.bytes);
+                }
+                TokenType::Byte => {
+                    let byte = byte_token(text)
+                        .ok_or_else(|| Error::Byte { id, text: text.to_owned() })?;
+                    this.byte_tokens[usize::from(byte)] = id;
+                    this.bytes.push(byte);
+                }
+                _ => this.bytes.extend_from_slice(text.as_bytes()),
+            }
+            let end = u32::try_from(this.bytes.len());
+            this.ends.push(end.map_err(|_| Error::TooLarge { key: TOKENS })?);
+            if matches {
+                this.insert(id, text)?;
+            }
+        }
+        Ok(this)
+    }
+
+    fn insert(&mut self, id: u32, text: &str) -> Result<(), Error> {
+        let found = self.bytes_of(id).len();
+        if found > MAX_PIECE {
+            return Err(Error::TokenLength { id, found, limit: MAX_PIECE });
+        }
+        if let Some(first) = self.find(self.bytes_of(id)) {
+            return Err(Error::Duplicate { first, second: id, text: text.to_owned() });
+        }
+        let Self { bytes, ends, normal, hasher, single, longest, .. } = self;
+        let of = |id| slice(bytes, ends, id);
+        *longest = (*longest).max(found);
+        if let [byte] = of(id) {
+            single[usize::from(*byte)] = id;
+        }
+        normal.insert_unique(hasher.hash_one(of(id)), id, |&id| hasher.hash_one(of(id)));
+        Ok(())
+    }
+
+    /// The number of tokens.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The bytes that a token stands for; none for an id that is not in the vocabulary.
+    pub(crate) fn bytes_of(&self, id: u32) -> &[u8] {
+        slice(&self.bytes, &self.ends, id)
+    }
+
+    /// The normal token of exactly these bytes.
+    pub(crate) fn find(&self, bytes: &[u8]) -> Option<u32> {
+        if let [byte] = bytes {
+            return Some(self.single[usize::from(*byte)]).filter(|&id| id != NO_TOKEN);
+        }
+        if bytes.len() > self.longest {
+            return None;
+        }
+        self.normal.find(self.hasher.hash_one(bytes), |&id| self.bytes_of(id) == bytes).copied()
+    }
+
+    /// The normal tokens, in no order.
+    pub(crate) fn normal(&self) -> impl Iterator<Item = u32> {
+        self.normal.iter().copied()
+    }
+
+    /// Appends the byte tokens of these bytes. Adds nothing and returns false if one is missing.
+    pub(crate) fn push_byte_tokens(&self, bytes: &[u8], out: &mut Vec<u32>) -> bool {
+        let tokens = bytes.iter().map(|&byte| self.byte_tokens[usize::from(byte)]);
+        if tokens.clone().any(|id| id == NO_TOKEN) {
+            return false;
+        }
+        out.extend(tokens);
+        true
+    }
+}
+
+fn slice<'a>(bytes: &'a [u8], ends: &[u32], id: u32) -> &'a [u8] {
+    let id = id as usize;
+    let Some(&end) = ends.get(id) else { return &[] };
+    let start = id.checked_sub(1).map_or(0, |before| ends[before]);
+    &bytes[start as usize..end as usize]
+}
+
+/// Appends a text with spaces in place of their marks.
+fn push_spaced(text: &str, out: &mut Vec<u8>) {
+    for (n, part) in text.split(SPACE_MARK).enumerate() {
+        if n > 0 {
+            out.push(b' ');
+        }
+        out.extend_from_slice(part.as_bytes());
+    }
+}

@@ -1,0 +1,247 @@
+//! Rules at the edges of texts, on vocabularies small enough to read.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+use pelton_tokenizer::{DecodeState, Error, Model, Special, TokenType, Tokenizer, Vocabulary};
+
+/// Tokens 0 `<unk>`, 1 `<s>`, 2 `</s>`, 3 to 258 bytes, then pieces from 259.
+fn sentence_piece() -> Vocabulary<'static> {
+    let bytes: Vec<&str> =
+        (0..=255).map(|byte| &*Box::leak(format!("<0x{byte:02X}>").into_boxed_str())).collect();
+    let pieces = ["▁", "a", "b", "▁a", "ab", "▁ab", "<tool>", "bb"];
+    let tokens = [&["<unk>", "<s>", "</s>"], &bytes[..], &pieces].concat();
+    let mut vocabulary = Vocabulary::new(Model::SentencePiece, tokens);
+    vocabulary.types[0] = TokenType::Unknown;
+    vocabulary.types[1..3].fill(TokenType::Control);
+    vocabulary.types[3..259].fill(TokenType::Byte);
+    vocabulary.types[265] = TokenType::UserDefined;
+    vocabulary.scores = Some((0..vocabulary.tokens.len()).map(|id| -(id as f32)).collect());
+    (vocabulary.unknown, vocabulary.bos, vocabulary.eos) = (Some(0), Some(1), Some(2));
+    vocabulary
+}
+
+fn bpe(pre: &'static str) -> Vocabulary<'static> {
+    let tokens = vec!["a", "b", "Ġ", "ab", "Ġa", "<|end|>", "<|im_end|>", "abb", "Ċ"];
+    let mut vocabulary = Vocabulary::new(Model::Bpe, tokens);
+    vocabulary.types[5..7].fill(TokenType::Control);
+    vocabulary.pre = Some(pre);
+    vocabulary.merges = Some(vec!["a b", "Ġ a"]);
+    vocabulary
+}
+
+fn ignore(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
+    tokenizer.encode(text, Special::Ignore).unwrap()
+}
+
+#[test]
+fn sentence_piece_adds_and_removes_the_first_space() {
+    let tokenizer = Tokenizer::new(sentence_piece()).unwrap();
+    assert_eq!(ignore(&tokenizer, "ab"), [264]);
+    assert_eq!(ignore(&tokenizer, " ab"), [259, 264]);
+    assert_eq!(ignore(&tokenizer, ""), []);
+    assert_eq!(tokenizer.encode_prompt("ab").unwrap(), [1, 264]);
+    assert_eq!(tokenizer.encode_prompt("").unwrap(), [1]);
+    assert_eq!(tokenizer.decode(&[264, 264], false), "ab ab");
+    assert_eq!(tokenizer.decode(&[1, 264], false), "ab");
+    assert_eq!(tokenizer.decode(&[1, 264], true), "<s> ab");
+
+    let mut decoder = tokenizer.decoder();
+    assert_eq!([1, 264, 264, 260].map(|id| decoder.push(id)), ["", "ab", " ab", "a"]);
+    let mut decoder = tokenizer.decoder_after_prompt();
+    assert_eq!([264, 264].map(|id| decoder.push(id)), [" ab", " ab"]);
+
+    let mut bare = sentence_piece();
+    bare.add_space_prefix = Some(false);
+    let tokenizer = Tokenizer::new(bare).unwrap();
+    assert_eq!(ignore(&tokenizer, "ab"), [263]);
+    assert_eq!(tokenizer.decode(&[264], false), " ab");
+}
+
+#[test]
+fn sentence_piece_joins_the_best_score_first_and_falls_back_to_bytes() {
+    let mut vocabulary = sentence_piece();
+    vocabulary.add_space_prefix = Some(false);
+    // "bb" scores less than "ab"; with it above, "abb" is cut the other way.
+    let tokenizer = Tokenizer::new(vocabulary.clone()).unwrap();
+    assert_eq!(ignore(&tokenizer, "abb"), [263, 261]);
+    vocabulary.scores.as_mut().unwrap()[266] = 5.0;
+    let tokenizer = Tokenizer::new(vocabulary).unwrap();
+    assert_eq!(ignore(&tokenizer, "abb"), [260, 266]);
+    assert_eq!(ignore(&tokenizer, "é\n"), [3 + 0xc3, 3 + 0xa9, 3 + 10]);
+}
+
+#[test]
+fn unknown_characters_of_vocabularies_without_bytes() {
+    let mut vocabulary = sentence_piece();
+    vocabulary.types[3..259].fill(TokenType::Unused);
+    let tokenizer = Tokenizer::new(vocabulary.clone()).unwrap();
+    assert_eq!(ignore(&tokenizer, "xya"), [259, 0, 260]);
+    vocabulary.unknown = None;
+    let error = Tokenizer::new(vocabulary).unwrap().encode("x", Special::Ignore).unwrap_err();
+    assert!(matches!(error, Error::Unencodable { ref text } if text == "x"), "{error}");
+}
+
+#[test]
+fn special_tokens_are_text_unless_parsed() {
+    let tokenizer = Tokenizer::new(sentence_piece()).unwrap();
+    let text = "ab</s>ab";
+    assert!(!ignore(&tokenizer, text).contains(&2));
+    assert_eq!(tokenizer.encode(text, Special::Parse).unwrap(), [264, 2, 264]);
+    // A user-defined token is found either way, and shown either way.
+    assert_eq!(ignore(&tokenizer, "<tool>"), [265]);
+    assert_eq!(tokenizer.decode(&[265], false), "<tool>");
+}
+
+#[test]
+fn merges_count_and_not_pieces() {
+    // "abb" is a token, but no merge makes it.
+    let tokenizer = Tokenizer::new(bpe("gpt-2")).unwrap();
+    assert_eq!(ignore(&tokenizer, "abb ab"), [3, 1, 2, 3]);
+    assert_eq!(ignore(&tokenizer, "abb ab"), [3, 1, 2, 3], "the second time");
+    // Where the pre-tokenizer says that words are looked up whole, it is found.
+    let mut whole = bpe("llama3");
+    whole.add_bos = Some(false);
+    let tokenizer = Tokenizer::new(whole).unwrap();
+    assert_eq!(ignore(&tokenizer, "abb ab"), [7, 2, 3]);
+}
+
+#[test]
+fn a_byte_that_a_vocabulary_lacks_is_left_out() {
+    let tokenizer = Tokenizer::new(bpe("gpt-2")).unwrap();
+    assert_eq!(ignore(&tokenizer, "a\u{b}b"), [0, 1]);
+}
+
+#[test]
+fn prompts_begin_and_end_by_flag_and_by_kind() {
+    let mut vocabulary = sentence_piece();
+    (vocabulary.add_bos, vocabulary.add_eos) = (Some(false), Some(true));
+    assert_eq!(Tokenizer::new(vocabulary).unwrap().encode_prompt("ab").unwrap(), [264, 2]);
+
+    let mut vocabulary = bpe("llama3");
+    vocabulary.bos = Some(5);
+    assert_eq!(Tokenizer::new(vocabulary).unwrap().encode_prompt("a").unwrap(), [5, 0]);
+
+    let mut vocabulary = bpe("gpt-2");
+    vocabulary.bos = Some(5);
+    assert_eq!(Tokenizer::new(vocabulary).unwrap().encode_prompt("a").unwrap(), [0]);
+
+    let error = Tokenizer::new(bpe("llama3")).unwrap_err().to_string();
+    assert!(error.contains("tokenizer.ggml.bos_token_id is missing"), "{error}");
+}
+
+#[test]
+fn ends_are_control_tokens_or_named_by_the_file() {
+    let mut vocabulary = bpe("gpt-2");
+    assert_eq!(Tokenizer::new(vocabulary.clone()).unwrap().ends(), [5, 6]);
+    vocabulary.types[5] = TokenType::Normal;
+    vocabulary.eos = Some(0);
+    vocabulary.eom = Some(8);
+    assert_eq!(Tokenizer::new(vocabulary).unwrap().ends(), [0, 6, 8]);
+
+    // gpt-oss and Solar go on after <|end|>.
+    let tokens = vec!["<|end|>", "<|return|>", "<|call|>"];
+    let mut vocabulary = Vocabulary { tokens, ..bpe("gpt-4o") };
+    vocabulary.types = vec![TokenType::Control; 3];
+    vocabulary.merges = Some(Vec::new());
+    assert_eq!(Tokenizer::new(vocabulary).unwrap().ends(), [1, 2]);
+}
+
+#[test]
+fn an_end_that_a_file_calls_user_defined_is_no_text() {
+    let mut vocabulary = bpe("gpt-2");
+    vocabulary.types[6] = TokenType::UserDefined;
+    let tokenizer = Tokenizer::new(vocabulary).unwrap();
+    assert!(!ignore(&tokenizer, "a<|im_end|>b").contains(&6));
+    assert!(tokenizer.encode("a<|im_end|>b", Special::Parse).unwrap().contains(&6));
+    assert!(tokenizer.is_end(6));
+}
+
+#[test]
+fn word_piece_shows_words_apart() {
+    let tokens = vec!["[UNK]", "[CLS]", "[SEP]", "▁play", "ing", "▁a"];
+    let mut vocabulary = Vocabulary::new(Model::WordPiece, tokens);
+    vocabulary.types[..3].fill(TokenType::Control);
+    (vocabulary.unknown, vocabulary.bos, vocabulary.separator) = (Some(0), Some(1), Some(2));
+    let tokenizer = Tokenizer::new(vocabulary).unwrap();
+    let ids = tokenizer.encode_prompt("Playing A  xylophone").unwrap();
+    assert_eq!(ids, [1, 3, 4, 5, 0, 2]);
+    assert_eq!(tokenizer.decode(&ids, false), "playing a");
+}
+
+#[test]
+fn threads_share_a_tokenizer() {
+    let tokenizer = Tokenizer::new(bpe("gpt-2")).unwrap();
+    let expected = ignore(&tokenizer, "abb ab");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert_eq!(ignore(&tokenizer, "abb ab"), expected));
+        }
+    });
+}
+
+#[test]
+fn tokens_can_be_looked_at() {
+    let tokenizer = Tokenizer::new(bpe("gpt-2")).unwrap();
+    assert_eq!(tokenizer.vocab_size(), 9);
+    assert_eq!(tokenizer.token_text(4), Some("Ġa"));
+    assert_eq!(tokenizer.token_bytes(4), Some(b" a".as_slice()));
+    assert_eq!(tokenizer.token_bytes(8), Some(b"\n".as_slice()));
+    assert_eq!(tokenizer.token_bytes(5), Some(b"<|end|>".as_slice()));
+    assert_eq!(tokenizer.token_type(5), Some(TokenType::Control));
+    assert_eq!(tokenizer.token_bytes(9), None);
+    assert_eq!(tokenizer.token_text(9), None);
+    assert_eq!(tokenizer.decode(&[0, 9, u32::MAX, 1], true), "ab");
+
+    let tokenizer = Tokenizer::new(sentence_piece()).unwrap();
+    assert_eq!(tokenizer.token_bytes(3 + 0xab), Some([0xab].as_slice()));
+    assert_eq!(tokenizer.token_bytes(264), Some(b" ab".as_slice()));
+}
+
+#[test]
+fn no_character_is_split_between_pieces() {
+    let tokenizer = Tokenizer::new(sentence_piece()).unwrap();
+    let byte = |byte: u8| 3 + u32::from(byte);
+    let mut state = DecodeState::new(false);
+    // Half a letter, the other half, a llama in four, a stray byte, and half of a rocket.
+    let pieces = [
+        (0xc3, ""),
+        (0xa9, "é"),
+        (0xf0, ""),
+        (0x9f, ""),
+        (0xa6, ""),
+        (0x99, "🦙"),
+        (0x80, "\u{fffd}"),
+        (0xf0, ""),
+        (0x9f, ""),
+    ];
+    for (value, text) in pieces {
+        assert_eq!(state.push(&tokenizer, byte(value)), text, "{value:02x}");
+    }
+    // What cannot go on is given up as one, and the text goes on.
+    assert_eq!(state.push(&tokenizer, 260), "\u{fffd}a");
+    assert_eq!(state.push(&tokenizer, byte(0xe2)), "");
+    assert_eq!(state.finish(), "\u{fffd}");
+}
+
+#[test]
+fn long_words_take_no_longer_than_they_should() {
+    // The merge loop is a heap's and the splitter's automaton has no back-tracking: with either
+    // quadratic, these would take minutes. There is no clock here; a hang fails the run.
+    let count = 200_000;
+    let texts = [
+        "a".repeat(count),
+        "ab".repeat(count),
+        " ".repeat(count) + "a",
+        "\n ".repeat(count),
+        "\u{301}é🦙".repeat(count / 8),
+    ];
+    let mut bare = sentence_piece();
+    bare.tokens[264] = "a▁b";
+    for vocabulary in [sentence_piece(), bare, bpe("gpt-2"), bpe("tiny_aya"), bpe("jais-2")] {
+        let tokenizer = Tokenizer::new(vocabulary).unwrap();
+        for text in &texts {
+            let ids = ignore(&tokenizer, text);
+            assert!(ids.len() <= text.len() + 1);
+        }
+    }
+}
