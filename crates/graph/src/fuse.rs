@@ -1,0 +1,175 @@
+//! The fusion pass: neighbouring steps joined into the ops that a backend has.
+//!
+//! A match is purely structural, and it is only taken if the buffers between its steps are not
+//! read afterwards: then the fused op may leave them unwritten.
+
+use crate::{BufferId, Op, Plan, Step};
+
+/// A kind of fused op that a backend may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fusion {
+    /// [`Op::NormLinear`].
+    NormLinear,
+    /// [`Op::RopeStore`].
+    RopeStore,
+    /// [`Op::LinearAdd`].
+    LinearAdd,
+    /// [`Op::NormGlu`].
+    NormGlu,
+}
+
+impl Fusion {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::NormLinear, Self::RopeStore, Self::LinearAdd, Self::NormGlu];
+}
+
+/// Steps at the head of a list that one step can stand for: how many, and that step.
+type Match = Option<(usize, Step)>;
+
+impl Plan {
+    /// The same plan with every sequence of steps joined that stands for a fused op of `fusions`.
+    /// Buffers that are not used any more are dropped.
+    pub fn fuse(mut self, fusions: &[Fusion]) -> Self {
+        let has = |fusion| fusions.contains(&fusion);
+        let mut fused = Vec::with_capacity(self.steps.len());
+        let mut rest = self.steps.as_slice();
+        while let Some(first) = rest.first() {
+            let found = None
+                .or_else(|| has(Fusion::NormGlu).then(|| norm_glu(rest)).flatten())
+                .or_else(|| has(Fusion::NormLinear).then(|| norm_linear(rest)).flatten())
+                .or_else(|| has(Fusion::RopeStore).then(|| rope_store(rest)).flatten())
+                .or_else(|| has(Fusion::LinearAdd).then(|| linear_add(rest)).flatten());
+            let (len, step) = match found {
+                Some((len, step)) if covers(&rest[..len], &step, &rest[len..], self.logits) => {
+                    (len, step)
+                }
+                _ => (1, first.clone()),
+            };
+            fused.push(step);
+            rest = &rest[len..];
+        }
+        self.steps = fused;
+        self.drop_unused_buffers();
+        self
+    }
+
+    fn drop_unused_buffers(&mut self) {
+        let mut used = vec![false; self.buffers.len()];
+        used[self.logits.0] = true;
+        for id in self.steps.iter().flat_map(|s| s.inputs.iter().chain(&s.outputs)) {
+            used[id.0] = true;
+        }
+        // where each buffer goes when the unused ones before it are gone
+        let mut kept = 0;
+        let places: Vec<usize> = used
+            .iter()
+            .map(|&used| {
+                kept += usize::from(used);
+                kept.saturating_sub(1)
+            })
+            .collect();
+        let mut flags = used.iter();
+        self.buffers.retain(|_| flags.next().is_some_and(|&used| used));
+        for step in &mut self.steps {
+            for id in step.inputs.iter_mut().chain(&mut step.outputs) {
+                id.0 = places[id.0];
+            }
+        }
+        self.logits.0 = places[self.logits.0];
+    }
+}
+
+/// Whether `fused` may stand for `steps`: every buffer that they write and it does not must be
+/// written again, or never read, in what follows.
+fn covers(steps: &[Step], fused: &Step, following: &[Step], logits: BufferId) -> bool {
+    let lost = |id: &&BufferId| !fused.outputs.contains(id);
+    steps.iter().flat_map(|s| &s.outputs).filter(lost).all(|id| {
+        let next = following.iter().find(|s| s.inputs.contains(id) || s.outputs.contains(id));
+        *id != logits && next.is_none_or(|s| !s.inputs.contains(id))
+    })
+}
+
+/// `norm x → n`, then one or more `linear n → y`.
+fn norm_linear(steps: &[Step]) -> Match {
+    let Op::Norm(norm) = steps.first()?.op else { return None };
+    let n = &steps[0].outputs;
+    let mut linears = Vec::new();
+    let mut outputs = Vec::new();
+    for step in &steps[1..] {
+        match &step.op {
+            Op::Linear(linear) if step.inputs == *n && !outputs.contains(&step.outputs[0]) => {
+                linears.push(*linear);
+                outputs.push(step.outputs[0]);
+            }
+            _ => break,
+        }
+    }
+    if linears.is_empty() {
+        return None;
+    }
+    let len = 1 + linears.len();
+    Some((len, joined(steps, Op::NormLinear { norm, linears }, steps[0].inputs.clone(), outputs)))
+}
+
+/// `norm x → n`, `linear n → gate`, `linear n → up`, `glu gate up → g`.
+fn norm_glu(steps: &[Step]) -> Match {
+    let [norm_step, gate_step, up_step, glu_step, ..] = steps else { return None };
+    let (Op::Norm(norm), Op::Linear(gate), Op::Linear(up), Op::Glu(activation)) =
+        (&norm_step.op, &gate_step.op, &up_step.op, &glu_step.op)
+    else {
+        return None;
+    };
+    let reads_norm = |s: &Step| s.inputs == norm_step.outputs;
+    let glu_inputs = [gate_step.outputs[0], up_step.outputs[0]];
+    if !reads_norm(gate_step) || !reads_norm(up_step) || glu_step.inputs != glu_inputs {
+        return None;
+    }
+    let op = Op::NormGlu { norm: *norm, gate: *gate, up: *up, activation: *activation };
+    Some((4, joined(steps, op, norm_step.inputs.clone(), glu_step.outputs.clone())))
+}
+
+/// `[head_norm q] [head_norm k]`, `rope q`, `rope k`, `store k v`.
+fn rope_store(steps: &[Step]) -> Match {
+    let mut at = 0;
+    let mut head_norms = Vec::new();
+    while let Op::HeadNorm { norm, .. } = &steps.get(at)?.op {
+        head_norms.push((steps[at].inputs[0], *norm));
+        at += 1;
+    }
+    let [q_step, k_step, store_step, ..] = &steps[at..] else { return None };
+    let (
+        &Op::Rope { rope, heads },
+        &Op::Rope { rope: k_rope, heads: kv_heads },
+        &Op::Store { cache },
+    ) = (&q_step.op, &k_step.op, &store_step.op)
+    else {
+        return None;
+    };
+    let (q, k) = (q_step.inputs[0], k_step.inputs[0]);
+    if rope != k_rope || store_step.inputs[0] != k || q == k {
+        return None;
+    }
+    let norm_of = |id| head_norms.iter().find(|(on, _)| *on == id).map(|(_, norm)| *norm);
+    let (q_norm, k_norm) = (norm_of(q), norm_of(k));
+    if usize::from(q_norm.is_some()) + usize::from(k_norm.is_some()) != head_norms.len() {
+        return None;
+    }
+    let op = Op::RopeStore { q_norm, k_norm, rope, heads, kv_heads, cache };
+    Some((at + 3, joined(steps, op, vec![q, k, store_step.inputs[1]], vec![q, k])))
+}
+
+/// `linear y → o`, `add x o → x`.
+fn linear_add(steps: &[Step]) -> Match {
+    let [linear_step, add_step, ..] = steps else { return None };
+    let (Op::Linear(linear), Op::Add) = (&linear_step.op, &add_step.op) else { return None };
+    let x = add_step.inputs[0];
+    if add_step.inputs[1] != linear_step.outputs[0] || add_step.outputs != [x] {
+        return None;
+    }
+    let inputs = vec![x, linear_step.inputs[0]];
+    Some((2, joined(steps, Op::LinearAdd(*linear), inputs, vec![x])))
+}
+
+fn joined(steps: &[Step], op: Op, inputs: Vec<BufferId>, outputs: Vec<BufferId>) -> Step {
+    Step { op, inputs, outputs, layer: steps[0].layer }
+}

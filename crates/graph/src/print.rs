@@ -1,0 +1,147 @@
+//! Plans in a form for people.
+
+use std::fmt;
+
+use crate::{BufferId, Op, Plan, Step, WeightId};
+
+impl fmt::Display for Plan {
+    /// One line for the model, then one for each step; layers that are alike are shown once.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = &self.shape;
+        let tied = if s.tied { " (tied)" } else { "" };
+        writeln!(
+            f,
+            "{} · {} layers · hidden {} · heads {}/{} × {} · ffn {} · vocab {}{tied} · context {} · {}",
+            s.architecture,
+            s.layers,
+            s.hidden,
+            s.heads,
+            s.kv_heads,
+            s.head_dim,
+            s.ffn,
+            self.vocab,
+            self.context,
+            self.dtypes(),
+        )?;
+        let mut at = 0;
+        while at < self.steps.len() {
+            let Some(layer) = self.steps[at].layer else {
+                writeln!(f, "  {}", self.line(&self.steps[at], 54))?;
+                at += 1;
+                continue;
+            };
+            let body = self.layer_lines(at);
+            let mut end = at + body.len();
+            let mut count = 1;
+            while end < self.steps.len() && self.layer_lines(end) == body {
+                end += body.len();
+                count += 1;
+            }
+            match count {
+                1 => writeln!(f, "  layer {layer}")?,
+                _ => writeln!(f, "  layer × {count}")?,
+            }
+            for line in &body {
+                writeln!(f, "    {line}")?;
+            }
+            at = end;
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// The types of the matrices, the commonest (by bytes) first.
+    fn dtypes(&self) -> String {
+        let mut bytes = std::collections::BTreeMap::new();
+        for weight in self.weights.iter().filter(|w| w.rows > 1) {
+            *bytes.entry(weight.dtype).or_insert(0u128) +=
+                weight.dtype.bytes_of(weight.row_len).unwrap_or(0) as u128 * weight.rows as u128;
+        }
+        let mut sorted: Vec<_> = bytes.into_iter().collect();
+        sorted.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+        let names: Vec<_> = sorted.iter().map(|(dtype, _)| dtype.name()).collect();
+        names.join(" ")
+    }
+
+    /// The lines of the steps from `at` on that belong to one layer.
+    fn layer_lines(&self, at: usize) -> Vec<String> {
+        let layer = self.steps[at].layer;
+        let same = self.steps[at..].iter().take_while(|s| layer.is_some() && s.layer == layer);
+        same.map(|step| self.line(step, 52)).collect()
+    }
+
+    /// One step; what it reads takes `width` columns.
+    fn line(&self, step: &Step, width: usize) -> String {
+        let names = |ids: &[BufferId]| {
+            ids.iter().map(|id| self.buffer(*id).name).collect::<Vec<_>>().join(" ")
+        };
+        let weights: Vec<_> = step.op.weights().into_iter().map(|id| self.short_name(id)).collect();
+        let mut reads = format!("{}  {}", names(&step.inputs), weights.join(" "));
+        if let Op::Attend(_) = step.op {
+            reads = format!("{} kv", reads.trim());
+        }
+        let mut writes = names(&step.outputs);
+        if let Op::Store { .. } | Op::RopeStore { .. } = step.op {
+            writes = format!("{writes} kv").trim_start().to_owned();
+        }
+        format!(
+            "{:<12}{:<width$} → {:<9} {}",
+            step.op.name(),
+            reads.trim(),
+            writes,
+            self.details(&step.op)
+        )
+        .trim_end()
+        .to_owned()
+    }
+
+    /// A weight's name without what its layer and role add to it.
+    fn short_name(&self, id: WeightId) -> &str {
+        let name = &self.weight(id).name;
+        let name = name.strip_suffix(".weight").unwrap_or(name);
+        match name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
+            Some((_, part)) => part,
+            None => name,
+        }
+    }
+
+    fn details(&self, op: &Op) -> String {
+        let norm = |eps: f32| format!("rms {eps:e}");
+        let rotation = |id| {
+            let rope = self.rope(id);
+            let pairs = match rope.style {
+                crate::RopeStyle::Interleaved => "pairs interleaved",
+                crate::RopeStyle::Halves => "pairs in halves",
+            };
+            match rope.scaling {
+                "" => pairs.to_owned(),
+                scaling => format!("{pairs}, {scaling}"),
+            }
+        };
+        match op {
+            Op::Norm(n) | Op::HeadNorm { norm: n, .. } | Op::NormLinear { norm: n, .. } => {
+                norm(n.eps)
+            }
+            Op::Rope { rope, .. } => rotation(*rope),
+            Op::RopeStore { rope, q_norm, .. } => match q_norm {
+                Some(n) => format!("{}, {}", norm(n.eps), rotation(*rope)),
+                None => rotation(*rope),
+            },
+            Op::Attend(a) => {
+                let group = a.heads / self.caches[a.cache].heads;
+                let window = match a.window {
+                    Some(window) => format!(", window {window}"),
+                    None => String::new(),
+                };
+                let queries = if group == 1 { "query" } else { "queries" };
+                format!("causal{window}, {group} {queries} per kv head")
+            }
+            Op::Glu(activation) => activation.name().to_owned(),
+            Op::NormGlu { norm: n, activation, .. } => {
+                format!("{}, {}", norm(n.eps), activation.name())
+            }
+            _ => String::new(),
+        }
+    }
+}
