@@ -1,0 +1,215 @@
+//! The right-hand sides of the products: rows of activations, quantized to 8 bits.
+
+use std::cell::UnsafeCell;
+use std::ops::Range;
+
+use pelton_quant::DType;
+
+use super::tile::BLOCK;
+
+/// In what form a product takes its activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ActivationKind {
+    /// As they are, for weights in F32, F16 and BF16.
+    F32,
+    /// 8 bits and a scale for every 32, for all block formats.
+    I8,
+}
+
+impl ActivationKind {
+    /// The form that goes with weights of that type.
+    pub const fn of(weights: DType) -> Self {
+        match weights {
+            DType::F32 | DType::F16 | DType::BF16 => Self::F32,
+            DType::Q4_0
+            | DType::Q4_1
+            | DType::Q5_0
+            | DType::Q5_1
+            | DType::Q8_0
+            | DType::Q2_K
+            | DType::Q3_K
+            | DType::Q4_K
+            | DType::Q5_K
+            | DType::Q6_K
+            | DType::IQ4_NL => Self::I8,
+        }
+    }
+}
+
+/// 32 quantized activations, on a cache line of their own.
+///
+/// The sums turn offsets of the weights into one addition per block: Σ (q - z) x = Σ q x - z Σ x.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
+pub(super) struct Block {
+    /// -127 to 127.
+    pub(super) codes: [i8; BLOCK],
+    /// An activation is `scale * code`.
+    pub(super) scale: f32,
+    /// Minus the sum of the codes.
+    pub(super) minus_sum: i32,
+    /// Minus the sums of the first and the second 16 codes.
+    pub(super) minus_half_sums: [i32; 2],
+    /// The sum of the codes times `scale`.
+    pub(super) sum: f32,
+    /// The sums of the first and the second 16 codes times `scale`.
+    pub(super) half_sums: [f32; 2],
+}
+
+/// A reusable buffer of rows of activations.
+///
+/// Rows lie one behind the other, each padded to whole blocks of 32 columns. Several threads
+/// fill it together ([`prepare`](Self::prepare)) and, after a barrier, all read it.
+#[derive(Debug)]
+pub struct Activations {
+    floats: Box<[UnsafeCell<f32>]>,
+    blocks: Box<[UnsafeCell<Block>]>,
+    kind: ActivationKind,
+}
+
+// SAFETY: plain numbers; the contracts of `prepare` and `matmul` keep writers and readers apart.
+unsafe impl Sync for Activations {}
+
+impl Activations {
+    /// Room for `max_rows` rows of `max_cols` columns (or any shape with no more blocks).
+    pub fn new(kind: ActivationKind, max_rows: usize, max_cols: usize) -> Self {
+        let units = Self::units(max_rows, max_cols);
+        let (floats, blocks) = match kind {
+            ActivationKind::F32 => (units * BLOCK, 0),
+            ActivationKind::I8 => (0, units),
+        };
+        Self {
+            floats: (0..floats).map(|_| UnsafeCell::default()).collect(),
+            blocks: (0..blocks).map(|_| UnsafeCell::default()).collect(),
+            kind,
+        }
+    }
+
+    /// The form in which it keeps activations.
+    pub fn kind(&self) -> ActivationKind {
+        self.kind
+    }
+
+    /// The number of units into which preparing `rows` rows of `cols` columns can be split.
+    pub const fn units(rows: usize, cols: usize) -> usize {
+        rows * cols.div_ceil(BLOCK)
+    }
+
+    /// Prepares the units `units` of the rows in `x` (row-major, `cols` columns each).
+    ///
+    /// 8-bit codes are the activations times 127 / (the largest magnitude in the block), rounded
+    /// to the nearest, ties to even. A block without magnitudes above 1e-35 counts as zeros; one
+    /// with an infinity or a NaN turns all outputs of its row into NaN.
+    ///
+    /// # Safety
+    /// No other thread prepares any of these units or reads (in a product) from this buffer at
+    /// the same time.
+    ///
+    /// # Panics
+    /// If `x` is not a whole number of rows, or `units` reaches beyond its last row or this
+    /// buffer, or the kind is [`I8`](ActivationKind::I8) and `cols` not a multiple of 32.
+    pub unsafe fn prepare(&self, x: &[f32], cols: usize, units: Range<usize>) {
+        let per_row = cols.div_ceil(BLOCK);
+        assert!(cols > 0 && x.len().is_multiple_of(cols), "activations are not whole rows");
+        assert!(units.end <= x.len() / cols * per_row, "units beyond the last row");
+        match self.kind {
+            ActivationKind::F32 => {
+                for unit in units {
+                    let start = unit / per_row * cols + unit % per_row * BLOCK;
+                    let row_end = (unit / per_row + 1) * cols;
+                    let values = &x[start..row_end.min(start + BLOCK)];
+                    for (i, cell) in self.floats[unit * BLOCK..][..BLOCK].iter().enumerate() {
+                        // SAFETY: this thread alone accesses the unit, by contract.
+                        unsafe { *cell.get() = values.get(i).copied().unwrap_or(0.0) };
+                    }
+                }
+            }
+            ActivationKind::I8 => {
+                assert!(cols.is_multiple_of(BLOCK), "columns are not whole blocks of 32");
+                let (from, to) = (&x.as_chunks().0[units.clone()], &self.blocks[units]);
+                // SAFETY: this thread alone accesses the units, by contract.
+                unsafe { quantize(from, to) };
+            }
+        }
+    }
+
+    /// Units there is room for.
+    pub(super) fn capacity(&self) -> usize {
+        self.blocks.len().max(self.floats.len() / BLOCK)
+    }
+
+    /// The blocks, if it keeps blocks.
+    pub(super) fn blocks(&self) -> *const Block {
+        UnsafeCell::raw_get(self.blocks.as_ptr())
+    }
+
+    /// The numbers, if it keeps plain numbers.
+    pub(super) fn floats(&self) -> *const f32 {
+        UnsafeCell::raw_get(self.floats.as_ptr())
+    }
+}
+
+/// Quantizes blocks, with vector instructions if there are any.
+///
+/// # Safety
+/// Nobody else accesses `to`.
+unsafe fn quantize(from: &[[f32; BLOCK]], to: &[UnsafeCell<Block>]) {
+    #[cfg(target_arch = "x86_64")]
+    if super::Isa::Avx2.is_available() {
+        /// # Safety
+        /// As for `quantize`, and AVX2 exists.
+        #[target_feature(enable = "avx2")]
+        unsafe fn with_avx2(from: &[[f32; BLOCK]], to: &[UnsafeCell<Block>]) {
+            for (from, to) in from.iter().zip(to) {
+                // SAFETY: nobody else accesses it, by contract.
+                unsafe { *to.get() = quantize_block(from) };
+            }
+        }
+        // SAFETY: the caller's promise, and AVX2 exists.
+        return unsafe { with_avx2(from, to) };
+    }
+    for (from, to) in from.iter().zip(to) {
+        // SAFETY: nobody else accesses it, by contract.
+        unsafe { *to.get() = quantize_block(from) };
+    }
+}
+
+/// Quantizes one block: plain operations that a compiler can turn into vector instructions.
+#[inline(always)]
+fn quantize_block(x: &[f32; BLOCK]) -> Block {
+    // The order of magnitudes is that of their bits, with infinity and NaN on top. Integers,
+    // as a maximum of floats would have to look out for NaN at every step.
+    let largest = x.iter().fold(0, |max, v| max.max(v.to_bits() & 0x7fff_ffff));
+    let largest = f32::from_bits(largest);
+    if largest < 1e-35 {
+        return Block::default();
+    }
+    if !largest.is_finite() {
+        let nan = f32::NAN;
+        return Block { scale: nan, sum: nan, half_sums: [nan; 2], ..Block::default() };
+    }
+    let inverse = 127.0 / largest;
+    // Added to 1.5 * 2^23 a small number is rounded to an integer, which then stands in the low
+    // bits of the mantissa.
+    const ROUND: f32 = 12_582_912.0;
+    let mut codes = [0_i32; BLOCK];
+    for (code, value) in codes.iter_mut().zip(x) {
+        *code = (value * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32;
+    }
+    let (first, second) = codes.split_at(BLOCK / 2);
+    let sums = [first.iter().sum::<i32>(), second.iter().sum()];
+    let sum = sums[0] + sums[1];
+    let scale = largest / 127.0;
+    let mut block = Block {
+        codes: [0; BLOCK],
+        scale,
+        minus_sum: -sum,
+        minus_half_sums: [-sums[0], -sums[1]],
+        sum: scale * sum as f32,
+        half_sums: [scale * sums[0] as f32, scale * sums[1] as f32],
+    };
+    for (to, code) in block.codes.iter_mut().zip(codes) {
+        *to = code as i8;
+    }
+    block
+}

@@ -1,0 +1,116 @@
+//! The vector operations that the kernels are written in, one implementation per instruction set.
+
+use super::tile::Rows;
+
+/// The numbers among which the bytes of a vector of codes lie: it decides how many products fit
+/// into 16 bits on processors that multiply bytes in pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Codes {
+    /// 0 to 15.
+    U4,
+    /// 0 to 31.
+    U5,
+    /// 0 to 63.
+    U6,
+    /// -128 to 127, in the form that [`Simd::from_i8`] gives.
+    I8,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Codes {
+    /// How many sums of two products with activations (at most 127) fit into a signed 16-bit
+    /// number together, for signed codes after their sign was moved to the activations.
+    pub(super) const fn pairs_in_i16(self) -> usize {
+        let largest = match self {
+            Self::U4 => 15,
+            Self::U5 => 31,
+            Self::U6 => 63,
+            Self::I8 => 128,
+        };
+        let pairs: usize = i16::MAX as usize / (2 * 127 * largest);
+        1 << pairs.ilog2() // divides the 4 or 8 vectors of a tile
+    }
+}
+
+/// Vectors of `LANES` 32-bit numbers.
+///
+/// In the products of quantized matrices a lane is a row of the matrix. A vector of codes holds
+/// four of them, bytes of neighbouring columns, in each lane.
+///
+/// # Safety
+/// All functions need the instruction set of the implementation; those that take pointers read
+/// or write as many bytes as they say. They are to be inlined into a function with the
+/// `target_feature`s of the set: hence `inline(always)` everywhere.
+pub(super) trait Simd: Copy + 'static {
+    /// Numbers in a vector; at most 16.
+    const LANES: usize;
+    /// What stands for 0 in the codes that `from_i8` gives, as a power of two.
+    const I8_ZERO: Option<u32>;
+    /// Panels (1 or 2) that a tile of a large product is wide: as many as fit into registers.
+    const PANELS: usize;
+    /// Integers of 32 bits, or four bytes each.
+    type I: Copy;
+    /// Numbers of f32.
+    type F: Copy;
+
+    unsafe fn splat_i(value: i32) -> Self::I;
+    unsafe fn and(a: Self::I, b: Self::I) -> Self::I;
+    unsafe fn or(a: Self::I, b: Self::I) -> Self::I;
+    unsafe fn add_i(a: Self::I, b: Self::I) -> Self::I;
+    /// Shifts each lane left.
+    unsafe fn shl(a: Self::I, bits: u32) -> Self::I;
+    /// Shifts each lane right and fills with zeros.
+    unsafe fn shr(a: Self::I, bits: u32) -> Self::I;
+    /// Shifts each lane right and fills with copies of the sign.
+    unsafe fn sar(a: Self::I, bits: u32) -> Self::I;
+
+    unsafe fn splat(value: f32) -> Self::F;
+    unsafe fn to_f32(a: Self::I) -> Self::F;
+    /// The low halves of the lanes as f16.
+    unsafe fn f16_to_f32(a: Self::I) -> Self::F;
+    unsafe fn mul(a: Self::F, b: Self::F) -> Self::F;
+    /// `a * b + c`, rounded once.
+    unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// Writes `LANES` numbers, at any alignment.
+    unsafe fn store(a: Self::F, to: *mut f32);
+
+    /// `LANES` neighbouring numbers of f32, little-endian, at any alignment.
+    unsafe fn load_f32(from: *const u8) -> Self::F;
+    /// The same of f16.
+    unsafe fn load_f16(from: *const u8) -> Self::F;
+    /// The same of bf16.
+    unsafe fn load_bf16(from: *const u8) -> Self::F;
+
+    /// Four bytes of each row.
+    unsafe fn load4(from: Rows) -> Self::I;
+    /// Sixteen bytes of each row: vector j holds bytes 4j to 4j+3 of all rows.
+    unsafe fn load16(from: Rows) -> [Self::I; 4];
+
+    /// Codes for [`dot`](Self::dot) from signed bytes.
+    unsafe fn from_i8(a: Self::I) -> Self::I;
+    /// The entries of `table` that the bytes (0 to 15) name.
+    unsafe fn lookup(table: &[i8; 16], index: Self::I) -> Self::I;
+    /// Bits `first` to `first + 3` of each lane, each as the value 16 of a byte.
+    #[inline(always)]
+    unsafe fn fifth_bits(bits: Self::I, first: u32) -> Self::I {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let nibble = Self::and(Self::shr(bits, first), Self::splat_i(0xf));
+            // Bit b of the nibble belongs at bit 4 of byte b: up by 4 + 7b. The copies that
+            // land elsewhere are masked away.
+            let low = Self::or(Self::shl(nibble, 4), Self::shl(nibble, 11));
+            let high = Self::or(Self::shl(nibble, 18), Self::shl(nibble, 25));
+            Self::and(Self::or(low, high), Self::splat_i(0x1010_1010))
+        }
+    }
+
+    /// For each of `NR` panels of weights and each of `MR` rows of activations: `start` plus the
+    /// sum of the products of `N` vectors of codes with the `4 N` activations (-127 to 127).
+    /// `codes` is a constant at every call.
+    unsafe fn dot<const N: usize, const NR: usize, const MR: usize>(
+        codes: Codes,
+        weights: [*const Self::I; NR],
+        x: [*const i8; MR],
+        start: [Self::I; MR],
+    ) -> [[Self::I; MR]; NR];
+}
