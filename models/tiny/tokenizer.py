@@ -1,0 +1,72 @@
+"""Learn the tiny model's vocabulary: byte-level BPE of 4,096 entries.
+
+    python tokenizer.py HF_DIR
+
+The pattern that splits text before BPE is Qwen2's, which llama.cpp and Pelton know
+as "qwen2": words with their leading space, and every digit alone, which suits sums.
+"""
+
+import random
+import re
+import sys
+
+import corpus
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+SIZE = 4096
+SEED = 2026
+DOCUMENTS = 120_000
+CONTEXT = 1024
+
+# https://huggingface.co/Qwen/Qwen2-7B/blob/main/tokenizer.json
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def learn():
+    rng = random.Random(f"tokenizer {SEED}")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(QWEN2), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=SIZE,
+        special_tokens=corpus.SPECIAL_TOKENS,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    mark = re.compile("|".join(map(re.escape, corpus.SPECIAL_TOKENS)))
+    texts = (mark.split(corpus.document(rng)) for _ in range(DOCUMENTS))
+    tokenizer.train_from_iterator(texts, trainer)
+    begin = tokenizer.token_to_id(corpus.BEGIN)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{corpus.BEGIN} $A",
+        pair=f"{corpus.BEGIN} $A $B",
+        special_tokens=[(corpus.BEGIN, begin)],
+    )
+    if tokenizer.get_vocab_size() != SIZE:
+        raise SystemExit(f"the corpus gave only {tokenizer.get_vocab_size()} entries")
+    return tokenizer
+
+
+def main():
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=learn(),
+        bos_token=corpus.BEGIN,
+        eos_token=corpus.END,
+        clean_up_tokenization_spaces=False,
+        model_max_length=CONTEXT,
+        chat_template=corpus.CHAT_TEMPLATE,
+    )
+    wrapped.save_pretrained(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()
