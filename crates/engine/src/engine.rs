@@ -1,0 +1,80 @@
+//! Where models come from.
+
+use std::path::Path;
+
+use pelton_cpu::Cpu;
+use pelton_graph::Backend;
+use pelton_weights::Checkpoint;
+
+use crate::{Error, LoadOptions, Model};
+
+static BUILT_IN: &[u8] = include_bytes!("../../../models/tiny/pelton-tiny.gguf");
+
+/// A way to compute, on which models are loaded.
+pub struct Engine {
+    backend: Box<dyn Backend>,
+}
+
+impl Engine {
+    /// An engine on the processor, with one thread for each physical core.
+    pub fn new() -> Self {
+        Self::with_threads(pelton_cpu::default_threads())
+    }
+
+    /// An engine on the processor, with this many threads, at least one.
+    pub fn with_threads(threads: usize) -> Self {
+        Self::with_backend(Cpu::new(threads))
+    }
+
+    /// An engine on any backend.
+    pub fn with_backend(backend: impl Backend + 'static) -> Self {
+        Self { backend: Box::new(backend) }
+    }
+
+    /// Loads a model file.
+    ///
+    /// # Errors
+    ///
+    /// If the file is not a sound GGUF file of a known architecture, if its vocabulary is broken,
+    /// or if there is not enough memory. Each names the file and what was expected.
+    pub fn load(&self, path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model, Error> {
+        self.load_with(path, options, &mut |_, _| {})
+    }
+
+    /// As [`load`](Self::load); `progress` is told now and then how many bytes are loaded, and of
+    /// how many.
+    pub fn load_with(
+        &self,
+        path: impl AsRef<Path>,
+        options: &LoadOptions,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Model, Error> {
+        Model::load(self.backend.as_ref(), Checkpoint::open(path)?, options, progress)
+    }
+
+    /// Loads the [built-in](built_in) model.
+    pub fn load_built_in(&self, options: &LoadOptions) -> Result<Model, Error> {
+        self.load_built_in_with(options, &mut |_, _| {})
+    }
+
+    /// As [`load_built_in`](Self::load_built_in), with progress as in
+    /// [`load_with`](Self::load_with).
+    pub fn load_built_in_with(
+        &self,
+        options: &LoadOptions,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Model, Error> {
+        Model::load(self.backend.as_ref(), built_in()?, options, progress)
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The model that is part of the library: a few million parameters, enough to tell a short story.
+pub fn built_in() -> Result<Checkpoint, Error> {
+    Ok(Checkpoint::from_bytes("the built-in model", BUILT_IN)?)
+}
