@@ -1,0 +1,186 @@
+//! `pelton inspect`: what is in a model file.
+
+use std::{
+    collections::BTreeMap,
+    io::{Write, stdout},
+};
+
+use anyhow::Result;
+use pelton::{
+    Checkpoint,
+    graph::{self, Fusion, Plan},
+    weights::Value,
+};
+use serde_json::json;
+
+use crate::{
+    model,
+    output::{self, WithHint},
+};
+
+/// Array elements that are shown.
+const SHOWN: usize = 6;
+/// Characters of a string that are shown.
+const SHOWN_CHARS: usize = 72;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A .gguf file, or built-in
+    file: String,
+    /// Show every tensor's type and shape
+    #[arg(long)]
+    tensors: bool,
+    /// Show the operations of a forward pass
+    #[arg(long)]
+    plan: bool,
+    /// Write one JSON object, with whole strings and the lengths of arrays
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let checkpoint = model::open(&args.file)?;
+    let plan = match args.plan {
+        true => Some(
+            graph::build(&checkpoint)
+                .map(|plan| plan.fuse(&Fusion::ALL))
+                .hint("without --plan the file's metadata can be seen all the same")?,
+        ),
+        false => None,
+    };
+    match args.json {
+        true => print_json(&checkpoint, args.tensors, plan.as_ref()),
+        false => print_text(&checkpoint, args.tensors, plan.as_ref()),
+    }
+}
+
+fn print_text(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Result<()> {
+    let mut out = stdout().lock();
+    let summary = Summary::of(checkpoint);
+    writeln!(
+        out,
+        "{}: {}, {} parameters in {} tensors ({})",
+        checkpoint.name(),
+        output::bytes(checkpoint.file_bytes()),
+        output::count(summary.parameters),
+        checkpoint.tensors().len(),
+        summary.types(),
+    )?;
+    writeln!(out, "\nmetadata")?;
+    for (key, value) in checkpoint.metadata().iter() {
+        writeln!(out, "  {:<44} {}", key.escape_debug(), short(value))?;
+    }
+    if tensors {
+        writeln!(out, "\ntensors")?;
+        for tensor in checkpoint.tensors() {
+            let shape: Vec<_> = tensor.shape.iter().map(usize::to_string).collect();
+            writeln!(
+                out,
+                "  {:<44} {:<7} {:<18} {}",
+                tensor.name.escape_debug(),
+                tensor.dtype.name(),
+                shape.join(" × "),
+                output::bytes(tensor.bytes.len() as u64),
+            )?;
+        }
+    }
+    if let Some(plan) = plan {
+        write!(out, "\nplan\n{plan}")?;
+    }
+    Ok(())
+}
+
+fn print_json(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Result<()> {
+    let summary = Summary::of(checkpoint);
+    let metadata: serde_json::Map<_, _> =
+        checkpoint.metadata().iter().map(|(key, value)| (key.to_owned(), to_json(value))).collect();
+    let mut object = json!({
+        "file": checkpoint.name(),
+        "bytes": checkpoint.file_bytes(),
+        "parameters": summary.parameters,
+        "types": summary.tensors_by_type,
+        "metadata": metadata,
+    });
+    if tensors {
+        object["tensors"] = checkpoint
+            .tensors()
+            .map(|t| {
+                json!({
+                    "name": t.name, "type": t.dtype.name(), "shape": t.shape,
+                    "bytes": t.bytes.len(),
+                })
+            })
+            .collect();
+    }
+    if let Some(plan) = plan {
+        object["plan"] = plan.to_string().lines().collect();
+    }
+    writeln!(stdout().lock(), "{object:#}")?;
+    Ok(())
+}
+
+struct Summary {
+    parameters: u64,
+    tensors_by_type: BTreeMap<&'static str, usize>,
+}
+
+impl Summary {
+    fn of(checkpoint: &Checkpoint) -> Self {
+        let mut tensors_by_type = BTreeMap::new();
+        let mut parameters = 0;
+        for tensor in checkpoint.tensors() {
+            *tensors_by_type.entry(tensor.dtype.name()).or_insert(0) += 1;
+            parameters += tensor.row_len() as u64 * tensor.rows() as u64;
+        }
+        Self { parameters, tensors_by_type }
+    }
+
+    fn types(&self) -> String {
+        let types: Vec<_> =
+            self.tensors_by_type.iter().map(|(name, n)| format!("{n} {name}")).collect();
+        types.join(", ")
+    }
+}
+
+/// A value on one line, without control characters.
+fn short(value: &Value) -> String {
+    match value {
+        Value::String(bytes) => {
+            let text = String::from_utf8_lossy(bytes);
+            let mut shown = text.chars().take(SHOWN_CHARS).collect::<String>();
+            shown = format!("\"{}\"", shown.escape_debug());
+            if text.chars().nth(SHOWN_CHARS).is_some() {
+                shown.push_str(&format!("… ({} characters)", text.chars().count()));
+            }
+            shown
+        }
+        Value::Array(array) => {
+            let mut shown: Vec<_> = array.values().take(SHOWN).map(|v| short(&v)).collect();
+            if array.len() > SHOWN {
+                shown.push(format!("… ({} in all)", array.len()));
+            }
+            format!("[{}]", shown.join(", "))
+        }
+        other => to_json(other).to_string(),
+    }
+}
+
+fn to_json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::U8(v) => json!(v),
+        Value::I8(v) => json!(v),
+        Value::U16(v) => json!(v),
+        Value::I16(v) => json!(v),
+        Value::U32(v) => json!(v),
+        Value::I32(v) => json!(v),
+        Value::U64(v) => json!(v),
+        Value::I64(v) => json!(v),
+        Value::F32(v) => json!(v),
+        Value::F64(v) => json!(v),
+        Value::Bool(v) => json!(v),
+        Value::String(bytes) => json!(String::from_utf8_lossy(bytes)),
+        Value::Array(array) => {
+            json!({"array_of": array.item_type().to_string(), "len": array.len()})
+        }
+    }
+}

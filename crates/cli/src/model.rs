@@ -1,0 +1,103 @@
+//! The model that a command is about.
+
+use std::{
+    io::{IsTerminal, stderr},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use pelton::{Checkpoint, Engine, KvType, LoadOptions, Model};
+
+use crate::output::WithHint;
+
+/// What names the built-in model where a file is expected.
+pub(crate) const BUILT_IN: &str = "built-in";
+
+/// Flags of commands that run a model.
+#[derive(clap::Args)]
+pub(crate) struct LoadArgs {
+    /// Threads; by default one for each physical core
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    /// Positions to make room for; by default the model's own, but at most 4096
+    #[arg(short, long, value_name = "N")]
+    pub(crate) context: Option<usize>,
+    /// How keys and values are kept
+    #[arg(long, value_enum, default_value = "f16")]
+    pub(crate) kv: Kv,
+}
+
+/// [`KvType`], for the command line.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Kv {
+    /// 16-bit numbers
+    F16,
+    /// 32-bit numbers: twice the memory
+    F32,
+}
+
+/// Loads a model; a bar shows how far it is if that takes more than a second.
+pub(crate) fn load(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
+    let engine = match args.threads {
+        Some(threads) => Engine::with_threads(threads.into()),
+        None => Engine::new(),
+    };
+    let bar = LateBar::new();
+    let kv = match args.kv {
+        Kv::F16 => KvType::F16,
+        Kv::F32 => KvType::F32,
+    };
+    let context = args.context.or(options.context);
+    let options = LoadOptions { context, kv, ..options };
+    let model = match file {
+        BUILT_IN => engine.load_built_in_with(&options, &mut |done, all| bar.show(done, all)),
+        file => engine.load_with(file, &options, &mut |done, all| bar.show(done, all)),
+    };
+    bar.bar.finish_and_clear();
+    model.hint(hint(file))
+}
+
+/// Opens a model file without loading it.
+pub(crate) fn open(file: &str) -> Result<Checkpoint> {
+    match file {
+        BUILT_IN => Ok(pelton::built_in()?),
+        file => Checkpoint::open(file).hint(hint(file)),
+    }
+}
+
+fn hint(file: &str) -> String {
+    match Path::new(file).is_file() {
+        true => format!("`pelton inspect {file}` shows what can be read of it"),
+        false => format!("a model is the path of a .gguf file, or the word {BUILT_IN}"),
+    }
+}
+
+/// A bar that appears when something has taken a second, and only on a terminal.
+struct LateBar {
+    begun: Instant,
+    bar: ProgressBar,
+}
+
+impl LateBar {
+    fn new() -> Self {
+        Self { begun: Instant::now(), bar: ProgressBar::hidden() }
+    }
+
+    fn show(&self, done: u64, all: u64) {
+        if self.begun.elapsed() < Duration::from_secs(1) {
+            return;
+        }
+        if self.bar.is_hidden() && stderr().is_terminal() {
+            let style = "loading {bar:32} {bytes} of {total_bytes}, {eta} left";
+            if let Ok(style) = ProgressStyle::with_template(style) {
+                self.bar.set_style(style);
+            }
+            self.bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+        }
+        self.bar.set_length(all);
+        self.bar.set_position(done);
+    }
+}

@@ -1,0 +1,58 @@
+//! Writing to standard output and standard error.
+
+use std::{fmt, io};
+
+use anyhow::Error;
+
+/// An error with a sentence about what to do.
+#[derive(Debug)]
+pub(crate) struct Hint {
+    pub(crate) error: Error,
+    pub(crate) hint: String,
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}\nhint: {}", self.error, self.hint)
+    }
+}
+
+impl std::error::Error for Hint {}
+
+/// Adds a hint to an error.
+pub(crate) trait WithHint<T> {
+    fn hint(self, hint: impl Into<String>) -> anyhow::Result<T>;
+}
+
+impl<T, E: Into<Error>> WithHint<T> for Result<T, E> {
+    fn hint(self, hint: impl Into<String>) -> anyhow::Result<T> {
+        self.map_err(|error| Hint { error: error.into(), hint: hint.into() }.into())
+    }
+}
+
+/// Whether the reader of standard output went away: no reason to complain.
+pub(crate) fn is_broken_pipe(error: &Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// One sentence on standard error.
+pub(crate) fn print_error(error: &Error) {
+    eprintln!("error: {error:#}");
+}
+
+/// A number of bytes for people: `637 MiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    indicatif::HumanBytes(bytes).to_string()
+}
+
+/// A number for people: `1.10 B`, `135 M`.
+pub(crate) fn count(n: u64) -> String {
+    match n {
+        0..1_000 => n.to_string(),
+        1_000..1_000_000 => format!("{:.1} K", n as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} M", n as f64 / 1e6),
+        _ => format!("{:.2} B", n as f64 / 1e9),
+    }
+}
