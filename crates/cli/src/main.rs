@@ -1,4 +1,5 @@
-//! The command line of Pelton: `pelton run`, `inspect`, `tokenize`, `logits` and `bench`.
+//! The command line of Pelton: `pelton run`, `inspect`, `tokenize`, `logits`, `bench`,
+//! `profile` and `devices`.
 //!
 //! What a program may read goes to standard output; everything else to standard error. The exit
 //! code is 0, 1 for an error and 2 for wrong usage.
@@ -11,7 +12,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, inspect, logits, run, tokenize};
+#[cfg(feature = "gpu")]
+use crate::commands::devices;
+use crate::commands::{bench, inspect, logits, profile, run, tokenize};
 
 /// Language models on your own machine.
 #[derive(Parser)]
@@ -33,15 +36,25 @@ enum Command {
     Logits(logits::Args),
     /// Measure prefill and decode speed
     Bench(bench::Args),
+    /// Show where the time of a token goes, on a GPU
+    Profile(profile::Args),
+    /// List the GPUs of this machine
+    #[cfg(feature = "gpu")]
+    Devices(devices::Args),
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "gpu")]
+    quiet_vulkan();
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Tokenize(args) => tokenize::run(args),
         Command::Logits(args) => logits::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Profile(args) => profile::run(args),
+        #[cfg(feature = "gpu")]
+        Command::Devices(args) => devices::run(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -51,4 +64,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Leaves out the layer of Mesa that sorts devices. It complains on standard error where there is
+/// no `XDG_RUNTIME_DIR`, as in containers, and Pelton sorts them itself.
+#[cfg(feature = "gpu")]
+fn quiet_vulkan() {
+    // SAFETY: the first thing that the program does, before there is a second thread
+    unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
 }

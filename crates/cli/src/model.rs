@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use pelton::{Checkpoint, Engine, KvType, LoadOptions, Model};
+use pelton::{Checkpoint, Device, Engine, KvType, LoadOptions, Model};
 
 use crate::output::WithHint;
 
@@ -19,7 +19,10 @@ pub(crate) const BUILT_IN: &str = "built-in";
 /// Flags of commands that run a model.
 #[derive(clap::Args)]
 pub(crate) struct LoadArgs {
-    /// Threads; by default one for each physical core
+    /// What to run on: auto (a GPU if there is one), cpu, gpu, or gpu:N as `pelton devices` lists
+    #[arg(long, value_name = "DEVICE", default_value_t)]
+    pub(crate) device: Device,
+    /// Threads on the processor; by default one for each physical core
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
     /// Positions to make room for; by default the model's own, but at most 4096
@@ -28,6 +31,20 @@ pub(crate) struct LoadArgs {
     /// How keys and values are kept
     #[arg(long, value_enum, default_value = "f16")]
     pub(crate) kv: Kv,
+}
+
+impl LoadArgs {
+    fn kv(&self) -> KvType {
+        match self.kv {
+            Kv::F16 => KvType::F16,
+            Kv::F32 => KvType::F32,
+        }
+    }
+
+    /// Bytes of a number in the caches.
+    pub(crate) fn kv_bytes(&self) -> usize {
+        self.kv().bytes()
+    }
 }
 
 /// [`KvType`], for the command line.
@@ -41,15 +58,18 @@ pub(crate) enum Kv {
 
 /// Loads a model; a bar shows how far it is if that takes more than a second.
 pub(crate) fn load(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
-    let engine = match args.threads {
-        Some(threads) => Engine::with_threads(threads.into()),
-        None => Engine::new(),
-    };
+    load_on(&engine(args)?, file, args, options)
+}
+
+/// As [`load`], on an engine that is there.
+pub(crate) fn load_on(
+    engine: &Engine,
+    file: &str,
+    args: &LoadArgs,
+    options: LoadOptions,
+) -> Result<Model> {
     let bar = LateBar::new();
-    let kv = match args.kv {
-        Kv::F16 => KvType::F16,
-        Kv::F32 => KvType::F32,
-    };
+    let kv = args.kv();
     let context = args.context.or(options.context);
     let options = LoadOptions { context, kv, ..options };
     let model = match file {
@@ -58,6 +78,13 @@ pub(crate) fn load(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<
     };
     bar.bar.finish_and_clear();
     model.hint(hint(file))
+}
+
+/// The engine that the flags ask for.
+pub(crate) fn engine(args: &LoadArgs) -> Result<Engine> {
+    let threads = args.threads.map_or_else(pelton::default_threads, usize::from);
+    Engine::on(args.device, threads)
+        .hint("`pelton devices` lists what there is; `--device cpu` runs on the processor")
 }
 
 /// Opens a model file without loading it.

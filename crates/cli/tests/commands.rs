@@ -193,6 +193,35 @@ fn bench() {
     assert!(table.lines().count() == 4 && table.contains("pp8") && table.contains('±'), "{table}");
     let csv = stdout(&run(&[&args[..], &["-o", "csv"]].concat()));
     assert!(csv.starts_with("model,") && csv.lines().count() == 3, "{csv}");
+    let deep = json(&[&args[..], &["--depth", "20", "-o", "json"]].concat());
+    assert_eq!((&deep[0]["test"], &deep[1]["test"]), (&"pp8 @ d20".into(), &"tg4 @ d20".into()));
+}
+
+/// Both forms name the same devices, as many as there are, and nothing is said beside them.
+#[cfg(feature = "gpu")]
+#[test]
+fn devices() {
+    let output = pelton().arg("devices").env_remove("XDG_RUNTIME_DIR").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let text = stdout(&output);
+    let list = json(&["devices", "--json"]);
+    let list = list.as_array().unwrap();
+    for (i, device) in list.iter().enumerate() {
+        let name = device["name"].as_str().unwrap();
+        assert_eq!(device["device"], format!("gpu:{i}"));
+        assert!(text.contains(&format!("gpu:{i}  {name}\n")), "{text}");
+        assert!(device["subgroup_widths"][0].as_u64() <= device["subgroup_widths"][1].as_u64());
+    }
+    match list.len() {
+        0 => assert!(text.starts_with("no GPU was found"), "{text}"),
+        count => assert_eq!(text.lines().count(), 3 * count, "{text}"),
+    }
+}
+
+#[test]
+fn profile_needs_a_gpu() {
+    let text = refused(&["profile", "built-in", "--device", "cpu"], 1);
+    assert_eq!(text, "error: this device cannot tell the time of single steps\n");
 }
 
 #[test]
@@ -214,6 +243,9 @@ fn errors_are_one_sentence_and_a_hint() {
     assert!(text.contains("no vocabulary"), "{text}");
     let text = refused(&["logits", "built-in", "--ids", "99999999", "-o", "/nowhere/x.npy"], 1);
     assert!(text.contains("/nowhere/x.npy"), "{text}");
+    let text = refused(&["run", "Hello", "--device", "gpu:99"], 1);
+    assert!(text.starts_with("error: ") && text.contains("\nhint: "), "{text}");
+    assert_eq!(text.lines().count(), 2, "{text}");
 }
 
 #[test]
@@ -223,6 +255,7 @@ fn wrong_usage_is_exit_code_2() {
         &["run", "a", "b", "c"],
         &["run", "a", "--temperature", "hot"],
         &["run", "a", "--threads", "0"],
+        &["run", "a", "--device", "nonsense"],
         &["bench"],
         &["logits", "built-in", "--ids", "1,x", "-o", "a.npy"],
         &["frobnicate"],

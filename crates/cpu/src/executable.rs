@@ -7,6 +7,10 @@ use pelton_weights::Checkpoint;
 
 use crate::{fast::Fast, plain, state::State};
 
+/// The fused ops that the fast path has.
+pub const FUSIONS: &[Fusion] =
+    &[Fusion::NormLinear, Fusion::RopeStore, Fusion::LinearAdd, Fusion::NormGlu];
+
 /// The processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpu {
@@ -32,10 +36,14 @@ impl Cpu {
 }
 
 impl Backend for Cpu {
+    fn name(&self) -> &str {
+        "cpu"
+    }
+
     fn fusions(&self) -> &[Fusion] {
         match self.path {
             Path::Plain => &[],
-            Path::Fast { .. } => &Fusion::ALL,
+            Path::Fast { .. } => FUSIONS,
         }
     }
 
@@ -44,7 +52,9 @@ impl Backend for Cpu {
         plan: Plan,
         checkpoint: Arc<Checkpoint>,
         limits: Limits,
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error> {
+        read_ahead(&checkpoint, progress);
         let state = State::new(plan, checkpoint, limits)?;
         Ok(match self.path {
             Path::Plain => Box::new(PlainExecutable { state }),
@@ -83,5 +93,24 @@ impl Executable for FastExecutable {
             self.fast.run(&mut self.state, step, batch)?;
         }
         Ok(self.state.logits(batch.selected.len()))
+    }
+}
+
+/// Reads every page of the weights once, so that it is the load that waits for a slow disk, with
+/// progress, and not the first token.
+fn read_ahead(checkpoint: &Checkpoint, progress: &mut dyn FnMut(u64, u64)) {
+    /// The smallest page of the systems that run this.
+    const PAGE_BYTES: usize = 4096;
+    const STEP: usize = 16 << 20;
+    let all: u64 = checkpoint.tensors().map(|tensor| tensor.bytes.len() as u64).sum();
+    let mut done = 0;
+    for tensor in checkpoint.tensors() {
+        for part in tensor.bytes.chunks(STEP) {
+            let sum =
+                part.iter().step_by(PAGE_BYTES).fold(0u8, |sum, &byte| sum.wrapping_add(byte));
+            std::hint::black_box(sum);
+            done += part.len() as u64;
+            progress(done, all);
+        }
     }
 }

@@ -17,5 +17,5 @@ pub mod pool;
 mod simd;
 mod state;
 
-pub use executable::Cpu;
+pub use executable::{Cpu, FUSIONS};
 pub use pool::default_threads;

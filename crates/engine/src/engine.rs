@@ -6,7 +6,7 @@ use pelton_cpu::Cpu;
 use pelton_graph::Backend;
 use pelton_weights::Checkpoint;
 
-use crate::{Error, LoadOptions, Model};
+use crate::{Device, Error, LoadOptions, Model};
 
 static BUILT_IN: &[u8] = include_bytes!("../../../models/tiny/pelton-tiny.gguf");
 
@@ -26,9 +26,23 @@ impl Engine {
         Self::with_backend(Cpu::new(threads))
     }
 
+    /// An engine on a device; `threads` are for the processor.
+    ///
+    /// # Errors
+    ///
+    /// If a GPU is asked for and there is none, or it cannot do what every kernel needs.
+    pub fn on(device: Device, threads: usize) -> Result<Self, Error> {
+        Ok(Self { backend: device.open(threads)? })
+    }
+
     /// An engine on any backend.
     pub fn with_backend(backend: impl Backend + 'static) -> Self {
         Self { backend: Box::new(backend) }
+    }
+
+    /// The name of what models run on: `cpu`, or that of the GPU.
+    pub fn backend(&self) -> &str {
+        self.backend.name()
     }
 
     /// Loads a model file.

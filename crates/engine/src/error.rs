@@ -78,6 +78,10 @@ pub enum Error {
     #[error("the model could not be run: {0}")]
     Pass(String),
 
+    /// A GPU was asked for from a build without that feature.
+    #[error("this build of pelton has no GPU support, expected one with the feature 'gpu'")]
+    NoGpu,
+
     /// The thread that runs the model has ended.
     #[error("the model was stopped")]
     Stopped,

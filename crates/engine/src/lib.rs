@@ -17,26 +17,30 @@
 //! [`TokenStream`]. Requests of several threads run together, as many as
 //! [`LoadOptions::sequences`] says; dropping a stream cancels its request.
 
+mod chain;
+mod device;
 mod engine;
 mod error;
 mod model;
 mod pages;
 mod request;
 mod runner;
-mod sampling;
 mod scheduler;
 mod sequence;
 mod stop;
 mod stream;
 
+pub use device::Device;
 pub use engine::{Engine, built_in};
 pub use error::Error;
 pub use model::{LoadOptions, Model};
 pub use pelton_cpu::default_threads;
+#[cfg(feature = "gpu")]
+pub use pelton_gpu as gpu;
 pub use pelton_graph::{self as graph, KvType};
+pub use pelton_sampling::Sampling;
 pub use pelton_tokenizer::{self as tokenizer, Tokenizer};
 pub use pelton_weights::{self as weights, Checkpoint};
 pub use request::{Prompt, Request};
 pub use runner::Session;
-pub use sampling::Sampling;
 pub use stream::{FinishReason, Stats, Token, TokenStream};

@@ -3,20 +3,20 @@
 use std::{
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex,
         mpsc::{self, Sender},
     },
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use pelton_graph::{Backend, KvType, Limits, Plan, pages_for};
+use pelton_sampling::Sampler;
 use pelton_tokenizer::Tokenizer;
 use pelton_weights::Checkpoint;
 
 use crate::{
     Error, Prompt, Request, Session, TokenStream,
     runner::Runner,
-    sampling::Sampler,
     scheduler::{Command, Scheduler},
     sequence::Sequence,
 };
@@ -59,6 +59,25 @@ const SELECTED: usize = 64;
 pub struct Model {
     commands: Sender<Command>,
     shared: Arc<Shared>,
+    // after the sender: the thread ends when nobody can send any more
+    worker: Arc<Worker>,
+}
+
+/// The thread that runs a model. Whoever lets go of it last waits for its end, so that no device is
+/// still at work when the process ends.
+#[derive(Debug)]
+pub(crate) struct Worker(Mutex<Option<JoinHandle<()>>>);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let handle = self.0.get_mut().ok().and_then(Option::take);
+        if let Some(handle) = handle
+            && handle.thread().id() != thread::current().id()
+        {
+            // what it could say has been said in its streams
+            let _ = handle.join();
+        }
+    }
 }
 
 struct Shared {
@@ -94,16 +113,17 @@ impl Model {
             pages: pages_for(context).saturating_mul(sequences).min(u32::MAX as usize),
             kv: options.kv,
         };
-        read_ahead(&checkpoint, progress);
-        let executable = backend.load(plan.clone(), Arc::clone(&checkpoint), limits)?;
+        let executable = backend.load(plan.clone(), Arc::clone(&checkpoint), limits, progress)?;
         let runner = Runner::new(executable, limits, plan.vocab, context);
         let (commands, receiver) = mpsc::channel();
         let scheduler = Scheduler::new(runner, tokenizer.clone(), receiver);
-        thread::Builder::new()
+        let handle = thread::Builder::new()
             .name("pelton-scheduler".into())
             .spawn(move || scheduler.run())
             .map_err(|_| Error::Stopped)?;
-        Ok(Self { commands, shared: Arc::new(Shared { checkpoint, plan, tokenizer, context }) })
+        let worker = Arc::new(Worker(Mutex::new(Some(handle))));
+        let shared = Arc::new(Shared { checkpoint, plan, tokenizer, context });
+        Ok(Self { commands, shared, worker })
     }
 
     /// Starts to answer a request.
@@ -125,7 +145,8 @@ impl Model {
         }
         let (events, receiver) = mpsc::channel();
         let sampler = Sampler::new(request.sampling.clone());
-        let stream = TokenStream::new(receiver, tokens.len(), sampler.seed());
+        let stream =
+            TokenStream::new(receiver, tokens.len(), sampler.seed(), Arc::clone(&self.worker));
         let most = match request.max_tokens {
             Some(made) => tokens.len().saturating_add(made).min(context),
             None => context,
@@ -190,24 +211,5 @@ impl Model {
 
     fn send(&self, command: Command) -> Result<(), Error> {
         self.commands.send(command).map_err(|_| Error::Stopped)
-    }
-}
-
-/// Reads every page of the weights once, so that it is the load that waits for a slow disk, with
-/// progress, and not the first token.
-fn read_ahead(checkpoint: &Checkpoint, progress: &mut dyn FnMut(u64, u64)) {
-    /// The smallest page of the systems that run this.
-    const PAGE_BYTES: usize = 4096;
-    const STEP: usize = 16 << 20;
-    let all: u64 = checkpoint.tensors().map(|tensor| tensor.bytes.len() as u64).sum();
-    let mut done = 0;
-    for tensor in checkpoint.tensors() {
-        for part in tensor.bytes.chunks(STEP) {
-            let sum =
-                part.iter().step_by(PAGE_BYTES).fold(0u8, |sum, &byte| sum.wrapping_add(byte));
-            std::hint::black_box(sum);
-            done += part.len() as u64;
-            progress(done, all);
-        }
     }
 }

@@ -1,9 +1,9 @@
 //! The executable with the pages of its caches: what the scheduler drives, and what a
 //! [`Session`] lends out.
 
-use pelton_graph::{Batch, Executable, Limits, Row};
+use pelton_graph::{Batch, Choice, Executable, Limits, Profile, Row};
 
-use crate::{Error, pages::PagePool};
+use crate::{Error, chain, pages::PagePool};
 
 /// An executable, and who has which of its pages.
 pub(crate) struct Runner {
@@ -82,6 +82,43 @@ impl Runner {
         let batch = Batch { rows: &self.rows, tables: &self.tables, selected: &self.selected };
         Ok(self.executable.forward(&batch)?.chunks(self.vocab))
     }
+
+    /// Runs the batch many times, and says where the time went.
+    fn profile(&mut self, passes: usize) -> Result<Profile, Error> {
+        let batch = Batch { rows: &self.rows, tables: &self.tables, selected: &self.selected };
+        Ok(self.executable.profile(&batch, passes)?)
+    }
+}
+
+/// Chains: see [`Executable::chains`].
+impl Runner {
+    pub(crate) fn has_chains(&self) -> bool {
+        self.executable.chains()
+    }
+
+    /// Begins a chain of a sequence with its token at `position`.
+    pub(crate) fn begin_chain(
+        &mut self,
+        slot: &Slot,
+        position: usize,
+        token: u32,
+        choice: &Choice,
+    ) -> Result<(), Error> {
+        let row = Row { token, position: position as u32, sequence: slot.0 as u32 };
+        Ok(self.executable.begin_chain(row, &self.tables[slot.0], choice)?)
+    }
+
+    pub(crate) fn extend_chain(&mut self, n: usize) -> Result<(), Error> {
+        Ok(self.executable.extend_chain(n)?)
+    }
+
+    pub(crate) fn read_chain(&mut self) -> Result<&[u32], Error> {
+        Ok(self.executable.read_chain()?)
+    }
+
+    pub(crate) fn end_chain(&mut self) {
+        self.executable.end_chain();
+    }
 }
 
 /// One sequence, run by hand: for measuring, and for logits instead of text.
@@ -130,6 +167,46 @@ impl<'a> Session<'a> {
             self.runner.forward()?.for_each(&mut visit);
         }
         Ok(())
+    }
+
+    /// Whether [`decode`](Self::decode) can be used: a device that chooses tokens by itself.
+    pub fn decodes(&self) -> bool {
+        self.runner.has_chains()
+    }
+
+    /// Runs `token`, and then `n - 1` tokens each of which is the likeliest after the one before,
+    /// in a chain of passes that needs the host for nothing. Returns the `n` tokens that were
+    /// chosen; the last one is not run.
+    ///
+    /// # Errors
+    ///
+    /// If the device has no chains, or the sequence has no room.
+    pub fn decode(&mut self, token: u32, n: usize) -> Result<Vec<u32>, Error> {
+        let end = self.position + n;
+        if end > self.positions {
+            return Err(Error::CacheFull { needed: end });
+        }
+        let Some(slot) = &self.slot else { return Ok(Vec::new()) };
+        let greedy =
+            Choice { temperature: 0.0, top_k: 1, top_p: 1.0, min_p: 0.0, seed: 0, index: 0 };
+        self.runner.begin_chain(slot, self.position, token, &greedy)?;
+        let tokens = chain::all(self.runner, n);
+        self.runner.end_chain();
+        let tokens = tokens?;
+        self.position = end;
+        Ok(tokens)
+    }
+
+    /// Runs tokens at the next positions, in one pass that is run `passes` times over, and says
+    /// where the time went. The sequence stays as long as it was.
+    ///
+    /// # Errors
+    ///
+    /// If the device cannot tell the time of single steps, or one pass cannot take the tokens.
+    pub fn profile(&mut self, tokens: &[u32], passes: usize) -> Result<Profile, Error> {
+        self.stage(tokens, true)?;
+        self.position -= tokens.len();
+        self.runner.profile(passes)
     }
 
     /// Makes tokens the batch, after a check that they fit.

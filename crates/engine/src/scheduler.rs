@@ -2,7 +2,8 @@
 //!
 //! Each pass takes one token of every sequence that decodes, and fills what room is left with the
 //! prompts of sequences that have just come. A sequence is only begun when there are pages for all
-//! that it may become, so that none is ever put aside half-way.
+//! that it may become, so that none is ever put aside half-way. One that decodes alone runs in a
+//! chain, where the executable has them.
 
 use std::{
     collections::VecDeque,
@@ -15,7 +16,7 @@ use std::{
 
 use pelton_tokenizer::Tokenizer;
 
-use crate::{Error, runner::Runner, sequence::Sequence};
+use crate::{Error, chain, runner::Runner, sequence::Sequence};
 
 /// What the thread is asked to do.
 pub(crate) enum Command {
@@ -53,8 +54,10 @@ impl Scheduler {
             }
             self.waiting.extend(self.commands.try_iter());
             self.admit();
-            if !self.running.is_empty() {
-                self.pass();
+            match self.running.as_slice() {
+                [] => {}
+                [alone] if chain::serves(&self.runner, alone) => self.chain(),
+                [..] => self.pass(),
             }
         }
     }
@@ -81,6 +84,17 @@ impl Scheduler {
                 }
             }
         }
+    }
+
+    /// Runs the only sequence until it ends or a command comes. Whatever waits already has no room
+    /// until then.
+    fn chain(&mut self) {
+        let (commands, waiting) = (&self.commands, &mut self.waiting);
+        let Some(alone) = self.running.first_mut() else { return };
+        let goes_on = chain::run(&mut self.runner, alone, self.tokenizer.as_deref(), || {
+            commands.try_recv().map(|command| waiting.push_back(command)).is_ok()
+        });
+        self.keep(vec![goes_on]);
     }
 
     /// One pass over all that can run.
@@ -121,6 +135,11 @@ impl Scheduler {
                 }
             }
         }
+        self.keep(goes_on);
+    }
+
+    /// Ends the sequences that do not go on.
+    fn keep(&mut self, goes_on: Vec<bool>) {
         let mut goes_on = goes_on.into_iter();
         let runner = &mut self.runner;
         self.running.retain_mut(|sequence| {

@@ -5,12 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use pelton_graph::Choice;
+use pelton_sampling::Sampler;
 use pelton_tokenizer::{DecodeState, Tokenizer};
 
-use crate::{
-    Error, FinishReason, Request, Token, runner::Slot, sampling::Sampler, stop::StopMatcher,
-    stream::Event,
-};
+use crate::{Error, FinishReason, Request, Token, runner::Slot, stop::StopMatcher, stream::Event};
 
 /// A request that has been checked.
 pub(crate) struct Sequence {
@@ -78,10 +77,41 @@ impl Sequence {
         self.done += count;
     }
 
+    /// The number of the next token, from 0 for the first after the prompt.
+    fn index(&self) -> usize {
+        self.tokens.len() - self.prompt
+    }
+
+    /// How many more tokens there may be.
+    pub(crate) fn left(&self) -> usize {
+        self.most - self.tokens.len()
+    }
+
+    /// How the next tokens are to be chosen, if the logits alone decide.
+    pub(crate) fn choice(&self) -> Option<Choice> {
+        let sampling = self.sampler.sampling();
+        (sampling.repetition_penalty == 1.0).then(|| Choice {
+            temperature: sampling.temperature,
+            top_k: sampling.top_k,
+            top_p: sampling.top_p,
+            min_p: sampling.min_p,
+            seed: self.sampler.seed(),
+            index: self.index() as u64,
+        })
+    }
+
     /// Chooses the next token and tells the stream. Returns whether the sequence goes on.
     pub(crate) fn advance(&mut self, logits: &[f32], tokenizer: Option<&Tokenizer>) -> bool {
-        let index = self.tokens.len() - self.prompt;
-        let Some(id) = self.sampler.choose(logits, &self.tokens, index as u64) else {
+        let index = self.index() as u64;
+        let chosen = self.sampler.choose(logits, &self.tokens, index);
+        self.push(chosen, tokenizer)
+    }
+
+    /// Takes the next token, `None` if no logit was a number, and tells the stream. Returns
+    /// whether the sequence goes on.
+    pub(crate) fn push(&mut self, chosen: Option<u32>, tokenizer: Option<&Tokenizer>) -> bool {
+        let index = self.index();
+        let Some(id) = chosen else {
             return self.fail(Error::NotANumber { index });
         };
         if index == 0 {

@@ -1,11 +1,11 @@
 //! What comes back of a request: tokens one by one, and how it went.
 
 use std::{
-    sync::mpsc::Receiver,
+    sync::{Arc, mpsc::Receiver},
     time::{Duration, Instant},
 };
 
-use crate::Error;
+use crate::{Error, model::Worker};
 
 /// One token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +85,19 @@ pub struct TokenStream {
     reason: Option<FinishReason>,
     stats: Stats,
     ended: bool,
+    // after the receiver, without which the request is cancelled
+    _worker: Arc<Worker>,
 }
 
 impl TokenStream {
-    pub(crate) fn new(events: Receiver<Event>, prompt_tokens: usize, seed: u64) -> Self {
+    pub(crate) fn new(
+        events: Receiver<Event>,
+        prompt_tokens: usize,
+        seed: u64,
+        worker: Arc<Worker>,
+    ) -> Self {
         Self {
+            _worker: worker,
             events,
             begun: Instant::now(),
             first: None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pelton_weights::Checkpoint;
 
-use crate::{Batch, Error, Fusion, Plan};
+use crate::{Batch, Choice, Error, Fusion, Plan, Profile, Row};
 
 /// The element type of the key and value caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,17 +43,24 @@ pub struct Limits {
 
 /// A way to compute: a processor or a device.
 pub trait Backend: Send + Sync {
+    /// What people call it: `cpu`, or the name of a GPU.
+    fn name(&self) -> &str;
+
     /// The fused ops that it has; other ops of a plan that it is given are elementary.
     fn fusions(&self) -> &[Fusion];
 
     /// Makes a plan ready to run: finds the weights, lays them out, allocates everything.
+    /// `progress` is told now and then how many bytes are loaded, and of how many.
     fn load(
         &self,
         plan: Plan,
         checkpoint: Arc<Checkpoint>,
         limits: Limits,
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error>;
 }
+
+const NO_CHAINS: Error = Error::Chain("this executable has none");
 
 /// A plan with its weights and caches resident on one backend.
 pub trait Executable: Send {
@@ -62,4 +69,48 @@ pub trait Executable: Send {
     ///
     /// What a row gets does not depend on which other rows share its batch.
     fn forward(&mut self, batch: &Batch<'_>) -> Result<&[f32], Error>;
+
+    /// Runs `passes` passes over the batch and says where their time went.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Profile`] if the backend cannot tell.
+    fn profile(&mut self, batch: &Batch<'_>, passes: usize) -> Result<Profile, Error> {
+        let _ = (batch, passes);
+        Err(Error::Profile)
+    }
+
+    /// Whether it has chains: passes of one row that follow each other without the host. Each
+    /// chooses a token, which is the next one's row at the next position.
+    ///
+    /// A chain is begun, extended and read in parts, the oldest first, and ended before any other
+    /// pass. Its tokens are those that [`forward`](Self::forward) and `pelton_sampling::Sampler`
+    /// give one after the other.
+    fn chains(&self) -> bool {
+        false
+    }
+
+    /// Begins a chain with a row whose sequence has the pages of `table`, whatever number the row
+    /// gives it. `choice` is for the token after the row; its index advances with the chain.
+    fn begin_chain(&mut self, row: Row, table: &[u32], choice: &Choice) -> Result<(), Error> {
+        let _ = (row, table, choice);
+        Err(NO_CHAINS)
+    }
+
+    /// Submits `n` more passes, at least one, and does not wait for them: the next part. The
+    /// positions of all that was submitted must be within the pages and the plan's context.
+    fn extend_chain(&mut self, n: usize) -> Result<(), Error> {
+        let _ = n;
+        Err(NO_CHAINS)
+    }
+
+    /// Waits for the oldest part that has not been read, and returns the tokens that it chose:
+    /// [`NO_TOKEN`](crate::NO_TOKEN) where no logit was a number (what follows it means nothing).
+    fn read_chain(&mut self) -> Result<&[u32], Error> {
+        Err(NO_CHAINS)
+    }
+
+    /// Ends the chain. Parts that were not read are lost; if they still run, it is before
+    /// everything that is run later, so that what they write to the caches can be overwritten.
+    fn end_chain(&mut self) {}
 }

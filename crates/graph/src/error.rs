@@ -41,6 +41,10 @@ pub enum Error {
     #[error("batch refused: {0}")]
     Batch(String),
 
+    /// A chain is asked of an executable that has none, or that is not in the state for it.
+    #[error("chain refused: {0}")]
+    Chain(&'static str),
+
     /// A plan with fused ops was given to a backend that has none of them.
     #[error("op '{op}' of the plan is fused, expected elementary ops only")]
     Fused {
@@ -77,5 +81,27 @@ pub enum Error {
         what: &'static str,
         /// How much of it.
         needed: u128,
+    },
+
+    /// A device cannot do what is asked of it, or stopped doing it.
+    #[error("device '{device}': {what}")]
+    Device {
+        /// The device's name.
+        device: String,
+        /// What is wrong.
+        what: String,
+    },
+
+    /// The backend has no clock for single steps.
+    #[error("this device cannot tell the time of single steps")]
+    Profile,
+
+    /// A kernel of a device could not be assembled: a mistake of the backend.
+    #[error("kernel '{kernel}' could not be assembled: {what}")]
+    Kernel {
+        /// The kernel.
+        kernel: String,
+        /// What is wrong.
+        what: String,
     },
 }

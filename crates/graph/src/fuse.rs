@@ -3,7 +3,7 @@
 //! A match is purely structural, and it is only taken if the buffers between its steps are not
 //! read afterwards: then the fused op may leave them unwritten.
 
-use crate::{BufferId, Op, Plan, Step};
+use crate::{BufferId, Op, Plan, RopeStore, Step};
 
 /// A kind of fused op that a backend may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub enum Fusion {
     NormLinear,
     /// [`Op::RopeStore`].
     RopeStore,
+    /// [`Op::RopeAttend`].
+    RopeAttend,
     /// [`Op::LinearAdd`].
     LinearAdd,
     /// [`Op::NormGlu`].
@@ -20,7 +22,8 @@ pub enum Fusion {
 
 impl Fusion {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::NormLinear, Self::RopeStore, Self::LinearAdd, Self::NormGlu];
+    pub const ALL: [Self; 5] =
+        [Self::NormLinear, Self::RopeStore, Self::RopeAttend, Self::LinearAdd, Self::NormGlu];
 }
 
 /// Steps at the head of a list that one step can stand for: how many, and that step.
@@ -37,6 +40,7 @@ impl Plan {
             let found = None
                 .or_else(|| has(Fusion::NormGlu).then(|| norm_glu(rest)).flatten())
                 .or_else(|| has(Fusion::NormLinear).then(|| norm_linear(rest)).flatten())
+                .or_else(|| has(Fusion::RopeAttend).then(|| rope_attend(rest)).flatten())
                 .or_else(|| has(Fusion::RopeStore).then(|| rope_store(rest)).flatten())
                 .or_else(|| has(Fusion::LinearAdd).then(|| linear_add(rest)).flatten());
             let (len, step) = match found {
@@ -154,8 +158,22 @@ fn rope_store(steps: &[Step]) -> Match {
     if usize::from(q_norm.is_some()) + usize::from(k_norm.is_some()) != head_norms.len() {
         return None;
     }
-    let op = Op::RopeStore { q_norm, k_norm, rope, heads, kv_heads, cache };
+    let op = Op::RopeStore(RopeStore { q_norm, k_norm, rope, heads, kv_heads, cache });
     Some((at + 3, joined(steps, op, vec![q, k, store_step.inputs[1]], vec![q, k])))
+}
+
+/// What `rope_store` takes, then `attend q → a`.
+fn rope_attend(steps: &[Step]) -> Match {
+    let (len, before) = rope_store(steps)?;
+    let attend = steps.get(len)?;
+    let (Op::RopeStore(rope_store), Op::Attend(attention)) = (&before.op, &attend.op) else {
+        return None;
+    };
+    if attend.inputs != before.inputs[..1] || attention.cache != rope_store.cache {
+        return None;
+    }
+    let op = Op::RopeAttend(*rope_store, *attention);
+    Some((len + 1, joined(steps, op, before.inputs.clone(), attend.outputs.clone())))
 }
 
 /// `linear y → o`, `add x o → x`.

@@ -53,6 +53,23 @@ pub struct Attention {
     pub window: Option<usize>,
 }
 
+/// What is done to queries, keys and values before attention.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RopeStore {
+    /// The norm of the query heads.
+    pub q_norm: Option<Norm>,
+    /// The norm of the key heads.
+    pub k_norm: Option<Norm>,
+    /// The angles.
+    pub rope: RopeId,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads.
+    pub kv_heads: usize,
+    /// The index of the layer's cache.
+    pub cache: usize,
+}
+
 /// What a step does with its input and output buffers, row by row.
 ///
 /// The first group is elementary. Each op of the second group stands for the sequence that its
@@ -105,20 +122,9 @@ pub enum Op {
         linears: Vec<Linear>,
     },
     /// `q k v → q k`: the head norms (where there are any), the rotation of q and k, the store.
-    RopeStore {
-        /// The norm of the query heads.
-        q_norm: Option<Norm>,
-        /// The norm of the key heads.
-        k_norm: Option<Norm>,
-        /// The angles.
-        rope: RopeId,
-        /// Query heads.
-        heads: usize,
-        /// Key and value heads.
-        kv_heads: usize,
-        /// The index of the layer's cache.
-        cache: usize,
-    },
+    RopeStore(RopeStore),
+    /// `q k v → a`: a [`RopeStore`](Self::RopeStore), then the attention over what is cached.
+    RopeAttend(RopeStore, Attention),
     /// `x y → x`: `x + linear(y)`.
     LinearAdd(Linear),
     /// `x → g`: a norm, the gate and up linears, and their gated product.
@@ -149,7 +155,8 @@ impl Op {
             Self::Glu(_) => "glu",
             Self::Select => "select",
             Self::NormLinear { .. } => "norm_linear",
-            Self::RopeStore { .. } => "rope_store",
+            Self::RopeStore(_) => "rope_store",
+            Self::RopeAttend(..) => "rope_attend",
             Self::LinearAdd(_) => "linear_add",
             Self::NormGlu { .. } => "norm_glu",
         }
@@ -165,8 +172,8 @@ impl Op {
             Self::NormLinear { norm, linears } => {
                 std::iter::once(norm.weight).chain(linears.iter().flat_map(linear)).collect()
             }
-            Self::RopeStore { q_norm, k_norm, .. } => {
-                [q_norm, k_norm].into_iter().flatten().map(|n| n.weight).collect()
+            Self::RopeStore(r) | Self::RopeAttend(r, _) => {
+                [r.q_norm, r.k_norm].into_iter().flatten().map(|n| n.weight).collect()
             }
             Self::NormGlu { norm, gate, up, .. } => {
                 std::iter::once(norm.weight).chain(linear(gate)).chain(linear(up)).collect()

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{BufferId, Op, Plan, Step, WeightId};
+use crate::{Attention, BufferId, Op, Plan, RopeStore, Step, WeightId};
 
 impl fmt::Display for Plan {
     /// One line for the model, then one for each step; layers that are alike are shown once.
@@ -78,11 +78,11 @@ impl Plan {
         };
         let weights: Vec<_> = step.op.weights().into_iter().map(|id| self.short_name(id)).collect();
         let mut reads = format!("{}  {}", names(&step.inputs), weights.join(" "));
-        if let Op::Attend(_) = step.op {
+        if let Op::Attend(_) | Op::RopeAttend(..) = step.op {
             reads = format!("{} kv", reads.trim());
         }
         let mut writes = names(&step.outputs);
-        if let Op::Store { .. } | Op::RopeStore { .. } = step.op {
+        if let Op::Store { .. } | Op::RopeStore(_) = step.op {
             writes = format!("{writes} kv").trim_start().to_owned();
         }
         format!(
@@ -119,24 +119,27 @@ impl Plan {
                 scaling => format!("{pairs}, {scaling}"),
             }
         };
+        let before_attention = |r: &RopeStore| match r.q_norm {
+            Some(n) => format!("{}, {}", norm(n.eps), rotation(r.rope)),
+            None => rotation(r.rope),
+        };
+        let attention = |a: &Attention| {
+            let group = a.heads / self.caches[a.cache].heads;
+            let window = match a.window {
+                Some(window) => format!(", window {window}"),
+                None => String::new(),
+            };
+            let queries = if group == 1 { "query" } else { "queries" };
+            format!("causal{window}, {group} {queries} per kv head")
+        };
         match op {
             Op::Norm(n) | Op::HeadNorm { norm: n, .. } | Op::NormLinear { norm: n, .. } => {
                 norm(n.eps)
             }
             Op::Rope { rope, .. } => rotation(*rope),
-            Op::RopeStore { rope, q_norm, .. } => match q_norm {
-                Some(n) => format!("{}, {}", norm(n.eps), rotation(*rope)),
-                None => rotation(*rope),
-            },
-            Op::Attend(a) => {
-                let group = a.heads / self.caches[a.cache].heads;
-                let window = match a.window {
-                    Some(window) => format!(", window {window}"),
-                    None => String::new(),
-                };
-                let queries = if group == 1 { "query" } else { "queries" };
-                format!("causal{window}, {group} {queries} per kv head")
-            }
+            Op::RopeStore(r) => before_attention(r),
+            Op::Attend(a) => attention(a),
+            Op::RopeAttend(r, a) => format!("{}; {}", before_attention(r), attention(a)),
             Op::Glu(activation) => activation.name().to_owned(),
             Op::NormGlu { norm: n, activation, .. } => {
                 format!("{}, {}", norm(n.eps), activation.name())

@@ -25,9 +25,16 @@ fn elementary_steps() {
 fn fused_steps() {
     for architecture in ["llama", "qwen2", "qwen3"] {
         let spec = ModelSpec { layers: 2, architecture, ..ModelSpec::default() };
-        let layer = ["norm_linear", "rope_store", "attend", "linear_add", "norm_glu", "linear_add"];
-        let expected = [&["embed"], &layer[..], &layer[..], &["select", "norm_linear"]].concat();
-        assert_eq!(names(&spec, &Fusion::ALL), expected, "{architecture}");
+        let around = |attention: &[&'static str]| {
+            let layer =
+                [&["norm_linear"], attention, &["linear_add", "norm_glu", "linear_add"]].concat();
+            [&["embed"], &layer[..], &layer[..], &["select", "norm_linear"]].concat()
+        };
+        let all = names(&spec, &Fusion::ALL);
+        assert_eq!(all, around(&["rope_attend"]), "{architecture}");
+        let mut fusions = Fusion::ALL.to_vec();
+        fusions.retain(|&fusion| fusion != Fusion::RopeAttend);
+        assert_eq!(names(&spec, &fusions), around(&["rope_store", "attend"]), "{architecture}");
     }
 }
 
@@ -36,7 +43,9 @@ fn a_backend_gets_only_what_it_has() {
     let spec = ModelSpec { layers: 1, ..ModelSpec::default() };
     let names = names(&spec, &[Fusion::LinearAdd]);
     assert_eq!(names.iter().filter(|&&n| n == "linear_add").count(), 2);
-    assert!(!names.iter().any(|n| ["norm_linear", "rope_store", "norm_glu"].contains(n)));
+    assert!(
+        !names.iter().any(|n| ["norm_linear", "rope_store", "rope_attend", "norm_glu"].contains(n))
+    );
 }
 
 /// A fused op must not swallow a value that something after it still reads.

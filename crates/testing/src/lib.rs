@@ -1,4 +1,4 @@
-//! Small random models for the tests of the other crates.
+//! Small random models for the tests of the other crates, and the tests that every backend passes.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,6 +7,7 @@
     reason = "for tests alone, where a panic is the way to fail"
 )]
 
+pub mod backend;
 mod random;
 
 pub use random::Random;

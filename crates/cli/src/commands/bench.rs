@@ -1,11 +1,13 @@
 //! `pelton bench`: prefill and decode speed.
 //!
 //! The tests are those of llama-bench: `ppN` runs N random tokens as one prompt, `tgN` runs N
-//! tokens one after the other from an empty cache. Neither encodes text nor samples.
+//! tokens one after the other, both from an empty cache or, as `… @ dN`, after N tokens that are
+//! not timed. Neither encodes text. On the processor `tgN` does not sample; a device that chooses
+//! tokens by itself runs those that it finds likeliest, as it does for text.
 
 use std::{
     io::{Write, stdout},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::Result;
@@ -28,7 +30,10 @@ pub(crate) struct Args {
     /// Numbers of tokens to make, separated by commas; 0 for none
     #[arg(short = 'n', long, value_name = "N", value_delimiter = ',', default_value = "128")]
     tokens: Vec<usize>,
-    /// Times that each test is run, after one that does not count
+    /// Positions that are filled before each test
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    depth: usize,
+    /// Times that each test is run, after half a second (and one run) that does not count
     #[arg(short, long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repetitions: u32,
@@ -48,6 +53,9 @@ enum Format {
     /// Comma-separated values
     Csv,
 }
+
+/// Runs that do not count last at least this long.
+const WARM_UP: Duration = Duration::from_millis(500);
 
 /// One test and the tokens a second of each run.
 struct Outcome {
@@ -77,20 +85,34 @@ pub(crate) fn run(args: Args) -> Result<()> {
         .filter(|&(_, n, _)| n > 0)
         .collect();
     let longest = lengths.iter().map(|&(_, n, _)| n).max().unwrap_or(1);
-    let options = LoadOptions { context: Some(longest), ..LoadOptions::default() };
-    let model = model::load(&args.model, &args.load, options)?;
+    let depth = args.depth;
+    let options = LoadOptions { context: Some(depth + longest), ..LoadOptions::default() };
+    let engine = model::engine(&args.load)?;
+    let backend = engine.backend().to_owned();
+    let model = model::load_on(&engine, &args.model, &args.load, options)?;
     let vocab = model.plan().vocab as u64;
 
     let mut outcomes = Vec::new();
     for (test, n, at_once) in lengths {
         let tokens = random_tokens(n, vocab);
+        let test = if depth > 0 { format!("{test} @ d{depth}") } else { test };
         let mut speeds = Vec::new();
-        for run in 0..=args.repetitions {
+        // a device that has idled takes a while to reach its speed
+        let begun = Instant::now();
+        let mut warm = false;
+        while speeds.len() < args.repetitions as usize {
+            let counts = warm && begun.elapsed() > WARM_UP;
+            warm = true;
             let tokens = tokens.clone();
-            let seconds = model.session(n, move |session| {
+            let before = random_tokens(depth, vocab);
+            let seconds = model.session(depth + n, move |session| {
+                if depth > 0 {
+                    session.run(&before)?;
+                }
                 let begun = Instant::now();
                 match at_once {
                     true => session.run(&tokens).map(drop)?,
+                    false if session.decodes() => session.decode(tokens[0], n).map(drop)?,
                     false => {
                         for token in tokens.chunks(1) {
                             session.run(token)?;
@@ -99,7 +121,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
                 }
                 Ok(begun.elapsed().as_secs_f64())
             })?;
-            if run > 0 {
+            if counts {
                 speeds.push(n as f64 / seconds);
             }
         }
@@ -119,7 +141,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
             for o in &outcomes {
                 writeln!(
                     out,
-                    "| {name} | {} | {} | cpu | {threads} | {} | {:.2} ± {:.2} |",
+                    "| {name} | {} | {} | {backend} | {threads} | {} | {:.2} ± {:.2} |",
                     output::bytes(size),
                     output::count(parameters),
                     o.test,
@@ -133,7 +155,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
                 .iter()
                 .map(|o| {
                     json!({
-                        "model": name, "bytes": size, "parameters": parameters, "backend": "cpu",
+                        "model": name, "bytes": size, "parameters": parameters, "backend": backend,
                         "threads": threads, "test": o.test, "tokens_per_second": o.mean(),
                         "deviation": o.deviation(), "runs": o.speeds,
                     })
@@ -151,7 +173,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
                 let name = name.replace('"', "\"\"");
                 writeln!(
                     out,
-                    "\"{name}\",{size},{parameters},cpu,{threads},{},{mean:.4},{deviation:.4}",
+                    "\"{name}\",{size},{parameters},{backend},{threads},{},{mean:.4},{deviation:.4}",
                     o.test
                 )?;
             }

@@ -1,8 +1,11 @@
 //! One file for each command.
 
 pub(crate) mod bench;
+#[cfg(feature = "gpu")]
+pub(crate) mod devices;
 pub(crate) mod inspect;
 pub(crate) mod logits;
+pub(crate) mod profile;
 pub(crate) mod run;
 pub(crate) mod tokenize;
 

@@ -10,7 +10,7 @@ mod products;
 mod rows;
 
 use arrayvec::ArrayVec;
-use pelton_graph::{Batch, Error, Op, Plan, Rope};
+use pelton_graph::{Batch, Error, Op, Plan, Rope, RopeStore};
 
 use crate::{
     cache::with_caches,
@@ -160,7 +160,7 @@ impl Fast {
                     }
                 });
             }
-            Op::RopeStore { q_norm, k_norm, rope, heads, kv_heads, cache } => {
+            Op::RopeStore(RopeStore { q_norm, k_norm, rope, heads, kv_heads, cache }) => {
                 let (rope, angles) = (plan.rope(*rope), &self.angles[rope.0]);
                 let k_width = plan.buffer(step.outputs[1]).width;
                 for (x, width, heads, norm) in [
@@ -191,6 +191,7 @@ impl Fast {
                 let out = SharedMut::new(out);
                 self.attender.run(&self.pool, self.isa, attention, cache, batch, input(0), out);
             }),
+            Op::RopeAttend(..) => return Err(Error::Fused { op: step.op.name() }),
             Op::Add => {
                 for (x, y) in out.iter_mut().zip(input(1)) {
                     *x += y;

@@ -93,9 +93,11 @@ pub(crate) fn run(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(
                 y.copy_from_slice(&input(0)[from..from + out_width]);
             }
         }
-        Op::NormLinear { .. } | Op::RopeStore { .. } | Op::LinearAdd(_) | Op::NormGlu { .. } => {
-            return Err(Error::Fused { op: step.op.name() });
-        }
+        Op::NormLinear { .. }
+        | Op::RopeStore(_)
+        | Op::RopeAttend(..)
+        | Op::LinearAdd(_)
+        | Op::NormGlu { .. } => return Err(Error::Fused { op: step.op.name() }),
     }
     if let Some(id) = step.outputs.first() {
         state.buffers[id.0] = out;

@@ -3,18 +3,22 @@
 //! The order is that of llama.cpp's default chain: repetition penalty, top-k, top-p, min-p,
 //! temperature, choice. The choice among the candidates that are left is the greatest of
 //! `logit / temperature + noise`, where the noise is Gumbel's: that draws from the softmax exactly
-//! (Maddison, Tarlow and Minka, arXiv 1411.0030), and needs no sum over the candidates, so that a
-//! device can make the same choice in the same way.
+//! (Maddison, Tarlow and Minka, arXiv 1411.0030), and needs no sum over the candidates. Everything
+//! after the difference of two logits is in whole numbers ([`fixed`]), so that a device makes the
+//! same choice.
 
 mod candidates;
+pub mod fixed;
 mod noise;
+mod rule;
 
 use candidates::Candidates;
+pub use rule::Rule;
 
 /// How the next token is chosen.
 ///
 /// ```
-/// use pelton::Sampling;
+/// use pelton_sampling::Sampling;
 ///
 /// let careful = Sampling { temperature: 0.3, seed: Some(7), ..Sampling::default() };
 /// assert!(careful.check().is_ok());
@@ -83,27 +87,43 @@ impl Sampling {
 }
 
 /// Chooses the tokens of one sequence.
+///
+/// ```
+/// use pelton_sampling::{Sampler, Sampling};
+///
+/// let mut sampler = Sampler::new(Sampling::greedy());
+/// assert_eq!(sampler.choose(&[0.5, 2.0, 1.0], &[], 0), Some(1));
+/// ```
 #[derive(Debug)]
-pub(crate) struct Sampler {
+pub struct Sampler {
     sampling: Sampling,
+    rule: Option<Rule>,
     seed: u64,
     penalized: Vec<f32>,
     candidates: Candidates,
 }
 
 impl Sampler {
-    pub(crate) fn new(sampling: Sampling) -> Self {
+    /// For sampling values that are in their [ranges](Sampling::check).
+    pub fn new(sampling: Sampling) -> Self {
         let seed = sampling.seed.unwrap_or_else(noise::random_seed);
-        Self { sampling, seed, penalized: Vec::new(), candidates: Candidates::default() }
+        let rule = Option::from(&sampling);
+        Self { sampling, rule, seed, penalized: Vec::new(), candidates: Candidates::default() }
     }
 
-    pub(crate) fn seed(&self) -> u64 {
+    /// The sampling values.
+    pub fn sampling(&self) -> &Sampling {
+        &self.sampling
+    }
+
+    /// The seed, a random one where none was given.
+    pub fn seed(&self) -> u64 {
         self.seed
     }
 
     /// Chooses token number `index` of the sequence, given the tokens before it; `None` if no
     /// logit is a number.
-    pub(crate) fn choose(&mut self, logits: &[f32], history: &[u32], index: u64) -> Option<u32> {
+    pub fn choose(&mut self, logits: &[f32], history: &[u32], index: u64) -> Option<u32> {
         let s = &self.sampling;
         let logits = match s.repetition_penalty {
             1.0 => logits,
@@ -115,13 +135,13 @@ impl Sampler {
                 &self.penalized
             }
         };
-        if s.temperature == 0.0 || s.top_k == 1 {
+        let Some(rule) = &self.rule else {
             return greatest(logits);
-        }
-        self.candidates.fill(logits, s.top_k);
-        self.candidates.top_p(s.top_p);
-        self.candidates.min_p(s.min_p);
-        self.candidates.draw(s.temperature, self.seed, index)
+        };
+        self.candidates.fill(logits, rule.top_k as usize);
+        self.candidates.top_p(rule.top_p);
+        self.candidates.within(rule.reach);
+        self.candidates.draw(rule.scale, self.seed, index)
     }
 }
 

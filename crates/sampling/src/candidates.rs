@@ -2,13 +2,17 @@
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
-use super::noise::{GREATEST, gumbel};
+use crate::{
+    fixed::{Scale, exp2},
+    noise::{GREATEST, gumbel},
+    rule::Rule,
+};
 
 /// A token and its logit. The order is by likelihood; on a tie the lower id is the greater.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Candidate {
-    pub(super) id: u32,
-    pub(super) logit: f32,
+pub(crate) struct Candidate {
+    pub(crate) id: u32,
+    pub(crate) logit: f32,
 }
 
 impl Eq for Candidate {}
@@ -27,22 +31,23 @@ impl Ord for Candidate {
 
 /// The candidates, of which the first `sorted` are the likeliest, in order.
 #[derive(Debug, Default)]
-pub(super) struct Candidates {
+pub(crate) struct Candidates {
     all: Vec<Candidate>,
     sorted: usize,
 }
 
 impl Candidates {
-    /// Takes the `k` likeliest of all logits that are numbers; all of them if `k` is 0.
-    pub(super) fn fill(&mut self, logits: &[f32], k: usize) {
+    /// Takes the `k` likeliest of all logits that are numbers.
+    pub(crate) fn fill(&mut self, logits: &[f32], k: usize) {
         let tokens = logits
             .iter()
             .enumerate()
             .filter(|(_, logit)| !logit.is_nan())
-            .map(|(id, &logit)| Candidate { id: id as u32, logit });
+            // with 0 added, -0 becomes 0: they are equally likely
+            .map(|(id, &logit)| Candidate { id: id as u32, logit: logit + 0.0 });
         let mut all = std::mem::take(&mut self.all);
         all.clear();
-        if k == 0 || k >= logits.len() {
+        if k >= logits.len() {
             all.extend(tokens);
             (self.all, self.sorted) = (all, 0);
             return;
@@ -65,15 +70,17 @@ impl Candidates {
         self.sorted = self.all.len();
     }
 
-    /// Leaves the fewest likeliest candidates whose probabilities reach `p`; at least one.
-    pub(super) fn top_p(&mut self, p: f32) {
-        if p >= 1.0 || self.all.len() < 2 {
+    /// Leaves the fewest likeliest candidates whose weights reach the part `p` of their sum; at
+    /// least one.
+    pub(crate) fn top_p(&mut self, p: u32) {
+        if p == u32::MAX || self.all.len() < 2 {
             return;
         }
         let greatest = self.greatest();
-        let weight = |c: &Candidate| f64::from(c.logit - greatest).exp();
-        let enough = f64::from(p) * self.all.iter().map(weight).sum::<f64>();
-        let mut reached = 0.0;
+        let weight = |c: &Candidate| u64::from(exp2(distance(greatest, c.logit, Rule::NATURAL)));
+        let sum: u64 = self.all.iter().map(weight).sum();
+        let enough = ((u128::from(p) * u128::from(sum)) >> 32) as u64;
+        let mut reached = 0;
         let mut kept = 0;
         while kept < self.all.len() {
             self.sort_up_to(kept + 1);
@@ -86,34 +93,29 @@ impl Candidates {
         self.all.truncate(kept);
     }
 
-    /// Leaves the candidates that are at least `p` times as likely as the likeliest.
-    pub(super) fn min_p(&mut self, p: f32) {
-        if p > 0.0 {
-            let least = self.greatest() + p.ln();
-            let best = self.all.iter().copied().max();
-            self.all.retain(|c| c.logit >= least || Some(*c) == best);
-            self.sorted = self.sorted.min(self.all.len());
-        }
+    /// Leaves the candidates that are no farther than `reach` from the likeliest.
+    pub(crate) fn within(&mut self, reach: u32) {
+        let greatest = self.greatest();
+        self.all.retain(|c| distance(greatest, c.logit, Rule::NATURAL) <= reach);
+        self.sorted = self.sorted.min(self.all.len());
     }
 
-    /// Draws one in proportion to `e^(logit / temperature)`.
-    pub(super) fn draw(&self, temperature: f32, seed: u64, index: u64) -> Option<u32> {
+    /// Draws one in proportion to 2 to the power of its distance, negated.
+    pub(crate) fn draw(&self, scale: Scale, seed: u64, index: u64) -> Option<u32> {
         let mut best = None;
-        let mut greatest = f32::NEG_INFINITY;
-        let likeliest = self.greatest();
+        let greatest = self.greatest();
         for c in &self.all {
-            // relative to the likeliest, so that a low temperature does not overflow
-            let scaled = (c.logit - likeliest) / temperature;
-            if scaled + GREATEST < greatest {
+            // below FAR, so it is an i32, as are the differences
+            let away = distance(greatest, c.logit, scale).min(Rule::FAR) as i32;
+            if best.is_some_and(|(value, _)| GREATEST - away < value) {
                 continue;
             }
-            let value = scaled + gumbel(seed, index, c.id);
-            let lower = best.is_none_or(|id| c.id < id);
-            if value > greatest || (value == greatest && lower) {
-                (best, greatest) = (Some(c.id), value);
+            let value = gumbel(seed, index, c.id) - away;
+            if best.is_none_or(|(most, id)| value > most || (value == most && c.id < id)) {
+                best = Some((value, c.id));
             }
         }
-        best.or_else(|| self.all.iter().max().map(|c| c.id))
+        best.map(|(_, id)| id)
     }
 
     fn greatest(&self) -> f32 {
@@ -140,7 +142,12 @@ impl Candidates {
     }
 
     #[cfg(test)]
-    pub(super) fn as_slice(&self) -> &[Candidate] {
+    pub(crate) fn as_slice(&self) -> &[Candidate] {
         &self.all
     }
+}
+
+/// How far a logit is from the greatest; equal infinities are not apart.
+fn distance(greatest: f32, logit: f32, scale: Scale) -> u32 {
+    scale.times(if logit == greatest { 0.0 } else { greatest - logit })
 }

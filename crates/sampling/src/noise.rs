@@ -3,16 +3,18 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-/// An upper bound of [`gumbel`]: `-ln(-ln(u))` for the greatest `u` that is made.
-pub(super) const GREATEST: f32 = 16.7;
+use crate::fixed::{FRACTION, double_log2};
 
-/// A draw from Gumbel's distribution for one token at one index of a sequence.
-pub(super) fn gumbel(seed: u64, index: u64, token: u32) -> f32 {
+/// More than any [`gumbel`].
+pub(crate) const GREATEST: i32 = 32 << FRACTION;
+
+/// A draw for one token at one index of a sequence: `-log2(-log2(u))` in units of 2⁻²⁵, which is
+/// Gumbel's distribution in units of ln 2, but for a constant summand that no choice depends on.
+pub(crate) fn gumbel(seed: u64, index: u64, token: u32) -> i32 {
     let counter = [token, index as u32, (index >> 32) as u32, 0];
     let bits = philox(counter, [seed as u32, (seed >> 32) as u32])[0];
-    // the middle of one of 2²³ steps of (0, 1): exact in f32, and neither 0 nor 1
-    let u = ((bits >> 9) as f32 + 0.5) / 8_388_608.0;
-    -(-u.ln()).ln()
+    // the middle of one of 2³¹ steps of (0, 1): neither 0 nor 1
+    double_log2(bits | 1)
 }
 
 /// Philox4x32-10: four random words for a counter under a key (Salmon et al., "Parallel random
@@ -32,7 +34,7 @@ fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 }
 
 /// A seed that differs from call to call.
-pub(super) fn random_seed() -> u64 {
+pub(crate) fn random_seed() -> u64 {
     // 32 bits are enough to tell runs apart, and short enough to type again
     RandomState::new().hash_one(()) & 0xFFFF_FFFF
 }
@@ -62,11 +64,27 @@ mod tests {
     #[test]
     fn gumbel_moments() {
         let n = 200_000;
-        let draws: Vec<f64> = (0..n).map(|i| f64::from(gumbel(1, 2, i))).collect();
+        let natural = |draw: i32| {
+            let base2 = f64::from(draw) / f64::from(1 << FRACTION);
+            std::f64::consts::LN_2 * base2 - std::f64::consts::LN_2.ln()
+        };
+        let draws: Vec<f64> = (0..n).map(|i| natural(gumbel(1, 2, i))).collect();
         let mean = draws.iter().sum::<f64>() / f64::from(n);
         let variance = draws.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / f64::from(n);
         assert!((mean - 0.577_215_7).abs() < 0.01, "{mean}");
         assert!((variance - std::f64::consts::PI.powi(2) / 6.0).abs() < 0.02, "{variance}");
-        assert!(draws.iter().all(|&d| d < f64::from(GREATEST)));
+        // the share of draws below x is e^(-e^-x), within four standard deviations
+        for x in [-1.5, -1.0, 0.0, 0.5, 1.0, 2.0, 4.0, 6.0] {
+            let share = (-f64::exp(-x)).exp();
+            let below = draws.iter().filter(|&&draw| draw < x).count() as f64 / f64::from(n);
+            let deviation = (share * (1.0 - share) / f64::from(n)).sqrt();
+            assert!((below - share).abs() < 4.0 * deviation, "{x}: {below} for {share}");
+        }
+    }
+
+    #[test]
+    fn bounds() {
+        assert!(double_log2(u32::MAX) < GREATEST);
+        assert!(double_log2(1) > -6 << FRACTION);
     }
 }

@@ -9,6 +9,12 @@ fn probabilities(candidates: &Candidates) -> Vec<f64> {
     weights.into_iter().map(|w| w / total).collect()
 }
 
+const ALL: usize = usize::MAX;
+
+fn rule(top_p: f32, min_p: f32) -> Rule {
+    Rule::new(1.0, 0, top_p, min_p).unwrap()
+}
+
 fn logits(values: &serde_json::Value) -> Vec<f32> {
     floats(values).iter().map(|p| p.ln() as f32).collect()
 }
@@ -36,24 +42,25 @@ fn outside_vectors() {
         match case["fn"].as_str().unwrap() {
             "test_top_k" => {
                 expected = floats(&args[1]);
-                left.fill(&logits(&args[0]), number(2) as usize);
+                let k = number(2) as usize;
+                left.fill(&logits(&args[0]), if k == 0 { ALL } else { k });
             }
             "test_top_p" => {
                 expected = floats(&args[1]);
-                left.fill(&logits(&args[0]), 0);
-                left.top_p(number(2) as f32);
+                left.fill(&logits(&args[0]), ALL);
+                left.top_p(rule(number(2) as f32, 0.0).top_p);
             }
             "test_min_p" => {
                 expected = floats(&args[1]);
-                left.fill(&logits(&args[0]), 0);
-                left.min_p(number(2) as f32);
+                left.fill(&logits(&args[0]), ALL);
+                left.within(rule(1.0, number(2) as f32).reach);
             }
             "test_penalties" if number(4) == 0.0 => {
                 expected = floats(&args[2]);
                 let mut logits = logits(&args[0]);
                 let recent: Vec<u32> = floats(&args[1]).iter().map(|&id| id as u32).collect();
                 penalize(&mut logits, &recent, number(3) as f32);
-                left.fill(&logits, 0);
+                left.fill(&logits, ALL);
             }
             "test_sampler_queue" => {
                 check_queue(args);
@@ -83,7 +90,7 @@ fn check_queue(args: &[serde_json::Value]) {
     );
     let logits: Vec<f32> = (0..n).map(|i| (i as f32).ln()).collect();
     let mut left = Candidates::default();
-    left.fill(&logits, 0);
+    left.fill(&logits, ALL);
     // what must be left are the `size` greatest of 0..n
     let mut size = n;
     let sum = |size: usize| (n - size..n).map(|i| i as f64).sum::<f64>();
@@ -99,12 +106,12 @@ fn check_queue(args: &[serde_json::Value]) {
                 size = size.min(k);
             }
             'p' => {
-                left.top_p(p);
+                left.top_p(rule(p, 0.0).top_p);
                 let total = sum(size);
                 size = (1..=size).find(|&s| sum(s) >= f64::from(p) * total).unwrap_or(size).max(1);
             }
             _ => {
-                left.min_p(m);
+                left.within(rule(1.0, m).reach);
                 let least = ((n - 1) as f64 * f64::from(m)).ceil() as usize;
                 size = size.min(n - least.min(n - 1));
             }

@@ -1,0 +1,259 @@
+//! `pelton profile`: where the time of a decoded token, or of a prompt, goes, step by step.
+
+use std::{
+    collections::BTreeMap,
+    io::{Write, stdout},
+    time::Duration,
+};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use pelton::{
+    LoadOptions, Model,
+    graph::{Op, Plan, Profile, Step},
+};
+use serde_json::json;
+
+use crate::model::{self, LoadArgs};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A .gguf file, or built-in
+    model: String,
+    /// Passes to take the mean of
+    #[arg(long, value_name = "N", default_value_t = 32,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    tokens: u32,
+    /// Tokens in a pass: 1 is decode, more are prefill
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=512))]
+    rows: u32,
+    /// Positions before those that are measured
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    depth: usize,
+    /// What to write
+    #[arg(short, long, value_enum, default_value = "md")]
+    output: Format,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    /// Tables
+    Md,
+    /// One object
+    Json,
+}
+
+/// What is known of one step, or of several together.
+#[derive(Clone, Default)]
+struct Sum {
+    time: Duration,
+    bytes: u64,
+    dispatches: usize,
+    dependent: usize,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Self) {
+        self.time += other.time;
+        self.bytes += other.bytes;
+        self.dispatches += other.dispatches;
+        self.dependent += other.dependent;
+    }
+
+    /// Bytes a second.
+    fn rate(&self) -> f64 {
+        self.bytes as f64 / self.time.as_secs_f64().max(1e-12)
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let rows = args.rows as usize;
+    let positions = args.depth + rows;
+    let options = LoadOptions { context: Some(positions), ..LoadOptions::default() };
+    let (engine, kv) = (model::engine(&args.load)?, args.load.kv_bytes());
+    let backend = engine.backend().to_owned();
+    let model = model::load_on(&engine, &args.model, &args.load, options)?;
+    let (depth, passes) = (args.depth, args.tokens as usize);
+    let profile = model.session(positions, move |session| {
+        if depth > 0 {
+            session.run(&vec![0; depth])?;
+        }
+        session.profile(&vec![0; rows], passes)
+    })?;
+
+    let plan = model.plan();
+    let sums: Vec<Sum> = plan
+        .steps
+        .iter()
+        .zip(&profile.steps)
+        .map(|(step, measured)| Sum {
+            time: measured.time,
+            bytes: bytes_read(plan, step, positions, kv),
+            dispatches: measured.dispatches,
+            dependent: measured.dependent,
+        })
+        .collect();
+    match args.output {
+        Format::Md => print_tables(&model, &backend, &profile, &sums, [rows, depth]),
+        Format::Json => print_json(&model, &backend, &profile, &sums, [rows, depth]),
+    }
+}
+
+/// Bytes of weights and of the cache that a step reads for one row at the end of `positions`.
+fn bytes_read(plan: &Plan, step: &Step, positions: usize, kv_bytes: usize) -> u64 {
+    let matrix = |id| {
+        let weight = plan.weight(id);
+        let row = weight.dtype.bytes_of(weight.row_len).unwrap_or(0);
+        match step.op {
+            Op::Embed { .. } => row,
+            _ => row * weight.rows,
+        }
+    };
+    let weights: usize = step.op.weights().into_iter().map(matrix).sum();
+    let cache = match &step.op {
+        Op::Attend(attention) | Op::RopeAttend(_, attention) => {
+            let cache = plan.caches[attention.cache];
+            let seen = attention.window.map_or(positions, |window| window.min(positions));
+            2 * cache.heads * cache.head_dim * kv_bytes * seen
+        }
+        _ => 0,
+    };
+    (weights + cache) as u64
+}
+
+/// The steps' sums by what `key` gives for each, in the order of first appearance.
+fn by<K: Ord + Clone>(
+    plan: &Plan,
+    sums: &[Sum],
+    key: impl Fn(&Step) -> Option<K>,
+) -> Vec<(K, Sum, usize)> {
+    let mut order = Vec::new();
+    let mut groups: BTreeMap<K, (Sum, usize)> = BTreeMap::new();
+    for (step, sum) in plan.steps.iter().zip(sums) {
+        let Some(key) = key(step) else { continue };
+        let group = groups.entry(key.clone()).or_insert_with(|| {
+            order.push(key);
+            Default::default()
+        });
+        group.0.add(sum);
+        group.1 += 1;
+    }
+    order.into_iter().filter_map(|k| groups.remove(&k).map(|(sum, n)| (k, sum, n))).collect()
+}
+
+/// A step's kind, with the buffer that it writes where several steps of a layer are of one op.
+fn kind(plan: &Plan, step: &Step) -> String {
+    let reads = step.op.weights().last().map_or("", |&id| plan.weight(id).name.as_str());
+    let part = reads.strip_suffix(".weight").unwrap_or(reads);
+    let part = part.rsplit('.').next().unwrap_or(part);
+    match step.op {
+        Op::Linear(_) | Op::LinearAdd(_) | Op::NormLinear { .. } => {
+            format!("{} {part}", step.op.name())
+        }
+        _ => step.op.name().to_owned(),
+    }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+fn print_tables(
+    model: &Model,
+    backend: &str,
+    profile: &Profile,
+    sums: &[Sum],
+    [rows, depth]: [usize; 2],
+) -> Result<()> {
+    let plan = model.plan();
+    let mut all = Sum::default();
+    sums.iter().for_each(|sum| all.add(sum));
+    let share = |sum: &Sum| match profile.read_bandwidth {
+        Some(most) => format!("{:.0} %", 100.0 * sum.rate() / most),
+        None => "-".to_owned(),
+    };
+    let mut out = stdout().lock();
+    let name = model.checkpoint().name();
+    writeln!(out, "{name} on {backend}, a pass of {rows} at depth {depth}\n")?;
+    writeln!(
+        out,
+        "| kind | steps | µs | MB read | GB/s | of bandwidth | dispatches (dependent) |"
+    )?;
+    writeln!(out, "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")?;
+    let mut line = |name: &str, count: usize, sum: &Sum| {
+        writeln!(
+            out,
+            "| {name} | {count} | {:.1} | {:.2} | {:.0} | {} | {} ({}) |",
+            micros(sum.time),
+            sum.bytes as f64 / 1e6,
+            sum.rate() / 1e9,
+            share(sum),
+            sum.dispatches,
+            sum.dependent,
+        )
+    };
+    for (name, sum, count) in by(plan, sums, |step| Some(kind(plan, step))) {
+        line(&name, count, &sum)?;
+    }
+    line("all, stamped", sums.len(), &all)?;
+    line("all, in one go", sums.len(), &Sum { time: profile.pass, ..all.clone() })?;
+
+    let layers = by(plan, sums, |step| step.layer);
+    let times: Vec<f64> = layers.iter().map(|(_, sum, _)| micros(sum.time)).collect();
+    if let Some((_, first, _)) = layers.first() {
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        let (least, most) =
+            times.iter().fold((f64::MAX, 0.0f64), |(a, b), &t| (a.min(t), b.max(t)));
+        writeln!(
+            out,
+            "\na layer: {mean:.1} µs ({least:.1} to {most:.1}), {} dispatches, {} of them dependent",
+            first.dispatches, first.dependent
+        )?;
+    }
+    writeln!(out, "the processor's part: {:.1} µs a pass", micros(profile.recording))?;
+    if let Some(most) = profile.read_bandwidth {
+        writeln!(out, "bandwidth of a kernel that only reads: {:.0} GB/s", most / 1e9)?;
+    }
+    Ok(())
+}
+
+fn print_json(
+    model: &Model,
+    backend: &str,
+    profile: &Profile,
+    sums: &[Sum],
+    [rows, depth]: [usize; 2],
+) -> Result<()> {
+    let plan = model.plan();
+    let object = |sum: &Sum| {
+        json!({
+            "microseconds": micros(sum.time), "bytes": sum.bytes,
+            "dispatches": sum.dispatches, "dependent_dispatches": sum.dependent,
+        })
+    };
+    let steps: Vec<_> = plan
+        .steps
+        .iter()
+        .zip(sums)
+        .map(|(step, sum)| {
+            let mut row = object(sum);
+            row["op"] = step.op.name().into();
+            row["kind"] = kind(plan, step).into();
+            row["layer"] = step.layer.into();
+            row
+        })
+        .collect();
+    let mut all = Sum::default();
+    sums.iter().for_each(|sum| all.add(sum));
+    let whole = json!({
+        "model": model.checkpoint().name(), "backend": backend, "rows": rows, "depth": depth, "steps": steps,
+        "sum": object(&all), "pass_microseconds": micros(profile.pass),
+        "processor_microseconds": micros(profile.recording),
+        "read_bandwidth": profile.read_bandwidth,
+    });
+    writeln!(stdout().lock(), "{whole:#}")?;
+    Ok(())
+}

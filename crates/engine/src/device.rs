@@ -1,0 +1,75 @@
+//! On what models run: the processor or a GPU.
+
+use std::{fmt, str::FromStr};
+
+use pelton_cpu::Cpu;
+use pelton_graph::Backend;
+
+use crate::Error;
+
+/// Where a model runs.
+///
+/// ```
+/// use pelton::Device;
+///
+/// assert_eq!("gpu:1".parse(), Ok(Device::Gpu(Some(1))));
+/// assert!("tpu".parse::<Device>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Device {
+    /// A real GPU if there is one, never a driver that plays one in software; else the processor.
+    #[default]
+    Auto,
+    /// The processor.
+    Cpu,
+    /// The first real GPU, or that with this number among [`adapters`](crate::gpu::adapters).
+    Gpu(Option<usize>),
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fail = || format!("'{text}' is no device, expected auto, cpu, gpu or gpu:N");
+        match text {
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "gpu" => Ok(Self::Gpu(None)),
+            _ => {
+                let number = text.strip_prefix("gpu:").ok_or_else(fail)?;
+                Ok(Self::Gpu(Some(number.parse().map_err(|_| fail())?)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Gpu(None) => f.write_str("gpu"),
+            Self::Gpu(Some(number)) => write!(f, "gpu:{number}"),
+        }
+    }
+}
+
+impl Device {
+    /// Opens the device; `threads` are for the processor.
+    pub(crate) fn open(self, threads: usize) -> Result<Box<dyn Backend>, Error> {
+        match self {
+            Self::Cpu => Ok(Box::new(Cpu::new(threads))),
+            #[cfg(feature = "gpu")]
+            Self::Gpu(number) => Ok(Box::new(pelton_gpu::Gpu::open(&pelton_gpu::choose(number)?)?)),
+            #[cfg(feature = "gpu")]
+            Self::Auto => match pelton_gpu::choose(None) {
+                Ok(adapter) => Ok(Box::new(pelton_gpu::Gpu::open(&adapter)?)),
+                Err(_) => Ok(Box::new(Cpu::new(threads))),
+            },
+            #[cfg(not(feature = "gpu"))]
+            Self::Gpu(_) => Err(Error::NoGpu),
+            #[cfg(not(feature = "gpu"))]
+            Self::Auto => Ok(Box::new(Cpu::new(threads))),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The tiny models whose logits PyPI `transformers` computed, and how logits are held against them.
+//!
+//! `tests/fixtures/make_logits.py` made the models and the expected logits.
+
+use std::{fs, path::PathBuf};
+
+use pelton::{Engine, KvType, LoadOptions, Model, graph::Backend};
+
+const MODELS: [&str; 5] = ["llama", "llama3-rope", "mistral-window", "qwen2", "qwen3"];
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/logits").join(name)
+}
+
+/// The data of a version 1 `.npy` file of 4-byte numbers.
+fn npy(name: &str, dtype: &str) -> Vec<[u8; 4]> {
+    let bytes = fs::read(fixture(name)).unwrap();
+    let header_len = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let header = String::from_utf8_lossy(&bytes[10..10 + header_len]);
+    assert!(header.contains(dtype) && header.contains("'fortran_order': False"), "{header}");
+    bytes[10 + header_len..].as_chunks().0.to_vec()
+}
+
+/// A model, and the logits after each of some tokens.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) ids: Vec<u32>,
+    pub(crate) expected: Vec<f32>,
+}
+
+pub(crate) fn cases() -> impl Iterator<Item = Case> {
+    MODELS.into_iter().map(|name| Case {
+        name,
+        ids: npy(&format!("{name}.ids.npy"), "'<i4'").into_iter().map(u32::from_le_bytes).collect(),
+        expected: npy(&format!("{name}.logits.npy"), "'<f4'")
+            .into_iter()
+            .map(f32::from_le_bytes)
+            .collect(),
+    })
+}
+
+impl Case {
+    pub(crate) fn path(&self) -> PathBuf {
+        fixture(&format!("{}.gguf", self.name))
+    }
+
+    pub(crate) fn load(&self, backend: impl Backend + 'static, kv: KvType) -> Model {
+        let options = LoadOptions { kv, ..LoadOptions::default() };
+        Engine::with_backend(backend).load(self.path(), &options).unwrap()
+    }
+
+    /// Holds the model's logits against the expected ones, at lengths 1, 2, 17, 64 and past the
+    /// window of the model that has one.
+    pub(crate) fn check(&self, model: &Model, kv: KvType, tolerance: f32) {
+        let vocab = self.expected.len() / self.ids.len();
+        assert_eq!(model.plan().vocab, vocab);
+        for len in [1, 2, 17, 64, self.ids.len()] {
+            let got = run(model, &self.ids[..len], &[len]);
+            let expected = &self.expected[..len * vocab];
+            let difference = greatest_difference(&got, expected);
+            let what = format!("{} {kv:?} of {len}", self.name);
+            assert!(difference < tolerance, "{what}: {difference}");
+            for (got, expected) in got.chunks(vocab).zip(expected.chunks(vocab)) {
+                // in f16 two tokens whose logits are as close as that may trade places
+                let behind = got[top(got)] - got[top(expected)];
+                assert!(behind <= if kv == KvType::F32 { 0.0 } else { 1e-2 }, "{what}");
+            }
+        }
+    }
+}
+
+/// The logits of all tokens, run in parts of these lengths.
+pub(crate) fn run(model: &Model, ids: &[u32], parts: &[usize]) -> Vec<f32> {
+    let (ids, parts) = (ids.to_vec(), parts.to_vec());
+    assert_eq!(parts.iter().sum::<usize>(), ids.len());
+    model
+        .session(ids.len(), move |session| {
+            let mut all = Vec::new();
+            let mut from = 0;
+            for part in parts {
+                session.run_all(&ids[from..from + part], |row| all.extend_from_slice(row))?;
+                from += part;
+            }
+            Ok(all)
+        })
+        .unwrap()
+}
+
+pub(crate) fn greatest_difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+pub(crate) fn top(row: &[f32]) -> usize {
+    (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap()
+}

@@ -1,0 +1,212 @@
+//! Holds products on matrix cores against f64, and measures them.
+//!
+//! Prints a line for each shape and tile, `*` at the tile that would be chosen. Ends with status 1
+//! if a result is wrong or there is nothing to run on. `matmul all` tries tiles that are not in
+//! use; `matmul check` runs only the small cases, with every index checked.
+
+use std::{process::ExitCode, time::Instant};
+
+use half::f16;
+use pelton_gpu::{
+    adapters,
+    measure::{Bench, Product, Shape, Tile, Tiled},
+};
+use pelton_graph::Error;
+use pelton_quant::{DType, decode};
+use pelton_testing::Random;
+
+/// Rows of a matrix that are made; larger ones repeat them. A prime, so that a mistake by a power
+/// of two shows.
+const DISTINCT: usize = 61;
+
+/// Outputs that are held against f64.
+const SAMPLES: usize = 4000;
+
+/// The smallest tile with workgroup memory in single halves: where it alone is right, the device
+/// reads vectors in another way than we think.
+const NARROW: Tile = Tile { wide: 1, ..Tile::ALL[2] };
+
+/// Tiles that might be worth it, besides those in use.
+const CANDIDATES: [Tile; 10] = [
+    NARROW,
+    Tile::of([128, 128], [64, 64], 64),
+    Tile::of([128, 128], [64, 64], 32),
+    Tile::of([128, 128], [64, 32], 32),
+    Tile::of([256, 128], [64, 64], 32),
+    Tile::of([128, 256], [64, 64], 32),
+    Tile::of([128, 64], [64, 32], 32),
+    Tile::of([64, 128], [32, 64], 64),
+    Tile::of([64, 128], [64, 32], 64),
+    Tile::of([64, 64], [32, 32], 32),
+];
+
+/// A product, and some of what it should be.
+struct Case {
+    shape: Shape,
+    product: Product,
+    /// Row, output and value: of all of a small product, else of the corners and random ones.
+    samples: Vec<(usize, usize, f64)>,
+}
+
+impl Case {
+    fn new(bench: &Bench, shape: Shape) -> Result<Self, Error> {
+        let Shape { dtype, rows, k, batch } = shape;
+        let mut random = Random::new(7);
+        let x = random.normals(k * batch, 0.0, 1.0);
+        let distinct = rows.min(DISTINCT);
+        let blocks = random.blocks(dtype, distinct * k, 0.0, 0.1);
+        let mut weights = vec![0.0; distinct * k];
+        decode(dtype, &blocks, &mut weights)
+            .map_err(|e| Error::Kernel { kernel: "decode".into(), what: e.to_string() })?;
+        let mut matrix = blocks.repeat(rows.div_ceil(distinct));
+        matrix.truncate(blocks.len() / distinct * rows);
+
+        let places: Vec<(usize, usize)> = match rows * batch <= SAMPLES {
+            true => (0..batch).flat_map(|r| (0..rows).map(move |n| (r, n))).collect(),
+            false => [(0, 0), (0, rows - 1), (batch - 1, 0), (batch - 1, rows - 1)]
+                .into_iter()
+                .chain((0..SAMPLES).map(|_| (random.below(batch), random.below(rows))))
+                .collect(),
+        };
+        let rounded = |v: &f32| f64::from(f16::from_f32(*v));
+        let value = |r: usize, n: usize| -> f64 {
+            let w = &weights[n % distinct * k..][..k];
+            w.iter().zip(&x[r * k..]).map(|(w, a)| rounded(w) * rounded(a)).sum()
+        };
+        let samples = places.into_iter().map(|(r, n)| (r, n, value(r, n))).collect();
+        Ok(Self { shape, product: bench.product(&shape, &matrix, &x)?, samples })
+    }
+
+    /// What is wrong with the product that a tile gives, if anything is.
+    fn fault(&self, tiled: &Tiled<'_>) -> Result<Option<String>, Error> {
+        let y = tiled.compute()?;
+        let total = self.samples.len();
+        let mean = self.samples.iter().map(|(.., e)| e * e).sum::<f64>() / total as f64;
+        let tolerance = 1e-3 * mean.sqrt();
+        // a NaN is wrong too
+        let close = |got: f64, e: f64| (got - e).abs() <= tolerance;
+        let got = |r: usize, n: usize| f64::from(y[r * self.shape.rows + n]);
+        let mut wrong = self.samples.iter().filter(|(r, n, e)| !close(got(*r, *n), *e));
+        let Some(&(r, n, e)) = wrong.next() else { return Ok(None) };
+        // where the number belongs tells a mistake of the layout
+        let home = self.samples.iter().find(|s| close(got(r, n), s.2));
+        let home = home.map_or("nowhere".into(), |s| format!("at row {} output {}", s.0, s.1));
+        Ok(Some(format!(
+            "{} of {total} outputs are wrong, first row {r} output {n}: {} for {e}, \
+             which belongs {home}",
+            1 + wrong.count(),
+            got(r, n)
+        )))
+    }
+
+    /// Prints whether a tile is right, and how fast.
+    fn report(&self, tile: &Tile, measure: bool) -> Result<bool, Error> {
+        let Shape { dtype, rows, k, batch } = self.shape;
+        let Tile { batch: b, rows: n, patch_batch, patch_rows, step, wide, .. } = *tile;
+        let chosen = if *tile == self.product.tile() { '*' } else { ' ' };
+        print!(
+            "{:6} {batch:4} x {k:5} x {rows:5}  tile {b:3} x {n:3}, patch {patch_batch:2} x \
+             {patch_rows:2}, step {step:2}, wide {wide} {chosen} ",
+            dtype.name()
+        );
+        // a tile that one device refuses says nothing of the others
+        let tiled = match self.product.by(tile) {
+            Ok(tiled) => tiled,
+            Err(error) => {
+                println!("WRONG: {error}");
+                return Ok(false);
+            }
+        };
+        if let Some(fault) = self.fault(&tiled)? {
+            println!("WRONG: {fault}");
+            return Ok(false);
+        }
+        match measure {
+            false => println!("right"),
+            true => {
+                tiled.seconds(5)?;
+                let seconds = tiled.seconds(50)?;
+                let operations = 2.0 * (rows * k * batch) as f64;
+                println!("{:8.1} µs {:6.1} TFLOP/s", seconds * 1e6, operations / seconds / 1e12);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Every edge, then every format: the simplest cases first.
+fn small(bench: &Bench) -> Result<bool, Error> {
+    let mut right = true;
+    for (batch, k, rows) in [(16, 16, 16), (32, 64, 48), (19, 50, 131), (150, 200, 300)] {
+        let case = Case::new(bench, Shape { dtype: DType::F16, rows, k, batch })?;
+        for tile in Tile::ALL.iter().chain([&NARROW]) {
+            right &= case.report(tile, false)?;
+        }
+    }
+    for dtype in DType::ALL {
+        let k = if dtype.block_len() == 1 { 100 } else { 3 * dtype.block_len() };
+        let case = Case::new(bench, Shape { dtype, rows: 150, k, batch: 140 })?;
+        right &= case.report(&Tile::ALL[0], false)?;
+    }
+    Ok(right)
+}
+
+/// The shapes of Llama 3.1 8B.
+fn large(bench: &Bench, tiles: &[Tile]) -> Result<bool, Error> {
+    let mut right = true;
+    for dtype in [DType::Q4_0, DType::Q4_K, DType::Q6_K, DType::Q8_0, DType::F16] {
+        let common = matches!(dtype, DType::Q4_0 | DType::Q4_K);
+        let shapes = [(4096, 4096), (6144, 4096), (28672, 4096), (4096, 14336)];
+        let some = if common { &shapes[..] } else { &shapes[2..] };
+        for &(rows, k) in some {
+            let batches: &[usize] = if dtype == DType::Q4_0 { &[512, 128, 32] } else { &[512] };
+            for &batch in batches {
+                let case = Case::new(bench, Shape { dtype, rows, k, batch })?;
+                let tiles = if common && batch == 512 { tiles } else { &Tile::ALL };
+                for tile in tiles {
+                    right &= case.report(tile, true)?;
+                }
+            }
+        }
+    }
+    Ok(right)
+}
+
+fn run() -> Result<bool, Error> {
+    let what = std::env::args().nth(1).unwrap_or_default();
+    let begin = Instant::now();
+    let found = adapters();
+    let adapter = found.iter().find(|adapter| adapter.has_matrix_cores());
+    let Some(adapter) = adapter else {
+        println!("no device here has matrix cores that kernels can use");
+        return Ok(false);
+    };
+    println!("{} through {}, {}", adapter.name(), adapter.interface(), adapter.driver());
+    if what == "check" {
+        return small(&Bench::open(adapter, true)?);
+    }
+    let bench = Bench::open(adapter, false)?;
+    let mut right = small(&bench)?;
+    let mut tiles = Tile::ALL.to_vec();
+    if what == "all" {
+        tiles.extend(CANDIDATES);
+    }
+    right &= large(&bench, &tiles)?;
+    println!(
+        "{:.0} s, {}",
+        begin.elapsed().as_secs_f64(),
+        if right { "all right" } else { "WRONG" }
+    );
+    Ok(right)
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The devices of this machine.
+
+use std::fmt;
+
+use pelton_graph::Error;
+
+/// A device that could be opened, through one of the system's interfaces.
+#[derive(Clone, Debug)]
+pub struct Adapter {
+    pub(crate) inner: wgpu::Adapter,
+    info: wgpu::AdapterInfo,
+}
+
+/// What kind of device an adapter stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A GPU with memory of its own.
+    Discrete,
+    /// A GPU that shares the processor's memory.
+    Integrated,
+    /// A GPU that a virtual machine lends.
+    Virtual,
+    /// The processor, behind a driver that plays a GPU.
+    Software,
+    /// The driver does not say.
+    Unknown,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Discrete => "discrete",
+            Self::Integrated => "integrated",
+            Self::Virtual => "virtual",
+            Self::Software => "software",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// All adapters, through Vulkan, Metal and DX12; those that are fastest by kind come first.
+pub fn adapters() -> Vec<Adapter> {
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
+        backends: wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12,
+        ..wgpu::InstanceDescriptor::new_without_display_handle()
+    });
+    let found = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
+    let mut all: Vec<Adapter> =
+        found.into_iter().map(|inner| Adapter { info: inner.get_info(), inner }).collect();
+    all.sort_by_key(|adapter| match adapter.kind() {
+        Kind::Discrete => 0,
+        Kind::Integrated => 1,
+        Kind::Virtual => 2,
+        Kind::Unknown => 3,
+        Kind::Software => 4,
+    });
+    all
+}
+
+impl Adapter {
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.info.name
+    }
+
+    /// What kind of device it is.
+    pub fn kind(&self) -> Kind {
+        match self.info.device_type {
+            wgpu::DeviceType::DiscreteGpu => Kind::Discrete,
+            wgpu::DeviceType::IntegratedGpu => Kind::Integrated,
+            wgpu::DeviceType::VirtualGpu => Kind::Virtual,
+            wgpu::DeviceType::Cpu => Kind::Software,
+            wgpu::DeviceType::Other => Kind::Unknown,
+        }
+    }
+
+    /// The interface through which it is reached: `Vulkan`, `Metal` or `Dx12`.
+    pub fn interface(&self) -> String {
+        format!("{:?}", self.info.backend)
+    }
+
+    /// The driver's name and version.
+    pub fn driver(&self) -> String {
+        format!("{} {}", self.info.driver, self.info.driver_info).trim().to_owned()
+    }
+
+    /// The narrowest and the widest subgroup that a kernel may meet.
+    pub fn subgroup_widths(&self) -> (u32, u32) {
+        (self.info.subgroup_min_size, self.info.subgroup_max_size)
+    }
+
+    /// Whether kernels can compute with 16-bit floats.
+    pub fn has_f16(&self) -> bool {
+        self.inner.features().contains(wgpu::Features::SHADER_F16)
+    }
+
+    /// Whether there are matrix cores that kernels can use: 16×16, f16 summed in f32, by subgroups
+    /// of 32 and no other width.
+    pub fn has_matrix_cores(&self) -> bool {
+        use wgpu::CooperativeScalarType::{F16, F32};
+        let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_F16;
+        self.inner.features().contains(needed)
+            && self.subgroup_widths() == (32, 32)
+            && self.inner.cooperative_matrix_properties().iter().any(|p| {
+                (p.m_size, p.n_size, p.k_size) == (16, 16, 16)
+                    && (p.ab_type, p.cr_type) == (F16, F32)
+            })
+    }
+
+    /// Bytes of the device's own memory, where the interface says (Vulkan does).
+    pub fn memory(&self) -> Option<u64> {
+        crate::memory::of(&self.inner)
+    }
+}
+
+/// The adapter that a choice names: `auto` or `gpu` the first real GPU, `gpu:N` number N of
+/// [`adapters`].
+pub fn choose(number: Option<usize>) -> Result<Adapter, Error> {
+    let all = adapters();
+    let count = all.len();
+    let missing = |what: String| Error::Device { device: "gpu".into(), what };
+    match number {
+        Some(n) => all.into_iter().nth(n).ok_or_else(|| {
+            missing(format!(
+                "there is no number {n}, expected one of {count} (`pelton devices` lists them)"
+            ))
+        }),
+        None => all
+            .into_iter()
+            .find(|adapter| adapter.kind() != Kind::Software)
+            .ok_or_else(|| missing("no GPU was found through Vulkan, Metal or DX12".into())),
+    }
+}

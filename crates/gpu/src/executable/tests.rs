@@ -1,0 +1,70 @@
+use pelton_graph::build;
+use pelton_quant::DType;
+use pelton_testing::{
+    ModelSpec,
+    backend::{LIMITS, load, logits, tokens},
+};
+
+use super::*;
+use crate::testing::device;
+
+/// Passes and chains of any size work with what was made when the model was loaded.
+#[test]
+fn nothing_is_made_after_load() {
+    let Some(device) = device() else { return };
+    let gpu = Gpu { device };
+    for spec in [ModelSpec::default(), ModelSpec::wide(DType::Q4_0)] {
+        let mut executable = load(&gpu, &spec, FUSIONS, LIMITS);
+        let made = gpu.device.made();
+        assert!(made > 0);
+        let pass = |executable: &mut dyn Executable| {
+            logits(executable, &tokens(&spec, 1 + 3 + 9 + 40), &[1, 3, 9, 40]);
+        };
+        pass(&mut *executable);
+        let greedy =
+            Choice { temperature: 0.0, top_k: 1, top_p: 1.0, min_p: 0.0, seed: 1, index: 0 };
+        let few = Choice { temperature: 1.0, top_k: 40, ..greedy };
+        let many = Choice { top_k: spec.vocab, top_p: 0.9, ..few };
+        for choice in [greedy, few, many] {
+            let row = Row { token: 5, position: 0, sequence: 0 };
+            executable.begin_chain(row, &[2], &choice).unwrap();
+            executable.extend_chain(12).unwrap();
+            executable.extend_chain(3).unwrap();
+            assert_eq!(executable.read_chain().unwrap().len(), 12);
+            executable.end_chain();
+        }
+        pass(&mut *executable);
+        assert_eq!(gpu.device.made(), made, "{spec:?}");
+    }
+}
+
+/// How many kernels a pass over one row has to wait for, one after the other; at each position.
+fn waits(device: &Arc<Device>, spec: &ModelSpec, positions: [u32; 2]) -> [usize; 2] {
+    let checkpoint = spec.checkpoint();
+    let plan = build(&checkpoint).unwrap().fuse(FUSIONS);
+    let executable =
+        GpuExecutable::load(Arc::clone(device), plan, &checkpoint, LIMITS, &mut |_, _| {}).unwrap();
+    positions.map(|position| {
+        let rows = [Row { token: 0, position, sequence: 0 }];
+        let batch = Batch { rows: &rows, tables: &[], selected: &[0] };
+        executable.calls(&batch, 0).map(|step| step.dispatches().1).sum()
+    })
+}
+
+/// A dependent dispatch costs microseconds, which is what small models spend most of a token on.
+#[test]
+fn few_kernels_wait_for_each_other() {
+    let Some(device) = device() else { return };
+    for architecture in ["llama", "qwen2", "qwen3"] {
+        let [two, three] = [2, 3].map(|layers| {
+            let spec = ModelSpec { architecture, layers, ..ModelSpec::wide(DType::Q4_0) };
+            waits(&device, &spec, [0, 400])
+        });
+        // far out attention is shared out in parts, which are joined
+        for (i, most) in [5, 6].into_iter().enumerate() {
+            assert!(three[i] - two[i] <= most, "{architecture}: {two:?} {three:?}");
+            // embedding, and norm and logits
+            assert!(two[i] <= 2 * most + 2, "{architecture}: {two:?}");
+        }
+    }
+}

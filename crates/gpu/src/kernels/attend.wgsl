@@ -1,0 +1,317 @@
+{# Attention of few rows (flash-decoding: Dao, Haziza, Massa, Sizov 2023). A workgroup takes the
+   queries of a row that share a key head, and one of the parts, in whole pages, of what they see;
+   the softmax runs along with a maximum and a sum (Milakov and Gimelshein, arXiv 1805.02867).
+   Where there are several parts, merge.wgsl joins them.
+   Fused, it does what rope_store.wgsl does first: every workgroup turns its queries, and the one
+   whose part ends with the row's own position turns and stores the key, and takes key and value
+   from its own memory: nothing that a dispatch writes to a cache is read in it. #}
+const HEADS = {{ heads }}u;
+const GROUP = {{ group }}u;
+const THREADS = {{ threads }}u;
+
+@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> tables: array<u32>;
+@group(0) @binding(2) var<storage, read> q: array<Unit>;
+@group(0) @binding(3) var<storage, {{ "read_write" if fused else "read" }}> keys: array<Stored>;
+@group(0) @binding(4) var<storage, {{ "read_write" if fused else "read" }}> values: array<Stored>;
+@group(0) @binding(5) var<storage, read_write> a: array<Unit>;
+@group(0) @binding(6) var<storage, read_write> parts: array<vec4<f32>>;
+{% if fused %}
+@group(0) @binding(7) var<storage, read> k: array<Unit>;
+@group(0) @binding(8) var<storage, read> v: array<Unit>;
+{% set next = namespace(b=9) %}
+{% if pairs %}
+@group(0) @binding({{ next.b }}) var<storage, read> turns: array<vec2<u32>>;
+{% set next.b = next.b + 1 %}
+{% endif %}
+{% if q_norm %}
+@group(0) @binding({{ next.b }}) var<storage, read> q_norm: array<Unit>;
+{% set next.b = next.b + 1 %}
+{% endif %}
+{% if k_norm %}
+@group(0) @binding({{ next.b }}) var<storage, read> k_norm: array<Unit>;
+{% endif %}
+{% endif %}
+
+{% include "cache.wgsl" %}
+{% include "products.wgsl" %}
+
+var<workgroup> query: array<Unit, {{ group * units }}>;
+var<workgroup> scores: array<f32, {{ group * page }}>;
+// of positions 4n to 4n + 3 for query g at g · PAGE / 4 + n
+var<workgroup> weights: array<vec4<f32>, {{ group * page // 4 }}>;
+var<workgroup> highest: array<f32, {{ group }}>;
+var<workgroup> total: array<f32, {{ group }}>;
+var<workgroup> rescale: array<f32, {{ group }}>;
+// the sums of strands at the end; before that, heads as they come
+var<workgroup> room: array<Unit, {{ room }}>;
+{% if fused %}
+var<workgroup> own_key: array<Stored, {{ units }}>;
+var<workgroup> own_value: array<Stored, {{ units }}>;
+
+{% include "heads.wgsl" %}
+
+fn kind(base: u32, h: u32) -> u32 {
+    return select(KEY, QUERY, h < GROUP);
+}
+
+fn load(row: u32, base: u32, h: u32, u: u32) -> Unit {
+    if (h < GROUP) {
+        return q[(row * HEADS + base * GROUP + h) * UNITS + u];
+    }
+    return k[(row * KV_HEADS + base) * UNITS + u];
+}
+{% endif %}
+
+{# `lanes` threads share the product of a key, and a thread has a part in that of `turns` keys. #}
+{% macro load_keys(page) %}
+{% for t in range(turns) %}
+{% for j in range(units // lanes) %}
+        key{{ t }}_{{ j }} =
+            keys[place({{ page }}, kv_head, slot{{ t }}) + share + {{ j * lanes }}u];
+{% endfor %}
+{% endfor %}
+{% endmacro %}
+
+@compute @workgroup_size({{ threads }})
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(subgroup_id) subgroup: u32,
+    @builtin(num_subgroups) subgroups: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+    @builtin(subgroup_size) width: u32,
+) {
+    let thread = subgroup * width + lane;
+    let kv_head = group.x;
+    let row = group.z;
+    let position = rows[row].y;
+    let table = rows[row].z * TABLE;
+    let first = first_visible(position);
+    // the part: pages begin .. end
+    let all = position / PAGE + 1u;
+    let each = (all - first / PAGE + groups.y - 1u) / groups.y;
+    let begin = min(first / PAGE + group.y * each, all);
+    let end = min(begin + each, all);
+    // where results go: among the parts of all rows, and at the end
+    let part = ((group.y * groups.z + row) * HEADS + kv_head * GROUP) * (UNITS + 1u);
+    let out = (row * HEADS + kv_head * GROUP) * UNITS;
+    if (begin == end) {
+        for (var i = thread; i < GROUP * UNITS; i += THREADS) {
+            parts[part + i / UNITS * (UNITS + 1u) + i % UNITS] = vec4(0.0);
+        }
+        for (var g = thread; g < GROUP; g += THREADS) {
+            parts[part + g * (UNITS + 1u) + UNITS] = vec4(LOWEST, 0.0, f32(groups.y), 0.0);
+        }
+        return;
+    }
+
+    let share = thread % {{ lanes }}u;
+{% for t in range(turns) %}
+    let slot{{ t }} = min(thread / {{ lanes }}u + {{ t * threads // lanes }}u, PAGE - 1u);
+{% for j in range(units // lanes) %}
+    var key{{ t }}_{{ j }}: Stored;
+{% endfor %}
+{% endfor %}
+    // a thread sums a unit of the values of a strand: of {{ depth }} positions
+    let strand = thread / UNITS;
+    let unit = thread % UNITS;
+    let from_slot = min(strand, {{ strands - 1 }}u) * {{ depth }}u;
+{% for g in range(group) %}
+    var sum{{ g }} = Unit();
+{% endfor %}
+    // what comes from far is asked for long before it is used
+    let last = end - 1u;
+    var physical = tables[table + begin];
+    var following = tables[table + min(begin + 1u, last)];
+{{ load_keys("physical") }}
+{% if fused %}
+    // the part with the row's own position has its key as one more head
+    let own = end == all;
+    let own_at = place(tables[table + all - 1u], kv_head, position % PAGE);
+    stage(row, kv_head, GROUP + u32(own), position, subgroup, subgroups, lane, width);
+    if (own) {
+        for (var u = thread; u < UNITS; u += THREADS) {
+            let value = pack(v[(row * KV_HEADS + kv_head) * UNITS + u]);
+            own_value[u] = value;
+            values[own_at + u] = value;
+        }
+    }
+    workgroupBarrier();
+    for (var i = thread; i < GROUP * UNITS; i += THREADS) {
+        query[i] = turned_unit(i / UNITS, i % UNITS) * {{ scale }};
+    }
+    if (own) {
+        for (var u = thread; u < UNITS; u += THREADS) {
+            let key = pack(turned_unit(GROUP, u));
+            own_key[u] = key;
+            keys[own_at + u] = key;
+        }
+    }
+{% else %}
+    for (var i = thread; i < GROUP * UNITS; i += THREADS) {
+        query[i] = q[out + i] * {{ scale }};
+    }
+{% endif %}
+    for (var g = thread; g < GROUP; g += THREADS) {
+        highest[g] = LOWEST;
+        total[g] = 0.0;
+    }
+    workgroupBarrier();
+
+    for (var page = begin; page < end; page++) {
+        let base = page * PAGE;
+        let edge = base < first || page + 1u == all;
+{% if fused %}
+        if (page + 1u == all) {
+{% for t in range(turns) %}
+            if (base + slot{{ t }} == position) {
+{% for j in range(units // lanes) %}
+                key{{ t }}_{{ j }} = own_key[share + {{ j * lanes }}u];
+{% endfor %}
+            }
+{% endfor %}
+        }
+{% endif %}
+{% for i in range(group * turns) %}
+        var product0_{{ i }} = 0.0;
+{% endfor %}
+{% for j in range(units // lanes) %}
+        {
+{% for t in range(turns) %}
+            let key{{ t }} = unpack(key{{ t }}_{{ j }});
+{% endfor %}
+{% for g in range(group) %}
+            let query{{ g }} = query[{{ g * units + j * lanes }}u + share];
+{% for t in range(turns) %}
+            product0_{{ g * turns + t }} =
+                add_dot(query{{ g }}, key{{ t }}, product0_{{ g * turns + t }});
+{% endfor %}
+{% endfor %}
+        }
+{% endfor %}
+        // the page's values and the next page's keys are on their way during the softmax
+{% for i in range(depth) %}
+        var value{{ i }} = values[place(physical, kv_head, from_slot + {{ i }}u) + unit];
+{% endfor %}
+        if (page < last) {
+            physical = following;
+{{ load_keys("physical") }}
+            following = tables[table + min(page + 2u, last)];
+        }
+        // the lanes' parts are added; of two products each of two lanes takes one, while it can
+{% for join in joins %}
+{% set n = loop.index0 %}
+        let upper{{ n }} = (share & {{ join.mask }}u) != 0u;
+{% for i in range(join.left) %}
+{% if join.pairs %}
+{% set even = "product" ~ n ~ "_" ~ 2 * i %}
+{% set odd = "product" ~ n ~ "_" ~ (2 * i + 1) %}
+        let product{{ n + 1 }}_{{ i }} = select({{ even }}, {{ odd }}, upper{{ n }})
+            + subgroupShuffleXor(select({{ odd }}, {{ even }}, upper{{ n }}), {{ join.mask }}u);
+{% else %}
+        let product{{ n + 1 }}_{{ i }} = product{{ n }}_{{ i }}
+            + subgroupShuffleXor(product{{ n }}_{{ i }}, {{ join.mask }}u);
+{% endif %}
+{% endfor %}
+{% endfor %}
+        if (share < {{ takers }}u) {
+{% for i in range(left) %}
+            {
+                let product = {{ i * takers }}u + share;
+                let turn = product % {{ turns }}u;
+                let slot = min(thread / {{ lanes }}u + turn * {{ threads // lanes }}u, PAGE - 1u);
+                let seen = base + slot >= first && base + slot <= position;
+                scores[product / {{ turns }}u * PAGE + slot] =
+                    select(LOWEST, product{{ joins | length }}_{{ i }}, seen);
+            }
+{% endfor %}
+        }
+        workgroupBarrier();
+        // a subgroup takes the softmax of a query
+        for (var g = subgroup; g < GROUP; g += subgroups) {
+            var top = LOWEST;
+            for (var i = lane; i < PAGE; i += width) {
+                top = max(top, scores[g * PAGE + i]);
+            }
+            let before = highest[g];
+            top = max(subgroupMax(top), before);
+            let factor = exp2(before - top);
+            var sum = 0.0;
+            for (var n = lane; n < PAGE / 4u; n += width) {
+                let i = g * (PAGE / 4u) + n;
+                let at = i * 4u;
+                let four = vec4(scores[at], scores[at + 1u], scores[at + 2u], scores[at + 3u]);
+                let weight = exp2(four - top);
+                weights[i] = weight;
+                sum += dot(weight, vec4(1.0));
+            }
+            sum = subgroupAdd(sum);
+            if (lane == 0u) {
+                rescale[g] = factor;
+                highest[g] = top;
+                total[g] = total[g] * factor + sum;
+            }
+        }
+        workgroupBarrier();
+        if (edge) {
+            // slots out of sight may hold anything, NaN too
+{% for i in range(depth) %}
+            let at{{ i }} = base + from_slot + {{ i }}u;
+            if (at{{ i }} < first || at{{ i }} > position) {
+                value{{ i }} = Stored();
+            }
+{% if fused %}
+            if (at{{ i }} == position) {
+                value{{ i }} = own_value[unit];
+            }
+{% endif %}
+{% endfor %}
+        }
+{% for g in range(group) %}
+        sum{{ g }} *= rescale[{{ g }}];
+{% endfor %}
+{% for n in range(depth // 4) %}
+        {
+{% for c in range(4) %}
+            let v{{ c }} = unpack(value{{ n * 4 + c }});
+{% endfor %}
+{% for g in range(group) %}
+            let weight{{ g }} = weights[{{ g * page // 4 + n }}u + from_slot / 4u];
+            sum{{ g }} += weight{{ g }}.x * v0 + weight{{ g }}.y * v1
+                + weight{{ g }}.z * v2 + weight{{ g }}.w * v3;
+{% endfor %}
+        }
+{% endfor %}
+    }
+
+    // the strands' sums are added, for {{ at_once }} queries at a time
+{% for start in range(0, group, at_once) %}
+{% set count = [at_once, group - start] | min %}
+    if (strand < {{ strands }}u) {
+{% for g in range(start, start + count) %}
+        room[{{ (g - start) * strands * units }}u + thread] = sum{{ g }};
+{% endfor %}
+    }
+    workgroupBarrier();
+    for (var i = thread; i < {{ count }}u * UNITS; i += THREADS) {
+        let g = {{ start }}u + i / UNITS;
+        let at = i / UNITS * {{ strands * units }}u + i % UNITS;
+        var sum = room[at];
+{% for s in range(1, strands) %}
+        sum += room[at + {{ s * units }}u];
+{% endfor %}
+        if (groups.y == 1u) {
+            a[out + g * UNITS + i % UNITS] = sum / total[g];
+        } else {
+            parts[part + g * (UNITS + 1u) + i % UNITS] = vec4(sum{{ ", 0.0, 0.0" if unit == 2 }});
+        }
+    }
+    workgroupBarrier();
+{% endfor %}
+    if (groups.y > 1u) {
+        for (var g = thread; g < GROUP; g += THREADS) {
+            parts[part + g * (UNITS + 1u) + UNITS] = vec4(highest[g], total[g], f32(groups.y), 0.0);
+        }
+    }
+}

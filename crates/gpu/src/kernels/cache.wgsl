@@ -1,0 +1,44 @@
+{# Elements of heads a unit at a time, and units of the caches of keys and values: [page][kv head]
+   [PAGE][head_dim]. A unit is 4 elements, or 2 where a head is not in fours. #}
+alias Unit = vec{{ unit }}<f32>;
+const KV_HEADS = {{ kv_heads }}u;
+const UNITS = {{ units }}u;
+const PAGE = {{ page }}u;
+const TABLE = {{ table }}u;
+
+{% if kv == "f32" %}
+alias Stored = Unit;
+
+fn unpack(v: Stored) -> Unit {
+    return v;
+}
+
+fn pack(v: Unit) -> Stored {
+    return v;
+}
+{% elif unit == 4 %}
+alias Stored = vec2<u32>;
+
+fn unpack(v: Stored) -> Unit {
+    return vec4(unpack2x16float(v.x), unpack2x16float(v.y));
+}
+
+fn pack(v: Unit) -> Stored {
+    return vec2(pack2x16float(v.xy), pack2x16float(v.zw));
+}
+{% else %}
+alias Stored = u32;
+
+fn unpack(v: Stored) -> Unit {
+    return unpack2x16float(v);
+}
+
+fn pack(v: Unit) -> Stored {
+    return pack2x16float(v);
+}
+{% endif %}
+
+// the first unit of a slot
+fn place(page: u32, kv_head: u32, slot: u32) -> u32 {
+    return ((page * KV_HEADS + kv_head) * PAGE + slot) * UNITS;
+}

@@ -1,0 +1,131 @@
+{# Weights in blocks: a unit is 32 weights of one row,
+       weight = scale · (code − ZERO) + min,
+   with a scale and a min for each half. Codes lie four to a word, in element order. How the host
+   lays them out: src/repack.rs. #}
+@group(0) @binding({{ b }}) var<storage, read> low{{ w }}: array<{{ "vec2<u32>" if low_bits == 2 else "vec4<u32>" }}>;
+@group(0) @binding({{ b + 1 }}) var<storage, read> d{{ w }}: array<u32>;
+{% if scales == "super" %}
+@group(0) @binding({{ b + 2 }}) var<storage, read> sub{{ w }}: array<u32>;
+{% endif %}
+{% if high_bits %}
+@group(0) @binding({{ b + (3 if scales == "super" else 2) }}) var<storage, read> high{{ w }}: array<{{ "vec2<u32>" if high_bits == 2 else "u32" }}>;
+{% endif %}
+
+{% if w == 0 %}
+const ZERO = {{ zero }};
+
+struct Unit {
+    first: vec4<u32>,
+    second: vec4<u32>,
+    scale: vec2<f32>,
+{% if has_min %}
+    min: vec2<f32>,
+{% endif %}
+}
+
+{% if format == "IQ4_NL" %}
+// The levels of block_iq4_nl (ggml-common.h), four to a word.
+fn level(codes: vec4<u32>) -> vec4<u32> {
+    let four = vec4<bool>(codes & vec4(4u));
+    let eight = vec4<bool>(codes & vec4(8u));
+    let low = select(vec4(0xbfad9881u), vec4(0xf6eaddcfu), four);
+    let high = select(vec4(0x26190d01u), vec4(0x71594535u), four);
+    return (select(low, high, eight) >> ((codes & vec4(3u)) * 8u)) & vec4(255u);
+}
+fn levels(codes: vec4<u32>) -> vec4<u32> {
+    let mask = vec4(15u);
+    return level(codes & mask) | (level((codes >> vec4(8u)) & mask) << vec4(8u))
+        | (level((codes >> vec4(16u)) & mask) << vec4(16u))
+        | (level((codes >> vec4(24u)) & mask) << vec4(24u));
+}
+{% endif %}
+
+// A unit as it lies in memory: what is still to be decoded once it has arrived.
+struct Raw {
+    i: u32,
+    low: {{ "vec2<u32>" if low_bits == 2 else "vec4<u32>" }},
+{% if low_bits == 8 %}
+    low_second: vec4<u32>,
+{% endif %}
+{% if high_bits %}
+    high: {{ "vec2<u32>" if high_bits == 2 else "u32" }},
+{% endif %}
+    d: u32,
+{% if scales == "super" %}
+    sub: u32,
+{% endif %}
+}
+
+fn decode(raw: Raw) -> Unit {
+    let c = raw.low;
+{% if low_bits == 8 %}
+    let first = c;
+    let second = raw.low_second;
+{% elif format == "IQ4_NL" %}
+    let first = levels(c & vec4(0x0f0f0f0fu));
+    let second = levels((c >> vec4(4u)) & vec4(0x0f0f0f0fu));
+{% elif low_bits == 4 %}
+    var first = c & vec4(0x0f0f0f0fu);
+    var second = (c >> vec4(4u)) & vec4(0x0f0f0f0fu);
+{% else %}
+    let shifts = vec4(0u, 2u, 4u, 6u);
+    var first = (vec4(c.x) >> shifts) & vec4(0x03030303u);
+    var second = (vec4(c.y) >> shifts) & vec4(0x03030303u);
+{% endif %}
+{% if high_bits == 1 %}
+    let h = vec4(raw.high);
+    first |= ((h >> vec4(0u, 1u, 2u, 3u)) & vec4(0x01010101u)) << vec4({{ low_bits }}u);
+    second |= ((h >> vec4(4u, 5u, 6u, 7u)) & vec4(0x01010101u)) << vec4({{ low_bits }}u);
+{% elif high_bits == 2 %}
+    let high_shifts = vec4(0u, 2u, 4u, 6u);
+    first |= ((vec4(raw.high.x) >> high_shifts) & vec4(0x03030303u)) << vec4({{ low_bits }}u);
+    second |= ((vec4(raw.high.y) >> high_shifts) & vec4(0x03030303u)) << vec4({{ low_bits }}u);
+{% endif %}
+{% if scales == "block" %}
+    let scale = vec2(unpack2x16float(raw.d >> ((raw.i & 1u) * 16u)).x);
+    return Unit(first, second, scale);
+{% elif scales == "block_min" %}
+    let dm = unpack2x16float(raw.d);
+    return Unit(first, second, vec2(dm.x), vec2(dm.y));
+{% else %}
+    let dm = unpack2x16float(raw.d);
+    let part = raw.sub >> ((raw.i & 1u) * 16u);
+{% if format in ["Q4_K", "Q5_K"] %}
+    let scale = dm.x * f32(part & 255u);
+    let min = -dm.y * f32((part >> 8u) & 255u);
+    return Unit(first, second, vec2(scale), vec2(min));
+{% elif format == "Q2_K" %}
+    let scale = dm.x * vec2(f32(part & 15u), f32((part >> 8u) & 15u));
+    let min = -dm.y * vec2(f32((part >> 4u) & 15u), f32((part >> 12u) & 15u));
+    return Unit(first, second, scale, min);
+{% else %}
+    let parts = vec2<f32>(unpack4xI8(part).xy);
+    return Unit(first, second, dm.x * parts);
+{% endif %}
+{% endif %}
+}
+{% endif %}
+
+fn fetch{{ w }}(row: u32, unit: u32) -> Raw {
+    let i = row * UNITS + unit;
+    return Raw(
+        i,
+{% if low_bits == 8 %}
+        low{{ w }}[row * 2u * UNITS + unit],
+        low{{ w }}[(row * 2u + 1u) * UNITS + unit],
+{% else %}
+        low{{ w }}[i],
+{% endif %}
+{% if high_bits %}
+        high{{ w }}[i],
+{% endif %}
+{% if scales == "block" %}
+        d{{ w }}[i >> 1u],
+{% elif scales == "block_min" %}
+        d{{ w }}[i],
+{% else %}
+        d{{ w }}[i >> 3u],
+        sub{{ w }}[i >> 1u],
+{% endif %}
+    );
+}

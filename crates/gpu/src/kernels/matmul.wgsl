@@ -1,0 +1,183 @@
+{# A matrix product for many rows of activations, on matrix cores:
+       y[r][n] = Σ_k W[n][k] · a[r][k] (+ bias[n])
+       y[r][n] += …                                      with add
+   A workgroup makes a tile of y, `batch` rows of activations by `rows` rows of the matrix, and each
+   of its subgroups a patch of that. Both operands pass through workgroup memory, `step` numbers
+   deep, where the weights arrive decoded; while one step is multiplied the next is on its way to
+   registers. Products of `core` × `core` × `core` are f16 summed in f32:
+       sums (r, n) += left (r, k) · right (k, n)
+   The tile of `a` is the left operand by rows (coopLoadT); that of W has k innermost too, so it is
+   the right operand by columns (coopLoad). #}
+enable f16;
+enable wgpu_cooperative_matrix;
+
+const ROWS = {{ matrix_rows }}u;
+const UNITS = {{ units }}u;
+// halves in an element of the tiles
+{% set element = "vec4<f16>" if wide == 4 else "f16" %}
+// elements between rows of a tile: with 16 bytes more than `step` halves, eight rows that are read
+// together lie in different banks
+const STRIDE = {{ (step + 8) // wide }}u;
+
+@group(0) @binding(0) var<storage, read> a: array<vec4<f16>>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@group(0) @binding(2) var<storage, read> pass_info: array<u32>;
+{% if bias %}
+@group(0) @binding(3) var<storage, read> bias: array<f32>;
+{% endif %}
+{% set w = 0 %}
+{% set b = 4 if bias else 3 %}
+{% include family %}
+{% include "formats/halves.wgsl" %}
+
+var<workgroup> left: array<{{ element }}, {{ batch * (step + 8) // wide }}>;
+var<workgroup> right: array<{{ element }}, {{ rows * (step + 8) // wide }}>;
+// one product of each subgroup, on its way to y
+{% set staged_stride = core + 4 %}
+var<workgroup> staged: array<f32, {{ subgroups * core * staged_stride }}>;
+
+{# Writes four halves to a tile, at element `at` and `more` elements on. #}
+{% macro keep(tile, at, more, value) %}
+{% if wide == 4 %}
+    {{ tile }}[{{ at }} + {{ more }}u] = {{ value }};
+{% else %}
+{% for c in ["x", "y", "z", "w"] %}
+    {{ tile }}[{{ at }} + {{ more * 4 + loop.index0 }}u] = {{ value }}.{{ c }};
+{% endfor %}
+{% endif %}
+{% endmacro %}
+
+{# Sixteen bytes of `a`, and units of W: how many of them a step has, and a thread takes. #}
+{% set pieces = batch * step // 8 %}
+{% set turns = (pieces + threads - 1) // threads %}
+{% set across = step // 8 %}
+{% set w_pieces = rows * step // unit %}
+{% set w_turns = (w_pieces + threads - 1) // threads %}
+{% set w_across = step // unit %}
+// What a thread brings of one step.
+struct Fetched {
+{% for i in range(turns) %}
+    a{{ i }}: vec4<f16>,
+    b{{ i }}: vec4<f16>,
+{% endfor %}
+{% for i in range(w_turns) %}
+    w{{ i }}: Raw,
+{% endfor %}
+}
+
+// Rows after the last repeat it: they are not written to y. Units after a row's last repeat it, and
+// meet zeros of `a`.
+fn fetch_step(step: u32, thread: u32, first: u32, count: u32, first_row: u32) -> Fetched {
+{% for i in range(turns) %}
+    let p{{ i }} = thread + {{ i * threads }}u;
+    let at{{ i }} = min(first + p{{ i }} / {{ across }}u, count - 1u) * {{ padded // 4 }}u
+        + (step * {{ across }}u + p{{ i }} % {{ across }}u) * 2u;
+{% endfor %}
+{% for i in range(w_turns) %}
+    let q{{ i }} = thread + {{ i * threads }}u;
+    let row{{ i }} = min(first_row + q{{ i }} / {{ w_across }}u, ROWS - 1u);
+    let unit{{ i }} = {{ "min(" if units % w_across }}step * {{ w_across }}u + q{{ i }} % {{ w_across }}u{{ ", UNITS - 1u)" if units % w_across }};
+{% endfor %}
+    return Fetched(
+{% for i in range(turns) %}
+        a[at{{ i }}],
+        a[at{{ i }} + 1u],
+{% endfor %}
+{% for i in range(w_turns) %}
+        fetch0(row{{ i }}, unit{{ i }}),
+{% endfor %}
+    );
+}
+
+fn keep_step(f: Fetched, thread: u32) {
+{% for i in range(turns) %}
+    let p{{ i }} = thread + {{ i * threads }}u;
+{% if (i + 1) * threads > pieces %}
+    if (p{{ i }} < {{ pieces }}u) {
+{% endif %}
+    let at{{ i }} = p{{ i }} / {{ across }}u * STRIDE + p{{ i }} % {{ across }}u * {{ 8 // wide }}u;
+{{ keep("left", "at" ~ i, 0, "f.a" ~ i) -}}
+{{ keep("left", "at" ~ i, 1, "f.b" ~ i) -}}
+{% if (i + 1) * threads > pieces %}
+    }
+{% endif %}
+{% endfor %}
+{% for i in range(w_turns) %}
+    let q{{ i }} = thread + {{ i * threads }}u;
+{% if (i + 1) * threads > w_pieces %}
+    if (q{{ i }} < {{ w_pieces }}u) {
+{% endif %}
+    let u{{ i }} = decode(f.w{{ i }});
+    let to{{ i }} = q{{ i }} / {{ w_across }}u * STRIDE + q{{ i }} % {{ w_across }}u * {{ unit // wide }}u;
+{% for j in range(unit // 4) %}
+    let v{{ i }}_{{ j }} = halves{{ j }}(u{{ i }});
+{{ keep("right", "to" ~ i, j, "v" ~ i ~ "_" ~ j) -}}
+{% endfor %}
+{% if (i + 1) * threads > w_pieces %}
+    }
+{% endif %}
+{% endfor %}
+}
+
+{% set matrix = "coop_mat" ~ core ~ "x" ~ core %}
+@compute @workgroup_size({{ threads }})
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(subgroup_id) subgroup: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+) {
+    // matrix cores are used with subgroups of 32 alone
+    let thread = subgroup * 32u + lane;
+    let count = pass_info[{{ count_at }}];
+    // groups that share weights follow each other
+    let first = group.x * {{ batch }}u;
+    let first_row = group.y * {{ rows }}u;
+    // the subgroup's patch in the tile
+    let patch_first = subgroup / {{ rows // patch_rows }}u * {{ patch_batch }}u;
+    let patch_row = subgroup % {{ rows // patch_rows }}u * {{ patch_rows }}u;
+{% for i in range(patch_batch // core) %}
+{% for j in range(patch_rows // core) %}
+    var sums{{ i }}_{{ j }} = {{ matrix }}<f32, C>();
+{% endfor %}
+{% endfor %}
+    var next = fetch_step(0u, thread, first, count, first_row);
+    for (var step = 0u; step < {{ padded // step }}u; step++) {
+        workgroupBarrier();
+        keep_step(next, thread);
+        workgroupBarrier();
+        next = fetch_step(min(step + 1u, {{ padded // step - 1 }}u), thread, first, count, first_row);
+{% for k in range(step // core) %}
+{% for i in range(patch_batch // core) %}
+        let l{{ k }}_{{ i }} = coopLoadT<{{ matrix }}<f16, A>>(&left[(patch_first + {{ i * core }}u) * STRIDE + {{ k * core // wide }}u], STRIDE);
+{% endfor %}
+{% for j in range(patch_rows // core) %}
+        let r{{ k }}_{{ j }} = coopLoad<{{ matrix }}<f16, B>>(&right[(patch_row + {{ j * core }}u) * STRIDE + {{ k * core // wide }}u], STRIDE);
+{% endfor %}
+{% for i in range(patch_batch // core) %}
+{% for j in range(patch_rows // core) %}
+        sums{{ i }}_{{ j }} = coopMultiplyAdd(l{{ k }}_{{ i }}, r{{ k }}_{{ j }}, sums{{ i }}_{{ j }});
+{% endfor %}
+{% endfor %}
+{% endfor %}
+    }
+    // through workgroup memory, because a matrix is stored whole and y may end within it
+    let corner = subgroup * {{ core * staged_stride }}u;
+{% for i in range(patch_batch // core) %}
+{% for j in range(patch_rows // core) %}
+    let sum{{ i }}_{{ j }} = sums{{ i }}_{{ j }};
+    coopStoreT(sum{{ i }}_{{ j }}, &staged[corner], {{ staged_stride }}u);
+    workgroupBarrier();
+{% for e in range(core * core // 32) %}
+    {
+        let e = lane + {{ e * 32 }}u;
+        let r = first + patch_first + {{ i * core }}u + e / {{ core }}u;
+        let n = first_row + patch_row + {{ j * core }}u + e % {{ core }}u;
+        if (r < count && n < ROWS) {
+            y[r * {{ y_stride }}u + {{ offset }}u + n] {{ "+=" if add else "=" }} staged[corner + e / {{ core }}u * {{ staged_stride }}u + e % {{ core }}u]{% if bias %} + bias[{{ offset }}u + n]{% endif %};
+        }
+    }
+{% endfor %}
+    workgroupBarrier();
+{% endfor %}
+{% endfor %}
+}

@@ -1,0 +1,59 @@
+{# Joins the parts of attend.wgsl: each has the sum of its weighted values, then its maximum, the
+   sum of its weights and the number of parts. A workgroup takes a head of a row. #}
+const HEADS = {{ heads }}u;
+const UNITS = {{ units }}u;
+const STRANDS = {{ threads // units }}u;
+
+@group(0) @binding(0) var<storage, read> parts: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read_write> a: array<vec{{ unit }}<f32>>;
+
+var<workgroup> sums: array<vec4<f32>, {{ threads }}>;
+var<workgroup> states: array<vec2<f32>, {{ threads }}>;
+
+@compute @workgroup_size({{ threads }})
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let head = group.y * HEADS + group.x;
+    let next = groups.y * HEADS * (UNITS + 1u);
+    let begin = head * (UNITS + 1u);
+    let count = u32(parts[begin + UNITS].z);
+    let strand = thread / UNITS;
+    let unit = thread % UNITS;
+    // maximum and sum of the weights
+    var state = vec2(-1e30, 0.0);
+    var sum = vec4(0.0);
+    if (strand < STRANDS) {
+        for (var p = strand; p < count; p += {{ at_once }}u * STRANDS) {
+{% for n in range(at_once) %}
+            let at{{ n }} = begin + min(p + {{ n }}u * STRANDS, count - 1u) * next;
+            let state{{ n }} = parts[at{{ n }} + UNITS].xy;
+            let value{{ n }} = parts[at{{ n }} + unit];
+{% endfor %}
+{% for n in range(at_once) %}
+            if (p + {{ n }}u * STRANDS < count) {
+                let top = max(state.x, state{{ n }}.x);
+                let factors = exp2(vec2(state.x, state{{ n }}.x) - top);
+                sum = sum * factors.x + value{{ n }} * factors.y;
+                state = vec2(top, state.y * factors.x + state{{ n }}.y * factors.y);
+            }
+{% endfor %}
+        }
+    }
+    sums[thread] = sum;
+    states[thread] = state;
+    workgroupBarrier();
+    if (thread < UNITS) {
+        for (var s = 1u; s < min(STRANDS, count); s++) {
+            let other = states[s * UNITS + unit];
+            let top = max(state.x, other.x);
+            let factors = exp2(vec2(state.x, other.x) - top);
+            sum = sum * factors.x + sums[s * UNITS + unit] * factors.y;
+            state = vec2(top, state.y * factors.x + other.y * factors.y);
+        }
+        let result = sum / state.y;
+        a[head * UNITS + unit] = result{{ ".xy" if unit == 2 }};
+    }
+}

@@ -1,0 +1,100 @@
+{# Before attention: norms of the query and key heads, their rotation by the row's position, and the
+   store of keys and values. Queries and keys change in place. Each part can be absent. A workgroup
+   takes {{ staged }} heads of a row. #}
+const HEADS = {{ heads }}u;
+const ALL = {{ heads + 2 * kv_heads }}u;
+const THREADS = {{ threads }}u;
+
+@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
+{% set next = namespace(b=1) %}
+{% if heads %}
+@group(0) @binding({{ next.b }}) var<storage, read_write> q: array<Unit>;
+{% set next.b = next.b + 1 %}
+{% endif %}
+{% if kv_heads %}
+@group(0) @binding({{ next.b }}) var<storage, read_write> k: array<Unit>;
+@group(0) @binding({{ next.b + 1 }}) var<storage, read> v: array<Unit>;
+@group(0) @binding({{ next.b + 2 }}) var<storage, read> tables: array<u32>;
+@group(0) @binding({{ next.b + 3 }}) var<storage, read_write> keys: array<Stored>;
+@group(0) @binding({{ next.b + 4 }}) var<storage, read_write> values: array<Stored>;
+{% set next.b = next.b + 5 %}
+{% endif %}
+{% if pairs %}
+@group(0) @binding({{ next.b }}) var<storage, read> turns: array<vec2<u32>>;
+{% set next.b = next.b + 1 %}
+{% endif %}
+{% if q_norm %}
+@group(0) @binding({{ next.b }}) var<storage, read> q_norm: array<Unit>;
+{% set next.b = next.b + 1 %}
+{% endif %}
+{% if k_norm %}
+@group(0) @binding({{ next.b }}) var<storage, read> k_norm: array<Unit>;
+{% endif %}
+
+{% include "cache.wgsl" %}
+{% include "heads.wgsl" %}
+
+var<workgroup> room: array<Unit, {{ staged * units }}>;
+
+fn kind(base: u32, h: u32) -> u32 {
+    return select(select(VALUE, KEY, base + h < HEADS + KV_HEADS), QUERY, base + h < HEADS);
+}
+
+fn load(row: u32, base: u32, h: u32, u: u32) -> Unit {
+    let head = base + h;
+{% if heads %}
+    if (head < HEADS) {
+        return q[(row * HEADS + head) * UNITS + u];
+    }
+{% endif %}
+{% if kv_heads %}
+    if (head < HEADS + KV_HEADS) {
+        return k[(row * KV_HEADS + head - HEADS) * UNITS + u];
+    }
+    return v[(row * KV_HEADS + head - HEADS - KV_HEADS) * UNITS + u];
+{% else %}
+    return Unit();
+{% endif %}
+}
+
+@compute @workgroup_size({{ threads }})
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(subgroup_id) subgroup: u32,
+    @builtin(num_subgroups) subgroups: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+    @builtin(subgroup_size) width: u32,
+) {
+    let thread = subgroup * width + lane;
+    let row = group.y;
+    let position = rows[row].y;
+    let base = group.x * {{ staged }}u;
+    let count = min(ALL - base, {{ staged }}u);
+    stage(row, base, count, position, subgroup, subgroups, lane, width);
+{% if kv_heads %}
+    let page = tables[rows[row].z * TABLE + position / PAGE];
+{% endif %}
+    workgroupBarrier();
+    for (var i = thread; i < count * UNITS; i += THREADS) {
+        let h = i / UNITS;
+        let u = i % UNITS;
+        let head = base + h;
+{% if heads %}
+        if (head < HEADS) {
+            q[(row * HEADS + head) * UNITS + u] = turned_unit(h, u);
+        }
+{% endif %}
+{% if kv_heads %}
+        let kv_head = (head - HEADS) % KV_HEADS;
+        let at = place(page, kv_head, position % PAGE) + u;
+        if (kind(base, h) == KEY) {
+            let key = turned_unit(h, u);
+            k[(row * KV_HEADS + kv_head) * UNITS + u] = key;
+            keys[at] = pack(key);
+        }
+        if (kind(base, h) == VALUE) {
+            values[at] = pack(room[i]);
+        }
+{% endif %}
+    }
+}

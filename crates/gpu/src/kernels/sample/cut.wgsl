@@ -1,0 +1,66 @@
+{# Cuts through the tokens in the order of their likelihood, found digit by digit: 11, 11 and 10
+   bits of the key, and for equal keys two times 11 of the token, the lowest first. #}
+const BINS = 2048u;
+const LEVELS = 5u;
+
+// What is left: tokens with a greater key, or this key and at least this rank.
+struct Cut {
+    key: u32,
+    rank: u32,
+}
+
+// The state of a search for a cut through all logits, by passes that count the next digit.
+struct Search {
+    cut: Cut,
+    // what top-k leaves
+    limit: Cut,
+    // the likeliest token's key
+    greatest: u32,
+    // the next pass: 0 to 4 for top-k, 5 to 9 for top-p
+    stage: u32,
+    // whether the digits that the last pass counted wait to be looked at
+    pending: u32,
+    // the sum before the digits that are known, and the sum that must be reached
+    before: vec3<u32>,
+    goal: vec3<u32>,
+}
+
+// Of equal keys the lowest token comes first.
+fn rank_of(token: u32) -> u32 {
+    return 0x3fffffu - token;
+}
+
+fn is_left(cut: Cut, key: u32, rank: u32) -> bool {
+    return key != 0u && (key > cut.key || (key == cut.key && rank >= cut.rank));
+}
+
+// Whether the digits before `level` are those of the cut.
+fn is_beside(cut: Cut, level: u32, key: u32, rank: u32) -> bool {
+    switch level {
+        case 0u: { return key != 0u; }
+        case 1u: { return key != 0u && (key ^ cut.key) >> 21u == 0u; }
+        case 2u: { return key != 0u && (key ^ cut.key) >> 10u == 0u; }
+        case 3u: { return key != 0u && key == cut.key; }
+        default: { return key != 0u && key == cut.key && (rank ^ cut.rank) >> 11u == 0u; }
+    }
+}
+
+fn digit(level: u32, key: u32, rank: u32) -> u32 {
+    switch level {
+        case 0u: { return key >> 21u; }
+        case 1u: { return (key >> 10u) & 2047u; }
+        case 2u: { return key & 1023u; }
+        case 3u: { return rank >> 11u; }
+        default: { return rank & 2047u; }
+    }
+}
+
+fn with_digit(cut: Cut, level: u32, value: u32) -> Cut {
+    switch level {
+        case 0u: { return Cut(value << 21u, 0u); }
+        case 1u: { return Cut(cut.key | (value << 10u), 0u); }
+        case 2u: { return Cut(cut.key | value, 0u); }
+        case 3u: { return Cut(cut.key, value << 11u); }
+        default: { return Cut(cut.key, cut.rank | value); }
+    }
+}

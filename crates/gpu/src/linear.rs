@@ -1,0 +1,357 @@
+//! Matrix products: which variant of `linear.wgsl` serves a shape.
+
+use minijinja::context;
+use pelton_graph::Error;
+
+use crate::{
+    device::{Abilities, Access},
+    repack::Layout,
+    source,
+};
+
+/// What a product does, as far as its kernel depends on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Linear {
+    /// How the weights lie.
+    pub(crate) layout: Layout,
+    /// Weights in a row.
+    pub(crate) k: usize,
+    /// Rows of this part of the matrix: outputs.
+    pub(crate) rows: usize,
+    /// Outputs of the parts before this one.
+    pub(crate) offset: usize,
+    /// Outputs of all parts.
+    pub(crate) stride: usize,
+    /// Rows of activations that share one reading of the weights.
+    pub(crate) batch: usize,
+    /// The `eps` of a norm before the product.
+    pub(crate) norm: Option<f32>,
+    /// Whether a bias is added.
+    pub(crate) bias: bool,
+    /// Whether the result is added to what is there.
+    pub(crate) add: bool,
+    /// Whether there are two matrices, a gate and what it lets through.
+    pub(crate) glu: bool,
+    /// Where the number of rows of activations is among the numbers of a pass.
+    pub(crate) count_at: usize,
+}
+
+/// How a product is shared out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shares {
+    /// Threads of a workgroup.
+    threads: usize,
+    /// Rows of the matrix that a subgroup takes at a time.
+    each: usize,
+    /// Units of such a row that a lane fetches at a time.
+    ahead: usize,
+    /// Rows of the matrix that a workgroup takes in all.
+    tile: usize,
+    /// Units of activations that a workgroup keeps at a time.
+    chunk: usize,
+}
+
+impl Linear {
+    fn shares(&self, abilities: &Abilities) -> Shares {
+        /// Units that a lane has on their way at a time: enough to cover the way to memory, few
+        /// enough for registers to hold them twice.
+        const FLIGHT: usize = 8;
+        /// Workgroups: about two for each multiprocessor of a large device. Starting more of them,
+        /// each with activations to prepare, costs more than they hide.
+        const GROUPS: usize = 256;
+        const THREADS: usize = 256;
+        let matrices = 1 + usize::from(self.glu);
+        let width = (abilities.subgroup as usize).clamp(1, THREADS);
+        let units = self.layout.units(self.k);
+        let along = units.div_ceil(width);
+        let flight = FLIGHT / self.batch.min(4) / matrices;
+        // a matrix of few rows leaves each subgroup one, so that there are enough of them
+        let rows = self.rows.div_ceil(GROUPS * THREADS / width).min(2);
+        let ahead = along.min(flight).clamp(1, 4);
+        let each = match self.batch {
+            1..=4 => (flight / ahead).clamp(1, rows),
+            _ => 1,
+        };
+        let step = each * (THREADS / width);
+        let turns = self.rows.div_ceil(step * GROUPS);
+        let unit_bytes = if self.layout.blocks() { 40 } else { 4 * self.layout.unit };
+        let squares = 4 * THREADS * self.batch;
+        let room = (abilities.workgroup_bytes as usize).min(32 << 10).saturating_sub(squares);
+        let most = (room / (unit_bytes * self.batch)).max(1);
+        // in whole pairs of units: two lanes share one
+        let chunk = if units <= most { units } else { (most & !1).max(1) };
+        Shares { threads: THREADS, each, ahead, tile: step * turns, chunk }
+    }
+
+    /// Workgroups along the rows of the matrix.
+    pub(crate) fn groups(&self, abilities: &Abilities) -> u32 {
+        self.rows.div_ceil(self.shares(abilities).tile) as u32
+    }
+
+    /// The bindings: x, y, the numbers of the pass, the norm's weight, the bias, and each
+    /// matrix's planes.
+    pub(crate) fn bindings(&self) -> Vec<Access> {
+        let planes = self.layout.planes(1, self.k).len() * (1 + usize::from(self.glu));
+        let more = usize::from(self.norm.is_some()) + usize::from(self.bias) + planes;
+        let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
+        all.extend(std::iter::repeat_n(Access::Read, more));
+        all
+    }
+
+    /// The WGSL of the kernel.
+    pub(crate) fn source(&self, abilities: &Abilities) -> Result<String, Error> {
+        let Shares { threads, each, ahead, tile, chunk } = self.shares(abilities);
+        let units = self.layout.units(self.k);
+        let fixed = (abilities.subgroup == abilities.widest_subgroup)
+            .then_some(abilities.subgroup as usize)
+            .filter(|width| threads.is_multiple_of(*width));
+        let width = (abilities.subgroup as usize).clamp(1, threads);
+        let parts = units.div_ceil(width * ahead);
+        source::render(
+            "linear.wgsl",
+            context! {
+                k => self.k,
+                rows => self.rows,
+                offset => self.offset,
+                stride => self.stride,
+                batch => self.batch,
+                eps => self.norm.map_or_else(String::new, source::float),
+                norm => self.norm.is_some(),
+                bias => self.bias,
+                add => self.add,
+                glu => self.glu,
+                matrices => 1 + usize::from(self.glu),
+                count_at => self.count_at,
+                fixed_width => fixed.unwrap_or(0),
+                // whether every lane has a unit in every part
+                exact => fixed.is_some() && units == parts * ahead * width,
+                units, parts, threads, each, ahead, tile, chunk,
+                ..source::format(&self.layout)
+            },
+        )
+    }
+
+    pub(crate) fn label(&self) -> String {
+        format!("linear {} {}x{}", self.layout.dtype, self.rows, self.k)
+    }
+}
+
+/// Kernels for the test of translations.
+#[cfg(test)]
+pub(crate) fn sources() -> Vec<(String, String)> {
+    use pelton_quant::DType;
+    let mut all = Vec::new();
+    for dtype in DType::ALL {
+        for (batch, subgroup) in [(1, 32), (2, 8), (16, 32)] {
+            for (norm, bias, add, glu) in [
+                (None, false, false, false),
+                (Some(1e-5), true, false, false),
+                (None, true, true, false),
+                (Some(1e-5), false, false, true),
+            ] {
+                let layout = Layout::of(dtype);
+                let (k, rows, stride) = (2816, 70, 100);
+                let linear = Linear {
+                    layout,
+                    k,
+                    rows,
+                    offset: 30,
+                    stride,
+                    batch,
+                    norm,
+                    bias,
+                    add,
+                    glu,
+                    count_at: 0,
+                };
+                let abilities = Abilities {
+                    subgroup,
+                    widest_subgroup: 32,
+                    batch: 16,
+                    matrix_cores: false,
+                    timestamps: false,
+                    workgroup_bytes: 32 << 10,
+                    binding_bytes: 1 << 27,
+                    buffer_bytes: 1 << 28,
+                    groups: 65535,
+                };
+                all.push((format!("{linear:?}"), linear.source(&abilities).unwrap()));
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use pelton_quant::DType;
+    use pelton_testing::Random;
+
+    use super::*;
+    use crate::testing::{device, normals};
+
+    /// Rounds activations to 8 bits in blocks of 32, as the kernel does.
+    fn rounded(x: &[f32]) -> Vec<f32> {
+        x.chunks(32)
+            .flat_map(|block| {
+                let most = block.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+                let inverse = 127.0 / most;
+                block.iter().map(move |v| (v * inverse).round_ties_even() * (most / 127.0))
+            })
+            .collect()
+    }
+
+    /// What the plain path computes, in f64, from activations rounded as the format asks.
+    fn expected(
+        l: &Linear,
+        x: &[f32],
+        norm: &[f32],
+        bias: &[f32],
+        matrices: &[Vec<f32>],
+    ) -> Vec<f64> {
+        let mut all = Vec::new();
+        for x in x.chunks(l.k) {
+            let mut a: Vec<f32> = x.to_vec();
+            if let Some(eps) = l.norm {
+                let squares: f64 = x.iter().map(|&v| f64::from(v).powi(2)).sum();
+                let factor = 1.0 / (squares / l.k as f64 + f64::from(eps)).sqrt();
+                a = a.iter().zip(norm).map(|(v, w)| (f64::from(*v) * factor) as f32 * w).collect();
+            }
+            if l.layout.blocks() {
+                a = rounded(&a);
+            }
+            for n in 0..l.rows {
+                let product = |m: &Vec<f32>| -> f64 {
+                    m[n * l.k..][..l.k]
+                        .iter()
+                        .zip(&a)
+                        .map(|(w, a)| f64::from(*w) * f64::from(*a))
+                        .sum()
+                };
+                let first = product(&matrices[0]);
+                all.push(match l.glu {
+                    true => first / (1.0 + (-first).exp()) * product(&matrices[1]),
+                    false => first + if l.bias { f64::from(bias[n]) } else { 0.0 },
+                });
+            }
+        }
+        all
+    }
+
+    fn compare(l: Linear, count: usize) {
+        let Some(device) = device() else { return };
+        let mut random = Random::new(3);
+        let x = normals(1, l.k * count);
+        let (norm, bias) = (normals(2, l.k), normals(3, l.rows));
+        let files: Vec<Vec<u8>> = (0..1 + usize::from(l.glu))
+            .map(|_| random.blocks(l.layout.dtype, l.k * l.rows, 0.0, 0.1))
+            .collect();
+        let matrices: Vec<Vec<f32>> = files
+            .iter()
+            .map(|bytes| {
+                let mut values = vec![0.0; l.k * l.rows];
+                pelton_quant::decode(l.layout.dtype, bytes, &mut values).unwrap();
+                values
+            })
+            .collect();
+        let before = normals(5, l.rows * count);
+        // poison: what is not written shows
+        let y = device.with(&if l.add { before.clone() } else { vec![f32::NAN; l.rows * count] });
+        let x_buffer = device.with(&x);
+        let pass = device.with(&[count as u32, count as u32]);
+        let (norm_buffer, bias_buffer) = (device.with(&norm), device.with(&bias));
+        let mut buffers = vec![&x_buffer, &y, &pass];
+        if l.norm.is_some() {
+            buffers.push(&norm_buffer);
+        }
+        if l.bias {
+            buffers.push(&bias_buffer);
+        }
+        let planes: Vec<wgpu::Buffer> = files
+            .iter()
+            .flat_map(|bytes| {
+                let mut planes: Vec<Vec<u8>> =
+                    l.layout.planes(l.rows, l.k).iter().map(|&n| vec![0; n as usize]).collect();
+                let mut views: Vec<&mut [u8]> = planes.iter_mut().map(Vec::as_mut_slice).collect();
+                l.layout.pack(bytes, l.k, &mut views);
+                planes.into_iter().map(|plane| device.with(&plane)).collect::<Vec<_>>()
+            })
+            .collect();
+        buffers.extend(&planes);
+        let source = l.source(&device.abilities).unwrap();
+        let kernel = device.kernel(&l.label(), &source, &l.bindings()).unwrap();
+        device.run(
+            &kernel,
+            &buffers,
+            [l.groups(&device.abilities), count.div_ceil(l.batch) as u32, 1],
+        );
+        let got: Vec<f32> = device.content(&y);
+        let expected = expected(&l, &x, &norm, &bias, &matrices);
+        let scale = (expected.iter().map(|v| v * v).sum::<f64>() / expected.len() as f64).sqrt();
+        for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
+            let expected = expected + if l.add { f64::from(before[i]) } else { 0.0 };
+            let difference = (f64::from(*got) - expected).abs();
+            // a code on the edge between two may round either way
+            let tolerance = if l.layout.blocks() { 5e-3 } else { 1e-5 };
+            assert!(difference < tolerance * scale, "{l:?} output {i}: {got} for {expected}");
+        }
+    }
+
+    fn linear(dtype: DType, k: usize, rows: usize) -> Linear {
+        Linear {
+            layout: Layout::of(dtype),
+            k,
+            rows,
+            offset: 0,
+            stride: rows,
+            batch: 1,
+            norm: None,
+            bias: false,
+            add: false,
+            glu: false,
+            count_at: 0,
+        }
+    }
+
+    #[test]
+    fn every_format_at_odd_shapes() {
+        for dtype in DType::ALL {
+            let step = dtype.block_len();
+            let odd = match step {
+                1 => [4, 50, 131],
+                step => [step, 3 * step, 5 * step],
+            };
+            for (k, rows) in odd.into_iter().zip([1, 37, 70]) {
+                compare(linear(dtype, k, rows), 1);
+                compare(Linear { batch: 4, ..linear(dtype, k, rows) }, 3);
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_before_and_after() {
+        for dtype in [DType::F32, DType::Q4_0, DType::Q6_K] {
+            let plain = linear(dtype, 512, 70);
+            for batch in [1, 2, 16] {
+                let plain = Linear { batch, ..plain };
+                let norm = Some(1e-5);
+                let count = batch + batch / 2;
+                compare(Linear { norm, bias: true, ..plain }, count);
+                // a software driver takes seconds to compile for so many rows
+                if batch == 16 {
+                    continue;
+                }
+                compare(Linear { add: true, ..plain }, count);
+                compare(Linear { norm, glu: true, ..plain }, count);
+            }
+        }
+    }
+
+    /// Rows that do not fit a workgroup's memory are taken in parts.
+    #[test]
+    fn long_rows() {
+        for dtype in [DType::F16, DType::Q8_0, DType::Q4_K] {
+            compare(Linear { batch: 8, norm: Some(1e-5), ..linear(dtype, 2816, 9) }, 8);
+        }
+    }
+}

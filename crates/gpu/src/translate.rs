@@ -1,0 +1,92 @@
+//! Every kernel is valid and translates to what Vulkan, Metal and DX12 take, also where there is
+//! no such device.
+
+use naga::{
+    back::{hlsl, msl, spv},
+    proc::{BoundsCheckPolicies, BoundsCheckPolicy},
+    valid::{Capabilities, ModuleInfo, ValidationFlags, Validator},
+};
+
+/// All modules that have kernels.
+fn sources() -> Vec<(String, String)> {
+    [
+        crate::attention::sources(),
+        crate::linear::sources(),
+        crate::matmul::sources(),
+        crate::prepare::sources(),
+        crate::profile::sources(),
+        crate::rope_store::sources(),
+        crate::sample::sources(),
+        crate::simple::sources(),
+    ]
+    .concat()
+}
+
+/// Only kernels for matrix cores may use 16-bit floats: not every device has those.
+fn valid(label: &str, source: &str) -> (naga::Module, ModuleInfo) {
+    let module = naga::front::wgsl::parse_str(source)
+        .unwrap_or_else(|e| panic!("{label}: {}", e.emit_to_string(source)));
+    let mut capabilities = Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+    if for_matrix_cores(source) {
+        capabilities |= Capabilities::SHADER_FLOAT16 | Capabilities::COOPERATIVE_MATRIX;
+    }
+    let info = Validator::new(ValidationFlags::all(), capabilities)
+        .validate(&module)
+        .unwrap_or_else(|e| panic!("{label}: {}", e.emit_to_string(source)));
+    (module, info)
+}
+
+fn for_matrix_cores(source: &str) -> bool {
+    source.contains("enable wgpu_cooperative_matrix")
+}
+
+/// As wgpu sets them without run-time checks.
+const UNCHECKED: BoundsCheckPolicies = BoundsCheckPolicies {
+    index: BoundsCheckPolicy::Unchecked,
+    buffer: BoundsCheckPolicy::Unchecked,
+    image_load: BoundsCheckPolicy::Unchecked,
+    binding_array: BoundsCheckPolicy::Unchecked,
+};
+
+#[test]
+fn every_kernel_translates() {
+    for (label, source) in sources() {
+        let (module, info) = valid(&label, &source);
+        let apple = source.contains("coop_mat8x8");
+        let matrix_cores = for_matrix_cores(&source);
+
+        // 8×8 cores are Apple's alone
+        if !apple {
+            let options = spv::Options {
+                lang_version: (1, 4),
+                bounds_check_policies: UNCHECKED,
+                ..Default::default()
+            };
+            spv::write_vec(&module, &info, &options, None)
+                .unwrap_or_else(|e| panic!("{label} to SPIR-V: {e}"));
+        }
+
+        // and those of 16×16 are not Apple's
+        if apple || !matrix_cores {
+            let options = msl::Options {
+                lang_version: (2, 4),
+                fake_missing_bindings: true,
+                ..Default::default()
+            };
+            msl::write_string(&module, &info, &options, &Default::default())
+                .unwrap_or_else(|e| panic!("{label} to MSL: {e}"));
+        }
+
+        // HLSL has no matrix cores, as far as naga writes it
+        if !matrix_cores {
+            let options = hlsl::Options {
+                shader_model: hlsl::ShaderModel::V6_0,
+                fake_missing_bindings: true,
+                ..Default::default()
+            };
+            hlsl::Writer::new(&mut String::new(), &options, &Default::default())
+                .write(&module, &info, None)
+                .unwrap_or_else(|e| panic!("{label} to HLSL: {e}"));
+        }
+    }
+}
