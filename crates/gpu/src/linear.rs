@@ -32,6 +32,9 @@ pub(crate) struct Linear {
     pub(crate) add: bool,
     /// Whether there are two matrices, a gate and what it lets through.
     pub(crate) glu: bool,
+    /// Outputs of the second and the third of matrices that lie side by side, all of one format; 0
+    /// for none.
+    pub(crate) beside: [usize; 2],
     /// Where the number of rows of activations is among the numbers of a pass.
     pub(crate) count_at: usize,
 }
@@ -66,14 +69,15 @@ impl Linear {
         let along = units.div_ceil(width);
         let flight = FLIGHT / self.batch.min(4) / matrices;
         // a matrix of few rows leaves each subgroup one, so that there are enough of them
-        let rows = self.rows.div_ceil(GROUPS * THREADS / width).min(2);
+        let all: usize = self.sides().sum();
+        let rows = all.div_ceil(GROUPS * THREADS / width).min(2);
         let ahead = along.min(flight).clamp(1, 4);
         let each = match self.batch {
             1..=4 => (flight / ahead).clamp(1, rows),
             _ => 1,
         };
         let step = each * (THREADS / width);
-        let turns = self.rows.div_ceil(step * GROUPS);
+        let turns = all.div_ceil(step * GROUPS);
         let unit_bytes = if self.layout.blocks() { 40 } else { 4 * self.layout.unit };
         let squares = 4 * THREADS * self.batch;
         let room = (abilities.workgroup_bytes as usize).min(32 << 10).saturating_sub(squares);
@@ -83,18 +87,30 @@ impl Linear {
         Shares { threads: THREADS, each, ahead, tile: step * turns, chunk }
     }
 
-    /// Workgroups along the rows of the matrix.
+    /// Workgroups along the rows of the matrices.
     pub(crate) fn groups(&self, abilities: &Abilities) -> u32 {
-        self.rows.div_ceil(self.shares(abilities).tile) as u32
+        let tile = self.shares(abilities).tile;
+        self.sides().map(|rows| rows.div_ceil(tile) as u32).sum()
     }
 
-    /// The bindings: x, y, the numbers of the pass, the norm's weight, the bias, and each
-    /// matrix's planes.
+    /// The outputs of the matrices that lie side by side.
+    fn sides(&self) -> impl Iterator<Item = usize> {
+        [self.rows].into_iter().chain(self.beside.into_iter().filter(|&rows| rows > 0))
+    }
+
+    /// The bindings: x, y, the numbers of the pass, the norm's weight, the bias, the y and the bias
+    /// of each matrix beside the first, and each matrix's planes.
     pub(crate) fn bindings(&self) -> Vec<Access> {
-        let planes = self.layout.planes(1, self.k).len() * (1 + usize::from(self.glu));
-        let more = usize::from(self.norm.is_some()) + usize::from(self.bias) + planes;
+        let sides = self.sides().count();
+        let planes = self.layout.planes(1, self.k).len() * (1 + usize::from(self.glu)) * sides;
+        let more = usize::from(self.norm.is_some()) + usize::from(self.bias);
         let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
         all.extend(std::iter::repeat_n(Access::Read, more));
+        for _ in 1..sides {
+            all.push(Access::ReadWrite);
+            all.extend(self.bias.then_some(Access::Read));
+        }
+        all.extend(std::iter::repeat_n(Access::Read, planes));
         all
     }
 
@@ -107,6 +123,15 @@ impl Linear {
             .filter(|width| threads.is_multiple_of(*width));
         let width = (abilities.subgroup as usize).clamp(1, threads);
         let parts = units.div_ceil(width * ahead);
+        let side_rows: Vec<usize> = self.sides().collect();
+        let side_first: Vec<usize> = side_rows
+            .iter()
+            .scan(0, |groups, rows| {
+                let first = *groups;
+                *groups += rows.div_ceil(tile);
+                Some(first)
+            })
+            .collect();
         source::render(
             "linear.wgsl",
             context! {
@@ -120,6 +145,8 @@ impl Linear {
                 bias => self.bias,
                 add => self.add,
                 glu => self.glu,
+                side => side_rows.len(),
+                side_rows, side_first,
                 matrices => 1 + usize::from(self.glu),
                 count_at => self.count_at,
                 fixed_width => fixed.unwrap_or(0),
@@ -162,6 +189,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     bias,
                     add,
                     glu,
+                    beside: if glu || add { [0; 2] } else { [40, 7] },
                     count_at: 0,
                 };
                 let abilities = Abilities {
@@ -309,6 +337,7 @@ mod tests {
             bias: false,
             add: false,
             glu: false,
+            beside: [0; 2],
             count_at: 0,
         }
     }

@@ -2,6 +2,8 @@
        y[r][n] = Σ_k W[n][k] · a[r][k] (+ bias[n])       a = x, or norm(x)
        y[r][n] += …                                      with add
        y[r][n] = silu(gate) · up                         with glu: two matrices
+   With `side` more than one, matrices lie side by side: each has outputs of its own, and a
+   workgroup takes rows of one of them.
    A subgroup takes `each` rows of the matrix at a time; its lanes go along them, `ahead` units each
    at a time. The workgroup first prepares the activations that all its rows share: for weights in
    blocks 8-bit codes with a scale for 32 (as crates/cpu does, so that both give the same integers),
@@ -9,7 +11,9 @@
    activations are prepared, because they come from far away. #}
 const K = {{ k }}u;
 const UNITS = {{ units }}u;
+{% if side == 1 %}
 const ROWS = {{ rows }}u;
+{% endif %}
 const THREADS = {{ threads }}u;
 const CHUNK = {{ chunk }}u;
 {% set whole = chunk >= units %}
@@ -27,10 +31,29 @@ const CHUNK = {{ chunk }}u;
 @group(0) @binding({{ next.b }}) var<storage, read> bias: array<f32>;
 {% set next.b = next.b + 1 %}
 {% endif %}
-{% for w in range(matrices) %}
+{% for w in range(1, side) %}
+@group(0) @binding({{ next.b }}) var<storage, read_write> y{{ w }}: array<f32>;
+{% set next.b = next.b + 1 %}
+{% if bias %}
+@group(0) @binding({{ next.b }}) var<storage, read> bias{{ w }}: array<f32>;
+{% set next.b = next.b + 1 %}
+{% endif %}
+{% endfor %}
+{% for w in range(matrices * side) %}
 {% set b = next.b + w * sections %}
 {% include family %}
 {% endfor %}
+{% if side > 1 %}
+
+fn fetch_side(which: u32, row: u32, unit: u32) -> Raw {
+{% for w in range(1, side) %}
+    if (which == {{ w }}u) {
+        return fetch{{ w }}(row, unit);
+    }
+{% endfor %}
+    return fetch0(row, unit);
+}
+{% endif %}
 
 {% if blocks %}
 // codes of unit u of row r: halves h at (r · 2 + h) · CHUNK + u
@@ -219,13 +242,13 @@ fn product(u: Unit, a: Activations) -> f32 {
 {# The weights of a stage: part `stage % parts` of turn `stage / parts`. #}
 {% macro fetch_stage(stage) %}
 {% for n in range(each) %}
-        let fetch_row{{ n }} = min(first_of(group.x, ({{ stage }}) / {{ parts }}u, subgroup, subgroups) + {{ n }}u, ROWS - 1u);
+        let fetch_row{{ n }} = min(first_of(tile, ({{ stage }}) / {{ parts }}u, subgroup, subgroups) + {{ n }}u, ROWS - 1u);
 {% endfor %}
 {% for a in range(ahead) %}
         let fetch_unit{{ a }} = min((({{ stage }}) % {{ parts }}u * {{ ahead }}u + {{ a }}u) * width + lane, UNITS - 1u);
 {% for n in range(each) %}
 {% for w in range(matrices) %}
-        raw{{ w }}_{{ n }}_{{ a }} = fetch{{ w }}(fetch_row{{ n }}, fetch_unit{{ a }});
+        raw{{ w }}_{{ n }}_{{ a }} = fetch{{ "_side(which, " if side > 1 else w ~ "(" }}fetch_row{{ n }}, fetch_unit{{ a }});
 {% endfor %}
 {% endfor %}
 {% endfor %}
@@ -251,6 +274,21 @@ fn main(
     let subgroups = subgroup_count;
 {% endif %}
     let thread = subgroup * width + lane;
+{% if side > 1 %}
+    // which matrix, and which tile of it
+    var which = 0u;
+    var tile = group.x;
+    var ROWS = {{ side_rows[0] }}u;
+{% for w in range(1, side) %}
+    if (group.x >= {{ side_first[w] }}u) {
+        which = {{ w }}u;
+        tile = group.x - {{ side_first[w] }}u;
+        ROWS = {{ side_rows[w] }}u;
+    }
+{% endfor %}
+{% else %}
+    let tile = group.x;
+{% endif %}
 {% if batch == 1 %}
     let count = 1u;
 {% else %}
@@ -339,7 +377,7 @@ fn main(
 {% else %}
     for (var turn = 0u; turn < turns; turn++) {
 {% for n in range(each) %}
-        let row{{ n }} = min(first_of(group.x, turn, subgroup, subgroups) + {{ n }}u, ROWS - 1u);
+        let row{{ n }} = min(first_of(tile, turn, subgroup, subgroups) + {{ n }}u, ROWS - 1u);
 {% endfor %}
         for (var start = 0u; start < UNITS; start += CHUNK) {
             workgroupBarrier();
@@ -349,7 +387,7 @@ fn main(
             for (var unit = start + lane; unit < end; unit += width) {
 {% for n in range(each) %}
 {% for w in range(matrices) %}
-                let w{{ w }}_{{ n }} = decode(fetch{{ w }}(row{{ n }}, unit));
+                let w{{ w }}_{{ n }} = decode(fetch{{ "_side(which, " if side > 1 else w ~ "(" }}row{{ n }}, unit));
 {% endfor %}
 {% endfor %}
 {% for r in range(batch) %}
@@ -371,22 +409,34 @@ fn main(
 {% endfor %}
 {% endfor %}
 {% endfor %}
-        let first = first_of(group.x, turn, subgroup, subgroups);
+        let first = first_of(tile, turn, subgroup, subgroups);
         if (lane == 0u) {
 {% for r in range(batch) %}
 {% if norm %}
             let factor{{ r }} = factor({{ r }}u, subgroups);
 {% endif %}
 {% for n in range(each) %}
-            if (first + {{ n }}u < min(group.x * {{ tile }}u + {{ tile }}u, ROWS){% if batch > 1 %} && group.y * {{ batch }}u + {{ r }}u < count{% endif %}) {
+            if (first + {{ n }}u < min(tile * {{ tile }}u + {{ tile }}u, ROWS){% if batch > 1 %} && group.y * {{ batch }}u + {{ r }}u < count{% endif %}) {
 {% set factor = " * factor%s"|format(r) if norm else "" %}
 {% if glu %}
                 let gate = total0_{{ n }}_{{ r }}{{ factor }};
                 let value = gate / (1.0 + exp(-gate)) * total1_{{ n }}_{{ r }}{{ factor }};
 {% else %}
-                let value = total0_{{ n }}_{{ r }}{{ factor }}{% if bias %} + bias[{{ offset }}u + first + {{ n }}u]{% endif %};
+                let value = total0_{{ n }}_{{ r }}{{ factor }}{% if bias and side == 1 %} + bias[{{ offset }}u + first + {{ n }}u]{% endif %};
 {% endif %}
+{% if side > 1 %}
+                let at = in{{ r }} * ROWS + first + {{ n }}u;
+{% for w in range(1, side) %}
+                if (which == {{ w }}u) {
+                    y{{ w }}[at] = value{% if bias %} + bias{{ w }}[first + {{ n }}u]{% endif %};
+                }
+{% endfor %}
+                if (which == 0u) {
+                    y[at] = value{% if bias %} + bias[first + {{ n }}u]{% endif %};
+                }
+{% else %}
                 y[in{{ r }} * {{ stride }}u + {{ offset }}u + first + {{ n }}u] {{ "+=" if add else "=" }} value;
+{% endif %}
             }
 {% endfor %}
 {% endfor %}

@@ -327,6 +327,9 @@ impl<'a> Lowering<'a> {
         step: &Step,
         class: Class,
     ) -> Result<Vec<Call>, Error> {
+        if let Some(call) = self.side_by_side(norm, linears, x, outputs, step, class)? {
+            return Ok(vec![call]);
+        }
         let mut prepared = Vec::new();
         let mut calls = Vec::with_capacity(linears.len() + 1);
         for (linear, y) in linears.iter().zip(outputs) {
@@ -342,6 +345,52 @@ impl<'a> Lowering<'a> {
         }
         prepared.extend(beside(calls));
         Ok(prepared)
+    }
+
+    /// One call for two or three products that read one norm, if their matrices are of one format.
+    ///
+    /// As calls of their own they would not depend on each other, but wgpu has each wait for what
+    /// was before it: a buffer that was read is only written behind a barrier.
+    fn side_by_side(
+        &mut self,
+        norm: &Norm,
+        linears: &[LinearOp],
+        x: &wgpu::Buffer,
+        outputs: &[&wgpu::Buffer],
+        step: &Step,
+        class: Class,
+    ) -> Result<Option<Call>, Error> {
+        let ([first, second] | [first, second, _]) = *linears else { return Ok(None) };
+        let matrix = self.weights.matrix(first.weight)?;
+        for linear in linears {
+            let other = self.weights.matrix(linear.weight)?;
+            let alike =
+                other.layout == matrix.layout && linear.bias.is_some() == first.bias.is_some();
+            if !alike || other.parts.len() > 1 || self.on_matrix_cores(other, class) {
+                return Ok(None);
+            }
+        }
+        let rows = |linear: &LinearOp| self.plan.weight(linear.weight).rows;
+        let spec = Linear {
+            bias: first.bias.is_some(),
+            beside: [rows(&second), linears.get(2).map_or(0, rows)],
+            ..self.spec(first.weight, matrix, 0..rows(&first), Some(norm), step, class)
+        };
+        let mut buffers = whole(&[x, outputs[0], &self.inputs.pass]);
+        buffers.push(self.weights.vector(norm.weight)?.as_entire_buffer_binding());
+        for (i, linear) in linears.iter().enumerate() {
+            if i > 0 {
+                buffers.push(outputs[i].as_entire_buffer_binding());
+            }
+            if let Some(bias) = linear.bias {
+                buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+            }
+        }
+        for linear in linears {
+            let matrix = self.weights.matrix(linear.weight)?;
+            buffers.extend(matrix.parts.iter().flat_map(|part| part.bindings()));
+        }
+        self.linear_call(&spec, &buffers).map(Some)
     }
 
     /// Whether a product of so many rows is one for matrix cores. Weights in 32 bits are not: they
@@ -455,6 +504,7 @@ impl<'a> Lowering<'a> {
             bias: false,
             add: false,
             glu: false,
+            beside: [0; 2],
             count_at: usize::from(selected),
         }
     }
