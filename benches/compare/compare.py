@@ -26,7 +26,7 @@ PELTON = Path(__file__).resolve().parents[2] / "target" / "release" / "pelton"
 def run_pelton(model, prompt, tokens, threads):
     """Tokens a second of ppN and tgN, one run after a warm-up."""
     command = [PELTON, "bench", model, "-p", str(prompt), "-n", str(tokens), "-r", "1",
-               "--threads", str(threads), "-o", "json"]
+               "--device", "cpu", "--threads", str(threads), "-o", "json"]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     return {row["test"]: row["tokens_per_second"] for row in rows}
 
