@@ -33,8 +33,6 @@ pub(crate) struct Abilities {
     pub(crate) binding_bytes: u64,
     /// Bytes of a buffer.
     pub(crate) buffer_bytes: u64,
-    /// Workgroups along one dimension of a dispatch.
-    pub(crate) groups: u32,
 }
 
 /// Whether a kernel only reads a binding.
@@ -119,7 +117,6 @@ impl Device {
             workgroup_bytes: limits.max_compute_workgroup_storage_size,
             binding_bytes: limits.max_storage_buffer_binding_size,
             buffer_bytes: limits.max_buffer_size,
-            groups: limits.max_compute_workgroups_per_dimension,
         };
         Ok(Arc::new(Self {
             name,

@@ -201,7 +201,6 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     workgroup_bytes: 32 << 10,
                     binding_bytes: 1 << 27,
                     buffer_bytes: 1 << 28,
-                    groups: 65535,
                 };
                 all.push((format!("{linear:?}"), linear.source(&abilities).unwrap()));
             }

@@ -347,7 +347,6 @@ mod tests {
             workgroup_bytes: 48 << 10,
             binding_bytes: 1 << 30,
             buffer_bytes: 1 << 30,
-            groups: 65535,
         };
         let tile = |rows, count| plain(DType::Q4_0, 4096, rows).tile(&abilities, count);
         assert_eq!(tile(28672, 512), Tile::ALL[0]);

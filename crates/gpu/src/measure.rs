@@ -10,7 +10,7 @@ use crate::{
     adapters::Adapter,
     device::{Device, Kernel},
     matmul::Matmul,
-    prepare::{Before, Prepare, padded},
+    prepare::{Prepare, padded},
     repack::Layout,
 };
 
@@ -102,7 +102,7 @@ impl Bench {
             planes,
         };
         let x = self.upload(bytemuck::cast_slice(x))?;
-        let prepare = Prepare { k, before: Before::Copy, selected_at: None }.kernel(device)?;
+        let prepare = Prepare { k, norm: None }.kernel(device)?;
         product.dispatch(&prepare, &[&x, &product.activations], [batch as u32, 1, 1], 1)?;
         Ok(product)
     }

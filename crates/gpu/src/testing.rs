@@ -27,7 +27,6 @@ pub(crate) fn abilities(subgroup: u32) -> Abilities {
         workgroup_bytes: 32 << 10,
         binding_bytes: 1 << 27,
         buffer_bytes: 1 << 28,
-        groups: 65535,
     }
 }
 

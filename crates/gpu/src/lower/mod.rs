@@ -17,7 +17,7 @@ use crate::{
     device::{Access, Device, Kernel},
     linear::Linear,
     matmul::{Matmul, Tile},
-    prepare::{Before, Prepare, padded},
+    prepare::{Prepare, padded},
     simple::Simple,
     weights::{Matrix, Weights},
 };
@@ -403,8 +403,7 @@ impl<'a> Lowering<'a> {
 
     /// Activations for matrix cores.
     fn prepare(&mut self, norm: Option<&Norm>, x: &wgpu::Buffer, k: usize) -> Result<Call, Error> {
-        let before = norm.map_or(Before::Copy, |norm| Before::Norm(norm.eps));
-        let prepare = Prepare { k, before, selected_at: None };
+        let prepare = Prepare { k, norm: norm.map(|norm| norm.eps) };
         let mut buffers = whole(&[x, &self.scratch.halves]);
         if let Some(norm) = norm {
             buffers.push(self.weights.vector(norm.weight)?.as_entire_buffer_binding());
