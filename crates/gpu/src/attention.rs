@@ -58,6 +58,13 @@ impl Attention {
         self.heads / self.caches.kv_heads
     }
 
+    /// Query heads that a workgroup of few rows takes. Where positions are shared out in parts, all
+    /// that share a key head, because keys and values come from far. Where there is one part, just
+    /// one: there are too few workgroups to read much, and each is done the sooner.
+    fn take(&self, splits: usize) -> usize {
+        if splits == 1 { 1 } else { self.group() }
+    }
+
     /// Units of a head.
     fn units(&self) -> usize {
         self.head_dim / unit(self.head_dim)
@@ -96,30 +103,32 @@ impl Attention {
         rows * splits * self.heads * (self.units() + 1) * 4
     }
 
-    /// Bytes that a workgroup of the kernel for few rows shares, but for the room for heads.
-    fn shared(&self, fused: bool) -> usize {
+    /// Bytes that a workgroup of the kernel for few rows shares, but for the room for heads, if it
+    /// takes `take` heads.
+    fn shared(&self, take: usize, fused: bool) -> usize {
         // queries, their scores and weights, the states of their softmax
         let each = 4 * self.head_dim + 8 * PAGE + 12;
         // the row's own key and value, the angles and the factors of norms
         let own = 2 * self.head_dim * self.caches.kv.bytes() + 4 * self.head_dim;
-        self.group() * each + if fused { own + 4 * (self.group() + 1) } else { 0 }
+        take * each + if fused { own + 4 * (take + 1) } else { 0 }
     }
 
     /// Whether [`few`](Self::few_source) can be fused: the heads of a large group may not fit.
     pub(crate) fn fuses(&self) -> bool {
-        self.shared(true) + (self.group() + 1) * self.head_dim * 4 <= SHARED
+        let most = self.group();
+        self.shared(most, true) + (most + 1) * self.head_dim * 4 <= SHARED
     }
 
-    fn shares(&self, abilities: &Abilities, fused: bool) -> Shares {
+    fn shares(&self, abilities: &Abilities, take: usize, fused: bool) -> Shares {
         let units = self.units();
         // a power of two that shares the units evenly, and that a shuffle can join
         let most = (abilities.subgroup as usize).clamp(1, 16);
         let lanes = 1 << (units.trailing_zeros().min(most.ilog2()));
         // values are summed four positions at a time
         let strands = 1 << (THREADS / units).clamp(1, PAGE / 4).ilog2();
-        let fit = (SHARED - self.shared(fused).min(SHARED)) / (strands * self.head_dim * 4);
-        let at_once = fit.clamp(1, self.group().min(4));
-        let staged = if fused { self.group() + 1 } else { 0 };
+        let fit = (SHARED - self.shared(take, fused).min(SHARED)) / (strands * self.head_dim * 4);
+        let at_once = fit.clamp(1, take.min(4));
+        let staged = if fused { take + 1 } else { 0 };
         Shares {
             lanes,
             turns: (PAGE * lanes / THREADS).max(1),
@@ -131,7 +140,7 @@ impl Attention {
 
     /// Workgroups of the kernel for few rows.
     pub(crate) fn few_groups(&self, rows: usize, splits: usize) -> [u32; 3] {
-        [self.caches.kv_heads as u32, splits as u32, rows as u32]
+        [(self.heads / self.take(splits)) as u32, splits as u32, rows as u32]
     }
 
     /// The kernel for few rows. Fused, which [`fuses`](Self::fuses) allows, it prepares queries and
@@ -152,16 +161,18 @@ impl Attention {
         bindings
     }
 
-    /// The WGSL of the kernel for few rows.
+    /// The WGSL of the kernel for few rows in `splits` parts; it differs between one and several.
     pub(crate) fn few_source(
         &self,
         abilities: &Abilities,
+        splits: usize,
         fused: Option<&Prepare>,
     ) -> Result<String, Error> {
+        let take = self.take(splits);
         let Shares { lanes, turns, strands, at_once, room } =
-            self.shares(abilities, fused.is_some());
+            self.shares(abilities, take, fused.is_some());
         // products are halved between lanes as long as they come in pairs
-        let mut left = self.group() * turns;
+        let mut left = take * turns;
         let mut takers = 1;
         let mut joins = Vec::new();
         for mask in (0..lanes.ilog2()).map(|i| 1 << i) {
@@ -176,7 +187,9 @@ impl Attention {
             "attend.wgsl",
             context! {
                 fused => fused.is_some(),
-                staged => self.group() + 1,
+                group => take,
+                sharers => self.group() / take,
+                staged => take + 1,
                 depth => PAGE / strands,
                 lanes, turns, strands, at_once, room, joins, takers, left,
                 ..context! {
@@ -279,11 +292,14 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         add("merge".to_owned(), attention.merge_source());
         for subgroup in [4, 8, 32, 64] {
             let abilities = abilities(subgroup);
-            add(format!("few by {subgroup}"), attention.few_source(&abilities, None));
-            for prepare in preparations(head_dim) {
-                if attention.fuses() {
-                    let source = attention.few_source(&abilities, Some(&prepare));
-                    add(format!("few by {subgroup} with {prepare:?}"), source);
+            for splits in [1, 2] {
+                let few = |fused: Option<&Prepare>| attention.few_source(&abilities, splits, fused);
+                add(format!("few by {subgroup}, {splits} parts"), few(None));
+                for prepare in preparations(head_dim) {
+                    if attention.fuses() {
+                        let what = format!("few by {subgroup}, {splits} parts, {prepare:?}");
+                        add(what, few(Some(&prepare)));
+                    }
                 }
             }
         }

@@ -27,6 +27,8 @@ pub(crate) struct Abilities {
     pub(crate) matrix_cores: bool,
     /// Whether the device can say when a step began and ended.
     pub(crate) timestamps: bool,
+    /// Threads of a workgroup, at most.
+    pub(crate) workgroup_threads: u32,
     /// Bytes that a workgroup can share.
     pub(crate) workgroup_bytes: u32,
     /// Bytes of a buffer that a kernel sees at once.
@@ -114,6 +116,7 @@ impl Device {
             batch: if adapter.kind() == Kind::Software { 4 } else { 16 },
             matrix_cores,
             timestamps,
+            workgroup_threads: limits.max_compute_invocations_per_workgroup,
             workgroup_bytes: limits.max_compute_workgroup_storage_size,
             binding_bytes: limits.max_storage_buffer_binding_size,
             buffer_bytes: limits.max_buffer_size,

@@ -1,6 +1,6 @@
 //! Matrix products: which variant of `linear.wgsl` serves a shape.
 
-use minijinja::context;
+use minijinja::{Value, context};
 use pelton_graph::Error;
 
 use crate::{
@@ -32,11 +32,39 @@ pub(crate) struct Linear {
     pub(crate) add: bool,
     /// Whether there are two matrices, a gate and what it lets through.
     pub(crate) glu: bool,
-    /// Outputs of the second and the third of matrices that lie side by side, all of one format; 0
-    /// for none.
-    pub(crate) beside: [usize; 2],
+    /// The second and the third of matrices that lie side by side: all in blocks, or all of one
+    /// format.
+    pub(crate) beside: [Option<Beside>; 2],
     /// Where the number of rows of activations is among the numbers of a pass.
     pub(crate) count_at: usize,
+    /// How many workgroups of how many threads.
+    pub(crate) tuning: Tuning,
+}
+
+/// A matrix beside another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Beside {
+    /// How its weights lie.
+    pub(crate) layout: Layout,
+    /// Its rows: outputs.
+    pub(crate) rows: usize,
+}
+
+/// What of a product's shares depends on the device rather than on the shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tuning {
+    /// Threads of a workgroup, where the device allows as many.
+    pub(crate) threads: usize,
+    /// Workgroups, at most.
+    pub(crate) groups: usize,
+}
+
+impl Default for Tuning {
+    /// Two workgroups for each multiprocessor of a large device. More of them, each with
+    /// activations to prepare, cost more than they hide.
+    fn default() -> Self {
+        Self { threads: 512, groups: 264 }
+    }
 }
 
 /// How a product is shared out.
@@ -52,6 +80,10 @@ struct Shares {
     tile: usize,
     /// Units of activations that a workgroup keeps at a time.
     chunk: usize,
+    /// Lanes that prepare a unit of activations.
+    share: usize,
+    /// Units of activations that such lanes ask for at once.
+    together: usize,
 }
 
 impl Linear {
@@ -59,50 +91,61 @@ impl Linear {
         /// Units that a lane has on their way at a time: enough to cover the way to memory, few
         /// enough for registers to hold them twice.
         const FLIGHT: usize = 8;
-        /// Workgroups: about two for each multiprocessor of a large device. Starting more of them,
-        /// each with activations to prepare, costs more than they hide.
-        const GROUPS: usize = 256;
-        const THREADS: usize = 256;
+        let Tuning { threads, groups } = self.tuning;
+        let threads = threads.min(abilities.workgroup_threads as usize);
         let matrices = 1 + usize::from(self.glu);
-        let width = (abilities.subgroup as usize).clamp(1, THREADS);
+        let width = (abilities.subgroup as usize).clamp(1, threads);
         let units = self.layout.units(self.k);
         let along = units.div_ceil(width);
         let flight = FLIGHT / self.batch.min(4) / matrices;
         // a matrix of few rows leaves each subgroup one, so that there are enough of them
-        let all: usize = self.sides().sum();
-        let rows = all.div_ceil(GROUPS * THREADS / width).min(2);
+        let all: usize = self.sides().map(|side| side.rows).sum();
+        let rows = all.div_ceil(groups * threads / width).min(2);
         let ahead = along.min(flight).clamp(1, 4);
         let each = match self.batch {
             1..=4 => (flight / ahead).clamp(1, rows),
             _ => 1,
         };
-        let step = each * (THREADS / width);
-        let turns = all.div_ceil(step * GROUPS);
+        let step = each * (threads / width);
+        let turns = all.div_ceil(step * groups);
         let unit_bytes = if self.layout.blocks() { 40 } else { 4 * self.layout.unit };
-        let squares = 4 * THREADS * self.batch;
+        let squares = 4 * self.batch * threads.div_ceil(width);
         let room = (abilities.workgroup_bytes as usize).min(32 << 10).saturating_sub(squares);
         let most = (room / (unit_bytes * self.batch)).max(1);
         // in whole pairs of units: two lanes share one
         let chunk = if units <= most { units } else { (most & !1).max(1) };
-        Shares { threads: THREADS, each, ahead, tile: step * turns, chunk }
+        // side by side lanes read side by side, four numbers each
+        let share = 1 << width.clamp(2, 8).ilog2();
+        let asked = (chunk * share).div_ceil(threads);
+        // registers for what is asked for: four a lane, and as many for the norm's weights
+        let most = if self.batch == 1 { share } else { share / 2 };
+        let together = asked.div_ceil(asked.div_ceil(most));
+        Shares { threads, each, ahead, tile: step * turns, chunk, share, together }
     }
 
     /// Workgroups along the rows of the matrices.
     pub(crate) fn groups(&self, abilities: &Abilities) -> u32 {
         let tile = self.shares(abilities).tile;
-        self.sides().map(|rows| rows.div_ceil(tile) as u32).sum()
+        self.sides().map(|side| side.rows.div_ceil(tile) as u32).sum()
     }
 
-    /// The outputs of the matrices that lie side by side.
-    fn sides(&self) -> impl Iterator<Item = usize> {
-        [self.rows].into_iter().chain(self.beside.into_iter().filter(|&rows| rows > 0))
+    /// The matrices that lie side by side.
+    fn sides(&self) -> impl Iterator<Item = Beside> {
+        let first = Beside { layout: self.layout, rows: self.rows };
+        [first].into_iter().chain(self.beside.into_iter().flatten())
+    }
+
+    /// The layout of each matrix: of the gate and what it lets through, or of each side.
+    fn layouts(&self) -> Vec<Layout> {
+        let gate = self.glu.then_some(self.layout);
+        gate.into_iter().chain(self.sides().map(|side| side.layout)).collect()
     }
 
     /// The bindings: x, y, the numbers of the pass, the norm's weight, the bias, the y and the bias
     /// of each matrix beside the first, and each matrix's planes.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         let sides = self.sides().count();
-        let planes = self.layout.planes(1, self.k).len() * (1 + usize::from(self.glu)) * sides;
+        let planes = self.layouts().iter().map(|layout| layout.planes(1, self.k).len()).sum();
         let more = usize::from(self.norm.is_some()) + usize::from(self.bias);
         let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
         all.extend(std::iter::repeat_n(Access::Read, more));
@@ -116,43 +159,52 @@ impl Linear {
 
     /// The WGSL of the kernel.
     pub(crate) fn source(&self, abilities: &Abilities) -> Result<String, Error> {
-        let Shares { threads, each, ahead, tile, chunk } = self.shares(abilities);
+        let Shares { threads, each, ahead, tile, chunk, share, together } = self.shares(abilities);
         let units = self.layout.units(self.k);
         let fixed = (abilities.subgroup == abilities.widest_subgroup)
             .then_some(abilities.subgroup as usize)
             .filter(|width| threads.is_multiple_of(*width));
         let width = (abilities.subgroup as usize).clamp(1, threads);
         let parts = units.div_ceil(width * ahead);
-        let side_rows: Vec<usize> = self.sides().collect();
-        let side_first: Vec<usize> = side_rows
+        let mut end = 0;
+        let sides: Vec<Value> = self
+            .sides()
+            .map(|Beside { rows, .. }| {
+                let first = end;
+                end += rows.div_ceil(tile);
+                let stride = if self.beside == [None; 2] { self.stride } else { rows };
+                context! { rows, stride, first, end }
+            })
+            .collect();
+        let layouts = self.layouts();
+        let matrices: Vec<Value> = layouts
             .iter()
-            .scan(0, |groups, rows| {
-                let first = *groups;
-                *groups += rows.div_ceil(tile);
-                Some(first)
+            .enumerate()
+            .map(|(i, layout)| {
+                // formats are told apart by the first matrix that has them
+                let first = layouts.iter().position(|other| other == layout).unwrap_or(i);
+                let kind = if first == 0 { String::new() } else { first.to_string() };
+                context! { kind, defines => first == i, of => source::format(layout) }
             })
             .collect();
         source::render(
             "linear.wgsl",
             context! {
                 k => self.k,
-                rows => self.rows,
                 offset => self.offset,
-                stride => self.stride,
                 batch => self.batch,
                 eps => self.norm.map_or_else(String::new, source::float),
                 norm => self.norm.is_some(),
                 bias => self.bias,
                 add => self.add,
                 glu => self.glu,
-                side => side_rows.len(),
-                side_rows, side_first,
-                matrices => 1 + usize::from(self.glu),
+                sides, matrices,
                 count_at => self.count_at,
                 fixed_width => fixed.unwrap_or(0),
                 // whether every lane has a unit in every part
                 exact => fixed.is_some() && units == parts * ahead * width,
-                units, parts, threads, each, ahead, tile, chunk,
+                subgroups => threads.div_ceil(width),
+                units, parts, threads, each, ahead, tile, chunk, share, together,
                 ..source::format(&self.layout)
             },
         )
@@ -189,8 +241,16 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     bias,
                     add,
                     glu,
-                    beside: if glu || add { [0; 2] } else { [40, 7] },
+                    beside: if glu || add {
+                        [None; 2]
+                    } else {
+                        // next to blocks there may be others
+                        let other = if layout.blocks() { Layout::of(DType::Q6_K) } else { layout };
+                        [(layout, 40), (other, 7)]
+                            .map(|(layout, rows)| Some(Beside { layout, rows }))
+                    },
                     count_at: 0,
+                    tuning: Tuning::default(),
                 };
                 let abilities = Abilities {
                     subgroup,
@@ -198,6 +258,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     batch: 16,
                     matrix_cores: false,
                     timestamps: false,
+                    workgroup_threads: 256,
                     workgroup_bytes: 32 << 10,
                     binding_bytes: 1 << 27,
                     buffer_bytes: 1 << 28,
@@ -265,42 +326,55 @@ mod tests {
         all
     }
 
+    /// Runs a product, of each matrix that lies beside others too, and holds it against f64.
     fn compare(l: Linear, count: usize) {
         let Some(device) = device() else { return };
         let mut random = Random::new(3);
         let x = normals(1, l.k * count);
-        let (norm, bias) = (normals(2, l.k), normals(3, l.rows));
-        let files: Vec<Vec<u8>> = (0..1 + usize::from(l.glu))
-            .map(|_| random.blocks(l.layout.dtype, l.k * l.rows, 0.0, 0.1))
+        let norm = normals(2, l.k);
+        let sides: Vec<Linear> = l
+            .sides()
+            .map(|Beside { layout, rows }| Linear { layout, rows, beside: [None; 2], ..l })
             .collect();
-        let matrices: Vec<Vec<f32>> = files
+        let biases: Vec<Vec<f32>> = sides.iter().map(|side| normals(3, side.rows)).collect();
+        let before: Vec<Vec<f32>> =
+            sides.iter().map(|side| normals(5, side.rows * count)).collect();
+        let files: Vec<Vec<Vec<u8>>> = sides
             .iter()
-            .map(|bytes| {
-                let mut values = vec![0.0; l.k * l.rows];
-                pelton_quant::decode(l.layout.dtype, bytes, &mut values).unwrap();
-                values
+            .map(|side| {
+                let matrices = 1 + usize::from(l.glu);
+                let len = l.k * side.rows;
+                (0..matrices).map(|_| random.blocks(side.layout.dtype, len, 0.0, 0.1)).collect()
             })
             .collect();
-        let before = normals(5, l.rows * count);
         // poison: what is not written shows
-        let y = device.with(&if l.add { before.clone() } else { vec![f32::NAN; l.rows * count] });
+        let ys: Vec<wgpu::Buffer> = before
+            .iter()
+            .map(|before| {
+                device.with(&if l.add { before.clone() } else { vec![f32::NAN; before.len()] })
+            })
+            .collect();
         let x_buffer = device.with(&x);
         let pass = device.with(&[count as u32, count as u32]);
-        let (norm_buffer, bias_buffer) = (device.with(&norm), device.with(&bias));
-        let mut buffers = vec![&x_buffer, &y, &pass];
-        if l.norm.is_some() {
-            buffers.push(&norm_buffer);
+        let norm_buffer = device.with(&norm);
+        let bias_buffers: Vec<wgpu::Buffer> = biases.iter().map(|bias| device.with(bias)).collect();
+        let mut buffers = vec![&x_buffer, &ys[0], &pass];
+        buffers.extend(l.norm.map(|_| &norm_buffer));
+        buffers.extend(l.bias.then_some(&bias_buffers[0]));
+        for (y, bias) in ys.iter().zip(&bias_buffers).skip(1) {
+            buffers.push(y);
+            buffers.extend(l.bias.then_some(bias));
         }
-        if l.bias {
-            buffers.push(&bias_buffer);
-        }
-        let planes: Vec<wgpu::Buffer> = files
+        let planes: Vec<wgpu::Buffer> = sides
             .iter()
-            .flat_map(|bytes| {
+            .zip(&files)
+            .flat_map(|(side, files)| files.iter().map(move |bytes| (side, bytes)))
+            .flat_map(|(side, bytes)| {
+                let layout = &side.layout;
                 let mut planes: Vec<Vec<u8>> =
-                    l.layout.planes(l.rows, l.k).iter().map(|&n| vec![0; n as usize]).collect();
+                    layout.planes(side.rows, l.k).iter().map(|&n| vec![0; n as usize]).collect();
                 let mut views: Vec<&mut [u8]> = planes.iter_mut().map(Vec::as_mut_slice).collect();
-                l.layout.pack(bytes, l.k, &mut views);
+                layout.pack(bytes, l.k, &mut views);
                 planes.into_iter().map(|plane| device.with(&plane)).collect::<Vec<_>>()
             })
             .collect();
@@ -312,15 +386,29 @@ mod tests {
             &buffers,
             [l.groups(&device.abilities), count.div_ceil(l.batch) as u32, 1],
         );
-        let got: Vec<f32> = device.content(&y);
-        let expected = expected(&l, &x, &norm, &bias, &matrices);
-        let scale = (expected.iter().map(|v| v * v).sum::<f64>() / expected.len() as f64).sqrt();
-        for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
-            let expected = expected + if l.add { f64::from(before[i]) } else { 0.0 };
-            let difference = (f64::from(*got) - expected).abs();
-            // a code on the edge between two may round either way
-            let tolerance = if l.layout.blocks() { 5e-3 } else { 1e-5 };
-            assert!(difference < tolerance * scale, "{l:?} output {i}: {got} for {expected}");
+        for (i, side) in sides.iter().enumerate() {
+            let matrices: Vec<Vec<f32>> = files[i]
+                .iter()
+                .map(|bytes| {
+                    let mut values = vec![0.0; l.k * side.rows];
+                    pelton_quant::decode(side.layout.dtype, bytes, &mut values).unwrap();
+                    values
+                })
+                .collect();
+            let got: Vec<f32> = device.content(&ys[i]);
+            let expected = expected(side, &x, &norm, &biases[i], &matrices);
+            let squares: f64 = expected.iter().map(|v| v * v).sum();
+            let scale = (squares / expected.len() as f64).sqrt();
+            for (n, (got, expected)) in got.iter().zip(&expected).enumerate() {
+                let expected = expected + if l.add { f64::from(before[i][n]) } else { 0.0 };
+                let difference = (f64::from(*got) - expected).abs();
+                // a code on the edge between two may round either way
+                let tolerance = if l.layout.blocks() { 5e-3 } else { 1e-5 };
+                assert!(
+                    difference < tolerance * scale,
+                    "{side:?} output {n}: {got} for {expected}"
+                );
+            }
         }
     }
 
@@ -336,8 +424,9 @@ mod tests {
             bias: false,
             add: false,
             glu: false,
-            beside: [0; 2],
+            beside: [None; 2],
             count_at: 0,
+            tuning: Tuning::default(),
         }
     }
 
@@ -371,6 +460,29 @@ mod tests {
                 }
                 compare(Linear { add: true, ..plain }, count);
                 compare(Linear { norm, glu: true, ..plain }, count);
+            }
+        }
+    }
+
+    /// Side by side there may be several formats, with rows that fill no workgroup.
+    #[test]
+    fn matrices_side_by_side() {
+        use DType::{F16, Q4_0, Q4_K, Q6_K};
+        for (k, dtypes) in [
+            (512, [Q4_K, Q4_K, Q6_K].as_slice()),
+            (512, &[Q6_K, Q4_0]),
+            (512, &[Q4_0, Q4_0, Q4_0]),
+            (50, &[F16, F16, F16]),
+        ] {
+            let side = |i: usize| {
+                let rows = [0, 37, 70][i];
+                dtypes.get(i).map(|&dtype| Beside { layout: Layout::of(dtype), rows })
+            };
+            for (batch, bias) in [(1, false), (1, true), (4, true)] {
+                let norm = Some(1e-5);
+                let beside = [side(1), side(2)];
+                let first = linear(dtypes[0], k, 130);
+                compare(Linear { batch, norm, bias, beside, ..first }, batch);
             }
         }
     }

@@ -344,6 +344,7 @@ mod tests {
             batch: 16,
             matrix_cores: true,
             timestamps: false,
+            workgroup_threads: 256,
             workgroup_bytes: 48 << 10,
             binding_bytes: 1 << 30,
             buffer_bytes: 1 << 30,

@@ -108,6 +108,9 @@ pub(crate) fn format(layout: &Layout) -> Value {
         has_min => matches!(dtype, DType::Q4_1 | DType::Q5_1 | DType::Q2_K | DType::Q4_K | DType::Q5_K),
         split => matches!(dtype, DType::Q2_K | DType::Q3_K | DType::Q6_K),
         sections => layout.planes(1, 256).len(),
+        // what tells its names from another format's, and whether they are yet to be declared
+        kind => "",
+        defines => true,
     }
 }
 

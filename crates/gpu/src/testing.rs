@@ -24,6 +24,7 @@ pub(crate) fn abilities(subgroup: u32) -> Abilities {
         batch: 16,
         matrix_cores: false,
         timestamps: false,
+        workgroup_threads: 256,
         workgroup_bytes: 32 << 10,
         binding_bytes: 1 << 27,
         buffer_bytes: 1 << 28,

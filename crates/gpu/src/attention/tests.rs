@@ -227,14 +227,15 @@ impl Case {
             &self.attention.merge_source().unwrap(),
             &Attention::merge_bindings(),
         );
-        let few = |fused: Option<&Prepare>| {
-            let source = self.attention.few_source(&device.abilities, fused).unwrap();
+        let few = |fused: Option<&Prepare>, splits| {
+            let source = self.attention.few_source(&device.abilities, splits, fused).unwrap();
             compiled(&device, &source, &Attention::few_bindings(fused))
         };
-        let unfused = few(None);
         let alone = self.rows.chunk_by(|a, b| a.sequence == b.sequence).all(|run| run.len() == 1);
-        let fused = (alone && self.attention.fuses()).then(|| few(Some(&self.prepare)));
         for &splits in splits {
+            let unfused = few(None, splits);
+            let fuses = alone && self.attention.fuses();
+            let fused = fuses.then(|| few(Some(&self.prepare), splits));
             let run = |kernel, q, keys, values, more: &[&wgpu::Buffer]| -> Vec<f32> {
                 let a = device.with(&poison);
                 let parts = device.with(&vec![f32::NAN; self.attention.parts_len(count, splits)]);

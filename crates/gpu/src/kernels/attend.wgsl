@@ -1,11 +1,11 @@
-{# Attention of few rows (flash-decoding: Dao, Haziza, Massa, Sizov 2023). A workgroup takes the
-   queries of a row that share a key head, and one of the parts, in whole pages, of what they see;
-   the softmax runs along with a maximum and a sum (Milakov and Gimelshein, arXiv 1805.02867).
+{# Attention of few rows (flash-decoding: Dao, Haziza, Massa, Sizov 2023). A workgroup takes queries
+   of a row that share a key head, and one of the parts, in whole pages, of what they see; the softmax runs along with a maximum and a sum (Milakov and Gimelshein, arXiv 1805.02867).
    Where there are several parts, merge.wgsl joins them.
    Fused, it does what rope_store.wgsl does first: every workgroup turns its queries, and the one
    whose part ends with the row's own position turns and stores the key, and takes key and value
    from its own memory: nothing that a dispatch writes to a cache is read in it. #}
 const HEADS = {{ heads }}u;
+// query heads of a workgroup
 const GROUP = {{ group }}u;
 const THREADS = {{ threads }}u;
 
@@ -59,7 +59,7 @@ fn load(row: u32, base: u32, h: u32, u: u32) -> Unit {
     if (h < GROUP) {
         return q[(row * HEADS + base * GROUP + h) * UNITS + u];
     }
-    return k[(row * KV_HEADS + base) * UNITS + u];
+    return k[(row * KV_HEADS + base / {{ sharers }}u) * UNITS + u];
 }
 {% endif %}
 
@@ -83,7 +83,7 @@ fn main(
     @builtin(subgroup_size) width: u32,
 ) {
     let thread = subgroup * width + lane;
-    let kv_head = group.x;
+    let kv_head = group.x / {{ sharers }}u;
     let row = group.z;
     let position = rows[row].y;
     let table = rows[row].z * TABLE;
@@ -94,8 +94,8 @@ fn main(
     let begin = min(first / PAGE + group.y * each, all);
     let end = min(begin + each, all);
     // where results go: among the parts of all rows, and at the end
-    let part = ((group.y * groups.z + row) * HEADS + kv_head * GROUP) * (UNITS + 1u);
-    let out = (row * HEADS + kv_head * GROUP) * UNITS;
+    let part = ((group.y * groups.z + row) * HEADS + group.x * GROUP) * (UNITS + 1u);
+    let out = (row * HEADS + group.x * GROUP) * UNITS;
     if (begin == end) {
         for (var i = thread; i < GROUP * UNITS; i += THREADS) {
             parts[part + i / UNITS * (UNITS + 1u) + i % UNITS] = vec4(0.0);
@@ -128,13 +128,16 @@ fn main(
 {% if fused %}
     // the part with the row's own position has its key as one more head
     let own = end == all;
+    let stores = group.x % {{ sharers }}u == 0u;
     let own_at = place(tables[table + all - 1u], kv_head, position % PAGE);
-    stage(row, kv_head, GROUP + u32(own), position, subgroup, subgroups, lane, width);
+    stage(row, group.x, GROUP + u32(own), position, subgroup, subgroups, lane, width);
     if (own) {
         for (var u = thread; u < UNITS; u += THREADS) {
             let value = pack(v[(row * KV_HEADS + kv_head) * UNITS + u]);
             own_value[u] = value;
-            values[own_at + u] = value;
+            if (stores) {
+                values[own_at + u] = value;
+            }
         }
     }
     workgroupBarrier();
@@ -145,7 +148,9 @@ fn main(
         for (var u = thread; u < UNITS; u += THREADS) {
             let key = pack(turned_unit(GROUP, u));
             own_key[u] = key;
-            keys[own_at + u] = key;
+            if (stores) {
+                keys[own_at + u] = key;
+            }
         }
     }
 {% else %}

@@ -2,8 +2,8 @@
        y[r][n] = Σ_k W[n][k] · a[r][k] (+ bias[n])       a = x, or norm(x)
        y[r][n] += …                                      with add
        y[r][n] = silu(gate) · up                         with glu: two matrices
-   With `side` more than one, matrices lie side by side: each has outputs of its own, and a
-   workgroup takes rows of one of them.
+   With several `sides`, matrices lie side by side, of any formats in blocks: each has outputs of its
+   own, and a workgroup takes rows of one of them.
    A subgroup takes `each` rows of the matrix at a time; its lanes go along them, `ahead` units each
    at a time. The workgroup first prepares the activations that all its rows share: for weights in
    blocks 8-bit codes with a scale for 32 (as crates/cpu does, so that both give the same integers),
@@ -11,9 +11,6 @@
    activations are prepared, because they come from far away. #}
 const K = {{ k }}u;
 const UNITS = {{ units }}u;
-{% if side == 1 %}
-const ROWS = {{ rows }}u;
-{% endif %}
 const THREADS = {{ threads }}u;
 const CHUNK = {{ chunk }}u;
 {% set whole = chunk >= units %}
@@ -31,29 +28,24 @@ const CHUNK = {{ chunk }}u;
 @group(0) @binding({{ next.b }}) var<storage, read> bias: array<f32>;
 {% set next.b = next.b + 1 %}
 {% endif %}
-{% for w in range(1, side) %}
-@group(0) @binding({{ next.b }}) var<storage, read_write> y{{ w }}: array<f32>;
+{% for s in range(1, sides | length) %}
+@group(0) @binding({{ next.b }}) var<storage, read_write> y{{ s }}: array<f32>;
 {% set next.b = next.b + 1 %}
 {% if bias %}
-@group(0) @binding({{ next.b }}) var<storage, read> bias{{ w }}: array<f32>;
+@group(0) @binding({{ next.b }}) var<storage, read> bias{{ s }}: array<f32>;
 {% set next.b = next.b + 1 %}
 {% endif %}
 {% endfor %}
-{% for w in range(matrices * side) %}
-{% set b = next.b + w * sections %}
+{% for matrix in matrices %}
+{% set w = loop.index0 %}
+{% set b = next.b %}
+{% with kind=matrix.kind, defines=matrix.defines, format=matrix.of.format,
+    low_bits=matrix.of.low_bits, high_bits=matrix.of.high_bits, scales=matrix.of.scales,
+    zero=matrix.of.zero, has_min=matrix.of.has_min %}
 {% include family %}
+{% endwith %}
+{% set next.b = next.b + matrix.of.sections %}
 {% endfor %}
-{% if side > 1 %}
-
-fn fetch_side(which: u32, row: u32, unit: u32) -> Raw {
-{% for w in range(1, side) %}
-    if (which == {{ w }}u) {
-        return fetch{{ w }}(row, unit);
-    }
-{% endfor %}
-    return fetch0(row, unit);
-}
-{% endif %}
 
 {% if blocks %}
 // codes of unit u of row r: halves h at (r · 2 + h) · CHUNK + u
@@ -64,7 +56,7 @@ var<workgroup> scales: array<vec2<f32>, {{ batch * chunk }}>;
 var<workgroup> floats: array<vec4<f32>, {{ batch * chunk * unit // 4 }}>;
 {% endif %}
 {% if norm %}
-var<workgroup> squares: array<f32, {{ batch * threads }}>;
+var<workgroup> squares: array<f32, {{ batch * subgroups }}>;
 {% endif %}
 
 {% if norm %}
@@ -74,7 +66,7 @@ var<workgroup> squares: array<f32, {{ batch * threads }}>;
 fn note_squares(r: u32, sum: f32, subgroup: u32, lane: u32) {
     let all = subgroupAdd(sum);
     if (lane == 0u) {
-        squares[r * {{ threads }}u + subgroup] = all;
+        squares[r * {{ subgroups }}u + subgroup] = all;
     }
 }
 
@@ -82,7 +74,7 @@ fn note_squares(r: u32, sum: f32, subgroup: u32, lane: u32) {
 fn factor(r: u32, subgroups: u32) -> f32 {
     var all = 0.0;
     for (var i = 0u; i < subgroups; i++) {
-        all += squares[r * {{ threads }}u + i];
+        all += squares[r * {{ subgroups }}u + i];
     }
     return inverseSqrt(all / f32(K) + {{ eps }});
 }
@@ -93,45 +85,74 @@ fn pack(v: vec4<f32>) -> u32 {
     return pack4xI8(vec4<i32>(v));
 }
 
-// Quantizes the units start .. start + CHUNK of row `row` into slot r: a lane takes half a unit.
-// Returns this thread's part of the squares.
+{% set own = 8 // share %}
+{% set words = chunk * share %}
+{% set rounds = (words + threads * together - 1) // (threads * together) %}
+// Quantizes the units start .. start + CHUNK of row `row` into slot r: {{ share }} lanes take a unit.
+// What comes from far is asked for at once. Returns this thread's part of the squares.
 fn prepare(r: u32, row: u32, start: u32, thread: u32) -> f32 {
     var sum_of_squares = 0.0;
-    for (var i = thread; i < CHUNK * 2u; i += THREADS) {
-        let at = (start * 2u + i) * 4u;
-        if (at < K / 4u) {
-        let begin = row * (K / 4u) + at;
-{% for j in range(4) %}
-{% if norm %}
-        let x{{ j }} = x[begin + {{ j }}u];
-        let v{{ j }} = x{{ j }} * norm_weight[at + {{ j }}u];
-        sum_of_squares += dot(x{{ j }}, x{{ j }});
+    let begin = row * (K / 4u);
+    let within = thread % {{ share }}u;
+{% if rounds > 1 %}
+    for (var base = thread; base < {{ rounds * threads * together }}u; base += {{ threads * together }}u) {
 {% else %}
-        let v{{ j }} = x[begin + {{ j }}u];
+    {
+        let base = thread;
+{% endif %}
+{% for i in range(together) %}
+        let unit{{ i }} = (base + {{ i * threads }}u) / {{ share }}u;
+        let from{{ i }} = (start + unit{{ i }}) * 8u + within * {{ own }}u;
+        let inside{{ i }} = unit{{ i }} < CHUNK && from{{ i }} < K / 4u;
+        let at{{ i }} = min(from{{ i }}, K / 4u - {{ own }}u);
+{% for j in range(own) %}
+        let x{{ i }}_{{ j }} = x[begin + at{{ i }} + {{ j }}u];
+{% if norm %}
+        let v{{ i }}_{{ j }} = x{{ i }}_{{ j }} * norm_weight[at{{ i }} + {{ j }}u];
 {% endif %}
 {% endfor %}
-        // as integers magnitudes order like floats, infinities and NaN come last
-        let m = max(max(bitcast<vec4<u32>>(abs(v0)), bitcast<vec4<u32>>(abs(v1))),
-            max(bitcast<vec4<u32>>(abs(v2)), bitcast<vec4<u32>>(abs(v3))));
-        let mine = max(max(m.x, m.y), max(m.z, m.w));
-        let most = max(mine, subgroupShuffleXor(mine, 1u));
-        let magnitude = bitcast<f32>(most);
-        let usable = most < 0x7f800000u && magnitude > 1e-35;
-        let inverse = select(0.0, 127.0 / magnitude, usable);
-{% for j in range(4) %}
-        let q{{ j }} = select(vec4(0.0), round(v{{ j }} * inverse), vec4(usable));
 {% endfor %}
-        let total = q0 + q1 + q2 + q3;
-        let sum = i32(total.x + total.y + total.z + total.w);
-        let other = subgroupShuffleXor(sum, 1u);
-        let unit = i >> 1u;
-        codes[(r * 2u + (i & 1u)) * CHUNK + unit] = vec4(pack(q0), pack(q1), pack(q2), pack(q3));
-        if ((i & 1u) == 0u) {
-            // a row with an infinity or a NaN gives NaN
-            let scale = select(bitcast<f32>(most | 0x7fc00000u), select(0.0, magnitude / 127.0, usable), most < 0x7f800000u);
-            scales[r * CHUNK + unit] = vec2(scale, bitcast<f32>((u32(sum) & 0xffffu) | (u32(other) << 16u)));
+{% set v = "v" if norm else "x" %}
+{% for i in range(together) %}
+        {
+            // as integers magnitudes order like floats, infinities and NaN come last
+            var m = vec4(0u);
+{% for j in range(own) %}
+            m = max(m, bitcast<vec4<u32>>(abs({{ v }}{{ i }}_{{ j }})));
+{% endfor %}
+            var most = max(max(m.x, m.y), max(m.z, m.w));
+{% for mask in [1, 2, 4] if mask < share %}
+            most = max(most, subgroupShuffleXor(most, {{ mask }}u));
+{% endfor %}
+            let magnitude = bitcast<f32>(most);
+            let usable = most < 0x7f800000u && magnitude > 1e-35;
+            let inverse = select(0.0, 127.0 / magnitude, usable);
+            var total = vec4(0.0);
+{% for j in range(own) %}
+            let q{{ j }} = select(vec4(0.0), round({{ v }}{{ i }}_{{ j }} * inverse), vec4(usable));
+            total += q{{ j }};
+{% endfor %}
+            var sum = i32(total.x + total.y + total.z + total.w);
+{% for mask in [1, 2] if mask < share // 2 %}
+            sum += subgroupShuffleXor(sum, {{ mask }}u);
+{% endfor %}
+            let other = subgroupShuffleXor(sum, {{ share // 2 }}u);
+            if (inside{{ i }}) {
+{% if norm %}
+                sum_of_squares += {% for j in range(own) %}{{ " + " if not loop.first }}dot(x{{ i }}_{{ j }}, x{{ i }}_{{ j }}){% endfor %};
+{% endif %}
+{% for j in range(own) %}
+                let word{{ j }} = within * {{ own }}u + {{ j }}u;
+                codes[(r * 2u + word{{ j }} / 4u) * CHUNK + unit{{ i }}][word{{ j }} % 4u] = pack(q{{ j }});
+{% endfor %}
+                if (within == 0u) {
+                    // a row with an infinity or a NaN gives NaN
+                    let scale = select(bitcast<f32>(most | 0x7fc00000u), select(0.0, magnitude / 127.0, usable), most < 0x7f800000u);
+                    scales[r * CHUNK + unit{{ i }}] = vec2(scale, bitcast<f32>((u32(sum) & 0xffffu) | (u32(other) << 16u)));
+                }
+            }
         }
-        }
+{% endfor %}
     }
     return sum_of_squares;
 }
@@ -159,23 +180,27 @@ fn four(a: vec4<u32>, b: vec4<u32>) -> i32 {
         + dot4I8Packed(a.w, b.w);
 }
 
-fn product(u: Unit, a: Activations) -> f32 {
-{% if split %}
-    let first = f32(four(u.first, a.first){% if zero %} - ZERO * a.sums.x{% endif %});
-    let second = f32(four(u.second, a.second){% if zero %} - ZERO * a.sums.y{% endif %});
+{% for matrix in matrices if matrix.defines %}
+{% set kind = matrix.kind %}
+{% set of = matrix.of %}
+fn product{{ kind }}(u: Unit{{ kind }}, a: Activations) -> f32 {
+{% if of.split %}
+    let first = f32(four(u.first, a.first){% if of.zero %} - ZERO{{ kind }} * a.sums.x{% endif %});
+    let second = f32(four(u.second, a.second){% if of.zero %} - ZERO{{ kind }} * a.sums.y{% endif %});
     var sum = u.scale.x * first + u.scale.y * second;
-{% if has_min %}
+{% if of.has_min %}
     sum += u.min.x * f32(a.sums.x) + u.min.y * f32(a.sums.y);
 {% endif %}
 {% else %}
-    let all = four(u.first, a.first) + four(u.second, a.second){% if zero %} - ZERO * (a.sums.x + a.sums.y){% endif %};
+    let all = four(u.first, a.first) + four(u.second, a.second){% if of.zero %} - ZERO{{ kind }} * (a.sums.x + a.sums.y){% endif %};
     var sum = u.scale.x * f32(all);
-{% if has_min %}
+{% if of.has_min %}
     sum += u.min.x * f32(a.sums.x + a.sums.y);
 {% endif %}
 {% endif %}
     return a.scale * sum;
 }
+{% endfor %}
 {% else %}
 // Copies the units start .. start + CHUNK of row `row` into slot r, zeros after the row's end.
 // Returns this thread's part of the squares.
@@ -225,7 +250,7 @@ fn activations(r: u32, unit: u32) -> Activations {
     return Activations({% for j in range(unit // 4) %}floats[at + {{ j }}u], {% endfor %});
 }
 
-fn product(u: Unit, a: Activations) -> f32 {
+fn product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activations) -> f32 {
     return {% for j in range(unit // 4) %}{{ " + " if not loop.first }}dot(u.v{{ j }}, a.v{{ j }}){% endfor %};
 }
 {% endif %}
@@ -239,19 +264,169 @@ fn product(u: Unit, a: Activations) -> f32 {
 {% endif %}
 {% endfor %}
 {% endmacro %}
-{# The weights of a stage: part `stage % parts` of turn `stage / parts`. #}
-{% macro fetch_stage(stage) %}
+{# What a stage needs: part `stage % parts` of the weights of turn `stage / parts`, and what is there
+   to add to. #}
+{% macro fetch_stage(s, ws, stage) %}
 {% for n in range(each) %}
-        let fetch_row{{ n }} = min(first_of(tile, ({{ stage }}) / {{ parts }}u, subgroup, subgroups) + {{ n }}u, ROWS - 1u);
+        let fetch_row{{ n }} = min(first_of(tile, ({{ stage }}) / {{ parts }}u, subgroup, subgroups) + {{ n }}u, {{ sides[s].rows - 1 }}u);
+{% if add %}
+{% for r in range(batch) %}
+        old{{ n }}_{{ r }} = y{{ s or "" }}[in{{ r }} * {{ sides[s].stride }}u + {{ offset }}u + fetch_row{{ n }}];
+{% endfor %}
+{% endif %}
 {% endfor %}
 {% for a in range(ahead) %}
         let fetch_unit{{ a }} = min((({{ stage }}) % {{ parts }}u * {{ ahead }}u + {{ a }}u) * width + lane, UNITS - 1u);
 {% for n in range(each) %}
-{% for w in range(matrices) %}
-        raw{{ w }}_{{ n }}_{{ a }} = fetch{{ "_side(which, " if side > 1 else w ~ "(" }}fetch_row{{ n }}, fetch_unit{{ a }});
+{% for w in ws %}
+        raw{{ w }}_{{ n }}_{{ a }} = fetch{{ w }}(fetch_row{{ n }}, fetch_unit{{ a }});
 {% endfor %}
 {% endfor %}
 {% endfor %}
+{% endmacro %}
+{# The rows of side `s`, of the matrices `ws`. #}
+{% macro rows_of(s, ws) %}
+{% if whole %}
+{% for n in range(each) %}
+{% if add %}
+{% for r in range(batch) %}
+    var old{{ n }}_{{ r }}: f32;
+{% endfor %}
+{% endif %}
+{% for w in ws %}
+{% for a in range(ahead) %}
+    var raw{{ w }}_{{ n }}_{{ a }}: Raw{{ matrices[w].kind }};
+{% endfor %}
+{% endfor %}
+{% endfor %}
+    {
+{{ fetch_stage(s, ws, "0u") }}
+    }
+{{ prepare_all("0u") }}
+    workgroupBarrier();
+{% elif norm %}
+    // the norm comes before the parts of the rows
+{% for r in range(batch) %}
+    {
+        var sum = 0.0;
+        for (var start = 0u; start < UNITS; start += CHUNK) {
+            sum += prepare({{ r }}u, in{{ r }}, start, thread);
+        }
+        note_squares({{ r }}u, sum, subgroup, lane);
+    }
+{% endfor %}
+    workgroupBarrier();
+{% endif %}
+{% for n in range(each) %}
+{% for w in ws %}
+{% for r in range(batch) %}
+    var sum{{ w }}_{{ n }}_{{ r }} = 0.0;
+{% endfor %}
+{% endfor %}
+{% endfor %}
+{% if whole %}
+    for (var stage = 0u; stage < turns * {{ parts }}u; stage++) {
+        let turn = stage / {{ parts }}u;
+        let part = stage % {{ parts }}u;
+{% for n in range(each) %}
+{% if add %}
+{% for r in range(batch) %}
+        let before{{ n }}_{{ r }} = old{{ n }}_{{ r }};
+{% endfor %}
+{% endif %}
+{% for w in ws %}
+{% for a in range(ahead) %}
+        let now{{ w }}_{{ n }}_{{ a }} = raw{{ w }}_{{ n }}_{{ a }};
+{% endfor %}
+{% endfor %}
+{% endfor %}
+        if (stage + 1u < turns * {{ parts }}u) {
+{{ fetch_stage(s, ws, "stage + 1u") }}
+        }
+{% for a in range(ahead) %}
+        {
+            let unit = (part * {{ ahead }}u + {{ a }}u) * width + lane;
+{% if not exact %}
+            let inside = unit < UNITS;
+            let at = min(unit, UNITS - 1u);
+{% else %}
+            let at = unit;
+{% endif %}
+{% for n in range(each) %}
+{% for w in ws %}
+            let w{{ w }}_{{ n }} = decode{{ matrices[w].kind }}(now{{ w }}_{{ n }}_{{ a }});
+{% endfor %}
+{% endfor %}
+{% for r in range(batch) %}
+            let a{{ r }} = activations({{ r }}u, at);
+{% for n in range(each) %}
+{% for w in ws %}
+            sum{{ w }}_{{ n }}_{{ r }} += {{ "select(0.0, " if not exact }}product{{ matrices[w].kind }}(w{{ w }}_{{ n }}, a{{ r }}){{ ", inside)" if not exact }};
+{% endfor %}
+{% endfor %}
+{% endfor %}
+        }
+{% endfor %}
+        if (part + 1u < {{ parts }}u) {
+            continue;
+        }
+{% else %}
+    for (var turn = 0u; turn < turns; turn++) {
+{% for n in range(each) %}
+        let row{{ n }} = min(first_of(tile, turn, subgroup, subgroups) + {{ n }}u, {{ sides[s].rows - 1 }}u);
+{% endfor %}
+        for (var start = 0u; start < UNITS; start += CHUNK) {
+            workgroupBarrier();
+{{ prepare_all("start") }}
+            workgroupBarrier();
+            let end = min(start + CHUNK, UNITS);
+            for (var unit = start + lane; unit < end; unit += width) {
+{% for n in range(each) %}
+{% for w in ws %}
+                let w{{ w }}_{{ n }} = decode{{ matrices[w].kind }}(fetch{{ w }}(row{{ n }}, unit));
+{% endfor %}
+{% endfor %}
+{% for r in range(batch) %}
+                let a{{ r }} = activations({{ r }}u, unit - start);
+{% for n in range(each) %}
+{% for w in ws %}
+                sum{{ w }}_{{ n }}_{{ r }} += product{{ matrices[w].kind }}(w{{ w }}_{{ n }}, a{{ r }});
+{% endfor %}
+{% endfor %}
+{% endfor %}
+            }
+        }
+{% endif %}
+{% for n in range(each) %}
+{% for r in range(batch) %}
+{% for w in ws %}
+        let total{{ w }}_{{ n }}_{{ r }} = subgroupAdd(sum{{ w }}_{{ n }}_{{ r }});
+        sum{{ w }}_{{ n }}_{{ r }} = 0.0;
+{% endfor %}
+{% endfor %}
+{% endfor %}
+        let first = first_of(tile, turn, subgroup, subgroups);
+        if (lane == 0u) {
+{% for r in range(batch) %}
+{% if norm %}
+            let factor{{ r }} = factor({{ r }}u, subgroups);
+{% endif %}
+{% for n in range(each) %}
+            if (first + {{ n }}u < min(tile * {{ tile }}u + {{ tile }}u, {{ sides[s].rows }}u){% if batch > 1 %} && group.y * {{ batch }}u + {{ r }}u < count{% endif %}) {
+{% set factor = " * factor%s"|format(r) if norm else "" %}
+{% if glu %}
+                let gate = total0_{{ n }}_{{ r }}{{ factor }};
+                let value = gate / (1.0 + exp(-gate)) * total1_{{ n }}_{{ r }}{{ factor }};
+{% else %}
+                let value = total{{ s }}_{{ n }}_{{ r }}{{ factor }}{% if bias %} + bias{{ s or "" }}[{{ offset }}u + first + {{ n }}u]{% endif %};
+{% endif %}
+                let at = in{{ r }} * {{ sides[s].stride }}u + {{ offset }}u + first + {{ n }}u;
+                y{{ s or "" }}[at] = {{ ("before%s_%s + "|format(n, r) if whole else "y[at] + ") if add }}value;
+            }
+{% endfor %}
+{% endfor %}
+        }
+    }
 {% endmacro %}
 // The first row of a subgroup's turn.
 fn first_of(group: u32, turn: u32, subgroup: u32, subgroups: u32) -> u32 {
@@ -274,21 +449,6 @@ fn main(
     let subgroups = subgroup_count;
 {% endif %}
     let thread = subgroup * width + lane;
-{% if side > 1 %}
-    // which matrix, and which tile of it
-    var which = 0u;
-    var tile = group.x;
-    var ROWS = {{ side_rows[0] }}u;
-{% for w in range(1, side) %}
-    if (group.x >= {{ side_first[w] }}u) {
-        which = {{ w }}u;
-        tile = group.x - {{ side_first[w] }}u;
-        ROWS = {{ side_rows[w] }}u;
-    }
-{% endfor %}
-{% else %}
-    let tile = group.x;
-{% endif %}
 {% if batch == 1 %}
     let count = 1u;
 {% else %}
@@ -300,146 +460,15 @@ fn main(
 {% endfor %}
     // all subgroups take the same number of turns, so that they meet at barriers
     let turns = ({{ tile }}u + subgroups * {{ each }}u - 1u) / (subgroups * {{ each }}u);
-{% if whole %}
-{% for n in range(each) %}
-{% for w in range(matrices) %}
-{% for a in range(ahead) %}
-    var raw{{ w }}_{{ n }}_{{ a }}: Raw;
-{% endfor %}
-{% endfor %}
-{% endfor %}
-    {
-{{ fetch_stage("0u") }}
-    }
-{{ prepare_all("0u") }}
-    workgroupBarrier();
-{% elif norm %}
-    // the norm comes before the parts of the rows
-{% for r in range(batch) %}
-    {
-        var sum = 0.0;
-        for (var start = 0u; start < UNITS; start += CHUNK) {
-            sum += prepare({{ r }}u, in{{ r }}, start, thread);
-        }
-        note_squares({{ r }}u, sum, subgroup, lane);
+{% if sides | length > 1 %}
+{% for side in sides %}
+    {{ "else " if not loop.first }}{% if not loop.last %}if (group.x < {{ side.end }}u) {% endif %}{
+        let tile = group.x - {{ side.first }}u;
+{{ rows_of(loop.index0, [loop.index0]) }}
     }
 {% endfor %}
-    workgroupBarrier();
-{% endif %}
-{% for n in range(each) %}
-{% for w in range(matrices) %}
-{% for r in range(batch) %}
-    var sum{{ w }}_{{ n }}_{{ r }} = 0.0;
-{% endfor %}
-{% endfor %}
-{% endfor %}
-{% if whole %}
-    for (var stage = 0u; stage < turns * {{ parts }}u; stage++) {
-        let turn = stage / {{ parts }}u;
-        let part = stage % {{ parts }}u;
-{% for n in range(each) %}
-{% for w in range(matrices) %}
-{% for a in range(ahead) %}
-        let now{{ w }}_{{ n }}_{{ a }} = raw{{ w }}_{{ n }}_{{ a }};
-{% endfor %}
-{% endfor %}
-{% endfor %}
-        if (stage + 1u < turns * {{ parts }}u) {
-{{ fetch_stage("stage + 1u") }}
-        }
-{% for a in range(ahead) %}
-        {
-            let unit = (part * {{ ahead }}u + {{ a }}u) * width + lane;
-{% if not exact %}
-            let inside = unit < UNITS;
-            let at = min(unit, UNITS - 1u);
 {% else %}
-            let at = unit;
+    let tile = group.x;
+{{ rows_of(0, range(matrices | length)) }}
 {% endif %}
-{% for n in range(each) %}
-{% for w in range(matrices) %}
-            let w{{ w }}_{{ n }} = decode(now{{ w }}_{{ n }}_{{ a }});
-{% endfor %}
-{% endfor %}
-{% for r in range(batch) %}
-            let a{{ r }} = activations({{ r }}u, at);
-{% for n in range(each) %}
-{% for w in range(matrices) %}
-            sum{{ w }}_{{ n }}_{{ r }} += {{ "product(w%s_%s, a%s)"|format(w, n, r) if exact else "select(0.0, product(w%s_%s, a%s), inside)"|format(w, n, r) }};
-{% endfor %}
-{% endfor %}
-{% endfor %}
-        }
-{% endfor %}
-        if (part + 1u < {{ parts }}u) {
-            continue;
-        }
-{% else %}
-    for (var turn = 0u; turn < turns; turn++) {
-{% for n in range(each) %}
-        let row{{ n }} = min(first_of(tile, turn, subgroup, subgroups) + {{ n }}u, ROWS - 1u);
-{% endfor %}
-        for (var start = 0u; start < UNITS; start += CHUNK) {
-            workgroupBarrier();
-{{ prepare_all("start") }}
-            workgroupBarrier();
-            let end = min(start + CHUNK, UNITS);
-            for (var unit = start + lane; unit < end; unit += width) {
-{% for n in range(each) %}
-{% for w in range(matrices) %}
-                let w{{ w }}_{{ n }} = decode(fetch{{ "_side(which, " if side > 1 else w ~ "(" }}row{{ n }}, unit));
-{% endfor %}
-{% endfor %}
-{% for r in range(batch) %}
-                let a{{ r }} = activations({{ r }}u, unit - start);
-{% for n in range(each) %}
-{% for w in range(matrices) %}
-                sum{{ w }}_{{ n }}_{{ r }} += product(w{{ w }}_{{ n }}, a{{ r }});
-{% endfor %}
-{% endfor %}
-{% endfor %}
-            }
-        }
-{% endif %}
-{% for n in range(each) %}
-{% for r in range(batch) %}
-{% for w in range(matrices) %}
-        let total{{ w }}_{{ n }}_{{ r }} = subgroupAdd(sum{{ w }}_{{ n }}_{{ r }});
-        sum{{ w }}_{{ n }}_{{ r }} = 0.0;
-{% endfor %}
-{% endfor %}
-{% endfor %}
-        let first = first_of(tile, turn, subgroup, subgroups);
-        if (lane == 0u) {
-{% for r in range(batch) %}
-{% if norm %}
-            let factor{{ r }} = factor({{ r }}u, subgroups);
-{% endif %}
-{% for n in range(each) %}
-            if (first + {{ n }}u < min(tile * {{ tile }}u + {{ tile }}u, ROWS){% if batch > 1 %} && group.y * {{ batch }}u + {{ r }}u < count{% endif %}) {
-{% set factor = " * factor%s"|format(r) if norm else "" %}
-{% if glu %}
-                let gate = total0_{{ n }}_{{ r }}{{ factor }};
-                let value = gate / (1.0 + exp(-gate)) * total1_{{ n }}_{{ r }}{{ factor }};
-{% else %}
-                let value = total0_{{ n }}_{{ r }}{{ factor }}{% if bias and side == 1 %} + bias[{{ offset }}u + first + {{ n }}u]{% endif %};
-{% endif %}
-{% if side > 1 %}
-                let at = in{{ r }} * ROWS + first + {{ n }}u;
-{% for w in range(1, side) %}
-                if (which == {{ w }}u) {
-                    y{{ w }}[at] = value{% if bias %} + bias{{ w }}[first + {{ n }}u]{% endif %};
-                }
-{% endfor %}
-                if (which == 0u) {
-                    y[at] = value{% if bias %} + bias[first + {{ n }}u]{% endif %};
-                }
-{% else %}
-                y[in{{ r }} * {{ stride }}u + {{ offset }}u + first + {{ n }}u] {{ "+=" if add else "=" }} value;
-{% endif %}
-            }
-{% endfor %}
-{% endfor %}
-        }
-    }
 }

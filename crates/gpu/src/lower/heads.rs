@@ -90,11 +90,7 @@ impl<'a> Lowering<'a> {
             return Ok(vec![self.call(&source, &bindings, "attend", &whole(&buffers), groups)?]);
         }
         let buffers = [rows, tables, q, keys, values, a, &self.scratch.parts];
-        let source = attention.few_source(&self.device.abilities, None)?;
-        let bindings = Attention::few_bindings(None);
-        let few = Groups::Split(attention);
-        let call = self.call(&source, &bindings, "attend", &whole(&buffers), few)?;
-        Ok(vec![call, self.merge(&attention, a)?])
+        self.few(&attention, None, &buffers, a)
     }
 
     /// Norms, rotation, store and attention: one kernel for a row that is alone.
@@ -117,11 +113,26 @@ impl<'a> Lowering<'a> {
         let (rows, tables) = (&self.inputs.rows, &self.inputs.tables);
         let mut buffers = vec![rows, tables, q, keys, values, a, &self.scratch.parts, k, v];
         buffers.extend(self.prepared_with(op)?);
-        let source = attention.few_source(&self.device.abilities, Some(&prepare))?;
-        let bindings = Attention::few_bindings(Some(&prepare));
-        let split = Groups::Split(attention);
-        let call = self.call(&source, &bindings, "rope_attend", &whole(&buffers), split)?;
-        Ok(vec![call, self.merge(&attention, a)?])
+        self.few(&attention, Some(&prepare), &buffers, a)
+    }
+
+    /// Attention of few rows: in one part, or in several that are merged, as a pass needs.
+    fn few(
+        &mut self,
+        attention: &Attention,
+        fused: Option<&Prepare>,
+        buffers: &[&wgpu::Buffer],
+        a: &wgpu::Buffer,
+    ) -> Result<Vec<Call>, Error> {
+        let label = if fused.is_some() { "rope_attend" } else { "attend" };
+        let bindings = Attention::few_bindings(fused);
+        let mut calls = Vec::with_capacity(3);
+        for (splits, groups) in [(1, Groups::Whole(*attention)), (2, Groups::Split(*attention))] {
+            let source = attention.few_source(&self.device.abilities, splits, fused)?;
+            calls.push(self.call(&source, &bindings, label, &whole(buffers), groups)?);
+        }
+        calls.push(self.merge(attention, a)?);
+        Ok(calls)
     }
 
     fn merge(&mut self, attention: &Attention, a: &wgpu::Buffer) -> Result<Call, Error> {

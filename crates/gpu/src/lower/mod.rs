@@ -15,7 +15,7 @@ use pelton_quant::DType;
 use crate::{
     attention::Attention,
     device::{Access, Device, Kernel},
-    linear::Linear,
+    linear::{Beside, Linear, Tuning},
     matmul::{Matmul, Tile},
     prepare::{Prepare, padded},
     simple::Simple,
@@ -77,7 +77,9 @@ enum Groups {
     Tiles(Tile, usize),
     /// One for each row.
     Row,
-    /// Those of few rows' attention, whose positions may be shared out in parts.
+    /// Those of few rows' attention, if positions are not shared out in parts.
+    Whole(Attention),
+    /// The same, if they are.
     Split(Attention),
     /// Those that join such parts; none if there is one.
     Merged(Attention),
@@ -104,7 +106,14 @@ impl Call {
             Groups::Rows { x, batch } => [x, (rows as u32).div_ceil(batch), 1],
             Groups::Tiles(tile, outputs) => tile.groups(rows, outputs),
             Groups::Row => [rows as u32, 1, 1],
-            Groups::Split(attention) => attention.few_groups(rows, attention.splits(rows, bound)),
+            Groups::Whole(attention) => match attention.splits(rows, bound) {
+                1 => attention.few_groups(rows, 1),
+                _ => return None,
+            },
+            Groups::Split(attention) => match attention.splits(rows, bound) {
+                1 => return None,
+                splits => attention.few_groups(rows, splits),
+            },
             Groups::Merged(attention) => match attention.splits(rows, bound) {
                 1 => return None,
                 _ => attention.merge_groups(rows),
@@ -360,21 +369,24 @@ impl<'a> Lowering<'a> {
         step: &Step,
         class: Class,
     ) -> Result<Option<Call>, Error> {
-        let ([first, second] | [first, second, _]) = *linears else { return Ok(None) };
+        let ([first, _] | [first, _, _]) = *linears else { return Ok(None) };
         let matrix = self.weights.matrix(first.weight)?;
+        let mut sides = Vec::with_capacity(linears.len());
         for linear in linears {
             let other = self.weights.matrix(linear.weight)?;
-            let alike =
-                other.layout == matrix.layout && linear.bias.is_some() == first.bias.is_some();
+            let suits =
+                other.layout == matrix.layout || (other.layout.blocks() && matrix.layout.blocks());
+            let alike = suits && linear.bias.is_some() == first.bias.is_some();
             if !alike || other.parts.len() > 1 || self.on_matrix_cores(other, class) {
                 return Ok(None);
             }
+            let rows = self.plan.weight(linear.weight).rows;
+            sides.push(Beside { layout: other.layout, rows });
         }
-        let rows = |linear: &LinearOp| self.plan.weight(linear.weight).rows;
         let spec = Linear {
             bias: first.bias.is_some(),
-            beside: [rows(&second), linears.get(2).map_or(0, rows)],
-            ..self.spec(first.weight, matrix, 0..rows(&first), Some(norm), step, class)
+            beside: [1, 2].map(|i| sides.get(i).copied()),
+            ..self.spec(first.weight, matrix, 0..sides[0].rows, Some(norm), step, class)
         };
         let mut buffers = whole(&[x, outputs[0], &self.inputs.pass]);
         buffers.push(self.weights.vector(norm.weight)?.as_entire_buffer_binding());
@@ -503,8 +515,9 @@ impl<'a> Lowering<'a> {
             bias: false,
             add: false,
             glu: false,
-            beside: [0; 2],
+            beside: [None; 2],
             count_at: usize::from(selected),
+            tuning: Tuning::default(),
         }
     }
 

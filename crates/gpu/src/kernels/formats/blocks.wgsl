@@ -1,6 +1,7 @@
 {# Weights in blocks: a unit is 32 weights of one row,
        weight = scale · (code − ZERO) + min,
-   with a scale and a min for each half. Codes lie four to a word, in element order. How the host
+   with a scale and a min for each half. What is declared ends in `kind`, where several formats meet.
+   Codes lie four to a word, in element order. How the host
    lays them out: src/repack.rs. #}
 @group(0) @binding({{ b }}) var<storage, read> low{{ w }}: array<{{ "vec2<u32>" if low_bits == 2 else "vec4<u32>" }}>;
 @group(0) @binding({{ b + 1 }}) var<storage, read> d{{ w }}: array<u32>;
@@ -11,10 +12,10 @@
 @group(0) @binding({{ b + (3 if scales == "super" else 2) }}) var<storage, read> high{{ w }}: array<{{ "vec2<u32>" if high_bits == 2 else "u32" }}>;
 {% endif %}
 
-{% if w == 0 %}
-const ZERO = {{ zero }};
+{% if defines %}
+const ZERO{{ kind }} = {{ zero }};
 
-struct Unit {
+struct Unit{{ kind }} {
     first: vec4<u32>,
     second: vec4<u32>,
     scale: vec2<f32>,
@@ -41,7 +42,7 @@ fn levels(codes: vec4<u32>) -> vec4<u32> {
 {% endif %}
 
 // A unit as it lies in memory: what is still to be decoded once it has arrived.
-struct Raw {
+struct Raw{{ kind }} {
     i: u32,
     low: {{ "vec2<u32>" if low_bits == 2 else "vec4<u32>" }},
 {% if low_bits == 8 %}
@@ -56,7 +57,7 @@ struct Raw {
 {% endif %}
 }
 
-fn decode(raw: Raw) -> Unit {
+fn decode{{ kind }}(raw: Raw{{ kind }}) -> Unit{{ kind }} {
     let c = raw.low;
 {% if low_bits == 8 %}
     let first = c;
@@ -83,32 +84,32 @@ fn decode(raw: Raw) -> Unit {
 {% endif %}
 {% if scales == "block" %}
     let scale = vec2(unpack2x16float(raw.d >> ((raw.i & 1u) * 16u)).x);
-    return Unit(first, second, scale);
+    return Unit{{ kind }}(first, second, scale);
 {% elif scales == "block_min" %}
     let dm = unpack2x16float(raw.d);
-    return Unit(first, second, vec2(dm.x), vec2(dm.y));
+    return Unit{{ kind }}(first, second, vec2(dm.x), vec2(dm.y));
 {% else %}
     let dm = unpack2x16float(raw.d);
     let part = raw.sub >> ((raw.i & 1u) * 16u);
 {% if format in ["Q4_K", "Q5_K"] %}
     let scale = dm.x * f32(part & 255u);
     let min = -dm.y * f32((part >> 8u) & 255u);
-    return Unit(first, second, vec2(scale), vec2(min));
+    return Unit{{ kind }}(first, second, vec2(scale), vec2(min));
 {% elif format == "Q2_K" %}
     let scale = dm.x * vec2(f32(part & 15u), f32((part >> 8u) & 15u));
     let min = -dm.y * vec2(f32((part >> 4u) & 15u), f32((part >> 12u) & 15u));
-    return Unit(first, second, scale, min);
+    return Unit{{ kind }}(first, second, scale, min);
 {% else %}
     let parts = vec2<f32>(unpack4xI8(part).xy);
-    return Unit(first, second, dm.x * parts);
+    return Unit{{ kind }}(first, second, dm.x * parts);
 {% endif %}
 {% endif %}
 }
 {% endif %}
 
-fn fetch{{ w }}(row: u32, unit: u32) -> Raw {
+fn fetch{{ w }}(row: u32, unit: u32) -> Raw{{ kind }} {
     let i = row * UNITS + unit;
-    return Raw(
+    return Raw{{ kind }}(
         i,
 {% if low_bits == 8 %}
         low{{ w }}[row * 2u * UNITS + unit],

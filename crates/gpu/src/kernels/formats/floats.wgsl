@@ -2,29 +2,29 @@
    units. #}
 @group(0) @binding({{ b }}) var<storage, read> low{{ w }}: array<vec4<u32>>;
 
-{% if w == 0 %}
-struct Unit {
+{% if defines %}
+struct Unit{{ kind }} {
 {% for j in range(unit // 4) %}
     v{{ j }}: vec4<f32>,
 {% endfor %}
 }
 
 // A unit as it lies in memory: what is still to be decoded once it has arrived.
-struct Raw {
+struct Raw{{ kind }} {
     low: vec4<u32>,
 }
 
-fn decode(raw: Raw) -> Unit {
+fn decode{{ kind }}(raw: Raw{{ kind }}) -> Unit{{ kind }} {
     let c = raw.low;
 {% if format == "F32" %}
-    return Unit(bitcast<vec4<f32>>(c));
+    return Unit{{ kind }}(bitcast<vec4<f32>>(c));
 {% elif format == "F16" %}
-    return Unit(
+    return Unit{{ kind }}(
         vec4(unpack2x16float(c.x), unpack2x16float(c.y)),
         vec4(unpack2x16float(c.z), unpack2x16float(c.w)),
     );
 {% else %}
-    return Unit(
+    return Unit{{ kind }}(
         bitcast<vec4<f32>>(vec4(c.x << 16u, c.x & 0xffff0000u, c.y << 16u, c.y & 0xffff0000u)),
         bitcast<vec4<f32>>(vec4(c.z << 16u, c.z & 0xffff0000u, c.w << 16u, c.w & 0xffff0000u)),
     );
@@ -32,6 +32,6 @@ fn decode(raw: Raw) -> Unit {
 }
 {% endif %}
 
-fn fetch{{ w }}(row: u32, unit: u32) -> Raw {
-    return Raw(low{{ w }}[row * UNITS + unit]);
+fn fetch{{ w }}(row: u32, unit: u32) -> Raw{{ kind }} {
+    return Raw{{ kind }}(low{{ w }}[row * UNITS + unit]);
 }
