@@ -1,6 +1,7 @@
 //! An open device: what it can do, and how buffers and kernels are made on it.
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -11,7 +12,10 @@ use std::{
 
 use pelton_graph::Error;
 
-use crate::adapters::{Adapter, Kind};
+use crate::{
+    adapters::{Adapter, Kind},
+    tuning,
+};
 
 /// What a device offers, as far as kernels are chosen by it.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +52,11 @@ pub(crate) enum Access {
 #[derive(Debug)]
 pub(crate) struct Device {
     pub(crate) name: String,
+    /// Its driver's name and version.
+    pub(crate) driver: String,
+    /// Whether kernels are chosen by trying, and where what was found is kept.
+    pub(crate) tunes: bool,
+    pub(crate) tuning_file: Option<PathBuf>,
     pub(crate) abilities: Abilities,
     /// Bytes of its memory, where that is known.
     pub(crate) memory: Option<u64>,
@@ -123,6 +132,9 @@ impl Device {
         };
         Ok(Arc::new(Self {
             name,
+            driver: adapter.driver(),
+            tunes: timestamps && !checks && adapter.kind() != Kind::Software,
+            tuning_file: tuning::cache_file(),
             abilities,
             memory: adapter.memory(),
             device,
@@ -234,7 +246,11 @@ impl Device {
         })
     }
 
+    /// Compiles a kernel, if that is still to be done.
     fn compile(&self, kernel: &Kernel) -> Result<(), Error> {
+        if kernel.pipeline.get().is_some() {
+            return Ok(());
+        }
         self.made.fetch_add(1, Ordering::Relaxed);
         let label = Some(kernel.label.as_str());
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
@@ -379,6 +395,10 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
     /// Records one call of it, if it has been compiled.
     pub(crate) fn record(
         &self,

@@ -17,6 +17,7 @@ use crate::{
     profile,
     rope_store::{Caches, turns},
     sample::{Around, Sample},
+    tuning::{CANDIDATES, Choices},
     weights::{Weights, resident_bytes},
 };
 
@@ -148,10 +149,18 @@ impl GpuExecutable {
             kv: limits.kv,
             turns: &turns,
             rows: limits.rows,
+            tuning: CANDIDATES[0],
             kernels: HashMap::new(),
         };
+        let choices = Choices::find(&device, &mut lowering)?;
         let mut lower = |class, alone| -> Result<Vec<Vec<Call>>, Error> {
-            plan.steps.iter().map(|step| lowering.step(step, class, alone)).collect()
+            let steps = plan.steps.iter().enumerate();
+            steps
+                .map(|(i, step)| {
+                    lowering.tuning = choices.of(i);
+                    lowering.step(step, class, alone)
+                })
+                .collect()
         };
         let alone = lower(Class::One, true)?;
         let [one, few, several, many] = Class::ALL.map(|class| lower(class, false));
@@ -238,8 +247,8 @@ impl GpuExecutable {
 
 /// The calls of one step, for a number of rows.
 pub(crate) struct StepCalls<'a> {
-    calls: &'a [Call],
-    extent: Extent,
+    pub(crate) calls: &'a [Call],
+    pub(crate) extent: Extent,
 }
 
 impl StepCalls<'_> {

@@ -21,6 +21,7 @@ mod source;
 mod testing;
 #[cfg(test)]
 mod translate;
+mod tuning;
 mod weights;
 
 pub use adapters::{Adapter, Kind, adapters, choose};

@@ -59,14 +59,6 @@ pub(crate) struct Tuning {
     pub(crate) groups: usize,
 }
 
-impl Default for Tuning {
-    /// Two workgroups for each multiprocessor of a large device. More of them, each with
-    /// activations to prepare, cost more than they hide.
-    fn default() -> Self {
-        Self { threads: 512, groups: 264 }
-    }
-}
-
 /// How a product is shared out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shares {
@@ -219,6 +211,8 @@ impl Linear {
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
     use pelton_quant::DType;
+
+    use crate::tuning::CANDIDATES;
     let mut all = Vec::new();
     for dtype in DType::ALL {
         for (batch, subgroup) in [(1, 32), (2, 8), (16, 32)] {
@@ -250,7 +244,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                             .map(|(layout, rows)| Some(Beside { layout, rows }))
                     },
                     count_at: 0,
-                    tuning: Tuning::default(),
+                    tuning: CANDIDATES[0],
                 };
                 let abilities = Abilities {
                     subgroup,
@@ -276,7 +270,10 @@ mod tests {
     use pelton_testing::Random;
 
     use super::*;
-    use crate::testing::{device, normals};
+    use crate::{
+        testing::{device, normals},
+        tuning::CANDIDATES,
+    };
 
     /// Rounds activations to 8 bits in blocks of 32, as the kernel does.
     fn rounded(x: &[f32]) -> Vec<f32> {
@@ -426,7 +423,7 @@ mod tests {
             glu: false,
             beside: [None; 2],
             count_at: 0,
-            tuning: Tuning::default(),
+            tuning: CANDIDATES[0],
         }
     }
 
@@ -460,6 +457,16 @@ mod tests {
                 }
                 compare(Linear { add: true, ..plain }, count);
                 compare(Linear { norm, glu: true, ..plain }, count);
+            }
+        }
+    }
+
+    /// However a product is shared out, it is the same.
+    #[test]
+    fn every_tuning() {
+        for tuning in CANDIDATES {
+            for (k, rows) in [(512, 70), (1536, 1300)] {
+                compare(Linear { tuning, norm: Some(1e-5), ..linear(DType::Q4_0, k, rows) }, 1);
             }
         }
     }

@@ -77,7 +77,7 @@ fn together(device: &Device, steps: &[StepCalls<'_>]) -> Result<(Duration, Durat
 }
 
 /// Stamps of the device's clock, and the way back of what they say.
-struct Stamps {
+pub(crate) struct Stamps {
     set: wgpu::QuerySet,
     resolved: wgpu::Buffer,
     back: wgpu::Buffer,
@@ -85,7 +85,7 @@ struct Stamps {
 }
 
 impl Stamps {
-    fn new(device: &Device, count: usize) -> Result<Self, Error> {
+    pub(crate) fn new(device: &Device, count: usize) -> Result<Self, Error> {
         let set = device.device.create_query_set(&wgpu::QuerySetDescriptor {
             label: Some("stamps"),
             ty: wgpu::QueryType::Timestamp,
@@ -100,7 +100,7 @@ impl Stamps {
     }
 
     /// The seconds of each step.
-    fn run(&self, device: &Device, steps: &[StepCalls<'_>]) -> Result<Vec<f64>, Error> {
+    pub(crate) fn run(&self, device: &Device, steps: &[StepCalls<'_>]) -> Result<Vec<f64>, Error> {
         let mut encoder = device.device.create_command_encoder(&Default::default());
         let mut pass = encoder.begin_compute_pass(&Default::default());
         // passes before keep the device awake

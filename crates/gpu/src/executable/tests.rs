@@ -38,6 +38,37 @@ fn nothing_is_made_after_load() {
     }
 }
 
+/// What is tried at load, and what is chosen then, leaves nothing behind that changes a text.
+#[test]
+fn trying_changes_nothing() {
+    let (Some(usual), Some(mut tuned)) = (device(), device()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuning.json");
+    {
+        let tuned = Arc::get_mut(&mut tuned).unwrap();
+        if !tuned.abilities.timestamps {
+            eprintln!("SKIPPED: this device has no clock that kernels could be timed with");
+            return;
+        }
+        (tuned.tunes, tuned.tuning_file) = (true, Some(file.clone()));
+    }
+    let spec = ModelSpec::wide(DType::Q4_0);
+    let all = |device: &Arc<Device>| {
+        let gpu = Gpu { device: Arc::clone(device) };
+        let mut executable = load(&gpu, &spec, FUSIONS, LIMITS);
+        logits(&mut *executable, &tokens(&spec, 5), &[1; 5])
+    };
+    let expected = all(&usual);
+    // tried, and then known
+    for _ in 0..2 {
+        for (got, expected) in all(&tuned).iter().zip(&expected) {
+            // a norm's squares are added up in another order
+            assert!((got - expected).abs() < 1e-4, "{got} for {expected}");
+        }
+        assert!(file.exists());
+    }
+}
+
 /// How many kernels a pass over one row has to wait for, one after the other; at each position.
 fn waits(device: &Arc<Device>, spec: &ModelSpec, positions: [u32; 2]) -> [usize; 2] {
     let checkpoint = spec.checkpoint();

@@ -19,6 +19,7 @@ use crate::{
     matmul::{Matmul, Tile},
     prepare::{Prepare, padded},
     simple::Simple,
+    tuning::CANDIDATES,
     weights::{Matrix, Weights},
 };
 
@@ -139,6 +140,8 @@ pub(crate) struct Lowering<'a> {
     pub(crate) turns: &'a [wgpu::Buffer],
     /// Rows of a pass, at most.
     pub(crate) rows: usize,
+    /// How products of one row are shared out.
+    pub(crate) tuning: Tuning,
     /// Kernels that were compiled, by their source.
     pub(crate) kernels: HashMap<String, Arc<Kernel>>,
 }
@@ -517,7 +520,7 @@ impl<'a> Lowering<'a> {
             glu: false,
             beside: [None; 2],
             count_at: usize::from(selected),
-            tuning: Tuning::default(),
+            tuning: if class == Class::One { self.tuning } else { CANDIDATES[0] },
         }
     }
 
