@@ -86,15 +86,38 @@ fn share(expected: &[f32], got: &[f32]) -> f32 {
     difference / norm(&mut expected.iter().copied())
 }
 
-/// What rounding moves is less than the lead of the best tokens.
+/// Along a greedy text of the processor the device finds the same tokens likeliest, but where two
+/// are as likely up to what rounding to 8 bits moves (0.45 between the plain path and the fast one):
+/// devices add in other orders.
 #[test]
 fn greedy_texts_of_the_processor() {
     let Some([gpu, cpu]) = device().map(|gpu| [built_in(gpu), built_in(Cpu::new(2))]) else {
         return;
     };
     for prompt in [STORY, CHAT] {
-        let [got, expected] = [&gpu, &cpu].map(|m| text(m, prompt, 200, Sampling::greedy()));
-        assert_eq!(got, expected);
+        let prompt = cpu.tokenizer().unwrap().encode_prompt(prompt).unwrap();
+        let request = Request::from_tokens(prompt.clone()).max_tokens(200);
+        let request = Request { ignore_end: true, ..request.sampling(Sampling::greedy()) };
+        let expected: Vec<u32> =
+            cpu.generate(request).unwrap().map(|token| token.unwrap().id).collect();
+        assert_eq!(expected.len(), 200);
+        let all = [&prompt[..], &expected[..199]].concat();
+        let parts = vec![1; all.len()];
+        let [on_gpu, on_cpu] = [&gpu, &cpu].map(|model| run(model, &all, &parts));
+        let vocab = cpu.plan().vocab;
+        let rows = |logits: &[f32]| -> Vec<Vec<f32>> {
+            logits.chunks(vocab).skip(prompt.len() - 1).map(<[f32]>::to_vec).collect()
+        };
+        let mut parted = 0;
+        for ((gpu, cpu), &token) in rows(&on_gpu).iter().zip(rows(&on_cpu)).zip(&expected) {
+            let found = (0..vocab).fold(0, |best, i| if gpu[i] > gpu[best] { i } else { best });
+            if found != token as usize {
+                let lead = cpu[token as usize] - cpu[found];
+                assert!(lead < 0.45, "{found} instead of {token}, which leads by {lead}");
+                parted += 1;
+            }
+        }
+        assert!(parted <= 4, "{parted} of 200 tokens differ");
     }
 }
 
@@ -113,7 +136,8 @@ fn draws_of_the_processor() {
     let Some(gpu) = device() else { return };
     for case in cases() {
         let models = [case.load(gpu.clone(), KvType::F32), case.load(Cpu::new(2), KvType::F32)];
-        for sampling in [seeded(1), Sampling { temperature: 1.5, top_k: 0, ..seeded(2) }] {
+        let wide = Sampling { temperature: 1.5, top_k: 0, ..seeded(2) };
+        for sampling in [Sampling::greedy(), seeded(1), wide] {
             let [got, expected] = models.each_ref().map(|model| {
                 let request = Request::from_tokens(case.ids[..4].to_vec()).max_tokens(60);
                 let stream = model.generate(request.sampling(sampling.clone())).unwrap();

@@ -121,6 +121,14 @@ impl Linear {
         self.sides().map(|side| side.rows.div_ceil(tile) as u32).sum()
     }
 
+    /// Whether another way to share the product out may be worth trying: whether rows do not divide
+    /// evenly, so that workgroups of a last turn have nothing to do.
+    pub(crate) fn uneven(&self, abilities: &Abilities) -> bool {
+        let Shares { threads, each, tile, .. } = self.shares(abilities);
+        let several = tile * abilities.subgroup as usize > each * threads;
+        several && 10 * self.groups(abilities) < 9 * self.tuning.groups as u32
+    }
+
     /// The matrices that lie side by side.
     fn sides(&self) -> impl Iterator<Item = Beside> {
         let first = Beside { layout: self.layout, rows: self.rows };

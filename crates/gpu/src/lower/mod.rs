@@ -140,7 +140,7 @@ pub(crate) struct Lowering<'a> {
     pub(crate) turns: &'a [wgpu::Buffer],
     /// Rows of a pass, at most.
     pub(crate) rows: usize,
-    /// How products of one row are shared out.
+    /// How products of one row are shared out, where that is not plain.
     pub(crate) tuning: Tuning,
     /// Kernels that were compiled, by their source.
     pub(crate) kernels: HashMap<String, Arc<Kernel>>,
@@ -520,7 +520,7 @@ impl<'a> Lowering<'a> {
             glu: false,
             beside: [None; 2],
             count_at: usize::from(selected),
-            tuning: if class == Class::One { self.tuning } else { CANDIDATES[0] },
+            tuning: CANDIDATES[0],
         }
     }
 
@@ -530,6 +530,8 @@ impl<'a> Lowering<'a> {
         buffers: &[wgpu::BufferBinding<'_>],
     ) -> Result<Call, Error> {
         let abilities = &self.device.abilities;
+        let tuned = Linear { tuning: self.tuning, ..*spec };
+        let spec = if spec.batch == 1 && spec.uneven(abilities) { &tuned } else { spec };
         let (source, groups) = (spec.source(abilities)?, spec.groups(abilities));
         let groups = Groups::Rows { x: groups, batch: spec.batch as u32 };
         self.call(&source, &spec.bindings(), &spec.label(), buffers, groups)
