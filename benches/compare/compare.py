@@ -1,122 +1,179 @@
 #!/usr/bin/env python3
-"""Pelton and llama.cpp on the same model file, in turn.
+"""Pelton and llama.cpp on the same model files, in turn.
 
-Each pair of runs is pelton, then PyPI `llama-cpp-python` (llama.cpp's own kernels), with the
-same number of threads. Both run N random tokens as one prompt (ppN) and N tokens one after the
-other (tgN), without encoding text and without sampling, as llama-bench does. Prints the median of
-each, the median of the pairs' ratios with their range, and writes every figure to a JSON file.
+llama.cpp is that of PyPI `llama-cpp-python`, its own kernels without Python in between. As
+llama-bench has them, ppN runs N random tokens as one prompt, tgN runs N tokens one after the other,
+and `tgN @ dD` does so when the cache holds D positions already; text is not encoded and nothing is
+sampled.
 
-usage: compare.py MODEL.gguf [...] [-p 512] [-n 128] [--pairs 5] [--threads 2] [-o raw.json]
+Each test of each model is run in pairs, once on either side, with the same number of threads; who
+begins alternates. A pair in which other processes or, on a virtual machine, other machines took
+time from the processors is dropped and run again, up to a limit. Prints a table: medians of the
+pairs that count, the median of their ratios with its range.
+
+usage: compare.py MODEL.gguf [...] [-p 512] [-n 32] [--depth 0,4096] [--pairs 5] [-o raw.json]
 needs: pip install llama-cpp-python; cargo build --release
 """
 import argparse
+import datetime
+import importlib.metadata
 import json
 import os
 import platform
 import random
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
+
+import disturbance
+import report
 
 PELTON = Path(__file__).resolve().parents[2] / "target" / "release" / "pelton"
+BATCH = 512
 
 
-def run_pelton(model, prompt, tokens, threads):
-    """Tokens a second of ppN and tgN, one run after a warm-up."""
-    command = [PELTON, "bench", model, "-p", str(prompt), "-n", str(tokens), "-r", "1",
-               "--device", "cpu", "--threads", str(threads), "-o", "json"]
-    rows = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    return {row["test"]: row["tokens_per_second"] for row in rows}
+class Test(NamedTuple):
+    """Run `count` tokens, `step` at a time, after `depth` others that are not timed."""
+    count: int
+    step: int
+    depth: int
+
+    def __str__(self):
+        name = f"tg{self.count}" if self.step == 1 else f"pp{self.count}"
+        return f"{name} @ d{self.depth}" if self.depth else name
 
 
-def llama_cpp_worker(model, prompt, tokens, threads):
-    """The same through llama.cpp; runs in a process of its own."""
+def pelton(model, test, threads):
+    decode = test.step == 1
+    return [PELTON, "bench", model, "-p", 0 if decode else test.count,
+            "-n", test.count if decode else 0, "--depth", test.depth, "-r", 1,
+            "--device", "cpu", "--threads", threads, "-o", "json"]
+
+
+def llama_cpp(model, test, threads):
+    return [sys.executable, __file__, "--worker", json.dumps([model, test, threads])]
+
+
+SIDES = {"pelton": pelton, "llama_cpp": llama_cpp}
+
+
+def llama_cpp_worker(model, test, threads):
+    """What `pelton bench` does and prints, by llama.cpp; in a process of its own."""
     import llama_cpp as lc
     from llama_cpp._internals import LlamaBatch
 
+    test = Test(*test)
     lc.llama_backend_init()
     params = lc.llama_model_default_params()
     params.n_gpu_layers = 0
     handle = lc.llama_model_load_from_file(model.encode(), params)
-    context = lc.llama_context_default_params()
-    context.n_ctx = max(prompt, tokens, 1)
-    context.n_batch = context.n_ubatch = 512
-    context.n_threads = context.n_threads_batch = threads
-    ctx = lc.llama_init_from_model(handle, context)
+    params = lc.llama_context_default_params()
+    params.n_ctx = test.depth + test.count
+    params.n_batch = params.n_ubatch = BATCH
+    params.n_threads = params.n_threads_batch = threads
+    context = lc.llama_init_from_model(handle, params)
     vocab = lc.llama_vocab_n_tokens(lc.llama_model_get_vocab(handle))
-    ids = [random.Random(1).randrange(vocab) for _ in range(max(prompt, tokens))]
+    generator = random.Random(1)
+    ids = [generator.randrange(vocab) for _ in range(test.depth + test.count)]
+    batch = LlamaBatch(n_tokens=BATCH, embd=0, n_seq_max=1)
 
-    batch = LlamaBatch(n_tokens=512, embd=0, n_seq_max=1)
-
-    def run(count, step):
-        lc.llama_memory_clear(lc.llama_get_memory(ctx), True)
-        begun = time.perf_counter()
-        for at in range(0, count, step):
-            batch.set_batch(ids[at:min(at + step, count)], at, False)
-            if lc.llama_decode(ctx, batch.batch):
+    def run(first, last, step):
+        for at in range(first, last, step):
+            batch.set_batch(ids[at:min(at + step, last)], at, False)
+            if lc.llama_decode(context, batch.batch):
                 raise SystemExit("llama_decode failed")
-        lc.llama_synchronize(ctx)
-        return count / (time.perf_counter() - begun)
+        lc.llama_synchronize(context)
 
-    out = {}
-    for name, count, step in [(f"pp{prompt}", prompt, 512), (f"tg{tokens}", tokens, 1)]:
-        if count:
-            run(count, step)
-            out[name] = run(count, step)
-    print(json.dumps(out))
+    run(0, test.depth, BATCH)
+    for _ in ("a run that does not count", "one that does"):
+        lc.llama_memory_seq_rm(lc.llama_get_memory(context), 0, test.depth, -1)
+        begun = time.perf_counter()
+        run(test.depth, test.depth + test.count, test.step)
+        seconds = time.perf_counter() - begun
+    print(json.dumps([{"test": str(test), "tokens_per_second": test.count / seconds}]))
 
 
-def run_llama_cpp(model, prompt, tokens, threads):
-    command = [sys.executable, __file__, "--worker", model, "-p", str(prompt), "-n", str(tokens),
-               "--threads", str(threads)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+def run(side, model, test, threads):
+    """Tokens a second, and what else the machine did meanwhile."""
+    command = [str(part) for part in SIDES[side](model, test, threads)]
+    with disturbance.Watch() as watch:
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
+    [row] = json.loads(done.stdout)
+    return {"tokens_per_second": row["tokens_per_second"], "shares": watch.shares}
+
+
+def compare(model, test, threads, wanted, most):
+    """Pairs of runs, until so many count or so many have been run."""
+    pairs = []
+    while sum(not pair["dropped"] for pair in pairs) < wanted and len(pairs) < most:
+        order = list(SIDES) if len(pairs) % 2 == 0 else list(SIDES)[::-1]
+        pair = {side: run(side, model, test, threads) for side in order}
+        pair["dropped"] = any(disturbance.disturbed(pair[side]["shares"]) for side in SIDES)
+        pairs.append(pair)
+    return {"model": Path(model).name, "test": str(test), "pairs": pairs}
 
 
 def machine():
     cpu = platform.processor()
     if os.path.exists("/proc/cpuinfo"):
-        names = [l for l in open("/proc/cpuinfo") if l.startswith("model name")]
+        names = [line for line in open("/proc/cpuinfo") if line.startswith("model name")]
         cpu = names[0].split(":")[1].strip() if names else cpu
-    import importlib.metadata as meta
     version = subprocess.run([PELTON, "--version"], capture_output=True, text=True).stdout.strip()
-    return {"cpu": cpu, "cores": os.cpu_count(), "system": platform.platform(),
-            "pelton": version, "llama_cpp_python": meta.version("llama_cpp_python")}
+    return {"cpu": cpu, "processors": os.cpu_count(), "system": platform.platform(),
+            "pelton": version,
+            "llama_cpp_python": importlib.metadata.version("llama_cpp_python")}
+
+
+def numbers(text):
+    return [int(part) for part in text.split(",")]
 
 
 def main():
-    ap = argparse.ArgumentParser(description=__doc__,
+    ap = argparse.ArgumentParser(description=__doc__, usage=argparse.SUPPRESS,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("models", nargs="+")
-    ap.add_argument("-p", "--prompt", type=int, default=512)
-    ap.add_argument("-n", "--tokens", type=int, default=128)
-    ap.add_argument("--pairs", type=int, default=5)
-    ap.add_argument("--threads", type=int, default=2)
-    ap.add_argument("-o", "--output", default=None)
+    ap.add_argument("models", nargs="+", metavar="MODEL.gguf")
+    ap.add_argument("-p", "--prompt", type=numbers, default=[512], metavar="N,N,…",
+                    help="lengths of prompts, 0 for none (512)")
+    ap.add_argument("-n", "--tokens", type=numbers, default=[32], metavar="N,N,…",
+                    help="numbers of tokens to decode, 0 for none (32)")
+    ap.add_argument("--depth", type=numbers, default=[0], metavar="N,N,…",
+                    help="positions that are filled before a decode (0)")
+    ap.add_argument("--pairs", type=int, default=5, help="undisturbed pairs of each test (5)")
+    ap.add_argument("--most", type=int,
+                    help="pairs of each test, with those that are dropped (three times --pairs)")
+    ap.add_argument("--threads", type=int, default=2, help="on each side (2)")
+    ap.add_argument("-o", "--output", type=Path, action="append", default=[], metavar="FILE",
+                    help="raw data to a .json, a plot to an .svg or .png; may be given again")
     ap.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     a = ap.parse_args()
     if a.worker:
-        return llama_cpp_worker(a.models[0], a.prompt, a.tokens, a.threads)
+        return llama_cpp_worker(*json.loads(a.models[0]))
 
-    raw = {"machine": machine(), "threads": a.threads, "runs": []}
-    print("| model | test | pelton tokens/s | llama.cpp tokens/s | ratio (range) |")
-    print("| --- | --- | ---: | ---: | ---: |")
+    tests = [Test(n, BATCH, 0) for n in a.prompt if n]
+    tests += [Test(n, 1, depth) for n in a.tokens if n for depth in a.depth]
+    if not disturbance.visible():
+        print("This system does not tell what else it runs: no pair is dropped.", file=sys.stderr)
+    plots = [path for path in a.output if path.suffix != ".json"]
+    if plots:
+        report.drawing()  # now, rather than after all has been measured
+    results = []
+    raw = {"date": datetime.date.today().isoformat(), "machine": machine(), "threads": a.threads,
+           "limits": {"steal": disturbance.STEAL, "others": disturbance.OTHERS},
+           "results": results}
+    print(report.table_head(), flush=True)
     for model in a.models:
-        pairs = []
-        for _ in range(a.pairs):
-            args = (model, a.prompt, a.tokens, a.threads)
-            pairs.append({"pelton": run_pelton(*args), "llama_cpp": run_llama_cpp(*args)})
-        raw["runs"].append({"model": Path(model).name, "pairs": pairs})
-        for test in pairs[0]["pelton"]:
-            ours = [p["pelton"][test] for p in pairs]
-            theirs = [p["llama_cpp"][test] for p in pairs]
-            ratios = [o / t for o, t in zip(ours, theirs)]
-            print(f"| {Path(model).stem} | {test} | {statistics.median(ours):.1f} "
-                  f"| {statistics.median(theirs):.1f} | {statistics.median(ratios):.2f} "
-                  f"({min(ratios):.2f}–{max(ratios):.2f}) |", flush=True)
-    if a.output:
-        Path(a.output).write_text(json.dumps(raw, indent=1) + "\n")
+        for test in tests:
+            results.append(compare(model, test, a.threads, a.pairs, a.most or 3 * a.pairs))
+            print(report.table_row(results[-1]), flush=True)
+            # after each, so that a run which is cut off leaves what it has
+            for path in set(a.output) - set(plots):
+                path.write_text(json.dumps(raw, indent=1) + "\n")
+    for path in plots:
+        report.plot(results, path)
 
 
 if __name__ == "__main__":

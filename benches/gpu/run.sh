@@ -5,7 +5,7 @@
 # usage: run.sh PELTON MODELS OUT
 #   PELTON  the binary
 #   MODELS  a folder with files of real shapes, named SHAPE-TYPE.gguf as below: real ones, or of
-#           random weights, since speed depends on the shape alone
+#           random weights (benches/models.py), since speed depends on the shape alone
 #   OUT     a folder for devices.json, bench.json, depth.json and profile.json: objects by model,
 #           whole after every step, so that a run which is cut off leaves what it has
 # DEVICE in the environment takes another device than gpu.

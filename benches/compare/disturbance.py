@@ -1,0 +1,54 @@
+"""How much a measurement was disturbed by the rest of the machine, where the system tells it."""
+import os
+import resource
+import time
+from pathlib import Path
+
+# Shares of the machine's processors above which a run does not count. An idle Linux uses a few
+# thousandths; a clock tick is a hundredth of a second.
+STEAL = 0.02
+OTHERS = 0.03
+
+STAT = Path("/proc/stat")
+
+
+def visible():
+    """Whether this system tells what else it does (Linux: proc_stat(5))."""
+    return STAT.exists()
+
+
+def _seconds():
+    """Busy and stolen time of all processors together, and that of this process's children."""
+    # user nice system idle iowait irq softirq steal; guest time is within user's
+    fields = STAT.read_text().splitlines()[0].split()[1:9]
+    user, nice, system, _, _, irq, softirq, steal = (
+        int(field) / os.sysconf("SC_CLK_TCK") for field in fields)
+    busy = user + nice + system + irq + softirq
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return busy, steal, sum(u.ru_utime + u.ru_stime for u in used)
+
+
+class Watch:
+    """Looks at the machine while a child process runs to its end.
+
+    `shares` then has the part of all processors' time that other processes used and that the
+    hypervisor gave to other machines; it is None where the system does not tell.
+    """
+
+    def __enter__(self):
+        self.shares = None
+        if visible():
+            self.begun = time.monotonic(), *_seconds()
+        return self
+
+    def __exit__(self, *_):
+        if not visible():
+            return
+        elapsed, busy, steal, ours = (
+            now - then for now, then in zip((time.monotonic(), *_seconds()), self.begun))
+        whole = elapsed * os.cpu_count()
+        self.shares = {"others": max(busy - ours, 0) / whole, "steal": steal / whole}
+
+
+def disturbed(shares):
+    return shares is not None and (shares["steal"] > STEAL or shares["others"] > OTHERS)

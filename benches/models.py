@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Model files of real shapes with random weights, for measuring.
+
+How fast a model runs depends on its shape and its format, not on what its weights are. These
+files need no download and can be made anywhere; what they say is noise.
+
+usage: models.py FOLDER NAME...
+  FOLDER  where to write NAME.gguf
+  NAME    SHAPE-TYPE, such as tinyllama-1.1b-Q4_0
+needs: pip install gguf numpy
+"""
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as Type
+
+
+class Shape(NamedTuple):
+    """The hyper-parameters, as the makers published them."""
+    arch: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocab: int
+    tied: bool
+    theta: float
+    context: int
+
+
+SHAPES = {
+    "smollm-135m": Shape("llama", 30, 576, 9, 3, 64, 1536, 49152, True, 1e4, 2048),
+    "qwen3-0.6b": Shape("qwen3", 28, 1024, 16, 8, 128, 3072, 151936, True, 1e6, 40960),
+    "tinyllama-1.1b": Shape("llama", 22, 2048, 32, 4, 64, 5632, 32000, False, 1e4, 2048),
+    "llama-3.2-1b": Shape("llama", 16, 2048, 32, 8, 64, 8192, 128256, True, 5e5, 131072),
+    "llama-3.1-8b": Shape("llama", 32, 4096, 32, 8, 128, 14336, 128256, False, 5e5, 131072),
+}
+
+# Where the 16-bit scales lie in a block (ggml-common.h), and their parts of one scale: a minimum
+# is so large that codes and sub-scales of equal likelihood have a mean of 0.
+SCALES = {
+    Type.Q4_0: {0: 1}, Type.Q4_1: {0: 1, 2: -7.5}, Type.Q5_0: {0: 1}, Type.Q5_1: {0: 1, 2: -15.5},
+    Type.Q8_0: {0: 1}, Type.IQ4_NL: {0: 1}, Type.Q2_K: {80: 1, 82: 1.5}, Type.Q3_K: {108: 1},
+    Type.Q4_K: {0: 1, 2: 7.5}, Type.Q5_K: {0: 1, 2: 15.5}, Type.Q6_K: {208: 1},
+}
+TYPES = ["F32", "F16", "Q4_K_M", *(t.name for t in SCALES)]
+# What llama.cpp's quantizer takes for rows that are no multiple of 256 (llama-quant.cpp).
+FALLBACK = {Type.Q2_K: Type.IQ4_NL, Type.Q3_K: Type.IQ4_NL, Type.Q4_K: Type.Q5_0,
+            Type.Q5_K: Type.Q5_1, Type.Q6_K: Type.Q8_0}
+
+
+def random_matrix(rng, rows, cols, kind):
+    """Weights with a mean of 0 and a deviation of 1/√cols, so that activations stay near 1."""
+    deviation = cols ** -0.5
+    if kind in (Type.F32, Type.F16):
+        values = rng.standard_normal((rows, cols), dtype=np.float32) * np.float32(deviation)
+        return values.astype(np.float16 if kind == Type.F16 else np.float32)
+    block_len, block_bytes = gguf.GGML_QUANT_SIZES[kind]
+    blocks = rng.integers(0, 256, (rows * cols // block_len, block_bytes), dtype=np.uint8)
+
+    def scale(blocks, factor):
+        for at, part in SCALES[kind].items():
+            blocks[:, at:at + 2] = np.frombuffer(np.float16(factor * part).tobytes(), np.uint8)
+
+    sample = blocks[:1000].copy()
+    scale(sample, 1)
+    scale(blocks, deviation / gguf.quants.dequantize(sample, kind).std())
+    return blocks.reshape(rows, -1)
+
+
+def tensors(shape, kind):
+    """Name, rows, columns and type of each tensor; a vector has no rows."""
+    mixed = kind == "Q4_K_M"
+    base = Type.Q4_K if mixed else Type[kind]
+    better = Type.Q6_K if mixed else base
+
+    def matrix(name, rows, cols, kind=base):
+        return f"{name}.weight", rows, cols, FALLBACK.get(kind, kind) if cols % 256 else kind
+
+    def vector(name, cols):
+        return f"{name}.weight", None, cols, Type.F32
+
+    s = shape
+    q, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
+    yield matrix("token_embd", s.vocab, s.hidden, better if s.tied else base)
+    for i in range(s.layers):
+        # Q4_K_M has more bits in the first and last eighth of the layers and in every third between
+        eighth = s.layers // 8
+        outer = i < eighth or i >= 7 * s.layers // 8 or (i - eighth) % 3 == 2
+        sensitive = better if outer else base
+        layer = f"blk.{i}."
+        yield vector(layer + "attn_norm", s.hidden)
+        yield matrix(layer + "attn_q", q, s.hidden)
+        yield matrix(layer + "attn_k", kv, s.hidden)
+        yield matrix(layer + "attn_v", kv, s.hidden, sensitive)
+        if s.arch == "qwen3":
+            yield vector(layer + "attn_q_norm", s.head_dim)
+            yield vector(layer + "attn_k_norm", s.head_dim)
+        yield matrix(layer + "attn_output", s.hidden, q)
+        yield vector(layer + "ffn_norm", s.hidden)
+        yield matrix(layer + "ffn_gate", s.ffn, s.hidden)
+        yield matrix(layer + "ffn_up", s.ffn, s.hidden)
+        yield matrix(layer + "ffn_down", s.hidden, s.ffn, sensitive)
+    yield vector("output_norm", s.hidden)
+    if not s.tied:
+        yield matrix("output", s.vocab, s.hidden, better)
+
+
+def add_vocabulary(writer, size):
+    """Control tokens, bytes, and words that no text has: any text is encoded byte by byte."""
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    kinds = [gguf.TokenType.UNKNOWN] + 2 * [gguf.TokenType.CONTROL] + 256 * [gguf.TokenType.BYTE]
+    words = [f"▁⟨{i}⟩" for i in range(len(tokens), size)]
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens + words)
+    writer.add_token_scores([0.0] * size)
+    writer.add_token_types(kinds + len(words) * [gguf.TokenType.NORMAL])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+
+
+def write(path, shape, kind):
+    rng = np.random.default_rng(1)
+    writer = gguf.GGUFWriter(path, shape.arch)
+    writer.add_name(f"{path.stem}, random weights")
+    writer.add_block_count(shape.layers)
+    writer.add_context_length(shape.context)
+    writer.add_embedding_length(shape.hidden)
+    writer.add_feed_forward_length(shape.ffn)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.kv_heads)
+    writer.add_key_length(shape.head_dim)
+    writer.add_value_length(shape.head_dim)
+    writer.add_rope_dimension_count(shape.head_dim)
+    writer.add_rope_freq_base(shape.theta)
+    writer.add_layer_norm_rms_eps(1e-6 if shape.arch == "qwen3" else 1e-5)
+    add_vocabulary(writer, shape.vocab)
+
+    # first what is there and then the data, so that only one tensor is in memory at a time
+    every = list(tensors(shape, kind))
+    for name, rows, cols, kind in every:
+        block_len, block_bytes = gguf.GGML_QUANT_SIZES[kind]
+        size = (rows or 1) * cols // block_len * block_bytes
+        dims = (cols,) if rows is None else (rows, cols)
+        writer.add_tensor_info(name, dims, np.dtype(np.float32), size, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    for _, rows, cols, kind in every:
+        data = np.ones(cols, np.float32) if rows is None else random_matrix(rng, rows, cols, kind)
+        writer.write_tensor_data(data)
+    writer.close()
+
+
+def main():
+    text = f"{__doc__}shapes: {', '.join(SHAPES)}\ntypes: {', '.join(TYPES)}\n"
+    ap = argparse.ArgumentParser(description=text, usage=argparse.SUPPRESS,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("folder", type=Path)
+    ap.add_argument("names", nargs="+", metavar="NAME")
+    a = ap.parse_args()
+    names = [(name, *name.rpartition("-")[::2]) for name in a.names]
+    for name, shape, kind in names:
+        if shape not in SHAPES or kind not in TYPES:
+            ap.error(f"{name} is not SHAPE-TYPE; --help lists both")
+    a.folder.mkdir(parents=True, exist_ok=True)
+    for name, shape, kind in names:
+        path = a.folder / f"{name}.gguf"
+        write(path, SHAPES[shape], kind)
+        print(path)
+
+
+if __name__ == "__main__":
+    main()
