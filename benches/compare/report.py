@@ -42,15 +42,15 @@ def table_row(result):
 def drawing():
     """What draws; ends the program if it is not installed."""
     try:
-        from matplotlib import pyplot, ticker
+        from matplotlib import pyplot
     except ImportError:
         raise SystemExit("a plot needs matplotlib, which is not installed (pip install matplotlib)")
-    return pyplot, ticker
+    return pyplot
 
 
 def plot(results, path):
     """A line for each test from its least ratio to its greatest, a dot for each pair."""
-    pyplot, ticker = drawing()
+    pyplot = drawing()
     results = [result for result in results if counted(result)]
     pyplot.switch_backend("agg")  # which needs no screen
     figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.3 * len(results)), layout="constrained")
@@ -64,8 +64,8 @@ def plot(results, path):
     axes.set_yticks(range(len(results)),
                     [f"{Path(r['model']).stem} {r['test']}" for r in results])
     axes.invert_yaxis()
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    axes.margins(y=0.1)
+    axes.set_xlim(left=0)
     axes.set_xlabel("speed of pelton / speed of llama.cpp; a bar marks the median")
     axes.grid(axis="x", alpha=0.3)
     figure.savefig(path)
