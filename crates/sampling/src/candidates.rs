@@ -1,10 +1,10 @@
 //! The tokens that are left to choose from.
 
-use std::{cmp::Ordering, collections::BinaryHeap};
+use std::cmp::Ordering;
 
 use crate::{
-    fixed::{Scale, exp2},
-    noise::{GREATEST, gumbel},
+    fixed::{FRACTION, Scale, exp2},
+    noise::gumbel_from,
     rule::Rule,
 };
 
@@ -29,88 +29,113 @@ impl Ord for Candidate {
     }
 }
 
-/// The candidates, of which the first `sorted` are the likeliest, in order.
+/// Logits that are held against a floor at once.
+const CHUNK: usize = 64;
+/// The distances of one range of [`Candidates::top_p`]: 32 ranges for each factor of two, down to
+/// where no weight is left.
+const RANGE: u32 = 1 << (FRACTION - 5);
+const RANGES: usize = 1024;
+
+/// The candidates, in no order.
 #[derive(Debug, Default)]
 pub(crate) struct Candidates {
     all: Vec<Candidate>,
-    sorted: usize,
+    /// The sums of weights in each range of distances.
+    weights: Vec<u64>,
+    /// The candidates of one range.
+    edge: Vec<Candidate>,
 }
 
 impl Candidates {
-    /// Takes the `k` likeliest of all logits that are numbers.
-    pub(crate) fn fill(&mut self, logits: &[f32], k: usize) {
-        let tokens = logits
-            .iter()
-            .enumerate()
-            .filter(|(_, logit)| !logit.is_nan())
-            // with 0 added, -0 becomes 0: they are equally likely
-            .map(|(id, &logit)| Candidate { id: id as u32, logit: logit + 0.0 });
-        let mut all = std::mem::take(&mut self.all);
-        all.clear();
-        if k >= logits.len() {
-            all.extend(tokens);
-            (self.all, self.sorted) = (all, 0);
-            return;
-        }
-        // a heap of the best so far whose head is the least of them
-        let mut best = BinaryHeap::from(
-            all.into_iter().map(std::cmp::Reverse).collect::<Vec<std::cmp::Reverse<Candidate>>>(),
-        );
-        for token in tokens {
-            if best.len() < k {
-                best.push(std::cmp::Reverse(token));
-            } else if let Some(mut least) = best.peek_mut()
-                && token.logit > least.0.logit
-            {
+    /// Takes the `k` likeliest of all logits that are at least `floor`.
+    pub(crate) fn fill(&mut self, logits: &[f32], k: usize, mut floor: f32) {
+        self.all.clear();
+        // selecting takes time in proportion to what is there, so it is done once in k candidates
+        let many = k.saturating_mul(2).max(CHUNK);
+        for (at, chunk) in (0..).step_by(CHUNK).zip(logits.chunks(CHUNK)) {
+            // most often none, which is known without a branch for each; a NaN never is
+            if !chunk.iter().fold(false, |any, &logit| any | (logit >= floor)) {
+                continue;
+            }
+            for (id, &logit) in (at..).zip(chunk) {
+                if logit >= floor {
+                    // with 0 added, -0 becomes 0: they are equally likely
+                    self.all.push(Candidate { id, logit: logit + 0.0 });
+                }
+            }
+            if self.all.len() > many {
                 // ids ascend, so that of equal logits those that came first stay
-                *least = std::cmp::Reverse(token);
+                floor = self.select(k).next_up();
             }
         }
-        self.all = best.into_sorted_vec().into_iter().map(|c| c.0).collect();
-        self.sorted = self.all.len();
+        if self.all.len() > k {
+            self.select(k);
+        }
+    }
+
+    /// Leaves the `k` likeliest of more than that, and returns the greatest logit of the rest.
+    fn select(&mut self, k: usize) -> f32 {
+        let (_, rest, _) = self.all.select_nth_unstable_by(k, |a, b| b.cmp(a));
+        let logit = rest.logit;
+        self.all.truncate(k);
+        logit
     }
 
     /// Leaves the fewest likeliest candidates whose weights reach the part `p` of their sum; at
     /// least one.
     pub(crate) fn top_p(&mut self, p: u32) {
-        if p == u32::MAX || self.all.len() < 2 {
+        if p == u32::MAX {
             return;
         }
         let greatest = self.greatest();
-        let weight = |c: &Candidate| u64::from(exp2(distance(greatest, c.logit, Rule::NATURAL)));
-        let sum: u64 = self.all.iter().map(weight).sum();
+        let away = |c: &Candidate| distance(greatest, c.logit, Rule::NATURAL);
+        let range = |distance: u32| ((distance / RANGE) as usize).min(RANGES - 1);
+        self.weights.clear();
+        self.weights.resize(RANGES, 0);
+        for c in &self.all {
+            let away = away(c);
+            self.weights[range(away)] += u64::from(exp2(away));
+        }
+        let sum: u64 = self.weights.iter().sum();
         let enough = ((u128::from(p) * u128::from(sum)) >> 32) as u64;
+        // whole ranges as long as they are not enough; the next one must be in order
         let mut reached = 0;
-        let mut kept = 0;
-        while kept < self.all.len() {
-            self.sort_up_to(kept + 1);
-            reached += weight(&self.all[kept]);
-            kept += 1;
-            if reached >= enough {
+        let mut last = 0;
+        for (i, weight) in self.weights.iter().enumerate() {
+            last = i;
+            if reached + weight >= enough {
                 break;
             }
+            reached += weight;
         }
-        self.all.truncate(kept);
+        self.edge.clear();
+        self.edge.extend(self.all.iter().filter(|c| range(away(c)) == last));
+        self.edge.sort_unstable_by(|a, b| b.cmp(a));
+        let least = self.edge.iter().find(|c| {
+            reached += u64::from(exp2(away(c)));
+            reached >= enough
+        });
+        if let Some(&least) = least {
+            self.all.retain(|&c| c >= least);
+        }
     }
 
     /// Leaves the candidates that are no farther than `reach` from the likeliest.
     pub(crate) fn within(&mut self, reach: u32) {
-        let greatest = self.greatest();
-        self.all.retain(|c| distance(greatest, c.logit, Rule::NATURAL) <= reach);
-        self.sorted = self.sorted.min(self.all.len());
+        let floor = floor(self.greatest(), reach, Rule::NATURAL);
+        self.all.retain(|c| c.logit >= floor);
     }
 
     /// Draws one in proportion to 2 to the power of its distance, negated.
     pub(crate) fn draw(&self, scale: Scale, seed: u64, index: u64) -> Option<u32> {
-        let mut best = None;
+        let mut best: Option<(i32, u32)> = None;
         let greatest = self.greatest();
         for c in &self.all {
             // below FAR, so it is an i32, as are the differences
             let away = distance(greatest, c.logit, scale).min(Rule::FAR) as i32;
-            if best.is_some_and(|(value, _)| GREATEST - away < value) {
-                continue;
-            }
-            let value = gumbel(seed, index, c.id) - away;
+            let needed = best.map_or(i32::MIN, |(most, _)| most + away);
+            let Some(noise) = gumbel_from(needed, seed, index, c.id) else { continue };
+            let value = noise - away;
             if best.is_none_or(|(most, id)| value > most || (value == most && c.id < id)) {
                 best = Some((value, c.id));
             }
@@ -119,26 +144,7 @@ impl Candidates {
     }
 
     fn greatest(&self) -> f32 {
-        match self.sorted {
-            0 => self.all.iter().map(|c| c.logit).fold(f32::NEG_INFINITY, f32::max),
-            _ => self.all[0].logit,
-        }
-    }
-
-    /// Puts at least the `n` likeliest first and in order; each time that more are needed, eight
-    /// times as many as before, because most often a few are enough.
-    fn sort_up_to(&mut self, n: usize) {
-        if n <= self.sorted {
-            return;
-        }
-        let target = n.max(8 * self.sorted).max(64).min(self.all.len());
-        let rest = &mut self.all[self.sorted..];
-        let wanted = target - self.sorted;
-        if wanted < rest.len() {
-            rest.select_nth_unstable_by(wanted, |a, b| b.cmp(a));
-        }
-        rest[..wanted].sort_unstable_by(|a, b| b.cmp(a));
-        self.sorted = target;
+        self.all.iter().map(|c| c.logit).fold(f32::NEG_INFINITY, f32::max)
     }
 
     #[cfg(test)]
@@ -150,4 +156,24 @@ impl Candidates {
 /// How far a logit is from the greatest; equal infinities are not apart.
 fn distance(greatest: f32, logit: f32, scale: Scale) -> u32 {
     scale.times(if logit == greatest { 0.0 } else { greatest - logit })
+}
+
+/// The least logit that is no farther than `reach` from the greatest.
+///
+/// Distances never rise with the logit, so halving finds it, among the numbers in their order: as
+/// whole numbers, their bits are in that order too, those of negative ones turned around.
+pub(crate) fn floor(greatest: f32, reach: u32, scale: Scale) -> f32 {
+    let turned = |bits: i32| bits ^ ((bits >> 31) as u32 >> 1) as i32;
+    let place = |logit: f32| turned(logit.to_bits() as i32);
+    let (mut least, mut most) = (place(f32::NEG_INFINITY), place(greatest));
+    while least < most {
+        let middle = least.midpoint(most);
+        // midpoint rounds towards 0
+        let middle = if middle == most { most - 1 } else { middle };
+        match distance(greatest, f32::from_bits(turned(middle) as u32), scale) <= reach {
+            true => most = middle,
+            false => least = middle + 1,
+        }
+    }
+    f32::from_bits(turned(most) as u32)
 }

@@ -135,10 +135,10 @@ impl Sampler {
                 &self.penalized
             }
         };
-        let Some(rule) = &self.rule else {
-            return greatest(logits);
-        };
-        self.candidates.fill(logits, rule.top_k as usize);
+        let likeliest = greatest(logits)?;
+        let Some(rule) = &self.rule else { return Some(likeliest) };
+        let floor = rule.floor(logits[likeliest as usize]);
+        self.candidates.fill(logits, rule.top_k as usize, floor);
         self.candidates.top_p(rule.top_p);
         self.candidates.within(rule.reach);
         self.candidates.draw(rule.scale, self.seed, index)
@@ -147,14 +147,24 @@ impl Sampler {
 
 /// The index of the greatest number, the lowest on a tie; `None` if there is no number.
 fn greatest(logits: &[f32]) -> Option<u32> {
-    let mut best = None;
+    /// Numbers that are compared at once, and that are looked at again one by one.
+    const LANES: usize = 16;
+    const CHUNK: usize = 1024;
     let mut greatest = f32::NEG_INFINITY;
-    for (id, &logit) in logits.iter().enumerate() {
-        if logit > greatest || (best.is_none() && logit == greatest) {
-            (best, greatest) = (Some(id as u32), logit);
+    let mut at = 0;
+    for (i, chunk) in logits.chunks(CHUNK).enumerate() {
+        let mut most = [greatest; LANES];
+        for part in chunk.chunks(LANES) {
+            for (most, &logit) in most.iter_mut().zip(part) {
+                *most = if logit > *most { logit } else { *most };
+            }
+        }
+        let most = most.into_iter().fold(greatest, f32::max);
+        if most > greatest {
+            (greatest, at) = (most, i * CHUNK);
         }
     }
-    best
+    logits[at..].iter().position(|&logit| logit == greatest).map(|i| (at + i) as u32)
 }
 
 /// Makes each token of `recent` less likely, once however often it comes.

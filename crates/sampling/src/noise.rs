@@ -5,16 +5,16 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::fixed::{FRACTION, double_log2};
 
-/// More than any [`gumbel`].
-pub(crate) const GREATEST: i32 = 32 << FRACTION;
-
 /// A draw for one token at one index of a sequence: `-log2(-log2(u))` in units of 2⁻²⁵, which is
 /// Gumbel's distribution in units of ln 2, but for a constant summand that no choice depends on.
-pub(crate) fn gumbel(seed: u64, index: u64, token: u32) -> i32 {
+/// `None` only if it is below `needed`, where that is known without the logarithms.
+pub(crate) fn gumbel_from(needed: i32, seed: u64, index: u64, token: u32) -> Option<i32> {
     let counter = [token, index as u32, (index >> 32) as u32, 0];
-    let bits = philox(counter, [seed as u32, (seed >> 32) as u32])[0];
     // the middle of one of 2³¹ steps of (0, 1): neither 0 nor 1
-    double_log2(bits | 1)
+    let u = philox(counter, [seed as u32, (seed >> 32) as u32])[0] | 1;
+    // -log2(u) ≥ (1 - u) / ln 2 > 1 - u, and that is at least half of the power of two above it
+    let most = (1 + u.leading_ones() as i32) << FRACTION;
+    (most >= needed).then(|| double_log2(u))
 }
 
 /// Philox4x32-10: four random words for a counter under a key (Salmon et al., "Parallel random
@@ -42,6 +42,10 @@ pub(crate) fn random_seed() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn gumbel(seed: u64, index: u64, token: u32) -> i32 {
+        gumbel_from(i32::MIN, seed, index, token).unwrap()
+    }
 
     /// The known answers that the authors ship with Random123 (`kat_vectors`, philox4x32 10).
     #[test]
@@ -84,7 +88,22 @@ mod tests {
 
     #[test]
     fn bounds() {
-        assert!(double_log2(u32::MAX) < GREATEST);
+        // their difference is below Rule::FAR
+        assert!(double_log2(u32::MAX) < 32 << FRACTION);
         assert!(double_log2(1) > -6 << FRACTION);
+    }
+
+    #[test]
+    fn only_small_noise_is_left_out() {
+        for token in 0..20_000 {
+            let noise = gumbel(5, 6, token);
+            for octaves in -6..33 {
+                let needed = octaves << FRACTION;
+                match gumbel_from(needed, 5, 6, token) {
+                    Some(same) => assert_eq!(same, noise),
+                    None => assert!(noise < needed),
+                }
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::f64::consts::LOG2_E;
 
 use crate::{
     Sampling,
+    candidates::floor,
     fixed::{FRACTION, Scale},
 };
 
@@ -52,7 +53,23 @@ impl Rule {
             scale: Scale::new(LOG2_E / f64::from(temperature) * unit),
         })
     }
+
+    /// The least logit that can be chosen, or that has a weight in a sum, where this is the
+    /// greatest.
+    pub(crate) fn floor(&self, greatest: f32) -> f32 {
+        match self.top_p {
+            u32::MAX => floor(greatest, self.reach, Self::NATURAL).max(floor(
+                greatest,
+                Self::FAR,
+                self.scale,
+            )),
+            _ => floor(greatest, WEIGHTLESS, Self::NATURAL),
+        }
+    }
 }
+
+/// From this distance on all weights but none are 0.
+const WEIGHTLESS: u32 = 31 << FRACTION;
 
 impl From<&Sampling> for Option<Rule> {
     fn from(s: &Sampling) -> Self {

@@ -10,6 +10,8 @@ fn probabilities(candidates: &Candidates) -> Vec<f64> {
 }
 
 const ALL: usize = usize::MAX;
+/// No floor.
+const NONE: f32 = f32::NEG_INFINITY;
 
 fn rule(top_p: f32, min_p: f32) -> Rule {
     Rule::new(1.0, 0, top_p, min_p).unwrap()
@@ -43,16 +45,16 @@ fn outside_vectors() {
             "test_top_k" => {
                 expected = floats(&args[1]);
                 let k = number(2) as usize;
-                left.fill(&logits(&args[0]), if k == 0 { ALL } else { k });
+                left.fill(&logits(&args[0]), if k == 0 { ALL } else { k }, NONE);
             }
             "test_top_p" => {
                 expected = floats(&args[1]);
-                left.fill(&logits(&args[0]), ALL);
+                left.fill(&logits(&args[0]), ALL, NONE);
                 left.top_p(rule(number(2) as f32, 0.0).top_p);
             }
             "test_min_p" => {
                 expected = floats(&args[1]);
-                left.fill(&logits(&args[0]), ALL);
+                left.fill(&logits(&args[0]), ALL, NONE);
                 left.within(rule(1.0, number(2) as f32).reach);
             }
             "test_penalties" if number(4) == 0.0 => {
@@ -60,7 +62,7 @@ fn outside_vectors() {
                 let mut logits = logits(&args[0]);
                 let recent: Vec<u32> = floats(&args[1]).iter().map(|&id| id as u32).collect();
                 penalize(&mut logits, &recent, number(3) as f32);
-                left.fill(&logits, ALL);
+                left.fill(&logits, ALL, NONE);
             }
             "test_sampler_queue" => {
                 check_queue(args);
@@ -90,7 +92,7 @@ fn check_queue(args: &[serde_json::Value]) {
     );
     let logits: Vec<f32> = (0..n).map(|i| (i as f32).ln()).collect();
     let mut left = Candidates::default();
-    left.fill(&logits, ALL);
+    left.fill(&logits, ALL, NONE);
     // what must be left are the `size` greatest of 0..n
     let mut size = n;
     let sum = |size: usize| (n - size..n).map(|i| i as f64).sum::<f64>();
@@ -102,7 +104,7 @@ fn check_queue(args: &[serde_json::Value]) {
                     .enumerate()
                     .map(|(i, &l)| if i + size >= n { l } else { f32::NAN })
                     .collect();
-                left.fill(&kept, k);
+                left.fill(&kept, k, NONE);
                 size = size.min(k);
             }
             'p' => {
@@ -132,7 +134,7 @@ fn ties_go_to_the_lowest_id() {
     assert_eq!(greatest(&[f32::NAN, f32::NEG_INFINITY]), Some(1));
     assert_eq!(greatest(&[f32::NAN]), None);
     let mut left = Candidates::default();
-    left.fill(&[2.0, 5.0, 5.0, 2.0, 5.0], 2);
+    left.fill(&[2.0, 5.0, 5.0, 2.0, 5.0], 2, NONE);
     assert_eq!(left.as_slice().iter().map(|c| c.id).collect::<Vec<_>>(), [1, 2]);
 }
 
@@ -173,4 +175,75 @@ fn hostile_logits_do_not_panic() {
             assert_eq!(sampler.choose(&[f32::NAN; 4], &[], 0), None);
         }
     }
+}
+
+/// Filters and the draw as they are defined, token by token, on logits with many ties.
+#[test]
+fn choices_are_those_of_the_definitions() {
+    let mut state = 1u64;
+    let mut random = move |n: u32| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as u32 % n
+    };
+    let mut rough = |n: usize, step: f32, range: u32| -> Vec<f32> {
+        (0..n).map(|_| random(range) as f32 * step - 3.0).collect()
+    };
+    let mut cases: Vec<Vec<f32>> = Vec::new();
+    for (n, step, range) in [(1, 1.0, 9), (63, 0.5, 20), (700, 0.25, 40), (3000, 0.003, 9000)] {
+        cases.push(rough(n, step, range));
+    }
+    cases.push((0..1000).map(|i| i as f32 * 0.02).collect());
+    cases.push((0..1000).map(|i| i as f32 * -0.02).collect());
+    let strange = [f32::NAN, f32::NEG_INFINITY, 0.0, -0.0, f32::MAX, f32::MIN, 1e-40, -1e-40];
+    cases.push(strange.repeat(20));
+    cases.push([&strange[..], &[f32::INFINITY; 3]].concat().repeat(9));
+    cases.push(vec![f32::NEG_INFINITY; 70]);
+    for logits in &cases {
+        for top_k in [0, 2, 40, 64, 5000] {
+            for top_p in [0.0, 0.5, 0.95, 0.999_999, 1.0] {
+                for (min_p, temperature) in [(0.0, 0.8), (0.05, 0.1), (0.0, 1e-30), (1.0, 30.0)] {
+                    let seed = Some(top_k as u64);
+                    let sampling =
+                        Sampling { top_k, top_p, min_p, temperature, seed, ..Sampling::default() };
+                    let mut sampler = Sampler::new(sampling.clone());
+                    for index in 0..3 {
+                        let got = sampler.choose(logits, &[], index);
+                        assert_eq!(got, by_definition(logits, &sampling, index), "{sampling:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn by_definition(logits: &[f32], sampling: &Sampling, index: u64) -> Option<u32> {
+    let rule = Option::<Rule>::from(sampling).unwrap();
+    let mut left: Vec<(u32, f32)> =
+        (0..).zip(logits.iter().copied()).filter(|(_, logit)| !logit.is_nan()).collect();
+    left.sort_by(|(a, x), (b, y)| y.partial_cmp(x).unwrap().then(a.cmp(b)));
+    left.truncate(rule.top_k as usize);
+    let (_, most) = *left.first()?;
+    let away = |logit: f32, scale: fixed::Scale| match logit == most {
+        true => 0,
+        false => scale.times(most - logit),
+    };
+    if rule.top_p != u32::MAX {
+        let weight = |logit| u64::from(fixed::exp2(away(logit, Rule::NATURAL)));
+        let sum: u64 = left.iter().map(|&(_, logit)| weight(logit)).sum();
+        let enough = (u128::from(sum) * u128::from(rule.top_p)) >> 32;
+        let mut reached = 0;
+        let least = left.iter().position(|&(_, logit)| {
+            reached += u128::from(weight(logit));
+            reached >= enough
+        });
+        left.truncate(least.unwrap() + 1);
+    }
+    left.retain(|&(_, logit)| away(logit, Rule::NATURAL) <= rule.reach);
+    let value = |(id, logit): (u32, f32)| {
+        let noise = noise::gumbel_from(i32::MIN, sampling.seed.unwrap(), index, id).unwrap();
+        i64::from(noise) - i64::from(away(logit, rule.scale).min(Rule::FAR))
+    };
+    left.into_iter()
+        .max_by_key(|&(id, logit)| (value((id, logit)), std::cmp::Reverse(id)))
+        .map(|(id, _)| id)
 }
