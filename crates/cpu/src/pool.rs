@@ -33,8 +33,9 @@ type Task = dyn Fn(Worker<'_>) + Sync;
 
 /// A fixed set of threads that run closures together.
 ///
-/// The thread that calls [`run`](Self::run) is worker 0; the others are spawned once. Calls
-/// from several threads take turns.
+/// The thread that calls [`run`](Self::run) is worker 0; the others are spawned once, and kept to
+/// one processor of each physical core where there are enough. The caller's thread is its own, and
+/// stays where it is. Calls from several threads take turns.
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -182,6 +183,7 @@ impl Drop for Pool {
 impl Shared {
     /// The life of a spawned worker.
     fn work(&self, index: usize) {
+        cores::keep_to_physical_cores(self.threads);
         IN_REGION.set(true);
         let asleep = &self.asleep[index - 1].0;
         let mut seen = 0;
