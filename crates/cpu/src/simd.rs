@@ -3,6 +3,9 @@
 //! A kernel is a [`Body`]: written once, generic over [`Simd`], and compiled for each instruction
 //! set behind [`dispatch`]. A value of a `Simd` type is a proof that the processor has its
 //! instructions, for only `dispatch` makes one, and only after the check.
+//!
+//! `inline(always)` everywhere and no closures around instructions: outside of the function that
+//! has the instruction set, each operation is a call with its operands in memory.
 
 use half::f16;
 
@@ -29,6 +32,7 @@ pub(crate) trait Simd: Copy {
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
 
     /// The sum of the lanes, in one fixed order.
+    #[inline(always)]
     fn sum(self, v: Self::V) -> f32 {
         let mut lanes = [0.0; 16];
         self.store(v, &mut lanes);
@@ -41,6 +45,7 @@ pub(crate) trait Simd: Copy {
     }
 
     /// The greatest lane.
+    #[inline(always)]
     fn greatest(self, v: Self::V) -> f32 {
         let mut lanes = [0.0; 16];
         self.store(v, &mut lanes);
@@ -50,6 +55,7 @@ pub(crate) trait Simd: Copy {
     /// `eˣ` to within two units in the last place; 0 below -87, `e⁸⁷` above 87.
     ///
     /// `x = n·ln 2 + r` with `|r| ≤ ln 2 / 2`, and `eʳ` by the polynomial of Cephes' `expf`.
+    #[inline(always)]
     fn exp(self, x: Self::V) -> Self::V {
         const LN2_HIGH: f32 = 0.693_359_4;
         const LN2_LOW: f32 = -2.121_944_4e-4;
@@ -246,15 +252,20 @@ mod x86 {
         }
     }
 
-    impl Avx2 {
-        #[inline(always)]
-        fn zip(
-            a: [__m256; 2],
-            b: [__m256; 2],
-            f: impl Fn(__m256, __m256) -> __m256,
-        ) -> [__m256; 2] {
-            [f(a[0], b[0]), f(a[1], b[1])]
-        }
+    /// The same expression for both halves.
+    macro_rules! both {
+        (|$i:ident| $body:expr) => {
+            with_proof!([
+                {
+                    let $i = 0;
+                    $body
+                },
+                {
+                    let $i = 1;
+                    $body
+                }
+            ])
+        };
     }
 
     impl Simd for Avx2 {
@@ -287,45 +298,40 @@ mod x86 {
         }
         #[inline(always)]
         fn add(self, a: Self::V, b: Self::V) -> Self::V {
-            Self::zip(a, b, |a, b| with_proof!(_mm256_add_ps(a, b)))
+            both!(|i| _mm256_add_ps(a[i], b[i]))
         }
         #[inline(always)]
         fn mul(self, a: Self::V, b: Self::V) -> Self::V {
-            Self::zip(a, b, |a, b| with_proof!(_mm256_mul_ps(a, b)))
+            both!(|i| _mm256_mul_ps(a[i], b[i]))
         }
         #[inline(always)]
         fn max(self, a: Self::V, b: Self::V) -> Self::V {
-            Self::zip(a, b, |a, b| with_proof!(_mm256_max_ps(a, b)))
+            both!(|i| _mm256_max_ps(a[i], b[i]))
         }
         #[inline(always)]
         fn round(self, a: Self::V) -> Self::V {
             const MODE: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-            a.map(|a| with_proof!(_mm256_round_ps::<MODE>(a)))
+            both!(|i| _mm256_round_ps::<MODE>(a[i]))
         }
         #[inline(always)]
         fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-            [0, 1].map(|i| with_proof!(_mm256_fmadd_ps(a[i], b[i], c[i])))
+            both!(|i| _mm256_fmadd_ps(a[i], b[i], c[i]))
         }
         #[inline(always)]
         fn scale(self, a: Self::V, n: Self::V) -> Self::V {
-            Self::zip(a, n, |a, n| {
-                with_proof!({
-                    let biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-                    _mm256_mul_ps(a, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased)))
-                })
+            both!(|i| {
+                let biased = _mm256_add_epi32(_mm256_cvtps_epi32(n[i]), _mm256_set1_epi32(127));
+                _mm256_mul_ps(a[i], _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased)))
             })
         }
         #[inline(always)]
         fn div(self, a: Self::V, b: Self::V) -> Self::V {
-            Self::zip(a, b, |a, b| with_proof!(_mm256_div_ps(a, b)))
+            both!(|i| _mm256_div_ps(a[i], b[i]))
         }
         #[inline(always)]
         fn clamp(self, x: Self::V, low: f32, high: f32) -> Self::V {
-            x.map(|x| {
-                with_proof!(_mm256_min_ps(
-                    _mm256_set1_ps(high),
-                    _mm256_max_ps(_mm256_set1_ps(low), x)
-                ))
+            both!(|i| {
+                _mm256_min_ps(_mm256_set1_ps(high), _mm256_max_ps(_mm256_set1_ps(low), x[i]))
             })
         }
     }
