@@ -1,11 +1,14 @@
-//! Speed of the matrix products by format and instruction set, beside what the memory gives.
+//! Speed of the matrix products by format and instruction set, beside what the machine gives.
 //!
-//! `cargo bench -p pelton-cpu --bench matmul -- [WORD]...` runs the lines whose format or
-//! instruction set is one of the words (`Q4_0`, `AVX2`), or all.
+//! `cargo bench -p pelton-cpu --bench matmul -- [WORD]...` runs the lines of the formats and the
+//! instruction sets that are among the words (`Q4_0`, `AVX2`, `AVX-512-VNNI`); of all formats or
+//! sets if none is.
 //!
 //! Decode: one activation row through the matrices of TinyLlama-1.1B in turn, over so many
-//! copies that no cache holds them; GB/s of weights. Prefill: 512 rows; 10⁹ multiplications
-//! and additions per second.
+//! copies that no cache holds them; GB/s of weights. Few: 8 rows, likewise. Prefill: 512 rows;
+//! 10⁹ multiplications and additions per second. The shares behind are of all shapes together:
+//! of the bandwidth that all threads reach when they only read, and of the rate of the
+//! instruction that multiplies (bytes or f32) when it does nothing else.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -19,7 +22,10 @@ const MEMORY: usize = 1 << 30;
 /// Rows and columns.
 const SHAPES: [(usize, usize); 5] =
     [(2048, 2048), (256, 2048), (5632, 2048), (2048, 5632), (32000, 2048)];
+const FEW: usize = 8;
 const PREFILL: usize = 512;
+/// Prefill multiplies the output matrix, which is larger, with the last row only.
+const MOST_PREFILL_ROWS: usize = 5632;
 
 /// Seconds that an item takes, of which there are many: the fastest tenth is quicker than this.
 /// Not the mean, as a machine is rarely undisturbed for long; not the best, as that is luck.
@@ -83,11 +89,68 @@ fn product(
     });
 }
 
+/// 10⁹ multiplications and additions per second of the instruction set's multiplying
+/// instruction: of bytes, and of f32.
+#[cfg(target_arch = "x86_64")]
+fn peak(pool: &Pool, isa: Isa) -> (f64, f64) {
+    use std::arch::x86_64::*;
+
+    const TIMES: usize = 200_000;
+    const CHAINS: usize = 12;
+    /// A function that runs `$next` on independent sums: more than the instruction's latency
+    /// times how many begin in a cycle.
+    macro_rules! chains {
+        ($name:ident, $features:literal, $one:expr, |$sum:ident, $factor:ident| $next:expr) => {
+            #[target_feature(enable = $features)]
+            fn $name() {
+                let $factor = $one;
+                let mut sums = [$factor; CHAINS];
+                for _ in 0..TIMES {
+                    for $sum in &mut sums {
+                        *$sum = $next;
+                    }
+                }
+                black_box(sums);
+            }
+        };
+    }
+    chains!(bytes256, "avx2", _mm256_set1_epi8(1), |sum, x| _mm256_maddubs_epi16(x, *sum));
+    chains!(bytes512, "avx512bw", _mm512_set1_epi8(1), |sum, x| _mm512_maddubs_epi16(x, *sum));
+    chains!(vnni, "avx512vnni", _mm512_set1_epi8(1), |sum, x| _mm512_dpbusd_epi32(*sum, x, x));
+    chains!(floats256, "avx2,fma", _mm256_set1_ps(0.5), |sum, x| _mm256_fmadd_ps(*sum, x, x));
+    chains!(floats512, "avx512f", _mm512_set1_ps(0.5), |sum, x| _mm512_fmadd_ps(*sum, x, x));
+
+    let rate = |lanes: usize, run: unsafe fn()| {
+        let seconds = seconds(&[(); 20], |()| {
+            // SAFETY: `isa` is available, and has the instructions.
+            pool.run(|_| unsafe { run() });
+        });
+        2.0 * (pool.threads() * TIMES * CHAINS * lanes) as f64 / seconds / 1e9
+    };
+    match isa {
+        Isa::Avx2 => (rate(32, bytes256), rate(8, floats256)),
+        Isa::Avx512 => (rate(64, bytes512), rate(16, floats512)),
+        Isa::Avx512Vnni => (rate(64, vnni), rate(16, floats512)),
+        _ => (f64::NAN, f64::NAN),
+    }
+}
+
+/// What vector instructions reach is known of x86 only.
+#[cfg(not(target_arch = "x86_64"))]
+fn peak(_: &Pool, _: Isa) -> (f64, f64) {
+    (f64::NAN, f64::NAN)
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    let wanted = |names: &[String]| {
-        words.is_empty() || words.iter().any(|word| names.iter().any(|name| name == word))
+    let name = |isa: Isa| isa.to_string().replace(' ', "-");
+    let chosen = |names: &[String]| -> Vec<bool> {
+        let any = names.iter().any(|name| words.contains(name));
+        names.iter().map(|name| !any || words.contains(name)).collect()
     };
+    let isas: Vec<_> = Isa::available().collect();
+    let isas_chosen = chosen(&isas.iter().map(|&isa| name(isa)).collect::<Vec<_>>());
+    let types_chosen = chosen(&DType::ALL.map(|dtype| dtype.to_string()));
     let threads = default_threads();
     let pool = match Pool::new(threads) {
         Ok(pool) => pool,
@@ -97,45 +160,64 @@ fn main() {
     let memory = vec![0x2c_u8; MEMORY];
     let bandwidth = bandwidth(&pool, &memory) / 1e9;
     println!("{threads} threads read {bandwidth:.1} GB/s");
-    print!("{:24}", "decode GB/s, prefill GOP/s");
+    let peaks: Vec<_> = isas.iter().map(|&isa| peak(&pool, isa)).collect();
+    for (isa, (bytes, floats)) in isas.iter().zip(&peaks).filter(|(_, peak)| !peak.0.is_nan()) {
+        println!("{isa}: {bytes:.0} GOP/s of bytes, {floats:.0} GOP/s of f32");
+    }
+    print!("{:20}", "decode, few, prefill");
     SHAPES.iter().for_each(|(rows, cols)| print!("{:>20}", format!("{rows} x {cols}")));
-    println!("{:>18}", "decode, share");
+    println!("{:>10}{:>10}{:>10}", "decode", "few", "prefill");
 
     let (widest, most) = (5632, 32000);
     let x: Vec<f32> = (0..PREFILL * widest).map(|i| (i % 97) as f32 - 48.0).collect();
-    let mut out = vec![0.0; PREFILL * most];
-    for dtype in DType::ALL {
-        let activations = Activations::new(ActivationKind::of(dtype), PREFILL, widest);
-        for isa in Isa::available() {
-            if !wanted(&[dtype.to_string(), isa.to_string().replace(' ', "-")]) {
-                continue;
-            }
-            print!("{:24}", format!("{dtype} {isa}"));
-            let (mut total_bytes, mut total_time) = (0.0, 0.0);
+    let mut out = vec![0.0; (FEW * most).max(PREFILL * MOST_PREFILL_ROWS)];
+    for dtype in DType::ALL.into_iter().zip(types_chosen).filter(|pair| pair.1).map(|pair| pair.0) {
+        let kind = ActivationKind::of(dtype);
+        let activations = Activations::new(kind, PREFILL, widest);
+        for ((&isa, peak), _) in isas.iter().zip(&peaks).zip(&isas_chosen).filter(|pair| *pair.1) {
+            print!("{:20}", format!("{dtype} {isa}"));
+            let peak = if kind == ActivationKind::F32 { peak.1 } else { peak.0 };
+            let mut bytes = 0.0;
+            let mut times = [0.0; 3];
+            let mut prefill_ops = 0.0;
             for (rows, cols) in SHAPES {
                 let Some(len) = dtype.bytes_of(rows * cols) else { continue };
                 let matrices: Vec<_> = memory
                     .chunks_exact(len)
                     .filter_map(|bytes| MatrixRef::new(dtype, rows, cols, bytes).ok())
                     .collect();
-                let decode = seconds(&matrices, |matrix| {
-                    product(&pool, isa, matrix, &activations, &x[..cols], &mut out[..rows]);
-                });
-                total_bytes += len as f64;
-                total_time += decode;
-                let mut prefill = f64::NAN;
-                if isa != Isa::Portable {
-                    let (x, out) = (&x[..PREFILL * cols], &mut out[..PREFILL * rows]);
-                    prefill = seconds(&[matrices[0]; 10], |matrix| {
+                bytes += len as f64;
+                let mut figures = Vec::new();
+                for (time, batch) in times.iter_mut().zip([1, FEW]) {
+                    let (x, out) = (&x[..batch * cols], &mut out[..batch * rows]);
+                    let seconds = seconds(&matrices, |matrix| {
                         product(&pool, isa, matrix, &activations, x, out);
                     });
+                    *time += seconds;
+                    figures.push(format!("{:.1}", len as f64 / seconds / 1e9));
                 }
-                let gop = 2.0 * (rows * cols * PREFILL) as f64 / prefill / 1e9;
-                let gb = len as f64 / decode / 1e9;
-                print!("{:>20}", format!("{gb:.1}, {gop:.0}"));
+                if isa != Isa::Portable && rows <= MOST_PREFILL_ROWS {
+                    let (x, out) = (&x[..PREFILL * cols], &mut out[..PREFILL * rows]);
+                    let seconds = seconds(&[matrices[0]; 10], |matrix| {
+                        product(&pool, isa, matrix, &activations, x, out);
+                    });
+                    let ops = 2.0 * (rows * cols * PREFILL) as f64;
+                    prefill_ops += ops;
+                    times[2] += seconds;
+                    figures.push(format!("{:.0}", ops / seconds / 1e9));
+                }
+                print!("{:>20}", figures.join(" "));
             }
-            let rate = total_bytes / total_time / 1e9;
-            println!("{:>18}", format!("{rate:.1}, {:.0} %", 100.0 * rate / bandwidth));
+            let [decode, few, prefill] = times;
+            let share = |amount: f64, time: f64, ceiling: f64| {
+                format!("{:.0} %", 100.0 * amount / time / 1e9 / ceiling)
+            };
+            println!(
+                "{:>10}{:>10}{:>10}",
+                share(bytes, decode, bandwidth),
+                share(bytes, few, bandwidth),
+                share(prefill_ops, prefill, peak)
+            );
         }
     }
 }
