@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use pelton_quant::DType;
 
-use super::tile::BLOCK;
+use super::tile::{BLOCK, CHUNK};
 
 /// In what form a product takes its activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,32 +56,45 @@ pub(super) struct Block {
     pub(super) half_sums: [f32; 2],
 }
 
+/// 32 activations as they are, on cache lines of their own.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
+struct Floats([f32; BLOCK]);
+
 /// A reusable buffer of rows of activations.
 ///
-/// Rows lie one behind the other, each padded to whole blocks of 32 columns. Several threads
-/// fill it together ([`prepare`](Self::prepare)) and, after a barrier, all read it.
+/// Units of 32 columns lie in chunks of 16: the first chunk of all rows, then the second, and so
+/// on. So what many rows take through a part of the weights at a time is one stretch of memory,
+/// in which rows are at no distance that would put them into the same few sets of a cache.
+/// Several threads fill it together ([`prepare`](Self::prepare)) and, after a barrier, all read
+/// it.
 #[derive(Debug)]
 pub struct Activations {
-    floats: Box<[UnsafeCell<f32>]>,
+    floats: Box<[UnsafeCell<Floats>]>,
     blocks: Box<[UnsafeCell<Block>]>,
     kind: ActivationKind,
+    max_rows: usize,
+    max_chunks: usize,
 }
 
 // SAFETY: plain numbers; the contracts of `prepare` and `matmul` keep writers and readers apart.
 unsafe impl Sync for Activations {}
 
 impl Activations {
-    /// Room for `max_rows` rows of `max_cols` columns (or any shape with no more blocks).
+    /// Room for `max_rows` rows of `max_cols` columns, or fewer of either.
     pub fn new(kind: ActivationKind, max_rows: usize, max_cols: usize) -> Self {
-        let units = Self::units(max_rows, max_cols);
+        let max_chunks = max_cols.div_ceil(CHUNK * BLOCK);
+        let units = max_rows * max_chunks * CHUNK;
         let (floats, blocks) = match kind {
-            ActivationKind::F32 => (units * BLOCK, 0),
+            ActivationKind::F32 => (units, 0),
             ActivationKind::I8 => (0, units),
         };
         Self {
             floats: (0..floats).map(|_| UnsafeCell::default()).collect(),
             blocks: (0..blocks).map(|_| UnsafeCell::default()).collect(),
             kind,
+            max_rows,
+            max_chunks,
         }
     }
 
@@ -106,36 +119,55 @@ impl Activations {
     /// the same time.
     ///
     /// # Panics
-    /// If `x` is not a whole number of rows, or `units` reaches beyond its last row or this
-    /// buffer, or the kind is [`I8`](ActivationKind::I8) and `cols` not a multiple of 32.
+    /// If `x` is not a whole number of rows, or `units` reaches beyond its last row, or this
+    /// buffer has no room for the rows, or the kind is [`I8`](ActivationKind::I8) and `cols` not a multiple of 32.
     pub unsafe fn prepare(&self, x: &[f32], cols: usize, units: Range<usize>) {
         let per_row = cols.div_ceil(BLOCK);
         assert!(cols > 0 && x.len().is_multiple_of(cols), "activations are not whole rows");
         assert!(units.end <= x.len() / cols * per_row, "units beyond the last row");
-        match self.kind {
-            ActivationKind::F32 => {
-                for unit in units {
-                    let start = unit / per_row * cols + unit % per_row * BLOCK;
-                    let row_end = (unit / per_row + 1) * cols;
-                    let values = &x[start..row_end.min(start + BLOCK)];
-                    for (i, cell) in self.floats[unit * BLOCK..][..BLOCK].iter().enumerate() {
+        assert!(self.has_room(x.len() / cols, cols), "more than the activations have room for");
+        let mut unit = units.start;
+        while unit < units.end {
+            let (row, first) = (unit / per_row, unit % per_row);
+            let count = (CHUNK - first % CHUNK).min(per_row - first).min(units.end - unit);
+            let from = &x[row * cols..][..cols][first * BLOCK..];
+            let place = self.place(row, first);
+            match self.kind {
+                ActivationKind::F32 => {
+                    let to = &self.floats[place..][..count];
+                    for (i, cell) in to.iter().enumerate() {
+                        let from = &from[i * BLOCK..];
+                        let mut unit = Floats::default();
+                        let len = from.len().min(BLOCK);
+                        unit.0[..len].copy_from_slice(&from[..len]);
                         // SAFETY: this thread alone accesses the unit, by contract.
-                        unsafe { *cell.get() = values.get(i).copied().unwrap_or(0.0) };
+                        unsafe { *cell.get() = unit };
                     }
                 }
+                ActivationKind::I8 => {
+                    assert!(cols.is_multiple_of(BLOCK), "columns are not whole blocks of 32");
+                    let to = &self.blocks[place..][..count];
+                    // SAFETY: this thread alone accesses the units, by contract.
+                    unsafe { quantize(from.as_chunks().0, to) };
+                }
             }
-            ActivationKind::I8 => {
-                assert!(cols.is_multiple_of(BLOCK), "columns are not whole blocks of 32");
-                let (from, to) = (&x.as_chunks().0[units.clone()], &self.blocks[units]);
-                // SAFETY: this thread alone accesses the units, by contract.
-                unsafe { quantize(from, to) };
-            }
+            unit += count;
         }
     }
 
-    /// Units there is room for.
-    pub(super) fn capacity(&self) -> usize {
-        self.blocks.len().max(self.floats.len() / BLOCK)
+    /// Whether there is room for `rows` rows of `cols` columns.
+    pub(super) fn has_room(&self, rows: usize, cols: usize) -> bool {
+        rows <= self.max_rows && cols.div_ceil(CHUNK * BLOCK) <= self.max_chunks
+    }
+
+    /// Units from one chunk of a row to the next.
+    pub(super) fn chunk_stride(&self) -> usize {
+        self.max_rows * CHUNK
+    }
+
+    /// Where unit `unit` of row `row` is.
+    pub(super) fn place(&self, row: usize, unit: usize) -> usize {
+        unit / CHUNK * self.chunk_stride() + row * CHUNK + unit % CHUNK
     }
 
     /// The blocks, if it keeps blocks.
@@ -145,7 +177,7 @@ impl Activations {
 
     /// The numbers, if it keeps plain numbers.
     pub(super) fn floats(&self) -> *const f32 {
-        UnsafeCell::raw_get(self.floats.as_ptr())
+        UnsafeCell::raw_get(self.floats.as_ptr()).cast()
     }
 }
 

@@ -4,17 +4,32 @@
 //! columns in order, and at the end they are added pairwise. As in the quantized products, the
 //! order is the same whatever the batch, the threads and the instruction set.
 
+use std::ops::Range;
+
 use super::Job;
-use super::prefetch::Prefetch;
+use super::prefetch::{Prefetch, fetch_near, fetch_rows};
+use super::scratch;
 use super::simd::Simd;
+use super::tile::{self, BLOCK, Rows};
 
 /// Partial sums of a row.
 const WIDTH: usize = 16;
 /// Rows of weights in a tile.
 const ROWS: usize = 4;
-/// Bytes of weights taken through all activations before the next: a part of a second-level
+/// Activation rows up to which weights are multiplied as they are read. With more it pays to
+/// turn them into f32 in memory first.
+const MAX_DIRECT: usize = 4;
+/// Columns taken at a time: a chunk of the activations.
+const CHUNK: usize = tile::CHUNK * BLOCK;
+/// Rows of weights in f32 at a time: with two tiles of activations a chunk of them fits into a
+/// first-level cache.
+const GROUP: usize = 12;
+/// From one of these rows to the next, in numbers: not a power of two, which would put them all
+/// into few sets of the cache.
+const PITCH: usize = CHUNK + WIDTH;
+/// Bytes of activations taken through all weights before the next: a part of a second-level
 /// cache.
-const GROUP_BYTES: usize = 256 << 10;
+const STRIP_BYTES: usize = 1 << 20;
 
 /// A type of plain numbers.
 pub(super) trait Number {
@@ -56,128 +71,295 @@ pub(super) unsafe fn run<S: Simd, E: Number, const V: usize>(job: &Job<'_>) {
     const { assert!(V * S::LANES == WIDTH) };
     // SAFETY: the caller's promise.
     unsafe {
-        // As many sums as fit into registers.
         match (job.batch, V) {
-            (1, _) => groups::<S, E, V, 1>(job),
-            (4.., 1) => groups::<S, E, V, 4>(job),
-            _ => groups::<S, E, V, 2>(job),
+            (1, _) => direct::<S, E, V, 1>(job),
+            (2, _) => direct::<S, E, V, 2>(job),
+            (..=MAX_DIRECT, 1) => direct::<S, E, V, MAX_DIRECT>(job),
+            // As many sums as fit into registers.
+            (..=8, 1) => packed::<S, E, V, 4, 4>(job),
+            (_, 1) => packed::<S, E, V, 4, 6>(job),
+            _ => packed::<S, E, V, 2, 3>(job),
         }
     }
 }
 
-/// Computes the job's rows in tiles of `BATCH` activation rows.
+/// Chunk `chunk` of `MR` activation rows from `row` on. Beyond the last row it repeats that one;
+/// its results are not kept.
+///
+/// # Safety
+/// The job's promises hold, and there is such a chunk.
+#[inline(always)]
+unsafe fn activation_rows<const MR: usize>(
+    job: &Job<'_>,
+    row: usize,
+    chunk: usize,
+) -> [*const f32; MR] {
+    let mut rows = [job.floats; MR];
+    for (i, x) in rows.iter_mut().enumerate() {
+        let row = (row + i).min(job.batch - 1);
+        // SAFETY: the row is one of the batch.
+        *x = unsafe { x.add(chunk * job.chunk_stride * BLOCK + row * CHUNK) };
+    }
+    rows
+}
+
+/// The product for at most `MR` activation rows: weights are used as they are read.
 ///
 /// # Safety
 /// As for [`run`].
 #[inline(always)]
-unsafe fn groups<S: Simd, E: Number, const V: usize, const BATCH: usize>(job: &Job<'_>) {
-    let group = (GROUP_BYTES / job.row_bytes).max(ROWS);
-    // With more activation rows the arithmetic takes longer than the memory.
-    let mut prefetch = if BATCH == 1 {
-        let start = job.weights.wrapping_add(job.rows.start * job.row_bytes);
-        Prefetch::new(start, job.rows.len() * job.row_bytes, ROWS * job.row_bytes)
-    } else {
-        Prefetch::none()
-    };
-    let mut first = job.rows.start;
-    while first < job.rows.end {
-        let end = job.rows.end.min(first + group);
-        let mut x = 0;
-        while x < job.batch {
-            let batch = if job.batch - x >= BATCH { BATCH } else { 1 };
-            let mut row = first;
-            while row < end {
-                let rows = if end - row >= ROWS { ROWS } else { 1 };
-                // SAFETY: the caller's promise; the rows exist.
-                unsafe {
-                    match (rows == ROWS, batch == BATCH) {
-                        (true, true) => tile::<S, E, V, ROWS, BATCH>(job, row, x, &mut prefetch),
-                        (true, false) => tile::<S, E, V, ROWS, 1>(job, row, x, &mut prefetch),
-                        (false, true) => tile::<S, E, V, 1, BATCH>(job, row, x, &mut prefetch),
-                        (false, false) => tile::<S, E, V, 1, 1>(job, row, x, &mut prefetch),
-                    }
-                }
-                row += rows;
+unsafe fn direct<S: Simd, E: Number, const V: usize, const MR: usize>(job: &Job<'_>) {
+    let start = job.weights.wrapping_add(job.rows.start * job.row_bytes);
+    let mut prefetch = Prefetch::new(start, job.rows.len() * job.row_bytes, ROWS * job.row_bytes);
+    let mut row = job.rows.start;
+    while row < job.rows.end {
+        // SAFETY: the caller's promise; the rows exist.
+        unsafe {
+            if job.rows.end - row >= ROWS {
+                direct_rows::<S, E, V, ROWS, MR>(job, row, &mut prefetch);
+                row += ROWS;
+            } else {
+                direct_rows::<S, E, V, 1, MR>(job, row, &mut prefetch);
+                row += 1;
             }
-            x += batch;
         }
-        first = end;
     }
 }
 
-/// The products of `NR` rows of weights with `MR` of activations.
+/// The part of [`direct`] for `NR` rows of weights.
 ///
 /// # Safety
 /// As for [`run`]; the rows exist.
 #[inline(always)]
-unsafe fn tile<S: Simd, E: Number, const V: usize, const NR: usize, const MR: usize>(
+unsafe fn direct_rows<S: Simd, E: Number, const V: usize, const NR: usize, const MR: usize>(
     job: &Job<'_>,
     row: usize,
-    x: usize,
     prefetch: &mut Prefetch,
 ) {
-    let whole = job.cols / WIDTH * WIDTH;
-    // SAFETY: the rows exist, and activations are padded with zeros to a multiple of `WIDTH`.
-    // The last columns of weights, if they do not fill a step, are copied before they are read.
+    // SAFETY: the caller's promise. Activations are padded with zeros to a multiple of `WIDTH`;
+    // the last columns of weights, if they do not fill a step, are copied before they are read.
     unsafe {
         let mut sums = [[[S::splat(0.0); V]; MR]; NR];
-        let activations = job.floats.add(x * job.row_floats);
-        let weights = job.weights.add(row * job.row_bytes);
-        for col in (0..whole).step_by(WIDTH) {
-            if MR == 1 {
+        let first = job.weights.add(row * job.row_bytes);
+        let mut weights = Rows { first, stride: job.row_bytes };
+        for chunk in 0..job.cols.div_ceil(CHUNK) {
+            let mut x = activation_rows::<MR>(job, 0, chunk);
+            let cols = CHUNK.min(job.cols - chunk * CHUNK);
+            for _ in 0..cols / WIDTH {
                 prefetch.advance(NR * WIDTH * E::BYTES);
-            }
-            let at = weights.add(col * E::BYTES);
-            step::<S, E, V, NR, MR>(at, job.row_bytes, activations.add(col), job, &mut sums);
-        }
-        if whole < job.cols {
-            let mut last = [[0_u8; WIDTH * 4]; NR];
-            for (n, last) in last.iter_mut().enumerate() {
-                let at = weights.add(n * job.row_bytes + whole * E::BYTES);
-                let bytes = (job.cols - whole) * E::BYTES;
-                std::ptr::copy_nonoverlapping(at, last.as_mut_ptr(), bytes);
-            }
-            let at = last.as_ptr().cast();
-            step::<S, E, V, NR, MR>(at, WIDTH * 4, activations.add(whole), job, &mut sums);
-        }
-        for r in 0..MR {
-            let mut results = [0.0; NR];
-            for (result, sums) in results.iter_mut().zip(&sums) {
-                let mut lanes = [0.0; WIDTH];
-                for (lanes, sums) in lanes.chunks_exact_mut(S::LANES).zip(sums[r]) {
-                    S::store(sums, lanes.as_mut_ptr());
+                step::<S, E, V, NR, MR>(weights, x, &mut sums);
+                weights.first = weights.first.wrapping_add(WIDTH * E::BYTES);
+                for x in &mut x {
+                    *x = x.wrapping_add(WIDTH);
                 }
-                *result = sum(lanes);
             }
-            job.output(x + r, row, &results);
+            if !cols.is_multiple_of(WIDTH) {
+                let mut last = [[0_u8; WIDTH * 4]; NR];
+                for (n, last) in last.iter_mut().enumerate() {
+                    let from = weights.first.add(n * weights.stride);
+                    let bytes = cols % WIDTH * E::BYTES;
+                    std::ptr::copy_nonoverlapping(from, last.as_mut_ptr(), bytes);
+                }
+                let weights = Rows { first: last.as_ptr().cast(), stride: WIDTH * 4 };
+                step::<S, E, V, NR, MR>(weights, x, &mut sums);
+            }
         }
+        finish::<S, V, NR, MR>(job, row, NR, 0, &sums);
+    }
+}
+
+/// The product for many activation rows: a chunk of the columns of `GROUP` rows of weights is
+/// turned into f32 in the first-level cache, and tiles of `MR` activation rows are taken through
+/// it. Sums wait in memory until the next chunk goes on with them.
+///
+/// # Safety
+/// As for [`run`].
+#[inline(always)]
+unsafe fn packed<S: Simd, E: Number, const V: usize, const NR: usize, const MR: usize>(
+    job: &Job<'_>,
+) {
+    const { assert!(GROUP.is_multiple_of(NR)) };
+    let strip = (STRIP_BYTES / (job.cols * size_of::<f32>())).next_multiple_of(MR);
+    let strip = strip.max(MR).min(job.batch.next_multiple_of(MR));
+    let weights = GROUP * PITCH * size_of::<f32>();
+    let sums = GROUP * strip * WIDTH * size_of::<f32>();
+    let mut scratch = scratch::take(weights + sums);
+    let start = scratch.as_mut_ptr().cast::<u8>();
+    let weights: *mut f32 = start.cast();
+    let sums: *mut [S::F; V] = start.wrapping_add(GROUP * PITCH * 4).cast();
+    for first in (0..job.batch).step_by(strip) {
+        let strip = first..job.batch.min(first + strip);
+        for row in job.rows.clone().step_by(GROUP) {
+            let rows = row..job.rows.end.min(row + GROUP);
+            for col in (0..job.cols).step_by(CHUNK) {
+                let cols = col..job.cols.min(col + CHUNK);
+                // SAFETY: the caller's promise; there is room for the weights and for the sums of
+                // the strip, both aligned.
+                unsafe {
+                    unpack::<S, E>(job, rows.clone(), cols.clone(), weights);
+                    let mut sums = sums;
+                    for x in strip.clone().step_by(MR) {
+                        for n in (0..rows.len()).step_by(NR) {
+                            let weights = weights.add(n * PITCH).cast_const();
+                            let rows = rows.start + n..rows.end;
+                            let ahead = n == 0;
+                            through::<S, V, NR, MR>(
+                                job,
+                                rows,
+                                cols.clone(),
+                                x,
+                                weights,
+                                ahead,
+                                sums,
+                            );
+                            sums = sums.add(NR * MR);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    scratch::give_back(scratch);
+}
+
+/// Turns columns of weights into f32, padded with zeros to a multiple of `WIDTH`, and asks for
+/// as many behind them.
+///
+/// # Safety
+/// The rows and columns exist, the instructions of `S` too, and there is room at `to`.
+#[inline(always)]
+unsafe fn unpack<S: Simd, E: Number>(
+    job: &Job<'_>,
+    rows: Range<usize>,
+    cols: Range<usize>,
+    mut to: *mut f32,
+) {
+    let whole = cols.len() / S::LANES * S::LANES;
+    // SAFETY: the caller's promise; the last columns are copied before they are read, and a row
+    // at `to` has room for a multiple of `WIDTH` numbers.
+    unsafe {
+        let first = job.weights.add(rows.start * job.row_bytes + cols.start * E::BYTES);
+        let mut weights = Rows { first, stride: job.row_bytes };
+        let bytes = cols.len() * E::BYTES;
+        let next = weights.first.wrapping_add(bytes);
+        fetch_rows(Rows { first: next, ..weights }, rows.len(), bytes);
+        for _ in rows {
+            for col in (0..whole).step_by(S::LANES) {
+                S::store(E::load::<S>(weights.first.add(col * E::BYTES)), to.add(col));
+            }
+            for col in (whole..cols.len().next_multiple_of(WIDTH)).step_by(S::LANES) {
+                let mut last = [0_u8; WIDTH * 4];
+                let rest = cols.len().saturating_sub(col).min(S::LANES) * E::BYTES;
+                let from = weights.first.add(cols.len().min(col) * E::BYTES);
+                std::ptr::copy_nonoverlapping(from, last.as_mut_ptr(), rest);
+                S::store(E::load::<S>(last.as_ptr()), to.add(col));
+            }
+            weights.first = weights.first.wrapping_add(job.row_bytes);
+            to = to.add(PITCH);
+        }
+    }
+}
+
+/// Takes `MR` activation rows, of which `x` is the first, through a chunk of the columns of `NR`
+/// rows of weights, of which `rows` are kept. `ahead` asks for the next tile of activations.
+///
+/// # Safety
+/// As for [`run`]; the weights have been unpacked, and at `so_far` there is room for sums, and
+/// those of the columns before the chunk, if any.
+#[inline(always)]
+unsafe fn through<S: Simd, const V: usize, const NR: usize, const MR: usize>(
+    job: &Job<'_>,
+    rows: Range<usize>,
+    cols: Range<usize>,
+    x: usize,
+    weights: *const f32,
+    ahead: bool,
+    so_far: *mut [S::F; V],
+) {
+    // SAFETY: the caller's promise; both sides are padded to a multiple of `WIDTH`.
+    unsafe {
+        let mut sums = [[[S::splat(0.0); V]; MR]; NR];
+        // One by one: as a whole they would be copied by a call.
+        if cols.start > 0 {
+            for (i, sums) in sums.as_flattened_mut().iter_mut().enumerate() {
+                *sums = *so_far.add(i);
+            }
+        }
+        let mut activations = activation_rows::<MR>(job, x, cols.start / CHUNK);
+        let mut weights = Rows { first: weights.cast(), stride: PITCH * size_of::<f32>() };
+        for _ in 0..cols.len().div_ceil(WIDTH) {
+            if ahead {
+                for x in activations {
+                    fetch_near(x.wrapping_add(MR * CHUNK).cast());
+                }
+            }
+            step::<S, F32, V, NR, MR>(weights, activations, &mut sums);
+            weights.first = weights.first.wrapping_add(WIDTH * size_of::<f32>());
+            for x in &mut activations {
+                *x = x.wrapping_add(WIDTH);
+            }
+        }
+        if cols.end < job.cols {
+            for (i, sums) in sums.as_flattened().iter().enumerate() {
+                *so_far.add(i) = *sums;
+            }
+        } else {
+            finish::<S, V, NR, MR>(job, rows.start, rows.len().min(NR), x, &sums);
+        }
+    }
+}
+
+/// Writes the results of `rows` rows of weights from `row` on, and of `MR` activation rows from
+/// `x` on.
+///
+/// # Safety
+/// The job's promises hold, and the instructions of `S` exist.
+#[inline(always)]
+unsafe fn finish<S: Simd, const V: usize, const NR: usize, const MR: usize>(
+    job: &Job<'_>,
+    row: usize,
+    rows: usize,
+    x: usize,
+    sums: &[[[S::F; V]; MR]; NR],
+) {
+    for r in 0..MR.min(job.batch - x) {
+        let mut results = [0.0; NR];
+        for (result, sums) in results.iter_mut().zip(sums) {
+            let mut lanes = [0.0; WIDTH];
+            for (lanes, sums) in lanes.chunks_exact_mut(S::LANES).zip(sums[r]) {
+                // SAFETY: as many numbers as lanes.
+                unsafe { S::store(sums, lanes.as_mut_ptr()) };
+            }
+            *result = sum(lanes);
+        }
+        // SAFETY: nobody else writes this job's results.
+        unsafe { job.output(x + r, row, &results[..rows]) };
     }
 }
 
 /// Adds the products of `WIDTH` columns.
 ///
 /// # Safety
-/// They are readable in all rows, `stride` bytes apart, and the instructions of `S` exist.
+/// They are readable in all rows, and the instructions of `S` exist.
 #[inline(always)]
 unsafe fn step<S: Simd, E: Number, const V: usize, const NR: usize, const MR: usize>(
-    weights: *const u8,
-    stride: usize,
-    activations: *const f32,
-    job: &Job<'_>,
+    weights: Rows,
+    activations: [*const f32; MR],
     sums: &mut [[[S::F; V]; MR]; NR],
 ) {
     // SAFETY: the caller's promise.
     unsafe {
+        #[expect(clippy::needless_range_loop, reason = "it indexes inside of the sums")]
         for v in 0..V {
-            let mut x = [S::splat(0.0); MR];
-            for (r, x) in x.iter_mut().enumerate() {
-                let at = activations.add(r * job.row_floats + v * S::LANES);
-                *x = S::load_f32(at.cast());
+            let mut w = [S::splat(0.0); NR];
+            for (n, w) in w.iter_mut().enumerate() {
+                let at = n * weights.stride + v * S::LANES * E::BYTES;
+                *w = E::load::<S>(weights.first.add(at));
             }
-            for (n, sums) in sums.iter_mut().enumerate() {
-                let w = E::load::<S>(weights.add(n * stride + v * S::LANES * E::BYTES));
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    sums[v] = S::fma(w, x[r], sums[v]);
+            for r in 0..MR {
+                let x = S::load_f32(activations[r].add(v * S::LANES).cast());
+                for n in 0..NR {
+                    sums[n][r][v] = S::fma(w[n], x, sums[n][r][v]);
                 }
             }
         }

@@ -20,6 +20,7 @@ mod isa;
 mod portable;
 mod prefetch;
 mod quantized;
+mod scratch;
 mod simd;
 #[cfg(test)]
 mod tests;
@@ -130,15 +131,15 @@ pub const ROW_ALIGN: usize = 32;
 ///
 /// The promises: `weights` points at `matrix_rows` rows of `row_bytes` bytes, `row_blocks`
 /// blocks or `cols` numbers each; `rows` lies within them; `blocks` or `floats`, whichever the
-/// format takes, points at `batch` rows of as many blocks or `row_floats` numbers, which nobody
-/// writes; and nobody else accesses the results of `rows`.
+/// format takes, points at `batch` rows of as many, in chunks that are `chunk_stride` blocks (or 32
+/// times as many numbers) apart, which nobody writes; and nobody else accesses the results of `rows`.
 struct Job<'a> {
     weights: *const u8,
     matrix_rows: usize,
     row_bytes: usize,
     cols: usize,
     row_blocks: usize,
-    row_floats: usize,
+    chunk_stride: usize,
     blocks: *const Block,
     floats: *const f32,
     batch: usize,
@@ -193,16 +194,14 @@ pub unsafe fn matmul(
     }
     let kind = ActivationKind::of(matrix.dtype);
     assert_eq!(activations.kind(), kind, "activations of the wrong kind");
-    let units = Activations::units(batch, matrix.cols);
-    assert!(units <= activations.capacity(), "more rows than the activations have room for");
-    let row_blocks = Activations::units(1, matrix.cols);
+    assert!(activations.has_room(batch, matrix.cols), "more than the activations have room for");
     let job = Job {
         weights: matrix.bytes.as_ptr(),
         matrix_rows: matrix.rows,
         row_bytes: matrix.bytes.len() / matrix.rows,
         cols: matrix.cols,
-        row_blocks,
-        row_floats: row_blocks * tile::BLOCK,
+        row_blocks: Activations::units(1, matrix.cols),
+        chunk_stride: activations.chunk_stride(),
         blocks: activations.blocks(),
         floats: activations.floats(),
         batch,

@@ -1,11 +1,13 @@
 //! Asking for weights before they are needed.
 
+use super::tile::Rows;
+
 /// What a processor's own prefetchers follow at a time, and the smallest unit of address
 /// translation.
 const PAGE: usize = 4096;
 /// Pages that are walked through side by side.
 const PAGES: usize = 8;
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// Fetches a stretch of memory into the second-level cache, some way ahead of its use.
 ///
@@ -23,11 +25,6 @@ pub(super) struct Prefetch {
 }
 
 impl Prefetch {
-    /// Of nothing.
-    pub(super) fn none() -> Self {
-        Self::new(std::ptr::null(), 0, 0)
-    }
-
     /// Of `len` bytes at `start`, at least `lead` bytes ahead of what is used.
     #[inline(always)]
     pub(super) fn new(start: *const u8, len: usize, lead: usize) -> Self {
@@ -48,7 +45,7 @@ impl Prefetch {
             for page in 0..PAGES {
                 let line = self.next.wrapping_add(page * PAGE);
                 if last < self.end || line < self.end {
-                    prefetch(line);
+                    fetch(line);
                 }
             }
             self.next = self.next.wrapping_add(LINE);
@@ -59,14 +56,37 @@ impl Prefetch {
     }
 }
 
-/// Asks for a line of memory. Any address will do.
+/// Asks for a line of memory in the second-level cache. Any address will do.
 #[inline(always)]
-fn prefetch(address: *const u8) {
+fn fetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint that needs no more than SSE and never faults.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T1>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Asks for `bytes` bytes of each of `count` rows. Any addresses will do.
+#[inline(always)]
+pub(super) fn fetch_rows(rows: Rows, count: usize, bytes: usize) {
+    for row in 0..count {
+        for line in (0..bytes).step_by(LINE) {
+            fetch(rows.first.wrapping_add(row * rows.stride + line));
+        }
+    }
+}
+
+/// Asks for a line of memory in the first-level cache. Any address will do.
+#[inline(always)]
+pub(super) fn fetch_near(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;

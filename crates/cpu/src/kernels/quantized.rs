@@ -6,23 +6,24 @@
 //! tiles, nor on the vector's width, so any batching, any number of threads and any instruction
 //! set give the same bits.
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use super::Job;
 use super::activations::Block;
-use super::prefetch::Prefetch;
+use super::prefetch::{Prefetch, fetch_near, fetch_rows};
+use super::scratch;
 use super::simd::{Codes, Simd};
-use super::tile::{BLOCK, Format, Rows, Tile};
+use super::tile::{BLOCK, CHUNK, Format, Rows, Tile};
 
 /// Activation rows up to which weights are multiplied as they are unpacked. With more it pays
 /// to unpack them into memory first, from where several tiles of activations are multiplied.
 const MAX_DIRECT: usize = 8;
-/// Bytes of unpacked weights kept at hand: a good part of a second-level cache.
-const PACKED_BYTES: usize = 256 << 10;
-/// Activation rows taken through unpacked weights at once.
-const BATCH: usize = 4;
-const LINE: usize = 64;
+/// Panels that a chunk of the activations is taken through before the next chunk.
+const PANELS: usize = 16;
+/// Activation rows taken through a group of panels before the next rows: a chunk of them and
+/// their sums for all panels fit into a second-level cache.
+const STRIP: usize = 512;
 
 /// Up to `LANES` consecutive rows of the result, computed together.
 #[derive(Clone, Copy)]
@@ -73,7 +74,9 @@ pub(super) unsafe fn run<S: Simd, F: Format>(job: &Job<'_>) {
             2 => direct::<S, F, 2>(job),
             3..=4 => direct::<S, F, 4>(job),
             5..=MAX_DIRECT => direct::<S, F, MAX_DIRECT>(job),
-            _ => packed::<S, F>(job),
+            // As many sums, in integers and in f32, as fit into registers.
+            _ if S::PANELS == 2 => packed::<S, F, 2, 6>(job),
+            _ => packed::<S, F, 1, 4>(job),
         }
     }
 }
@@ -86,17 +89,22 @@ fn prefetch<S: Simd>(job: &Job<'_>) -> Prefetch {
     Prefetch::new(start, job.rows.len() * job.row_bytes, S::LANES * job.row_bytes)
 }
 
-/// The blocks of `MR` activation rows from `row` on. Beyond the last row it repeats that one;
+/// Chunk `chunk` of `MR` activation rows from `row` on. Beyond the last row it repeats that one;
 /// its results are not kept.
 ///
 /// # Safety
-/// The job's promises hold.
+/// The job's promises hold, and there is such a chunk.
 #[inline(always)]
-unsafe fn activation_rows<const MR: usize>(job: &Job<'_>, row: usize) -> [*const Block; MR] {
+unsafe fn activation_rows<const MR: usize>(
+    job: &Job<'_>,
+    row: usize,
+    chunk: usize,
+) -> [*const Block; MR] {
     let mut rows = [job.blocks; MR];
     for (i, x) in rows.iter_mut().enumerate() {
+        let row = (row + i).min(job.batch - 1);
         // SAFETY: the row is one of the batch.
-        *x = unsafe { x.add((row + i).min(job.batch - 1) * job.row_blocks) };
+        *x = unsafe { x.add(chunk * job.chunk_stride + row * CHUNK) };
     }
     rows
 }
@@ -116,25 +124,28 @@ unsafe fn direct<S: Simd, F: Format, const MR: usize>(job: &Job<'_>) {
         unsafe {
             let panel = panel::<S>(job, row, job.rows.end);
             row += panel.count;
-            let mut x = activation_rows::<MR>(job, 0);
             let mut sums = [[S::splat(0.0); MR]];
             let mut block = panel.rows;
             let groups = F::DTYPE.block_len() / BLOCK / F::GROUP;
-            for _ in 0..job.row_blocks / (groups * F::GROUP) {
-                let header = F::header::<S>(block);
-                for group in 0..groups {
-                    prefetch.advance(S::LANES * F::DTYPE.block_bytes() / groups);
-                    let mut tiles = MaybeUninit::<[Tile<S>; 4]>::uninit();
-                    let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
-                    F::unpack::<S>(block, &header, group, tiles);
-                    for i in 0..F::GROUP {
-                        multiply::<S, F, 1, MR>([tiles.add(i)], x, &mut sums);
-                        for x in &mut x {
-                            *x = x.add(1);
+            for chunk in 0..job.row_blocks.div_ceil(CHUNK) {
+                let mut x = activation_rows::<MR>(job, 0, chunk);
+                let blocks = CHUNK.min(job.row_blocks - chunk * CHUNK);
+                for _ in 0..blocks / (groups * F::GROUP) {
+                    let header = F::header::<S>(block);
+                    for group in 0..groups {
+                        prefetch.advance(S::LANES * F::DTYPE.block_bytes() / groups);
+                        let mut tiles = MaybeUninit::<[Tile<S>; 4]>::uninit();
+                        let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
+                        F::unpack::<S>(block, &header, group, tiles);
+                        for i in 0..F::GROUP {
+                            multiply::<S, F, 1, MR>([tiles.add(i)], x, &mut sums);
+                            for x in &mut x {
+                                *x = x.add(1);
+                            }
                         }
                     }
+                    block.first = block.first.wrapping_add(F::DTYPE.block_bytes());
                 }
-                block.first = block.first.wrapping_add(F::DTYPE.block_bytes());
             }
             for (i, sums) in sums[0].iter().enumerate().take(job.batch) {
                 store::<S>(job, panel, i, *sums);
@@ -143,90 +154,101 @@ unsafe fn direct<S: Simd, F: Format, const MR: usize>(job: &Job<'_>) {
     }
 }
 
-/// The unit in which scratch memory is allocated.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "only its size and alignment matter")] [u8; LINE]);
-
-thread_local! {
-    /// This thread's unpacked weights.
-    static SCRATCH: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+/// Memory of a thread for [`packed`], in vectors and tiles of `S`.
+struct Room<S: Simd> {
+    /// Unpacked weights of `NR` panels, a chunk of each behind that of the last.
+    tiles: *mut Tile<S>,
+    /// Sums of the columns so far.
+    sums: *mut S::F,
 }
 
-/// The product for many activation rows: some panels of weights are unpacked into memory, then
-/// tiles of activations are taken through them.
+/// The product for many activation rows: a chunk of the columns of `NR` panels is unpacked into
+/// the first-level cache, and tiles of `MR` activation rows are taken through it. Sums wait in
+/// memory until the next chunk goes on with them.
 ///
 /// # Safety
 /// As for [`run`].
 #[inline(always)]
-unsafe fn packed<S: Simd, F: Format>(job: &Job<'_>) {
-    let panel_bytes = job.row_blocks * size_of::<Tile<S>>();
-    let room = (PACKED_BYTES / panel_bytes).max(2);
-    let mut scratch = SCRATCH.take();
-    if scratch.len() < room * panel_bytes / LINE {
-        scratch.resize(room * panel_bytes / LINE, Line([0; LINE]));
-    }
-    let tiles: *mut Tile<S> = scratch.as_mut_ptr().cast();
-    let mut prefetch = prefetch::<S>(job);
-    let mut row = job.rows.start;
-    while row < job.rows.end {
-        // SAFETY: the caller's promise; there is room for as many panels, aligned, and of each
-        // tile the multiplication reads what `unpack` has written.
-        unsafe {
-            let mut next = row;
-            let mut panels = 0;
-            while next < job.rows.end && panels < room {
-                let panel = panel::<S>(job, next, job.rows.end);
-                let to = tiles.add(panels * job.row_blocks);
-                unpack::<S, F>(job, panel.rows, &mut prefetch, to);
-                next += panel.count;
-                panels += 1;
-            }
-            let mut x = 0;
-            while x < job.batch {
-                let rows = activation_rows::<BATCH>(job, x);
-                let mut at = tiles.cast_const();
-                let mut to = row;
-                while to < next {
-                    let first = panel::<S>(job, to, job.rows.end);
-                    to += first.count;
-                    if S::PANELS == 2 && to < next {
-                        let second = panel::<S>(job, to, job.rows.end);
-                        to += second.count;
-                        through::<S, F, 2>(job, [first, second], at, rows, x);
-                        at = at.add(2 * job.row_blocks);
-                    } else {
-                        through::<S, F, 1>(job, [first], at, rows, x);
-                        at = at.add(job.row_blocks);
-                    }
-                }
-                x += BATCH;
-            }
-            row = next;
+unsafe fn packed<S: Simd, F: Format, const NR: usize, const MR: usize>(job: &Job<'_>) {
+    const { assert!((CHUNK * BLOCK).is_multiple_of(F::DTYPE.block_len()) && PANELS.is_multiple_of(NR)) };
+    let tiles = NR * CHUNK * size_of::<Tile<S>>();
+    let sums = PANELS * STRIP.min(job.batch).next_multiple_of(MR) * size_of::<S::F>();
+    let mut scratch = scratch::take(tiles + sums);
+    let start = scratch.as_mut_ptr().cast::<u8>();
+    let room = Room { tiles: start.cast(), sums: start.wrapping_add(tiles).cast() };
+    for strip in (0..job.batch).step_by(STRIP) {
+        let strip = strip..job.batch.min(strip + STRIP);
+        let mut row = job.rows.start;
+        while row < job.rows.end {
+            // SAFETY: the caller's promise; there is room for the tiles of as many panels, and
+            // for their sums of as many rows, both aligned.
+            row = unsafe { group::<S, F, NR, MR>(job, row, strip.clone(), &room) };
         }
     }
-    SCRATCH.set(scratch);
+    scratch::give_back(scratch);
 }
 
-/// Unpacks whole rows.
+/// The part of [`packed`] for `PANELS` panels, from row `row` of the result on, and the
+/// activation rows `strip`. Returns the row behind the panels.
 ///
 /// # Safety
-/// As for [`run`]; there is room for the tiles of a row at `to`.
+/// As for [`run`]; the rows exist, and `room` is aligned and as large as [`packed`] makes it.
 #[inline(always)]
-unsafe fn unpack<S: Simd, F: Format>(
+unsafe fn group<S: Simd, F: Format, const NR: usize, const MR: usize>(
     job: &Job<'_>,
-    rows: Rows,
-    prefetch: &mut Prefetch,
-    mut to: *mut Tile<S>,
-) {
-    let mut block = rows;
-    let groups = F::DTYPE.block_len() / BLOCK / F::GROUP;
-    for _ in 0..job.row_blocks / (groups * F::GROUP) {
-        // SAFETY: the caller's promise.
-        unsafe {
+    row: usize,
+    strip: Range<usize>,
+    room: &Room<S>,
+) -> usize {
+    let mut end = row;
+    for first in (0..job.row_blocks).step_by(CHUNK) {
+        let chunk = first..job.row_blocks.min(first + CHUNK);
+        let mut sums = room.sums;
+        end = row;
+        let mut taken = 0;
+        while end < job.rows.end && taken < PANELS {
+            // SAFETY: the caller's promise; `through` reads the tiles that `unpack` has written.
+            unsafe {
+                let mut panels = [panel::<S>(job, end, job.rows.end); NR];
+                let mut found = 0;
+                while end < job.rows.end && found < NR {
+                    panels[found] = panel::<S>(job, end, job.rows.end);
+                    let to = room.tiles.add(found * chunk.len());
+                    unpack::<S, F>(panels[found].rows, chunk.clone(), to);
+                    end += panels[found].count;
+                    found += 1;
+                }
+                taken += found;
+                for x in strip.clone().step_by(MR) {
+                    if found == NR {
+                        through::<S, F, NR, MR>(job, panels, chunk.clone(), x, room.tiles, sums);
+                    } else {
+                        let panels = [panels[0]];
+                        through::<S, F, 1, MR>(job, panels, chunk.clone(), x, room.tiles, sums);
+                    }
+                    sums = sums.add(NR * MR);
+                }
+            }
+        }
+    }
+    end
+}
+
+/// Unpacks the blocks `chunk` of 32 columns, and asks for as many behind them.
+///
+/// # Safety
+/// The rows are whole, the instructions of `S` exist, and there is room for the tiles at `to`.
+#[inline(always)]
+unsafe fn unpack<S: Simd, F: Format>(rows: Rows, chunk: Range<usize>, mut to: *mut Tile<S>) {
+    let tiles = F::DTYPE.block_len() / BLOCK;
+    let bytes = chunk.len() / tiles * F::DTYPE.block_bytes();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut block = rows.at(chunk.start / tiles * F::DTYPE.block_bytes());
+        fetch_rows(Rows { first: block.first.wrapping_add(bytes), ..block }, S::LANES, bytes);
+        for _ in 0..chunk.len() / tiles {
             let header = F::header::<S>(block);
-            for group in 0..groups {
-                prefetch.advance(S::LANES * F::DTYPE.block_bytes() / groups);
+            for group in 0..tiles / F::GROUP {
                 F::unpack::<S>(block, &header, group, to);
                 to = to.add(F::GROUP);
             }
@@ -235,27 +257,40 @@ unsafe fn unpack<S: Simd, F: Format>(
     }
 }
 
-/// Takes the rows `x`, of which `index` is the first, through neighbouring panels of tiles.
+/// Takes `MR` activation rows, of which `row` is the first, through a chunk of neighbouring
+/// panels.
 ///
 /// # Safety
-/// As for [`run`]; the panels' tiles are at `tiles`.
+/// As for [`run`]; the panels' tiles are at `tiles`, and at `so_far` there is room for as many sums,
+/// and those of the blocks before the chunk, if any.
 #[inline(always)]
-unsafe fn through<S: Simd, F: Format, const NR: usize>(
+unsafe fn through<S: Simd, F: Format, const NR: usize, const MR: usize>(
     job: &Job<'_>,
     panels: [Panel; NR],
+    chunk: Range<usize>,
+    row: usize,
     tiles: *const Tile<S>,
-    mut x: [*const Block; BATCH],
-    index: usize,
+    so_far: *mut S::F,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut sums = [[S::splat(0.0); BATCH]; NR];
+        let mut sums = [[S::splat(0.0); MR]; NR];
+        // One by one: as a whole they would be copied by a call.
+        if chunk.start > 0 {
+            for (i, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
+                *sum = *so_far.add(i);
+            }
+        }
+        let mut x = activation_rows::<MR>(job, row, chunk.start / CHUNK);
         let mut at = [tiles; NR];
         for (i, at) in at.iter_mut().enumerate() {
-            *at = at.add(i * job.row_blocks);
+            *at = at.add(i * chunk.len());
         }
-        for _ in 0..job.row_blocks {
-            multiply::<S, F, NR, BATCH>(at, x, &mut sums);
+        for _ in chunk.clone() {
+            for x in x {
+                fetch_near(x.wrapping_add(MR * CHUNK).cast());
+            }
+            multiply::<S, F, NR, MR>(at, x, &mut sums);
             for at in &mut at {
                 *at = at.add(1);
             }
@@ -263,9 +298,15 @@ unsafe fn through<S: Simd, F: Format, const NR: usize>(
                 *x = x.add(1);
             }
         }
+        if chunk.end < job.row_blocks {
+            for (i, sum) in sums.as_flattened().iter().enumerate() {
+                *so_far.add(i) = *sum;
+            }
+            return;
+        }
         for (panel, sums) in panels.iter().zip(&sums) {
-            for (i, sums) in sums.iter().enumerate().take(job.batch - index) {
-                store::<S>(job, *panel, index + i, *sums);
+            for (i, sums) in sums.iter().enumerate().take(job.batch - row) {
+                store::<S>(job, *panel, row + i, *sums);
             }
         }
     }
@@ -358,11 +399,25 @@ unsafe fn dot<S: Simd, F: Format, const N: usize, const NR: usize, const MR: usi
 /// # Safety
 /// The job's promises hold.
 #[inline(always)]
-unsafe fn store<S: Simd>(job: &Job<'_>, panel: Panel, row: usize, sums: S::F) {
-    let mut lanes = [0.0; 16];
+unsafe fn store<S: Simd>(job: &Job<'_>, panel: Panel, row: usize, mut sums: S::F) {
     // SAFETY: a vector has at most 16 lanes; nobody else writes this job's results.
     unsafe {
-        S::store(sums, lanes.as_mut_ptr());
-        job.output(row, panel.first + panel.skip, &lanes[panel.skip..][..panel.count]);
+        if panel.count < S::LANES {
+            let mut lanes = [0.0; 16];
+            S::store(sums, lanes.as_mut_ptr());
+            job.output(row, panel.first + panel.skip, &lanes[panel.skip..][..panel.count]);
+            return;
+        }
+        let start = row * job.output.stride + panel.first;
+        let to = job.output.values.slice_mut(start..start + S::LANES).as_mut_ptr();
+        // The sum of two numbers is their fused product with 1.
+        if let Some(bias) = job.output.bias {
+            let bias = bias[panel.first..][..S::LANES].as_ptr();
+            sums = S::fma(sums, S::splat(1.0), S::load_f32(bias.cast()));
+        }
+        if job.output.accumulate {
+            sums = S::fma(sums, S::splat(1.0), S::load_f32(to.cast_const().cast()));
+        }
+        S::store(sums, to);
     }
 }

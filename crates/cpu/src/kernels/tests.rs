@@ -76,8 +76,10 @@ fn prepare(dtype: DType, x: &[f32], cols: usize) -> (Activations, Vec<f64>, Vec<
     }
     let (mut values, mut errors) = (Vec::new(), Vec::new());
     for unit in 0..x.len() / BLOCK {
+        let (row, block) = (unit / (cols / BLOCK), unit % (cols / BLOCK));
+        let place = activations.place(row, block);
         // SAFETY: one thread, and it has prepared that many.
-        let block: &Block = unsafe { &*activations.blocks().add(unit) };
+        let block: &Block = unsafe { &*activations.blocks().add(place) };
         values.extend(block.codes.iter().map(|&code| f64::from(block.scale) * f64::from(code)));
         errors.extend([f64::from(block.scale) * 0.5001; BLOCK]);
         let sum: i32 = block.codes.iter().map(|&code| i32::from(code)).sum();

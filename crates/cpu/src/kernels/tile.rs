@@ -7,6 +7,10 @@ use super::simd::{Codes, Simd};
 /// Columns that share a scale in the activations: the common step of all block formats.
 pub(super) const BLOCK: usize = 32;
 
+/// Blocks of columns that products of many rows take at a time, a multiple of the formats'
+/// blocks: activations lie in memory chunk by chunk, the rows of each side by side.
+pub(super) const CHUNK: usize = 16;
+
 /// The same place in `LANES` consecutive rows of a matrix.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows {
