@@ -22,8 +22,8 @@ const MAX_DIRECT: usize = 8;
 /// Panels that a chunk of the activations is taken through before the next chunk.
 const PANELS: usize = 16;
 /// Activation rows taken through a group of panels before the next rows: a chunk of them and
-/// their sums for all panels fit into a second-level cache.
-const STRIP: usize = 512;
+/// their sums for all panels fit into a second-level cache. A whole number of tiles of any size.
+const STRIP: usize = 516;
 
 /// Up to `LANES` consecutive rows of the result, computed together.
 #[derive(Clone, Copy)]
@@ -170,7 +170,10 @@ struct Room<S: Simd> {
 /// As for [`run`].
 #[inline(always)]
 unsafe fn packed<S: Simd, F: Format, const NR: usize, const MR: usize>(job: &Job<'_>) {
-    const { assert!((CHUNK * BLOCK).is_multiple_of(F::DTYPE.block_len()) && PANELS.is_multiple_of(NR)) };
+    const {
+        assert!((CHUNK * BLOCK).is_multiple_of(F::DTYPE.block_len()));
+        assert!(PANELS.is_multiple_of(NR) && STRIP.is_multiple_of(MR));
+    }
     let tiles = NR * CHUNK * size_of::<Tile<S>>();
     let sums = PANELS * STRIP.min(job.batch).next_multiple_of(MR) * size_of::<S::F>();
     let mut scratch = scratch::take(tiles + sums);

@@ -178,6 +178,32 @@ fn more_weights_than_are_unpacked_at_once() {
 }
 
 #[test]
+fn more_rows_than_are_taken_at_once() {
+    let mut random = Random(6);
+    let (rows, cols, batch) = (40, 768, 1100);
+    for dtype in [DType::Q4_0, DType::Q6_K, DType::F16] {
+        let bytes = random_matrix(dtype, rows, cols, &mut random);
+        let matrix = MatrixRef::new(dtype, rows, cols, &bytes).unwrap();
+        let x: Vec<f32> = (0..batch * cols).map(|_| random.float()).collect();
+        let activations = prepare(dtype, &x, cols).0;
+        let alone: Vec<f32> = x
+            .chunks(cols)
+            .flat_map(|x| product(Isa::detect(), &matrix, &prepare(dtype, x, cols).0, 1))
+            .collect();
+        // Adding shows what is written twice.
+        let expected: Vec<f32> = alone.iter().map(|value| value + 0.5).collect();
+        for isa in Isa::available() {
+            let mut out = vec![0.5; batch * rows];
+            let values = SharedMut::new(&mut out);
+            let output = Output { values, stride: rows, bias: None, accumulate: true };
+            // SAFETY: one thread.
+            unsafe { matmul(isa, &matrix, &activations, batch, 0..rows, &output) };
+            assert_eq!(bits(&out), bits(&expected), "{dtype} {isa}");
+        }
+    }
+}
+
+#[test]
 fn extreme_codes_do_not_overflow() {
     for dtype in DType::ALL.into_iter().filter(|dtype| dtype.block_len() > 1) {
         let (rows, cols) = (17, 2 * dtype.block_len());
