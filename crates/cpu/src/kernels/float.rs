@@ -23,7 +23,7 @@ const MAX_DIRECT: usize = 4;
 const CHUNK: usize = tile::CHUNK * BLOCK;
 /// Rows of weights in f32 at a time: with two tiles of activations a chunk of them fits into a
 /// first-level cache.
-const GROUP: usize = 12;
+const GROUP: usize = 8;
 /// From one of these rows to the next, in numbers: not a power of two, which would put them all
 /// into few sets of the cache.
 const PITCH: usize = CHUNK + WIDTH;
