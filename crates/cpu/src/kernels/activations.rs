@@ -120,7 +120,8 @@ impl Activations {
     ///
     /// # Panics
     /// If `x` is not a whole number of rows, or `units` reaches beyond its last row, or this
-    /// buffer has no room for the rows, or the kind is [`I8`](ActivationKind::I8) and `cols` not a multiple of 32.
+    /// buffer has no room for the rows, or the kind is [`I8`](ActivationKind::I8) and `cols` not a
+    /// multiple of 32.
     pub unsafe fn prepare(&self, x: &[f32], cols: usize, units: Range<usize>) {
         let per_row = cols.div_ceil(BLOCK);
         assert!(cols > 0 && x.len().is_multiple_of(cols), "activations are not whole rows");

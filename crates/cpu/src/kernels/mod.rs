@@ -132,7 +132,8 @@ pub const ROW_ALIGN: usize = 32;
 /// The promises: `weights` points at `matrix_rows` rows of `row_bytes` bytes, `row_blocks`
 /// blocks or `cols` numbers each; `rows` lies within them; `blocks` or `floats`, whichever the
 /// format takes, points at `batch` rows of as many, in chunks that are `chunk_stride` blocks (or 32
-/// times as many numbers) apart, which nobody writes; and nobody else accesses the results of `rows`.
+/// times as many numbers) apart, which nobody writes; and nobody else accesses the results of
+/// `rows`.
 struct Job<'a> {
     weights: *const u8,
     matrix_rows: usize,

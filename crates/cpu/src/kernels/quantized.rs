@@ -264,7 +264,8 @@ unsafe fn unpack<S: Simd, F: Format>(rows: Rows, chunk: Range<usize>, mut to: *m
 /// panels.
 ///
 /// # Safety
-/// As for [`run`]; the panels' tiles are at `tiles`, and at `so_far` there is room for as many sums,
+/// As for [`run`]; the panels' tiles are at `tiles`, and at `so_far` there is room for as many
+/// sums,
 /// and those of the blocks before the chunk, if any.
 #[inline(always)]
 unsafe fn through<S: Simd, F: Format, const NR: usize, const MR: usize>(
