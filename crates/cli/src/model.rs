@@ -34,16 +34,13 @@ pub(crate) struct LoadArgs {
 }
 
 impl LoadArgs {
-    fn kv(&self) -> KvType {
+    /// The type of the caches' numbers.
+    pub(crate) fn kv(&self) -> KvType {
         match self.kv {
             Kv::F16 => KvType::F16,
             Kv::F32 => KvType::F32,
+            Kv::Q8_0 => KvType::Q8_0,
         }
-    }
-
-    /// Bytes of a number in the caches.
-    pub(crate) fn kv_bytes(&self) -> usize {
-        self.kv().bytes()
     }
 }
 
@@ -54,6 +51,9 @@ pub(crate) enum Kv {
     F16,
     /// 32-bit numbers: twice the memory
     F32,
+    /// 8-bit numbers in blocks of 32: half the memory, a little less exact; on the processor only
+    #[value(name = "q8_0")]
+    Q8_0,
 }
 
 /// Loads a model; a bar shows how far it is if that takes more than a second.

@@ -4,123 +4,167 @@
 //! (`[head_dim][PAGE]`), so that a query's products with sixteen neighbouring positions fill a
 //! vector register without a horizontal sum; values lie with elements innermost
 //! (`[PAGE][head_dim]`), for the same reason seen from the output's side.
+//!
+//! In Q8_0 a block is 32 neighbouring elements of one position, in keys too: a position is written
+//! when it comes, and rounding it must not touch those before it. The codes lie as the numbers of
+//! the other types do; after them come the scales, in f16 and positions innermost
+//! (`[head_dim / 32][PAGE]`), of keys and values alike.
 
 use half::f16;
-use pelton_graph::{Cache, Error, PAGE};
+use memmap2::MmapMut;
+use pelton_graph::{Cache, Error, KvType, PAGE};
 
-/// A type that cached numbers are stored in.
-pub(crate) trait Element: bytemuck::Zeroable + Copy + Send + Sync + 'static {
-    fn from_f32(value: f32) -> Self;
-    fn to_f32(self) -> f32;
+/// Numbers in a block of Q8_0.
+pub(crate) const BLOCK: usize = 32;
+
+/// The keys or the values of one head in one page, as they are stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stored<'a> {
+    F16(&'a [f16]),
+    F32(&'a [f32]),
+    Q8_0 { codes: &'a [i8], scales: &'a [f16] },
 }
 
-impl Element for f32 {
-    fn from_f32(value: f32) -> Self {
-        value
-    }
-    fn to_f32(self) -> f32 {
-        self
-    }
-}
-
-impl Element for f16 {
-    fn from_f32(value: f32) -> Self {
-        Self::from_f32(value)
-    }
-    fn to_f32(self) -> f32 {
-        Self::to_f32(self)
+impl Stored<'_> {
+    /// The number at place `at`, which is element `d` of the position at `slot`.
+    fn get(self, at: usize, d: usize, slot: usize) -> f32 {
+        match self {
+            Self::F16(numbers) => numbers[at].to_f32(),
+            Self::F32(numbers) => numbers[at],
+            Self::Q8_0 { codes, scales } => {
+                scales[d / BLOCK * PAGE + slot].to_f32() * f32::from(codes[at])
+            }
+        }
     }
 }
 
 /// The pages of one layer.
 #[derive(Debug)]
-pub(crate) struct KvCache<E> {
+pub(crate) struct KvCache {
     shape: Cache,
-    data: Box<[E]>,
+    kv: KvType,
+    data: MmapMut,
 }
 
-impl<E: Element> KvCache<E> {
+impl KvCache {
     /// Room for `pages` pages, zeroed; the system hands out the memory when it is first written.
-    pub(crate) fn new(shape: Cache, pages: usize) -> Result<Self, Error> {
-        let needed = pages as u128 * Self::page_len(shape) as u128 * size_of::<E>() as u128;
+    pub(crate) fn new(shape: Cache, kv: KvType, pages: usize) -> Result<Self, Error> {
+        if kv == KvType::Q8_0 && !shape.head_dim.is_multiple_of(BLOCK) {
+            return Err(Error::Kv {
+                kv,
+                what: format!(
+                    "heads of {} numbers are not made of blocks of {BLOCK}, expected f16 or f32",
+                    shape.head_dim
+                ),
+            });
+        }
+        let head_bytes = kv.bytes(shape.head_dim * PAGE);
+        let needed = pages as u128 * (2 * shape.heads * head_bytes) as u128;
         let refused = || Error::Memory { what: "the key and value cache", needed };
-        let len = usize::try_from(needed).map_err(|_| refused())? / size_of::<E>();
-        let data = bytemuck::allocation::try_zeroed_slice_box(len).map_err(|()| refused())?;
-        Ok(Self { shape, data })
-    }
-
-    const fn page_len(shape: Cache) -> usize {
-        2 * shape.heads * shape.head_dim * PAGE
+        let len = usize::try_from(needed).map_err(|_| refused())?;
+        let data = MmapMut::map_anon(len.max(1)).map_err(|_| refused())?;
+        Ok(Self { shape, kv, data })
     }
 
     pub(crate) fn shape(&self) -> Cache {
         self.shape
     }
 
-    /// Where the keys and the values of a head begin in a page.
-    fn starts(&self, page: u32, head: usize) -> (usize, usize) {
-        let head_len = self.shape.head_dim * PAGE;
-        let keys = page as usize * Self::page_len(self.shape) + 2 * head * head_len;
-        (keys, keys + head_len)
+    /// Bytes of the keys of one head in one page, or of its values.
+    const fn head_bytes(&self) -> usize {
+        self.kv.bytes(self.shape.head_dim * PAGE)
     }
 
-    /// A head's keys in a page, `[head_dim][PAGE]`.
-    pub(crate) fn keys(&self, page: u32, head: usize) -> &[E] {
-        let (keys, values) = self.starts(page, head);
-        &self.data[keys..values]
+    /// Where the keys of a head begin in the data; its values follow.
+    fn start(&self, page: u32, head: usize) -> usize {
+        (page as usize * self.shape.heads + head) * 2 * self.head_bytes()
     }
 
-    /// A head's values in a page, `[PAGE][head_dim]`.
-    pub(crate) fn values(&self, page: u32, head: usize) -> &[E] {
-        let (keys, values) = self.starts(page, head);
-        &self.data[values..2 * values - keys]
+    fn stored(&self, start: usize) -> Stored<'_> {
+        let bytes = &self.data[start..start + self.head_bytes()];
+        match self.kv {
+            KvType::F16 => Stored::F16(bytemuck::cast_slice(bytes)),
+            KvType::F32 => Stored::F32(bytemuck::cast_slice(bytes)),
+            KvType::Q8_0 => {
+                let (codes, scales) = bytes.split_at(self.shape.head_dim * PAGE);
+                let (codes, scales) = (bytemuck::cast_slice(codes), bytemuck::cast_slice(scales));
+                Stored::Q8_0 { codes, scales }
+            }
+        }
+    }
+
+    /// A head's keys in a page.
+    pub(crate) fn keys(&self, page: u32, head: usize) -> Stored<'_> {
+        self.stored(self.start(page, head))
+    }
+
+    /// A head's values in a page.
+    pub(crate) fn values(&self, page: u32, head: usize) -> Stored<'_> {
+        self.stored(self.start(page, head) + self.head_bytes())
+    }
+
+    /// Element `d` of the key of one position.
+    pub(crate) fn key(&self, table: &[u32], position: usize, head: usize, d: usize) -> f32 {
+        let (page, slot) = (table[position / PAGE], position % PAGE);
+        self.keys(page, head).get(d * PAGE + slot, d, slot)
+    }
+
+    /// Element `d` of the value of one position.
+    pub(crate) fn value(&self, table: &[u32], position: usize, head: usize, d: usize) -> f32 {
+        let (page, slot) = (table[position / PAGE], position % PAGE);
+        self.values(page, head).get(slot * self.shape.head_dim + d, d, slot)
     }
 
     /// Writes the key and the value of one position: `heads × head_dim` numbers of each.
     pub(crate) fn store(&mut self, table: &[u32], position: usize, key: &[f32], value: &[f32]) {
-        let Cache { heads, head_dim } = self.shape;
         let (page, slot) = (table[position / PAGE], position % PAGE);
+        let Cache { heads, head_dim } = self.shape;
         for head in 0..heads {
-            let (keys, values) = self.starts(page, head);
-            let from = head * head_dim;
-            for d in 0..head_dim {
-                self.data[keys + d * PAGE + slot] = E::from_f32(key[from + d]);
-                self.data[values + slot * head_dim + d] = E::from_f32(value[from + d]);
+            let (start, len) = (self.start(page, head), self.head_bytes());
+            let (keys, values) = self.data[start..start + 2 * len].split_at_mut(len);
+            let numbers = head * head_dim..(head + 1) * head_dim;
+            write(self.kv, keys, &key[numbers.clone()], slot, |d| d * PAGE + slot);
+            write(self.kv, values, &value[numbers], slot, |d| slot * head_dim + d);
+        }
+    }
+}
+
+/// Writes a head's numbers `x` of the position at `slot`, element `d` at `place(d)`.
+fn write(kv: KvType, bytes: &mut [u8], x: &[f32], slot: usize, place: impl Fn(usize) -> usize) {
+    match kv {
+        KvType::F16 => {
+            let numbers = bytemuck::cast_slice_mut(bytes);
+            for (d, &x) in x.iter().enumerate() {
+                numbers[place(d)] = f16::from_f32(x);
+            }
+        }
+        KvType::F32 => {
+            let numbers = bytemuck::cast_slice_mut(bytes);
+            for (d, &x) in x.iter().enumerate() {
+                numbers[place(d)] = x;
+            }
+        }
+        KvType::Q8_0 => {
+            let (codes, scales) = bytes.split_at_mut(x.len() * PAGE);
+            let scales: &mut [f16] = bytemuck::cast_slice_mut(scales);
+            for (b, block) in x.chunks(BLOCK).enumerate() {
+                // not `f32::max`, which would drop a NaN
+                let largest = block
+                    .iter()
+                    .map(|x| x.abs())
+                    .fold(0.0, |largest, x| if x > largest || x.is_nan() { x } else { largest });
+                let scale = f16::from_f32(largest / 127.0);
+                scales[b * PAGE + slot] = scale;
+                for (i, x) in block.iter().enumerate() {
+                    let code = (x / scale.to_f32()).round() as i8;
+                    codes[place(b * BLOCK + i)] = code.cast_unsigned();
+                }
             }
         }
     }
 }
 
-/// The caches of all layers, in one element type.
-#[derive(Debug)]
-pub(crate) enum Caches {
-    F16(Vec<KvCache<f16>>),
-    F32(Vec<KvCache<f32>>),
-}
-
-/// Runs an expression with `$caches` bound to the vector of caches, whatever its element type.
-macro_rules! with_caches {
-    ($value:expr, $caches:ident => $body:expr) => {
-        match $value {
-            $crate::cache::Caches::F16($caches) => $body,
-            $crate::cache::Caches::F32($caches) => $body,
-        }
-    };
-}
-pub(crate) use with_caches;
-
-impl Caches {
-    pub(crate) fn new(
-        shapes: &[Cache],
-        kv: pelton_graph::KvType,
-        pages: usize,
-    ) -> Result<Self, Error> {
-        fn all<E: Element>(shapes: &[Cache], pages: usize) -> Result<Vec<KvCache<E>>, Error> {
-            shapes.iter().map(|&shape| KvCache::new(shape, pages)).collect()
-        }
-        Ok(match kv {
-            pelton_graph::KvType::F16 => Self::F16(all(shapes, pages)?),
-            pelton_graph::KvType::F32 => Self::F32(all(shapes, pages)?),
-        })
-    }
+/// The caches of all layers.
+pub(crate) fn caches(shapes: &[Cache], kv: KvType, pages: usize) -> Result<Vec<KvCache>, Error> {
+    shapes.iter().map(|&shape| KvCache::new(shape, kv, pages)).collect()
 }

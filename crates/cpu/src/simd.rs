@@ -15,17 +15,20 @@ use crate::kernels::Isa;
 pub(crate) trait Simd: Copy {
     /// The lanes.
     type V: Copy;
+    /// Vectors whose sums with six others fit into registers, beside what is added to them.
+    const WIDTH: usize;
 
     fn splat(self, value: f32) -> Self::V;
     fn load(self, from: &[f32; 16]) -> Self::V;
     fn load_f16(self, from: &[f16; 16]) -> Self::V;
+    fn load_i8(self, from: &[i8; 16]) -> Self::V;
     fn store(self, v: Self::V, to: &mut [f32; 16]);
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// The nearest integers, as f32.
     fn round(self, a: Self::V) -> Self::V;
-    /// `a · b + c`, rounded once where the processor can.
+    /// `a · b + c`, rounded once.
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `a · 2ⁿ` for whole numbers `n` from -126 to 127, and 0 for -127.
     fn scale(self, a: Self::V, n: Self::V) -> Self::V;
@@ -114,6 +117,7 @@ impl Portable {
 
 impl Simd for Portable {
     type V = [f32; 16];
+    const WIDTH: usize = 1;
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::V {
@@ -126,6 +130,10 @@ impl Simd for Portable {
     #[inline(always)]
     fn load_f16(self, from: &[f16; 16]) -> Self::V {
         from.map(f16::to_f32)
+    }
+    #[inline(always)]
+    fn load_i8(self, from: &[i8; 16]) -> Self::V {
+        from.map(f32::from)
     }
     #[inline(always)]
     fn store(self, v: Self::V, to: &mut [f32; 16]) {
@@ -149,8 +157,7 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        // not `f32::mul_add`: without the instruction it is a slow library call
-        self.add(self.mul(a, b), c)
+        std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
     }
     #[inline(always)]
     fn scale(self, a: Self::V, n: Self::V) -> Self::V {
@@ -203,6 +210,7 @@ mod x86 {
 
     impl Simd for Avx512 {
         type V = __m512;
+        const WIDTH: usize = 4;
 
         #[inline(always)]
         fn splat(self, value: f32) -> Self::V {
@@ -215,6 +223,13 @@ mod x86 {
         #[inline(always)]
         fn load_f16(self, from: &[f16; 16]) -> Self::V {
             with_proof!(_mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())))
+        }
+        #[inline(always)]
+        fn load_i8(self, from: &[i8; 16]) -> Self::V {
+            with_proof!({
+                let codes = _mm_loadu_si128(from.as_ptr().cast());
+                _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes))
+            })
         }
         #[inline(always)]
         fn store(self, v: Self::V, to: &mut [f32; 16]) {
@@ -276,6 +291,7 @@ mod x86 {
 
     impl Simd for Avx2 {
         type V = [__m256; 2];
+        const WIDTH: usize = 1;
 
         #[inline(always)]
         fn splat(self, value: f32) -> Self::V {
@@ -293,6 +309,16 @@ mod x86 {
                 _mm256_cvtph_ps(_mm_loadu_si128(low.as_ptr().cast())),
                 _mm256_cvtph_ps(_mm_loadu_si128(high.as_ptr().cast())),
             ])
+        }
+        #[inline(always)]
+        fn load_i8(self, from: &[i8; 16]) -> Self::V {
+            let (low, high) = from.split_at(8);
+            [low, high].map(|half| {
+                with_proof!({
+                    let codes = _mm_loadl_epi64(half.as_ptr().cast());
+                    _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes))
+                })
+            })
         }
         #[inline(always)]
         fn store(self, v: Self::V, to: &mut [f32; 16]) {

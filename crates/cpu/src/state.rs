@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pelton_graph::{Batch, Error, Limits, Plan, Rows, Step, WeightId};
 use pelton_weights::Checkpoint;
 
-use crate::cache::Caches;
+use crate::cache::{KvCache, caches};
 
 /// Everything that a plan runs on; allocated once.
 #[derive(Debug)]
@@ -14,7 +14,8 @@ pub(crate) struct State {
     pub(crate) weights: Weights,
     /// One for each of the plan's buffers: as many rows as the limits allow.
     pub(crate) buffers: Vec<Vec<f32>>,
-    pub(crate) caches: Caches,
+    /// One for each of the plan's caches.
+    pub(crate) caches: Vec<KvCache>,
     pub(crate) limits: Limits,
 }
 
@@ -33,7 +34,7 @@ impl State {
         Ok(Self {
             weights: Weights::new(&plan, checkpoint)?,
             buffers,
-            caches: Caches::new(&plan.caches, limits.kv, limits.pages)?,
+            caches: caches(&plan.caches, limits.kv, limits.pages)?,
             plan,
             limits,
         })

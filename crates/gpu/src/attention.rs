@@ -109,7 +109,7 @@ impl Attention {
         // queries, their scores and weights, the states of their softmax
         let each = 4 * self.head_dim + 8 * PAGE + 12;
         // the row's own key and value, the angles and the factors of norms
-        let own = 2 * self.head_dim * self.caches.kv.bytes() + 4 * self.head_dim;
+        let own = 2 * self.caches.kv.bytes(self.head_dim) + 4 * self.head_dim;
         take * each + if fused { own + 4 * (take + 1) } else { 0 }
     }
 

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use pelton_graph::{
-    Backend, Batch, Choice, Error, Executable, Fusion, Limits, Op, PAGE, Plan, Profile, Row, Rows,
-    Step, pages_for,
+    Backend, Batch, Choice, Error, Executable, Fusion, KvType, Limits, Op, PAGE, Plan, Profile,
+    Row, Rows, Step, pages_for,
 };
 use pelton_weights::Checkpoint;
 
@@ -96,6 +96,7 @@ impl GpuExecutable {
         limits: Limits,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
+        check_kv(limits.kv)?;
         check_memory(&device, &plan, &limits)?;
         let weights = Weights::load(&device, &plan, checkpoint, progress)?;
         let buffers = plan
@@ -360,7 +361,7 @@ fn rows_of(rows: Rows, limits: &Limits) -> usize {
 fn caches(device: &Device, plan: &Plan, limits: &Limits) -> Result<Vec<Cache>, Error> {
     let mut all = Vec::with_capacity(plan.caches.len());
     for cache in &plan.caches {
-        let position = (cache.heads * cache.head_dim * limits.kv.bytes()) as u64;
+        let position = limits.kv.bytes(cache.heads * cache.head_dim) as u64;
         let bytes = position.saturating_mul(limits.pages.saturating_mul(PAGE) as u64);
         all.push(Cache {
             keys: device.buffer("keys", bytes)?,
@@ -387,12 +388,23 @@ fn attention_of(plan: &Plan, limits: &Limits, table: usize) -> Option<Attention>
     })
 }
 
+/// Refuses caches that no kernel reads.
+fn check_kv(kv: KvType) -> Result<(), Error> {
+    match kv {
+        KvType::F16 | KvType::F32 => Ok(()),
+        KvType::Q8_0 => Err(Error::Kv {
+            kv,
+            what: "only on the processor; a GPU keeps them in f16 or f32".to_owned(),
+        }),
+    }
+}
+
 /// Refuses what cannot fit, with the numbers, before anything is uploaded.
 fn check_memory(device: &Device, plan: &Plan, limits: &Limits) -> Result<(), Error> {
     const MIB: u64 = 1 << 20;
     let Some(available) = device.memory else { return Ok(()) };
     let weights = resident_bytes(plan);
-    let position = (plan.cache_len_per_position() * limits.kv.bytes()) as u64;
+    let position = limits.kv.bytes(plan.cache_len_per_position()) as u64;
     let cache = position.saturating_mul(limits.pages.saturating_mul(PAGE) as u64);
     let buffers: u64 =
         plan.buffers.iter().map(|b| 4 * (b.width * rows_of(b.rows, limits)) as u64).sum();

@@ -83,10 +83,7 @@ impl Caches {
             page => PAGE,
             kv_heads => self.kv_heads,
             table => self.table,
-            kv => match self.kv {
-                KvType::F16 => "f16",
-                KvType::F32 => "f32",
-            },
+            kv => self.kv.to_string(),
         }
     }
 }
@@ -266,7 +263,7 @@ mod tests {
             let pages = [3u32, 1, 0, 2];
             let (k, v) = (normals(1, 3 * kv_heads * head_dim), normals(2, 3 * kv_heads * head_dim));
             let len = 4 * kv_heads * PAGE * head_dim;
-            let empty = vec![0xffu8; len * kv.bytes()];
+            let empty = vec![0xffu8; kv.bytes(len)];
             let (keys, values) = (device.with(&empty), device.with(&empty));
             let (k_buffer, v_buffer) = (device.with(&k), device.with(&v));
             let (row_buffer, tables) = (device.with(&rows), device.with(&pages));
@@ -283,11 +280,12 @@ mod tests {
                     let [_, position, sequence, _] = rows[head / kv_heads].map(|n| n as usize);
                     let page = pages[sequence * 2 + position / PAGE] as usize;
                     let slot = (page * kv_heads + head % kv_heads) * PAGE + position % PAGE;
-                    let at = (slot * head_dim + d) * kv.bytes();
+                    let at = kv.bytes(slot * head_dim + d);
                     match kv {
                         KvType::F16 => expected[at..][..2]
                             .copy_from_slice(&half::f16::from_f32(x).to_le_bytes()),
                         KvType::F32 => expected[at..][..4].copy_from_slice(&x.to_le_bytes()),
+                        KvType::Q8_0 => unreachable!("refused at load"),
                     }
                 }
                 assert!(device.content::<u8>(&cache) == expected, "{kv:?}");

@@ -1,6 +1,6 @@
 //! What a backend is: something that loads a plan and runs it.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use pelton_weights::Checkpoint;
 
@@ -14,15 +14,29 @@ pub enum KvType {
     F16,
     /// IEEE 754 binary32: twice the memory; for holding results against an f32 reference.
     F32,
+    /// Eight bits a number, in blocks of 32 elements of one head with an f16 scale: half the
+    /// memory of f16, and a little less exact.
+    Q8_0,
 }
 
 impl KvType {
-    /// Bytes of an element.
-    pub const fn bytes(self) -> usize {
+    /// Bytes of `len` numbers, in whole blocks.
+    pub const fn bytes(self, len: usize) -> usize {
         match self {
-            Self::F16 => 2,
-            Self::F32 => 4,
+            Self::F16 => 2 * len,
+            Self::F32 => 4 * len,
+            Self::Q8_0 => 34 * len.div_ceil(32),
         }
+    }
+}
+
+impl fmt::Display for KvType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F16 => "f16",
+            Self::F32 => "f32",
+            Self::Q8_0 => "q8_0",
+        })
     }
 }
 

@@ -74,6 +74,15 @@ pub enum Error {
         error: std::io::Error,
     },
 
+    /// Keys and values cannot be kept in the type that the limits ask for.
+    #[error("a cache of keys and values in {kv}: {what}")]
+    Kv {
+        /// The type.
+        kv: crate::KvType,
+        /// Why not, and what is expected.
+        what: String,
+    },
+
     /// There is not enough memory for what the limits ask.
     #[error("{what} needs {needed} bytes, which could not be allocated")]
     Memory {

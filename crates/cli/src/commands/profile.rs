@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 use clap::ValueEnum;
 use pelton::{
-    LoadOptions, Model,
+    KvType, LoadOptions, Model,
     graph::{Op, Plan, Profile, Step},
 };
 use serde_json::json;
@@ -73,7 +73,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let rows = args.rows as usize;
     let positions = args.depth + rows;
     let options = LoadOptions { context: Some(positions), ..LoadOptions::default() };
-    let (engine, kv) = (model::engine(&args.load)?, args.load.kv_bytes());
+    let (engine, kv) = (model::engine(&args.load)?, args.load.kv());
     let backend = engine.backend().to_owned();
     let model = model::load_on(&engine, &args.model, &args.load, options)?;
     let (depth, passes) = (args.depth, args.tokens as usize);
@@ -103,7 +103,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
 }
 
 /// Bytes of weights and of the cache that a step reads for one row at the end of `positions`.
-fn bytes_read(plan: &Plan, step: &Step, positions: usize, kv_bytes: usize) -> u64 {
+fn bytes_read(plan: &Plan, step: &Step, positions: usize, kv: KvType) -> u64 {
     let matrix = |id| {
         let weight = plan.weight(id);
         let row = weight.dtype.bytes_of(weight.row_len).unwrap_or(0);
@@ -117,7 +117,7 @@ fn bytes_read(plan: &Plan, step: &Step, positions: usize, kv_bytes: usize) -> u6
         Op::Attend(attention) | Op::RopeAttend(_, attention) => {
             let cache = plan.caches[attention.cache];
             let seen = attention.window.map_or(positions, |window| window.min(positions));
-            2 * cache.heads * cache.head_dim * kv_bytes * seen
+            kv.bytes(2 * cache.heads * cache.head_dim * seen)
         }
         _ => 0,
     };

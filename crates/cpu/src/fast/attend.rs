@@ -1,52 +1,48 @@
-//! Attention over the paged cache.
+//! Attention over the paged cache, for one tile of queries.
 //!
-//! A task is a tile of queries that share a key head: the query heads of its group, in one row or
-//! a few neighbouring rows of one sequence. Each page of keys and values is read once for the
-//! whole tile, in the order of positions, with the running maximum and sum of the online softmax
-//! (Milakov and Gimelshein, arXiv 1805.02867). What a query gets depends on nothing but its own
-//! row, whatever the tile and the thread.
+//! A tile is the queries that share a key head: the query heads of its group, in one row or a few
+//! neighbouring rows of one sequence. It goes through the positions in chunks, whose bounds are
+//! the same for every row. Each chunk gives a query a *part*: the greatest score, the sum of the
+//! weights and the sum of the weighted values. Parts are joined in the order of the chunks, as in
+//! the online softmax (Milakov and Gimelshein, arXiv 1805.02867). So what a query gets depends on
+//! nothing but its own row, whoever computes its parts, in whatever tile.
+
+use std::ops::Range;
 
 use pelton_graph::{Attention, PAGE, Row};
 
+use super::unpack;
 use crate::{
-    cache::{Element, KvCache},
+    cache::KvCache,
     pool::SharedMut,
     simd::{Body, Simd},
 };
 
 /// Queries in a tile, at most (more only where a single row's group has more).
 const TILE: usize = 32;
+/// Positions in a chunk.
+pub(super) const CHUNK: usize = 4 * PAGE;
 /// Lanes of a vector.
-const LANES: usize = 16;
-/// Queries whose products are in registers at a time.
-const QUERIES: usize = 4;
-/// Vectors of a value row that are in registers at a time.
-const WIDTH: usize = 4;
+pub(super) const LANES: usize = 16;
+/// Queries whose sums are in registers at a time, at most.
+const QUERIES: usize = 6;
 
-/// The running state of the queries of one tile; one for each thread.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    /// `[queries][PAGE]`: scores, then weights, of one page.
-    weights: Vec<f32>,
-    /// `[queries][head_dim]`: the sum of weighted values so far.
-    sums: Vec<f32>,
-    /// The greatest score so far.
-    maxima: Vec<f32>,
-    /// The sum of weights so far.
-    totals: Vec<f32>,
-}
-
-impl Scratch {
-    /// Room for the tiles of `group` queries a row with heads of `head_dim`.
-    pub(super) fn new(group: usize, head_dim: usize) -> Self {
-        let queries = TILE.max(group);
-        Self {
-            weights: vec![0.0; queries * PAGE],
-            sums: vec![0.0; queries * head_dim],
-            maxima: vec![0.0; queries],
-            totals: vec![0.0; queries],
+/// Runs an expression with the constant `$count` for a number of queries up to [`QUERIES`].
+macro_rules! with_count {
+    ($n:expr, $count:ident => $body:expr) => {
+        match $n {
+            1 => with_count!(@ 1, $count => $body),
+            2 => with_count!(@ 2, $count => $body),
+            3 => with_count!(@ 3, $count => $body),
+            4 => with_count!(@ 4, $count => $body),
+            5 => with_count!(@ 5, $count => $body),
+            _ => with_count!(@ QUERIES, $count => $body),
         }
-    }
+    };
+    (@ $n:expr, $count:ident => $body:expr) => {{
+        const $count: usize = $n;
+        $body
+    }};
 }
 
 /// How many neighbouring rows share a tile.
@@ -54,246 +50,392 @@ pub(super) fn rows_per_tile(group: usize) -> usize {
     (TILE / group).max(1)
 }
 
-/// One task: the queries of `rows` (indices `first_row..`) that read `kv_head`.
-pub(super) struct Task<'a, E> {
+/// Numbers of the sum of values in a part: whole vectors.
+fn width(head_dim: usize) -> usize {
+    head_dim.next_multiple_of(LANES)
+}
+
+/// Numbers in a part: the sum of weighted values, then a vector whose first lanes are the sum of
+/// weights and the greatest score.
+pub(super) fn part_len(head_dim: usize) -> usize {
+    width(head_dim) + LANES
+}
+
+/// What one tile is computed in; one for each thread.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    /// The keys or the values of a page, unpacked.
+    numbers: Vec<f32>,
+    /// `[queries][CHUNK]`: scores, then weights.
+    weights: Vec<f32>,
+    /// `[queries][part_len]`: the parts of one chunk.
+    parts: Vec<f32>,
+    /// As `parts`: those of all chunks so far.
+    joined: Vec<f32>,
+}
+
+impl Scratch {
+    /// Room for the tiles of `group` queries a row with heads of `head_dim`.
+    pub(super) fn new(group: usize, head_dim: usize) -> Self {
+        let queries = TILE.max(group);
+        Self {
+            numbers: vec![0.0; PAGE * width(head_dim)],
+            weights: vec![0.0; queries * CHUNK],
+            parts: vec![0.0; queries * part_len(head_dim)],
+            joined: vec![0.0; queries * part_len(head_dim)],
+        }
+    }
+}
+
+/// The queries of some rows that read one key head.
+#[derive(Clone, Copy)]
+pub(super) struct Tile<'a> {
     pub(super) attention: &'a Attention,
-    pub(super) cache: &'a KvCache<E>,
+    pub(super) cache: &'a KvCache,
     pub(super) table: &'a [u32],
     pub(super) kv_head: usize,
     pub(super) rows: &'a [Row],
-    pub(super) first_row: usize,
-    /// `[all rows][heads × head_dim]`.
+    /// `heads × head_dim` numbers for each of the rows.
     pub(super) q: &'a [f32],
-    /// As `q`; the task writes its own queries' places.
-    pub(super) out: SharedMut<'a, f32>,
-    pub(super) scratch: &'a mut Scratch,
 }
 
-impl<E: Lanes> Task<'_, E> {
+impl<'a> Tile<'a> {
+    fn head_dim(&self) -> usize {
+        self.cache.shape().head_dim
+    }
+
     fn group(&self) -> usize {
         self.attention.heads / self.cache.shape().heads
     }
 
-    /// Where query `i` of the tile begins in `q` and `out`.
-    fn place(&self, i: usize) -> usize {
-        let (group, head_dim) = (self.group(), self.cache.shape().head_dim);
-        let (row, head) = (self.first_row + i / group, self.kv_head * group + i % group);
-        (row * self.attention.heads + head) * head_dim
+    fn queries(&self) -> usize {
+        self.rows.len() * self.group()
     }
 
-    /// The positions that query `i` sees, in the page of positions from `base` on.
-    fn seen(&self, i: usize, base: usize) -> std::ops::Range<usize> {
-        let position = self.rows[i / self.group()].position as usize;
-        let first = self.first_seen(position);
-        let end = (position + 1).clamp(base, base + PAGE) - base;
-        first.clamp(base, base + PAGE).min(base + end) - base..end
+    /// The row and the head of query `i`.
+    fn row_and_head(&self, i: usize) -> (usize, usize) {
+        (i / self.group(), self.kv_head * self.group() + i % self.group())
     }
 
-    fn first_seen(&self, position: usize) -> usize {
-        self.attention.window.map_or(0, |window| (position + 1).saturating_sub(window))
+    fn query(&self, i: usize) -> &'a [f32] {
+        let (row, head) = self.row_and_head(i);
+        &self.q[(row * self.attention.heads + head) * self.head_dim()..][..self.head_dim()]
     }
 
-    /// Scores of `Q` queries from `first` on with all positions of a page.
+    /// The positions that query `i` sees.
+    fn seen(&self, i: usize) -> Range<usize> {
+        seen(self.attention, &self.rows[i / self.group()])
+    }
+
+    /// The positions that any of the queries sees: rows are in order.
+    pub(super) fn all_seen(&self) -> Range<usize> {
+        self.seen(0).start..self.seen(self.queries() - 1).end
+    }
+
+    /// The part of each query that sees any of the chunk's positions, into the scratch.
     #[inline(always)]
-    fn scores<S: Simd, const Q: usize>(&mut self, simd: S, first: usize, keys: &[E]) {
-        const VECTORS: usize = PAGE / LANES;
-        let head_dim = self.cache.shape().head_dim;
-        let queries: [&[f32]; Q] =
-            std::array::from_fn(|i| &self.q[self.place(first + i)..][..head_dim]);
-        let mut sums = [[simd.splat(0.0); VECTORS]; Q];
-        for (d, keys) in keys.as_chunks::<PAGE>().0.iter().enumerate() {
-            let lanes = keys.as_chunks::<LANES>().0;
-            let keys: [S::V; VECTORS] = std::array::from_fn(|v| E::load(simd, &lanes[v]));
-            for i in 0..Q {
-                let q = simd.splat(queries[i][d]);
-                for v in 0..VECTORS {
-                    sums[i][v] = simd.mul_add(q, keys[v], sums[i][v]);
+    fn chunk<S: Simd>(&self, simd: S, chunk: usize, scratch: &mut Scratch) {
+        let (head_dim, queries) = (self.head_dim(), self.queries());
+        let (width, part_len) = (width(head_dim), part_len(head_dim));
+        let begin = chunk * CHUNK;
+        let positions = within(self.all_seen(), begin);
+        let pages = positions.start / PAGE..positions.end.div_ceil(PAGE);
+        let page = |p: usize| self.table[begin / PAGE + p];
+
+        for p in pages.clone() {
+            let keys = &mut scratch.numbers[..head_dim * PAGE];
+            unpack::keys(simd, self.cache.keys(page(p), self.kv_head), keys);
+            for block in blocks(queries) {
+                let to = &mut scratch.weights[block.start * CHUNK + p * PAGE..];
+                with_count!(block.len(), Q => {
+                    let queries: [&[f32]; Q] = std::array::from_fn(|i| self.query(block.start + i));
+                    match S::WIDTH {
+                        4 => scores::<S, Q, 4>(simd, self.attention.scale, queries, keys, to),
+                        _ => scores::<S, Q, 1>(simd, self.attention.scale, queries, keys, to),
+                    }
+                });
+            }
+        }
+        let columns = pages.start * PAGE..pages.end * PAGE;
+        for i in 0..queries {
+            let seen = within(self.seen(i), begin);
+            let seen = seen.start - columns.start..seen.end - columns.start;
+            let row = &mut scratch.weights[i * CHUNK..][columns.clone()];
+            let (total, greatest) = soften(simd, row, seen);
+            let part = &mut scratch.parts[i * part_len..][..part_len];
+            part.fill(0.0);
+            [part[width], part[width + 1]] = [total, greatest];
+        }
+        for p in pages {
+            let seen = within(positions.clone(), p * PAGE);
+            let seen = seen.start.min(PAGE)..seen.end.min(PAGE);
+            let values = &mut scratch.numbers[..seen.len() * width];
+            let stored = self.cache.values(page(p), self.kv_head);
+            unpack::values(simd, stored, head_dim, seen.clone(), values, width);
+            for block in blocks(queries) {
+                let weights = &scratch.weights[block.start * CHUNK + p * PAGE + seen.start..];
+                let parts = &mut scratch.parts[block.start * part_len..];
+                with_count!(block.len(), Q => {
+                    gather::<S, Q>(simd, weights, values, width, parts);
+                });
+            }
+        }
+    }
+}
+
+/// The positions that a row sees.
+pub(super) fn seen(attention: &Attention, row: &Row) -> Range<usize> {
+    let end = row.position as usize + 1;
+    attention.window.map_or(0, |window| end.saturating_sub(window))..end
+}
+
+/// The chunks that have these positions.
+pub(super) fn chunks(positions: Range<usize>) -> Range<usize> {
+    positions.start / CHUNK..positions.end.div_ceil(CHUNK)
+}
+
+/// Those of the positions that lie in the chunk from `begin` on, counted from there.
+fn within(positions: Range<usize>, begin: usize) -> Range<usize> {
+    let end = positions.end.clamp(begin, begin + CHUNK) - begin;
+    (positions.start.max(begin) - begin).min(end)..end
+}
+
+/// Cuts `queries` into as few blocks of at most [`QUERIES`] as there can be, of about one length.
+fn blocks(queries: usize) -> impl Iterator<Item = Range<usize>> {
+    let blocks = queries.div_ceil(QUERIES);
+    (0..blocks).map(move |block| block * queries / blocks..(block + 1) * queries / blocks)
+}
+
+/// Scores of queries with all positions of a page: rows of `to` that are [`CHUNK`] apart.
+#[inline(always)]
+fn scores<S: Simd, const Q: usize, const W: usize>(
+    simd: S,
+    scale: f32,
+    queries: [&[f32]; Q],
+    keys: &[f32],
+    to: &mut [f32],
+) {
+    let (keys, _) = keys.as_chunks::<PAGE>();
+    let queries = queries.map(|query| &query[..keys.len()]);
+    for v in (0..PAGE).step_by(W * LANES) {
+        let mut sums = [[simd.splat(0.0); W]; Q];
+        for (d, keys) in keys.iter().enumerate() {
+            let lanes = keys[v..v + W * LANES].as_chunks::<LANES>().0;
+            let mut keys = [simd.splat(0.0); W];
+            for (keys, lanes) in keys.iter_mut().zip(lanes) {
+                *keys = simd.load(lanes);
+            }
+            for (sums, query) in sums.iter_mut().zip(queries) {
+                let q = simd.splat(query[d]);
+                for (sum, keys) in sums.iter_mut().zip(keys) {
+                    *sum = simd.mul_add(q, keys, *sum);
                 }
             }
         }
-        let scale = simd.splat(self.attention.scale);
-        let (rows, _) = self.scratch.weights[first * PAGE..].as_chunks_mut::<PAGE>();
-        for (sums, row) in sums.iter().zip(rows) {
-            for (sum, to) in sums.iter().zip(row.as_chunks_mut::<LANES>().0) {
+        let scale = simd.splat(scale);
+        for (sums, to) in sums.iter().zip(to.chunks_mut(CHUNK)) {
+            for (sum, to) in sums.iter().zip(to[v..].as_chunks_mut::<LANES>().0) {
                 simd.store(simd.mul(*sum, scale), to);
             }
         }
     }
+}
 
-    /// From the scores of query `i` in a page to its weights; updates maximum, total and sums.
-    #[inline(always)]
-    fn soften<S: Simd>(&mut self, simd: S, i: usize, seen: std::ops::Range<usize>) {
-        let head_dim = self.cache.shape().head_dim;
-        let scratch = &mut *self.scratch;
-        let row = &mut scratch.weights[i * PAGE..(i + 1) * PAGE];
-        if seen.is_empty() {
-            row.fill(0.0);
-            return;
-        }
-        row[..seen.start].fill(f32::NEG_INFINITY);
-        row[seen.end..].fill(f32::NEG_INFINITY);
-        let (lanes, _) = row.as_chunks_mut::<LANES>();
-        let mut greatest = simd.splat(scratch.maxima[i]);
-        for lane in lanes.iter() {
-            greatest = simd.max(greatest, simd.load(lane));
-        }
-        let maximum = simd.greatest(greatest);
-        let offset = simd.splat(-maximum);
-        for lane in lanes.iter_mut() {
-            let weight = simd.exp(simd.add(simd.load(lane), offset));
-            simd.store(weight, lane);
-        }
-        row[..seen.start].fill(0.0);
-        row[seen.end..].fill(0.0);
-        let mut total = simd.splat(0.0);
-        for lane in row.as_chunks::<LANES>().0 {
-            total = simd.add(total, simd.load(lane));
-        }
-        let mut shrink = [0.0; LANES];
-        simd.store(simd.exp(simd.splat(scratch.maxima[i] - maximum)), &mut shrink);
-        let shrink = shrink[0];
-        scratch.totals[i] = scratch.totals[i] * shrink + simd.sum(total);
-        scratch.maxima[i] = maximum;
-        if shrink != 1.0 {
-            for sum in &mut scratch.sums[i * head_dim..(i + 1) * head_dim] {
-                *sum *= shrink;
-            }
-        }
+/// From scores to weights, which are 0 outside of `seen`; gives their sum and the greatest score.
+#[inline(always)]
+fn soften<S: Simd>(simd: S, row: &mut [f32], seen: Range<usize>) -> (f32, f32) {
+    row[..seen.start].fill(f32::NEG_INFINITY);
+    row[seen.end..].fill(f32::NEG_INFINITY);
+    let (lanes, _) = row.as_chunks_mut::<LANES>();
+    let mut greatest = simd.splat(f32::NEG_INFINITY);
+    for lane in lanes.iter() {
+        greatest = simd.max(greatest, simd.load(lane));
     }
-
-    /// Adds the weighted values of a page to the sums of `Q` queries from `first` on.
-    #[inline(always)]
-    fn gather<S: Simd, const Q: usize>(
-        &mut self,
-        simd: S,
-        first: usize,
-        values: &[E],
-        seen: std::ops::Range<usize>,
-    ) {
-        let head_dim = self.cache.shape().head_dim;
-        let mut d = 0;
-        while d + WIDTH * LANES <= head_dim {
-            self.gather_columns::<S, Q, WIDTH>(simd, first, values, seen.clone(), d);
-            d += WIDTH * LANES;
-        }
-        while d + LANES <= head_dim {
-            self.gather_columns::<S, Q, 1>(simd, first, values, seen.clone(), d);
-            d += LANES;
-        }
-        for d in d..head_dim {
-            for i in first..first + Q {
-                let weights = &self.scratch.weights[i * PAGE..(i + 1) * PAGE];
-                let sum = &mut self.scratch.sums[i * head_dim + d];
-                for p in seen.clone() {
-                    *sum += weights[p] * values[p * head_dim + d].to_f32();
-                }
-            }
-        }
+    let greatest = simd.greatest(greatest);
+    let offset = simd.splat(-greatest);
+    for lane in lanes.iter_mut() {
+        simd.store(simd.exp(simd.add(simd.load(lane), offset)), lane);
     }
-
-    /// The part of [`gather`](Self::gather) for `W` vectors of elements from `d` on.
-    #[inline(always)]
-    fn gather_columns<S: Simd, const Q: usize, const W: usize>(
-        &mut self,
-        simd: S,
-        first: usize,
-        values: &[E],
-        seen: std::ops::Range<usize>,
-        d: usize,
-    ) {
-        let head_dim = self.cache.shape().head_dim;
-        let scratch = &mut *self.scratch;
-        let place = |i: usize| (first + i) * head_dim + d;
-        let mut sums: [[S::V; W]; Q] = std::array::from_fn(|i| {
-            let lanes = scratch.sums[place(i)..][..W * LANES].as_chunks::<LANES>().0;
-            std::array::from_fn(|w| simd.load(&lanes[w]))
-        });
-        let (weights, _) = scratch.weights[first * PAGE..].as_chunks::<PAGE>();
-        for p in seen {
-            let lanes = values[p * head_dim + d..][..W * LANES].as_chunks::<LANES>().0;
-            let row: [S::V; W] = std::array::from_fn(|w| E::load(simd, &lanes[w]));
-            for i in 0..Q {
-                let weight = simd.splat(weights[i][p]);
-                for w in 0..W {
-                    sums[i][w] = simd.mul_add(weight, row[w], sums[i][w]);
-                }
-            }
-        }
-        for (i, sums) in sums.iter().enumerate() {
-            let (lanes, _) = scratch.sums[place(i)..][..W * LANES].as_chunks_mut::<LANES>();
-            for (sum, to) in sums.iter().zip(lanes) {
-                simd.store(*sum, to);
-            }
-        }
+    row[..seen.start].fill(0.0);
+    row[seen.end..].fill(0.0);
+    let mut total = simd.splat(0.0);
+    for lane in row.as_chunks::<LANES>().0 {
+        total = simd.add(total, simd.load(lane));
     }
+    (simd.sum(total), greatest)
+}
 
-    /// One page for `Q` queries from `first` on.
-    #[inline(always)]
-    fn page<S: Simd, const Q: usize>(&mut self, simd: S, first: usize, base: usize) {
-        let cache = self.cache;
-        let page = self.table[base / PAGE];
-        self.scores::<S, Q>(simd, first, cache.keys(page, self.kv_head));
-        let (mut start, mut end) = (PAGE, 0);
-        for i in first..first + Q {
-            let seen = self.seen(i, base);
-            if !seen.is_empty() {
-                (start, end) = (start.min(seen.start), end.max(seen.end));
-            }
-            self.soften(simd, i, seen);
+/// Adds the weighted values of positions to the parts of `Q` queries. Rows of `weights` are
+/// [`CHUNK`] apart, rows of `values` are `width` long.
+#[inline(always)]
+fn gather<S: Simd, const Q: usize>(
+    simd: S,
+    weights: &[f32],
+    values: &[f32],
+    width: usize,
+    parts: &mut [f32],
+) {
+    let mut d = 0;
+    while d + S::WIDTH * LANES <= width {
+        match S::WIDTH {
+            4 => gather_columns::<S, Q, 4>(simd, weights, values, width, parts, d),
+            _ => gather_columns::<S, Q, 1>(simd, weights, values, width, parts, d),
         }
-        self.gather::<S, Q>(simd, first, cache.values(page, self.kv_head), start..end);
+        d += S::WIDTH * LANES;
+    }
+    while d < width {
+        gather_columns::<S, Q, 1>(simd, weights, values, width, parts, d);
+        d += LANES;
     }
 }
 
-impl<E: Lanes> Body for Task<'_, E> {
+/// The part of [`gather`] for `W` vectors of elements from `d` on.
+#[inline(always)]
+fn gather_columns<S: Simd, const Q: usize, const W: usize>(
+    simd: S,
+    weights: &[f32],
+    values: &[f32],
+    width: usize,
+    parts: &mut [f32],
+    d: usize,
+) {
+    let positions = values.len() / width;
+    let weights: [&[f32]; Q] = std::array::from_fn(|i| &weights[i * CHUNK..][..positions]);
+    let part_len = width + LANES;
+    let place = |i: usize| i * part_len + d..i * part_len + d + W * LANES;
+    let mut sums = [[simd.splat(0.0); W]; Q];
+    for (i, sums) in sums.iter_mut().enumerate() {
+        for (sum, from) in sums.iter_mut().zip(parts[place(i)].as_chunks::<LANES>().0) {
+            *sum = simd.load(from);
+        }
+    }
+    for (p, values) in values.chunks_exact(width).enumerate() {
+        let lanes = values[d..d + W * LANES].as_chunks::<LANES>().0;
+        let mut values = [simd.splat(0.0); W];
+        for (values, lanes) in values.iter_mut().zip(lanes) {
+            *values = simd.load(lanes);
+        }
+        for (sums, weights) in sums.iter_mut().zip(weights) {
+            let weight = simd.splat(weights[p]);
+            for (sum, values) in sums.iter_mut().zip(values) {
+                *sum = simd.mul_add(weight, values, *sum);
+            }
+        }
+    }
+    for (i, sums) in sums.iter().enumerate() {
+        for (sum, to) in sums.iter().zip(parts[place(i)].as_chunks_mut::<LANES>().0) {
+            simd.store(*sum, to);
+        }
+    }
+}
+
+/// Adds the positions of a part to those of another.
+#[inline(always)]
+fn join<S: Simd>(simd: S, to: &mut [f32], from: &[f32]) {
+    let greatest = to.len() - LANES + 1;
+    let (a, b) = (to[greatest], from[greatest]);
+    let most = a.max(b);
+    let (keep, add) = (simd.exp(simd.splat(a - most)), simd.exp(simd.splat(b - most)));
+    let (lanes, _) = to.as_chunks_mut::<LANES>();
+    for (to, from) in lanes.iter_mut().zip(from.as_chunks::<LANES>().0) {
+        simd.store(simd.mul_add(simd.load(to), keep, simd.mul(simd.load(from), add)), to);
+    }
+    to[greatest] = most;
+}
+
+/// From the part of all positions to what the query gets.
+#[inline(always)]
+fn finish(part: &[f32], out: &mut [f32]) {
+    let total = part[part.len() - LANES];
+    for (out, sum) in out.iter_mut().zip(part) {
+        *out = sum / total;
+    }
+}
+
+/// All chunks of a tile.
+pub(super) struct Whole<'a> {
+    pub(super) tile: Tile<'a>,
+    /// `heads × head_dim` numbers for each of the tile's rows; the places of its queries are
+    /// written.
+    pub(super) out: SharedMut<'a, f32>,
+    /// Where the tile's rows begin in `out`.
+    pub(super) first: usize,
+    pub(super) scratch: &'a mut Scratch,
+}
+
+impl Body for Whole<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { tile, out, first, scratch } = self;
+        let (head_dim, part_len) = (tile.head_dim(), part_len(tile.head_dim()));
+        let place = |i: usize| i * part_len..(i + 1) * part_len;
+        for chunk in chunks(tile.all_seen()) {
+            tile.chunk(simd, chunk, scratch);
+            for i in 0..tile.queries() {
+                let (part, joined) = (&scratch.parts[place(i)], &mut scratch.joined[place(i)]);
+                let own = chunks(tile.seen(i));
+                if chunk == own.start {
+                    joined.copy_from_slice(part);
+                } else if own.contains(&chunk) {
+                    join(simd, joined, part);
+                }
+            }
+        }
+        for i in 0..tile.queries() {
+            let (row, head) = tile.row_and_head(i);
+            let from = first + (row * tile.attention.heads + head) * head_dim;
+            // SAFETY: a query's place belongs to the one task that has its row and key head.
+            let out = unsafe { out.slice_mut(from..from + head_dim) };
+            finish(&scratch.joined[place(i)], out);
+        }
+    }
+}
+
+/// One chunk of a tile: its parts are kept, for [`Join`].
+pub(super) struct OneChunk<'a> {
+    pub(super) tile: Tile<'a>,
+    pub(super) chunk: usize,
+    /// `heads` parts for each of the tile's rows; those of its queries are written.
+    pub(super) parts: SharedMut<'a, f32>,
+    /// Where the parts of the tile's rows in this chunk begin.
+    pub(super) first: usize,
+    pub(super) scratch: &'a mut Scratch,
+}
+
+impl Body for OneChunk<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { tile, chunk, parts, first, scratch } = self;
+        let part_len = part_len(tile.head_dim());
+        tile.chunk(simd, chunk, scratch);
+        for i in 0..tile.queries() {
+            let (row, head) = tile.row_and_head(i);
+            let from = first + (row * tile.attention.heads + head) * part_len;
+            // SAFETY: a part belongs to the one task that has its row, key head and chunk.
+            let part = unsafe { parts.slice_mut(from..from + part_len) };
+            part.copy_from_slice(&scratch.parts[i * part_len..][..part_len]);
+        }
+    }
+}
+
+/// The parts of one query to what it gets.
+pub(super) struct Join<'a, P> {
+    /// In the order of chunks, at least one.
+    pub(super) parts: P,
+    pub(super) out: &'a mut [f32],
+    pub(super) scratch: &'a mut Scratch,
+}
+
+impl<'a, P: Iterator<Item = &'a [f32]>> Body for Join<'_, P> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let head_dim = self.cache.shape().head_dim;
-        let queries = self.rows.len() * self.group();
-        self.scratch.sums[..queries * head_dim].fill(0.0);
-        self.scratch.maxima[..queries].fill(f32::NEG_INFINITY);
-        self.scratch.totals[..queries].fill(0.0);
-
-        let positions = || self.rows.iter().map(|row| row.position as usize);
-        let first = self.first_seen(positions().min().unwrap_or(0));
-        let last = positions().max().unwrap_or(0);
-        for base in (first / PAGE * PAGE..=last).step_by(PAGE) {
-            let mut i = 0;
-            while i + QUERIES <= queries {
-                self.page::<S, QUERIES>(simd, i, base);
-                i += QUERIES;
-            }
-            for i in i..queries {
-                self.page::<S, 1>(simd, i, base);
-            }
+        let joined = &mut self.scratch.joined[..part_len(self.out.len())];
+        if let Some(part) = self.parts.next() {
+            joined.copy_from_slice(part);
         }
-        for i in 0..queries {
-            let from = self.place(i);
-            // SAFETY: a query's place belongs to the one task that has its row and key head.
-            let out = unsafe { self.out.slice_mut(from..from + head_dim) };
-            let total = self.scratch.totals[i];
-            for (out, sum) in out.iter_mut().zip(&self.scratch.sums[i * head_dim..]) {
-                *out = sum / total;
-            }
+        for part in self.parts {
+            join(simd, joined, part);
         }
-    }
-}
-
-/// An element type that vectors can be loaded from.
-pub(super) trait Lanes: Element {
-    fn load<S: Simd>(simd: S, from: &[Self; LANES]) -> S::V;
-}
-
-impl Lanes for f32 {
-    #[inline(always)]
-    fn load<S: Simd>(simd: S, from: &[Self; LANES]) -> S::V {
-        simd.load(from)
-    }
-}
-
-impl Lanes for half::f16 {
-    #[inline(always)]
-    fn load<S: Simd>(simd: S, from: &[Self; LANES]) -> S::V {
-        simd.load_f16(from)
+        finish(joined, self.out);
     }
 }

@@ -1,52 +1,79 @@
 //! Attention's tasks, and their share among the threads.
+//!
+//! With many rows a task is a tile of queries. With few there may be fewer tiles than threads, and
+//! each may have far to go: then a task is one chunk of a tile's positions. Either way a thread
+//! takes the next task when it has done one, and what a query gets is the same.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
-use pelton_graph::{Attention, Batch, Op, Plan, Row};
+use pelton_graph::{Attention, Batch, Error, Limits, Op, PAGE, Plan, Row};
 
-use super::attend::{Lanes, Scratch, Task, rows_per_tile};
+use super::attend::{
+    CHUNK, Join, OneChunk, Scratch, Tile, Whole, chunks, part_len, rows_per_tile, seen,
+};
 use crate::{
     cache::KvCache,
     kernels::Isa,
     pool::{Pool, SharedMut},
     simd::dispatch,
+    state::zeros,
 };
 
-/// The tiles of a batch, and each thread's scratch memory.
+/// Rows of a batch whose positions are split, at most.
+const FEW: usize = 16;
+
+/// Neighbouring rows of one sequence, no more than a tile has.
+struct Run {
+    rows: Range<usize>,
+    /// Chunks up to the last row's position.
+    chunks: usize,
+}
+
+/// The tiles of a batch, and the memory that they are computed in.
 pub(super) struct Attender {
-    /// Runs of neighbouring rows of one sequence, no longer than a tile.
-    tiles: Vec<Range<usize>>,
+    runs: Vec<Run>,
     rows_per_tile: usize,
+    /// The parts of few rows: `[heads][part_len]` for each row in each of its run's chunks.
+    parts: Vec<f32>,
+    /// One for each thread.
     scratch: Vec<Scratch>,
 }
 
 impl Attender {
-    pub(super) fn new(plan: &Plan, rows: usize, threads: usize) -> Self {
-        let (mut group, mut head_dim) = (1, 1);
+    pub(super) fn new(plan: &Plan, limits: &Limits, threads: usize) -> Result<Self, Error> {
+        let (mut group, mut head_dim, mut row) = (1, 1, 1);
         for step in &plan.steps {
             if let Op::Attend(attention) = &step.op {
                 let cache = plan.caches[attention.cache];
                 group = group.max(attention.heads / cache.heads);
                 head_dim = head_dim.max(cache.head_dim);
+                row = row.max(attention.heads * part_len(cache.head_dim));
             }
         }
-        Self {
-            tiles: Vec::with_capacity(rows),
+        // memory that is not used is not handed out by the system
+        let chunks = limits.pages.div_ceil(CHUNK / PAGE).saturating_add(1);
+        Ok(Self {
+            runs: Vec::with_capacity(limits.rows),
             rows_per_tile: rows_per_tile(group),
+            parts: zeros(limits.rows.min(FEW).saturating_mul(chunks), row)?,
             scratch: (0..threads).map(|_| Scratch::new(group, head_dim)).collect(),
-        }
+        })
     }
 
     /// Cuts the batch into tiles.
     pub(super) fn begin(&mut self, batch: &Batch<'_>) {
-        self.tiles.clear();
+        self.runs.clear();
         let mut first = 0;
         for i in 1..=batch.rows.len() {
             let goes_on = i < batch.rows.len()
                 && i - first < self.rows_per_tile
                 && follows(&batch.rows[i - 1], &batch.rows[i]);
             if !goes_on {
-                self.tiles.push(first..i);
+                let chunks = batch.rows[i - 1].position as usize / CHUNK + 1;
+                self.runs.push(Run { rows: first..i, chunks });
                 first = i;
             }
         }
@@ -54,39 +81,89 @@ impl Attender {
 
     /// Attends for all rows: from `q` to `out`, both `heads × head_dim` numbers a row.
     #[allow(clippy::too_many_arguments, reason = "each is a thing of its own, and used once")]
-    pub(super) fn run<E: Lanes>(
+    pub(super) fn run(
         &mut self,
         pool: &Pool,
         isa: Isa,
         attention: &Attention,
-        cache: &KvCache<E>,
+        cache: &KvCache,
         batch: &Batch<'_>,
         q: &[f32],
-        out: SharedMut<'_, f32>,
+        out: &mut [f32],
     ) {
         let kv_heads = cache.shape().heads;
-        let tiles = &self.tiles;
+        let width = attention.heads * cache.shape().head_dim;
+        let part_len = part_len(cache.shape().head_dim);
+        let row_parts = attention.heads * part_len;
+        let part_rows = |run: &Run| run.rows.len() * run.chunks;
+        let split = batch.rows.len() <= FEW
+            && self.runs.iter().any(|run| run.chunks > 1)
+            && self.runs.iter().map(part_rows).sum::<usize>() * row_parts <= self.parts.len();
+
+        let runs = &self.runs;
+        let tile = |run: &Run, kv_head| {
+            let rows = &batch.rows[run.rows.clone()];
+            let table = &batch.tables[rows[0].sequence as usize];
+            let q = &q[run.rows.start * width..run.rows.end * width];
+            Tile { attention, cache, table, kv_head, rows, q }
+        };
+        let (out, parts) = (SharedMut::new(out), SharedMut::new(&mut self.parts));
         let scratch = SharedMut::new(&mut self.scratch);
+        let next = AtomicUsize::new(0);
+        let tasks = |n: usize| {
+            std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)))
+                .take_while(move |&i| i < n)
+        };
         pool.run(|worker| {
             let me = worker.index();
             // SAFETY: each thread has its own.
             let [scratch] = (unsafe { scratch.slice_mut(me..me + 1) }) else { return };
-            // later tiles see more positions, so neighbours go to different threads
-            for task in (me..tiles.len() * kv_heads).step_by(worker.threads()) {
-                let tile = tiles[task / kv_heads].clone();
-                let rows = &batch.rows[tile.clone()];
-                let task = Task {
-                    attention,
-                    cache,
-                    table: &batch.tables[rows[0].sequence as usize],
-                    kv_head: task % kv_heads,
-                    rows,
-                    first_row: tile.start,
-                    q,
-                    out,
-                    scratch,
-                };
-                dispatch(isa, task);
+            if !split {
+                let all = runs.len() * kv_heads;
+                for task in tasks(all) {
+                    // later runs see more positions: the longest tasks first
+                    let task = all - 1 - task;
+                    let run = &runs[task / kv_heads];
+                    let tile = tile(run, task % kv_heads);
+                    dispatch(isa, Whole { tile, out, first: run.rows.start * width, scratch });
+                }
+                return;
+            }
+            let all = runs.iter().map(|run| run.chunks).sum::<usize>() * kv_heads;
+            for task in tasks(all) {
+                let (mut chunk, mut first) = (task / kv_heads, 0);
+                for run in runs {
+                    if chunk < run.chunks {
+                        let first = (first + chunk * run.rows.len()) * row_parts;
+                        let tile = tile(run, task % kv_heads);
+                        if chunks(tile.all_seen()).contains(&chunk) {
+                            dispatch(isa, OneChunk { tile, chunk, parts, first, scratch });
+                        }
+                        break;
+                    }
+                    chunk -= run.chunks;
+                    first += part_rows(run);
+                }
+            }
+            worker.barrier();
+            let mut first = 0;
+            for run in runs {
+                let queries = run.rows.len() * attention.heads;
+                for query in worker.split(queries, 1) {
+                    let (row, head) = (query / attention.heads, query % attention.heads);
+                    let place = run.rows.start * width + query * cache.shape().head_dim;
+                    // SAFETY: each query is one thread's.
+                    let out = unsafe { out.slice_mut(place..place + cache.shape().head_dim) };
+                    let own = chunks(seen(attention, &batch.rows[run.rows.start + row]));
+                    let parts = own.map(|chunk| {
+                        let row = first + chunk * run.rows.len() + row;
+                        let place = row * row_parts + head * part_len;
+                        // SAFETY: nobody writes parts after the barrier.
+                        unsafe { parts.slice(place..place + part_len) }
+                    });
+                    dispatch(isa, Join { parts, out, scratch });
+                }
+                first += part_rows(run);
             }
         });
     }

@@ -8,14 +8,14 @@ mod attend;
 mod attention;
 mod products;
 mod rows;
+mod unpack;
 
 use arrayvec::ArrayVec;
 use pelton_graph::{Batch, Error, Op, Plan, Rope, RopeStore};
 
 use crate::{
-    cache::with_caches,
     kernels::Isa,
-    pool::{Pool, SharedMut},
+    pool::Pool,
     simd::dispatch,
     state::{State, zeros},
 };
@@ -48,7 +48,7 @@ impl Fast {
         });
         Ok(Self {
             multiplier: Multiplier::new(plan, limits.rows.max(limits.selected), isa)?,
-            attender: Attender::new(plan, limits.rows, pool.threads()),
+            attender: Attender::new(plan, limits, pool.threads())?,
             up: zeros(limits.rows, up.max().unwrap_or(0))?,
             angles: plan
                 .ropes
@@ -150,15 +150,13 @@ impl Fast {
                 rotate(rope, angles, out_width / heads, out_width, &mut out[..rows * out_width]);
             }
             Op::Store { cache } => {
-                with_caches!(caches, caches => {
-                    let keys = input(0).chunks_exact(width(0));
-                    for ((row, k), v) in
-                        batch.rows.iter().zip(keys).zip(input(1).chunks_exact(width(1)))
-                    {
-                        let table = &batch.tables[row.sequence as usize];
-                        caches[*cache].store(table, row.position as usize, k, v);
-                    }
-                });
+                let keys = input(0).chunks_exact(width(0));
+                for ((row, k), v) in
+                    batch.rows.iter().zip(keys).zip(input(1).chunks_exact(width(1)))
+                {
+                    let table = &batch.tables[row.sequence as usize];
+                    caches[*cache].store(table, row.position as usize, k, v);
+                }
             }
             Op::RopeStore(RopeStore { q_norm, k_norm, rope, heads, kv_heads, cache }) => {
                 let (rope, angles) = (plan.rope(*rope), &self.angles[rope.0]);
@@ -176,21 +174,18 @@ impl Fast {
                     }
                     rotate(rope, angles, width / heads, width, x);
                 }
-                with_caches!(caches, caches => {
-                    let keys = second.chunks_exact(k_width);
-                    for ((row, k), v) in
-                        batch.rows.iter().zip(keys).zip(input(2).chunks_exact(width(2)))
-                    {
-                        let table = &batch.tables[row.sequence as usize];
-                        caches[*cache].store(table, row.position as usize, k, v);
-                    }
-                });
+                let keys = second.chunks_exact(k_width);
+                for ((row, k), v) in
+                    batch.rows.iter().zip(keys).zip(input(2).chunks_exact(width(2)))
+                {
+                    let table = &batch.tables[row.sequence as usize];
+                    caches[*cache].store(table, row.position as usize, k, v);
+                }
             }
-            Op::Attend(attention) => with_caches!(&*caches, caches => {
+            Op::Attend(attention) => {
                 let cache = &caches[attention.cache];
-                let out = SharedMut::new(out);
                 self.attender.run(&self.pool, self.isa, attention, cache, batch, input(0), out);
-            }),
+            }
             Op::RopeAttend(..) => return Err(Error::Fused { op: step.op.name() }),
             Op::Add => {
                 for (x, y) in out.iter_mut().zip(input(1)) {

@@ -7,7 +7,7 @@ mod ops;
 
 use pelton_graph::{Batch, Error, Op};
 
-use crate::{cache::with_caches, state::State};
+use crate::state::State;
 
 /// Runs one step of the plan on all rows.
 pub(crate) fn run(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Error> {
@@ -62,20 +62,20 @@ pub(crate) fn run(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(
                 }
             }
         }
-        Op::Store { cache } => with_caches!(&mut state.caches, caches => {
+        Op::Store { cache } => {
             let (keys, values) = (input(0).chunks(width(0)), input(1).chunks(width(1)));
             for (row, (key, value)) in batch.rows.iter().zip(keys.zip(values)) {
                 let table = &batch.tables[row.sequence as usize];
-                caches[*cache].store(table, row.position as usize, key, value);
+                state.caches[*cache].store(table, row.position as usize, key, value);
             }
-        }),
-        Op::Attend(attention) => with_caches!(&state.caches, caches => {
-            let cache = &caches[attention.cache];
+        }
+        Op::Attend(attention) => {
+            let cache = &state.caches[attention.cache];
             for ((row, q), a) in batch.rows.iter().zip(input(0).chunks(width(0))).zip(out_rows) {
                 let table = &batch.tables[row.sequence as usize];
                 ops::attend(attention, cache, table, row.position as usize, q, a);
             }
-        }),
+        }
         Op::Add => {
             for (x, y) in out_rows.flatten().zip(input(1)) {
                 *x += y;

@@ -2,9 +2,9 @@
 //!
 //! Sums run in f64, so that these functions are a reference for any order of summation.
 
-use pelton_graph::{Activation, Attention, PAGE, Rope};
+use pelton_graph::{Activation, Attention, Rope};
 
-use crate::cache::{Element, KvCache};
+use crate::cache::KvCache;
 
 /// `y[i] = weight[i] · x[i] / sqrt(mean(x²) + eps)` (Zhang and Sennrich, arXiv 1910.07467).
 pub(super) fn norm(x: &[f32], weight: &[f32], eps: f32, y: &mut [f32]) {
@@ -41,9 +41,9 @@ pub(super) fn glu(activation: Activation, gate: &[f32], up: &[f32], g: &mut [f32
 }
 
 /// The softmax of the query's scaled products with the keys that it sees, times their values.
-pub(super) fn attend<E: Element>(
+pub(super) fn attend(
     attention: &Attention,
-    cache: &KvCache<E>,
+    cache: &KvCache,
     table: &[u32],
     position: usize,
     q: &[f32],
@@ -56,8 +56,7 @@ pub(super) fn attend<E: Element>(
         let kv_head = h / group;
         let scores: Vec<f64> = (first..=position)
             .map(|p| {
-                let keys = cache.keys(table[p / PAGE], kv_head);
-                let key = (0..head_dim).map(|d| keys[d * PAGE + p % PAGE].to_f32());
+                let key = (0..head_dim).map(|d| cache.key(table, p, kv_head, d));
                 let product: f64 = key.zip(q).map(|(k, &q)| f64::from(k) * f64::from(q)).sum();
                 product * f64::from(attention.scale)
             })
@@ -68,10 +67,7 @@ pub(super) fn attend<E: Element>(
         for (d, a) in a.iter_mut().enumerate() {
             let sum: f64 = (first..=position)
                 .zip(&weights)
-                .map(|(p, weight)| {
-                    let values = cache.values(table[p / PAGE], kv_head);
-                    weight * f64::from(values[p % PAGE * head_dim + d].to_f32())
-                })
+                .map(|(p, weight)| weight * f64::from(cache.value(table, p, kv_head, d)))
                 .sum();
             *a = (sum / total) as f32;
         }

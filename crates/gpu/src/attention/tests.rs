@@ -88,6 +88,7 @@ fn to_cache(kv: KvType, values: &[f32]) -> Vec<u8> {
     match kv {
         KvType::F16 => values.iter().flat_map(|&v| f16::from_f32(v).to_le_bytes()).collect(),
         KvType::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+        KvType::Q8_0 => unreachable!("refused at load"),
     }
 }
 
@@ -97,6 +98,7 @@ fn from_cache(kv: KvType, bytes: &[u8]) -> Vec<f32> {
         KvType::F32 => {
             bytes.chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
         }
+        KvType::Q8_0 => unreachable!("refused at load"),
     }
 }
 

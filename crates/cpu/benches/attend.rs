@@ -1,0 +1,150 @@
+//! Speed of attention: GB/s of keys and values in decode, GFLOP/s in prefill, beside what the
+//! processor gives.
+//!
+//! `cargo bench -p pelton-cpu --bench attend -- [THREADS]`
+//!
+//! The heads are those of Llama-3.2-1B, on a model that has little else. What is not attention is
+//! timed as the same rows at position 0, and taken off.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panic")]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use pelton_cpu::pool::{Pool, default_threads};
+use pelton_cpu::{Cpu, FUSIONS};
+use pelton_graph::{Batch, Executable, KvType, Limits, PAGE, Row, pages_for};
+use pelton_quant::DType;
+use pelton_testing::{ModelSpec, backend::load};
+
+const HEADS: usize = 32;
+const KV_HEADS: usize = 8;
+const HEAD_DIM: usize = 64;
+/// Positions before the rows that are timed.
+const DEPTH: usize = 4096;
+/// Rows of a prompt.
+const PREFILL: usize = 512;
+const RUNS: usize = 9;
+
+/// A model of heads and little else, with every position of its cache written.
+struct Subject {
+    executable: Box<dyn Executable>,
+    layers: usize,
+}
+
+impl Subject {
+    fn new(threads: usize, layers: usize, kv: KvType) -> Self {
+        let spec = ModelSpec {
+            dtype: DType::Q8_0,
+            layers,
+            hidden: HEAD_DIM,
+            heads: HEADS,
+            kv_heads: KV_HEADS,
+            head_dim: HEAD_DIM,
+            ffn: 32,
+            context: 2 * DEPTH,
+            ..ModelSpec::default()
+        };
+        let pages = pages_for(DEPTH + PREFILL);
+        let limits = Limits { rows: PREFILL, selected: 1, sequences: PREFILL, pages, kv };
+        let executable = load(&Cpu::new(threads), &spec, FUSIONS, limits);
+        let mut subject = Self { executable, layers };
+        // a sequence for each page, so that filling it takes no time
+        for page in 0..pages as u32 {
+            let rows: Vec<Row> = (0..PAGE as u32)
+                .map(|position| Row { token: (page + position) % 80, position, sequence: 0 })
+                .collect();
+            subject.forward(&rows, &[vec![page]]);
+        }
+        subject
+    }
+
+    fn forward(&mut self, rows: &[Row], tables: &[Vec<u32>]) {
+        black_box(self.executable.forward(&Batch { rows, tables, selected: &[0] }).unwrap());
+    }
+
+    /// Seconds of attention in a layer, of `n` rows of one sequence from position `depth` on.
+    fn seconds(&mut self, depth: usize, n: usize) -> f64 {
+        let table: Vec<u32> = (0..pages_for(depth + n) as u32).collect();
+        let rows: Vec<Row> = (depth..depth + n)
+            .map(|p| Row { token: p as u32 % 80, position: p as u32, sequence: 0 })
+            .collect();
+        let apart: Vec<Row> =
+            (0..n).map(|i| Row { position: 0, sequence: i as u32, ..rows[i] }).collect();
+        let tables: Vec<Vec<u32>> = (0..n as u32).map(|i| vec![i % table.len() as u32]).collect();
+        let all = self.best(&rows, &[table]);
+        (all - self.best(&apart, &tables)) / self.layers as f64
+    }
+
+    /// The quickest of some runs.
+    fn best(&mut self, rows: &[Row], tables: &[Vec<u32>]) -> f64 {
+        let time = |_| {
+            let begun = Instant::now();
+            self.forward(rows, tables);
+            begun.elapsed().as_secs_f64()
+        };
+        (0..RUNS).map(time).fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// Floating-point operations a second that all threads reach on registers alone, with the widest
+/// multiply-add there is.
+fn peak(threads: usize) -> f64 {
+    const STEPS: usize = 10_000_000;
+    const CHAINS: usize = 12;
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    fn run() -> f64 {
+        use std::arch::x86_64::{_mm512_fmadd_ps, _mm512_reduce_add_ps, _mm512_set1_ps};
+        let x = _mm512_set1_ps(black_box(0.5));
+        let mut sums = [_mm512_set1_ps(1.0); CHAINS];
+        for _ in 0..STEPS {
+            for sum in &mut sums {
+                *sum = _mm512_fmadd_ps(*sum, x, x);
+            }
+        }
+        black_box(sums.map(|sum| _mm512_reduce_add_ps(sum)));
+        (2 * 16 * CHAINS * STEPS) as f64
+    }
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        let Ok(pool) = Pool::new(threads) else { return f64::NAN };
+        let begun = Instant::now();
+        pool.run(|_| {
+            // SAFETY: the feature is there.
+            unsafe { run() };
+        });
+        return (2 * 16 * CHAINS * STEPS * threads) as f64 / begun.elapsed().as_secs_f64();
+    }
+    f64::NAN
+}
+
+fn main() {
+    let threads = std::env::args().skip(1).find_map(|a| a.parse().ok());
+    let threads = threads.unwrap_or_else(default_threads);
+    let peak = peak(threads);
+    println!("{threads} threads, {:.0} GFLOP/s f32 at most", peak / 1e9);
+    for kv in [KvType::F16, KvType::F32, KvType::Q8_0] {
+        // more keys and values than caches hold
+        let seconds = Subject::new(threads, 64, kv).seconds(DEPTH, 1);
+        let bytes = kv.bytes(2 * KV_HEADS * HEAD_DIM * (DEPTH + 1)) as f64;
+        println!(
+            "{kv} decode at depth {DEPTH}: {:.0} µs a layer, {:.1} GB/s",
+            seconds * 1e6,
+            bytes / seconds / 1e9
+        );
+        let mut prefill = Subject::new(threads, 4, kv);
+        for depth in [0, DEPTH] {
+            let seconds = prefill.seconds(depth, PREFILL);
+            let pairs = PREFILL * depth + PREFILL * (PREFILL + 1) / 2;
+            let operations = (4 * HEADS * HEAD_DIM * pairs) as f64;
+            println!(
+                "{kv} prefill of {PREFILL} at depth {depth}: {:.0} µs a layer, {:.0} GFLOP/s, \
+                 {:.0} % of the peak",
+                seconds * 1e6,
+                operations / seconds / 1e9,
+                100.0 * operations / seconds / peak
+            );
+        }
+    }
+}
