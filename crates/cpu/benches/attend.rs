@@ -1,7 +1,8 @@
 //! Speed of attention: GB/s of keys and values in decode, GFLOP/s in prefill, beside what the
 //! processor gives.
 //!
-//! `cargo bench -p pelton-cpu --bench attend -- [THREADS]`
+//! `cargo bench -p pelton-cpu --bench attend -- [THREADS] [TYPE]...` runs the caches of these types
+//! (`f16`, `q8_0`), or all.
 //!
 //! The heads are those of Llama-3.2-1B, on a model that has little else. What is not attention is
 //! timed as the same rows at position 0, and taken off.
@@ -90,7 +91,7 @@ impl Subject {
 /// Floating-point operations a second that all threads reach on registers alone, with the widest
 /// multiply-add there is.
 fn peak(threads: usize) -> f64 {
-    const STEPS: usize = 10_000_000;
+    const STEPS: usize = 5_000_000;
     const CHAINS: usize = 12;
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f")]
@@ -120,11 +121,17 @@ fn peak(threads: usize) -> f64 {
 }
 
 fn main() {
-    let threads = std::env::args().skip(1).find_map(|a| a.parse().ok());
+    let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let threads = words.iter().find_map(|word| word.parse().ok());
     let threads = threads.unwrap_or_else(default_threads);
-    let peak = peak(threads);
+    let names: Vec<&String> = words.iter().filter(|word| word.parse::<usize>().is_err()).collect();
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|word| *word == name);
+    let peak = (0..5).map(|_| peak(threads)).fold(0.0, f64::max);
     println!("{threads} threads, {:.0} GFLOP/s f32 at most", peak / 1e9);
     for kv in [KvType::F16, KvType::F32, KvType::Q8_0] {
+        if !wanted(&kv.to_string()) {
+            continue;
+        }
         // more keys and values than caches hold
         let seconds = Subject::new(threads, 64, kv).seconds(DEPTH, 1);
         let bytes = kv.bytes(2 * KV_HEADS * HEAD_DIM * (DEPTH + 1)) as f64;

@@ -52,7 +52,13 @@ pub(crate) trait Simd: Copy {
     fn greatest(self, v: Self::V) -> f32 {
         let mut lanes = [0.0; 16];
         self.store(v, &mut lanes);
-        lanes.into_iter().fold(f32::NEG_INFINITY, f32::max)
+        for half in [8, 4, 2, 1] {
+            for i in 0..half {
+                // one instruction, other than `f32::max`
+                lanes[i] = if lanes[i] > lanes[i + half] { lanes[i] } else { lanes[i + half] };
+            }
+        }
+        lanes[0]
     }
 
     /// `eˣ` to within two units in the last place; 0 below -87.7, `e⁸⁷` above 87.

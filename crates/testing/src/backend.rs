@@ -119,6 +119,29 @@ impl Subject<'_> {
         }
     }
 
+    /// Caches of these types equal those of the plain path within a share of the logits' norm,
+    /// over so many positions that attention takes them in parts.
+    pub fn far_positions(&self, types: &[(KvType, f32)]) {
+        const LEN: usize = 600;
+        for window in [None, Some(300)] {
+            let spec = ModelSpec { window, context: LEN, ..ModelSpec::wide(DType::F32) };
+            let tokens = tokens(&spec, LEN);
+            for &(kv, tolerance) in types {
+                let limits = Limits { rows: LEN, selected: LEN, kv, ..LIMITS };
+                let plain = logits(&mut *load(self.plain, &spec, &[], limits), &tokens, &[LEN]);
+                let mut executable = self.load(&spec, limits);
+                let whole = logits(&mut *executable, &tokens, &[LEN]);
+                let share = share(&plain, &whole);
+                assert!(share < tolerance, "{kv} with window {window:?}: {share}");
+                // few rows, then one at a time, after many
+                for parts in [&[500, 1, 3, 16, 1, 79][..], &[250, 7, 255, 88]] {
+                    let got = logits(&mut *executable, &tokens, parts);
+                    self.assert_same(&got, &whole, &format!("{kv} {window:?} {parts:?}"));
+                }
+            }
+        }
+    }
+
     /// Each fused op means what its elementary ops mean.
     pub fn fused_equals_unfused(&self) {
         for spec in specs() {

@@ -7,13 +7,14 @@
 //! the online softmax (Milakov and Gimelshein, arXiv 1805.02867). So what a query gets depends on
 //! nothing but its own row, whoever computes its parts, in whatever tile.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 
+use bytemuck::{Pod, Zeroable};
 use pelton_graph::{Attention, PAGE, Row};
 
-use super::unpack;
+use super::{ahead::Ahead, unpack};
 use crate::{
-    cache::KvCache,
+    cache::{KvCache, Stored},
     pool::SharedMut,
     simd::{Body, Simd},
 };
@@ -61,17 +62,46 @@ pub(super) fn part_len(head_dim: usize) -> usize {
     width(head_dim) + LANES
 }
 
+/// A cache line, so that no vector that is loaded lies in two.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([f32; LANES]);
+
+/// Numbers in whole lines.
+#[derive(Debug)]
+struct Lines(Vec<Line>);
+
+impl Lines {
+    fn new(len: usize) -> Self {
+        Self(vec![Line::zeroed(); len.div_ceil(LANES)])
+    }
+}
+
+impl Deref for Lines {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+impl DerefMut for Lines {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        bytemuck::cast_slice_mut(&mut self.0)
+    }
+}
+
 /// What one tile is computed in; one for each thread.
 #[derive(Debug)]
 pub(super) struct Scratch {
     /// The keys or the values of a page, unpacked.
-    numbers: Vec<f32>,
+    numbers: Lines,
     /// `[queries][CHUNK]`: scores, then weights.
-    weights: Vec<f32>,
+    weights: Lines,
     /// `[queries][part_len]`: the parts of one chunk.
-    parts: Vec<f32>,
+    parts: Lines,
     /// As `parts`: those of all chunks so far.
-    joined: Vec<f32>,
+    joined: Lines,
 }
 
 impl Scratch {
@@ -79,10 +109,10 @@ impl Scratch {
     pub(super) fn new(group: usize, head_dim: usize) -> Self {
         let queries = TILE.max(group);
         Self {
-            numbers: vec![0.0; PAGE * width(head_dim)],
-            weights: vec![0.0; queries * CHUNK],
-            parts: vec![0.0; queries * part_len(head_dim)],
-            joined: vec![0.0; queries * part_len(head_dim)],
+            numbers: Lines::new(PAGE * width(head_dim)),
+            weights: Lines::new(queries * CHUNK),
+            parts: Lines::new(queries * part_len(head_dim)),
+            joined: Lines::new(queries * part_len(head_dim)),
         }
     }
 }
@@ -132,9 +162,16 @@ impl<'a> Tile<'a> {
         self.seen(0).start..self.seen(self.queries() - 1).end
     }
 
+    /// The first keys that are read in a chunk; where it is past the last, those of the last page.
+    pub(super) fn first_keys(&self, chunk: usize) -> Stored<'a> {
+        let Range { start, end } = self.all_seen();
+        let position = start.max(chunk * CHUNK).min(end - 1);
+        self.cache.keys(self.table[position / PAGE], self.kv_head)
+    }
+
     /// The part of each query that sees any of the chunk's positions, into the scratch.
     #[inline(always)]
-    fn chunk<S: Simd>(&self, simd: S, chunk: usize, scratch: &mut Scratch) {
+    fn chunk<S: Simd>(&self, simd: S, chunk: usize, next: Stored<'_>, scratch: &mut Scratch) {
         let (head_dim, queries) = (self.head_dim(), self.queries());
         let (width, part_len) = (width(head_dim), part_len(head_dim));
         let begin = chunk * CHUNK;
@@ -144,14 +181,19 @@ impl<'a> Tile<'a> {
 
         for p in pages.clone() {
             let keys = &mut scratch.numbers[..head_dim * PAGE];
-            unpack::keys(simd, self.cache.keys(page(p), self.kv_head), keys);
+            let mut ahead = Ahead::new(match p + 1 < pages.end {
+                true => self.cache.keys(page(p + 1), self.kv_head),
+                false => self.cache.values(page(pages.start), self.kv_head),
+            });
+            unpack::keys(simd, self.cache.keys(page(p), self.kv_head), keys, &mut ahead);
             for block in blocks(queries) {
                 let to = &mut scratch.weights[block.start * CHUNK + p * PAGE..];
                 with_count!(block.len(), Q => {
                     let queries: [&[f32]; Q] = std::array::from_fn(|i| self.query(block.start + i));
+                    let scale = self.attention.scale;
                     match S::WIDTH {
-                        4 => scores::<S, Q, 4>(simd, self.attention.scale, queries, keys, to),
-                        _ => scores::<S, Q, 1>(simd, self.attention.scale, queries, keys, to),
+                        4 => scores::<S, Q, 4>(simd, scale, queries, keys, to),
+                        _ => scores::<S, Q, 1>(simd, scale, queries, keys, to),
                     }
                 });
             }
@@ -166,12 +208,16 @@ impl<'a> Tile<'a> {
             part.fill(0.0);
             [part[width], part[width + 1]] = [total, greatest];
         }
-        for p in pages {
+        for p in pages.clone() {
             let seen = within(positions.clone(), p * PAGE);
             let seen = seen.start.min(PAGE)..seen.end.min(PAGE);
             let values = &mut scratch.numbers[..seen.len() * width];
             let stored = self.cache.values(page(p), self.kv_head);
-            unpack::values(simd, stored, head_dim, seen.clone(), values, width);
+            let mut ahead = Ahead::new(match p + 1 < pages.end {
+                true => self.cache.values(page(p + 1), self.kv_head),
+                false => next,
+            });
+            unpack::values(simd, stored, head_dim, seen.clone(), values, width, &mut ahead);
             for block in blocks(queries) {
                 let weights = &scratch.weights[block.start * CHUNK + p * PAGE + seen.start..];
                 let parts = &mut scratch.parts[block.start * part_len..];
@@ -241,28 +287,38 @@ fn scores<S: Simd, const Q: usize, const W: usize>(
     }
 }
 
+/// Vectors of a page that [`soften`] takes at a time.
+const AT_ONCE: usize = 4;
+const _: () = assert!(PAGE.is_multiple_of(AT_ONCE * LANES));
+
 /// From scores to weights, which are 0 outside of `seen`; gives their sum and the greatest score.
 #[inline(always)]
 fn soften<S: Simd>(simd: S, row: &mut [f32], seen: Range<usize>) -> (f32, f32) {
     row[..seen.start].fill(f32::NEG_INFINITY);
     row[seen.end..].fill(f32::NEG_INFINITY);
-    let (lanes, _) = row.as_chunks_mut::<LANES>();
-    let mut greatest = simd.splat(f32::NEG_INFINITY);
-    for lane in lanes.iter() {
-        greatest = simd.max(greatest, simd.load(lane));
+    // several at once, as each waits for the one before
+    let mut greatest = [simd.splat(f32::NEG_INFINITY); AT_ONCE];
+    for lanes in row.as_chunks::<{ AT_ONCE * LANES }>().0 {
+        for (greatest, lanes) in greatest.iter_mut().zip(lanes.as_chunks::<LANES>().0) {
+            *greatest = simd.max(*greatest, simd.load(lanes));
+        }
     }
-    let greatest = simd.greatest(greatest);
+    let [a, b, c, d] = greatest;
+    let greatest = simd.greatest(simd.max(simd.max(a, b), simd.max(c, d)));
     let offset = simd.splat(-greatest);
-    for lane in lanes.iter_mut() {
-        simd.store(simd.exp(simd.add(simd.load(lane), offset)), lane);
+    for lanes in row.as_chunks_mut::<LANES>().0 {
+        simd.store(simd.exp(simd.add(simd.load(lanes), offset)), lanes);
     }
     row[..seen.start].fill(0.0);
     row[seen.end..].fill(0.0);
-    let mut total = simd.splat(0.0);
-    for lane in row.as_chunks::<LANES>().0 {
-        total = simd.add(total, simd.load(lane));
+    let mut totals = [simd.splat(0.0); AT_ONCE];
+    for lanes in row.as_chunks::<{ AT_ONCE * LANES }>().0 {
+        for (total, lanes) in totals.iter_mut().zip(lanes.as_chunks::<LANES>().0) {
+            *total = simd.add(*total, simd.load(lanes));
+        }
     }
-    (simd.sum(total), greatest)
+    let [a, b, c, d] = totals;
+    (simd.sum(simd.add(simd.add(a, b), simd.add(c, d))), greatest)
 }
 
 /// Adds the weighted values of positions to the parts of `Q` queries. Rows of `weights` are
@@ -370,7 +426,8 @@ impl Body for Whole<'_> {
         let (head_dim, part_len) = (tile.head_dim(), part_len(tile.head_dim()));
         let place = |i: usize| i * part_len..(i + 1) * part_len;
         for chunk in chunks(tile.all_seen()) {
-            tile.chunk(simd, chunk, scratch);
+            let next = tile.first_keys(chunk + 1);
+            tile.chunk(simd, chunk, next, scratch);
             for i in 0..tile.queries() {
                 let (part, joined) = (&scratch.parts[place(i)], &mut scratch.joined[place(i)]);
                 let own = chunks(tile.seen(i));
@@ -395,6 +452,8 @@ impl Body for Whole<'_> {
 pub(super) struct OneChunk<'a> {
     pub(super) tile: Tile<'a>,
     pub(super) chunk: usize,
+    /// What is read after it.
+    pub(super) next: Stored<'a>,
     /// `heads` parts for each of the tile's rows; those of its queries are written.
     pub(super) parts: SharedMut<'a, f32>,
     /// Where the parts of the tile's rows in this chunk begin.
@@ -405,9 +464,9 @@ pub(super) struct OneChunk<'a> {
 impl Body for OneChunk<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { tile, chunk, parts, first, scratch } = self;
+        let Self { tile, chunk, next, parts, first, scratch } = self;
         let part_len = part_len(tile.head_dim());
-        tile.chunk(simd, chunk, scratch);
+        tile.chunk(simd, chunk, next, scratch);
         for i in 0..tile.queries() {
             let (row, head) = tile.row_and_head(i);
             let from = first + (row * tile.attention.heads + head) * part_len;

@@ -110,39 +110,46 @@ impl Attender {
         let (out, parts) = (SharedMut::new(out), SharedMut::new(&mut self.parts));
         let scratch = SharedMut::new(&mut self.scratch);
         let next = AtomicUsize::new(0);
-        let tasks = |n: usize| {
-            std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)))
-                .take_while(move |&i| i < n)
-        };
         pool.run(|worker| {
             let me = worker.index();
             // SAFETY: each thread has its own.
             let [scratch] = (unsafe { scratch.slice_mut(me..me + 1) }) else { return };
             if !split {
                 let all = runs.len() * kv_heads;
-                for task in tasks(all) {
+                loop {
+                    let task = next.fetch_add(1, Ordering::Relaxed);
+                    if task >= all {
+                        return;
+                    }
                     // later runs see more positions: the longest tasks first
                     let task = all - 1 - task;
                     let run = &runs[task / kv_heads];
                     let tile = tile(run, task % kv_heads);
                     dispatch(isa, Whole { tile, out, first: run.rows.start * width, scratch });
                 }
-                return;
             }
-            let all = runs.iter().map(|run| run.chunks).sum::<usize>() * kv_heads;
-            for task in tasks(all) {
+            // a task's run, chunk and place of parts
+            let find = |task: usize| {
                 let (mut chunk, mut first) = (task / kv_heads, 0);
                 for run in runs {
                     if chunk < run.chunks {
                         let first = (first + chunk * run.rows.len()) * row_parts;
-                        let tile = tile(run, task % kv_heads);
-                        if chunks(tile.all_seen()).contains(&chunk) {
-                            dispatch(isa, OneChunk { tile, chunk, parts, first, scratch });
-                        }
-                        break;
+                        return Some((tile(run, task % kv_heads), chunk, first));
                     }
                     chunk -= run.chunks;
                     first += part_rows(run);
+                }
+                None
+            };
+            // each task is taken before its predecessor is run, which fetches its first keys
+            let mut tasks = std::iter::from_fn(|| find(next.fetch_add(1, Ordering::Relaxed)));
+            let mut task = tasks.next();
+            while let Some((tile, chunk, first)) = task {
+                task = tasks.next();
+                let (after, chunk_after) = task.as_ref().map_or((&tile, chunk), |t| (&t.0, t.1));
+                let next = after.first_keys(chunk_after);
+                if chunks(tile.all_seen()).contains(&chunk) {
+                    dispatch(isa, OneChunk { tile, chunk, next, parts, first, scratch });
                 }
             }
             worker.barrier();
@@ -172,4 +179,57 @@ impl Attender {
 /// Whether two rows are neighbours in one sequence.
 fn follows(a: &Row, b: &Row) -> bool {
     a.sequence == b.sequence && a.position + 1 == b.position
+}
+
+#[cfg(test)]
+mod tests {
+    use pelton_graph::{KvType, build, pages_for};
+    use pelton_testing::{ModelSpec, Random};
+
+    use super::*;
+
+    /// All instruction sets give the same bits, of many rows and of few.
+    #[test]
+    fn instruction_sets_agree() {
+        const POSITIONS: usize = 600;
+        for (head_dim, kv) in [(64, KvType::F16), (24, KvType::F32), (96, KvType::Q8_0)] {
+            let spec =
+                ModelSpec { heads: 14, head_dim, context: POSITIONS, ..ModelSpec::default() };
+            let plan = build(&spec.checkpoint()).unwrap();
+            let attention = plan.steps.iter().find_map(|step| match &step.op {
+                Op::Attend(attention) => Some(*attention),
+                _ => None,
+            });
+            let attention = attention.unwrap();
+            let pages = pages_for(POSITIONS);
+            let mut cache = KvCache::new(plan.caches[0], kv, pages).unwrap();
+            let tables = vec![(0..pages as u32).rev().collect::<Vec<_>>()];
+            let mut random = Random::new(1);
+            let mut normals = |len| random.normals(len, 0.0, 1.0);
+            for position in 0..POSITIONS {
+                let (key, value) = (normals(2 * head_dim), normals(2 * head_dim));
+                cache.store(&tables[0], position, &key, &value);
+            }
+            let pool = Pool::new(2).unwrap();
+            for first in [POSITIONS - 40, POSITIONS - 3] {
+                let rows: Vec<Row> = (first..POSITIONS)
+                    .map(|p| Row { token: 0, position: p as u32, sequence: 0 })
+                    .collect();
+                let batch = Batch { rows: &rows, tables: &tables, selected: &[] };
+                let limits = Limits { rows: rows.len(), selected: 1, sequences: 1, pages, kv };
+                let q = normals(rows.len() * 14 * head_dim);
+                let outs: Vec<Vec<f32>> = Isa::available()
+                    .map(|isa| {
+                        let mut attender = Attender::new(&plan, &limits, 2).unwrap();
+                        let mut out = vec![f32::NAN; q.len()];
+                        attender.begin(&batch);
+                        attender.run(&pool, isa, &attention, &cache, &batch, &q, &mut out);
+                        out
+                    })
+                    .collect();
+                assert!(outs[0].iter().all(|v| v.is_finite()));
+                assert!(outs.iter().all(|out| *out == outs[0]), "{kv} heads of {head_dim}");
+            }
+        }
+    }
 }

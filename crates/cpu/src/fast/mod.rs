@@ -4,6 +4,7 @@
 //! No result depends on how many threads there are, nor on which rows share a batch: a thread's
 //! share changes who computes a number, not how.
 
+mod ahead;
 mod attend;
 mod attention;
 mod products;

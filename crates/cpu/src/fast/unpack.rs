@@ -3,7 +3,7 @@
 use half::f16;
 use pelton_graph::PAGE;
 
-use super::attend::LANES;
+use super::{ahead::Ahead, attend::LANES};
 use crate::{
     cache::{BLOCK, Stored},
     simd::Simd,
@@ -39,10 +39,10 @@ impl Number for f16 {
 
 /// The keys of a head in a page, `[head_dim][PAGE]`.
 #[inline(always)]
-pub(super) fn keys<S: Simd>(simd: S, stored: Stored<'_>, to: &mut [f32]) {
+pub(super) fn keys<S: Simd>(simd: S, stored: Stored<'_>, to: &mut [f32], ahead: &mut Ahead) {
     match stored {
-        Stored::F16(numbers) => rows(simd, numbers, PAGE, to, PAGE),
-        Stored::F32(numbers) => rows(simd, numbers, PAGE, to, PAGE),
+        Stored::F16(numbers) => rows(simd, numbers, PAGE, to, PAGE, ahead),
+        Stored::F32(numbers) => rows(simd, numbers, PAGE, to, PAGE, ahead),
         Stored::Q8_0 { codes, scales } => {
             let blocks = codes.as_chunks::<{ BLOCK * PAGE }>().0.iter();
             let scales = scales.as_chunks::<PAGE>().0;
@@ -50,6 +50,7 @@ pub(super) fn keys<S: Simd>(simd: S, stored: Stored<'_>, to: &mut [f32]) {
             for ((codes, scales), to) in blocks.zip(scales).zip(to) {
                 let rows = codes.as_chunks::<PAGE>().0.iter();
                 for (codes, to) in rows.zip(to.as_chunks_mut::<PAGE>().0) {
+                    ahead.fetch(PAGE);
                     let lanes = codes.as_chunks::<LANES>().0.iter();
                     let lanes = lanes.zip(scales.as_chunks::<LANES>().0);
                     for ((codes, scales), to) in lanes.zip(to.as_chunks_mut::<LANES>().0) {
@@ -72,14 +73,16 @@ pub(super) fn values<S: Simd>(
     seen: std::ops::Range<usize>,
     to: &mut [f32],
     width: usize,
+    ahead: &mut Ahead,
 ) {
     let places = seen.start * head_dim..seen.end * head_dim;
     match stored {
-        Stored::F16(numbers) => rows(simd, &numbers[places], head_dim, to, width),
-        Stored::F32(numbers) => rows(simd, &numbers[places], head_dim, to, width),
+        Stored::F16(numbers) => rows(simd, &numbers[places], head_dim, to, width, ahead),
+        Stored::F32(numbers) => rows(simd, &numbers[places], head_dim, to, width, ahead),
         Stored::Q8_0 { codes, scales } => {
             let codes = codes[places].chunks_exact(head_dim);
             for ((codes, to), slot) in codes.zip(to.chunks_exact_mut(width)).zip(seen) {
+                ahead.fetch(head_dim);
                 let blocks = codes.as_chunks::<BLOCK>().0.iter().zip(scales.chunks_exact(PAGE));
                 for ((codes, scales), to) in blocks.zip(to.as_chunks_mut::<BLOCK>().0) {
                     let scale = simd.splat(scales[slot].to_f32());
@@ -95,8 +98,16 @@ pub(super) fn values<S: Simd>(
 
 /// Rows of `len` numbers to rows of `width`, a multiple of the lanes; the rest is zeros.
 #[inline(always)]
-fn rows<S: Simd, N: Number>(simd: S, from: &[N], len: usize, to: &mut [f32], width: usize) {
+fn rows<S: Simd, N: Number>(
+    simd: S,
+    from: &[N],
+    len: usize,
+    to: &mut [f32],
+    width: usize,
+    ahead: &mut Ahead,
+) {
     for (from, to) in from.chunks_exact(len).zip(to.chunks_exact_mut(width)) {
+        ahead.fetch(size_of_val(from));
         let (whole, rest) = from.as_chunks::<LANES>();
         let (to, _) = to.as_chunks_mut::<LANES>();
         for (from, to) in whole.iter().zip(to.iter_mut()) {
