@@ -10,6 +10,8 @@ use super::portable::Portable;
 use super::quantized;
 use super::tile::Format;
 
+#[cfg(target_arch = "aarch64")]
+use super::neon::{DotProd, I8mm, Neon, Widening};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512};
 
@@ -52,6 +54,12 @@ functions!(
     1,
     "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
 );
+#[cfg(target_arch = "aarch64")]
+functions!(NeonFunctions, Neon<Widening>, 2, "neon");
+#[cfg(target_arch = "aarch64")]
+functions!(NeonDotProdFunctions, Neon<DotProd>, 2, "neon,dotprod");
+#[cfg(target_arch = "aarch64")]
+functions!(NeonI8mmFunctions, Neon<I8mm>, 2, "neon,i8mm");
 
 /// Does the job.
 ///
@@ -61,14 +69,19 @@ pub(super) unsafe fn run(isa: Isa, dtype: DType, job: &Job<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
         match isa {
-            Isa::Portable => run_with::<PortableFunctions>(dtype, job),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => run_with::<Avx2Functions>(dtype, job),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => run_with::<Avx512Functions>(dtype, job),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vnni => run_with::<Avx512VnniFunctions>(dtype, job),
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => run_with::<NeonFunctions>(dtype, job),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDotProd => run_with::<NeonDotProdFunctions>(dtype, job),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonI8mm => run_with::<NeonI8mmFunctions>(dtype, job),
+            // `Portable`, and the sets of other processors.
             _ => run_with::<PortableFunctions>(dtype, job),
         }
     }

@@ -16,11 +16,27 @@ pub enum Isa {
     /// AVX-512 with VNNI, which multiplies and adds bytes in one instruction: since Cascade Lake
     /// and Zen 4.
     Avx512Vnni,
+    /// NEON: every 64-bit Arm processor.
+    Neon,
+    /// NEON with `dotprod`, which multiplies and adds bytes in one instruction: since Cortex-A75,
+    /// Neoverse N1 and Apple's A13 and M1.
+    NeonDotProd,
+    /// NEON with `i8mm`, which multiplies 2 x 8 with 8 x 2 bytes: since Cortex-A710, Neoverse V1
+    /// and N2, and Apple's A15 and M2.
+    NeonI8mm,
 }
 
 impl Isa {
     /// Every set, from the plainest to the most capable.
-    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Avx512Vnni];
+    pub const ALL: [Self; 7] = [
+        Self::Portable,
+        Self::Avx2,
+        Self::Avx512,
+        Self::Avx512Vnni,
+        Self::Neon,
+        Self::NeonDotProd,
+        Self::NeonI8mm,
+    ];
 
     /// The most capable set that this processor has.
     pub fn detect() -> Self {
@@ -51,11 +67,27 @@ impl Isa {
             Self::Avx2 => avx2(),
             Self::Avx512 => avx2() && avx512(),
             Self::Avx512Vnni => avx2() && avx512() && is_x86_feature_detected!("avx512vnni"),
+            Self::Neon | Self::NeonDotProd | Self::NeonI8mm => false,
         }
     }
 
     /// Whether this processor has all of the set.
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    pub fn is_available(self) -> bool {
+        use std::arch::is_aarch64_feature_detected;
+        // The order of bytes in a register is taken for granted.
+        let neon = || cfg!(target_endian = "little") && is_aarch64_feature_detected!("neon");
+        match self {
+            Self::Portable => true,
+            Self::Avx2 | Self::Avx512 | Self::Avx512Vnni => false,
+            Self::Neon => neon(),
+            Self::NeonDotProd => neon() && is_aarch64_feature_detected!("dotprod"),
+            Self::NeonI8mm => neon() && is_aarch64_feature_detected!("i8mm"),
+        }
+    }
+
+    /// Whether this processor has all of the set.
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     pub fn is_available(self) -> bool {
         self == Self::Portable
     }
@@ -68,6 +100,9 @@ impl fmt::Display for Isa {
             Self::Avx2 => "AVX2",
             Self::Avx512 => "AVX-512",
             Self::Avx512Vnni => "AVX-512 VNNI",
+            Self::Neon => "NEON",
+            Self::NeonDotProd => "NEON dotprod",
+            Self::NeonI8mm => "NEON i8mm",
         })
     }
 }

@@ -17,6 +17,8 @@ mod dispatch;
 mod float;
 mod formats;
 mod isa;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 mod prefetch;
 mod quantized;

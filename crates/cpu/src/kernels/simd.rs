@@ -16,7 +16,6 @@ pub(super) enum Codes {
     I8,
 }
 
-#[cfg(target_arch = "x86_64")]
 impl Codes {
     /// How many sums of two products with activations (at most 127) fit into a signed 16-bit
     /// number together, for signed codes after their sign was moved to the activations.
@@ -35,7 +34,8 @@ impl Codes {
 /// Vectors of `LANES` 32-bit numbers.
 ///
 /// In the products of quantized matrices a lane is a row of the matrix. A vector of codes holds
-/// four of them, bytes of neighbouring columns, in each lane.
+/// four of them, bytes of neighbouring columns, in each lane, unless the set has an order of its
+/// own: that of [`load_codes`](Self::load_codes).
 ///
 /// # Safety
 /// All functions need the instruction set of the implementation; those that take pointers read
@@ -85,12 +85,19 @@ pub(super) trait Simd: Copy + 'static {
     unsafe fn load4(from: Rows) -> Self::I;
     /// Sixteen bytes of each row: vector j holds bytes 4j to 4j+3 of all rows.
     unsafe fn load16(from: Rows) -> [Self::I; 4];
+    /// Sixteen bytes of each row in the order in which [`dot`](Self::dot) takes codes.
+    #[inline(always)]
+    unsafe fn load_codes(from: Rows) -> [Self::I; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { Self::load16(from) }
+    }
 
     /// Codes for [`dot`](Self::dot) from signed bytes.
     unsafe fn from_i8(a: Self::I) -> Self::I;
     /// The entries of `table` that the bytes (0 to 15) name.
     unsafe fn lookup(table: &[i8; 16], index: Self::I) -> Self::I;
-    /// Bits `first` to `first + 3` of each lane, each as the value 16 of a byte.
+    /// Bits `first` to `first + 3` of each lane, each as the value 16 of a byte: what vector
+    /// `first / 4` of codes lacks if bit k is that of column k.
     #[inline(always)]
     unsafe fn fifth_bits(bits: Self::I, first: u32) -> Self::I {
         // SAFETY: the caller's promise.

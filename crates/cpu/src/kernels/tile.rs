@@ -39,7 +39,7 @@ impl Rows {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Tile<S: Simd> {
-    /// Vector i holds columns 4i to 4i+3.
+    /// Vector i holds columns 4i to 4i+3, or what the set has there ([`Simd::load_codes`]).
     pub(super) codes: [S::I; 8],
     /// Of the first and the second 16 columns, or the first for all.
     pub(super) scale: [S::F; 2],

@@ -18,7 +18,7 @@ use super::{bits, f16_at, f16_pair_at, load32};
 unsafe fn nibbles<S: Simd>(from: Rows) -> [S::I; 8] {
     // SAFETY: the caller's promise.
     unsafe {
-        let [a, b, c, d] = S::load16(from);
+        let [a, b, c, d] = S::load_codes(from);
         let mut codes = [a, b, c, d, a, b, c, d];
         for (i, codes) in codes.iter_mut().enumerate() {
             *codes = bits::<S>(*codes, if i < 4 { 0 } else { 4 }, 4);

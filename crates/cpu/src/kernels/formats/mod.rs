@@ -44,14 +44,14 @@ unsafe fn f16_pair_at<S: Simd>(block: Rows, offset: usize) -> (S::F, S::F) {
     }
 }
 
-/// 32 bytes of each row, as two times `load16`.
+/// 32 bytes of codes of each row, as two times `load_codes`.
 ///
 /// # Safety
 /// They are readable, and the instructions of `S` exist.
 #[inline(always)]
 unsafe fn load32<S: Simd>(from: Rows) -> [S::I; 8] {
     // SAFETY: the caller's promise.
-    let ([a, b, c, d], [e, f, g, h]) = unsafe { (S::load16(from), S::load16(from.at(16))) };
+    let ([a, b, c, d], [e, f, g, h]) = unsafe { (S::load_codes(from), S::load_codes(from.at(16))) };
     [a, b, c, d, e, f, g, h]
 }
 
