@@ -7,6 +7,11 @@
 //! `inline(always)` everywhere and no closures around instructions: outside of the function that
 //! has the instruction set, each operation is a call with its operands in memory.
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(test)]
+mod tests;
+
 use half::f16;
 
 use crate::kernels::Isa;
@@ -106,6 +111,11 @@ pub(crate) fn dispatch(isa: Isa, body: impl Body) {
             // SAFETY: as above.
             return unsafe { x86::avx2(body) };
         }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if isa >= Isa::Neon {
+        // SAFETY: as for x86.
+        return unsafe { neon::neon(body) };
     }
     let _ = isa;
     body.run(Portable);

@@ -80,6 +80,7 @@ impl<P: Products> Simd for Neon<P> {
     const I8_ZERO: Option<u32> = None;
     /// With two the sums of a tile, integers and f32, would take all 32 registers.
     const PANELS: usize = 1;
+    const SUMS: usize = 4;
     type I = Pair<int32x4_t>;
     type F = Pair<float32x4_t>;
 
@@ -189,7 +190,7 @@ impl<P: Products> Simd for Neon<P> {
     unsafe fn load16(from: Rows) -> [Self::I; 4] {
         // SAFETY: as above.
         let (low, high) = unsafe { (load16_of_four(from), load16_of_four(fifth(from))) };
-        std::array::from_fn(|j| [low[j], high[j]])
+        [[low[0], high[0]], [low[1], high[1]], [low[2], high[2]], [low[3], high[3]]]
     }
     #[inline(always)]
     unsafe fn load_codes(from: Rows) -> [Self::I; 4] {

@@ -29,14 +29,14 @@ pub(in super::super) trait Products: Copy + 'static {
     /// NEON exists.
     #[inline(always)]
     unsafe fn fifth_bits(bits: Vector, first: u32) -> Vector {
-        // The byte of each row that holds its four bits, four times; one of them in each.
-        const LANES: [u32; 4] = [0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c];
+        // The first byte of each row, four times.
+        const FROM: [u32; 4] = [0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c];
         // SAFETY: the caller's promise; there are four.
         unsafe {
-            let lanes = vreinterpretq_u8_u32(vld1q_u32(LANES.as_ptr()));
-            let from = vaddq_u8(lanes, vdupq_n_u8((first / 8) as u8));
-            let each = vreinterpretq_u8_u32(vdupq_n_u32(0x0804_0201 << (first % 8)));
-            [found(bits[0], from, each), found(bits[1], from, each)]
+            let bits = Neon::<Self>::shr(bits, first);
+            let from = vreinterpretq_u8_u32(vld1q_u32(FROM.as_ptr()));
+            let up = vreinterpretq_s8_s32(vdupq_n_s32(i32::from_le_bytes([4, 3, 2, 1])));
+            [fifth_bit(bits[0], from, up), fifth_bit(bits[1], from, up)]
         }
     }
 
@@ -50,16 +50,16 @@ pub(in super::super) trait Products: Copy + 'static {
     ) -> [[Vector; MR]; NR];
 }
 
-/// 16 in each byte for which byte `from` of `bits` has the bit of `each`, else 0.
+/// Bytes `from` of `bits`, moved `up` by some bits (or down), and nothing but bit 4 of that.
 ///
 /// # Safety
 /// NEON exists.
 #[inline(always)]
-unsafe fn found(bits: int32x4_t, from: uint8x16_t, each: uint8x16_t) -> int32x4_t {
+unsafe fn fifth_bit(bits: int32x4_t, from: uint8x16_t, up: int8x16_t) -> int32x4_t {
     // SAFETY: the caller's promise.
     unsafe {
-        let found = vtstq_u8(vqtbl1q_u8(vreinterpretq_u8_s32(bits), from), each);
-        vreinterpretq_s32_u8(vandq_u8(found, vdupq_n_u8(16)))
+        let bytes = vqtbl1q_u8(vreinterpretq_u8_s32(bits), from);
+        vreinterpretq_s32_u8(vandq_u8(vshlq_u8(bytes, up), vdupq_n_u8(16)))
     }
 }
 
@@ -124,58 +124,42 @@ impl Products for DotProd {
         start: [Vector; MR],
     ) -> [[Vector; MR]; NR] {
         let mut sums = [start; NR];
-        for first in (0..N).step_by(4) {
+        for i in (0..N).step_by(4) {
             // SAFETY: the caller's promise; `N` is a multiple of 4.
             unsafe {
-                let mut sixteen = [vdupq_n_s8(0); MR];
-                for (sixteen, x) in sixteen.iter_mut().zip(x) {
-                    *sixteen = vld1q_s8(x.add(4 * first));
+                for n in 0..NR {
+                    let [a, b, c, d] = *weights[n].add(i).cast::<[Vector; 4]>();
+                    for r in 0..MR {
+                        let x = vld1q_s8(x[r].add(4 * i));
+                        let sum = &mut sums[n][r];
+                        sum[0] = sdot(sum[0], [a[0], b[0], c[0], d[0]], x);
+                        sum[1] = sdot(sum[1], [a[1], b[1], c[1], d[1]], x);
+                    }
                 }
-                let weights = weights.map(|weights| weights.add(first));
-                four_columns::<0, NR, MR>(weights, &sixteen, &mut sums);
-                four_columns::<1, NR, MR>(weights, &sixteen, &mut sums);
-                four_columns::<2, NR, MR>(weights, &sixteen, &mut sums);
-                four_columns::<3, NR, MR>(weights, &sixteen, &mut sums);
             }
         }
         sums
     }
 }
 
-/// Adds the products of vector `I` of four with activations `4 I` to `4 I + 3` of sixteen.
-///
-/// # Safety
-/// The vectors are readable, and `sdot` exists.
-#[inline(always)]
-unsafe fn four_columns<const I: usize, const NR: usize, const MR: usize>(
-    weights: [*const Vector; NR],
-    x: &[int8x16_t; MR],
-    sums: &mut [[Vector; MR]; NR],
-) {
-    for (sums, weights) in sums.iter_mut().zip(weights) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let weights = *weights.add(I);
-            for (sum, x) in sums.iter_mut().zip(x) {
-                sum[0] = sdot::<I>(sum[0], weights[0], *x);
-                sum[1] = sdot::<I>(sum[1], weights[1], *x);
-            }
-        }
-    }
-}
-
-/// `vdotq_laneq_s32`.
+/// `sum` and the products of sixteen columns: four times `vdotq_laneq_s32`.
 #[inline]
 #[target_feature(enable = "dotprod")]
-fn sdot<const LANE: usize>(mut sum: int32x4_t, a: int32x4_t, b: int8x16_t) -> int32x4_t {
-    // SAFETY: the instruction exists, and changes one register only.
+fn sdot(mut sum: int32x4_t, weights: [int32x4_t; 4], x: int8x16_t) -> int32x4_t {
+    let [a, b, c, d] = weights;
+    // SAFETY: the instructions exist, and change one register only.
     unsafe {
         asm!(
-            "sdot {sum:v}.4s, {a:v}.16b, {b:v}.4b[{lane}]",
+            "sdot {sum:v}.4s, {a:v}.16b, {x:v}.4b[0]",
+            "sdot {sum:v}.4s, {b:v}.16b, {x:v}.4b[1]",
+            "sdot {sum:v}.4s, {c:v}.16b, {x:v}.4b[2]",
+            "sdot {sum:v}.4s, {d:v}.16b, {x:v}.4b[3]",
             sum = inout(vreg) sum,
             a = in(vreg) a,
             b = in(vreg) b,
-            lane = const LANE,
+            c = in(vreg) c,
+            d = in(vreg) d,
+            x = in(vreg) x,
             options(pure, nomem, nostack, preserves_flags),
         );
     }
@@ -209,15 +193,18 @@ impl Products for I8mm {
 
     #[inline(always)]
     unsafe fn fifth_bits(bits: Vector, first: u32) -> Vector {
-        // The byte of a row that holds its eight bits, eight times; one of them in each.
-        const EACH: u64 = 0x8040_2010_0804_0201;
-        let bits = bits[first as usize / 4 % 2];
-        let byte = (first / 8) as u8;
-        // SAFETY: the caller's promise.
+        // The first byte of each row, eight times.
+        const FROM: [u64; 4] =
+            [0, 0x0404_0404_0404_0404, 0x0808_0808_0808_0808, 0x0c0c_0c0c_0c0c_0c0c];
+        const UP: [i8; 8] = [4, 3, 2, 1, 0, -1, -2, -3];
+        // SAFETY: the caller's promise; there are as many numbers.
         unsafe {
-            let each = vreinterpretq_u8_u64(vdupq_n_u64(EACH));
-            let [a, b, c, d] = [0, 4, 8, 12].map(|row| vdup_n_u8(row + byte));
-            [found(bits, vcombine_u8(a, b), each), found(bits, vcombine_u8(c, d), each)]
+            let bits = Neon::<Self>::shr(bits, first / 8 * 8)[first as usize / 4 % 2];
+            let a = vreinterpretq_u8_u64(vld1q_u64(FROM.as_ptr()));
+            let b = vreinterpretq_u8_u64(vld1q_u64(FROM.as_ptr().add(2)));
+            let up = vld1_s8(UP.as_ptr());
+            let up = vcombine_s8(up, up);
+            [fifth_bit(bits, a, up), fifth_bit(bits, b, up)]
         }
     }
 
@@ -242,14 +229,16 @@ impl Products for I8mm {
                     vzip1q_s32(a[1], b[1]),
                     vzip2q_s32(a[1], b[1]),
                 ]; NR];
-                for i in (0..N).step_by(2) {
-                    let x = vcombine_s8(vld1_s8(x[r].add(4 * i)), vld1_s8(x[next].add(4 * i)));
+                for i in (0..N).step_by(4) {
+                    let (a, b) =
+                        (vld1q_s64(x[r].add(4 * i).cast()), vld1q_s64(x[next].add(4 * i).cast()));
+                    let x = [vzip1q_s64(a, b), vzip2q_s64(a, b)];
                     for (squares, weights) in squares.iter_mut().zip(weights) {
-                        let ([a, b], [c, d]) = (*weights.add(i), *weights.add(i + 1));
-                        squares[0] = smmla(squares[0], a, x);
-                        squares[1] = smmla(squares[1], b, x);
-                        squares[2] = smmla(squares[2], c, x);
-                        squares[3] = smmla(squares[3], d, x);
+                        let [a, b, c, d] = *weights.add(i).cast::<[Vector; 4]>();
+                        squares[0] = smmla(squares[0], [a[0], c[0]], x);
+                        squares[1] = smmla(squares[1], [a[1], c[1]], x);
+                        squares[2] = smmla(squares[2], [b[0], d[0]], x);
+                        squares[3] = smmla(squares[3], [b[1], d[1]], x);
                     }
                 }
                 for (sums, [a, b, c, d]) in sums.iter_mut().zip(squares) {
@@ -262,19 +251,22 @@ impl Products for I8mm {
     }
 }
 
-/// `vmmlaq_s32`.
+/// `sums` and the products of sixteen columns: two times `vmmlaq_s32`.
 #[inline]
 #[target_feature(enable = "i8mm")]
-fn smmla(mut sum: int32x4_t, a: int32x4_t, b: int8x16_t) -> int32x4_t {
-    // SAFETY: the instruction exists, and changes one register only.
+fn smmla(mut sums: int32x4_t, weights: [int32x4_t; 2], x: [int64x2_t; 2]) -> int32x4_t {
+    // SAFETY: the instructions exist, and change one register only.
     unsafe {
         asm!(
-            "smmla {sum:v}.4s, {a:v}.16b, {b:v}.16b",
-            sum = inout(vreg) sum,
-            a = in(vreg) a,
-            b = in(vreg) b,
+            "smmla {sums:v}.4s, {a:v}.16b, {x:v}.16b",
+            "smmla {sums:v}.4s, {b:v}.16b, {y:v}.16b",
+            sums = inout(vreg) sums,
+            a = in(vreg) weights[0],
+            b = in(vreg) weights[1],
+            x = in(vreg) x[0],
+            y = in(vreg) x[1],
             options(pure, nomem, nostack, preserves_flags),
         );
     }
-    sum
+    sums
 }

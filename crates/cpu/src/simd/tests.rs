@@ -1,0 +1,139 @@
+//! Every instruction set of this machine against plain arithmetic.
+
+use super::*;
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Load,
+    Add,
+    Mul,
+    Div,
+    Max,
+    Round,
+    Clamp,
+    MulAdd,
+    Scale,
+    Exp,
+    Sum,
+    Greatest,
+}
+
+impl Operation {
+    const ALL: [Self; 12] = [
+        Self::Load,
+        Self::Add,
+        Self::Mul,
+        Self::Div,
+        Self::Max,
+        Self::Round,
+        Self::Clamp,
+        Self::MulAdd,
+        Self::Scale,
+        Self::Exp,
+        Self::Sum,
+        Self::Greatest,
+    ];
+
+    /// What it should give for lane `i`, in f64, and how far from that it may be.
+    fn expected(self, x: &[f32; 16], y: &[f32; 16], i: usize) -> (f64, f64) {
+        let (a, b) = (f64::from(x[i]), f64::from(y[i]));
+        let half = f64::from(f32::EPSILON) / 2.0;
+        match self {
+            Self::Load => (f16::from_f32(x[i]).into(), 0.0),
+            Self::Add => (a + b, half * (a + b).abs()),
+            Self::Mul => (a * b, half * (a * b).abs()),
+            Self::Div => (a / b, half * (a / b).abs()),
+            Self::Max => (a.max(b), 0.0),
+            Self::Round => (a.round_ties_even(), 0.0),
+            Self::Clamp => (a.clamp(-2.5, 7.0), 0.0),
+            // without the instruction the product is rounded too
+            Self::MulAdd => (a * b + a, half * ((a * b).abs() + (a * b + a).abs())),
+            Self::Scale => (a * f64::from(y[i].round_ties_even()).exp2(), 0.0),
+            Self::Exp => {
+                let exp = a.clamp(-87.0, 87.0).exp();
+                (exp, 4.0 * half * exp)
+            }
+            Self::Sum => {
+                let sum = x.iter().map(|&x| f64::from(x.abs())).sum();
+                (sum, 5.0 * half * sum)
+            }
+            Self::Greatest => (x.iter().copied().fold(f32::NEG_INFINITY, f32::max).into(), 0.0),
+        }
+    }
+}
+
+/// Applies an operation to two vectors.
+struct Apply<'a>(Operation, &'a [f32; 16], &'a [f32; 16], &'a mut [f32; 16]);
+
+impl Body for Apply<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self(operation, x, y, to) = self;
+        let (a, b) = (simd.load(x), simd.load(y));
+        let result = match operation {
+            Operation::Load => simd.load_f16(&x.map(f16::from_f32)),
+            Operation::Add => simd.add(a, b),
+            Operation::Mul => simd.mul(a, b),
+            Operation::Div => simd.div(a, b),
+            Operation::Max => simd.max(a, b),
+            Operation::Round => simd.round(a),
+            Operation::Clamp => simd.clamp(a, -2.5, 7.0),
+            Operation::MulAdd => simd.mul_add(a, b, a),
+            Operation::Scale => simd.scale(a, simd.round(b)),
+            Operation::Exp => simd.exp(a),
+            Operation::Sum => simd.splat(simd.sum(simd.load(&x.map(f32::abs)))),
+            Operation::Greatest => simd.splat(simd.greatest(a)),
+        };
+        simd.store(result, to);
+    }
+}
+
+fn apply(isa: Isa, operation: Operation, x: &[f32; 16], y: &[f32; 16]) -> [f32; 16] {
+    let mut to = [f32::NAN; 16];
+    dispatch(isa, Apply(operation, x, y, &mut to));
+    to
+}
+
+#[test]
+fn each_operation_is_its_arithmetic() {
+    // from -100 to 100 with whole, half and odd numbers among them, near 0 and far from it
+    let numbers: Vec<f32> =
+        (-400..=400).map(|i| i as f32 * if i % 3 == 0 { 0.25 } else { 0.2431 }).collect();
+    for isa in Isa::available() {
+        for operation in Operation::ALL {
+            for start in 0..numbers.len() - 34 {
+                let x = std::array::from_fn(|i| numbers[start + i]);
+                let y = std::array::from_fn(|i| numbers[start + 2 * i + 3]);
+                let found = apply(isa, operation, &x, &y);
+                for i in 0..16 {
+                    let (expected, tolerance) = operation.expected(&x, &y, i);
+                    let same = f64::from(found[i]) == expected;
+                    assert!(
+                        same || (f64::from(found[i]) - expected).abs() <= tolerance,
+                        "{operation:?} of {} and {} with {isa}: {} instead of {expected}",
+                        x[i],
+                        y[i],
+                        found[i]
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// What attention and activations meet: scores of positions that are not seen, and what a model
+/// with broken weights computes.
+#[test]
+fn infinities_and_nans() {
+    let x = [f32::NEG_INFINITY, f32::INFINITY, f32::NAN, 1.0].repeat(4);
+    let x = x.first_chunk().unwrap();
+    let zeros = [0.0; 16];
+    for isa in Isa::available() {
+        let exp = apply(isa, Operation::Exp, x, &zeros);
+        assert!(exp[0] < 2e-38 && exp[1] > 6e37 && exp[2].is_nan(), "{isa}: {exp:?}");
+        let clamped = apply(isa, Operation::Clamp, x, &zeros);
+        assert_eq!(clamped[..2], [-2.5, 7.0], "{isa}");
+        assert!(clamped[2].is_nan(), "{isa}");
+        assert_eq!(apply(isa, Operation::Max, x, &zeros)[..2], [0.0, f32::INFINITY], "{isa}");
+    }
+}
