@@ -27,7 +27,6 @@ impl Simd for Avx2 {
     const LANES: usize = 8;
     const I8_ZERO: Option<u32> = None;
     const PANELS: usize = 1;
-    const SUMS: usize = 8;
     type I = __m256i;
     type F = __m256;
 

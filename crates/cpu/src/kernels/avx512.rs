@@ -29,7 +29,6 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
     /// VNNI takes codes unsigned, so signed ones are moved up by 128.
     const I8_ZERO: Option<u32> = if VNNI { Some(7) } else { None };
     const PANELS: usize = 2;
-    const SUMS: usize = 16;
     type I = __m512i;
     type F = __m512;
 

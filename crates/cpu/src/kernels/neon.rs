@@ -80,7 +80,6 @@ impl<P: Products> Simd for Neon<P> {
     const I8_ZERO: Option<u32> = None;
     /// With two the sums of a tile, integers and f32, would take all 32 registers.
     const PANELS: usize = 1;
-    const SUMS: usize = 4;
     type I = Pair<int32x4_t>;
     type F = Pair<float32x4_t>;
 

@@ -35,7 +35,6 @@ impl Simd for Portable {
     const LANES: usize = LANES;
     const I8_ZERO: Option<u32> = None;
     const PANELS: usize = 1;
-    const SUMS: usize = 8;
     type I = [i32; LANES];
     type F = [f32; LANES];
 

@@ -48,8 +48,6 @@ pub(super) trait Simd: Copy + 'static {
     const I8_ZERO: Option<u32>;
     /// Panels (1 or 2) that a tile of a large product is wide: as many as fit into registers.
     const PANELS: usize;
-    /// Sums of 16 lanes (4, 8 or 16) that fit into registers, for products of plain numbers.
-    const SUMS: usize;
     /// Integers of 32 bits, or four bytes each.
     type I: Copy;
     /// Numbers of f32.

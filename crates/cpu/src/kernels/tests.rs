@@ -151,6 +151,14 @@ fn check(dtype: DType, rows: usize, cols: usize, bytes: &[u8], x: &[f32], batche
     }
 }
 
+/// An emulator is told what to play: then that must be found, or nothing else would be tested.
+#[test]
+fn the_expected_instruction_set_is_found() {
+    if let Ok(expected) = std::env::var("PELTON_EXPECTED_ISA") {
+        assert_eq!(Isa::detect().to_string(), expected);
+    }
+}
+
 #[test]
 fn odd_shapes_of_every_format() {
     let mut random = Random(1);
