@@ -46,12 +46,12 @@ impl Operation {
             Self::Max => (a.max(b), 0.0),
             Self::Round => (a.round_ties_even(), 0.0),
             Self::Clamp => (a.clamp(-2.5, 7.0), 0.0),
-            // without the instruction the product is rounded too
-            Self::MulAdd => (a * b + a, half * ((a * b).abs() + (a * b + a).abs())),
+            Self::MulAdd => (a * b + a, half * (a * b + a).abs()),
             Self::Scale => (a * f64::from(y[i].round_ties_even()).exp2(), 0.0),
             Self::Exp => {
-                let exp = a.clamp(-87.0, 87.0).exp();
-                (exp, 4.0 * half * exp)
+                let exp = a.clamp(-88.0, 87.0).exp();
+                // below -87 it ends in 0
+                (exp, if a < -87.0 { exp } else { 4.0 * half * exp })
             }
             Self::Sum => {
                 let sum = x.iter().map(|&x| f64::from(x.abs())).sum();
@@ -135,5 +135,22 @@ fn infinities_and_nans() {
         assert_eq!(clamped[..2], [-2.5, 7.0], "{isa}");
         assert!(clamped[2].is_nan(), "{isa}");
         assert_eq!(apply(isa, Operation::Max, x, &zeros)[..2], [0.0, f32::INFINITY], "{isa}");
+    }
+}
+
+#[test]
+fn exp_is_within_two_units_and_ends_in_zero() {
+    for isa in Isa::available() {
+        let exp = |x: f32| apply(isa, Operation::Exp, &[x; 16], &[0.0; 16])[7];
+        for i in -87_000..=87_000 {
+            let x = i as f32 / 1000.0;
+            let expected = f64::from(x).exp();
+            let unit = f64::from((expected as f32).next_up()) - f64::from(expected as f32);
+            assert!((f64::from(exp(x)) - expected).abs() <= 2.0 * unit, "{isa}: e^{x}");
+        }
+        for x in [-88.0, -100.0, -1e30, f32::NEG_INFINITY] {
+            assert_eq!(exp(x), 0.0, "{isa}: e^{x}");
+        }
+        assert!(exp(f32::INFINITY).is_finite() && exp(f32::NAN).is_nan());
     }
 }
