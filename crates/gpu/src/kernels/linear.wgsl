@@ -255,14 +255,16 @@ fn product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activations) 
 }
 {% endif %}
 
+{# Several rows take turns in a loop: written out, they take drivers seconds to compile. #}
 {% macro prepare_all(start) %}
-{% for r in range(batch) %}
+    for (var r = 0u; r < {{ batch }}u; r++) {
+        let row = min(group.y * {{ batch }}u + r, count - 1u);
 {% if norm and start == "0u" %}
-    note_squares({{ r }}u, prepare({{ r }}u, in{{ r }}, 0u, thread), subgroup, lane);
+        note_squares(r, prepare(r, row, 0u, thread), subgroup, lane);
 {% else %}
-    _ = prepare({{ r }}u, in{{ r }}, {{ start }}, thread);
+        _ = prepare(r, row, {{ start }}, thread);
 {% endif %}
-{% endfor %}
+    }
 {% endmacro %}
 {# What a stage needs: part `stage % parts` of the weights of turn `stage / parts`, and what is there
    to add to. #}
@@ -306,15 +308,14 @@ fn product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activations) 
     workgroupBarrier();
 {% elif norm %}
     // the norm comes before the parts of the rows
-{% for r in range(batch) %}
-    {
+    for (var r = 0u; r < {{ batch }}u; r++) {
+        let row = min(group.y * {{ batch }}u + r, count - 1u);
         var sum = 0.0;
         for (var start = 0u; start < UNITS; start += CHUNK) {
-            sum += prepare({{ r }}u, in{{ r }}, start, thread);
+            sum += prepare(r, row, start, thread);
         }
-        note_squares({{ r }}u, sum, subgroup, lane);
+        note_squares(r, sum, subgroup, lane);
     }
-{% endfor %}
     workgroupBarrier();
 {% endif %}
 {% for n in range(each) %}

@@ -359,10 +359,12 @@ impl<'a> Lowering<'a> {
         Ok(prepared)
     }
 
-    /// One call for two or three products that read one norm, if their matrices are of one format.
+    /// One call for two or three products of few rows that read one norm, if their matrices are of
+    /// formats that suit each other.
     ///
     /// As calls of their own they would not depend on each other, but wgpu has each wait for what
-    /// was before it: a buffer that was read is only written behind a barrier.
+    /// was before it: a buffer that was read is only written behind a barrier. With more rows that
+    /// is little of the time, and one kernel for all of it would take a driver long to compile.
     fn side_by_side(
         &mut self,
         norm: &Norm,
@@ -373,6 +375,9 @@ impl<'a> Lowering<'a> {
         class: Class,
     ) -> Result<Option<Call>, Error> {
         let ([first, _] | [first, _, _]) = *linears else { return Ok(None) };
+        if matches!(class, Class::Several | Class::Many) {
+            return Ok(None);
+        }
         let matrix = self.weights.matrix(first.weight)?;
         let mut sides = Vec::with_capacity(linears.len());
         for linear in linears {
@@ -380,7 +385,7 @@ impl<'a> Lowering<'a> {
             let suits =
                 other.layout == matrix.layout || (other.layout.blocks() && matrix.layout.blocks());
             let alike = suits && linear.bias.is_some() == first.bias.is_some();
-            if !alike || other.parts.len() > 1 || self.on_matrix_cores(other, class) {
+            if !alike || other.parts.len() > 1 {
                 return Ok(None);
             }
             let rows = self.plan.weight(linear.weight).rows;
