@@ -40,6 +40,7 @@ fn zip(a: Four, b: Four, f: impl Fn(float32x4_t, float32x4_t) -> float32x4_t) ->
 
 impl Simd for Neon {
     type V = Four;
+    const WIDTH: usize = 1;
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::V {
@@ -64,6 +65,19 @@ impl Simd for Neon {
             vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from.add(8)))),
             vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from.add(12)))),
         ])
+    }
+    #[inline(always)]
+    fn load_i8(self, from: &[i8; 16]) -> Self::V {
+        with_proof!({
+            let codes = vld1q_s8(from.as_ptr());
+            let (low, high) = (vmovl_s8(vget_low_s8(codes)), vmovl_s8(vget_high_s8(codes)));
+            [
+                vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))),
+                vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+                vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
+                vcvtq_f32_s32(vmovl_s16(vget_high_s16(high))),
+            ]
+        })
     }
     #[inline(always)]
     fn store(self, v: Self::V, to: &mut [f32; 16]) {

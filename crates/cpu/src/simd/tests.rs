@@ -5,6 +5,7 @@ use super::*;
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Load,
+    LoadCodes,
     Add,
     Mul,
     Div,
@@ -19,8 +20,9 @@ enum Operation {
 }
 
 impl Operation {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Load,
+        Self::LoadCodes,
         Self::Add,
         Self::Mul,
         Self::Div,
@@ -40,6 +42,7 @@ impl Operation {
         let half = f64::from(f32::EPSILON) / 2.0;
         match self {
             Self::Load => (f16::from_f32(x[i]).into(), 0.0),
+            Self::LoadCodes => (f64::from(x[i] as i8), 0.0),
             Self::Add => (a + b, half * (a + b).abs()),
             Self::Mul => (a * b, half * (a * b).abs()),
             Self::Div => (a / b, half * (a / b).abs()),
@@ -72,6 +75,7 @@ impl Body for Apply<'_> {
         let (a, b) = (simd.load(x), simd.load(y));
         let result = match operation {
             Operation::Load => simd.load_f16(&x.map(f16::from_f32)),
+            Operation::LoadCodes => simd.load_i8(&x.map(|x| x as i8)),
             Operation::Add => simd.add(a, b),
             Operation::Mul => simd.mul(a, b),
             Operation::Div => simd.div(a, b),
