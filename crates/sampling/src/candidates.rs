@@ -133,7 +133,8 @@ impl Candidates {
         for c in &self.all {
             // below FAR, so it is an i32, as are the differences
             let away = distance(greatest, c.logit, scale).min(Rule::FAR) as i32;
-            let needed = best.map_or(i32::MIN, |(most, _)| most + away);
+            // no noise is as much as an i32 can be
+            let needed = best.map_or(i32::MIN, |(most, _)| most.saturating_add(away));
             let Some(noise) = gumbel_from(needed, seed, index, c.id) else { continue };
             let value = noise - away;
             if best.is_none_or(|(most, id)| value > most || (value == most && c.id < id)) {
