@@ -3,12 +3,12 @@
 //! How many workgroups of how many threads serve a product best depends on the number of a device's
 //! multiprocessors, their registers and caches, and on how evenly the rows divide: on an H200 the
 //! right choice is worth up to a twelfth of a token. So when a model is loaded for the first time on
-//! a device, each candidate runs some passes with stamps of the device's clock between the steps,
-//! over the model's own weights, as only those are not in the device's caches. What was found is
-//! kept in the user's cache directory.
+//! a device, and has products whose rows do not divide evenly, each candidate runs some passes with
+//! stamps of the device's clock between the steps, over the model's own weights, as only those are
+//! not in the device's caches. What was found is kept in the user's cache directory.
 
 use std::{
-    collections::{BTreeMap, HashSet, hash_map::DefaultHasher},
+    collections::{BTreeMap, HashMap, hash_map::DefaultHasher},
     fs,
     hash::{Hash, Hasher},
     io::Read,
@@ -63,9 +63,20 @@ impl Choices {
         let maker = format!("{}, {}", device.name, device.driver);
         let mut known = file.map_or_else(Known::new, |file| read(file, &maker));
         if !keys.iter().all(|key| known.contains_key(key)) {
-            let times = try_all(device, lowering, usual)?;
-            for (key, best) in best_of(&keys, &times) {
-                known.insert(key.to_owned(), [best.threads, best.groups]);
+            let mut all = vec![usual];
+            for tuning in &CANDIDATES[1..] {
+                all.push(calls(lowering, plan, *tuning)?);
+            }
+            // most steps are the same whatever is chosen
+            let same = |i: usize| all.iter().all(|calls| key(&calls[i]) == keys[i]);
+            if (0..keys.len()).all(same) {
+                known.extend(keys.iter().map(|key| (key.clone(), numbers(CANDIDATES[0]))));
+            } else {
+                let times = try_all(device, lowering, &all)?;
+                for (i, best) in best_of(&keys, &times).into_iter().enumerate() {
+                    let best = if same(i) { CANDIDATES[0] } else { best };
+                    known.insert(keys[i].clone(), numbers(best));
+                }
             }
             if let Some(file) = file {
                 // the next load tries again if this one could not write
@@ -94,17 +105,12 @@ fn calls(
 /// The seconds of each step, for each candidate.
 fn try_all(
     device: &Device,
-    lowering: &mut Lowering<'_>,
-    usual: Vec<Vec<Call>>,
+    lowering: &Lowering<'_>,
+    all: &[Vec<Vec<Call>>],
 ) -> Result<Vec<Vec<f64>>, Error> {
-    let plan = lowering.plan;
-    let mut all = vec![usual];
-    for tuning in &CANDIDATES[1..] {
-        all.push(calls(lowering, plan, *tuning)?);
-    }
     let kernels: Vec<_> = lowering.kernels.values().cloned().collect();
     device.compile_all(&kernels)?;
-    let stamps = Stamps::new(device, plan.steps.len() + 1)?;
+    let stamps = Stamps::new(device, lowering.plan.steps.len() + 1)?;
     let extent = Extent { rows: 1, bound: 1, tiles: 0 };
     all.iter()
         .map(|calls| {
@@ -122,25 +128,23 @@ fn try_all(
         .collect()
 }
 
-/// For each key the candidate whose steps take least time in all.
-fn best_of<'k>(keys: &'k [String], times: &[Vec<f64>]) -> Vec<(&'k str, Tuning)> {
-    let different: HashSet<&str> = keys.iter().map(String::as_str).collect();
-    let of = |key: &str, times: &Vec<f64>| -> f64 {
-        keys.iter().zip(times).filter(|(other, _)| *other == key).map(|(_, time)| time).sum()
-    };
-    different
-        .into_iter()
-        .map(|key| {
-            let mut best = (CANDIDATES[0], of(key, &times[0]) * (1.0 - GAIN));
-            for (tuning, times) in CANDIDATES.iter().zip(times).skip(1) {
-                let time = of(key, times);
-                if time < best.1 {
-                    best = (*tuning, time);
-                }
+/// For each step the candidate with which all steps of its key together take least time.
+fn best_of(keys: &[String], times: &[Vec<f64>]) -> Vec<Tuning> {
+    let mut sums: HashMap<&str, [f64; CANDIDATES.len()]> = HashMap::new();
+    for (i, key) in keys.iter().enumerate() {
+        let sums = sums.entry(key).or_default();
+        sums.iter_mut().zip(times).for_each(|(sum, times)| *sum += times[i]);
+    }
+    let best = |sums: &[f64; CANDIDATES.len()]| {
+        let mut best = (CANDIDATES[0], sums[0] * (1.0 - GAIN));
+        for (tuning, time) in CANDIDATES.iter().zip(sums).skip(1) {
+            if *time < best.1 {
+                best = (*tuning, *time);
             }
-            (key, best.0)
-        })
-        .collect()
+        }
+        best.0
+    };
+    keys.iter().map(|key| best(&sums[key.as_str()])).collect()
 }
 
 /// What tells a step's kernels from those of other shapes, formats and versions of Pelton.
@@ -152,11 +156,14 @@ fn key(calls: &[Call]) -> String {
     format!("{:016x}", hasher.finish())
 }
 
+/// A candidate as it is kept.
+fn numbers(tuning: Tuning) -> [usize; 2] {
+    [tuning.threads, tuning.groups]
+}
+
 /// A candidate, whatever a file says.
 fn candidate(found: Option<&[usize; 2]>) -> Tuning {
-    let of = |&[threads, groups]: &[usize; 2]| {
-        CANDIDATES.into_iter().find(|known| *known == Tuning { threads, groups })
-    };
+    let of = |found: &[usize; 2]| CANDIDATES.into_iter().find(|known| numbers(*known) == *found);
     found.and_then(of).unwrap_or(CANDIDATES[0])
 }
 
@@ -203,9 +210,8 @@ mod tests {
         // one step of two is no reason, and neither is noise
         times[1] = vec![0.2, 1.1, 1.9, 0.999];
         times[3] = vec![0.9, 0.7, 0.9, 1.0];
-        let mut best = best_of(&keys, &times);
-        best.sort_by_key(|(key, _)| *key);
-        assert_eq!(best, [("a", CANDIDATES[3]), ("b", CANDIDATES[3]), ("c", CANDIDATES[0])]);
+        let expected = [3, 3, 3, 0].map(|i| CANDIDATES[i]);
+        assert_eq!(best_of(&keys, &times), expected);
     }
 
     #[test]

@@ -52,7 +52,8 @@ fn trying_changes_nothing() {
         }
         (tuned.tunes, tuned.tuning_file) = (true, Some(file.clone()));
     }
-    let spec = ModelSpec::wide(DType::Q4_0);
+    // an output matrix whose rows leave workgroups idle, with subgroups of 8 and of 32
+    let spec = ModelSpec { vocab: 36_000, ..ModelSpec::wide(DType::Q4_0) };
     let all = |device: &Arc<Device>| {
         let gpu = Gpu { device: Arc::clone(device) };
         let mut executable = load(&gpu, &spec, FUSIONS, LIMITS);
@@ -65,8 +66,39 @@ fn trying_changes_nothing() {
             // a norm's squares are added up in another order
             assert!((got - expected).abs() < 1e-4, "{got} for {expected}");
         }
-        assert!(file.exists());
     }
+    // what is known is what is taken
+    let groups = |choice: &str| {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut known: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for kernels in known.as_object_mut().unwrap().values_mut() {
+            for tuning in kernels.as_object_mut().unwrap().values_mut() {
+                *tuning = serde_json::from_str(choice).unwrap();
+            }
+        }
+        std::fs::write(&file, known.to_string()).unwrap();
+        let checkpoint = spec.checkpoint();
+        let plan = build(&checkpoint).unwrap().fuse(FUSIONS);
+        let device = Arc::clone(&tuned);
+        let executable =
+            GpuExecutable::load(device, plan, &checkpoint, LIMITS, &mut |_, _| {}).unwrap();
+        let extent = Extent { rows: 1, bound: 1, tiles: 0 };
+        let calls = executable.alone.iter().flatten();
+        calls.filter_map(|call| call.groups(&extent)).map(|groups| groups[0]).max().unwrap()
+    };
+    assert!(groups("[512, 132]") < groups("[512, 528]"));
+}
+
+/// What no kernel reads is refused, and the error says what is possible.
+#[test]
+fn caches_in_blocks_are_refused() {
+    let Some(device) = device() else { return };
+    let checkpoint = ModelSpec::default().checkpoint();
+    let plan = build(&checkpoint).unwrap().fuse(FUSIONS);
+    let limits = Limits { kv: KvType::Q8_0, ..LIMITS };
+    let loaded = GpuExecutable::load(device, plan, &checkpoint, limits, &mut |_, _| {});
+    let error = loaded.err().unwrap().to_string();
+    assert!(error.contains("q8_0") && error.contains("f16 or f32"), "{error}");
 }
 
 /// How many kernels a pass over one row has to wait for, one after the other; at each position.

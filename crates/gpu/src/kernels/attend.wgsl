@@ -1,9 +1,11 @@
 {# Attention of few rows (flash-decoding: Dao, Haziza, Massa, Sizov 2023). A workgroup takes queries
-   of a row that share a key head, and one of the parts, in whole pages, of what they see; the softmax runs along with a maximum and a sum (Milakov and Gimelshein, arXiv 1805.02867).
+   of a row that share a key head, and one of the parts, in whole pages, of what they see; the
+   softmax runs along with a maximum and a sum (Milakov and Gimelshein, arXiv 1805.02867).
    Where there are several parts, merge.wgsl joins them.
-   Fused, it does what rope_store.wgsl does first: every workgroup turns its queries, and the one
-   whose part ends with the row's own position turns and stores the key, and takes key and value
-   from its own memory: nothing that a dispatch writes to a cache is read in it. #}
+   Fused, it does what rope_store.wgsl does first: every workgroup turns its queries, and those whose
+   part ends with the row's own position turn the key, and take key and value from their own memory:
+   nothing that a dispatch writes to a cache is read in it. One of those that share a key head
+   stores them. #}
 const HEADS = {{ heads }}u;
 // query heads of a workgroup
 const GROUP = {{ group }}u;
@@ -20,17 +22,6 @@ const THREADS = {{ threads }}u;
 @group(0) @binding(7) var<storage, read> k: array<Unit>;
 @group(0) @binding(8) var<storage, read> v: array<Unit>;
 {% set next = namespace(b=9) %}
-{% if pairs %}
-@group(0) @binding({{ next.b }}) var<storage, read> turns: array<vec2<u32>>;
-{% set next.b = next.b + 1 %}
-{% endif %}
-{% if q_norm %}
-@group(0) @binding({{ next.b }}) var<storage, read> q_norm: array<Unit>;
-{% set next.b = next.b + 1 %}
-{% endif %}
-{% if k_norm %}
-@group(0) @binding({{ next.b }}) var<storage, read> k_norm: array<Unit>;
-{% endif %}
 {% endif %}
 
 {% include "cache.wgsl" %}

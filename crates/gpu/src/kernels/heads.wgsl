@@ -1,6 +1,18 @@
 {# Norms and rotations of heads, before attention. A workgroup loads heads into `room` with `stage`,
    and after a barrier takes the results element by element. Who includes it has that room, and says
-   where a head lies and what it is: load(row, base, h, u) and kind(base, h) for head h of them. #}
+   where a head lies and what it is: load(row, base, h, u) and kind(base, h) for head h of them. What
+   is bound here comes last, from `next.b` on. #}
+{% if pairs %}
+@group(0) @binding({{ next.b }}) var<storage, read> turns: array<vec2<u32>>;
+{% set next.b = next.b + 1 %}
+{% endif %}
+{% if q_norm %}
+@group(0) @binding({{ next.b }}) var<storage, read> q_norm: array<Unit>;
+{% set next.b = next.b + 1 %}
+{% endif %}
+{% if k_norm %}
+@group(0) @binding({{ next.b }}) var<storage, read> k_norm: array<Unit>;
+{% endif %}
 const HEAD_DIM = {{ unit * units }}u;
 const QUERY = 0u;
 const KEY = 1u;

@@ -1,17 +1,16 @@
 {# y = weight · x / sqrt(mean(x²) + eps) over each of `heads` equal parts of each row; in place where
    y is x. A workgroup takes one part. #}
 const K = {{ k }}u;
+const THREADS = {{ threads }}u;
 
-{% if in_place %}
-@group(0) @binding(0) var<storage, read_write> y: array<f32>;
-@group(0) @binding(1) var<storage, read> weight: array<f32>;
-{% else %}
-@group(0) @binding(0) var<storage, read> x: array<f32>;
+{% set y = "x" if in_place else "y" %}
+@group(0) @binding(0) var<storage, {{ "read_write" if in_place else "read" }}> x: array<f32>;
+{% if not in_place %}
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
-@group(0) @binding(2) var<storage, read> weight: array<f32>;
 {% endif %}
-
-var<workgroup> squares: array<f32, {{ threads }}>;
+@group(0) @binding({{ 1 if in_place else 2 }}) var<storage, read> weight: array<f32>;
+{% set vector = false %}
+{% include "rms.wgsl" %}
 
 @compute @workgroup_size({{ threads }})
 fn main(
@@ -22,23 +21,9 @@ fn main(
     @builtin(subgroup_size) width: u32,
 ) {
     let thread = subgroup * width + lane;
-    let begin = (group.y * {{ heads }}u + group.x) * K;
-    var sum = 0.0;
-    for (var i = thread; i < K; i += {{ threads }}u) {
-        let v = {{ "y" if in_place else "x" }}[begin + i];
-        sum += v * v;
-    }
-    sum = subgroupAdd(sum);
-    if (lane == 0u) {
-        squares[subgroup] = sum;
-    }
-    workgroupBarrier();
-    var all = 0.0;
-    for (var i = 0u; i < subgroups; i++) {
-        all += squares[i];
-    }
-    let factor = inverseSqrt(all / f32(K) + {{ eps }});
-    for (var i = thread; i < K; i += {{ threads }}u) {
-        y[begin + i] = {{ "y" if in_place else "x" }}[begin + i] * factor * weight[i];
+    let part = group.y * {{ heads }}u + group.x;
+    let scale = factor(part, thread, subgroup, subgroups, lane);
+    for (var i = part * K + thread; i < (part + 1u) * K; i += THREADS) {
+        {{ y }}[i] = x[i] * scale * weight[i - part * K];
     }
 }

@@ -19,17 +19,6 @@ const THREADS = {{ threads }}u;
 @group(0) @binding({{ next.b + 4 }}) var<storage, read_write> values: array<Stored>;
 {% set next.b = next.b + 5 %}
 {% endif %}
-{% if pairs %}
-@group(0) @binding({{ next.b }}) var<storage, read> turns: array<vec2<u32>>;
-{% set next.b = next.b + 1 %}
-{% endif %}
-{% if q_norm %}
-@group(0) @binding({{ next.b }}) var<storage, read> q_norm: array<Unit>;
-{% set next.b = next.b + 1 %}
-{% endif %}
-{% if k_norm %}
-@group(0) @binding({{ next.b }}) var<storage, read> k_norm: array<Unit>;
-{% endif %}
 
 {% include "cache.wgsl" %}
 {% include "heads.wgsl" %}
