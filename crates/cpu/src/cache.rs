@@ -14,6 +14,8 @@ use half::f16;
 use memmap2::MmapMut;
 use pelton_graph::{Cache, Error, KvType, PAGE};
 
+use crate::pool::SharedMut;
+
 /// Numbers in a block of Q8_0.
 pub(crate) const BLOCK: usize = 32;
 
@@ -47,12 +49,37 @@ impl Stored<'_> {
     }
 }
 
+/// Where in the memory of a layer its numbers are.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    shape: Cache,
+    kv: KvType,
+}
+
+impl Layout {
+    /// Bytes of the keys of one head in one page, or of its values.
+    const fn head_bytes(self) -> usize {
+        self.kv.bytes(self.shape.head_dim * PAGE)
+    }
+
+    /// Where the keys of a head begin; its values follow.
+    fn start(self, page: u32, head: usize) -> usize {
+        (page as usize * self.shape.heads + head) * 2 * self.head_bytes()
+    }
+}
+
 /// The pages of one layer.
 #[derive(Debug)]
 pub(crate) struct KvCache {
-    shape: Cache,
-    kv: KvType,
+    layout: Layout,
     data: MmapMut,
+}
+
+/// Writes to the pages of one layer, from several threads.
+#[derive(Debug)]
+pub(crate) struct Writer<'a> {
+    layout: Layout,
+    data: SharedMut<'a, u8>,
 }
 
 impl KvCache {
@@ -67,38 +94,28 @@ impl KvCache {
                 ),
             });
         }
-        let head_bytes = kv.bytes(shape.head_dim * PAGE);
-        let needed = pages as u128 * (2 * shape.heads * head_bytes) as u128;
+        let layout = Layout { shape, kv };
+        let needed = pages as u128 * (2 * shape.heads * layout.head_bytes()) as u128;
         let refused = || Error::Memory { what: "the key and value cache", needed };
         let len = usize::try_from(needed).map_err(|_| refused())?;
         let data = MmapMut::map_anon(len.max(1)).map_err(|_| refused())?;
         // 2 to 4 % of attention's time at depth; a system without them says so, and nothing is lost
         #[cfg(target_os = "linux")]
         let _ = data.advise(memmap2::Advice::HugePage);
-        Ok(Self { shape, kv, data })
+        Ok(Self { layout, data })
     }
 
     pub(crate) fn shape(&self) -> Cache {
-        self.shape
-    }
-
-    /// Bytes of the keys of one head in one page, or of its values.
-    const fn head_bytes(&self) -> usize {
-        self.kv.bytes(self.shape.head_dim * PAGE)
-    }
-
-    /// Where the keys of a head begin in the data; its values follow.
-    fn start(&self, page: u32, head: usize) -> usize {
-        (page as usize * self.shape.heads + head) * 2 * self.head_bytes()
+        self.layout.shape
     }
 
     fn stored(&self, start: usize) -> Stored<'_> {
-        let bytes = &self.data[start..start + self.head_bytes()];
-        match self.kv {
+        let bytes = &self.data[start..start + self.layout.head_bytes()];
+        match self.layout.kv {
             KvType::F16 => Stored::F16(bytemuck::cast_slice(bytes)),
             KvType::F32 => Stored::F32(bytemuck::cast_slice(bytes)),
             KvType::Q8_0 => {
-                let (codes, scales) = bytes.split_at(self.shape.head_dim * PAGE);
+                let (codes, scales) = bytes.split_at(self.shape().head_dim * PAGE);
                 let (codes, scales) = (bytemuck::cast_slice(codes), bytemuck::cast_slice(scales));
                 Stored::Q8_0 { codes, scales }
             }
@@ -107,12 +124,12 @@ impl KvCache {
 
     /// A head's keys in a page.
     pub(crate) fn keys(&self, page: u32, head: usize) -> Stored<'_> {
-        self.stored(self.start(page, head))
+        self.stored(self.layout.start(page, head))
     }
 
     /// A head's values in a page.
     pub(crate) fn values(&self, page: u32, head: usize) -> Stored<'_> {
-        self.stored(self.start(page, head) + self.head_bytes())
+        self.stored(self.layout.start(page, head) + self.layout.head_bytes())
     }
 
     /// Element `d` of the key of one position.
@@ -124,20 +141,47 @@ impl KvCache {
     /// Element `d` of the value of one position.
     pub(crate) fn value(&self, table: &[u32], position: usize, head: usize, d: usize) -> f32 {
         let (page, slot) = (table[position / PAGE], position % PAGE);
-        self.values(page, head).get(slot * self.shape.head_dim + d, d, slot)
+        self.values(page, head).get(slot * self.shape().head_dim + d, d, slot)
     }
 
     /// Writes the key and the value of one position: `heads × head_dim` numbers of each.
     pub(crate) fn store(&mut self, table: &[u32], position: usize, key: &[f32], value: &[f32]) {
-        let (page, slot) = (table[position / PAGE], position % PAGE);
-        let Cache { heads, head_dim } = self.shape;
-        for head in 0..heads {
-            let (start, len) = (self.start(page, head), self.head_bytes());
-            let (keys, values) = self.data[start..start + 2 * len].split_at_mut(len);
-            let numbers = head * head_dim..(head + 1) * head_dim;
-            write(self.kv, keys, &key[numbers.clone()], slot, |d| d * PAGE + slot);
-            write(self.kv, values, &value[numbers], slot, |d| slot * head_dim + d);
+        let head_dim = self.shape().head_dim;
+        let writer = self.writer();
+        let heads = key.chunks_exact(head_dim).zip(value.chunks_exact(head_dim));
+        for (head, (key, value)) in heads.enumerate() {
+            // SAFETY: no other thread has this writer.
+            unsafe { writer.store(table, position, head, key, value) };
         }
+    }
+
+    /// What several threads write with, each to heads of its own.
+    pub(crate) fn writer(&mut self) -> Writer<'_> {
+        Writer { layout: self.layout, data: SharedMut::new(&mut self.data) }
+    }
+}
+
+impl Writer<'_> {
+    /// Writes the key and the value of one position and head: `head_dim` numbers of each.
+    ///
+    /// # Safety
+    /// No other thread writes to this head at the same time.
+    pub(crate) unsafe fn store(
+        &self,
+        table: &[u32],
+        position: usize,
+        head: usize,
+        key: &[f32],
+        value: &[f32],
+    ) {
+        let (page, slot) = (table[position / PAGE], position % PAGE);
+        let Layout { kv, shape: Cache { head_dim, .. } } = self.layout;
+        let (start, len) = (self.layout.start(page, head), self.layout.head_bytes());
+        // SAFETY: the part of one head, which is this thread's by the caller's promise.
+        let both = unsafe { self.data.slice_mut(start..start + 2 * len) };
+        let (keys, values) = both.split_at_mut(len);
+        write(kv, keys, key, slot, |d| d * PAGE + slot);
+        write(kv, values, value, slot, |d| slot * head_dim + d);
     }
 }
 

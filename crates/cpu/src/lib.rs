@@ -10,6 +10,7 @@ mod fast;
 // Public for benchmarks; not a stable interface.
 #[doc(hidden)]
 pub mod kernels;
+mod lines;
 mod plain;
 // Public for benchmarks; not a stable interface.
 #[doc(hidden)]

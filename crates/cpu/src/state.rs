@@ -5,7 +5,10 @@ use std::sync::Arc;
 use pelton_graph::{Batch, Error, Limits, Plan, Rows, Step, WeightId};
 use pelton_weights::Checkpoint;
 
-use crate::cache::{KvCache, caches};
+use crate::{
+    cache::{KvCache, caches},
+    lines::Lines,
+};
 
 /// Everything that a plan runs on; allocated once.
 #[derive(Debug)]
@@ -13,7 +16,7 @@ pub(crate) struct State {
     pub(crate) plan: Plan,
     pub(crate) weights: Weights,
     /// One for each of the plan's buffers: as many rows as the limits allow.
-    pub(crate) buffers: Vec<Vec<f32>>,
+    pub(crate) buffers: Vec<Lines>,
     /// One for each of the plan's caches.
     pub(crate) caches: Vec<KvCache>,
     pub(crate) limits: Limits,
@@ -29,8 +32,8 @@ impl State {
             Rows::All => limits.rows,
             Rows::Selected => limits.selected,
         };
-        let buffers =
-            plan.buffers.iter().map(|b| zeros(rows(b.rows), b.width)).collect::<Result<_, _>>()?;
+        let buffers = plan.buffers.iter().map(|b| Lines::zeroed(rows(b.rows), b.width));
+        let buffers = buffers.collect::<Result<_, _>>()?;
         Ok(Self {
             weights: Weights::new(&plan, checkpoint)?,
             buffers,
@@ -53,15 +56,6 @@ impl State {
     pub(crate) fn logits(&self, rows: usize) -> &[f32] {
         &self.buffers[self.plan.logits.0][..rows * self.plan.vocab]
     }
-}
-
-/// `rows × width` zeros.
-pub(crate) fn zeros(rows: usize, width: usize) -> Result<Vec<f32>, Error> {
-    let needed = rows as u128 * width as u128 * 4;
-    usize::try_from(needed / 4)
-        .ok()
-        .and_then(|len| bytemuck::allocation::try_zeroed_vec(len).ok())
-        .ok_or(Error::Memory { what: "a buffer between steps", needed })
 }
 
 /// The plan's tensors: vectors decoded to f32, matrices as they lie in the file.

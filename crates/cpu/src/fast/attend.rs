@@ -7,14 +7,14 @@
 //! the online softmax (Milakov and Gimelshein, arXiv 1805.02867). So what a query gets depends on
 //! nothing but its own row, whoever computes its parts, in whatever tile.
 
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::Range;
 
-use bytemuck::{Pod, Zeroable};
-use pelton_graph::{Attention, PAGE, Row};
+use pelton_graph::{Attention, Error, PAGE, Row};
 
 use super::{ahead::Ahead, unpack};
 use crate::{
     cache::{KvCache, Stored},
+    lines::Lines,
     pool::SharedMut,
     simd::{Body, Simd},
 };
@@ -62,35 +62,6 @@ pub(super) fn part_len(head_dim: usize) -> usize {
     width(head_dim) + LANES
 }
 
-/// A cache line, so that no vector that is loaded lies in two.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Line([f32; LANES]);
-
-/// Numbers in whole lines.
-#[derive(Debug)]
-struct Lines(Vec<Line>);
-
-impl Lines {
-    fn new(len: usize) -> Self {
-        Self(vec![Line::zeroed(); len.div_ceil(LANES)])
-    }
-}
-
-impl Deref for Lines {
-    type Target = [f32];
-
-    fn deref(&self) -> &[f32] {
-        bytemuck::cast_slice(&self.0)
-    }
-}
-
-impl DerefMut for Lines {
-    fn deref_mut(&mut self) -> &mut [f32] {
-        bytemuck::cast_slice_mut(&mut self.0)
-    }
-}
-
 /// What one tile is computed in; one for each thread.
 #[derive(Debug)]
 pub(super) struct Scratch {
@@ -106,14 +77,14 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Room for the tiles of `group` queries a row with heads of `head_dim`.
-    pub(super) fn new(group: usize, head_dim: usize) -> Self {
+    pub(super) fn new(group: usize, head_dim: usize) -> Result<Self, Error> {
         let queries = TILE.max(group);
-        Self {
-            numbers: Lines::new(PAGE * width(head_dim)),
-            weights: Lines::new(queries * CHUNK),
-            parts: Lines::new(queries * part_len(head_dim)),
-            joined: Lines::new(queries * part_len(head_dim)),
-        }
+        Ok(Self {
+            numbers: Lines::zeroed(PAGE, width(head_dim))?,
+            weights: Lines::zeroed(queries, CHUNK)?,
+            parts: Lines::zeroed(queries, part_len(head_dim))?,
+            joined: Lines::zeroed(queries, part_len(head_dim))?,
+        })
     }
 }
 

@@ -17,9 +17,9 @@ use super::attend::{
 use crate::{
     cache::KvCache,
     kernels::Isa,
+    lines::Lines,
     pool::{Pool, SharedMut},
     simd::dispatch,
-    state::zeros,
 };
 
 /// Rows of a batch whose positions are split, at most.
@@ -37,7 +37,7 @@ pub(super) struct Attender {
     runs: Vec<Run>,
     rows_per_tile: usize,
     /// The parts of few rows: `[heads][part_len]` for each row in each of its run's chunks.
-    parts: Vec<f32>,
+    parts: Lines,
     /// One for each thread.
     scratch: Vec<Scratch>,
 }
@@ -58,8 +58,10 @@ impl Attender {
         Ok(Self {
             runs: Vec::with_capacity(limits.rows),
             rows_per_tile: rows_per_tile(group),
-            parts: zeros(limits.rows.min(FEW).saturating_mul(chunks), row)?,
-            scratch: (0..threads).map(|_| Scratch::new(group, head_dim)).collect(),
+            parts: Lines::zeroed(limits.rows.min(FEW).saturating_mul(chunks), row)?,
+            scratch: (0..threads)
+                .map(|_| Scratch::new(group, head_dim))
+                .collect::<Result<_, _>>()?,
         })
     }
 

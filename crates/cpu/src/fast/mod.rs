@@ -7,20 +7,17 @@
 mod ahead;
 mod attend;
 mod attention;
+mod heads;
 mod products;
 mod rows;
 mod unpack;
 
 use arrayvec::ArrayVec;
-use pelton_graph::{Batch, Error, Op, Plan, Rope, RopeStore};
+use pelton_graph::{Batch, Error, Norm, Op, Plan};
 
-use crate::{
-    kernels::Isa,
-    pool::Pool,
-    simd::dispatch,
-    state::{State, zeros},
-};
+use crate::{kernels::Isa, lines::Lines, pool::Pool, simd::dispatch, state::State};
 use attention::Attender;
+use heads::{Angles, Heads, RopeStore};
 use products::{Multiplier, Product};
 
 /// Outputs of a step, at most.
@@ -33,9 +30,9 @@ pub(crate) struct Fast {
     multiplier: Multiplier,
     attender: Attender,
     /// The second factors of gated products.
-    up: Vec<f32>,
-    /// For each rotation, the cosine and sine of each row's pairs.
-    angles: Vec<Vec<(f32, f32)>>,
+    up: Lines,
+    /// One for each of the plan's rotations.
+    angles: Vec<Angles>,
 }
 
 impl Fast {
@@ -50,12 +47,8 @@ impl Fast {
         Ok(Self {
             multiplier: Multiplier::new(plan, limits.rows.max(limits.selected), isa)?,
             attender: Attender::new(plan, limits, pool.threads())?,
-            up: zeros(limits.rows, up.max().unwrap_or(0))?,
-            angles: plan
-                .ropes
-                .iter()
-                .map(|rope| Vec::with_capacity(limits.rows * rope.frequencies.len()))
-                .collect(),
+            up: Lines::zeroed(limits.rows, up.max().unwrap_or(0))?,
+            angles: plan.ropes.iter().map(|rope| Angles::new(rope, limits.rows)).collect(),
             isa,
             pool,
         })
@@ -64,13 +57,7 @@ impl Fast {
     /// Prepares what all layers share: the angles of the rows' positions, and attention's tiles.
     pub(crate) fn begin(&mut self, plan: &Plan, batch: &Batch<'_>) {
         for (rope, angles) in plan.ropes.iter().zip(&mut self.angles) {
-            angles.clear();
-            for row in batch.rows {
-                angles.extend(rope.frequencies.iter().map(|&frequency| {
-                    let (sin, cos) = (f64::from(row.position) * f64::from(frequency)).sin_cos();
-                    (cos as f32, sin as f32)
-                }));
-            }
+            angles.begin(rope, batch);
         }
         self.attender.begin(batch);
     }
@@ -86,9 +73,9 @@ impl Fast {
         let State { plan, weights, buffers, caches, .. } = state;
         let step = &plan.steps[step];
         // ops in place find their inputs among these
-        let mut outputs: [Vec<f32>; OUTPUTS] = std::array::from_fn(|i| match step.outputs.get(i) {
+        let mut outputs: [Lines; OUTPUTS] = std::array::from_fn(|i| match step.outputs.get(i) {
             Some(id) => std::mem::take(&mut buffers[id.0]),
-            None => Vec::new(),
+            None => Lines::default(),
         });
         let [out, second, ..] = &mut outputs;
         let width = |i: usize| plan.buffer(step.inputs[i]).width;
@@ -148,7 +135,9 @@ impl Fast {
             }
             Op::Rope { rope, heads } => {
                 let (rope, angles) = (plan.rope(*rope), &self.angles[rope.0]);
-                rotate(rope, angles, out_width / heads, out_width, &mut out[..rows * out_width]);
+                for (row, x) in out.chunks_exact_mut(out_width).take(rows).enumerate() {
+                    angles.turn(self.isa, rope, row, out_width / heads, x);
+                }
             }
             Op::Store { cache } => {
                 let keys = input(0).chunks_exact(width(0));
@@ -159,29 +148,19 @@ impl Fast {
                     caches[*cache].store(table, row.position as usize, k, v);
                 }
             }
-            Op::RopeStore(RopeStore { q_norm, k_norm, rope, heads, kv_heads, cache }) => {
-                let (rope, angles) = (plan.rope(*rope), &self.angles[rope.0]);
+            Op::RopeStore(op) => {
+                let norm =
+                    |norm: Option<Norm>| norm.map(|norm| (norm, weights.vector(norm.weight)));
                 let k_width = plan.buffer(step.outputs[1]).width;
-                for (x, width, heads, norm) in [
-                    (&mut *out, out_width, heads, q_norm),
-                    (&mut *second, k_width, kv_heads, k_norm),
-                ] {
-                    let x = &mut x[..rows * width];
-                    if let Some(norm) = norm {
-                        let weight = weights.vector(norm.weight);
-                        for x in x.chunks_exact_mut(width) {
-                            dispatch(self.isa, rows::HeadNormRow { x, weight, norm: *norm });
-                        }
-                    }
-                    rotate(rope, angles, width / heads, width, x);
+                RopeStore {
+                    rope: plan.rope(op.rope),
+                    angles: &self.angles[op.rope.0],
+                    queries: Heads { values: out, width: out_width, norm: norm(op.q_norm) },
+                    keys: Heads { values: second, width: k_width, norm: norm(op.k_norm) },
+                    values: input(2),
+                    cache: &mut caches[op.cache],
                 }
-                let keys = second.chunks_exact(k_width);
-                for ((row, k), v) in
-                    batch.rows.iter().zip(keys).zip(input(2).chunks_exact(width(2)))
-                {
-                    let table = &batch.tables[row.sequence as usize];
-                    caches[*cache].store(table, row.position as usize, k, v);
-                }
+                .run(&self.pool, self.isa, batch);
             }
             Op::Attend(attention) => {
                 let cache = &caches[attention.cache];
@@ -210,20 +189,5 @@ impl Fast {
             buffers[id.0] = buffer;
         }
         Ok(())
-    }
-}
-
-/// Turns the heads of all rows by the rows' angles.
-fn rotate(rope: &Rope, angles: &[(f32, f32)], head_dim: usize, width: usize, x: &mut [f32]) {
-    let pairs = rope.frequencies.len();
-    for (row, angles) in x.chunks_exact_mut(width).zip(angles.chunks_exact(pairs)) {
-        for head in row.chunks_exact_mut(head_dim) {
-            for (i, &(cos, sin)) in angles.iter().enumerate() {
-                let (a, b) = rope.pair(i);
-                let (x, y) = (head[a], head[b]);
-                head[a] = x * cos - y * sin;
-                head[b] = x * sin + y * cos;
-            }
-        }
     }
 }

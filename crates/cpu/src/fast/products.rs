@@ -7,9 +7,10 @@ use pelton_graph::{Error, Linear, Norm, Op, Plan};
 use super::rows::NormRow;
 use crate::{
     kernels::{self, ActivationKind, Activations, Isa, MatrixRef, Output, ROW_ALIGN},
+    lines::Lines,
     pool::{Pool, SharedMut},
     simd::dispatch,
-    state::{Weights, zeros},
+    state::Weights,
 };
 
 /// A matrix, and where its products go.
@@ -56,7 +57,7 @@ pub(super) struct Multiplier {
     /// Activations in the forms that the plan's weights take.
     activations: Vec<Activations>,
     /// Normed rows, on their way to activations.
-    normed: Vec<f32>,
+    normed: Lines,
 }
 
 impl Multiplier {
@@ -74,7 +75,7 @@ impl Multiplier {
             }
             _ => 0,
         });
-        let normed = zeros(rows, normed.max().unwrap_or(0))?;
+        let normed = Lines::zeroed(rows, normed.max().unwrap_or(0))?;
         Ok(Self { isa, activations, normed })
     }
 

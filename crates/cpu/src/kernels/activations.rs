@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use pelton_quant::DType;
 
+use super::Isa;
 use super::tile::{BLOCK, CHUNK};
+use crate::simd::{Body, Simd, dispatch};
 
 /// In what form a product takes its activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,8 +150,8 @@ impl Activations {
                 ActivationKind::I8 => {
                     assert!(cols.is_multiple_of(BLOCK), "columns are not whole blocks of 32");
                     let to = &self.blocks[place..][..count];
-                    // SAFETY: this thread alone accesses the units, by contract.
-                    unsafe { quantize(from.as_chunks().0, to) };
+                    // this thread alone accesses the units, by contract
+                    dispatch(Isa::detect(), Quantize { from: from.as_chunks().0, to });
                 }
             }
             unit += count;
@@ -182,28 +184,20 @@ impl Activations {
     }
 }
 
-/// Quantizes blocks, with vector instructions if there are any.
-///
-/// # Safety
-/// Nobody else accesses `to`.
-unsafe fn quantize(from: &[[f32; BLOCK]], to: &[UnsafeCell<Block>]) {
-    #[cfg(target_arch = "x86_64")]
-    if super::Isa::Avx2.is_available() {
-        /// # Safety
-        /// As for `quantize`, and AVX2 exists.
-        #[target_feature(enable = "avx2")]
-        unsafe fn with_avx2(from: &[[f32; BLOCK]], to: &[UnsafeCell<Block>]) {
-            for (from, to) in from.iter().zip(to) {
-                // SAFETY: nobody else accesses it, by contract.
-                unsafe { *to.get() = quantize_block(from) };
-            }
+/// Quantizes blocks.
+struct Quantize<'a> {
+    from: &'a [[f32; BLOCK]],
+    /// Nobody else accesses them.
+    to: &'a [UnsafeCell<Block>],
+}
+
+impl Body for Quantize<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (from, to) in self.from.iter().zip(self.to) {
+            // SAFETY: nobody else accesses it, by contract.
+            unsafe { *to.get() = quantize_block(from) };
         }
-        // SAFETY: the caller's promise, and AVX2 exists.
-        return unsafe { with_avx2(from, to) };
-    }
-    for (from, to) in from.iter().zip(to) {
-        // SAFETY: nobody else accesses it, by contract.
-        unsafe { *to.get() = quantize_block(from) };
     }
 }
 

@@ -151,6 +151,11 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// Where result `n` of activation row `row` is, or would be.
+    fn address(&self, row: usize, n: usize) -> *const u8 {
+        self.output.values.address(row * self.output.stride + n).cast()
+    }
+
     /// Writes results from column `first` on of activation row `row`.
     ///
     /// # Safety

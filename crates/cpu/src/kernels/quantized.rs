@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::Job;
 use super::activations::Block;
-use super::prefetch::{Prefetch, fetch_near, fetch_rows};
+use super::prefetch::{Prefetch, fetch_near, fetch_rows, fetch_to_write};
 use super::scratch;
 use super::simd::{Codes, Simd};
 use super::tile::{BLOCK, CHUNK, Format, Rows, Tile};
@@ -278,6 +278,13 @@ unsafe fn through<S: Simd, F: Format, const NR: usize, const MR: usize>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
+        if chunk.end == job.row_blocks {
+            for r in 0..MR {
+                for panel in panels {
+                    fetch_to_write(job.address(row + r, panel.first));
+                }
+            }
+        }
         let mut sums = [[S::splat(0.0); MR]; NR];
         // One by one: as a whole they would be copied by a call.
         if chunk.start > 0 {

@@ -2,29 +2,20 @@
 
 use std::cell::Cell;
 
-use super::prefetch::LINE;
-
-/// The unit in which it is allocated.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-pub(super) struct Line(
-    #[expect(dead_code, reason = "only its size and alignment matter")] [u8; LINE],
-);
+use crate::lines::Lines;
 
 thread_local! {
-    static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+    static SCRATCH: Cell<Lines> = Cell::default();
 }
 
 /// Takes this thread's memory, at least `bytes` of it, whatever they hold.
-pub(super) fn take(bytes: usize) -> Vec<Line> {
+pub(super) fn take(bytes: usize) -> Lines {
     let mut lines = SCRATCH.take();
-    if lines.len() < bytes.div_ceil(LINE) {
-        lines.resize(bytes.div_ceil(LINE), Line([0; LINE]));
-    }
+    lines.grow(bytes.div_ceil(size_of::<f32>()));
     lines
 }
 
 /// Gives it back for the next product.
-pub(super) fn give_back(lines: Vec<Line>) {
+pub(super) fn give_back(lines: Lines) {
     SCRATCH.set(lines);
 }

@@ -7,7 +7,7 @@ mod ops;
 
 use pelton_graph::{Batch, Error, Op};
 
-use crate::state::State;
+use crate::{lines::Lines, state::State};
 
 /// Runs one step of the plan on all rows.
 pub(crate) fn run(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Error> {
@@ -17,7 +17,7 @@ pub(crate) fn run(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(
     // ops in place find their first input in `out`
     let mut out = match step.outputs.first() {
         Some(id) => std::mem::take(&mut state.buffers[id.0]),
-        None => Vec::new(),
+        None => Lines::default(),
     };
     let input = |i: usize| &state.buffers[step.inputs[i].0];
     let out_width = step.outputs.first().map_or(1, |id| plan.buffer(*id).width);
@@ -77,7 +77,7 @@ pub(crate) fn run(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(
             }
         }
         Op::Add => {
-            for (x, y) in out_rows.flatten().zip(input(1)) {
+            for (x, y) in out_rows.flatten().zip(input(1).iter()) {
                 *x += y;
             }
         }

@@ -33,6 +33,11 @@ impl<'a, T> SharedMut<'a, T> {
         self.len == 0
     }
 
+    /// Where element `index` is, or would be, for a hint to the processor.
+    pub fn address(&self, index: usize) -> *const T {
+        self.start.wrapping_add(index)
+    }
+
     /// The part at `range`, to write.
     ///
     /// # Safety
