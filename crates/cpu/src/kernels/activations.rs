@@ -138,13 +138,12 @@ impl Activations {
             match self.kind {
                 ActivationKind::F32 => {
                     let to = &self.floats[place..][..count];
-                    for (i, cell) in to.iter().enumerate() {
-                        let from = &from[i * BLOCK..];
-                        let mut unit = Floats::default();
-                        let len = from.len().min(BLOCK);
-                        unit.0[..len].copy_from_slice(&from[..len]);
+                    let (whole, rest) = from.as_chunks();
+                    let mut last = [0.0; BLOCK];
+                    last[..rest.len()].copy_from_slice(rest);
+                    for (cell, from) in to.iter().zip(whole.iter().chain([&last])) {
                         // SAFETY: this thread alone accesses the unit, by contract.
-                        unsafe { *cell.get() = unit };
+                        unsafe { *cell.get() = Floats(*from) };
                     }
                 }
                 ActivationKind::I8 => {

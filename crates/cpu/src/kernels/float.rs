@@ -164,7 +164,7 @@ unsafe fn direct_rows<S: Simd, E: Number, const V: usize, const NR: usize, const
                 step::<S, E, V, NR, MR>(weights, x, &mut sums);
             }
         }
-        finish::<S, V, NR, MR>(job, row, NR, 0, &sums);
+        finish::<S, V, NR, MR>(job, row, NR, 0, (&raw const sums).cast());
     }
 }
 
@@ -186,7 +186,7 @@ unsafe fn packed<S: Simd, E: Number, const V: usize, const NR: usize, const MR: 
     let mut scratch = scratch::take(weights + sums);
     let start = scratch.as_mut_ptr().cast::<u8>();
     let weights: *mut f32 = start.cast();
-    let sums: *mut [S::F; V] = start.wrapping_add(GROUP * PITCH * 4).cast();
+    let sums: *mut S::F = start.wrapping_add(GROUP * PITCH * 4).cast();
     for first in (0..job.batch).step_by(strip) {
         let strip = first..job.batch.min(first + strip);
         for row in job.rows.clone().step_by(GROUP) {
@@ -212,7 +212,7 @@ unsafe fn packed<S: Simd, E: Number, const V: usize, const NR: usize, const MR: 
                                 ahead,
                                 sums,
                             );
-                            sums = sums.add(NR * MR);
+                            sums = sums.add(NR * MR * V);
                         }
                     }
                 }
@@ -274,16 +274,13 @@ unsafe fn through<S: Simd, const V: usize, const NR: usize, const MR: usize>(
     x: usize,
     weights: *const f32,
     ahead: bool,
-    so_far: *mut [S::F; V],
+    so_far: *mut S::F,
 ) {
     // SAFETY: the caller's promise; both sides are padded to a multiple of `WIDTH`.
     unsafe {
         let mut sums = [[[S::splat(0.0); V]; MR]; NR];
-        // One by one: as a whole they would be copied by a call.
         if cols.start > 0 {
-            for (i, sums) in sums.as_flattened_mut().iter_mut().enumerate() {
-                *sums = *so_far.add(i);
-            }
+            each::<V, NR, MR>(|n, r, v, at| sums[n][r][v] = *so_far.add(at));
         }
         let mut activations = activation_rows::<MR>(job, x, cols.start / CHUNK);
         let mut weights = Rows { first: weights.cast(), stride: PITCH * size_of::<f32>() };
@@ -299,12 +296,24 @@ unsafe fn through<S: Simd, const V: usize, const NR: usize, const MR: usize>(
                 *x = x.wrapping_add(WIDTH);
             }
         }
-        if cols.end < job.cols {
-            for (i, sums) in sums.as_flattened().iter().enumerate() {
-                *so_far.add(i) = *sums;
+        each::<V, NR, MR>(|n, r, v, at| *so_far.add(at) = sums[n][r][v]);
+        if cols.end == job.cols {
+            finish::<S, V, NR, MR>(job, rows.start, rows.len().min(NR), x, so_far);
+        }
+    }
+}
+
+/// Calls `f` with the indices of each sum of a tile and its place in memory. One by one, as arrays
+/// that are copied as a whole are never in registers.
+#[inline(always)]
+fn each<const V: usize, const NR: usize, const MR: usize>(
+    mut f: impl FnMut(usize, usize, usize, usize),
+) {
+    for n in 0..NR {
+        for r in 0..MR {
+            for v in 0..V {
+                f(n, r, v, (n * MR + r) * V + v);
             }
-        } else {
-            finish::<S, V, NR, MR>(job, rows.start, rows.len().min(NR), x, &sums);
         }
     }
 }
@@ -313,24 +322,20 @@ unsafe fn through<S: Simd, const V: usize, const NR: usize, const MR: usize>(
 /// `x` on.
 ///
 /// # Safety
-/// The job's promises hold, and the instructions of `S` exist.
+/// The job's promises hold, and at `sums` are those of the tile.
 #[inline(always)]
 unsafe fn finish<S: Simd, const V: usize, const NR: usize, const MR: usize>(
     job: &Job<'_>,
     row: usize,
     rows: usize,
     x: usize,
-    sums: &[[[S::F; V]; MR]; NR],
+    sums: *const S::F,
 ) {
     for r in 0..MR.min(job.batch - x) {
         let mut results = [0.0; NR];
-        for (result, sums) in results.iter_mut().zip(sums) {
-            let mut lanes = [0.0; WIDTH];
-            for (lanes, sums) in lanes.chunks_exact_mut(S::LANES).zip(sums[r]) {
-                // SAFETY: as many numbers as lanes.
-                unsafe { S::store(sums, lanes.as_mut_ptr()) };
-            }
-            *result = sum(lanes);
+        for (n, result) in results.iter_mut().enumerate() {
+            // SAFETY: there are so many sums, of `V` vectors or `WIDTH` lanes each.
+            *result = sum(unsafe { &*sums.add((n * MR + r) * V).cast() });
         }
         // SAFETY: nobody else writes this job's results.
         unsafe { job.output(x + r, row, &results[..rows]) };
@@ -368,11 +373,14 @@ unsafe fn step<S: Simd, E: Number, const V: usize, const NR: usize, const MR: us
 
 /// The sum of the partial sums: halves onto halves, down to one.
 #[inline(always)]
-fn sum(mut lanes: [f32; WIDTH]) -> f32 {
-    for half in [8, 4, 2, 1] {
-        for i in 0..half {
-            lanes[i] += lanes[i + half];
-        }
+fn sum(lanes: &[f32; WIDTH]) -> f32 {
+    // arrays of their own: in place the additions would be done one by one
+    let (mut eight, mut four) = ([0.0; 8], [0.0; 4]);
+    for i in 0..8 {
+        eight[i] = lanes[i] + lanes[i + 8];
     }
-    lanes[0]
+    for i in 0..4 {
+        four[i] = eight[i] + eight[i + 4];
+    }
+    (four[0] + four[2]) + (four[1] + four[3])
 }
