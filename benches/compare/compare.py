@@ -132,6 +132,13 @@ def numbers(text):
     return [int(part) for part in text.split(",")]
 
 
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number}, expected at least 1")
+    return number
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, usage=argparse.SUPPRESS,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -142,10 +149,10 @@ def main():
                     help="numbers of tokens to decode, 0 for none (32)")
     ap.add_argument("--depth", type=numbers, default=[0], metavar="N,N,…",
                     help="positions that are filled before a decode (0)")
-    ap.add_argument("--pairs", type=int, default=5, help="undisturbed pairs of each test (5)")
-    ap.add_argument("--most", type=int,
+    ap.add_argument("--pairs", type=positive, default=5, help="undisturbed pairs of each test (5)")
+    ap.add_argument("--most", type=positive,
                     help="pairs of each test, with those that are dropped (three times --pairs)")
-    ap.add_argument("--threads", type=int, default=2, help="on each side (2)")
+    ap.add_argument("--threads", type=positive, default=2, help="on each side (2)")
     ap.add_argument("-o", "--output", type=Path, action="append", default=[], metavar="FILE",
                     help="raw data to a .json, a plot to an .svg or .png; may be given again")
     ap.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)

@@ -77,7 +77,14 @@ def main():
     ap.add_argument("raw", type=Path, nargs="+")
     ap.add_argument("-o", "--output", type=Path)
     a = ap.parse_args()
-    results = [result for path in a.raw for result in json.loads(path.read_text())["results"]]
+    results = []
+    for path in a.raw:
+        try:
+            results += json.loads(path.read_text())["results"]
+        except OSError as error:
+            ap.error(f"{path}: {error.strerror}")
+        except (ValueError, LookupError, TypeError):
+            ap.error(f"{path} is not raw data that compare.py wrote")
     print(table_head(), *map(table_row, results), sep="\n")
     if a.output:
         plot(results, a.output)

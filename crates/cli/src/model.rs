@@ -96,9 +96,12 @@ pub(crate) fn open(file: &str) -> Result<Checkpoint> {
 }
 
 fn hint(file: &str) -> String {
-    match Path::new(file).is_file() {
-        true => format!("`pelton inspect {file}` shows what can be read of it"),
-        false => format!("a model is the path of a .gguf file, or the word {BUILT_IN}"),
+    match file {
+        BUILT_IN => "--help lists what a model can be loaded with".to_owned(),
+        file if Path::new(file).is_file() => {
+            format!("`pelton inspect {file}` shows what can be read of it")
+        }
+        _ => format!("a model is the path of a .gguf file, or the word {BUILT_IN}"),
     }
 }
 
