@@ -1,6 +1,6 @@
 //! The devices of this machine.
 
-use std::fmt;
+use std::{fmt, sync::OnceLock};
 
 use pelton_graph::Error;
 
@@ -40,11 +40,7 @@ impl fmt::Display for Kind {
 
 /// All adapters, through Vulkan, Metal and DX12; those that are fastest by kind come first.
 pub fn adapters() -> Vec<Adapter> {
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
-        backends: wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12,
-        ..wgpu::InstanceDescriptor::new_without_display_handle()
-    });
-    let found = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
+    let found = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::all()));
     let mut all: Vec<Adapter> =
         found.into_iter().map(|inner| Adapter { info: inner.get_info(), inner }).collect();
     all.sort_by_key(|adapter| match adapter.kind() {
@@ -55,6 +51,19 @@ pub fn adapters() -> Vec<Adapter> {
         Kind::Software => 4,
     });
     all
+}
+
+/// The way to the system's drivers, one for the life of the process: without it they are unloaded
+/// with the last device, and some cannot be loaded again often. NVIDIA's (580.159 on Linux) then
+/// lacks room for what its threads keep, and there is no device any more.
+fn instance() -> &'static wgpu::Instance {
+    static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
+    INSTANCE.get_or_init(|| {
+        wgpu::Instance::new(wgpu::InstanceDescriptor {
+            backends: wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12,
+            ..wgpu::InstanceDescriptor::new_without_display_handle()
+        })
+    })
 }
 
 impl Adapter {
@@ -129,5 +138,20 @@ pub fn choose(number: Option<usize>) -> Result<Adapter, Error> {
             .into_iter()
             .find(|adapter| adapter.kind() != Kind::Software)
             .ok_or_else(|| missing("no GPU was found through Vulkan, Metal or DX12".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::adapters;
+    use crate::testing::device;
+
+    #[test]
+    fn devices_can_be_opened_again_and_again() {
+        let found = adapters().len();
+        for _ in 0..40 {
+            drop(device());
+            assert_eq!(adapters().len(), found);
+        }
     }
 }
