@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use crate::{
     fixed::{FRACTION, Scale, exp2},
-    noise::gumbel_from,
+    noise::Noise,
     rule::Rule,
 };
 
@@ -130,13 +130,14 @@ impl Candidates {
     pub(crate) fn draw(&self, scale: Scale, seed: u64, index: u64) -> Option<u32> {
         let mut best: Option<(i32, u32)> = None;
         let greatest = self.greatest();
+        let mut noise = Noise::new(seed, index);
         for c in &self.all {
             // below FAR, so it is an i32, as are the differences
             let away = distance(greatest, c.logit, scale).min(Rule::FAR) as i32;
             // no noise is as much as an i32 can be
             let needed = best.map_or(i32::MIN, |(most, _)| most.saturating_add(away));
-            let Some(noise) = gumbel_from(needed, seed, index, c.id) else { continue };
-            let value = noise - away;
+            let Some(drawn) = noise.gumbel_from(needed, c.id) else { continue };
+            let value = drawn - away;
             if best.is_none_or(|(most, id)| value > most || (value == most && c.id < id)) {
                 best = Some((value, c.id));
             }
@@ -155,7 +156,7 @@ impl Candidates {
 }
 
 /// How far a logit is from the greatest; equal infinities are not apart.
-fn distance(greatest: f32, logit: f32, scale: Scale) -> u32 {
+pub(crate) fn distance(greatest: f32, logit: f32, scale: Scale) -> u32 {
     scale.times(if logit == greatest { 0.0 } else { greatest - logit })
 }
 

@@ -59,6 +59,11 @@ impl Scale {
         Self { mantissa, exponent: (bits >> 52) as i32 - 1023 - 31 }
     }
 
+    /// About what it is.
+    pub(crate) fn value(self) -> f32 {
+        self.mantissa as f32 * (self.exponent as f32).exp2()
+    }
+
     /// `value` times this, rounded down; `u32::MAX` for what is too much. `value` is not negative
     /// and no NaN; one that is subnormal counts as 0, since devices may take it for that.
     pub(crate) fn times(self, value: f32) -> u32 {

@@ -11,6 +11,7 @@ mod candidates;
 pub mod fixed;
 mod noise;
 mod rule;
+mod whole;
 
 use candidates::Candidates;
 pub use rule::Rule;
@@ -137,7 +138,11 @@ impl Sampler {
         };
         let likeliest = greatest(logits)?;
         let Some(rule) = &self.rule else { return Some(likeliest) };
-        let floor = rule.floor(logits[likeliest as usize]);
+        let greatest = logits[likeliest as usize];
+        let floor = rule.floor(greatest);
+        if rule.top_k == u32::MAX && rule.top_p == u32::MAX {
+            return whole::draw(logits, greatest, floor, rule.scale, self.seed, index);
+        }
         self.candidates.fill(logits, rule.top_k as usize, floor);
         self.candidates.top_p(rule.top_p);
         self.candidates.within(rule.reach);

@@ -240,7 +240,8 @@ fn by_definition(logits: &[f32], sampling: &Sampling, index: u64) -> Option<u32>
     }
     left.retain(|&(_, logit)| away(logit, Rule::NATURAL) <= rule.reach);
     let value = |(id, logit): (u32, f32)| {
-        let noise = noise::gumbel_from(i32::MIN, sampling.seed.unwrap(), index, id).unwrap();
+        let mut noise = noise::Noise::new(sampling.seed.unwrap(), index);
+        let noise = noise.gumbel_from(i32::MIN, id).unwrap();
         i64::from(noise) - i64::from(away(logit, rule.scale).min(Rule::FAR))
     };
     left.into_iter()

@@ -139,7 +139,7 @@ fn main(
     let goal = enough_of(workgroupUniformLoad(&total));
     var mine = vec2(0u);
     if (is_mine && rank < k && !reaches(sum, goal) && away <= rule.reach) {
-        mine = vec2(drawn(own.y, greatest, own.x), own.y);
+        mine = vec2(drawn(words(own.y / 4u)[own.y % 4u], greatest, own.x), own.y);
     }
     let choice = best_of(mine, subgroup, subgroups, lane);
     if (thread == 0u) {

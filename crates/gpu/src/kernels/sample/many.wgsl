@@ -30,13 +30,14 @@ fn main(
     let search = resolved(thread, subgroup, subgroups, lane, width);
     let at = group.x * {{ threads }}u + thread;
     let four = keys(at);
+    let random = words(at);
     var mine = vec2(0u);
 {% for j in range(4) %}
     let token{{ j }} = 4u * at + {{ j }}u;
     if (is_left(search.limit, four[{{ j }}], rank_of(token{{ j }}))
         && is_left(search.cut, four[{{ j }}], rank_of(token{{ j }}))
         && natural(search.greatest, four[{{ j }}]) <= rule.reach) {
-        let value = vec2(drawn(token{{ j }}, search.greatest, four[{{ j }}]), token{{ j }});
+        let value = vec2(drawn(random[{{ j }}], search.greatest, four[{{ j }}]), token{{ j }});
         if (is_better(value, mine)) {
             mine = value;
         }

@@ -39,10 +39,11 @@ fn double_log(u: u32) -> i32 {
     return -fraction - (power << {{ fraction }}u);
 }
 
-// Philox4x32-10, the first word, and Gumbel's distribution of it.
-fn noise(seed: vec2<u32>, index: vec2<u32>, token: u32) -> i32 {
-    var counter = vec4(token, index.x, index.y, 0u);
-    var key = seed;
+// Philox4x32-10: the random words of four tokens in a row, of which `four` is the first divided by
+// four.
+fn words(four: u32) -> vec4<u32> {
+    var counter = vec4(four, state.index_low, state.index_high, 0u);
+    var key = rule.seed;
     for (var i = 0u; i < 10u; i++) {
         let high0 = mulhi(0xD2511F53u, counter.x);
         let high1 = mulhi(0xCD9E8D57u, counter.z);
@@ -54,12 +55,12 @@ fn noise(seed: vec2<u32>, index: vec2<u32>, token: u32) -> i32 {
         );
         key += vec2(0x9E3779B9u, 0xBB67AE85u);
     }
-    return double_log(counter.x | 1u);
+    return counter;
 }
 
-// The value of a token in the draw, as a number above 0 that orders like it.
-fn drawn(token: u32, greatest: u32, key: u32) -> u32 {
+// The value of a token in the draw, as a number above 0 that orders like it: the noise is Gumbel's.
+fn drawn(word: u32, greatest: u32, key: u32) -> u32 {
     let away = min(distance(greatest, key, rule.mantissa, rule.exponent), {{ far }}u);
-    let value = noise(rule.seed, vec2(state.index_low, state.index_high), token) - i32(away);
+    let value = double_log(word | 1u) - i32(away);
     return bitcast<u32>(value) ^ 0x80000000u;
 }
