@@ -116,11 +116,16 @@ impl Format for Q3K {
         // SAFETY: the fields lie inside of the block, and there is room for four tiles.
         unsafe {
             let bytes = load32::<S>(block.at(offset_of!(BlockQ3K, qs) + 32 * group));
+            let mut third = header.third;
+            if group > 0 {
+                for third in &mut third {
+                    *third = S::shr(*third, 4);
+                }
+            }
             for run in 0..4 {
                 let to = to.add(run);
                 let codes = bits8::<S>(bytes, 2 * run as u32, 2);
-                let third = (4 * group + run) as u32;
-                (*to).codes = with_bits8::<S>(codes, &header.third, third, 1, 2);
+                (*to).codes = with_bits8::<S>(codes, &third, run as u32, 1, 2);
                 for half in 0..2 {
                     let index = 8 * group + 2 * run + half;
                     let scale = byte::<S>(header.scales[index / 4], index % 4);

@@ -11,6 +11,8 @@ pub(super) use blocks32::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 pub(super) use k_halves::{Q2K, Q3K, Q6K};
 pub(super) use k_quants::{Q4K, Q5K};
 
+use std::cmp::Ordering;
+
 use super::simd::Simd;
 use super::tile::Rows;
 
@@ -92,9 +94,17 @@ unsafe fn with_bits8<S: Simd>(
     width: u32,
     to: u32,
 ) -> [S::I; 8] {
-    for (codes, high) in codes.iter_mut().zip(high) {
+    let mask = (((1 << width) - 1) << to) * 0x0101_0101;
+    for (codes, &high) in codes.iter_mut().zip(high) {
         // SAFETY: the caller's promise.
-        unsafe { *codes = S::or(*codes, S::shl(bits::<S>(*high, first, width), to)) };
+        unsafe {
+            let placed = match first.cmp(&to) {
+                Ordering::Less => S::shl(high, to - first),
+                Ordering::Equal => high,
+                Ordering::Greater => S::shr(high, first - to),
+            };
+            *codes = S::or(*codes, S::and(placed, S::splat_i(mask)));
+        }
     }
     codes
 }
