@@ -3,8 +3,9 @@
 //! A general pool hands out tasks through queues and wakes threads through the kernel, which
 //! costs more than many of the operations here take. This one has a single shape: *every*
 //! thread runs the same closure, in step ([`Pool::run`]), takes its share of the work by its
-//! index ([`split`]) and may meet the others on the way ([`Worker::barrier`]). Between two
-//! regions workers spin for a moment and then sleep, so that an idle process uses no processor.
+//! index ([`split`]) and may meet the others on the way ([`Worker::barrier`]). Who waits, for the
+//! others or for the next region, spins for a moment and then sleeps: an idle process uses no
+//! processor, and a thread that another process has pushed aside finds one to go on.
 
 mod cores;
 mod shared;
@@ -13,8 +14,8 @@ use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,12 @@ pub use shared::SharedMut;
 const SPIN: Duration = Duration::from_micros(3);
 /// A worker without work sleeps after this long: above the gap between two operations and
 /// between most tokens, far below what a person or a battery notices.
-const PATIENCE: Duration = Duration::from_micros(200);
+const IDLE: Duration = Duration::from_micros(200);
+/// A thread that waits for another sleeps after this long, for a processor without a thread to run
+/// takes one that waits for another processor: beside a busy process decode was half as fast again.
+/// But where a hypervisor holds processors back they wait often, and waking takes long: with a
+/// third of this, decode there was a tenth slower.
+const PATIENCE: Duration = Duration::from_millis(3);
 
 /// What every thread of a region runs.
 type Task = dyn Fn(Worker<'_>) + Sync;
@@ -71,7 +77,10 @@ struct Shared {
     /// A thread of this region panicked, so nobody may wait for it.
     poisoned: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
-    asleep: Vec<Apart<AtomicBool>>,
+    /// Threads that sleep, or are about to.
+    sleepers: Apart<AtomicUsize>,
+    sleep: Mutex<()>,
+    woken: Condvar,
     stop: AtomicBool,
 }
 
@@ -105,7 +114,9 @@ impl Pool {
             generation: Apart::default(),
             poisoned: AtomicBool::new(false),
             panic: Mutex::new(None),
-            asleep: (1..threads).map(|_| Apart::default()).collect(),
+            sleepers: Apart::default(),
+            sleep: Mutex::default(),
+            woken: Condvar::default(),
             stop: AtomicBool::new(false),
         });
         let mut pool = Self { shared, workers: Vec::with_capacity(threads), turn: Mutex::new(()) };
@@ -143,28 +154,16 @@ impl Pool {
         shared.poisoned.store(false, Ordering::Relaxed);
         shared.arrived.0.store(0, Ordering::Relaxed);
         shared.running.0.store(self.workers.len(), Ordering::Relaxed);
-        self.wake();
+        shared.announce();
 
         IN_REGION.set(true);
         shared.call(task, 0);
         IN_REGION.set(false);
-        shared.wait(None, || shared.running.0.load(Ordering::Acquire) == 0);
+        shared.wait(PATIENCE, || shared.running.0.load(Ordering::Acquire) == 0);
 
         let panic = shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(payload) = panic {
             resume_unwind(payload);
-        }
-    }
-
-    /// Announces a new region (or the end of the pool) to the workers.
-    fn wake(&self) {
-        // Sequential consistency on `epoch` and `asleep`, here and in `work`: either the worker
-        // sees the new epoch before it sleeps, or we see that it is asleep.
-        self.shared.epoch.0.fetch_add(1, Ordering::SeqCst);
-        for (asleep, worker) in self.shared.asleep.iter().zip(&self.workers) {
-            if asleep.0.load(Ordering::SeqCst) {
-                worker.thread().unpark();
-            }
         }
     }
 }
@@ -172,7 +171,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.wake();
+        self.shared.announce();
         for worker in self.workers.drain(..) {
             // Its panics were caught and handed on by `run`.
             let _ = worker.join();
@@ -185,17 +184,9 @@ impl Shared {
     fn work(&self, index: usize) {
         cores::keep_to_physical_cores(self.threads);
         IN_REGION.set(true);
-        let asleep = &self.asleep[index - 1].0;
         let mut seen = 0;
         loop {
-            let epoch = &self.epoch.0;
-            if !self.wait(Some(PATIENCE), || epoch.load(Ordering::Acquire) != seen) {
-                asleep.store(true, Ordering::SeqCst);
-                while epoch.load(Ordering::SeqCst) == seen {
-                    thread::park();
-                }
-                asleep.store(false, Ordering::Relaxed);
-            }
+            self.wait(IDLE, || self.epoch.0.load(Ordering::Acquire) != seen);
             seen += 1;
             if self.stop.load(Ordering::Relaxed) {
                 return;
@@ -206,8 +197,16 @@ impl Shared {
                 // SAFETY: as above.
                 self.call(unsafe { &*task }, index);
             }
-            self.running.0.fetch_sub(1, Ordering::Release);
+            if self.running.0.fetch_sub(1, Ordering::Release) == 1 {
+                self.rouse();
+            }
         }
+    }
+
+    /// Tells the workers of a new region, or of the end of the pool.
+    fn announce(&self) {
+        self.epoch.0.fetch_add(1, Ordering::Release);
+        self.rouse();
     }
 
     /// Runs the task and keeps a panic for `Pool::run`.
@@ -215,6 +214,7 @@ impl Shared {
         let worker = Worker { index, shared: self };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task(worker))) {
             self.poisoned.store(true, Ordering::Relaxed);
+            self.rouse();
             if !payload.is::<Poisoned>() {
                 let mut panic = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
                 panic.get_or_insert(payload);
@@ -222,11 +222,11 @@ impl Shared {
         }
     }
 
-    /// Waits until `done`, at most for `patience`; says whether it came about.
-    fn wait(&self, patience: Option<Duration>, done: impl Fn() -> bool) -> bool {
+    /// Waits until `done`. Whoever makes it so calls [`rouse`](Self::rouse) then.
+    fn wait(&self, patience: Duration, done: impl Fn() -> bool) {
         for _ in 0..64 {
             if done() {
-                return true;
+                return;
             }
             std::hint::spin_loop();
         }
@@ -234,17 +234,36 @@ impl Shared {
         loop {
             for _ in 0..16 {
                 if done() {
-                    return true;
+                    return;
                 }
                 std::hint::spin_loop();
             }
             let waited = start.elapsed();
-            if patience.is_some_and(|patience| waited > patience) {
-                return false;
+            if waited > patience {
+                break;
             }
             if waited > SPIN {
                 thread::yield_now();
             }
+        }
+        // Of this fence and that of `rouse` one comes first: either `done` is seen here, or the
+        // sleeper there, which then rings when this thread lies down.
+        self.sleepers.0.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let mut asleep = self.sleep.lock().unwrap_or_else(PoisonError::into_inner);
+        while !done() {
+            asleep = self.woken.wait(asleep).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(asleep);
+        self.sleepers.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Wakes who waits for what has just been done.
+    fn rouse(&self) {
+        fence(Ordering::SeqCst);
+        if self.sleepers.0.load(Ordering::Relaxed) > 0 {
+            drop(self.sleep.lock().unwrap_or_else(PoisonError::into_inner));
+            self.woken.notify_all();
         }
     }
 }
@@ -275,10 +294,11 @@ impl Worker<'_> {
         if shared.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == shared.threads {
             shared.arrived.0.store(0, Ordering::Relaxed);
             shared.generation.0.store(generation.wrapping_add(1), Ordering::Release);
+            shared.rouse();
             return;
         }
         let passed = || shared.generation.0.load(Ordering::Acquire) != generation;
-        shared.wait(None, || passed() || shared.poisoned.load(Ordering::Relaxed));
+        shared.wait(PATIENCE, || passed() || shared.poisoned.load(Ordering::Relaxed));
         if !passed() {
             resume_unwind(Box::new(Poisoned));
         }
@@ -342,6 +362,28 @@ mod tests {
                     }
                 });
             }
+        }
+    }
+
+    #[test]
+    fn who_waits_long_sleeps_and_wakes() {
+        let pool = Pool::new(3).unwrap();
+        let late = AtomicUsize::new(0);
+        for region in 0..4 {
+            pool.run(|worker| {
+                for culprit in 0..3 {
+                    if worker.index() == culprit {
+                        thread::sleep(4 * PATIENCE);
+                        late.fetch_add(1, Ordering::Relaxed);
+                    }
+                    worker.barrier();
+                    assert!(late.load(Ordering::Relaxed) > 3 * region + culprit);
+                }
+                // the others have finished long before
+                if worker.index() == region % 3 {
+                    thread::sleep(4 * PATIENCE);
+                }
+            });
         }
     }
 
