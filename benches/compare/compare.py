@@ -106,13 +106,14 @@ def run(side, model, test, threads):
     return {"tokens_per_second": row["tokens_per_second"], "shares": watch.shares}
 
 
-def compare(model, test, threads, wanted, most):
+def compare(model, test, threads, limits, wanted, most):
     """Pairs of runs, until so many count or so many have been run."""
     pairs = []
     while sum(not pair["dropped"] for pair in pairs) < wanted and len(pairs) < most:
         order = list(SIDES) if len(pairs) % 2 == 0 else list(SIDES)[::-1]
         pair = {side: run(side, model, test, threads) for side in order}
-        pair["dropped"] = any(disturbance.disturbed(pair[side]["shares"]) for side in SIDES)
+        pair["dropped"] = any(disturbance.disturbed(pair[side]["shares"], limits)
+                              for side in SIDES)
         pairs.append(pair)
     return {"model": Path(model).name, "test": str(test), "pairs": pairs}
 
@@ -152,6 +153,10 @@ def main():
     ap.add_argument("--pairs", type=positive, default=5, help="undisturbed pairs of each test (5)")
     ap.add_argument("--most", type=positive,
                     help="pairs of each test, with those that are dropped (three times --pairs)")
+    for kind, whose in [("steal", "a hypervisor's"), ("others", "other processes'")]:
+        ap.add_argument(f"--{kind}", type=float, default=100 * disturbance.LIMITS[kind],
+                        metavar="PERCENT", help=f"{whose} share of the processors from which on a "
+                        "pair is dropped (%(default)g)")
     ap.add_argument("--threads", type=positive, default=2, help="on each side (2)")
     ap.add_argument("-o", "--output", type=Path, action="append", default=[], metavar="FILE",
                     help="raw data to a .json, a plot to an .svg or .png; may be given again")
@@ -167,14 +172,15 @@ def main():
     plots = [path for path in a.output if path.suffix != ".json"]
     if plots:
         report.drawing()  # now, rather than after all has been measured
+    limits = {kind: getattr(a, kind) / 100 for kind in disturbance.LIMITS}
     results = []
     raw = {"date": datetime.date.today().isoformat(), "machine": machine(), "threads": a.threads,
-           "limits": {"steal": disturbance.STEAL, "others": disturbance.OTHERS},
+           "limits": limits,
            "results": results}
     print(report.table_head(), flush=True)
     for model in a.models:
         for test in tests:
-            results.append(compare(model, test, a.threads, a.pairs, a.most or 3 * a.pairs))
+            results.append(compare(model, test, a.threads, limits, a.pairs, a.most or 3 * a.pairs))
             print(report.table_row(results[-1]), flush=True)
             # after each, so that a run which is cut off leaves what it has
             for path in set(a.output) - set(plots):

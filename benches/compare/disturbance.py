@@ -4,10 +4,9 @@ import resource
 import time
 from pathlib import Path
 
-# Shares of the machine's processors above which a run does not count. An idle Linux uses a few
-# thousandths; a clock tick is a hundredth of a second.
-STEAL = 0.02
-OTHERS = 0.03
+# Shares of the machine's processors above which a run does not count, unless told otherwise. An
+# idle Linux uses a few thousandths; a clock tick is a hundredth of a second.
+LIMITS = {"steal": 0.02, "others": 0.03}
 
 STAT = Path("/proc/stat")
 
@@ -50,5 +49,5 @@ class Watch:
         self.shares = {"others": max(busy - ours, 0) / whole, "steal": steal / whole}
 
 
-def disturbed(shares):
-    return shares is not None and (shares["steal"] > STEAL or shares["others"] > OTHERS)
+def disturbed(shares, limits):
+    return shares is not None and any(shares[kind] > limit for kind, limit in limits.items())
