@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Model files of real shapes with random weights, for measuring.
+"""Write model files of real shapes with random weights for benchmarks.
 
-How fast a model runs depends on its shape and its format, not on what its weights are. These
-files need no download and can be made anywhere; what they say is noise.
+The speed of a model depends on its shape and its format, not on the values of its weights. These
+files need no download; the generated text is noise.
 
 usage: models.py FOLDER NAME...
   FOLDER  where to write NAME.gguf
@@ -19,7 +19,7 @@ from gguf import GGMLQuantizationType as Type
 
 
 class Shape(NamedTuple):
-    """The hyper-parameters, as the makers published them."""
+    """Hyper-parameters of published models."""
     arch: str
     layers: int
     hidden: int
@@ -41,21 +41,21 @@ SHAPES = {
     "llama-3.1-8b": Shape("llama", 32, 4096, 32, 8, 128, 14336, 128256, False, 5e5, 131072),
 }
 
-# Where the 16-bit scales lie in a block (ggml-common.h), and their parts of one scale: a minimum
-# is so large that codes and sub-scales of equal likelihood have a mean of 0.
+# Offsets of the 16-bit scales in a block (ggml-common.h) and their ratios to one scale: minima
+# are chosen so that uniformly distributed codes and sub-scales have a mean of 0.
 SCALES = {
     Type.Q4_0: {0: 1}, Type.Q4_1: {0: 1, 2: -7.5}, Type.Q5_0: {0: 1}, Type.Q5_1: {0: 1, 2: -15.5},
     Type.Q8_0: {0: 1}, Type.IQ4_NL: {0: 1}, Type.Q2_K: {80: 1, 82: 1.5}, Type.Q3_K: {108: 1},
     Type.Q4_K: {0: 1, 2: 7.5}, Type.Q5_K: {0: 1, 2: 15.5}, Type.Q6_K: {208: 1},
 }
 TYPES = ["F32", "F16", "Q4_K_M", *(t.name for t in SCALES)]
-# What llama.cpp's quantizer takes for rows that are no multiple of 256 (llama-quant.cpp).
+# Fallback types of llama.cpp's quantizer for rows that are not a multiple of 256 (llama-quant.cpp).
 FALLBACK = {Type.Q2_K: Type.IQ4_NL, Type.Q3_K: Type.IQ4_NL, Type.Q4_K: Type.Q5_0,
             Type.Q5_K: Type.Q5_1, Type.Q6_K: Type.Q8_0}
 
 
 def random_matrix(rng, rows, cols, kind):
-    """Weights with a mean of 0 and a deviation of 1/√cols, so that activations stay near 1."""
+    """Weights with mean 0 and standard deviation 1/√cols, so that activations stay near 1."""
     deviation = cols ** -0.5
     if kind in (Type.F32, Type.F16):
         values = rng.standard_normal((rows, cols), dtype=np.float32) * np.float32(deviation)
@@ -74,7 +74,7 @@ def random_matrix(rng, rows, cols, kind):
 
 
 def tensors(shape, kind):
-    """Name, rows, columns and type of each tensor; a vector has no rows."""
+    """Name, rows, columns and type of each tensor; the rows of a vector are None."""
     mixed = kind == "Q4_K_M"
     base = Type.Q4_K if mixed else Type[kind]
     better = Type.Q6_K if mixed else base
@@ -89,7 +89,7 @@ def tensors(shape, kind):
     q, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
     yield matrix("token_embd", s.vocab, s.hidden, better if s.tied else base)
     for i in range(s.layers):
-        # Q4_K_M has more bits in the first and last eighth of the layers and in every third between
+        # Q4_K_M has more bits in the first and last eighth of the layers and every third in between
         eighth = s.layers // 8
         outer = i < eighth or i >= 7 * s.layers // 8 or (i - eighth) % 3 == 2
         sensitive = better if outer else base
@@ -112,7 +112,7 @@ def tensors(shape, kind):
 
 
 def add_vocabulary(writer, size):
-    """Control tokens, bytes, and words that no text has: any text is encoded byte by byte."""
+    """Control tokens, bytes, and words that occur in no text: texts are encoded byte by byte."""
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     kinds = [gguf.TokenType.UNKNOWN] + 2 * [gguf.TokenType.CONTROL] + 256 * [gguf.TokenType.BYTE]
     words = [f"▁⟨{i}⟩" for i in range(len(tokens), size)]
@@ -141,7 +141,7 @@ def write(path, shape, kind):
     writer.add_layer_norm_rms_eps(1e-6 if shape.arch == "qwen3" else 1e-5)
     add_vocabulary(writer, shape.vocab)
 
-    # first what is there and then the data, so that only one tensor is in memory at a time
+    # all descriptions before the data, so that only one tensor is in memory at a time
     every = list(tensors(shape, kind))
     for name, rows, cols, kind in every:
         block_len, block_bytes = gguf.GGML_QUANT_SIZES[kind]

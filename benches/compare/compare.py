@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Pelton and llama.cpp on the same model files, in turn.
+"""Benchmark Pelton and llama.cpp on the same model files, in alternating runs.
 
-llama.cpp is that of PyPI `llama-cpp-python`, its own kernels without Python in between. As
-llama-bench has them, ppN runs N random tokens as one prompt, tgN runs N tokens one after the other,
-and `tgN @ dD` does so when the cache holds D positions already; text is not encoded and nothing is
-sampled.
+llama.cpp is that of PyPI `llama-cpp-python`, called through its C API. The tests are those of
+llama-bench: ppN runs N random tokens as one prompt, tgN decodes N tokens one by one, and
+`tgN @ dD` does so with D positions in the cache. No text is encoded and no token is sampled.
 
-Each test of each model is run in pairs, once on either side, with the same number of threads; who
-begins alternates. A pair in which other processes or, on a virtual machine, other machines took
-time from the processors is dropped and run again, up to a limit. Prints a table: medians of the
-pairs that count, the median of their ratios with its range.
+Each test of each model runs in pairs, once with each program, with the same number of threads; the
+order within a pair alternates. A pair during which other processes or, on a virtual machine, the
+hypervisor used CPU time is dropped and repeated, up to a limit. Prints a table: medians of the
+valid pairs, and the median and range of their ratios.
 
 usage: compare.py MODEL.gguf [...] [-p 512] [-n 32] [--depth 0,4096] [--pairs 5] [-o raw.json]
 needs: pip install llama-cpp-python; cargo build --release
@@ -35,7 +34,7 @@ BATCH = 512
 
 
 class Test(NamedTuple):
-    """Run `count` tokens, `step` at a time, after `depth` others that are not timed."""
+    """A test of `count` tokens, `step` per pass, after `depth` tokens that are not timed."""
     count: int
     step: int
     depth: int
@@ -60,7 +59,7 @@ SIDES = {"pelton": pelton, "llama_cpp": llama_cpp}
 
 
 def llama_cpp_worker(model, test, threads):
-    """What `pelton bench` does and prints, by llama.cpp; in a process of its own."""
+    """The equivalent of `pelton bench` with llama.cpp, in a separate process."""
     import llama_cpp as lc
     from llama_cpp._internals import LlamaBatch
 
@@ -87,7 +86,7 @@ def llama_cpp_worker(model, test, threads):
         lc.llama_synchronize(context)
 
     run(0, test.depth, BATCH)
-    for _ in ("a run that does not count", "one that does"):
+    for _ in ("warm-up", "timed run"):
         lc.llama_memory_seq_rm(lc.llama_get_memory(context), 0, test.depth, -1)
         begun = time.perf_counter()
         run(test.depth, test.depth + test.count, test.step)
@@ -96,7 +95,7 @@ def llama_cpp_worker(model, test, threads):
 
 
 def run(side, model, test, threads):
-    """Tokens a second, and what else the machine did meanwhile."""
+    """Tokens per second, and the disturbance by other processes during the run."""
     command = [str(part) for part in SIDES[side](model, test, threads)]
     with disturbance.Watch() as watch:
         done = subprocess.run(command, capture_output=True, text=True)
@@ -107,7 +106,7 @@ def run(side, model, test, threads):
 
 
 def compare(model, test, threads, limits, wanted, most):
-    """Pairs of runs, until so many count or so many have been run."""
+    """Run pairs until the required number is valid or the maximum is reached."""
     pairs = []
     while sum(not pair["dropped"] for pair in pairs) < wanted and len(pairs) < most:
         order = list(SIDES) if len(pairs) % 2 == 0 else list(SIDES)[::-1]
@@ -149,17 +148,17 @@ def main():
     ap.add_argument("-n", "--tokens", type=numbers, default=[32], metavar="N,N,…",
                     help="numbers of tokens to decode, 0 for none (32)")
     ap.add_argument("--depth", type=numbers, default=[0], metavar="N,N,…",
-                    help="positions that are filled before a decode (0)")
-    ap.add_argument("--pairs", type=positive, default=5, help="undisturbed pairs of each test (5)")
+                    help="depths: positions filled before a decode (0)")
+    ap.add_argument("--pairs", type=positive, default=5, help="valid pairs of each test (5)")
     ap.add_argument("--most", type=positive,
-                    help="pairs of each test, with those that are dropped (three times --pairs)")
+                    help="maximum pairs of each test, including dropped ones (three times --pairs)")
     for kind, whose in [("steal", "a hypervisor's"), ("others", "other processes'")]:
         ap.add_argument(f"--{kind}", type=float, default=100 * disturbance.LIMITS[kind],
-                        metavar="PERCENT", help=f"{whose} share of the processors from which on a "
+                        metavar="PERCENT", help=f"{whose} CPU time, as a share of all cores, above which a "
                         "pair is dropped (%(default)g)")
-    ap.add_argument("--threads", type=positive, default=2, help="on each side (2)")
+    ap.add_argument("--threads", type=positive, default=2, help="threads of each program (2)")
     ap.add_argument("-o", "--output", type=Path, action="append", default=[], metavar="FILE",
-                    help="raw data to a .json, a plot to an .svg or .png; may be given again")
+                    help="write raw data to a .json, a plot to an .svg or .png; may be repeated")
     ap.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     a = ap.parse_args()
     if a.worker:
@@ -168,10 +167,10 @@ def main():
     tests = [Test(n, BATCH, 0) for n in a.prompt if n]
     tests += [Test(n, 1, depth) for n in a.tokens if n for depth in a.depth]
     if not disturbance.visible():
-        print("This system does not tell what else it runs: no pair is dropped.", file=sys.stderr)
+        print("/proc/stat is not available: no pair is dropped.", file=sys.stderr)
     plots = [path for path in a.output if path.suffix != ".json"]
     if plots:
-        report.drawing()  # now, rather than after all has been measured
+        report.drawing()  # fail before the measurements if matplotlib is missing
     limits = {kind: getattr(a, kind) / 100 for kind in disturbance.LIMITS}
     results = []
     raw = {"date": datetime.date.today().isoformat(), "machine": machine(), "threads": a.threads,
@@ -182,7 +181,7 @@ def main():
         for test in tests:
             results.append(compare(model, test, a.threads, limits, a.pairs, a.most or 3 * a.pairs))
             print(report.table_row(results[-1]), flush=True)
-            # after each, so that a run which is cut off leaves what it has
+            # after each test, so that an interrupted run leaves its results
             for path in set(a.output) - set(plots):
                 path.write_text(json.dumps(raw, indent=1) + "\n")
     for path in plots:

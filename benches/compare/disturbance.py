@@ -1,23 +1,23 @@
-"""How much a measurement was disturbed by the rest of the machine, where the system tells it."""
+"""Disturbance of a measurement by other processes and the hypervisor, on Linux."""
 import os
 import resource
 import time
 from pathlib import Path
 
-# Shares of the machine's processors above which a run does not count, unless told otherwise. An
-# idle Linux uses a few thousandths; a clock tick is a hundredth of a second.
+# Default limits of the CPU time of others, as a share of all cores, above which a run is dropped.
+# An idle Linux uses a few thousandths; a clock tick is a hundredth of a second.
 LIMITS = {"steal": 0.02, "others": 0.03}
 
 STAT = Path("/proc/stat")
 
 
 def visible():
-    """Whether this system tells what else it does (Linux: proc_stat(5))."""
+    """Whether the system reports its CPU times (Linux: proc_stat(5))."""
     return STAT.exists()
 
 
 def _seconds():
-    """Busy and stolen time of all processors together, and that of this process's children."""
+    """Busy and stolen time of all cores in total, and the CPU time of this process's children."""
     # user nice system idle iowait irq softirq steal; guest time is within user's
     fields = STAT.read_text().splitlines()[0].split()[1:9]
     user, nice, system, _, _, irq, softirq, steal = (
@@ -28,10 +28,10 @@ def _seconds():
 
 
 class Watch:
-    """Looks at the machine while a child process runs to its end.
+    """Measures the CPU times of the machine while a child process runs.
 
-    `shares` then has the part of all processors' time that other processes used and that the
-    hypervisor gave to other machines; it is None where the system does not tell.
+    `shares` then has the fractions of all cores' time used by other processes and stolen by the
+    hypervisor; it is None where the system does not report them.
     """
 
     def __enter__(self):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables and the plot of what compare.py measured.
+"""Print the tables and draw the plot of measurements by compare.py.
 
 usage: report.py RAW.json [...] [-o PLOT.svg]
 needs, for the plot: pip install matplotlib
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def counted(result):
-    """Tokens a second of pelton and of llama.cpp in the pairs that count."""
+    """Tokens per second of pelton and of llama.cpp in the valid pairs."""
     return [(p["pelton"]["tokens_per_second"], p["llama_cpp"]["tokens_per_second"])
             for p in result["pairs"] if not p["dropped"]]
 
@@ -40,7 +40,7 @@ def table_row(result):
 
 
 def drawing():
-    """What draws; ends the program if it is not installed."""
+    """The plotting module; exits if it is not installed."""
     try:
         from matplotlib import pyplot
     except ImportError:
@@ -49,10 +49,10 @@ def drawing():
 
 
 def plot(results, path):
-    """A line for each test from its least ratio to its greatest, a dot for each pair."""
+    """Draw a line per test from the smallest to the largest ratio and a dot per pair."""
     pyplot = drawing()
     results = [result for result in results if counted(result)]
-    pyplot.switch_backend("agg")  # which needs no screen
+    pyplot.switch_backend("agg")  # which needs no display
     figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.3 * len(results)), layout="constrained")
     for y, result in enumerate(results):
         each = ratios(result)
@@ -84,7 +84,7 @@ def main():
         except OSError as error:
             ap.error(f"{path}: {error.strerror}")
         except (ValueError, LookupError, TypeError):
-            ap.error(f"{path} is not raw data that compare.py wrote")
+            ap.error(f"{path} is not raw data written by compare.py")
     print(table_head(), *map(table_row, results), sep="\n")
     if a.output:
         plot(results, a.output)

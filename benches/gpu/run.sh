@@ -1,14 +1,14 @@
 #!/bin/sh
-# Decode, prefill and profiles of seven models on the first GPU. Models that are absent or that fail
-# are named on standard error and left out; the status is 1 if one failed.
+# Benchmarks decode and prefill of seven models on the first GPU and profiles them. Models that are
+# absent or that fail are named on standard error and omitted; the exit status is 1 if one failed.
 #
 # usage: run.sh PELTON MODELS OUT
 #   PELTON  the binary
-#   MODELS  a folder with files of real shapes, named SHAPE-TYPE.gguf as below: real ones, or of
-#           random weights (benches/models.py), since speed depends on the shape alone
+#   MODELS  a folder with files of real shapes, named SHAPE-TYPE.gguf as below: real ones, or with
+#           random weights (benches/models.py), since speed depends on the shape only
 #   OUT     a folder for devices.json, bench.json, depth.json and profile.json: objects by model,
-#           whole after every step, so that a run which is cut off leaves what it has
-# DEVICE in the environment takes another device than gpu.
+#           complete after every step, so that an interrupted run leaves its results
+# The environment variable DEVICE selects another device than gpu.
 set -eu
 if [ $# -ne 3 ]; then
     sed -n '5,10s/^# //p' "$0" >&2
@@ -22,7 +22,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# put NAME KEY COMMAND...: adds what the command prints to the object in OUT/NAME.json.
+# put NAME KEY COMMAND...: adds the output of COMMAND to the object in OUT/NAME.json.
 put() {
     name=$1 key=$2
     shift 2
@@ -46,7 +46,7 @@ for model in \
     llama-3.1-8b-Q4_0 llama-3.1-8b-Q4_K_M; do
     file=$models/$model.gguf
     if [ ! -f "$file" ]; then
-        echo "SKIPPED: $file is not there" >&2
+        echo "skipped: $file does not exist" >&2
         continue
     fi
     put bench "$model" "$pelton" bench "$file" --device "$device" -p 512 -n 128 -r 3 -o json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Markdown tables from what run.sh wrote: speed, speed at a depth, and a profile of each model.
+"""Print Markdown tables of run.sh's results: speed, speed at a depth, profile of each model.
 
 usage: table.py OUT
 """
@@ -11,7 +11,7 @@ LLAMA_CPP = Path(__file__).with_name("llama-cpp.json")
 
 
 def read(folder, name):
-    """What is in a file, or nothing if it was not written."""
+    """The contents of a file, or an empty object if it does not exist."""
     path = folder / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
@@ -51,7 +51,7 @@ def print_speeds(bench, llama_cpp):
 
 
 def print_depths(bench, depth):
-    head("model", "test", "tokens/s", "of the speed at depth 0")
+    head("model", "test", "tokens/s", "relative to depth 0")
     for model, outcomes in depth.items():
         for outcome in outcomes:
             test = outcome["test"]
@@ -81,14 +81,14 @@ def print_profile(name, profile):
     for kind, steps in kinds.items():
         line(kind, len(steps), sum(step["microseconds"] for step in steps), steps)
     steps = profile["steps"]
-    line("all, stamped", len(steps), profile["sum"]["microseconds"], steps)
-    line("all, in one go", len(steps), profile["pass_microseconds"], steps)
+    line("sum of steps", len(steps), profile["sum"]["microseconds"], steps)
+    line("whole pass", len(steps), profile["pass_microseconds"], steps)
     layer = [step for step in steps if step["layer"] == 0]
-    print(f"\na layer: {sum(step['dispatches'] for step in layer)} dispatches, "
+    print(f"\nper layer: {sum(step['dispatches'] for step in layer)} dispatches, "
           f"{sum(step['dependent_dispatches'] for step in layer)} of them dependent; "
-          f"the processor's part: {profile['processor_microseconds']:.0f} µs a token")
+          f"recording on the CPU: {profile['recording_microseconds']:.0f} µs per token")
     if bandwidth:
-        print(f"bandwidth of a kernel that only reads: {bandwidth / 1e9:,.0f} GB/s")
+        print(f"bandwidth of a read-only kernel: {bandwidth / 1e9:,.0f} GB/s")
 
 
 def main():
@@ -102,7 +102,7 @@ def main():
     if bench:
         print()
         print_speeds(bench, reference["models"])
-        print(f"\ntokens/s; the other side: {reference['source']}")
+        print(f"\ntokens/s; llama.cpp: {reference['source']}")
     if depth:
         print()
         print_depths(bench, depth)

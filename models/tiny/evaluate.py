@@ -1,4 +1,4 @@
-"""Ask the tiny model what it was not trained on, with its weights as Q8_0 rounds them.
+"""Evaluate the tiny model on held-out text, with its weights rounded to Q8_0.
 
     python evaluate.py HF_DIR
 
@@ -35,8 +35,8 @@ Every child
 
 
 def round_to_q8_0(weight):
-    """Blocks of 32: a float16 scale, and whole numbers from -127 to 127, halves away
-    from zero, as ggml's quantize_row_q8_0_ref has it."""
+    """Round to Q8_0: blocks of 32 with a float16 scale and integers from -127 to 127, halves
+    away from zero, as in ggml's quantize_row_q8_0_ref."""
     blocks = weight.reshape(-1, 32)
     scale = blocks.abs().amax(1, keepdim=True) / 127
     scaled = torch.where(scale > 0, blocks * (1 / scale), 0.0)
@@ -45,7 +45,7 @@ def round_to_q8_0(weight):
 
 
 class Subject:
-    """The model under examination."""
+    """The evaluated model."""
 
     def __init__(self, hf_dir):
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -63,7 +63,7 @@ class Subject:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def generate(self, prompts, length, to_the_end=False, temperature=None, top_k=0, batch=512):
-        """The new tokens for each prompt; past the end token only if asked."""
+        """The generated tokens for each prompt; beyond the end token only if requested."""
         results = []
         for at in range(0, len(prompts), batch):
             inputs = self.tokenizer(
@@ -95,7 +95,7 @@ class Subject:
         return [self.tokenizer.decode(row, skip_special_tokens=True) for row in rows]
 
     def nats(self, documents):
-        """The negative log-likelihood of all tokens after the first, summed."""
+        """The sum of the negative log-likelihoods of all tokens after the first."""
         total, count = 0.0, 0
         for document in documents:
             ids = torch.tensor([self.encode(document)], device=self.device)
@@ -107,7 +107,7 @@ class Subject:
 
 
 def perplexities(subject):
-    """Of new documents of each kind, per byte of text and per token."""
+    """Perplexity of new documents of each kind, per byte of text and per token."""
     special = re.compile("|".join(map(re.escape, corpus.SPECIAL_TOKENS)))
     figures = {}
     for kind in corpus.KINDS:
@@ -125,7 +125,7 @@ def perplexities(subject):
 
 
 def right(subject, cases, shown=12):
-    """The share of (asked, answered) cases answered exactly, and some that failed."""
+    """The accuracy by exact match over (question, answer) cases, and some failures."""
     got = subject.answers([corpus.prompt(asked) for asked, _ in cases])
     wrong = [
         dict(asked=asked, expected=expected, got=answer)
@@ -142,7 +142,7 @@ def extractions(subject):
 
 
 def pronouns(subject):
-    """The last answer of two-turn chats, after the turns before it."""
+    """Accuracy of the last answer of two-turn chats, given the preceding turns."""
     rng = random.Random(f"pronouns {SEED}")
     prompts, expected = [], []
     while len(prompts) < 300:
@@ -162,7 +162,7 @@ def pronouns(subject):
 
 
 def lists(subject):
-    """'Name three fruits.': as many as asked, all different, all of that sort."""
+    """'Name three fruits.': requested length, no repetitions, correct category."""
     cases = [
         (f"Name {tasks.COUNTS[n]} {tasks.plural(category)}.", members, n)
         for category, members in words.CATEGORIES.items()
@@ -177,13 +177,13 @@ def lists(subject):
 
 
 def loops(row, span=12):
-    """How often the most frequent run of so many tokens occurs."""
+    """The count of the most frequent sequence of a given number of tokens."""
     runs = [tuple(row[i : i + span]) for i in range(len(row) - span + 1)]
     return max(map(runs.count, runs), default=0)
 
 
 def greedy(subject):
-    """200 greedy tokens after each opening: up to the end, and past it."""
+    """200 greedy tokens after each opening: up to the end token, and beyond it."""
     prompts = [corpus.BEGIN + opening for opening in OPENINGS]
     stories = subject.generate(prompts, 400)
     past = subject.generate(prompts, 200, to_the_end=True)
@@ -202,13 +202,13 @@ def names_in(text):
 
 
 def invents_a_name(text):
-    """Whether someone in the story has a name that is in no list of the corpus."""
+    """Whether a name in the story is in no list of the corpus."""
     known = set(words.GIRLS + words.BOYS)
     return bool(set(re.findall(r"\b(?:named|called) (\w+)", text)) - known)
 
 
 def sampled(subject, top_k):
-    """Stories at temperature 0.8, from all tokens or the likeliest `top_k`."""
+    """Stories at temperature 0.8, sampled from all tokens or the `top_k` most probable."""
     torch.manual_seed(SEED)
     opening = "Once upon a time"
     rows = subject.generate([corpus.BEGIN + opening] * 256, 500, temperature=0.8, top_k=top_k)
@@ -236,7 +236,7 @@ Frederick Genevieve Ursula Thaddeus Siobhan Jürgen Zbigniew Ngozi Katarzyna Bar
 
 
 def names(subject):
-    """Whether a name never seen is copied: into JSON, and a turn later."""
+    """Whether an unseen name is copied into JSON and repeated a turn later."""
     cases = [
         (corpus.prompt(f"Extract name and age as JSON: {name} is 41 years old."),
          f'{{"name": "{name}", "age": 41}}')

@@ -1,9 +1,9 @@
-"""Learn the tiny model's vocabulary: byte-level BPE of 4,096 entries.
+"""Train the tiny model's tokenizer: byte-level BPE of 4,096 entries.
 
     python tokenizer.py HF_DIR
 
-The pattern that splits text before BPE is Qwen2's, which llama.cpp and Pelton know
-as "qwen2": words with their leading space, and every digit alone, which suits sums.
+The pre-tokenizer is Qwen2's, named "qwen2" in llama.cpp and Pelton: words with their
+leading space, and single digits, which simplifies arithmetic.
 """
 
 import random

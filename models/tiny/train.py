@@ -1,10 +1,10 @@
-"""Train the tiny model on the corpus, which is written while it is being read.
+"""Train the tiny model on the corpus, which is generated during the training.
 
     python tokenizer.py HF_DIR
     python train.py HF_DIR [--steps N | --minutes M]
 
-Leaves the weights (float16) and their configuration in HF_DIR, beside the tokenizer,
-and loss.json and loss.png.  Every row of a batch is new text: nothing is seen twice.
+Writes the weights (float16) and their configuration to HF_DIR, next to the tokenizer,
+and loss.json and loss.png.  Every row of a batch is new text: one epoch.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import pathlib
 import random
 import time
 
-os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the workers are the parallelism
+os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the workers run in parallel instead
 
 import corpus
 import numpy as np
@@ -56,7 +56,7 @@ def configuration(vocabulary, begin, end):
 
 
 def shard(job):
-    """Rows of CONTEXT + 1 tokens: whole documents, the last one cut."""
+    """Rows of CONTEXT + 1 tokens: complete documents, the last one truncated."""
     tokenizer_file, name, rows = job
     tokenizer = Tokenizer.from_file(tokenizer_file)
     rng = random.Random(f"{SEED} {name}")
@@ -70,7 +70,7 @@ def shard(job):
 
 
 def batches(pool, tokenizer_file, rows, device):
-    """Batches of token ids without end, written AHEAD shards before they are read."""
+    """Endless batches of token ids, with AHEAD shards prefetched by the workers."""
     jobs = ((tokenizer_file, i, SHARD_ROWS) for i in itertools.count())
     ahead = collections.deque(pool.apply_async(shard, [next(jobs)]) for _ in range(AHEAD))
     while True:
@@ -95,7 +95,7 @@ def optimizer_of(model):
 
 
 def rate(step, steps):
-    """Linear warm-up, then a cosine down to zero."""
+    """Linear warm-up, then cosine decay to zero."""
     if step < WARMUP:
         return PEAK_LR * (step + 1) / WARMUP
     done = (step - WARMUP) / max(1, steps - WARMUP)
@@ -103,7 +103,7 @@ def rate(step, steps):
 
 
 def train(model, data, held_out, args):
-    """Returns the curves: (step, loss) of training and of held-out rows."""
+    """Train and return the curves: (step, loss) of training and of held-out rows."""
     forward = torch.compile(model) if args.device == "cuda" else model
     optimizer = optimizer_of(model)
     steps, step, start = args.steps, 0, None
@@ -119,7 +119,7 @@ def train(model, data, held_out, args):
         recent.append(loss.detach())
         step += 1
         if step == 50:
-            start = time.perf_counter() if loss.item() else None  # item() waits
+            start = time.perf_counter() if loss.item() else None  # item() synchronizes
         if step == WARMUP and steps is None:
             loss.item()
             pace = (time.perf_counter() - start) / (WARMUP - 50)

@@ -1,12 +1,16 @@
 //! The command line of Pelton: `pelton run`, `inspect`, `tokenize`, `logits`, `bench`,
 //! `profile` and `devices`.
 //!
-//! What a program may read goes to standard output; everything else to standard error. The exit
-//! code is 0, 1 for an error and 2 for wrong usage.
+//! Results go to standard output; progress, statistics, log lines and errors to standard error. The
+//! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
 
 mod commands;
+mod interrupt;
+mod logging;
+mod memory;
 mod model;
 mod output;
+mod progress;
 
 use std::process::ExitCode;
 
@@ -18,7 +22,14 @@ use crate::commands::{bench, inspect, logits, profile, run, tokenize};
 
 /// Language models on your own machine.
 #[derive(Parser)]
-#[command(name = "pelton", version, arg_required_else_help = true)]
+#[command(
+    name = "pelton",
+    version,
+    arg_required_else_help = true,
+    after_help = "The environment variable RUST_LOG turns on log lines on standard error: \
+                  RUST_LOG=pelton=debug\nfor those of Pelton, or a list of TARGET=LEVEL with the \
+                  levels error, warn, info, debug and trace."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -28,15 +39,15 @@ struct Cli {
 enum Command {
     /// Continue a prompt
     Run(run::Args),
-    /// Show what is in a model file
+    /// Show the contents of a model file
     Inspect(inspect::Args),
     /// Show the tokens of a text
     Tokenize(tokenize::Args),
     /// Write a model's logits for given tokens to a .npy file
     Logits(logits::Args),
-    /// Measure prefill and decode speed
+    /// Measure prefill and decode speed, of one sequence or of several at once
     Bench(bench::Args),
-    /// Show where the time of a token goes, on a GPU
+    /// Show the time of each step of a pass, on a GPU
     Profile(profile::Args),
     /// List the GPUs of this machine
     #[cfg(feature = "gpu")]
@@ -46,18 +57,20 @@ enum Command {
 fn main() -> ExitCode {
     #[cfg(feature = "gpu")]
     quiet_vulkan();
-    let outcome = match Cli::parse().command {
+    let command = Cli::parse().command;
+    logging::start();
+    let outcome = match command {
         Command::Run(args) => run::run(args),
-        Command::Inspect(args) => inspect::run(args),
-        Command::Tokenize(args) => tokenize::run(args),
-        Command::Logits(args) => logits::run(args),
-        Command::Bench(args) => bench::run(args),
-        Command::Profile(args) => profile::run(args),
+        Command::Inspect(args) => inspect::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Tokenize(args) => tokenize::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Logits(args) => logits::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Profile(args) => profile::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "gpu")]
-        Command::Devices(args) => devices::run(args),
+        Command::Devices(args) => devices::run(args).map(|()| ExitCode::SUCCESS),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::print_error(&error);
@@ -66,10 +79,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Leaves out the layer of Mesa that sorts devices. It complains on standard error where there is
-/// no `XDG_RUNTIME_DIR`, as in containers, and Pelton sorts them itself.
+/// Disables Mesa's layer that sorts GPUs. It prints a warning where there is no `XDG_RUNTIME_DIR`,
+/// as in containers, and Pelton sorts the GPUs itself.
 #[cfg(feature = "gpu")]
 fn quiet_vulkan() {
-    // SAFETY: the first thing that the program does, before there is a second thread
+    // SAFETY: this is the first statement of `main`, so there is no second thread
     unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
 }

@@ -1,40 +1,40 @@
-//! The model that a command is about.
+//! The model of a command.
 
-use std::{
-    io::{IsTerminal, stderr},
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::path::Path;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
-use pelton::{Checkpoint, Device, Engine, KvType, LoadOptions, Model};
+use pelton::{Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model};
 
-use crate::output::WithHint;
+use crate::{memory, output::WithHint, progress::Progress};
 
-/// What names the built-in model where a file is expected.
+/// The name of the built-in model where a file is expected.
 pub(crate) const BUILT_IN: &str = "built-in";
 
 /// Flags of commands that run a model.
 #[derive(clap::Args)]
 pub(crate) struct LoadArgs {
-    /// What to run on: auto (a GPU if there is one), cpu, gpu, or gpu:N as `pelton devices` lists
+    /// Where to run: auto (a GPU if there is one), cpu, gpu, or gpu:N as `pelton devices` lists
     #[arg(long, value_name = "DEVICE", default_value_t)]
     pub(crate) device: Device,
-    /// Threads on the processor; by default one for each physical core
+    /// Threads on the CPU; by default one for each physical core
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Positions to make room for; by default the model's own, but at most 4096
+    /// Positions of a sequence, at most; by default what the measured lengths need, or for `run` the
+    /// model's own up to 4096
     #[arg(short, long, value_name = "N")]
     pub(crate) context: Option<usize>,
-    /// How keys and values are kept
+    /// Element type of keys and values
     #[arg(long, value_enum, default_value = "f16")]
     pub(crate) kv: Kv,
+    /// Memory for keys and values: auto (what all sequences need), bytes with a suffix K, M or G,
+    /// or a percentage of the free memory such as 50%
+    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = memory::parse)]
+    pub(crate) kv_memory: KvMemory,
 }
 
 impl LoadArgs {
-    /// The type of the caches' numbers.
+    /// The element type of the caches.
     pub(crate) fn kv(&self) -> KvType {
         match self.kv {
             Kv::F16 => KvType::F16,
@@ -42,49 +42,58 @@ impl LoadArgs {
             Kv::Q8_0 => KvType::Q8_0,
         }
     }
+
+    /// Threads on the CPU.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.map_or_else(pelton::default_threads, usize::from)
+    }
 }
 
 /// [`KvType`], for the command line.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Kv {
-    /// 16-bit numbers
+    /// 16 bits an element
     F16,
-    /// 32-bit numbers: twice the memory
+    /// 32 bits an element: twice the memory
     F32,
-    /// 8-bit numbers in blocks of 32: half the memory, a little less exact; on the processor only
+    /// 8 bits an element in blocks of 32: half the memory, a little less exact; CPU only
     #[value(name = "q8_0")]
     Q8_0,
 }
 
-/// Loads a model; a bar shows how far it is if that takes more than a second.
+/// Loads a model; a bar shows the progress of a load that takes more than a second.
 pub(crate) fn load(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
     load_on(&engine(args)?, file, args, options)
 }
 
-/// As [`load`], on an engine that is there.
+/// As [`load`], on an engine that exists.
 pub(crate) fn load_on(
     engine: &Engine,
     file: &str,
     args: &LoadArgs,
     options: LoadOptions,
 ) -> Result<Model> {
-    let bar = LateBar::new();
-    let kv = args.kv();
-    let context = args.context.or(options.context);
-    let options = LoadOptions { context, kv, ..options };
+    let mut options = options.kv(args.kv()).kv_memory(args.kv_memory);
+    options.context = args.context.or(options.context);
+    let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
+    let show = &mut |done, all| bar.counter().set(done, all);
     let model = match file {
-        BUILT_IN => engine.load_built_in_with(&options, &mut |done, all| bar.show(done, all)),
-        file => engine.load_with(file, &options, &mut |done, all| bar.show(done, all)),
+        BUILT_IN => engine.load_built_in_with(&options, show),
+        file => engine.load_with(file, &options, show),
     };
-    bar.bar.finish_and_clear();
-    model.hint(hint(file))
+    drop(bar);
+    match model {
+        Err(error @ Error::Context { .. }) if args.context.is_none() => {
+            Err(error).hint("without --context it is the sum of the lengths on the command line")
+        }
+        model => model.hint(hint(file)),
+    }
 }
 
-/// The engine that the flags ask for.
+/// The engine of the flags.
 pub(crate) fn engine(args: &LoadArgs) -> Result<Engine> {
-    let threads = args.threads.map_or_else(pelton::default_threads, usize::from);
-    Engine::on(args.device, threads)
-        .hint("`pelton devices` lists what there is; `--device cpu` runs on the processor")
+    Engine::on(args.device, args.threads())
+        .hint("`pelton devices` lists the GPUs; `--device cpu` runs on the CPU")
 }
 
 /// Opens a model file without loading it.
@@ -102,32 +111,5 @@ fn hint(file: &str) -> String {
             format!("`pelton inspect {file}` shows what can be read of it")
         }
         _ => format!("a model is the path of a .gguf file, or the word {BUILT_IN}"),
-    }
-}
-
-/// A bar that appears when something has taken a second, and only on a terminal.
-struct LateBar {
-    begun: Instant,
-    bar: ProgressBar,
-}
-
-impl LateBar {
-    fn new() -> Self {
-        Self { begun: Instant::now(), bar: ProgressBar::hidden() }
-    }
-
-    fn show(&self, done: u64, all: u64) {
-        if self.begun.elapsed() < Duration::from_secs(1) {
-            return;
-        }
-        if self.bar.is_hidden() && stderr().is_terminal() {
-            let style = "loading {bar:32} {bytes} of {total_bytes}, {eta} left";
-            if let Ok(style) = ProgressStyle::with_template(style) {
-                self.bar.set_style(style);
-            }
-            self.bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
-        }
-        self.bar.set_length(all);
-        self.bar.set_position(done);
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use anyhow::Error;
 
-/// An error with a sentence about what to do.
+/// An error with a sentence that says what the user can do.
 #[derive(Debug)]
 pub(crate) struct Hint {
     pub(crate) error: Error,
@@ -30,7 +30,7 @@ impl<T, E: Into<Error>> WithHint<T> for Result<T, E> {
     }
 }
 
-/// Whether the reader of standard output went away: no reason to complain.
+/// Whether the reader of standard output has closed it, which is no failure.
 pub(crate) fn is_broken_pipe(error: &Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
@@ -42,12 +42,12 @@ pub(crate) fn print_error(error: &Error) {
     eprintln!("error: {error:#}");
 }
 
-/// A number of bytes for people: `637 MiB`.
+/// A number of bytes in a readable unit: `637 MiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
 }
 
-/// A number for people: `1.10 B`, `135 M`.
+/// A number in a readable unit: `1.10 B`, `135 M`.
 pub(crate) fn count(n: u64) -> String {
     match n {
         0..1_000 => n.to_string(),

@@ -1,20 +1,22 @@
-//! Speed of attention: GB/s of keys and values in decode, GFLOP/s in prefill, beside what the
-//! processor gives.
+//! Speed of attention: GB/s of keys and values in decode, GFLOP/s in prefill, and the share of the
+//! CPU's peak.
 //!
 //! `cargo bench -p pelton-cpu --bench attend -- [THREADS] [TYPE]...` runs the caches of these types
 //! (`f16`, `q8_0`), or all.
 //!
-//! The heads are those of Llama-3.2-1B, on a model that has little else. What is not attention is
-//! timed as the same rows at position 0, and taken off.
+//! The heads are those of Llama-3.2-1B, in a model whose other weights are small. The time of the
+//! other steps is measured with the same rows at position 0, and subtracted.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panic")]
 
 use std::hint::black_box;
 use std::time::Instant;
 
+use pelton_cpu::Cpu;
 use pelton_cpu::pool::{Pool, default_threads};
-use pelton_cpu::{Cpu, FUSIONS};
-use pelton_graph::{Batch, Executable, KvType, Limits, PAGE, Row, pages_for};
+use pelton_graph::{
+    Backend, Executable, Input, KvType, Limits, PAGE, Pass, Phase, Row, TableEdit, Want, pages_for,
+};
 use pelton_quant::DType;
 use pelton_testing::{ModelSpec, backend::load};
 
@@ -27,7 +29,11 @@ const DEPTH: usize = 4096;
 const PREFILL: usize = 512;
 const RUNS: usize = 9;
 
-/// A model of heads and little else, with every position of its cache written.
+fn row(token: u32, position: u32, slot: u32) -> Row {
+    Row { input: Input::Token(token), position, slot }
+}
+
+/// A model of heads and small other weights, with every position of its cache written.
 struct Subject {
     executable: Box<dyn Executable>,
     layers: usize,
@@ -47,37 +53,49 @@ impl Subject {
             ..ModelSpec::default()
         };
         let pages = pages_for(DEPTH + PREFILL);
-        let limits = Limits { rows: PREFILL, selected: 1, sequences: PREFILL, pages, kv };
-        let executable = load(&Cpu::new(threads), &spec, FUSIONS, limits);
+        let limits = Limits {
+            rows: PREFILL,
+            wants: 1,
+            sequences: PREFILL,
+            context: spec.context,
+            pages: vec![pages],
+            kv,
+            tokens: spec.vocab,
+            bias: 0,
+        };
+        let cpu = Cpu::new(threads);
+        let executable = load(&cpu, &spec, &|op, plan| cpu.accepts(op, plan), limits);
         let mut subject = Self { executable, layers };
-        // a sequence for each page, so that filling it takes no time
+        // at the first positions of the sequence, where attention takes no time
         for page in 0..pages as u32 {
-            let rows: Vec<Row> = (0..PAGE as u32)
-                .map(|position| Row { token: (page + position) % 80, position, sequence: 0 })
-                .collect();
+            let rows: Vec<Row> =
+                (0..PAGE as u32).map(|position| row((page + position) % 80, position, 0)).collect();
             subject.forward(&rows, &[vec![page]]);
         }
         subject
     }
 
     fn forward(&mut self, rows: &[Row], tables: &[Vec<u32>]) {
-        black_box(self.executable.forward(&Batch { rows, tables, selected: &[0] }).unwrap());
+        let edit = |(slot, pages)| TableEdit { group: 0, slot: slot as u32, first: 0, pages };
+        let edits: Vec<_> = tables.iter().map(Vec::as_slice).enumerate().map(edit).collect();
+        let wants = [Want::Logits { row: 0 }];
+        let pass = Pass { tables: &edits, ..Pass::new(Phase::Prompt, rows, &wants) };
+        let ticket = self.executable.submit(&pass).unwrap();
+        black_box(self.executable.take(ticket).unwrap());
     }
 
     /// Seconds of attention in a layer, of `n` rows of one sequence from position `depth` on.
     fn seconds(&mut self, depth: usize, n: usize) -> f64 {
         let table: Vec<u32> = (0..pages_for(depth + n) as u32).collect();
-        let rows: Vec<Row> = (depth..depth + n)
-            .map(|p| Row { token: p as u32 % 80, position: p as u32, sequence: 0 })
-            .collect();
+        let rows: Vec<Row> = (depth..depth + n).map(|p| row(p as u32 % 80, p as u32, 0)).collect();
         let apart: Vec<Row> =
-            (0..n).map(|i| Row { position: 0, sequence: i as u32, ..rows[i] }).collect();
+            (0..n).map(|i| Row { position: 0, slot: i as u32, ..rows[i] }).collect();
         let tables: Vec<Vec<u32>> = (0..n as u32).map(|i| vec![i % table.len() as u32]).collect();
         let all = self.best(&rows, &[table]);
         (all - self.best(&apart, &tables)) / self.layers as f64
     }
 
-    /// The quickest of some runs.
+    /// The time of the fastest run.
     fn best(&mut self, rows: &[Row], tables: &[Vec<u32>]) -> f64 {
         let time = |_| {
             let begun = Instant::now();
@@ -88,8 +106,8 @@ impl Subject {
     }
 }
 
-/// Floating-point operations a second that all threads reach on registers alone, with the widest
-/// multiply-add there is.
+/// Floating-point operations per second that all threads reach on registers, with the widest
+/// multiply-add of the CPU.
 fn peak(threads: usize) -> f64 {
     const STEPS: usize = 5_000_000;
     const CHAINS: usize = 12;
@@ -112,7 +130,7 @@ fn peak(threads: usize) -> f64 {
         let Ok(pool) = Pool::new(threads) else { return f64::NAN };
         let begun = Instant::now();
         pool.run(|_| {
-            // SAFETY: the feature is there.
+            // SAFETY: the feature was detected.
             unsafe { run() };
         });
         return (2 * 16 * CHAINS * STEPS * threads) as f64 / begun.elapsed().as_secs_f64();

@@ -1,23 +1,23 @@
-//! Speed of the matrix products by format and instruction set, beside what the machine gives.
+//! Speed of the matrix products by format and instruction set, and the share of the machine's peaks.
 //!
-//! `cargo bench -p pelton-cpu --bench matmul -- [WORD]...` runs the lines of the formats and the
-//! instruction sets that are among the words (`Q4_0`, `AVX2`, `AVX-512-VNNI`); of all formats or
-//! sets if none is.
+//! `cargo bench -p pelton-cpu --bench matmul -- [WORD]...` runs the formats and the instruction sets
+//! that are among the words (`Q4_0`, `AVX2`, `AVX-512-VNNI`), or all formats or sets if none is.
 //!
 //! Decode: one activation row through the matrices of TinyLlama-1.1B in turn, over so many
 //! copies that no cache holds them; GB/s of weights. Few: 8 rows, likewise. Prefill: 512 rows;
-//! 10⁹ multiplications and additions per second. The shares behind are of all shapes together:
-//! of the bandwidth that all threads reach when they only read, and of the rate of the
-//! instruction that multiplies (bytes or f32) when it does nothing else.
+//! 10⁹ multiplications and additions per second. The last columns are shares over all shapes: of
+//! the bandwidth that all threads reach when they only read, and of the peak rate of the
+//! instruction that multiplies bytes or f32.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use pelton_cpu::kernels::{ActivationKind, Activations, Isa, MatrixRef, Output, ROW_ALIGN, matmul};
+use pelton_cpu::gemm::{ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN, matmul};
+use pelton_cpu::isa::{InstructionSet, Isa};
 use pelton_cpu::pool::{Pool, SharedMut, default_threads};
 use pelton_quant::DType;
 
-/// Bytes of weights walked through.
+/// Bytes of weights that are read.
 const MEMORY: usize = 1 << 30;
 /// Rows and columns.
 const SHAPES: [(usize, usize); 5] =
@@ -27,8 +27,8 @@ const PREFILL: usize = 512;
 /// Prefill multiplies the output matrix, which is larger, with the last row only.
 const MOST_PREFILL_ROWS: usize = 5632;
 
-/// Seconds that an item takes, of which there are many: the fastest tenth is quicker than this.
-/// Not the mean, as a machine is rarely undisturbed for long; not the best, as that is luck.
+/// The first decile of the times of `run` over the items, in seconds: neither the mean, which
+/// disturbances shift, nor the minimum, which varies.
 fn seconds<T>(items: &[T], mut run: impl FnMut(&T)) -> f64 {
     let time = |item| {
         let start = Instant::now();
@@ -40,8 +40,8 @@ fn seconds<T>(items: &[T], mut run: impl FnMut(&T)) -> f64 {
     times[times.len() / 10]
 }
 
-/// Bytes per second that the threads read together, each in eight places at once: the processor
-/// fetches ahead within each, which a single place does not bring to the memory's limit.
+/// Bytes per second that the threads read together, each from eight streams: the prefetchers of the
+/// CPU reach the limit of the memory only with several streams.
 fn bandwidth(pool: &Pool, memory: &[u8]) -> f64 {
     const PART: usize = 4 << 20;
     const LINE: usize = 64;
@@ -66,7 +66,7 @@ fn bandwidth(pool: &Pool, memory: &[u8]) -> f64 {
     PART as f64 / seconds(parts, read)
 }
 
-/// One product, as an executable does it: prepare, meet, multiply.
+/// One product as in an executable: prepare, barrier, multiply.
 fn product(
     pool: &Pool,
     isa: Isa,
@@ -80,7 +80,7 @@ fn product(
     let output = Output { values: SharedMut::new(out), stride, bias: None, accumulate: false };
     pool.run(|worker| {
         let units = worker.split(Activations::units(batch, matrix.cols()), 1);
-        // SAFETY: shares are disjoint, and a barrier lies between writing and reading.
+        // SAFETY: partitions are disjoint, and a barrier lies between writes and reads.
         unsafe { activations.prepare(x, matrix.cols(), units) };
         worker.barrier();
         let rows = worker.split(matrix.rows(), ROW_ALIGN);
@@ -97,8 +97,8 @@ fn peak(pool: &Pool, isa: Isa) -> (f64, f64) {
 
     const TIMES: usize = 200_000;
     const CHAINS: usize = 12;
-    /// A function that runs `$next` on independent sums: more than the instruction's latency
-    /// times how many begin in a cycle.
+    /// A function that runs `$next` on independent sums: more of them than the latency of the
+    /// instruction times its throughput.
     macro_rules! chains {
         ($name:ident, $features:literal, $one:expr, |$sum:ident, $factor:ident| $next:expr) => {
             #[target_feature(enable = $features)]
@@ -122,20 +122,20 @@ fn peak(pool: &Pool, isa: Isa) -> (f64, f64) {
 
     let rate = |lanes: usize, run: unsafe fn()| {
         let seconds = seconds(&[(); 20], |()| {
-            // SAFETY: `isa` is available, and has the instructions.
+            // SAFETY: `isa` proves that the CPU has the instructions.
             pool.run(|_| unsafe { run() });
         });
         2.0 * (pool.threads() * TIMES * CHAINS * lanes) as f64 / seconds / 1e9
     };
-    match isa {
-        Isa::Avx2 => (rate(32, bytes256), rate(8, floats256)),
-        Isa::Avx512 => (rate(64, bytes512), rate(16, floats512)),
-        Isa::Avx512Vnni => (rate(64, vnni), rate(16, floats512)),
+    match isa.set() {
+        InstructionSet::Avx2 => (rate(32, bytes256), rate(8, floats256)),
+        InstructionSet::Avx512 => (rate(64, bytes512), rate(16, floats512)),
+        InstructionSet::Avx512Vnni => (rate(64, vnni), rate(16, floats512)),
         _ => (f64::NAN, f64::NAN),
     }
 }
 
-/// What vector instructions reach is known of x86 only.
+/// The peaks are measured on x86 only.
 #[cfg(not(target_arch = "x86_64"))]
 fn peak(_: &Pool, _: Isa) -> (f64, f64) {
     (f64::NAN, f64::NAN)
@@ -156,7 +156,7 @@ fn main() {
         Ok(pool) => pool,
         Err(error) => return eprintln!("no threads: {error}"),
     };
-    // Codes and scales of no importance, except that they are ordinary numbers in all formats.
+    // codes and scales that are finite and normal in all formats
     let memory = vec![0x2c_u8; MEMORY];
     let bandwidth = bandwidth(&pool, &memory) / 1e9;
     println!("{threads} threads read {bandwidth:.1} GB/s");
@@ -173,7 +173,10 @@ fn main() {
     let mut out = vec![0.0; (FEW * most).max(PREFILL * MOST_PREFILL_ROWS)];
     for dtype in DType::ALL.into_iter().zip(types_chosen).filter(|pair| pair.1).map(|pair| pair.0) {
         let kind = ActivationKind::of(dtype);
-        let activations = Activations::new(kind, PREFILL, widest);
+        let activations = match Activations::new(kind, PREFILL, widest) {
+            Ok(activations) => activations,
+            Err(error) => return eprintln!("{error}"),
+        };
         for ((&isa, peak), _) in isas.iter().zip(&peaks).zip(&isas_chosen).filter(|pair| *pair.1) {
             print!("{:20}", format!("{dtype} {isa}"));
             let peak = if kind == ActivationKind::F32 { peak.1 } else { peak.0 };
@@ -196,7 +199,7 @@ fn main() {
                     *time += seconds;
                     figures.push(format!("{:.1}", len as f64 / seconds / 1e9));
                 }
-                if isa != Isa::Portable && rows <= MOST_PREFILL_ROWS {
+                if isa != Isa::PORTABLE && rows <= MOST_PREFILL_ROWS {
                     let (x, out) = (&x[..PREFILL * cols], &mut out[..PREFILL * rows]);
                     let seconds = seconds(&[matrices[0]; 10], |matrix| {
                         product(&pool, isa, matrix, &activations, x, out);

@@ -1,38 +1,55 @@
-//! The processor as a backend.
+//! The CPU as a backend, and its executables.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use pelton_graph::{Backend, Batch, Error, Executable, Fusion, Limits, Plan};
+use pelton_graph::{
+    Backend, Error, Executable, Limits, Op, Outputs, PageTables, Pass, Pipeline, Plan, Ticket,
+};
 use pelton_weights::Checkpoint;
 
-use crate::{fast::Fast, plain, state::State};
+use crate::accepts;
+use crate::batch::Batch;
+use crate::exec::Exec;
+use crate::memory::{State, available, require_available};
+use crate::pool::Pool;
+use crate::reference;
+use crate::samples::Samples;
 
-/// The fused ops that the fast path has.
-pub const FUSIONS: &[Fusion] =
-    &[Fusion::NormLinear, Fusion::RopeStore, Fusion::LinearAdd, Fusion::NormGlu];
-
-/// The processor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The CPU as a backend.
+///
+/// All models that are loaded on a `Cpu` or its clones share one thread pool, which starts with the
+/// first of them. Their passes run one after the other.
+#[derive(Clone, Debug)]
 pub struct Cpu {
     path: Path,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Path {
-    Plain,
-    Fast { threads: usize },
+    Reference,
+    Fast { threads: usize, pool: Arc<Mutex<Option<Arc<Pool>>>> },
 }
 
 impl Cpu {
-    /// The fast path, on this many threads (at least one).
+    /// The fast path on this many threads, at least one.
     pub fn new(threads: usize) -> Self {
-        Self { path: Path::Fast { threads: threads.max(1) } }
+        Self { path: Path::Fast { threads: threads.max(1), pool: Arc::default() } }
     }
 
-    /// The plain path: the specification, on one thread.
-    pub fn plain() -> Self {
-        Self { path: Path::Plain }
+    /// The reference path: the specification of every op, on one thread.
+    pub fn reference() -> Self {
+        Self { path: Path::Reference }
     }
+}
+
+/// The shared pool, which the first call starts.
+fn shared_pool(pool: &Mutex<Option<Arc<Pool>>>, threads: usize) -> Result<Arc<Pool>, Error> {
+    let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(pool) = &*pool {
+        return Ok(Arc::clone(pool));
+    }
+    let started = Pool::new(threads).map_err(|error| Error::Threads { threads, error })?;
+    Ok(Arc::clone(pool.insert(Arc::new(started))))
 }
 
 impl Backend for Cpu {
@@ -40,11 +57,16 @@ impl Backend for Cpu {
         "cpu"
     }
 
-    fn fusions(&self) -> &[Fusion] {
+    fn accepts(&self, op: &Op, plan: &Plan) -> bool {
         match self.path {
-            Path::Plain => &[],
-            Path::Fast { .. } => FUSIONS,
+            Path::Reference => accepts::reference(op, plan),
+            Path::Fast { .. } => accepts::fast(op, plan),
         }
+    }
+
+    /// Weights are mapped from their file, and can be evicted.
+    fn free_memory(&self, _weights: u64) -> Option<u64> {
+        available()
     }
 
     fn load(
@@ -54,63 +76,224 @@ impl Backend for Cpu {
         limits: Limits,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error> {
-        read_ahead(&checkpoint, progress);
-        let state = State::new(plan, checkpoint, limits)?;
-        Ok(match self.path {
-            Path::Plain => Box::new(PlainExecutable { state }),
-            Path::Fast { threads } => {
-                let fast = Fast::new(&state, threads)?;
-                Box::new(FastExecutable { state, fast })
+        plan.check_accepted(self)?;
+        if limits.pages.len() != plan.groups.len() {
+            return Err(Error::Pass(format!(
+                "limits of {} cache groups for a plan of {}",
+                limits.pages.len(),
+                plan.groups.len()
+            )));
+        }
+        let threads = match self.path {
+            Path::Reference => 1,
+            Path::Fast { threads, .. } => threads,
+        };
+        require_available("the KV cache and buffers", bytes(&plan, &limits, threads))?;
+        read_weights(&checkpoint, progress);
+
+        let steps = match &self.path {
+            Path::Reference => Steps::Reference,
+            Path::Fast { threads, pool } => {
+                let pool = shared_pool(pool, *threads)?;
+                Steps::Fast(Box::new(Exec::new(&plan, &limits, pool)?))
             }
-        })
+        };
+        Ok(Box::new(CpuExecutable {
+            samples: Samples::new(&limits, threads)?,
+            tables: PageTables::new(&limits),
+            state: State::new(plan, checkpoint, limits)?,
+            steps,
+            next: 0,
+            outstanding: None,
+            logits: 0,
+        }))
     }
 }
 
-struct PlainExecutable {
+/// Bytes that a loaded plan allocates besides its weights.
+fn bytes(plan: &Plan, limits: &Limits, threads: usize) -> u128 {
+    let tables = (limits.sequences as u128)
+        .saturating_mul(plan.groups.len() as u128)
+        .saturating_mul(size_of::<Vec<u32>>() as u128);
+    [State::bytes(plan, limits), Exec::bytes(plan, limits, threads), Samples::bytes(limits), tables]
+        .into_iter()
+        .fold(0, u128::saturating_add)
+}
+
+/// The path that the steps of a plan run on.
+enum Steps {
+    Reference,
+    Fast(Box<Exec>),
+}
+
+/// A loaded plan. `submit` runs the pass, `take` returns its results.
+struct CpuExecutable {
     state: State,
+    steps: Steps,
+    tables: PageTables,
+    samples: Samples,
+    /// The ticket of the next pass.
+    next: u64,
+    /// The pass that is not taken yet.
+    outstanding: Option<Ticket>,
+    /// Rows of logits that the last pass returns.
+    logits: usize,
 }
 
-impl Executable for PlainExecutable {
-    fn forward(&mut self, batch: &Batch<'_>) -> Result<&[f32], Error> {
-        batch.check(&self.state.plan, &self.state.limits)?;
-        for step in 0..self.state.plan.steps.len() {
-            plain::run(&mut self.state, step, batch)?;
+impl CpuExecutable {
+    fn run(&mut self, pass: &Pass<'_>) -> Result<(), Error> {
+        let Self { state, steps, tables, samples, .. } = self;
+        let (vocab, tokens, logits) = (state.plan.vocab, state.limits.tokens, state.plan.logits);
+        samples.begin(pass);
+        for repeat in 0..pass.repeat {
+            samples.resolve(pass, repeat);
+            let batch = Batch { rows: samples.rows(), selected: samples.selected(), tables };
+            match steps {
+                Steps::Reference => reference::run(state, &batch)?,
+                Steps::Fast(exec) => exec.run(state, &batch)?,
+            }
+            let pool = match steps {
+                Steps::Reference => None,
+                Steps::Fast(exec) => Some(exec.pool()),
+            };
+            let logits = state.buffers.get_mut(logits);
+            samples.draw(pass, repeat, logits, vocab, tokens, &|count, work| match pool {
+                Some(pool) if count > 1 => {
+                    pool.run(|worker| work(worker.index(), worker.split(count, 1)));
+                }
+                _ => work(0, 0..count),
+            });
         }
-        Ok(self.state.logits(batch.selected.len()))
+        self.logits = samples.keep_wanted(pass, state.buffers.get_mut(logits), vocab);
+        Ok(())
     }
 }
 
-struct FastExecutable {
-    state: State,
-    fast: Fast,
-}
+impl Executable for CpuExecutable {
+    fn pipeline(&self) -> Pipeline {
+        Pipeline { depth: 1, repeat: 1, phases_agree: true, exact_rows: usize::MAX }
+    }
 
-impl Executable for FastExecutable {
-    fn forward(&mut self, batch: &Batch<'_>) -> Result<&[f32], Error> {
-        batch.check(&self.state.plan, &self.state.limits)?;
-        self.fast.begin(&self.state.plan, batch);
-        for step in 0..self.state.plan.steps.len() {
-            self.fast.run(&mut self.state, step, batch)?;
+    fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
+        if let Some(Ticket(ticket)) = self.outstanding {
+            return Err(Error::Pass(format!("pass {ticket} has not been taken")));
         }
-        Ok(self.state.logits(batch.selected.len()))
+        for edit in pass.tables {
+            self.tables.apply(edit)?;
+        }
+        pass.check(&self.state.plan, &self.state.limits, &self.tables)?;
+        let pool = match &self.steps {
+            Steps::Reference => None,
+            Steps::Fast(exec) => Some(Arc::clone(exec.pool())),
+        };
+        let _pass = pool.as_ref().map(|pool| pool.begin_pass());
+        self.run(pass)?;
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        self.outstanding = Some(ticket);
+        Ok(ticket)
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
+        if self.outstanding != Some(ticket) {
+            let found = match self.outstanding {
+                Some(Ticket(oldest)) => format!("{oldest} is the oldest pass"),
+                None => "every pass has been taken".to_owned(),
+            };
+            return Err(Error::Pass(format!("ticket {}, but {found}", ticket.0)));
+        }
+        self.outstanding = None;
+        let Self { state, samples, logits, .. } = self;
+        let len = *logits * state.plan.vocab;
+        let logits = &state.buffers.get_mut(state.plan.logits)[..len];
+        Ok(Outputs { logits, samples: samples.results() })
+    }
+
+    fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {
+        let Some(&pages) = self.state.limits.pages.get(group) else {
+            let groups = self.state.limits.pages.len();
+            return Err(Error::Pass(format!("cache group {group}, expected one of {groups}")));
+        };
+        if let Some(page) = [from, to].into_iter().find(|&page| page as usize >= pages) {
+            return Err(Error::Pass(format!("page {page} of a copy, expected one of {pages}")));
+        }
+        for cache in self.state.caches.iter_mut().filter(|cache| cache.shape().group == group) {
+            cache.copy_page(from, to);
+        }
+        Ok(())
     }
 }
 
-/// Reads every page of the weights once, so that it is the load that waits for a slow disk, with
-/// progress, and not the first token.
-fn read_ahead(checkpoint: &Checkpoint, progress: &mut dyn FnMut(u64, u64)) {
-    /// The smallest page of the systems that run this.
+/// Reads every page of the weights once, so that the load waits for a slow disk, with progress, and
+/// the first token does not.
+fn read_weights(checkpoint: &Checkpoint, progress: &mut dyn FnMut(u64, u64)) {
+    /// The smallest page of the operating systems that are supported, in bytes.
     const PAGE_BYTES: usize = 4096;
     const STEP: usize = 16 << 20;
     let all: u64 = checkpoint.tensors().map(|tensor| tensor.bytes.len() as u64).sum();
     let mut done = 0;
     for tensor in checkpoint.tensors() {
-        for part in tensor.bytes.chunks(STEP) {
+        for chunk in tensor.bytes.chunks(STEP) {
             let sum =
-                part.iter().step_by(PAGE_BYTES).fold(0u8, |sum, &byte| sum.wrapping_add(byte));
+                chunk.iter().step_by(PAGE_BYTES).fold(0u8, |sum, &byte| sum.wrapping_add(byte));
             std::hint::black_box(sum);
-            done += part.len() as u64;
+            done += chunk.len() as u64;
             progress(done, all);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use pelton_graph::{Input, Phase, Row, TableEdit, build};
+    use pelton_testing::{ModelSpec, backend::limits};
+
+    use super::*;
+
+    fn load(cpu: &Cpu) -> Box<dyn Executable> {
+        let spec = ModelSpec::default();
+        let checkpoint = Arc::new(spec.checkpoint());
+        let plan = build(&checkpoint).unwrap();
+        cpu.load(plan, checkpoint, limits(&spec), &mut |_, _| {}).unwrap()
+    }
+
+    fn pool(cpu: &Cpu) -> Arc<Pool> {
+        let Path::Fast { threads, pool } = &cpu.path else { panic!("the reference has no pool") };
+        shared_pool(pool, *threads).unwrap()
+    }
+
+    #[test]
+    fn models_share_one_pool() {
+        let cpu = Cpu::new(2);
+        let _models = [load(&cpu), load(&cpu.clone())];
+        // the two models, the backend and this reference
+        assert_eq!(Arc::strong_count(&pool(&cpu)), 4);
+        assert_eq!(Arc::strong_count(&pool(&Cpu::new(2))), 2);
+    }
+
+    #[test]
+    fn passes_on_one_pool_run_one_after_the_other() {
+        let cpu = Cpu::new(2);
+        let mut executable = load(&cpu);
+        let pool = pool(&cpu);
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let other = pool.begin_pass();
+            scope.spawn(|| {
+                let rows = [Row { input: Input::Token(1), position: 0, slot: 0 }];
+                let tables = [TableEdit { group: 0, slot: 0, first: 0, pages: &[0] }];
+                let pass = Pass { tables: &tables, ..Pass::new(Phase::Decode, &rows, &[]) };
+                executable.submit(&pass).unwrap();
+                done.store(true, Ordering::Relaxed);
+            });
+            thread::sleep(Duration::from_millis(100));
+            assert!(!done.load(Ordering::Relaxed));
+            drop(other);
+        });
+        assert!(done.into_inner());
     }
 }

@@ -1,22 +1,37 @@
-//! Plans on the processor.
+//! Plans on the CPU.
 //!
-//! There are two ways through a plan. The *plain* path ([`Cpu::plain`]) computes every elementary
-//! op in the simplest form: it is the specification. The *fast* path ([`Cpu::new`]) is the one to
-//! use: it has the fused ops, a thread pool, and kernels for what the processor offers.
+//! There are two paths through a plan. The *reference* path ([`Cpu::reference`]) computes every
+//! elementary op on one thread with sums in f64: it is the specification. The *fast* path
+//! ([`Cpu::new`]) has fused ops, a thread pool, and kernels for the vector instructions of the CPU.
+//!
+//! The modules import in one direction, from the bottom of this list to the top:
+//!
+//! | module | contents |
+//! |---|---|
+//! | `isa` | detection of instruction sets |
+//! | `simd` | vectors of sixteen f32 lanes, kernels generic over them |
+//! | `pool` | threads that run one closure in step |
+//! | `memory` | aligned buffers, KV caches, weights, the memory of the system |
+//! | `gemm` | matrix products in every stored format |
+//! | `batch`, `samples` | the rows of a running pass, the tokens drawn from its logits |
+//! | `reference`, `exec` | the two paths |
+//! | `executable` | the backend |
 
-mod cache;
+mod accepts;
+mod batch;
+mod exec;
 mod executable;
-mod fast;
 // Public for benchmarks; not a stable interface.
 #[doc(hidden)]
-pub mod kernels;
-mod lines;
-mod plain;
-// Public for benchmarks; not a stable interface.
+pub mod gemm;
+#[doc(hidden)]
+pub mod isa;
+mod memory;
 #[doc(hidden)]
 pub mod pool;
+mod reference;
+mod samples;
 mod simd;
-mod state;
 
-pub use executable::{Cpu, FUSIONS};
+pub use executable::Cpu;
 pub use pool::default_threads;

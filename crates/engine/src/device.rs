@@ -1,4 +1,4 @@
-//! On what models run: the processor or a GPU.
+//! The devices that models run on: the CPU or a GPU.
 
 use std::{fmt, str::FromStr};
 
@@ -17,12 +17,12 @@ use crate::Error;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// A real GPU if there is one, never a driver that plays one in software; else the processor.
+    /// A hardware GPU if there is one, never a driver in software; else the CPU.
     #[default]
     Auto,
-    /// The processor.
+    /// The CPU.
     Cpu,
-    /// The first real GPU, or that with this number among [`adapters`](crate::gpu::adapters).
+    /// The first hardware GPU, or the one with this index in [`adapters`](crate::gpu::adapters).
     Gpu(Option<usize>),
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Device {
 }
 
 impl Device {
-    /// Opens the device; `threads` are for the processor.
+    /// Opens the device; `threads` are for the CPU.
     pub(crate) fn open(self, threads: usize) -> Result<Box<dyn Backend>, Error> {
         match self {
             Self::Cpu => Ok(Box::new(Cpu::new(threads))),

@@ -1,36 +1,36 @@
-//! Where models come from.
+//! Loading of models.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use pelton_cpu::Cpu;
-use pelton_graph::Backend;
+use pelton_graph::{Backend, Plan};
 use pelton_weights::Checkpoint;
 
 use crate::{Device, Error, LoadOptions, Model};
 
 static BUILT_IN: &[u8] = include_bytes!("../../../models/tiny/pelton-tiny.gguf");
 
-/// A way to compute, on which models are loaded.
+/// A backend, on which models are loaded.
 pub struct Engine {
     backend: Box<dyn Backend>,
 }
 
 impl Engine {
-    /// An engine on the processor, with one thread for each physical core.
+    /// An engine on the CPU, with one thread for each physical core.
     pub fn new() -> Self {
         Self::with_threads(pelton_cpu::default_threads())
     }
 
-    /// An engine on the processor, with this many threads, at least one.
+    /// An engine on the CPU, with this many threads, at least one.
     pub fn with_threads(threads: usize) -> Self {
         Self::with_backend(Cpu::new(threads))
     }
 
-    /// An engine on a device; `threads` are for the processor.
+    /// An engine on a device; `threads` are for the CPU.
     ///
     /// # Errors
     ///
-    /// If a GPU is asked for and there is none, or it cannot do what every kernel needs.
+    /// If the device is a GPU and there is none, or it lacks what every kernel needs.
     pub fn on(device: Device, threads: usize) -> Result<Self, Error> {
         Ok(Self { backend: device.open(threads)? })
     }
@@ -40,7 +40,7 @@ impl Engine {
         Self { backend: Box::new(backend) }
     }
 
-    /// The name of what models run on: `cpu`, or that of the GPU.
+    /// The name of the backend: `cpu`, or that of the GPU.
     pub fn backend(&self) -> &str {
         self.backend.name()
     }
@@ -50,13 +50,18 @@ impl Engine {
     /// # Errors
     ///
     /// If the file is not a sound GGUF file of a known architecture, if its vocabulary is broken,
-    /// or if there is not enough memory. Each names the file and what was expected.
+    /// if a load option is out of its range, or if there is not enough memory. Each names what was
+    /// found and what was expected.
     pub fn load(&self, path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model, Error> {
         self.load_with(path, options, &mut |_, _| {})
     }
 
-    /// As [`load`](Self::load); `progress` is told now and then how many bytes are loaded, and of
-    /// how many.
+    /// As [`load`](Self::load); `progress` is called now and then with the bytes that are loaded
+    /// and the bytes in all.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
     pub fn load_with(
         &self,
         path: impl AsRef<Path>,
@@ -66,13 +71,35 @@ impl Engine {
         Model::load(self.backend.as_ref(), Checkpoint::open(path)?, options, progress)
     }
 
+    /// Loads a checkpoint with a plan that the caller built or changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load), and if the plan does not fit the checkpoint or the backend.
+    pub fn load_plan(
+        &self,
+        plan: Plan,
+        checkpoint: Arc<Checkpoint>,
+        options: &LoadOptions,
+    ) -> Result<Model, Error> {
+        Model::load_plan(self.backend.as_ref(), plan, checkpoint, options, &mut |_, _| {})
+    }
+
     /// Loads the [built-in](built_in) model.
+    ///
+    /// # Errors
+    ///
+    /// If a load option is out of its range, or if there is not enough memory.
     pub fn load_built_in(&self, options: &LoadOptions) -> Result<Model, Error> {
         self.load_built_in_with(options, &mut |_, _| {})
     }
 
     /// As [`load_built_in`](Self::load_built_in), with progress as in
     /// [`load_with`](Self::load_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`load_built_in`](Self::load_built_in).
     pub fn load_built_in_with(
         &self,
         options: &LoadOptions,
@@ -89,6 +116,10 @@ impl Default for Engine {
 }
 
 /// The model that is part of the library: a few million parameters, enough to tell a short story.
+///
+/// # Errors
+///
+/// If the library was built from a broken file.
 pub fn built_in() -> Result<Checkpoint, Error> {
     Ok(Checkpoint::from_bytes("the built-in model", BUILT_IN)?)
 }

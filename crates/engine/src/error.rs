@@ -1,6 +1,6 @@
-//! What can go wrong between a request and its text.
+//! The reasons why a model is not loaded, or a request not answered.
 
-use std::path::PathBuf;
+use std::{io, path::PathBuf, time::Duration};
 
 /// Why a model could not be loaded, or a request not be answered.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,48 @@ pub enum Error {
     #[error(transparent)]
     Tokenizer(#[from] pelton_tokenizer::Error),
 
+    /// A load option is out of its range.
+    #[error("load option '{option}' is {found}, expected {expected}")]
+    Option {
+        /// The field of [`LoadOptions`](crate::LoadOptions).
+        option: &'static str,
+        /// Its value.
+        found: String,
+        /// The values that it can have.
+        expected: String,
+    },
+
+    /// The context is longer than the model's.
+    #[error("load option 'context' is {asked}, expected 1 to the model's {context}")]
+    Context {
+        /// Positions in the options.
+        asked: usize,
+        /// Positions that the model was made for.
+        context: usize,
+    },
+
+    /// The memory cannot hold the keys and values of one sequence of the full context.
+    #[error(
+        "keys and values of a context of {context} positions need {needed} bytes \
+         ({per_position} per position), expected at most {available}, which hold {fits} positions"
+    )]
+    KvMemory {
+        /// Positions in the options.
+        context: usize,
+        /// Bytes that they need.
+        needed: u64,
+        /// Bytes of one position in all layers.
+        per_position: u64,
+        /// Bytes that there are for keys and values.
+        available: u64,
+        /// The longest context that fits.
+        fits: usize,
+    },
+
+    /// The thread that runs the model could not be started.
+    #[error("the thread that runs the model could not be started: {0}")]
+    Spawn(#[source] io::Error),
+
     /// Text was given to a model whose file has no vocabulary.
     #[error("{}: the file has no vocabulary, expected a prompt of token ids", .file.display())]
     NoVocabulary {
@@ -25,8 +67,8 @@ pub enum Error {
         file: PathBuf,
     },
 
-    /// A token of the prompt is not in the vocabulary.
-    #[error("token {token} of the prompt is not in the vocabulary of {vocab}")]
+    /// A token of the request is not in the vocabulary.
+    #[error("token {token} of the request is not in the vocabulary of {vocab}")]
     UnknownToken {
         /// The token.
         token: u32,
@@ -41,48 +83,68 @@ pub enum Error {
     /// The prompt leaves no room for an answer.
     #[error("the prompt has {tokens} tokens, expected fewer than the context's {context}")]
     PromptTooLong {
-        /// Tokens of the prompt.
+        /// Tokens of the prompt, the positions that it needs.
         tokens: usize,
         /// Positions that the model was loaded with.
         context: usize,
     },
 
-    /// The context that was asked for is longer than the model's.
-    #[error("a context of {asked} was asked for, expected 1 to the model's {context}")]
-    Context {
-        /// What was asked for.
-        asked: usize,
-        /// What the model was made for.
-        context: usize,
-    },
-
-    /// A sampling value is out of its range.
+    /// A value of a request is out of its range.
     #[error("{0}")]
     Sampling(String),
 
-    /// No logit was a number: the weights are broken, or an activation overflowed.
+    /// The queue is full.
+    #[error("the queue is full: {found} {what}, expected at most {limit}")]
+    Busy {
+        /// `requests` or `prompt tokens`.
+        what: &'static str,
+        /// How many there would be with the request.
+        found: usize,
+        /// How many the load options allow.
+        limit: usize,
+    },
+
+    /// The request was not finished before its deadline.
+    #[error("the request was not finished within its deadline of {0:?}")]
+    Deadline(Duration),
+
+    /// Every logit was NaN: the weights are broken, or an activation overflowed.
     #[error("the model's output is not a number at token {index} of the text")]
     NotANumber {
-        /// How many tokens were made before.
+        /// Tokens that were generated before.
         index: usize,
     },
 
-    /// The pages are all taken.
-    #[error("{needed} positions do not fit in what other requests leave of the cache")]
+    /// There are too few pages.
+    #[error("{needed} positions of keys and values are needed, expected at most {available}")]
     CacheFull {
-        /// Positions that were needed.
+        /// Positions that are needed.
         needed: usize,
+        /// Positions that there are.
+        available: usize,
     },
 
-    /// The pass that the request shared with others failed.
+    /// A pass that ran the request failed. Later requests may succeed.
     #[error("the model could not be run: {0}")]
     Pass(String),
 
-    /// A GPU was asked for from a build without that feature.
+    /// A session's job panicked.
+    #[error("the session's job panicked: {0}")]
+    Panic(String),
+
+    /// A callback or a session's job waited for the model, which waits for its return.
+    #[error("the thread that runs the model cannot wait for it, expected a call from another")]
+    OwnThread,
+
+    /// A GPU was chosen in a build without that feature.
     #[error("this build of pelton has no GPU support, expected one with the feature 'gpu'")]
     NoGpu,
 
-    /// The thread that runs the model has ended.
-    #[error("the model was stopped")]
+    /// Passes failed again and again: the model answers no more.
+    #[error("the model is gone: {0}")]
+    Gone(String),
+
+    /// The model was unloaded before the request was finished.
+    #[error("the model was unloaded")]
     Stopped,
 }

@@ -13,27 +13,35 @@
 //! # Ok::<(), pelton::Error>(())
 //! ```
 //!
-//! An [`Engine`] loads a [`Model`] from a file; a model answers a [`Request`] with a
-//! [`TokenStream`]. Requests of several threads run together, as many as
-//! [`LoadOptions::sequences`] says; dropping a stream cancels its request.
+//! An [`Engine`] loads a [`Model`] from a file. [`Model::submit`] is the primitive: it answers a
+//! [`Request`] with [`Event`]s to a callback. [`Model::generate`] returns an iterator instead, and
+//! [`Model::stream`] an asynchronous stream; dropping either cancels its request.
+//!
+//! Requests run together, as many as [`LoadOptions::sequences`] says: each pass has rows of all of
+//! them (continuous batching). Their keys and values lie in pages; full pages stay cached for
+//! later prompts with the same prefix. A request's text depends neither on the requests that run
+//! at the same time nor on what is cached.
+//!
+//! Inside, imports go one way: `api` (values that go in and come out), `kv` (pages), `schedule`
+//! (the thread that runs passes), `session`, `model`, `engine`.
 
-mod chain;
+mod api;
 mod device;
 mod engine;
 mod error;
+mod kv;
 mod model;
-mod pages;
-mod request;
-mod runner;
-mod scheduler;
-mod sequence;
-mod stop;
-mod stream;
+mod schedule;
+mod session;
 
+pub use api::{
+    AsyncTokenStream, Event, FinishReason, Flow, KvMemory, LoadOptions, PageCounts, Prompt,
+    Request, RequestHandle, Stats, Status, Token, TokenStream,
+};
 pub use device::Device;
 pub use engine::{Engine, built_in};
 pub use error::Error;
-pub use model::{LoadOptions, Model};
+pub use model::Model;
 pub use pelton_cpu::default_threads;
 #[cfg(feature = "gpu")]
 pub use pelton_gpu as gpu;
@@ -41,6 +49,4 @@ pub use pelton_graph::{self as graph, KvType};
 pub use pelton_sampling::Sampling;
 pub use pelton_tokenizer::{self as tokenizer, Tokenizer};
 pub use pelton_weights::{self as weights, Checkpoint};
-pub use request::{Prompt, Request};
-pub use runner::Session;
-pub use stream::{FinishReason, Stats, Token, TokenStream};
+pub use session::Session;

@@ -1,86 +1,46 @@
 //! A loaded model, and requests to it.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
-        Arc, Mutex,
+        Arc,
         mpsc::{self, Sender},
     },
-    thread::{self, JoinHandle},
 };
 
-use pelton_graph::{Backend, KvType, Limits, Plan, pages_for};
-use pelton_sampling::Sampler;
-use pelton_tokenizer::Tokenizer;
+use pelton_graph::{Backend, Plan};
+use pelton_sampling::LOG_PROBS_MAX;
+use pelton_tokenizer::{TokenType, Tokenizer};
 use pelton_weights::Checkpoint;
 
 use crate::{
-    Error, Prompt, Request, Session, TokenStream,
-    runner::Runner,
-    scheduler::{Command, Scheduler},
-    sequence::Sequence,
+    Error, Session,
+    api::{
+        AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Prompt, Request, RequestHandle,
+        Stats, Status, TokenStream, channel,
+    },
+    kv::{self, KvCache},
+    schedule::{
+        Command, DrawOptions, Output, QueueBound, Resources, Runner, Scheduler, Sequence, Shared,
+        Sink, Worker, message,
+    },
 };
 
-/// For what a model is loaded.
+/// A model that is ready to answer requests. Clones are handles of the same model.
 ///
-/// ```
-/// use pelton::LoadOptions;
-///
-/// let long = LoadOptions { context: Some(32_768), ..LoadOptions::default() };
-/// assert_eq!(long.sequences, 1);
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct LoadOptions {
-    /// Positions that a sequence can have; `None` for the model's own, but at most 4,096.
-    pub context: Option<usize>,
-    /// Sequences that run at the same time, at most; each has a cache for the whole context.
-    pub sequences: usize,
-    /// Tokens of prompts that are run in one pass, at most.
-    pub batch: usize,
-    /// The element type of the key and value caches.
-    pub kv: KvType,
-}
-
-impl Default for LoadOptions {
-    fn default() -> Self {
-        Self { context: None, sequences: 1, batch: 512, kv: KvType::F16 }
-    }
-}
-
-/// The context when none is asked for, where the model's is longer: enough for a conversation,
-/// and little memory.
-const DEFAULT_CONTEXT: usize = 4096;
-/// Rows whose logits one pass can give.
-const SELECTED: usize = 64;
-
-/// A model that is ready to answer requests. Clones are handles of the same model; it is unloaded
-/// with the last of them and their streams.
+/// It is unloaded with the last of them and of their [`TokenStream`]s; requests that are not
+/// finished then are cancelled.
 #[derive(Clone)]
 pub struct Model {
     commands: Sender<Command>,
+    loaded: Arc<Loaded>,
     shared: Arc<Shared>,
-    // after the sender: the thread ends when nobody can send any more
+    // after the sender: the thread ends when no sender is left
     worker: Arc<Worker>,
 }
 
-/// The thread that runs a model. Whoever lets go of it last waits for its end, so that no device is
-/// still at work when the process ends.
-#[derive(Debug)]
-pub(crate) struct Worker(Mutex<Option<JoinHandle<()>>>);
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let handle = self.0.get_mut().ok().and_then(Option::take);
-        if let Some(handle) = handle
-            && handle.thread().id() != thread::current().id()
-        {
-            // what it could say has been said in its streams
-            let _ = handle.join();
-        }
-    }
-}
-
-struct Shared {
+struct Loaded {
     checkpoint: Arc<Checkpoint>,
     plan: Plan,
     tokenizer: Option<Arc<Tokenizer>>,
@@ -94,122 +54,222 @@ impl Model {
         options: &LoadOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
-        let checkpoint = Arc::new(checkpoint);
-        let plan = pelton_graph::build(&checkpoint)?.fuse(backend.fusions());
+        let plan = pelton_graph::build(&checkpoint)?;
+        let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
+        Self::load_plan(backend, plan, Arc::new(checkpoint), options, progress)
+    }
+
+    pub(crate) fn load_plan(
+        backend: &dyn Backend,
+        plan: Plan,
+        checkpoint: Arc<Checkpoint>,
+        options: &LoadOptions,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self, Error> {
+        let span = tracing::info_span!("load", model = checkpoint.name(), backend = backend.name());
+        let _entered = span.enter();
         let tokenizer = match Tokenizer::from_metadata(checkpoint.metadata()) {
             Ok(tokenizer) => Some(Arc::new(tokenizer)),
             Err(pelton_tokenizer::Error::NoVocabulary) => None,
             Err(error) => return Err(error.into()),
         };
-        let context = options.context.unwrap_or(plan.context.min(DEFAULT_CONTEXT));
-        if context == 0 || context > plan.context {
-            return Err(Error::Context { asked: context, context: plan.context });
-        }
-        let sequences = options.sequences.max(1);
-        let limits = Limits {
-            rows: options.batch.clamp(1, context.max(1)).max(sequences),
-            selected: SELECTED.max(sequences),
-            sequences,
-            pages: pages_for(context).saturating_mul(sequences).min(u32::MAX as usize),
-            kv: options.kv,
+        let tokens = tokenizer.as_deref().map_or(plan.vocab, used_tokens);
+        let weight = |weight: &pelton_graph::Weight| {
+            weight.dtype.bytes_of(weight.rows.saturating_mul(weight.row_len)).unwrap_or(0) as u64
         };
-        let executable = backend.load(plan.clone(), Arc::clone(&checkpoint), limits, progress)?;
-        let runner = Runner::new(executable, limits, plan.vocab, context);
+        let free = backend.free_memory(plan.weights.iter().map(weight).sum());
+        let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free })?;
+        tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
+        let executable =
+            backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;
+        let runner = Runner::new(executable);
+        tracing::info!(pipeline = ?runner.pipeline, "the model is loaded");
+        let kv = KvCache::new(&plan.groups, &limits.pages, runner.pipeline.phases_agree);
+        let context = limits.context;
+        let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));
+        let shared = Arc::new(Shared::new(Arc::clone(&bound)));
+        let resources = Resources { runner, kv, limits, plan: plan.clone() };
+        let scheduler = Scheduler::new(resources, tokenizer.clone(), options.prefill_budget, bound);
         let (commands, receiver) = mpsc::channel();
-        let scheduler = Scheduler::new(runner, tokenizer.clone(), receiver);
-        let handle = thread::Builder::new()
-            .name("pelton-scheduler".into())
-            .spawn(move || scheduler.run())
-            .map_err(|_| Error::Stopped)?;
-        let worker = Arc::new(Worker(Mutex::new(Some(handle))));
-        let shared = Arc::new(Shared { checkpoint, plan, tokenizer, context });
-        Ok(Self { commands, shared, worker })
+        let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
+        let loaded = Arc::new(Loaded { checkpoint, plan, tokenizer, context });
+        Ok(Self { commands, loaded, shared, worker })
     }
 
-    /// Starts to answer a request.
+    /// Submits a request. Its events are passed to `sink` one by one, the last of which is
+    /// [`Event::Finished`] or [`Event::Failed`].
+    ///
+    /// The callback runs on the thread that runs the model: all requests wait while it runs, so it
+    /// must not block. If it returns [`Flow::Stop`] or panics, its request is cancelled and it is
+    /// dropped.
     ///
     /// # Errors
     ///
     /// If the prompt is empty, too long or has an unknown token, if the model has no vocabulary
-    /// and the prompt is text, or if a sampling value is out of its range.
-    pub fn generate(&self, request: Request) -> Result<TokenStream, Error> {
+    /// and the prompt is text, if a value of the request is out of its range, if the queue is full,
+    /// or if the model is gone.
+    pub fn submit(
+        &self,
+        request: Request,
+        sink: impl FnMut(Event) -> Flow + Send + 'static,
+    ) -> Result<RequestHandle, Error> {
+        self.submit_boxed(request, Box::new(sink))
+    }
+
+    fn submit_boxed(&self, request: Request, sink: Sink) -> Result<RequestHandle, Error> {
+        self.shared.check()?;
         request.sampling.check().map_err(Error::Sampling)?;
         let tokens = match &request.prompt {
             Prompt::Text(text) => self.tokenizer()?.encode_prompt(text)?,
             Prompt::Tokens(tokens) => tokens.clone(),
         };
-        self.check(&tokens)?;
-        let context = self.shared.context;
-        if tokens.len() >= context {
-            return Err(Error::PromptTooLong { tokens: tokens.len(), context });
-        }
-        let (events, receiver) = mpsc::channel();
-        let sampler = Sampler::new(request.sampling.clone());
-        let stream =
-            TokenStream::new(receiver, tokens.len(), sampler.seed(), Arc::clone(&self.worker));
+        self.check_request(&request, &tokens)?;
+        let context = self.loaded.context;
+        let place = self.shared.bound.enter(tokens.len())?;
         let most = match request.max_tokens {
-            Some(made) => tokens.len().saturating_add(made).min(context),
+            Some(generated) => tokens.len().saturating_add(generated).min(context),
             None => context,
         };
-        if most == tokens.len() {
-            return Ok(stream.empty());
-        }
-        let sequence = Sequence::new(tokens, most, request, sampler, events);
-        self.send(Command::Begin(Box::new(sequence)))?;
-        Ok(stream)
+        let seed = request.sampling.seed_or_random();
+        let handle = RequestHandle::new(Stats::new(tokens.len(), seed));
+        let output = Output::new(sink, handle.clone(), request.stop.clone(), request.ignore_end);
+        let draw = DrawOptions::new(&request, seed);
+        let sequence = Sequence::new(tokens, most, &request, draw, output, place);
+        self.send(Command::Submit(Box::new(sequence)))?;
+        Ok(handle)
     }
 
-    /// Lends out the model, when no request is running, for one sequence of at most `positions`
-    /// positions that is run by hand; waits for what `job` returns.
+    /// Submits a request and returns its tokens as an iterator that waits for each.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit); [`Error::OwnThread`] in a callback or in a session's job.
+    pub fn generate(&self, request: Request) -> Result<TokenStream, Error> {
+        if self.worker.is_own_thread() {
+            return Err(Error::OwnThread);
+        }
+        self.token_stream(request)
+    }
+
+    /// Submits a request and returns its tokens as an asynchronous stream, for any executor.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit).
+    pub fn stream(&self, request: Request) -> Result<AsyncTokenStream, Error> {
+        Ok(AsyncTokenStream::new(self.token_stream(request)?))
+    }
+
+    fn token_stream(&self, request: Request) -> Result<TokenStream, Error> {
+        let (sink, events) = channel();
+        let handle = self.submit(request, sink)?;
+        let worker: Arc<dyn KeepAlive> = Arc::clone(&self.worker) as _;
+        Ok(TokenStream::new(events, handle, worker))
+    }
+
+    /// Runs a job, while no request runs, with one sequence of at most `positions` positions that
+    /// is run by hand. Waits for the job's result; requests that come later wait for it too.
+    ///
+    /// # Errors
+    ///
+    /// The job's; [`Error::Panic`] if it panics; [`Error::CacheFull`] if `positions` is 0 or longer
+    /// than the context; [`Error::OwnThread`] in a callback or in a session's job.
     pub fn session<T: Send + 'static>(
         &self,
         positions: usize,
         job: impl FnOnce(&mut Session<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        if positions == 0 || positions > self.shared.context {
-            return Err(Error::Context { asked: positions, context: self.shared.context });
+        if self.worker.is_own_thread() {
+            return Err(Error::OwnThread);
+        }
+        if positions == 0 || positions > self.loaded.context {
+            return Err(Error::CacheFull { needed: positions, available: self.loaded.context });
         }
         let (sender, receiver) = mpsc::channel();
-        self.send(Command::Lend(Box::new(move |runner| {
-            let outcome = Session::new(runner, positions).and_then(|mut session| job(&mut session));
-            // nobody waits any more if this fails
+        self.send(Command::Run(Box::new(move |resources: &mut Resources| {
+            let run = AssertUnwindSafe(|| job(&mut Session::new(resources, positions)?));
+            let outcome =
+                catch_unwind(run).unwrap_or_else(|payload| Err(Error::Panic(message(&*payload))));
+            // the caller waits for it until it comes
             let _ = sender.send(outcome);
         })))?;
-        receiver.recv().map_err(|_| Error::Stopped)?
+        receiver.recv().map_err(|_| self.shared.error())?
+    }
+
+    /// The load of the model: its queue, its running requests, its pages by state.
+    pub fn status(&self) -> Status {
+        self.shared.status()
     }
 
     /// Text to tokens, with what the model file says belongs before and after a text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoVocabulary`] if the file has none.
     pub fn tokenizer(&self) -> Result<&Tokenizer, Error> {
-        self.shared.tokenizer.as_deref().ok_or_else(|| Error::NoVocabulary {
-            file: Path::new(self.shared.checkpoint.name()).to_owned(),
+        self.loaded.tokenizer.as_deref().ok_or_else(|| Error::NoVocabulary {
+            file: Path::new(self.loaded.checkpoint.name()).to_owned(),
         })
     }
 
     /// The plan that the model runs.
     pub fn plan(&self) -> &Plan {
-        &self.shared.plan
+        &self.loaded.plan
     }
 
     /// The file that the model came from.
     pub fn checkpoint(&self) -> &Checkpoint {
-        &self.shared.checkpoint
+        &self.loaded.checkpoint
     }
 
     /// Positions that a sequence can have.
     pub fn context(&self) -> usize {
-        self.shared.context
+        self.loaded.context
     }
 
-    fn check(&self, tokens: &[u32]) -> Result<(), Error> {
-        let vocab = self.shared.plan.vocab;
-        match tokens.iter().find(|&&token| token as usize >= vocab) {
-            Some(&token) => Err(Error::UnknownToken { token, vocab }),
-            None if tokens.is_empty() => Err(Error::EmptyPrompt),
-            None => Ok(()),
+    fn check_request(&self, request: &Request, tokens: &[u32]) -> Result<(), Error> {
+        let vocab = self.loaded.plan.vocab;
+        let ids = tokens.iter().chain(request.logit_bias.iter().map(|(id, _)| id));
+        if let Some(&token) = ids.into_iter().find(|&&token| token as usize >= vocab) {
+            return Err(Error::UnknownToken { token, vocab });
         }
+        if tokens.is_empty() {
+            return Err(Error::EmptyPrompt);
+        }
+        let context = self.loaded.context;
+        if tokens.len() >= context {
+            return Err(Error::PromptTooLong { tokens: tokens.len(), context });
+        }
+        let fail = |what: String| Err(Error::Sampling(what));
+        if let Some(top) = request.log_probs
+            && usize::from(top) > LOG_PROBS_MAX
+        {
+            return fail(format!("log_probs is {top}, expected at most {LOG_PROBS_MAX}"));
+        }
+        if request.logit_bias.len() > kv::LOGIT_BIAS_MAX {
+            let found = request.logit_bias.len();
+            let most = kv::LOGIT_BIAS_MAX;
+            return fail(format!("logit_bias has {found} tokens, expected at most {most}"));
+        }
+        for (i, &(token, bias)) in request.logit_bias.iter().enumerate() {
+            if bias.is_nan() {
+                return fail(format!("logit_bias of token {token} is NaN, expected a number"));
+            }
+            if request.logit_bias[..i].iter().any(|&(other, _)| other == token) {
+                return fail(format!("logit_bias names token {token} twice, expected it once"));
+            }
+        }
+        Ok(())
     }
 
     fn send(&self, command: Command) -> Result<(), Error> {
-        self.commands.send(command).map_err(|_| Error::Stopped)
+        self.commands.send(command).map_err(|_| self.shared.error())
     }
+}
+
+/// The number of tokens up to the last that is used: vocabularies are padded at the end.
+fn used_tokens(tokenizer: &Tokenizer) -> usize {
+    let ids = 0..tokenizer.vocab_size() as u32;
+    let last = ids.rev().find(|&id| tokenizer.token_type(id) != Some(TokenType::Unused));
+    last.map_or(0, |id| id as usize + 1)
 }

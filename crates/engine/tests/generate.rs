@@ -13,7 +13,7 @@ fn with_options(threads: usize, options: LoadOptions) -> Model {
 }
 
 fn seeded(seed: u64) -> Sampling {
-    Sampling { seed: Some(seed), ..Sampling::default() }
+    Sampling::default().seed(seed)
 }
 
 fn text(model: &Model, request: Request) -> String {
@@ -35,7 +35,7 @@ fn same_seed_same_text_on_any_number_of_threads() {
 }
 
 #[test]
-fn a_random_seed_is_told_and_gives_the_text_again() {
+fn a_random_seed_is_reported_and_gives_the_text_again() {
     let model = model();
     let request = Request::new(PROMPT).max_tokens(40);
     let mut stream = model.generate(request.clone()).unwrap();
@@ -44,10 +44,10 @@ fn a_random_seed_is_told_and_gives_the_text_again() {
     assert_eq!(text(&model, request.sampling(seeded(seed))), first);
 }
 
-/// What a request gets does not depend on what runs beside it.
+/// What a request gives does not depend on the requests that run at the same time.
 #[test]
 fn requests_together_give_what_each_gives_alone() {
-    let options = LoadOptions { sequences: 3, context: Some(256), ..LoadOptions::default() };
+    let options = LoadOptions::default().sequences(3).context(256);
     let model = with_options(2, options);
     let request = |seed| {
         let prompt = ["Once upon a time", "One day", "Long ago, there was a", "A", "The fox"];
@@ -68,7 +68,7 @@ fn finish_reasons() {
         let mut stream = model.generate(request).unwrap();
         assert_eq!(stream.finish_reason(), None);
         let text = stream.text().unwrap();
-        let stats = stream.stats().clone();
+        let stats = stream.stats();
         (stream.finish_reason().unwrap(), text, stats)
     };
     let (reason, story, stats) = finish(greedy());
@@ -87,15 +87,15 @@ fn finish_reasons() {
     assert_eq!(reason, FinishReason::Stop);
     assert_eq!(before, story[..story.find(stop).unwrap()]);
 
-    let (reason, beyond, stats) = finish(Request { ignore_end: true, ..greedy().max_tokens(600) });
+    let (reason, beyond, stats) = finish(greedy().max_tokens(600).ignore_end(true));
     assert_eq!((reason, stats.generated_tokens), (FinishReason::Length, 600));
     assert!(beyond.starts_with(&story));
 }
 
 #[test]
 fn the_context_ends_a_text() {
-    let model = with_options(2, LoadOptions { context: Some(40), ..LoadOptions::default() });
-    let request = Request { ignore_end: true, ..Request::new(PROMPT) };
+    let model = with_options(2, LoadOptions::default().context(40));
+    let request = Request::new(PROMPT).ignore_end(true);
     let mut stream = model.generate(request).unwrap();
     stream.text().unwrap();
     assert_eq!(stream.finish_reason(), Some(FinishReason::Length));
@@ -107,7 +107,7 @@ fn the_context_ends_a_text() {
 fn a_dropped_stream_makes_room() {
     let model = model();
     for _ in 0..3 {
-        let request = Request { ignore_end: true, ..Request::new(PROMPT) };
+        let request = Request::new(PROMPT).ignore_end(true);
         let mut stream = model.generate(request).unwrap();
         stream.next().unwrap().unwrap();
     }
@@ -119,7 +119,7 @@ fn a_dropped_stream_makes_room() {
 
 #[test]
 fn refusals() {
-    let model = with_options(1, LoadOptions { context: Some(16), ..LoadOptions::default() });
+    let model = with_options(1, LoadOptions::default().context(16));
     let refused = |request| model.generate(request).unwrap_err();
     assert!(matches!(refused(Request::from_tokens([])), Error::EmptyPrompt));
     assert!(matches!(
@@ -130,15 +130,15 @@ fn refusals() {
         refused(Request::from_tokens([5; 16])),
         Error::PromptTooLong { tokens: 16, context: 16 }
     ));
-    let hot = Sampling { temperature: f32::NAN, ..Sampling::default() };
+    let hot = Sampling::default().temperature(f32::NAN);
     let error = refused(Request::new("a").sampling(hot)).to_string();
     assert!(error.contains("temperature is NaN"), "{error}");
     let load = |context| {
-        let options = LoadOptions { context: Some(context), ..LoadOptions::default() };
+        let options = LoadOptions::default().context(context);
         Engine::with_threads(1).load_built_in(&options).err().unwrap().to_string()
     };
-    assert!(load(0).contains("context of 0"));
-    assert!(load(1 << 40).contains("context of 1099511627776"));
+    assert!(load(0).contains("'context' is 0"));
+    assert!(load(1 << 40).contains("'context' is 1099511627776"));
     // none wanted, none made
     let mut none = model.generate(Request::new("a").max_tokens(0)).unwrap();
     assert!(none.next().is_none());

@@ -1,5 +1,5 @@
-//! Models on whatever device there is, a GPU or else a software driver, against `transformers` and
-//! against the processor. Where there is neither, each test says that it was skipped.
+//! Models on the first GPU or software driver, compared with `transformers` and with the CPU. Without
+//! either, each test says that it was skipped.
 
 #![cfg(feature = "gpu")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
@@ -12,19 +12,20 @@ use pelton::{
     graph::Backend,
 };
 use pelton_cpu::Cpu;
+use pelton_testing::{Need, backend::relative_difference, skip};
 
 use common::{cases, greatest_difference, run, top};
 
 /// The first device, with kernels that test every index.
 fn device() -> Option<Gpu> {
     let Some(adapter) = adapters().into_iter().next() else {
-        eprintln!("SKIPPED: no Vulkan, Metal or DX12 device, not even in software");
+        skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
         return None;
     };
     Some(Gpu::open_checked(&adapter).unwrap())
 }
 
-/// Prompts whole and in parts. Keys and values in f16 move these logits as far as on the processor;
+/// Prompts in one chunk and in several. Keys and values in f16 move these logits as far as on the CPU;
 /// and kernels for one row and for many, which sum in other orders, can tip their rounding. In f32
 /// there is nothing to tip.
 #[test]
@@ -36,9 +37,9 @@ fn logits_of_transformers() {
             case.check(&model, kv, tolerance);
             let ids = &case.ids[..64];
             let whole = run(&model, ids, &[64]);
-            for parts in [&[1, 63][..], &[17, 47], &[1; 64]] {
-                let difference = greatest_difference(&run(&model, ids, parts), &whole);
-                assert!(difference < between, "{} {kv:?} in {parts:?}: {difference}", case.name);
+            for chunks in [&[1, 63][..], &[17, 47], &[1; 64]] {
+                let difference = greatest_difference(&run(&model, ids, chunks), &whole);
+                assert!(difference < between, "{} {kv:?} in {chunks:?}: {difference}", case.name);
             }
         }
     }
@@ -48,76 +49,69 @@ const STORY: &str = "Once upon a time";
 const CHAT: &str = "<|user|>What is 7 plus 5?<|end|><|assistant|>";
 
 fn built_in(backend: impl Backend + 'static) -> Model {
-    let options = LoadOptions { context: Some(300), batch: 64, ..LoadOptions::default() };
+    let options = LoadOptions::default().context(300).rows(64);
     Engine::with_backend(backend).load_built_in(&options).unwrap()
 }
 
 fn text(model: &Model, prompt: &str, most: usize, sampling: Sampling) -> String {
     let request = Request::new(prompt).max_tokens(most).sampling(sampling);
-    model.generate(Request { ignore_end: true, ..request }).unwrap().text().unwrap()
+    model.generate(request.ignore_end(true)).unwrap().text().unwrap()
 }
 
 fn seeded(seed: u64) -> Sampling {
-    Sampling { seed: Some(seed), ..Sampling::default() }
+    Sampling::default().seed(seed)
 }
 
-/// Weights in blocks: the device and the processor round activations to 8 bits alike, so logits
+/// Weights in blocks: the GPU and the CPU round activations to 8 bits alike, so logits
 /// agree to the sixth digit until one number tips. From there on they differ as they do from those
-/// of the plain path, which does not round.
+/// of the reference path, which does not round.
 #[test]
-fn logits_of_the_processor() {
+fn logits_of_the_cpu() {
     let Some(gpu) = device().map(built_in) else { return };
     let story = STORY.to_owned() + &text(&gpu, STORY, 64, Sampling::greedy());
     let tokens = &gpu.tokenizer().unwrap().encode_prompt(&story).unwrap()[..64];
-    for cpu in [Cpu::plain(), Cpu::new(2)] {
+    for cpu in [Cpu::reference(), Cpu::new(2)] {
+        let name = format!("{cpu:?}");
         let expected = run(&built_in(cpu), tokens, &[64]);
-        for parts in [&[64][..], &[8; 8], &[1; 64]] {
-            let share = share(&expected, &run(&gpu, tokens, parts));
-            assert!(share < 2e-2, "{cpu:?} {parts:?}: {share}");
+        for chunks in [&[64][..], &[8; 8], &[1; 64]] {
+            let difference = relative_difference(&expected, &run(&gpu, tokens, chunks));
+            assert!(difference < 2e-2, "{name} {chunks:?}: {difference}");
         }
     }
 }
 
-/// By what share of its norm a list differs from another.
-fn share(expected: &[f32], got: &[f32]) -> f32 {
-    assert_eq!(expected.len(), got.len());
-    let norm = |v: &mut dyn Iterator<Item = f32>| v.map(|v| v * v).sum::<f32>().sqrt();
-    let difference = norm(&mut expected.iter().zip(got).map(|(a, b)| a - b));
-    difference / norm(&mut expected.iter().copied())
-}
-
-/// Along a greedy text of the processor the device finds the same tokens likeliest, but where two
-/// are as likely up to what rounding to 8 bits moves (0.45 between the plain path and the fast one):
-/// devices add in other orders.
+/// Along a greedy text of the CPU the GPU finds the same tokens likeliest, except where two are as
+/// likely up to what rounding to 8 bits moves (0.45 between the reference path and the fast one):
+/// GPUs sum in other orders.
 #[test]
-fn greedy_texts_of_the_processor() {
+fn greedy_texts_of_the_cpu() {
     let Some([gpu, cpu]) = device().map(|gpu| [built_in(gpu), built_in(Cpu::new(2))]) else {
         return;
     };
     for prompt in [STORY, CHAT] {
         let prompt = cpu.tokenizer().unwrap().encode_prompt(prompt).unwrap();
         let request = Request::from_tokens(prompt.clone()).max_tokens(200);
-        let request = Request { ignore_end: true, ..request.sampling(Sampling::greedy()) };
+        let request = request.sampling(Sampling::greedy()).ignore_end(true);
         let expected: Vec<u32> =
             cpu.generate(request).unwrap().map(|token| token.unwrap().id).collect();
         assert_eq!(expected.len(), 200);
         let all = [&prompt[..], &expected[..199]].concat();
-        let parts = vec![1; all.len()];
-        let [on_gpu, on_cpu] = [&gpu, &cpu].map(|model| run(model, &all, &parts));
+        let chunks = vec![1; all.len()];
+        let [on_gpu, on_cpu] = [&gpu, &cpu].map(|model| run(model, &all, &chunks));
         let vocab = cpu.plan().vocab;
         let rows = |logits: &[f32]| -> Vec<Vec<f32>> {
             logits.chunks(vocab).skip(prompt.len() - 1).map(<[f32]>::to_vec).collect()
         };
-        let mut parted = 0;
+        let mut different = 0;
         for ((gpu, cpu), &token) in rows(&on_gpu).iter().zip(rows(&on_cpu)).zip(&expected) {
             let found = (0..vocab).fold(0, |best, i| if gpu[i] > gpu[best] { i } else { best });
             if found != token as usize {
                 let lead = cpu[token as usize] - cpu[found];
                 assert!(lead < 0.45, "{found} instead of {token}, which leads by {lead}");
-                parted += 1;
+                different += 1;
             }
         }
-        assert!(parted <= 4, "{parted} of 200 tokens differ");
+        assert!(different <= 4, "{different} of 200 tokens differ");
     }
 }
 
@@ -129,14 +123,13 @@ fn same_seed_same_text() {
     assert_ne!(first, other);
 }
 
-/// Weights in f32: what is drawn in a chain on the device is what the sampler draws from the
-/// logits of the processor.
+/// Weights in f32: the tokens that are drawn on the GPU are those that the CPU draws.
 #[test]
-fn draws_of_the_processor() {
+fn draws_of_the_cpu() {
     let Some(gpu) = device() else { return };
     for case in cases() {
         let models = [case.load(gpu.clone(), KvType::F32), case.load(Cpu::new(2), KvType::F32)];
-        let wide = Sampling { temperature: 1.5, top_k: 0, ..seeded(2) };
+        let wide = seeded(2).temperature(1.5).top_k(0);
         for sampling in [Sampling::greedy(), seeded(1), wide] {
             let [got, expected] = models.each_ref().map(|model| {
                 let request = Request::from_tokens(case.ids[..4].to_vec()).max_tokens(60);
@@ -148,10 +141,10 @@ fn draws_of_the_processor() {
     }
 }
 
-/// A chain of passes gives, bit for bit, what its passes give one after the other. It begins where
-/// attention takes a row's positions in one part, and goes on to where it takes several.
+/// Repeated passes in flight give, bit for bit, what single passes give one after the other. They begin
+/// where attention has one KV split and go on to where it has several.
 #[test]
-fn a_chain_is_its_passes() {
+fn repeated_passes_are_single_passes() {
     let Some(gpu) = device().map(built_in) else { return };
     let prompt = gpu.tokenizer().unwrap().encode_prompt(STORY).unwrap();
     let bits = |logits: &[f32]| logits.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
@@ -161,8 +154,8 @@ fn a_chain_is_its_passes() {
         let mut position = prompt.len() + 170;
         let mut token = story[170];
         for n in [1, 2, 12, 45] {
-            let chain = session.decode(token, n)?;
-            let after = bits(session.run(&chain[n - 1..])?);
+            let repeated = session.decode(token, n)?;
+            let after = bits(session.run(&repeated[n - 1..])?);
             session.truncate(position);
             let mut passes = Vec::new();
             let mut next = token;
@@ -170,7 +163,7 @@ fn a_chain_is_its_passes() {
                 next = top(session.run(&[next])?) as u32;
                 passes.push(next);
             }
-            assert_eq!(chain, passes);
+            assert_eq!(repeated, passes);
             assert!(bits(session.run(&[next])?) == after, "the logits after {n} passes");
             session.truncate(position + n);
             (position, token) = (position + n, next);

@@ -1,4 +1,4 @@
-//! A loaded model that nobody asks anything uses no processor. Alone in its file, since the time of
+//! A loaded model without requests uses no CPU time. Alone in its file, since the time of
 //! the whole process is measured.
 
 #![cfg(target_os = "linux")]
@@ -21,7 +21,7 @@ fn used() -> u64 {
 }
 
 #[test]
-fn an_idle_model_uses_no_processor() {
+fn an_idle_model_uses_no_cpu_time() {
     let model = Engine::with_threads(4).load_built_in(&LoadOptions::default()).unwrap();
     let request = Request::new("Once upon a time").max_tokens(20);
     assert!(!model.generate(request).unwrap().text().unwrap().is_empty());
@@ -29,5 +29,5 @@ fn an_idle_model_uses_no_processor() {
     let before = used();
     thread::sleep(Duration::from_secs(1));
     let share = (used() - before) as f64 / 1e9;
-    assert!(share < 0.01, "{share} of a processor");
+    assert!(share < 0.01, "{share} of a core");
 }

@@ -1,4 +1,4 @@
-//! The perplexity of the built-in model, against what PyPI `transformers` computed.
+//! The perplexity of the built-in model, compared with that of PyPI `transformers`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
@@ -44,7 +44,7 @@ fn perplexity(model: &Model, documents: &[String]) -> f64 {
     (nats / tokens as f64).exp()
 }
 
-/// The plain path, with keys and values in f32, gives the same five digits (once measured: it takes
+/// The reference path, with keys and values in f32, gives the same five digits (once measured: it takes
 /// a minute). Rounding activations to 8 bits moves the perplexity by 4 of 10,000.
 #[test]
 fn perplexity_of_transformers() {
@@ -55,8 +55,9 @@ fn perplexity_of_transformers() {
 }
 
 #[test]
-fn fast_as_plain() {
+fn fast_as_reference() {
     let documents = &documents()[..10];
-    let [fast, plain] = [Cpu::new(2), Cpu::plain()].map(|cpu| perplexity(&model(cpu), documents));
-    assert!((fast / plain - 1.0).abs() < 1e-3, "{fast} for {plain}");
+    let [fast, reference] =
+        [Cpu::new(2), Cpu::reference()].map(|cpu| perplexity(&model(cpu), documents));
+    assert!((fast / reference - 1.0).abs() < 1e-3, "{fast} for {reference}");
 }

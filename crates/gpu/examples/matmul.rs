@@ -1,32 +1,32 @@
-//! Holds products on matrix cores against f64, and measures them.
+//! Compares products on matrix cores with f64, and measures them.
 //!
-//! Prints a line for each shape and tile, `*` at the tile that would be chosen. Ends with status 1
-//! if a result is wrong or there is nothing to run on. `matmul all` tries tiles that are not in
-//! use; `matmul check` runs only the small cases, with every index checked.
+//! Prints a line for each shape and tile, with `*` at the tile that a model would use. Exits with
+//! status 1 if a result is wrong or no GPU has matrix cores. `matmul all` also measures tiles that
+//! are not in use; `matmul check` runs only the small cases, with every index checked.
 
 use std::{process::ExitCode, time::Instant};
 
 use half::f16;
 use pelton_gpu::{
     adapters,
-    measure::{Bench, Product, Shape, Tile, Tiled},
+    microbench::{Bench, Product, Shape, Tile, Tiled},
 };
 use pelton_graph::Error;
 use pelton_quant::{DType, decode};
 use pelton_testing::Random;
 
-/// Rows of a matrix that are made; larger ones repeat them. A prime, so that a mistake by a power
-/// of two shows.
+/// Distinct rows of a matrix, which larger ones repeat. A prime, so that an offset by a power of two
+/// shows.
 const DISTINCT: usize = 61;
 
-/// Outputs that are held against f64.
+/// Outputs that are compared with f64.
 const SAMPLES: usize = 4000;
 
-/// The smallest tile with workgroup memory in single halves: where it alone is right, the device
-/// reads vectors in another way than we think.
+/// The smallest tile with workgroup memory in single f16 values. If it alone is right, the GPU loads
+/// vectors in another order than expected.
 const NARROW: Tile = Tile { wide: 1, ..Tile::ALL[2] };
 
-/// Tiles that might be worth it, besides those in use.
+/// Further tiles to measure.
 const CANDIDATES: [Tile; 10] = [
     NARROW,
     Tile::of([128, 128], [64, 64], 64),
@@ -40,11 +40,11 @@ const CANDIDATES: [Tile; 10] = [
     Tile::of([64, 64], [32, 32], 32),
 ];
 
-/// A product, and some of what it should be.
+/// A product and samples of its expected outputs.
 struct Case {
     shape: Shape,
     product: Product,
-    /// Row, output and value: of all of a small product, else of the corners and random ones.
+    /// Row, output and value: all of a small product, else the corners and random ones.
     samples: Vec<(usize, usize, f64)>,
 }
 
@@ -77,18 +77,18 @@ impl Case {
         Ok(Self { shape, product: bench.product(&shape, &matrix, &x)?, samples })
     }
 
-    /// What is wrong with the product that a tile gives, if anything is.
+    /// The description of the first wrong output of a tile's product, if any.
     fn fault(&self, tiled: &Tiled<'_>) -> Result<Option<String>, Error> {
         let y = tiled.compute()?;
         let total = self.samples.len();
         let mean = self.samples.iter().map(|(.., e)| e * e).sum::<f64>() / total as f64;
         let tolerance = 1e-3 * mean.sqrt();
-        // a NaN is wrong too
+        // false for a NaN
         let close = |got: f64, e: f64| (got - e).abs() <= tolerance;
         let got = |r: usize, n: usize| f64::from(y[r * self.shape.rows + n]);
         let mut wrong = self.samples.iter().filter(|(r, n, e)| !close(got(*r, *n), *e));
         let Some(&(r, n, e)) = wrong.next() else { return Ok(None) };
-        // where the number belongs tells a mistake of the layout
+        // the place where the value belongs shows a mistake of the layout
         let home = self.samples.iter().find(|s| close(got(r, n), s.2));
         let home = home.map_or("nowhere".into(), |s| format!("at row {} output {}", s.0, s.1));
         Ok(Some(format!(
@@ -99,7 +99,7 @@ impl Case {
         )))
     }
 
-    /// Prints whether a tile is right, and how fast.
+    /// Prints whether a tile's product is right, and its speed.
     fn report(&self, tile: &Tile, measure: bool) -> Result<bool, Error> {
         let Shape { dtype, rows, k, batch } = self.shape;
         let Tile { batch: b, rows: n, patch_batch, patch_rows, step, wide, .. } = *tile;
@@ -109,7 +109,7 @@ impl Case {
              {patch_rows:2}, step {step:2}, wide {wide} {chosen} ",
             dtype.name()
         );
-        // a tile that one device refuses says nothing of the others
+        // other tiles may compile although this one does not
         let tiled = match self.product.by(tile) {
             Ok(tiled) => tiled,
             Err(error) => {
@@ -134,7 +134,7 @@ impl Case {
     }
 }
 
-/// Every edge, then every format: the simplest cases first.
+/// Shapes with edges, then every format.
 fn small(bench: &Bench) -> Result<bool, Error> {
     let mut right = true;
     for (batch, k, rows) in [(16, 16, 16), (32, 64, 48), (19, 50, 131), (150, 200, 300)] {
@@ -178,7 +178,7 @@ fn run() -> Result<bool, Error> {
     let found = adapters();
     let adapter = found.iter().find(|adapter| adapter.has_matrix_cores());
     let Some(adapter) = adapter else {
-        println!("no device here has matrix cores that kernels can use");
+        println!("no GPU has matrix cores that the kernels support");
         return Ok(false);
     };
     println!("{} through {}, {}", adapter.name(), adapter.interface(), adapter.driver());

@@ -1,28 +1,18 @@
 //! Plans on any GPU, through wgpu: Vulkan, Metal and DX12.
+//!
+//! The data flow is the order of the folders: `device` opens a GPU, `weights` uploads the tensors of
+//! a checkpoint, `kernels` has the WGSL templates, `lower` turns the steps of a plan into dispatches
+//! at load, and `run` submits passes.
 
-mod adapters;
-mod attention;
-mod chain;
 mod device;
-mod executable;
-mod linear;
+mod kernels;
 mod lower;
-mod matmul;
-pub mod measure;
-mod memory;
-mod prepare;
-mod profile;
-mod repack;
-mod rope_store;
-mod sample;
-mod simple;
-mod source;
+mod run;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod translate;
-mod tuning;
 mod weights;
 
-pub use adapters::{Adapter, Kind, adapters, choose};
-pub use executable::{FUSIONS, Gpu};
+pub use device::{Adapter, Kind, adapters, choose};
+pub use run::{executable::Gpu, microbench};

@@ -1,24 +1,24 @@
-//! What the tests of kernels need: a device, and buffers to and from it.
+//! Helpers of the kernels' tests: a GPU, and buffers with test values.
 
 use std::sync::Arc;
 
-use pelton_testing::Random;
+use pelton_testing::{Need, Random, skip};
 
-use crate::device::{Abilities, Access, Device, Kernel};
+use crate::device::{Access, Capabilities, Device, Kernel};
 
-/// A device for tests, with all shader checks on: the first GPU, or else a software driver.
-/// Where there is none the test says that it was skipped.
+/// A device for tests, with all shader checks: the first GPU, or else a software driver. Without
+/// either the test is reported as skipped.
 pub(crate) fn device() -> Option<Arc<Device>> {
     let Some(adapter) = crate::adapters().into_iter().next() else {
-        eprintln!("SKIPPED: no Vulkan, Metal or DX12 device, not even in software");
+        skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
         return None;
     };
     Some(Device::open(&adapter, true).unwrap())
 }
 
-/// A device with subgroups of one width, and no more than every device has.
-pub(crate) fn abilities(subgroup: u32) -> Abilities {
-    Abilities {
+/// The capabilities of a GPU with subgroups of one width and the least limits of WebGPU.
+pub(crate) fn capabilities(subgroup: u32) -> Capabilities {
+    Capabilities {
         subgroup,
         widest_subgroup: subgroup,
         batch: 16,
@@ -54,7 +54,7 @@ impl Device {
         self.wait().unwrap();
     }
 
-    /// What a buffer holds.
+    /// The content of a buffer.
     pub(crate) fn content<T: bytemuck::AnyBitPattern + bytemuck::NoUninit>(
         &self,
         buffer: &wgpu::Buffer,
@@ -75,7 +75,7 @@ pub(crate) fn compiled(device: &Device, source: &str, bindings: &[Access]) -> Ke
     device.kernel("test", source, bindings).unwrap()
 }
 
-/// `n` numbers around 0.
+/// `n` normal values of mean 0 and deviation 1.
 pub(crate) fn normals(seed: u64, n: usize) -> Vec<f32> {
     Random::new(seed).normals(n, 0.0, 1.0)
 }

@@ -1,5 +1,4 @@
-//! Every kernel is valid and translates to what Vulkan, Metal and DX12 take, also where there is
-//! no such device.
+//! The test that every kernel is valid and translates to SPIR-V, MSL and HLSL, which needs no GPU.
 
 use naga::{
     back::{hlsl, msl, spv},
@@ -7,22 +6,24 @@ use naga::{
     valid::{Capabilities, ModuleInfo, ValidationFlags, Validator},
 };
 
-/// All modules that have kernels.
+/// The kernels of all modules, with labels.
 fn sources() -> Vec<(String, String)> {
     [
-        crate::attention::sources(),
-        crate::linear::sources(),
-        crate::matmul::sources(),
-        crate::prepare::sources(),
-        crate::profile::sources(),
-        crate::rope_store::sources(),
-        crate::sample::sources(),
-        crate::simple::sources(),
+        crate::kernels::attention::sources(),
+        crate::kernels::matvec::sources(),
+        crate::kernels::matmul::sources(),
+        crate::kernels::matvec_rows::sources(),
+        crate::kernels::to_q8::sources(),
+        crate::kernels::to_f16::sources(),
+        crate::run::profile::sources(),
+        crate::kernels::rope_store::sources(),
+        crate::kernels::sample::sources(),
+        crate::kernels::row_ops::sources(),
     ]
     .concat()
 }
 
-/// Only kernels for matrix cores may use 16-bit floats: not every device has those.
+/// Only kernels for matrix cores may use 16-bit floats, which not every GPU has.
 fn valid(label: &str, source: &str) -> (naga::Module, ModuleInfo) {
     let module = naga::front::wgsl::parse_str(source)
         .unwrap_or_else(|e| panic!("{label}: {}", e.emit_to_string(source)));
@@ -55,7 +56,7 @@ fn every_kernel_translates() {
         let apple = source.contains("coop_mat8x8");
         let matrix_cores = for_matrix_cores(&source);
 
-        // 8×8 cores are Apple's alone
+        // only Apple has 8×8 matrix cores
         if !apple {
             let options = spv::Options {
                 lang_version: (1, 4),
@@ -66,7 +67,7 @@ fn every_kernel_translates() {
                 .unwrap_or_else(|e| panic!("{label} to SPIR-V: {e}"));
         }
 
-        // and those of 16×16 are not Apple's
+        // Apple has no 16×16 matrix cores
         if apple || !matrix_cores {
             let options = msl::Options {
                 lang_version: (2, 4),
@@ -77,7 +78,7 @@ fn every_kernel_translates() {
                 .unwrap_or_else(|e| panic!("{label} to MSL: {e}"));
         }
 
-        // HLSL has no matrix cores, as far as naga writes it
+        // naga writes no matrix cores in HLSL
         if !matrix_cores {
             let options = hlsl::Options {
                 shader_model: hlsl::ShaderModel::V6_0,

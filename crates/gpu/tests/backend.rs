@@ -1,64 +1,74 @@
-//! The tests that every backend passes, on whatever device there is: a GPU, or else a software
-//! driver. Where there is neither, each says that it was skipped.
+//! The shared tests of all backends, on the first GPU or else on a software driver.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
 use pelton_cpu::Cpu;
 use pelton_gpu::{Gpu, adapters};
+use pelton_graph::KvType;
 use pelton_quant::DType;
-use pelton_testing::backend::Subject;
+use pelton_testing::{Need, backend::Subject, skip};
 
-fn on_device(test: impl FnOnce(Subject<'_>)) {
+fn on_gpu(test: impl FnOnce(Subject<'_>)) {
     let Some(adapter) = adapters().into_iter().next() else {
-        eprintln!("SKIPPED: no Vulkan, Metal or DX12 device, not even in software");
+        skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
         return;
     };
     let backend = Gpu::open_checked(&adapter).unwrap();
-    // the order of sums differs between kernels for one row and for many
-    test(Subject { backend: &backend, plain: &Cpu::plain(), tolerance: 2e-3 });
+    // the order of sums differs between the kernels of the two phases
+    test(Subject { backend: &backend, reference: &Cpu::reference(), tolerance: 2e-3 });
 }
 
 #[test]
-fn equals_plain() {
-    on_device(|subject| subject.equals_plain());
+fn equals_reference() {
+    on_gpu(|subject| subject.equals_reference());
+}
+
+#[test]
+fn far_positions() {
+    on_gpu(|subject| subject.far_positions(&[(KvType::F16, 1e-3), (KvType::F32, 1e-5)]));
 }
 
 #[test]
 fn fused_equals_unfused() {
-    on_device(|subject| subject.fused_equals_unfused());
+    on_gpu(|subject| subject.fused_equals_unfused());
 }
 
 #[test]
 fn each_fusion_alone() {
-    on_device(|subject| subject.each_fusion_alone());
+    on_gpu(|subject| subject.each_fusion_alone());
 }
 
 #[test]
-fn any_split() {
-    on_device(|subject| subject.any_split(&[DType::F32, DType::Q4_0, DType::Q6_K]));
+fn any_chunks() {
+    on_gpu(|subject| subject.any_chunks(&[DType::F32, DType::F16, DType::Q4_0, DType::Q6_K]));
 }
 
 #[test]
 fn every_type() {
-    on_device(|subject| subject.every_type());
+    on_gpu(|subject| subject.every_type());
 }
 
 #[test]
 fn sequences_do_not_mix() {
-    on_device(|subject| subject.sequences_do_not_mix());
+    on_gpu(|subject| subject.sequences_do_not_mix());
 }
 
 #[test]
-fn only_selected_rows() {
-    on_device(|subject| subject.only_selected_rows());
+fn only_wanted_rows() {
+    on_gpu(|subject| subject.only_wanted_rows());
 }
 
 #[test]
-fn hostile_batches() {
-    on_device(|subject| subject.hostile_batches());
+fn copied_pages() {
+    on_gpu(|subject| subject.copied_pages());
+}
+
+#[test]
+fn hostile_passes() {
+    on_gpu(|subject| subject.hostile_passes());
 }
 
 #[test]
 fn memory_that_is_not_there() {
-    on_device(|subject| subject.memory_that_is_not_there());
+    on_gpu(|subject| subject.memory_that_is_not_there());
 }

@@ -1,70 +1,41 @@
-//! What a backend is: something that loads a plan and runs it.
+//! The two traits of a backend: one loads a plan, the other runs passes over it.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use pelton_weights::Checkpoint;
 
-use crate::{Batch, Choice, Error, Fusion, Plan, Profile, Row};
+use crate::{Error, Limits, Op, Outputs, Pass, Plan, Profile, Ticket};
 
-/// The element type of the key and value caches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KvType {
-    /// IEEE 754 binary16.
-    #[default]
-    F16,
-    /// IEEE 754 binary32: twice the memory; for holding results against an f32 reference.
-    F32,
-    /// Eight bits a number, in blocks of 32 elements of one head with an f16 scale: half the
-    /// memory of f16, and a little less exact.
-    Q8_0,
-}
-
-impl KvType {
-    /// Bytes of `len` numbers, in whole blocks.
-    pub const fn bytes(self, len: usize) -> usize {
-        match self {
-            Self::F16 => 2 * len,
-            Self::F32 => 4 * len,
-            Self::Q8_0 => 34 * len.div_ceil(32),
-        }
-    }
-}
-
-impl fmt::Display for KvType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F16 => "f16",
-            Self::F32 => "f32",
-            Self::Q8_0 => "q8_0",
-        })
-    }
-}
-
-/// For how much an executable allocates when it loads: it allocates nothing afterwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Rows in a batch, at most.
-    pub rows: usize,
-    /// Rows of a batch whose logits are wanted, at most.
-    pub selected: usize,
-    /// Page tables of a batch, at most.
-    pub sequences: usize,
-    /// Pages of the caches, all sequences together.
-    pub pages: usize,
-    /// The element type of the caches.
-    pub kv: KvType,
-}
-
-/// A way to compute: a processor or a device.
+/// A CPU or a GPU, on which plans are loaded.
+///
+/// A backend names the ops that it can run by [`accepts`](Self::accepts). The caller fuses the
+/// steps of a plan accordingly ([`Plan::fuse`]) and passes the plan to [`load`](Self::load), which
+/// returns an [`Executable`] that owns all memory of the plan.
 pub trait Backend: Send + Sync {
-    /// What people call it: `cpu`, or the name of a GPU.
+    /// The name in messages: `cpu`, or the name of a GPU.
     fn name(&self) -> &str;
 
-    /// The fused ops that it has; other ops of a plan that it is given are elementary.
-    fn fusions(&self) -> &[Fusion];
+    /// Whether it can run an op of a plan, with the plan's weights, buffers and caches.
+    ///
+    /// [`Plan::fuse`] calls it for each fused op that a sequence of steps could become, and
+    /// [`Plan::check_accepted`] for each op of a plan that is loaded.
+    fn accepts(&self, op: &Op, plan: &Plan) -> bool;
 
-    /// Makes a plan ready to run: finds the weights, lays them out, allocates everything.
-    /// `progress` is told now and then how many bytes are loaded, and of how many.
+    /// Bytes that are free for caches of keys and values next to `weights` bytes of weights, which
+    /// are not loaded yet; `None` if the backend has no such measurement.
+    fn free_memory(&self, weights: u64) -> Option<u64> {
+        let _ = weights;
+        None
+    }
+
+    /// Prepares a plan to run: lays out the weights in the backend's memory, and allocates buffers
+    /// and caches. `progress` is called repeatedly with the loaded bytes and the total of bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Op`] if the plan has an op that is not [accepted](Self::accepts),
+    /// [`Error::Memory`] if there is not enough memory; other errors if a weight differs from the
+    /// plan or the backend fails.
     fn load(
         &self,
         plan: Plan,
@@ -74,57 +45,88 @@ pub trait Backend: Send + Sync {
     ) -> Result<Box<dyn Executable>, Error>;
 }
 
-const NO_CHAINS: Error = Error::Chain("this executable has none");
+/// The properties of an executable by which a scheduler forms and submits passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pipeline {
+    /// Number of passes that can be submitted before the oldest is taken: 1 if
+    /// [`Executable::submit`] itself runs the pass.
+    pub depth: usize,
+    /// The greatest [`Pass::repeat`] that saves time; 1 if a repeat saves none.
+    pub repeat: u32,
+    /// Whether both [phases](crate::Phase) give the same bits for a row.
+    pub phases_agree: bool,
+    /// Number of rows up to which the rows of a decoding pass have the bits that each has alone;
+    /// `usize::MAX` if there is no such limit.
+    pub exact_rows: usize,
+}
 
 /// A plan with its weights and caches resident on one backend.
+///
+/// An executable is a queue of passes. [`submit`](Self::submit) starts a pass and returns a ticket;
+/// [`take`](Self::take) waits for the oldest pass and returns its results. The caller may submit up
+/// to [`Pipeline::depth`] passes before it takes the oldest: tokens that a pass samples stay in the
+/// backend's memory, and a row of a later pass reads them by
+/// [`Input::Sampled`](crate::Input::Sampled).
+///
+/// Passes run in the order of their submission, and each reads what those before it have written. A
+/// pass that fails leaves the caches of its own slots undefined and all others unchanged.
 pub trait Executable: Send {
-    /// Runs one pass over the batch's rows, and returns the logits of the selected rows:
-    /// `batch.selected.len() × plan.vocab` numbers, row after row.
-    ///
-    /// What a row gets does not depend on which other rows share its batch.
-    fn forward(&mut self, batch: &Batch<'_>) -> Result<&[f32], Error>;
+    /// The properties by which a scheduler forms and submits passes; constant after the load.
+    fn pipeline(&self) -> Pipeline;
 
-    /// Runs `passes` passes over the batch and says where their time went.
+    /// Starts a pass. Called with up to [`Pipeline::depth`] passes that are not taken yet, this one
+    /// included. The edits of page tables are applied before it returns; the rows may run later.
     ///
     /// # Errors
     ///
-    /// [`Error::Profile`] if the backend cannot tell.
-    fn profile(&mut self, batch: &Batch<'_>, passes: usize) -> Result<Profile, Error> {
-        let _ = (batch, passes);
+    /// [`Error::Pass`] if [`Pass::check`] refuses the pass, or if too many passes are not taken
+    /// yet; other errors if the backend fails. There is no ticket then and nothing to take.
+    fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error>;
+
+    /// Waits for the oldest pass that is not taken yet, and returns its results, which the
+    /// executable overwrites later.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if the ticket is not that of the oldest pass; other errors if the pass
+    /// failed, which then counts as taken.
+    fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error>;
+
+    /// Copies a page of a cache group in all its layers: after all passes submitted so far, before
+    /// all later ones.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if the group or a page does not exist.
+    fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error>;
+
+    /// Runs a pass `passes` times and returns the time of each step. Called when all passes are
+    /// taken; the results of the pass are dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Profile`] if the backend has no clock for single steps.
+    fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {
+        let _ = (pass, passes);
         Err(Error::Profile)
     }
+}
 
-    /// Whether it has chains: passes of one row that follow each other without the host. Each
-    /// chooses a token, which is the next one's row at the next position.
+impl Plan {
+    /// Refuses a plan with an op that the backend does not accept. [`Backend::load`] calls it
+    /// first.
     ///
-    /// A chain is begun, extended and read in parts, the oldest first, and ended before any other
-    /// pass. Its tokens are those that [`forward`](Self::forward) and `pelton_sampling::Sampler`
-    /// give one after the other.
-    fn chains(&self) -> bool {
-        false
+    /// # Errors
+    ///
+    /// [`Error::Op`] naming the backend, the first such op and its layer.
+    pub fn check_accepted(&self, backend: &dyn Backend) -> Result<(), Error> {
+        match self.steps.iter().find(|step| !backend.accepts(&step.op, self)) {
+            None => Ok(()),
+            Some(step) => Err(Error::Op {
+                backend: backend.name().to_owned(),
+                op: self.line(step, 0),
+                layer: step.layer,
+            }),
+        }
     }
-
-    /// Begins a chain with a row whose sequence has the pages of `table`, whatever number the row
-    /// gives it. `choice` is for the token after the row; its index advances with the chain.
-    fn begin_chain(&mut self, row: Row, table: &[u32], choice: &Choice) -> Result<(), Error> {
-        let _ = (row, table, choice);
-        Err(NO_CHAINS)
-    }
-
-    /// Submits `n` more passes, at least one, and does not wait for them: the next part. The
-    /// positions of all that was submitted must be within the pages and the plan's context.
-    fn extend_chain(&mut self, n: usize) -> Result<(), Error> {
-        let _ = n;
-        Err(NO_CHAINS)
-    }
-
-    /// Waits for the oldest part that has not been read, and returns the tokens that it chose:
-    /// [`NO_TOKEN`](crate::NO_TOKEN) where no logit was a number (what follows it means nothing).
-    fn read_chain(&mut self) -> Result<&[u32], Error> {
-        Err(NO_CHAINS)
-    }
-
-    /// Ends the chain. Parts that were not read are lost; if they still run, it is before
-    /// everything that is run later, so that what they write to the caches can be overwritten.
-    fn end_chain(&mut self) {}
 }

@@ -1,20 +1,23 @@
-//! From a checkpoint to a plan of elementary steps.
+//! The builder of plans: from a checkpoint to a plan of elementary steps.
 
 use std::collections::HashSet;
 
+use pelton_quant::DType;
 use pelton_weights::{Checkpoint, HyperParameters};
 
 use crate::{
-    Attention, Buffer, BufferId, Cache, Error, Linear, Norm, Op, Plan, Presence, Rope, RopeId,
-    Rows, Shape, Step, Weight, WeightId,
+    Attention, Buffer, BufferId, Cache, CacheGroup, Error, Linear, Norm, Op, Plan, Presence, Rope,
+    RopeId, Rows, Shape, Step, Weight, WeightId, WeightKind,
     arch::{Architecture, architectures},
 };
 
-/// Lays out the plan of a checkpoint's model.
+/// Builds the plan of a checkpoint's model.
 ///
-/// Every tensor that the plan reads must be there in the shape that the hyper-parameters imply,
-/// and every tensor that is there must be read: a file that carries more than its architecture
-/// uses holds another model than the plan would run.
+/// # Errors
+///
+/// If the architecture is not supported, if a tensor is missing or its shape differs from the
+/// hyper-parameters, or if the file has a tensor that the plan does not read: such a file holds
+/// another model than the plan would run.
 pub fn build(checkpoint: &Checkpoint) -> Result<Plan, Error> {
     let hyper = checkpoint.hyper_parameters()?;
     let Some(arch) = architectures().iter().find(|a| a.name == hyper.architecture) else {
@@ -27,7 +30,7 @@ pub fn build(checkpoint: &Checkpoint) -> Result<Plan, Error> {
     Builder::new(checkpoint, arch, &hyper)?.build()
 }
 
-/// The buffers of a decoder; all layers share one set.
+/// The buffers of a decoder, the same for all layers.
 struct Buffers {
     x: BufferId,
     n: BufferId,
@@ -95,7 +98,11 @@ impl<'a> Builder<'a> {
             },
             weights: Vec::new(),
             buffers: all,
-            caches: vec![Cache { heads: hyper.kv_heads, head_dim: hyper.head_dim }; hyper.layers],
+            caches: vec![
+                Cache { heads: hyper.kv_heads, head_dim: hyper.head_dim, group: 0 };
+                hyper.layers
+            ],
+            groups: vec![CacheGroup { window: hyper.window }],
             ropes: Vec::new(),
             steps: Vec::new(),
             vocab: hyper.vocab,
@@ -229,7 +236,8 @@ impl<'a> Builder<'a> {
         Ok(Norm { weight: self.vector(name, len)?, eps: self.hyper.norm_eps })
     }
 
-    /// The linear `name.weight` of `rows × row_len`, with `name.bias` where there is one.
+    /// The linear of the matrix `name.weight` `[rows, row_len]` and, if `bias` and the checkpoint
+    /// have it, of `name.bias`.
     fn linear(
         &mut self,
         name: &str,
@@ -247,23 +255,24 @@ impl<'a> Builder<'a> {
     }
 
     fn vector(&mut self, name: &str, len: usize) -> Result<WeightId, Error> {
-        self.weight(name, &[len], 1, len)
+        self.weight(name, WeightKind::Vector, 1, len)
     }
 
     fn matrix(&mut self, name: &str, rows: usize, row_len: usize) -> Result<WeightId, Error> {
-        self.weight(name, &[row_len, rows], rows, row_len)
+        self.weight(name, WeightKind::Matrix, rows, row_len)
     }
 
     fn weight(
         &mut self,
         name: &str,
-        shape: &[usize],
+        kind: WeightKind,
         rows: usize,
         row_len: usize,
     ) -> Result<WeightId, Error> {
-        let dtype = self.checkpoint.require(name, shape)?.dtype;
+        let mut weight = Weight { name: name.to_owned(), dtype: DType::F32, kind, rows, row_len };
+        weight.dtype = self.checkpoint.require(name, &weight.dims())?.dtype;
         self.used.insert(name.to_owned());
-        self.plan.weights.push(Weight { name: name.to_owned(), dtype, rows, row_len });
+        self.plan.weights.push(weight);
         Ok(WeightId(self.plan.weights.len() - 1))
     }
 

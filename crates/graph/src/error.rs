@@ -1,6 +1,6 @@
-//! What can go wrong between a checkpoint and a forward pass.
+//! The errors from a checkpoint to the results of a pass.
 
-/// Why a plan could not be built, loaded or run.
+/// The reason why a plan could not be built, loaded or run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -8,18 +8,19 @@ pub enum Error {
     #[error(transparent)]
     Weights(#[from] pelton_weights::Error),
 
-    /// The file's architecture has no plan here.
+    /// The file's architecture is not supported.
     #[error("{file}: architecture '{found}' is not supported, expected one of {}", .known.join(", "))]
     Architecture {
         /// The file.
         file: String,
-        /// What its `general.architecture` says.
+        /// The value of its `general.architecture`.
         found: String,
-        /// The names that have a plan.
+        /// The names of all architectures that are supported.
         known: Vec<&'static str>,
     },
 
-    /// The plan would not use a tensor, so what it computes would not be the file's model.
+    /// A tensor of the file is not used by its architecture, so the plan would be of another
+    /// model.
     #[error("{file}: tensor '{tensor}' has no place in architecture '{architecture}'")]
     UnusedTensor {
         /// The file.
@@ -30,33 +31,33 @@ pub enum Error {
         architecture: String,
     },
 
-    /// The rotary scaling is of a kind that is not implemented.
+    /// The kind of rotary scaling is not implemented.
     #[error("rotary scaling {found} is not supported, expected none, linear or llama3")]
     RopeScaling {
         /// The scaling.
         found: String,
     },
 
-    /// The batch has an index that does not fit the plan or the limits.
-    #[error("batch refused: {0}")]
-    Batch(String),
+    /// A pass has a value that does not fit the plan, the limits or the executable's state.
+    #[error("pass refused: {0}")]
+    Pass(String),
 
-    /// A chain is asked of an executable that has none, or that is not in the state for it.
-    #[error("chain refused: {0}")]
-    Chain(&'static str),
-
-    /// A plan with fused ops was given to a backend that has none of them.
-    #[error("op '{op}' of the plan is fused, expected elementary ops only")]
-    Fused {
-        /// The op.
-        op: &'static str,
+    /// A backend cannot run an op of the plan.
+    #[error("'{backend}' cannot run the op '{op}'{}", .layer.map_or(String::new(), |n| format!(" of layer {n}")))]
+    Op {
+        /// The backend's name.
+        backend: String,
+        /// The op, as a printed plan shows it.
+        op: String,
+        /// The layer that it belongs to, if any.
+        layer: Option<usize>,
     },
 
-    /// A tensor's bytes are not what its type says.
+    /// The bytes of a tensor do not fit its type.
     #[error(transparent)]
     Quant(#[from] pelton_quant::Error),
 
-    /// A tensor's bytes do not make the matrix that the plan says it is.
+    /// The bytes of a tensor do not fit the matrix of the plan.
     #[error("tensor '{tensor}': {what}")]
     Matrix {
         /// The tensor.
@@ -65,37 +66,42 @@ pub enum Error {
         what: String,
     },
 
-    /// The system refuses to start threads.
+    /// The operating system refuses to start threads.
     #[error("{threads} threads could not be started: {error}")]
     Threads {
-        /// How many were asked for.
+        /// The requested number.
         threads: usize,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
 
-    /// Keys and values cannot be kept in the type that the limits ask for.
-    #[error("a cache of keys and values in {kv}: {what}")]
+    /// KV caches of the limits' element type are not supported.
+    #[error("KV cache in {kv}: {what}")]
     Kv {
         /// The type.
         kv: crate::KvType,
-        /// Why not, and what is expected.
+        /// The reason, and what is expected.
         what: String,
     },
 
-    /// There is not enough memory for what the limits ask.
-    #[error("{what} needs {needed} bytes, which could not be allocated")]
+    /// The limits need more memory than there is.
+    #[error("{what} needs {needed} bytes of memory, {}", match .available {
+        Some(available) => format!("but only {available} are available"),
+        None => "which could not be allocated".to_owned(),
+    })]
     Memory {
-        /// What the memory was for.
+        /// The use of the memory.
         what: &'static str,
-        /// How much of it.
+        /// The needed bytes.
         needed: u128,
+        /// The available bytes, if the system reports them.
+        available: Option<u64>,
     },
 
-    /// A device cannot do what is asked of it, or stopped doing it.
+    /// A GPU lacks a capability or failed.
     #[error("device '{device}': {what}")]
     Device {
-        /// The device's name.
+        /// The name of the GPU.
         device: String,
         /// What is wrong.
         what: String,
@@ -105,7 +111,7 @@ pub enum Error {
     #[error("this device cannot tell the time of single steps")]
     Profile,
 
-    /// A kernel of a device could not be assembled: a mistake of the backend.
+    /// The source of a kernel could not be assembled: a mistake of the backend.
     #[error("kernel '{kernel}' could not be assembled: {what}")]
     Kernel {
         /// The kernel.

@@ -1,60 +1,37 @@
-//! The fusion pass: neighbouring steps joined into the ops that a backend has.
+//! Fusion: sequences of steps replaced by the fused ops that a backend accepts.
 //!
-//! A match is purely structural, and it is only taken if the buffers between its steps are not
-//! read afterwards: then the fused op may leave them unwritten.
+//! A match is purely structural. It is accepted only if the buffers between its steps are not read
+//! afterwards, because a fused op leaves them unwritten.
 
 use crate::{BufferId, Op, Plan, RopeStore, Step};
 
-/// A kind of fused op that a backend may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fusion {
-    /// [`Op::NormLinear`].
-    NormLinear,
-    /// [`Op::RopeStore`].
-    RopeStore,
-    /// [`Op::RopeAttend`].
-    RopeAttend,
-    /// [`Op::LinearAdd`].
-    LinearAdd,
-    /// [`Op::NormGlu`].
-    NormGlu,
-}
-
-impl Fusion {
-    /// Every kind.
-    pub const ALL: [Self; 5] =
-        [Self::NormLinear, Self::RopeStore, Self::RopeAttend, Self::LinearAdd, Self::NormGlu];
-}
-
-/// Steps at the head of a list that one step can stand for: how many, and that step.
+/// The number of steps at the head of a list that a fused step can replace, and that step.
 type Match = Option<(usize, Step)>;
 
 impl Plan {
-    /// The same plan with every sequence of steps joined that stands for a fused op of `fusions`.
-    /// Buffers that are not used any more are dropped.
-    pub fn fuse(mut self, fusions: &[Fusion]) -> Self {
-        let has = |fusion| fusions.contains(&fusion);
+    /// The same plan with a fused op in place of every sequence of steps for which `accepts`, most
+    /// often [`Backend::accepts`](crate::Backend::accepts), returns true. Buffers that no step
+    /// uses any more are dropped.
+    pub fn fuse(mut self, accepts: &dyn Fn(&Op, &Self) -> bool) -> Self {
+        self.steps = self.fused_steps(accepts);
+        self.drop_unused_buffers();
+        self
+    }
+
+    fn fused_steps(&self, accepts: &dyn Fn(&Op, &Self) -> bool) -> Vec<Step> {
+        const CANDIDATES: [fn(&[Step]) -> Match; 5] =
+            [norm_glu, norm_linear, rope_attend, rope_store, linear_add];
         let mut fused = Vec::with_capacity(self.steps.len());
         let mut rest = self.steps.as_slice();
         while let Some(first) = rest.first() {
-            let found = None
-                .or_else(|| has(Fusion::NormGlu).then(|| norm_glu(rest)).flatten())
-                .or_else(|| has(Fusion::NormLinear).then(|| norm_linear(rest)).flatten())
-                .or_else(|| has(Fusion::RopeAttend).then(|| rope_attend(rest)).flatten())
-                .or_else(|| has(Fusion::RopeStore).then(|| rope_store(rest)).flatten())
-                .or_else(|| has(Fusion::LinearAdd).then(|| linear_add(rest)).flatten());
-            let (len, step) = match found {
-                Some((len, step)) if covers(&rest[..len], &step, &rest[len..], self.logits) => {
-                    (len, step)
-                }
-                _ => (1, first.clone()),
-            };
+            let found = CANDIDATES.iter().filter_map(|find| find(rest)).find(|(len, step)| {
+                accepts(&step.op, self) && covers(&rest[..*len], step, &rest[*len..], self.logits)
+            });
+            let (len, step) = found.unwrap_or_else(|| (1, first.clone()));
             fused.push(step);
             rest = &rest[len..];
         }
-        self.steps = fused;
-        self.drop_unused_buffers();
-        self
+        fused
     }
 
     fn drop_unused_buffers(&mut self) {
@@ -63,7 +40,7 @@ impl Plan {
         for id in self.steps.iter().flat_map(|s| s.inputs.iter().chain(&s.outputs)) {
             used[id.0] = true;
         }
-        // where each buffer goes when the unused ones before it are gone
+        // the new index of each buffer: the number of used ones before it
         let mut kept = 0;
         let places: Vec<usize> = used
             .iter()
@@ -83,8 +60,8 @@ impl Plan {
     }
 }
 
-/// Whether `fused` may stand for `steps`: every buffer that they write and it does not must be
-/// written again, or never read, in what follows.
+/// Whether `fused` can replace `steps`: every buffer that only they write must be written again
+/// before the following steps read it, or never be read.
 fn covers(steps: &[Step], fused: &Step, following: &[Step], logits: BufferId) -> bool {
     let lost = |id: &&BufferId| !fused.outputs.contains(id);
     steps.iter().flat_map(|s| &s.outputs).filter(lost).all(|id| {
@@ -162,7 +139,7 @@ fn rope_store(steps: &[Step]) -> Match {
     Some((at + 3, joined(steps, op, vec![q, k, store_step.inputs[1]], vec![q, k])))
 }
 
-/// What `rope_store` takes, then `attend q → a`.
+/// The sequence of [`rope_store`], then `attend q → a`.
 fn rope_attend(steps: &[Step]) -> Match {
     let (len, before) = rope_store(steps)?;
     let attend = steps.get(len)?;

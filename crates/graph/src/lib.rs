@@ -1,35 +1,41 @@
-//! From hyper-parameters to a plan: the operations, buffers and weights of one forward pass.
+//! From hyper-parameters to a plan: the ops, buffers and weights of a forward pass.
 //!
-//! A [`Plan`] is data. Everything in which architectures differ is written in it, so that a
-//! [`Backend`] never asks for a model's name. The way through this crate is:
+//! A [`Plan`] is data. It contains every difference between architectures, so a [`Backend`] never
+//! reads a model's name. The data flow through this crate is:
 //!
-//! 1. [`build()`] reads a checkpoint's hyper-parameters and tensors and, by the small table that its
-//!    architecture has in `arch/`, lays out a plan of elementary steps;
-//! 2. [`Plan::fuse`] joins neighbouring steps into the fused ones that a backend has;
-//! 3. a [`Backend`] loads the plan into an [`Executable`], which runs it on a [`Batch`] of rows,
-//!    or, where it can, in a chain that feeds each token that it chooses into the next pass.
+//! 1. [`build()`] reads a checkpoint's hyper-parameters and tensors and builds a plan of elementary
+//!    steps by the table of its architecture in `arch/`;
+//! 2. [`Plan::fuse`] replaces sequences of steps by the fused ops that a backend accepts;
+//! 3. a [`Backend`] loads the plan into an [`Executable`], which runs it over the rows of a
+//!    [`Pass`] and returns tokens or logits as [`Outputs`].
 
 mod arch;
 mod backend;
-mod batch;
 mod build;
-mod choice;
+mod check;
 mod error;
 mod fuse;
+mod ids;
+mod kv;
+mod limits;
 mod op;
+mod pass;
 mod plan;
 mod print;
 mod profile;
 mod rope;
+mod tables;
 
 pub use arch::{Architecture, Presence, architectures};
-pub use backend::{Backend, Executable, KvType, Limits};
-pub use batch::{Batch, PAGE, Row, pages_for};
+pub use backend::{Backend, Executable, Pipeline};
 pub use build::build;
-pub use choice::{Choice, NO_TOKEN};
 pub use error::Error;
-pub use fuse::Fusion;
+pub use ids::{BufferId, RopeId, WeightId};
+pub use kv::{KvType, PAGE, pages_for};
+pub use limits::Limits;
 pub use op::{Activation, Attention, Linear, Norm, Op, RopeStore};
-pub use plan::{Buffer, BufferId, Cache, Plan, RopeId, Rows, Shape, Step, Weight, WeightId};
+pub use pass::{Input, MAX_REPEAT, Outputs, Pass, Phase, RECENT, Row, Sample, Ticket, Want};
+pub use plan::{Buffer, Cache, CacheGroup, Plan, Rows, Shape, Step, Weight, WeightKind};
 pub use profile::{Profile, StepProfile};
 pub use rope::{Rope, RopeStyle};
+pub use tables::{PageTables, TableEdit};

@@ -1,11 +1,11 @@
-//! The operations that a plan is made of.
+//! The ops of a plan.
 
-use crate::plan::{RopeId, WeightId};
+use crate::{RopeId, WeightId};
 
 /// A root-mean-square norm: `y[i] = weight[i] · x[i] / sqrt(mean(x²) + eps)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Norm {
-    /// One factor for each element.
+    /// The factors `[row_len]`.
     pub weight: WeightId,
     /// Added to the mean square; in (0, 1).
     pub eps: f32,
@@ -14,13 +14,13 @@ pub struct Norm {
 /// A matrix product with an optional bias: `y[n] = Σ_k weight[n][k] · x[k] + bias[n]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Linear {
-    /// A row for each output.
+    /// The matrix `[outputs, inputs]`.
     pub weight: WeightId,
-    /// One summand for each output.
+    /// The summands `[outputs]`.
     pub bias: Option<WeightId>,
 }
 
-/// The function in a gated feed-forward network.
+/// The activation function of a gated feed-forward network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// `x / (1 + e⁻ˣ)`.
@@ -39,63 +39,63 @@ impl Activation {
 /// Causal attention of query heads over a cache of keys and values.
 ///
 /// The query of a row at position `p` sees the positions `p - window + 1 ..= p` of its own
-/// sequence (from 0 where there is no window).
+/// sequence, without a window `0 ..= p`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
     /// The index of the layer's cache in [`Plan::caches`](crate::Plan::caches).
     pub cache: usize,
-    /// Query heads; a multiple of the cache's heads. Head `h` reads the key head
+    /// Query heads; a multiple of the cache's heads. Query head `h` reads KV head
     /// `h / (heads / kv_heads)`.
     pub heads: usize,
-    /// The factor on each product of query and key.
+    /// The factor of each dot product of query and key.
     pub scale: f32,
-    /// How many positions a query sees, itself included; `None` for all.
+    /// Number of positions that a query sees, its own included; `None` for all.
     pub window: Option<usize>,
 }
 
-/// What is done to queries, keys and values before attention.
+/// Norms and rotation of query and key heads, and the store of keys and values in the cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RopeStore {
-    /// The norm of the query heads.
+    /// The norm of each query head.
     pub q_norm: Option<Norm>,
-    /// The norm of the key heads.
+    /// The norm of each key head.
     pub k_norm: Option<Norm>,
-    /// The angles.
+    /// The rotation.
     pub rope: RopeId,
     /// Query heads.
     pub heads: usize,
-    /// Key and value heads.
+    /// KV heads.
     pub kv_heads: usize,
     /// The index of the layer's cache.
     pub cache: usize,
 }
 
-/// What a step does with its input and output buffers, row by row.
+/// The operation of a step on each row of its input and output buffers.
 ///
-/// The first group is elementary. Each op of the second group stands for the sequence that its
-/// documentation names, and must give the same result: [`Plan::fuse`](crate::Plan::fuse) makes it
-/// from that sequence, and only for a backend that has it.
+/// The ops of the first group are elementary. Each op of the second group is fused: it has the
+/// result of the sequence of elementary ops that its documentation names.
+/// [`Plan::fuse`](crate::Plan::fuse) puts it in place of that sequence if the backend accepts it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// `() → x`: the table's row for the row's token.
+    /// `() → x`: the row of the table that belongs to the token.
     Embed {
-        /// A row for each token.
+        /// The embedding table `[vocab, hidden]`.
         table: WeightId,
     },
-    /// `x → y`: a norm over the whole row.
+    /// `x → y`: the norm of the row.
     Norm(Norm),
-    /// `x → y`.
+    /// `x → y`: the matrix product.
     Linear(Linear),
-    /// `x → x`, in place: a norm over each head's elements.
+    /// `x → x`, in place: the norm of each head `[head_dim]`.
     HeadNorm {
-        /// The factors, shared by all heads.
+        /// The norm, the same for all heads.
         norm: Norm,
         /// Heads in the row.
         heads: usize,
     },
-    /// `x → x`, in place: turns each head by the angles of the row's position.
+    /// `x → x`, in place: rotates each head by the angles of the row's position.
     Rope {
-        /// The angles.
+        /// The rotation.
         rope: RopeId,
         /// Heads in the row.
         heads: usize,
@@ -105,37 +105,37 @@ pub enum Op {
         /// The index of the layer's cache.
         cache: usize,
     },
-    /// `q → a`.
+    /// `q → a`: the attention over the cached positions.
     Attend(Attention),
     /// `x y → x`: the sum, in place.
     Add,
     /// `gate up → g`: `activation(gate[i]) · up[i]`.
     Glu(Activation),
-    /// `x → y`: only the rows whose logits are asked for, in that order.
+    /// `x → y`: the rows that have a [`Want`](crate::Want), in their order.
     Select,
 
-    /// `x → y₀ y₁ …`: a norm, then linears that all read it.
+    /// `x → y₀ y₁ …`: a norm, then linears that all read its result.
     NormLinear {
         /// The norm.
         norm: Norm,
-        /// One for each output.
+        /// The linears, one for each output.
         linears: Vec<Linear>,
     },
-    /// `q k v → q k`: the head norms (where there are any), the rotation of q and k, the store.
+    /// `q k v → q k`: the head norms (if any), the rotation of q and k, the store.
     RopeStore(RopeStore),
-    /// `q k v → a`: a [`RopeStore`](Self::RopeStore), then the attention over what is cached.
+    /// `q k v → a`: a [`RopeStore`](Self::RopeStore), then the attention.
     RopeAttend(RopeStore, Attention),
     /// `x y → x`: `x + linear(y)`.
     LinearAdd(Linear),
-    /// `x → g`: a norm, the gate and up linears, and their gated product.
+    /// `x → g`: a norm, the gate and up linears, then their gated product.
     NormGlu {
         /// The norm.
         norm: Norm,
-        /// The linear that goes through the activation.
+        /// The linear whose result goes through the activation.
         gate: Linear,
-        /// The linear that is multiplied with it.
+        /// The linear whose result is multiplied with it.
         up: Linear,
-        /// The function.
+        /// The activation function.
         activation: Activation,
     },
 }

@@ -1,77 +1,96 @@
-//! The plan: weights, buffers and a flat list of steps.
+//! The plan of a model: weights, buffers, caches and a flat list of steps.
 
 use pelton_quant::DType;
 
-use crate::{Op, Rope};
+use crate::{BufferId, Op, Rope, RopeId, WeightId};
 
-/// An index into [`Plan::weights`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WeightId(pub usize);
+/// The use of a weight, which decides how a backend keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightKind {
+    /// A norm or a bias `[row_len]`: decoded to f32 at load.
+    Vector,
+    /// A linear or an embedding table `[rows, row_len]`: kept in its stored format.
+    Matrix,
+}
 
-/// An index into [`Plan::buffers`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BufferId(pub usize);
-
-/// An index into [`Plan::ropes`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RopeId(pub usize);
-
-/// A tensor of the checkpoint: `rows` rows of `row_len` numbers (one row for a vector).
+/// A tensor of the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weight {
     /// The tensor's name in the checkpoint.
     pub name: String,
-    /// How it is stored.
+    /// The stored format.
     pub dtype: DType,
-    /// Outputs of a linear, tokens of an embedding; 1 for a norm or a bias.
+    /// Its use.
+    pub kind: WeightKind,
+    /// Outputs of a linear, tokens of an embedding table; 1 for a vector.
     pub rows: usize,
-    /// Numbers in a row.
+    /// Elements of a row.
     pub row_len: usize,
 }
 
-/// Which rows of a batch a buffer holds.
+impl Weight {
+    /// The shape in the checkpoint, the innermost dimension first.
+    pub fn dims(&self) -> Vec<usize> {
+        match self.kind {
+            WeightKind::Vector => vec![self.row_len],
+            WeightKind::Matrix => vec![self.row_len, self.rows],
+        }
+    }
+}
+
+/// The rows of a pass that a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// All of them.
+    /// All rows.
     All,
-    /// Those whose logits are asked for.
+    /// The rows that have a [`Want`](crate::Want).
     Selected,
 }
 
-/// An f32 value between steps: `width` numbers for each of its rows.
+/// An f32 value `[rows, width]` between steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffer {
     /// The name that a printed plan shows.
     pub name: &'static str,
-    /// Numbers in a row.
+    /// Elements of a row.
     pub width: usize,
-    /// Which rows it has.
+    /// Its rows.
     pub rows: Rows,
 }
 
-/// The keys and values of one layer: for each position `heads` times `head_dim` numbers of each.
+/// The layers that have the same page tables, because their queries see the same positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cache {
-    /// Key heads, and as many value heads.
-    pub heads: usize,
-    /// Numbers in a head.
-    pub head_dim: usize,
+pub struct CacheGroup {
+    /// Number of positions that a query sees, its own included; `None` for all. Pages that lie
+    /// wholly before the window of every later query can be freed.
+    pub window: Option<usize>,
 }
 
-/// One operation on named buffers.
+/// The KV cache of one layer: keys and values `[positions, heads, head_dim]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// KV heads: key heads, and as many value heads.
+    pub heads: usize,
+    /// Elements of a head.
+    pub head_dim: usize,
+    /// The index of its group in [`Plan::groups`].
+    pub group: usize,
+}
+
+/// An op and the buffers that it reads and writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// What is done.
+    /// The op.
     pub op: Op,
     /// The buffers that it reads, in the order that the op's documentation gives.
     pub inputs: Vec<BufferId>,
     /// The buffers that it writes; one that is also an input is updated in place.
     pub outputs: Vec<BufferId>,
-    /// The layer it belongs to, if any: for printing and profiles.
+    /// The index of its layer, if any: for printed plans, messages and profiles.
     pub layer: Option<usize>,
 }
 
-/// The model's dimensions, for people: no backend computes with them.
+/// The model's dimensions, for printed plans and tools; no backend computes with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The architecture's name.
@@ -82,36 +101,38 @@ pub struct Shape {
     pub hidden: usize,
     /// Query heads.
     pub heads: usize,
-    /// Key and value heads.
+    /// KV heads.
     pub kv_heads: usize,
-    /// Numbers in a head.
+    /// Elements of a head.
     pub head_dim: usize,
     /// Width of the feed-forward network.
     pub ffn: usize,
-    /// Whether the embedding table is the output matrix too.
+    /// Whether the output matrix is the embedding table.
     pub tied: bool,
 }
 
-/// One forward pass over R rows, as data.
+/// A model's forward pass over any number of rows, as data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The model's dimensions, for people.
+    /// The model's dimensions.
     pub shape: Shape,
-    /// The tensors it reads.
+    /// The tensors that it reads.
     pub weights: Vec<Weight>,
-    /// The values between steps.
+    /// The buffers of the values between steps.
     pub buffers: Vec<Buffer>,
-    /// The caches of keys and values, one for each layer that attends.
+    /// The KV caches, one for each layer with attention.
     pub caches: Vec<Cache>,
-    /// The rotations.
+    /// The cache groups: caches of one group have the same page tables.
+    pub groups: Vec<CacheGroup>,
+    /// The rotary embeddings.
     pub ropes: Vec<Rope>,
-    /// What is done, in order.
+    /// The steps, in the order in which they run.
     pub steps: Vec<Step>,
-    /// Tokens: a row's token is below it, and it is the width of the logits.
+    /// Rows of the embedding table and width of the logits; every token is below it.
     pub vocab: usize,
-    /// Positions that the model was made for: a row's position is below it.
+    /// Maximum positions of a sequence; every position is below it.
     pub context: usize,
-    /// Where the logits are after the last step.
+    /// The buffer of the logits `[selected rows, vocab]` after the last step.
     pub logits: BufferId,
 }
 
@@ -126,13 +147,30 @@ impl Plan {
         &self.buffers[id.0]
     }
 
-    /// A rotation by its index.
+    /// A rotary embedding by its index.
     pub fn rope(&self, id: RopeId) -> &Rope {
         &self.ropes[id.0]
     }
 
-    /// Numbers that the caches hold for one position, keys and values of all layers together.
-    pub fn cache_len_per_position(&self) -> usize {
-        self.caches.iter().map(|cache| 2 * cache.heads * cache.head_dim).sum()
+    /// Elements per position in the caches of a group: keys and values of all its layers.
+    pub fn cache_len_per_position(&self, group: usize) -> usize {
+        let caches = self.caches.iter().filter(|cache| cache.group == group);
+        caches.map(|cache| 2 * cache.heads * cache.head_dim).sum()
+    }
+
+    /// The kind of rows that a step computes: that of the buffer that it writes, or if there is
+    /// none, that of the buffer that it reads.
+    pub fn step_rows(&self, step: &Step) -> Rows {
+        let buffer = step.outputs.first().or(step.inputs.first());
+        buffer.map_or(Rows::All, |&id| self.buffer(id).rows)
+    }
+
+    /// Number of rows that a step computes in a pass of `rows` rows of which `selected` are
+    /// selected.
+    pub fn rows_of(&self, step: &Step, rows: usize, selected: usize) -> usize {
+        match self.step_rows(step) {
+            Rows::All => rows,
+            Rows::Selected => selected,
+        }
     }
 }

@@ -1,11 +1,12 @@
-//! Plans in a form for people.
+//! The printed form of a plan.
 
 use std::fmt;
 
-use crate::{Attention, BufferId, Op, Plan, RopeStore, Step, WeightId};
+use crate::{Attention, BufferId, Op, Plan, RopeStore, Step, WeightId, WeightKind};
 
 impl fmt::Display for Plan {
-    /// One line for the model, then one for each step; layers that are alike are shown once.
+    /// One line for the model, then one for each step. Consecutive layers with equal lines are
+    /// printed once, with their number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = &self.shape;
         let tied = if s.tied { " (tied)" } else { "" };
@@ -51,10 +52,10 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    /// The types of the matrices, the commonest (by bytes) first.
+    /// The types of the matrices, in descending order of their bytes.
     fn dtypes(&self) -> String {
         let mut bytes = std::collections::BTreeMap::new();
-        for weight in self.weights.iter().filter(|w| w.rows > 1) {
+        for weight in self.weights.iter().filter(|w| w.kind == WeightKind::Matrix) {
             *bytes.entry(weight.dtype).or_insert(0u128) +=
                 weight.dtype.bytes_of(weight.row_len).unwrap_or(0) as u128 * weight.rows as u128;
         }
@@ -71,8 +72,8 @@ impl Plan {
         same.map(|step| self.line(step, 52)).collect()
     }
 
-    /// One step; what it reads takes `width` columns.
-    fn line(&self, step: &Step, width: usize) -> String {
+    /// The line of a step, with its inputs in `width` columns.
+    pub(crate) fn line(&self, step: &Step, width: usize) -> String {
         let names = |ids: &[BufferId]| {
             ids.iter().map(|id| self.buffer(*id).name).collect::<Vec<_>>().join(" ")
         };
@@ -96,7 +97,7 @@ impl Plan {
         .to_owned()
     }
 
-    /// A weight's name without what its layer and role add to it.
+    /// The name of a weight without the prefix of its layer and the suffix `.weight`.
     fn short_name(&self, id: WeightId) -> &str {
         let name = &self.weight(id).name;
         let name = name.strip_suffix(".weight").unwrap_or(name);

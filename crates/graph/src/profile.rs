@@ -1,27 +1,27 @@
-//! Where the time of a pass goes.
+//! The time of each step of a pass.
 
 use std::time::Duration;
 
-/// What a backend measured of passes over one batch.
+/// Times of repeated passes over the same rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// The time of each of the plan's steps, in the plan's order: the mean of all passes.
+    /// The steps `[plan steps]`, in the plan's order: means of all passes.
     pub steps: Vec<StepProfile>,
-    /// A whole pass without stamps between its steps: the mean of passes that follow each other.
+    /// Time of a whole pass without timestamps between its steps: the mean of consecutive passes.
     pub pass: Duration,
-    /// Time that the processor took to say what a pass is.
+    /// CPU time to record a pass.
     pub recording: Duration,
-    /// Bytes a second that a kernel reads which does nothing else, where that was measured.
+    /// Bytes per second of a kernel that only reads, if that was measured.
     pub read_bandwidth: Option<f64>,
 }
 
-/// What was measured of one step.
+/// Time and dispatches of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepProfile {
-    /// From the end of the step before to its own end.
+    /// Time from the end of the previous step to its own end.
     pub time: Duration,
-    /// Kernels that it called.
+    /// Number of dispatches.
     pub dispatches: usize,
-    /// Those of them that had to wait for one before.
+    /// Number of dispatches that had to wait for the previous one.
     pub dependent: usize,
 }

@@ -1,10 +1,10 @@
-//! Rotary position embedding: which elements turn together, and how fast.
+//! Rotary position embedding: the pairs of elements that rotate, and their frequencies.
 
 use pelton_weights::RopeScaling;
 
 use crate::Error;
 
-/// Which two elements of a head are turned as a pair.
+/// The pairing of the elements of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RopeStyle {
     /// Elements `2i` and `2i + 1`, as in the original Llama code and GGUF's `llama`.
@@ -13,14 +13,15 @@ pub enum RopeStyle {
     Halves,
 }
 
-/// The rotation of a head: at position `p`, pair `i` turns by `p · frequencies[i]` radians.
+/// The rotation of a head: at position `p`, pair `i` rotates by `p · frequencies[i]` radians.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rope {
-    /// How elements pair up.
+    /// The pairing of elements.
     pub style: RopeStyle,
-    /// Radians for each position, one for each pair; elements from `2 · len` on stay as they are.
+    /// Radians per position `[pairs]`; elements of a head from `2 · pairs` on are not rotated.
     pub frequencies: Vec<f32>,
-    /// How the frequencies were stretched, for people; empty if they were not.
+    /// The kind of context extension that changed the frequencies, for printed plans; empty if
+    /// none did.
     pub scaling: &'static str,
 }
 
@@ -46,15 +47,15 @@ impl Rope {
         }
         let frequencies = (0..dims / 2)
             .map(|i| {
-                let plain = f64::from(theta).powf(-2.0 * i as f64 / dims as f64);
+                let unscaled = f64::from(theta).powf(-2.0 * i as f64 / dims as f64);
                 let divisor = divisors.map_or(1.0, |d| d[i]) * stretch;
-                (plain / f64::from(divisor)) as f32
+                (unscaled / f64::from(divisor)) as f32
             })
             .collect();
         Ok(Self { style, frequencies, scaling: label })
     }
 
-    /// The positions in a head of the two elements of pair `i`.
+    /// The indices in a head of the two elements of pair `i`.
     pub fn pair(&self, i: usize) -> (usize, usize) {
         match self.style {
             RopeStyle::Interleaved => (2 * i, 2 * i + 1),

@@ -1,4 +1,4 @@
-//! Whole rows: check the lengths, pick the format, go block by block.
+//! Decoding and encoding of slices: length checks, dispatch on the type, the loop over blocks.
 
 use bytemuck::Pod;
 
@@ -7,17 +7,17 @@ use crate::k_quants::{BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K};
 use crate::q4::{BlockQ4_0, BlockQ4_1};
 use crate::q5::{BlockQ5_0, BlockQ5_1};
 use crate::q8::BlockQ8_0;
-use crate::{DType, Error, plain};
+use crate::{DType, Error, float};
 
 /// Decodes `bytes` of type `dtype` into all of `out`.
 ///
-/// The bytes may be anything and lie at any address; scales that are infinite or NaN give
-/// numbers that are not finite.
+/// Any byte values and any alignment are valid; a scale that is infinite or NaN decodes to
+/// non-finite elements.
 ///
 /// # Errors
 ///
 /// [`Error::PartialBlock`] if `out` is not a whole number of blocks, [`Error::ByteLength`] if
-/// `bytes` is not exactly as long as `out` needs. Nothing is written then.
+/// `bytes` does not have exactly the length of `out`'s blocks. `out` is unchanged on error.
 pub fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), Error> {
     let len = out.len();
     let expected = dtype.bytes_of(len).ok_or(Error::PartialBlock { dtype, len })?;
@@ -25,9 +25,9 @@ pub fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), Error> 
         return Err(Error::ByteLength { dtype, len, expected, found: bytes.len() });
     }
     match dtype {
-        DType::F32 => plain::decode_f32(bytes, out),
-        DType::F16 => plain::decode_f16(bytes, out),
-        DType::BF16 => plain::decode_bf16(bytes, out),
+        DType::F32 => float::decode_f32(bytes, out),
+        DType::F16 => float::decode_f16(bytes, out),
+        DType::BF16 => float::decode_bf16(bytes, out),
         DType::Q4_0 => decode_blocks(bytes, out, BlockQ4_0::decode),
         DType::Q4_1 => decode_blocks(bytes, out, BlockQ4_1::decode),
         DType::Q5_0 => decode_blocks(bytes, out, BlockQ5_0::decode),
@@ -45,19 +45,20 @@ pub fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), Error> 
 
 /// Encodes `values` as `dtype` and appends the bytes to `out`.
 ///
-/// The plain types take every value, as IEEE 754 has it; the quantized ones only numbers that
-/// stay finite. Numbers so small that a block's scale is 0 as an f16 become 0.
+/// The float types accept every value and round per IEEE 754; the quantized types accept finite
+/// values only. Values so small that the block's f16 scale underflows to 0 decode
+/// to 0.
 ///
 /// # Errors
 ///
-/// [`Error::CannotEncode`] for the types that are only read (the K-quants and IQ4_NL),
+/// [`Error::CannotEncode`] for the types without an encoder (the K-quants and IQ4_NL),
 /// [`Error::PartialBlock`] if `values` is not a whole number of blocks, [`Error::OutOfRange`]
-/// if a block cannot hold its numbers. `out` is left as it was then.
+/// if a block cannot represent its values. `out` is unchanged on error.
 pub fn encode(dtype: DType, values: &[f32], out: &mut Vec<u8>) -> Result<(), Error> {
     match dtype {
-        DType::F32 => plain::encode_f32(values, out),
-        DType::F16 => plain::encode_f16(values, out),
-        DType::BF16 => plain::encode_bf16(values, out),
+        DType::F32 => float::encode_f32(values, out),
+        DType::F16 => float::encode_f16(values, out),
+        DType::BF16 => float::encode_bf16(values, out),
         DType::Q4_0 => encode_blocks(dtype, values, out, BlockQ4_0::encode)?,
         DType::Q4_1 => encode_blocks(dtype, values, out, BlockQ4_1::encode)?,
         DType::Q5_0 => encode_blocks(dtype, values, out, BlockQ5_0::encode)?,
@@ -70,15 +71,15 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut Vec<u8>) -> Result<(), Err
     Ok(())
 }
 
-/// `bytes` holds exactly the blocks of `out`.
+/// Decodes block by block; `bytes` must hold exactly the blocks of `out`.
 fn decode_blocks<B: Pod, const LEN: usize>(
     bytes: &[u8],
     out: &mut [f32],
     decode: impl Fn(&B, &mut [f32; LEN]),
 ) {
-    // Blocks are of alignment 1 (checked below), so the cast cannot fail on the address.
-    for (block, numbers) in bytemuck::cast_slice(bytes).iter().zip(out.as_chunks_mut().0) {
-        decode(block, numbers);
+    // Blocks have alignment 1 (checked below), so the cast cannot fail on the address.
+    for (block, values) in bytemuck::cast_slice(bytes).iter().zip(out.as_chunks_mut().0) {
+        decode(block, values);
     }
 }
 
@@ -94,9 +95,9 @@ fn encode_blocks<B: Pod, const LEN: usize>(
     }
     let before = out.len();
     out.reserve(blocks.len() * size_of::<B>());
-    for (i, numbers) in blocks.iter().enumerate() {
-        // A NaN would pass through the search for the largest number unseen.
-        let block = numbers.iter().all(|v| v.is_finite()).then(|| encode(numbers)).flatten();
+    for (i, values) in blocks.iter().enumerate() {
+        // The search for the extreme value ignores NaNs, so they are rejected here.
+        let block = values.iter().all(|v| v.is_finite()).then(|| encode(values)).flatten();
         let Some(block) = block else {
             out.truncate(before);
             return Err(Error::OutOfRange { dtype, start: i * LEN });
@@ -106,7 +107,7 @@ fn encode_blocks<B: Pod, const LEN: usize>(
     Ok(())
 }
 
-/// The typed layouts must be exactly the formats' blocks, readable at any address.
+/// The typed layouts must have the sizes of the formats' blocks and alignment 1.
 const _: () = {
     const fn check<B>(dtype: DType) {
         assert!(size_of::<B>() == dtype.block_bytes() && align_of::<B>() == 1);

@@ -1,11 +1,12 @@
-//! The element types of stored tensors and how they are laid out in blocks.
+//! Element types of stored tensors and the sizes of their blocks.
 
 use std::fmt;
 
-/// How the numbers of a tensor are stored.
+/// Storage type of a tensor's elements.
 ///
-/// A quantized tensor is a sequence of blocks along its rows: [`block_len`](Self::block_len)
-/// numbers share [`block_bytes`](Self::block_bytes) bytes. The plain types are blocks of one.
+/// A quantized tensor is a sequence of blocks along its rows: each block stores
+/// [`block_len`](Self::block_len) elements in [`block_bytes`](Self::block_bytes) bytes. The
+/// float types have blocks of one element.
 /// The layouts are those of ggml (`ggml-common.h`), all little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(non_camel_case_types, reason = "the field writes these names so")]
@@ -16,32 +17,32 @@ pub enum DType {
     F16,
     /// The upper half of an F32.
     BF16,
-    /// 4 bits, symmetric, a scale for 32.
+    /// 4 bits, symmetric, one scale per 32 elements.
     Q4_0,
-    /// 4 bits, a scale and a minimum for 32.
+    /// 4 bits, a scale and a minimum per 32 elements.
     Q4_1,
-    /// 5 bits, symmetric, a scale for 32.
+    /// 5 bits, symmetric, one scale per 32 elements.
     Q5_0,
-    /// 5 bits, a scale and a minimum for 32.
+    /// 5 bits, a scale and a minimum per 32 elements.
     Q5_1,
-    /// 8 bits, symmetric, a scale for 32.
+    /// 8 bits, symmetric, one scale per 32 elements.
     Q8_0,
-    /// 2 bits, super-blocks of 256 with 4-bit scales and minima for 16.
+    /// 2 bits, super-blocks of 256 with a 4-bit scale and minimum per 16 elements.
     Q2_K,
-    /// 3 bits, super-blocks of 256 with 6-bit scales for 16.
+    /// 3 bits, super-blocks of 256 with a 6-bit scale per 16 elements.
     Q3_K,
-    /// 4 bits, super-blocks of 256 with 6-bit scales and minima for 32.
+    /// 4 bits, super-blocks of 256 with a 6-bit scale and minimum per 32 elements.
     Q4_K,
-    /// 5 bits, super-blocks of 256 with 6-bit scales and minima for 32.
+    /// 5 bits, super-blocks of 256 with a 6-bit scale and minimum per 32 elements.
     Q5_K,
-    /// 6 bits, super-blocks of 256 with 8-bit scales for 16.
+    /// 6 bits, super-blocks of 256 with an 8-bit scale per 16 elements.
     Q6_K,
-    /// 4 bits that index 16 fixed, unevenly spaced levels, a scale for 32.
+    /// 4-bit indices into 16 fixed, unevenly spaced levels, one scale per 32 elements.
     IQ4_NL,
 }
 
 impl DType {
-    /// Every type, in the order of the enumeration.
+    /// All types, in declaration order.
     pub const ALL: [Self; 14] = [
         Self::F32,
         Self::F16,
@@ -59,7 +60,7 @@ impl DType {
         Self::IQ4_NL,
     ];
 
-    /// Numbers in a block; a row's length must be a multiple of it.
+    /// Elements per block; the length of a row must be a multiple of it.
     pub const fn block_len(self) -> usize {
         match self {
             Self::F32 | Self::F16 | Self::BF16 => 1,
@@ -68,7 +69,7 @@ impl DType {
         }
     }
 
-    /// Bytes of a block.
+    /// Bytes per block.
     pub const fn block_bytes(self) -> usize {
         match self {
             Self::F32 => 4,
@@ -86,7 +87,7 @@ impl DType {
         }
     }
 
-    /// The name that ggml and its tools print, such as `Q4_K`.
+    /// The type's name in ggml and its tools, such as `Q4_K`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::F32 => "F32",
@@ -106,13 +107,13 @@ impl DType {
         }
     }
 
-    /// The type of that [`name`](Self::name).
+    /// The type with this [`name`](Self::name).
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
-    /// Bytes of `len` numbers, or `None` if `len` is not a whole number of blocks or the
-    /// product does not fit.
+    /// Bytes of `len` elements, or `None` if `len` is not a whole number of blocks or the
+    /// product overflows.
     ///
     /// ```
     /// # use pelton_quant::DType;

@@ -1,50 +1,47 @@
-//! What can be wrong with a request to decode or encode.
+//! Errors of decoding and encoding.
 
 use crate::DType;
 
-/// Why numbers could not be decoded or encoded.
+/// The reason that elements could not be decoded or encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The count of numbers is not a whole number of blocks.
-    #[error("{dtype} stores numbers in blocks of {}, which {len} numbers do not fill", dtype.block_len())]
+    /// The number of elements is not a multiple of the block length.
+    #[error("{len} elements do not fill blocks of {dtype}, expected a multiple of {}", dtype.block_len())]
     PartialBlock {
         /// The stored type.
         dtype: DType,
-        /// The count of numbers asked for.
+        /// The number of elements requested.
         len: usize,
     },
-    /// There are too few or too many bytes for that many numbers.
-    #[error("{len} numbers of {dtype} take {expected} bytes, but there are {found}")]
+    /// The number of bytes does not match the number of elements.
+    #[error("{len} elements of {dtype} have {found} bytes, expected {expected}")]
     ByteLength {
         /// The stored type.
         dtype: DType,
-        /// The count of numbers asked for.
+        /// The number of elements requested.
         len: usize,
-        /// The bytes that they take.
+        /// The bytes that these elements occupy.
         expected: usize,
         /// The bytes that were given.
         found: usize,
     },
-    /// The type can be read, but not written.
-    #[error(
-        "numbers cannot be encoded as {dtype}: only F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 and \
-         Q8_0 can be written"
-    )]
+    /// The type has a decoder but no encoder.
+    #[error("{dtype} has no encoder, expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 or Q8_0")]
     CannotEncode {
-        /// The type asked for.
+        /// The requested type.
         dtype: DType,
     },
-    /// A block holds a NaN, an infinity, or numbers so large that its f16 scale overflows.
+    /// A block contains a NaN, an infinity, or values so large that its f16 scale overflows.
     #[error(
-        "numbers {start} to {} cannot be encoded as {dtype}: they hold a NaN or an infinity, or \
-         are too large for the block's f16 scale",
+        "elements {start} to {} cannot be encoded as {dtype}: found a NaN, an infinity or values \
+         that overflow the block's f16 scale",
         start + dtype.block_len() - 1
     )]
     OutOfRange {
-        /// The type asked for.
+        /// The requested type.
         dtype: DType,
-        /// Index of the block's first number.
+        /// Index of the block's first element.
         start: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! IQ4_NL: four bits that pick one of 16 uneven levels, in blocks of 32 (`block_iq4_nl` and
+//! IQ4_NL: four-bit indices into 16 unevenly spaced levels, in blocks of 32 (`block_iq4_nl` and
 //! `kvalues_iq4nl` of `ggml-common.h`).
 
 use bytemuck::{Pod, Zeroable};
@@ -6,16 +6,16 @@ use bytemuck::{Pod, Zeroable};
 use crate::nibbles;
 use crate::scale::F16Scale;
 
-/// What the 16 codes of IQ4_NL stand for, before the scale.
+/// The values of the 16 codes of IQ4_NL before scaling.
 pub const IQ4_NL_LEVELS: [i8; 16] =
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-/// A block of IQ4_NL: number `i` is `d * IQ4_NL_LEVELS[codes[i]]`.
+/// A block of IQ4_NL: element `i` is `d * IQ4_NL_LEVELS[codes[i]]`.
 ///
 /// | bytes | field |
 /// |---|---|
 /// | 0..2 | `d` |
-/// | 2..18 | `qs`: byte `j` has the code of number `j` in its low half, of `j + 16` in its high half |
+/// | 2..18 | `qs`: byte `j` has the code of element `j` in its low half, of `j + 16` in its high half |
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockIq4Nl {
@@ -32,7 +32,7 @@ impl BlockIq4Nl {
         nibbles::unpack(&self.qs)
     }
 
-    /// The numbers.
+    /// Decodes all elements.
     #[inline]
     pub fn decode(&self, out: &mut [f32; 32]) {
         let d = self.d.to_f32();

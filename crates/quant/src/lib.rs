@@ -1,12 +1,12 @@
 //! Block formats of quantized weights: layouts, reference decoders and encoders.
 //!
-//! [`decode`] and [`encode`] work on whole rows and check every length. Kernels that read
-//! blocks themselves use the typed layouts, such as [`BlockQ4K`]: plain data of alignment 1
-//! whose size is the format's [`DType::block_bytes`], so `bytemuck::try_cast_slice` turns a
-//! row's bytes into blocks. Each layout also gives its integers in element order (`codes`).
+//! [`decode`] and [`encode`] convert a number of whole blocks and check every length. Kernels
+//! that read blocks directly use the typed layouts, such as [`BlockQ4K`]: `Pod` structs of
+//! alignment 1 and size [`DType::block_bytes`], so that `bytemuck::try_cast_slice` turns the
+//! bytes of a row into blocks. `codes` of each layout unpacks the integers in element order.
 //!
-//! The layouts are ggml's (`ggml-common.h`). Results equal those of the Python package
-//! `gguf` bit for bit; see `tests/make_golden.py`.
+//! The layouts are ggml's (`ggml-common.h`). Results are bit-equal to those of the Python
+//! package `gguf`; see `tests/make_golden.py`.
 //!
 //! ```
 //! use pelton_quant::{DType, decode, encode};
@@ -25,10 +25,10 @@
 mod codec;
 mod dtype;
 mod error;
+mod float;
 mod iq4;
 mod k_quants;
 mod nibbles;
-mod plain;
 mod q4;
 mod q5;
 mod q8;

@@ -1,9 +1,9 @@
-//! How blocks of 32 lay out four- and five-bit codes.
+//! Packing of four- and five-bit codes in blocks of 32.
 //!
 //! Byte `j` of 16 holds the low four bits of code `j` in its low half and those of code
 //! `j + 16` in its high half; bit `i` of the word `qh` is the fifth bit of code `i`.
 
-/// The 32 four-bit codes of 16 bytes, in element order.
+/// Unpacks 32 four-bit codes from 16 bytes, in element order.
 #[inline]
 pub(crate) fn unpack(qs: &[u8; 16]) -> [u8; 32] {
     let mut codes = [0; 32];
@@ -15,7 +15,8 @@ pub(crate) fn unpack(qs: &[u8; 16]) -> [u8; 32] {
     codes
 }
 
-/// The 32 five-bit codes of 16 bytes and the fifth bits, in element order.
+/// Unpacks 32 five-bit codes from 16 bytes of low bits and the word of fifth bits, in element
+/// order.
 #[inline]
 pub(crate) fn unpack_5(qs: &[u8; 16], qh: [u8; 4]) -> [u8; 32] {
     let high = u32::from_le_bytes(qh);
@@ -26,12 +27,12 @@ pub(crate) fn unpack_5(qs: &[u8; 16], qh: [u8; 4]) -> [u8; 32] {
     codes
 }
 
-/// The 16 bytes of the low four bits of 32 codes.
+/// Packs the low four bits of 32 codes into 16 bytes.
 pub(crate) fn pack(codes: &[u8; 32]) -> [u8; 16] {
     std::array::from_fn(|j| codes[j] & 15 | codes[j + 16] << 4)
 }
 
-/// The fifth bits of 32 codes.
+/// Packs the fifth bits of 32 codes into a little-endian word.
 pub(crate) fn pack_fifth(codes: &[u8; 32]) -> [u8; 4] {
     let word = codes.iter().enumerate().fold(0, |word, (i, &c)| word | u32::from(c >> 4 & 1) << i);
     word.to_le_bytes()

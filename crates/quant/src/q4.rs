@@ -1,4 +1,4 @@
-//! Q4_0 and Q4_1: four bits a number in blocks of 32 (`block_q4_0`, `block_q4_1` of
+//! Q4_0 and Q4_1: four bits per element in blocks of 32 (`block_q4_0`, `block_q4_1` of
 //! `ggml-common.h`).
 
 use bytemuck::{Pod, Zeroable};
@@ -6,12 +6,12 @@ use bytemuck::{Pod, Zeroable};
 use crate::nibbles;
 use crate::scale::{F16Scale, extreme, range, reciprocal};
 
-/// A block of Q4_0: number `i` is `d * codes[i]`.
+/// A block of Q4_0: element `i` is `d * codes[i]`.
 ///
 /// | bytes | field |
 /// |---|---|
 /// | 0..2 | `d` |
-/// | 2..18 | `qs`: byte `j` has the code of number `j` in its low half, of `j + 16` in its high half, each plus 8 |
+/// | 2..18 | `qs`: byte `j` has the code of element `j` in its low half, of `j + 16` in its high half, each with an offset of 8 |
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockQ4_0 {
@@ -28,7 +28,7 @@ impl BlockQ4_0 {
         nibbles::unpack(&self.qs).map(|q| q as i8 - 8)
     }
 
-    /// The numbers.
+    /// Decodes all elements.
     #[inline]
     pub fn decode(&self, out: &mut [f32; 32]) {
         let d = self.d.to_f32();
@@ -37,8 +37,8 @@ impl BlockQ4_0 {
         }
     }
 
-    /// The scale maps the number of the largest magnitude to −8, the one code that has no
-    /// opposite, so an equally large number of the other sign is stored as 7.
+    /// Encodes with a scale that maps the element of the largest magnitude to −8. That code has no
+    /// positive counterpart, so an element of the same magnitude and the other sign becomes 7.
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
         let d = extreme(values) / -8.0;
         let inverse = reciprocal(d);
@@ -47,19 +47,19 @@ impl BlockQ4_0 {
     }
 }
 
-/// A block of Q4_1: number `i` is `d * codes[i] + m`.
+/// A block of Q4_1: element `i` is `d * codes[i] + m`.
 ///
 /// | bytes | field |
 /// |---|---|
 /// | 0..2 | `d` |
 /// | 2..4 | `m` |
-/// | 4..20 | `qs`: byte `j` has the code of number `j` in its low half, of `j + 16` in its high half |
+/// | 4..20 | `qs`: byte `j` has the code of element `j` in its low half, of `j + 16` in its high half |
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockQ4_1 {
     /// The scale.
     pub d: F16Scale,
-    /// The minimum: what code 0 stands for.
+    /// The minimum: the value of code 0.
     pub m: F16Scale,
     /// The packed codes.
     pub qs: [u8; 16],
@@ -72,7 +72,7 @@ impl BlockQ4_1 {
         nibbles::unpack(&self.qs)
     }
 
-    /// The numbers.
+    /// Decodes all elements.
     #[inline]
     pub fn decode(&self, out: &mut [f32; 32]) {
         let (d, m) = (self.d.to_f32(), self.m.to_f32());

@@ -1,4 +1,4 @@
-//! Q5_0 and Q5_1: five bits a number in blocks of 32 (`block_q5_0`, `block_q5_1` of
+//! Q5_0 and Q5_1: five bits per element in blocks of 32 (`block_q5_0`, `block_q5_1` of
 //! `ggml-common.h`).
 
 use bytemuck::{Pod, Zeroable};
@@ -6,7 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::nibbles;
 use crate::scale::{F16Scale, extreme, range, reciprocal};
 
-/// A block of Q5_0: number `i` is `d * codes[i]`.
+/// A block of Q5_0: element `i` is `d * codes[i]`.
 ///
 /// | bytes | field |
 /// |---|---|
@@ -14,7 +14,7 @@ use crate::scale::{F16Scale, extreme, range, reciprocal};
 /// | 2..6 | `qh`, a little-endian word: bit `i` is the fifth bit of code `i` |
 /// | 6..22 | `qs`: byte `j` has the low bits of code `j` in its low half, of `j + 16` in its high half |
 ///
-/// Codes are stored plus 16.
+/// Codes are stored with an offset of 16.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockQ5_0 {
@@ -33,7 +33,7 @@ impl BlockQ5_0 {
         nibbles::unpack_5(&self.qs, self.qh).map(|q| q as i8 - 16)
     }
 
-    /// The numbers.
+    /// Decodes all elements.
     #[inline]
     pub fn decode(&self, out: &mut [f32; 32]) {
         let d = self.d.to_f32();
@@ -42,7 +42,7 @@ impl BlockQ5_0 {
         }
     }
 
-    /// As Q4_0: the number of the largest magnitude becomes −16, its opposite 15.
+    /// Encodes like Q4_0: the element of the largest magnitude becomes −16, its negative 15.
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
         let d = extreme(values) / -16.0;
         let inverse = reciprocal(d);
@@ -55,7 +55,7 @@ impl BlockQ5_0 {
     }
 }
 
-/// A block of Q5_1: number `i` is `d * codes[i] + m`.
+/// A block of Q5_1: element `i` is `d * codes[i] + m`.
 ///
 /// | bytes | field |
 /// |---|---|
@@ -68,7 +68,7 @@ impl BlockQ5_0 {
 pub struct BlockQ5_1 {
     /// The scale.
     pub d: F16Scale,
-    /// The minimum: what code 0 stands for.
+    /// The minimum: the value of code 0.
     pub m: F16Scale,
     /// The fifth bits of the codes.
     pub qh: [u8; 4],
@@ -83,7 +83,7 @@ impl BlockQ5_1 {
         nibbles::unpack_5(&self.qs, self.qh)
     }
 
-    /// The numbers.
+    /// Decodes all elements.
     #[inline]
     pub fn decode(&self, out: &mut [f32; 32]) {
         let (d, m) = (self.d.to_f32(), self.m.to_f32());

@@ -1,10 +1,10 @@
-//! Q8_0: eight bits a number in blocks of 32 (`block_q8_0` of `ggml-common.h`).
+//! Q8_0: eight bits per element in blocks of 32 (`block_q8_0` of `ggml-common.h`).
 
 use bytemuck::{Pod, Zeroable};
 
 use crate::scale::{F16Scale, extreme, reciprocal};
 
-/// A block of Q8_0: number `i` is `d * qs[i]`.
+/// A block of Q8_0: element `i` is `d * qs[i]`.
 ///
 /// | bytes | field |
 /// |---|---|
@@ -15,12 +15,12 @@ use crate::scale::{F16Scale, extreme, reciprocal};
 pub struct BlockQ8_0 {
     /// The scale.
     pub d: F16Scale,
-    /// The codes; the encoder stays within ±127, a file may hold −128.
+    /// The codes; the encoder produces −127 to 127, a file may also contain −128.
     pub qs: [i8; 32],
 }
 
 impl BlockQ8_0 {
-    /// The numbers.
+    /// Decodes all elements.
     #[inline]
     pub fn decode(&self, out: &mut [f32; 32]) {
         let d = self.d.to_f32();
@@ -29,7 +29,7 @@ impl BlockQ8_0 {
         }
     }
 
-    /// Codes are rounded to the nearest, halves away from zero.
+    /// Encodes with codes rounded to nearest, halves away from zero.
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
         let d = extreme(values).abs() / 127.0;
         let inverse = reciprocal(d);
@@ -37,7 +37,7 @@ impl BlockQ8_0 {
     }
 }
 
-/// As `f32::round`, for numbers that fit an i8, in steps that vectorize on any processor.
+/// `f32::round` for values in the range of an i8, in operations that vectorize on every CPU.
 fn round(x: f32) -> i8 {
     let whole = x as i32;
     let rest = x - whole as f32;

@@ -1,45 +1,45 @@
-//! The half-precision scale that every block carries.
+//! The half-precision scale of a block.
 
 use bytemuck::{Pod, Zeroable};
 use half::f16;
 
-/// An f16 as it lies in a block: two little-endian bytes, at any address.
+/// An f16 as stored in a block: two little-endian bytes of alignment 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct F16Scale(pub [u8; 2]);
 
 impl F16Scale {
-    /// The value, exactly.
+    /// The exact value as an f32.
     #[inline]
     pub fn to_f32(self) -> f32 {
         f16::from_le_bytes(self.0).to_f32()
     }
 
-    /// The nearest f16, ties to even, or `None` if that is no finite number.
+    /// The nearest f16, ties to even, or `None` if it is not finite.
     pub(crate) fn from_f32(value: f32) -> Option<Self> {
         let nearest = f16::from_f32(value);
         nearest.is_finite().then(|| Self(nearest.to_le_bytes()))
     }
 }
 
-/// `1 / scale`, or 0 where that is no finite number.
+/// `1 / scale`, or 0 where the reciprocal is not finite.
 ///
-/// Such a scale (below 2^-128) is 0 once it is an f16, so the block's numbers are 0 too and
-/// their codes should be those of 0.
+/// Such a scale (below 2^-128) underflows to 0 as an f16, so that all codes decode to the same
+/// value; the encoder then uses those of 0.
 pub(crate) fn reciprocal(scale: f32) -> f32 {
     let inverse = 1.0 / scale;
     if inverse.is_finite() { inverse } else { 0.0 }
 }
 
-/// The number of the largest magnitude, the first of equals.
+/// The element of the largest magnitude, the first among equals.
 pub(crate) fn extreme(values: &[f32; 32]) -> f32 {
-    // Finite magnitudes order as their bits do, and an integer maximum vectorizes.
+    // Finite magnitudes have the order of their bit patterns, and an integer maximum vectorizes.
     let magnitude = |v: f32| v.to_bits() << 1;
     let largest = values.iter().fold(0, |largest, &v| magnitude(v).max(largest));
     values.iter().copied().find(|&v| magnitude(v) == largest).unwrap_or(values[0])
 }
 
-/// The smallest and the largest number, the first of equals.
+/// The smallest and the largest element, the first among equals.
 pub(crate) fn range(values: &[f32; 32]) -> (f32, f32) {
     values.iter().copied().fold((values[0], values[0]), |(min, max), v| {
         (if v < min { v } else { min }, if v > max { v } else { max })

@@ -1,4 +1,4 @@
-//! Equality with the numpy code of the PyPI package `gguf`, on the blocks that
+//! Bit equality with the numpy code of the PyPI package `gguf`, on the blocks that
 //! `make_golden.py` wrote.
 
 #![expect(clippy::panic, reason = "helpers of tests may fail")]
@@ -26,7 +26,7 @@ fn golden_f32(dtype: DType, kind: &str) -> Vec<f32> {
 
 #[test]
 fn decoding_equals_gguf_bit_for_bit() {
-    // F32 has no golden file: its bytes are its numbers (see `f32_keeps_every_bit`).
+    // F32 has no golden file: its encoding is the identity (see `f32_keeps_every_bit`).
     for dtype in DType::ALL.into_iter().filter(|&d| d != DType::F32) {
         let blocks = golden(dtype, "blocks");
         let expected = golden_f32(dtype, "f32");
@@ -35,7 +35,7 @@ fn decoding_equals_gguf_bit_for_bit() {
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
             assert!(
                 found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(),
-                "{dtype} block {} number {}: {found:e}, expected {expected:e}",
+                "{dtype} block {} element {}: {found:e}, expected {expected:e}",
                 i / dtype.block_len(),
                 i % dtype.block_len(),
             );
@@ -53,13 +53,13 @@ fn encoding_equals_gguf_byte_for_byte() {
         assert_eq!(found.len(), expected.len(), "{dtype}");
         let size = dtype.block_bytes();
         for (i, (found, expected)) in found.chunks(size).zip(expected.chunks(size)).enumerate() {
-            let numbers = &values[i * dtype.block_len()..][..dtype.block_len()];
-            if dtype == DType::F16 && numbers[0].is_nan() {
-                // numpy keeps the bits of a NaN, hardware and `half` make it quiet.
+            let values_of_block = &values[i * dtype.block_len()..][..dtype.block_len()];
+            if dtype == DType::F16 && values_of_block[0].is_nan() {
+                // numpy keeps the bits of a NaN; hardware and `half` quiet it.
                 assert!(found[1] & 0x7C == 0x7C && (found[1] & 3 != 0 || found[0] != 0));
                 continue;
             }
-            assert_eq!(found, expected, "{dtype} block {i}: {numbers:?}");
+            assert_eq!(found, expected, "{dtype} block {i}: {values_of_block:?}");
         }
     }
 }

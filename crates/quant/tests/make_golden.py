@@ -1,11 +1,11 @@
-"""Writes the golden blocks of tests/golden/ with the numpy code of the PyPI package `gguf`.
+"""Write the golden blocks of tests/golden/ with the numpy code of the PyPI package `gguf`.
 
     pip install gguf==0.19.0 numpy==2.4.6
     python3 crates/quant/tests/make_golden.py
 
-For every format NAME: NAME.blocks (stored bytes) and NAME.f32 (what they decode to).
-For the formats that can be written also NAME.values (f32) and NAME.encoded (their bytes).
-All little-endian; the seed is fixed, so a second run changes nothing.
+For every format NAME: NAME.blocks (stored bytes) and NAME.f32 (the decoded elements).
+For the formats with an encoder also NAME.values (f32) and NAME.encoded (the encoded bytes).
+All little-endian; the seed is fixed, so the output is reproducible.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from gguf.quants import dequantize, quantize
 
 OUT = Path(__file__).parent / "golden"
 
-# Where each block keeps its f16 fields, in bytes.
+# Byte offsets of the f16 fields of each block.
 HALF_FIELDS = {
     "Q4_0": [0],
     "Q4_1": [0, 2],
@@ -31,7 +31,7 @@ HALF_FIELDS = {
     "IQ4_NL": [0],
 }
 
-# The largest code's magnitude: the scale is the block's extreme (or range) over it.
+# Magnitude of the largest code: the scale is the block's extreme (or range) divided by it.
 LEVELS = {"Q4_0": 8, "Q4_1": 15, "Q5_0": 16, "Q5_1": 31, "Q8_0": 127}
 
 F16_MAX = 65504.0
@@ -42,7 +42,7 @@ SPECIAL_HALVES = np.array(
 
 
 def blocks_to_decode(name: str, rng: np.random.Generator) -> np.ndarray:
-    """Random bytes; random bytes with likely scales; with special scales; all 0s; all 1s."""
+    """Blocks of random bytes, with likely scales, with special scales, all zeros, all ones."""
     size = GGML_QUANT_SIZES[GGMLQuantizationType[name]][1]
     blocks = rng.integers(0, 256, (8 + 4 + len(SPECIAL_HALVES), size), dtype=np.uint8)
     for field in HALF_FIELDS[name]:
@@ -53,7 +53,7 @@ def blocks_to_decode(name: str, rng: np.random.Generator) -> np.ndarray:
 
 
 def values_to_encode(name: str, rng: np.random.Generator) -> np.ndarray:
-    """Blocks of 32 that probe the encoder of a quantized format."""
+    """Blocks of 32 values that exercise the encoder of a quantized format."""
     levels = LEVELS[name]
     has_minimum = name.endswith("_1")
     ramp = np.arange(32, dtype=np.float32)
@@ -64,18 +64,18 @@ def values_to_encode(name: str, rng: np.random.Generator) -> np.ndarray:
     blocks += list(np.exp(rng.uniform(-20, 5, (2, 32))) * rng.choice([-1, 1], (2, 32)))
     blocks += [rng.uniform(3, 4, 32), rng.uniform(-4, -3, 32)]
 
-    # Constant, zero of either sign, a single number.
+    # Constant, zero of either sign, a single nonzero element.
     blocks += [np.full(32, 0.7), np.full(32, -0.7), np.zeros(32), np.full(32, -0.0)]
     blocks += [(ramp == 9) * 1.0 + 0.0, (ramp == 31) * -1.0 + 0.0]
 
-    # The extreme is negative, positive, or both (then the first counts).
+    # The extreme is negative, positive, or both (the first one decides).
     inner = rng.uniform(-0.9, 0.9, 32)
     for first, second in [(-1, 0.5), (1, -0.5), (-1, 1), (1, -1)]:
         block = inner.copy()
         block[[5, 20]] = first, second
         blocks.append(block)
 
-    # Ties: with scale 1 the codes fall halfway between integers, then just beside it.
+    # Ties: with scale 1 the codes are halfway between integers, then one f32 off the tie.
     ties = ramp % levels + 0.5
     if has_minimum:
         signed = ties
@@ -87,9 +87,9 @@ def values_to_encode(name: str, rng: np.random.Generator) -> np.ndarray:
     signed = signed.astype(np.float32)
     blocks += [signed, -signed, signed * 2.0**-9]
     for direction in [-np.inf, np.inf]:
-        beside = np.nextafter(signed, np.float32(direction))
-        beside[[0, 17]] = signed[[0, 17]]
-        blocks.append(beside)
+        near = np.nextafter(signed, np.float32(direction))
+        near[[0, 17]] = signed[[0, 17]]
+        blocks.append(near)
     if has_minimum:
         blocks += [signed - 7, signed + 100]
 
@@ -98,20 +98,20 @@ def values_to_encode(name: str, rng: np.random.Generator) -> np.ndarray:
     for scale in [1 + 2.0**-11, 1 + 3 * 2.0**-11, 2.0**-25, 3 * 2.0**-25, 2.0**-24]:
         blocks.append(shape * np.float32(levels * scale))
 
-    # The largest numbers a block can hold; the smallest scale that has a reciprocal.
+    # The largest values of a block; the smallest scale that has a finite reciprocal.
     limit = F16_MAX if has_minimum else F16_MAX * levels
     blocks += [rng.uniform(-1, 1, 32) * limit, shape * np.float32(limit)]
     tiny = rng.uniform(-1, 1, 32).astype(np.float32)
     tiny[3] = -1
     blocks += [tiny * np.float32(levels * 2.0**-127), (ramp + 1) * np.float32(2.0**-121)]
-    # Subnormal numbers beside larger ones.
+    # Subnormal values next to larger ones.
     blocks.append(np.where(ramp % 2 == 0, tiny * np.float32(2.0**-130), tiny * np.float32(1e-3)))
 
     return np.array(blocks, dtype=np.float32)
 
 
-def plain_values(rng: np.random.Generator) -> np.ndarray:
-    """Numbers that probe rounding to F16 and BF16."""
+def float_values(rng: np.random.Generator) -> np.ndarray:
+    """Values that exercise rounding to F16 and BF16."""
     halves = np.arange(0, 0x7C00, 61, dtype=np.uint16).view(np.float16).astype(np.float32)
     next_halves = (np.arange(0, 0x7C00, 61, dtype=np.uint16) + 1).view(np.float16).astype(np.float32)
     ties = (halves + next_halves)[np.isfinite(next_halves)] / np.float32(2)
@@ -123,8 +123,8 @@ def plain_values(rng: np.random.Generator) -> np.ndarray:
         dtype=np.float32,
     )
     bits = rng.integers(0, 2**32, 200, dtype=np.uint32).view(np.float32)
-    beside = np.concatenate([np.nextafter(ties, np.float32(0)), np.nextafter(ties, np.float32(1e9))])
-    return np.concatenate([named, ties, -ties, beside, bf16_ties, bits])
+    near = np.concatenate([np.nextafter(ties, np.float32(0)), np.nextafter(ties, np.float32(1e9))])
+    return np.concatenate([named, ties, -ties, near, bf16_ties, bits])
 
 
 def write(name: str, kind: str, array: np.ndarray) -> None:
@@ -144,14 +144,14 @@ def main() -> None:
         write(name, "f32", decoded)
         if name in LEVELS:
             values = values_to_encode(name, rng)
-            # A cast that overflows or meets a NaN has no defined result: none may occur.
+            # A cast of a NaN or of a value out of range is undefined and must not occur.
             with np.errstate(invalid="raise", over="raise"):
                 encoded = quantize(values, qtype)
             write(name, "values", values)
             write(name, "encoded", encoded)
 
     rng = np.random.default_rng([20240607, 100])
-    values = plain_values(rng)
+    values = float_values(rng)
     for name in ["F16", "BF16"]:
         qtype = GGMLQuantizationType[name]
         with np.errstate(invalid="ignore", over="ignore"):

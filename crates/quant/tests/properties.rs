@@ -1,4 +1,4 @@
-//! What holds for every input: error bounds, lengths, refusals.
+//! Properties of all inputs: error bounds, length checks, rejected values.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail")]
 
@@ -6,14 +6,14 @@ use pelton_quant::{DType, Error, decode, encode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const QUANTIZED_WRITABLE: [DType; 5] =
+const QUANTIZED_WITH_ENCODER: [DType; 5] =
     [DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0];
 
 fn any_dtype() -> impl Strategy<Value = DType> {
     proptest::sample::select(DType::ALL.to_vec())
 }
 
-/// One to three blocks whose numbers are of like size, of any size that f16 scales can hold.
+/// One to three blocks of values of similar magnitude, within the range of f16 scales.
 fn rows() -> impl Strategy<Value = Vec<f32>> {
     (1..=3usize, -40..16i32).prop_flat_map(|(blocks, exponent)| {
         let unit = 2f32.powi(exponent);
@@ -30,14 +30,14 @@ fn round_trip(dtype: DType, values: &[f32]) -> Vec<f32> {
     back
 }
 
-/// The error of rounding `value` to a finite f16: half a unit in the last place.
+/// The rounding error of `value` as a finite f16: half a unit in the last place.
 fn f16_error(value: f64) -> f64 {
     (value.abs() * 2f64.powi(-11)).max(2f64.powi(-25))
 }
 
-/// The largest error that a block's format allows for any of its numbers, in f64 arithmetic:
-/// half a step (or a whole one at the end that the symmetric codes lack), plus what rounding
-/// the scale and the minimum to f16 costs, plus a little for f32 arithmetic.
+/// The largest error of an element of a block in its format, in f64 arithmetic: half a step (or
+/// a whole step at the end of the range that symmetric codes lack), plus the error of rounding
+/// the scale and the minimum to f16, plus a margin for f32 arithmetic.
 fn bound(dtype: DType, block: &[f32]) -> f64 {
     let largest = block.iter().fold(0f64, |a, v| a.max(f64::from(v.abs())));
     let min = block.iter().fold(f64::INFINITY, |a, &v| a.min(v.into()));
@@ -56,7 +56,7 @@ fn bound(dtype: DType, block: &[f32]) -> f64 {
         DType::Q8_0 => symmetric(127.0, 0.5),
         DType::Q4_1 => with_minimum(15.0),
         DType::Q5_1 => with_minimum(31.0),
-        _ => unreachable!("not a quantized format that can be written"),
+        _ => unreachable!("not a quantized format with an encoder"),
     };
     format + largest * 1e-5
 }
@@ -64,7 +64,7 @@ fn bound(dtype: DType, block: &[f32]) -> f64 {
 proptest! {
     #[test]
     fn quantizing_stays_within_the_formats_error(
-        dtype in proptest::sample::select(QUANTIZED_WRITABLE.to_vec()),
+        dtype in proptest::sample::select(QUANTIZED_WITH_ENCODER.to_vec()),
         row in rows(),
     ) {
         let back = round_trip(dtype, &row);
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn plain_types_round_to_the_nearest(bits in vec(any::<f32>(), 1..50)) {
+    fn float_types_round_to_nearest(bits in vec(any::<f32>(), 1..50)) {
         prop_assert_eq!(&round_trip(DType::F32, &bits), &bits);
         for (a, b) in bits.iter().zip(round_trip(DType::BF16, &bits)) {
             let ulp = (f64::from(a.abs()) * 2f64.powi(-8)).max(2f64.powi(-134));
@@ -96,7 +96,7 @@ proptest! {
 
     #[test]
     fn any_bytes_decode(dtype in any_dtype(), bytes in vec(any::<u8>(), 0..700), shift in 0..4usize) {
-        // Any address, too: the blocks start `shift` bytes into the allocation.
+        // The blocks start `shift` bytes into the allocation, so that they are misaligned too.
         let bytes = &bytes[shift.min(bytes.len())..];
         let blocks = bytes.len() / dtype.block_bytes();
         let mut out = vec![0.0; blocks * dtype.block_len()];
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn wrong_lengths_are_refused(dtype in any_dtype(), len in 0..600usize, bytes in 0..700usize) {
+    fn wrong_lengths_are_errors(dtype in any_dtype(), len in 0..600usize, bytes in 0..700usize) {
         let mut out = vec![7.0; len];
         let result = decode(dtype, &vec![0; bytes], &mut out);
         match dtype.bytes_of(len) {
@@ -128,18 +128,18 @@ proptest! {
             }
             Some(_) => prop_assert_eq!(result, Ok(())),
         }
-        prop_assert!(result_is_untouched(&out, dtype, bytes));
+        prop_assert!(unchanged_on_error(&out, dtype, bytes));
     }
 }
 
-/// A refused decode leaves its output alone.
-fn result_is_untouched(out: &[f32], dtype: DType, bytes: usize) -> bool {
+/// A failed decode leaves its output unchanged.
+fn unchanged_on_error(out: &[f32], dtype: DType, bytes: usize) -> bool {
     dtype.bytes_of(out.len()) == Some(bytes) || out.iter().all(|&v| v == 7.0)
 }
 
 #[test]
-fn encoding_refuses_what_a_block_cannot_hold() {
-    // Over what the scale times the largest code (or the minimum) can be in an f16.
+fn encoding_rejects_values_out_of_range() {
+    // Beyond the product of the largest f16 scale and the largest code (or the largest minimum).
     let too_large = [
         (DType::Q4_0, 65536.0 * 8.0),
         (DType::Q4_1, 65536.0 * 15.0),
@@ -155,7 +155,7 @@ fn encoding_refuses_what_a_block_cannot_hold() {
                 let mut out = vec![1, 2, 3];
                 let result = encode(dtype, &values, &mut out);
                 assert_eq!(result, Err(Error::OutOfRange { dtype, start: 32 }), "{bad}");
-                assert_eq!(out, [1, 2, 3], "a refused row must not be half written");
+                assert_eq!(out, [1, 2, 3], "a rejected row must not be partly written");
             }
         }
     }
@@ -166,8 +166,8 @@ fn encoding_refuses_what_a_block_cannot_hold() {
 }
 
 #[test]
-fn encoding_refuses_partial_blocks_and_read_only_types() {
-    for dtype in QUANTIZED_WRITABLE {
+fn encoding_rejects_partial_blocks_and_types_without_encoder() {
+    for dtype in QUANTIZED_WITH_ENCODER {
         for len in [1, 31, 33, 63] {
             let result = encode(dtype, &vec![0.0; len], &mut Vec::new());
             assert_eq!(result, Err(Error::PartialBlock { dtype, len }));
@@ -189,9 +189,9 @@ fn encoding_appends() {
 }
 
 #[test]
-fn numbers_without_a_scale_become_zero() {
-    // Their scale has no finite reciprocal, so ggml's arithmetic would meet infinities.
-    for dtype in QUANTIZED_WRITABLE {
+fn values_below_the_smallest_scale_become_zero() {
+    // The scale has no finite reciprocal, so ggml's arithmetic would produce infinities.
+    for dtype in QUANTIZED_WITH_ENCODER {
         for tiny in [f32::from_bits(1), 1e-40, -1e-40, 1e-38] {
             let mut values = [0.0; 32];
             values[..16].fill(tiny);
@@ -201,24 +201,23 @@ fn numbers_without_a_scale_become_zero() {
 }
 
 #[test]
-fn errors_say_what_was_expected() {
+fn errors_state_found_and_expected() {
     let dtype = DType::Q4_K;
     let partial = decode(dtype, &[0; 144], &mut [0.0; 100]).unwrap_err();
     assert_eq!(
         partial.to_string(),
-        "Q4_K stores numbers in blocks of 256, which 100 numbers do not fill"
+        "100 elements do not fill blocks of Q4_K, expected a multiple of 256"
     );
     let length = decode(dtype, &[0; 143], &mut [0.0; 256]).unwrap_err();
-    assert_eq!(length.to_string(), "256 numbers of Q4_K take 144 bytes, but there are 143");
+    assert_eq!(length.to_string(), "256 elements of Q4_K have 143 bytes, expected 144");
     let range = encode(DType::Q8_0, &[f32::NAN; 64], &mut Vec::new()).unwrap_err();
     assert_eq!(
         range.to_string(),
-        "numbers 0 to 31 cannot be encoded as Q8_0: they hold a NaN or an infinity, or are too \
-         large for the block's f16 scale"
+        "elements 0 to 31 cannot be encoded as Q8_0: found a NaN, an infinity or values that \
+         overflow the block's f16 scale"
     );
     assert_eq!(
         encode(dtype, &[0.0; 256], &mut Vec::new()).unwrap_err().to_string(),
-        "numbers cannot be encoded as Q4_K: only F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 and \
-         Q8_0 can be written"
+        "Q4_K has no encoder, expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 or Q8_0"
     );
 }

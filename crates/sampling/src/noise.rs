@@ -1,63 +1,63 @@
-//! Noise that is a function of seed, index and token: no state, so any part of it can be made
-//! anywhere, on a device too.
+//! Gumbel noise as a function of seed, index and token: it has no state, so any element of it can be
+//! computed anywhere, on a GPU too.
 
 use std::hash::{BuildHasher, RandomState};
 
-use crate::fixed::{FRACTION, double_log2};
+use crate::fixed_point::{FRACTION, double_log2};
 
-/// Tokens whose random words are made together.
-pub(crate) const TOGETHER: usize = 64;
-/// Tokens that share a call of the generator.
-const SHARED: usize = 4;
+/// Consecutive tokens whose random words are generated together.
+pub(crate) const BLOCK: usize = 64;
+/// Random words of one call of the generator, of as many consecutive tokens.
+const WORDS: usize = 4;
 
-/// The draws for the tokens of one index of a sequence.
+/// The noise of all tokens at one index of a sequence.
 pub(crate) struct Noise {
     seed: [u32; 2],
     index: [u32; 2],
     /// The last call of the generator and its words.
-    known: Option<(u32, [u32; SHARED])>,
+    last: Option<(u32, [u32; WORDS])>,
 }
 
 impl Noise {
     pub(crate) fn new(seed: u64, index: u64) -> Self {
         let halves = |n: u64| [n as u32, (n >> 32) as u32];
-        Self { seed: halves(seed), index: halves(index), known: None }
+        Self { seed: halves(seed), index: halves(index), last: None }
     }
 
-    /// A draw for one token: `-log2(-log2(u))` in units of 2⁻²⁵, which is Gumbel's distribution in
-    /// units of ln 2, but for a constant summand that no choice depends on. `None` only if it is
-    /// below `needed`, where that is known without the logarithms.
+    /// The noise of one token: `-log2(-log2(u))` in units of 2⁻²⁵. That is a Gumbel variable divided
+    /// by ln 2, plus a constant that no draw depends on. `None` only if it is below `needed` and a
+    /// bound shows that without the logarithms.
     pub(crate) fn gumbel_from(&mut self, needed: i32, token: u32) -> Option<i32> {
         let u = uniform(self.word(token));
-        // -log2(u) ≥ (1 - u) / ln 2 > 1 - u, and that is at least half of the power of two above it
+        // -log2(u) ≥ (1 - u) / ln 2 > 1 - u, which is at least half of the next power of two
         let most = (1 + u.leading_ones() as i32) << FRACTION;
         (most >= needed).then(|| double_log2(u))
     }
 
     fn word(&mut self, token: u32) -> u32 {
-        let (call, at) = (token / SHARED as u32, token as usize % SHARED);
-        match self.known {
-            Some((known, words)) if known == call => words[at],
+        let (call, at) = (token / WORDS as u32, token as usize % WORDS);
+        match self.last {
+            Some((last, words)) if last == call => words[at],
             _ => {
                 let words = self.calls::<1>(call).map(|[word]| word);
-                self.known = Some((call, words));
+                self.last = Some((call, words));
                 words[at]
             }
         }
     }
 
-    /// The random words of [`TOGETHER`] tokens in a row, `first` and those behind it.
-    pub(crate) fn words(&self, first: u32) -> [u32; TOGETHER] {
-        let calls = self.calls::<{ TOGETHER / SHARED }>(first / SHARED as u32);
-        let mut words = [0; TOGETHER];
-        for (i, four) in words.as_chunks_mut::<SHARED>().0.iter_mut().enumerate() {
+    /// The random words of the [`BLOCK`] tokens from `first` on.
+    pub(crate) fn words(&self, first: u32) -> [u32; BLOCK] {
+        let calls = self.calls::<{ BLOCK / WORDS }>(first / WORDS as u32);
+        let mut words = [0; BLOCK];
+        for (i, four) in words.as_chunks_mut::<WORDS>().0.iter_mut().enumerate() {
             *four = [calls[0][i], calls[1][i], calls[2][i], calls[3][i]];
         }
         words
     }
 
-    /// The words of `N` calls of the generator, `first` and those behind it.
-    fn calls<const N: usize>(&self, first: u32) -> [[u32; N]; SHARED] {
+    /// The words of the `N` calls of the generator from `first` on.
+    fn calls<const N: usize>(&self, first: u32) -> [[u32; N]; WORDS] {
         let mut counters = [[0; N], [self.index[0]; N], [self.index[1]; N], [0; N]];
         for (counter, call) in counters[0].iter_mut().zip(first..) {
             *counter = call;
@@ -66,7 +66,7 @@ impl Noise {
     }
 }
 
-/// The middle of one of 2³¹ steps of (0, 1), in units of 2⁻³²: neither 0 nor 1.
+/// A uniform value in units of 2⁻³²: the middle of one of 2³¹ intervals of (0, 1).
 pub(crate) const fn uniform(word: u32) -> u32 {
     word | 1
 }
@@ -76,7 +76,7 @@ pub(crate) const fn uniform(word: u32) -> u32 {
 fn philox<const N: usize>(counters: [[u32; N]; 4], mut key: [u32; 2]) -> [[u32; N]; 4] {
     let [mut a, mut b, mut c, mut d] = counters;
     for _ in 0..10 {
-        // one counter beside the other, so that they fill vectors
+        // counters in adjacent lanes, so that the loop becomes vector instructions
         for i in 0..N {
             let first = u64::from(a[i]) * 0xD251_1F53;
             let second = u64::from(c[i]) * 0xCD9E_8D57;
@@ -88,9 +88,9 @@ fn philox<const N: usize>(counters: [[u32; N]; 4], mut key: [u32; 2]) -> [[u32; 
     [a, b, c, d]
 }
 
-/// A seed that differs from call to call.
+/// A random seed.
 pub(crate) fn random_seed() -> u64 {
-    // 32 bits are enough to tell runs apart, and short enough to type again
+    // 32 bits distinguish runs and are short enough to type
     RandomState::new().hash_one(()) & 0xFFFF_FFFF
 }
 
@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn words_are_the_same_alone_and_together() {
+    fn words_are_the_same_singly_and_in_blocks() {
         let mut noise = Noise::new(3, 1 << 33);
-        let together = noise.words(128);
-        let alone = std::array::from_fn(|i| noise.word(128 + i as u32));
-        assert_eq!(together, alone);
+        let block = noise.words(128);
+        let single = std::array::from_fn(|i| noise.word(128 + i as u32));
+        assert_eq!(block, single);
     }
 
-    /// Mean and variance of Gumbel's distribution are Euler's constant and π²/6.
+    /// The mean and variance of the Gumbel distribution are Euler's constant and π²/6.
     #[test]
     fn gumbel_moments() {
         let n = 200_000;
@@ -138,24 +138,24 @@ mod tests {
         let variance = draws.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / f64::from(n);
         assert!((mean - 0.577_215_7).abs() < 0.01, "{mean}");
         assert!((variance - std::f64::consts::PI.powi(2) / 6.0).abs() < 0.02, "{variance}");
-        // the share of draws below x is e^(-e^-x), within four standard deviations
+        // the distribution function is e^(-e^-x); within four standard deviations
         for x in [-1.5, -1.0, 0.0, 0.5, 1.0, 2.0, 4.0, 6.0] {
-            let share = (-f64::exp(-x)).exp();
+            let p = (-f64::exp(-x)).exp();
             let below = draws.iter().filter(|&&draw| draw < x).count() as f64 / f64::from(n);
-            let deviation = (share * (1.0 - share) / f64::from(n)).sqrt();
-            assert!((below - share).abs() < 4.0 * deviation, "{x}: {below} for {share}");
+            let deviation = (p * (1.0 - p) / f64::from(n)).sqrt();
+            assert!((below - p).abs() < 4.0 * deviation, "{x}: {below} for {p}");
         }
     }
 
     #[test]
     fn bounds() {
-        // their difference is below Rule::FAR
+        // the difference of the two bounds is below FixedParams::FAR
         assert!(double_log2(u32::MAX) < 32 << FRACTION);
         assert!(double_log2(1) > -6 << FRACTION);
     }
 
     #[test]
-    fn only_small_noise_is_left_out() {
+    fn only_noise_below_the_bound_is_skipped() {
         for token in 0..20_000 {
             let noise = gumbel(5, 6, token);
             for octaves in -6..33 {

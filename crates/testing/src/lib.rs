@@ -1,4 +1,5 @@
-//! Small random models for the tests of the other crates, and the tests that every backend passes.
+//! Small random models for the tests of the other crates, the tests that every backend passes, and
+//! the skipping of tests.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,9 +9,13 @@
 )]
 
 pub mod backend;
+pub mod fake;
+pub mod ops;
 mod random;
+mod skip;
 
 pub use random::Random;
+pub use skip::{Need, skip};
 
 use pelton_quant::DType;
 use pelton_weights::{Checkpoint, GgufWriter};

@@ -1,12 +1,11 @@
-//! How fast texts become ids and ids texts.
+//! Throughput of encoding and decoding in MB/s.
 //!
 //! `cargo bench -p pelton-tokenizer` prints, for every vocabulary that it finds, the time to
-//! build the tokenizer and the speed of encoding and decoding, the best of five runs on one
-//! thread. The text is Rust source and the project's prose, with the test texts of the
-//! vocabularies in 14 scripts where they are present; a file to use instead may be given as an
-//! argument.
+//! build the tokenizer and the speed of encoding and decoding: the best of five runs on one
+//! thread. The text is Rust source and the project's prose, with the vocabularies' test texts in
+//! 14 scripts if they are present. An argument replaces it by the contents of a file.
 
-#![allow(clippy::unwrap_used, reason = "a bench stops by it")]
+#![allow(clippy::unwrap_used, reason = "the bench aborts on failure")]
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -55,7 +54,7 @@ fn main() {
     }
 }
 
-/// The shortest time of a few runs, and what the last one gave.
+/// The shortest time of several runs, and the result of the last one.
 fn best<T>(mut run: impl FnMut() -> T) -> (Duration, T) {
     let mut time = || {
         let start = Instant::now();
@@ -71,7 +70,7 @@ fn best<T>(mut run: impl FnMut() -> T) -> (Duration, T) {
     (shortest, result)
 }
 
-/// The GGUF files of a folder, by name.
+/// The GGUF files of a folder, sorted by name.
 fn ggufs(folder: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = files.filter(|p| p.extension().is_some_and(|e| e == "gguf")).collect();
@@ -79,7 +78,7 @@ fn ggufs(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// About two megabytes.
+/// The text, about two megabytes.
 fn corpus(here: &Path, vocabularies: &Path) -> String {
     let mut text = String::new();
     for folder in ["src", "src/pretokenize", "tests", "../weights/src"] {

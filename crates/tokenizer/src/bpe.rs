@@ -1,4 +1,4 @@
-//! Byte-pair encoding: SentencePiece's, by scores, and GPT-2's, by a list of merges.
+//! Byte-pair encoding (BPE): SentencePiece's, with scores, and GPT-2's, with a list of merges.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -11,16 +11,16 @@ use crate::merge::{Join, Merger, Symbol};
 use crate::pretokenize::{Row, Splitter, Whole};
 use crate::vocabulary::{MERGES, Vocabulary};
 
-/// What a vocabulary says about which neighbours are joined, and in which order.
+/// The adjacent pairs that are merged, and their priorities.
 #[derive(Debug)]
 enum Rule {
-    /// These, by the tokens on the left and right.
+    /// Listed merges, by the left and right token.
     Merges(HashMap<(u32, u32), Join>),
-    /// All that make a token, by that token's rank.
+    /// Every pair that forms a token, by that token's rank.
     Ranks(Vec<u32>),
 }
 
-/// A model that encodes words by joining their characters or bytes.
+/// A BPE model: encodes words by merging their characters or bytes.
 #[derive(Debug)]
 pub(crate) struct Bpe {
     splitter: Splitter,
@@ -28,8 +28,8 @@ pub(crate) struct Bpe {
     rule: Rule,
     whole: Whole,
     unknown: Option<u32>,
-    /// Per token, whether its text as a word is encoded as the token. Normally it is, but
-    /// nothing in a file makes it so; a word that is a token is encoded once to find out.
+    /// Per token, a cache of whether its text as a word is encoded as that one token. It usually
+    /// is, but a file does not guarantee it; such a word is encoded once to determine it.
     whole_words: Vec<AtomicU8>,
 }
 
@@ -38,10 +38,10 @@ const ITSELF: u8 = 1;
 const OTHERS: u8 = 2;
 
 impl Bpe {
-    /// SentencePiece's BPE: the scores say what is joined first.
+    /// Builds SentencePiece's BPE: the pair of the highest score is merged first.
     ///
     /// # Errors
-    /// If scores are missing or not numbers.
+    /// If scores are missing or not finite.
     pub(crate) fn sentence_piece(
         vocabulary: &Vocabulary<'_>,
         lexicon: &Lexicon,
@@ -52,7 +52,7 @@ impl Bpe {
         let mut ranks = vec![0; scores.len()];
         let mut rank = 0;
         for pair in order.windows(2) {
-            // Equal scores are equally urgent, so that the leftmost pair is joined first.
+            // Equal scores have equal ranks, so that the leftmost pair is merged first.
             rank += u32::from(scores[pair[0] as usize] != scores[pair[1] as usize]);
             ranks[pair[1] as usize] = rank;
         }
@@ -61,7 +61,7 @@ impl Bpe {
         Ok(Self::build(vocabulary, Alphabet::Marked, splitter, rule, Whole::Never))
     }
 
-    /// BPE by a list of merges.
+    /// Builds BPE with a list of merges.
     ///
     /// # Errors
     /// If merges are missing, malformed or name tokens that do not exist.
@@ -71,10 +71,10 @@ impl Bpe {
         row: &Row,
         alphabet: Alphabet,
     ) -> Result<Self, Error> {
-        let merges = vocabulary
-            .merges
-            .as_ref()
-            .ok_or(Error::Missing { key: MERGES, needed: "byte-pair encoding is made of them" })?;
+        let merges = vocabulary.merges.as_ref().ok_or(Error::Missing {
+            key: MERGES,
+            needed: "byte-pair encoding requires a list of merges",
+        })?;
         let count = u32::try_from(merges.len()).ok().filter(|&count| count < NO_TOKEN);
         let ranks = 0..count.ok_or(Error::TooLarge { key: MERGES })?;
         let mut joins = HashMap::with_capacity(merges.len());
@@ -82,10 +82,10 @@ impl Bpe {
         for (rank, &merge) in ranks.zip(merges) {
             let (left, right, id) =
                 parse_merge(merge, lexicon, alphabet, &mut bytes).map_err(|fault| {
-                    let place = rank as usize;
-                    Error::Merge { merge: merge.to_owned(), place, fault }
+                    let index = rank as usize;
+                    Error::Merge { merge: merge.to_owned(), index, fault }
                 })?;
-            // Of a merge that is listed twice the first counts.
+            // The first occurrence of a repeated merge decides.
             joins.entry((left, right)).or_insert(Join { rank, id });
         }
         let spaces = alphabet == Alphabet::Marked && may_cut_before_spaces(lexicon);
@@ -105,10 +105,10 @@ impl Bpe {
         Self { splitter, alphabet, rule, whole, unknown, whole_words }
     }
 
-    /// Appends a text's tokens. In a marked vocabulary the text has spaces, not marks.
+    /// Appends a text's tokens. For a marked vocabulary the text has spaces instead of marks.
     ///
     /// # Errors
-    /// If the vocabulary has no token for a part of the text.
+    /// If the vocabulary has no token for a piece of the text.
     pub(crate) fn encode(
         &self,
         lexicon: &Lexicon,
@@ -123,7 +123,7 @@ impl Bpe {
         })
     }
 
-    /// Encodes a word that is the text of a token.
+    /// Encodes a word that is also the text of a token.
     fn encode_token(
         &self,
         lexicon: &Lexicon,
@@ -139,7 +139,7 @@ impl Bpe {
             Whole::Never => false,
         };
         let known = &self.whole_words[id as usize];
-        // Relaxed: two threads that find out at the same time find out the same.
+        // Relaxed: threads that compute it concurrently store the same value.
         if whole || known.load(Ordering::Relaxed) == ITSELF {
             out.push(id);
             return Ok(());
@@ -164,7 +164,7 @@ impl Bpe {
         merger.symbols.clear();
         let mut push = |start: usize, len: usize| {
             let id = lexicon.find(&word.as_bytes()[start..start + len]).unwrap_or(NO_TOKEN);
-            // A text is shorter than 2^32 bytes; `Tokenizer` sees to that.
+            // `Tokenizer` ensures that a text is shorter than 2^32 bytes.
             merger.symbols.push(Symbol { id, start: start as u32, end: (start + len) as u32 });
         };
         match self.alphabet {
@@ -193,9 +193,9 @@ impl Bpe {
         Ok(())
     }
 
-    /// Appends byte tokens, or else one unknown token for a run, as SentencePiece does. A byte
-    /// that a byte-level vocabulary lacks is left out, as Hugging Face's tokenizers do: Falcon
-    /// has no token for a vertical tab.
+    /// Appends byte tokens, or one unknown token per run, as SentencePiece does. A byte without a
+    /// token in a byte-level vocabulary is dropped, as in Hugging Face's tokenizers: Falcon has no
+    /// token for a vertical tab.
     fn push_unknown(
         &self,
         lexicon: &Lexicon,
@@ -216,22 +216,22 @@ impl Bpe {
     }
 }
 
-/// Whether no token goes on over a space after another character, so that words can be encoded
-/// one by one with the same result as the whole text.
+/// Whether no token has a space after another character, so that encoding word by word has the
+/// same result as encoding the whole text.
 fn may_cut_before_spaces(lexicon: &Lexicon) -> bool {
     !lexicon
         .normal()
         .any(|id| lexicon.bytes_of(id).windows(2).any(|pair| pair[0] != b' ' && pair[1] == b' '))
 }
 
-/// The two tokens of a merge and what they make.
+/// Parses a merge into its two tokens and the resulting token.
 fn parse_merge(
     merge: &str,
     lexicon: &Lexicon,
     alphabet: Alphabet,
     bytes: &mut Vec<u8>,
 ) -> Result<(u32, u32, u32), &'static str> {
-    // A piece may itself begin with a space, but it is not empty.
+    // A piece is not empty, but may begin with a space.
     let first = merge.chars().next().map_or(0, char::len_utf8);
     let (left, right) = merge
         .get(first..)
@@ -251,8 +251,8 @@ fn parse_merge(
         }
     }
     let id = |bytes| lexicon.find(bytes);
-    let left = id(&bytes[..middle]).ok_or("the left piece is no token")?;
-    let right = id(&bytes[middle..]).ok_or("the right piece is no token")?;
-    let joined = id(bytes).ok_or("the two pieces together are no token")?;
+    let left = id(&bytes[..middle]).ok_or("the left piece is not a token")?;
+    let right = id(&bytes[middle..]).ok_or("the right piece is not a token")?;
+    let joined = id(bytes).ok_or("the concatenation of the pieces is not a token")?;
     Ok((left, right, joined))
 }

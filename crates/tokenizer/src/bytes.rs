@@ -1,19 +1,19 @@
-//! The alphabet in which byte-level BPE vocabularies write bytes.
+//! The alphabet of byte-level BPE vocabularies: a character for each byte.
 //!
-//! GPT-2 (openai/gpt-2, `encoder.py`, `bytes_to_unicode`) shows the 188 printable Latin-1
-//! characters as themselves and the other 68 bytes, in order, as U+0100 and up.
+//! GPT-2 (openai/gpt-2, `encoder.py`, `bytes_to_unicode`) maps the 188 printable Latin-1
+//! characters to themselves and the other 68 bytes, in order, to U+0100 and up.
 
-/// Whether a byte is written as the character of the same number.
-const fn shows_itself(byte: u8) -> bool {
+/// Whether a byte maps to the character of the same code point.
+const fn is_printable(byte: u8) -> bool {
     matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff)
 }
 
-/// The bytes that do not show themselves, in order: U+0100 + n stands for the n-th.
-const HIDDEN: [u8; 68] = {
+/// The other bytes in order; U+0100 + n maps to the n-th.
+const REMAPPED: [u8; 68] = {
     let mut hidden = [0; 68];
     let (mut byte, mut n) = (0u8, 0);
     while n < hidden.len() {
-        if !shows_itself(byte) {
+        if !is_printable(byte) {
             hidden[n] = byte;
             n += 1;
         }
@@ -22,17 +22,17 @@ const HIDDEN: [u8; 68] = {
     hidden
 };
 
-/// The byte that a character of the alphabet stands for.
+/// The byte of a character of the alphabet.
 fn byte_of(c: char) -> Option<u8> {
     match u32::from(c) {
-        code @ 0..=0xff if shows_itself(code as u8) => Some(code as u8),
-        code @ 0x100..=0x143 => HIDDEN.get(code as usize - 0x100).copied(),
+        code @ 0..=0xff if is_printable(code as u8) => Some(code as u8),
+        code @ 0x100..=0x143 => REMAPPED.get(code as usize - 0x100).copied(),
         _ => None,
     }
 }
 
-/// Appends the bytes that a token's text stands for. A character outside the alphabet stands for
-/// itself; no text is encoded as a token that has one. Returns whether there is none.
+/// Appends the bytes of a token's text and returns whether all characters are in the alphabet.
+/// Other characters are appended as UTF-8; a token with one never results from encoding.
 pub(crate) fn push_unmapped(text: &str, out: &mut Vec<u8>) -> bool {
     let mut within = true;
     for c in text.chars() {
@@ -47,7 +47,7 @@ pub(crate) fn push_unmapped(text: &str, out: &mut Vec<u8>) -> bool {
     within
 }
 
-/// The byte that a byte token `<0x00>` to `<0xFF>` stands for.
+/// The byte of a byte token `<0x00>` to `<0xFF>`.
 pub(crate) fn byte_token(text: &str) -> Option<u8> {
     let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
     if digits.len() != 2 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -61,8 +61,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_alphabet_is_that_of_gpt2() {
-        // Spot values of `bytes_to_unicode()`: Ġ is the space, Ċ the newline, Ń the soft hyphen.
+    fn alphabet_equals_gpt2() {
+        // Sample values of `bytes_to_unicode()`: Ġ is the space, Ċ the newline, Ń the soft hyphen.
         for (c, byte) in [('Ġ', 0x20), ('Ċ', 0x0a), ('Ń', 0xad), ('ł', 0xa0), ('Ā', 0), ('!', 0x21)]
         {
             assert_eq!(byte_of(c), Some(byte), "{c}");

@@ -1,13 +1,13 @@
-//! SentencePiece's table of character replacements, `precompiled_charsmap`.
+//! SentencePiece's normalization table, `precompiled_charsmap`.
 //!
 //! The layout (google/sentencepiece, `src/normalizer.cc`, `EncodePrecompiledCharsMap`): the size
 //! in bytes of a double array, little-endian in 32 bits; the double array of Darts-clone
-//! (s-yata/darts-clone, `include/darts.h`), 32 bits a unit; the replacements, each ending in a
-//! zero byte. The double array maps sequences of characters to offsets among the replacements.
+//! (s-yata/darts-clone, `include/darts.h`), 32 bits per unit; the replacements, each with a
+//! NUL terminator. The double array maps sequences of characters to offsets among the replacements.
 
 use crate::Error;
 
-/// Which sequences of characters are replaced, and by what.
+/// A table of sequences of characters and their replacements.
 #[derive(Debug)]
 pub(crate) struct Charsmap {
     units: Vec<Unit>,
@@ -27,50 +27,50 @@ impl Unit {
         self.0 & 0x7fff_ffff
     }
 
-    /// The byte that leads here, with a bit that only units holding values have.
+    /// The byte of the transition to this unit, with a bit that is set in units with values only.
     fn label(self) -> u32 {
         self.0 & 0x8000_00ff
     }
 
-    /// How far away the children are.
+    /// Offset of the children relative to this unit.
     fn offset(self) -> u32 {
         (self.0 >> 10) << ((self.0 & 0x200) >> 6)
     }
 }
 
 impl Charsmap {
-    /// Reads a table; an empty one replaces nothing.
+    /// Parses a table; an empty one has no replacements.
     ///
     /// # Errors
-    /// If the size does not fit the bytes or the replacements are not text.
+    /// If the sizes are inconsistent or the replacements are not UTF-8.
     pub(crate) fn new(bytes: &[u8]) -> Result<Self, Error> {
-        let refused = |fault| Error::Charsmap { fault };
+        let rejected = |fault| Error::Charsmap { fault };
         if bytes.is_empty() {
             return Ok(Self { units: Vec::new(), replacements: Vec::new() });
         }
         let (size, rest) =
-            bytes.split_first_chunk().ok_or(refused("is shorter than its header of 4 bytes"))?;
+            bytes.split_first_chunk().ok_or(rejected("is shorter than its header of 4 bytes"))?;
         let size = u32::from_le_bytes(*size) as usize;
         if !size.is_multiple_of(4) {
-            return Err(refused("has a double array that is not a whole number of 32-bit units"));
+            return Err(rejected("has a double array that is not a whole number of 32-bit units"));
         }
         let (units, replacements) =
-            rest.split_at_checked(size).ok_or(refused("is shorter than its header says"))?;
+            rest.split_at_checked(size).ok_or(rejected("is shorter than its header declares"))?;
         if replacements.last() != Some(&0) {
-            return Err(refused("does not end in a zero byte"));
+            return Err(rejected("does not end with a NUL byte"));
         }
         if str::from_utf8(replacements).is_err() {
-            return Err(refused("has replacements that are not UTF-8"));
+            return Err(rejected("has replacements that are not UTF-8"));
         }
         let units = units.as_chunks().0.iter().map(|unit| Unit(u32::from_le_bytes(*unit)));
         Ok(Self { units: units.collect(), replacements: replacements.to_vec() })
     }
 
-    /// The longest sequence at the start of a text that is replaced: its length in bytes, and
-    /// the replacement.
+    /// The longest replaced sequence at the start of a text: its length in bytes and its
+    /// replacement.
     ///
     /// # Errors
-    /// If the table points outside itself.
+    /// If an offset in the table is out of range.
     pub(crate) fn longest(&self, text: &[u8]) -> Result<Option<(usize, &[u8])>, Error> {
         if self.units.is_empty() {
             return Ok(None);
@@ -86,7 +86,7 @@ impl Charsmap {
         for (&byte, length) in text.iter().zip(1..) {
             at ^= u32::from(byte);
             let here = unit(at)?;
-            // Zero ends keys, so it cannot be part of one.
+            // NUL terminates keys, so no key contains one.
             if byte == 0 || here.label() != u32::from(byte) {
                 break;
             }
@@ -98,7 +98,7 @@ impl Charsmap {
         let Some((length, offset)) = found else { return Ok(None) };
         let outside = Error::Charsmap { fault: "points outside its replacements" };
         let tail = self.replacements.get(offset as usize..).ok_or(outside)?;
-        // The replacements end in a zero byte, so there is one.
+        // The replacements end with a NUL byte, so the search succeeds.
         let end = tail.iter().position(|&byte| byte == 0).unwrap_or(tail.len());
         Ok(Some((length, &tail[..end])))
     }

@@ -1,34 +1,33 @@
-//! Text from tokens, whole characters at a time.
+//! Incremental decoding of tokens to complete characters.
 
 use crate::Tokenizer;
 
-/// What a text that is decoded token by token has come to.
+/// State of incremental decoding.
 ///
-/// It holds no reference to the [`Tokenizer`], so that it can be kept beside it; give the same
-/// one to every call. [`Tokenizer::decoder`] is this with a reference.
+/// It has no reference to the [`Tokenizer`], so that both can be fields of one struct; every call
+/// must pass the same tokenizer. [`Tokenizer::decoder`] combines the two.
 #[derive(Clone, Debug)]
 pub struct DecodeState {
-    /// The beginning of a character.
+    /// Bytes of an incomplete character.
     pending: Vec<u8>,
     special: bool,
     strip_space: bool,
 }
 
 impl DecodeState {
-    /// A text that begins with the first token. If the vocabulary adds a space before texts, one
-    /// is taken away here. `special` shows control tokens as they are written.
+    /// Decoding of a text that begins with the first token. If the vocabulary adds a space before
+    /// texts, that space is removed. `special` renders control tokens as their text.
     pub fn new(special: bool) -> Self {
         Self { pending: Vec::new(), special, strip_space: true }
     }
 
-    /// A text that goes on after a prompt: a space at its beginning is a space.
+    /// Decoding of the continuation of a prompt: a space at its beginning is kept.
     pub fn continuing(special: bool) -> Self {
         Self { strip_space: false, ..Self::new(special) }
     }
 
-    /// Adds a token and returns the text that is now certain: whole characters, possibly none.
-    /// Bytes that cannot become a character come out as U+FFFD, as many as
-    /// [`String::from_utf8_lossy`] makes of them.
+    /// Adds a token and returns the characters that are now complete, possibly none. Invalid bytes
+    /// become U+FFFD, in the same number as by [`String::from_utf8_lossy`].
     pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> String {
         let mut bytes = tokenizer.rendered(id, self.special);
         if self.strip_space && !bytes.is_empty() {
@@ -38,22 +37,22 @@ impl DecodeState {
             }
         }
         self.pending.extend_from_slice(bytes);
-        self.take_whole()
+        self.take_complete()
     }
 
-    /// Ends the text and returns what is left: U+FFFD if it ends inside a character.
+    /// Ends the text and returns the remainder: U+FFFD if the text ends inside a character.
     pub fn finish(self) -> String {
         String::from_utf8_lossy(&self.pending).into_owned()
     }
 
-    fn take_whole(&mut self) -> String {
+    fn take_complete(&mut self) -> String {
         let mut text = String::new();
         let mut used = 0;
         for chunk in self.pending.utf8_chunks() {
             text.push_str(chunk.valid());
             used += chunk.valid().len();
             let invalid = chunk.invalid();
-            // At the end these may be the first bytes of a character, so they wait.
+            // At the end these may be the first bytes of a character, so they stay pending.
             let waits = used + invalid.len() == self.pending.len()
                 && str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
             if !invalid.is_empty() && !waits {
@@ -66,7 +65,7 @@ impl DecodeState {
     }
 }
 
-/// Text from tokens that come one by one.
+/// Incremental decoder of one text.
 ///
 /// ```
 /// # fn show(tokenizer: &pelton_tokenizer::Tokenizer, ids: &[u32]) {
@@ -83,17 +82,20 @@ pub struct StreamDecoder<'a> {
     state: DecodeState,
 }
 
-impl<'a> StreamDecoder<'a> {
-    pub(crate) fn new(tokenizer: &'a Tokenizer, state: DecodeState) -> Self {
-        Self { tokenizer, state }
+impl Tokenizer {
+    /// Creates an incremental decoder that does not render control tokens.
+    pub fn decoder(&self) -> StreamDecoder<'_> {
+        StreamDecoder { tokenizer: self, state: DecodeState::new(false) }
     }
+}
 
-    /// As [`DecodeState::push`].
+impl StreamDecoder<'_> {
+    /// See [`DecodeState::push`].
     pub fn push(&mut self, id: u32) -> String {
         self.state.push(self.tokenizer, id)
     }
 
-    /// As [`DecodeState::finish`].
+    /// See [`DecodeState::finish`].
     pub fn finish(self) -> String {
         self.state.finish()
     }

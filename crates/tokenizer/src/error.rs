@@ -1,12 +1,12 @@
-//! What can be wrong with a vocabulary, or with a text for it.
+//! Errors of vocabularies and of encoding.
 
-/// Why a vocabulary cannot be used, or a text not be encoded.
+/// The reason that a vocabulary cannot be used or a text cannot be encoded.
 ///
-/// Each variant names the metadata key or the token at fault and what was expected.
+/// Each variant names the metadata key or the token concerned and the value expected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file says that it carries no vocabulary, or says nothing about one.
+    /// A file without a vocabulary.
     #[error(
         "the model file carries no vocabulary (tokenizer.ggml.model is absent or \"no_vocab\")"
     )]
@@ -14,7 +14,7 @@ pub enum Error {
     /// A metadata key is missing, of the wrong type or not UTF-8.
     #[error(transparent)]
     Metadata(#[from] pelton_weights::Error),
-    /// A kind of vocabulary that is not built here.
+    /// An unsupported kind of vocabulary.
     #[error(
         "tokenizer.ggml.model is {name:?}, expected \"llama\", \"gpt2\", \"gemma4\", \"bert\" or \"t5\""
     )]
@@ -22,24 +22,24 @@ pub enum Error {
         /// The value in the file.
         name: String,
     },
-    /// A pre-tokenizer whose rules are not known here. There is no default: other rules would
-    /// give other ids.
+    /// An unknown pre-tokenizer. There is no default, because other rules would result in other
+    /// ids.
     #[error("tokenizer.ggml.pre is {name:?}, which is not in the table of pre-tokenizers{hint}")]
     PreTokenizer {
         /// The value in the file.
         name: String,
-        /// What is known about the name, if anything.
+        /// An explanation for names that are known to be unsupported, or empty.
         hint: &'static str,
     },
-    /// Something that this kind of vocabulary cannot do without.
+    /// A key that is required by this kind of vocabulary.
     #[error("{key} is missing: {needed}")]
     Missing {
         /// The metadata key.
         key: &'static str,
-        /// Who needs it.
+        /// The reason that the key is required.
         needed: &'static str,
     },
-    /// Two arrays that should go together do not.
+    /// An array whose length differs from the number of tokens.
     #[error("{key} has {found} elements, expected {expected} as in tokenizer.ggml.tokens")]
     Length {
         /// The metadata key.
@@ -49,13 +49,13 @@ pub enum Error {
         /// The number of tokens.
         expected: usize,
     },
-    /// More tokens or merges, or longer ones, than 32-bit numbers can count.
+    /// Tokens or merges whose number or total length exceeds 32 bits.
     #[error("{key} has more than 2^32 - 2 elements or bytes")]
     TooLarge {
         /// The metadata key.
         key: &'static str,
     },
-    /// A special token's id is not in the vocabulary.
+    /// A special token's id that is out of range.
     #[error("{key} is {id}, but the vocabulary has {tokens} tokens")]
     Id {
         /// The metadata key.
@@ -66,14 +66,14 @@ pub enum Error {
         tokens: usize,
     },
     /// A token type that GGUF does not define.
-    #[error("tokenizer.ggml.token_type gives token {id} the type {found}, expected 0 to 6")]
+    #[error("tokenizer.ggml.token_type has type {found} for token {id}, expected 0 to 6")]
     TokenType {
         /// The token.
         id: u32,
         /// Its type in the file.
         found: i32,
     },
-    /// Two tokens of the same text.
+    /// Two tokens with the same text.
     #[error("tokens {first} and {second} are both {text:?}, expected distinct tokens")]
     Duplicate {
         /// The lower id.
@@ -83,7 +83,7 @@ pub enum Error {
         /// Their text.
         text: String,
     },
-    /// A token of type byte that is not written `<0x00>` to `<0xFF>`.
+    /// A token of type byte whose text is not `<0x00>` to `<0xFF>`.
     #[error("token {id} has type byte but is {text:?}, expected <0x00> to <0xFF>")]
     Byte {
         /// The token.
@@ -91,53 +91,53 @@ pub enum Error {
         /// Its text.
         text: String,
     },
-    /// A token so long that looking for it would be slow.
-    #[error("token {id} stands for {found} bytes, expected at most {limit}")]
+    /// A token that is too long to search for at every position of a text.
+    #[error("token {id} has {found} bytes, expected at most {limit}")]
     TokenLength {
         /// The token.
         id: u32,
         /// Its length.
         found: usize,
-        /// The most that is accepted; the longest known token has 1024 bytes.
+        /// The limit; the longest known token has 1024 bytes.
         limit: usize,
     },
-    /// A score that cannot be compared.
-    #[error("tokenizer.ggml.scores gives token {id} the score {score}, expected a finite number")]
+    /// A score that is not finite.
+    #[error("tokenizer.ggml.scores has score {score} for token {id}, expected a finite number")]
     Score {
         /// The token.
         id: u32,
         /// Its score.
         score: f32,
     },
-    /// A merge that cannot be made.
-    #[error("tokenizer.ggml.merges has {merge:?} at place {place}: {fault}")]
+    /// An invalid merge.
+    #[error("tokenizer.ggml.merges has {merge:?} at index {index}: {fault}")]
     Merge {
         /// The merge.
         merge: String,
-        /// Its place in the array, from 0.
-        place: usize,
-        /// What is wrong with it.
+        /// Its index in the array.
+        index: usize,
+        /// The violated rule.
         fault: &'static str,
     },
-    /// A table of character replacements that points outside itself.
+    /// An inconsistent normalization table.
     #[error("tokenizer.ggml.precompiled_charsmap {fault}")]
     Charsmap {
-        /// What is wrong with it.
+        /// The violated rule.
         fault: &'static str,
     },
-    /// A part of a text for which the vocabulary has neither tokens nor an unknown token.
+    /// A piece of a text for which the vocabulary has neither tokens nor an unknown token.
     #[error("the vocabulary has no token for {text:?} and no unknown token")]
     Unencodable {
         /// The character or bytes.
         text: String,
     },
-    /// A text too long to count its bytes in 32 bits.
+    /// A text whose length in bytes exceeds 32 bits.
     #[error("the text has {found} bytes, expected fewer than 2^32")]
     TextTooLong {
         /// Its length in bytes.
         found: usize,
     },
-    /// The engine that finds special tokens could not be built.
-    #[error("the special tokens cannot be searched for: {0}")]
+    /// Construction of the automaton that finds special tokens failed.
+    #[error("no search automaton can be built for the special tokens: {0}")]
     Specials(String),
 }

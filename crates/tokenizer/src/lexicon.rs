@@ -1,4 +1,4 @@
-//! The bytes that each token stands for, and the way back from bytes to tokens.
+//! Maps between tokens and their bytes.
 
 use std::hash::BuildHasher;
 
@@ -8,45 +8,45 @@ use crate::Error;
 use crate::bytes::{byte_token, push_unmapped};
 use crate::vocabulary::{TOKENS, TokenType, Vocabulary};
 
-/// In place of an id: no token.
+/// Placeholder id for the absence of a token.
 pub(crate) const NO_TOKEN: u32 = u32::MAX;
 
-/// SentencePiece's mark for a space, U+2581. Vocabularies are kept with real spaces, so that
-/// text need not be rewritten.
+/// SentencePiece's mark for a space, U+2581. Vocabularies are stored with spaces instead, so that
+/// texts need no conversion.
 pub(crate) const SPACE_MARK: &str = "\u{2581}";
 
-/// The longest piece that is accepted, in bytes. Pieces are looked for at every place of a text,
-/// so a file must not make them arbitrarily long.
+/// Maximum length of a piece in bytes. Pieces are searched for at every position of a text, so
+/// their length must be bounded.
 const MAX_PIECE: usize = 4096;
 
-/// How the texts of a vocabulary's normal tokens stand for bytes.
+/// Representation of bytes in the texts of normal tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alphabet {
-    /// As GPT-2 writes bytes.
+    /// GPT-2's alphabet of bytes.
     Bytes,
-    /// As UTF-8, with [`SPACE_MARK`] for the space.
+    /// UTF-8, with [`SPACE_MARK`] for the space.
     Marked,
 }
 
-/// Every token's bytes, and the normal tokens by their bytes.
+/// The bytes of every token, and an index of the normal tokens by their bytes.
 #[derive(Debug)]
 pub(crate) struct Lexicon {
     bytes: Vec<u8>,
-    /// Where each token's bytes end.
+    /// End offset of each token's bytes.
     ends: Vec<u32>,
     normal: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    /// The tokens of type byte by their byte.
+    /// The tokens of type byte, indexed by byte `[256]`.
     byte_tokens: [u32; 256],
-    /// The normal tokens of one byte.
+    /// The normal tokens of one byte, indexed by byte `[256]`.
     single: [u32; 256],
     longest: usize,
 }
 
 impl Lexicon {
     /// # Errors
-    /// If two normal tokens stand for the same bytes, a byte token for none, or a token for too
-    /// many.
+    /// If two normal tokens have the same bytes, a byte token has no valid text, or a token is too
+    /// long.
     pub(crate) fn new(vocabulary: &Vocabulary<'_>, alphabet: Alphabet) -> Result<Self, Error> {
         let mut this = Self {
             bytes: Vec::with_capacity(vocabulary.tokens.iter().map(|token| token.len()).sum()),
@@ -64,7 +64,7 @@ impl Lexicon {
                     matches &= push_unmapped(text, &mut this.bytes);
                 }
                 TokenType::Normal => {
-                    // A real space never matches, since spaces in texts are marked.
+                    // A literal space never matches, since spaces in texts are marked.
                     matches &= !text.contains(' ');
                     push_spaced(text, &mut this.bytes);
                 }
@@ -103,17 +103,17 @@ impl Lexicon {
         Ok(())
     }
 
-    /// The number of tokens.
+    /// Number of tokens.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The bytes that a token stands for; none for an id that is not in the vocabulary.
+    /// The bytes of a token; empty for an id out of range.
     pub(crate) fn bytes_of(&self, id: u32) -> &[u8] {
         slice(&self.bytes, &self.ends, id)
     }
 
-    /// The normal token of exactly these bytes.
+    /// The normal token with exactly these bytes.
     pub(crate) fn find(&self, bytes: &[u8]) -> Option<u32> {
         if let [byte] = bytes {
             return Some(self.single[usize::from(*byte)]).filter(|&id| id != NO_TOKEN);
@@ -124,12 +124,13 @@ impl Lexicon {
         self.normal.find(self.hasher.hash_one(bytes), |&id| self.bytes_of(id) == bytes).copied()
     }
 
-    /// The normal tokens, in no order.
+    /// The normal tokens, in arbitrary order.
     pub(crate) fn normal(&self) -> impl Iterator<Item = u32> {
         self.normal.iter().copied()
     }
 
-    /// Appends the byte tokens of these bytes. Adds nothing and returns false if one is missing.
+    /// Appends the byte tokens of these bytes. If one is missing, appends nothing and returns
+    /// `false`.
     pub(crate) fn push_byte_tokens(&self, bytes: &[u8], out: &mut Vec<u32>) -> bool {
         let tokens = bytes.iter().map(|&byte| self.byte_tokens[usize::from(byte)]);
         if tokens.clone().any(|id| id == NO_TOKEN) {
@@ -147,7 +148,7 @@ fn slice<'a>(bytes: &'a [u8], ends: &[u32], id: u32) -> &'a [u8] {
     &bytes[start as usize..end as usize]
 }
 
-/// Appends a text with spaces in place of their marks.
+/// Appends a text with space marks replaced by spaces.
 fn push_spaced(text: &str, out: &mut Vec<u8>) {
     for (n, part) in text.split(SPACE_MARK).enumerate() {
         if n > 0 {

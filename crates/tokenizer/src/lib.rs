@@ -1,9 +1,9 @@
-//! Text to token ids and back, from the vocabulary that a model file carries.
+//! Encoding of text to token ids and decoding of ids, with the vocabulary of a model file.
 //!
 //! [`Tokenizer::from_metadata`] builds a tokenizer from the `tokenizer.*` keys of a GGUF file:
 //! SentencePiece BPE (`llama`), BPE with a pre-tokenizer (`gpt2`, `gemma4`), WordPiece (`bert`)
-//! and Unigram (`t5`). [`Tokenizer::decoder`] turns ids back into text as they come, without
-//! ever splitting a character.
+//! and Unigram (`t5`). [`Tokenizer::decoder`] decodes ids incrementally and returns complete
+//! characters only.
 
 mod bpe;
 mod bytes;
@@ -22,5 +22,6 @@ mod wordpiece;
 
 pub use decode::{DecodeState, StreamDecoder};
 pub use error::Error;
-pub use tokenizer::{Special, Tokenizer};
+pub use special::Special;
+pub use tokenizer::Tokenizer;
 pub use vocabulary::{Model, TokenType, Vocabulary};

@@ -1,53 +1,52 @@
 //! The merge loop of byte-pair encoding.
 //!
-//! Of all neighbours that can be joined, the pair of the lowest rank is joined, the leftmost of
-//! equals, until none is left (Sennrich et al. 2016, algorithm 1). Short words are scanned for
-//! the lowest rank; long ones keep it in a heap, so that a text of n symbols takes time in
-//! n log n, whatever it holds.
+//! Each iteration merges the adjacent pair of the lowest rank, the leftmost among equals, until no
+//! pair has a merge (Sennrich et al. 2016, algorithm 1). In short words a linear scan finds the
+//! lowest rank; long words use a heap, so that n symbols take O(n log n) time in the worst case.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A part of a word on its way to being a token.
+/// A segment of a word during merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Symbol {
-    /// The token that these bytes are, or [`NO_TOKEN`](crate::lexicon::NO_TOKEN).
+    /// The token with these bytes, or [`NO_TOKEN`](crate::lexicon::NO_TOKEN).
     pub(crate) id: u32,
-    /// The first byte.
+    /// Offset of the first byte.
     pub(crate) start: u32,
-    /// After the last byte.
+    /// Offset after the last byte.
     pub(crate) end: u32,
 }
 
-/// Two neighbours' join.
+/// The merge of two adjacent symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Join {
-    /// Lower ranks are joined first.
+    /// Priority: lower ranks are merged first.
     pub(crate) rank: u32,
-    /// The token that results.
+    /// The resulting token.
     pub(crate) id: u32,
 }
 
 const NEVER: Join = Join { rank: u32::MAX, id: 0 };
 const NONE: u32 = u32::MAX;
 
-/// From this many symbols on a heap is faster than scanning.
+/// Number of symbols from which on the heap is faster than the scan.
 const LONG: usize = 48;
 
-/// Memory that is used again from word to word.
+/// Merge loop with buffers that are reused between words.
 #[derive(Debug, Default)]
 pub(crate) struct Merger {
-    /// The word, to be filled before and read after [`Merger::run`].
+    /// The symbols of the word: input and output of [`Merger::run`].
     pub(crate) symbols: Vec<Symbol>,
-    /// What each symbol makes with the next one.
+    /// The merge of each symbol with its successor.
     joins: Vec<Join>,
-    /// The neighbours of each symbol that is left.
+    /// Predecessor and successor of each remaining symbol.
     links: Vec<(u32, u32)>,
     heap: BinaryHeap<Reverse<(u32, u32)>>,
 }
 
 impl Merger {
-    /// Joins the symbols as long as `join` says that two neighbours can be joined.
+    /// Merges the symbols until `join` returns `None` for all adjacent pairs.
     pub(crate) fn run(&mut self, join: impl Fn(Symbol, Symbol) -> Option<Join>) {
         let join = |left, right| join(left, right).unwrap_or(NEVER);
         self.joins.clear();
@@ -93,7 +92,7 @@ impl Merger {
         );
         while let Some(Reverse((rank, at))) = heap.pop() {
             let here = at as usize;
-            // A symbol that was joined since it was queued has another rank, or none.
+            // An entry is stale if the symbol's merge has changed since it was queued.
             if joins[here].rank != rank || joins[here] == NEVER {
                 continue;
             }

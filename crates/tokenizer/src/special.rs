@@ -1,20 +1,30 @@
-//! Tokens that are found in a text before it is encoded, and tokens that end one.
+//! Tokens that are recognized in a text before encoding, and end-of-generation tokens.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
+use crate::Error;
 use crate::vocabulary::{TokenType, Vocabulary};
-use crate::{Error, Special};
 
-/// A part of a text.
+/// Treatment of the texts of special tokens in a text, such as `<|im_end|>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// Encodes them as ordinary text. For untrusted text, which cannot end or begin a turn then.
+    /// (Tokens of type user-defined are recognized nevertheless, as in training.)
+    Ignore,
+    /// Encodes them as the tokens. For prompts rendered by a chat template.
+    Parse,
+}
+
+/// A fragment of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fragment<'t> {
-    /// To be encoded; not empty.
+    /// Text to be encoded, not empty.
     Text(&'t str),
-    /// Encoded already.
+    /// A recognized token.
     Token(u32),
 }
 
-/// The tokens that are written out in texts.
+/// Search for the tokens that are recognized by their text.
 #[derive(Debug)]
 pub(crate) struct Specials {
     /// Control, unknown and user-defined tokens.
@@ -23,7 +33,7 @@ pub(crate) struct Specials {
     user_defined: Search,
 }
 
-/// Finds tokens, of those that begin at the same place the longest.
+/// Search for a set of tokens, leftmost-longest.
 #[derive(Debug)]
 struct Search {
     engine: AhoCorasick,
@@ -33,15 +43,15 @@ struct Search {
 #[derive(Clone, Copy, Debug)]
 struct Found {
     id: u32,
-    /// Whether the token takes the white space before it.
+    /// Whether the token absorbs the white space before it.
     strip_before: bool,
-    /// Whether the token takes the white space after it.
+    /// Whether the token absorbs the white space after it.
     strip_after: bool,
 }
 
 impl Specials {
     /// # Errors
-    /// If there is too much to search for.
+    /// If the automaton exceeds its size limit.
     pub(crate) fn new(vocabulary: &Vocabulary<'_>) -> Result<Self, Error> {
         use TokenType::{Control, Unknown, UserDefined};
         Ok(Self {
@@ -50,7 +60,7 @@ impl Specials {
         })
     }
 
-    /// Cuts a text into tokens that are written out in it and the text between them.
+    /// Splits a text into recognized tokens and the text between them.
     pub(crate) fn fragments<'t>(
         &self,
         text: &'t str,
@@ -64,7 +74,7 @@ impl Specials {
         let mut rest = 0;
         for found in search.engine.find_iter(text) {
             let token = search.tokens[found.pattern().as_usize()];
-            // White space after the token before may reach to here.
+            // The white space absorbed by the previous token may extend to this match.
             let mut before = &text[rest.min(found.start())..found.start()];
             if token.strip_before {
                 before = before.trim_ascii_end();
@@ -103,8 +113,8 @@ impl Search {
     }
 }
 
-// No key states which tokens take the white space beside them, as `lstrip` and `rstrip` do in
-// `tokenizer.json`. The two rules below are those of llama.cpp (`src/llama-vocab.cpp`, "set
+// No key corresponds to `lstrip` and `rstrip` of `tokenizer.json`, which state the tokens that
+// absorb adjacent white space. The two rules below are those of llama.cpp (`src/llama-vocab.cpp`, "set
 // attributes by model/tokenizer/architecture name").
 
 fn strips_before(vocabulary: &Vocabulary<'_>, text: &str) -> bool {
@@ -121,8 +131,8 @@ fn strips_after(vocabulary: &Vocabulary<'_>, text: &str) -> bool {
         && !matches!(text, "<unk>" | "<s>" | "<|endoftext|>")
 }
 
-/// Texts of control tokens that end a turn in some family of models, whether or not a key says
-/// so (llama.cpp, `src/llama-vocab.cpp`, `special_eog_ids`).
+/// Texts of control tokens that end a turn in some family of models, independent of the keys of a
+/// file (llama.cpp, `src/llama-vocab.cpp`, `special_eog_ids`).
 const ENDS: &[&str] = &[
     "<|eot_id|>",
     "<|im_end|>",
@@ -148,8 +158,8 @@ const ENDS: &[&str] = &[
     "[e~[",
 ];
 
-/// Makes control tokens of the tokens that end a turn where a file calls them user-defined, as
-/// Phi-3's do with `</s>`: a user's text must not end the user's turn.
+/// Changes tokens that end a turn from type user-defined to control, such as `</s>` in Phi-3's
+/// files: a user's text must not end the user's turn.
 pub(crate) fn protect_ends(vocabulary: &mut Vocabulary<'_>) {
     for (token_type, text) in vocabulary.types.iter_mut().zip(&vocabulary.tokens) {
         if *token_type == TokenType::UserDefined && ENDS.contains(text) {
@@ -158,7 +168,7 @@ pub(crate) fn protect_ends(vocabulary: &mut Vocabulary<'_>) {
     }
 }
 
-/// The tokens after which a model has nothing more to say, in ascending order.
+/// The end-of-generation tokens, in ascending order.
 pub(crate) fn ends(vocabulary: &Vocabulary<'_>) -> Vec<u32> {
     let (mut ends, mut found) = (Vec::new(), Vec::new());
     for ((id, &text), &token_type) in (0..).zip(&vocabulary.tokens).zip(&vocabulary.types) {
@@ -167,7 +177,7 @@ pub(crate) fn ends(vocabulary: &Vocabulary<'_>) -> Vec<u32> {
             found.push(text);
         }
     }
-    // In the formats that have these tokens, a message ends with <|end|> but the turn goes on.
+    // In formats with these tokens <|end|> ends a message, but not the turn.
     let has = |text| found.contains(&text);
     if has("<|return|>") && has("<|call|>") || has("<|flush|>") && has("<|calls|>") {
         ends.retain(|&id| vocabulary.tokens.get(id as usize) != Some(&"<|end|>"));

@@ -1,4 +1,4 @@
-//! The tokenizer that a vocabulary makes.
+//! The tokenizer of a vocabulary.
 
 use std::borrow::Cow;
 
@@ -8,27 +8,17 @@ use crate::bpe::Bpe;
 use crate::lexicon::{Alphabet, Lexicon, NO_TOKEN, SPACE_MARK};
 use crate::merge::Merger;
 use crate::pretokenize::{self, Row};
-use crate::special::{self, Fragment, Specials};
+use crate::special::{self, Fragment, Special, Specials};
 use crate::unigram::Unigram;
 use crate::vocabulary::{
     BOS, EOM, EOS, EOT, Model, PRE, SCORES, SEPARATOR, TOKENS, TYPES, TokenType, UNKNOWN,
 };
 use crate::wordpiece::WordPiece;
-use crate::{DecodeState, Error, StreamDecoder, Vocabulary};
+use crate::{Error, Vocabulary};
 
-/// What to make of special tokens that are written out in a text, such as `<|im_end|>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Special {
-    /// They are ordinary text. Right for text from outside: it cannot end a turn or begin one.
-    /// (Tokens of type user-defined are found nevertheless; models were trained so.)
-    Ignore,
-    /// They become the tokens. Right for prompts that a chat template has written.
-    Parse,
-}
-
-/// Text to token ids and back, from the vocabulary of a model file.
+/// Encoder of text to token ids and decoder of ids, with the vocabulary of a model file.
 ///
-/// It does not change; share it between threads by reference or in an `Arc`.
+/// It is immutable and may be shared between threads by reference or in an `Arc`.
 ///
 /// ```no_run
 /// use pelton_tokenizer::{Special, Tokenizer};
@@ -47,15 +37,15 @@ pub struct Tokenizer {
     specials: Specials,
     texts: Vec<Box<str>>,
     types: Vec<TokenType>,
-    /// What a prompt begins and ends with.
+    /// Tokens added at the beginning and the end of a prompt.
     prompt_begin: Option<u32>,
     prompt_end: Option<u32>,
     bos: Option<u32>,
     eos: Option<u32>,
-    /// In ascending order.
+    /// End-of-generation tokens, in ascending order.
     ends: Vec<u32>,
     add_space_prefix: bool,
-    /// Whether the pieces of a text begin with a space that the text does not have.
+    /// Whether encoding adds a space before a text, which decoding removes.
     strip_first_space: bool,
     chat_template: Option<String>,
 }
@@ -72,7 +62,7 @@ impl Tokenizer {
     /// Builds the tokenizer of a model file.
     ///
     /// # Errors
-    /// [`Error::NoVocabulary`] if the file carries none; otherwise as [`Tokenizer::new`], or if
+    /// [`Error::NoVocabulary`] if the file has none; otherwise as [`Tokenizer::new`], or if
     /// a key is of the wrong type.
     pub fn from_metadata(metadata: &Metadata) -> Result<Self, Error> {
         Self::new(Vocabulary::from_metadata(metadata)?)
@@ -81,8 +71,8 @@ impl Tokenizer {
     /// Builds the tokenizer of a vocabulary.
     ///
     /// # Errors
-    /// If the parts of the vocabulary do not fit together or something that its model needs is
-    /// missing. The error names the metadata key.
+    /// If the vocabulary is inconsistent or a key required by its model is missing. The error names
+    /// the metadata key.
     pub fn new(mut vocabulary: Vocabulary<'_>) -> Result<Self, Error> {
         check(&vocabulary)?;
         special::protect_ends(&mut vocabulary);
@@ -120,22 +110,22 @@ impl Tokenizer {
         })
     }
 
-    /// A text's ids. Nothing is added at its ends; see [`encode_prompt`](Self::encode_prompt).
+    /// Encodes a text, without BOS and EOS; compare [`encode_prompt`](Self::encode_prompt).
     ///
     /// # Errors
-    /// If the vocabulary has no token for a part of the text, or the text is 4 GiB or longer.
+    /// If the vocabulary has no token for a piece of the text, or the text is 4 GiB or longer.
     pub fn encode(&self, text: &str, special: Special) -> Result<Vec<u32>, Error> {
         let mut ids = Vec::with_capacity(text.len() / 3 + 2);
         self.encode_into(text, special, &mut ids)?;
         Ok(ids)
     }
 
-    /// A prompt's ids: special tokens that are written out in it are parsed, and the tokens that
-    /// the file wants at its ends are added, even where the text has them already. A prompt that
-    /// a chat template has written is complete; give it to [`encode`](Self::encode).
+    /// Encodes a prompt: parses the texts of special tokens and adds the BOS, EOS or separator that
+    /// the file specifies, even if the text has them already. A prompt rendered by a chat template
+    /// is complete; encode it by [`encode`](Self::encode).
     ///
     /// # Errors
-    /// As [`encode`](Self::encode).
+    /// See [`encode`](Self::encode).
     pub fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut ids = Vec::with_capacity(text.len() / 3 + 2);
         ids.extend(self.prompt_begin);
@@ -145,12 +135,12 @@ impl Tokenizer {
     }
 
     fn encode_into(&self, text: &str, special: Special, ids: &mut Vec<u32>) -> Result<(), Error> {
-        // One byte is for the space that may be added.
+        // One byte is reserved for the space that may be added.
         if u32::try_from(text.len()).map_or(true, |length| length == u32::MAX) {
             return Err(Error::TextTooLong { found: text.len() });
         }
         let mut merger = Merger::default();
-        // The first text and a text after a special token begin with a space, if any does.
+        // The space is added before the first text and before a text after a special token.
         let mut begins = true;
         self.specials.fragments(text, special, |fragment| {
             let text = match fragment {
@@ -185,10 +175,10 @@ impl Tokenizer {
         })
     }
 
-    /// The text of these ids, with U+FFFD for bytes that are no UTF-8. Control tokens are shown,
-    /// as they are written, only if `special`; ids that are not in the vocabulary never. Spaces
-    /// stay where the tokens have them, before full stops too (`transformers` can remove those,
-    /// as `clean_up_tokenization_spaces`), so that a text comes back as it was encoded.
+    /// Decodes ids to text, with U+FFFD for bytes that are not UTF-8. Control tokens are rendered
+    /// only if `special`; ids out of range are ignored. Spaces before punctuation are kept
+    /// (`transformers` can remove them by `clean_up_tokenization_spaces`), so that decoding inverts
+    /// encoding.
     pub fn decode(&self, ids: &[u32], special: bool) -> String {
         let mut bytes = Vec::with_capacity(ids.len() * 4);
         for &id in ids {
@@ -201,70 +191,59 @@ impl Tokenizer {
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 
-    /// A decoder for a text that comes token by token, without control tokens.
-    pub fn decoder(&self) -> StreamDecoder<'_> {
-        StreamDecoder::new(self, DecodeState::new(false))
-    }
-
-    /// As [`decoder`](Self::decoder), for a text that goes on after a prompt: a space at its
-    /// beginning is part of it.
-    pub fn decoder_after_prompt(&self) -> StreamDecoder<'_> {
-        StreamDecoder::new(self, DecodeState::continuing(false))
-    }
-
-    /// The bytes that a token stands for, which need not be whole characters. Those of a control
+    /// The bytes of a token, which are not necessarily complete characters. The bytes of a control
     /// token are its text.
     pub fn token_bytes(&self, id: u32) -> Option<&[u8]> {
         ((id as usize) < self.lexicon.len()).then(|| self.lexicon.bytes_of(id))
     }
 
-    /// A token as the file writes it.
+    /// The text of a token in the file.
     pub fn token_text(&self, id: u32) -> Option<&str> {
         self.texts.get(id as usize).map(|text| &**text)
     }
 
-    /// What a token is for.
+    /// The type of a token.
     pub fn token_type(&self, id: u32) -> Option<TokenType> {
         self.types.get(id as usize).copied()
     }
 
-    /// The number of tokens; ids are below it.
+    /// Number of tokens; all ids are below it.
     pub fn vocab_size(&self) -> usize {
         self.lexicon.len()
     }
 
-    /// The token that begins a text, if the file names one.
+    /// The beginning-of-sequence token (BOS), if the file specifies one.
     pub fn bos(&self) -> Option<u32> {
         self.bos
     }
 
-    /// The token that ends a text, if the file names one.
+    /// The end-of-sequence token (EOS), if the file specifies one.
     pub fn eos(&self) -> Option<u32> {
         self.eos
     }
 
-    /// Whether a model that generates this token has finished: the file's EOS, EOT and EOM, and
-    /// control tokens that are known to end a turn, such as `<|im_end|>`.
+    /// Whether generation ends with this token: the file's EOS, EOT and EOM, and control tokens that
+    /// are known to end a turn, such as `<|im_end|>`.
     pub fn is_end(&self, id: u32) -> bool {
         self.ends.binary_search(&id).is_ok()
     }
 
-    /// All tokens of which [`is_end`](Self::is_end) is true, in ascending order.
+    /// The end-of-generation tokens (see [`is_end`](Self::is_end)), in ascending order.
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }
 
-    /// The Jinja template that turns a conversation into a prompt, if the file has one.
+    /// The Jinja chat template, if the file has one.
     pub fn chat_template(&self) -> Option<&str> {
         self.chat_template.as_deref()
     }
 
-    /// Whether the pieces of a text begin with a space that the text does not have.
+    /// Whether encoding adds a space before a text, which decoding removes.
     pub(crate) fn strips_first_space(&self) -> bool {
         self.strip_first_space
     }
 
-    /// The bytes that a token adds to a text.
+    /// The bytes that a token contributes to decoded text.
     pub(crate) fn rendered(&self, id: u32, special: bool) -> &[u8] {
         match self.token_type(id) {
             Some(TokenType::Normal | TokenType::UserDefined | TokenType::Byte) => {
@@ -276,7 +255,7 @@ impl Tokenizer {
     }
 }
 
-/// A text with spaces for space marks, which mean the same.
+/// The text with space marks replaced by spaces, which are equivalent.
 fn spaced(text: &str) -> Cow<'_, str> {
     if text.contains(SPACE_MARK) {
         Cow::Owned(text.replace(SPACE_MARK, " "))
@@ -285,7 +264,7 @@ fn spaced(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a vocabulary does not say and its model implies.
+/// Settings of a vocabulary, with the defaults of its model for absent keys.
 struct Rules {
     row: Option<&'static Row>,
     alphabet: Alphabet,
@@ -300,7 +279,7 @@ impl Rules {
         let row = match (vocabulary.model, vocabulary.pre) {
             (Model::Bpe, Some(name)) => Some(pretokenize::row(name)?),
             (Model::Bpe, None) => return Err(missing_pre()),
-            // Other models cut text by rules of their own; what the key says is of no use.
+            // Other models have their own pre-tokenization; the key is ignored.
             _ => None,
         };
         let alphabet = match row {
@@ -317,7 +296,7 @@ impl Rules {
             Model::WordPiece => (vocabulary.separator, SEPARATOR),
             _ => (vocabulary.eos, EOS),
         };
-        let needed = "the vocabulary's prompts need it";
+        let needed = "prompts of this vocabulary begin or end with it";
         let token = |wanted: bool, id: Option<u32>, key| match id {
             None if wanted => Err(Error::Missing { key, needed }),
             id => Ok(id.filter(|_| wanted)),
@@ -333,10 +312,10 @@ impl Rules {
 }
 
 fn missing_pre() -> Error {
-    Error::Missing { key: PRE, needed: "byte-pair encoding needs a pre-tokenizer" }
+    Error::Missing { key: PRE, needed: "byte-pair encoding requires a pre-tokenizer" }
 }
 
-/// Checks that the parts of a vocabulary fit together.
+/// Checks the consistency of a vocabulary.
 fn check(vocabulary: &Vocabulary<'_>) -> Result<(), Error> {
     let tokens = vocabulary.tokens.len();
     if u32::try_from(tokens).map_or(true, |count| count == NO_TOKEN) {

@@ -1,30 +1,30 @@
-//! Finding every token that a text begins with.
+//! Search for all tokens that are prefixes of a text.
 
-/// Tokens by their bytes, one byte a level.
+/// A trie of tokens, with one byte per level.
 #[derive(Debug)]
 pub(crate) struct Trie {
     nodes: Vec<Node>,
-    /// The bytes that lead to the nodes after each node's `first`, sorted within a node.
+    /// The byte of the transition into each node, sorted among the children of a node.
     bytes: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The children of a node are neighbours; this is the first.
+    /// Index of the first child; the children of a node are contiguous.
     first: u32,
     children: u16,
-    /// The token that ends here.
+    /// The token that ends at this node.
     token: Option<u32>,
 }
 
 impl Trie {
-    /// A trie of these tokens, none of them empty; of equal ones any is found.
+    /// Builds the trie of these tokens, which must not be empty; among equal ones any is found.
     pub(crate) fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], u32)>) -> Self {
         let mut tokens: Vec<_> = tokens.collect();
         tokens.sort_unstable();
         let root = Node { first: 0, children: 0, token: None };
         let mut this = Self { nodes: vec![root], bytes: vec![0] };
-        // Level by level: each node knows which tokens are below it, and how deep it is.
+        // Breadth-first: each entry has the range of tokens below a node and the node's depth.
         let mut below = vec![(0, tokens.len(), 0)];
         let mut node = 0;
         while let Some(&(mut from, to, depth)) = below.get(node) {
@@ -47,7 +47,7 @@ impl Trie {
         this
     }
 
-    /// The tokens that `text` begins with, shortest first, each with its length.
+    /// The tokens that are prefixes of `text`, shortest first, each with its length in bytes.
     pub(crate) fn prefixes(&self, text: &[u8]) -> impl Iterator<Item = (usize, u32)> {
         let mut node = self.nodes[0];
         text.iter()

@@ -1,4 +1,4 @@
-//! The Unigram model: of all ways to cut a text into pieces, the most probable one.
+//! The Unigram model: the most probable segmentation of a text into pieces.
 //!
 //! Kudo 2018, section 3.3, by dynamic programming over the text (Viterbi). The penalty of the
 //! unknown token and the normalization are SentencePiece's (google/sentencepiece,
@@ -10,28 +10,28 @@ use crate::lexicon::{Lexicon, SPACE_MARK};
 use crate::trie::Trie;
 use crate::vocabulary::{UNKNOWN, Vocabulary};
 
-/// How much less likely the unknown token is than the least likely piece.
+/// Log-probability of the least likely piece minus that of the unknown token.
 const UNKNOWN_PENALTY: f64 = 10.0;
 
 /// A Unigram vocabulary.
 #[derive(Debug)]
 pub(crate) struct Unigram {
     pieces: Trie,
-    /// Logarithms of probabilities, by token.
+    /// Log-probabilities, indexed by token.
     scores: Vec<f32>,
     unknown: u32,
     unknown_score: f64,
     charsmap: Charsmap,
-    /// Whether runs of spaces become one, and none are left at the ends.
+    /// Whether runs of spaces are collapsed and spaces at both ends are removed.
     merge_spaces: bool,
     add_space_prefix: bool,
 }
 
-/// The best way to reach a place in the text.
+/// The best segmentation up to a position in the text.
 #[derive(Clone, Copy)]
 struct Best {
     score: f64,
-    /// Where its last piece begins.
+    /// Offset of its last piece.
     from: u32,
     /// Its last piece; the unknown token for a character without one.
     token: u32,
@@ -39,7 +39,7 @@ struct Best {
 
 impl Unigram {
     /// # Errors
-    /// If the scores or the unknown token are missing, or the table of replacements is broken.
+    /// If the scores or the unknown token are missing, or the normalization table is invalid.
     pub(crate) fn new(
         vocabulary: &Vocabulary<'_>,
         lexicon: &Lexicon,
@@ -48,7 +48,7 @@ impl Unigram {
         let scores = vocabulary.finite_scores()?.to_vec();
         let unknown = vocabulary.unknown.ok_or(Error::Missing {
             key: UNKNOWN,
-            needed: "a Unigram vocabulary gives it to what has no piece",
+            needed: "a Unigram vocabulary requires it for characters without a piece",
         })?;
         let least =
             lexicon.normal().map(|id| scores[id as usize]).min_by(f32::total_cmp).unwrap_or(0.0);
@@ -66,7 +66,7 @@ impl Unigram {
     /// Appends a text's tokens.
     ///
     /// # Errors
-    /// If the table of replacements points outside itself.
+    /// If an offset in the normalization table is out of range.
     pub(crate) fn encode(
         &self,
         lexicon: &Lexicon,
@@ -100,7 +100,7 @@ impl Unigram {
         Ok(())
     }
 
-    /// Appends the pieces of the best way to the end.
+    /// Appends the pieces of the best segmentation.
     fn trace(&self, lexicon: &Lexicon, text: &str, best: &[Best], out: &mut Vec<u32>) {
         let mut path = Vec::new();
         let mut end = text.len();
@@ -115,7 +115,7 @@ impl Unigram {
                 in_unknown = false;
                 out.push(token);
             } else if !lexicon.push_byte_tokens(&text.as_bytes()[range], out) && !in_unknown {
-                // One unknown token for a run of unknown characters.
+                // A run of unknown characters becomes one unknown token.
                 in_unknown = true;
                 out.push(token);
             }
@@ -137,7 +137,7 @@ impl Unigram {
                 }
             }
         }
-        // Only a replacement that begins inside a character makes this other than UTF-8.
+        // The result is not UTF-8 only if a replacement begins inside a character.
         let text = String::from_utf8(bytes)
             .map_err(|_| Error::Charsmap { fault: "points into the middle of a character" })?;
         let mut words = text.split(' ').filter(|word| !word.is_empty() || !self.merge_spaces);
@@ -151,8 +151,8 @@ impl Unigram {
             normal.push(' ');
             normal.push_str(word);
         }
-        // Marks in the text are spaces too. SentencePiece merges none of them, but takes them
-        // away at the end.
+        // Marks in the text are equivalent to spaces. SentencePiece does not collapse them, but
+        // removes them at the end.
         if normal.contains(SPACE_MARK) {
             normal = normal.replace(SPACE_MARK, " ");
             if self.merge_spaces {

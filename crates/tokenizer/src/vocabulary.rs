@@ -1,4 +1,4 @@
-//! A vocabulary as a GGUF file stores it, before it is checked and built.
+//! The vocabulary of a GGUF file before validation.
 //!
 //! The keys, and the defaults where a key is absent, are those of the GGUF specification
 //! (ggml-org/ggml, `docs/gguf.md`, "Tokenizer") and of its reference reader (ggml-org/llama.cpp,
@@ -19,34 +19,34 @@ pub(crate) const EOT: &str = "tokenizer.ggml.eot_token_id";
 pub(crate) const EOM: &str = "tokenizer.ggml.eom_token_id";
 pub(crate) const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
 pub(crate) const CLS: &str = "tokenizer.ggml.cls_token_id";
-/// Spelled so in the files.
+/// The misspelling is that of the files.
 pub(crate) const SEPARATOR: &str = "tokenizer.ggml.seperator_token_id";
 
-/// How a vocabulary's pieces are put together.
+/// Tokenization algorithm of a vocabulary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// SentencePiece BPE, `llama`: neighbours are joined into the piece of the highest score.
+    /// SentencePiece BPE, `llama`: merges the adjacent pair whose piece has the highest score.
     SentencePiece,
     /// BPE with a list of merges over the words of a pre-tokenizer, `gpt2` and `gemma4`.
     Bpe,
-    /// The longest piece first, `bert`.
+    /// Longest match first, `bert`.
     WordPiece,
-    /// The most probable sequence of pieces, `t5`.
+    /// The most probable segmentation, `t5`.
     Unigram,
 }
 
-/// What a token is for, numbered as in `tokenizer.ggml.token_type`.
+/// Type of a token, with the values of `tokenizer.ggml.token_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenType {
-    /// 0 and 5: in the vocabulary, but never produced from text.
+    /// 0 and 5: never results from encoding.
     Unused,
     /// 1: a piece of text.
     Normal,
-    /// 2: stands for what no other token can express.
+    /// 2: replaces text without tokens.
     Unknown,
-    /// 3: markup such as the beginning of a turn; no part of the text.
+    /// 3: markup such as the beginning of a turn, not rendered as text.
     Control,
-    /// 4: text that is found before all else and never split.
+    /// 4: text that is recognized before pre-tokenization and never split.
     UserDefined,
     /// 6: one byte, `<0x00>` to `<0xFF>`.
     Byte,
@@ -66,58 +66,58 @@ impl TokenType {
     }
 }
 
-/// The contents of a file's `tokenizer.*` keys, as plain data that borrows the file's bytes.
+/// The contents of a file's `tokenizer.*` keys, borrowed from the file's bytes.
 ///
-/// [`Tokenizer::new`](crate::Tokenizer::new) checks that they fit together; nothing here has
-/// been checked but types.
+/// Only types are validated here; [`Tokenizer::new`](crate::Tokenizer::new) checks the
+/// consistency.
 #[derive(Clone, Debug)]
 pub struct Vocabulary<'a> {
     /// `tokenizer.ggml.model`.
     pub model: Model,
     /// `tokenizer.ggml.pre`, which names the pre-tokenizer of [`Model::Bpe`].
     pub pre: Option<&'a str>,
-    /// The tokens' texts by id.
+    /// Texts of the tokens, indexed by id.
     pub tokens: Vec<&'a str>,
-    /// What each token is for. All are [`TokenType::Normal`] in a file that does not say.
+    /// Types of the tokens, indexed by id; all [`TokenType::Normal`] in a file without types.
     pub types: Vec<TokenType>,
-    /// The tokens' scores by id: logarithms of probabilities, or any numbers in the same order.
+    /// Scores of the tokens, indexed by id: log-probabilities, or other values in the same order.
     pub scores: Option<Vec<f32>>,
-    /// Pairs of pieces separated by one space, the most urgent first.
+    /// Pairs of pieces separated by one space, in descending priority.
     pub merges: Option<Vec<&'a str>>,
-    /// Begins a prompt.
+    /// Beginning-of-sequence token.
     pub bos: Option<u32>,
-    /// Ends a text.
+    /// End-of-sequence token.
     pub eos: Option<u32>,
-    /// Ends a turn.
+    /// End-of-turn token.
     pub eot: Option<u32>,
-    /// Ends a message that expects a tool's answer.
+    /// End-of-message token, which precedes a tool's answer.
     pub eom: Option<u32>,
-    /// Stands for what cannot be encoded.
+    /// Unknown token, which replaces text without tokens.
     pub unknown: Option<u32>,
-    /// Ends a prompt of [`Model::WordPiece`].
+    /// Separator, which ends a prompt of [`Model::WordPiece`].
     pub separator: Option<u32>,
-    /// Whether a prompt begins with `bos`, if the file says.
+    /// Whether a prompt begins with `bos`, if the file states it.
     pub add_bos: Option<bool>,
-    /// Whether a prompt ends with `eos`, if the file says.
+    /// Whether a prompt ends with `eos`, if the file states it.
     pub add_eos: Option<bool>,
-    /// Whether a text is encoded as if it began with a space, if the file says.
+    /// Whether encoding adds a space before a text, if the file states it.
     pub add_space_prefix: Option<bool>,
-    /// Whether [`Model::Unigram`] sees runs of spaces as one and none at the ends.
+    /// Whether [`Model::Unigram`] collapses runs of spaces and removes spaces at both ends.
     pub remove_extra_whitespaces: bool,
-    /// Whether [`Model::WordPiece`] sees lower case only.
+    /// Whether [`Model::WordPiece`] converts text to lower case.
     pub lowercase: bool,
-    /// Whether [`Model::WordPiece`] sees letters without accents.
+    /// Whether [`Model::WordPiece`] removes accents.
     pub strip_accents: bool,
-    /// SentencePiece's compiled table of character replacements for [`Model::Unigram`].
+    /// SentencePiece's compiled normalization table for [`Model::Unigram`].
     pub charsmap: Vec<u8>,
-    /// The Jinja template that turns a conversation into a prompt.
+    /// Jinja chat template.
     pub chat_template: Option<&'a str>,
-    /// `general.name`. Some files need it for a rule that no key states.
+    /// `general.name`. It selects rules of some models that no key states.
     pub name: Option<&'a str>,
 }
 
 impl<'a> Vocabulary<'a> {
-    /// A vocabulary of these tokens and nothing else.
+    /// Creates a vocabulary with these tokens and defaults for all other fields.
     pub fn new(model: Model, tokens: Vec<&'a str>) -> Self {
         Self {
             model,
@@ -147,8 +147,8 @@ impl<'a> Vocabulary<'a> {
     /// Reads a file's `tokenizer.*` keys.
     ///
     /// # Errors
-    /// [`Error::NoVocabulary`] if the file carries none, else if a key is missing or of the
-    /// wrong type, or if the model or a token type is not known.
+    /// [`Error::NoVocabulary`] if the file has none; otherwise if a key is missing or of the wrong
+    /// type, or if the model or a token type is unknown.
     pub fn from_metadata(metadata: &'a Metadata) -> Result<Self, Error> {
         let mut pre = metadata.opt_string(PRE)?;
         let model = match metadata.opt_string("tokenizer.ggml.model")? {
@@ -182,7 +182,7 @@ impl<'a> Vocabulary<'a> {
         this.eom = metadata.opt_u32(EOM)?;
         this.unknown = metadata.opt_u32(UNKNOWN)?;
         if model == Model::WordPiece {
-            // A BERT prompt begins with the class token; few of the files repeat it as BOS.
+            // A BERT prompt begins with the class token, which few files repeat as BOS.
             this.bos = metadata.opt_u32(CLS)?.or(this.bos);
             this.separator = metadata.opt_u32(SEPARATOR)?;
         }
@@ -195,7 +195,7 @@ impl<'a> Vocabulary<'a> {
         this.strip_accents =
             metadata.opt_bool("tokenizer.ggml.normalizer.strip_accents")?.unwrap_or(this.lowercase);
         if let Some(charsmap) = metadata.opt_i32_array("tokenizer.ggml.precompiled_charsmap")? {
-            // The array is of i8 or u8; either way these are the bytes.
+            // The array is of i8 or u8; the conversion yields the bytes for both.
             this.charsmap = charsmap.into_iter().map(|byte| byte as u8).collect();
         }
         this.chat_template = metadata.opt_string("tokenizer.chat_template")?;
@@ -203,11 +203,11 @@ impl<'a> Vocabulary<'a> {
         Ok(this)
     }
 
-    /// The scores of a model that has to have them.
+    /// The scores of a model that requires them.
     pub(crate) fn finite_scores(&self) -> Result<&[f32], Error> {
         let scores = self.scores.as_deref().ok_or(Error::Missing {
             key: SCORES,
-            needed: "the scores say which pieces are preferred",
+            needed: "the scores determine the segmentation",
         })?;
         match (0u32..).zip(scores).find(|(_, score)| !score.is_finite()) {
             Some((id, &score)) => Err(Error::Score { id, score }),

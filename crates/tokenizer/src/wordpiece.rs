@@ -1,9 +1,9 @@
 //! WordPiece, BERT's model.
 //!
-//! Text is normalized and cut into words and marks of punctuation as google-research/bert,
-//! `tokenization.py`, does it; each word is then the longest piece that begins it, the longest
-//! piece that begins the rest, and so on. GGUF files write a piece that begins a word with a
-//! space mark before it and a piece that continues one bare.
+//! Text is normalized and split into words and punctuation marks as in google-research/bert,
+//! `tokenization.py`. Each word is segmented greedily: the longest piece that is a prefix of the
+//! word, then of the remainder, and so on. In GGUF files a piece that begins a word has a leading
+//! space mark and a continuation has none.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
@@ -13,7 +13,7 @@ use crate::lexicon::Lexicon;
 use crate::trie::Trie;
 use crate::vocabulary::{UNKNOWN, Vocabulary};
 
-/// Words of more characters are unknown (`max_input_chars_per_word` in Hugging Face's
+/// Maximum length of a word in characters; longer words are unknown (`max_input_chars_per_word` in Hugging Face's
 /// `BertTokenizer`).
 const MAX_WORD_CHARS: usize = 100;
 
@@ -32,7 +32,7 @@ impl WordPiece {
     pub(crate) fn new(vocabulary: &Vocabulary<'_>, lexicon: &Lexicon) -> Result<Self, Error> {
         let unknown = vocabulary.unknown.ok_or(Error::Missing {
             key: UNKNOWN,
-            needed: "a WordPiece vocabulary gives it to words without pieces",
+            needed: "a WordPiece vocabulary requires it for words without pieces",
         })?;
         Ok(Self {
             pieces: Trie::new(lexicon.normal().map(|id| (lexicon.bytes_of(id), id))),
@@ -44,7 +44,7 @@ impl WordPiece {
 
     /// Appends a text's tokens.
     pub(crate) fn encode(&self, text: &str, out: &mut Vec<u32>) {
-        // A word, after the space that marks its beginning.
+        // The current word, with the leading space that marks its beginning.
         let mut word = String::from(" ");
         let mut end_word = |word: &mut String| {
             self.encode_word(word, out);
@@ -64,7 +64,7 @@ impl WordPiece {
         end_word(&mut word);
     }
 
-    /// Calls `each` with every character that is left, and with a space for white space.
+    /// Calls `each` for every character of the normalized text, with a space for white space.
     fn normalize(&self, text: &str, each: &mut impl FnMut(char)) {
         let kept = text.chars().filter_map(|c| {
             if c == '\u{fffd}' || is_control(c) {
@@ -88,12 +88,12 @@ impl WordPiece {
         if word.len() == 1 {
             return;
         }
-        // The space counts as a character of the piece that it begins.
+        // The leading space counts as a character of the first piece.
         let mut known = word.chars().count() <= MAX_WORD_CHARS + 1;
         let mut at = 0;
         while known && at < word.len() {
             let piece = self.pieces.prefixes(&word.as_bytes()[at..]).last();
-            // A piece that is the space alone would begin a word without any of it.
+            // A piece of only the space would contain no character of the word.
             match piece.filter(|(length, _)| at > 0 || *length > 1) {
                 Some((length, id)) => {
                     out.push(id);
@@ -109,9 +109,10 @@ impl WordPiece {
     }
 }
 
-// Most text is ASCII, for which the categories need not be looked up.
+// Most text is ASCII, which needs no lookup of Unicode categories.
 
-/// Whether BERT drops the character. A form feed, say, is dropped although it is white space.
+/// Whether BERT removes the character. A form feed, for example, is removed although it is
+/// white space.
 fn is_control(c: char) -> bool {
     use GeneralCategory::{Control, Format, PrivateUse};
     if c.is_ascii() {
@@ -120,12 +121,12 @@ fn is_control(c: char) -> bool {
     matches!(c.general_category(), Control | Format | PrivateUse)
 }
 
-/// Whether the character is an accent once letters are decomposed.
+/// Whether the character is a combining accent of a decomposed letter.
 fn is_accent(c: char) -> bool {
     !c.is_ascii() && c.general_category() == GeneralCategory::NonspacingMark
 }
 
-/// Whether BERT makes the character a word: Unicode's punctuation, and all of ASCII's marks.
+/// Whether the character is a word by itself in BERT: Unicode punctuation and all ASCII symbols.
 fn is_punctuation(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_punctuation();
@@ -133,7 +134,7 @@ fn is_punctuation(c: char) -> bool {
     c.general_category_group() == GeneralCategoryGroup::Punctuation
 }
 
-/// Whether BERT makes the character a word: the Han ideographs that it lists.
+/// Whether the character is a word by itself in BERT: the Han ideographs that it lists.
 fn is_ideograph(c: char) -> bool {
     matches!(c,
         '\u{4e00}'..='\u{9fff}'

@@ -1,4 +1,4 @@
-//! Vocabularies that do not fit together are refused in one sentence that names the key.
+//! Inconsistent vocabularies are rejected with a message that names the key.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -12,43 +12,43 @@ fn bpe() -> Vocabulary<'static> {
     vocabulary
 }
 
-fn refused(change: impl FnOnce(&mut Vocabulary<'static>)) -> String {
+fn rejected(change: impl FnOnce(&mut Vocabulary<'static>)) -> String {
     let mut vocabulary = bpe();
     change(&mut vocabulary);
     Tokenizer::new(vocabulary).unwrap_err().to_string()
 }
 
 #[track_caller]
-fn check(message: &str, parts: &[&str]) {
-    for part in parts {
+fn check(message: &str, expected: &[&str]) {
+    for part in expected {
         assert!(message.contains(part), "{message:?} does not say {part:?}");
     }
 }
 
 #[test]
-fn the_one_that_is_changed_below_is_accepted() {
+fn the_unmodified_vocabulary_is_valid() {
     Tokenizer::new(bpe()).unwrap();
 }
 
 #[test]
 fn arrays_of_other_lengths() {
-    check(&refused(|v| v.scores = Some(vec![0.0; 3])), &["scores", "3", "4"]);
-    check(&refused(|v| v.types.push(TokenType::Normal)), &["token_type", "5", "4"]);
+    check(&rejected(|v| v.scores = Some(vec![0.0; 3])), &["scores", "3", "4"]);
+    check(&rejected(|v| v.types.push(TokenType::Normal)), &["token_type", "5", "4"]);
 }
 
 #[test]
 fn ids_out_of_range() {
-    check(&refused(|v| v.bos = Some(4)), &["bos_token_id is 4", "4 tokens"]);
-    check(&refused(|v| v.eos = Some(u32::MAX)), &["eos_token_id is 4294967295"]);
-    check(&refused(|v| v.eot = Some(9)), &["eot_token_id"]);
-    check(&refused(|v| v.eom = Some(9)), &["eom_token_id"]);
-    check(&refused(|v| v.unknown = Some(9)), &["unknown_token_id"]);
-    check(&refused(|v| v.separator = Some(9)), &["seperator_token_id"]);
+    check(&rejected(|v| v.bos = Some(4)), &["bos_token_id is 4", "4 tokens"]);
+    check(&rejected(|v| v.eos = Some(u32::MAX)), &["eos_token_id is 4294967295"]);
+    check(&rejected(|v| v.eot = Some(9)), &["eot_token_id"]);
+    check(&rejected(|v| v.eom = Some(9)), &["eom_token_id"]);
+    check(&rejected(|v| v.unknown = Some(9)), &["unknown_token_id"]);
+    check(&rejected(|v| v.separator = Some(9)), &["seperator_token_id"]);
 }
 
 #[test]
 fn merges() {
-    check(&refused(|v| v.merges = None), &["tokenizer.ggml.merges is missing"]);
+    check(&rejected(|v| v.merges = None), &["tokenizer.ggml.merges is missing"]);
     let faults = [
         ("a", "two pieces"),
         ("", "two pieces"),
@@ -56,34 +56,34 @@ fn merges() {
         (" b", "two pieces"),
         ("x b", "left piece"),
         ("a x", "right piece"),
-        ("b a", "together"),
+        ("b a", "concatenation"),
         ("a b b", "right piece"),
     ];
     for (merge, fault) in faults {
-        let message = refused(|v| v.merges = Some(vec!["a b", merge]));
-        check(&message, &["merges", "place 1", &format!("{merge:?}"), fault]);
+        let message = rejected(|v| v.merges = Some(vec!["a b", merge]));
+        check(&message, &["merges", "index 1", &format!("{merge:?}"), fault]);
     }
 }
 
 #[test]
 fn pre_tokenizers() {
-    check(&refused(|v| v.pre = None), &["tokenizer.ggml.pre is missing"]);
-    check(&refused(|v| v.pre = Some("my-own")), &["\"my-own\"", "not in the table"]);
-    check(&refused(|v| v.pre = Some("")), &["\"\""]);
+    check(&rejected(|v| v.pre = None), &["tokenizer.ggml.pre is missing"]);
+    check(&rejected(|v| v.pre = Some("my-own")), &["\"my-own\"", "not in the table"]);
+    check(&rejected(|v| v.pre = Some("")), &["\"\""]);
 }
 
 #[test]
 fn tokens() {
-    check(&refused(|v| v.tokens[3] = "a"), &["tokens 0 and 3", "\"a\""]);
-    check(&refused(|v| v.types[3] = TokenType::Byte), &["token 3", "<0x00>"]);
+    check(&rejected(|v| v.tokens[3] = "a"), &["tokens 0 and 3", "\"a\""]);
+    check(&rejected(|v| v.types[3] = TokenType::Byte), &["token 3", "<0x00>"]);
     let long = "a".repeat(5000).leak();
-    check(&refused(|v| v.tokens[3] = long), &["token 3", "5000", "4096"]);
+    check(&rejected(|v| v.tokens[3] = long), &["token 3", "5000", "4096"]);
 }
 
 #[test]
 fn scores() {
     let sentence_piece = |scores: Option<Vec<f32>>| {
-        refused(|v| {
+        rejected(|v| {
             v.model = Model::SentencePiece;
             v.bos = Some(0);
             v.scores = scores;
@@ -95,9 +95,9 @@ fn scores() {
 }
 
 #[test]
-fn unknown_tokens_that_are_needed() {
+fn required_unknown_tokens() {
     let needed = |model| {
-        refused(|v| {
+        rejected(|v| {
             v.model = model;
             v.scores = Some(vec![0.0; 4]);
             (v.bos, v.eos, v.separator) = (Some(0), Some(0), Some(0));
@@ -108,7 +108,7 @@ fn unknown_tokens_that_are_needed() {
 }
 
 #[test]
-fn tables_of_replacements() {
+fn normalization_tables() {
     let unigram = |charsmap: &[u8]| {
         let mut vocabulary = bpe();
         vocabulary.model = Model::Unigram;
@@ -122,14 +122,14 @@ fn tables_of_replacements() {
     let fault = |bytes: &[u8]| unigram(bytes).unwrap_err().to_string();
     check(&fault(&[1, 0]), &["precompiled_charsmap", "header"]);
     check(&fault(&[255, 255, 255, 255, 0]), &["whole number"]);
-    check(&fault(&[8, 0, 0, 0, 0, 0, 0, 0, 0]), &["shorter than its header says"]);
-    check(&fault(&[4, 0, 0, 0, 0, 0, 0, 0, 1]), &["zero byte"]);
+    check(&fault(&[8, 0, 0, 0, 0, 0, 0, 0, 0]), &["shorter than its header declares"]);
+    check(&fault(&[4, 0, 0, 0, 0, 0, 0, 0, 1]), &["NUL byte"]);
     check(&fault(&[4, 0, 0, 0, 0, 0, 0, 0, 0xff, 0]), &["UTF-8"]);
-    // One unit, whose children would be far outside.
+    // One unit, whose children are out of range.
     check(&fault(&[4, 0, 0, 0, 0, 0, 0xff, 0x7f, 0]), &["outside its double array"]);
 }
 
-/// A model file with these keys besides a `gpt2` vocabulary.
+/// A model file with these keys in addition to a `gpt2` vocabulary.
 fn file(keys: &[(&str, pelton_weights::Value)]) -> Result<Tokenizer, Error> {
     let strings = |texts: &[&str]| {
         let texts = texts.iter().map(|&text| pelton_weights::Value::from(text));

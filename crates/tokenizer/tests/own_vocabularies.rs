@@ -1,5 +1,5 @@
-//! Small vocabularies of our own against the ids that `tokenizers` and `sentencepiece` gave for
-//! them (`fixtures/make.py`).
+//! Small test vocabularies compared with the ids of `tokenizers` and `sentencepiece`
+//! (`fixtures/make.py`).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -30,7 +30,7 @@ fn open(wanted: &str) -> Tokenizer {
     Tokenizer::from_metadata(Checkpoint::from_bytes(name, bytes).unwrap().metadata()).unwrap()
 }
 
-/// Every case of a fixture: the text, its ids with special tokens as text and as tokens.
+/// All cases of a fixture: the text, its ids with special tokens as text, and as tokens.
 fn cases(wanted: &str) -> Vec<(String, Vec<u32>, Option<Vec<u32>>)> {
     let (.., cases) = FIXTURES.into_iter().find(|(name, ..)| *name == wanted).unwrap();
     let ids = |value: &Value| -> Vec<u32> {
@@ -48,7 +48,7 @@ fn cases(wanted: &str) -> Vec<(String, Vec<u32>, Option<Vec<u32>>)> {
 }
 
 #[test]
-fn ids_are_those_of_the_libraries() {
+fn ids_equal_those_of_the_libraries() {
     let mut wrong = Vec::new();
     for (name, ..) in FIXTURES {
         let tokenizer = open(name);

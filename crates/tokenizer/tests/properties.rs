@@ -1,4 +1,4 @@
-//! What holds for every text and every sequence of ids.
+//! Properties of all texts and all sequences of ids.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -27,7 +27,7 @@ fn all() -> [&'static Tokenizer; 5] {
     [&BPE, &SPM, &BARE, &UNIGRAM, &WORDPIECE]
 }
 
-/// Any characters, and often those that matter here.
+/// Arbitrary characters, with a high share of those that tokenizers treat specially.
 fn text() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         any::<String>(),
@@ -44,7 +44,7 @@ fn text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn byte_level_texts_come_back(text in text()) {
+    fn byte_level_round_trip(text in text()) {
         let ids = BPE.encode(&text, Special::Ignore).unwrap();
         prop_assert_eq!(BPE.decode(&ids, false), text.clone());
         let ids = BPE.encode(&text, Special::Parse).unwrap();
@@ -52,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn sentence_piece_texts_come_back_with_spaces_for_marks(text in text()) {
+    fn sentence_piece_round_trip_with_spaces_for_marks(text in text()) {
         for tokenizer in [&*SPM, &*BARE] {
             let ids = tokenizer.encode(&text, Special::Ignore).unwrap();
             prop_assert_eq!(tokenizer.decode(&ids, false), text.replace('\u{2581}', " "));
@@ -75,12 +75,12 @@ proptest! {
     }
 
     #[test]
-    fn streaming_gives_what_decoding_gives(
+    fn incremental_decoding_equals_decoding(
         ids in prop::collection::vec(0u32..1000, 0..60),
         special: bool,
     ) {
         for tokenizer in all() {
-            // The bytes of all tokens, made text at once.
+            // The bytes of all tokens, converted to text at once.
             let mut bytes = Vec::new();
             for &id in &ids {
                 let shown = match tokenizer.token_type(id) {
@@ -107,9 +107,9 @@ proptest! {
         }
     }
 
-    /// A vocabulary of anything either is refused or works.
+    /// An arbitrary vocabulary is either rejected or encodes.
     #[test]
-    fn any_vocabulary_is_refused_or_encodes(
+    fn any_vocabulary_is_rejected_or_encodes(
         tokens in prop::collection::vec("[ab▁ĠĊ<>]{0,4}|<0x[0-9A-F]{2}>", 0..12),
         types in prop::collection::vec(0usize..6, 12),
         scores in prop::collection::vec(prop_oneof![any::<f32>(), -9.0f32..0.0], 12),

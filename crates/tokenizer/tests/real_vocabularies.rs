@@ -1,11 +1,12 @@
-//! Seven published vocabularies against the ids that their own tokenizers gave for 46 texts
-//! each (llama.cpp, `models/ggml-vocab-*.gguf.{inp,out}`). The data is not part of the project;
-//! where it is absent the test says so.
+//! Seven published vocabularies compared with the ids of their original tokenizers for 46 texts
+//! each (llama.cpp, `models/ggml-vocab-*.gguf.{inp,out}`). The data is not part of the repository;
+//! without it the tests are skipped.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::path::{Path, PathBuf};
 
+use pelton_testing::{Need, skip};
 use pelton_tokenizer::{Special, Tokenizer};
 use pelton_weights::Checkpoint;
 
@@ -17,7 +18,7 @@ fn folder() -> Option<PathBuf> {
     if folder.is_dir() {
         return Some(folder);
     }
-    eprintln!("SKIPPED: the vocabularies are not there: {}", folder.display());
+    skip(Need::Data, format_args!("no {}", folder.display()));
     None
 }
 
@@ -44,7 +45,7 @@ fn cases(folder: &Path, name: &str) -> Vec<(String, Vec<u32>)> {
 }
 
 #[test]
-fn every_text_gives_the_published_ids() {
+fn ids_equal_the_published_ones() {
     let Some(folder) = folder() else { return };
     let mut wrong = Vec::new();
     for name in NAMES {
@@ -62,7 +63,7 @@ fn every_text_gives_the_published_ids() {
 #[test]
 fn ids_decode_to_their_text() {
     let Some(folder) = folder() else { return };
-    // BERT's ids do not determine a text.
+    // Encoding by BERT is not invertible.
     for name in NAMES.into_iter().filter(|name| *name != "bert-bge") {
         let tokenizer = open(&folder, name);
         for (text, ids) in cases(&folder, name) {
@@ -75,11 +76,11 @@ fn ids_decode_to_their_text() {
     }
 }
 
-/// What llama.cpp's `llama_tokenize` gives with `add_special` and `parse_special`
-/// (llama_cpp_python 0.3.36). Phi-3's turn markers take the white space after them; in
-/// SentencePiece vocabularies a text after a special token begins with a space.
+/// Ids of llama.cpp's `llama_tokenize` with `add_special` and `parse_special`
+/// (llama_cpp_python 0.3.36). Phi-3's turn markers absorb the white space after them; in
+/// SentencePiece vocabularies a space is added to a text after a special token.
 #[test]
-fn prompts_begin_and_end_as_the_files_say() {
+fn prompts_begin_and_end_as_the_files_specify() {
     let Some(folder) = folder() else { return };
     let hello: [(&str, &[u32]); 7] = [
         ("bert-bge", &[101, 7592, 102]),
@@ -109,10 +110,10 @@ fn prompts_begin_and_end_as_the_files_say() {
     }
 }
 
-/// As llama.cpp's `llama_vocab_is_eog`, but for tokens of other types than control and for
-/// BERT's padding.
+/// Compares with llama.cpp's `llama_vocab_is_eog`, except for tokens of other types than control
+/// and for BERT's padding.
 #[test]
-fn turns_end_as_the_field_has_it() {
+fn end_tokens_equal_those_of_llama_cpp() {
     let Some(folder) = folder() else { return };
     let ends: [(&str, &[u32]); 7] = [
         ("bert-bge", &[]),

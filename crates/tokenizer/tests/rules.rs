@@ -1,4 +1,4 @@
-//! Rules at the edges of texts, on vocabularies small enough to read.
+//! Rules at the boundaries of texts and words, on minimal vocabularies.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -47,8 +47,8 @@ fn sentence_piece_adds_and_removes_the_first_space() {
 
     let mut decoder = tokenizer.decoder();
     assert_eq!([1, 264, 264, 260].map(|id| decoder.push(id)), ["", "ab", " ab", "a"]);
-    let mut decoder = tokenizer.decoder_after_prompt();
-    assert_eq!([264, 264].map(|id| decoder.push(id)), [" ab", " ab"]);
+    let mut decoder = DecodeState::continuing(false);
+    assert_eq!([264, 264].map(|id| decoder.push(&tokenizer, id)), [" ab", " ab"]);
 
     let mut bare = sentence_piece();
     bare.add_space_prefix = Some(false);
@@ -61,7 +61,7 @@ fn sentence_piece_adds_and_removes_the_first_space() {
 fn sentence_piece_joins_the_best_score_first_and_falls_back_to_bytes() {
     let mut vocabulary = sentence_piece();
     vocabulary.add_space_prefix = Some(false);
-    // "bb" scores less than "ab"; with it above, "abb" is cut the other way.
+    // The score of "bb" is below that of "ab"; with a higher one, "abb" becomes "a" and "bb".
     let tokenizer = Tokenizer::new(vocabulary.clone()).unwrap();
     assert_eq!(ignore(&tokenizer, "abb"), [263, 261]);
     vocabulary.scores.as_mut().unwrap()[266] = 5.0;
@@ -87,18 +87,18 @@ fn special_tokens_are_text_unless_parsed() {
     let text = "ab</s>ab";
     assert!(!ignore(&tokenizer, text).contains(&2));
     assert_eq!(tokenizer.encode(text, Special::Parse).unwrap(), [264, 2, 264]);
-    // A user-defined token is found either way, and shown either way.
+    // A user-defined token is recognized and rendered in both modes.
     assert_eq!(ignore(&tokenizer, "<tool>"), [265]);
     assert_eq!(tokenizer.decode(&[265], false), "<tool>");
 }
 
 #[test]
-fn merges_count_and_not_pieces() {
-    // "abb" is a token, but no merge makes it.
+fn merges_decide_rather_than_pieces() {
+    // "abb" is a token, but not the result of a merge.
     let tokenizer = Tokenizer::new(bpe("gpt-2")).unwrap();
     assert_eq!(ignore(&tokenizer, "abb ab"), [3, 1, 2, 3]);
     assert_eq!(ignore(&tokenizer, "abb ab"), [3, 1, 2, 3], "the second time");
-    // Where the pre-tokenizer says that words are looked up whole, it is found.
+    // A pre-tokenizer with lookup of whole words finds it.
     let mut whole = bpe("llama3");
     whole.add_bos = Some(false);
     let tokenizer = Tokenizer::new(whole).unwrap();
@@ -106,7 +106,7 @@ fn merges_count_and_not_pieces() {
 }
 
 #[test]
-fn a_byte_that_a_vocabulary_lacks_is_left_out() {
+fn a_byte_without_a_token_is_dropped() {
     let tokenizer = Tokenizer::new(bpe("gpt-2")).unwrap();
     assert_eq!(ignore(&tokenizer, "a\u{b}b"), [0, 1]);
 }
@@ -130,7 +130,7 @@ fn prompts_begin_and_end_by_flag_and_by_kind() {
 }
 
 #[test]
-fn ends_are_control_tokens_or_named_by_the_file() {
+fn ends_are_control_tokens_or_specified_by_the_file() {
     let mut vocabulary = bpe("gpt-2");
     assert_eq!(Tokenizer::new(vocabulary.clone()).unwrap().ends(), [5, 6]);
     vocabulary.types[5] = TokenType::Normal;
@@ -138,7 +138,7 @@ fn ends_are_control_tokens_or_named_by_the_file() {
     vocabulary.eom = Some(8);
     assert_eq!(Tokenizer::new(vocabulary).unwrap().ends(), [0, 6, 8]);
 
-    // gpt-oss and Solar go on after <|end|>.
+    // In gpt-oss and Solar <|end|> does not end the turn.
     let tokens = vec!["<|end|>", "<|return|>", "<|call|>"];
     let mut vocabulary = Vocabulary { tokens, ..bpe("gpt-4o") };
     vocabulary.types = vec![TokenType::Control; 3];
@@ -147,7 +147,7 @@ fn ends_are_control_tokens_or_named_by_the_file() {
 }
 
 #[test]
-fn an_end_that_a_file_calls_user_defined_is_no_text() {
+fn a_user_defined_end_is_not_recognized_in_text() {
     let mut vocabulary = bpe("gpt-2");
     vocabulary.types[6] = TokenType::UserDefined;
     let tokenizer = Tokenizer::new(vocabulary).unwrap();
@@ -157,7 +157,7 @@ fn an_end_that_a_file_calls_user_defined_is_no_text() {
 }
 
 #[test]
-fn word_piece_shows_words_apart() {
+fn word_piece_separates_words_by_spaces() {
     let tokens = vec!["[UNK]", "[CLS]", "[SEP]", "▁play", "ing", "▁a"];
     let mut vocabulary = Vocabulary::new(Model::WordPiece, tokens);
     vocabulary.types[..3].fill(TokenType::Control);
@@ -180,7 +180,7 @@ fn threads_share_a_tokenizer() {
 }
 
 #[test]
-fn tokens_can_be_looked_at() {
+fn tokens_can_be_inspected() {
     let tokenizer = Tokenizer::new(bpe("gpt-2")).unwrap();
     assert_eq!(tokenizer.vocab_size(), 9);
     assert_eq!(tokenizer.token_text(4), Some("Ġa"));
@@ -198,11 +198,11 @@ fn tokens_can_be_looked_at() {
 }
 
 #[test]
-fn no_character_is_split_between_pieces() {
+fn decoding_returns_complete_characters() {
     let tokenizer = Tokenizer::new(sentence_piece()).unwrap();
     let byte = |byte: u8| 3 + u32::from(byte);
     let mut state = DecodeState::new(false);
-    // Half a letter, the other half, a llama in four, a stray byte, and half of a rocket.
+    // A letter in two bytes, a llama in four, an invalid byte, and half of a rocket.
     let pieces = [
         (0xc3, ""),
         (0xa9, "é"),
@@ -217,16 +217,16 @@ fn no_character_is_split_between_pieces() {
     for (value, text) in pieces {
         assert_eq!(state.push(&tokenizer, byte(value)), text, "{value:02x}");
     }
-    // What cannot go on is given up as one, and the text goes on.
+    // An incomplete sequence becomes one U+FFFD, and decoding continues.
     assert_eq!(state.push(&tokenizer, 260), "\u{fffd}a");
     assert_eq!(state.push(&tokenizer, byte(0xe2)), "");
     assert_eq!(state.finish(), "\u{fffd}");
 }
 
 #[test]
-fn long_words_take_no_longer_than_they_should() {
-    // The merge loop is a heap's and the splitter's automaton has no back-tracking: with either
-    // quadratic, these would take minutes. There is no clock here; a hang fails the run.
+fn long_words_take_no_quadratic_time() {
+    // The merge loop uses a heap and the splitter's automaton does not backtrack. If either were
+    // quadratic, these texts would take minutes. No time is measured; a hang fails the run.
     let count = 200_000;
     let texts = [
         "a".repeat(count),

@@ -1,4 +1,4 @@
-//! What can be wrong with a model file.
+//! Errors of reading and writing model files.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use pelton_quant::DType;
 
 use crate::ValueType;
 
-/// A model file that cannot be used: which file, and what is wrong with it.
+/// An error of a model file: the file's name and the [`Problem`].
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: {problem}")]
 pub struct Error {
@@ -24,24 +24,24 @@ impl Error {
         Self { file: path.display().to_string(), problem }
     }
 
-    /// The file that was refused.
+    /// Name of the rejected file.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// What is wrong with it.
+    /// The problem found in the file.
     pub fn problem(&self) -> &Problem {
         &self.problem
     }
 }
 
-/// What is wrong with a model file, without the file's name (see [`Error`]).
+/// The cause of an [`Error`], without the file's name.
 ///
-/// Each variant carries the key or tensor at fault, what was found and what was expected.
+/// Each variant carries the key or tensor concerned, the value found and the value expected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The operating system would not open, measure or map the file.
+    /// The operating system failed to open, stat or map the file.
     #[error("cannot be read: {0}")]
     Read(io::Error),
     /// The output of a [`GgufWriter`](crate::GgufWriter) failed.
@@ -54,83 +54,83 @@ pub enum Problem {
         /// The first bytes of the file, at most four.
         found: Vec<u8>,
     },
-    /// A GGUF file for big-endian machines.
+    /// A big-endian GGUF file.
     #[error("a big-endian GGUF file, expected a little-endian one")]
     BigEndian,
-    /// A GGUF version this reader does not know.
+    /// An unsupported GGUF version.
     #[error("GGUF version {found}, expected 2 or 3")]
     Version {
         /// The version in the header.
         found: u32,
     },
-    /// The header counts more things than the file has room for, or than any model has.
+    /// A count in the header exceeds what the file can contain, or the limit of a million.
     #[error("the header announces {found} {what}, expected at most {most} in a file of this size")]
     Count {
         /// `"tensors"` or `"metadata keys"`.
         what: &'static str,
         /// The count in the header.
         found: u64,
-        /// The most that the rest of the file could hold, or a million.
+        /// The largest count that fits in the rest of the file, at most 2^20.
         most: u64,
     },
-    /// The file ends inside something.
+    /// The file ends within a field.
     #[error("the file ends inside {what}: {needed} bytes needed at offset {at}, {left} left")]
     Truncated {
-        /// What was being read.
+        /// The field being read.
         what: String,
-        /// Bytes that it needs.
+        /// Size of the field in bytes.
         needed: u64,
-        /// Where it begins, in bytes from the start of the file.
+        /// Offset of the field in bytes from the start of the file.
         at: u64,
-        /// Bytes between there and the end.
+        /// Bytes between that offset and the end of the file.
         left: u64,
     },
 
-    /// A metadata key or tensor name that may not be used.
+    /// An invalid metadata key or tensor name.
     #[error("{what} {name:?} is {fault}")]
     Name {
-        /// `"metadata key"` or `"tensor name"`, with its number.
+        /// `"metadata key"` or `"tensor name"`.
         what: String,
-        /// The name, cut short and with odd bytes replaced.
+        /// The name, truncated and with bytes that are not UTF-8 replaced.
         name: String,
-        /// What is wrong with it, and the rule.
+        /// The violated rule.
         fault: &'static str,
     },
-    /// The same metadata key twice.
+    /// A metadata key that occurs twice.
     #[error("metadata key {key:?} occurs twice, expected once")]
     DuplicateKey {
         /// The key.
         key: String,
     },
-    /// The same tensor name twice, in one part or in two.
+    /// A tensor name that occurs twice, within a shard or across shards.
     #[error("tensor {tensor:?} occurs twice, expected once")]
     DuplicateTensor {
         /// The tensor.
         tensor: String,
     },
 
-    /// A metadata type that GGUF does not define.
+    /// A metadata value type that GGUF does not define.
     #[error("metadata key {key:?} has type {found}, expected 0 to 12")]
     ValueTypeId {
         /// The key.
         key: String,
-        /// The type's number in the file.
+        /// The type id in the file.
         found: u32,
     },
-    /// A truth value other than 0 and 1.
-    #[error("metadata key {key:?} holds the truth value {found}, expected 0 or 1")]
+    /// A boolean stored as a byte other than 0 and 1.
+    #[error("metadata key {key:?} has a bool of {found}, expected 0 or 1")]
     Bool {
         /// The key.
         key: String,
         /// The byte in the file.
         found: u8,
     },
-    /// Arrays in arrays in arrays.
+    /// Arrays nested too deeply.
     #[error("metadata key {key:?} nests arrays more than {limit} deep")]
     Nesting {
         /// The key.
         key: String,
-        /// The deepest that is read.
+        /// The deepest nesting that is accepted.
         limit: u32,
     },
     /// `general.alignment` is out of range.
@@ -140,7 +140,7 @@ pub enum Problem {
     Alignment {
         /// The value, or its type.
         found: String,
-        /// The largest that is accepted.
+        /// The largest accepted alignment.
         limit: usize,
     },
 
@@ -149,45 +149,45 @@ pub enum Problem {
     Dimensions {
         /// The tensor.
         tensor: String,
-        /// The number in the file.
+        /// The number of dimensions in the file.
         found: u32,
     },
-    /// A shape with a zero in it or with more bytes than fit in memory.
+    /// A shape with a dimension of 0 or with more elements than memory can address.
     #[error("tensor {tensor:?} has shape {shape:?}: {fault}")]
     Shape {
         /// The tensor.
         tensor: String,
         /// The shape in the file.
         shape: Vec<u64>,
-        /// What is wrong with it.
+        /// The violated rule.
         fault: &'static str,
     },
-    /// A row that is not a whole number of blocks.
+    /// A row length that is not a multiple of the block length.
     #[error(
         "tensor {tensor:?} has rows of {row}, expected a multiple of {dtype}'s block of {block}"
     )]
     RowLength {
         /// The tensor.
         tensor: String,
-        /// Elements in a row.
+        /// Elements per row.
         row: u64,
         /// The tensor's type.
         dtype: DType,
-        /// Elements in a block of that type.
+        /// Elements per block of that type.
         block: usize,
     },
-    /// An element type that is known but not supported, or not known at all.
+    /// An unsupported or unknown element type.
     #[error("tensor {tensor:?} has type {found}, expected one of {supported}")]
     DType {
         /// The tensor.
         tensor: String,
-        /// The type's name, or its number where it has none.
+        /// The type's name, or its id if it is unknown.
         found: String,
-        /// The types that are supported.
+        /// The supported types.
         supported: String,
     },
     /// An offset that is not a multiple of the alignment.
-    #[error("tensor {tensor:?} lies at offset {offset}, expected a multiple of {alignment}")]
+    #[error("tensor {tensor:?} has offset {offset}, expected a multiple of {alignment}")]
     Misaligned {
         /// The tensor.
         tensor: String,
@@ -196,7 +196,7 @@ pub enum Problem {
         /// The file's alignment.
         alignment: usize,
     },
-    /// A tensor that runs past the end of the file.
+    /// A tensor that extends past the end of the file.
     #[error(
         "tensor {tensor:?} needs {needed} bytes at offset {offset} of the tensor data, which has {available}"
     )]
@@ -210,59 +210,59 @@ pub enum Problem {
         /// The size of the data section in bytes.
         available: u64,
     },
-    /// Two tensors that share bytes.
-    #[error("tensors {first:?} and {second:?} overlap, expected separate bytes")]
+    /// Two tensors whose bytes overlap.
+    #[error("tensors {first:?} and {second:?} overlap, expected disjoint byte ranges")]
     Overlap {
-        /// The tensor that begins first.
+        /// The tensor with the lower offset.
         first: String,
-        /// The tensor that begins inside it.
+        /// The tensor that begins inside the first.
         second: String,
     },
 
-    /// A later part of a split model where the first was expected.
-    #[error("part {number} of a split model of {count}, expected the first part{hint}")]
-    NotFirstPart {
-        /// The part's number, from 1.
+    /// A later shard of a split model in place of the first.
+    #[error("shard {number} of a split model of {count}, expected the first shard{hint}")]
+    NotFirstShard {
+        /// The shard's number, counted from 1.
         number: u64,
-        /// How many parts there are.
+        /// Number of shards of the model.
         count: u64,
-        /// The name of the first part, where the file's own name tells it.
+        /// Name of the first shard, if it follows from the file's name.
         hint: String,
     },
-    /// A split model whose parts cannot be found from the first part's name.
+    /// A split model whose other shards cannot be located by the first shard's name.
     #[error(
-        "the first of {count} parts, but not named NAME-00001-of-{count:05}.gguf, so the others cannot be found"
+        "the first of {count} shards has no name of the form NAME-00001-of-{count:05}.gguf, so the others cannot be located"
     )]
-    PartName {
-        /// How many parts there are.
+    ShardName {
+        /// Number of shards of the model.
         count: u64,
     },
-    /// A part of a split model in memory, where there are no others.
-    #[error("one of {count} parts, expected a model in one part")]
-    EmbeddedPart {
-        /// How many parts there are.
+    /// A shard of a split model opened from memory.
+    #[error("one of {count} shards, expected a complete model in memory")]
+    ShardInMemory {
+        /// Number of shards of the model.
         count: u64,
     },
-    /// A part that is not the part it should be.
+    /// A shard whose keys do not match its position in the split.
     #[error("{key} is {found}, expected {expected}")]
-    Part {
+    Shard {
         /// `split.no`, `split.count` or `split.tensors.count`.
         key: &'static str,
-        /// The value in the part.
+        /// The value in the shard.
         found: String,
-        /// The value that the other parts call for.
+        /// The value that follows from the first shard.
         expected: u64,
     },
-    /// Parts that together hold more or fewer tensors than they say.
-    #[error("the parts hold {found} tensors together, expected {expected} (split.tensors.count)")]
+    /// A total number of tensors in all shards that differs from `split.tensors.count`.
+    #[error("the shards have {found} tensors in total, expected {expected} (split.tensors.count)")]
     SplitTensors {
-        /// The tensors in all parts.
+        /// Number of tensors in all shards.
         found: usize,
-        /// What the first part says.
+        /// The count in the first shard.
         expected: u64,
     },
 
-    /// A key that must be there and is not.
+    /// A required key that is missing.
     #[error("metadata key {key:?} is missing, expected {expected}")]
     MissingKey {
         /// The key.
@@ -275,30 +275,30 @@ pub enum Problem {
     KeyType {
         /// The key.
         key: String,
-        /// The type in the file, for numbers with the value.
+        /// The type in the file, with the value of a scalar.
         found: String,
         /// The type that was expected.
         expected: &'static str,
     },
     /// A string that is not UTF-8.
-    #[error("metadata key {key:?} holds a string{place} that is not UTF-8")]
+    #[error("metadata key {key:?} has a string{place} that is not UTF-8")]
     Utf8 {
         /// The key.
         key: String,
-        /// The element's number in an array, or nothing.
+        /// The element's index in an array, or empty.
         place: String,
     },
-    /// A hyper-parameter that no model can have.
+    /// A value that is out of range or contradicts the rest of the model.
     #[error("metadata key {key:?} is {found}, expected {expected}")]
-    Absurd {
+    InvalidValue {
         /// The key.
         key: String,
         /// The value.
         found: String,
-        /// What it should be.
+        /// The valid values.
         expected: String,
     },
-    /// A tensor that must be there and is not.
+    /// A required tensor that is missing.
     #[error("tensor {tensor:?} is missing, expected one of shape {expected:?}")]
     MissingTensor {
         /// The tensor.
@@ -306,7 +306,7 @@ pub enum Problem {
         /// The shape that was expected, innermost dimension first.
         expected: Vec<usize>,
     },
-    /// A tensor of the wrong shape.
+    /// A tensor with an unexpected shape.
     #[error("tensor {tensor:?} has shape {found:?}, expected {expected:?}")]
     TensorShape {
         /// The tensor.
@@ -317,25 +317,25 @@ pub enum Problem {
         expected: Vec<usize>,
     },
 
-    /// A tensor written with the wrong number of bytes, too early or too late.
-    #[error("tensor {tensor:?} was given {found} bytes, expected {expected}")]
+    /// A write with the wrong number of bytes for the next tensor, or after the last tensor.
+    #[error("tensor {tensor:?} was written with {found} bytes, expected {expected}")]
     TensorBytes {
-        /// The tensor whose turn it is.
+        /// The next tensor in the order of declaration.
         tensor: String,
-        /// The bytes that were given.
+        /// The number of bytes written.
         found: usize,
-        /// The bytes that its shape and type call for.
+        /// The number of bytes of its shape and type.
         expected: usize,
     },
-    /// `general.alignment` set for a file whose tensors have their places already.
+    /// `general.alignment` set after a tensor's offset was assigned.
     #[error("general.alignment was set after a tensor, expected it before")]
     LateAlignment,
-    /// An array value whose elements are not all of one type.
-    #[error("an array of {expected} cannot hold an element of type {found}")]
+    /// An array value with elements of different types.
+    #[error("an array of {expected} cannot contain an element of type {found}")]
     MixedArray {
-        /// The type of the elements before.
+        /// The element type of the array.
         expected: ValueType,
-        /// The type of the odd one.
+        /// The type of the other element.
         found: ValueType,
     },
 }

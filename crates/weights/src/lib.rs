@@ -1,4 +1,4 @@
-//! Model files to checkpoints: typed hyper-parameters and named tensors over mmap.
+//! Reading of model files into checkpoints: typed hyper-parameters and memory-mapped tensors.
 //!
 //! ```no_run
 //! use pelton_weights::Checkpoint;
@@ -11,17 +11,19 @@
 //! # Ok::<(), pelton_weights::Error>(())
 //! ```
 //!
-//! All untrusted bytes are parsed here. A file that claims what it does not hold is refused
-//! with an [`Error`] that names the file, the key or tensor, and what was expected.
+//! This crate parses all untrusted bytes of models. An inconsistent file is rejected with an
+//! [`Error`] that names the file, the key or tensor, the value found and the value expected.
 //! [`GgufWriter`] writes such files.
 
 mod checkpoint;
 mod error;
 mod gguf;
 mod hyper;
+mod keys;
 mod metadata;
 mod rope;
 mod value;
+mod value_type;
 
 pub use bytes::Bytes;
 pub use checkpoint::{Checkpoint, Tensor};
@@ -30,4 +32,5 @@ pub use gguf::{GgufBody, GgufWriter};
 pub use hyper::HyperParameters;
 pub use metadata::Metadata;
 pub use rope::{Rope, RopeScaling};
-pub use value::{Array, Value, ValueType};
+pub use value::{Array, Value};
+pub use value_type::ValueType;

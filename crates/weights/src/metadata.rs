@@ -1,11 +1,11 @@
-//! What a model file says about itself, by key.
+//! Typed access to a model file's metadata.
 
 use std::collections::HashMap;
 
 use crate::gguf::cursor::Cursor;
 use crate::{Array, Error, Problem, Value, ValueType};
 
-/// Keys and values in the order of the file.
+/// Keys and values in file order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries {
     in_order: Vec<(String, Value)>,
@@ -13,7 +13,7 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    /// Adds a value; `false` if the key is there already.
+    /// Adds a value; returns `false` if the key exists already.
     pub(crate) fn insert(&mut self, key: &str, value: Value) -> bool {
         if self.index.contains_key(key) {
             return false;
@@ -33,11 +33,11 @@ impl Entries {
     }
 }
 
-/// A file's metadata, looked up by key and type.
+/// A file's metadata, with lookups by key and type.
 ///
-/// Every error names the file, the key, what was found and what was expected. Integers may be
-/// stored in any integer type that holds the value, because writers differ; nothing else is
-/// converted.
+/// Every error names the file, the key, the value found and the type expected. Integers may be
+/// stored in any integer type, because writers differ; a binary64 number may stand for a
+/// binary32 one. No other conversions are made.
 #[derive(Debug)]
 pub struct Metadata {
     file: String,
@@ -53,17 +53,17 @@ impl Metadata {
         &self.file
     }
 
-    /// The value of a key.
+    /// The value of a key, of any type.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.entries.get(key)
     }
 
-    /// Every key and value, in the order of the file.
+    /// All keys and values, in file order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
         self.entries.iter()
     }
 
-    /// A string.
+    /// A required string.
     ///
     /// # Errors
     /// If the key is missing, not a string or not UTF-8.
@@ -71,7 +71,7 @@ impl Metadata {
         self.opt_string(key)?.ok_or_else(|| self.missing(key, STRING))
     }
 
-    /// A string, if the key is there.
+    /// An optional string.
     ///
     /// # Errors
     /// If it is not a string or not UTF-8.
@@ -88,7 +88,7 @@ impl Metadata {
         }
     }
 
-    /// A non-negative integer of at most 32 bits.
+    /// A required integer in the range of `u32`.
     ///
     /// # Errors
     /// If the key is missing, not an integer or out of range.
@@ -96,7 +96,7 @@ impl Metadata {
         self.integer(key, U32)
     }
 
-    /// A non-negative integer of at most 32 bits, if the key is there.
+    /// An optional integer in the range of `u32`.
     ///
     /// # Errors
     /// If it is not an integer or out of range.
@@ -104,7 +104,7 @@ impl Metadata {
         self.opt_integer(key, U32)
     }
 
-    /// A non-negative integer of at most 64 bits.
+    /// A required integer in the range of `u64`.
     ///
     /// # Errors
     /// If the key is missing, not an integer or out of range.
@@ -112,15 +112,7 @@ impl Metadata {
         self.integer(key, U64)
     }
 
-    /// A non-negative integer of at most 64 bits, if the key is there.
-    ///
-    /// # Errors
-    /// If it is not an integer or out of range.
-    pub fn opt_u64(&self, key: &str) -> Result<Option<u64>, Error> {
-        self.opt_integer(key, U64)
-    }
-
-    /// A non-negative integer that fits in a `usize`.
+    /// A required integer in the range of `usize`.
     ///
     /// # Errors
     /// If the key is missing, not an integer or out of range.
@@ -128,7 +120,7 @@ impl Metadata {
         self.integer(key, USIZE)
     }
 
-    /// A non-negative integer that fits in a `usize`, if the key is there.
+    /// An optional integer in the range of `usize`.
     ///
     /// # Errors
     /// If it is not an integer or out of range.
@@ -136,7 +128,7 @@ impl Metadata {
         self.opt_integer(key, USIZE)
     }
 
-    /// A number in binary32, or in binary64 and then rounded.
+    /// A required number in binary32, or in binary64 and then rounded to binary32.
     ///
     /// # Errors
     /// If the key is missing or not a floating-point number.
@@ -144,7 +136,7 @@ impl Metadata {
         self.opt_f32(key)?.ok_or_else(|| self.missing(key, F32))
     }
 
-    /// A number in binary32, or in binary64 and then rounded, if the key is there.
+    /// An optional number in binary32, or in binary64 and then rounded to binary32.
     ///
     /// # Errors
     /// If it is not a floating-point number.
@@ -157,18 +149,18 @@ impl Metadata {
         }
     }
 
-    /// A truth value.
+    /// A required boolean.
     ///
     /// # Errors
-    /// If the key is missing or not a truth value.
+    /// If the key is missing or not a boolean.
     pub fn bool(&self, key: &str) -> Result<bool, Error> {
         self.opt_bool(key)?.ok_or_else(|| self.missing(key, BOOL))
     }
 
-    /// A truth value, if the key is there.
+    /// An optional boolean.
     ///
     /// # Errors
-    /// If it is not a truth value.
+    /// If it is not a boolean.
     pub fn opt_bool(&self, key: &str) -> Result<Option<bool>, Error> {
         match self.get(key) {
             None => Ok(None),
@@ -177,15 +169,7 @@ impl Metadata {
         }
     }
 
-    /// An array of strings that need not be UTF-8, such as the pieces of a byte vocabulary.
-    ///
-    /// # Errors
-    /// If the key is missing or not an array of strings.
-    pub fn bytes_array(&self, key: &str) -> Result<impl ExactSizeIterator<Item = &[u8]>, Error> {
-        self.opt_bytes_array(key)?.ok_or_else(|| self.missing(key, STRINGS))
-    }
-
-    /// An array of strings that need not be UTF-8, if the key is there.
+    /// An optional array of strings of any bytes, not necessarily UTF-8.
     ///
     /// # Errors
     /// If it is not an array of strings.
@@ -202,8 +186,8 @@ impl Metadata {
         }
     }
 
-    /// An array of strings, each decoded when it is reached; one that is not UTF-8 is an error
-    /// that carries its number.
+    /// A required array of strings. Each is validated when the iterator reaches it; the error of
+    /// one that is not UTF-8 has its index.
     ///
     /// # Errors
     /// If the key is missing or not an array of strings.
@@ -214,7 +198,7 @@ impl Metadata {
         self.opt_string_array(key)?.ok_or_else(|| self.missing(key, STRINGS))
     }
 
-    /// An array of strings, if the key is there, as [`string_array`](Self::string_array).
+    /// An optional array of strings, validated as by [`string_array`](Self::string_array).
     ///
     /// # Errors
     /// If it is not an array of strings.
@@ -223,23 +207,15 @@ impl Metadata {
         key: &'a str,
     ) -> Result<Option<impl ExactSizeIterator<Item = Result<&'a str, Error>>>, Error> {
         let Some(strings) = self.opt_bytes_array(key)? else { return Ok(None) };
-        Ok(Some(strings.enumerate().map(move |(number, text)| {
+        Ok(Some(strings.enumerate().map(move |(index, text)| {
             str::from_utf8(text).map_err(|_| {
-                let place = format!(" at place {number}");
+                let place = format!(" at index {index}");
                 self.error(Problem::Utf8 { key: key.to_owned(), place })
             })
         })))
     }
 
-    /// An array of binary32 numbers.
-    ///
-    /// # Errors
-    /// If the key is missing or not an array of f32.
-    pub fn f32_array(&self, key: &str) -> Result<Vec<f32>, Error> {
-        self.opt_f32_array(key)?.ok_or_else(|| self.missing(key, F32S))
-    }
-
-    /// An array of binary32 numbers, if the key is there.
+    /// An optional array of binary32 numbers.
     ///
     /// # Errors
     /// If it is not an array of f32.
@@ -247,22 +223,14 @@ impl Metadata {
         match self.get(key) {
             None => Ok(None),
             Some(Value::Array(array)) if array.item_type == ValueType::F32 => {
-                let (numbers, _) = array.bytes.as_chunks();
-                Ok(Some(numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
+                let (elements, _) = array.bytes.as_chunks();
+                Ok(Some(elements.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
             }
             Some(other) => Err(self.wrong_type(key, other, F32S)),
         }
     }
 
-    /// An array of integers that fit in 32 bits, of any integer type.
-    ///
-    /// # Errors
-    /// If the key is missing, not an array of integers, or one is out of range.
-    pub fn i32_array(&self, key: &str) -> Result<Vec<i32>, Error> {
-        self.opt_i32_array(key)?.ok_or_else(|| self.missing(key, I32S))
-    }
-
-    /// An array of integers that fit in 32 bits, if the key is there.
+    /// An optional array of integers of any type with values in the range of `i32`.
     ///
     /// # Errors
     /// If it is not an array of integers, or one is out of range.
@@ -323,17 +291,17 @@ const F32S: &str = "an array of f32";
 const I32S: &str = "an array of integers from -2^31 to 2^31 - 1";
 
 impl Array {
-    /// The elements, decoded one by one.
+    /// Iterator over the decoded elements.
     pub fn values(&self) -> impl Iterator<Item = Value> {
         let mut cursor = Cursor::new(&self.bytes);
-        // The elements were stepped over when the array was made, so none fails here.
+        // The elements were validated when the array was constructed, so decoding cannot fail.
         (0..self.len).map_while(move |_| cursor.value(self.item_type, "").ok())
     }
 
-    /// The elements of an array of strings.
+    /// Iterator over the bytes of an array of strings.
     fn strings(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let mut cursor = Cursor::new(&self.bytes);
-        // None fails, as above.
+        // Decoding cannot fail, as above.
         (0..self.len).map(move |_| cursor.string(format_args!("")).unwrap_or_default())
     }
 }

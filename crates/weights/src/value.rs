@@ -1,103 +1,10 @@
-//! Metadata values as they are stored.
-
-use std::fmt;
+//! Metadata values and their encoding.
 
 use bytes::Bytes;
 
-/// The type of a metadata value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ValueType {
-    /// 8 bits, unsigned.
-    U8,
-    /// 8 bits, signed.
-    I8,
-    /// 16 bits, unsigned.
-    U16,
-    /// 16 bits, signed.
-    I16,
-    /// 32 bits, unsigned.
-    U32,
-    /// 32 bits, signed.
-    I32,
-    /// IEEE 754 binary32.
-    F32,
-    /// A byte, 0 or 1.
-    Bool,
-    /// Bytes with their number in front, usually UTF-8.
-    String,
-    /// Values of one type with their number in front.
-    Array,
-    /// 64 bits, unsigned.
-    U64,
-    /// 64 bits, signed.
-    I64,
-    /// IEEE 754 binary64.
-    F64,
-}
+use crate::ValueType;
 
-impl ValueType {
-    /// In the order of their numbers in a file (`gguf.md`, `gguf_metadata_value_type`).
-    const ALL: [Self; 13] = [
-        Self::U8,
-        Self::I8,
-        Self::U16,
-        Self::I16,
-        Self::U32,
-        Self::I32,
-        Self::F32,
-        Self::Bool,
-        Self::String,
-        Self::Array,
-        Self::U64,
-        Self::I64,
-        Self::F64,
-    ];
-
-    pub(crate) fn from_id(id: u32) -> Option<Self> {
-        Self::ALL.get(usize::try_from(id).ok()?).copied()
-    }
-
-    pub(crate) fn id(self) -> u32 {
-        self as u32
-    }
-
-    /// Bytes of a value, for the types whose values all have the same size.
-    pub(crate) fn fixed_size(self) -> Option<usize> {
-        match self {
-            Self::U8 | Self::I8 | Self::Bool => Some(1),
-            Self::U16 | Self::I16 => Some(2),
-            Self::U32 | Self::I32 | Self::F32 => Some(4),
-            Self::U64 | Self::I64 | Self::F64 => Some(8),
-            Self::String | Self::Array => None,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::U8 => "u8",
-            Self::I8 => "i8",
-            Self::U16 => "u16",
-            Self::I16 => "i16",
-            Self::U32 => "u32",
-            Self::I32 => "i32",
-            Self::F32 => "f32",
-            Self::Bool => "bool",
-            Self::String => "string",
-            Self::Array => "array",
-            Self::U64 => "u64",
-            Self::I64 => "i64",
-            Self::F64 => "f64",
-        }
-    }
-}
-
-impl fmt::Display for ValueType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A metadata value. Strings and arrays refer to the file's bytes and are not copied.
+/// A metadata value. Strings and arrays are slices of the file's bytes, without a copy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// See [`ValueType::U8`].
@@ -116,7 +23,7 @@ pub enum Value {
     F32(f32),
     /// See [`ValueType::Bool`].
     Bool(bool),
-    /// The string's bytes, which a writer may have left other than UTF-8.
+    /// The string's bytes, which are not necessarily UTF-8.
     String(Bytes),
     /// See [`ValueType::Array`].
     Array(Array),
@@ -148,7 +55,7 @@ impl Value {
         }
     }
 
-    /// The value as an integer, whichever integer type it is stored in.
+    /// The value as an integer, if its type is one of the integer types.
     pub fn as_integer(&self) -> Option<i128> {
         match *self {
             Self::U8(v) => Some(v.into()),
@@ -163,7 +70,7 @@ impl Value {
         }
     }
 
-    /// What an error says was found: the type, and for scalars the value.
+    /// Description for error messages: the type, and the value of a scalar.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::String(_) => "a string".to_owned(),
@@ -178,7 +85,7 @@ impl Value {
         }
     }
 
-    /// Appends the value as a file stores it, without its type.
+    /// Appends the encoded value, without its type id.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::U8(v) => out.push(*v),
@@ -226,17 +133,17 @@ impl From<&str> for Value {
     }
 }
 
-/// An array of metadata values of one type, kept as the file stores it and decoded on demand.
+/// An array of metadata values of one type, stored in encoded form and decoded on demand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     pub(crate) item_type: ValueType,
     pub(crate) len: usize,
-    /// Exactly the elements, checked when the array was made.
+    /// The encoded elements, validated at construction.
     pub(crate) bytes: Bytes,
 }
 
 impl Array {
-    /// The array of these values, which must all be of `item_type`.
+    /// Creates an array of values, all of type `item_type`.
     ///
     /// ```
     /// use pelton_weights::{Array, ValueType};
@@ -274,7 +181,7 @@ impl Array {
         self.item_type
     }
 
-    /// The number of elements.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.len
     }

@@ -1,5 +1,5 @@
-//! The converter against llama.cpp's: `fixtures/hf` has tiny models and what llama.cpp made of
-//! them (see `fixtures/make_hf.py`).
+//! The converter compared with llama.cpp's: `fixtures/hf` has tiny models and their conversions
+//! by llama.cpp (see `fixtures/make_hf.py`).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -32,7 +32,7 @@ fn converted(directory: &Path, dtype: DType) -> anyhow::Result<Checkpoint> {
     Ok(Checkpoint::open(output)?)
 }
 
-/// Keys that say the same as others or describe the model to people, and so may differ.
+/// Keys that are redundant or only descriptive, and may differ.
 fn is_incidental(key: &str) -> bool {
     ["general.name", "general.size_label", "tokenizer.ggml.add_sep_token"].contains(&key)
 }
@@ -47,7 +47,7 @@ fn assert_as_llama_cpp(name: &str, dtype: DType) -> HyperParameters {
         let found = ours.require(expected.name, expected.shape).unwrap();
         assert_eq!(found.dtype, expected.dtype, "{}", found.name);
         if found.name == "rope_freqs.weight" {
-            // Theirs are computed in f32, ours in f64.
+            // llama.cpp computes in f32, this converter in f64.
             for (found, expected) in found.decode().iter().zip(expected.decode()) {
                 assert!((found - expected).abs() <= 1e-6 * expected, "{found} {expected}");
             }
@@ -58,7 +58,7 @@ fn assert_as_llama_cpp(name: &str, dtype: DType) -> HyperParameters {
     for (key, expected) in theirs.metadata().iter().filter(|(key, _)| !is_incidental(key)) {
         let found = ours.metadata().get(key);
         if key == "tokenizer.ggml.model" && *expected == Value::from("none") {
-            // Both names mean that there is no vocabulary.
+            // Both names stand for a model without a vocabulary.
             assert_eq!(found, Some(&Value::from("no_vocab")));
         } else {
             assert_eq!(found, Some(expected), "{key}");
@@ -66,7 +66,7 @@ fn assert_as_llama_cpp(name: &str, dtype: DType) -> HyperParameters {
     }
     let theirs = theirs.hyper_parameters().unwrap();
     let ours = ours.hyper_parameters().unwrap();
-    // They leave the window out.
+    // llama.cpp omits the window.
     assert_eq!(HyperParameters { window: None, ..ours.clone() }, theirs);
     ours
 }
@@ -111,7 +111,7 @@ fn qwen3_with_tied_embeddings_and_a_tokenizer() {
     assert_eq!((found.head_dim, found.hidden), (16, 32));
 }
 
-/// A copy of a fixture with its configuration changed.
+/// A copy of a fixture with a modified configuration.
 fn altered(name: &str, change: impl FnOnce(&mut Json)) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(fixture(name)).unwrap() {
@@ -128,9 +128,9 @@ fn alter(path: &Path, change: impl FnOnce(&mut Json)) {
     fs::write(path, json.to_string()).unwrap();
 }
 
-/// Before transformers 5, rotary embedding was described by two other keys.
+/// Before transformers 5, the rotary embedding had two other keys.
 #[test]
-fn old_rope_keys_mean_the_same() {
+fn old_rope_keys_are_equivalent() {
     let folder = altered("llama", |config| {
         let mut scaling = config["rope_parameters"].take();
         config["rope_theta"] = scaling["rope_theta"].take();
@@ -145,7 +145,7 @@ fn old_rope_keys_mean_the_same() {
 }
 
 #[test]
-fn shards_are_put_together() {
+fn shards_are_combined() {
     let folder = altered("mistral", |_| {});
     let whole = folder.path().join("model.safetensors");
     let bytes = fs::read(&whole).unwrap();
@@ -187,17 +187,17 @@ fn windows_of_qwen() {
 }
 
 #[track_caller]
-fn assert_refused(folder: &Path, expected: &str) {
+fn assert_rejected(folder: &Path, expected: &str) {
     let error = converted(folder, DType::F16).unwrap_err();
     assert!(format!("{error:#}").contains(expected), "{error:#}");
 }
 
 #[test]
-fn what_gguf_cannot_say_is_refused() {
+fn features_without_gguf_keys_are_rejected() {
     let cases: [(&str, &str, Json, &str); 9] = [
         ("llama", "model_type", json!("gpt2"), "model_type is Some(\"gpt2\"), expected llama"),
         ("llama", "hidden_act", json!("gelu"), "expected silu"),
-        ("llama", "hidden_size", json!(-1), "hidden_size is -1, expected a whole number"),
+        ("llama", "hidden_size", json!(-1), "hidden_size is -1, expected an integer"),
         ("llama", "rope_parameters", json!({"rope_type": "dynamic"}), "rope_type is \"dynamic\""),
         (
             "qwen2",
@@ -212,23 +212,23 @@ fn what_gguf_cannot_say_is_refused() {
     ];
     for (name, key, value, expected) in cases {
         let folder = altered(name, |config| config[key] = value);
-        assert_refused(folder.path(), expected);
+        assert_rejected(folder.path(), expected);
     }
     let mixed = altered("mistral", |config| {
         config["num_hidden_layers"] = 2.into();
         config["layer_types"] = json!(["full_attention", "sliding_attention"]);
     });
-    assert_refused(mixed.path(), "1 of 2 layers have a window");
+    assert_rejected(mixed.path(), "1 of 2 layers have a window");
 }
 
 #[test]
-fn other_tokenizers_are_refused() {
+fn other_tokenizers_are_rejected() {
     let folder = altered("qwen3", |_| {});
     let path = folder.path().join("tokenizer.json");
     alter(&path, |tokenizer| tokenizer["decoder"] = json!({"type": "Sequence", "decoders": []}));
-    assert_refused(folder.path(), "not byte-level");
+    assert_rejected(folder.path(), "not byte-level");
     alter(&path, |tokenizer| tokenizer["model"]["type"] = json!("Unigram"));
-    assert_refused(folder.path(), "expected BPE");
+    assert_rejected(folder.path(), "expected BPE");
 }
 
 #[test]

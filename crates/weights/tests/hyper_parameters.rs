@@ -1,4 +1,4 @@
-//! Hyper-parameters: what the specification says of absent keys, and what is refused.
+//! Hyper-parameters: defaults of absent keys per the specification, and rejected values.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -7,14 +7,14 @@ use pelton_weights::{
     Array, Checkpoint, GgufWriter, HyperParameters, Problem, RopeScaling, Value, ValueType,
 };
 
-/// A small model's metadata, to be changed before it is read.
+/// Metadata of a small model, modified by each test.
 struct Model {
     keys: Vec<(&'static str, Value)>,
     embedding: Option<[usize; 2]>,
 }
 
 impl Model {
-    fn sound() -> Self {
+    fn valid() -> Self {
         let keys = vec![
             ("general.architecture", "llama".into()),
             ("llama.block_count", 2u32.into()),
@@ -61,16 +61,16 @@ impl Model {
     }
 
     #[track_caller]
-    fn assert_absurd(self, message: &str) {
+    fn assert_invalid(self, message: &str) {
         let error = self.open().hyper_parameters().unwrap_err();
-        assert!(matches!(error.problem(), Problem::Absurd { .. }), "{error}");
+        assert!(matches!(error.problem(), Problem::InvalidValue { .. }), "{error}");
         assert_eq!(error.to_string(), format!("m: metadata key {message}"));
     }
 }
 
 #[test]
 fn everything_is_read() {
-    let found = Model::sound()
+    let found = Model::valid()
         .with("llama.attention.key_length", 32u32)
         .with("llama.attention.value_length", 32u32)
         .with("llama.rope.dimension_count", 16u32)
@@ -87,15 +87,15 @@ fn everything_is_read() {
 }
 
 #[test]
-fn absent_keys_mean_what_the_specification_says() {
-    let found = Model::sound().without("llama.attention.head_count_kv").read();
+fn absent_keys_have_the_defaults_of_the_specification() {
+    let found = Model::valid().without("llama.attention.head_count_kv").read();
     assert_eq!((found.kv_heads, found.head_dim, found.rope.dims), (8, 8, 8));
     assert_eq!((found.window, &found.rope.scaling), (None, &RopeScaling::None));
-    assert_eq!(Model::sound().with("llama.attention.sliding_window", 0u32).read().window, None);
+    assert_eq!(Model::valid().with("llama.attention.sliding_window", 0u32).read().window, None);
 }
 
 #[test]
-fn the_rest_is_required() {
+fn other_keys_are_required() {
     for key in [
         "general.architecture",
         "llama.block_count",
@@ -106,10 +106,10 @@ fn the_rest_is_required() {
         "llama.attention.layer_norm_rms_epsilon",
         "llama.rope.freq_base",
     ] {
-        let error = Model::sound().without(key).open().hyper_parameters().unwrap_err();
+        let error = Model::valid().without(key).open().hyper_parameters().unwrap_err();
         assert!(matches!(error.problem(), Problem::MissingKey { key: k, .. } if k == key));
     }
-    let model = Model { embedding: None, ..Model::sound() };
+    let model = Model { embedding: None, ..Model::valid() };
     let error = model.open().hyper_parameters().unwrap_err();
     assert!(matches!(error.problem(), Problem::MissingTensor { .. }), "{error}");
 }
@@ -129,58 +129,58 @@ fn sizes_have_limits() {
         ("llama.vocab_size", limit),
     ] {
         for value in [0, most + 1] {
-            Model::sound()
+            Model::valid()
                 .with(key, value)
-                .assert_absurd(&format!("\"{key}\" is {value}, expected 1 to {most}"));
+                .assert_invalid(&format!("\"{key}\" is {value}, expected 1 to {most}"));
         }
     }
-    let negative = Model::sound().with("llama.block_count", -1i32).open();
+    let negative = Model::valid().with("llama.block_count", -1i32).open();
     let error = negative.hyper_parameters().unwrap_err();
     assert!(matches!(error.problem(), Problem::KeyType { .. }), "{error}");
 }
 
 #[test]
-fn heads_must_fit() {
-    Model::sound().with("llama.attention.head_count_kv", 3u32).assert_absurd(
+fn head_counts_and_widths_must_match() {
+    Model::valid().with("llama.attention.head_count_kv", 3u32).assert_invalid(
         "\"llama.attention.head_count_kv\" is 3, expected a divisor of the 8 query heads",
     );
-    Model::sound().with("llama.attention.head_count", 6u32).assert_absurd(
+    Model::valid().with("llama.attention.head_count", 6u32).assert_invalid(
         "\"llama.attention.head_count\" is 6, expected a divisor of llama.embedding_length, \
          since llama.attention.key_length is missing",
     );
     for head_dim in [7u32, 1026] {
-        Model::sound().with("llama.attention.key_length", head_dim).assert_absurd(&format!(
+        Model::valid().with("llama.attention.key_length", head_dim).assert_invalid(&format!(
             "\"llama.attention.key_length\" is {head_dim}, expected an even number of at most 1024"
         ));
     }
-    Model::sound()
+    Model::valid()
         .with("llama.attention.value_length", 16u32)
-        .assert_absurd("\"llama.attention.value_length\" is 16, expected 8, the length of a key");
-    let keys = Model::sound().with("llama.attention.key_length", 1024u32);
+        .assert_invalid("\"llama.attention.value_length\" is 16, expected 8, the length of a key");
+    let keys = Model::valid().with("llama.attention.key_length", 1024u32);
     assert_eq!(keys.with("llama.attention.value_length", 1024u32).read().head_dim, 1024);
-    // An absent length means 64 / 8 for values too.
-    Model::sound().with("llama.attention.key_length", 32u32).assert_absurd(
+    // The default of an absent value length is 64 / 8, too.
+    Model::valid().with("llama.attention.key_length", 32u32).assert_invalid(
         "\"llama.attention.value_length\" is missing, expected 32, the length of a key",
     );
 }
 
 #[test]
 fn a_cache_must_be_addressable() {
-    Model::sound()
+    Model::valid()
         .with("llama.block_count", 10_000u32)
         .with("llama.attention.head_count", 1u32 << 30)
         .with("llama.attention.head_count_kv", 1u32 << 30)
         .with("llama.attention.key_length", 1024u32)
         .with("llama.attention.value_length", 1024u32)
         .with("llama.context_length", 1u32 << 30)
-        .assert_absurd(
-            "\"llama.context_length\" is 1073741824, expected a context whose 10000 × 1073741824 \
-             × 1024 cache memory can address",
+        .assert_invalid(
+            "\"llama.context_length\" is 1073741824, expected a context whose KV cache of 10000 × \
+             1073741824 × 1024 memory can address",
         );
 }
 
 #[test]
-fn numbers_must_be_sound() {
+fn floats_must_be_in_range() {
     let eps = "llama.attention.layer_norm_rms_epsilon";
     let theta = "llama.rope.freq_base";
     for (key, value) in [
@@ -193,24 +193,24 @@ fn numbers_must_be_sound() {
         (theta, f32::NAN),
     ] {
         let message = format!("\"{key}\" is {value}, expected a finite number above 0");
-        Model::sound().with(key, value).assert_absurd(&message);
+        Model::valid().with(key, value).assert_invalid(&message);
     }
-    Model::sound()
+    Model::valid()
         .with(eps, 1.0f32)
-        .assert_absurd(&format!("\"{eps}\" is 1, expected a number between 0 and 1"));
+        .assert_invalid(&format!("\"{eps}\" is 1, expected a number between 0 and 1"));
 }
 
 #[test]
-fn vocabularies_must_agree() {
-    Model::sound().with("llama.vocab_size", 99u32).assert_absurd(
+fn vocabulary_sizes_must_match() {
+    Model::valid().with("llama.vocab_size", 99u32).assert_invalid(
         "\"llama.vocab_size\" is 99, expected 100, the rows of \"token_embd.weight\"",
     );
     let tokens = Array::new(ValueType::String, ["a"; 101]).unwrap();
-    Model::sound().with("tokenizer.ggml.tokens", tokens).assert_absurd(
+    Model::valid().with("tokenizer.ggml.tokens", tokens).assert_invalid(
         "\"tokenizer.ggml.tokens\" is 101 tokens, expected at most 100, the rows of \
          \"token_embd.weight\"",
     );
-    let model = Model { embedding: Some([32, 100]), ..Model::sound() };
+    let model = Model { embedding: Some([32, 100]), ..Model::valid() };
     let error = model.open().hyper_parameters().unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -224,7 +224,7 @@ mod rope {
     #[test]
     fn dimensions() {
         for dims in [7u32, 10] {
-            Model::sound().with("llama.rope.dimension_count", dims).assert_absurd(&format!(
+            Model::valid().with("llama.rope.dimension_count", dims).assert_invalid(&format!(
                 "\"llama.rope.dimension_count\" is {dims}, expected an even number of at most 8, \
                  the length of a head"
             ));
@@ -234,18 +234,18 @@ mod rope {
     #[test]
     fn none_and_linear() {
         let scaled = |name: &'static str| {
-            Model::sound()
+            Model::valid()
                 .with("llama.rope.scaling.type", name)
                 .with("llama.rope.scaling.factor", 4f32)
         };
         assert_eq!(scaled("none").read().rope.scaling, RopeScaling::None);
         assert_eq!(scaled("linear").read().rope.scaling, RopeScaling::Linear { factor: 4.0 });
-        scaled("longrope").assert_absurd(
+        scaled("longrope").assert_invalid(
             "\"llama.rope.scaling.type\" is \"longrope\", expected \"none\", \"linear\" or \"yarn\"",
         );
         scaled("linear")
             .with("llama.rope.scaling.factor", 0f32)
-            .assert_absurd("\"llama.rope.scaling.factor\" is 0, expected a finite number above 0");
+            .assert_invalid("\"llama.rope.scaling.factor\" is 0, expected a finite number above 0");
         let error = scaled("linear").without("llama.rope.scaling.factor").open();
         let error = error.hyper_parameters().unwrap_err();
         assert!(matches!(error.problem(), Problem::MissingKey { .. }), "{error}");
@@ -253,18 +253,18 @@ mod rope {
 
     #[test]
     fn without_a_type() {
-        let old = Model::sound().with("llama.rope.scale_linear", 2f32);
+        let old = Model::valid().with("llama.rope.scale_linear", 2f32);
         assert_eq!(old.read().rope.scaling, RopeScaling::Linear { factor: 2.0 });
-        let old = Model::sound().with("llama.rope.scale_linear", 1f32);
+        let old = Model::valid().with("llama.rope.scale_linear", 1f32);
         assert_eq!(old.read().rope.scaling, RopeScaling::None);
-        Model::sound().with("llama.rope.scaling.factor", 2f32).assert_absurd(
+        Model::valid().with("llama.rope.scaling.factor", 2f32).assert_invalid(
             "\"llama.rope.scaling.factor\" is 2, expected no factor, since \
              llama.rope.scaling.type is missing",
         );
     }
 
     fn yarn() -> Model {
-        Model::sound()
+        Model::valid()
             .with("llama.rope.scaling.type", "yarn")
             .with("llama.rope.scaling.factor", 4f32)
             .with("llama.rope.scaling.original_context_length", 128u32)
@@ -290,14 +290,14 @@ mod rope {
     }
 
     #[test]
-    fn yarn_refused() {
+    fn yarn_rejected() {
         let ext = "llama.rope.scaling.yarn_ext_factor";
         for value in [-0.5, 1.5, f32::NAN] {
             let message = format!("\"{ext}\" is {value}, expected a number from 0 to 1");
-            yarn().with(ext, value).assert_absurd(&message);
+            yarn().with(ext, value).assert_invalid(&message);
         }
-        yarn().with("llama.rope.scaling.yarn_beta_slow", 32f32).assert_absurd(
-            "\"llama.rope.scaling.yarn_beta_slow\" is 32, expected less than 32, the fast one",
+        yarn().with("llama.rope.scaling.yarn_beta_slow", 32f32).assert_invalid(
+            "\"llama.rope.scaling.yarn_beta_slow\" is 32, expected less than 32, the value of yarn_beta_fast",
         );
         for key in ["llama.rope.scaling.factor", "llama.rope.scaling.original_context_length"] {
             let error = yarn().without(key).open().hyper_parameters().unwrap_err();

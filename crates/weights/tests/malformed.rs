@@ -1,5 +1,5 @@
-//! Every way in which a file can be wrong is refused with its own error, and what only looks
-//! wrong is accepted. The cases include those of llama.cpp's `tests/test-gguf.cpp` and the
+//! Each kind of invalid file is rejected with its own error; unusual but valid files are
+//! accepted. The cases include those of llama.cpp's `tests/test-gguf.cpp` and the
 //! overflows of its past advisories (CVE-2024-21802, CVE-2025-53630, CVE-2026-27940).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
@@ -14,8 +14,8 @@ fn open(file: &RawFile) -> Result<Checkpoint, Error> {
     Checkpoint::from_bytes("bad.gguf", file.bytes())
 }
 
-/// Asserts the variant and the whole message, which begins with the file's name.
-macro_rules! assert_refused {
+/// Asserts the variant and the complete message, which begins with the file's name.
+macro_rules! assert_rejected {
     ($file:expr, $variant:pat, $message:expr $(,)?) => {{
         let error = open(&$file).map(|_| ()).unwrap_err();
         assert!(matches!(error.problem(), $variant), "{error:?}");
@@ -24,10 +24,10 @@ macro_rules! assert_refused {
 }
 
 #[test]
-fn a_sound_file_opens() {
-    let model = open(&RawFile::sound()).unwrap();
+fn a_valid_file_opens() {
+    let model = open(&RawFile::valid()).unwrap();
     assert_eq!(model.name(), "bad.gguf");
-    assert_eq!(model.file_bytes(), RawFile::sound().bytes().len() as u64);
+    assert_eq!(model.file_bytes(), RawFile::valid().bytes().len() as u64);
     assert_eq!(model.tensors().map(|tensor| tensor.name).collect::<Vec<_>>(), ["a", "b"]);
     let b = model.require("b", &[8]).unwrap();
     assert_eq!((b.shape, b.row_len(), b.rows()), (&[8][..], 8, 1));
@@ -41,8 +41,8 @@ mod header {
 
     #[test]
     fn magic() {
-        assert_refused!(
-            RawFile { magic: *b"GGML", ..RawFile::sound() },
+        assert_rejected!(
+            RawFile { magic: *b"GGML", ..RawFile::valid() },
             Problem::Magic { .. },
             "not a GGUF file: it begins with \"GGML\", expected \"GGUF\"",
         );
@@ -57,20 +57,20 @@ mod header {
     #[test]
     fn version() {
         for version in [0, 1, 4, u32::MAX] {
-            assert_refused!(
-                RawFile { version, ..RawFile::sound() },
+            assert_rejected!(
+                RawFile { version, ..RawFile::valid() },
                 Problem::Version { .. },
                 format!("GGUF version {version}, expected 2 or 3"),
             );
         }
-        assert!(open(&RawFile { version: 2, ..RawFile::sound() }).is_ok());
+        assert!(open(&RawFile { version: 2, ..RawFile::valid() }).is_ok());
     }
 
     #[test]
     fn big_endian() {
         for version in [1u32, 2, 3] {
-            assert_refused!(
-                RawFile { version: version.swap_bytes(), ..RawFile::sound() },
+            assert_rejected!(
+                RawFile { version: version.swap_bytes(), ..RawFile::valid() },
                 Problem::BigEndian,
                 "a big-endian GGUF file, expected a little-endian one",
             );
@@ -79,40 +79,40 @@ mod header {
 
     #[test]
     fn counts() {
-        // 61 bytes of keys of at least 14, then 74 of tensors of at least 33, then 65.
-        assert_refused!(
-            RawFile { key_count: Some(u64::MAX), ..RawFile::sound() },
+        // 61 bytes of keys of at least 14 each, 74 bytes of tensors of at least 33 each, then 65.
+        assert_rejected!(
+            RawFile { key_count: Some(u64::MAX), ..RawFile::valid() },
             Problem::Count { what: "metadata keys", .. },
             format!(
                 "the header announces {} metadata keys, expected at most 14 in a file of this size",
                 u64::MAX
             ),
         );
-        assert_refused!(
-            RawFile { tensor_count: Some(1 << 60), ..RawFile::sound() },
+        assert_rejected!(
+            RawFile { tensor_count: Some(1 << 60), ..RawFile::valid() },
             Problem::Count { what: "tensors", .. },
             format!(
                 "the header announces {} tensors, expected at most 4 in a file of this size",
                 1u64 << 60
             ),
         );
-        let zeros = RawFile { keys: vec![vec![0; 16 << 20]], ..RawFile::sound() };
-        assert_refused!(
+        let zeros = RawFile { keys: vec![vec![0; 16 << 20]], ..RawFile::valid() };
+        assert_rejected!(
             RawFile { key_count: Some((1 << 20) + 1), ..zeros },
             Problem::Count { .. },
             "the header announces 1048577 metadata keys, expected at most 1048576 in a file of \
              this size",
         );
-        // One key too many makes a key of the first tensor.
-        assert!(open(&RawFile { key_count: Some(3), ..RawFile::sound() }).is_err());
-        assert!(open(&RawFile { key_count: Some(1), ..RawFile::sound() }).is_err());
-        assert!(open(&RawFile { tensor_count: Some(3), ..RawFile::sound() }).is_err());
+        // With one key too many the first tensor is parsed as a key.
+        assert!(open(&RawFile { key_count: Some(3), ..RawFile::valid() }).is_err());
+        assert!(open(&RawFile { key_count: Some(1), ..RawFile::valid() }).is_err());
+        assert!(open(&RawFile { tensor_count: Some(3), ..RawFile::valid() }).is_err());
     }
 
-    /// No read beyond the end gives zeros or anything else.
+    /// A read beyond the end is an error at every length.
     #[test]
     fn every_truncation() {
-        let whole = RawFile::sound().bytes();
+        let whole = RawFile::valid().bytes();
         for len in 0..whole.len() {
             assert!(Checkpoint::from_bytes("cut", whole[..len].to_vec()).is_err(), "{len} bytes");
         }
@@ -131,12 +131,12 @@ mod keys {
 
     #[test]
     fn names() {
-        assert_refused!(
+        assert_rejected!(
             RawFile::with_key(key("", 0, &[1])),
             Problem::Name { .. },
             "metadata key \"\" is empty, expected at least one character",
         );
-        assert_refused!(
+        assert_rejected!(
             RawFile::with_key(key(&"x".repeat(65536), 0, &[1])),
             Problem::Name { .. },
             format!(
@@ -148,15 +148,15 @@ mod keys {
 
         let mut not_utf8 = string(b"a\xff");
         not_utf8.extend([0, 0, 0, 0, 1]);
-        assert_refused!(
+        assert_rejected!(
             RawFile::with_key(not_utf8),
             Problem::Name { .. },
             "metadata key \"a\u{fffd}\" is not UTF-8",
         );
-        assert_refused!(
+        assert_rejected!(
             RawFile::with_key(key("a\0b", 0, &[1])),
             Problem::Name { .. },
-            "metadata key \"a\\0b\" is a name with a zero byte, expected text",
+            "metadata key \"a\\0b\" is a string with a NUL byte, expected text without one",
         );
     }
 
@@ -166,9 +166,9 @@ mod keys {
             keys: vec![u64::MAX.to_le_bytes().to_vec()],
             tensors: Vec::new(),
             data: vec![0; 64],
-            ..RawFile::sound()
+            ..RawFile::valid()
         };
-        assert_refused!(
+        assert_rejected!(
             file,
             Problem::Truncated { .. },
             format!(
@@ -181,7 +181,7 @@ mod keys {
 
     #[test]
     fn duplicates() {
-        assert_refused!(
+        assert_rejected!(
             RawFile::with_key(key("k", 4, &[2, 0, 0, 0])),
             Problem::DuplicateKey { .. },
             "metadata key \"k\" occurs twice, expected once",
@@ -191,12 +191,12 @@ mod keys {
     #[test]
     fn types() {
         for id in [13, u32::MAX] {
-            assert_refused!(
+            assert_rejected!(
                 RawFile::with_key(key("x", id, &[])),
                 Problem::ValueTypeId { .. },
                 format!("metadata key \"x\" has type {id}, expected 0 to 12"),
             );
-            assert_refused!(
+            assert_rejected!(
                 RawFile::with_key(key("x", 9, &array(id, 1, &[0; 8]))),
                 Problem::ValueTypeId { .. },
                 format!("metadata key \"x\" has type {id}, expected 0 to 12"),
@@ -206,15 +206,15 @@ mod keys {
 
     #[test]
     fn bools() {
-        assert_refused!(
+        assert_rejected!(
             RawFile::with_key(key("x", 7, &[2])),
             Problem::Bool { .. },
-            "metadata key \"x\" holds the truth value 2, expected 0 or 1",
+            "metadata key \"x\" has a bool of 2, expected 0 or 1",
         );
-        assert_refused!(
+        assert_rejected!(
             RawFile::with_key(key("x", 9, &array(7, 3, &[0, 1, 255]))),
             Problem::Bool { .. },
-            "metadata key \"x\" holds the truth value 255, expected 0 or 1",
+            "metadata key \"x\" has a bool of 255, expected 0 or 1",
         );
     }
 
@@ -228,7 +228,7 @@ mod keys {
         ));
     }
 
-    /// The least size of the elements is compared with the file before anything is read.
+    /// The minimum size of the elements is compared with the file size before any is read.
     #[test]
     fn array_length() {
         for (item_type, count) in [(0, u64::MAX), (10, 1 << 61), (8, 1 << 61), (9, 1 << 60)] {
@@ -261,7 +261,7 @@ mod keys {
         };
         assert!(open(&nested(4)).is_ok());
         for depth in [5, 10_000] {
-            assert_refused!(
+            assert_rejected!(
                 nested(depth),
                 Problem::Nesting { .. },
                 "metadata key \"x\" nests arrays more than 4 deep",
@@ -279,7 +279,7 @@ mod keys {
             (10, 32u64.to_le_bytes().to_vec(), "the u64 32"),
             (8, string(b"32"), "a string"),
         ] {
-            assert_refused!(
+            assert_rejected!(
                 RawFile::with_key(key("general.alignment", type_id, &value)),
                 Problem::Alignment { .. },
                 format!(
@@ -296,23 +296,23 @@ mod tensors {
 
     #[test]
     fn names() {
-        assert_refused!(
+        assert_rejected!(
             RawFile::with_b(|b| b.name = Vec::new()),
             Problem::Name { .. },
             "tensor name \"\" is empty, expected at least one character",
         );
-        assert_refused!(
+        assert_rejected!(
             RawFile::with_b(|b| b.name = vec![b'x'; 65]),
             Problem::Name { .. },
             format!("tensor name \"{}…\" is too long, expected 64 bytes at most", "x".repeat(64)),
         );
         assert!(open(&RawFile::with_b(|b| b.name = vec![b'x'; 64])).is_ok());
-        assert_refused!(
+        assert_rejected!(
             RawFile::with_b(|b| b.name = b"\xc0".to_vec()),
             Problem::Name { .. },
             "tensor name \"\u{fffd}\" is not UTF-8",
         );
-        assert_refused!(
+        assert_rejected!(
             RawFile::with_b(|b| b.name = b"a".to_vec()),
             Problem::DuplicateTensor { .. },
             "tensor \"a\" occurs twice, expected once",
@@ -322,7 +322,7 @@ mod tensors {
     #[test]
     fn dimensions() {
         for n_dims in [0, 5, u32::MAX] {
-            assert_refused!(
+            assert_rejected!(
                 RawFile::with_b(|b| b.n_dims = Some(n_dims)),
                 Problem::Dimensions { .. },
                 format!("tensor \"b\" has {n_dims} dimensions, expected 1 to 4"),
@@ -334,7 +334,7 @@ mod tensors {
     #[test]
     fn shapes() {
         for dims in [vec![0], vec![8, 0], vec![0, u64::MAX, u64::MAX]] {
-            assert_refused!(
+            assert_rejected!(
                 RawFile::with_b(|b| b.dims = dims.clone()),
                 Problem::Shape { .. },
                 format!(
@@ -345,16 +345,16 @@ mod tensors {
         }
         let too_large = [
             vec![1 << 32, 1 << 32],
-            // 2^64 elements exactly, so a wrapped product is 0.
+            // Exactly 2^64 elements: the wrapped product is 0.
             vec![1 << 16; 4],
-            // The elements fit in 64 bits, their bytes do not.
+            // The number of elements fits in 64 bits, the number of bytes does not.
             vec![1 << 62],
             vec![u64::MAX],
-            // A wrapped product of 8 elements, as in CVE-2024-21802.
+            // The wrapped product is 8 elements, as in CVE-2024-21802.
             vec![8, (1 << 63) + 1, 2],
         ];
         for dims in too_large {
-            assert_refused!(
+            assert_rejected!(
                 RawFile::with_b(|b| b.dims = dims.clone()),
                 Problem::Shape { .. },
                 format!("tensor \"b\" has shape {dims:?}: more elements than memory can address"),
@@ -371,10 +371,10 @@ mod tensors {
             (16, "IQ2_XXS"),
             (24, "I8"),
             (39, "MXFP4"),
-            (99, "number 99"),
-            (u32::MAX, "number 4294967295"),
+            (99, "id 99"),
+            (u32::MAX, "id 4294967295"),
         ] {
-            assert_refused!(
+            assert_rejected!(
                 RawFile::with_b(|b| b.type_id = id),
                 Problem::DType { .. },
                 format!("tensor \"b\" has type {name}, expected one of {supported}"),
@@ -384,15 +384,15 @@ mod tensors {
 
     #[test]
     fn row_length() {
-        // 32 elements are a block, but not in rows of 8.
+        // 32 elements are one block, but the rows have 8.
         for dims in [vec![8], vec![8, 4]] {
-            assert_refused!(
+            assert_rejected!(
                 RawFile::with_b(|b| (b.type_id, b.dims) = (2, dims.clone())),
                 Problem::RowLength { .. },
                 "tensor \"b\" has rows of 8, expected a multiple of Q4_0's block of 32",
             );
         }
-        assert_refused!(
+        assert_rejected!(
             RawFile::with_b(|b| (b.type_id, b.dims) = (12, vec![32])),
             Problem::RowLength { .. },
             "tensor \"b\" has rows of 32, expected a multiple of Q4_K's block of 256",
@@ -403,32 +403,32 @@ mod tensors {
     #[test]
     fn offsets() {
         for offset in [1, 33, u64::MAX] {
-            assert_refused!(
+            assert_rejected!(
                 RawFile::with_b(|b| b.offset = offset),
                 Problem::Misaligned { .. },
-                format!("tensor \"b\" lies at offset {offset}, expected a multiple of 32"),
+                format!("tensor \"b\" has offset {offset}, expected a multiple of 32"),
             );
         }
-        // The file says 64, the offsets are for 32.
+        // The alignment is 64, the offsets are multiples of 32.
         let file = RawFile::with_key(key("general.alignment", 4, &64u32.to_le_bytes()));
-        assert_refused!(
+        assert_rejected!(
             file,
             Problem::Misaligned { .. },
-            "tensor \"b\" lies at offset 32, expected a multiple of 64",
+            "tensor \"b\" has offset 32, expected a multiple of 64",
         );
     }
 
     #[test]
     fn data_end() {
-        let mut file = RawFile::sound();
+        let mut file = RawFile::valid();
         file.data.pop();
-        assert_refused!(
+        assert_rejected!(
             file,
             Problem::DataEnd { .. },
             "tensor \"b\" needs 32 bytes at offset 32 of the tensor data, which has 63",
         );
         for offset in [64, 1 << 40, u64::MAX - 31] {
-            assert_refused!(
+            assert_rejected!(
                 RawFile::with_b(|b| b.offset = offset),
                 Problem::DataEnd { .. },
                 format!(
@@ -436,8 +436,8 @@ mod tensors {
                 ),
             );
         }
-        // The size fits in 64 bits, and offset and size together do not.
-        assert_refused!(
+        // The size fits in 64 bits, the sum of offset and size does not.
+        assert_rejected!(
             RawFile::with_b(|b| (b.dims, b.offset) = (vec![1 << 61], u64::MAX - 31)),
             Problem::DataEnd { .. },
             format!(
@@ -446,8 +446,8 @@ mod tensors {
                 u64::MAX - 31
             ),
         );
-        assert_refused!(
-            RawFile { data: Vec::new(), ..RawFile::sound() },
+        assert_rejected!(
+            RawFile { data: Vec::new(), ..RawFile::valid() },
             Problem::DataEnd { .. },
             "tensor \"a\" needs 32 bytes at offset 0 of the tensor data, which has 0",
         );
@@ -456,24 +456,24 @@ mod tensors {
     #[test]
     fn overlaps() {
         for (dims, offset) in [(vec![8], 0), (vec![1], 0)] {
-            assert_refused!(
+            assert_rejected!(
                 RawFile::with_b(|b| (b.dims, b.offset) = (dims, offset)),
                 Problem::Overlap { .. },
-                "tensors \"a\" and \"b\" overlap, expected separate bytes",
+                "tensors \"a\" and \"b\" overlap, expected disjoint byte ranges",
             );
         }
-        // The one that begins first comes last in the file.
-        let mut file = RawFile::sound();
+        // The tensor with the lower offset is described last.
+        let mut file = RawFile::valid();
         file.tensors = vec![RawTensor::f32("a", &[8], 32), RawTensor::f32("b", &[9], 0)];
-        assert_refused!(
+        assert_rejected!(
             file,
             Problem::Overlap { .. },
-            "tensors \"b\" and \"a\" overlap, expected separate bytes",
+            "tensors \"b\" and \"a\" overlap, expected disjoint byte ranges",
         );
     }
 }
 
-/// Unusual, but sound.
+/// Unusual, but valid files.
 mod accepted {
     use super::*;
 
@@ -490,7 +490,7 @@ mod accepted {
 
     #[test]
     fn tensors_out_of_order_with_gaps_and_bytes_at_the_end() {
-        let mut file = RawFile::sound();
+        let mut file = RawFile::valid();
         file.tensors = vec![RawTensor::f32("a", &[4], 96), RawTensor::f32("b", &[8], 32)];
         file.data = (0..128).collect();
         let model = open(&file).unwrap();
@@ -501,7 +501,7 @@ mod accepted {
     #[test]
     fn no_tensors_and_no_padding() {
         let file =
-            RawFile { tensors: Vec::new(), data: Vec::new(), alignment: 1, ..RawFile::sound() };
+            RawFile { tensors: Vec::new(), data: Vec::new(), alignment: 1, ..RawFile::valid() };
         assert_eq!(open(&file).unwrap().tensors().len(), 0);
         let nothing = RawFile { keys: Vec::new(), ..file };
         assert_eq!(nothing.bytes().len(), 24);

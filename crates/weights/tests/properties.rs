@@ -1,11 +1,11 @@
-//! Random files and what our own writer makes of random contents.
+//! Random and mutated files, and round trips of random contents through the writer.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 #[path = "common/exercise.rs"]
 mod exercise;
 #[path = "common/raw.rs"]
-#[expect(dead_code, reason = "only a part of it is needed here")]
+#[expect(dead_code, reason = "this test uses a subset")]
 mod raw;
 
 use std::collections::BTreeMap;
@@ -18,23 +18,23 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// A file with a bit of everything.
+/// A file with values of all types.
 fn every_type() -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gguf/every-type.gguf");
     std::fs::read(path).unwrap()
 }
 
-/// A file whose hyper-parameters can be read.
+/// A file with valid hyper-parameters.
 fn model() -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hf/mistral.gguf");
     std::fs::read(path).unwrap()
 }
 
-/// A change to a file.
+/// A mutation of a file.
 #[derive(Clone, Debug)]
 enum Change {
     Byte(Index, u8),
-    /// A number that is likely to overflow something, over eight bytes.
+    /// Overwrites eight bytes with a number that is likely to cause an overflow.
     Number(Index, u64),
     Cut(Index),
     Remove(Index),
@@ -43,7 +43,7 @@ enum Change {
 
 impl Change {
     fn apply(&self, bytes: &mut Vec<u8>) {
-        // Changes to tensors' bytes are dull: most go where the descriptions are.
+        // Mutations of tensors' bytes have little effect: most are applied to the descriptions.
         const DESCRIPTIONS: usize = 1536;
         if bytes.is_empty() {
             return;
@@ -125,7 +125,7 @@ fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// A type, a shape that fits it, and bytes to fill it.
+/// A type, a valid shape and the tensor's bytes.
 fn tensor() -> impl Strategy<Value = (DType, Vec<usize>, Vec<u8>)> {
     (prop::sample::select(DType::ALL.to_vec()), 1usize..4, vec(1usize..4, 0..4), any::<u8>())
         .prop_map(|(dtype, blocks, rest, fill)| {
@@ -160,7 +160,7 @@ proptest! {
 
     #[test]
     fn changed_files_do_not_panic(changes in vec(change(), 1..4)) {
-        for mut bytes in [every_type(), model(), raw::RawFile::sound().bytes()] {
+        for mut bytes in [every_type(), model(), raw::RawFile::valid().bytes()] {
             for change in &changes {
                 change.apply(&mut bytes);
             }
@@ -168,7 +168,7 @@ proptest! {
         }
     }
 
-    /// What is written is read again, whatever it is.
+    /// The reader returns exactly what the writer has written.
     #[test]
     fn writer_and_reader_agree(
         keys in btree_map("[a-z._]{1,12}", value(), 0..6),
@@ -209,10 +209,10 @@ proptest! {
     }
 }
 
-/// The unchanged files are models, so that the changes above start from something.
+/// The unmodified files are models, so that the mutations above start from valid files.
 #[test]
 fn the_files_are_models() {
-    for bytes in [every_type(), model(), raw::RawFile::sound().bytes()] {
+    for bytes in [every_type(), model(), raw::RawFile::valid().bytes()] {
         assert!(exercise(bytes));
     }
     assert!(Checkpoint::from_bytes("m", model()).unwrap().hyper_parameters().is_ok());

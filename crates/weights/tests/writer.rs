@@ -1,13 +1,16 @@
-//! What the writer refuses, and that the Python package gguf reads what it writes.
+//! Errors of the writer, and reading of written files by the Python package gguf.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+use std::env;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
 
 use pelton_quant::{DType, encode};
+use pelton_testing::{Need, skip};
 use pelton_weights::{Array, GgufWriter, Problem, ValueType};
 use serde_json::{Value as Json, json};
 
@@ -29,8 +32,8 @@ fn tensors_are_checked() {
     let mut writer = GgufWriter::new();
     let mut declare = |name: &str, dtype, shape: &[usize]| writer.declare(name, dtype, shape);
     declare("t", DType::F32, &[1]).unwrap();
-    let refused = declare("t", DType::F32, &[1]);
-    assert!(matches!(refused, Err(Problem::DuplicateTensor { .. })));
+    let rejected = declare("t", DType::F32, &[1]);
+    assert!(matches!(rejected, Err(Problem::DuplicateTensor { .. })));
     assert!(matches!(declare("", DType::F32, &[1]), Err(Problem::Name { .. })));
     assert!(matches!(declare(&"x".repeat(65), DType::F32, &[1]), Err(Problem::Name { .. })));
     assert!(matches!(declare("a", DType::F32, &[]), Err(Problem::Dimensions { found: 0, .. })));
@@ -41,7 +44,7 @@ fn tensors_are_checked() {
     assert!(matches!(huge, Err(Problem::Shape { .. })));
     let row = declare("a", DType::Q4_K, &[128, 2]);
     assert!(matches!(row, Err(Problem::RowLength { row: 128, block: 256, .. })));
-    // Two that fit alone and not together.
+    // Two tensors whose sizes are valid, but whose sum overflows.
     declare("b", DType::F32, &[1 << 61]).unwrap();
     assert!(matches!(declare("c", DType::F32, &[1 << 61]), Err(Problem::Shape { .. })));
 }
@@ -52,8 +55,8 @@ fn bytes_are_checked() {
     writer.declare("t", DType::F32, &[2]).unwrap();
     let mut body = writer.begin(Vec::new()).unwrap();
     let error = body.write(&[0; 4]).unwrap_err();
-    assert_eq!(error.to_string(), "tensor \"t\" was given 4 bytes, expected 8");
-    // A refused tensor may be tried again.
+    assert_eq!(error.to_string(), "tensor \"t\" was written with 4 bytes, expected 8");
+    // A rejected tensor may be written again.
     body.write(&[0; 8]).unwrap();
     assert!(matches!(body.write(&[0; 8]), Err(Problem::TensorBytes { expected: 0, .. })));
     body.finish().unwrap();
@@ -65,12 +68,15 @@ fn bytes_are_checked() {
 }
 
 #[test]
-fn mixed_arrays_are_refused() {
+fn mixed_arrays_are_rejected() {
     let mixed = Array::new(ValueType::U8, [pelton_weights::Value::from(1u8), 1u16.into()]);
-    assert_eq!(mixed.unwrap_err().to_string(), "an array of u8 cannot hold an element of type u16");
+    assert_eq!(
+        mixed.unwrap_err().to_string(),
+        "an array of u8 cannot contain an element of type u16"
+    );
 }
 
-/// A disk that is full.
+/// An output on a full disk.
 #[derive(Debug)]
 struct Full;
 
@@ -87,25 +93,26 @@ impl Write for Full {
 fn failing_outputs_are_reported() {
     let error = GgufWriter::new().begin(Full).unwrap_err();
     assert_eq!(error.to_string(), "cannot be written: no storage space");
-    // Buffered bytes that cannot be flushed are no success either.
+    // A failure to flush buffered bytes is reported, too.
     let body = GgufWriter::new().begin(BufWriter::new(Full)).unwrap();
     assert!(matches!(body.finish(), Err(Problem::Write(_))));
 }
 
-fn python_has_gguf() -> bool {
-    let found = Command::new("python3").args(["-c", "import gguf"]).output();
-    let found = found.is_ok_and(|output| output.status.success());
-    if !found {
-        eprintln!("SKIPPED: no python3 with the package gguf");
+/// The Python of `check`'s environment in `PELTON_PYTHON`, or that of the system, if it has the
+/// package gguf.
+fn python_with_gguf() -> Option<OsString> {
+    let python = env::var_os("PELTON_PYTHON").unwrap_or_else(|| "python3".into());
+    let import = Command::new(&python).args(["-c", "import gguf"]).output();
+    if import.is_ok_and(|output| output.status.success()) {
+        return Some(python);
     }
-    found
+    skip(Need::Python, format_args!("{} has no package gguf", python.display()));
+    None
 }
 
 #[test]
-fn python_reads_what_is_written() {
-    if !python_has_gguf() {
-        return;
-    }
+fn python_reads_written_files() {
+    let Some(python) = python_with_gguf() else { return };
     let mut keys: Vec<(&str, pelton_weights::Value, Json)> = vec![
         ("general.architecture", "test".into(), json!("test")),
         ("general.alignment", 128u32.into(), json!(128)),
@@ -160,7 +167,7 @@ fn python_reads_what_is_written() {
     body.finish().unwrap();
 
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/read_gguf.py");
-    let output = Command::new("python3").arg(script).arg(&path).output().unwrap();
+    let output = Command::new(python).arg(script).arg(&path).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let found: Json = serde_json::from_slice(&output.stdout).unwrap();
     for (key, _, expected) in &keys {

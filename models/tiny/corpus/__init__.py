@@ -1,6 +1,6 @@
-"""The corpus that Pelton's tiny model is trained on: a program that writes text.
+"""Generator of the training corpus of Pelton's tiny model.
 
-`document(rng)` is one training document, with the model's own special tokens in it.
+`document(rng)` is one training document, including the model's special tokens.
 """
 
 from . import arithmetic, chats, facts, stories
@@ -9,7 +9,7 @@ BEGIN, END = "<|begin|>", "<|end|>"
 SYSTEM, USER, ASSISTANT = "<|system|>", "<|user|>", "<|assistant|>"
 SPECIAL_TOKENS = [BEGIN, END, SYSTEM, USER, ASSISTANT]
 
-# The same layout as conversation() below, as the template that the model carries.
+# The format of conversation() below as the model's chat template.
 CHAT_TEMPLATE = (
     "{{ bos_token }}"
     "{% for message in messages %}"
@@ -40,14 +40,14 @@ def raw(text):
 
 
 def conversation(turns, system=None):
-    """A document of (asked, answered) turns."""
+    """A document of (question, answer) turns."""
     head = f"{SYSTEM}{system}{END}" if system else ""
     body = "".join(f"{USER}{q}{END}{ASSISTANT}{a}{END}" for q, a in turns)
     return f"{BEGIN}{head}{body}"
 
 
 def prompt(asked, system=None):
-    """A conversation up to where the model answers."""
+    """A conversation up to the model's answer."""
     head = f"{SYSTEM}{system}{END}" if system else ""
     return f"{BEGIN}{head}{USER}{asked}{END}{ASSISTANT}"
 
@@ -91,7 +91,7 @@ def plain_sums(rng):
     return raw(arithmetic.column(rng))
 
 
-# The share of documents; a story has about three times the tokens of a chat.
+# The fraction of documents of each kind; a story has about three times the tokens of a chat.
 KINDS = {story: 22, story_chat: 9, chat: 62, plain_facts: 3, plain_sums: 4}
 _KINDS, _WEIGHTS = list(KINDS), list(KINDS.values())
 

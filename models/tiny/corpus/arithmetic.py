@@ -1,7 +1,7 @@
 """Small arithmetic: sums, differences, products, counting, comparing.
 
-Every seventh pair or so of the sums and differences up to 20 never appears in the
-training text, in either order and in no wording: HELD_OUT_SUMS and
+About every seventh pair of the sums and differences up to 20 is held out: it does not
+occur in the training text, in either order or any wording. See HELD_OUT_SUMS and
 HELD_OUT_DIFFERENCES.
 """
 
@@ -68,12 +68,12 @@ PRODUCT_WORDINGS = [
 
 
 def addends(rng, large=0.45):
-    """Two numbers to add, that are not held out; some of them up to 99."""
+    """Two numbers to add that are not held out; some of them up to 99."""
     while True:
         if rng.random() < large:
             a, b = rng.randint(0, LARGE), rng.randint(0, LARGE)
         else:
-            # Every pair alike: a total of t has t + 1 of them.
+            # Uniform over pairs: a total of t has t + 1 of them.
             total = int((SMALL + 1) * rng.random() ** 0.5)
             a = rng.randint(0, total)
             b = total - a
@@ -124,7 +124,7 @@ def three_addends_question(rng):
 
 
 def tale(name, a, b, things, more):
-    """A sum or a difference told as a little tale."""
+    """A sum or a difference as a word problem."""
     if more:
         asked = (
             f"{name} has {a} {things} and gets {b} more. "
@@ -196,7 +196,7 @@ def question(rng):
 
 
 def column(rng):
-    """Sums and differences as a plain text, one a line."""
+    """Sums and differences as text without turns, one per line."""
     lines = []
     for _ in range(rng.randint(4, 12)):
         if rng.random() < 0.6:

@@ -47,7 +47,7 @@ FAREWELLS = [
     ("That is [great|nice|all], thanks.", "You are welcome!"),
 ]
 
-# Questions beyond the table: the model is taught to say that it does not know.
+# Questions outside the table: the trained answer is that the model does not know.
 UNKNOWN = """
 Who won the [football|chess|hockey] [match|cup] in {year}?
 What happened in [{city}|Rome|London] in {year}?
@@ -191,7 +191,7 @@ def after_story(rng):
 
 
 def running_sum(rng):
-    """A sum, and another that goes on from it."""
+    """A sum, and another that continues from its result."""
     while True:
         a, b = arithmetic.addends(rng, 0)
         c = rng.randint(0, 9)
@@ -205,7 +205,7 @@ def running_sum(rng):
 
 
 def list_on(rng):
-    """A list, and one more thing for it."""
+    """A list, and one more item for it."""
     category, members = rng.choice(list(words.CATEGORIES.items()))
     if len(members) < 6:
         return [tasks.list_question(rng)]
@@ -218,7 +218,7 @@ def list_on(rng):
 
 
 def careless(rng, asked):
-    """The question as people type it in a hurry: no capitals, no stop."""
+    """The question without capitals and punctuation."""
     if rng.random() < 0.5:
         asked = asked.lower()
     if rng.random() < 0.5:
@@ -227,7 +227,7 @@ def careless(rng, asked):
 
 
 def question(rng):
-    """Any single question: asked, answer, brief answer."""
+    """Any single question: question, answer, brief answer."""
     kind = rng.random()
     if kind < 0.34:
         asked, answered, brief = arithmetic.question(rng)
@@ -244,7 +244,7 @@ def question(rng):
 
 
 def linked(rng):
-    """Turns of which the later need the earlier."""
+    """Turns of which the later depend on the earlier."""
     kind = rng.choices(
         [introduction, two_people, facts.follow_up, running_sum, list_on, after_story],
         [30, 22, 18, 12, 8, 10],

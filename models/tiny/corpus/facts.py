@@ -47,7 +47,7 @@ FACTS = load()
 
 
 def hold_out(seed):
-    """One way of asking each fact is kept out of the training text."""
+    """One wording of each fact's question is held out of the training text."""
     rng = random.Random(f"facts {seed}")
     held = []
     for fact in FACTS:
@@ -66,12 +66,12 @@ def question(rng):
 
 
 def statements(rng):
-    """Facts as a plain text, with no question."""
+    """Facts as text without turns, with no question."""
     return " ".join(fact["answer"] for fact in rng.sample(FACTS, rng.randint(2, 8)))
 
 
 def follow_up(rng):
-    """A question and a shorter one that leans on it: 'And of Spain?'."""
+    """A question and an elliptical one that depends on it: 'And of Spain?'."""
     section = rng.choice(["capital", "continent", "opposite", "sound", "young"])
     first, second = rng.sample([f for f in FACTS if f["section"] == section], 2)
     word = {"capital": "of ", "opposite": "of "}.get(section, "")

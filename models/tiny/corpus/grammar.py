@@ -1,4 +1,4 @@
-"""The template language that the corpus is written in.
+"""The template language of the corpus.
 
     {hero}  {hero.his}     a slot, or one of its forms
     [red|green|pale blue]  one of these, at random; they nest, and may be empty

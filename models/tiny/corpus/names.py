@@ -1,4 +1,4 @@
-"""Names: of a list, or made up, so that a name must be copied and not remembered."""
+"""Names: from a list, or generated, so that a name must be copied and not memorized."""
 
 from . import words
 from .grammar import capital

@@ -56,7 +56,7 @@ PLOTS = load_plots()
 
 
 def character(rng, gender):
-    """The forms of a child or an animal that bears a name."""
+    """The forms of a child or an animal with a name."""
     if rng.random() < 0.45:
         kind, home, food = gender, "a house", rng.choice(words.FOODS)
     else:
@@ -125,8 +125,8 @@ MENTION = re.compile(
 
 
 def introduce(template):
-    """Makes the first mention of the friend and of the elder say who they are,
-    and every later one use the short form."""
+    """Use the introducing form for the first mention of the friend and of the elder,
+    and the short form for every later one."""
     seen = set()
 
     def form(match):
@@ -168,7 +168,7 @@ def tell(rng, plot, slots):
 
 
 def story(rng):
-    """A story alone, as a reader would find it in a book."""
+    """A story by itself, without a request."""
     return tell(rng, rng.choice(PLOTS), cast(rng))
 
 
@@ -191,7 +191,7 @@ Once more, a story!
 
 
 def requested_story(rng):
-    """A request, the story told in answer, and its slots."""
+    """A request, the story as its answer, and the story's slots."""
     plot = rng.choice(PLOTS)
     slots = cast(rng)
     hero = slots["hero"]

@@ -37,7 +37,7 @@ def list_question(rng):
 
 
 def membership_question(rng):
-    """'Is a rose a flower?', and what sort of thing a word names."""
+    """'Is a rose a flower?', and the category of a word."""
     category, members = rng.choice(list(words.CATEGORIES.items()))
     other = rng.choice([c for c in words.CATEGORIES if c != category])
     word = rng.choice(members)
@@ -60,7 +60,7 @@ def a_city(rng):
 
 
 def person(rng):
-    """A person: fields, and the sentences that tell them."""
+    """A person: fields, and sentences that state them."""
     name = names.first(rng)
     if rng.random() < 0.3:
         name += " " + names.last(rng)
@@ -84,7 +84,7 @@ def person(rng):
 
 
 def order(rng):
-    """Something bought: fields, and the sentence that tells them."""
+    """A purchase: fields, and the sentence that states them."""
     item, count, price = rng.choice(words.OBJECTS), rng.randint(1, 20), rng.randint(1, 200)
     name = names.first(rng)
     colour = rng.choice(words.CATEGORIES["colour"])
@@ -104,7 +104,7 @@ def order(rng):
 
 
 def meeting(rng):
-    """A date: fields, and the sentence that tells them."""
+    """A date: fields, and the sentence that states them."""
     people = [names.first(rng) for _ in range(rng.randint(2, 3))]
     day = rng.choice("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
     city, hour = a_city(rng), rng.randint(8, 20)
@@ -144,7 +144,7 @@ def extraction_question(rng):
 
 
 def token_soup(rng):
-    """A few characters of any script, for the byte tokens to be seen."""
+    """A few characters of any script, as training text for the byte tokens."""
     ranges = [(0x21, 0x7E), (0xA1, 0x17F), (0x391, 0x3C9), (0x410, 0x44F), (0x5D0, 0x5EA),
               (0x627, 0x64A), (0x905, 0x939), (0x3042, 0x3093), (0x4E00, 0x9FA0), (0xAC00, 0xD7A3),
               (0x1F300, 0x1F64F), (0x2190, 0x21FF)]

@@ -1,4 +1,4 @@
-"""The words that stories and tasks are filled from."""
+"""Word lists for stories and tasks."""
 
 GIRLS = """Mia Anna Lily Emma Zoe Clara Ruby Nora Ella Maya Lucy Rosa Ida Alice Julia Sofia Hannah Eva
 Nina Olive Ivy Grace Daisy Molly Tess Freya Lena Amira Leila Priya Yuki Mei Sara Elsa Greta Wanda Flora
@@ -77,7 +77,7 @@ PLACES = [
     ("by a pond where lilies grew", "the pond"),
 ]
 
-# Wise or grown-up helpers of no given name.
+# Helpers without a name: adults and wise animals.
 ELDERS = """owl|tortoise|heron|goose|farmer|baker|miller|gardener|sailor|shepherd|fisherman|clockmaker|teacher
 potter|carpenter|woodcutter|ferryman|beekeeper|toymaker|librarian|raven|weaver""".replace("\n", "|").split("|")
 

@@ -1,4 +1,4 @@
-//! `pelton devices`: the GPUs that a model could run on.
+//! `pelton devices`: the GPUs of this machine.
 
 use std::io::{Write, stdout};
 

@@ -1,4 +1,4 @@
-//! `pelton logits`: what a model computes, for holding it against others.
+//! `pelton logits`: a model's logits, for comparison with other implementations.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// The tokens, separated by commas
     #[arg(long, value_name = "ID,ID,…", value_delimiter = ',', required = true)]
     ids: Vec<u32>,
-    /// Where to write float32 logits, one row for each token
+    /// The file for the logits: float32 [tokens, vocabulary]
     #[arg(short, long, value_name = "FILE.npy")]
     output: PathBuf,
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    let options = LoadOptions { context: Some(args.ids.len()), ..LoadOptions::default() };
+    let options = LoadOptions::default().context(args.ids.len());
     let model = model::load(&args.model, &args.load, options)?;
     let (rows, vocab) = (args.ids.len(), model.plan().vocab);
     let ids = args.ids;

@@ -1,4 +1,4 @@
-//! One file for each command.
+//! One module for each command.
 
 pub(crate) mod bench;
 #[cfg(feature = "gpu")]
@@ -11,9 +11,9 @@ pub(crate) mod tokenize;
 
 use std::io::Read;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
-/// A text argument; `-` stands for what standard input holds.
+/// The text of an argument; `-` reads standard input.
 fn text_or_stdin(text: &str) -> Result<String> {
     if text != "-" {
         return Ok(text.to_owned());
@@ -23,4 +23,17 @@ fn text_or_stdin(text: &str) -> Result<String> {
     String::from_utf8(bytes)
         .map_err(|e| e.utf8_error())
         .context("standard input is not text, expected UTF-8")
+}
+
+/// The sum of two numbers of positions that options name.
+fn positions(a: (&str, usize), b: (&str, usize)) -> Result<usize> {
+    a.1.checked_add(b.1).ok_or_else(|| {
+        anyhow!(
+            "{} {} and {} {} are too many positions, expected at most the model's context",
+            a.0,
+            a.1,
+            b.0,
+            b.1
+        )
+    })
 }

@@ -1,4 +1,4 @@
-//! `pelton profile`: where the time of a decoded token, or of a prompt, goes, step by step.
+//! `pelton profile`: the time of each step of a decoding pass, or of a pass over a prompt.
 
 use std::{
     collections::BTreeMap,
@@ -20,18 +20,18 @@ use crate::model::{self, LoadArgs};
 pub(crate) struct Args {
     /// A .gguf file, or built-in
     model: String,
-    /// Passes to take the mean of
+    /// Measured passes: the times are their means
     #[arg(long, value_name = "N", default_value_t = 32,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     tokens: u32,
-    /// Tokens in a pass: 1 is decode, more are prefill
+    /// Rows of a pass: 1 decodes a token, more are tokens of a prompt
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=512))]
     rows: u32,
-    /// Positions before those that are measured
+    /// Positions that are filled before the measured ones
     #[arg(long, value_name = "N", default_value_t = 0)]
     depth: usize,
-    /// What to write
+    /// Format of the results
     #[arg(short, long, value_enum, default_value = "md")]
     output: Format,
     #[command(flatten)]
@@ -46,7 +46,7 @@ enum Format {
     Json,
 }
 
-/// What is known of one step, or of several together.
+/// The measurements of one step, or the sum of several.
 #[derive(Clone, Default)]
 struct Sum {
     time: Duration,
@@ -71,8 +71,8 @@ impl Sum {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let rows = args.rows as usize;
-    let positions = args.depth + rows;
-    let options = LoadOptions { context: Some(positions), ..LoadOptions::default() };
+    let positions = super::positions(("--depth", args.depth), ("--rows", rows))?;
+    let options = LoadOptions::default().context(positions);
     let (engine, kv) = (model::engine(&args.load)?, args.load.kv());
     let backend = engine.backend().to_owned();
     let model = model::load_on(&engine, &args.model, &args.load, options)?;
@@ -124,7 +124,7 @@ fn bytes_read(plan: &Plan, step: &Step, positions: usize, kv: KvType) -> u64 {
     (weights + cache) as u64
 }
 
-/// The steps' sums by what `key` gives for each, in the order of first appearance.
+/// The steps' sums grouped by `key`, in the order of first appearance.
 fn by<K: Ord + Clone>(
     plan: &Plan,
     sums: &[Sum],
@@ -144,14 +144,14 @@ fn by<K: Ord + Clone>(
     order.into_iter().filter_map(|k| groups.remove(&k).map(|(sum, n)| (k, sum, n))).collect()
 }
 
-/// A step's kind, with the buffer that it writes where several steps of a layer are of one op.
+/// A step's op, with the last weight that it reads where several steps of a layer have one op.
 fn kind(plan: &Plan, step: &Step) -> String {
     let reads = step.op.weights().last().map_or("", |&id| plan.weight(id).name.as_str());
-    let part = reads.strip_suffix(".weight").unwrap_or(reads);
-    let part = part.rsplit('.').next().unwrap_or(part);
+    let name = reads.strip_suffix(".weight").unwrap_or(reads);
+    let name = name.rsplit('.').next().unwrap_or(name);
     match step.op {
         Op::Linear(_) | Op::LinearAdd(_) | Op::NormLinear { .. } => {
-            format!("{} {part}", step.op.name())
+            format!("{} {name}", step.op.name())
         }
         _ => step.op.name().to_owned(),
     }
@@ -171,7 +171,7 @@ fn print_tables(
     let plan = model.plan();
     let mut all = Sum::default();
     sums.iter().for_each(|sum| all.add(sum));
-    let share = |sum: &Sum| match profile.read_bandwidth {
+    let of_bandwidth = |sum: &Sum| match profile.read_bandwidth {
         Some(most) => format!("{:.0} %", 100.0 * sum.rate() / most),
         None => "-".to_owned(),
     };
@@ -190,7 +190,7 @@ fn print_tables(
             micros(sum.time),
             sum.bytes as f64 / 1e6,
             sum.rate() / 1e9,
-            share(sum),
+            of_bandwidth(sum),
             sum.dispatches,
             sum.dependent,
         )
@@ -198,8 +198,8 @@ fn print_tables(
     for (name, sum, count) in by(plan, sums, |step| Some(kind(plan, step))) {
         line(&name, count, &sum)?;
     }
-    line("all, stamped", sums.len(), &all)?;
-    line("all, in one go", sums.len(), &Sum { time: profile.pass, ..all.clone() })?;
+    line("sum of steps", sums.len(), &all)?;
+    line("whole pass", sums.len(), &Sum { time: profile.pass, ..all.clone() })?;
 
     let layers = by(plan, sums, |step| step.layer);
     let times: Vec<f64> = layers.iter().map(|(_, sum, _)| micros(sum.time)).collect();
@@ -213,9 +213,9 @@ fn print_tables(
             first.dispatches, first.dependent
         )?;
     }
-    writeln!(out, "the processor's part: {:.1} µs a pass", micros(profile.recording))?;
+    writeln!(out, "recording on the CPU: {:.1} µs a pass", micros(profile.recording))?;
     if let Some(most) = profile.read_bandwidth {
-        writeln!(out, "bandwidth of a kernel that only reads: {:.0} GB/s", most / 1e9)?;
+        writeln!(out, "bandwidth of a read-only kernel: {:.0} GB/s", most / 1e9)?;
     }
     Ok(())
 }
@@ -251,7 +251,7 @@ fn print_json(
     let whole = json!({
         "model": model.checkpoint().name(), "backend": backend, "rows": rows, "depth": depth, "steps": steps,
         "sum": object(&all), "pass_microseconds": micros(profile.pass),
-        "processor_microseconds": micros(profile.recording),
+        "recording_microseconds": micros(profile.recording),
         "read_bandwidth": profile.read_bandwidth,
     });
     writeln!(stdout().lock(), "{whole:#}")?;

@@ -1,10 +1,60 @@
-//! Four registers of NEON, which every 64-bit Arm processor has.
+//! Sixteen lanes in four registers of NEON, which every 64-bit Arm CPU has.
 
 use std::arch::aarch64::*;
+use std::marker::PhantomData;
 
 use half::f16;
 
-use super::{Body, Simd};
+use super::lanes::{Body, LANES, Simd};
+use super::register::Register;
+
+/// Two registers of NEON, on a CPU with the products of bytes `P`.
+#[derive(Clone, Copy)]
+pub(crate) struct NeonPair<P>(PhantomData<P>);
+
+impl<P: Copy + 'static> Register for NeonPair<P> {
+    const LANES: usize = 8;
+    type F = [float32x4_t; 2];
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self::F {
+        // SAFETY: the instructions exist, by the caller's promise; so below.
+        unsafe { [vdupq_n_f32(value); 2] }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as above.
+        unsafe { [vmulq_f32(a[0], b[0]), vmulq_f32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        // SAFETY: as above.
+        unsafe { [vfmaq_f32(c[0], a[0], b[0]), vfmaq_f32(c[1], a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn store(a: Self::F, to: *mut f32) {
+        // SAFETY: as above; there is room for `LANES` elements.
+        unsafe {
+            vst1q_f32(to, a[0]);
+            vst1q_f32(to.add(4), a[1]);
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_f32(from: *const u8) -> Self::F {
+        // SAFETY: as above; there are `LANES` elements, so below.
+        unsafe { [vld1q_f32(from.cast()), vld1q_f32(from.add(16).cast())] }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(from: *const u8) -> Self::F {
+        // SAFETY: as above.
+        unsafe {
+            [
+                vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(from))),
+                vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(from.add(8)))),
+            ]
+        }
+    }
+}
 
 /// Proof of NEON.
 #[derive(Clone, Copy)]
@@ -18,7 +68,7 @@ pub(super) fn neon(body: impl Body) {
 /// One expression of intrinsics in a method of the proof.
 macro_rules! with_proof {
     ($body:expr) => {
-        // SAFETY: `self` is a proof that the processor has the instructions; loads and stores
+        // SAFETY: `self` is a proof that the CPU has the instructions; loads and stores
         // go through references to exactly as many lanes as they touch.
         unsafe { $body }
     };
@@ -26,6 +76,18 @@ macro_rules! with_proof {
 
 /// The registers of sixteen lanes.
 type Four = [float32x4_t; 4];
+
+type Half = NeonPair<()>;
+
+#[inline(always)]
+fn join([a, b]: [float32x4_t; 2], [c, d]: [float32x4_t; 2]) -> Four {
+    [a, b, c, d]
+}
+
+#[inline(always)]
+fn halves([a, b, c, d]: Four) -> ([float32x4_t; 2], [float32x4_t; 2]) {
+    ([a, b], [c, d])
+}
 
 // not `array::map`, which is not sure to be inlined
 #[inline(always)]
@@ -44,30 +106,20 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::V {
-        with_proof!([vdupq_n_f32(value); 4])
+        with_proof!(join(Half::splat(value), Half::splat(value)))
     }
     #[inline(always)]
-    fn load(self, from: &[f32; 16]) -> Self::V {
-        let from = from.as_ptr();
-        with_proof!([
-            vld1q_f32(from),
-            vld1q_f32(from.add(4)),
-            vld1q_f32(from.add(8)),
-            vld1q_f32(from.add(12)),
-        ])
+    fn load(self, from: &[f32; LANES]) -> Self::V {
+        let (low, high) = from.split_at(8);
+        with_proof!(join(Half::load_f32(low.as_ptr().cast()), Half::load_f32(high.as_ptr().cast())))
     }
     #[inline(always)]
-    fn load_f16(self, from: &[f16; 16]) -> Self::V {
-        let from: *const u16 = from.as_ptr().cast();
-        with_proof!([
-            vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from))),
-            vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from.add(4)))),
-            vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from.add(8)))),
-            vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from.add(12)))),
-        ])
+    fn load_f16(self, from: &[f16; LANES]) -> Self::V {
+        let (low, high) = from.split_at(8);
+        with_proof!(join(Half::load_f16(low.as_ptr().cast()), Half::load_f16(high.as_ptr().cast())))
     }
     #[inline(always)]
-    fn load_i8(self, from: &[i8; 16]) -> Self::V {
+    fn load_i8(self, from: &[i8; LANES]) -> Self::V {
         with_proof!({
             let codes = vld1q_s8(from.as_ptr());
             let (low, high) = (vmovl_s8(vget_low_s8(codes)), vmovl_s8(vget_high_s8(codes)));
@@ -80,13 +132,12 @@ impl Simd for Neon {
         })
     }
     #[inline(always)]
-    fn store(self, v: Self::V, to: &mut [f32; 16]) {
-        let to = to.as_mut_ptr();
+    fn store(self, v: Self::V, to: &mut [f32; LANES]) {
+        let (low, high) = to.split_at_mut(8);
+        let halves = halves(v);
         with_proof!({
-            vst1q_f32(to, v[0]);
-            vst1q_f32(to.add(4), v[1]);
-            vst1q_f32(to.add(8), v[2]);
-            vst1q_f32(to.add(12), v[3]);
+            Half::store(halves.0, low.as_mut_ptr());
+            Half::store(halves.1, high.as_mut_ptr());
         })
     }
     #[inline(always)]
@@ -95,11 +146,12 @@ impl Simd for Neon {
     }
     #[inline(always)]
     fn mul(self, a: Self::V, b: Self::V) -> Self::V {
-        zip(a, b, |a, b| with_proof!(vmulq_f32(a, b)))
+        let (a, b) = (halves(a), halves(b));
+        with_proof!(join(Half::mul(a.0, b.0), Half::mul(a.1, b.1)))
     }
     #[inline(always)]
     fn max(self, a: Self::V, b: Self::V) -> Self::V {
-        // of a number and a NaN the number, as `f32::max`
+        // the other operand of a NaN, as `f32::max`
         zip(a, b, |a, b| with_proof!(vmaxnmq_f32(a, b)))
     }
     #[inline(always)]
@@ -108,8 +160,8 @@ impl Simd for Neon {
     }
     #[inline(always)]
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        let fma = |i| with_proof!(vfmaq_f32(c[i], a[i], b[i]));
-        [fma(0), fma(1), fma(2), fma(3)]
+        let (a, b, c) = (halves(a), halves(b), halves(c));
+        with_proof!(join(Half::fma(a.0, b.0, c.0), Half::fma(a.1, b.1, c.1)))
     }
     #[inline(always)]
     fn scale(self, a: Self::V, n: Self::V) -> Self::V {

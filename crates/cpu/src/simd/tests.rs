@@ -1,6 +1,9 @@
-//! Every instruction set of this machine against plain arithmetic.
+//! Every instruction set of this machine compared with arithmetic in f64.
+
+use half::f16;
 
 use super::*;
+use crate::isa::Isa;
 
 #[derive(Clone, Copy, Debug)]
 enum Operation {
@@ -36,8 +39,8 @@ impl Operation {
         Self::Greatest,
     ];
 
-    /// What it should give for lane `i`, in f64, and how far from that it may be.
-    fn expected(self, x: &[f32; 16], y: &[f32; 16], i: usize) -> (f64, f64) {
+    /// The expected value of lane `i` in f64, and its tolerance.
+    fn expected(self, x: &[f32; LANES], y: &[f32; LANES], i: usize) -> (f64, f64) {
         let (a, b) = (f64::from(x[i]), f64::from(y[i]));
         let half = f64::from(f32::EPSILON) / 2.0;
         match self {
@@ -66,7 +69,7 @@ impl Operation {
 }
 
 /// Applies an operation to two vectors.
-struct Apply<'a>(Operation, &'a [f32; 16], &'a [f32; 16], &'a mut [f32; 16]);
+struct Apply<'a>(Operation, &'a [f32; LANES], &'a [f32; LANES], &'a mut [f32; LANES]);
 
 impl Body for Apply<'_> {
     #[inline(always)]
@@ -92,22 +95,22 @@ impl Body for Apply<'_> {
     }
 }
 
-fn apply(isa: Isa, operation: Operation, x: &[f32; 16], y: &[f32; 16]) -> [f32; 16] {
-    let mut to = [f32::NAN; 16];
+fn apply(isa: Isa, operation: Operation, x: &[f32; LANES], y: &[f32; LANES]) -> [f32; LANES] {
+    let mut to = [f32::NAN; LANES];
     dispatch(isa, Apply(operation, x, y, &mut to));
     to
 }
 
 #[test]
 fn each_operation_is_its_arithmetic() {
-    // from -100 to 100 with whole, half and odd numbers among them, near 0 and far from it
-    let numbers: Vec<f32> =
+    // from -100 to 100 with integers, halves and odd fractions among them, near 0 and far from it
+    let values: Vec<f32> =
         (-400..=400).map(|i| i as f32 * if i % 3 == 0 { 0.25 } else { 0.2431 }).collect();
     for isa in Isa::available() {
         for operation in Operation::ALL {
-            for start in 0..numbers.len() - 34 {
-                let x = std::array::from_fn(|i| numbers[start + i]);
-                let y = std::array::from_fn(|i| numbers[start + 2 * i + 3]);
+            for start in 0..values.len() - 34 {
+                let x = std::array::from_fn(|i| values[start + i]);
+                let y = std::array::from_fn(|i| values[start + 2 * i + 3]);
                 let found = apply(isa, operation, &x, &y);
                 for i in 0..16 {
                     let (expected, tolerance) = operation.expected(&x, &y, i);
@@ -125,13 +128,12 @@ fn each_operation_is_its_arithmetic() {
     }
 }
 
-/// What attention and activations meet: scores of positions that are not seen, and what a model
-/// with broken weights computes.
+/// Scores of masked positions are infinite, and a model with broken weights computes NaN.
 #[test]
 fn infinities_and_nans() {
     let x = [f32::NEG_INFINITY, f32::INFINITY, f32::NAN, 1.0].repeat(4);
     let x = x.first_chunk().unwrap();
-    let zeros = [0.0; 16];
+    let zeros = [0.0; LANES];
     for isa in Isa::available() {
         let exp = apply(isa, Operation::Exp, x, &zeros);
         assert!(exp[0] < 2e-38 && exp[1] > 6e37 && exp[2].is_nan(), "{isa}: {exp:?}");
@@ -145,7 +147,7 @@ fn infinities_and_nans() {
 #[test]
 fn exp_is_within_two_units_and_ends_in_zero() {
     for isa in Isa::available() {
-        let exp = |x: f32| apply(isa, Operation::Exp, &[x; 16], &[0.0; 16])[7];
+        let exp = |x: f32| apply(isa, Operation::Exp, &[x; LANES], &[0.0; LANES])[7];
         for i in -87_000..=87_000 {
             let x = i as f32 / 1000.0;
             let expected = f64::from(x).exp();

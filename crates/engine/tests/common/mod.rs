@@ -1,4 +1,4 @@
-//! The tiny models whose logits PyPI `transformers` computed, and how logits are held against them.
+//! The tiny models whose logits PyPI `transformers` computed, and the comparison of logits with them.
 //!
 //! `tests/fixtures/make_logits.py` made the models and the expected logits.
 
@@ -12,7 +12,7 @@ fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/logits").join(name)
 }
 
-/// The data of a version 1 `.npy` file of 4-byte numbers.
+/// The data of a version 1 `.npy` file of 4-byte elements.
 fn npy(name: &str, dtype: &str) -> Vec<[u8; 4]> {
     let bytes = fs::read(fixture(name)).unwrap();
     let header_len = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
@@ -45,11 +45,11 @@ impl Case {
     }
 
     pub(crate) fn load(&self, backend: impl Backend + 'static, kv: KvType) -> Model {
-        let options = LoadOptions { kv, ..LoadOptions::default() };
+        let options = LoadOptions::default().kv(kv);
         Engine::with_backend(backend).load(self.path(), &options).unwrap()
     }
 
-    /// Holds the model's logits against the expected ones, at lengths 1, 2, 17, 64 and past the
+    /// Compares the model's logits with the expected ones, at lengths 1, 2, 17, 64 and past the
     /// window of the model that has one.
     pub(crate) fn check(&self, model: &Model, kv: KvType, tolerance: f32) {
         let vocab = self.expected.len() / self.ids.len();
@@ -69,17 +69,17 @@ impl Case {
     }
 }
 
-/// The logits of all tokens, run in parts of these lengths.
-pub(crate) fn run(model: &Model, ids: &[u32], parts: &[usize]) -> Vec<f32> {
-    let (ids, parts) = (ids.to_vec(), parts.to_vec());
-    assert_eq!(parts.iter().sum::<usize>(), ids.len());
+/// The logits of all tokens, run in chunks of these lengths.
+pub(crate) fn run(model: &Model, ids: &[u32], chunks: &[usize]) -> Vec<f32> {
+    let (ids, chunks) = (ids.to_vec(), chunks.to_vec());
+    assert_eq!(chunks.iter().sum::<usize>(), ids.len());
     model
         .session(ids.len(), move |session| {
             let mut all = Vec::new();
             let mut from = 0;
-            for part in parts {
-                session.run_all(&ids[from..from + part], |row| all.extend_from_slice(row))?;
-                from += part;
+            for chunk in chunks {
+                session.run_all(&ids[from..from + chunk], |row| all.extend_from_slice(row))?;
+                from += chunk;
             }
             Ok(all)
         })

@@ -1,4 +1,4 @@
-{# Reads a buffer once, 16 bytes a thread at a time, and writes next to nothing: what memory gives. #}
+{# Reads a buffer once, 16 bytes a thread at a time, to measure the bandwidth of memory. #}
 @group(0) @binding(0) var<storage, read> x: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read_write> y: array<u32>;
 
@@ -14,7 +14,7 @@ fn main(
         sum ^= x[min(i + step * {{ j }}u, {{ len - 1 }}u)];
 {% endfor %}
     }
-    // never true of zeros, but the compiler cannot know
+    // never true of a zeroed buffer, which no compiler knows
     if ((sum.x ^ sum.y ^ sum.z ^ sum.w) == 1u) {
         y[0] = 1u;
     }

@@ -1,5 +1,5 @@
-{# Elements of heads a unit at a time, and units of the caches of keys and values: [page][kv head]
-   [PAGE][head_dim]. A unit is 4 elements, or 2 where a head is not in fours. #}
+{# Units of heads and of the KV caches [pages, kv_heads, PAGE, head_dim]. A unit is a vector of 4
+   elements, or of 2 if head_dim is not a multiple of 4. #}
 alias Unit = vec{{ unit }}<f32>;
 const KV_HEADS = {{ kv_heads }}u;
 const UNITS = {{ units }}u;
@@ -38,7 +38,7 @@ fn pack(v: Unit) -> Stored {
 }
 {% endif %}
 
-// the first unit of a slot
+// The first unit of a position in a page.
 fn place(page: u32, kv_head: u32, slot: u32) -> u32 {
     return ((page * KV_HEADS + kv_head) * PAGE + slot) * UNITS;
 }

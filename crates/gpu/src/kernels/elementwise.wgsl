@@ -1,5 +1,5 @@
-{# What is done number by number: add (x += y), glu (g = silu(gate) · up), select (y = the rows of x
-   whose numbers `selected` has). A thread takes one number; y of the grid is the row. #}
+{# Elementwise ops: add (x += y), glu (g = silu(gate) · up), select (y[r] = x[selected[r]]). A thread
+   computes one element; the grid's y is the row. #}
 const WIDTH = {{ width }}u;
 
 {% if op == "add" %}

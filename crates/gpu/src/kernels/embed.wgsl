@@ -1,19 +1,34 @@
-{# x[r] = the table's row of row r's token, for the tokens that this part of the table has. A thread
-   takes a unit. #}
+{# x[r] = the row of the table for the token of row r, if this shard of the table has it. The token is
+   known, or it is the one that was sampled for the row's position. Known tokens are written to the
+   slot's ring of recent tokens. A thread decodes a unit. #}
 const K = {{ k }}u;
 const UNITS = {{ units }}u;
 
 @group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read_write> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> recent: array<u32>;
+@group(0) @binding(2) var<storage, read> pass_info: array<u32>;
+@group(0) @binding(3) var<storage, read_write> x: array<f32>;
 {% set w = 0 %}
-{% set b = 2 %}
+{% set b = 4 %}
 {% include family %}
 {% include "formats/values.wgsl" %}
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     let unit = id.x;
-    let token = rows[id.y].x;
+    let row = rows[id.y];
+    let at = row.z * {{ recent }}u + row.y % {{ recent }}u;
+    let is_sampled = row.x == 0xffffffffu;
+    var token = row.x;
+    if (is_sampled) {
+        token = recent[at];
+    } else if (unit == 0u) {
+        // of rows of a slot with the same index of the ring the last one writes
+        let next = id.y + {{ recent }}u;
+        if (next >= pass_info[0] || rows[min(next, pass_info[0] - 1u)].z != row.z) {
+            recent[at] = token;
+        }
+    }
     if (unit >= UNITS || token < {{ first }}u || token >= {{ first + rows }}u) {
         return;
     }

@@ -1,9 +1,9 @@
-{# Norms and rotations of heads, before attention. A workgroup loads heads into `room` with `stage`,
-   and after a barrier takes the results element by element. Who includes it has that room, and says
-   where a head lies and what it is: load(row, base, h, u) and kind(base, h) for head h of them. What
-   is bound here comes last, from `next.b` on. #}
+{# Norms and rotations of heads before attention. A workgroup loads heads into `room` with `stage`;
+   after a barrier `rotated` returns the elements of the result. The including file defines `room` in
+   workgroup memory, load(row, base, h, u) for unit u of head h, and kind(base, h). The bindings of
+   this file are the last, from `next.b` on. #}
 {% if pairs %}
-@group(0) @binding({{ next.b }}) var<storage, read> turns: array<vec2<u32>>;
+@group(0) @binding({{ next.b }}) var<storage, read> rotation_steps: array<vec2<u32>>;
 {% set next.b = next.b + 1 %}
 {% endif %}
 {% if q_norm %}
@@ -26,8 +26,7 @@ const PAIRS = {{ pairs }}u;
 var<workgroup> angles: array<vec2<f32>, {{ pairs }}>;
 {% endif %}
 
-// A subgroup loads a head, so that the norm's sum needs no barrier. All that comes from far is
-// asked for here.
+// Loads heads from memory. A subgroup loads a head, so that the norm's sum needs no barrier.
 fn stage(
     row: u32,
     base: u32,
@@ -75,7 +74,7 @@ fn stage(
     }
 {% if pairs %}
     for (var pair = subgroup * width + lane; pair < PAIRS; pair += THREADS) {
-        angles[pair] = angle(position, pair);
+        angles[pair] = cosine_and_sine(position, pair);
     }
 {% endif %}
 }
@@ -87,17 +86,17 @@ fn normed(h: u32, d: u32) -> f32 {
 }
 
 {% if pairs %}
-// Cosine and sine of position · frequency. Turns are counted in 2⁻⁶⁴, modulo one: integers lose
-// nothing to the size of the position, and hardware sines would.
-fn angle(position: u32, pair: u32) -> vec2<f32> {
-    let step = turns[pair];
+// Cosine and sine of position · frequency. The angle is a fraction of a full turn in 64 bits, modulo
+// one: it is exact at all positions, in contrast to a hardware sine of a large angle.
+fn cosine_and_sine(position: u32, pair: u32) -> vec2<f32> {
+    let step = rotation_steps[pair];
     let p = vec2(position & 0xffffu, position >> 16u);
     let low = vec2(step.y & 0xffffu, step.y >> 16u);
     let carry = p.y * low.y + ((p.y * low.x) >> 16u) + ((p.x * low.y) >> 16u);
-    let turn = position * step.x + carry;
-    // the nearest quarter, and what is left in ±π/4, where Taylor's series end soon
-    let quarter = (turn + 0x20000000u) >> 30u;
-    let x = f32(bitcast<i32>(turn - (quarter << 30u))) * {{ radians }};
+    let angle = position * step.x + carry;
+    // the nearest quarter turn, and the rest in ±π/4, where Taylor series converge quickly
+    let quarter = (angle + 0x20000000u) >> 30u;
+    let x = f32(bitcast<i32>(angle - (quarter << 30u))) * {{ radians }};
     let y = x * x;
     let rest = 1.0 / 120.0 + y * (-1.0 / 5040.0 + y / 362880.0);
     let sine = x * (1.0 + y * (-1.0 / 6.0 + y * rest));
@@ -109,7 +108,7 @@ fn angle(position: u32, pair: u32) -> vec2<f32> {
 }
 
 // element d after the norm and the rotation
-fn turned(h: u32, d: u32) -> f32 {
+fn rotated(h: u32, d: u32) -> f32 {
     let x = normed(h, d);
     if (d >= 2u * PAIRS) {
         return x;
@@ -125,18 +124,18 @@ fn turned(h: u32, d: u32) -> f32 {
 {% endif %}
     let y = normed(h, other);
     let a = angles[pair];
-    return x * a.x + select(y, -y, first) * a.y;
+    return fma(x, a.x, select(y, -y, first) * a.y);
 }
 {% else %}
-fn turned(h: u32, d: u32) -> f32 {
+fn rotated(h: u32, d: u32) -> f32 {
     return normed(h, d);
 }
 {% endif %}
 
-fn turned_unit(h: u32, u: u32) -> Unit {
+fn rotated_unit(h: u32, u: u32) -> Unit {
     return Unit(
 {% for c in range(unit) %}
-        turned(h, u * {{ unit }}u + {{ c }}u),
+        rotated(h, u * {{ unit }}u + {{ c }}u),
 {% endfor %}
     );
 }

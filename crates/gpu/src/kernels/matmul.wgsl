@@ -1,6 +1,7 @@
 {# A matrix product for many rows of activations, on matrix cores:
        y[r][n] = Σ_k W[n][k] · a[r][k] (+ bias[n])
        y[r][n] += …                                      with add
+       y[s][r][n] = partial sums of K split s            with splits
    A workgroup makes a tile of y, `batch` rows of activations by `rows` rows of the matrix, and each
    of its subgroups a patch of that. Both operands pass through workgroup memory, `step` numbers
    deep, where the weights arrive decoded; while one step is multiplied the next is on its way to
@@ -140,8 +141,17 @@ fn main(
     var sums{{ i }}_{{ j }} = {{ matrix }}<f32, C>();
 {% endfor %}
 {% endfor %}
-    var next = fetch_step(0u, thread, first, count, first_row);
-    for (var step = 0u; step < {{ padded // step }}u; step++) {
+{% if splits > 1 %}
+    let first_step = group.z * {{ split_steps }}u;
+    let end_step = min(first_step + {{ split_steps }}u, {{ padded // step }}u);
+    let slab = group.z * {{ slab_rows }}u;
+{% else %}
+    let first_step = 0u;
+    let end_step = {{ padded // step }}u;
+    let slab = 0u;
+{% endif %}
+    var next = fetch_step(first_step, thread, first, count, first_row);
+    for (var step = first_step; step < end_step; step++) {
         workgroupBarrier();
         keep_step(next, thread);
         workgroupBarrier();
@@ -173,7 +183,7 @@ fn main(
         let r = first + patch_first + {{ i * core }}u + e / {{ core }}u;
         let n = first_row + patch_row + {{ j * core }}u + e % {{ core }}u;
         if (r < count && n < ROWS) {
-            y[r * {{ y_stride }}u + {{ offset }}u + n] {{ "+=" if add else "=" }} staged[corner + e / {{ core }}u * {{ staged_stride }}u + e % {{ core }}u]{% if bias %} + bias[{{ offset }}u + n]{% endif %};
+            y[(slab + r) * {{ y_stride }}u + {{ offset }}u + n] {{ "+=" if add else "=" }} staged[corner + e / {{ core }}u * {{ staged_stride }}u + e % {{ core }}u]{% if bias %} + bias[{{ offset }}u + n]{% endif %};
         }
     }
 {% endfor %}

@@ -1,11 +1,14 @@
-{# Joins the parts of attend.wgsl: each has the sum of its weighted values, then its maximum, the
-   sum of its weights and the number of parts. A workgroup takes a head of a row. #}
+{# Merges the KV splits of attend_decode.wgsl: each has the sum of its weighted values, then its
+   maximum and the sum of its weights. A workgroup merges a head of a row. #}
 const HEADS = {{ heads }}u;
 const UNITS = {{ units }}u;
 const STRANDS = {{ threads // units }}u;
 
-@group(0) @binding(0) var<storage, read> parts: array<vec4<f32>>;
-@group(0) @binding(1) var<storage, read_write> a: array<vec{{ unit }}<f32>>;
+@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> splits: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> a: array<vec{{ unit }}<f32>>;
+
+{% include "kv_splits.wgsl" %}
 
 var<workgroup> sums: array<vec4<f32>, {{ threads }}>;
 var<workgroup> states: array<vec2<f32>, {{ threads }}>;
@@ -19,7 +22,14 @@ fn main(
     let head = group.y * HEADS + group.x;
     let next = groups.y * HEADS * (UNITS + 1u);
     let begin = head * (UNITS + 1u);
-    let count = u32(parts[begin + UNITS].z);
+    let position = rows[group.y].y;
+    let pages = position / {{ page }}u + 1u - first_visible(position) / {{ page }}u;
+    let each = split_pages(pages);
+    let count = (pages + each - 1u) / each;
+    if (count == 1u) {
+        // attend_decode.wgsl has written the result
+        return;
+    }
     let strand = thread / UNITS;
     let unit = thread % UNITS;
     // maximum and sum of the weights
@@ -29,8 +39,8 @@ fn main(
         for (var p = strand; p < count; p += {{ at_once }}u * STRANDS) {
 {% for n in range(at_once) %}
             let at{{ n }} = begin + min(p + {{ n }}u * STRANDS, count - 1u) * next;
-            let state{{ n }} = parts[at{{ n }} + UNITS].xy;
-            let value{{ n }} = parts[at{{ n }} + unit];
+            let state{{ n }} = splits[at{{ n }} + UNITS].xy;
+            let value{{ n }} = splits[at{{ n }} + unit];
 {% endfor %}
 {% for n in range(at_once) %}
             if (p + {{ n }}u * STRANDS < count) {

@@ -1,5 +1,5 @@
-{# y = weight · x / sqrt(mean(x²) + eps) over each of `heads` equal parts of each row; in place where
-   y is x. A workgroup takes one part. #}
+{# y = weight · x / sqrt(mean(x²) + eps) over each of `heads` equal parts of each row; in place if y is
+   x. A workgroup computes one part. #}
 const K = {{ k }}u;
 const THREADS = {{ threads }}u;
 

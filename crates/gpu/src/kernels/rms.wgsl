@@ -1,5 +1,5 @@
-{# What a norm multiplies a row with, found by a whole workgroup. Needs K, THREADS and x, in vectors
-   or not. #}
+{# The factor of a norm for a row, computed by a workgroup. The including file defines K, THREADS and
+   x, an array of f32 or, with `vector`, of vec4<f32>. #}
 var<workgroup> squares: array<f32, {{ threads }}>;
 
 // 1 / sqrt(mean(x²) + eps) of row `row`

@@ -1,6 +1,6 @@
-{# Before attention: norms of the query and key heads, their rotation by the row's position, and the
-   store of keys and values. Queries and keys change in place. Each part can be absent. A workgroup
-   takes {{ staged }} heads of a row. #}
+{# Norms of the query and key heads, their rotation by the row's position, and the store of keys and
+   values. Queries and keys change in place. Norms, rotation, queries and store are optional. A
+   workgroup computes {{ staged }} heads of a row. #}
 const HEADS = {{ heads }}u;
 const ALL = {{ heads + 2 * kv_heads }}u;
 const THREADS = {{ threads }}u;
@@ -70,14 +70,14 @@ fn main(
         let head = base + h;
 {% if heads %}
         if (head < HEADS) {
-            q[(row * HEADS + head) * UNITS + u] = turned_unit(h, u);
+            q[(row * HEADS + head) * UNITS + u] = rotated_unit(h, u);
         }
 {% endif %}
 {% if kv_heads %}
         let kv_head = (head - HEADS) % KV_HEADS;
         let at = place(page, kv_head, position % PAGE) + u;
         if (kind(base, h) == KEY) {
-            let key = turned_unit(h, u);
+            let key = rotated_unit(h, u);
             k[(row * KV_HEADS + kv_head) * UNITS + u] = key;
             keys[at] = pack(key);
         }

@@ -1,6 +1,6 @@
 //! Qwen 2 and 2.5.
 
-use super::{Architecture, Presence};
+use super::architecture::{Architecture, Presence};
 use crate::{Activation, RopeStyle};
 
 pub(super) const QWEN2: Architecture = Architecture {

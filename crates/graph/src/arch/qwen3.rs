@@ -1,6 +1,6 @@
 //! Qwen 3, dense.
 
-use super::{Architecture, Presence};
+use super::architecture::{Architecture, Presence};
 use crate::{Activation, RopeStyle};
 
 pub(super) const QWEN3: Architecture = Architecture {

@@ -1,4 +1,4 @@
-//! `kitoken`. It keeps no merges: vocabularies are sorted by the merge that makes each token.
+//! `kitoken`, which has no merge list: vocabularies are sorted by the merge that forms each token.
 
 use std::collections::{HashMap, HashSet};
 

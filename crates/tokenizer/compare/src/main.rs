@@ -1,6 +1,6 @@
 //! `compare TEXT`: exactness and speed of `tokenizers`, `kitoken` and `pelton-tokenizer` on the
-//! real vocabularies in `../../../../shared/data/vocab`, and what each does with a long run of
-//! spaces. The two libraries are set up as their own converters set them up for these models.
+//! real vocabularies in `../../../../shared/data/vocab`, and the behaviour of each on a long run
+//! of spaces. The two libraries are configured as by their own converters for these models.
 
 mod kitoken_core;
 mod tokenizers_core;
@@ -70,7 +70,7 @@ fn main() {
     }
 }
 
-/// The shortest time of a few runs in seconds, and what the last one gave.
+/// The shortest time of several runs in seconds, and the result of the last one.
 fn best<T>(run: impl Fn() -> T) -> (f64, T) {
     let time = || {
         let start = Instant::now();
@@ -85,7 +85,7 @@ fn best<T>(run: impl Fn() -> T) -> (f64, T) {
     (shortest, result)
 }
 
-/// The patterns of the models' `tokenizer.json`, in the syntax that both libraries take.
+/// The patterns of the models' `tokenizer.json`, in the syntax of both libraries.
 fn patterns(pre: Option<&str>) -> Vec<String> {
     let cl100k = |digits: &str| {
         format!(
@@ -98,7 +98,7 @@ fn patterns(pre: Option<&str>) -> Vec<String> {
         ],
         Some("llama-bpe") => vec![cl100k(r"\p{N}{1,3}")],
         Some("qwen2") => vec![cl100k(r"\p{N}")],
-        // The letters as a class, which gives the same words on the texts used here.
+        // The letters as a class, with the same words on the texts used here.
         Some("deepseek-llm") => vec![
             r"[\r\n]".into(),
             r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-Ֆ]+".into(),

@@ -72,7 +72,7 @@ pub(crate) fn build(vocabulary: &Vocabulary<'_>) -> Encode {
     Box::new(move |text| tokenizer.encode_fast(text, false).unwrap().get_ids().to_vec())
 }
 
-/// As `transformers` makes merges of scores.
+/// Derives merges from scores, as in `transformers`.
 fn merges_by_score(vocabulary: &Vocabulary<'_>) -> Vec<(String, String)> {
     let ids: std::collections::HashMap<&str, u32> =
         vocabulary.tokens.iter().copied().zip(0..).collect();

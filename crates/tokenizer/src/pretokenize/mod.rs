@@ -1,4 +1,4 @@
-//! Cutting text into the words that are encoded one by one.
+//! Pre-tokenization: splitting of text into words that are encoded separately.
 
 mod table;
 
@@ -6,22 +6,22 @@ use regex_automata::meta::Regex;
 use regex_automata::{Anchored, Input, Match};
 
 use crate::Error;
-use table::{REFUSED, ROWS};
+use table::{ROWS, UNSUPPORTED};
 pub(crate) use table::{Row, Whole};
 
-/// The rules that a name stands for.
+/// The rules of a pre-tokenizer by name.
 ///
 /// # Errors
-/// [`Error::PreTokenizer`] if the table does not have the name.
+/// [`Error::PreTokenizer`] if the name is not in the table.
 pub(crate) fn row(name: &str) -> Result<&'static Row, Error> {
     if let Some(row) = ROWS.iter().find(|row| row.names.contains(&name)) {
         return Ok(row);
     }
-    let known = REFUSED.iter().find(|(refused, _)| *refused == name);
+    let known = UNSUPPORTED.iter().find(|(unsupported, _)| *unsupported == name);
     Err(Error::PreTokenizer { name: name.to_owned(), hint: known.map_or("", |(_, hint)| hint) })
 }
 
-/// Cuts text into words, in one or more passes. It loses nothing: the words joined are the text.
+/// A splitter of text into words, in one or more passes. The concatenated words equal the text.
 #[derive(Debug)]
 pub(crate) struct Splitter {
     steps: Vec<Step>,
@@ -36,18 +36,18 @@ enum Step {
         powers: bool,
     },
     Thousands(Regex),
-    /// Every word takes the spaces before it.
+    /// Splits before runs of spaces, so that every word includes the spaces before it.
     Spaces,
 }
 
-/// The number of the pattern `\s+` among the patterns of [`Step::Words`].
+/// Index of the pattern `\s+` among the patterns of [`Step::Words`].
 const WHITE: usize = 1;
 
-/// Takes one word.
+/// Callback for one word.
 type Sink<'s, 't> = &'s mut dyn FnMut(&'t str) -> Result<(), Error>;
 
 impl Splitter {
-    /// A splitter by the table's rules, which may cut before spaces as well.
+    /// Creates a splitter with the table's steps, and optionally a last one before spaces.
     pub(crate) fn new(steps: &[table::Step], before_spaces: bool) -> Self {
         let mut steps: Vec<Step> = steps.iter().map(Step::compile).collect();
         if before_spaces {
@@ -101,7 +101,7 @@ impl Step {
         let rest = Input::new(text).range(at..);
         let found = match self {
             Self::Isolate(regex) | Self::Thousands(regex) => regex.find(rest),
-            // These patterns leave few gaps, and a match whose start is known costs half.
+            // These patterns leave few gaps, and an anchored search takes half the time.
             Self::Words { words, .. } => {
                 words.find(rest.clone().anchored(Anchored::Yes)).or_else(|| words.find(rest))
             }
@@ -115,7 +115,7 @@ impl Step {
         found.filter(|found| !found.is_empty())
     }
 
-    /// Cuts up a match and returns where to search on.
+    /// Splits a match and returns the offset at which the search continues.
     fn take<'t>(&self, text: &'t str, found: Match, each: Sink<'_, 't>) -> Result<usize, Error> {
         let piece = &text[found.range()];
         let followed = found.end() < text.len();
@@ -142,7 +142,7 @@ impl Step {
     }
 }
 
-/// A run of white space without its last character, unless that is all.
+/// A run of white space without its last character, unless it has only one.
 fn without_last(run: &str) -> &str {
     match run.char_indices().next_back() {
         Some((last, _)) if last > 0 => &run[..last],
@@ -150,9 +150,8 @@ fn without_last(run: &str) -> &str {
     }
 }
 
-/// Cuts a run of white space into powers of two, each as large as leaves a character over if
-/// something follows. That last character is not cut off: a pattern may want it. Returns the
-/// bytes used.
+/// Splits a run of white space into the largest powers of two. If text follows, the last
+/// character is left over for a pattern that begins with it. Returns the number of bytes used.
 fn in_powers<'t>(run: &'t str, followed: bool, each: Sink<'_, 't>) -> Result<usize, Error> {
     let mut rest = run;
     let mut count = run.chars().count();
@@ -171,7 +170,7 @@ fn in_powers<'t>(run: &'t str, followed: bool, each: Sink<'_, 't>) -> Result<usi
     Ok(run.len() - rest.len())
 }
 
-/// Cuts a number into groups of three digits, the first one shorter.
+/// Splits a number into groups of three digits from the right.
 fn thousands<'t>(number: &'t str, each: Sink<'_, 't>) -> Result<(), Error> {
     let mut left = number.chars().count();
     let mut rest = number;
@@ -185,8 +184,8 @@ fn thousands<'t>(number: &'t str, each: Sink<'_, 't>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The patterns as one automaton that prefers earlier ones. It has no look-around but word
-/// boundaries and runs in time linear in the text, so there is nothing that can fail.
+/// Compiles the patterns into one automaton that prefers earlier ones. Its only look-around is the
+/// word boundary and its time is linear in the text, so a search cannot fail.
 fn compile(patterns: &[&str]) -> Regex {
     #[expect(clippy::expect_used, reason = "the table is fixed and a test compiles all of it")]
     Regex::new_many(patterns).expect("the table's patterns are valid")
@@ -214,7 +213,7 @@ mod tests {
     #[test]
     fn names_are_distinct_and_patterns_compile() {
         let mut names: Vec<_> = ROWS.iter().flat_map(|row| row.names).collect();
-        names.extend(REFUSED.iter().map(|(name, _)| name));
+        names.extend(UNSUPPORTED.iter().map(|(name, _)| name));
         let count = names.len();
         names.sort_unstable();
         names.dedup();
@@ -224,10 +223,10 @@ mod tests {
         }
     }
 
-    /// The words that Hugging Face's `tokenizers` cut with the patterns of the models'
+    /// Compares with the words of Hugging Face's `tokenizers` for the patterns of the models'
     /// `tokenizer.json` (`tests/fixtures/make.py`).
     #[test]
-    fn words_are_those_of_the_original_patterns() {
+    fn words_equal_those_of_the_original_patterns() {
         let cases = include_str!("../../tests/fixtures/splits.json");
         let cases: Vec<serde_json::Value> = serde_json::from_str(cases).unwrap();
         assert!(cases.len() > 30);
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_refused() {
+    fn unknown_names_are_errors() {
         assert!(row("gpt-5-turbo").unwrap_err().to_string().contains("\"gpt-5-turbo\""));
         assert!(row("whitespace").unwrap_err().to_string().contains("white space"));
         assert!(row("").is_err());
@@ -265,7 +264,7 @@ mod tests {
         assert_eq!(words("llama3", "a   b\n\nc  "), ["a", "  ", " b", "\n\n", "c", "  "]);
         assert_eq!(words("llama3", "x \u{3000}\u{a0}y"), ["x", " \u{3000}", "\u{a0}y"]);
         assert_eq!(words("jais-2", &" ".repeat(8)), ["        "]);
-        // 1030 = 512 + 512 + 4 + 1 + the last, which goes with the word.
+        // 1030 = 512 + 512 + 4 + 1 + the last character, which is left to the word.
         let text = " ".repeat(1030) + "x";
         let lengths: Vec<_> = words("jais-2", &text).iter().map(|word| word.len()).collect();
         assert_eq!(lengths, [512, 512, 4, 1, 2]);

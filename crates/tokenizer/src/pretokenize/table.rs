@@ -1,51 +1,50 @@
-//! The pre-tokenizers that `tokenizer.ggml.pre` can name.
+//! Table of the pre-tokenizers of `tokenizer.ggml.pre`.
 //!
-//! The names, and which of them share rules, are those of ggml-org/llama.cpp,
+//! The names and their grouping are those of ggml-org/llama.cpp,
 //! `src/llama-vocab.cpp` (as of the llama_cpp_python 0.3.36 source package). Where that file
-//! quotes the pattern of the model's own `tokenizer.json` beside an approximation of it, the
-//! quoted pattern stands here. Two things are written differently because the regular
-//! expressions here have no look-ahead and run in linear time: every pattern that ends in
-//! `|\s+(?!\S)|\s+` ends before it and says [`Step::Words`], and patterns that group digits
-//! from the right say [`Step::Thousands`].
+//! quotes the pattern of the model's `tokenizer.json` next to an approximation, this table has the
+//! quoted pattern. Two features differ because the regular expressions here have no look-ahead and
+//! run in linear time: the suffix `|\s+(?!\S)|\s+` of a pattern becomes [`Step::Words`], and the
+//! grouping of digits from the right becomes [`Step::Thousands`].
 
-/// One pass over the pieces that the pass before has left.
+/// One pass over the pieces of the previous pass.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// Every match is a piece, and so is everything between matches.
+    /// Every match is a piece, and so is the text between matches.
     Isolate(&'static str),
-    /// As `Isolate`, with `|\s+(?!\S)|\s+` after the pattern: a run of white space leaves its
-    /// last character to what follows.
+    /// `Isolate` with `|\s+(?!\S)|\s+` after the pattern: the last character of a run of white
+    /// space belongs to the text that follows.
     Words(&'static str),
-    /// As `Words`, but runs of white space are cut into the largest powers of two up to 512 that
-    /// leave a character over: `|\s{512}(?!\S)|\s{256}(?!\S)|…|\s{1,2}(?!\S)|\s{1}`.
+    /// `Words`, with runs of white space split into the largest powers of two up to 512 that
+    /// leave one character over: `|\s{512}(?!\S)|\s{256}(?!\S)|…|\s{1,2}(?!\S)|\s{1}`.
     WordsInPowers(&'static str),
-    /// Every match is a number, and is cut into groups of three digits from the right.
+    /// Every match is a number, which is split into groups of three digits from the right.
     Thousands(&'static str),
 }
 
-/// Which words are looked up whole before any merge is tried.
+/// Words that are looked up as a whole token before merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whole {
-    /// None: only merges make tokens.
+    /// None: all tokens result from merges.
     Never,
     /// Runs of newlines.
     Newlines,
-    /// All (`ignore_merges` in `tokenizer.json`).
+    /// All words (`ignore_merges` in `tokenizer.json`).
     Always,
 }
 
-/// The rules that a number of names share.
+/// The rules of a group of names.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// What `tokenizer.ggml.pre` may say.
+    /// Values of `tokenizer.ggml.pre`.
     pub(crate) names: &'static [&'static str],
-    /// How text becomes words.
+    /// Passes that split text into words.
     pub(crate) steps: &'static [Step],
-    /// Which words skip the merges.
+    /// Words that bypass the merges.
     pub(crate) whole: Whole,
-    /// Whether prompts begin with BOS in files that do not say.
+    /// Default of `add_bos_token`: whether prompts begin with BOS.
     pub(crate) add_bos: bool,
-    /// Whether pieces are written in UTF-8 with marked spaces, rather than as bytes.
+    /// Whether pieces are UTF-8 with space marks instead of GPT-2's alphabet of bytes.
     pub(crate) marked: bool,
 }
 
@@ -56,7 +55,7 @@ const MARKED: Row = Row { marked: true, ..BYTES };
 /// GPT-2's pattern.
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+";
 
-/// The pattern of OpenAI's cl100k family; `$digits` is how many digits stay together.
+/// The pattern of OpenAI's cl100k family; `$digits` is the pattern of a word of digits.
 macro_rules! cl100k {
     ($digits:literal) => {
         concat!(
@@ -403,9 +402,9 @@ pub(crate) const ROWS: &[Row] = &[
     Row { names: &["sarvam-moe"], steps: &[LINES], ..MARKED },
 ];
 
-/// Names that llama.cpp knows and this crate refuses, with the reason.
-pub(crate) const REFUSED: &[(&str, &str)] = &[(
+/// Names of llama.cpp that this crate does not support, with the reason.
+pub(crate) const UNSUPPORTED: &[(&str, &str)] = &[(
     "whitespace",
-    "; it drops white space, which only tokenizer.ggml.model \"whitespace\" vocabularies want, \
-     and those are not supported",
+    "; it drops white space, which applies to tokenizer.ggml.model \"whitespace\" only, \
+     and that model is not supported",
 )];

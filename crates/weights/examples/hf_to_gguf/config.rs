@@ -1,4 +1,4 @@
-//! `config.json`, and what becomes of it in a GGUF file.
+//! `config.json` and its translation to GGUF keys.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use pelton_weights::GgufWriter;
 use serde_json::{Map, Value};
 
-/// The models that are converted; they differ in names of keys and in a few tensors.
+/// Supported model families; they differ in names of keys and in a few tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Model {
     Llama,
@@ -17,7 +17,7 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    /// The architecture's name in GGUF. Mistral is a Llama with a window.
+    /// The architecture's name in GGUF. Mistral is a Llama with an attention window.
     pub(crate) fn architecture(self) -> &'static str {
         match self {
             Self::Llama | Self::Mistral => "llama",
@@ -26,14 +26,14 @@ impl Model {
         }
     }
 
-    /// Whether GGUF has the pairs of a rotary embedding side by side, where Hugging Face has
+    /// Whether GGUF interleaves the pairs of a rotary embedding, which Hugging Face splits into
     /// the first and second half of a head.
     pub(crate) fn interleaves_rope(self) -> bool {
         self.architecture() == "llama"
     }
 }
 
-/// A JSON object, read by key. `null` counts as absent, as it does in transformers.
+/// A JSON object with typed lookups. `null` counts as absent, as in transformers.
 #[derive(Clone, Debug)]
 pub(crate) struct Object(Map<String, Value>);
 
@@ -65,7 +65,7 @@ impl Object {
     pub(crate) fn opt_usize(&self, key: &str) -> Result<Option<usize>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
-        number.map(Some).with_context(|| format!("{key} is {value}, expected a whole number"))
+        number.map(Some).with_context(|| format!("{key} is {value}, expected an integer"))
     }
 
     pub(crate) fn usize(&self, key: &str) -> Result<usize> {
@@ -92,7 +92,7 @@ impl Object {
     }
 }
 
-/// What of `config.json` the conversion needs.
+/// The fields of `config.json` that the conversion uses.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) model: Model,
@@ -103,11 +103,11 @@ pub(crate) struct Config {
     pub(crate) head_dim: usize,
     pub(crate) ffn: usize,
     pub(crate) vocab: usize,
-    /// The token embedding serves as the output layer too.
+    /// Whether the output layer shares the token embedding.
     pub(crate) tied: bool,
     pub(crate) rope: Rope,
     pub(crate) window: Option<usize>,
-    /// Everything, for the special tokens and what is only copied.
+    /// The complete object, for special tokens and keys that are copied.
     pub(crate) all: Object,
 }
 
@@ -148,8 +148,8 @@ impl Config {
         let hidden = all.usize("hidden_size")?;
         let heads = all.usize("num_attention_heads")?;
         ensure!(heads > 0, "num_attention_heads is 0, expected at least 1");
-        // What transformers' configuration classes take where the key is absent; they differ,
-        // and where the default is a number of one particular model, the key is asked for.
+        // Defaults of transformers' configuration classes, which differ. The key is required where
+        // the default is a value of one particular model.
         let kv_heads = match model {
             Model::Llama => all.opt_usize("num_key_value_heads")?.unwrap_or(heads),
             _ => all.usize("num_key_value_heads")?,
@@ -181,7 +181,7 @@ impl Config {
             head_dim,
             ffn: all.usize("intermediate_size")?,
             vocab: all.usize("vocab_size")?,
-            // False in all four classes.
+            // The default is false in all four classes.
             tied: all.opt_bool("tie_word_embeddings")?.unwrap_or(false),
             rope: rope(&all)?,
             window: window(&all, model, layers)?,
@@ -248,7 +248,7 @@ fn rope(all: &Object) -> Result<Rope> {
     };
     let theta = match parameters.as_ref().map(|p| p.opt_f64("rope_theta")).transpose()?.flatten() {
         Some(theta) => theta,
-        // `default_theta` of the four configuration classes; Llama 2's file relies on it.
+        // `default_theta` of the four configuration classes; Llama 2's file depends on it.
         None => all.opt_f64("rope_theta")?.unwrap_or(10_000.0),
     };
     let scaling = match &parameters {
@@ -271,7 +271,7 @@ fn scaling(parameters: &Object) -> Result<Scaling> {
         Some("linear") => Ok(Scaling::Linear { factor: parameters.f64("factor")? }),
         Some("yarn") => {
             for key in ["attention_factor", "mscale", "mscale_all_dim", "truncate"] {
-                ensure!(parameters.get(key).is_none(), "YaRN with {key} has no place in GGUF");
+                ensure!(parameters.get(key).is_none(), "YaRN with {key} has no GGUF key");
             }
             Ok(Scaling::Yarn {
                 factor: parameters.f64("factor")?,
@@ -290,11 +290,11 @@ fn scaling(parameters: &Object) -> Result<Scaling> {
     }
 }
 
-/// The attention window, which must be that of every layer: GGUF has one for all.
+/// The attention window, which must be the same in every layer: GGUF has one key for all.
 fn window(all: &Object, model: Model, layers: usize) -> Result<Option<usize>> {
     let window = match model {
         Model::Llama => None,
-        // An absent key would mean 4096 to transformers, so it has to be there, if only null.
+        // The default of transformers is 4096, so the key is required, possibly as null.
         Model::Mistral => {
             ensure!(all.0.contains_key("sliding_window"), "sliding_window is missing");
             all.opt_usize("sliding_window")?

@@ -1,4 +1,4 @@
-//! The conversion as a whole.
+//! The conversion: reads a directory and writes a GGUF file.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,12 +15,12 @@ use crate::config::{Config, Object};
 use crate::tensors::{encoded, place, plan, rope_divisors};
 use crate::tokenizer;
 
-/// What can be asked of a conversion.
+/// Options of a conversion.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// The type of the matrices.
+    /// Element type of the matrices.
     pub(crate) dtype: DType,
-    /// `tokenizer.ggml.pre`; needed if there is a `tokenizer.json`.
+    /// `tokenizer.ggml.pre`; required if there is a `tokenizer.json`.
     pub(crate) pre: Option<String>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn convert(directory: &Path, output: &Path, options: &Options) -> Res
             }
         }
     }
-    // As a forward pass reads them: a shard's own order is that of a hash map.
+    // Tensors are written in the order of a forward pass; the order in a shard is arbitrary.
     planned.sort_by_cached_key(|(tensor, _)| (place(&tensor.name), tensor.name.clone()));
     for (tensor, _) in &planned {
         out.declare(&tensor.name, tensor.dtype, &tensor.shape)?;
@@ -86,7 +86,7 @@ fn file_type(dtype: DType) -> u32 {
     }
 }
 
-/// The files that hold the tensors.
+/// Paths of the files with the tensors.
 fn shard_paths(directory: &Path) -> Result<Vec<PathBuf>> {
     let index = directory.join("model.safetensors.index.json");
     if !index.is_file() {
@@ -106,7 +106,7 @@ fn shard_paths(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(names.iter().map(|name| directory.join(name)).collect())
 }
 
-/// A JSON string, or the string in its `content`: both forms occur for special tokens.
+/// A JSON string, or the string in an object's `content`: special tokens occur in both forms.
 pub(crate) fn text_of(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value.get("content")?.as_str())
 }

@@ -1,4 +1,4 @@
-//! Converts a Hugging Face directory to GGUF, as llama.cpp's converter would.
+//! Converts a Hugging Face directory to GGUF, with the same result as llama.cpp's converter.
 //!
 //! ```text
 //! cargo run --release -p pelton-weights --example hf_to_gguf -- HF_DIR OUT.gguf [--type F16] [--pre NAME]
@@ -22,7 +22,7 @@ use convert::{Options, convert};
 
 const USAGE: &str = "usage: hf_to_gguf HF_DIR OUT.gguf [--type F32|F16|BF16|Q8_0] [--pre NAME]";
 
-/// The types that matrices can be written in.
+/// Supported element types of matrices.
 const WRITTEN: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::Q8_0];
 
 fn main() -> Result<()> {

@@ -1,4 +1,4 @@
-//! Tensors: their names in GGUF, the order of their rows, and their encoding.
+//! Tensors: GGUF names, order of rows, encoding.
 
 use anyhow::{Context, Result, bail, ensure};
 use pelton_quant::{DType, decode, encode};
@@ -7,7 +7,7 @@ use safetensors::tensor::TensorView;
 
 use crate::config::{Config, Scaling};
 
-/// A tensor to be written.
+/// Description of a tensor to be written.
 #[derive(Debug)]
 pub(crate) struct Planned {
     /// Its name in the Hugging Face files.
@@ -16,11 +16,11 @@ pub(crate) struct Planned {
     pub(crate) dtype: DType,
     /// Innermost dimension first.
     pub(crate) shape: Vec<usize>,
-    /// The heads whose rows are to be interleaved, if any.
+    /// Number of heads whose rows are interleaved, if any.
     pub(crate) interleave: Option<usize>,
 }
 
-/// The tensor that `source` becomes, or `None` if it is left out.
+/// The description of the tensor `source` in GGUF, or `None` if it is omitted.
 pub(crate) fn plan(
     source: &str,
     view: &TensorView<'_>,
@@ -30,7 +30,7 @@ pub(crate) fn plan(
     if source == "lm_head.weight" && config.tied {
         return Ok(None);
     }
-    // Frequencies follow from the configuration; files of old transformers have them too.
+    // Frequencies follow from the configuration; old versions of transformers store them, too.
     if source.ends_with(".rotary_emb.inv_freq") {
         return Ok(None);
     }
@@ -38,8 +38,8 @@ pub(crate) fn plan(
     let shape: Vec<_> = view.shape().iter().rev().copied().collect();
     let vector = shape.len() < 2;
     let dtype = match dtype {
-        // As llama.cpp's converter: vectors stay as they are, rows that do not fill blocks
-        // become F16.
+        // As in llama.cpp's converter, vectors keep their type and rows that are not a whole
+        // number of blocks become F16.
         _ if vector => DType::F32,
         quantized if shape[0].is_multiple_of(quantized.block_len()) => quantized,
         _ => DType::F16,
@@ -53,7 +53,7 @@ pub(crate) fn plan(
     Ok(Some(Planned { source: source.to_owned(), name, dtype, shape, interleave }))
 }
 
-/// The name in GGUF of a Hugging Face tensor.
+/// GGUF name of a Hugging Face tensor.
 fn gguf_name(source: &str) -> Option<String> {
     match source {
         "model.embed_tokens.weight" => return Some("token_embd.weight".to_owned()),
@@ -81,7 +81,7 @@ fn gguf_name(source: &str) -> Option<String> {
     matches!(kind, "weight" | "bias").then(|| format!("blk.{layer}.{name}.{kind}"))
 }
 
-/// Where in a forward pass the tensor of that name is read: the embedding, the blocks, the rest.
+/// Sort key of a tensor by its use in a forward pass: the embedding, the blocks, the others.
 pub(crate) fn place(name: &str) -> usize {
     let block = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
     match block.and_then(|(number, _)| number.parse::<usize>().ok()) {
@@ -91,7 +91,7 @@ pub(crate) fn place(name: &str) -> usize {
     }
 }
 
-/// The bytes of a planned tensor.
+/// Encodes a planned tensor.
 pub(crate) fn encoded(planned: &Planned, view: &TensorView<'_>) -> Result<Vec<u8>> {
     let source_type = match view.dtype() {
         Dtype::F32 => DType::F32,
@@ -110,16 +110,16 @@ pub(crate) fn encoded(planned: &Planned, view: &TensorView<'_>) -> Result<Vec<u8
     Ok(bytes)
 }
 
-/// Moves the rows of each head from halves to pairs: row `i` of the first half to `2i`, row `i`
-/// of the second to `2i + 1`.
-fn interleaved(numbers: &[f32], row_len: usize, heads: usize) -> Result<Vec<f32>> {
-    let rows = numbers.len() / row_len;
+/// Interleaves the two halves of each head's rows: row `i` of the first half moves to `2i`, row
+/// `i` of the second half to `2i + 1`.
+fn interleaved(values: &[f32], row_len: usize, heads: usize) -> Result<Vec<f32>> {
+    let rows = values.len() / row_len;
     ensure!(
         rows.is_multiple_of(2 * heads),
         "{rows} rows are not a whole number of pairs in {heads} heads"
     );
     let half = rows / heads / 2;
-    let rows: Vec<_> = numbers.chunks_exact(row_len).collect();
+    let rows: Vec<_> = values.chunks_exact(row_len).collect();
     Ok(rows
         .chunks_exact(2 * half)
         .flat_map(|head| {
@@ -131,7 +131,7 @@ fn interleaved(numbers: &[f32], row_len: usize, heads: usize) -> Result<Vec<f32>
         .collect())
 }
 
-/// `rope_freqs.weight`: what Llama 3 divides the frequency of each pair by.
+/// `rope_freqs.weight`: Llama 3's divisors of the pairs' frequencies `[head_dim / 2]`.
 ///
 /// The formula is `_compute_llama3_parameters` in transformers' `modeling_rope_utils.py`.
 pub(crate) fn rope_divisors(config: &Config) -> Option<Vec<f32>> {
@@ -143,7 +143,7 @@ pub(crate) fn rope_divisors(config: &Config) -> Option<Vec<f32>> {
         (0..pairs)
             .map(|pair| {
                 let frequency = config.rope.theta.powf(-(pair as f64) / pairs as f64);
-                // How often the pair turns within the context of the first training.
+                // Number of rotations of the pair within the context of pre-training.
                 let turns = original_context * frequency / std::f64::consts::TAU;
                 let divisor = if turns > high {
                     1.0

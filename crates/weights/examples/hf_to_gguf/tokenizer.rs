@@ -1,4 +1,4 @@
-//! A byte-level BPE `tokenizer.json` as GGUF's tokenizer keys.
+//! Translation of a byte-level BPE `tokenizer.json` to GGUF's tokenizer keys.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::config::{Config, Object};
 use crate::convert::text_of;
 
-/// `tokenizer.ggml.token_type`, as llama.cpp numbers them.
+/// Values of `tokenizer.ggml.token_type`.
 mod token_type {
     pub(crate) const NORMAL: i32 = 1;
     pub(crate) const CONTROL: i32 = 3;
@@ -18,7 +18,7 @@ mod token_type {
     pub(crate) const UNUSED: i32 = 5;
 }
 
-/// Writes the tokenizer's keys, or that there is none.
+/// Writes the tokenizer's keys, or the key that states that there is none.
 pub(crate) fn set_keys(
     out: &mut GgufWriter,
     directory: &Path,
@@ -27,7 +27,7 @@ pub(crate) fn set_keys(
 ) -> Result<()> {
     let path = directory.join("tokenizer.json");
     if !path.is_file() {
-        // llama.cpp's name for a model that takes and gives only ids.
+        // llama.cpp's name for a model without text, with ids as input and output.
         return Ok(out.set("tokenizer.ggml.model", "no_vocab")?);
     }
     let tokenizer = Object::read(&path)?;
@@ -36,7 +36,7 @@ pub(crate) fn set_keys(
         _ => None,
     };
     let model = tokenizer.object("model")?.context("tokenizer.json has no model")?;
-    refuse_other_kinds(&tokenizer, &model)?;
+    check_kind(&tokenizer, &model)?;
     let pre = pre.context("the directory has a tokenizer.json, which needs --pre NAME")?;
 
     let vocab = Vocabulary::read(&tokenizer, &model, config.vocab)?;
@@ -80,8 +80,8 @@ pub(crate) fn set_keys(
     Ok(())
 }
 
-/// Refuses tokenizers that GGUF's "gpt2" is not the same as.
-fn refuse_other_kinds(tokenizer: &Object, model: &Object) -> Result<()> {
+/// Rejects tokenizers that differ from GGUF's "gpt2".
+fn check_kind(tokenizer: &Object, model: &Object) -> Result<()> {
     let kind = model.opt_str("type")?;
     ensure!(kind.is_none_or(|kind| kind == "BPE"), "the tokenizer is {kind:?}, expected BPE");
     let byte_level = tokenizer.get("decoder").is_some_and(|decoder| has_type(decoder, "ByteLevel"));
@@ -92,12 +92,12 @@ fn refuse_other_kinds(tokenizer: &Object, model: &Object) -> Result<()> {
     Ok(())
 }
 
-/// Whether `value` or one of the steps it is a sequence of has that type.
+/// Whether `value`, or a step of its sequence, has the type `name`.
 fn has_type(value: &Value, name: &str) -> bool {
     steps(value).any(|step| step.get("type").and_then(Value::as_str) == Some(name))
 }
 
-/// The steps of a sequence of decoders or processors, or the single one.
+/// The steps of a sequence of decoders or processors, or a single one.
 fn steps(value: &Value) -> impl Iterator<Item = &Value> {
     let list = ["decoders", "processors"].iter().find_map(|key| value.get(key)?.as_array());
     let single = list.is_none().then_some(value);
@@ -110,7 +110,7 @@ struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// As many tokens as the embedding has rows; rows without one are `[PAD<id>]`, unused.
+    /// Reads one token per row of the embedding; rows without a token become unused `[PAD<id>]`.
     fn read(tokenizer: &Object, model: &Object, rows: usize) -> Result<Self> {
         let mut tokens: Vec<_> = (0..rows).map(|id| format!("[PAD{id}]")).collect();
         let mut types = vec![token_type::UNUSED; rows];
@@ -141,7 +141,7 @@ impl Vocabulary {
     }
 }
 
-/// The merges as "left right": lists of pairs since tokenizers 0.20, such strings before.
+/// The merges as "left right". They are pairs since tokenizers 0.20 and such strings before.
 fn merges(model: &Object) -> Result<Vec<String>> {
     let list = model.get("merges").and_then(Value::as_array).context("the model has no merges")?;
     list.iter()
@@ -157,18 +157,18 @@ fn merges(model: &Object) -> Result<Vec<String>> {
         .collect()
 }
 
-/// A special token's id in `config.json`; the first where there are several.
+/// A special token's id in `config.json`, the first one of a list.
 fn config_id(config: &Config, key: &str) -> Result<Option<usize>> {
     match config.all.get(key) {
         Some(Value::Array(ids)) => match ids.first().and_then(Value::as_u64) {
             Some(id) => Ok(Some(usize::try_from(id)?)),
-            None => bail!("{key} holds no id"),
+            None => bail!("{key} does not begin with an id"),
         },
         _ => config.all.opt_usize(key),
     }
 }
 
-/// What a post-processor puts before and after a text: unknown, nothing, or a token.
+/// Tokens that a post-processor adds before and after a text: unknown, none, or a token.
 #[derive(Default)]
 struct Frame {
     first: Option<Option<String>>,
@@ -197,7 +197,7 @@ fn frame(processor: &Value) -> Frame {
     frame
 }
 
-/// The chat template: a file of its own, or in `tokenizer_config.json`.
+/// The chat template, from its own file or from `tokenizer_config.json`.
 fn chat_template(directory: &Path, settings: Option<&Object>) -> Result<Option<String>> {
     let path = directory.join("chat_template.jinja");
     if path.is_file() {

@@ -1,6 +1,6 @@
-//! Opens any bytes as a GGUF file and reads all there is to read.
+//! Opens arbitrary bytes as a GGUF file and reads all metadata and tensors.
 //!
-//! Run in `crates/weights`, beginning from the files of the tests:
+//! Run in `crates/weights`, with the test files as seed corpus:
 //!
 //! ```text
 //! cargo +nightly fuzz run gguf fuzz/corpus/gguf tests/fixtures/gguf tests/fixtures/hf

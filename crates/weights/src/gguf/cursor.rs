@@ -1,4 +1,4 @@
-//! Reading forward through bytes that nobody has checked yet.
+//! Sequential reading of untrusted bytes.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use crate::{Array, Problem, Value, ValueType};
 
-/// Arrays inside arrays: real files have none, the specification allows any number.
+/// Maximum nesting of arrays. Real files have none; the specification sets no limit.
 const MAX_NESTING: u32 = 4;
 
-/// A position in a file. Every read is checked against the end.
+/// A position in a file, with bounds-checked reads.
 pub(crate) struct Cursor<'a> {
     bytes: &'a Bytes,
     at: usize,
@@ -24,12 +24,12 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// Bytes between here and the end.
+    /// Number of bytes between the position and the end.
     pub(crate) fn left(&self) -> u64 {
         self.bytes.len().saturating_sub(self.at) as u64
     }
 
-    /// Refuses to go on if fewer than `needed` bytes are left. `what` is named in the error.
+    /// Checks that at least `needed` bytes are left. `what` names the field in the error.
     fn expect(&self, needed: u64, what: fmt::Arguments<'_>) -> Result<usize, Problem> {
         match usize::try_from(needed) {
             Ok(len) if needed <= self.left() => Ok(len),
@@ -63,13 +63,13 @@ impl<'a> Cursor<'a> {
         self.array(what).map(u64::from_le_bytes)
     }
 
-    /// A string: its length in bytes, then the bytes.
+    /// Reads a string: its length in bytes, then the bytes.
     pub(crate) fn string(&mut self, what: fmt::Arguments<'_>) -> Result<&'a [u8], Problem> {
         let len = self.u64(what)?;
         self.take(len, what)
     }
 
-    /// The type and value of `key`.
+    /// Reads the type and the value of `key`.
     pub(crate) fn typed_value(&mut self, key: &str) -> Result<Value, Problem> {
         let item_type = self.value_type(key)?;
         self.value(item_type, key)
@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
         ValueType::from_id(found).ok_or_else(|| Problem::ValueTypeId { key: key.to_owned(), found })
     }
 
-    /// A value of `key`, or an element of an array there.
+    /// Reads a value of `key`, or an element of its array.
     pub(crate) fn value(&mut self, value_type: ValueType, key: &str) -> Result<Value, Problem> {
         let what = format_args!("metadata key {key:?}");
         Ok(match value_type {
@@ -106,7 +106,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// An array whose every element has been stepped over, so that later reads cannot fail.
+    /// Reads an array and validates every element, so that later decoding cannot fail.
     fn array_value(&mut self, key: &str, depth: u32) -> Result<Array, Problem> {
         if depth > MAX_NESTING {
             return Err(Problem::Nesting { key: key.to_owned(), limit: MAX_NESTING });
@@ -114,7 +114,7 @@ impl<'a> Cursor<'a> {
         let what = format_args!("the array of metadata key {key:?}");
         let item_type = self.value_type(key)?;
         let count = self.u64(what)?;
-        // The least that the elements take: a string has its length, an array its type and count.
+        // Minimum size of an element: a string has its length, an array its type and count.
         let least = item_type.fixed_size().unwrap_or(match item_type {
             ValueType::Array => 12,
             _ => 8,
@@ -142,7 +142,7 @@ impl<'a> Cursor<'a> {
                 self.take(count.saturating_mul(least as u64), what)?;
             }
         }
-        // `expect` has shown that as many elements fit in the file, so in a usize too.
+        // `expect` has checked that as many elements fit in the file, so the count fits a usize.
         Ok(Array { item_type, len: count as usize, bytes: self.bytes.slice(start..self.at) })
     }
 }

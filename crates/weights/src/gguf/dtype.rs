@@ -1,8 +1,8 @@
-//! The numbers by which a file names element types (`enum ggml_type` in ggml.h).
+//! Ids of element types in GGUF files (`enum ggml_type` in ggml.h).
 
 use pelton_quant::DType;
 
-/// The number that stands for a type in a file.
+/// The id of a type in a file.
 pub(super) fn dtype_id(dtype: DType) -> u32 {
     match dtype {
         DType::F32 => 0,
@@ -22,17 +22,17 @@ pub(super) fn dtype_id(dtype: DType) -> u32 {
     }
 }
 
-/// The type of that number, or else what to call it in a message.
+/// The type with this id, or its name for an error message.
 pub(super) fn dtype_of_id(id: u32) -> Result<DType, String> {
     DType::ALL.into_iter().find(|dtype| dtype_id(*dtype) == id).ok_or_else(
         || match unsupported_name(id) {
             Some(name) => name.to_owned(),
-            None => format!("number {id}"),
+            None => format!("id {id}"),
         },
     )
 }
 
-/// The names of ggml's types that this reader knows of and cannot decode.
+/// Names of ggml's types that have no decoder here.
 fn unsupported_name(id: u32) -> Option<&'static str> {
     Some(match id {
         4 => "Q4_2 (removed from GGUF)",
@@ -67,7 +67,7 @@ fn unsupported_name(id: u32) -> Option<&'static str> {
     })
 }
 
-/// The supported types, for a message.
+/// List of the supported types for an error message.
 pub(super) fn supported() -> String {
     DType::ALL.map(DType::name).join(", ")
 }

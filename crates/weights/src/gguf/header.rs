@@ -1,26 +1,27 @@
-//! One file: its header, metadata and tensor descriptions.
+//! Parsing of one file: header, metadata and tensor descriptions.
 
 use bytes::Bytes;
 
 use super::cursor::Cursor;
+use super::limits::{
+    ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MAX_ENTRIES, MAX_KEY_LEN, checked_name,
+    stated_alignment,
+};
 use super::tensors::{self, TensorEntry};
-use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC};
-use super::{MAX_ALIGNMENT, MAX_ENTRIES, MAX_KEY_LEN};
-use super::{alignment_is_valid, for_message, name_fault};
+use crate::Problem;
 use crate::metadata::Entries;
-use crate::{Problem, Value};
 
-/// Bytes of the shortest key with its value: a length, one character, a type, a byte.
+/// Minimum size in bytes of a key with its value: a length, one character, a type, a byte.
 const SHORTEST_KEY: u64 = 8 + 1 + 4 + 1;
 
-/// What one file holds, all of it checked.
-pub(crate) struct Part {
+/// The validated contents of one file.
+pub(crate) struct Shard {
     pub(crate) metadata: Entries,
     pub(crate) tensors: Vec<TensorEntry>,
 }
 
-impl Part {
-    /// Reads a file from its first byte to the last of its tensor descriptions.
+impl Shard {
+    /// Parses a file from its first byte to the end of its tensor descriptions.
     pub(crate) fn parse(file: &Bytes) -> Result<Self, Problem> {
         let mut cursor = Cursor::new(file);
         check_version(file, &mut cursor)?;
@@ -59,29 +60,8 @@ fn check_version(file: &Bytes, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
     cursor.take(MAGIC.len() as u64, format_args!("the header"))?;
     match cursor.u32(format_args!("the version"))? {
         2 | 3 => Ok(()),
-        // A small number with its bytes the other way round.
+        // A small number in the opposite byte order.
         found if found != 0 && found.trailing_zeros() >= 16 => Err(Problem::BigEndian),
         found => Err(Problem::Version { found }),
-    }
-}
-
-/// `name` as text, or what is wrong with it.
-pub(super) fn checked_name<'a>(
-    name: &'a [u8],
-    longest: usize,
-    what: &'static str,
-) -> Result<&'a str, Problem> {
-    let refused = |fault| Problem::Name { what: what.to_owned(), name: for_message(name), fault };
-    if let Some(fault) = name_fault(name, longest) {
-        return Err(refused(fault));
-    }
-    str::from_utf8(name).map_err(|_| refused("not UTF-8"))
-}
-
-/// The alignment that a value of `general.alignment` sets.
-pub(super) fn stated_alignment(value: &Value) -> Result<usize, Problem> {
-    match value {
-        Value::U32(found) if alignment_is_valid(*found as usize) => Ok(*found as usize),
-        other => Err(Problem::Alignment { found: other.describe(), limit: MAX_ALIGNMENT }),
     }
 }

@@ -1,19 +1,18 @@
-//! The descriptions of a file's tensors, and where their bytes lie.
+//! Tensor descriptions of a file and the location of the tensors' bytes.
 
 use bytes::Bytes;
 use pelton_quant::DType;
 
 use super::cursor::Cursor;
 use super::dtype::{dtype_of_id, supported};
-use super::header::checked_name;
-use super::{MAX_DIMS, MAX_ENTRIES, MAX_TENSOR_NAME_LEN};
+use super::limits::{MAX_DIMS, MAX_ENTRIES, MAX_TENSOR_NAME_LEN, checked_name};
 use crate::Problem;
 
-/// Bytes of the shortest description: name, dimensions, type and offset of a vector.
+/// Minimum size in bytes of a description: name, dimensions, type and offset of a vector.
 const SHORTEST_TENSOR: u64 = (8 + 1) + (4 + 8) + 4 + 8;
 
-/// A tensor whose description has been checked and whose bytes are all there. Whether its name
-/// is the only one of its kind shows when the parts of a model come together.
+/// A tensor with a validated description and all of its bytes. The uniqueness of its name is
+/// checked when the shards of a model are combined.
 #[derive(Clone, Debug)]
 pub(crate) struct TensorEntry {
     pub(crate) name: String,
@@ -29,7 +28,7 @@ impl TensorEntry {
     }
 }
 
-/// A description, before it is known where the tensors' bytes begin.
+/// A description before the start of the data section is known.
 struct Description {
     name: String,
     dtype: DType,
@@ -39,7 +38,7 @@ struct Description {
     size: usize,
 }
 
-/// Reads `count` descriptions and finds the bytes they describe.
+/// Parses `count` descriptions and locates the tensors' bytes.
 pub(super) fn parse(
     file: &Bytes,
     cursor: &mut Cursor<'_>,
@@ -54,9 +53,9 @@ pub(super) fn parse(
     for number in 0..count {
         descriptions.push(describe(cursor, number, alignment)?);
     }
-    refuse_overlaps(&descriptions)?;
+    check_overlaps(&descriptions)?;
 
-    // A file without tensors may end before the data section would begin.
+    // A file without tensors may end before the aligned start of the data section.
     let start = cursor.at().next_multiple_of(alignment).min(file.len());
     let data = file.slice(start..);
     descriptions.into_iter().map(|description| locate(description, &data)).collect()
@@ -96,7 +95,7 @@ fn describe(
     Ok(Description { name: tensor(), dtype, dims, n_dims, offset, size })
 }
 
-/// What is wrong with a shape.
+/// The rule that a shape violates.
 pub(super) enum SizeFault {
     Row,
     Shape(&'static str),
@@ -115,7 +114,7 @@ impl SizeFault {
     }
 }
 
-/// The dimensions as `usize` and the tensor's size in bytes.
+/// Converts the dimensions to `usize` and computes the tensor's size in bytes.
 pub(super) fn checked_size(
     stored: &[u64; MAX_DIMS],
     dtype: DType,
@@ -137,9 +136,9 @@ pub(super) fn checked_size(
     Ok((dims, size))
 }
 
-/// Two tensors that share bytes would let one be read through the other's type; no writer
-/// makes them.
-fn refuse_overlaps(descriptions: &[Description]) -> Result<(), Problem> {
+/// Rejects tensors with overlapping bytes: one could be read through the other's type, and no
+/// writer produces them.
+fn check_overlaps(descriptions: &[Description]) -> Result<(), Problem> {
     let mut in_order: Vec<_> = descriptions.iter().collect();
     in_order.sort_by_key(|description| description.offset);
     for pair in in_order.windows(2) {

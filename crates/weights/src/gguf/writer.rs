@@ -6,19 +6,20 @@ use std::io::{self, Read, Write};
 use pelton_quant::DType;
 
 use super::dtype::dtype_id;
-use super::header::{checked_name, stated_alignment};
-use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC};
-use super::{MAX_DIMS, MAX_KEY_LEN, MAX_TENSOR_NAME_LEN};
+use super::limits::{
+    ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MAX_DIMS, MAX_KEY_LEN, MAX_TENSOR_NAME_LEN,
+    checked_name, stated_alignment,
+};
 use crate::metadata::Entries;
 use crate::{Problem, Value};
 
-/// The version that is written.
+/// The GGUF version of written files.
 const VERSION: u32 = 3;
 
-/// A GGUF file to be: metadata and the descriptions of its tensors.
+/// Builder of a GGUF file: metadata and tensor descriptions.
 ///
-/// The tensors' bytes come later, one after the other, so that a model larger than memory can
-/// be written:
+/// The tensors' bytes are written afterwards one by one, so that a model may be larger than
+/// memory:
 ///
 /// ```
 /// use pelton_quant::DType;
@@ -40,7 +41,7 @@ pub struct GgufWriter {
     tensors: Vec<Declared>,
     names: HashSet<String>,
     alignment: usize,
-    /// Where the next tensor will begin, from the start of the data section.
+    /// Offset of the next tensor from the start of the data section.
     next_offset: u64,
 }
 
@@ -60,7 +61,7 @@ impl Default for GgufWriter {
 }
 
 impl GgufWriter {
-    /// A file without metadata or tensors, of the usual alignment of 32.
+    /// Creates a file without metadata or tensors, with the default alignment of 32.
     pub fn new() -> Self {
         Self {
             metadata: Entries::default(),
@@ -76,7 +77,7 @@ impl GgufWriter {
     /// `general.alignment` sets the file's alignment and must come before any tensor.
     ///
     /// # Errors
-    /// If the key is empty, too long or there already, or sets an alignment that cannot be.
+    /// If the key is empty, too long or exists already, or if the alignment is invalid.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<(), Problem> {
         checked_name(key.as_bytes(), MAX_KEY_LEN, "metadata key")?;
         let value = value.into();
@@ -92,11 +93,11 @@ impl GgufWriter {
         Ok(())
     }
 
-    /// Adds a tensor, whose bytes are to be written in the same place of the order. `shape` is
-    /// in GGUF's order, innermost dimension first.
+    /// Adds a tensor description. The tensors' bytes are written in the order of declaration.
+    /// `shape` is in GGUF's order, innermost dimension first.
     ///
     /// # Errors
-    /// If the name is empty, too long or there already, if the shape does not have one to four
+    /// If the name is empty, too long or exists already, if the shape does not have one to four
     /// dimensions above 0, or if a row is not a whole number of blocks of `dtype`.
     pub fn declare(&mut self, name: &str, dtype: DType, shape: &[usize]) -> Result<(), Problem> {
         checked_name(name.as_bytes(), MAX_TENSOR_NAME_LEN, "tensor name")?;
@@ -121,13 +122,13 @@ impl GgufWriter {
             .ok_or_else(|| Problem::Shape {
                 tensor: tensor(),
                 shape: stored.to_vec(),
-                fault: "the file would be too large",
+                fault: "the offset of the next tensor overflows",
             })?;
         self.tensors.push(Declared { name: tensor(), dtype, shape: shape.to_vec(), offset, size });
         Ok(())
     }
 
-    /// Writes everything before the tensors' bytes to `out`, which should be buffered.
+    /// Writes the header, metadata and descriptions to `out`, which should be buffered.
     ///
     /// # Errors
     /// If `out` fails.
@@ -161,9 +162,9 @@ fn put_string(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// A GGUF file whose tensors are being written; see [`GgufWriter`].
+/// The data section of a GGUF file being written; see [`GgufWriter`].
 #[derive(Debug)]
-#[must_use = "a file without its tensors cannot be read"]
+#[must_use = "a file without its tensors is not readable"]
 pub struct GgufBody<W> {
     out: W,
     tensors: std::vec::IntoIter<Declared>,
@@ -174,7 +175,7 @@ impl<W: Write> GgufBody<W> {
     /// Writes the bytes of the next tensor in the order of declaration.
     ///
     /// # Errors
-    /// [`Problem::TensorBytes`] if there is no next tensor or it needs another number of bytes;
+    /// [`Problem::TensorBytes`] if there is no next tensor or its size differs;
     /// [`Problem::Write`] if the output fails.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Problem> {
         let Some(next) = self.tensors.as_slice().first() else {
@@ -198,7 +199,7 @@ impl<W: Write> GgufBody<W> {
         Ok(())
     }
 
-    /// Flushes the output and gives it back.
+    /// Flushes and returns the output.
     ///
     /// # Errors
     /// [`Problem::TensorBytes`] if a tensor has not been written; [`Problem::Write`] if the output

@@ -1,16 +1,16 @@
-//! Everything that can be done with a file that opened. Nothing of it may panic.
+//! Calls every read operation of an opened file; none may panic.
 
 use pelton_weights::{Checkpoint, Value};
 
-/// Opens the bytes and, if they are a model, reads all there is to read. Returns whether they
-/// are a model.
+/// Opens the bytes and, if they are a model, reads all metadata and tensors. Returns whether
+/// they are a model.
 pub(crate) fn exercise(bytes: Vec<u8>) -> bool {
     let Ok(model) = Checkpoint::from_bytes("any", bytes) else { return false };
     let metadata = model.metadata();
     for (key, value) in metadata.iter() {
         walk(value);
         let _ = (metadata.string(key), metadata.u32(key), metadata.f32(key), metadata.bool(key));
-        let _ = (metadata.f32_array(key), metadata.i32_array(key));
+        let _ = (metadata.opt_f32_array(key), metadata.opt_i32_array(key));
         if let Ok(strings) = metadata.string_array(key) {
             let len = strings.len();
             assert_eq!(strings.count(), len);

@@ -1,6 +1,6 @@
-//! GGUF files put together by hand, so that every field can be wrong.
+//! GGUF files assembled field by field, so that every field can be invalid.
 
-/// A file. What is `None` is counted or computed as a sound file would have it.
+/// Fields of a file. A field of `None` is computed as in a valid file.
 #[derive(Clone)]
 pub(crate) struct RawFile {
     pub(crate) magic: [u8; 4],
@@ -26,7 +26,7 @@ pub(crate) struct RawTensor {
 
 impl RawFile {
     /// Two keys and two F32 tensors: `a` of 4 × 2 at 0, `b` of 8 at 32.
-    pub(crate) fn sound() -> Self {
+    pub(crate) fn valid() -> Self {
         Self {
             magic: *b"GGUF",
             version: 3,
@@ -42,16 +42,16 @@ impl RawFile {
         }
     }
 
-    /// A sound file with one more key.
+    /// A valid file with one more key.
     pub(crate) fn with_key(key: Vec<u8>) -> Self {
-        let mut file = Self::sound();
+        let mut file = Self::valid();
         file.keys.push(key);
         file
     }
 
-    /// A sound file whose second tensor is changed.
+    /// A valid file whose second tensor is changed.
     pub(crate) fn with_b(change: impl FnOnce(&mut RawTensor)) -> Self {
-        let mut file = Self::sound();
+        let mut file = Self::valid();
         change(&mut file.tensors[1]);
         file
     }
@@ -83,7 +83,7 @@ impl RawTensor {
     }
 }
 
-/// A metadata key of type `type_id` with its encoded value.
+/// Encodes a metadata key of type `type_id` with an encoded value.
 pub(crate) fn key(name: &str, type_id: u32, value: &[u8]) -> Vec<u8> {
     let mut out = string(name.as_bytes());
     out.extend(type_id.to_le_bytes());
@@ -97,7 +97,7 @@ pub(crate) fn string(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An array value that claims to hold `count` elements.
+/// Encodes an array value with a declared count of `count` elements.
 pub(crate) fn array(item_type: u32, count: u64, items: &[u8]) -> Vec<u8> {
     let mut out = item_type.to_le_bytes().to_vec();
     out.extend(count.to_le_bytes());

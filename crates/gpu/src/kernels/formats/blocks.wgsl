@@ -1,8 +1,7 @@
 {# Weights in blocks: a unit is 32 weights of one row,
        weight = scale · (code − ZERO) + min,
-   with a scale and a min for each half. What is declared ends in `kind`, where several formats meet.
-   Codes lie four to a word, in element order. How the host
-   lays them out: src/repack.rs. #}
+   with a scale and a min for each half. Names end in `kind`, if a kernel has several formats. Codes
+   are four to a word, in the order of elements. The layout of the planes: weights/layout.rs. #}
 @group(0) @binding({{ b }}) var<storage, read> low{{ w }}: array<{{ "vec2<u32>" if low_bits == 2 else "vec4<u32>" }}>;
 @group(0) @binding({{ b + 1 }}) var<storage, read> d{{ w }}: array<u32>;
 {% if scales == "super" %}
@@ -41,7 +40,7 @@ fn levels(codes: vec4<u32>) -> vec4<u32> {
 }
 {% endif %}
 
-// A unit as it lies in memory: what is still to be decoded once it has arrived.
+// A unit as it is loaded from memory, which is decoded later.
 struct Raw{{ kind }} {
     i: u32,
     low: {{ "vec2<u32>" if low_bits == 2 else "vec4<u32>" }},

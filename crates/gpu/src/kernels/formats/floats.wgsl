@@ -9,7 +9,7 @@ struct Unit{{ kind }} {
 {% endfor %}
 }
 
-// A unit as it lies in memory: what is still to be decoded once it has arrived.
+// A unit as it is loaded from memory, which is decoded later.
 struct Raw{{ kind }} {
     low: vec4<u32>,
 }

@@ -1,7 +1,7 @@
-{# The weights of a unit in 16 bits, for matrix cores: `halves0`, `halves1` … give four each. #}
+{# The weights of a unit in f16, for matrix cores: `halves0`, `halves1` … return four each. #}
 {% if blocks %}
-// With the zero point in the offset one multiply-add serves a weight, and rounds once: zero points
-// are powers of two.
+// The zero point is part of the offset, so that a weight is one multiply-add with one rounding: zero
+// points are powers of two.
 fn four(codes: u32, scale: f32, offset: f32) -> vec4<f16> {
     return vec4<f16>(fma(vec4(scale), vec4<f32>(unpack4xI8(codes)), vec4(offset)));
 }

@@ -1,50 +1,49 @@
-{# Draws among all tokens that the search left, each workgroup for its share of the vocabulary. #}
-{% include "sample/types.wgsl" %}
+{# Draws among all tokens that the search kept, each workgroup for its part of the vocabulary. #}
+{% extends "sample/kernel.wgsl" %}
+{% block declarations %}
+{% include "sample/params.wgsl" %}
 {% include "sample/logits.wgsl" %}
-@group(0) @binding(1) var<storage, read> rule: Rule;
-@group(0) @binding(2) var<storage, read> state: State;
-@group(0) @binding(3) var<storage, read> before: Search;
-@group(0) @binding(4) var<storage, read> bins: array<u32>;
-@group(0) @binding(5) var<storage, read_write> draws: array<vec2<u32>>;
-
+{% include "sample/state.wgsl" %}
 {% include "sample/numbers.wgsl" %}
 {% include "sample/noise.wgsl" %}
 {% include "sample/best.wgsl" %}
 {% include "sample/cut.wgsl" %}
+@group(0) @binding(2) var<storage, read> state: array<State>;
+@group(0) @binding(3) var<storage, read> before: array<Search>;
+@group(0) @binding(4) var<storage, read> bins: array<u32>;
+@group(0) @binding(5) var<storage, read_write> draws: array<vec2<u32>>;
 
 fn read_bin(i: u32) -> u32 {
     return bins[i];
 }
 
-{% include "sample/search.wgsl" %}
-
-@compute @workgroup_size({{ threads }})
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(subgroup_id) subgroup: u32,
-    @builtin(num_subgroups) subgroups: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-    @builtin(subgroup_size) width: u32,
-) {
-    let thread = subgroup * width + lane;
-    let search = resolved(thread, subgroup, subgroups, lane, width);
+{% include "sample/resolve.wgsl" %}
+{% endblock %}
+{% block body %}
+    if (param(want, KIND) != MANY) {
+        return;
+    }
+    begin_logits(want);
+    begin_noise(want, state[want].index);
+    let search = resolved(want, thread, subgroup, subgroups, lane, width);
+    let reach = param(want, REACH);
     let at = group.x * {{ threads }}u + thread;
     let four = keys(at);
     let random = words(at);
     var mine = vec2(0u);
 {% for j in range(4) %}
     let token{{ j }} = 4u * at + {{ j }}u;
-    if (is_left(search.limit, four[{{ j }}], rank_of(token{{ j }}))
-        && is_left(search.cut, four[{{ j }}], rank_of(token{{ j }}))
-        && natural(search.greatest, four[{{ j }}]) <= rule.reach) {
-        let value = vec2(drawn(random[{{ j }}], search.greatest, four[{{ j }}]), token{{ j }});
-        if (is_better(value, mine)) {
-            mine = value;
+    if (is_kept(search.limit, four[{{ j }}], rank_of(token{{ j }}))
+        && is_kept(search.cut, four[{{ j }}], rank_of(token{{ j }}))
+        && natural(search.greatest, four[{{ j }}]) <= reach) {
+        let value = drawn(want, random[{{ j }}], search.greatest, four[{{ j }}]);
+        if (is_better(vec2(value, token{{ j }}), mine)) {
+            mine = vec2(value, token{{ j }});
         }
     }
 {% endfor %}
     let best = best_of(mine, subgroup, subgroups, lane);
     if (thread == 0u) {
-        draws[group.x] = best;
+        draws[want * {{ groups }}u + group.x] = best;
     }
-}
+{% endblock %}

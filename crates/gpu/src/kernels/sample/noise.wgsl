@@ -1,11 +1,19 @@
-{# The noise of crates/sampling/src/noise.rs, bit for bit. #}
+{# The Gumbel noise of crates/sampling/src/noise.rs, bit for bit. #}
+var<private> noise_seed: vec2<u32>;
+var<private> noise_index: vec2<u32>;
+
+fn begin_noise(want: u32, index: vec2<u32>) {
+    noise_seed = vec2(param(want, SEED_LOW), param(want, SEED_HIGH));
+    noise_index = index;
+}
+
 struct Log {
     upper: bool,
     t: u32,
     factor: u32,
 }
 
-// The parts of log2(m / 2³¹).
+// log2(m / 2³¹) for an m with the highest bit set: t · factor, or 1 - t · factor with `upper`.
 fn log_of(m: u32) -> Log {
     let upper = m >= 0xc0000000u;
     let t = select(m << 1u, ~m + 1u, upper);
@@ -22,12 +30,12 @@ fn double_log(u: u32) -> i32 {
     let zeros = countLeadingZeros(u);
     let inner = log_of(u << zeros);
     let near = inner.upper && zeros == 0u;
-    // mulhi(t << n, factor) where all digits are needed, else the whole logarithm
+    // mulhi(t << n, factor) where all digits are needed, else the logarithm itself
     let n = select(0u, countLeadingZeros(inner.t), near);
-    let part = mulhi(inner.t << n, inner.factor);
-    let below = ((zeros + 1u) << 26u) - (part >> 4u);
-    let whole = select(below, (zeros << 26u) + (part >> 4u), inner.upper);
-    let number = select(whole, part, near);
+    let product = mulhi(inner.t << n, inner.factor);
+    let below = ((zeros + 1u) << 26u) - (product >> 4u);
+    let whole = select(below, (zeros << 26u) + (product >> 4u), inner.upper);
+    let number = select(whole, product, near);
     let exponent = select(-26, -30 - i32(n), near);
     let more = countLeadingZeros(number);
     let outer = log_of(number << more);
@@ -39,11 +47,10 @@ fn double_log(u: u32) -> i32 {
     return -fraction - (power << {{ fraction }}u);
 }
 
-// Philox4x32-10: the random words of four tokens in a row, of which `four` is the first divided by
-// four.
+// Philox4x32-10: the random words of the four tokens from 4 · four on.
 fn words(four: u32) -> vec4<u32> {
-    var counter = vec4(four, state.index_low, state.index_high, 0u);
-    var key = rule.seed;
+    var counter = vec4(four, noise_index, 0u);
+    var key = noise_seed;
     for (var i = 0u; i < 10u; i++) {
         let high0 = mulhi(0xD2511F53u, counter.x);
         let high1 = mulhi(0xCD9E8D57u, counter.z);
@@ -58,9 +65,11 @@ fn words(four: u32) -> vec4<u32> {
     return counter;
 }
 
-// The value of a token in the draw, as a number above 0 that orders like it: the noise is Gumbel's.
-fn drawn(word: u32, greatest: u32, key: u32) -> u32 {
-    let away = min(distance(greatest, key, rule.mantissa, rule.exponent), {{ far }}u);
+// The noise of a token minus its distance, as an integer above 0 of the same order.
+fn drawn(want: u32, word: u32, greatest: u32, key: u32) -> u32 {
+    let mantissa = param(want, MANTISSA);
+    let exponent = i32(param(want, EXPONENT));
+    let away = min(distance(greatest, key, mantissa, exponent), {{ far }}u);
     let value = double_log(word | 1u) - i32(away);
     return bitcast<u32>(value) ^ 0x80000000u;
 }

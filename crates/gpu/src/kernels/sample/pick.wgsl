@@ -1,6 +1,6 @@
-{# Which bin of a histogram holds the place where a sum is reached, counted from the greatest digit.
-   Sums are numbers of three times 20 bits, the lowest first: a few thousand of them can be added
-   without a carry. Whoever includes this has `fn bin(i: u32) -> vec3<u32>`. #}
+{# The bin of a histogram in which a cumulative sum, from the greatest digit on, reaches a goal. Sums
+   are three limbs of 20 bits, the lowest first, so that thousands of them are added without a carry.
+   The including file defines `fn bin(i: u32) -> vec3<u32>`. #}
 const BINS_EACH = BINS / {{ threads }}u;
 
 fn carried(a: vec3<u32>) -> vec3<u32> {
@@ -28,14 +28,14 @@ struct Pick {
 var<workgroup> sums: array<vec3<u32>, {{ threads // 4 }}>;
 var<workgroup> picked: Pick;
 
-// A thread's share of the bins, and the sums before it and of all.
-struct Share {
+// The sum of one thread's bins, the sum before them, and the sum of all bins.
+struct Prefix {
     before: vec3<u32>,
     own: vec3<u32>,
     all: vec3<u32>,
 }
 
-fn share_of(thread: u32, subgroup: u32, subgroups: u32, lane: u32, width: u32) -> Share {
+fn prefix_of(thread: u32, subgroup: u32, subgroups: u32, lane: u32, width: u32) -> Prefix {
     var own = vec3(0u);
     for (var i = 0u; i < BINS_EACH; i++) {
         own += bin(BINS - 1u - thread * BINS_EACH - i);
@@ -51,13 +51,13 @@ fn share_of(thread: u32, subgroup: u32, subgroups: u32, lane: u32, width: u32) -
         all += sums[i];
         before += select(vec3(0u), sums[i], i < subgroup);
     }
-    return Share(carried(before), own, carried(all));
+    return Prefix(carried(before), own, carried(all));
 }
 
 // The bin with which the sum, `before` at first, reaches the goal; the last if none does.
-fn pick(share: Share, before: vec3<u32>, goal: vec3<u32>, thread: u32) -> Pick {
-    var sum = carried(before + share.before);
-    let end = carried(sum + share.own);
+fn pick(prefix: Prefix, before: vec3<u32>, goal: vec3<u32>, thread: u32) -> Pick {
+    var sum = carried(before + prefix.before);
+    let end = carried(sum + prefix.own);
     if (!reaches(sum, goal) && (reaches(end, goal) || thread == {{ threads - 1 }}u)) {
         var i = BINS - 1u - thread * BINS_EACH;
         var next = carried(sum + bin(i));

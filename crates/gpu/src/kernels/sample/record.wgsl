@@ -1,12 +1,27 @@
-{# Makes the chosen token the input of the next pass: so that passes that were recorded one after
-   the other need nothing from the host. Where no logit was a number the token is u32::MAX, for the
-   host to see, and 0 for the next pass, which must stay within the table of tokens. #}
-fn record(best: vec2<u32>) {
+{# The end of a draw. The drawn token becomes the input of the row's next pass, by way of the ring of
+   sampled tokens [slots, RECENT]: passes that are recorded one after the other need nothing from the
+   host. Where every logit was NaN the result is NONE, and the next pass gets token 0, which is in
+   the table of tokens. #}
+const RECENT = {{ recent }}u;
+
+fn record(want: u32, best: vec2<u32>) {
     let found = best.x != 0u;
-    tokens[state.next] = select(0xffffffffu, best.y, found);
-    state.next += 1u;
-    rows[0].x = select(0u, best.y, found);
-    rows[0].y += 1u;
-    state.index_low += 1u;
-    state.index_high += select(0u, 1u, state.index_low == 0u);
+    let row = param(want, ROW);
+    let position = rows[row].y;
+    let slot = rows[row].z;
+    recent[slot * RECENT + (position + 1u) % RECENT] = select(0u, best.y, found);
+    rows[row].x = NONE;
+    rows[row].y = position + 1u;
+    let before = state[want];
+    let result = result_at(want, before.repeat);
+    results[result] = select(NONE, best.y, found);
+    if (param(want, RESULT_STRIDE) > 1u) {
+        results[result + 1u] = param(want, LOG_PROBS);
+    }
+    let carry = select(0u, 1u, before.index.x == 0xffffffffu);
+    state[want] = State(
+        before.index + vec2(1u, carry),
+        before.pending + 1u,
+        before.repeat + 1u,
+    );
 }

@@ -1,0 +1,55 @@
+//! Flags of `pelton bench`.
+
+use clap::ValueEnum;
+
+use crate::model::LoadArgs;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Without --streams the tests are those of llama-bench: ppN runs N random tokens as one prompt, and \
+tgN decodes N tokens greedily.\n\
+With --streams S,… each test submits S requests at once, with random prompts of -p tokens, and \
+decodes -n tokens of each greedily. Prefill speed counts the prompt tokens until the last stream \
+has its first token; decode speed counts the tokens that come while all streams decode: after the \
+last first token, until the first stream ends. Tokens that a backend samples in one submission arrive together, so the median \
+time between tokens can be near 0.")]
+pub(crate) struct Args {
+    /// A .gguf file, or built-in
+    pub(super) model: String,
+    /// Prompt lengths, separated by commas; 0 for none [default: 512, or 128 with --streams]
+    #[arg(short, long, value_name = "N", value_delimiter = ',')]
+    pub(super) prompt: Option<Vec<usize>>,
+    /// Numbers of tokens to generate, separated by commas; 0 for none [default: 128, or 64 with
+    /// --streams]
+    #[arg(short = 'n', long, value_name = "N", value_delimiter = ',')]
+    pub(super) tokens: Option<Vec<usize>>,
+    /// Positions that are filled before each test
+    #[arg(short, long, value_name = "N", default_value_t = 0, conflicts_with = "streams")]
+    pub(super) depth: usize,
+    /// Numbers of requests that run at once, separated by commas: each is a test
+    #[arg(long, value_name = "S", value_delimiter = ',',
+          value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(super) streams: Option<Vec<u16>>,
+    /// Tokens of a prefix that the prompts of all streams have in common
+    #[arg(long, value_name = "N", requires = "streams", default_value_t = 0)]
+    pub(super) shared_prefix: usize,
+    /// Measured runs of each test, after warm-up runs of half a second
+    #[arg(short, long, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) repetitions: u32,
+    /// Format of the results
+    #[arg(short, long, value_enum, default_value = "md")]
+    pub(super) output: Format,
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Format {
+    /// A table
+    Md,
+    /// An array of objects, with every run's figure or its range
+    Json,
+    /// Comma-separated values
+    Csv,
+}

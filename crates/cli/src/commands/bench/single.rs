@@ -1,0 +1,170 @@
+//! The tests of one sequence, as llama-bench defines them: `ppN` runs N random tokens as one prompt,
+//! `tgN` decodes N tokens greedily, both from an empty cache or, as `… @ dN`, after N tokens that
+//! are not measured. Neither encodes text.
+
+use std::{
+    io::{Write, stdout},
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use pelton::{LoadOptions, Model};
+use serde_json::Value;
+
+use super::{
+    args::{Args, Format},
+    subject::{CSV_HEAD, Subject},
+    tokens::RandomTokens,
+};
+use crate::{commands::positions, output, progress::Progress};
+
+/// The least time of warm-up runs.
+pub(super) const WARM_UP: Duration = Duration::from_millis(500);
+/// The seed of all tokens.
+const SEED: u64 = 1;
+
+/// A test to be run.
+#[derive(Clone, Copy)]
+enum Test {
+    Prompt(usize),
+    Decode(usize),
+}
+
+impl Test {
+    fn length(self) -> usize {
+        match self {
+            Self::Prompt(n) | Self::Decode(n) => n,
+        }
+    }
+
+    fn option(self) -> &'static str {
+        match self {
+            Self::Prompt(_) => "-p",
+            Self::Decode(_) => "-n",
+        }
+    }
+
+    fn name(self, depth: usize) -> String {
+        let name = match self {
+            Self::Prompt(n) => format!("pp{n}"),
+            Self::Decode(n) => format!("tg{n}"),
+        };
+        if depth > 0 { format!("{name} @ d{depth}") } else { name }
+    }
+}
+
+/// One test and the tokens a second of each run.
+struct Outcome {
+    test: String,
+    speeds: Vec<f64>,
+}
+
+impl Outcome {
+    fn mean(&self) -> f64 {
+        self.speeds.iter().sum::<f64>() / self.speeds.len() as f64
+    }
+
+    /// The sample standard deviation; 0 for a single run.
+    fn deviation(&self) -> f64 {
+        let mean = self.mean();
+        let squares: f64 = self.speeds.iter().map(|s| (s - mean).powi(2)).sum();
+        (squares / (self.speeds.len() - 1).max(1) as f64).sqrt()
+    }
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let prompts = args.prompt.as_deref().unwrap_or(&[512]).iter().map(|&n| Test::Prompt(n));
+    let decodes = args.tokens.as_deref().unwrap_or(&[128]).iter().map(|&n| Test::Decode(n));
+    let tests: Vec<Test> = prompts.chain(decodes).filter(|test| test.length() > 0).collect();
+    let depth = args.depth;
+    let mut context = depth.max(1);
+    for test in &tests {
+        let length = (test.option(), test.length());
+        context = context.max(positions(("--depth", depth), length)?);
+    }
+    let subject = Subject::load(args, LoadOptions::default().context(context))?;
+    let repetitions = args.repetitions as usize;
+    let runs = (tests.len() * repetitions) as u64;
+    let bar = Progress::new("measuring {bar:32} {pos} of {len} runs, {eta} left", runs);
+    let mut outcomes = Vec::new();
+    for test in tests {
+        // a GPU that was idle takes a while to reach its clock rate
+        let begun = Instant::now();
+        measure(&subject.model, test, depth)?;
+        while begun.elapsed() < WARM_UP {
+            measure(&subject.model, test, depth)?;
+        }
+        let mut speeds = Vec::with_capacity(repetitions);
+        for _ in 0..repetitions {
+            speeds.push(test.length() as f64 / measure(&subject.model, test, depth)?);
+            bar.counter().add(1);
+        }
+        outcomes.push(Outcome { test: test.name(depth), speeds });
+    }
+    drop(bar);
+    print(args.output, &subject, &outcomes)
+}
+
+/// The seconds of one run.
+fn measure(model: &Model, test: Test, depth: usize) -> Result<f64> {
+    let random = |n| RandomTokens::new(SEED, model.plan().vocab).take(n);
+    let before = random(depth);
+    let tokens = random(match test {
+        Test::Prompt(n) => n,
+        Test::Decode(_) => 1,
+    });
+    Ok(model.session(depth + test.length(), move |session| {
+        if !before.is_empty() {
+            session.run(&before)?;
+        }
+        let begun = Instant::now();
+        match test {
+            Test::Prompt(_) => session.run(&tokens).map(drop)?,
+            Test::Decode(n) => session.decode(tokens[0], n).map(drop)?,
+        }
+        Ok(begun.elapsed().as_secs_f64())
+    })?)
+}
+
+fn print(format: Format, subject: &Subject, outcomes: &[Outcome]) -> Result<()> {
+    let mut out = stdout().lock();
+    match format {
+        Format::Md => {
+            writeln!(out, "| model | size | parameters | backend | threads | test | tokens/s |")?;
+            writeln!(out, "| --- | ---: | ---: | --- | ---: | ---: | ---: |")?;
+            for outcome in outcomes {
+                writeln!(
+                    out,
+                    "| {} | {} | {} | {} | {} | {} | {:.2} ± {:.2} |",
+                    subject.name,
+                    output::bytes(subject.bytes),
+                    output::count(subject.parameters),
+                    subject.backend,
+                    subject.threads,
+                    outcome.test,
+                    outcome.mean(),
+                    outcome.deviation(),
+                )?;
+            }
+        }
+        Format::Json => {
+            let rows = outcomes.iter().map(|outcome| {
+                let mut row = subject.to_json();
+                row["test"] = outcome.test.clone().into();
+                row["tokens_per_second"] = outcome.mean().into();
+                row["deviation"] = outcome.deviation().into();
+                row["runs"] = outcome.speeds.clone().into();
+                row
+            });
+            writeln!(out, "{:#}", Value::Array(rows.collect()))?;
+        }
+        Format::Csv => {
+            writeln!(out, "{CSV_HEAD},test,tokens_per_second,deviation")?;
+            for outcome in outcomes {
+                let (mean, deviation) = (outcome.mean(), outcome.deviation());
+                writeln!(out, "{},{},{mean:.4},{deviation:.4}", subject.to_csv(), outcome.test)?;
+            }
+        }
+    }
+    Ok(())
+}

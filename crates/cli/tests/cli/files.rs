@@ -1,0 +1,78 @@
+//! `pelton inspect`, `tokenize` and `logits`.
+
+use std::{io::Read, process::Stdio};
+
+use super::{fixture, json, pelton, run, stdout, temporary};
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let mut child = pelton()
+        .args(["inspect", "built-in", "--tensors", "--plan"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn inspect() {
+    let text = stdout(&run(&["inspect", &fixture("llama.gguf"), "--tensors", "--plan"]));
+    for part in ["llama.block_count", "blk.0.attn_q.weight", "F32", "norm_linear", "layer × 2"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let object = json(&["inspect", &fixture("qwen3.gguf"), "--tensors", "--plan", "--json"]);
+    assert_eq!(object["metadata"]["general.architecture"], "qwen3");
+    assert!(object["tensors"].as_array().unwrap().len() > 20);
+    assert!(object["plan"][0].as_str().unwrap().starts_with("qwen3"));
+}
+
+#[test]
+fn tokenize() {
+    let ids = stdout(&run(&["tokenize", "built-in", "Once upon a time", "--ids"]));
+    let ids: Vec<u64> = ids.split_whitespace().map(|id| id.parse().unwrap()).collect();
+    let object = json(&["tokenize", "built-in", "Once upon a time", "--json"]);
+    let same: Vec<u64> =
+        object.as_array().unwrap().iter().map(|t| t["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, same);
+    let special = stdout(&run(&["tokenize", "built-in", "Once upon a time", "--ids", "--special"]));
+    assert_eq!(special.split_whitespace().count(), ids.len() + 1, "a token for the beginning");
+}
+
+/// The file is what numpy's format says, and holds what transformers computes.
+#[test]
+fn logits() {
+    let path = temporary("logits.npy");
+    let expected = std::fs::read(fixture("qwen2.logits.npy")).unwrap();
+    let ids = std::fs::read(fixture("qwen2.ids.npy")).unwrap();
+    let ids: Vec<String> = ids[ids.len() - 64 * 4..]
+        .as_chunks()
+        .0
+        .iter()
+        .map(|id| u32::from_le_bytes(*id).to_string())
+        .collect();
+    let output = run(&[
+        "logits",
+        &fixture("qwen2.gguf"),
+        "--kv",
+        "f32",
+        "--ids",
+        &ids.join(","),
+        "-o",
+        path.to_str().unwrap(),
+    ]);
+    stdout(&output);
+    let got = std::fs::read(path).unwrap();
+    assert_eq!(got[..10], expected[..10], "magic, version and length of the header");
+    let header = 10 + usize::from(u16::from_le_bytes([got[8], got[9]]));
+    assert_eq!(got[..header], expected[..header]);
+    let numbers = |bytes: &[u8]| -> Vec<f32> {
+        bytes[header..].as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+    };
+    for (got, expected) in numbers(&got).iter().zip(numbers(&expected)) {
+        assert!((got - expected).abs() < 1e-3);
+    }
+}

@@ -1,0 +1,52 @@
+//! The program as its users call it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
+
+mod bench;
+mod errors;
+mod files;
+mod gpu;
+#[cfg(unix)]
+mod interrupt;
+mod logging;
+mod run;
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+fn pelton() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pelton"));
+    command.env_remove("RUST_LOG");
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    pelton().args(args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Standard error of a command that fails with this exit code.
+fn refused(args: &[&str], code: i32) -> String {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+    assert!(output.stdout.is_empty(), "{args:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn fixture(name: &str) -> String {
+    format!("{}/../../tests/fixtures/logits/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn temporary(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn json(args: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&stdout(&run(args))).unwrap()
+}

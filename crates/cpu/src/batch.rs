@@ -1,0 +1,30 @@
+//! The rows of one run of a pass, with their tokens known.
+
+use pelton_graph::PageTables;
+
+/// One token of one sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BatchRow {
+    /// The token.
+    pub(crate) token: u32,
+    /// Its position in the sequence, from 0.
+    pub(crate) position: u32,
+    /// The slot of its sequence.
+    pub(crate) slot: u32,
+}
+
+/// What the steps of a plan run over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch<'a> {
+    pub(crate) rows: &'a [BatchRow],
+    /// Indices of the rows whose logits are computed, ascending.
+    pub(crate) selected: &'a [u32],
+    pub(crate) tables: &'a PageTables,
+}
+
+impl<'a> Batch<'a> {
+    /// The pages of a row's sequence in a cache group, in the order of positions.
+    pub(crate) fn table(&self, group: usize, row: &BatchRow) -> &'a [u32] {
+        self.tables.table(group, row.slot as usize)
+    }
+}

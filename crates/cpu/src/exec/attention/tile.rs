@@ -1,0 +1,479 @@
+//! Attention over the paged cache, for one tile of queries.
+//!
+//! A tile is the queries that read one KV head: the query heads of its group, in one row or a few
+//! neighbouring rows of one sequence. Its positions are split into KV chunks, whose bounds are the
+//! same for every row. Each chunk gives a *partial* result of a query: the greatest score, the sum
+//! of the weights and the sum of the weighted values. Partials are merged in the order of the
+//! chunks, as in the online softmax (Milakov and Gimelshein, arXiv 1805.02867). So the result of a
+//! query depends on its own row only, whichever thread and tile computes its partials.
+
+use std::ops::Range;
+
+use pelton_graph::{Attention, Error, PAGE};
+
+use super::{prefetch::Prefetch, unpack};
+use crate::batch::BatchRow;
+use crate::memory::{AlignedBuf, KvCache, Stored};
+use crate::pool::SharedMut;
+use crate::simd::{Body, LANES, Simd};
+
+/// Queries of a tile, at most (more only where the group of a single row has more).
+const TILE: usize = 32;
+/// Positions of a KV chunk.
+pub(super) const CHUNK: usize = 4 * PAGE;
+/// Queries whose accumulators are in registers at a time, at most.
+const QUERIES: usize = 6;
+
+/// Runs an expression with the constant `$count` for a number of queries up to [`QUERIES`].
+macro_rules! with_count {
+    ($n:expr, $count:ident => $body:expr) => {
+        match $n {
+            1 => with_count!(@ 1, $count => $body),
+            2 => with_count!(@ 2, $count => $body),
+            3 => with_count!(@ 3, $count => $body),
+            4 => with_count!(@ 4, $count => $body),
+            5 => with_count!(@ 5, $count => $body),
+            _ => with_count!(@ QUERIES, $count => $body),
+        }
+    };
+    (@ $n:expr, $count:ident => $body:expr) => {{
+        const $count: usize = $n;
+        $body
+    }};
+}
+
+/// Neighbouring rows of a tile, at most.
+pub(super) fn rows_per_tile(group: usize) -> usize {
+    (TILE / group).max(1)
+}
+
+/// Elements of the sum of weighted values in a partial: whole vectors.
+fn width(head_dim: usize) -> usize {
+    head_dim.next_multiple_of(LANES)
+}
+
+/// Elements of a partial: the sum of weighted values, then a vector whose first lanes are the sum
+/// of weights and the greatest score.
+pub(super) fn partial_len(head_dim: usize) -> usize {
+    width(head_dim) + LANES
+}
+
+/// The memory of a thread for one tile.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    /// The keys or the values of a page, unpacked.
+    unpacked: AlignedBuf,
+    /// Scores, then weights `[queries, CHUNK]`.
+    weights: AlignedBuf,
+    /// The partials of one chunk `[queries, partial_len]`.
+    partials: AlignedBuf,
+    /// The merged partials of all chunks so far, in the same shape.
+    merged: AlignedBuf,
+}
+
+impl Scratch {
+    /// Allocates for tiles of `group` queries a row with heads of `head_dim`.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the system refuses the memory.
+    pub(super) fn new(group: usize, head_dim: usize) -> Result<Self, Error> {
+        let [unpacked, weights, partials, merged] = Self::shapes(group, head_dim)
+            .map(|(rows, width)| AlignedBuf::zeroed("a tile of attention", rows, width));
+        Ok(Self { unpacked: unpacked?, weights: weights?, partials: partials?, merged: merged? })
+    }
+
+    /// Bytes that [`new`](Self::new) allocates.
+    pub(super) fn bytes(group: usize, head_dim: usize) -> u128 {
+        let shapes = Self::shapes(group, head_dim);
+        shapes.into_iter().map(|(rows, width)| AlignedBuf::bytes(rows, width)).sum()
+    }
+
+    fn shapes(group: usize, head_dim: usize) -> [(usize, usize); 4] {
+        let queries = TILE.max(group);
+        let partials = (queries, partial_len(head_dim));
+        [(PAGE, width(head_dim)), (queries, CHUNK), partials, partials]
+    }
+}
+
+/// The queries of some rows that read one KV head.
+#[derive(Clone, Copy)]
+pub(super) struct Tile<'a> {
+    pub(super) attention: &'a Attention,
+    pub(super) cache: &'a KvCache,
+    pub(super) table: &'a [u32],
+    pub(super) kv_head: usize,
+    pub(super) rows: &'a [BatchRow],
+    /// The queries of the rows `[rows, heads, head_dim]`.
+    pub(super) q: &'a [f32],
+}
+
+impl<'a> Tile<'a> {
+    fn head_dim(&self) -> usize {
+        self.cache.shape().head_dim
+    }
+
+    fn group(&self) -> usize {
+        self.attention.heads / self.cache.shape().heads
+    }
+
+    fn queries(&self) -> usize {
+        self.rows.len() * self.group()
+    }
+
+    /// The row and the head of query `i`.
+    fn row_and_head(&self, i: usize) -> (usize, usize) {
+        (i / self.group(), self.kv_head * self.group() + i % self.group())
+    }
+
+    fn query(&self, i: usize) -> &'a [f32] {
+        let (row, head) = self.row_and_head(i);
+        &self.q[(row * self.attention.heads + head) * self.head_dim()..][..self.head_dim()]
+    }
+
+    /// The positions that query `i` attends to.
+    fn seen(&self, i: usize) -> Range<usize> {
+        seen(self.attention, &self.rows[i / self.group()])
+    }
+
+    /// The positions that any of the queries attends to. Rows are in the order of positions.
+    pub(super) fn all_seen(&self) -> Range<usize> {
+        self.seen(0).start..self.seen(self.queries() - 1).end
+    }
+
+    /// The first keys that a chunk reads; those of the last page if the chunk is past the last.
+    pub(super) fn first_keys(&self, chunk: usize) -> Stored<'a> {
+        let Range { start, end } = self.all_seen();
+        let position = start.max(chunk * CHUNK).min(end - 1);
+        self.cache.keys(self.table[position / PAGE], self.kv_head)
+    }
+
+    /// Computes the partials of a chunk in the scratch. `next` is prefetched at its end.
+    #[inline(always)]
+    fn chunk<S: Simd>(&self, simd: S, chunk: usize, next: Stored<'_>, scratch: &mut Scratch) {
+        let (head_dim, queries) = (self.head_dim(), self.queries());
+        let (width, partial_len) = (width(head_dim), partial_len(head_dim));
+        let begin = chunk * CHUNK;
+        let positions = within(self.all_seen(), begin);
+        let pages = positions.start / PAGE..positions.end.div_ceil(PAGE);
+        let page = |p: usize| self.table[begin / PAGE + p];
+
+        for p in pages.clone() {
+            let keys = &mut scratch.unpacked[..head_dim * PAGE];
+            let mut prefetch = Prefetch::new(match p + 1 < pages.end {
+                true => self.cache.keys(page(p + 1), self.kv_head),
+                false => self.cache.values(page(pages.start), self.kv_head),
+            });
+            unpack::keys(simd, self.cache.keys(page(p), self.kv_head), keys, &mut prefetch);
+            for block in blocks(queries) {
+                let to = &mut scratch.weights[block.start * CHUNK + p * PAGE..];
+                with_count!(block.len(), Q => {
+                    let queries: [&[f32]; Q] = std::array::from_fn(|i| self.query(block.start + i));
+                    let scale = self.attention.scale;
+                    match S::WIDTH {
+                        4 => scores::<S, Q, 4>(simd, scale, queries, keys, to),
+                        _ => scores::<S, Q, 1>(simd, scale, queries, keys, to),
+                    }
+                });
+            }
+        }
+        let columns = pages.start * PAGE..pages.end * PAGE;
+        for i in 0..queries {
+            let seen = within(self.seen(i), begin);
+            let seen = seen.start - columns.start..seen.end - columns.start;
+            let row = &mut scratch.weights[i * CHUNK..][columns.clone()];
+            let (total, greatest) = soften(simd, row, seen);
+            let partial = &mut scratch.partials[i * partial_len..][..partial_len];
+            partial.fill(0.0);
+            [partial[width], partial[width + 1]] = [total, greatest];
+        }
+        for p in pages.clone() {
+            let seen = within(positions.clone(), p * PAGE);
+            let seen = seen.start.min(PAGE)..seen.end.min(PAGE);
+            let values = &mut scratch.unpacked[..seen.len() * width];
+            let stored = self.cache.values(page(p), self.kv_head);
+            let mut prefetch = Prefetch::new(match p + 1 < pages.end {
+                true => self.cache.values(page(p + 1), self.kv_head),
+                false => next,
+            });
+            unpack::values(simd, stored, head_dim, seen.clone(), values, width, &mut prefetch);
+            for block in blocks(queries) {
+                let weights = &scratch.weights[block.start * CHUNK + p * PAGE + seen.start..];
+                let partials = &mut scratch.partials[block.start * partial_len..];
+                with_count!(block.len(), Q => {
+                    gather::<S, Q>(simd, weights, values, width, partials);
+                });
+            }
+        }
+    }
+}
+
+/// The positions that the queries of a row attend to.
+pub(super) fn seen(attention: &Attention, row: &BatchRow) -> Range<usize> {
+    let end = row.position as usize + 1;
+    attention.window.map_or(0, |window| end.saturating_sub(window))..end
+}
+
+/// The chunks of these positions.
+pub(super) fn chunks(positions: Range<usize>) -> Range<usize> {
+    positions.start / CHUNK..positions.end.div_ceil(CHUNK)
+}
+
+/// The positions that lie in the chunk from `begin` on, relative to `begin`.
+fn within(positions: Range<usize>, begin: usize) -> Range<usize> {
+    let end = positions.end.clamp(begin, begin + CHUNK) - begin;
+    (positions.start.max(begin) - begin).min(end)..end
+}
+
+/// Splits `queries` evenly into as few blocks of at most [`QUERIES`] as possible.
+fn blocks(queries: usize) -> impl Iterator<Item = Range<usize>> {
+    let blocks = queries.div_ceil(QUERIES);
+    (0..blocks).map(move |block| block * queries / blocks..(block + 1) * queries / blocks)
+}
+
+/// Computes the scores of queries with all positions of a page: rows of `to` are [`CHUNK`] apart.
+#[inline(always)]
+fn scores<S: Simd, const Q: usize, const W: usize>(
+    simd: S,
+    scale: f32,
+    queries: [&[f32]; Q],
+    keys: &[f32],
+    to: &mut [f32],
+) {
+    let (keys, _) = keys.as_chunks::<PAGE>();
+    let queries = queries.map(|query| &query[..keys.len()]);
+    for v in (0..PAGE).step_by(W * LANES) {
+        let mut sums = [[simd.splat(0.0); W]; Q];
+        for (d, keys) in keys.iter().enumerate() {
+            let lanes = keys[v..v + W * LANES].as_chunks::<LANES>().0;
+            let mut keys = [simd.splat(0.0); W];
+            for (keys, lanes) in keys.iter_mut().zip(lanes) {
+                *keys = simd.load(lanes);
+            }
+            for (sums, query) in sums.iter_mut().zip(queries) {
+                let q = simd.splat(query[d]);
+                for (sum, keys) in sums.iter_mut().zip(keys) {
+                    *sum = simd.mul_add(q, keys, *sum);
+                }
+            }
+        }
+        let scale = simd.splat(scale);
+        for (sums, to) in sums.iter().zip(to.chunks_mut(CHUNK)) {
+            for (sum, to) in sums.iter().zip(to[v..].as_chunks_mut::<LANES>().0) {
+                simd.store(simd.mul(*sum, scale), to);
+            }
+        }
+    }
+}
+
+/// Vectors of a page that [`soften`] processes at a time.
+const AT_ONCE: usize = 4;
+const _: () = assert!(PAGE.is_multiple_of(AT_ONCE * LANES));
+
+/// Turns scores into weights, which are 0 outside of `seen`; returns their sum and the greatest
+/// score.
+#[inline(always)]
+fn soften<S: Simd>(simd: S, row: &mut [f32], seen: Range<usize>) -> (f32, f32) {
+    row[..seen.start].fill(f32::NEG_INFINITY);
+    row[seen.end..].fill(f32::NEG_INFINITY);
+    // several chains, as each instruction depends on the one before
+    let mut greatest = [simd.splat(f32::NEG_INFINITY); AT_ONCE];
+    for lanes in row.as_chunks::<{ AT_ONCE * LANES }>().0 {
+        for (greatest, lanes) in greatest.iter_mut().zip(lanes.as_chunks::<LANES>().0) {
+            *greatest = simd.max(*greatest, simd.load(lanes));
+        }
+    }
+    let [a, b, c, d] = greatest;
+    let greatest = simd.greatest(simd.max(simd.max(a, b), simd.max(c, d)));
+    let offset = simd.splat(-greatest);
+    for lanes in row.as_chunks_mut::<LANES>().0 {
+        simd.store(simd.exp(simd.add(simd.load(lanes), offset)), lanes);
+    }
+    row[..seen.start].fill(0.0);
+    row[seen.end..].fill(0.0);
+    let mut totals = [simd.splat(0.0); AT_ONCE];
+    for lanes in row.as_chunks::<{ AT_ONCE * LANES }>().0 {
+        for (total, lanes) in totals.iter_mut().zip(lanes.as_chunks::<LANES>().0) {
+            *total = simd.add(*total, simd.load(lanes));
+        }
+    }
+    let [a, b, c, d] = totals;
+    (simd.sum(simd.add(simd.add(a, b), simd.add(c, d))), greatest)
+}
+
+/// Adds the weighted values of positions to the partials of `Q` queries. Rows of `weights` are
+/// [`CHUNK`] apart, rows of `values` have `width` elements.
+#[inline(always)]
+fn gather<S: Simd, const Q: usize>(
+    simd: S,
+    weights: &[f32],
+    values: &[f32],
+    width: usize,
+    partials: &mut [f32],
+) {
+    let mut d = 0;
+    while d + S::WIDTH * LANES <= width {
+        match S::WIDTH {
+            4 => gather_columns::<S, Q, 4>(simd, weights, values, width, partials, d),
+            _ => gather_columns::<S, Q, 1>(simd, weights, values, width, partials, d),
+        }
+        d += S::WIDTH * LANES;
+    }
+    while d < width {
+        gather_columns::<S, Q, 1>(simd, weights, values, width, partials, d);
+        d += LANES;
+    }
+}
+
+/// [`gather`] for `W` vectors of elements from `d` on.
+#[inline(always)]
+fn gather_columns<S: Simd, const Q: usize, const W: usize>(
+    simd: S,
+    weights: &[f32],
+    values: &[f32],
+    width: usize,
+    partials: &mut [f32],
+    d: usize,
+) {
+    let positions = values.len() / width;
+    let weights: [&[f32]; Q] = std::array::from_fn(|i| &weights[i * CHUNK..][..positions]);
+    let partial_len = width + LANES;
+    let place = |i: usize| i * partial_len + d..i * partial_len + d + W * LANES;
+    let mut sums = [[simd.splat(0.0); W]; Q];
+    for (i, sums) in sums.iter_mut().enumerate() {
+        for (sum, from) in sums.iter_mut().zip(partials[place(i)].as_chunks::<LANES>().0) {
+            *sum = simd.load(from);
+        }
+    }
+    for (p, values) in values.chunks_exact(width).enumerate() {
+        let lanes = values[d..d + W * LANES].as_chunks::<LANES>().0;
+        let mut values = [simd.splat(0.0); W];
+        for (values, lanes) in values.iter_mut().zip(lanes) {
+            *values = simd.load(lanes);
+        }
+        for (sums, weights) in sums.iter_mut().zip(weights) {
+            let weight = simd.splat(weights[p]);
+            for (sum, values) in sums.iter_mut().zip(values) {
+                *sum = simd.mul_add(weight, values, *sum);
+            }
+        }
+    }
+    for (i, sums) in sums.iter().enumerate() {
+        for (sum, to) in sums.iter().zip(partials[place(i)].as_chunks_mut::<LANES>().0) {
+            simd.store(*sum, to);
+        }
+    }
+}
+
+/// Merges a partial into another.
+#[inline(always)]
+fn merge<S: Simd>(simd: S, to: &mut [f32], from: &[f32]) {
+    let greatest = to.len() - LANES + 1;
+    let (a, b) = (to[greatest], from[greatest]);
+    let most = a.max(b);
+    let (keep, add) = (simd.exp(simd.splat(a - most)), simd.exp(simd.splat(b - most)));
+    let (lanes, _) = to.as_chunks_mut::<LANES>();
+    for (to, from) in lanes.iter_mut().zip(from.as_chunks::<LANES>().0) {
+        simd.store(simd.mul_add(simd.load(to), keep, simd.mul(simd.load(from), add)), to);
+    }
+    to[greatest] = most;
+}
+
+/// Divides the merged partial of all positions by its sum of weights.
+#[inline(always)]
+fn finish(partial: &[f32], out: &mut [f32]) {
+    let total = partial[partial.len() - LANES];
+    for (out, sum) in out.iter_mut().zip(partial) {
+        *out = sum / total;
+    }
+}
+
+/// A task: all chunks of a tile.
+pub(super) struct AllChunks<'a> {
+    pub(super) tile: Tile<'a>,
+    /// The results of all rows `[rows, heads, head_dim]`, of which those of the tile are written.
+    pub(super) out: SharedMut<'a, f32>,
+    /// The index in `out` of the tile's first row.
+    pub(super) first: usize,
+    pub(super) scratch: &'a mut Scratch,
+}
+
+impl Body for AllChunks<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { tile, out, first, scratch } = self;
+        let (head_dim, partial_len) = (tile.head_dim(), partial_len(tile.head_dim()));
+        let place = |i: usize| i * partial_len..(i + 1) * partial_len;
+        for chunk in chunks(tile.all_seen()) {
+            let next = tile.first_keys(chunk + 1);
+            tile.chunk(simd, chunk, next, scratch);
+            for i in 0..tile.queries() {
+                let (partial, merged) =
+                    (&scratch.partials[place(i)], &mut scratch.merged[place(i)]);
+                let own = chunks(tile.seen(i));
+                if chunk == own.start {
+                    merged.copy_from_slice(partial);
+                } else if own.contains(&chunk) {
+                    merge(simd, merged, partial);
+                }
+            }
+        }
+        for i in 0..tile.queries() {
+            let (row, head) = tile.row_and_head(i);
+            let from = first + (row * tile.attention.heads + head) * head_dim;
+            // SAFETY: one task computes a query, as it has one tile and one KV head.
+            let out = unsafe { out.slice_mut(from..from + head_dim) };
+            finish(&scratch.merged[place(i)], out);
+        }
+    }
+}
+
+/// A task: one chunk of a tile. Its partials are kept for [`Merge`].
+pub(super) struct OneChunk<'a> {
+    pub(super) tile: Tile<'a>,
+    pub(super) chunk: usize,
+    /// The first keys of the thread's next task, to be prefetched.
+    pub(super) next: Stored<'a>,
+    /// The partials of all tasks, of which those of the tile and chunk are written.
+    pub(super) partials: SharedMut<'a, f32>,
+    /// The index in `partials` of the tile's first row in this chunk: `[rows, heads, partial_len]`.
+    pub(super) first: usize,
+    pub(super) scratch: &'a mut Scratch,
+}
+
+impl Body for OneChunk<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { tile, chunk, next, partials, first, scratch } = self;
+        let partial_len = partial_len(tile.head_dim());
+        tile.chunk(simd, chunk, next, scratch);
+        for i in 0..tile.queries() {
+            let (row, head) = tile.row_and_head(i);
+            let from = first + (row * tile.attention.heads + head) * partial_len;
+            // SAFETY: one task computes a partial, as it has one tile, KV head and chunk.
+            let partial = unsafe { partials.slice_mut(from..from + partial_len) };
+            partial.copy_from_slice(&scratch.partials[i * partial_len..][..partial_len]);
+        }
+    }
+}
+
+/// A task: the result of one query from its partials.
+pub(super) struct Merge<'a, P> {
+    /// The partials in the order of chunks, at least one.
+    pub(super) partials: P,
+    pub(super) out: &'a mut [f32],
+    pub(super) scratch: &'a mut Scratch,
+}
+
+impl<'a, P: Iterator<Item = &'a [f32]>> Body for Merge<'_, P> {
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        let merged = &mut self.scratch.merged[..partial_len(self.out.len())];
+        if let Some(partial) = self.partials.next() {
+            merged.copy_from_slice(partial);
+        }
+        for partial in self.partials {
+            merge(simd, merged, partial);
+        }
+        finish(merged, self.out);
+    }
+}

@@ -1,0 +1,153 @@
+//! Matrix products of rows that are normed and quantized first.
+
+use std::ops::Range;
+
+use pelton_graph::{Error, Limits, Linear, Norm, Op, Plan, WeightKind};
+
+use super::row_ops::NormRow;
+use crate::gemm::{self, ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN};
+use crate::isa::Isa;
+use crate::memory::{AlignedBuf, Weights};
+use crate::pool::{Pool, SharedMut};
+use crate::simd::dispatch;
+
+/// A matrix `[outputs, cols]` and the buffer `[rows, outputs]` of its products.
+pub(super) struct Product<'a> {
+    matrix: MatrixRef<'a>,
+    output: Output<'a>,
+}
+
+impl<'a> Product<'a> {
+    /// The product with a linear's matrix, written to `out` or, with `accumulate`, added to it.
+    ///
+    /// # Errors
+    /// If the linear's weight is not a matrix, or its bias not a vector.
+    pub(super) fn new(
+        plan: &Plan,
+        weights: &'a Weights,
+        linear: &Linear,
+        out: &'a mut [f32],
+        accumulate: bool,
+    ) -> Result<Self, Error> {
+        let &Linear { weight: id, bias } = linear;
+        let weight = plan.weight(id);
+        let tensor = weights.matrix(plan, id)?;
+        let matrix =
+            MatrixRef::new(tensor.dtype, weight.rows, weight.row_len, tensor.bytes).map_err(
+                |error| Error::Matrix { tensor: weight.name.clone(), what: error.to_string() },
+            )?;
+        let output = Output {
+            values: SharedMut::new(out),
+            stride: weight.rows,
+            bias: bias.map(|id| weights.vector(id)).transpose()?,
+            accumulate,
+        };
+        Ok(Self { matrix, output })
+    }
+
+    /// The buffer of the products.
+    pub(super) fn values(&self) -> SharedMut<'a, f32> {
+        self.output.values
+    }
+}
+
+/// The memory of products besides their matrices.
+pub(super) struct Multiplier {
+    isa: Isa,
+    /// Activations in each form that the plan's matrices multiply.
+    activations: Vec<Activations>,
+    /// Normed rows, before they become activations.
+    normed: AlignedBuf,
+}
+
+impl Multiplier {
+    /// Allocates for the widest matrices of a plan.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the system refuses the memory.
+    pub(super) fn new(plan: &Plan, limits: &Limits, isa: Isa) -> Result<Self, Error> {
+        let rows = limits.rows.max(limits.wants);
+        let mut activations = Vec::new();
+        for (kind, cols) in widest(plan) {
+            activations.push(Activations::new(kind, rows, cols)?);
+        }
+        let normed = AlignedBuf::zeroed("normed rows", rows, widest_norm(plan))?;
+        Ok(Self { isa, activations, normed })
+    }
+
+    /// Bytes that [`new`](Self::new) allocates.
+    pub(super) fn bytes(plan: &Plan, limits: &Limits) -> u128 {
+        let rows = limits.rows.max(limits.wants);
+        let activations = widest(plan).map(|(kind, cols)| Activations::bytes(kind, rows, cols));
+        activations.fold(AlignedBuf::bytes(rows, widest_norm(plan)), u128::saturating_add)
+    }
+
+    /// Multiplies the rows of `x` `[rows, cols]`, normed first if there is a norm, with every matrix
+    /// `[outputs, cols]`. A thread that has computed its partition of all products calls `finish`
+    /// with its partition of the first matrix's outputs.
+    pub(super) fn run(
+        &mut self,
+        pool: &Pool,
+        norm: Option<(Norm, &[f32])>,
+        x: &[f32],
+        products: &[Product<'_>],
+        finish: impl Fn(Range<usize>) + Sync,
+    ) {
+        let Some(first) = products.first() else { return };
+        let cols = first.matrix.cols();
+        let rows = x.len() / cols;
+        let units = Activations::units(rows, cols);
+        let normed = SharedMut::new(&mut self.normed);
+        let isa = self.isa;
+        let used = |a: &&Activations| {
+            products.iter().any(|p| ActivationKind::of(p.matrix.dtype()) == a.kind())
+        };
+        pool.run(|worker| {
+            let mut x = x;
+            if let Some((norm, weight)) = norm {
+                for r in worker.split(rows, 1) {
+                    let place = r * cols..(r + 1) * cols;
+                    // SAFETY: one thread computes a row.
+                    let y = unsafe { normed.slice_mut(place.clone()) };
+                    dispatch(isa, NormRow { x: &x[place], weight, norm, y });
+                }
+                worker.barrier();
+                // SAFETY: all rows have been written, and are not written again in this region.
+                x = unsafe { normed.slice(0..rows * cols) };
+            }
+            for activations in self.activations.iter().filter(used) {
+                // SAFETY: one thread prepares a unit, and products read it after the barrier.
+                unsafe { activations.prepare(x, cols, worker.split(units, 1)) };
+            }
+            worker.barrier();
+            for Product { matrix, output } in products {
+                let kind = ActivationKind::of(matrix.dtype());
+                let outputs = worker.split(matrix.rows(), ROW_ALIGN);
+                if let Some(activations) = self.activations.iter().find(|a| a.kind() == kind) {
+                    // SAFETY: activations are complete, and one thread computes an output.
+                    unsafe { gemm::matmul(isa, matrix, activations, rows, outputs, output) };
+                }
+            }
+            finish(worker.split(first.matrix.rows(), ROW_ALIGN));
+        });
+    }
+}
+
+/// The forms of activations that the matrices of a plan multiply, and the most columns of each.
+fn widest(plan: &Plan) -> impl Iterator<Item = (ActivationKind, usize)> {
+    [ActivationKind::I8, ActivationKind::F32].into_iter().filter_map(|kind| {
+        let matrices = plan.weights.iter().filter(|w| w.kind == WeightKind::Matrix);
+        let of_kind = matrices.filter(|w| ActivationKind::of(w.dtype) == kind);
+        of_kind.map(|w| w.row_len).max().map(|cols| (kind, cols))
+    })
+}
+
+/// Elements of the longest row that is normed before a product.
+fn widest_norm(plan: &Plan) -> usize {
+    let width = |op: &Op| match op {
+        Op::NormLinear { norm, linears: _ }
+        | Op::NormGlu { norm, gate: _, up: _, activation: _ } => plan.weight(norm.weight).row_len,
+        _ => 0,
+    };
+    plan.steps.iter().map(|step| width(&step.op)).max().unwrap_or(0)
+}

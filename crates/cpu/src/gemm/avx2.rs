@@ -1,0 +1,174 @@
+//! The vector operations in AVX2 with FMA and F16C: 8 rows at a time.
+
+use std::arch::x86_64::*;
+
+use super::vectors::{Codes, Rows, Vectors};
+use crate::simd::Ymm;
+
+/// The 16 bytes of rows `i` and `i + 4`.
+///
+/// # Safety
+/// They are readable, and AVX2 exists.
+#[inline(always)]
+unsafe fn every_fourth(from: Rows, i: usize) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let low = _mm_loadu_si128(from.first.add(i * from.stride).cast());
+        let high = _mm_loadu_si128(from.first.add((i + 4) * from.stride).cast());
+        _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high)
+    }
+}
+
+impl Vectors for Ymm {
+    const I8_ZERO: Option<u32> = None;
+    const PANELS: usize = 1;
+    type I = __m256i;
+
+    #[inline(always)]
+    unsafe fn splat_i(value: i32) -> __m256i {
+        // SAFETY: the instructions exist, by the caller's promise; so below.
+        unsafe { _mm256_set1_epi32(value) }
+    }
+    #[inline(always)]
+    unsafe fn and(a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_and_si256(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn or(a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_or_si256(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn add_i(a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_add_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn shl(a: __m256i, bits: u32) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_sllv_epi32(a, _mm256_set1_epi32(bits as i32)) }
+    }
+    #[inline(always)]
+    unsafe fn shr(a: __m256i, bits: u32) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_srlv_epi32(a, _mm256_set1_epi32(bits as i32)) }
+    }
+    #[inline(always)]
+    unsafe fn sar(a: __m256i, bits: u32) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_srav_epi32(a, _mm256_set1_epi32(bits as i32)) }
+    }
+
+    #[inline(always)]
+    unsafe fn to_f32(a: __m256i) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_cvtepi32_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn f16_to_f32(a: __m256i) -> __m256 {
+        // SAFETY: as above.
+        unsafe {
+            let low = _mm256_and_si256(a, _mm256_set1_epi32(0xffff));
+            let packed = _mm256_packus_epi32(low, low);
+            // Lanes 0 to 3 are in the first quarter, 4 to 7 in the third.
+            let packed = _mm256_permute4x64_epi64::<0b00_00_10_00>(packed);
+            _mm256_cvtph_ps(_mm256_castsi256_si128(packed))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u8) -> __m256 {
+        // SAFETY: as above.
+        unsafe {
+            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load4(from: Rows) -> __m256i {
+        // SAFETY: as above.
+        unsafe {
+            let mut rows = [0_i32; 8];
+            for (i, row) in rows.iter_mut().enumerate() {
+                *row = from.first.add(i * from.stride).cast::<i32>().read_unaligned();
+            }
+            _mm256_loadu_si256(rows.as_ptr().cast())
+        }
+    }
+    #[inline(always)]
+    unsafe fn load16(from: Rows) -> [__m256i; 4] {
+        // SAFETY: as above.
+        unsafe {
+            // A 4 x 4 transposition within each half: rows 0 to 3, and 4 to 7.
+            let (a, b) = (every_fourth(from, 0), every_fourth(from, 1));
+            let (c, d) = (every_fourth(from, 2), every_fourth(from, 3));
+            let (ab_low, ab_high) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+            let (cd_low, cd_high) = (_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+            [
+                _mm256_unpacklo_epi64(ab_low, cd_low),
+                _mm256_unpackhi_epi64(ab_low, cd_low),
+                _mm256_unpacklo_epi64(ab_high, cd_high),
+                _mm256_unpackhi_epi64(ab_high, cd_high),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn from_i8(a: __m256i) -> __m256i {
+        a
+    }
+    #[inline(always)]
+    unsafe fn lookup(table: &[i8; 16], index: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe {
+            let table = _mm_loadu_si128(table.as_ptr().cast());
+            _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), index)
+        }
+    }
+
+    /// Bytes are multiplied in pairs into 16 bits, in which some of these pairs are added
+    /// before they are widened to 32: as many as surely fit.
+    #[inline(always)]
+    unsafe fn dot<const N: usize, const NR: usize, const MR: usize>(
+        codes: Codes,
+        weights: [*const __m256i; NR],
+        x: [*const i8; MR],
+        start: [__m256i; MR],
+    ) -> [[__m256i; MR]; NR] {
+        let chunk = codes.pairs_in_i16().min(N);
+        let mut sums = [start; NR];
+        for first in (0..N).step_by(chunk) {
+            // SAFETY: as above.
+            unsafe {
+                let ones = _mm256_set1_epi16(1);
+                let mut pairs = [[_mm256_setzero_si256(); MR]; NR];
+                for i in first..first + chunk {
+                    for r in 0..MR {
+                        let x = x[r].add(4 * i).cast::<i32>().read_unaligned();
+                        let x = _mm256_set1_epi32(x);
+                        for n in 0..NR {
+                            let weights = *weights[n].add(i);
+                            let product = if codes == Codes::I8 {
+                                // The sign goes to the activations, as only those may have one.
+                                let x = _mm256_sign_epi8(x, weights);
+                                _mm256_maddubs_epi16(_mm256_abs_epi8(weights), x)
+                            } else {
+                                _mm256_maddubs_epi16(weights, x)
+                            };
+                            pairs[n][r] = _mm256_add_epi16(pairs[n][r], product);
+                        }
+                    }
+                }
+                for n in 0..NR {
+                    for r in 0..MR {
+                        let wide = _mm256_madd_epi16(pairs[n][r], ones);
+                        sums[n][r] = _mm256_add_epi32(sums[n][r], wide);
+                    }
+                }
+            }
+        }
+        sums
+    }
+}

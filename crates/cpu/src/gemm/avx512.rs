@@ -1,0 +1,243 @@
+//! The vector operations in AVX-512, with and without VNNI: 16 rows at a time.
+
+use std::arch::x86_64::*;
+
+use super::vectors::{Codes, Rows, Vectors};
+use crate::simd::Zmm;
+
+/// The 16 bytes of rows `i`, `i + 4`, `i + 8` and `i + 12`.
+///
+/// # Safety
+/// They are readable, and AVX-512 F exists.
+#[inline(always)]
+unsafe fn every_fourth(from: Rows, i: usize) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let row = |row: usize| _mm_loadu_si128(from.first.add(row * from.stride).cast());
+        let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(row(i)), row(i + 4));
+        let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(row(i + 8)), row(i + 12));
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+    }
+}
+
+impl<const VNNI: bool> Vectors for Zmm<VNNI> {
+    /// VNNI takes codes unsigned, so signed ones are moved up by 128.
+    const I8_ZERO: Option<u32> = if VNNI { Some(7) } else { None };
+    const PANELS: usize = 2;
+    type I = __m512i;
+
+    #[inline(always)]
+    unsafe fn splat_i(value: i32) -> __m512i {
+        // SAFETY: the instructions exist, by the caller's promise; so below.
+        unsafe { _mm512_set1_epi32(value) }
+    }
+    #[inline(always)]
+    unsafe fn and(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_and_si512(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn or(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_or_si512(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn add_i(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_add_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn shl(a: __m512i, bits: u32) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_sllv_epi32(a, _mm512_set1_epi32(bits as i32)) }
+    }
+    #[inline(always)]
+    unsafe fn shr(a: __m512i, bits: u32) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_srlv_epi32(a, _mm512_set1_epi32(bits as i32)) }
+    }
+    #[inline(always)]
+    unsafe fn sar(a: __m512i, bits: u32) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_srav_epi32(a, _mm512_set1_epi32(bits as i32)) }
+    }
+
+    #[inline(always)]
+    unsafe fn to_f32(a: __m512i) -> __m512 {
+        // SAFETY: as above.
+        unsafe { _mm512_cvtepi32_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn f16_to_f32(a: __m512i) -> __m512 {
+        // SAFETY: as above.
+        unsafe { _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u8) -> __m512 {
+        // SAFETY: as above.
+        unsafe {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load4(from: Rows) -> __m512i {
+        // SAFETY: as above.
+        unsafe {
+            let mut rows = [0_i32; 16];
+            for (i, row) in rows.iter_mut().enumerate() {
+                *row = from.first.add(i * from.stride).cast::<i32>().read_unaligned();
+            }
+            _mm512_loadu_si512(rows.as_ptr().cast())
+        }
+    }
+    #[inline(always)]
+    unsafe fn load16(from: Rows) -> [__m512i; 4] {
+        // SAFETY: as above.
+        unsafe {
+            // A 4 x 4 transposition within each quarter: rows 0 to 3 in the first, and so on.
+            let (a, b) = (every_fourth(from, 0), every_fourth(from, 1));
+            let (c, d) = (every_fourth(from, 2), every_fourth(from, 3));
+            let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+            let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+            [
+                _mm512_unpacklo_epi64(ab_low, cd_low),
+                _mm512_unpackhi_epi64(ab_low, cd_low),
+                _mm512_unpacklo_epi64(ab_high, cd_high),
+                _mm512_unpackhi_epi64(ab_high, cd_high),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn from_i8(a: __m512i) -> __m512i {
+        if VNNI {
+            // SAFETY: as above.
+            unsafe { _mm512_xor_si512(a, _mm512_set1_epi8(-128)) }
+        } else {
+            a
+        }
+    }
+    #[inline(always)]
+    unsafe fn lookup(table: &[i8; 16], index: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe {
+            let table = _mm_loadu_si128(table.as_ptr().cast());
+            _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), index)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn fifth_bits(bits: __m512i, first: u32) -> __m512i {
+        // SAFETY: as above.
+        unsafe {
+            // The byte that holds the four bits, four times; one of its bits in each.
+            let lanes = _mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c);
+            let byte = _mm512_set1_epi8((first / 8) as i8);
+            let from = _mm512_add_epi8(_mm512_broadcast_i32x4(lanes), byte);
+            let each = _mm512_set1_epi32(0x0804_0201 << (first % 8));
+            let found = _mm512_test_epi8_mask(_mm512_shuffle_epi8(bits, from), each);
+            _mm512_maskz_mov_epi8(found, _mm512_set1_epi8(16))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn dot<const N: usize, const NR: usize, const MR: usize>(
+        codes: Codes,
+        weights: [*const __m512i; NR],
+        x: [*const i8; MR],
+        start: [__m512i; MR],
+    ) -> [[__m512i; MR]; NR] {
+        // SAFETY: as above.
+        unsafe {
+            if VNNI {
+                dot_vnni::<N, NR, MR>(weights, x, start)
+            } else {
+                dot_pairs::<N, NR, MR>(codes, weights, x, start)
+            }
+        }
+    }
+}
+
+/// Four activations in every lane.
+///
+/// # Safety
+/// They are readable, and AVX-512 F exists.
+#[inline(always)]
+unsafe fn broadcast(x: *const i8) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_set1_epi32(x.cast::<i32>().read_unaligned()) }
+}
+
+/// # Safety
+/// As for [`Vectors::dot`], with VNNI.
+#[inline(always)]
+unsafe fn dot_vnni<const N: usize, const NR: usize, const MR: usize>(
+    weights: [*const __m512i; NR],
+    x: [*const i8; MR],
+    start: [__m512i; MR],
+) -> [[__m512i; MR]; NR] {
+    let mut sums = [start; NR];
+    for i in 0..N {
+        for r in 0..MR {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let x = broadcast(x[r].add(4 * i));
+                for n in 0..NR {
+                    sums[n][r] = _mm512_dpbusd_epi32(sums[n][r], *weights[n].add(i), x);
+                }
+            }
+        }
+    }
+    sums
+}
+
+/// Bytes are multiplied in pairs into 16 bits, in which some of these pairs are added before
+/// they are widened to 32: as many as surely fit.
+///
+/// # Safety
+/// As for [`Vectors::dot`].
+#[inline(always)]
+unsafe fn dot_pairs<const N: usize, const NR: usize, const MR: usize>(
+    codes: Codes,
+    weights: [*const __m512i; NR],
+    x: [*const i8; MR],
+    start: [__m512i; MR],
+) -> [[__m512i; MR]; NR] {
+    let chunk = codes.pairs_in_i16().min(N);
+    let mut sums = [start; NR];
+    for first in (0..N).step_by(chunk) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let ones = _mm512_set1_epi16(1);
+            let mut pairs = [[_mm512_setzero_si512(); MR]; NR];
+            for i in first..first + chunk {
+                for r in 0..MR {
+                    let x = broadcast(x[r].add(4 * i));
+                    for n in 0..NR {
+                        let weights = *weights[n].add(i);
+                        let product = if codes == Codes::I8 {
+                            // The sign goes to the activations, as only those may have one.
+                            let negative = _mm512_movepi8_mask(weights);
+                            let zero = _mm512_setzero_si512();
+                            let x = _mm512_mask_sub_epi8(x, negative, zero, x);
+                            _mm512_maddubs_epi16(_mm512_abs_epi8(weights), x)
+                        } else {
+                            _mm512_maddubs_epi16(weights, x)
+                        };
+                        pairs[n][r] = _mm512_add_epi16(pairs[n][r], product);
+                    }
+                }
+            }
+            for n in 0..NR {
+                for r in 0..MR {
+                    let wide = _mm512_madd_epi16(pairs[n][r], ones);
+                    sums[n][r] = _mm512_add_epi32(sums[n][r], wide);
+                }
+            }
+        }
+    }
+    sums
+}

@@ -1,0 +1,13 @@
+//! The block formats, unpacked into tiles: one function body for all instruction sets.
+//!
+//! The functions have loops instead of closures: only a function with `inline(always)` is certain to
+//! be inlined into the one that enables the instruction set, and closures cannot have it.
+
+mod blocks32;
+mod fields;
+mod k_halves;
+mod k_quants;
+
+pub(super) use blocks32::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+pub(super) use k_halves::{Q2K, Q3K, Q6K};
+pub(super) use k_quants::{Q4K, Q5K};

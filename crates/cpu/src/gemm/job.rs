@@ -1,0 +1,165 @@
+//! Matrices, the destinations of their products, and the operands of kernels.
+
+use std::ops::Range;
+
+use pelton_quant::DType;
+
+use super::activations::Block;
+use super::tile::CHUNK;
+use crate::pool::SharedMut;
+
+/// A matrix `[rows, cols]` in its stored format: rows of blocks, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct MatrixRef<'a> {
+    dtype: DType,
+    rows: usize,
+    cols: usize,
+    bytes: &'a [u8],
+}
+
+/// The reason why bytes are not a matrix of some shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MatrixError {
+    /// Rows must consist of whole blocks.
+    #[error("a row of {cols} columns is not a whole number of {dtype} blocks of {}", dtype.block_len())]
+    Cols {
+        /// The stored type.
+        dtype: DType,
+        /// Columns of the matrix.
+        cols: usize,
+    },
+    /// The length must be that of the shape.
+    #[error("a {rows} x {cols} matrix of {dtype} does not have {bytes} bytes")]
+    Bytes {
+        /// The stored type.
+        dtype: DType,
+        /// Rows of the matrix.
+        rows: usize,
+        /// Columns of the matrix.
+        cols: usize,
+        /// Bytes given.
+        bytes: usize,
+    },
+}
+
+impl<'a> MatrixRef<'a> {
+    /// A matrix of `rows` rows of `cols` elements each, at least one, at any address.
+    ///
+    /// # Errors
+    /// If a row is no whole number of blocks, or the shape has another number of bytes.
+    pub fn new(
+        dtype: DType,
+        rows: usize,
+        cols: usize,
+        bytes: &'a [u8],
+    ) -> Result<Self, MatrixError> {
+        let row_bytes = dtype.bytes_of(cols).filter(|_| cols > 0);
+        let row_bytes = row_bytes.ok_or(MatrixError::Cols { dtype, cols })?;
+        if row_bytes.checked_mul(rows) != Some(bytes.len()) {
+            return Err(MatrixError::Bytes { dtype, rows, cols, bytes: bytes.len() });
+        }
+        Ok(Self { dtype, rows, cols, bytes })
+    }
+
+    /// The stored type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Rows: the number of outputs of the product.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Columns: the number of inputs.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// The bytes of all rows.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+/// The destination of a product `[batch, rows]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Output<'a> {
+    /// Result `n` of activation row `r` goes to index `r * stride + n`.
+    pub values: SharedMut<'a, f32>,
+    /// Distance between the results of two activation rows, at least the matrix's rows.
+    pub stride: usize,
+    /// Summands of the results, one for each row of the matrix.
+    pub bias: Option<&'a [f32]>,
+    /// Whether results are added to the values instead of replacing them.
+    pub accumulate: bool,
+}
+
+/// Rows of a matrix to whose multiples a partition between threads is best aligned
+/// ([`split`](crate::pool::split)).
+pub const ROW_ALIGN: usize = 32;
+
+/// The operands of a kernel, checked by [`matmul`](super::matmul).
+///
+/// The promises: `weights` points at `matrix_rows` rows of `row_bytes` bytes, of `row_blocks`
+/// blocks or `cols` elements each; `rows` lies within them; `blocks` or `floats`, whichever the
+/// format multiplies, points at `batch` rows of as many, in chunks that are `chunk_stride` blocks
+/// (or 32 times as many elements) apart, which no thread writes; and no other thread accesses the
+/// results of `rows`.
+pub(super) struct Job<'a> {
+    pub(super) weights: *const u8,
+    pub(super) matrix_rows: usize,
+    pub(super) row_bytes: usize,
+    pub(super) cols: usize,
+    pub(super) row_blocks: usize,
+    pub(super) chunk_stride: usize,
+    pub(super) blocks: *const Block,
+    pub(super) floats: *const f32,
+    pub(super) batch: usize,
+    pub(super) rows: Range<usize>,
+    pub(super) output: Output<'a>,
+}
+
+impl Job<'_> {
+    /// The address of result `n` of activation row `row`, in bounds or not.
+    pub(super) fn address(&self, row: usize, n: usize) -> *const u8 {
+        self.output.values.address(row * self.output.stride + n).cast()
+    }
+
+    /// Chunk `chunk` of `MR` activation rows from `row` on, where `units` are the blocks or the
+    /// elements. Rows beyond the last repeat it; their results are dropped.
+    ///
+    /// # Safety
+    /// The units are the job's, and there is such a chunk.
+    #[inline(always)]
+    pub(super) unsafe fn activation_rows<U, const MR: usize>(
+        &self,
+        units: *const U,
+        row: usize,
+        chunk: usize,
+    ) -> [*const U; MR] {
+        let mut rows = [units; MR];
+        for (i, x) in rows.iter_mut().enumerate() {
+            let row = (row + i).min(self.batch - 1);
+            // SAFETY: the row is one of the batch.
+            *x = unsafe { x.add(chunk * self.chunk_stride + row * CHUNK) };
+        }
+        rows
+    }
+
+    /// Writes results from column `first` on of activation row `row`.
+    ///
+    /// # Safety
+    /// No other thread accesses these results.
+    #[inline(always)]
+    pub(super) unsafe fn output(&self, row: usize, first: usize, results: &[f32]) {
+        let start = row * self.output.stride + first;
+        // SAFETY: the caller's promise.
+        let to = unsafe { self.output.values.slice_mut(start..start + results.len()) };
+        let bias = self.output.bias.map(|bias| &bias[first..][..results.len()]);
+        for (i, (to, result)) in to.iter_mut().zip(results).enumerate() {
+            let result = bias.map_or(*result, |bias| result + bias[i]);
+            *to = if self.output.accumulate { *to + result } else { result };
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Products of activations with matrices in any stored format.
+//!
+//! [`matmul`] computes `out[r][n] = Σ_k W[n][k] x[r][k]` with `W` as it lies in the model file.
+//! Weights in block formats are multiplied as integers, with activations in 8 bits; F32, F16 and
+//! BF16 weights in f32. The results are the same bit for bit for any instruction set
+//! ([`Isa`](crate::isa::Isa)), batch, partition of the rows and number of threads.
+//!
+//! `quantized.rs` and `float.rs` hold the loops, `formats/` the unpacking of blocks. Both are
+//! written in the vector operations of `vectors.rs`, which each instruction set implements.
+
+mod activations;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod dispatch;
+mod float;
+mod formats;
+mod job;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod portable;
+mod prefetch;
+mod quantized;
+mod scratch;
+#[cfg(test)]
+mod tests;
+mod tile;
+mod vectors;
+
+pub use activations::{ActivationKind, Activations};
+pub use dispatch::matmul;
+pub use job::{MatrixError, MatrixRef, Output, ROW_ALIGN};

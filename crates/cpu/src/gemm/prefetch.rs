@@ -1,0 +1,68 @@
+//! Prefetches of weights.
+
+use super::vectors::Rows;
+use crate::memory::prefetch::{LINE, Level, prefetch};
+
+/// Bytes of a page: the range of the CPU's own prefetchers, and the smallest unit of address
+/// translation.
+const PAGE: usize = 4096;
+/// Pages that are prefetched in turn.
+const PAGES: usize = 8;
+
+/// Prefetches a range of memory into the second-level cache, some distance before its use.
+///
+/// Sequential requests reach two thirds of the memory's bandwidth (22 of 32 GB/s with two threads
+/// of a Sapphire Rapids and pages of 4 KiB), as each new page is a wait: for its address, and for
+/// the CPU's prefetchers, which stop at its end. Several pages in turn reach all of it: 27 GB/s
+/// with two, 30 with four, 32 with eight.
+#[derive(Debug)]
+pub(super) struct RangePrefetch {
+    /// The next line in the first of the pages.
+    next: *const u8,
+    end: *const u8,
+    /// Bytes that should have been requested by now and were not.
+    behind: isize,
+}
+
+impl RangePrefetch {
+    /// Prefetches `len` bytes at `start`, at least `lead` bytes before their use.
+    #[inline(always)]
+    pub(super) fn new(start: *const u8, len: usize, lead: usize) -> Self {
+        Self {
+            next: start.wrapping_sub(start.addr() % PAGE),
+            end: start.wrapping_add(len),
+            behind: (lead + PAGES * PAGE) as isize,
+        }
+    }
+
+    /// Advances by the bytes that are used next.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, bytes: usize) {
+        self.behind += bytes as isize;
+        while self.behind > 0 {
+            self.behind -= (PAGES * LINE) as isize;
+            let last = self.next.wrapping_add((PAGES - 1) * PAGE);
+            for page in 0..PAGES {
+                let line = self.next.wrapping_add(page * PAGE);
+                if last < self.end || line < self.end {
+                    prefetch(line, Level::Second);
+                }
+            }
+            self.next = self.next.wrapping_add(LINE);
+            if self.next.addr().is_multiple_of(PAGE) {
+                self.next = last.wrapping_add(LINE);
+            }
+        }
+    }
+}
+
+/// Prefetches `bytes` bytes of each of `count` rows into the second-level cache. The addresses need
+/// not be valid.
+#[inline(always)]
+pub(super) fn prefetch_rows(rows: Rows, count: usize, bytes: usize) {
+    for row in 0..count {
+        for line in (0..bytes).step_by(LINE) {
+            prefetch(rows.first.wrapping_add(row * rows.stride + line), Level::Second);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The vector operations of the kernels, one implementation per instruction set.
+
+use crate::simd::Register;
+
+/// The same offset in `LANES` consecutive rows of a matrix.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rows {
+    /// The address in the first row.
+    pub(super) first: *const u8,
+    /// Bytes from one row to the next; 0 loads one row into all lanes.
+    pub(super) stride: usize,
+}
+
+impl Rows {
+    /// The address some bytes further in each row.
+    ///
+    /// # Safety
+    /// The address lies inside of the rows.
+    #[inline(always)]
+    pub(super) unsafe fn at(self, bytes: usize) -> Self {
+        // SAFETY: the caller's promise.
+        Self { first: unsafe { self.first.add(bytes) }, stride: self.stride }
+    }
+}
+
+/// The range of the bytes of a vector of codes, which bounds the products that fit into 16 bits on
+/// CPUs that multiply bytes in pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Codes {
+    /// 0 to 15.
+    U4,
+    /// 0 to 31.
+    U5,
+    /// 0 to 63.
+    U6,
+    /// -128 to 127, in the form that [`Vectors::from_i8`] gives.
+    I8,
+}
+
+impl Codes {
+    /// The number of sums of two products with activations (at most 127) whose total fits into an
+    /// i16, for signed codes after their sign was moved to the activations.
+    pub(super) const fn pairs_in_i16(self) -> usize {
+        let largest = match self {
+            Self::U4 => 15,
+            Self::U5 => 31,
+            Self::U6 => 63,
+            Self::I8 => 128,
+        };
+        let pairs: usize = i16::MAX as usize / (2 * 127 * largest);
+        1 << pairs.ilog2() // divides the 4 or 8 vectors of a tile
+    }
+}
+
+/// Vectors of `LANES` lanes of 32 bits, at most 16.
+///
+/// In the products of quantized matrices a lane is a row of the matrix. A vector of codes holds
+/// four of them, bytes of neighbouring columns, in each lane, unless the instruction set has another
+/// order: that of [`load_codes`](Self::load_codes).
+///
+/// # Safety
+/// All functions require the instruction set of the implementation; those that take pointers read
+/// or write as many bytes as they say. They are inlined into a function with the `target_feature`s
+/// of the set: hence `inline(always)` everywhere.
+pub(super) trait Vectors: Register {
+    /// The exponent of the power of two that the codes of `from_i8` are offset by, if they are.
+    const I8_ZERO: Option<u32>;
+    /// Panels (1 or 2) of a tile of a large product: as many as fit into registers.
+    const PANELS: usize;
+    /// A vector of i32, or of four bytes a lane.
+    type I: Copy;
+
+    unsafe fn splat_i(value: i32) -> Self::I;
+    unsafe fn and(a: Self::I, b: Self::I) -> Self::I;
+    unsafe fn or(a: Self::I, b: Self::I) -> Self::I;
+    unsafe fn add_i(a: Self::I, b: Self::I) -> Self::I;
+    /// Shifts each lane left.
+    unsafe fn shl(a: Self::I, bits: u32) -> Self::I;
+    /// Shifts each lane right and fills with zeros.
+    unsafe fn shr(a: Self::I, bits: u32) -> Self::I;
+    /// Shifts each lane right and fills with copies of the sign.
+    unsafe fn sar(a: Self::I, bits: u32) -> Self::I;
+
+    unsafe fn to_f32(a: Self::I) -> Self::F;
+    /// The low halves of the lanes as f16.
+    unsafe fn f16_to_f32(a: Self::I) -> Self::F;
+
+    /// Loads `LANES` neighbouring bf16, little-endian, at any alignment.
+    unsafe fn load_bf16(from: *const u8) -> Self::F;
+
+    /// Four bytes of each row.
+    unsafe fn load4(from: Rows) -> Self::I;
+    /// Sixteen bytes of each row: vector j holds bytes 4j to 4j+3 of all rows.
+    unsafe fn load16(from: Rows) -> [Self::I; 4];
+    /// Sixteen bytes of each row in the order of the codes of [`dot`](Self::dot).
+    #[inline(always)]
+    unsafe fn load_codes(from: Rows) -> [Self::I; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { Self::load16(from) }
+    }
+
+    /// Codes for [`dot`](Self::dot) from signed bytes.
+    unsafe fn from_i8(a: Self::I) -> Self::I;
+    /// The entries of `table` that the bytes (0 to 15) name.
+    unsafe fn lookup(table: &[i8; 16], index: Self::I) -> Self::I;
+    /// Bits `first` to `first + 3` of each lane, each as the value 16 of a byte: what vector
+    /// `first / 4` of codes lacks if bit k is that of column k.
+    #[inline(always)]
+    unsafe fn fifth_bits(bits: Self::I, first: u32) -> Self::I {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let nibble = Self::and(Self::shr(bits, first), Self::splat_i(0xf));
+            // Bit b of the nibble belongs at bit 4 of byte b: up by 4 + 7b. The copies that
+            // land elsewhere are masked away.
+            let low = Self::or(Self::shl(nibble, 4), Self::shl(nibble, 11));
+            let high = Self::or(Self::shl(nibble, 18), Self::shl(nibble, 25));
+            Self::and(Self::or(low, high), Self::splat_i(0x1010_1010))
+        }
+    }
+
+    /// For each of `NR` panels of weights and each of `MR` rows of activations: `start` plus the
+    /// sum of the products of `N` vectors of codes with the `4 N` activations (-127 to 127).
+    /// `codes` is a constant at every call.
+    unsafe fn dot<const N: usize, const NR: usize, const MR: usize>(
+        codes: Codes,
+        weights: [*const Self::I; NR],
+        x: [*const i8; MR],
+        start: [Self::I; MR],
+    ) -> [[Self::I; MR]; NR];
+}

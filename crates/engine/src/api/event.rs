@@ -1,0 +1,120 @@
+//! The answer to a request: its tokens one by one, its end, and its times.
+
+use std::time::Duration;
+
+use crate::Error;
+
+/// One token of a text.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Token {
+    /// Its id.
+    pub id: u32,
+    /// The text that is certain since it was drawn: whole characters, and nothing that may yet turn
+    /// out to begin a stop string. It can be empty, and it can hold the end of earlier tokens.
+    pub text: String,
+    /// Its natural log-probability, if the request asks for those.
+    pub log_prob: Option<f32>,
+    /// The likeliest tokens with their natural log-probabilities, in descending order.
+    pub top: Vec<(u32, f32)>,
+}
+
+impl Token {
+    pub(crate) fn new(id: u32, text: String) -> Self {
+        Self { id, text, log_prob: None, top: Vec::new() }
+    }
+}
+
+/// Why a text ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FinishReason {
+    /// The model ended it.
+    End,
+    /// A stop string came.
+    Stop,
+    /// The request's number of tokens, or the context, was reached.
+    Length,
+    /// The request was cancelled.
+    Cancelled,
+}
+
+/// The sizes and times of a request so far.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Tokens of the prompt whose keys and values were cached, so that they were not run.
+    pub cached_tokens: usize,
+    /// Tokens that were generated, the one that ended the text included.
+    pub generated_tokens: usize,
+    /// The seed with which the same request gives the same text again.
+    pub seed: u64,
+    /// From the submission to the start of the prompt; `None` before.
+    pub queued: Option<Duration>,
+    /// From the submission to the first token; `None` before.
+    pub time_to_first_token: Option<Duration>,
+    /// Time of the passes that ran the prompt.
+    pub prefill: Duration,
+    /// From the first token to the last so far.
+    pub decode: Duration,
+    /// How often the request lost its pages to another one, and was resumed.
+    pub preemptions: usize,
+}
+
+impl Stats {
+    pub(crate) fn new(prompt_tokens: usize, seed: u64) -> Self {
+        Self {
+            prompt_tokens,
+            cached_tokens: 0,
+            generated_tokens: 0,
+            seed,
+            queued: None,
+            time_to_first_token: None,
+            prefill: Duration::ZERO,
+            decode: Duration::ZERO,
+            preemptions: 0,
+        }
+    }
+
+    /// Prompt tokens run per second, without those that were cached; `None` before the first token.
+    pub fn prefill_tokens_per_second(&self) -> Option<f64> {
+        let seconds = self.prefill.as_secs_f64();
+        let run = self.prompt_tokens.saturating_sub(self.cached_tokens);
+        (seconds > 0.0).then(|| run as f64 / seconds)
+    }
+
+    /// Tokens per second after the first; `None` before the second.
+    pub fn decode_tokens_per_second(&self) -> Option<f64> {
+        let seconds = self.decode.as_secs_f64();
+        let after_first = self.generated_tokens.checked_sub(1)?;
+        (after_first > 0 && seconds > 0.0).then(|| after_first as f64 / seconds)
+    }
+}
+
+/// One step of a request, as a callback receives it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The next token.
+    Token(Token),
+    /// The text ended. The last event.
+    Finished {
+        /// Why.
+        reason: FinishReason,
+        /// The sizes and times of the whole request.
+        stats: Stats,
+    },
+    /// The request failed. The last event.
+    Failed(Error),
+}
+
+/// Whether a request goes on after an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// It does.
+    Continue,
+    /// It is cancelled; the callback is dropped and receives nothing more.
+    Stop,
+}

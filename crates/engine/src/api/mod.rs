@@ -1,0 +1,16 @@
+//! The values that go into a model and come out of it.
+
+mod event;
+mod handle;
+mod options;
+mod request;
+mod status;
+mod stream;
+
+pub use event::{Event, FinishReason, Flow, Stats, Token};
+pub use handle::RequestHandle;
+pub use options::{KvMemory, LoadOptions};
+pub use request::{Prompt, Request};
+pub use status::{PageCounts, Status};
+pub use stream::{AsyncTokenStream, TokenStream};
+pub(crate) use stream::{KeepAlive, channel};

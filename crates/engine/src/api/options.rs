@@ -1,0 +1,114 @@
+//! The sizes that a model is loaded for.
+
+use std::time::Duration;
+
+use pelton_graph::KvType;
+
+/// The memory for keys and values.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum KvMemory {
+    /// Enough for all sequences at full length if the free memory allows that, or else what it
+    /// allows.
+    #[default]
+    Auto,
+    /// This many bytes. What running sequences do not need holds the prefixes of earlier ones.
+    Bytes(u64),
+    /// This share of the memory that is free at load, above 0 and up to 1.
+    ShareOfFree(f32),
+}
+
+/// The sizes that a model is loaded for. A model allocates nothing of its own size afterwards.
+///
+/// ```
+/// use pelton::{KvMemory, LoadOptions};
+///
+/// let options = LoadOptions::default().context(32_768).sequences(8);
+/// let options = options.kv_memory(KvMemory::Bytes(1 << 30));
+/// assert_eq!(options.sequences, 8);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LoadOptions {
+    /// Positions of a sequence, at most; `None` for the model's own, but at most 4,096.
+    pub context: Option<usize>,
+    /// Sequences that run at the same time, at most.
+    pub sequences: usize,
+    /// Rows of one pass, at most: tokens of prompts that are run together.
+    pub rows: usize,
+    /// The element type of keys and values.
+    pub kv: KvType,
+    /// The memory for keys and values.
+    pub kv_memory: KvMemory,
+    /// Requests that wait for their start, at most.
+    pub queue_requests: usize,
+    /// Prompt tokens of the requests that wait, at most.
+    pub queue_tokens: usize,
+    /// The time that one pass over prompts may take while other sequences decode.
+    pub prefill_budget: Duration,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            context: None,
+            sequences: 1,
+            rows: 512,
+            kv: KvType::F16,
+            kv_memory: KvMemory::Auto,
+            queue_requests: 1024,
+            queue_tokens: 1 << 20,
+            prefill_budget: Duration::from_millis(100),
+        }
+    }
+}
+
+impl LoadOptions {
+    /// Sets the positions of a sequence.
+    pub fn context(mut self, positions: usize) -> Self {
+        self.context = Some(positions);
+        self
+    }
+
+    /// Sets the number of sequences that run at the same time.
+    pub fn sequences(mut self, sequences: usize) -> Self {
+        self.sequences = sequences;
+        self
+    }
+
+    /// Sets the rows of one pass.
+    pub fn rows(mut self, rows: usize) -> Self {
+        self.rows = rows;
+        self
+    }
+
+    /// Sets the element type of keys and values.
+    pub fn kv(mut self, kv: KvType) -> Self {
+        self.kv = kv;
+        self
+    }
+
+    /// Sets the memory for keys and values.
+    pub fn kv_memory(mut self, memory: KvMemory) -> Self {
+        self.kv_memory = memory;
+        self
+    }
+
+    /// Sets the number of requests that can wait.
+    pub fn queue_requests(mut self, requests: usize) -> Self {
+        self.queue_requests = requests;
+        self
+    }
+
+    /// Sets the number of prompt tokens that can wait.
+    pub fn queue_tokens(mut self, tokens: usize) -> Self {
+        self.queue_tokens = tokens;
+        self
+    }
+
+    /// Sets the time of a pass over prompts while other sequences decode.
+    pub fn prefill_budget(mut self, time: Duration) -> Self {
+        self.prefill_budget = time;
+        self
+    }
+}

@@ -1,0 +1,124 @@
+//! A request to a model.
+
+use std::time::Duration;
+
+use pelton_sampling::Sampling;
+
+/// The text before the one that is generated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Prompt {
+    /// Text. Special tokens that are written in it count as such, and what the model file says
+    /// belongs before a text (most often a token for its beginning) is added.
+    Text(String),
+    /// Token ids, used as they are.
+    Tokens(Vec<u32>),
+}
+
+/// A text to be generated: its prompt, its length, and how its tokens are drawn.
+///
+/// ```
+/// use pelton::{Request, Sampling};
+///
+/// let request = Request::new("Once upon a time").max_tokens(20).sampling(Sampling::greedy());
+/// assert_eq!(request.max_tokens, Some(20));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Request {
+    /// The text before.
+    pub prompt: Prompt,
+    /// Tokens to be generated, at most; `None` for as many as the context has room for.
+    pub max_tokens: Option<usize>,
+    /// How each token is drawn.
+    pub sampling: Sampling,
+    /// Strings before which the text ends; they are not part of it.
+    pub stop: Vec<String>,
+    /// Whether the text goes on after the model's tokens for an end.
+    pub ignore_end: bool,
+    /// Log-probabilities of this many likeliest tokens and of the drawn one, for each token.
+    pub log_probs: Option<u8>,
+    /// Summands of the logits of single tokens.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// The time from the submission to the end of the text, at most.
+    pub deadline: Option<Duration>,
+    /// The namespace of cached prefixes: requests share them only with requests of the same salt.
+    pub cache_salt: u64,
+}
+
+impl Request {
+    /// A text after `prompt`, with default sampling and no limit but the context.
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self::after(Prompt::Text(prompt.into()))
+    }
+
+    /// As [`new`](Self::new), after token ids.
+    pub fn from_tokens(tokens: impl Into<Vec<u32>>) -> Self {
+        Self::after(Prompt::Tokens(tokens.into()))
+    }
+
+    fn after(prompt: Prompt) -> Self {
+        Self {
+            prompt,
+            max_tokens: None,
+            sampling: Sampling::default(),
+            stop: Vec::new(),
+            ignore_end: false,
+            log_probs: None,
+            logit_bias: Vec::new(),
+            deadline: None,
+            cache_salt: 0,
+        }
+    }
+
+    /// Sets the number of tokens to be generated, at most.
+    pub fn max_tokens(mut self, tokens: usize) -> Self {
+        self.max_tokens = Some(tokens);
+        self
+    }
+
+    /// Sets how tokens are drawn.
+    pub fn sampling(mut self, sampling: Sampling) -> Self {
+        self.sampling = sampling;
+        self
+    }
+
+    /// Adds a string before which the text ends.
+    pub fn stop(mut self, stop: impl Into<String>) -> Self {
+        self.stop.push(stop.into());
+        self
+    }
+
+    /// Sets whether the text goes on after the model's tokens for an end.
+    pub fn ignore_end(mut self, ignore: bool) -> Self {
+        self.ignore_end = ignore;
+        self
+    }
+
+    /// Asks for log-probabilities of the `top` likeliest tokens and of the drawn one.
+    pub fn log_probs(mut self, top: u8) -> Self {
+        self.log_probs = Some(top);
+        self
+    }
+
+    /// Sets the summand of a token's logit.
+    pub fn logit_bias(mut self, token: u32, bias: f32) -> Self {
+        match self.logit_bias.iter_mut().find(|(id, _)| *id == token) {
+            Some((_, old)) => *old = bias,
+            None => self.logit_bias.push((token, bias)),
+        }
+        self
+    }
+
+    /// Sets the time from the submission to the end of the text.
+    pub fn deadline(mut self, time: Duration) -> Self {
+        self.deadline = Some(time);
+        self
+    }
+
+    /// Sets the namespace of cached prefixes.
+    pub fn cache_salt(mut self, salt: u64) -> Self {
+        self.cache_salt = salt;
+        self
+    }
+}

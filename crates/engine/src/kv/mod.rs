@@ -1,0 +1,16 @@
+//! Pages of keys and values: who holds which, which are cached for later prompts, and how many
+//! there are.
+//!
+//! [`KvCache`] is the only owner: a [`PagePool`](pool::PagePool) for each cache group and one
+//! [`PrefixTree`](prefix_tree::PrefixTree). Sequences hold pages through their
+//! [`SequencePages`].
+
+mod cache;
+mod pool;
+mod prefix_tree;
+mod sizing;
+mod tables;
+
+pub(crate) use cache::KvCache;
+pub(crate) use sizing::{LOGIT_BIAS_MAX, Sizes, limits};
+pub(crate) use tables::SequencePages;

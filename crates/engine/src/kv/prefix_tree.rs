@@ -1,0 +1,187 @@
+//! A radix tree of shared prefixes, with one full page of tokens on each edge.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use pelton_graph::PAGE;
+
+use super::pool::NodeId;
+
+/// The tokens of one full page. Two pages with equal edges under the same node have equal bits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Edge {
+    tokens: [u32; PAGE],
+    /// How many of the leading positions were run as rows of a prompt.
+    prompt_rows: u8,
+}
+
+impl Edge {
+    /// The edge of a page of tokens; `None` if they are not exactly one page.
+    pub(crate) fn new(tokens: &[u32], prompt_rows: u8) -> Option<Self> {
+        Some(Self { tokens: tokens.try_into().ok()?, prompt_rows })
+    }
+}
+
+#[derive(Debug)]
+struct Node {
+    parent: Option<NodeId>,
+    /// The edge from the parent; `None` for a root.
+    edge: Option<Arc<Edge>>,
+    salt: u64,
+    children: BTreeMap<Arc<Edge>, NodeId>,
+    /// The page of each cache group, where it is cached.
+    pages: Vec<Option<u32>>,
+    /// Sequences whose deepest node this is.
+    holders: u32,
+}
+
+/// The prefixes whose keys and values are cached: a root for each salt, below it a node for each
+/// full page.
+#[derive(Debug)]
+pub(crate) struct PrefixTree {
+    nodes: Vec<Node>,
+    vacant: Vec<NodeId>,
+    roots: HashMap<u64, NodeId>,
+    groups: usize,
+}
+
+impl PrefixTree {
+    pub(crate) fn new(groups: usize) -> Self {
+        Self { nodes: Vec::new(), vacant: Vec::new(), roots: HashMap::new(), groups }
+    }
+
+    fn add(&mut self, parent: Option<NodeId>, edge: Option<Arc<Edge>>, salt: u64) -> NodeId {
+        let pages = vec![None; self.groups];
+        let node = Node { parent, edge, salt, children: BTreeMap::new(), pages, holders: 0 };
+        match self.vacant.pop() {
+            Some(id) => {
+                self.nodes[id] = node;
+                id
+            }
+            None => {
+                self.nodes.push(node);
+                self.nodes.len() - 1
+            }
+        }
+    }
+
+    /// The root of a salt, which it makes where there is none.
+    pub(crate) fn root(&mut self, salt: u64) -> NodeId {
+        if let Some(&root) = self.roots.get(&salt) {
+            return root;
+        }
+        let root = self.add(None, None, salt);
+        self.roots.insert(salt, root);
+        root
+    }
+
+    /// The child of a node by its edge.
+    pub(crate) fn child(&self, node: NodeId, edge: &Edge) -> Option<NodeId> {
+        self.nodes[node].children.get(edge).copied()
+    }
+
+    /// The child of a node by its edge, which it makes where there is none.
+    pub(crate) fn insert(&mut self, node: NodeId, edge: Edge) -> NodeId {
+        if let Some(child) = self.child(node, &edge) {
+            return child;
+        }
+        let edge = Arc::new(edge);
+        let child = self.add(Some(node), Some(Arc::clone(&edge)), self.nodes[node].salt);
+        self.nodes[node].children.insert(edge, child);
+        child
+    }
+
+    pub(crate) fn page(&self, node: NodeId, group: usize) -> Option<u32> {
+        self.nodes[node].pages[group]
+    }
+
+    pub(crate) fn set_page(&mut self, node: NodeId, group: usize, page: Option<u32>) {
+        self.nodes[node].pages[group] = page;
+    }
+
+    pub(crate) fn is_leaf(&self, node: NodeId) -> bool {
+        self.nodes[node].children.is_empty()
+    }
+
+    /// Moves a sequence's hold from one node to another, so that neither vanishes under it.
+    pub(crate) fn move_hold(&mut self, from: Option<NodeId>, to: Option<NodeId>) {
+        if let Some(to) = to {
+            self.nodes[to].holders += 1;
+        }
+        if let Some(from) = from {
+            self.nodes[from].holders = self.nodes[from].holders.saturating_sub(1);
+            self.prune(from);
+        }
+    }
+
+    /// Removes a node without pages, children and holders, then those above it that become so.
+    pub(crate) fn prune(&mut self, node: NodeId) {
+        let mut next = Some(node);
+        while let Some(id) = next {
+            let node = &mut self.nodes[id];
+            let used = node.holders > 0
+                || !node.children.is_empty()
+                || node.pages.iter().any(Option::is_some);
+            if used {
+                return;
+            }
+            let (parent, edge, salt) = (node.parent.take(), node.edge.take(), node.salt);
+            match (parent, &edge) {
+                (Some(parent), Some(edge)) => {
+                    self.nodes[parent].children.remove(edge);
+                }
+                _ => {
+                    self.roots.remove(&salt);
+                }
+            }
+            self.vacant.push(id);
+            next = parent;
+        }
+    }
+
+    /// Nodes that are in use, roots included.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len() - self.vacant.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_are_tokens_and_split() {
+        let mut tree = PrefixTree::new(1);
+        let root = tree.root(0);
+        let tokens = [3; PAGE];
+        let node = tree.insert(root, Edge::new(&tokens, 64).unwrap());
+        assert_eq!(tree.child(root, &Edge::new(&tokens, 64).unwrap()), Some(node));
+        assert_eq!(tree.child(root, &Edge::new(&tokens, 63).unwrap()), None);
+        let mut other = tokens;
+        other[63] = 4;
+        assert_eq!(tree.child(root, &Edge::new(&other, 64).unwrap()), None);
+        let salted = tree.root(1);
+        assert_eq!(tree.child(salted, &Edge::new(&tokens, 64).unwrap()), None);
+        assert_eq!(Edge::new(&tokens[1..], 63), None);
+    }
+
+    #[test]
+    fn empty_nodes_vanish_from_the_leaf_up() {
+        let mut tree = PrefixTree::new(1);
+        let root = tree.root(0);
+        let a = tree.insert(root, Edge::new(&[1; PAGE], 64).unwrap());
+        let b = tree.insert(a, Edge::new(&[2; PAGE], 64).unwrap());
+        tree.move_hold(None, Some(b));
+        tree.prune(b);
+        assert_eq!(tree.len(), 3);
+        tree.set_page(a, 0, Some(9));
+        tree.move_hold(Some(b), None);
+        assert_eq!(tree.len(), 2);
+        tree.set_page(a, 0, None);
+        tree.prune(a);
+        assert_eq!(tree.len(), 0);
+    }
+}

@@ -1,0 +1,290 @@
+//! From load options and free memory to the sizes that an executable allocates for.
+
+use pelton_graph::{CacheGroup, Limits, PAGE, Plan, pages_for};
+
+use crate::{
+    Error,
+    api::{KvMemory, LoadOptions},
+};
+
+/// Logit biases of one request, at most.
+pub(crate) const LOGIT_BIAS_MAX: usize = 512;
+/// The context where none is chosen and the model's is longer: enough for a conversation.
+const DEFAULT_CONTEXT: usize = 4096;
+/// Sequences that run at the same time, at most.
+const SEQUENCES_MAX: usize = 4096;
+/// Rows of a pass, at most: with them every GPU's limit of workgroups holds.
+const ROWS_MAX: usize = 16_384;
+/// Rows of which one pass can want something, at least.
+const WANTS: usize = 64;
+/// The share of the free memory that caches may take where the options do not say.
+const AUTO_SHARE: f64 = 0.9;
+
+/// What is known at load.
+pub(crate) struct Sizes<'a> {
+    pub(crate) plan: &'a Plan,
+    /// Tokens of the tokenizer, trailing unused ids excluded.
+    pub(crate) tokens: usize,
+    /// Bytes that caches can be allocated from, if known.
+    pub(crate) free: Option<u64>,
+}
+
+/// Pages of a windowed group that a sequence holds while it decodes, at most.
+pub(crate) fn windowed_pages(window: usize) -> usize {
+    window.div_ceil(PAGE) + 2
+}
+
+/// The limits of a load.
+///
+/// # Errors
+///
+/// [`Error::Option`] for a value that is out of its range, [`Error::Context`] for a context that
+/// is longer than the model's, [`Error::KvMemory`] for one that the memory cannot hold.
+pub(crate) fn limits(options: &LoadOptions, sizes: &Sizes<'_>) -> Result<Limits, Error> {
+    let plan = sizes.plan;
+    let sequences = in_range("sequences", options.sequences, 1, SEQUENCES_MAX)?;
+    let rows = in_range("rows", options.rows, PAGE.max(sequences), ROWS_MAX)?;
+    in_range("queue_requests", options.queue_requests, 1, usize::MAX)?;
+    in_range("queue_tokens", options.queue_tokens, 1, usize::MAX)?;
+    let context = options.context.unwrap_or(plan.context.min(DEFAULT_CONTEXT));
+    if context == 0 || context > plan.context {
+        return Err(Error::Context { asked: context, context: plan.context });
+    }
+    // whole pages, so that a chunk of a prompt can always end at the border of one
+    let rows = rows.next_multiple_of(PAGE).min((pages_for(context) * PAGE).max(sequences));
+    let pages = Pages::new(options, plan, sequences, rows, context).choose(options, sizes.free)?;
+    Ok(Limits {
+        rows,
+        wants: sequences.max(WANTS),
+        sequences,
+        context,
+        pages,
+        kv: options.kv,
+        tokens: sizes.tokens.min(plan.vocab),
+        bias: LOGIT_BIAS_MAX,
+    })
+}
+
+fn in_range(name: &'static str, found: usize, least: usize, most: usize) -> Result<usize, Error> {
+    if (least..=most).contains(&found) {
+        return Ok(found);
+    }
+    let expected = match most {
+        usize::MAX => format!("at least {least}"),
+        _ => format!("{least} to {most}"),
+    };
+    Err(Error::Option { option: name, found: found.to_string(), expected })
+}
+
+/// How many pages each group needs, by the number of pages of a group without a window.
+struct Pages<'a> {
+    groups: &'a [CacheGroup],
+    /// Bytes of a page of each group.
+    bytes: Vec<u64>,
+    sequences: usize,
+    /// Pages of one pass's rows.
+    chunk: usize,
+    context: usize,
+}
+
+impl<'a> Pages<'a> {
+    fn new(
+        options: &LoadOptions,
+        plan: &'a Plan,
+        sequences: usize,
+        rows: usize,
+        context: usize,
+    ) -> Self {
+        let bytes = |g| (PAGE * options.kv.bytes(plan.cache_len_per_position(g))) as u64;
+        Self {
+            groups: &plan.groups,
+            bytes: (0..plan.groups.len()).map(bytes).collect(),
+            sequences,
+            chunk: rows.div_ceil(PAGE),
+            context,
+        }
+    }
+
+    /// The pages of each group, where one without a window has `full`: a windowed group needs
+    /// those of running sequences and of the prompts in one pass, and has as many again for cached
+    /// prefixes.
+    fn of(&self, full: usize) -> Vec<usize> {
+        let of = |group: &CacheGroup| match group.window {
+            None => full,
+            Some(window) => {
+                let running = self.sequences.saturating_mul(windowed_pages(window));
+                full.min(running.saturating_mul(2).saturating_add(self.chunk))
+            }
+        };
+        self.groups.iter().map(of).collect()
+    }
+
+    fn bytes_of(&self, full: usize) -> u64 {
+        let each = self.of(full).into_iter().zip(&self.bytes);
+        each.fold(0, |sum, (pages, &bytes)| sum.saturating_add(bytes.saturating_mul(pages as u64)))
+    }
+
+    /// The most pages of a group without a window, up to `most`, for which all groups fit.
+    fn fitting(&self, available: u64, most: usize) -> usize {
+        let (mut fits, mut too_many) = (0, most + 1);
+        while too_many - fits > 1 {
+            let middle = fits + (too_many - fits) / 2;
+            match self.bytes_of(middle) <= available {
+                true => fits = middle,
+                false => too_many = middle,
+            }
+        }
+        fits
+    }
+
+    fn choose(&self, options: &LoadOptions, free: Option<u64>) -> Result<Vec<usize>, Error> {
+        let least = pages_for(self.context);
+        let all = least.saturating_mul(self.sequences).min(u32::MAX as usize / PAGE);
+        let (available, most) = match options.kv_memory {
+            KvMemory::Auto => {
+                (free.map_or(u64::MAX, |free| (free as f64 * AUTO_SHARE) as u64), all)
+            }
+            KvMemory::Bytes(bytes) => {
+                if let Some(free) = free
+                    && bytes > free
+                {
+                    return Err(Error::Option {
+                        option: "kv_memory",
+                        found: format!("{bytes} bytes"),
+                        expected: format!("at most the {free} bytes that are free"),
+                    });
+                }
+                (bytes, self.cacheable(all))
+            }
+            KvMemory::ShareOfFree(share) => {
+                let fail = |expected: &str| Error::Option {
+                    option: "kv_memory",
+                    found: format!("a share of {share} of the free memory"),
+                    expected: expected.to_owned(),
+                };
+                if !(share > 0.0 && share <= 1.0) {
+                    return Err(fail("a share above 0, up to 1"));
+                }
+                let free = free.ok_or_else(|| {
+                    fail("a number of bytes, as the free memory of this machine is not known")
+                })?;
+                ((free as f64 * f64::from(share)) as u64, self.cacheable(all))
+            }
+        };
+        let full = self.fitting(available, most);
+        if full < least {
+            return Err(Error::KvMemory {
+                context: self.context,
+                needed: self.bytes_of(least),
+                per_position: self.bytes.iter().sum::<u64>() / PAGE as u64,
+                available,
+                fits: full * PAGE,
+            });
+        }
+        Ok(self.of(full))
+    }
+
+    /// Where memory is given: more pages than the running sequences need, for cached prefixes.
+    fn cacheable(&self, all: usize) -> usize {
+        match self.groups.iter().all(|group| group.window.is_some()) {
+            true => all,
+            false => u32::MAX as usize / PAGE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pelton_graph::build;
+    use pelton_testing::ModelSpec;
+
+    use super::*;
+
+    /// Two layers of two heads of 16 elements: 256 bytes a position in f16.
+    const PER_POSITION: u64 = 2 * 2 * 2 * 16 * 2;
+
+    fn with(
+        change: impl FnOnce(&mut Plan),
+        options: &LoadOptions,
+        free: Option<u64>,
+    ) -> Result<Limits, Error> {
+        let mut plan =
+            build(&ModelSpec { context: 100_000, ..ModelSpec::default() }.checkpoint()).unwrap();
+        change(&mut plan);
+        limits(options, &Sizes { plan: &plan, tokens: 70, free })
+    }
+
+    #[test]
+    fn auto_is_all_sequences_at_full_length_if_it_fits() {
+        let options = LoadOptions::default().context(1000).sequences(4);
+        let limits = with(|_| {}, &options, None).unwrap();
+        assert_eq!((limits.pages, limits.rows, limits.tokens), (vec![64], 512, 70));
+        // memory for less than two contexts
+        let limits = with(|_| {}, &options, Some(2000 * PER_POSITION)).unwrap();
+        assert_eq!(limits.pages, [1800 / 64]);
+    }
+
+    #[test]
+    fn a_context_that_does_not_fit_is_refused_with_the_numbers() {
+        let options = LoadOptions::default().context(50_000);
+        let error = with(|_| {}, &options, Some(10_000 * PER_POSITION)).unwrap_err();
+        let Error::KvMemory { context, needed, per_position, available, fits } = error else {
+            panic!("{error}")
+        };
+        assert_eq!((context, per_position), (50_000, PER_POSITION));
+        assert_eq!(needed, 50_048 * PER_POSITION);
+        assert_eq!(available, 9000 * PER_POSITION);
+        assert_eq!(fits, 9000 / 64 * 64);
+        let fitting = LoadOptions::default().context(fits);
+        assert!(with(|_| {}, &fitting, Some(10_000 * PER_POSITION)).is_ok());
+    }
+
+    #[test]
+    fn memory_that_is_given() {
+        let options = LoadOptions::default().context(1000);
+        let bytes = |n| options.clone().kv_memory(KvMemory::Bytes(n * PER_POSITION));
+        // more than one sequence needs: for cached prefixes
+        assert_eq!(with(|_| {}, &bytes(6400), None).unwrap().pages, [100]);
+        assert!(matches!(with(|_| {}, &bytes(900), None), Err(Error::KvMemory { .. })));
+        assert!(with(|_| {}, &bytes(6400), Some(100)).is_err());
+        let share = |share| options.clone().kv_memory(KvMemory::ShareOfFree(share));
+        let free = Some(12_800 * PER_POSITION);
+        assert_eq!(with(|_| {}, &share(0.5), free).unwrap().pages, [100]);
+        for wrong in [0.0, -1.0, 1.5, f32::NAN] {
+            assert!(matches!(with(|_| {}, &share(wrong), free), Err(Error::Option { .. })));
+        }
+        assert!(matches!(with(|_| {}, &share(0.5), None), Err(Error::Option { .. })));
+    }
+
+    #[test]
+    fn a_windowed_group_has_pages_for_windows() {
+        let options = LoadOptions::default().context(100_000).sequences(2);
+        let two = |plan: &mut Plan| {
+            plan.groups.push(CacheGroup { window: Some(512) });
+            plan.caches[1].group = 1;
+        };
+        let limits = with(two, &options, None).unwrap();
+        assert_eq!(limits.pages, [2 * 1563, 2 * 2 * 10 + 8]);
+    }
+
+    #[test]
+    fn options_out_of_range_are_named() {
+        let default = LoadOptions::default;
+        for (options, name) in [
+            (default().sequences(0), "sequences"),
+            (default().sequences(usize::MAX), "sequences"),
+            (default().rows(0), "rows"),
+            (default().rows(usize::MAX), "rows"),
+            (default().rows(64).sequences(100), "rows"),
+            (default().queue_requests(0), "queue_requests"),
+            (default().queue_tokens(0), "queue_tokens"),
+        ] {
+            let error = with(|_| {}, &options, None).unwrap_err();
+            assert!(matches!(error, Error::Option { option, .. } if option == name), "{error}");
+        }
+        for context in [0, 100_001, usize::MAX] {
+            let error = with(|_| {}, &default().context(context), None).unwrap_err();
+            assert!(matches!(error, Error::Context { asked, .. } if asked == context));
+        }
+    }
+}

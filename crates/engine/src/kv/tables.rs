@@ -1,0 +1,53 @@
+//! The page tables of one sequence.
+
+use super::pool::NodeId;
+
+/// The pages of one sequence in one cache group, in the order of positions.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    /// Entries before `held_from` are stale: their positions are before the group's window.
+    pub(crate) pages: Vec<u32>,
+    pub(crate) held_from: usize,
+    /// Entries that the executable has.
+    pub(crate) sent: usize,
+}
+
+impl Table {
+    /// The entries that the executable has not got yet: the first one's index, and the pages.
+    pub(crate) fn unsent(&self) -> Option<(usize, &[u32])> {
+        (self.sent < self.pages.len()).then(|| (self.sent, &self.pages[self.sent..]))
+    }
+
+    /// The pages that are held.
+    pub(crate) fn held(&self) -> &[u32] {
+        &self.pages[self.held_from.min(self.pages.len())..]
+    }
+}
+
+/// The page tables of one sequence, and its place in the prefix tree.
+///
+/// [`KvCache::release`](super::KvCache::release) frees them; without it the pages stay held.
+#[derive(Debug)]
+pub(crate) struct SequencePages {
+    /// One for each cache group.
+    pub(crate) tables: Vec<Table>,
+    /// The deepest node of the prefix tree that the sequence has pages of.
+    pub(crate) node: Option<NodeId>,
+    /// Full pages in the tree, from the first on.
+    pub(crate) depth: usize,
+}
+
+impl SequencePages {
+    /// Tables without pages.
+    pub(crate) fn new(groups: usize) -> Self {
+        let tables = std::iter::repeat_with(Table::default).take(groups).collect();
+        Self { tables, node: None, depth: 0 }
+    }
+
+    /// Notes that the executable has all entries.
+    pub(crate) fn mark_sent(&mut self) {
+        for table in &mut self.tables {
+            table.sent = table.pages.len();
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Which requests start, and which lose their pages again.
+
+use super::scheduler::Scheduler;
+
+/// Positions of generated tokens that a request must have pages for before it starts, if it can
+/// become that long.
+const RESERVE: usize = 256;
+
+impl Scheduler {
+    /// Starts requests in the order of their arrival, while there are slots and pages. The first
+    /// that finds too few pages holds up those after it; one that waits for another's prefix does
+    /// not.
+    pub(super) fn admit(&mut self) {
+        if self.slots.is_empty() || self.queue.is_empty() {
+            return;
+        }
+        let waiting: Vec<u64> = self.queue.range(..self.before_job()).copied().collect();
+        for id in waiting {
+            if self.slots.is_empty() || !self.try_start(id) {
+                return;
+            }
+        }
+    }
+
+    /// Starts a request. Returns whether the next one may be tried.
+    fn try_start(&mut self, id: u64) -> bool {
+        let Some(sequence) = self.sequences.get(&id) else { return true };
+        // tokens that are still to be taken belong to it
+        if sequence.flights > 0 || self.waits(sequence.waits_for) {
+            return true;
+        }
+        let fresh = sequence.place.is_some();
+        let kv = &mut self.resources.kv;
+        let (mut pages, hit) = kv.lookup(sequence.salt, &sequence.tokens, sequence.prompt);
+        let leader = if fresh { self.leader(id, hit) } else { None };
+        let kv = &mut self.resources.kv;
+        if leader.is_some() {
+            kv.release(&mut pages);
+            if let Some(sequence) = self.sequences.get_mut(&id) {
+                sequence.waits_for = leader;
+            }
+            return true;
+        }
+        let reach = |tokens: usize, most: usize| (tokens + RESERVE).min(most.saturating_sub(1));
+        let mut demand = kv.demand(&pages, reach(sequence.tokens.len(), sequence.most));
+        for other in self.running.iter().filter_map(|id| self.sequences.get(id)) {
+            let more = kv.demand(&other.pages, reach(other.expected(), other.most));
+            demand.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
+        // one that is alone gets all there is
+        if !self.running.is_empty() && !kv.has(&demand) {
+            kv.release(&mut pages);
+            return false;
+        }
+        let (Some(sequence), Some(slot)) = (self.sequences.get_mut(&id), self.slots.pop()) else {
+            kv.release(&mut pages);
+            return false;
+        };
+        tracing::debug!(id, slot, tokens = sequence.tokens.len(), hit, fresh, "a request starts");
+        sequence.start(slot, pages, hit);
+        if sequence.place.take().is_some() {
+            let queued = sequence.output.age();
+            sequence.output.handle.update(|stats| {
+                stats.queued = Some(queued);
+                stats.cached_tokens = hit;
+            });
+            self.status.prefix_hit_tokens += hit as u64;
+            self.status.prefix_lookup_tokens += sequence.prompt as u64;
+        }
+        self.queue.remove(&id);
+        self.running.insert(id);
+        true
+    }
+
+    /// Whether the prefix that a request waits for is still being computed.
+    fn waits(&self, waits_for: Option<(u64, usize)>) -> bool {
+        waits_for.is_some_and(|(leader, depth)| {
+            self.running.contains(&leader)
+                && self.sequences.get(&leader).is_some_and(|leader| leader.pages.depth < depth)
+        })
+    }
+
+    /// A running request that computes a longer prefix of this one's prompt than the `hit`
+    /// positions that are cached, with the number of pages that they share.
+    fn leader(&self, id: u64, hit: usize) -> Option<(u64, usize)> {
+        let sequence = self.sequences.get(&id)?;
+        let tokens = &sequence.tokens[..sequence.tokens.len().saturating_sub(1)];
+        self.running.iter().find_map(|&leader| {
+            let other = self.sequences.get(&leader)?;
+            if other.salt != sequence.salt || other.computed >= other.prompt {
+                return None;
+            }
+            let prompt = &other.tokens[..other.prompt];
+            let common = tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+            let depth = common / pelton_graph::PAGE;
+            (depth * pelton_graph::PAGE > hit && other.pages.depth < depth)
+                .then_some((leader, depth))
+        })
+    }
+
+    /// Lets a running sequence reach `positions` positions: evicts cached prefixes, then preempts
+    /// other sequences. Returns false if it was itself preempted or ended.
+    pub(super) fn reserve(&mut self, id: u64, first: usize, positions: usize) -> bool {
+        loop {
+            let Some(sequence) = self.sequences.get_mut(&id) else { return false };
+            let kv = &mut self.resources.kv;
+            kv.slide(&mut sequence.pages, first);
+            if kv.grow(&mut sequence.pages, positions).is_ok() {
+                return true;
+            }
+            match self.victim() {
+                Some(victim) => {
+                    self.preempt(victim);
+                    if victim == id {
+                        return false;
+                    }
+                }
+                None => {
+                    // every page is its own: the sizes of the pools rule that out
+                    let available = self.resources.limits.context;
+                    let error = crate::Error::CacheFull { needed: positions, available };
+                    self.end(id, Err(error));
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// The running sequence with the least computed work, never the oldest.
+    fn victim(&self) -> Option<u64> {
+        let others = self.running.iter().skip(1);
+        others.copied().min_by_key(|id| {
+            let work = self.sequences.get(id).map_or(0, |sequence| sequence.submitted);
+            (work, std::cmp::Reverse(*id))
+        })
+    }
+
+    /// Takes the pages and the slot of a sequence, which then waits to be resumed. Its full pages
+    /// stay in the prefix tree until they are evicted.
+    fn preempt(&mut self, id: u64) {
+        let Some(sequence) = self.sequences.get_mut(&id) else { return };
+        tracing::debug!(id, computed = sequence.computed, "a request is preempted");
+        sequence.commit(&mut self.resources.kv);
+        self.slots.extend(sequence.release(&mut self.resources.kv));
+        sequence.output.handle.update(|stats| stats.preemptions += 1);
+        self.status.preemptions += 1;
+        self.running.remove(&id);
+        self.queue.insert(id);
+    }
+}

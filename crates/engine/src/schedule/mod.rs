@@ -1,0 +1,24 @@
+//! The thread that runs a model: it joins the tokens of all requests into passes.
+//!
+//! [`worker`] receives requests and drives a [`Scheduler`] step by step;
+//! [`admission`] decides which requests start, [`plan`] what the next pass runs, [`passes`] submits
+//! it and takes its results.
+
+mod admission;
+mod budget;
+mod output;
+mod passes;
+mod plan;
+mod queue;
+mod runner;
+mod scheduler;
+mod sequence;
+mod stop;
+mod worker;
+
+pub(crate) use output::{Output, Sink};
+pub(crate) use queue::QueueBound;
+pub(crate) use runner::{Runner, message};
+pub(crate) use scheduler::{Resources, Scheduler};
+pub(crate) use sequence::{DrawOptions, Sequence};
+pub(crate) use worker::{Command, Shared, Worker};

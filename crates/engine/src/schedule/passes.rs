@@ -1,0 +1,157 @@
+//! Submission of passes, and what becomes of their results.
+
+use std::time::{Duration, Instant};
+
+use pelton_graph::{Pass, Phase, Row, TableEdit, Want};
+use pelton_sampling::Sampled;
+
+use super::scheduler::{Entry, Flight, Scheduler, Work};
+use crate::Error;
+
+impl Scheduler {
+    /// Submits a pass; if that fails, its requests fail.
+    pub(super) fn submit(&mut self, work: Work) {
+        let mut rows: Vec<Row> = Vec::new();
+        let mut wants: Vec<Want<'_>> = Vec::new();
+        let mut tables: Vec<TableEdit<'_>> = Vec::new();
+        for entry in &work.entries {
+            let Some(sequence) = self.sequences.get(&entry.id) else { continue };
+            debug_assert!(
+                entry.first >= sequence.pages.depth * pelton_graph::PAGE,
+                "a row would write to a shared page"
+            );
+            let end = entry.first + entry.count;
+            rows.extend((entry.first..end).map(|position| sequence.row(position)));
+            if entry.samples {
+                wants.push(Want::Sample(sequence.sample(rows.len() - 1, end - 1)));
+            }
+            let slot = sequence.slot.unwrap_or(0);
+            for (group, table) in sequence.pages.tables.iter().enumerate() {
+                if let Some((first, pages)) = table.unsent() {
+                    let (group, first) = (group as u32, first as u32);
+                    tables.push(TableEdit { group, slot, first, pages });
+                }
+            }
+        }
+        tracing::trace!(phase = ?work.phase, rows = rows.len(), repeat = work.repeat, "a pass");
+        let pass = Pass {
+            phase: work.phase,
+            rows: &rows,
+            tables: &tables,
+            wants: &wants,
+            repeat: work.repeat,
+        };
+        let submitted = Instant::now();
+        match self.resources.runner.submit(&pass) {
+            Ok(ticket) => {
+                for entry in &work.entries {
+                    let Some(sequence) = self.sequences.get_mut(&entry.id) else { continue };
+                    sequence.pages.mark_sent();
+                    sequence.submitted = entry.first + entry.count + work.repeat as usize - 1;
+                    sequence.flights += 1;
+                    if entry.samples {
+                        sequence.ahead += work.repeat as usize;
+                    }
+                }
+                self.flights.push_back(Flight { ticket, work, submitted });
+            }
+            Err(error) => self.fail_pass(&work, &error),
+        }
+    }
+
+    /// Waits for a pass and passes its results on.
+    pub(super) fn take(&mut self, flight: Flight) {
+        let Flight { ticket, work, submitted } = flight;
+        // the results leave the executable before they are passed on, which may take longer
+        let outcome = self.resources.runner.take(ticket).map(|outputs| outputs.samples.to_vec());
+        let now = Instant::now();
+        let begun = self.last_taken.map_or(submitted, |last| last.max(submitted));
+        self.last_taken = Some(now);
+        match outcome {
+            Ok(samples) => {
+                self.failures = 0;
+                self.measured(&work, now - begun);
+                self.succeeded(&work, samples, now - begun);
+            }
+            Err(error) => self.fail_pass(&work, &error),
+        }
+    }
+
+    fn measured(&mut self, work: &Work, time: Duration) {
+        let rows = work.entries.iter().map(|entry| entry.count).sum::<usize>();
+        match work.phase {
+            Phase::Prompt => self.budget.measured(rows, time),
+            Phase::Decode if rows == work.entries.len() => {
+                self.decode_time.add(time.as_secs_f64() / f64::from(work.repeat));
+            }
+            // generated tokens that are computed again
+            Phase::Decode => {}
+        }
+    }
+
+    fn succeeded(&mut self, work: &Work, mut samples: Vec<Sampled>, time: Duration) {
+        let width = work.entries.iter().filter(|entry| entry.samples).count();
+        let mut column = 0;
+        for entry in &work.entries {
+            let sampled: Vec<Sampled> = match entry.samples {
+                true => {
+                    column += 1;
+                    samples
+                        .iter_mut()
+                        .skip(column - 1)
+                        .step_by(width.max(1))
+                        .map(std::mem::take)
+                        .collect()
+                }
+                false => Vec::new(),
+            };
+            self.entry_succeeded(entry, work.repeat, sampled, time);
+        }
+    }
+
+    fn entry_succeeded(
+        &mut self,
+        entry: &Entry,
+        repeat: u32,
+        sampled: Vec<Sampled>,
+        time: Duration,
+    ) {
+        // a request that has ended: its results are dropped
+        let Some(sequence) = self.sequences.get_mut(&entry.id) else { return };
+        sequence.flights -= 1;
+        sequence.ahead -= sampled.len();
+        // a preempted sequence keeps its tokens, not its pages
+        let current = sequence.slot.is_some();
+        if current {
+            sequence.computed = entry.first + entry.count + repeat as usize - 1;
+        }
+        if entry.first < sequence.prompt {
+            sequence.output.handle.update(|stats| stats.prefill += time);
+        }
+        for sampled in sampled {
+            self.status.generated_tokens += u64::from(sampled.token.is_some());
+            sequence.tokens.extend(sampled.token);
+            let last = sequence.tokens.len() >= sequence.most;
+            if !sequence.output.push(sampled, last, self.tokenizer.as_deref()) {
+                // its output has had the last event
+                return self.end(entry.id, Ok(crate::api::FinishReason::Cancelled));
+            }
+        }
+        if current {
+            sequence.commit(&mut self.resources.kv);
+            self.resources.kv.slide(&mut sequence.pages, sequence.submitted);
+        }
+    }
+
+    /// Fails the requests of a pass.
+    fn fail_pass(&mut self, work: &Work, error: &Error) {
+        let reason = match error {
+            Error::Pass(reason) => reason.clone(),
+            other => other.to_string(),
+        };
+        for entry in &work.entries {
+            self.end(entry.id, Err(Error::Pass(reason.clone())));
+        }
+        self.failed(&reason);
+    }
+}

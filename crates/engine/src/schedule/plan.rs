@@ -1,0 +1,166 @@
+//! What the next pass runs.
+
+use pelton_graph::{PAGE, Phase};
+
+use super::{
+    budget::split_rows,
+    scheduler::{Entry, Scheduler, Turn, Work},
+    sequence::Next,
+};
+
+/// Rows of one pass that computes generated tokens again: with so few, every backend's rows have
+/// the bits that they had alone.
+const RECOMPUTE_ROWS: usize = 16;
+/// Seconds that one submission of decoding passes may take: newcomers wait that long.
+const SUBMISSION: f64 = 0.05;
+
+impl Scheduler {
+    /// The next pass, with pages for all of its rows. Passes over prompts, and those that compute
+    /// a preempted sequence again, take turns with decoding passes, so that a sequence that
+    /// decodes never waits for more than one of them.
+    pub(super) fn plan(&mut self) -> Option<Work> {
+        // a plan comes to nothing where its sequences are preempted: then less is left to plan
+        for _ in 0..=2 * self.running.len() + 2 {
+            let agree = self.resources.runner.pipeline.phases_agree;
+            let (mut decode, mut prompts, mut recompute) = (Vec::new(), Vec::new(), Vec::new());
+            for (&id, sequence) in
+                self.running.iter().filter_map(|id| self.sequences.get_key_value(id))
+            {
+                match sequence.next(agree) {
+                    Next::Nothing => {}
+                    Next::Prompt { end } => prompts.push((id, end)),
+                    Next::Recompute { end } => recompute.push((id, end)),
+                    Next::Decode => decode.push(id),
+                }
+            }
+            let fill = match (prompts.is_empty(), recompute.is_empty()) {
+                (true, true) => None,
+                (false, true) => Some(Turn::Prompt),
+                (true, false) => Some(Turn::Recompute),
+                (false, false) if self.fill == Turn::Prompt => Some(Turn::Recompute),
+                (false, false) => Some(Turn::Prompt),
+            };
+            let turn = match fill {
+                Some(fill) if decode.is_empty() || self.turn == Turn::Decode => fill,
+                _ if decode.is_empty() => return None,
+                _ => Turn::Decode,
+            };
+            let work = match turn {
+                Turn::Decode => self.plan_decode(decode, fill.is_none()),
+                Turn::Prompt => self.plan_prompts(prompts),
+                Turn::Recompute => self.plan_recompute(recompute),
+            };
+            self.turn = turn;
+            if turn != Turn::Decode {
+                self.fill = turn;
+            }
+            if work.is_some() {
+                return work;
+            }
+        }
+        None
+    }
+
+    fn plan_decode(&mut self, mut ids: Vec<u64>, alone: bool) -> Option<Work> {
+        let limits = &self.resources.limits;
+        ids.truncate(limits.rows.min(limits.wants));
+        let repeat = self.repeat_of(&ids, alone);
+        let mut entries = Vec::with_capacity(ids.len());
+        for id in ids {
+            let Some(sequence) = self.running.get(&id).and_then(|id| self.sequences.get(id)) else {
+                continue;
+            };
+            let first = sequence.submitted;
+            if self.reserve(id, first, first + repeat as usize) {
+                entries.push(Entry { id, first, count: 1, samples: true });
+            }
+        }
+        self.work(Phase::Decode, entries, repeat)
+    }
+
+    /// How many decoding passes one submission runs: 1, 2, 4 and so on while the same sequences
+    /// decode and nothing else is to be run.
+    fn repeat_of(&mut self, ids: &[u64], alone: bool) -> u32 {
+        let most = self.resources.runner.pipeline.repeat.clamp(1, pelton_graph::MAX_REPEAT);
+        if !alone || !ids.iter().all(|id| self.repeated.contains(id)) {
+            self.repeat = 0;
+        }
+        self.repeated.clear();
+        self.repeated.extend(ids);
+        let timely = match self.decode_time.get() {
+            // a cast from a float saturates
+            Some(seconds) => (SUBMISSION / seconds.max(1e-9)) as u32,
+            None => 1,
+        };
+        self.repeat = match alone {
+            true => (2 * self.repeat).clamp(1, most).min(timely.max(1)),
+            false => 1,
+        };
+        let sequences = || ids.iter().filter_map(|id| self.sequences.get(id));
+        let decodable = sequences().map(|sequence| sequence.decodable()).min().unwrap_or(1);
+        let mut repeat = self.repeat.min(u32::try_from(decodable).unwrap_or(u32::MAX)).max(1);
+        let fits = |repeat: u32| {
+            let reach = sequences().map(|s| (&s.pages, s.submitted + repeat as usize));
+            self.resources.kv.can_grow(reach)
+        };
+        while repeat > 1 && !fits(repeat) {
+            repeat /= 2;
+        }
+        repeat
+    }
+
+    fn plan_prompts(&mut self, mut prompts: Vec<(u64, usize)>) -> Option<Work> {
+        let decoding = self.running.len() > prompts.len();
+        let budget = self.budget.rows(decoding).min(self.resources.limits.rows);
+        // round robin: those after the one that was served last come first
+        let split = prompts.partition_point(|&(id, _)| id <= self.served);
+        prompts.rotate_left(split);
+        prompts.truncate(self.resources.limits.wants);
+        let spans: Vec<(usize, usize)> = prompts
+            .iter()
+            .map(|&(id, end)| (self.sequences.get(&id).map_or(end, |s| s.submitted), end))
+            .collect();
+        let counts = split_rows(budget, &spans);
+        let mut entries = Vec::new();
+        for ((&(id, end), &(first, _)), &count) in prompts.iter().zip(&spans).zip(&counts) {
+            let Some(sequence) = self.running.get(&id).and_then(|id| self.sequences.get_mut(id))
+            else {
+                continue;
+            };
+            if count == 0 {
+                continue;
+            }
+            // a shorter chunk rather than a preemption
+            let kv = &mut self.resources.kv;
+            kv.slide(&mut sequence.pages, first);
+            let least = ((first / PAGE + 1) * PAGE).min(end) - first;
+            let fits = kv.can_grow([(&sequence.pages, first + count)].into_iter());
+            let count = if fits { count } else { least.min(count) };
+            if self.reserve(id, first, first + count) {
+                let samples = self.sequences.get(&id).is_some_and(|s| s.samples_at(first + count));
+                entries.push(Entry { id, first, count, samples });
+                self.served = id;
+            }
+        }
+        self.work(Phase::Prompt, entries, 1)
+    }
+
+    fn plan_recompute(&mut self, sequences: Vec<(u64, usize)>) -> Option<Work> {
+        let &(id, end) = sequences.first()?;
+        let sequence = self.sequences.get(&id)?;
+        let first = sequence.submitted;
+        let exact = self.resources.runner.pipeline.exact_rows.max(1);
+        let count = (end - first).min(RECOMPUTE_ROWS).min(exact);
+        let samples = sequence.samples_at(first + count);
+        let entry = Entry { id, first, count, samples };
+        let entries = if self.reserve(id, first, first + count) { vec![entry] } else { vec![] };
+        self.work(Phase::Decode, entries, 1)
+    }
+
+    /// A pass of the entries whose sequences still run: one that got pages first may have lost
+    /// them to one that came after it.
+    fn work(&self, phase: Phase, mut entries: Vec<Entry>, repeat: u32) -> Option<Work> {
+        entries.retain(|entry| self.running.contains(&entry.id));
+        (!entries.is_empty()).then_some(Work { phase, entries, repeat })
+    }
+}

@@ -1,0 +1,67 @@
+//! The executable, with panics turned into errors.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use pelton_graph::{Executable, Outputs, Pass, Pipeline, Profile, Ticket};
+
+use crate::Error;
+
+/// An executable whose failures, panics included, are sentences.
+pub(crate) struct Runner {
+    executable: Box<dyn Executable>,
+    pub(crate) pipeline: Pipeline,
+    /// Passes that were submitted and not taken.
+    tickets: Vec<Ticket>,
+}
+
+impl Runner {
+    pub(crate) fn new(executable: Box<dyn Executable>) -> Self {
+        let pipeline = executable.pipeline();
+        Self { executable, pipeline, tickets: Vec::new() }
+    }
+
+    /// Starts a pass.
+    pub(crate) fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
+        let executable = &mut self.executable;
+        let ticket = guard(|| executable.submit(pass))?;
+        self.tickets.push(ticket);
+        Ok(ticket)
+    }
+
+    /// Waits for the oldest pass.
+    pub(crate) fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
+        self.tickets.retain(|&other| other != ticket);
+        let executable = &mut self.executable;
+        guard(|| executable.take(ticket))
+    }
+
+    /// Waits for all passes and drops their results.
+    pub(crate) fn drain(&mut self) {
+        for ticket in std::mem::take(&mut self.tickets) {
+            // the results, or the reason that there are none, belong to nobody
+            let _ = guard(|| self.executable.take(ticket).map(drop));
+        }
+    }
+
+    /// Runs a pass many times.
+    pub(crate) fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {
+        Ok(self.executable.profile(pass, passes)?)
+    }
+}
+
+fn guard<T>(run: impl FnOnce() -> Result<T, pelton_graph::Error>) -> Result<T, Error> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => result.map_err(|error| Error::Pass(error.to_string())),
+        Err(payload) => Err(Error::Pass(format!("a pass panicked: {}", message(&*payload)))),
+    }
+}
+
+/// The message of a panic.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a value that is no text".to_owned())
+}

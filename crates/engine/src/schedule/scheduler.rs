@@ -1,0 +1,317 @@
+//! The state of all requests of one model, and its step.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use pelton_graph::{Limits, Phase, Plan, Ticket};
+use pelton_tokenizer::Tokenizer;
+
+use super::{
+    budget::{Average, PrefillBudget},
+    queue::QueueBound,
+    runner::Runner,
+    sequence::Sequence,
+};
+use crate::{
+    Error,
+    api::{FinishReason, Status},
+    kv::KvCache,
+};
+
+/// Failed passes one after the other, after which a model answers no more.
+const FAILURES_MAX: usize = 3;
+
+/// The executable and its caches, with the sizes that they were loaded for.
+pub(crate) struct Resources {
+    pub(crate) runner: Runner,
+    pub(crate) kv: KvCache,
+    pub(crate) limits: Limits,
+    pub(crate) plan: Plan,
+}
+
+/// A job that runs passes by hand while no request runs.
+pub(crate) type Job = Box<dyn FnOnce(&mut Resources) + Send>;
+
+/// Rows of one sequence in a pass.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) id: u64,
+    /// The position of the first row.
+    pub(super) first: usize,
+    /// Rows.
+    pub(super) count: usize,
+    /// Whether the last row samples a token.
+    pub(super) samples: bool,
+}
+
+/// A pass to be submitted.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) phase: Phase,
+    pub(super) entries: Vec<Entry>,
+    pub(super) repeat: u32,
+}
+
+/// A pass that was submitted and not taken.
+pub(super) struct Flight {
+    pub(super) ticket: Ticket,
+    pub(super) work: Work,
+    pub(super) submitted: Instant,
+}
+
+/// The kinds of passes that take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    Decode,
+    Prompt,
+    Recompute,
+}
+
+/// The state of all requests of one model. Requests are numbered in the order of their arrival, so
+/// the least number is the oldest.
+pub(crate) struct Scheduler {
+    pub(super) resources: Resources,
+    pub(super) tokenizer: Option<Arc<Tokenizer>>,
+    pub(super) sequences: BTreeMap<u64, Sequence>,
+    /// Requests without a slot: those that wait for their start, and preempted ones.
+    pub(super) queue: BTreeSet<u64>,
+    /// Requests with a slot.
+    pub(super) running: BTreeSet<u64>,
+    pub(super) slots: Vec<u32>,
+    jobs: VecDeque<(u64, Job)>,
+    next_id: u64,
+    pub(super) flights: VecDeque<Flight>,
+    pub(super) last_taken: Option<Instant>,
+    pub(super) budget: PrefillBudget,
+    /// Seconds of one decoding pass.
+    pub(super) decode_time: Average,
+    /// The repeat of the decoding pass before, and its sequences.
+    pub(super) repeat: u32,
+    pub(super) repeated: Vec<u64>,
+    /// The kind of the pass before.
+    pub(super) turn: Turn,
+    /// The kind of the pass before that was not [`Turn::Decode`].
+    pub(super) fill: Turn,
+    /// The prompt that was in a pass last.
+    pub(super) served: u64,
+    pub(super) failures: usize,
+    gone: Option<String>,
+    pub(super) status: Status,
+    bound: Arc<QueueBound>,
+}
+
+impl Scheduler {
+    pub(crate) fn new(
+        resources: Resources,
+        tokenizer: Option<Arc<Tokenizer>>,
+        prefill_budget: Duration,
+        bound: Arc<QueueBound>,
+    ) -> Self {
+        Self {
+            slots: (0..resources.limits.sequences as u32).rev().collect(),
+            budget: PrefillBudget::new(prefill_budget, resources.limits.rows),
+            resources,
+            tokenizer,
+            sequences: BTreeMap::new(),
+            queue: BTreeSet::new(),
+            running: BTreeSet::new(),
+            jobs: VecDeque::new(),
+            next_id: 0,
+            flights: VecDeque::new(),
+            last_taken: None,
+            decode_time: Average::default(),
+            repeat: 0,
+            repeated: Vec::new(),
+            turn: Turn::Prompt,
+            fill: Turn::Prompt,
+            served: 0,
+            failures: 0,
+            gone: None,
+            status: Status::default(),
+            bound,
+        }
+    }
+
+    /// Accepts a request.
+    pub(crate) fn accept(&mut self, mut sequence: Sequence) {
+        if let Some(reason) = &self.gone {
+            return sequence.output.fail(Error::Gone(reason.clone()));
+        }
+        if sequence.most <= sequence.prompt {
+            self.status.ended += 1;
+            return sequence.output.finish(FinishReason::Length);
+        }
+        let id = self.number();
+        self.sequences.insert(id, sequence);
+        self.queue.insert(id);
+    }
+
+    /// Accepts a job. It runs after the requests before it and before those after it.
+    pub(crate) fn accept_job(&mut self, job: Job) {
+        let id = self.number();
+        // dropped without a run, it tells its caller that the model is gone
+        if self.gone.is_none() {
+            self.jobs.push_back((id, job));
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// Whether there is nothing to do.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.sequences.is_empty() && self.jobs.is_empty() && self.flights.is_empty()
+    }
+
+    /// The number of the first request that has to wait for a job.
+    pub(super) fn before_job(&self) -> u64 {
+        self.jobs.front().map_or(u64::MAX, |(id, _)| *id)
+    }
+
+    /// Submits passes until the pipeline is full, then takes the results of one.
+    pub(crate) fn step(&mut self) {
+        while self.gone.is_none()
+            && self.flights.len() < self.resources.runner.pipeline.depth.max(1)
+        {
+            self.sweep();
+            self.admit();
+            let Some(work) = self.plan() else { break };
+            self.submit(work);
+            self.check();
+        }
+        if let Some(flight) = self.flights.pop_front() {
+            self.take(flight);
+        } else if self.gone.is_none() {
+            self.without_passes();
+        }
+        self.check();
+    }
+
+    /// A step in which there is no pass to submit and none to take.
+    fn without_passes(&mut self) {
+        let job_is_next = self.queue.first().is_none_or(|&id| id > self.before_job());
+        if self.running.is_empty() && job_is_next {
+            if let Some((_, job)) = self.jobs.pop_front() {
+                job(&mut self.resources);
+                self.resources.runner.drain();
+            }
+        } else if !self.sequences.is_empty() {
+            self.unstick();
+        }
+    }
+
+    /// Ends the oldest request when nothing can be run although there are requests, which no state
+    /// should lead to: a request must never wait for ever.
+    fn unstick(&mut self) {
+        if let Some(&id) = self.sequences.keys().next() {
+            tracing::error!(id, "nothing can be run, the oldest request is ended");
+            let available = self.resources.limits.context;
+            let needed = self.sequences.get(&id).map_or(0, Sequence::expected);
+            self.end(id, Err(Error::CacheFull { needed, available }));
+        }
+    }
+
+    /// Ends requests that were cancelled or are past their deadlines.
+    fn sweep(&mut self) {
+        let mut ends = Vec::new();
+        for (&id, sequence) in &self.sequences {
+            if sequence.output.handle.is_cancelled() {
+                ends.push((id, Ok(FinishReason::Cancelled)));
+            } else if let Some(deadline) = sequence.deadline
+                && sequence.output.age() >= deadline
+            {
+                ends.push((id, Err(Error::Deadline(deadline))));
+            }
+        }
+        for (id, end) in ends {
+            tracing::debug!(id, ?end, "a request is cancelled");
+            self.end(id, end);
+        }
+    }
+
+    /// Ends a request whatever its state. Results of its passes that are not taken yet are dropped.
+    pub(super) fn end(&mut self, id: u64, end: Result<FinishReason, Error>) {
+        self.queue.remove(&id);
+        self.running.remove(&id);
+        let Some(mut sequence) = self.sequences.remove(&id) else { return };
+        if end.is_ok() {
+            sequence.commit(&mut self.resources.kv);
+        }
+        self.slots.extend(sequence.release(&mut self.resources.kv));
+        self.status.ended += 1;
+        match end {
+            Ok(reason) => sequence.output.finish(reason),
+            Err(error) => sequence.output.fail(error),
+        }
+    }
+
+    /// Ends all requests with the same kind of error.
+    pub(crate) fn end_all(&mut self, end: impl Fn() -> Result<FinishReason, Error>) {
+        let ids: Vec<u64> = self.sequences.keys().copied().collect();
+        for id in ids {
+            self.end(id, end());
+        }
+        self.jobs.clear();
+    }
+
+    /// Counts a failed pass, and gives the model up after too many one after the other.
+    pub(super) fn failed(&mut self, reason: &str) {
+        self.failures += 1;
+        self.status.failed_passes += 1;
+        tracing::error!(reason, failures = self.failures, "a pass failed");
+        if self.failures >= FAILURES_MAX {
+            self.give_up(reason.to_owned());
+        }
+    }
+
+    /// Fails all requests, now and later.
+    pub(crate) fn give_up(&mut self, reason: String) {
+        self.end_all(|| Err(Error::Gone(reason.clone())));
+        self.flights.clear();
+        self.gone = Some(reason);
+    }
+
+    /// Why the model answers no more.
+    pub(crate) fn gone(&self) -> Option<&str> {
+        self.gone.as_deref()
+    }
+
+    /// The load at this moment.
+    pub(crate) fn status(&self) -> Status {
+        let (queued, queued_tokens) = self.bound.counts();
+        let running = self.running.iter().filter_map(|id| self.sequences.get(id));
+        Status {
+            queued,
+            queued_tokens,
+            running: self.running.len(),
+            prefilling: running.filter(|sequence| sequence.is_prefilling()).count(),
+            preempted: self
+                .queue
+                .iter()
+                .filter(|id| self.sequences.get(id).is_some_and(|s| s.place.is_none()))
+                .count(),
+            pages: self.resources.kv.counts(),
+            evictions: self.resources.kv.evictions(),
+            ..self.status.clone()
+        }
+    }
+
+    /// Compares pools and sequences, in debug builds.
+    fn check(&self) {
+        if cfg!(debug_assertions) {
+            let pages = self.running.iter().filter_map(|id| self.sequences.get(id));
+            let outcome = self.resources.kv.check(pages.map(|sequence| &sequence.pages));
+            debug_assert!(outcome.is_ok(), "{outcome:?}");
+            debug_assert_eq!(
+                self.running.len() + self.slots.len(),
+                self.resources.limits.sequences
+            );
+            debug_assert_eq!(self.running.len() + self.queue.len(), self.sequences.len());
+        }
+    }
+}

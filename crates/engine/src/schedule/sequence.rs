@@ -1,0 +1,205 @@
+//! One request on its way through passes.
+
+use std::time::Duration;
+
+use pelton_graph::{Input, RECENT, Row, Sample};
+use pelton_sampling::{Draw, FixedParams, Penalties};
+
+use super::{output::Output, queue::Place};
+use crate::{
+    api::Request,
+    kv::{KvCache, SequencePages},
+};
+
+/// How the tokens of a sequence are drawn.
+pub(crate) struct DrawOptions {
+    params: Option<FixedParams>,
+    penalties: Option<Penalties>,
+    bias: Vec<(u32, f32)>,
+    log_probs: Option<u8>,
+    seed: u64,
+}
+
+impl DrawOptions {
+    /// From a request's options, which are in their ranges.
+    pub(crate) fn new(request: &Request, seed: u64) -> Self {
+        Self {
+            params: request.sampling.params(),
+            penalties: request.sampling.penalties(),
+            bias: request.logit_bias.clone(),
+            log_probs: request.log_probs,
+            seed,
+        }
+    }
+}
+
+/// What a sequence can run next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing until results are taken.
+    Nothing,
+    /// Known tokens up to the position `end`, in the phase of prompts.
+    Prompt {
+        /// The position after the last.
+        end: usize,
+    },
+    /// Generated tokens that were run before a preemption, up to the position `end`, in the phase
+    /// of decoding.
+    Recompute {
+        /// The position after the last.
+        end: usize,
+    },
+    /// The newest token, known or not.
+    Decode,
+}
+
+/// A request that was accepted.
+///
+/// A row at position `p` samples the token of position `p + 1`. Positions below `submitted` are in
+/// passes that were submitted, those below `computed` in passes whose results were taken; `ahead`
+/// tokens are sampled in passes that were not taken yet.
+pub(crate) struct Sequence {
+    /// The tokens that are known: the prompt's, then generated ones.
+    pub(crate) tokens: Vec<u32>,
+    /// Tokens of the prompt.
+    pub(crate) prompt: usize,
+    /// Tokens that there may be, the prompt's included.
+    pub(crate) most: usize,
+    pub(crate) salt: u64,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) output: Output,
+    draw: DrawOptions,
+    /// The place in the queue, until the first start.
+    pub(crate) place: Option<Place>,
+    /// The slot, while it runs.
+    pub(crate) slot: Option<u32>,
+    pub(crate) pages: SequencePages,
+    /// Tokens that were known at the start or the resumption: they are run before it decodes.
+    target: usize,
+    pub(crate) submitted: usize,
+    pub(crate) computed: usize,
+    pub(crate) ahead: usize,
+    /// Passes that were not taken yet. After a preemption it is not resumed before they are.
+    pub(crate) flights: usize,
+    /// The running sequence, and its pages in the prefix tree, that this one waits for.
+    pub(crate) waits_for: Option<(u64, usize)>,
+}
+
+impl Sequence {
+    pub(crate) fn new(
+        tokens: Vec<u32>,
+        most: usize,
+        request: &Request,
+        draw: DrawOptions,
+        output: Output,
+        place: Place,
+    ) -> Self {
+        Self {
+            prompt: tokens.len(),
+            tokens,
+            most,
+            salt: request.cache_salt,
+            deadline: request.deadline,
+            output,
+            draw,
+            place: Some(place),
+            slot: None,
+            pages: SequencePages::new(0),
+            target: 0,
+            submitted: 0,
+            computed: 0,
+            ahead: 0,
+            flights: 0,
+            waits_for: None,
+        }
+    }
+
+    /// Begins to run in a slot, with pages of which the first `hit` positions are computed.
+    pub(crate) fn start(&mut self, slot: u32, pages: SequencePages, hit: usize) {
+        self.slot = Some(slot);
+        self.pages = pages;
+        self.target = self.tokens.len();
+        (self.submitted, self.computed) = (hit, hit);
+        self.waits_for = None;
+    }
+
+    /// Frees its pages and its slot, which is returned. May be called again.
+    pub(crate) fn release(&mut self, kv: &mut KvCache) -> Option<u32> {
+        kv.release(&mut self.pages);
+        (self.submitted, self.computed) = (0, 0);
+        self.slot.take()
+    }
+
+    /// Tokens that are known or sampled in a submitted pass.
+    pub(crate) fn expected(&self) -> usize {
+        self.tokens.len() + self.ahead
+    }
+
+    /// Whether tokens that were known at the start are not submitted yet.
+    pub(crate) fn is_prefilling(&self) -> bool {
+        self.slot.is_some() && self.submitted < self.target
+    }
+
+    pub(crate) fn next(&self, phases_agree: bool) -> Next {
+        if self.slot.is_none() {
+            return Next::Nothing;
+        }
+        let prompt_end = if phases_agree { self.target } else { self.prompt };
+        if self.submitted < prompt_end {
+            Next::Prompt { end: prompt_end }
+        } else if self.submitted + 1 < self.target {
+            Next::Recompute { end: self.target }
+        } else if self.decodable() > 0 {
+            Next::Decode
+        } else {
+            Next::Nothing
+        }
+    }
+
+    /// Tokens that can be sampled before further results are taken.
+    pub(crate) fn decodable(&self) -> usize {
+        self.most.saturating_sub(self.expected()).min((RECENT - 1).saturating_sub(self.ahead))
+    }
+
+    /// Whether a row at the position before `end` samples a token.
+    pub(crate) fn samples_at(&self, end: usize) -> bool {
+        end >= self.target
+    }
+
+    /// The row at a position.
+    pub(crate) fn row(&self, position: usize) -> Row {
+        let input = self.tokens.get(position).map_or(Input::Sampled, |&token| Input::Token(token));
+        Row { input, position: position as u32, slot: self.slot.unwrap_or(0) }
+    }
+
+    /// The draw of the token after `position`, in row `row` of a pass.
+    pub(crate) fn sample(&self, row: usize, position: usize) -> Sample<'_> {
+        let options = &self.draw;
+        let draw = Draw {
+            params: options.params,
+            seed: options.seed,
+            index: (position + 1 - self.prompt) as u64,
+            penalties: options.penalties,
+            bias: &options.bias,
+            mask: None,
+            log_probs: options.log_probs,
+        };
+        let (recent, pending) = match options.penalties {
+            None => (&[][..], 0),
+            Some(penalties) => {
+                let history = position + 1;
+                let pending = history.saturating_sub(self.tokens.len()).max(1);
+                let known = history - pending;
+                let window = (penalties.window as usize).saturating_sub(pending);
+                (&self.tokens[known.saturating_sub(window)..known], pending as u32)
+            }
+        };
+        Sample { row: row as u32, draw, recent, pending }
+    }
+
+    /// Puts its full pages whose tokens are final into the prefix tree.
+    pub(crate) fn commit(&mut self, kv: &mut KvCache) {
+        let positions = self.computed.min(self.tokens.len());
+        kv.commit(&mut self.pages, &self.tokens, self.prompt, positions);
+    }
+}

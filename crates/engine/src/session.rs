@@ -1,0 +1,244 @@
+//! One sequence that is run by hand: for measuring, and for logits instead of text.
+
+use std::collections::VecDeque;
+
+use pelton_graph::{
+    Input, MAX_REPEAT, PAGE, Pass, Phase, Profile, Row, Sample, TableEdit, Ticket, Want,
+};
+use pelton_sampling::Draw;
+
+use crate::{Error, kv::SequencePages, schedule::Resources};
+
+/// One sequence, run by hand. See [`Model::session`](crate::Model::session).
+///
+/// Several tokens at once run in the phase of prompts, in chunks that end at the borders of pages;
+/// a single one runs in the phase of decoding.
+pub struct Session<'a> {
+    resources: &'a mut Resources,
+    pages: SequencePages,
+    /// Positions that it may have; pages are allocated as it grows.
+    positions: usize,
+    /// Positions that have been run.
+    position: usize,
+    logits: Vec<f32>,
+}
+
+impl<'a> Session<'a> {
+    /// A sequence of at most `positions` positions.
+    pub(crate) fn new(resources: &'a mut Resources, positions: usize) -> Result<Self, Error> {
+        let pages = SequencePages::new(resources.kv.groups());
+        let available = resources.limits.context;
+        if positions > available {
+            return Err(Error::CacheFull { needed: positions, available });
+        }
+        Ok(Self { resources, pages, positions, position: 0, logits: Vec::new() })
+    }
+
+    /// Runs tokens in as few passes as possible, and returns the logits `[vocab]` after the last.
+    ///
+    /// # Errors
+    ///
+    /// If there is no token, one is not in the vocabulary, they do not fit, or a pass fails.
+    pub fn run(&mut self, tokens: &[u32]) -> Result<&[f32], Error> {
+        if tokens.is_empty() {
+            return Err(Error::EmptyPrompt);
+        }
+        self.check(tokens)?;
+        let mut left = tokens;
+        while !left.is_empty() {
+            let count = self.chunk(left.len(), self.resources.limits.rows);
+            let last = count == left.len();
+            self.forward(phase_of(tokens), &left[..count], &[last.then_some(count as u32 - 1)])?;
+            left = &left[count..];
+        }
+        Ok(&self.logits)
+    }
+
+    /// Runs tokens, and passes the logits `[vocab]` after each of them to `visit`, in order.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run); without tokens it does nothing.
+    pub fn run_all(&mut self, tokens: &[u32], mut visit: impl FnMut(&[f32])) -> Result<(), Error> {
+        self.check(tokens)?;
+        let mut left = tokens;
+        while !left.is_empty() {
+            let limits = &self.resources.limits;
+            let count = self.chunk(left.len(), limits.rows.min(limits.wants));
+            let wants: Vec<Option<u32>> = (0..count as u32).map(Some).collect();
+            self.forward(phase_of(tokens), &left[..count], &wants)?;
+            self.logits.chunks(self.resources.plan.vocab).for_each(&mut visit);
+            left = &left[count..];
+        }
+        Ok(())
+    }
+
+    /// Runs `token`, and then `n - 1` tokens each of which is the likeliest after the one before,
+    /// in passes that need the host for nothing. Returns the `n` tokens that were sampled; the last
+    /// one is not run.
+    ///
+    /// # Errors
+    ///
+    /// If the token is not in the vocabulary, `n` tokens do not fit, every logit is NaN, or a pass
+    /// fails.
+    pub fn decode(&mut self, token: u32, n: usize) -> Result<Vec<u32>, Error> {
+        self.check(&[token])?;
+        let end = self.end(n)?;
+        let pipeline = self.resources.runner.pipeline;
+        let most = pipeline.repeat.clamp(1, MAX_REPEAT) as usize;
+        let mut flights: VecDeque<Ticket> = VecDeque::new();
+        let mut tokens = Vec::with_capacity(n);
+        let (mut next, mut repeat) = (self.position, 1);
+        while tokens.len() < n {
+            while next < end && flights.len() < pipeline.depth.max(1) {
+                let count = repeat.min(end - next);
+                let input =
+                    if next == self.position { Input::Token(token) } else { Input::Sampled };
+                flights.push_back(self.submit_sampled(input, next, count)?);
+                next += count;
+                repeat = (2 * repeat).min(most);
+            }
+            let Some(ticket) = flights.pop_front() else { break };
+            for sampled in self.resources.runner.take(ticket)?.samples {
+                let index = tokens.len();
+                tokens.push(sampled.token.ok_or(Error::NotANumber { index })?);
+            }
+        }
+        self.position = end;
+        Ok(tokens)
+    }
+
+    fn submit_sampled(
+        &mut self,
+        input: Input,
+        position: usize,
+        repeat: usize,
+    ) -> Result<Ticket, Error> {
+        self.grown(position + repeat)?;
+        let row = Row { input, position: position as u32, slot: 0 };
+        let sample = Sample { row: 0, draw: Draw::GREEDY, recent: &[], pending: 0 };
+        let tables = edits(&self.pages);
+        let pass = Pass {
+            phase: Phase::Decode,
+            rows: &[row],
+            tables: &tables,
+            wants: &[Want::Sample(sample)],
+            repeat: repeat as u32,
+        };
+        let ticket = self.resources.runner.submit(&pass)?;
+        self.pages.mark_sent();
+        Ok(ticket)
+    }
+
+    /// Runs tokens at the next positions in one pass that is run `passes` times over, and returns
+    /// where the time went. The sequence stays as long as it was.
+    ///
+    /// # Errors
+    ///
+    /// If the backend has no clock for single steps, or one pass cannot run the tokens.
+    pub fn profile(&mut self, tokens: &[u32], passes: usize) -> Result<Profile, Error> {
+        self.check(tokens)?;
+        self.grown(self.position + tokens.len())?;
+        let rows = rows(tokens, self.position);
+        let wants = [Want::Logits { row: (tokens.len() as u32).saturating_sub(1) }];
+        let tables = edits(&self.pages);
+        let pass = Pass { tables: &tables, ..Pass::new(phase_of(tokens), &rows, &wants) };
+        let profile = self.resources.runner.profile(&pass, passes)?;
+        self.pages.mark_sent();
+        Ok(profile)
+    }
+
+    /// Shortens the sequence to its first `positions` positions.
+    pub fn truncate(&mut self, positions: usize) {
+        self.position = self.position.min(positions);
+    }
+
+    /// Positions that have been run.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Tokens of the next chunk of a prompt with `left` tokens left.
+    fn chunk(&self, left: usize, rows: usize) -> usize {
+        let end = self.position + left.min(rows);
+        match end / PAGE * PAGE {
+            border if left > rows && border > self.position => border - self.position,
+            _ => end - self.position,
+        }
+    }
+
+    /// Runs tokens in one pass and keeps the logits of the rows that `wants` names.
+    fn forward(
+        &mut self,
+        phase: Phase,
+        tokens: &[u32],
+        wants: &[Option<u32>],
+    ) -> Result<(), Error> {
+        self.grown(self.position + tokens.len())?;
+        let rows = rows(tokens, self.position);
+        let wants: Vec<Want<'_>> =
+            wants.iter().flatten().map(|&row| Want::Logits { row }).collect();
+        let tables = edits(&self.pages);
+        let pass = Pass { tables: &tables, ..Pass::new(phase, &rows, &wants) };
+        let ticket = self.resources.runner.submit(&pass)?;
+        self.pages.mark_sent();
+        let outputs = self.resources.runner.take(ticket)?;
+        self.logits.clear();
+        self.logits.extend_from_slice(outputs.logits);
+        self.position += tokens.len();
+        Ok(())
+    }
+
+    /// Pages for the first `positions` positions; of windowed groups those that the next row sees.
+    fn grown(&mut self, positions: usize) -> Result<(), Error> {
+        let kv = &mut self.resources.kv;
+        kv.slide(&mut self.pages, self.position);
+        let available = self.resources.limits.context;
+        kv.grow(&mut self.pages, positions)
+            .map_err(|_| Error::CacheFull { needed: positions, available })
+    }
+
+    /// The position after `n` more.
+    fn end(&self, n: usize) -> Result<usize, Error> {
+        let needed = self.position.saturating_add(n);
+        match needed <= self.positions {
+            true => Ok(needed),
+            false => Err(Error::CacheFull { needed, available: self.positions }),
+        }
+    }
+
+    fn check(&self, tokens: &[u32]) -> Result<(), Error> {
+        let vocab = self.resources.plan.vocab;
+        if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocab) {
+            return Err(Error::UnknownToken { token, vocab });
+        }
+        self.end(tokens.len()).map(drop)
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.resources.runner.drain();
+        self.resources.kv.release(&mut self.pages);
+    }
+}
+
+fn phase_of(tokens: &[u32]) -> Phase {
+    if tokens.len() == 1 { Phase::Decode } else { Phase::Prompt }
+}
+
+fn rows(tokens: &[u32], position: usize) -> Vec<Row> {
+    let row =
+        |(i, &token)| Row { input: Input::Token(token), position: (position + i) as u32, slot: 0 };
+    tokens.iter().enumerate().map(row).collect()
+}
+
+fn edits(pages: &SequencePages) -> Vec<TableEdit<'_>> {
+    let tables = pages.tables.iter().enumerate();
+    tables
+        .filter_map(|(group, table)| {
+            let (first, pages) = table.unsent()?;
+            Some(TableEdit { group: group as u32, slot: 0, first: first as u32, pages })
+        })
+        .collect()
+}

@@ -1,0 +1,97 @@
+//! Streams that run while a long prompt is computed.
+
+use std::time::Duration;
+
+use pelton::{
+    LoadOptions,
+    graph::{Input, Phase},
+};
+use pelton_testing::fake::{Fake, PassRecord};
+
+use crate::harness::{assert_sound, greedy, model, prompt, submit};
+
+fn decodes(pass: &PassRecord) -> bool {
+    pass.phase == Phase::Decode
+}
+
+#[test]
+fn streams_never_wait_for_more_than_one_budgeted_pass() {
+    for depth in [1, 2] {
+        // a budget of less than a page's time, so that a page it is
+        let fake = Fake::pipelined(depth, 8).slow(Duration::from_micros(8));
+        let options = LoadOptions::default()
+            .context(17_000)
+            .sequences(4)
+            .prefill_budget(Duration::from_micros(1));
+        let model = model(&fake, &options);
+        let streams: Vec<_> =
+            (0..3).map(|i| submit(&model, greedy(prompt(10, i), 700)).unwrap()).collect();
+        streams.iter().for_each(|stream| drop(stream.token()));
+        let long = submit(&model, greedy(prompt(16_000, 9), 5)).unwrap();
+        long.finished();
+        for stream in streams {
+            stream.end();
+        }
+        let log = fake.log();
+        let of_long = |pass: &PassRecord| pass.phase == Phase::Prompt && pass.rows.len() == 64;
+        let begin = log.passes.iter().position(of_long).unwrap();
+        let end = log.passes.iter().rposition(of_long).unwrap();
+        let during = &log.passes[begin..=end];
+        assert_eq!(during.iter().filter(|pass| of_long(pass)).count(), 250);
+        for pair in during.windows(2) {
+            assert!(decodes(&pair[0]) || decodes(&pair[1]), "two prompt passes one after another");
+        }
+        for pass in during {
+            match decodes(pass) {
+                true => assert_eq!((pass.rows.len(), pass.repeat), (3, 1)),
+                false => assert!(pass.rows.len() <= 64, "more than the budget"),
+            }
+        }
+        drop(log);
+        assert_sound(&fake);
+    }
+}
+
+#[test]
+fn prompts_share_a_pass() {
+    let fake = Fake::default().slow(Duration::from_micros(20));
+    let options = LoadOptions::default().context(5000).sequences(4).rows(512);
+    let model = model(&fake, &options);
+    // the blocker lets the three others arrive
+    let blocker = submit(&model, greedy(prompt(1000, 0), 1)).unwrap();
+    let runs: Vec<_> =
+        (1..4).map(|i| submit(&model, greedy(prompt(3000, i), 2)).unwrap()).collect();
+    blocker.finished();
+    for run in runs {
+        run.finished();
+    }
+    let log = fake.log();
+    let shared = log.passes.iter().filter(|pass| pass.phase == Phase::Prompt).filter(|pass| {
+        (1..3).all(|slot| pass.rows.iter().filter(|row| row.slot == slot).count() >= 128)
+    });
+    assert!(shared.count() > 5);
+    for pass in &log.passes {
+        let whole = pass.rows.len() <= 512;
+        assert!(
+            whole
+                && pass
+                    .rows
+                    .iter()
+                    .all(|row| matches!(row.input, Input::Token(_)) || pass.phase == Phase::Decode)
+        );
+    }
+}
+
+#[test]
+fn a_prompt_longer_than_a_pass() {
+    let fake = Fake::default();
+    let model = model(&fake, &LoadOptions::default().context(2000).rows(128));
+    let request = greedy(prompt(1000, 3), 20);
+    let expected = crate::harness::alone(&fake, &[None], &request);
+    let got = submit(&model, request).unwrap().finished().0;
+    assert_eq!(got, expected.iter().map(|token| token.id).collect::<Vec<_>>());
+    let log = fake.log();
+    let rows: Vec<usize> = log.passes.iter().map(|pass| pass.rows.len()).take(9).collect();
+    assert_eq!(rows, [128, 128, 128, 128, 128, 128, 128, 104, 1]);
+    assert!(log.passes[..7].iter().all(|pass| pass.samples == 0));
+}

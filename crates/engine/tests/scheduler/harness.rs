@@ -1,0 +1,141 @@
+//! Models on the fake, and requests whose events are collected.
+
+use std::{
+    sync::mpsc::{Receiver, channel},
+    time::{Duration, Instant},
+};
+
+use pelton::{
+    Engine, Error, Event, FinishReason, Flow, KvMemory, LoadOptions, Model, Request, RequestHandle,
+    Sampling, Stats, Token,
+};
+use pelton_testing::fake::{self, Fake};
+
+pub(crate) const VOCAB: usize = 50;
+/// Positions of the plan; models are loaded with less, mostly.
+pub(crate) const CONTEXT: usize = 20_000;
+/// Bytes of the cache of one position in one group.
+pub(crate) const PER_POSITION: u64 = 2 * 2 * 16 * 2;
+
+pub(crate) fn load(fake: &Fake, options: &LoadOptions, windows: &[Option<usize>]) -> Model {
+    let (plan, checkpoint) = fake::plan(VOCAB, CONTEXT, windows);
+    Engine::with_backend(fake.clone()).load_plan(plan, checkpoint, options).unwrap()
+}
+
+pub(crate) fn model(fake: &Fake, options: &LoadOptions) -> Model {
+    load(fake, options, &[None])
+}
+
+/// Memory for this many positions in one group.
+pub(crate) fn memory(positions: usize) -> KvMemory {
+    KvMemory::Bytes(positions as u64 * PER_POSITION)
+}
+
+/// A prompt of `len` tokens.
+pub(crate) fn prompt(len: usize, seed: usize) -> Vec<u32> {
+    (0..len).map(|i| ((i * i + i * seed + seed * 7) % VOCAB) as u32).collect()
+}
+
+pub(crate) fn greedy(prompt: Vec<u32>, tokens: usize) -> Request {
+    Request::from_tokens(prompt).max_tokens(tokens).sampling(Sampling::greedy())
+}
+
+/// How a request ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    Finished(FinishReason, Stats),
+    Failed(Error),
+}
+
+/// A submitted request.
+pub(crate) struct Running {
+    pub(crate) handle: RequestHandle,
+    events: Receiver<Event>,
+}
+
+pub(crate) fn submit(model: &Model, request: Request) -> Result<Running, Error> {
+    let (sender, events) = channel();
+    let handle = model.submit(request, move |event| {
+        let _ = sender.send(event);
+        Flow::Continue
+    })?;
+    Ok(Running { handle, events })
+}
+
+impl Running {
+    /// Waits for the next token.
+    pub(crate) fn token(&self) -> Token {
+        match self.events.recv_timeout(Duration::from_secs(60)).unwrap() {
+            Event::Token(token) => token,
+            event => panic!("{event:?}"),
+        }
+    }
+
+    /// Waits for the end.
+    pub(crate) fn end(&self) -> (Vec<Token>, End) {
+        let mut tokens = Vec::new();
+        let end = loop {
+            match self.events.recv_timeout(Duration::from_secs(60)).unwrap() {
+                Event::Token(token) => tokens.push(token),
+                Event::Finished { reason, stats } => break End::Finished(reason, stats),
+                Event::Failed(error) => break End::Failed(error),
+                event => panic!("{event:?}"),
+            }
+        };
+        assert!(
+            self.events.recv_timeout(Duration::from_secs(60)).is_err(),
+            "an event after the end"
+        );
+        (tokens, end)
+    }
+
+    /// Waits for the end, which must be that all tokens are there.
+    pub(crate) fn finished(&self) -> (Vec<u32>, Stats) {
+        let (tokens, end) = self.end();
+        let End::Finished(FinishReason::Length, stats) = end else { panic!("{end:?}") };
+        (tokens.iter().map(|token| token.id).collect(), stats)
+    }
+}
+
+/// The ids of a request's tokens.
+pub(crate) fn ids(model: &Model, request: Request) -> Vec<u32> {
+    submit(model, request).unwrap().finished().0
+}
+
+/// What a request gives alone, uncached, one pass after the other.
+pub(crate) fn alone(fake: &Fake, windows: &[Option<usize>], request: &Request) -> Vec<Token> {
+    let plain = Fake::default();
+    let plain = if fake.pipeline.phases_agree { plain } else { plain.with_phases() };
+    let model = load(&plain, &LoadOptions::default().context(CONTEXT), windows);
+    let mut request = request.clone();
+    request.deadline = None;
+    let (tokens, end) = submit(&model, request).unwrap().end();
+    assert!(matches!(end, End::Finished(FinishReason::Length, _)), "{end:?}");
+    assert_sound(&plain);
+    tokens
+}
+
+/// No contract was broken.
+pub(crate) fn assert_sound(fake: &Fake) {
+    let log = fake.log();
+    assert!(log.violations.is_empty(), "{:?}", &log.violations[..log.violations.len().min(5)]);
+}
+
+/// Waits until nothing runs; then no page may be held.
+pub(crate) fn assert_all_pages_back(model: &Model) {
+    let begun = Instant::now();
+    loop {
+        let status = model.status();
+        let held = status.pages.iter().any(|pages| pages.private > 0);
+        let busy = status.running + status.queued + status.preempted > 0;
+        if !held && !busy {
+            for pages in &status.pages {
+                assert_eq!(pages.free + pages.cached, pages.total);
+                assert_eq!(pages.evictable, pages.cached);
+            }
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{status:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,159 @@
+//! Random schedules: each text is that of the request alone, and all pages come back.
+
+use std::{env, thread, time::Duration};
+
+use pelton::{Error, FinishReason, LoadOptions, Request, Sampling, Status, Token};
+use pelton_testing::{
+    Random,
+    fake::{Failure, Fake},
+};
+
+use crate::harness::{
+    End, alone, assert_all_pages_back, assert_sound, load, memory, prompt, submit,
+};
+
+/// Requests that a family of schedules is made of, with what each gives alone.
+struct Family {
+    fake: Fake,
+    windows: &'static [Option<usize>],
+    requests: Vec<(Request, Vec<Token>)>,
+}
+
+fn families() -> Vec<Family> {
+    let windows: [&[Option<usize>]; 3] = [&[None], &[None, Some(70)], &[Some(100)]];
+    let mut families = Vec::new();
+    for windows in windows {
+        for fake in [Fake::default(), Fake::default().with_phases()] {
+            let mut random = Random::new(3);
+            let requests = (0..30)
+                .map(|_| request(&mut random))
+                .map(|request| {
+                    let tokens = alone(&fake, windows, &request);
+                    (request, tokens)
+                })
+                .collect();
+            families.push(Family { fake, windows, requests });
+        }
+    }
+    families
+}
+
+fn request(random: &mut Random) -> Request {
+    // a few prefixes, with ends of their own; some outgrow the pages that they were admitted with
+    let (longest, most) = [(300, 60), (70, 800)][random.below(2)];
+    let mut tokens = prompt(longest, random.below(3));
+    tokens.truncate(1 + random.below(longest));
+    tokens.extend(prompt(random.below(40), 10 + random.below(50)));
+    let sampling = match random.below(4) {
+        0 => Sampling::greedy(),
+        1 => Sampling::default().seed(random.bits()).temperature(2.0).top_k(0),
+        2 => Sampling::default().seed(random.bits()).frequency_penalty(2.0).repetition_penalty(1.5),
+        _ => Sampling::greedy().presence_penalty(3.0).penalty_window(1 + random.below(300)),
+    };
+    let mut request =
+        Request::from_tokens(tokens).max_tokens(1 + random.below(most)).sampling(sampling);
+    if random.below(4) == 0 {
+        request = request.log_probs(random.below(4) as u8);
+    }
+    if random.below(4) == 0 {
+        request = request.logit_bias(random.below(50) as u32, 3.0);
+    }
+    request
+}
+
+/// One schedule. Everything random about it comes from its seed, but for the threads' timing.
+/// Returns the model's status at the end.
+fn schedule(family: &Family, seed: u64) -> Status {
+    let mut random = Random::new(seed);
+    let mut fake = Fake::pipelined(1 + random.below(3), [1, 4, 32][random.below(3)]);
+    if !family.fake.pipeline.phases_agree {
+        fake = fake.with_phases();
+    }
+    let sequences = 1 + random.below(6);
+    // room for one at full length, or for more
+    let pages = 15 + random.below(4 * sequences);
+    let options = LoadOptions::default()
+        .context(960)
+        .sequences(sequences)
+        .rows([64, 128, 512][random.below(3)])
+        .kv_memory(memory((pages + 60) * 64 * family.windows.len()))
+        .prefill_budget(Duration::from_micros(random.below(2000) as u64));
+    let options = match family.windows.contains(&None) && random.below(4) > 0 {
+        true => options.kv_memory(memory_of(family.windows, pages, sequences)),
+        false => options,
+    };
+    let model = load(&fake, &options, family.windows);
+    let may_fail = random.below(3) == 0;
+    if may_fail {
+        for i in 0..1 + random.below(3) {
+            let kind = [Failure::Submit, Failure::SubmitPanic, Failure::Take, Failure::TakePanic];
+            fake.fail_after(20 * i + random.below(15), kind[random.below(4)]);
+        }
+    }
+    let mut runs = Vec::new();
+    for _ in 0..2 + random.below(16) {
+        let (request, expected) = &family.requests[random.below(family.requests.len())];
+        let mut request = request.clone();
+        if random.below(10) == 0 {
+            request = request.deadline(Duration::from_micros(random.below(5000) as u64));
+        }
+        request = request.cache_salt((random.below(5) == 0).into());
+        let run = submit(&model, request).unwrap();
+        let cancel = random.below(4) == 0;
+        if cancel && random.below(4) == 0 {
+            run.handle.cancel();
+        }
+        runs.push((run, expected, cancel));
+        if random.below(3) == 0 {
+            thread::sleep(Duration::from_micros(random.below(1500) as u64));
+        }
+        if random.below(3) == 0 {
+            // of an earlier one
+            let (run, _, cancel) = &runs[random.below(runs.len())];
+            if *cancel {
+                run.handle.cancel();
+            }
+        }
+    }
+    for (i, (run, expected, cancel)) in runs.iter().enumerate() {
+        let (tokens, end) = run.end();
+        let what = format!("seed {seed}, request {i}: {end:?}");
+        assert_eq!(tokens, expected[..tokens.len().min(expected.len())], "{what}");
+        match end {
+            End::Finished(FinishReason::Length, _) => assert_eq!(&tokens, *expected, "{what}"),
+            End::Finished(FinishReason::Cancelled, _) => assert!(cancel, "{what}"),
+            End::Failed(Error::Deadline(_)) => {}
+            End::Failed(Error::Pass(_)) => assert!(may_fail, "{what}"),
+            _ => panic!("{what}"),
+        }
+    }
+    assert_all_pages_back(&model);
+    let status = model.status();
+    drop(model);
+    assert_sound(&fake);
+    status
+}
+
+/// Memory for this many pages of the groups without a window.
+fn memory_of(windows: &[Option<usize>], pages: usize, sequences: usize) -> pelton::KvMemory {
+    let windowed = windows.iter().flatten().count() * (2 * sequences * 4 + 8);
+    memory((pages + windowed) * 64)
+}
+
+#[test]
+fn any_schedule_gives_each_request_its_own_text() {
+    let schedules = if env::var_os("PELTON_FULL").is_some() { 20_000 } else { 1000 };
+    let families = families();
+    let (mut hits, mut preemptions, mut evictions, mut failed) = (0, 0, 0, 0);
+    for seed in 0..schedules {
+        println!("seed {seed}");
+        let status = schedule(&families[seed as usize % families.len()], seed);
+        hits += status.prefix_hit_tokens;
+        preemptions += status.preemptions;
+        evictions += status.evictions;
+        failed += status.failed_passes;
+    }
+    println!("{hits} hit, {preemptions} preempted, {evictions} evicted, {failed} failed");
+    assert!(hits > 50 * schedules && preemptions > schedules / 10);
+    assert!(evictions > schedules && failed > schedules / 10);
+}

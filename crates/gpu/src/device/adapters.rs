@@ -1,0 +1,162 @@
+//! The adapters of this machine.
+
+use std::{fmt, sync::OnceLock};
+
+use pelton_graph::Error;
+
+/// A GPU that can be opened through one graphics API.
+#[derive(Clone, Debug)]
+pub struct Adapter {
+    pub(crate) inner: wgpu::Adapter,
+    info: wgpu::AdapterInfo,
+}
+
+/// The kind of an adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A GPU with memory of its own.
+    Discrete,
+    /// A GPU that uses the CPU's memory.
+    Integrated,
+    /// A GPU of a virtual machine.
+    Virtual,
+    /// A driver that computes on the CPU.
+    Software,
+    /// Not reported by the driver.
+    Unknown,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Discrete => "discrete",
+            Self::Integrated => "integrated",
+            Self::Virtual => "virtual",
+            Self::Software => "software",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// All adapters of Vulkan, Metal and DX12, sorted by kind: discrete GPUs first, software drivers
+/// last.
+pub fn adapters() -> Vec<Adapter> {
+    let found = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::all()));
+    let mut all: Vec<Adapter> =
+        found.into_iter().map(|inner| Adapter { info: inner.get_info(), inner }).collect();
+    all.sort_by_key(|adapter| match adapter.kind() {
+        Kind::Discrete => 0,
+        Kind::Integrated => 1,
+        Kind::Virtual => 2,
+        Kind::Unknown => 3,
+        Kind::Software => 4,
+    });
+    all
+}
+
+/// The wgpu instance, one for the life of the process. Without it the drivers would be unloaded with
+/// the last device, and some cannot be loaded again and again: NVIDIA's (580.159 on Linux) runs out
+/// of thread-local storage, and then no device is found.
+fn instance() -> &'static wgpu::Instance {
+    static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
+    INSTANCE.get_or_init(|| {
+        wgpu::Instance::new(wgpu::InstanceDescriptor {
+            backends: wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12,
+            ..wgpu::InstanceDescriptor::new_without_display_handle()
+        })
+    })
+}
+
+impl Adapter {
+    /// The name of the GPU.
+    pub fn name(&self) -> &str {
+        &self.info.name
+    }
+
+    /// The kind of the GPU.
+    pub fn kind(&self) -> Kind {
+        match self.info.device_type {
+            wgpu::DeviceType::DiscreteGpu => Kind::Discrete,
+            wgpu::DeviceType::IntegratedGpu => Kind::Integrated,
+            wgpu::DeviceType::VirtualGpu => Kind::Virtual,
+            wgpu::DeviceType::Cpu => Kind::Software,
+            wgpu::DeviceType::Other => Kind::Unknown,
+        }
+    }
+
+    /// The graphics API: `Vulkan`, `Metal` or `Dx12`.
+    pub fn interface(&self) -> String {
+        format!("{:?}", self.info.backend)
+    }
+
+    /// The driver's name and version.
+    pub fn driver(&self) -> String {
+        format!("{} {}", self.info.driver, self.info.driver_info).trim().to_owned()
+    }
+
+    /// The least and the greatest subgroup width of a kernel.
+    pub fn subgroup_widths(&self) -> (u32, u32) {
+        (self.info.subgroup_min_size, self.info.subgroup_max_size)
+    }
+
+    /// Whether kernels can compute with 16-bit floats.
+    pub fn has_f16(&self) -> bool {
+        self.inner.features().contains(wgpu::Features::SHADER_F16)
+    }
+
+    /// Whether there are matrix cores that the kernels support: 16×16 products of f16 with sums in
+    /// f32, and subgroups of exactly 32.
+    pub fn has_matrix_cores(&self) -> bool {
+        use wgpu::CooperativeScalarType::{F16, F32};
+        let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_F16;
+        self.inner.features().contains(needed)
+            && self.subgroup_widths() == (32, 32)
+            && self.inner.cooperative_matrix_properties().iter().any(|p| {
+                (p.m_size, p.n_size, p.k_size) == (16, 16, 16)
+                    && (p.ab_type, p.cr_type) == (F16, F32)
+            })
+    }
+
+    /// Bytes of the GPU's memory, if the graphics API reports it, as Vulkan does.
+    pub fn memory(&self) -> Option<u64> {
+        crate::device::memory::of(&self.inner)
+    }
+}
+
+/// The adapter with an index in [`adapters`]; without an index the first that is not a software
+/// driver.
+///
+/// # Errors
+///
+/// [`Error::Device`] if there is no such adapter.
+pub fn choose(number: Option<usize>) -> Result<Adapter, Error> {
+    let all = adapters();
+    let count = all.len();
+    let missing = |what: String| Error::Device { device: "gpu".into(), what };
+    match number {
+        Some(n) => all.into_iter().nth(n).ok_or_else(|| {
+            missing(format!(
+                "there is no GPU number {n}, expected one of {count} (`pelton devices` lists them)"
+            ))
+        }),
+        None => all
+            .into_iter()
+            .find(|adapter| adapter.kind() != Kind::Software)
+            .ok_or_else(|| missing("no GPU was found through Vulkan, Metal or DX12".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::adapters;
+    use crate::testing::device;
+
+    #[test]
+    fn devices_can_be_opened_again_and_again() {
+        let found = adapters().len();
+        for _ in 0..40 {
+            drop(device());
+            assert_eq!(adapters().len(), found);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! GPUs: their adapters, capabilities and memory, and the open device.
+
+mod adapters;
+mod capabilities;
+mod handle;
+mod memory;
+mod pipeline;
+
+pub use adapters::{Adapter, Kind, adapters, choose};
+pub(crate) use capabilities::Capabilities;
+pub(crate) use handle::Device;
+pub(crate) use pipeline::{Access, Kernel};

@@ -1,0 +1,428 @@
+//! Matrix products for many rows of activations, on matrix cores.
+
+use minijinja::context;
+use pelton_graph::Error;
+
+use crate::{
+    device::{Access, Capabilities, Device, Kernel},
+    kernels::{template, to_f16::padded},
+    weights::Layout,
+};
+
+/// A product `y[r][n] = Σ_k W[n][k] · a[r][k]` of prepared activations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Matmul {
+    /// How the weights lie.
+    pub(crate) layout: Layout,
+    /// Weights in a row.
+    pub(crate) k: usize,
+    /// Rows of this part of the matrix: outputs.
+    pub(crate) rows: usize,
+    /// Outputs of the parts before this one.
+    pub(crate) offset: usize,
+    /// Outputs of all parts.
+    pub(crate) stride: usize,
+    /// Whether a bias is added.
+    pub(crate) bias: bool,
+    /// Whether the result is added to what is there.
+    pub(crate) add: bool,
+    /// Where the number of rows of activations is among the numbers of a pass.
+    pub(crate) count_at: usize,
+    /// K splits, whose partial sums are written one after the other.
+    pub(crate) splits: usize,
+    /// Rows of the partial sums of one split.
+    pub(crate) slab_rows: usize,
+}
+
+/// The work split of a product: the tile of y of a workgroup, and the patch of each subgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// Rows of activations of a workgroup.
+    pub batch: usize,
+    /// Rows of the matrix of a workgroup.
+    pub rows: usize,
+    /// Rows of activations of a subgroup.
+    pub patch_batch: usize,
+    /// Rows of the matrix of a subgroup.
+    pub patch_rows: usize,
+    /// Numbers of a row that are in workgroup memory at a time.
+    pub step: usize,
+    /// Edge of what the matrix cores multiply: 16, or 8 on Apple.
+    pub core: usize,
+    /// Halves in an element of workgroup memory: 4, or 1 where cores read single halves alone
+    /// (Apple).
+    pub wide: usize,
+}
+
+/// Threads of a subgroup; where there are matrix cores for us it is so.
+const SUBGROUP: usize = 32;
+
+/// Workgroups that keep most of a large device busy: more of them are not worth decoding weights
+/// more often.
+const GROUPS: usize = 96;
+
+impl Tile {
+    /// The tiles to choose from, the largest first: it decodes a weight least often.
+    pub const ALL: [Self; 3] = [
+        Self::of([128, 128], [64, 32], 64),
+        Self::of([128, 64], [64, 32], 64),
+        Self::of([64, 64], [32, 32], 64),
+    ];
+
+    /// A tile and its patches (activations, then the matrix) for cores of 16.
+    pub const fn of(tile: [usize; 2], patch: [usize; 2], step: usize) -> Self {
+        Self {
+            batch: tile[0],
+            rows: tile[1],
+            patch_batch: patch[0],
+            patch_rows: patch[1],
+            step,
+            core: 16,
+            wide: 4,
+        }
+    }
+
+    /// Subgroups of a workgroup.
+    const fn subgroups(&self) -> usize {
+        (self.batch / self.patch_batch) * (self.rows / self.patch_rows)
+    }
+
+    /// Bytes that a workgroup shares.
+    const fn bytes(&self) -> usize {
+        (self.batch + self.rows) * (self.step + 8) * 2
+            + self.subgroups() * self.core * (self.core + 4) * 4
+    }
+
+    /// Workgroups for `count` rows of activations and a matrix of `rows`.
+    pub(crate) const fn groups(&self, count: usize, rows: usize) -> [u32; 3] {
+        [count.div_ceil(self.batch) as u32, rows.div_ceil(self.rows) as u32, 1]
+    }
+}
+
+/// The tile of decoding passes, of up to 64 rows a tile.
+pub(crate) const DECODE: Tile = Tile::ALL[2];
+
+/// K splits of a decoding pass of up to `rows` rows of `k` elements, for `outputs` outputs: enough
+/// workgroups to hide latency.
+pub(crate) fn decode_splits(k: usize, outputs: usize, rows: usize) -> usize {
+    /// Workgroups that keep a large GPU busy: one for each multiprocessor. More of them were slower
+    /// on an H200.
+    const ENOUGH: usize = 132;
+    /// Steps of K that a split has, at least.
+    const STEPS: usize = 8;
+    let [across, down, _] = DECODE.groups(rows, outputs);
+    let most = (padded(k) / DECODE.step / STEPS).max(1);
+    ENOUGH.div_ceil((across * down) as usize).clamp(1, most)
+}
+
+impl Matmul {
+    /// The tile for `count` rows of activations: the largest that leaves enough workgroups.
+    ///
+    /// All tiles sum in the same order, so what a row gets does not depend on the choice.
+    pub(crate) fn tile(&self, capabilities: &Capabilities, count: usize) -> Tile {
+        let [.., smallest] = Tile::ALL;
+        let fits = |tile: &Tile| {
+            let [across, down, _] = tile.groups(count, self.rows);
+            tile.bytes() <= capabilities.workgroup_bytes as usize
+                && tile.batch < count + smallest.batch
+                && (across * down) as usize >= GROUPS
+        };
+        Tile::ALL.into_iter().find(fits).unwrap_or(smallest)
+    }
+
+    /// The bindings: the prepared activations, y, the numbers of the pass, the bias, and the
+    /// matrix's planes.
+    pub(crate) fn bindings(&self) -> Vec<Access> {
+        let planes = self.layout.planes(1, self.k).len();
+        let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
+        all.extend(std::iter::repeat_n(Access::Read, usize::from(self.bias) + planes));
+        all
+    }
+
+    /// The WGSL of the kernel.
+    pub(crate) fn source(&self, tile: &Tile) -> Result<String, Error> {
+        template::render(
+            "matmul.wgsl",
+            context! {
+                matrix_rows => self.rows,
+                offset => self.offset,
+                y_stride => self.stride,
+                units => self.layout.units(self.k),
+                padded => padded(self.k),
+                bias => self.bias,
+                add => self.add,
+                count_at => self.count_at,
+                splits => self.splits,
+                split_steps => (padded(self.k) / tile.step).div_ceil(self.splits),
+                slab_rows => self.slab_rows,
+                batch => tile.batch,
+                rows => tile.rows,
+                patch_batch => tile.patch_batch,
+                patch_rows => tile.patch_rows,
+                step => tile.step,
+                core => tile.core,
+                wide => tile.wide,
+                subgroups => tile.subgroups(),
+                threads => tile.subgroups() * SUBGROUP,
+                ..template::format(&self.layout)
+            },
+        )
+    }
+
+    /// Compiles the kernel for a tile, on a device with matrix cores.
+    pub(crate) fn kernel(&self, device: &Device, tile: &Tile) -> Result<Kernel, Error> {
+        let label = format!(
+            "matmul {} {}x{} {}x{}",
+            self.layout.dtype, self.rows, self.k, tile.batch, tile.rows
+        );
+        device.kernel(&label, &self.source(tile)?, &self.bindings())
+    }
+}
+
+/// Kernels for the test of translations.
+#[cfg(test)]
+pub(crate) fn sources() -> Vec<(String, String)> {
+    use pelton_quant::DType;
+    let apple = Tile { core: 8, wide: 1, ..Tile::of([64, 64], [32, 32], 32) };
+    let mut all = Vec::new();
+    for dtype in DType::ALL {
+        for tile in Tile::ALL.into_iter().chain([apple]) {
+            for (bias, add) in [(false, false), (true, false), (false, true)] {
+                let layout = Layout::of(dtype);
+                let m = Matmul {
+                    layout,
+                    k: 768,
+                    rows: 70,
+                    offset: 10,
+                    stride: 90,
+                    bias,
+                    add,
+                    count_at: 0,
+                    splits: 1 + usize::from(add),
+                    slab_rows: 64,
+                };
+                let label = format!("matmul {dtype} {tile:?} bias {bias} add {add}");
+                all.push((label, m.source(&tile).unwrap()));
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+    use pelton_quant::DType;
+    use pelton_testing::{Need, Random, skip};
+
+    use super::*;
+    use crate::{
+        kernels::row_ops::RowOp,
+        testing::{device, normals},
+    };
+
+    /// Small, so that software compiles and runs it soon; as Apple's cores take it.
+    const NARROW: Tile = Tile { core: 8, wide: 1, ..Tile::of([32, 16], [16, 8], 32) };
+    /// The same in the form for all others.
+    const WIDE: Tile = Tile::of([32, 32], [16, 32], 32);
+
+    /// What matrix cores do, written out, for devices that have none: operands stay in workgroup
+    /// memory, and lane `l` of 32 holds elements `l`, `l + 32` … of a sum, row by row.
+    fn written_out(source: &str, tile: &Tile) -> String {
+        let mut out = String::new();
+        for line in source.lines().filter(|line| !line.starts_with("enable wgpu")) {
+            let line = match (line.find("coopLoad"), line.find("(&"), line.find("], ")) {
+                (Some(from), Some(begin), Some(end)) => {
+                    let at = line[begin..end].split_once('[').unwrap().1;
+                    format!("{}{at};", &line[..from])
+                }
+                _ => line
+                    .replace("coopMultiplyAdd(", "multiply_add(lane, ")
+                    .replace("coopStoreT(", "store(lane, ")
+                    .replace("&staged[corner]", "corner"),
+            };
+            out.push_str(&line);
+            out.push('\n');
+        }
+        let (core, each) = (tile.core, tile.core * tile.core / 32);
+        let half = |operand: &str, row: &str| match tile.wide {
+            1 => format!("f32({operand}[at_{operand} + {row} * STRIDE + k])"),
+            _ => format!("f32({operand}[at_{operand} + {row} * STRIDE + k / 4u][k % 4u])"),
+        };
+        let (l, r) = (half("left", "i"), half("right", "j"));
+        out = out
+            .replace(&format!("coop_mat{core}x{core}<f32, C>()"), "Sums()")
+            .replace(
+                "@builtin(subgroup_id) subgroup: u32,",
+                "@builtin(local_invocation_index) index: u32,",
+            )
+            .replace("@builtin(subgroup_invocation_id) lane: u32,", "")
+            .replace(
+                "let thread =",
+                "let subgroup = index / 32u; let lane = index % 32u; let thread =",
+            );
+        out + &format!(
+            "struct Sums {{ v: array<f32, {each}> }}
+            fn multiply_add(lane: u32, at_left: u32, at_right: u32, sums: Sums) -> Sums {{
+                var out = sums;
+                for (var e = 0u; e < {each}u; e++) {{
+                    let i = (lane + e * 32u) / {core}u;
+                    let j = (lane + e * 32u) % {core}u;
+                    for (var k = 0u; k < {core}u; k++) {{ out.v[e] += {l} * {r}; }}
+                }}
+                return out;
+            }}
+            fn store(lane: u32, sums: Sums, at: u32, stride: u32) {{
+                var s = sums;
+                for (var e = 0u; e < {each}u; e++) {{
+                    let i = (lane + e * 32u) / {core}u;
+                    let j = (lane + e * 32u) % {core}u;
+                    staged[at + i * stride + j] = s.v[e];
+                }}
+            }}"
+        )
+    }
+
+    /// Compares a product with f64, of operands rounded to 16 bits. With K splits the bias and what is
+    /// there are added with the partial sums.
+    fn compare(m: Matmul, tile: Tile, count: usize) {
+        let Some(device) = device() else { return };
+        let product = match m.splits {
+            1 => m,
+            _ => Matmul { bias: false, add: false, ..m },
+        };
+        let mut source = product.source(&tile).unwrap();
+        if !device.capabilities.matrix_cores {
+            source = written_out(&source, &tile);
+        } else if tile.core != 16 {
+            return;
+        }
+        if tile.bytes() > device.capabilities.workgroup_bytes as usize {
+            skip(Need::Capability, format_args!("{tile:?} needs more workgroup memory"));
+            return;
+        }
+        let bytes = Random::new(3).blocks(m.layout.dtype, m.k * m.rows, 0.0, 0.1);
+        let mut weights = vec![0.0; m.k * m.rows];
+        pelton_quant::decode(m.layout.dtype, &bytes, &mut weights).unwrap();
+        let a: Vec<f16> = normals(1, m.k * count).into_iter().map(f16::from_f32).collect();
+        let (bias, before) = (normals(2, m.rows), normals(5, m.rows * count));
+        let mut rows = vec![f16::ZERO; padded(m.k) * count];
+        for (row, a) in rows.chunks_mut(padded(m.k)).zip(a.chunks(m.k)) {
+            row[..m.k].copy_from_slice(a);
+        }
+        let mut planes: Vec<Vec<u8>> =
+            m.layout.planes(m.rows, m.k).iter().map(|&n| vec![0; n as usize]).collect();
+        let mut views: Vec<&mut [u8]> = planes.iter_mut().map(Vec::as_mut_slice).collect();
+        m.layout.pack(&bytes, m.k, &mut views);
+
+        // poison: what is not written shows
+        let y = device.with(&if m.add { before.clone() } else { vec![f32::NAN; m.rows * count] });
+        let (rows, pass) = (device.with(&rows), device.with(&[99, count as u32]));
+        let bias_buffer = device.with(&bias);
+        let planes: Vec<_> = planes.iter().map(|plane| device.with(plane)).collect();
+        let partial = device.with(&vec![f32::NAN; m.splits * m.slab_rows.max(1) * m.rows]);
+        let mut buffers = vec![&rows, if m.splits > 1 { &partial } else { &y }, &pass];
+        if product.bias {
+            buffers.push(&bias_buffer);
+        }
+        buffers.extend(&planes);
+        let kernel = device.kernel("matmul", &source, &product.bindings()).unwrap();
+        let [across, down, _] = tile.groups(count, m.rows);
+        device.run(&kernel, &buffers, [across, down, m.splits as u32]);
+        if m.splits > 1 {
+            let sum = RowOp::sum_splits(m.rows, [m.splits, m.slab_rows], m.add, m.bias);
+            let kernel = device.kernel("sum", &sum.source().unwrap(), sum.bindings()).unwrap();
+            let mut buffers = vec![&partial, &y];
+            buffers.extend(m.bias.then_some(&bias_buffer));
+            device.run(&kernel, &buffers, [sum.groups, count as u32, 1]);
+        }
+        let got: Vec<f32> = device.content(&y);
+
+        for (i, got) in got.iter().enumerate() {
+            let (r, n) = (i / m.rows, i % m.rows);
+            let terms = weights[n * m.k..][..m.k].iter().zip(&a[r * m.k..]);
+            let product = |(w, a): (&f32, &f16)| f64::from(f16::from_f32(*w)) * f64::from(*a);
+            let mut expected: f64 = terms.map(product).sum();
+            expected += if m.bias { f64::from(bias[n]) } else { 0.0 };
+            expected += if m.add { f64::from(before[i]) } else { 0.0 };
+            let difference = (f64::from(*got) - expected).abs();
+            let tolerance = 1e-4 * (m.k as f64).sqrt();
+            assert!(difference < tolerance, "{m:?} {tile:?} ({r}, {n}): {got} for {expected}");
+        }
+    }
+
+    fn plain(dtype: DType, k: usize, rows: usize) -> Matmul {
+        let layout = Layout::of(dtype);
+        Matmul {
+            layout,
+            k,
+            rows,
+            offset: 0,
+            stride: rows,
+            bias: false,
+            add: false,
+            count_at: 1,
+            splits: 1,
+            slab_rows: 0,
+        }
+    }
+
+    #[test]
+    fn every_format() {
+        for dtype in DType::ALL {
+            let k = if dtype.block_len() == 1 { 50 } else { 3 * dtype.block_len() };
+            compare(plain(dtype, k, 21), NARROW, 34);
+            compare(plain(dtype, k, 37), WIDE, 19);
+        }
+    }
+
+    #[test]
+    fn every_tile_and_what_comes_after() {
+        for tile in Tile::ALL {
+            for dtype in [DType::F16, DType::Q4_0] {
+                let plain = plain(dtype, 160, 131);
+                compare(plain, tile, 133);
+                compare(Matmul { bias: true, ..plain }, tile, 17);
+                compare(Matmul { add: true, ..plain }, tile, 65);
+            }
+        }
+    }
+
+    #[test]
+    fn splits_of_k() {
+        for (k, splits) in [(640, 3), (704, 2), (320, 5)] {
+            let m = Matmul { splits, slab_rows: 40, ..plain(DType::Q4_0, k, 131) };
+            compare(m, DECODE, 33);
+            compare(Matmul { bias: true, add: true, ..m }, DECODE, 40);
+        }
+        // matrices with few outputs are split, those with many are not
+        assert_eq!(decode_splits(4096, 1024, 64), 8);
+        assert_eq!(decode_splits(14336, 4096, 64), 3);
+        assert_eq!(decode_splits(4096, 14336, 64), 1);
+        assert_eq!(decode_splits(64, 64, 64), 1);
+    }
+
+    #[test]
+    fn tiles_leave_enough_workgroups() {
+        let capabilities = Capabilities {
+            subgroup: 32,
+            widest_subgroup: 32,
+            batch: 16,
+            matrix_cores: true,
+            timestamps: false,
+            workgroup_threads: 256,
+            workgroup_bytes: 48 << 10,
+            binding_bytes: 1 << 30,
+            buffer_bytes: 1 << 30,
+        };
+        let tile = |rows, count| plain(DType::Q4_0, 4096, rows).tile(&capabilities, count);
+        assert_eq!(tile(28672, 512), Tile::ALL[0]);
+        assert_eq!(tile(4096, 512), Tile::ALL[0]);
+        assert_eq!(tile(2048, 512), Tile::ALL[1]);
+        assert_eq!(tile(1024, 512), Tile::ALL[2]);
+        assert_eq!(tile(28672, 17), Tile::ALL[2]);
+        let little = Capabilities { workgroup_bytes: 32 << 10, ..capabilities };
+        assert_eq!(plain(DType::Q4_0, 4096, 28672).tile(&little, 512), Tile::ALL[1]);
+        assert!(Tile::ALL.iter().all(|tile| tile.bytes() <= 48 << 10));
+    }
+}

@@ -1,0 +1,12 @@
+//! Kernels: WGSL templates, and a module for each op that chooses the variant for a shape.
+
+pub(crate) mod attention;
+pub(crate) mod matmul;
+pub(crate) mod matvec;
+pub(crate) mod matvec_rows;
+pub(crate) mod rope_store;
+pub(crate) mod row_ops;
+pub(crate) mod sample;
+pub(crate) mod template;
+pub(crate) mod to_f16;
+pub(crate) mod to_q8;

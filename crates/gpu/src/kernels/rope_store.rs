@@ -1,0 +1,296 @@
+//! Norms and rotation of heads before attention, and the store in the KV caches.
+
+use std::f64::consts::TAU;
+
+use minijinja::{Value, context};
+use pelton_graph::{Error, KvType, PAGE, Rope, RopeStyle};
+
+use crate::{device::Access, kernels::template};
+
+/// The properties of a rotation that kernels depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rotation {
+    /// The pairing of elements.
+    pub(crate) style: RopeStyle,
+    /// Number of pairs that rotate.
+    pub(crate) pairs: usize,
+}
+
+/// The norms and the rotation of query and key heads.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct HeadPrep {
+    /// The `eps` of a norm of the query heads.
+    pub(crate) q_norm: Option<f32>,
+    /// The `eps` of a norm of the key heads.
+    pub(crate) k_norm: Option<f32>,
+    /// The rotation of both, after the norms.
+    pub(crate) rope: Option<Rotation>,
+}
+
+impl HeadPrep {
+    /// The bindings of the rotation steps, the norm weight of queries and that of keys: each if
+    /// there is one.
+    pub(crate) fn bindings(&self) -> impl Iterator<Item = Access> {
+        let present = [self.rope.is_some(), self.q_norm.is_some(), self.k_norm.is_some()];
+        present.into_iter().filter(|present| *present).map(|_| Access::Read)
+    }
+
+    /// The parameters of `heads.wgsl`.
+    pub(crate) fn parameters(&self) -> Value {
+        let eps = |eps: Option<f32>| eps.map_or_else(String::new, template::float);
+        context! {
+            q_norm => eps(self.q_norm),
+            k_norm => eps(self.k_norm),
+            pairs => self.rope.map_or(0, |rope| rope.pairs),
+            interleaved => self.rope.is_some_and(|rope| rope.style == RopeStyle::Interleaved),
+            radians => template::float((TAU / 2f64.powi(32)) as f32),
+        }
+    }
+}
+
+/// The rotation steps `[pairs, 2]` from one position to the next: fractions of a full turn in units
+/// of 2⁻⁶⁴, the upper word first.
+pub(crate) fn rotation_steps(rope: &Rope) -> Vec<[u32; 2]> {
+    let fixed = |&frequency: &f32| {
+        let bits = ((f64::from(frequency) / TAU).rem_euclid(1.0) * 2f64.powi(64)) as u64;
+        [(bits >> 32) as u32, bits as u32]
+    };
+    rope.frequencies.iter().map(fixed).collect()
+}
+
+/// The properties of a layer's KV caches that kernels depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caches {
+    /// KV heads.
+    pub(crate) kv_heads: usize,
+    /// The type of their elements.
+    pub(crate) kv: KvType,
+    /// Entries of a slot's page table.
+    pub(crate) table: usize,
+}
+
+/// Elements of a unit, the vector of a head that a thread reads: 4 if `head_dim` is a multiple of 4,
+/// else 2.
+pub(crate) fn unit(head_dim: usize) -> usize {
+    if head_dim.is_multiple_of(4) { 4 } else { 2 }
+}
+
+impl Caches {
+    /// The parameters of `cache.wgsl`, for heads of `head_dim` elements.
+    pub(crate) fn parameters(&self, head_dim: usize) -> Value {
+        context! {
+            unit => unit(head_dim),
+            units => head_dim / unit(head_dim),
+            page => PAGE,
+            kv_heads => self.kv_heads,
+            table => self.table,
+            kv => self.kv.to_string(),
+        }
+    }
+}
+
+/// Norms and rotation of heads in place, and their store: the op `RopeStore`. It is also the op
+/// `HeadNorm` (only `q_norm`), `Rope` (only `rope`) or `Store` (no heads, no preparation).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RopeStore {
+    /// Query heads in a row.
+    pub(crate) heads: usize,
+    /// Elements of a head; even.
+    pub(crate) head_dim: usize,
+    /// Norms and rotation before the store.
+    pub(crate) prepare: HeadPrep,
+    /// The caches of keys and values, if they are stored.
+    pub(crate) store: Option<Caches>,
+}
+
+/// Heads of a workgroup.
+const STAGED: usize = 8;
+/// Threads of a workgroup.
+const THREADS: usize = 256;
+
+impl RopeStore {
+    /// Workgroups for `rows` rows.
+    pub(crate) fn groups(&self, rows: usize) -> [u32; 3] {
+        let all = self.heads + 2 * self.store.map_or(0, |caches| caches.kv_heads);
+        [all.div_ceil(STAGED) as u32, rows as u32, 1]
+    }
+
+    /// The bindings: the rows; q, if there are query heads; k, v, the page tables, the layer's
+    /// keys and its values, if they are stored; then those of [`HeadPrep::bindings`].
+    pub(crate) fn bindings(&self) -> Vec<Access> {
+        use Access::{Read, ReadWrite};
+        let mut all = vec![Read];
+        if self.heads > 0 {
+            all.push(ReadWrite);
+        }
+        if self.store.is_some() {
+            all.extend([ReadWrite, Read, Read, ReadWrite, ReadWrite]);
+        }
+        all.extend(self.prepare.bindings());
+        all
+    }
+
+    /// The WGSL of the kernel.
+    pub(crate) fn source(&self) -> Result<String, Error> {
+        let none = Caches { kv_heads: 0, kv: KvType::F32, table: 0 };
+        template::render(
+            "rope_store.wgsl",
+            context! {
+                heads => self.heads,
+                staged => STAGED,
+                threads => THREADS,
+                ..context! {
+                    ..self.prepare.parameters(),
+                    ..self.store.unwrap_or(none).parameters(self.head_dim)
+                }
+            },
+        )
+    }
+}
+
+/// Combinations of norms and rotations, for the test that all kernels translate.
+#[cfg(test)]
+pub(crate) fn preparations(head_dim: usize) -> Vec<HeadPrep> {
+    let norms = [(None, None), (Some(1e-5), Some(1e-6)), (None, Some(1e-5))];
+    let styles = [RopeStyle::Halves, RopeStyle::Interleaved];
+    let rotations = styles.map(|style| Some(Rotation { style, pairs: head_dim / 4 }));
+    let ropes = [None, rotations[0], rotations[1]];
+    let with = |(q_norm, k_norm)| ropes.map(|rope| HeadPrep { q_norm, k_norm, rope });
+    norms.into_iter().flat_map(with).collect()
+}
+
+/// Every kernel, for the test that all of them translate.
+#[cfg(test)]
+pub(crate) fn sources() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for (head_dim, heads) in [(6, 3), (128, 16)] {
+        let stored = |kv| Some(Caches { kv_heads: 2, kv, table: 8 });
+        for store in [None, stored(KvType::F16), stored(KvType::F32)] {
+            for prepare in preparations(head_dim) {
+                let step = RopeStore { heads, head_dim, prepare, store };
+                all.push((format!("{step:?}"), step.source().unwrap()));
+            }
+            if store.is_some() {
+                let alone = RopeStore { heads: 0, head_dim, prepare: HeadPrep::default(), store };
+                all.push((format!("{alone:?}"), alone.source().unwrap()));
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{compiled, device, normals};
+
+    /// The ops `HeadNorm` and `Rope`, at positions where a sine of an f32 angle has no exact digit.
+    fn compare(heads: usize, head_dim: usize, prepare: HeadPrep) {
+        let Some(device) = device() else { return };
+        let positions = [0u32, 1, 77, 4095, 100_000, 131_071, 10_000_000];
+        let rows: Vec<[u32; 4]> = positions.iter().map(|&p| [3, p, 0, 0]).collect();
+        let x = normals(1, positions.len() * heads * head_dim);
+        let weight = normals(2, head_dim);
+        let rope = prepare.rope.map(|rotation| {
+            // from one radian a position to less than any model has
+            let frequency = |i| 1e7f32.powf(-(i as f32) / rotation.pairs as f32);
+            let frequencies = (0..rotation.pairs).map(frequency).collect();
+            Rope { style: rotation.style, frequencies, scaling: "" }
+        });
+        let step = RopeStore { heads, head_dim, prepare, store: None };
+        let (rows, x_buffer) = (device.with(&rows), device.with(&x));
+        let mut buffers = vec![&rows, &x_buffer];
+        let steps = rope.as_ref().map(|rope| device.with(&rotation_steps(rope)));
+        let weight_buffer = prepare.q_norm.map(|_| device.with(&weight));
+        buffers.extend(&steps);
+        buffers.extend(&weight_buffer);
+        device.run(
+            &compiled(&device, &step.source().unwrap(), &step.bindings()),
+            &buffers,
+            step.groups(positions.len()),
+        );
+        let got: Vec<f32> = device.content(&x_buffer);
+        let per_row = heads * head_dim;
+        for (i, (got, x)) in got.chunks(head_dim).zip(x.chunks(head_dim)).enumerate() {
+            let mut expected: Vec<f64> = x.iter().map(|&v| f64::from(v)).collect();
+            if let Some(eps) = prepare.q_norm {
+                let mean = expected.iter().map(|v| v * v).sum::<f64>() / head_dim as f64;
+                let factor = 1.0 / (mean + f64::from(eps)).sqrt();
+                expected.iter_mut().zip(&weight).for_each(|(v, w)| *v *= factor * f64::from(*w));
+            }
+            let position = f64::from(positions[i * head_dim / per_row]);
+            for (i, frequency) in rope.iter().flat_map(|r| r.frequencies.iter().enumerate()) {
+                let (sin, cos) = (position * f64::from(*frequency)).sin_cos();
+                let (a, b) = rope.as_ref().unwrap().pair(i);
+                let (x, y) = (expected[a], expected[b]);
+                (expected[a], expected[b]) = (x * cos - y * sin, x * sin + y * cos);
+            }
+            for (got, expected) in got.iter().zip(&expected) {
+                let difference = (f64::from(*got) - expected).abs();
+                assert!(
+                    difference < 1e-6 * expected.abs().max(1.0),
+                    "{step:?}, {position}: {got} for {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rotations_at_far_positions() {
+        for style in [RopeStyle::Halves, RopeStyle::Interleaved] {
+            for (heads, head_dim, pairs) in [(3, 6, 3), (1, 24, 5), (9, 128, 64), (11, 80, 16)] {
+                let rope = Some(Rotation { style, pairs });
+                compare(heads, head_dim, HeadPrep { rope, ..HeadPrep::default() });
+            }
+        }
+    }
+
+    #[test]
+    fn norms_alone() {
+        for (heads, head_dim) in [(1, 6), (9, 64), (16, 112), (3, 256)] {
+            compare(heads, head_dim, HeadPrep { q_norm: Some(1e-5), ..HeadPrep::default() });
+        }
+    }
+
+    /// The op `Store`: keys and values unchanged, and no other element of the caches written.
+    #[test]
+    fn a_store_alone() {
+        let Some(device) = device() else { return };
+        let (kv_heads, head_dim) = (3, 10);
+        for kv in [KvType::F16, KvType::F32] {
+            let store = Some(Caches { kv_heads, kv, table: 2 });
+            let step = RopeStore { heads: 0, head_dim, prepare: HeadPrep::default(), store };
+            let rows = [[1u32, 65, 1, 0], [1, 66, 1, 0], [1, 3, 0, 0]];
+            let pages = [3u32, 1, 0, 2];
+            let (k, v) = (normals(1, 3 * kv_heads * head_dim), normals(2, 3 * kv_heads * head_dim));
+            let len = 4 * kv_heads * PAGE * head_dim;
+            let empty = vec![0xffu8; kv.bytes(len)];
+            let (keys, values) = (device.with(&empty), device.with(&empty));
+            let (k_buffer, v_buffer) = (device.with(&k), device.with(&v));
+            let (row_buffer, tables) = (device.with(&rows), device.with(&pages));
+            let buffers = [&row_buffer, &k_buffer, &v_buffer, &tables, &keys, &values];
+            device.run(
+                &compiled(&device, &step.source().unwrap(), &step.bindings()),
+                &buffers,
+                step.groups(3),
+            );
+            for (cache, x) in [(keys, k), (values, v)] {
+                let mut expected = empty.clone();
+                for (i, x) in x.into_iter().enumerate() {
+                    let (head, d) = (i / head_dim, i % head_dim);
+                    let [_, position, sequence, _] = rows[head / kv_heads].map(|n| n as usize);
+                    let page = pages[sequence * 2 + position / PAGE] as usize;
+                    let slot = (page * kv_heads + head % kv_heads) * PAGE + position % PAGE;
+                    let at = kv.bytes(slot * head_dim + d);
+                    match kv {
+                        KvType::F16 => expected[at..][..2]
+                            .copy_from_slice(&half::f16::from_f32(x).to_le_bytes()),
+                        KvType::F32 => expected[at..][..4].copy_from_slice(&x.to_le_bytes()),
+                        KvType::Q8_0 => unreachable!("refused at load"),
+                    }
+                }
+                assert!(device.content::<u8>(&cache) == expected, "{kv:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The WGSL templates: one file for each op, and included files for block formats and common
+//! functions.
+//!
+//! Templates unroll loops and write shapes as constants, because not every driver unrolls the loops
+//! that the translators of WGSL write.
+
+use std::sync::LazyLock;
+
+use minijinja::{Environment, UndefinedBehavior, Value, context, syntax::SyntaxConfig};
+use pelton_graph::Error;
+use pelton_quant::DType;
+
+use crate::weights::Layout;
+
+/// Every WGSL file, by its path in `kernels/`.
+const FILES: &[(&str, &str)] = &[
+    ("attend_decode.wgsl", include_str!("attend_decode.wgsl")),
+    ("attend_prompt.wgsl", include_str!("attend_prompt.wgsl")),
+    ("bandwidth.wgsl", include_str!("bandwidth.wgsl")),
+    ("cache.wgsl", include_str!("cache.wgsl")),
+    ("elementwise.wgsl", include_str!("elementwise.wgsl")),
+    ("embed.wgsl", include_str!("embed.wgsl")),
+    ("formats/blocks.wgsl", include_str!("formats/blocks.wgsl")),
+    ("formats/floats.wgsl", include_str!("formats/floats.wgsl")),
+    ("formats/halves.wgsl", include_str!("formats/halves.wgsl")),
+    ("formats/values.wgsl", include_str!("formats/values.wgsl")),
+    ("heads.wgsl", include_str!("heads.wgsl")),
+    ("matvec.wgsl", include_str!("matvec.wgsl")),
+    ("kv_splits.wgsl", include_str!("kv_splits.wgsl")),
+    ("matmul.wgsl", include_str!("matmul.wgsl")),
+    ("block_products.wgsl", include_str!("block_products.wgsl")),
+    ("matvec_rows.wgsl", include_str!("matvec_rows.wgsl")),
+    ("quantize.wgsl", include_str!("quantize.wgsl")),
+    ("squares.wgsl", include_str!("squares.wgsl")),
+    ("to_q8.wgsl", include_str!("to_q8.wgsl")),
+    ("merge.wgsl", include_str!("merge.wgsl")),
+    ("norm.wgsl", include_str!("norm.wgsl")),
+    ("sum_splits.wgsl", include_str!("sum_splits.wgsl")),
+    ("to_f16.wgsl", include_str!("to_f16.wgsl")),
+    ("products.wgsl", include_str!("products.wgsl")),
+    ("rms.wgsl", include_str!("rms.wgsl")),
+    ("rope_store.wgsl", include_str!("rope_store.wgsl")),
+    ("sample/adjust.wgsl", include_str!("sample/adjust.wgsl")),
+    ("sample/argmax.wgsl", include_str!("sample/argmax.wgsl")),
+    ("sample/best.wgsl", include_str!("sample/best.wgsl")),
+    ("sample/count.wgsl", include_str!("sample/count.wgsl")),
+    ("sample/cut.wgsl", include_str!("sample/cut.wgsl")),
+    ("sample/drawn.wgsl", include_str!("sample/drawn.wgsl")),
+    ("sample/enough.wgsl", include_str!("sample/enough.wgsl")),
+    ("sample/few.wgsl", include_str!("sample/few.wgsl")),
+    ("sample/float.wgsl", include_str!("sample/float.wgsl")),
+    ("sample/kernel.wgsl", include_str!("sample/kernel.wgsl")),
+    ("sample/key.wgsl", include_str!("sample/key.wgsl")),
+    ("sample/likeliest.wgsl", include_str!("sample/likeliest.wgsl")),
+    ("sample/log_sum.wgsl", include_str!("sample/log_sum.wgsl")),
+    ("sample/logits.wgsl", include_str!("sample/logits.wgsl")),
+    ("sample/many.wgsl", include_str!("sample/many.wgsl")),
+    ("sample/maxima.wgsl", include_str!("sample/maxima.wgsl")),
+    ("sample/noise.wgsl", include_str!("sample/noise.wgsl")),
+    ("sample/numbers.wgsl", include_str!("sample/numbers.wgsl")),
+    ("sample/params.wgsl", include_str!("sample/params.wgsl")),
+    ("sample/pick.wgsl", include_str!("sample/pick.wgsl")),
+    ("sample/record.wgsl", include_str!("sample/record.wgsl")),
+    ("sample/resolve.wgsl", include_str!("sample/resolve.wgsl")),
+    ("sample/state.wgsl", include_str!("sample/state.wgsl")),
+    ("sample/sum64.wgsl", include_str!("sample/sum64.wgsl")),
+    ("sample/top.wgsl", include_str!("sample/top.wgsl")),
+];
+
+static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.set_syntax(syntax());
+    for (name, text) in FILES {
+        // a file that does not parse is missing, which is an error when it is rendered
+        let _ = environment.add_template(name, text);
+    }
+    environment
+});
+
+/// Lines that have only tags leave no empty lines in the output.
+fn syntax() -> SyntaxConfig {
+    SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().unwrap_or_default()
+}
+
+/// The WGSL of the kernel file `name` with the values of `parameters`.
+pub(crate) fn render(name: &str, parameters: Value) -> Result<String, Error> {
+    let failed = |error: minijinja::Error| Error::Kernel {
+        kernel: name.to_owned(),
+        what: format!("{error:#}"),
+    };
+    TEMPLATES.get_template(name).and_then(|t| t.render(parameters)).map_err(failed)
+}
+
+/// An f32 literal of WGSL.
+pub(crate) fn float(value: f32) -> String {
+    format!("{value:?}f")
+}
+
+/// The parameters of the files in `formats/`.
+pub(crate) fn format(layout: &Layout) -> Value {
+    let dtype = layout.dtype;
+    // stored codes are unsigned: code = value + zero
+    let zero = match dtype {
+        DType::Q4_0 => 8,
+        DType::Q5_0 => 16,
+        DType::Q3_K => 4,
+        DType::Q6_K => 32,
+        _ => 0,
+    };
+    let scales = match (layout.sub, layout.d) {
+        (0, 2) => "block",
+        (0, _) => "block_min",
+        _ => "super",
+    };
+    context! {
+        format => dtype.name(),
+        family => if layout.blocks() { "formats/blocks.wgsl" } else { "formats/floats.wgsl" },
+        blocks => layout.blocks(),
+        unit => layout.unit,
+        low_bits => layout.low / 4,
+        high_bits => layout.high / 4,
+        scales => scales,
+        zero => zero,
+        has_min => matches!(dtype, DType::Q4_1 | DType::Q5_1 | DType::Q2_K | DType::Q4_K | DType::Q5_K),
+        split => matches!(dtype, DType::Q2_K | DType::Q3_K | DType::Q6_K),
+        sections => layout.planes(1, 256).len(),
+        // the suffix of its names in WGSL, and whether this use declares them
+        kind => "",
+        defines => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_parses() {
+        for (name, text) in FILES {
+            let mut environment = Environment::new();
+            environment.set_syntax(syntax());
+            environment.add_template(name, text).unwrap_or_else(|e| panic!("{name}: {e:#}"));
+        }
+    }
+}

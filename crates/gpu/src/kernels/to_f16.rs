@@ -1,0 +1,123 @@
+//! Activations in f16, the operand of matrix products on matrix cores.
+
+use minijinja::context;
+use pelton_graph::Error;
+
+use crate::{
+    device::{Access, Device, Kernel},
+    kernels::template,
+};
+
+/// Rows of f16 activations are padded with zeros to a multiple of this: the greatest K step of a
+/// tile.
+const DEPTH: usize = 64;
+
+/// Elements of a padded row of `k` elements.
+pub(crate) const fn padded(k: usize) -> usize {
+    k.next_multiple_of(DEPTH)
+}
+
+/// A conversion of rows `[rows, k]` to f16 `[rows, padded(k)]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ToF16 {
+    /// Elements of a row.
+    pub(crate) k: usize,
+    /// The `eps` of a norm before the conversion.
+    pub(crate) norm: Option<f32>,
+}
+
+impl ToF16 {
+    /// The bindings: x, the f16 rows, and the norm's weight. A workgroup converts a row.
+    pub(crate) fn bindings(&self) -> Vec<Access> {
+        let mut all = vec![Access::Read, Access::ReadWrite];
+        all.extend(self.norm.map(|_| Access::Read));
+        all
+    }
+
+    /// The WGSL of the kernel.
+    pub(crate) fn source(&self) -> Result<String, Error> {
+        template::render(
+            "to_f16.wgsl",
+            context! {
+                k => self.k,
+                padded => padded(self.k),
+                threads => 256,
+                norm => self.norm.is_some(),
+                eps => self.norm.map_or_else(String::new, template::float),
+            },
+        )
+    }
+
+    pub(crate) fn kernel(&self, device: &Device) -> Result<Kernel, Error> {
+        device.kernel(&format!("to_f16 {}", self.k), &self.source()?, &self.bindings())
+    }
+}
+
+/// Kernels for the test of translations.
+#[cfg(test)]
+pub(crate) fn sources() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for k in [50, 256] {
+        for norm in [None, Some(1e-5)] {
+            let prepare = ToF16 { k, norm };
+            all.push((format!("{prepare:?}"), prepare.source().unwrap()));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+
+    use super::*;
+    use crate::testing::{device, normals};
+
+    fn expected(p: &ToF16, x: &[f32], weight: &[f32]) -> Vec<f64> {
+        let x: Vec<f64> = x.iter().map(|&v| f64::from(v)).collect();
+        let Some(eps) = p.norm else { return x };
+        let squares: f64 = x.iter().map(|v| v * v).sum();
+        let factor = 1.0 / (squares / p.k as f64 + f64::from(eps)).sqrt();
+        x.iter().zip(weight).map(|(v, w)| v * factor * f64::from(*w)).collect()
+    }
+
+    #[test]
+    fn rows_are_rounded_and_padded() {
+        let Some(device) = device() else { return };
+        const ROWS: usize = 5;
+        for k in [1, 50, 64, 2052] {
+            for norm in [None, Some(1e-5)] {
+                let p = ToF16 { k, norm };
+                let (x, weight) = (normals(1, ROWS * k), normals(2, k));
+                // NaN, so that an element that is not written fails the comparison
+                let a = device.with(&vec![f16::NAN; ROWS * padded(k)]);
+                let (x_buffer, weight_buffer) = (device.with(&x), device.with(&weight));
+                let mut buffers = vec![&x_buffer, &a];
+                buffers.extend(norm.map(|_| &weight_buffer));
+                device.run(&p.kernel(&device).unwrap(), &buffers, [ROWS as u32, 1, 1]);
+                let got: Vec<f16> = device.content(&a);
+                for (got, x) in got.chunks(padded(k)).zip(x.chunks(k)) {
+                    for (i, (got, e)) in got.iter().zip(expected(&p, x, &weight)).enumerate() {
+                        let difference = (f64::from(*got) - e).abs();
+                        // half a step of 11 bits, or of subnormal values
+                        let tolerance = e.abs() / 2000.0 + 6e-8;
+                        assert!(difference < tolerance, "{p:?} {i}: {got} for {e}");
+                    }
+                    assert!(got[k..].iter().all(|v| v.to_bits() == 0), "{p:?} is padded");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn large_values_are_clamped_and_nan_is_kept() {
+        let Some(device) = device() else { return };
+        let p = ToF16 { k: 5, norm: None };
+        let a = device.with(&vec![f16::ZERO; padded(5)]);
+        let x = device.with(&[1e6f32, -1e30, 65504.0, 2.0, f32::NAN]);
+        device.run(&p.kernel(&device).unwrap(), &[&x, &a], [1, 1, 1]);
+        let got: Vec<f16> = device.content(&a);
+        assert_eq!(got[..4], [f16::MAX, f16::MIN, f16::MAX, f16::from_f32(2.0)]);
+        assert!(got[4].is_nan());
+    }
+}

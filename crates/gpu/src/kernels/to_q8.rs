@@ -1,0 +1,75 @@
+//! Activations in 8 bits, as products of several rows take them.
+
+use minijinja::context;
+use pelton_graph::Error;
+
+use crate::{
+    device::{Access, Capabilities},
+    kernels::template,
+};
+
+/// Weights in a unit, which have one scale of activations.
+pub(crate) const UNIT: usize = 32;
+
+/// A quantization of rows of `k` elements, a multiple of [`UNIT`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ToQ8 {
+    /// Elements of a row.
+    pub(crate) k: usize,
+    /// The `eps` of a norm before.
+    pub(crate) norm: Option<f32>,
+    /// Threads of a workgroup, where the GPU allows as many: those of the products of fewer rows,
+    /// so that squares are summed in the same order.
+    pub(crate) threads: usize,
+}
+
+impl ToQ8 {
+    /// The bindings: x, codes, scales, and with a norm the factors and the norm's weight. There is
+    /// a workgroup for each row.
+    pub(crate) fn bindings(&self) -> Vec<Access> {
+        use Access::{Read, ReadWrite};
+        let mut all = vec![Read, ReadWrite, ReadWrite];
+        if self.norm.is_some() {
+            all.extend([ReadWrite, Read]);
+        }
+        all
+    }
+
+    /// The WGSL of the kernel.
+    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<String, Error> {
+        let threads = self.threads.min(capabilities.workgroup_threads as usize);
+        let width = (capabilities.subgroup as usize).clamp(1, threads);
+        let units = self.k / UNIT;
+        let share = 1 << width.clamp(2, 8).ilog2();
+        template::render(
+            "to_q8.wgsl",
+            context! {
+                k => self.k,
+                units,
+                chunk => units,
+                threads,
+                share,
+                together => (units * share).div_ceil(threads).clamp(1, 4),
+                subgroups => threads.div_ceil(width),
+                norm => self.norm.is_some(),
+                eps => self.norm.map_or_else(String::new, template::float),
+            },
+        )
+    }
+}
+
+/// Kernels for the test of translations.
+#[cfg(test)]
+pub(crate) fn sources() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for k in [32, 768, 8192] {
+        for norm in [None, Some(1e-5)] {
+            for subgroup in [4, 32] {
+                let quantize = ToQ8 { k, norm, threads: 512 };
+                let source = quantize.source(&crate::testing::capabilities(subgroup)).unwrap();
+                all.push((format!("{quantize:?} by {subgroup}"), source));
+            }
+        }
+    }
+    all
+}

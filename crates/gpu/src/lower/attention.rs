@@ -1,0 +1,206 @@
+//! The dispatches of rotation, store and attention.
+
+use pelton_graph::{
+    Attention as AttentionOp, BufferId, Error, Norm, RopeId, RopeStore as RopeStoreOp,
+};
+
+use crate::{
+    kernels::{
+        attention::Attention,
+        rope_store::{Caches, HeadPrep, RopeStore, Rotation},
+    },
+    lower::{
+        buffers::Cache,
+        dispatch::{Dispatch, Grid, RowBucket},
+        lowering::{Lowering, whole},
+    },
+};
+
+impl<'a> Lowering<'a> {
+    /// Norms, rotation and store of the queries, keys and values in `q`, `k` and `v`.
+    pub(super) fn rope_store(
+        &mut self,
+        op: &RopeStoreOp,
+        [q, k, v]: [&wgpu::Buffer; 3],
+    ) -> Result<Dispatch, Error> {
+        let step = RopeStore {
+            heads: op.heads,
+            head_dim: self.plan.caches[op.cache].head_dim,
+            prepare: self.prepare_of(op),
+            store: Some(self.caches(op.cache)),
+        };
+        let Cache { keys, values, page_bytes: _ } = &self.caches[op.cache];
+        let mut buffers = whole(&[&self.inputs.rows, q, k, v]);
+        buffers.push(self.tables(op.cache));
+        buffers.extend(whole(&[keys, values]));
+        buffers.extend(whole(&self.prepared_with(op)?));
+        self.rope_store_call(&step, &buffers)
+    }
+
+    /// The rotation of the heads of one buffer.
+    pub(super) fn rope(
+        &mut self,
+        rope: RopeId,
+        heads: usize,
+        x: BufferId,
+    ) -> Result<Dispatch, Error> {
+        let prepare = HeadPrep { rope: Some(self.rotation(rope)), ..HeadPrep::default() };
+        let head_dim = self.plan.buffer(x).width / heads;
+        let step = RopeStore { heads, head_dim, prepare, store: None };
+        let buffers = [&self.inputs.rows, &self.buffers[x.0], &self.turns[rope.0]];
+        self.rope_store_call(&step, &whole(&buffers))
+    }
+
+    /// The store of keys and values without preparation.
+    pub(super) fn store(
+        &mut self,
+        cache: usize,
+        [k, v]: [&wgpu::Buffer; 2],
+    ) -> Result<Dispatch, Error> {
+        let step = RopeStore {
+            heads: 0,
+            head_dim: self.plan.caches[cache].head_dim,
+            prepare: HeadPrep::default(),
+            store: Some(self.caches(cache)),
+        };
+        let Cache { keys, values, page_bytes: _ } = &self.caches[cache];
+        let mut buffers = whole(&[&self.inputs.rows, k, v]);
+        buffers.push(self.tables(cache));
+        buffers.extend(whole(&[keys, values]));
+        self.rope_store_call(&step, &buffers)
+    }
+
+    fn rope_store_call(
+        &mut self,
+        step: &RopeStore,
+        buffers: &[wgpu::BufferBinding<'_>],
+    ) -> Result<Dispatch, Error> {
+        let grid = Grid::Rows { x: step.groups(1)[0], batch: 1 };
+        self.call(&step.source()?, &step.bindings(), "rope_store", buffers, grid)
+    }
+
+    /// Attention of queries after norms and rotation.
+    pub(super) fn attend(
+        &mut self,
+        op: &AttentionOp,
+        q: &wgpu::Buffer,
+        a: &wgpu::Buffer,
+        bucket: RowBucket,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let attention = self.attention_of(op);
+        let Cache { keys, values, page_bytes: _ } = &self.caches[op.cache];
+        let tables = self.tables(op.cache);
+        if bucket == RowBucket::Prompt {
+            let mut buffers = whole(&[&self.inputs.rows]);
+            buffers.push(tables);
+            buffers.extend(whole(&[&self.inputs.tiles, q, keys, values, a]));
+            let (source, bindings) = (attention.prompt_source()?, Attention::prompt_bindings());
+            let grid = Grid::Prompt(attention);
+            return Ok(vec![self.call(&source, &bindings, "attend", &buffers, grid)?]);
+        }
+        let mut calls = self.attend_rows(op, None, None, [q, a], &[])?;
+        calls.push(self.merge(&attention, a)?);
+        Ok(calls)
+    }
+
+    /// Norms, rotation, store and attention: one kernel for decoding rows of different slots.
+    pub(super) fn rope_attend(
+        &mut self,
+        op: &RopeStoreOp,
+        attend: &AttentionOp,
+        [q, k, v]: [&wgpu::Buffer; 3],
+        a: &wgpu::Buffer,
+        bucket: RowBucket,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let attention = self.attention_of(attend);
+        let mut store = self.rope_store(op, [q, k, v])?;
+        if bucket == RowBucket::Prompt || !attention.fuses() {
+            let mut calls = vec![store];
+            calls.extend(self.attend(attend, q, a, bucket)?);
+            return Ok(calls);
+        }
+        let prepare = self.prepare_of(op);
+        let mut more = vec![k, v];
+        more.extend(self.prepared_with(op)?);
+        let mut calls = self.attend_rows(attend, Some(&prepare), Some(true), [q, a], &more)?;
+        if bucket != RowBucket::One {
+            // rows of one slot read keys that other rows of the slot store
+            if let Grid::Rows { x, .. } = store.grid {
+                store.grid = Grid::RowsOfOneSlot { x };
+            }
+            calls.push(store);
+            calls.extend(self.attend_rows(attend, None, Some(false), [q, a], &[])?);
+        }
+        calls.push(self.merge(&attention, a)?);
+        Ok(calls)
+    }
+
+    /// Attention of decoding rows: kernels for one KV split and for several, of which a pass runs
+    /// one. `more` are the further buffers of a fused kernel.
+    fn attend_rows(
+        &mut self,
+        op: &AttentionOp,
+        prepare: Option<&HeadPrep>,
+        fused: Option<bool>,
+        [q, a]: [&wgpu::Buffer; 2],
+        more: &[&wgpu::Buffer],
+    ) -> Result<Vec<Dispatch>, Error> {
+        let attention = self.attention_of(op);
+        let Cache { keys, values, page_bytes: _ } = &self.caches[op.cache];
+        let mut buffers = whole(&[&self.inputs.rows]);
+        buffers.push(self.tables(op.cache));
+        buffers.extend(whole(&[q, keys, values, a, &self.scratch.splits]));
+        buffers.extend(whole(more));
+        let label = if prepare.is_some() { "rope_attend" } else { "attend" };
+        let bindings = Attention::decode_bindings(prepare);
+        let mut calls = Vec::with_capacity(2);
+        for (splits, split) in [(1, false), (2, true)] {
+            let source = attention.decode_source(&self.device.capabilities, splits, prepare)?;
+            let grid = Grid::Decode { attention, split, fused };
+            calls.push(self.call(&source, &bindings, label, &buffers, grid)?);
+        }
+        Ok(calls)
+    }
+
+    fn merge(&mut self, attention: &Attention, a: &wgpu::Buffer) -> Result<Dispatch, Error> {
+        let buffers = [&self.inputs.rows, &self.scratch.splits, a];
+        let (source, bindings) = (attention.merge_source()?, Attention::merge_bindings());
+        self.call(&source, &bindings, "merge", &whole(&buffers), Grid::Merge(*attention))
+    }
+
+    fn tables(&self, cache: usize) -> wgpu::BufferBinding<'a> {
+        self.inputs.tables(self.plan.caches[cache].group)
+    }
+
+    fn attention_of(&self, op: &AttentionOp) -> Attention {
+        Attention::of(op, &self.plan.caches[op.cache], self.kv, self.inputs.table)
+    }
+
+    fn caches(&self, cache: usize) -> Caches {
+        let (kv_heads, table) = (self.plan.caches[cache].heads, self.inputs.table);
+        Caches { kv_heads, kv: self.kv, table }
+    }
+
+    fn rotation(&self, rope: RopeId) -> Rotation {
+        let rope = self.plan.rope(rope);
+        Rotation { style: rope.style, pairs: rope.frequencies.len() }
+    }
+
+    fn prepare_of(&self, op: &RopeStoreOp) -> HeadPrep {
+        let eps = |norm: &Option<Norm>| norm.map(|Norm { weight: _, eps }| eps);
+        HeadPrep {
+            q_norm: eps(&op.q_norm),
+            k_norm: eps(&op.k_norm),
+            rope: Some(self.rotation(op.rope)),
+        }
+    }
+
+    /// The buffers of [`HeadPrep::bindings`].
+    fn prepared_with(&self, op: &RopeStoreOp) -> Result<Vec<&'a wgpu::Buffer>, Error> {
+        let mut buffers = vec![&self.turns[op.rope.0]];
+        for norm in [op.q_norm, op.k_norm].into_iter().flatten() {
+            buffers.push(self.weights.vector(norm.weight)?);
+        }
+        Ok(buffers)
+    }
+}

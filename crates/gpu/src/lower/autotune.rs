@@ -1,0 +1,234 @@
+//! Autotuning: the launch shapes of the products of one row, chosen by measurement.
+//!
+//! The best number of workgroups and threads of a product depends on the number of cores of the GPU,
+//! on their registers and caches, and on the remainder of the rows: on an H200 the choice changes
+//! the time of a token by up to a twelfth. So the first load of a model on a GPU runs some passes
+//! with each candidate of [`Tuning`], with timestamps between the steps, if the rows of a product do
+//! not divide evenly. They run over the model's weights, which are too large for the GPU's caches.
+//! The choices are written to a file in the user's cache directory.
+
+use std::{
+    collections::{BTreeMap, HashMap, hash_map::DefaultHasher},
+    fs,
+    hash::{Hash, Hasher},
+    io::Read,
+    path::{Path, PathBuf},
+    process,
+};
+
+use pelton_graph::{Error, Plan};
+
+use crate::{
+    device::Device,
+    kernels::matvec::Tuning,
+    lower::{
+        dispatch::{Dispatch, PassShape, RowBucket, StepDispatches},
+        lowering::Lowering,
+        timestamps::Stamps,
+    },
+};
+
+/// Timed passes of each candidate.
+const PASSES: usize = 3;
+/// The least relative gain over the first candidate; a smaller one is noise.
+const GAIN: f64 = 0.01;
+
+/// The choices of a GPU: the candidate of each step, by the [`key`] of its kernels.
+type Known = BTreeMap<String, [usize; 2]>;
+
+/// The choices for the steps of a plan.
+#[derive(Debug)]
+pub(crate) struct Choices(Vec<Tuning>);
+
+impl Choices {
+    /// The best candidate of each step: read from the file of an earlier load, or measured.
+    ///
+    /// # Errors
+    ///
+    /// If the GPU fails. A file that cannot be read or written is ignored: the next load measures
+    /// again.
+    pub(crate) fn find(
+        device: &Device,
+        lowering: &mut Lowering<'_>,
+        file: Option<&Path>,
+    ) -> Result<Self, Error> {
+        let plan = lowering.plan;
+        if !device.tunes {
+            return Ok(Self(vec![Tuning::CANDIDATES[0]; plan.steps.len()]));
+        }
+        let usual = calls(lowering, plan, Tuning::CANDIDATES[0])?;
+        let keys: Vec<String> = usual.iter().map(|calls| key(calls)).collect();
+        let owner = format!("{}, {}", device.name, device.driver);
+        let mut known = file.map_or_else(Known::new, |file| read(file, &owner));
+        if !keys.iter().all(|key| known.contains_key(key)) {
+            let mut all = vec![usual];
+            for tuning in &Tuning::CANDIDATES[1..] {
+                all.push(calls(lowering, plan, *tuning)?);
+            }
+            // most steps have the same kernels for every candidate
+            let same = |i: usize| all.iter().all(|calls| key(&calls[i]) == keys[i]);
+            if (0..keys.len()).all(same) {
+                known.extend(keys.iter().map(|key| (key.clone(), words(Tuning::CANDIDATES[0]))));
+            } else {
+                let times = measure(device, lowering, &all)?;
+                for (i, best) in best_of(&keys, &times).into_iter().enumerate() {
+                    let best = if same(i) { Tuning::CANDIDATES[0] } else { best };
+                    known.insert(keys[i].clone(), words(best));
+                }
+            }
+            if let Some(file) = file {
+                // without the file the next load measures again
+                let _ = write(file, &owner, &known);
+            }
+        }
+        Ok(Self(keys.iter().map(|key| candidate(known.get(key))).collect()))
+    }
+
+    /// The choice for step `step`.
+    pub(crate) fn of(&self, step: usize) -> Tuning {
+        self.0.get(step).copied().unwrap_or(Tuning::CANDIDATES[0])
+    }
+}
+
+/// The dispatches of each step of a decoding pass over one row.
+fn calls(
+    lowering: &mut Lowering<'_>,
+    plan: &Plan,
+    tuning: Tuning,
+) -> Result<Vec<Vec<Dispatch>>, Error> {
+    lowering.tuning = tuning;
+    plan.steps.iter().map(|step| lowering.step(step, RowBucket::One, true)).collect()
+}
+
+/// The seconds `[candidates, steps]` of each step.
+fn measure(
+    device: &Device,
+    lowering: &Lowering<'_>,
+    all: &[Vec<Vec<Dispatch>>],
+) -> Result<Vec<Vec<f64>>, Error> {
+    let kernels: Vec<_> = lowering.kernels.values().cloned().collect();
+    device.compile_all(&kernels)?;
+    let stamps = Stamps::new(device, lowering.plan.steps.len() + 1)?;
+    let shape = PassShape { rows: 1, bound: 1, tiles: 0, distinct: true };
+    all.iter()
+        .map(|calls| {
+            let steps: Vec<_> = calls.iter().map(|calls| StepDispatches { calls, shape }).collect();
+            // a GPU that was idle needs some time to reach its clock rate
+            stamps.run(device, &steps)?;
+            let mut least = vec![f64::INFINITY; steps.len()];
+            for _ in 0..PASSES {
+                for (least, time) in least.iter_mut().zip(stamps.run(device, &steps)?) {
+                    *least = least.min(time);
+                }
+            }
+            Ok(least)
+        })
+        .collect()
+}
+
+/// The candidate of each step for which the sum over all steps of its key takes the least time.
+fn best_of(keys: &[String], times: &[Vec<f64>]) -> Vec<Tuning> {
+    let mut sums: HashMap<&str, [f64; Tuning::CANDIDATES.len()]> = HashMap::new();
+    for (i, key) in keys.iter().enumerate() {
+        let sums = sums.entry(key).or_default();
+        sums.iter_mut().zip(times).for_each(|(sum, times)| *sum += times[i]);
+    }
+    let best = |sums: &[f64; Tuning::CANDIDATES.len()]| {
+        let mut best = (Tuning::CANDIDATES[0], sums[0] * (1.0 - GAIN));
+        for (tuning, time) in Tuning::CANDIDATES.iter().zip(sums).skip(1) {
+            if *time < best.1 {
+                best = (*tuning, *time);
+            }
+        }
+        best.0
+    };
+    keys.iter().map(|key| best(&sums[key.as_str()])).collect()
+}
+
+/// The hash of the sources of a step's kernels: it differs by shape, format and version of Pelton.
+fn key(calls: &[Dispatch]) -> String {
+    let mut hasher = DefaultHasher::new();
+    for call in calls {
+        call.kernel.source().hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+/// A candidate as it is written to the file.
+fn words(tuning: Tuning) -> [usize; 2] {
+    [tuning.threads, tuning.groups]
+}
+
+/// The candidate of an entry of the file; the first if the entry is no candidate.
+fn candidate(found: Option<&[usize; 2]>) -> Tuning {
+    let of =
+        |found: &[usize; 2]| Tuning::CANDIDATES.into_iter().find(|known| words(*known) == *found);
+    found.and_then(of).unwrap_or(Tuning::CANDIDATES[0])
+}
+
+/// The file of choices in the user's cache directory, if there is one.
+pub(crate) fn cache_file() -> Option<PathBuf> {
+    use etcetera::BaseStrategy;
+    let directories = etcetera::choose_base_strategy().ok()?;
+    Some(directories.cache_dir().join("pelton").join("gpu-tuning.json"))
+}
+
+/// The content of the file, by GPU and driver; empty if it cannot be parsed.
+fn read_all(file: &Path) -> BTreeMap<String, Known> {
+    /// Far more than the choices for many models on several GPUs.
+    const MOST: u64 = 1 << 20;
+    let mut text = Vec::new();
+    let opened = fs::File::open(file).and_then(|file| file.take(MOST).read_to_end(&mut text));
+    opened.ok().and_then(|_| serde_json::from_slice(&text).ok()).unwrap_or_default()
+}
+
+fn read(file: &Path, owner: &str) -> Known {
+    read_all(file).remove(owner).unwrap_or_default()
+}
+
+/// Adds the choices of a GPU. The file is replaced by a rename, so it is never read half written.
+fn write(file: &Path, owner: &str, known: &Known) -> std::io::Result<()> {
+    let mut all = read_all(file);
+    all.entry(owner.to_owned()).or_default().extend(known.clone());
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let new = file.with_extension(process::id().to_string());
+    fs::write(&new, serde_json::to_vec_pretty(&all)?)?;
+    fs::rename(&new, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_total_time_wins() {
+        let keys = ["a", "b", "a", "c"].map(str::to_owned);
+        let mut times = vec![vec![1.0; 4]; Tuning::CANDIDATES.len()];
+        // candidate 1 gains in one step of two, and less than the noise in the last
+        times[1] = vec![0.2, 1.1, 1.9, 0.999];
+        times[3] = vec![0.9, 0.7, 0.9, 1.0];
+        let expected = [3, 3, 3, 0].map(|i| Tuning::CANDIDATES[i]);
+        assert_eq!(best_of(&keys, &times), expected);
+    }
+
+    #[test]
+    fn choices_are_stored_by_gpu() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("deeper").join("tuning.json");
+        assert!(read(&file, "x").is_empty());
+        let known = Known::from([("k".to_owned(), [512, 132])]);
+        write(&file, "x", &known).unwrap();
+        write(&file, "y", &Known::from([("k".to_owned(), [256, 264])])).unwrap();
+        assert_eq!(read(&file, "x"), known);
+        assert_eq!(candidate(read(&file, "y").get("k")), Tuning::CANDIDATES[3]);
+        // files that cannot be parsed, and entries that are no candidates
+        for text in ["", "{", "[1]", r#"{"x": {"k": [1]}}"#] {
+            fs::write(&file, text).unwrap();
+            assert!(read(&file, "x").is_empty());
+        }
+        fs::write(&file, r#"{"x": {"k": [0, 99999999]}}"#).unwrap();
+        assert_eq!(candidate(read(&file, "x").get("k")), Tuning::CANDIDATES[0]);
+    }
+}

@@ -1,0 +1,198 @@
+//! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
+
+use pelton_graph::{Error, Limits, Op, Plan, RECENT, WeightKind, pages_for};
+
+use crate::{
+    device::Device,
+    kernels::{attention::Attention, matmul::decode_splits, to_f16::padded, to_q8::UNIT},
+};
+
+/// Offsets of bindings in a buffer are multiples of this on every GPU.
+const ALIGNMENT: usize = 256;
+
+/// The inputs of a pass, which the host writes.
+#[derive(Debug)]
+pub(crate) struct Inputs {
+    /// Row counts `[2]` u32: all rows, and the selected ones.
+    pub(crate) pass: wgpu::Buffer,
+    /// Rows `[rows, 4]` u32: token (or [`SAMPLED`]), position, slot, 0.
+    pub(crate) rows: wgpu::Buffer,
+    /// The indices of the selected rows `[wants]` u32.
+    pub(crate) selected: wgpu::Buffer,
+    /// Page tables `[groups, slots, table]` u32, each group at an aligned offset.
+    tables: wgpu::Buffer,
+    /// Entries of one page table.
+    pub(crate) table: usize,
+    slots: usize,
+    /// The tiles of attention in prompts `[rows, 2]` u32: first row and number of rows.
+    pub(crate) tiles: wgpu::Buffer,
+    /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
+    pub(crate) recent: wgpu::Buffer,
+}
+
+/// The token of a row whose token was sampled for its position.
+pub(crate) const SAMPLED: u32 = u32::MAX;
+
+impl Inputs {
+    pub(crate) fn new(device: &Device, limits: &Limits) -> Result<Self, Error> {
+        let table = pages_for(limits.context);
+        let slots = limits.sequences;
+        let inputs = Self {
+            pass: device.buffer("pass", 8)?,
+            rows: device.buffer("rows", 16 * limits.rows as u64)?,
+            selected: device.buffer("selected", 4 * limits.wants as u64)?,
+            tables: device.buffer("tables", (limits.pages.len() * stride(table, slots)) as u64)?,
+            table,
+            slots,
+            tiles: device.buffer("tiles", 8 * limits.rows as u64)?,
+            recent: device.buffer("recent tokens", 4 * (slots * RECENT) as u64)?,
+        };
+        Ok(inputs)
+    }
+
+    /// The page tables of a group.
+    pub(crate) fn tables(&self, group: usize) -> wgpu::BufferBinding<'_> {
+        let stride = stride(self.table, self.slots) as u64;
+        wgpu::BufferBinding {
+            buffer: &self.tables,
+            offset: group as u64 * stride,
+            size: std::num::NonZero::new(stride),
+        }
+    }
+
+    /// Writes entries of a slot's page table from `first` on.
+    pub(crate) fn write_table(
+        &self,
+        device: &Device,
+        group: usize,
+        slot: usize,
+        first: usize,
+        pages: &[u32],
+    ) {
+        if !pages.is_empty() {
+            let at = group * stride(self.table, self.slots) + 4 * (slot * self.table + first);
+            device.queue.write_buffer(&self.tables, at as u64, bytemuck::cast_slice(pages));
+        }
+    }
+}
+
+/// Bytes between the page tables of consecutive groups.
+fn stride(table: usize, slots: usize) -> usize {
+    (4 * table * slots).next_multiple_of(ALIGNMENT)
+}
+
+/// The KV cache of one layer.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    pub(crate) keys: wgpu::Buffer,
+    pub(crate) values: wgpu::Buffer,
+    /// Bytes of the keys of one page, and of its values.
+    pub(crate) page_bytes: u64,
+}
+
+/// The scratch memory in which the kernels of one step pass values to each other.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    /// Activations in f16, for products on matrix cores.
+    pub(crate) halves: wgpu::Buffer,
+    /// Activations in 8 bits `[rows, 2, units]`, 16 bytes each, for products of several rows.
+    pub(crate) codes: wgpu::Buffer,
+    /// Their scales and sums of codes `[rows, units]`, 8 bytes each.
+    pub(crate) scales: wgpu::Buffer,
+    /// The factors `[rows]` f32 of the norm before the product.
+    pub(crate) factors: wgpu::Buffer,
+    /// Partial sums of K splits `[splits, decode rows, outputs]` f32.
+    pub(crate) partial: wgpu::Buffer,
+    /// The up operand of a gated product.
+    pub(crate) up: wgpu::Buffer,
+    /// KV splits of attention that a further kernel merges.
+    pub(crate) splits: wgpu::Buffer,
+}
+
+impl Scratch {
+    pub(crate) fn new(
+        device: &Device,
+        plan: &Plan,
+        limits: &Limits,
+        attentions: &[Attention],
+    ) -> Result<Self, Error> {
+        let matrices = plan.weights.iter().filter(|weight| weight.kind == WeightKind::Matrix);
+        let longest = matrices.map(|weight| padded(weight.row_len)).max().unwrap_or(0);
+        let halves = if device.capabilities.matrix_cores { limits.rows * longest } else { 0 };
+        let ups = plan.steps.iter().filter_map(|step| match &step.op {
+            Op::NormGlu { norm: _, gate: _, up, activation: _ } => {
+                Some(plan.weight(up.weight).rows)
+            }
+            _ => None,
+        });
+        let rows = decode_rows(limits);
+        let quantized = match device.capabilities.matrix_cores {
+            true => rows.max(limits.wants),
+            // prompts run in the kernels for decoding, 16 rows at a time
+            false => limits.rows.max(limits.wants),
+        };
+        let units = quantized * longest.div_ceil(UNIT);
+        let partial = match device.capabilities.matrix_cores {
+            true => partial_len(plan, rows),
+            false => 0,
+        };
+        Ok(Self {
+            halves: device.buffer("activations in f16", 2 * halves as u64)?,
+            codes: device.buffer("activations in 8 bits", 32 * units as u64)?,
+            scales: device.buffer("scales of activations", 8 * units as u64)?,
+            partial: device.buffer("partial sums", 4 * partial as u64)?,
+            factors: device.buffer("factors of norms", 4 * quantized as u64)?,
+            up: device.buffer("up", 4 * (limits.rows * ups.max().unwrap_or(0)) as u64)?,
+            splits: device
+                .buffer("KV splits", 4 * splits_len(attentions, rows, limits.context) as u64)?,
+        })
+    }
+}
+
+/// Maximum rows of the verification of one draft.
+const MAX_DRAFT: usize = 16;
+
+/// Maximum rows of a decoding pass.
+pub(crate) fn decode_rows(limits: &Limits) -> usize {
+    limits.rows.min(limits.wants.max(MAX_DRAFT))
+}
+
+/// Maximum elements of the partial sums of a matrix product with K splits.
+fn partial_len(plan: &Plan, rows: usize) -> usize {
+    let matrices = plan.weights.iter().filter(|weight| weight.kind == WeightKind::Matrix);
+    let len = |weight: &pelton_graph::Weight| {
+        let splits = decode_splits(weight.row_len, weight.rows, rows);
+        if splits == 1 { 0 } else { splits * rows * weight.rows }
+    };
+    matrices.map(len).max().unwrap_or(0)
+}
+
+/// Elements of the KV splits of the attention op that has the most of them, for `rows` rows at
+/// positions below `context`.
+fn splits_len(attentions: &[Attention], rows: usize, context: usize) -> usize {
+    let len = |attention: &Attention| attention.splits_len(rows, attention.splits(context));
+    attentions.iter().map(len).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use pelton_graph::KvType;
+
+    use super::*;
+    use crate::kernels::rope_store::Caches;
+
+    /// A plan whose last layers have a window: fewer splits than the layers before need.
+    #[test]
+    fn splits_of_every_attention_fit() {
+        let caches = Caches { kv_heads: 1, kv: KvType::F16, table: 64 };
+        let global = Attention { heads: 4, head_dim: 64, scale: 0.125, window: None, caches };
+        let local = Attention { window: Some(512), ..global };
+        let (rows, context) = (16, 4096);
+        assert!(global.splits(context) > local.splits(context));
+        // splits · rows · heads · (units of the sums, and one of the states) · 4
+        let needed = global.splits(context) * rows * 4 * (64 / 4 + 1) * 4;
+        for order in [[global, local], [local, global]] {
+            assert!(splits_len(&order, rows, context) >= needed);
+        }
+    }
+}

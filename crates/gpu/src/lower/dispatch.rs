@@ -1,0 +1,166 @@
+//! Dispatches of kernels, and their grids for the rows of a pass.
+
+use std::sync::Arc;
+
+use pelton_graph::Phase;
+
+use crate::{
+    device::Kernel,
+    kernels::{attention::Attention, matmul::Tile},
+};
+
+/// Maximum rows of a decoding pass in which each row has the bits that it has alone, on a GPU with
+/// matrix cores.
+pub(crate) const EXACT_ROWS: usize = 16;
+
+/// The variants of a step's dispatches, by phase and number of rows.
+///
+/// The kernels for up to [`EXACT_ROWS`] rows of decoding sum in the same order, so that a row's bits
+/// do not depend on the number of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowBucket {
+    /// One row of decoding.
+    One,
+    /// Two rows of decoding.
+    Two,
+    /// 3 or 4 rows of decoding.
+    Four,
+    /// 5 to 8 rows of decoding.
+    Eight,
+    /// 9 to 16 rows of decoding; without matrix cores more rows too, 16 at a time.
+    Sixteen,
+    /// More than 16 rows of decoding, on matrix cores.
+    Many,
+    /// Rows of prompts, on matrix cores if there are any.
+    Prompt,
+}
+
+impl RowBucket {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::One, Self::Two, Self::Four, Self::Eight, Self::Sixteen, Self::Many, Self::Prompt];
+
+    /// The variant for `rows` rows of a step. The selected rows of a prompt run in the kernels for
+    /// decoding.
+    pub(crate) const fn of(phase: Phase, rows: usize, selected: bool) -> Self {
+        match (phase, rows) {
+            (Phase::Prompt, _) if !selected => Self::Prompt,
+            (_, 0..=1) => Self::One,
+            (_, 2) => Self::Two,
+            (_, 3..=4) => Self::Four,
+            (_, 5..=8) => Self::Eight,
+            (Phase::Prompt, _) | (_, ..=EXACT_ROWS) => Self::Sixteen,
+            (Phase::Decode, _) => Self::Many,
+        }
+    }
+
+    /// Rows for which weights are read once.
+    pub(crate) const fn batch(self) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+            Self::Four => 4,
+            Self::Eight => 8,
+            Self::Sixteen | Self::Many | Self::Prompt => EXACT_ROWS,
+        }
+    }
+}
+
+/// One dispatch of a kernel.
+#[derive(Debug)]
+pub(crate) struct Dispatch {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) bindings: wgpu::BindGroup,
+    pub(crate) grid: Grid,
+    /// Whether it is independent of the previous dispatch, so that both can run concurrently.
+    pub(crate) concurrent: bool,
+}
+
+/// The workgroups of a dispatch, as a function of the pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Grid {
+    /// `x` workgroups for each `batch` rows.
+    Rows { x: u32, batch: u32 },
+    /// The workgroups of [`Tile::groups`] for a number of outputs, times a number of K splits.
+    Tiles(Tile, usize, usize),
+    /// One workgroup for each row.
+    Row,
+    /// `x` workgroups for each row, only in passes with several rows of one slot.
+    RowsOfOneSlot { x: u32 },
+    /// Attention of decoding rows.
+    Decode {
+        attention: Attention,
+        /// Whether the kernel is the one for several KV splits.
+        split: bool,
+        /// Whether the kernel also stores keys and values, which is possible for rows of different
+        /// slots; `None` if the same kernel runs in all passes.
+        fused: Option<bool>,
+    },
+    /// The merge of KV splits.
+    Merge(Attention),
+    /// Attention of prompt rows.
+    Prompt(Attention),
+}
+
+/// The properties of a pass that the grids of a step depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PassShape {
+    /// Rows of the step.
+    pub(crate) rows: usize,
+    /// Upper bound of the rows' positions, exclusive.
+    pub(crate) bound: usize,
+    /// Tiles of attention of prompt rows.
+    pub(crate) tiles: usize,
+    /// Whether all rows are of different slots.
+    pub(crate) distinct: bool,
+}
+
+impl Dispatch {
+    /// The workgroups for the rows of a pass; `None` if the kernel does not run in it.
+    pub(crate) fn groups(&self, shape: &PassShape) -> Option<[u32; 3]> {
+        let &PassShape { rows, bound, tiles, distinct } = shape;
+        Some(match self.grid {
+            Grid::Rows { x, batch } => [x, (rows as u32).div_ceil(batch), 1],
+            Grid::Tiles(tile, outputs, splits) => {
+                let [x, y, _] = tile.groups(rows, outputs);
+                [x, y, splits as u32]
+            }
+            Grid::Row => [rows as u32, 1, 1],
+            Grid::RowsOfOneSlot { x } if !distinct => [x, rows as u32, 1],
+            Grid::RowsOfOneSlot { .. } => return None,
+            Grid::Decode { attention, split, fused } => {
+                let splits = attention.splits(bound);
+                if fused.is_some_and(|fused| fused != distinct) || split != (splits > 1) {
+                    return None;
+                }
+                attention.decode_groups(rows, splits)
+            }
+            Grid::Merge(attention) => match attention.splits(bound) {
+                1 => return None,
+                _ => attention.merge_groups(rows),
+            },
+            Grid::Prompt(attention) => attention.prompt_groups(tiles),
+        })
+    }
+}
+
+/// The dispatches of one step, for the rows of a pass.
+pub(crate) struct StepDispatches<'a> {
+    pub(crate) calls: &'a [Dispatch],
+    pub(crate) shape: PassShape,
+}
+
+impl StepDispatches<'_> {
+    pub(crate) fn record(&self, pass: &mut wgpu::ComputePass<'_>) {
+        for call in self.calls {
+            if let Some(groups) = call.groups(&self.shape) {
+                call.kernel.record(pass, &call.bindings, groups);
+            }
+        }
+    }
+
+    /// The number of dispatches, and of those that depend on the previous one.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let all = || self.calls.iter().filter(|call| call.groups(&self.shape).is_some());
+        (all().count(), all().filter(|call| !call.concurrent).count())
+    }
+}

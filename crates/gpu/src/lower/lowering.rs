@@ -1,0 +1,176 @@
+//! The dispatches of each step, made once at load.
+
+use std::{collections::HashMap, sync::Arc};
+
+use pelton_graph::{Activation, BufferId, Error, KvType, Norm, Op, Plan, Step, WeightId};
+
+use crate::{
+    device::{Access, Device, Kernel},
+    kernels::{matvec::Tuning, row_ops::RowOp},
+    lower::{
+        buffers::{Cache, Inputs, Scratch},
+        dispatch::{Dispatch, Grid, RowBucket},
+    },
+    weights::Weights,
+};
+
+/// What dispatches are made of.
+pub(crate) struct Lowering<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) plan: &'a Plan,
+    pub(crate) weights: &'a Weights,
+    /// The plan's buffers.
+    pub(crate) buffers: &'a [wgpu::Buffer],
+    pub(crate) inputs: &'a Inputs,
+    pub(crate) scratch: &'a Scratch,
+    /// The caches of the layers, and the type of their elements.
+    pub(crate) caches: &'a [Cache],
+    pub(crate) kv: KvType,
+    /// The rotation steps of each rope.
+    pub(crate) turns: &'a [wgpu::Buffer],
+    /// Rows of a pass, and of a decoding pass, at most.
+    pub(crate) rows: usize,
+    pub(crate) decode_rows: usize,
+    /// The launch configuration of the step's products of few rows.
+    pub(crate) tuning: Tuning,
+    /// Kernels to be compiled, by their source.
+    pub(crate) kernels: HashMap<String, Arc<Kernel>>,
+}
+
+impl<'a> Lowering<'a> {
+    /// The dispatches of one step for rows of that bucket.
+    ///
+    /// With `alone`, the pass has a single row, which is selected: then the selected rows are all
+    /// rows, and nothing need be copied.
+    pub(crate) fn step(
+        &mut self,
+        step: &Step,
+        bucket: RowBucket,
+        alone: bool,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let all = |ids: &[BufferId]| -> Vec<&'a wgpu::Buffer> {
+            ids.iter().map(|&id| self.buffer(id, alone)).collect()
+        };
+        let (inputs, outputs) = (all(&step.inputs), all(&step.outputs));
+        let (read, write) = (|i: usize| inputs[i], |i: usize| outputs[i]);
+        let plan = self.plan;
+        let width = |i: usize| plan.buffer(step.outputs[i]).width;
+        match &step.op {
+            Op::Embed { table } => self.embed(*table, write(0)),
+            Op::Norm(norm) => self.norm(norm, read(0), write(0), width(0)),
+            Op::HeadNorm { norm: Norm { weight, eps }, heads } => {
+                let norm = RowOp::norm(width(0) / heads, *heads, *eps, true);
+                let weight = self.weights.vector(*weight)?;
+                self.row_op(&norm, &[write(0), weight]).map(one)
+            }
+            Op::Linear(linear) => self.linear(linear, None, read(0), write(0), step, false, bucket),
+            Op::LinearAdd(linear) => {
+                self.linear(linear, None, read(1), write(0), step, true, bucket)
+            }
+            Op::NormLinear { norm, linears } => {
+                self.norm_linear(norm, linears, read(0), &outputs, step, bucket)
+            }
+            Op::NormGlu { norm, gate, up, activation: Activation::Silu } => {
+                self.norm_glu(norm, [gate, up], read(0), write(0), step, bucket)
+            }
+            Op::Add => self.row_op(&RowOp::add(width(0)), &[write(0), read(1)]).map(one),
+            Op::Glu(Activation::Silu) => {
+                self.row_op(&RowOp::glu(width(0)), &[read(0), read(1), write(0)]).map(one)
+            }
+            // the logits are copied from their own buffer
+            Op::Select if alone && step.outputs[0] != plan.logits => Ok(Vec::new()),
+            Op::Select => {
+                let buffers = [read(0), &self.inputs.selected, write(0)];
+                self.row_op(&RowOp::select(width(0)), &buffers).map(one)
+            }
+            Op::Rope { rope, heads } => self.rope(*rope, *heads, step.outputs[0]).map(one),
+            Op::Store { cache } => self.store(*cache, [read(0), read(1)]).map(one),
+            Op::RopeStore(op) => self.rope_store(op, [read(0), read(1), read(2)]).map(one),
+            Op::Attend(op) => self.attend(op, read(0), write(0), bucket),
+            Op::RopeAttend(op, attend) => {
+                self.rope_attend(op, attend, [read(0), read(1), read(2)], write(0), bucket)
+            }
+        }
+    }
+
+    /// A plan's buffer; with `alone`, that of all rows in place of that of the selected ones.
+    fn buffer(&self, id: BufferId, alone: bool) -> &'a wgpu::Buffer {
+        let source = self.plan.steps.iter().find_map(|step| match step.op {
+            Op::Select if step.outputs[0] == id => Some(step.inputs[0]),
+            _ => None,
+        });
+        match source {
+            Some(source) if alone && id != self.plan.logits => &self.buffers[source.0],
+            _ => &self.buffers[id.0],
+        }
+    }
+
+    fn embed(&mut self, table: WeightId, x: &wgpu::Buffer) -> Result<Vec<Dispatch>, Error> {
+        let matrix = self.weights.matrix(table)?;
+        let mut calls = Vec::with_capacity(matrix.parts.len());
+        for part in &matrix.parts {
+            let (first, rows) = (part.rows.start, part.rows.len());
+            let op = RowOp::embed(&matrix.layout, matrix.row_len, first, rows);
+            let inputs = self.inputs;
+            let mut buffers = whole(&[&inputs.rows, &inputs.recent, &inputs.pass, x]);
+            buffers.extend(part.bindings());
+            calls.push(self.call(
+                &op.source()?,
+                op.bindings(),
+                "embed",
+                &buffers,
+                Grid::Rows { x: op.groups, batch: 1 },
+            )?);
+        }
+        Ok(calls)
+    }
+
+    fn norm(
+        &mut self,
+        norm: &Norm,
+        x: &wgpu::Buffer,
+        y: &wgpu::Buffer,
+        width: usize,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let Norm { weight, eps } = *norm;
+        let weight = self.weights.vector(weight)?;
+        self.row_op(&RowOp::norm(width, 1, eps, false), &[x, y, weight]).map(one)
+    }
+
+    pub(super) fn row_op(
+        &mut self,
+        op: &RowOp,
+        buffers: &[&wgpu::Buffer],
+    ) -> Result<Dispatch, Error> {
+        let grid = Grid::Rows { x: op.groups, batch: 1 };
+        self.call(&op.source()?, op.bindings(), op.label, &whole(buffers), grid)
+    }
+
+    pub(super) fn call(
+        &mut self,
+        source: &str,
+        accesses: &[Access],
+        label: &str,
+        buffers: &[wgpu::BufferBinding<'_>],
+        grid: Grid,
+    ) -> Result<Dispatch, Error> {
+        let kernel = match self.kernels.get(source) {
+            Some(kernel) => Arc::clone(kernel),
+            None => {
+                let kernel = Arc::new(self.device.kernel_to_compile(label, source, accesses));
+                self.kernels.insert(source.to_owned(), Arc::clone(&kernel));
+                kernel
+            }
+        };
+        let bindings = self.device.bind(label, &kernel, buffers)?;
+        Ok(Dispatch { kernel, bindings, grid, concurrent: false })
+    }
+}
+
+pub(super) fn one(call: Dispatch) -> Vec<Dispatch> {
+    vec![call]
+}
+
+pub(super) fn whole<'b>(buffers: &[&'b wgpu::Buffer]) -> Vec<wgpu::BufferBinding<'b>> {
+    buffers.iter().map(|buffer| buffer.as_entire_buffer_binding()).collect()
+}

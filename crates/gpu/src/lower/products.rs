@@ -1,0 +1,486 @@
+//! Matrix products: which kernels run them, on activations in which form.
+
+use pelton_graph::{Error, Linear, Norm, Rows, Step, WeightId};
+use pelton_quant::DType;
+
+use crate::{
+    kernels::{
+        matmul::{DECODE, Matmul, decode_splits},
+        matvec::{FusedMatrix, MatVec, Tuning},
+        matvec_rows::MatVecRows,
+        row_ops::RowOp,
+        to_f16::ToF16,
+        to_q8::ToQ8,
+    },
+    lower::{
+        dispatch::{Dispatch, Grid, RowBucket},
+        lowering::{Lowering, one, whole},
+    },
+    weights::Matrix,
+};
+
+/// The form in which a product takes its activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operand {
+    /// As they are: the product quantizes or copies them itself.
+    F32,
+    /// In 8 bits, once for all products of several rows.
+    Q8,
+    /// In 16 bits, for matrix cores.
+    F16,
+}
+
+impl<'a> Lowering<'a> {
+    /// A product, after a norm where there is one.
+    #[allow(clippy::too_many_arguments, reason = "each is what differs between ops")]
+    pub(super) fn linear(
+        &mut self,
+        linear: &Linear,
+        norm: Option<&Norm>,
+        x: &wgpu::Buffer,
+        y: &wgpu::Buffer,
+        step: &Step,
+        add: bool,
+        bucket: RowBucket,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let matrix = self.weights.matrix(linear.weight)?;
+        let operand = self.operand(matrix, bucket);
+        let mut calls = self.prepare(operand, norm, x, matrix.row_len)?;
+        calls.extend(self.product(operand, linear, norm, x, y, step, add, bucket)?);
+        Ok(calls)
+    }
+
+    /// A product of prepared activations.
+    #[allow(clippy::too_many_arguments, reason = "each is what differs between ops")]
+    fn product(
+        &mut self,
+        operand: Operand,
+        linear: &Linear,
+        norm: Option<&Norm>,
+        x: &wgpu::Buffer,
+        y: &wgpu::Buffer,
+        step: &Step,
+        add: bool,
+        bucket: RowBucket,
+    ) -> Result<Vec<Dispatch>, Error> {
+        match operand {
+            Operand::F32 => self.matvec(linear, norm, x, y, step, add, bucket),
+            Operand::Q8 => self.matvec_rows(linear, norm.is_some(), y, step, add, bucket),
+            Operand::F16 => self.matmul(linear, y, step, add, bucket),
+        }
+    }
+
+    /// A product of few rows.
+    #[allow(clippy::too_many_arguments, reason = "each is what differs between ops")]
+    fn matvec(
+        &mut self,
+        linear: &Linear,
+        norm: Option<&Norm>,
+        x: &wgpu::Buffer,
+        y: &wgpu::Buffer,
+        step: &Step,
+        add: bool,
+        bucket: RowBucket,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let matrix = self.weights.matrix(linear.weight)?;
+        let mut calls = Vec::with_capacity(matrix.parts.len());
+        for part in &matrix.parts {
+            let spec = MatVec {
+                bias: linear.bias.is_some(),
+                add,
+                ..self.spec(linear.weight, matrix, part.rows.clone(), norm, step, bucket)
+            };
+            let mut buffers = whole(&[x, y, &self.inputs.pass]);
+            if let Some(norm) = norm {
+                buffers.push(self.weights.vector(norm.weight)?.as_entire_buffer_binding());
+            }
+            if let Some(bias) = linear.bias {
+                buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+            }
+            buffers.extend(part.bindings());
+            calls.push(self.matvec_call(&spec, &buffers)?);
+        }
+        Ok(calls)
+    }
+
+    /// A product of several rows of quantized activations.
+    fn matvec_rows(
+        &mut self,
+        linear: &Linear,
+        norm: bool,
+        y: &wgpu::Buffer,
+        step: &Step,
+        add: bool,
+        bucket: RowBucket,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let matrix = self.weights.matrix(linear.weight)?;
+        let mut calls = Vec::with_capacity(matrix.parts.len());
+        for part in &matrix.parts {
+            let spec = MatVecRows {
+                norm,
+                bias: linear.bias.is_some(),
+                add,
+                ..self.rows_spec(linear.weight, matrix, part.rows.clone(), step, bucket)
+            };
+            let bias = linear.bias.map(|bias| self.weights.vector(bias)).transpose()?;
+            let planes = part.bindings().collect();
+            calls.push(self.matvec_rows_call(&spec, y, bias, planes)?);
+        }
+        Ok(calls)
+    }
+
+    fn matvec_rows_call(
+        &mut self,
+        spec: &MatVecRows,
+        y: &wgpu::Buffer,
+        bias: Option<&wgpu::Buffer>,
+        planes: Vec<wgpu::BufferBinding<'_>>,
+    ) -> Result<Dispatch, Error> {
+        let scratch = self.scratch;
+        let mut buffers = whole(&[&scratch.codes, &scratch.scales, y, &self.inputs.pass]);
+        if spec.norm {
+            buffers.push(scratch.factors.as_entire_buffer_binding());
+        }
+        buffers.extend(bias.map(wgpu::Buffer::as_entire_buffer_binding));
+        buffers.extend(planes);
+        let capabilities = &self.device.capabilities;
+        let (source, x) = (spec.source(capabilities)?, spec.groups(capabilities));
+        let grid = Grid::Rows { x, batch: spec.batch as u32 };
+        let label = format!("matvec_rows {} {}x{}", spec.layout.dtype, spec.rows, spec.k);
+        self.call(&source, &spec.bindings(), &label, &buffers, grid)
+    }
+
+    /// Products that all read one norm.
+    pub(super) fn norm_linear(
+        &mut self,
+        norm: &Norm,
+        linears: &[Linear],
+        x: &wgpu::Buffer,
+        outputs: &[&wgpu::Buffer],
+        step: &Step,
+        bucket: RowBucket,
+    ) -> Result<Vec<Dispatch>, Error> {
+        if let Some(call) = self.side_by_side(norm, linears, x, outputs, step, bucket)? {
+            return Ok(vec![call]);
+        }
+        // each kind of operand is prepared once
+        let mut operands = Vec::new();
+        let mut calls = Vec::with_capacity(linears.len() + 1);
+        for linear in linears {
+            let matrix = self.weights.matrix(linear.weight)?;
+            let operand = self.operand(matrix, bucket);
+            if !operands.contains(&operand) {
+                calls.extend(self.prepare(operand, Some(norm), x, matrix.row_len)?);
+                operands.push(operand);
+            }
+        }
+        let mut products = Vec::with_capacity(linears.len());
+        for (linear, y) in linears.iter().zip(outputs) {
+            let operand = self.operand(self.weights.matrix(linear.weight)?, bucket);
+            products.extend(self.product(
+                operand,
+                linear,
+                Some(norm),
+                x,
+                y,
+                step,
+                false,
+                bucket,
+            )?);
+        }
+        // K splits share one buffer of partial sums
+        calls.extend(match bucket {
+            RowBucket::Many => products,
+            _ => concurrent(products),
+        });
+        Ok(calls)
+    }
+
+    /// One call for two or three products of few rows that read one norm, if their matrices are of
+    /// formats that suit each other.
+    ///
+    /// As calls of their own they would not depend on each other, but wgpu has each wait for what
+    /// was before it: a buffer that was read is only written behind a barrier. With more rows that
+    /// is little of the time, and one kernel for all of it would take a driver long to compile.
+    fn side_by_side(
+        &mut self,
+        norm: &Norm,
+        linears: &[Linear],
+        x: &wgpu::Buffer,
+        outputs: &[&wgpu::Buffer],
+        step: &Step,
+        bucket: RowBucket,
+    ) -> Result<Option<Dispatch>, Error> {
+        let ([first, _] | [first, _, _]) = *linears else { return Ok(None) };
+        if !matches!(bucket, RowBucket::One | RowBucket::Two | RowBucket::Four) {
+            return Ok(None);
+        }
+        let matrix = self.weights.matrix(first.weight)?;
+        let mut sides = Vec::with_capacity(linears.len());
+        for linear in linears {
+            let other = self.weights.matrix(linear.weight)?;
+            let suits =
+                other.layout == matrix.layout || (other.layout.blocks() && matrix.layout.blocks());
+            let alike = suits && linear.bias.is_some() == first.bias.is_some();
+            if !alike || other.parts.len() > 1 {
+                return Ok(None);
+            }
+            let rows = self.plan.weight(linear.weight).rows;
+            sides.push(FusedMatrix { layout: other.layout, rows });
+        }
+        let spec = MatVec {
+            bias: first.bias.is_some(),
+            fused_with: [1, 2].map(|i| sides.get(i).copied()),
+            ..self.spec(first.weight, matrix, 0..sides[0].rows, Some(norm), step, bucket)
+        };
+        let mut buffers = whole(&[x, outputs[0], &self.inputs.pass]);
+        buffers.push(self.weights.vector(norm.weight)?.as_entire_buffer_binding());
+        for (i, linear) in linears.iter().enumerate() {
+            if i > 0 {
+                buffers.push(outputs[i].as_entire_buffer_binding());
+            }
+            if let Some(bias) = linear.bias {
+                buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+            }
+        }
+        for linear in linears {
+            let matrix = self.weights.matrix(linear.weight)?;
+            buffers.extend(matrix.parts.iter().flat_map(|part| part.bindings()));
+        }
+        self.matvec_call(&spec, &buffers).map(Some)
+    }
+
+    /// The form in which a product takes its activations.
+    fn operand(&self, matrix: &Matrix, bucket: RowBucket) -> Operand {
+        match bucket {
+            // weights in f32 would lose 16 bits on matrix cores
+            RowBucket::Prompt | RowBucket::Many
+                if self.device.capabilities.matrix_cores && matrix.layout.dtype != DType::F32 =>
+            {
+                Operand::F16
+            }
+            RowBucket::One | RowBucket::Two | RowBucket::Four => Operand::F32,
+            _ if matrix.layout.blocks() => Operand::Q8,
+            _ => Operand::F32,
+        }
+    }
+
+    /// Brings activations to the form that products take.
+    fn prepare(
+        &mut self,
+        operand: Operand,
+        norm: Option<&Norm>,
+        x: &wgpu::Buffer,
+        k: usize,
+    ) -> Result<Vec<Dispatch>, Error> {
+        match operand {
+            Operand::F32 => Ok(Vec::new()),
+            Operand::F16 => self.halve(norm, x, k).map(one),
+            Operand::Q8 => self.quantize(norm, x, k).map(one),
+        }
+    }
+
+    /// Activations in 8 bits.
+    fn quantize(
+        &mut self,
+        norm: Option<&Norm>,
+        x: &wgpu::Buffer,
+        k: usize,
+    ) -> Result<Dispatch, Error> {
+        let quantize = ToQ8 { k, norm: norm.map(|norm| norm.eps), threads: self.tuning.threads };
+        let mut buffers = whole(&[x, &self.scratch.codes, &self.scratch.scales]);
+        if let Some(norm) = norm {
+            buffers.extend(whole(&[&self.scratch.factors, self.weights.vector(norm.weight)?]));
+        }
+        let source = quantize.source(&self.device.capabilities)?;
+        self.call(&source, &quantize.bindings(), "to_q8", &buffers, Grid::Row)
+    }
+
+    /// Activations for matrix cores.
+    fn halve(
+        &mut self,
+        norm: Option<&Norm>,
+        x: &wgpu::Buffer,
+        k: usize,
+    ) -> Result<Dispatch, Error> {
+        let prepare = ToF16 { k, norm: norm.map(|norm| norm.eps) };
+        let mut buffers = whole(&[x, &self.scratch.halves]);
+        if let Some(norm) = norm {
+            buffers.push(self.weights.vector(norm.weight)?.as_entire_buffer_binding());
+        }
+        let source = prepare.source()?;
+        self.call(&source, &prepare.bindings(), "to_f16", &buffers, Grid::Row)
+    }
+
+    /// A product on matrix cores, of activations in 16 bits. With few rows K is split, for enough
+    /// workgroups.
+    fn matmul(
+        &mut self,
+        linear: &Linear,
+        y: &wgpu::Buffer,
+        step: &Step,
+        add: bool,
+        bucket: RowBucket,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let matrix = self.weights.matrix(linear.weight)?;
+        let outputs = self.plan.weight(linear.weight).rows;
+        let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
+        let splits = match bucket {
+            RowBucket::Many => decode_splits(matrix.row_len, outputs, self.decode_rows),
+            _ => 1,
+        };
+        let whole_k = splits == 1;
+        let mut calls = Vec::with_capacity(matrix.parts.len() + 1);
+        for part in &matrix.parts {
+            let matmul = Matmul {
+                layout: matrix.layout,
+                k: matrix.row_len,
+                rows: part.rows.len(),
+                offset: part.rows.start,
+                stride: outputs,
+                bias: linear.bias.is_some() && whole_k,
+                add: add && whole_k,
+                count_at: usize::from(selected),
+                splits,
+                slab_rows: self.decode_rows,
+            };
+            let tile = match bucket {
+                RowBucket::Many => DECODE,
+                _ => matmul.tile(&self.device.capabilities, self.rows),
+            };
+            let to = if whole_k { y } else { &self.scratch.partial };
+            let mut buffers = whole(&[&self.scratch.halves, to, &self.inputs.pass]);
+            if let Some(bias) = linear.bias.filter(|_| whole_k) {
+                buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+            }
+            buffers.extend(part.bindings());
+            let grid = Grid::Tiles(tile, matmul.rows, splits);
+            let source = matmul.source(&tile)?;
+            calls.push(self.call(&source, &matmul.bindings(), "matmul", &buffers, grid)?);
+        }
+        if !whole_k {
+            let sizes = [splits, self.decode_rows];
+            let sum = RowOp::sum_splits(outputs, sizes, add, linear.bias.is_some());
+            let mut buffers = vec![&self.scratch.partial, y];
+            buffers.extend(linear.bias.map(|bias| self.weights.vector(bias)).transpose()?);
+            calls.push(self.row_op(&sum, &buffers)?);
+        }
+        Ok(calls)
+    }
+
+    /// Gate and up in one kernel where they are of one type, else one after the other.
+    pub(super) fn norm_glu(
+        &mut self,
+        norm: &Norm,
+        [gate, up]: [&Linear; 2],
+        x: &wgpu::Buffer,
+        g: &wgpu::Buffer,
+        step: &Step,
+        bucket: RowBucket,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let (gates, ups) = (self.weights.matrix(gate.weight)?, self.weights.matrix(up.weight)?);
+        let rows = |m: &Matrix| m.parts.iter().map(|p| p.rows.clone()).collect::<Vec<_>>();
+        let plain = gate.bias.is_none() && up.bias.is_none();
+        let alike = gates.layout == ups.layout && rows(gates) == rows(ups) && plain;
+        let operand = self.operand(gates, bucket);
+        if !alike || operand == Operand::F16 {
+            let width = self.plan.weight(up.weight).rows;
+            let up_buffer = &self.scratch.up;
+            let mut calls =
+                self.norm_linear(norm, &[*gate, *up], x, &[g, up_buffer], step, bucket)?;
+            calls.push(self.row_op(&RowOp::glu_in_place(width), &[g, up_buffer])?);
+            return Ok(calls);
+        }
+        let mut calls = self.prepare(operand, Some(norm), x, gates.row_len)?;
+        for (gate_part, up_part) in gates.parts.iter().zip(&ups.parts) {
+            let rows = gate_part.rows.clone();
+            let planes = gate_part.bindings().chain(up_part.bindings());
+            if operand == Operand::Q8 {
+                let spec = self.rows_spec(gate.weight, gates, rows, step, bucket);
+                let spec = MatVecRows { norm: true, glu: true, ..spec };
+                calls.push(self.matvec_rows_call(&spec, g, None, planes.collect())?);
+                continue;
+            }
+            let spec = self.spec(gate.weight, gates, rows, Some(norm), step, bucket);
+            let spec = MatVec { glu: true, ..spec };
+            let mut buffers = whole(&[x, g, &self.inputs.pass, self.weights.vector(norm.weight)?]);
+            buffers.extend(planes);
+            calls.push(self.matvec_call(&spec, &buffers)?);
+        }
+        Ok(calls)
+    }
+
+    fn rows_spec(
+        &self,
+        weight: WeightId,
+        matrix: &Matrix,
+        rows: std::ops::Range<usize>,
+        step: &Step,
+        bucket: RowBucket,
+    ) -> MatVecRows {
+        let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
+        MatVecRows {
+            layout: matrix.layout,
+            k: matrix.row_len,
+            rows: rows.len(),
+            offset: rows.start,
+            stride: self.plan.weight(weight).rows,
+            batch: bucket.batch().min(self.device.capabilities.batch),
+            norm: false,
+            bias: false,
+            add: false,
+            glu: false,
+            count_at: usize::from(selected),
+        }
+    }
+
+    fn spec(
+        &self,
+        weight: WeightId,
+        matrix: &Matrix,
+        rows: std::ops::Range<usize>,
+        norm: Option<&Norm>,
+        step: &Step,
+        bucket: RowBucket,
+    ) -> MatVec {
+        let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
+        MatVec {
+            layout: matrix.layout,
+            k: matrix.row_len,
+            rows: rows.len(),
+            offset: rows.start,
+            stride: self.plan.weight(weight).rows,
+            batch: bucket.batch().min(self.device.capabilities.batch),
+            norm: norm.map(|norm| norm.eps),
+            bias: false,
+            add: false,
+            glu: false,
+            fused_with: [None; 2],
+            count_at: usize::from(selected),
+            // the threads decide the order in which a norm's squares are summed, so they are the
+            // same for any number of rows
+            tuning: Tuning { threads: self.tuning.threads, ..Tuning::CANDIDATES[0] },
+        }
+    }
+
+    fn matvec_call(
+        &mut self,
+        spec: &MatVec,
+        buffers: &[wgpu::BufferBinding<'_>],
+    ) -> Result<Dispatch, Error> {
+        let capabilities = &self.device.capabilities;
+        let tuned = MatVec { tuning: self.tuning, ..*spec };
+        let spec = if spec.batch == 1 && spec.uneven(capabilities) { &tuned } else { spec };
+        let (source, groups) = (spec.source(capabilities)?, spec.groups(capabilities));
+        let groups = Grid::Rows { x: groups, batch: spec.batch as u32 };
+        self.call(&source, &spec.bindings(), &spec.label(), buffers, groups)
+    }
+}
+
+/// Marks dispatches that write different buffers and read none of them.
+fn concurrent(mut calls: Vec<Dispatch>) -> Vec<Dispatch> {
+    for call in calls.iter_mut().skip(1) {
+        call.concurrent = true;
+    }
+    calls
+}

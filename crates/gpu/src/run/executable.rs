@@ -1,0 +1,443 @@
+//! A plan resident on a GPU, and the passes over it.
+
+use std::{collections::HashMap, sync::Arc};
+
+use pelton_graph::{
+    Backend, Error, Executable, Input, Limits, MAX_REPEAT, Op, Outputs, PageTables, Pass, Phase,
+    Pipeline, Plan, Profile, Row, Rows, Ticket, Want,
+};
+use pelton_sampling::Sampled;
+use pelton_weights::Checkpoint;
+
+use crate::{
+    device::{Adapter, Device, Kernel},
+    kernels::{
+        attention::Attention,
+        matvec::Tuning,
+        rope_store::rotation_steps,
+        sample::{Sample, SampleBuffers, SampleCall},
+    },
+    lower::{
+        Inputs, Scratch,
+        autotune::{self, Choices},
+        buffers::{SAMPLED, decode_rows},
+        dispatch::{Dispatch, EXACT_ROWS, PassShape, RowBucket, StepDispatches},
+        lowering::Lowering,
+    },
+    run::{
+        accept::accepts,
+        in_flight::{DEPTH, InFlight},
+        memory::{allocate_caches, check_kv, check_memory},
+        profile,
+    },
+    weights::Weights,
+};
+
+/// A GPU as a backend.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    device: Arc<Device>,
+}
+
+impl Gpu {
+    /// Opens a GPU.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Device`] if the GPU lacks a capability that every kernel needs, or the driver fails.
+    pub fn open(adapter: &Adapter) -> Result<Self, Error> {
+        Ok(Self { device: Device::open(adapter, false)? })
+    }
+
+    /// Opens a GPU with kernels that check every index: slower, for tests.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_checked(adapter: &Adapter) -> Result<Self, Error> {
+        Ok(Self { device: Device::open(adapter, true)? })
+    }
+}
+
+impl Backend for Gpu {
+    fn name(&self) -> &str {
+        &self.device.name
+    }
+
+    fn accepts(&self, op: &Op, plan: &Plan) -> bool {
+        accepts(&self.device.capabilities, op, plan)
+    }
+
+    /// Of the largest heap of the GPU's own, where Vulkan reports it; what other programs have of it
+    /// is not known.
+    fn free_memory(&self, weights: u64) -> Option<u64> {
+        // activations and scratch memory take a part of what the weights leave
+        self.device.memory.map(|memory| memory.saturating_sub(weights) / 16 * 15)
+    }
+
+    fn load(
+        &self,
+        plan: Plan,
+        checkpoint: Arc<Checkpoint>,
+        limits: Limits,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Box<dyn Executable>, Error> {
+        plan.check_accepted(self)?;
+        let device = Arc::clone(&self.device);
+        let tuning = autotune::cache_file();
+        let file = tuning.as_deref();
+        Ok(Box::new(GpuExecutable::load(device, plan, &checkpoint, limits, file, progress)?))
+    }
+}
+
+struct GpuExecutable {
+    device: Arc<Device>,
+    plan: Plan,
+    limits: Limits,
+    buffers: Vec<wgpu::Buffer>,
+    caches: Vec<crate::lower::Cache>,
+    inputs: Inputs,
+    /// The dispatches `[buckets, steps]` of each step, in the order of [`RowBucket::ALL`].
+    buckets: [Vec<Vec<Dispatch>>; 7],
+    /// The dispatches of each step of a decoding pass over a single row that is selected.
+    alone: Vec<Vec<Dispatch>>,
+    tables: PageTables,
+    sample: Sample,
+    in_flight: InFlight,
+    /// A copy of one page of a layer, while it is copied within a cache.
+    page: wgpu::Buffer,
+    /// The attention op with the most query heads per key head: its tiling is valid for all.
+    attention: Option<Attention>,
+    sample_bytes: Vec<u8>,
+    samples: Vec<Sampled>,
+    logits: Vec<f32>,
+    _weights: Weights,
+}
+
+impl GpuExecutable {
+    fn load(
+        device: Arc<Device>,
+        plan: Plan,
+        checkpoint: &Checkpoint,
+        limits: Limits,
+        tuning: Option<&std::path::Path>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self, Error> {
+        check_limits(&device, &plan, &limits)?;
+        check_memory(&device, &plan, &limits)?;
+        let weights = Weights::load(&device, &plan, checkpoint, progress)?;
+        let buffers = plan
+            .buffers
+            .iter()
+            .map(|buffer| {
+                let rows = limits.rows_of(buffer.rows);
+                device.buffer(buffer.name, 4 * rows as u64 * buffer.width as u64)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let caches = allocate_caches(&device, &plan, &limits)?;
+        let page = caches.iter().map(|cache| cache.page_bytes).max().unwrap_or(0);
+        let turns = plan
+            .ropes
+            .iter()
+            .map(|rope| {
+                let steps = rotation_steps(rope);
+                let buffer = device.buffer("rotation steps", 8 * steps.len() as u64)?;
+                device.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&steps));
+                Ok(buffer)
+            })
+            .collect::<Result<Vec<_>, Error>>()?;
+        let inputs = Inputs::new(&device, &limits)?;
+        let attentions = attentions(&plan, &limits, inputs.table);
+        let scratch = Scratch::new(&device, &plan, &limits, &attentions)?;
+        let mut lowering = Lowering {
+            device: &device,
+            plan: &plan,
+            weights: &weights,
+            buffers: &buffers,
+            inputs: &inputs,
+            scratch: &scratch,
+            caches: &caches,
+            kv: limits.kv,
+            turns: &turns,
+            rows: limits.rows,
+            decode_rows: decode_rows(&limits),
+            tuning: Tuning::CANDIDATES[0],
+            kernels: HashMap::new(),
+        };
+        let choices = Choices::find(&device, &mut lowering, tuning)?;
+        let mut lower = |bucket, alone| -> Result<Vec<Vec<Dispatch>>, Error> {
+            let steps = plan.steps.iter().enumerate();
+            steps
+                .map(|(i, step)| {
+                    lowering.tuning = choices.of(i);
+                    lowering.step(step, bucket, alone)
+                })
+                .collect()
+        };
+        let alone = lower(RowBucket::One, true)?;
+        let [one, two, four, eight, sixteen, many, prompt] =
+            RowBucket::ALL.map(|bucket| lower(bucket, false));
+        let buckets = [one?, two?, four?, eight?, sixteen?, many?, prompt?];
+        let kernels: Vec<Arc<Kernel>> = lowering.kernels.into_values().collect();
+        device.compile_all(&kernels)?;
+        let logits = &buffers[plan.logits.0];
+        let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
+        let sample = Sample::new(
+            &device,
+            plan.vocab,
+            limits.tokens,
+            limits.wants,
+            limits.bias,
+            pass_buffers,
+        )?;
+        let logits_len = limits.wants * plan.vocab;
+        let in_flight = InFlight::new(&device, sample.results().size(), 4 * logits_len as u64)?;
+        device.wait()?;
+        Ok(Self {
+            page: device.buffer("page", page)?,
+            attention: attentions.into_iter().max_by_key(|a| a.heads / a.caches.kv_heads),
+            tables: PageTables::new(&limits),
+            logits: vec![0.0; logits_len],
+            sample_bytes: Vec::with_capacity(sample.results().size() as usize),
+            samples: Vec::with_capacity(limits.wants * MAX_REPEAT as usize),
+            sample,
+            in_flight,
+            device,
+            plan,
+            limits,
+            buffers,
+            caches,
+            inputs,
+            buckets,
+            alone,
+            _weights: weights,
+        })
+    }
+
+    /// Applies the edits of page tables, checks the pass and writes its inputs. Returns the shape of
+    /// its first repeat.
+    fn begin(&mut self, pass: &Pass<'_>) -> Result<Shape, Error> {
+        for edit in pass.tables {
+            self.tables.apply(edit)?;
+            let (group, slot) = (edit.group as usize, edit.slot as usize);
+            self.inputs.write_table(&self.device, group, slot, edit.first as usize, edit.pages);
+        }
+        pass.check(&self.plan, &self.limits, &self.tables)?;
+        let most = decode_rows(&self.limits);
+        if pass.phase == Phase::Decode && pass.rows.len() > most {
+            let rows = pass.rows.len();
+            return Err(Error::Pass(format!("{rows} rows of decoding, expected at most {most}")));
+        }
+        let mut selected: Vec<u32> = pass.wants.iter().map(Want::row).collect();
+        selected.dedup();
+        let queue = &self.device.queue;
+        let counts = [pass.rows.len() as u32, selected.len() as u32];
+        queue.write_buffer(&self.inputs.pass, 0, bytemuck::cast_slice(&counts));
+        let rows: Vec<[u32; 4]> = pass.rows.iter().map(row_words).collect();
+        queue.write_buffer(&self.inputs.rows, 0, bytemuck::cast_slice(&rows));
+        if !selected.is_empty() {
+            queue.write_buffer(&self.inputs.selected, 0, bytemuck::cast_slice(&selected));
+        }
+        let tiles = match (pass.phase, &self.attention) {
+            (Phase::Prompt, Some(attention)) => attention.tiles(pass.rows),
+            _ => Vec::new(),
+        };
+        if !tiles.is_empty() {
+            queue.write_buffer(&self.inputs.tiles, 0, bytemuck::cast_slice(&tiles));
+        }
+        Ok(Shape::of(pass, selected, tiles.len()))
+    }
+
+    /// The dispatches of a pass, step by step.
+    fn dispatches(&self, shape: &Shape) -> impl Iterator<Item = StepDispatches<'_>> {
+        let &Shape { phase, rows, bound, tiles, distinct, .. } = shape;
+        let selected = shape.selected.len();
+        let alone = phase == Phase::Decode && rows == 1 && selected == 1;
+        self.plan.steps.iter().enumerate().map(move |(i, step)| {
+            let of_selected = self.plan.step_rows(step) == Rows::Selected;
+            let rows = if of_selected { selected } else { rows };
+            let bucket = RowBucket::of(phase, rows, of_selected);
+            let calls: &[Dispatch] = match (rows, alone) {
+                (0, _) => &[],
+                (_, true) => &self.alone[i],
+                (_, false) => &self.buckets[bucket as usize][i],
+            };
+            StepDispatches { calls, shape: PassShape { rows, bound, tiles, distinct } }
+        })
+    }
+
+    /// Records the steps of one pass.
+    fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &Shape) {
+        for step in self.dispatches(shape) {
+            step.record(pass);
+        }
+    }
+
+    /// Records copies of the wanted logits; returns their bytes.
+    fn copy_logits(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        pass: &Pass<'_>,
+        selected: &[u32],
+    ) -> u64 {
+        let row_bytes = 4 * self.plan.vocab as u64;
+        let mut bytes = 0;
+        for want in pass.wants {
+            let Want::Logits { row } = want else { continue };
+            let Some(at) = selected.iter().position(|selected| selected == row) else { continue };
+            let logits = &self.buffers[self.plan.logits.0];
+            let to = self.in_flight.logits();
+            encoder.copy_buffer_to_buffer(logits, at as u64 * row_bytes, to, bytes, row_bytes);
+            bytes += row_bytes;
+        }
+        bytes
+    }
+}
+
+/// The properties of a pass that its dispatches depend on.
+struct Shape {
+    phase: Phase,
+    rows: usize,
+    selected: Vec<u32>,
+    bound: usize,
+    tiles: usize,
+    distinct: bool,
+}
+
+impl Shape {
+    fn of(pass: &Pass<'_>, selected: Vec<u32>, tiles: usize) -> Self {
+        let bound = pass.rows.iter().map(|row| row.position as usize + 1).max().unwrap_or(0);
+        let mut slots: Vec<u32> = pass.rows.iter().map(|row| row.slot).collect();
+        slots.sort_unstable();
+        let distinct = slots.windows(2).all(|pair| pair[0] != pair[1]);
+        Self { phase: pass.phase, rows: pass.rows.len(), selected, bound, tiles, distinct }
+    }
+}
+
+impl Executable for GpuExecutable {
+    fn pipeline(&self) -> Pipeline {
+        Pipeline {
+            depth: DEPTH,
+            repeat: MAX_REPEAT,
+            phases_agree: false,
+            exact_rows: match self.device.capabilities.matrix_cores {
+                true => EXACT_ROWS,
+                false => usize::MAX,
+            },
+        }
+    }
+
+    fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
+        self.in_flight.check_free(pass.logits() > 0)?;
+        let mut shape = self.begin(pass)?;
+        let call: SampleCall = self.sample.prepare(&self.device, pass);
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut logits_bytes = 0;
+        let mut compute = encoder.begin_compute_pass(&Default::default());
+        for _ in 0..pass.repeat {
+            self.record(&mut compute, &shape);
+            shape.bound += 1;
+            if pass.logits() > 0 {
+                // before biases and penalties change them
+                drop(compute);
+                logits_bytes = self.copy_logits(&mut encoder, pass, &shape.selected);
+                compute = encoder.begin_compute_pass(&Default::default());
+            }
+            self.sample.record(&mut compute, &call);
+        }
+        drop(compute);
+        let results = (self.sample.results(), self.sample.result_bytes(&call, pass.repeat));
+        let logits = (&self.buffers[self.plan.logits.0], logits_bytes);
+        self.in_flight.submit(&self.device, encoder, call, pass.repeat, [results, logits])
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
+        let Self { device, in_flight, sample, sample_bytes, samples, logits, .. } = self;
+        let taken = in_flight.take(device, ticket, sample_bytes, logits)?;
+        samples.clear();
+        sample.parse(&taken.sample, taken.repeat, sample_bytes, samples);
+        Ok(Outputs { logits: &logits[..taken.logits_len()], samples })
+    }
+
+    fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {
+        let pages = self.limits.pages.get(group).copied().unwrap_or(0);
+        if let Some(page) = [from, to].into_iter().find(|&page| page as usize >= pages) {
+            return Err(Error::Pass(format!(
+                "page {page} of cache group {group}, expected one of {pages}"
+            )));
+        }
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        for (cache, shape) in self.caches.iter().zip(&self.plan.caches) {
+            if shape.group != group {
+                continue;
+            }
+            let bytes = cache.page_bytes;
+            let at = |page: u32| u64::from(page) * bytes;
+            for buffer in [&cache.keys, &cache.values] {
+                // a copy within one buffer is not allowed
+                encoder.copy_buffer_to_buffer(buffer, at(from), &self.page, 0, bytes);
+                encoder.copy_buffer_to_buffer(&self.page, 0, buffer, at(to), bytes);
+            }
+        }
+        self.device.queue.submit([encoder.finish()]);
+        self.device.check()
+    }
+
+    fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {
+        if !self.in_flight.is_empty() {
+            return Err(Error::Pass("a pass is not taken, expected none".to_owned()));
+        }
+        let shape = self.begin(pass)?;
+        let steps: Vec<StepDispatches<'_>> = self.dispatches(&shape).collect();
+        profile::measure(&self.device, &steps, passes)
+    }
+}
+
+impl Drop for GpuExecutable {
+    /// Waits for all passes: a process that ends while the GPU runs can hang it.
+    fn drop(&mut self) {
+        let _ = self.device.wait();
+    }
+}
+
+/// A row as kernels read it.
+fn row_words(row: &Row) -> [u32; 4] {
+    let token = match row.input {
+        Input::Token(token) => token,
+        Input::Sampled => SAMPLED,
+    };
+    [token, row.position, row.slot, 0]
+}
+
+/// The attention ops of a plan.
+fn attentions(plan: &Plan, limits: &Limits, table: usize) -> Vec<Attention> {
+    let ops = plan.steps.iter().filter_map(|step| match &step.op {
+        Op::Attend(op) | Op::RopeAttend(_, op) => Some(op),
+        _ => None,
+    });
+    ops.map(|op| Attention::of(op, &plan.caches[op.cache], limits.kv, table)).collect()
+}
+
+/// Refuses limits that exceed those of a dispatch.
+fn check_limits(device: &Device, plan: &Plan, limits: &Limits) -> Result<(), Error> {
+    /// Maximum workgroups along one dimension of a dispatch.
+    const MOST: usize = 65_535;
+    check_kv(limits.kv)?;
+    if limits.rows > MOST || limits.wants > MOST {
+        return Err(device.fail(format!(
+            "passes of {} rows and {} wants, expected at most {MOST} of each",
+            limits.rows, limits.wants
+        )));
+    }
+    if limits.pages.len() != plan.groups.len() {
+        return Err(device.fail(format!(
+            "pages for {} cache groups, expected {}",
+            limits.pages.len(),
+            plan.groups.len()
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

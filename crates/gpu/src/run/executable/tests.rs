@@ -1,0 +1,173 @@
+use pelton_graph::{KvType, Sample as SampleWant, build};
+use pelton_quant::DType;
+use pelton_sampling::{Draw, FixedParams};
+use pelton_testing::{
+    ModelSpec, Need,
+    backend::{limits, load, logits, tokens},
+    skip,
+};
+
+use super::*;
+use crate::testing::device;
+
+fn all(_: &Op, _: &Plan) -> bool {
+    true
+}
+
+fn loaded(device: &Arc<Device>, spec: &ModelSpec, limits: Limits) -> Result<GpuExecutable, Error> {
+    let checkpoint = spec.checkpoint();
+    let plan = build(&checkpoint).unwrap().fuse(&all);
+    GpuExecutable::load(Arc::clone(device), plan, &checkpoint, limits, None, &mut |_, _| {})
+}
+
+/// Passes of any size and kind create no buffer, pipeline or bind group.
+#[test]
+fn nothing_is_allocated_after_load() {
+    use Phase::{Decode, Prompt};
+    let Some(device) = device() else { return };
+    let gpu = Gpu { device };
+    for spec in [ModelSpec::default(), ModelSpec::wide(DType::Q4_0)] {
+        let mut executable = load(&gpu, &spec, &all, limits(&spec));
+        let created = gpu.device.created();
+        assert!(created > 0);
+        let pass = |executable: &mut dyn Executable| {
+            let chunks = [(Prompt, 1), (Decode, 3), (Prompt, 9), (Prompt, 40), (Decode, 20)];
+            logits(executable, &tokens(&spec, 1 + 3 + 9 + 40 + 20), &chunks);
+        };
+        pass(&mut *executable);
+        let few = FixedParams::new(1.0, 40, 0.9, 0.0);
+        let many = FixedParams::new(1.0, spec.vocab, 0.9, 0.0);
+        for params in [None, few, many] {
+            let rows = [Row { input: Input::Token(5), position: 0, slot: 1 }];
+            let draw = Draw { params, log_probs: Some(3), ..Draw::GREEDY };
+            let want = SampleWant { row: 0, draw, recent: &[], pending: 0 };
+            let wants = [Want::Sample(want)];
+            let pass = Pass { repeat: 12, ..Pass::new(Decode, &rows, &wants) };
+            let ticket = executable.submit(&pass).unwrap();
+            assert_eq!(executable.take(ticket).unwrap().samples.len(), 12);
+        }
+        pass(&mut *executable);
+        assert_eq!(gpu.device.created(), created, "{spec:?}");
+    }
+}
+
+/// Autotuning at load changes no logits, and its choices are read from the file later.
+#[test]
+fn autotuning_changes_nothing() {
+    let (Some(usual), Some(mut tuned)) = (device(), device()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuning.json");
+    if !tuned.capabilities.timestamps {
+        skip(Need::Capability, "this GPU has no clock that kernels could be timed with");
+        return;
+    }
+    Arc::get_mut(&mut tuned).unwrap().tunes = true;
+    // an output matrix whose rows leave workgroups idle, with subgroups of 8 and of 32
+    let spec = ModelSpec { vocab: 36_000, ..ModelSpec::wide(DType::Q4_0) };
+    let limits = Limits { rows: 16, wants: 16, ..limits(&spec) };
+    let load = |device: &Arc<Device>| {
+        let checkpoint = spec.checkpoint();
+        let plan = build(&checkpoint).unwrap().fuse(&all);
+        let (device, file) = (Arc::clone(device), Some(file.as_path()));
+        GpuExecutable::load(device, plan, &checkpoint, limits.clone(), file, &mut |_, _| {})
+            .unwrap()
+    };
+    let run = |device: &Arc<Device>| {
+        logits(&mut load(device), &tokens(&spec, 5), &[(Phase::Decode, 1); 5])
+    };
+    let expected = run(&usual);
+    // measured, then read from the file
+    for _ in 0..2 {
+        for (got, expected) in run(&tuned).iter().zip(&expected) {
+            // the squares of a norm are summed in another order
+            assert!((got - expected).abs() < 1e-4, "{got} for {expected}");
+        }
+    }
+    // the choice of the file determines the workgroups
+    let groups = |choice: &str| {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut known: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for kernels in known.as_object_mut().unwrap().values_mut() {
+            for tuning in kernels.as_object_mut().unwrap().values_mut() {
+                *tuning = serde_json::from_str(choice).unwrap();
+            }
+        }
+        std::fs::write(&file, known.to_string()).unwrap();
+        let executable = load(&tuned);
+        let shape = PassShape { rows: 1, bound: 1, tiles: 0, distinct: true };
+        let calls = executable.alone.iter().flatten();
+        calls.filter_map(|call| call.groups(&shape)).map(|groups| groups[0]).max().unwrap()
+    };
+    assert!(groups("[512, 132]") < groups("[512, 528]"));
+}
+
+/// A cache type that no kernel reads is refused, and the error names those that can be.
+#[test]
+fn caches_in_blocks_are_refused() {
+    let Some(device) = device() else { return };
+    let spec = ModelSpec::default();
+    let limits = Limits { kv: KvType::Q8_0, ..limits(&spec) };
+    let error = loaded(&device, &spec, limits).err().unwrap().to_string();
+    assert!(error.contains("q8_0") && error.contains("f16 or f32"), "{error}");
+}
+
+/// More rows than workgroups of a dispatch are refused.
+#[test]
+fn too_many_rows_are_refused() {
+    let Some(device) = device() else { return };
+    let spec = ModelSpec::default();
+    let limits = Limits { rows: 65_536, ..limits(&spec) };
+    let error = loaded(&device, &spec, limits).err().unwrap().to_string();
+    assert!(error.contains("65536 rows"), "{error}");
+}
+
+/// Heads that do not fit the memory of a workgroup are refused by the name of the op.
+#[test]
+fn ops_that_do_not_fit_are_refused() {
+    let Some(device) = device() else { return };
+    let gpu = Gpu { device };
+    for spec in [
+        ModelSpec { heads: 65, kv_heads: 1, head_dim: 2, ..ModelSpec::default() },
+        ModelSpec { heads: 1, kv_heads: 1, head_dim: 514, ..ModelSpec::default() },
+    ] {
+        let checkpoint = Arc::new(spec.checkpoint());
+        let plan = build(&checkpoint).unwrap();
+        let outcome = gpu.load(plan, checkpoint, limits(&spec), &mut |_, _| {});
+        let error = outcome.err().unwrap();
+        assert!(matches!(error, Error::Op { .. }), "{error}");
+    }
+}
+
+/// The dependent dispatches of a decoding pass over one row, at each position.
+fn dependent(device: &Arc<Device>, spec: &ModelSpec, positions: [usize; 2]) -> [usize; 2] {
+    let executable = loaded(device, spec, limits(spec)).unwrap();
+    positions.map(|position| {
+        let shape = Shape {
+            phase: Phase::Decode,
+            rows: 1,
+            selected: vec![0],
+            bound: position + 1,
+            tiles: 0,
+            distinct: true,
+        };
+        executable.dispatches(&shape).map(|step| step.count().1).sum()
+    })
+}
+
+/// A dependent dispatch costs microseconds, which are most of the time of a token of small models.
+#[test]
+fn few_dispatches_depend_on_each_other() {
+    let Some(device) = device() else { return };
+    for architecture in ["llama", "qwen2", "qwen3"] {
+        let [two, three] = [2, 3].map(|layers| {
+            let spec = ModelSpec { architecture, layers, ..ModelSpec::wide(DType::Q4_0) };
+            dependent(&device, &spec, [0, 400])
+        });
+        // at far positions attention has several KV splits and a merge
+        for (i, most) in [5, 6].into_iter().enumerate() {
+            assert!(three[i] - two[i] <= most, "{architecture}: {two:?} {three:?}");
+            // embedding, and norm and logits
+            assert!(two[i] <= 2 * most + 2, "{architecture}: {two:?}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The passes that are submitted and not taken yet, and the readback of their results.
+
+use std::collections::VecDeque;
+
+use pelton_graph::{Error, Ticket};
+
+use crate::{device::Device, kernels::sample::SampleCall};
+
+/// Maximum passes in flight: one runs, one is queued after it, and the results of a third are read.
+pub(crate) const DEPTH: usize = 3;
+
+/// Readback buffers, and the passes that use them, the oldest first.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    /// Readback buffers of samples, one for each pass in flight.
+    samples: Vec<wgpu::Buffer>,
+    /// The indices of the buffers of samples that no pass uses.
+    free: Vec<usize>,
+    /// The readback buffer of logits, which only one pass in flight may have.
+    logits: wgpu::Buffer,
+    passes: VecDeque<InFlightPass>,
+    next: u64,
+}
+
+/// One pass in flight.
+#[derive(Debug)]
+pub(crate) struct InFlightPass {
+    ticket: Ticket,
+    buffer: usize,
+    pub(crate) sample: SampleCall,
+    pub(crate) repeat: u32,
+    /// Bytes of its samples and of its logits.
+    sample_bytes: u64,
+    logits_bytes: u64,
+    submission: wgpu::SubmissionIndex,
+}
+
+impl InFlight {
+    /// Allocates buffers for up to `sample_bytes` and `logits_bytes` of each pass.
+    pub(crate) fn new(
+        device: &Device,
+        sample_bytes: u64,
+        logits_bytes: u64,
+    ) -> Result<Self, Error> {
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let buffer = |label, bytes| device.buffer_for(label, bytes, usage);
+        Ok(Self {
+            samples: (0..DEPTH)
+                .map(|_| buffer("samples readback", sample_bytes))
+                .collect::<Result<_, _>>()?,
+            free: (0..DEPTH).collect(),
+            logits: buffer("logits readback", logits_bytes)?,
+            passes: VecDeque::with_capacity(DEPTH),
+            next: 0,
+        })
+    }
+
+    /// Refuses a pass without a free readback buffer.
+    pub(crate) fn check_free(&self, logits: bool) -> Result<(), Error> {
+        if self.free.is_empty() {
+            return Err(Error::Pass(format!("{DEPTH} passes are not taken, expected fewer")));
+        }
+        if logits && self.passes.iter().any(|pass| pass.logits_bytes > 0) {
+            return Err(Error::Pass(
+                "a pass with logits is not taken, expected none before the next one".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.passes.is_empty()
+    }
+
+    /// The readback buffer of logits.
+    pub(crate) fn logits(&self) -> &wgpu::Buffer {
+        &self.logits
+    }
+
+    /// Submits the recorded commands and a copy of the samples, and maps the results.
+    pub(crate) fn submit(
+        &mut self,
+        device: &Device,
+        mut encoder: wgpu::CommandEncoder,
+        sample: SampleCall,
+        repeat: u32,
+        [results, logits]: [(&wgpu::Buffer, u64); 2],
+    ) -> Result<Ticket, Error> {
+        let Some(buffer) = self.free.pop() else {
+            return Err(Error::Pass(format!("{DEPTH} passes are not taken, expected fewer")));
+        };
+        let (results, sample_bytes) = results;
+        let (_, logits_bytes) = logits;
+        if sample_bytes > 0 {
+            let to = &self.samples[buffer];
+            encoder.copy_buffer_to_buffer(results, 0, to, 0, sample_bytes);
+        }
+        let submission = device.queue.submit([encoder.finish()]);
+        for (buffer, bytes) in [(&self.samples[buffer], sample_bytes), (&self.logits, logits_bytes)]
+        {
+            if bytes > 0 {
+                buffer.slice(..bytes).map_async(wgpu::MapMode::Read, |_| {});
+            }
+        }
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        self.passes.push_back(InFlightPass {
+            ticket,
+            buffer,
+            sample,
+            repeat,
+            sample_bytes,
+            logits_bytes,
+            submission,
+        });
+        Ok(ticket)
+    }
+
+    /// Waits for the oldest pass, and copies its samples and its logits.
+    pub(crate) fn take(
+        &mut self,
+        device: &Device,
+        ticket: Ticket,
+        samples: &mut Vec<u8>,
+        logits: &mut [f32],
+    ) -> Result<InFlightPass, Error> {
+        match self.passes.front() {
+            Some(oldest) if oldest.ticket == ticket => {}
+            _ => return Err(Error::Pass(format!("{ticket:?} is not the oldest in flight"))),
+        }
+        let Some(pass) = self.passes.pop_front() else {
+            return Err(Error::Pass(format!("{ticket:?} is not the oldest in flight")));
+        };
+        let waited = device.wait_until(&pass.submission);
+        let buffer = &self.samples[pass.buffer];
+        samples.resize(pass.sample_bytes as usize, 0);
+        let logits: &mut [u8] = bytemuck::cast_slice_mut(logits);
+        let logits = &mut logits[..pass.logits_bytes as usize];
+        let read = read(device, buffer, samples).and(read(device, &self.logits, logits));
+        // a requested mapping is released whether it succeeded or not
+        for (buffer, bytes) in [(buffer, pass.sample_bytes), (&self.logits, pass.logits_bytes)] {
+            if bytes > 0 {
+                buffer.unmap();
+            }
+        }
+        self.free.push(pass.buffer);
+        waited.and(read).map(|()| pass)
+    }
+}
+
+impl InFlightPass {
+    /// The logits of the pass, in elements.
+    pub(crate) fn logits_len(&self) -> usize {
+        self.logits_bytes as usize / 4
+    }
+}
+
+fn read(device: &Device, buffer: &wgpu::Buffer, out: &mut [u8]) -> Result<(), Error> {
+    if out.is_empty() {
+        return Ok(());
+    }
+    let slice = buffer.slice(..out.len() as u64);
+    let view = slice.get_mapped_range().map_err(|error| device.fail(error.to_string()))?;
+    out.copy_from_slice(&view);
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! The memory of the KV caches, and the check whether a model fits in the GPU's memory.
+
+use pelton_graph::{Error, KvType, Limits, PAGE, Plan};
+
+use crate::{device::Device, lower::Cache, weights::resident_bytes};
+
+/// Allocates the KV caches of all layers.
+pub(crate) fn allocate_caches(
+    device: &Device,
+    plan: &Plan,
+    limits: &Limits,
+) -> Result<Vec<Cache>, Error> {
+    let allocate = |cache: &pelton_graph::Cache| {
+        let page_bytes = limits.kv.bytes(cache.heads * cache.head_dim * PAGE) as u64;
+        let bytes = page_bytes.saturating_mul(limits.pages[cache.group] as u64);
+        Ok(Cache {
+            keys: device.buffer("keys", bytes)?,
+            values: device.buffer("values", bytes)?,
+            page_bytes,
+        })
+    };
+    plan.caches.iter().map(allocate).collect()
+}
+
+/// Refuses element types of KV caches that the kernels do not support.
+pub(crate) fn check_kv(kv: KvType) -> Result<(), Error> {
+    match kv {
+        KvType::F16 | KvType::F32 => Ok(()),
+        KvType::Q8_0 => Err(Error::Kv {
+            kv,
+            what: "only on the CPU; a GPU keeps them in f16 or f32".to_owned(),
+        }),
+    }
+}
+
+/// Refuses a model that does not fit in the GPU's memory, with the context that would fit, before
+/// anything is uploaded.
+pub(crate) fn check_memory(device: &Device, plan: &Plan, limits: &Limits) -> Result<(), Error> {
+    const MIB: u64 = 1 << 20;
+    let Some(available) = device.memory else { return Ok(()) };
+    let weights = resident_bytes(plan);
+    let position = |group| limits.kv.bytes(plan.cache_len_per_position(group)) as u64;
+    let pages = limits.pages.iter().enumerate();
+    let cache = pages
+        .map(|(group, &pages)| {
+            position(group).saturating_mul(PAGE as u64).saturating_mul(pages as u64)
+        })
+        .fold(0, u64::saturating_add);
+    let buffers = plan
+        .buffers
+        .iter()
+        .map(|b| (4 * b.width as u64).saturating_mul(limits.rows_of(b.rows) as u64))
+        .fold(0, u64::saturating_add);
+    let needed = weights.saturating_add(cache).saturating_add(buffers);
+    if needed <= available {
+        return Ok(());
+    }
+    let all_groups: u64 = (0..plan.groups.len()).map(position).sum();
+    let positions = available.saturating_sub(weights.saturating_add(buffers)) / all_groups.max(1);
+    let fits = positions as usize / limits.sequences.max(1) / PAGE * PAGE;
+    Err(device.fail(format!(
+        "the model needs {} MiB ({} for weights, {} for the KV cache), but only {} are available; {}",
+        needed / MIB,
+        weights / MIB,
+        cache / MIB,
+        available / MIB,
+        match fits {
+            0 => "no context would fit".to_owned(),
+            fits => format!("a context of {fits} would fit"),
+        }
+    )))
+}

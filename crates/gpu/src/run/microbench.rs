@@ -1,0 +1,188 @@
+//! Measurements of single kernels for tuning, which no model needs.
+
+use std::{sync::Arc, time::Instant};
+
+use pelton_graph::Error;
+use pelton_quant::DType;
+
+pub use crate::kernels::matmul::Tile;
+use crate::{
+    device::{Adapter, Device, Kernel},
+    kernels::{
+        matmul::Matmul,
+        to_f16::{ToF16, padded},
+    },
+    weights::Layout,
+};
+
+/// The shape of a matrix product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The format of the matrix.
+    pub dtype: DType,
+    /// Rows of the matrix: outputs.
+    pub rows: usize,
+    /// Elements of a row.
+    pub k: usize,
+    /// Rows of activations.
+    pub batch: usize,
+}
+
+/// A GPU with matrix cores, for measurements.
+#[derive(Debug)]
+pub struct Bench {
+    device: Arc<Device>,
+}
+
+/// A product whose operands are on the GPU.
+#[derive(Debug)]
+pub struct Product {
+    device: Arc<Device>,
+    matmul: Matmul,
+    batch: usize,
+    activations: wgpu::Buffer,
+    y: wgpu::Buffer,
+    pass: wgpu::Buffer,
+    planes: Vec<wgpu::Buffer>,
+}
+
+/// A product and the kernel for one tile.
+#[derive(Debug)]
+pub struct Tiled<'a> {
+    product: &'a Product,
+    kernel: Kernel,
+    groups: [u32; 3],
+}
+
+impl Bench {
+    /// Opens an adapter that has matrix cores. With `checks` kernels check every index.
+    pub fn open(adapter: &Adapter, checks: bool) -> Result<Self, Error> {
+        let device = Device::open(adapter, checks)?;
+        match device.capabilities.matrix_cores {
+            true => Ok(Self { device }),
+            false => Err(device.fail("it has no matrix cores that kernels can use".into())),
+        }
+    }
+
+    /// Uploads the operands of a product: the matrix in the format of a file, and `shape.batch` rows
+    /// of activations, which are rounded to f16.
+    pub fn product(&self, shape: &Shape, matrix: &[u8], x: &[f32]) -> Result<Product, Error> {
+        let &Shape { dtype, rows, k, batch } = shape;
+        let device = &self.device;
+        if dtype.bytes_of(k * rows) != Some(matrix.len()) || x.len() != k * batch {
+            return Err(device.fail(format!(
+                "a matrix of {} bytes and {} activations do not fit {shape:?}",
+                matrix.len(),
+                x.len()
+            )));
+        }
+        let layout = Layout::of(dtype);
+        let matmul = Matmul {
+            layout,
+            k,
+            rows,
+            offset: 0,
+            stride: rows,
+            bias: false,
+            add: false,
+            count_at: 0,
+            splits: 1,
+            slab_rows: 0,
+        };
+        let mut planes: Vec<Vec<u8>> =
+            layout.planes(rows, k).iter().map(|&bytes| vec![0; bytes as usize]).collect();
+        let mut views: Vec<&mut [u8]> = planes.iter_mut().map(Vec::as_mut_slice).collect();
+        layout.pack(matrix, k, &mut views);
+        let planes =
+            planes.iter().map(|plane| self.upload(plane)).collect::<Result<Vec<_>, Error>>()?;
+        let product = Product {
+            device: Arc::clone(device),
+            matmul,
+            batch,
+            activations: device.buffer("activations", (batch * padded(k) * 2) as u64)?,
+            y: device.buffer("y", (batch * rows * 4) as u64)?,
+            pass: self.upload(bytemuck::bytes_of(&(batch as u32)))?,
+            planes,
+        };
+        let x = self.upload(bytemuck::cast_slice(x))?;
+        let prepare = ToF16 { k, norm: None }.kernel(device)?;
+        product.dispatch(&prepare, &[&x, &product.activations], [batch as u32, 1, 1], 1)?;
+        Ok(product)
+    }
+
+    fn upload(&self, bytes: &[u8]) -> Result<wgpu::Buffer, Error> {
+        let buffer = self.device.buffer("operand", bytes.len() as u64)?;
+        let whole = bytes.len() & !3;
+        self.device.queue.write_buffer(&buffer, 0, &bytes[..whole]);
+        if whole < bytes.len() {
+            let mut last = [0; 4];
+            last[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
+            self.device.queue.write_buffer(&buffer, whole as u64, &last);
+        }
+        Ok(buffer)
+    }
+}
+
+impl Product {
+    /// The tile that a model uses for this shape.
+    pub fn tile(&self) -> Tile {
+        self.matmul.tile(&self.device.capabilities, self.batch)
+    }
+
+    /// Compiles the kernel for a tile.
+    pub fn by(&self, tile: &Tile) -> Result<Tiled<'_>, Error> {
+        let groups = tile.groups(self.batch, self.matmul.rows);
+        Ok(Tiled { product: self, kernel: self.matmul.kernel(&self.device, tile)?, groups })
+    }
+
+    /// Runs a kernel `times` times, and returns the seconds of all runs.
+    fn dispatch(
+        &self,
+        kernel: &Kernel,
+        buffers: &[&wgpu::Buffer],
+        groups: [u32; 3],
+        times: u32,
+    ) -> Result<f64, Error> {
+        let buffers: Vec<_> = buffers.iter().map(|b| b.as_entire_buffer_binding()).collect();
+        let group = self.device.bind("measure", kernel, &buffers)?;
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut pass = encoder.begin_compute_pass(&Default::default());
+        for _ in 0..times {
+            kernel.record(&mut pass, &group, groups);
+        }
+        drop(pass);
+        let commands = encoder.finish();
+        self.device.wait()?;
+        let begin = Instant::now();
+        self.device.queue.submit([commands]);
+        self.device.wait()?;
+        Ok(begin.elapsed().as_secs_f64())
+    }
+}
+
+impl Tiled<'_> {
+    /// Computes the product `[batch, rows]` once.
+    pub fn compute(&self) -> Result<Vec<f32>, Error> {
+        let Product { device, y, batch, matmul, .. } = self.product;
+        // NaN, so that an element that is not written shows
+        let mut result = vec![f32::NAN; batch * matmul.rows];
+        device.queue.write_buffer(y, 0, bytemuck::cast_slice(&result));
+        self.seconds(1)?;
+        let usage = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ;
+        let copy = device.buffer_for("copy", y.size(), usage)?;
+        let mut encoder = device.device.create_command_encoder(&Default::default());
+        encoder.copy_buffer_to_buffer(y, 0, &copy, 0, y.size());
+        device.queue.submit([encoder.finish()]);
+        device.read(&copy, bytemuck::cast_slice_mut(&mut result))?;
+        Ok(result)
+    }
+
+    /// Seconds of the product: the mean of `times` in one submission.
+    pub fn seconds(&self, times: u32) -> Result<f64, Error> {
+        let Product { activations, y, pass, planes, .. } = self.product;
+        let mut buffers = vec![activations, y, pass];
+        buffers.extend(planes);
+        let all = self.product.dispatch(&self.kernel, &buffers, self.groups, times)?;
+        Ok(all / f64::from(times))
+    }
+}

@@ -1,0 +1,119 @@
+//! The time of each step by the GPU's clock.
+
+use std::time::{Duration, Instant};
+
+use minijinja::context;
+use pelton_graph::{Error, Profile, StepProfile};
+
+use crate::{
+    device::{Access, Device},
+    kernels::template,
+    lower::{dispatch::StepDispatches, timestamps::Stamps},
+};
+
+/// Passes of one submission in the measurement of a whole pass.
+const TOGETHER: usize = 16;
+/// Time of untimed passes before the measurement.
+const WARM_UP: Duration = Duration::from_millis(300);
+
+/// Runs the steps `passes` times with a timestamp after each, and in whole passes without.
+pub(crate) fn measure(
+    device: &Device,
+    steps: &[StepDispatches<'_>],
+    passes: usize,
+) -> Result<Profile, Error> {
+    if !device.capabilities.timestamps || steps.len() + 1 > wgpu::QUERY_SET_MAX_QUERIES as usize {
+        return Err(Error::Profile);
+    }
+    // a GPU that was idle needs some time to reach its clock rate
+    let begun = Instant::now();
+    while begun.elapsed() < WARM_UP {
+        together(device, steps)?;
+    }
+    let (mut recording, mut whole) = together(device, steps)?;
+    for _ in 0..passes.div_ceil(TOGETHER) {
+        // the least of the runs, because disturbances only add time
+        let (recorded, elapsed) = together(device, steps)?;
+        if elapsed < whole {
+            (recording, whole) = (recorded, elapsed);
+        }
+    }
+    let stamps = Stamps::new(device, steps.len() + 1)?;
+    let mut times = vec![0.0; steps.len()];
+    for _ in 0..passes {
+        for (time, seconds) in times.iter_mut().zip(stamps.run(device, steps)?) {
+            *time += seconds / passes as f64;
+        }
+    }
+    let read_bandwidth = Some(read_bandwidth(device)?);
+    let steps = steps
+        .iter()
+        .zip(times)
+        .map(|(step, seconds)| StepProfile {
+            time: Duration::from_secs_f64(seconds.max(0.0)),
+            dispatches: step.count().0,
+            dependent: step.count().1,
+        })
+        .collect();
+    let count = TOGETHER as u32;
+    // the GPU is idle while the CPU records, so that time is not part of the pass
+    let pass = whole.saturating_sub(recording) / count;
+    Ok(Profile { steps, pass, recording: recording / count, read_bandwidth })
+}
+
+/// Runs [`TOGETHER`] passes in one submission; returns the time of recording and the total time.
+fn together(device: &Device, steps: &[StepDispatches<'_>]) -> Result<(Duration, Duration), Error> {
+    let begun = Instant::now();
+    let mut encoder = device.device.create_command_encoder(&Default::default());
+    let mut pass = encoder.begin_compute_pass(&Default::default());
+    for _ in 0..TOGETHER {
+        steps.iter().for_each(|step| step.record(&mut pass));
+    }
+    drop(pass);
+    device.queue.submit([encoder.finish()]);
+    let recorded = begun.elapsed();
+    device.wait()?;
+    Ok((recorded, begun.elapsed()))
+}
+
+/// The WGSL of a kernel that only reads `bytes` bytes.
+fn bandwidth_source(bytes: u64) -> Result<String, Error> {
+    template::render("bandwidth.wgsl", context! { len => bytes / 16 })
+}
+
+/// Every kernel, for the test that all of them translate.
+#[cfg(test)]
+pub(crate) fn sources() -> Vec<(String, String)> {
+    vec![("bandwidth".into(), bandwidth_source(1 << 20).unwrap())]
+}
+
+/// Bytes per second of a kernel that only reads.
+fn read_bandwidth(device: &Device) -> Result<f64, Error> {
+    const MOST: u64 = 1 << 30;
+    let bytes = MOST.min(device.capabilities.binding_bytes) / 16 * 16;
+    let x = device.buffer("bandwidth", bytes)?;
+    let y = device.buffer("bandwidth", 4)?;
+    let kernel = device.kernel(
+        "bandwidth",
+        &bandwidth_source(bytes)?,
+        &[Access::Read, Access::ReadWrite],
+    )?;
+    let buffers = [x.as_entire_buffer_binding(), y.as_entire_buffer_binding()];
+    let bindings = device.bind("bandwidth", &kernel, &buffers)?;
+    let mut best = 0.0f64;
+    for _ in 0..4 {
+        let mut encoder = device.device.create_command_encoder(&Default::default());
+        let mut pass = encoder.begin_compute_pass(&Default::default());
+        const RUNS: u32 = 16;
+        for _ in 0..RUNS {
+            kernel.record(&mut pass, &bindings, [4224, 1, 1]);
+        }
+        drop(pass);
+        let commands = encoder.finish();
+        let begun = Instant::now();
+        device.queue.submit([commands]);
+        device.wait()?;
+        best = best.max(bytes as f64 * f64::from(RUNS) / begun.elapsed().as_secs_f64());
+    }
+    Ok(best)
+}

@@ -1,0 +1,208 @@
+//! The layout of weights on the GPU: codes and scales in separate planes, so that adjacent lanes of
+//! a subgroup read adjacent vectors, of 16 bytes if the format has as many.
+//!
+//! A *unit* is the vector that one lane decodes at a time: 16 bytes of a row of floats, or 32 weights
+//! of a row in blocks. Unit `u` of row `n` has the index `i = n · units + u` in every plane:
+//!
+//! | plane | F32, F16, BF16 | 4 bits (Q4, Q5, Q6_K, IQ4_NL) | 8 bits (Q8_0) | 2 bits (Q2_K, Q3_K) |
+//! |---|---|---|---|---|
+//! | `low` | 16 bytes, rows padded with zeros | 16 bytes: byte `j` has element `j` low, `j + 16` high | 16 bytes of each half; a row's first halves, then its second halves | 8 bytes: bits `2w` and `2w + 1` of byte `b` of half `h` are element `16h + 4w + b` |
+//!
+//! | plane | one bit more (Q5, Q3_K) | two bits more (Q6_K) |
+//! |---|---|---|
+//! | `high` | 4 bytes: bit `w` of byte `b` is element `4w + b` | 8 bytes, as the 2-bit `low` |
+//!
+//! | plane | Q4_0, Q5_0, Q8_0, IQ4_NL | Q4_1, Q5_1 | super-blocks (`_K`) |
+//! |---|---|---|---|
+//! | `d` | f16 scale | f16 scale and minimum | f16 `d` and `dmin` (or 0) of super-block `i / 8` |
+//! | `sub` | | | 2 bytes: scale and minimum (Q4_K, Q5_K), the halves' two scales (Q3_K, Q6_K), four bits each of scale and minimum of either half (Q2_K) |
+
+use pelton_quant::{
+    BlockIq4Nl, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0, BlockQ5_1, BlockQ5K,
+    BlockQ6K, BlockQ8_0, DType, scale_min_k4,
+};
+
+/// The planes of a format on the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// The format.
+    pub(crate) dtype: DType,
+    /// Weights in a unit.
+    pub(crate) unit: usize,
+    /// Bytes of a unit in `low`, `high` and `sub`; 0 if there is no such plane.
+    pub(crate) low: usize,
+    pub(crate) high: usize,
+    pub(crate) sub: usize,
+    /// Bytes of a scale in `d`, and the number of its units; 0 bytes if there is no such plane.
+    pub(crate) d: usize,
+    pub(crate) d_units: usize,
+}
+
+impl Layout {
+    pub(crate) const fn of(dtype: DType) -> Self {
+        let (unit, low, high, sub, d, d_units) = match dtype {
+            DType::F32 => (4, 16, 0, 0, 0, 1),
+            DType::F16 | DType::BF16 => (8, 16, 0, 0, 0, 1),
+            DType::Q4_0 | DType::IQ4_NL => (32, 16, 0, 0, 2, 1),
+            DType::Q4_1 => (32, 16, 0, 0, 4, 1),
+            DType::Q5_0 => (32, 16, 4, 0, 2, 1),
+            DType::Q5_1 => (32, 16, 4, 0, 4, 1),
+            DType::Q8_0 => (32, 32, 0, 0, 2, 1),
+            DType::Q2_K => (32, 8, 0, 2, 4, 8),
+            DType::Q3_K => (32, 8, 4, 2, 4, 8),
+            DType::Q4_K => (32, 16, 0, 2, 4, 8),
+            DType::Q5_K => (32, 16, 4, 2, 4, 8),
+            DType::Q6_K => (32, 16, 8, 2, 4, 8),
+        };
+        Self { dtype, unit, low, high, sub, d, d_units }
+    }
+
+    /// Whether weights are integer codes with scales.
+    pub(crate) const fn blocks(&self) -> bool {
+        self.d > 0
+    }
+
+    /// Units of a row of `row_len` weights.
+    pub(crate) const fn units(&self, row_len: usize) -> usize {
+        row_len.div_ceil(self.unit)
+    }
+
+    /// Bytes of the planes `low`, `d`, `sub` and `high` of `rows` rows, in the order in which
+    /// kernels bind them, without planes that the format does not have.
+    pub(crate) fn planes(&self, rows: usize, row_len: usize) -> Vec<u64> {
+        let units = (rows * self.units(row_len)) as u64;
+        [(self.low, 1), (self.d, self.d_units), (self.sub, 1), (self.high, 1)]
+            .into_iter()
+            .filter(|&(bytes, _)| bytes > 0)
+            .map(|(bytes, of)| units.div_ceil(of as u64) * bytes as u64)
+            .collect()
+    }
+
+    /// Packs whole rows into planes of the lengths of [`planes`](Self::planes).
+    pub(crate) fn pack(&self, bytes: &[u8], row_len: usize, planes: &mut [&mut [u8]]) {
+        match self.dtype {
+            DType::F32 | DType::F16 | DType::BF16 => {
+                let row_bytes = bytes.len() / (bytes.len() / self.dtype.block_bytes() / row_len);
+                let padded = self.units(row_len) * self.low;
+                for (from, to) in bytes.chunks(row_bytes).zip(planes[0].chunks_mut(padded)) {
+                    let (data, rest) = to.split_at_mut(row_bytes);
+                    data.copy_from_slice(from);
+                    rest.fill(0);
+                }
+            }
+            DType::Q4_0 => each::<BlockQ4_0>(bytes, |i, block| {
+                planes[0][i * 16..][..16].copy_from_slice(&block.qs);
+                planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+            }),
+            DType::IQ4_NL => each::<BlockIq4Nl>(bytes, |i, block| {
+                planes[0][i * 16..][..16].copy_from_slice(&block.qs);
+                planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+            }),
+            DType::Q4_1 => each::<BlockQ4_1>(bytes, |i, block| {
+                planes[0][i * 16..][..16].copy_from_slice(&block.qs);
+                planes[1][i * 4..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[1][i * 4 + 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.m));
+            }),
+            DType::Q5_0 => each::<BlockQ5_0>(bytes, |i, block| {
+                let codes = block.codes().map(|q| (q + 16) as u8);
+                planes[0][i * 16..][..16].copy_from_slice(&nibbles(&codes));
+                planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[2][i * 4..][..4].copy_from_slice(&bits(&codes, 4));
+            }),
+            DType::Q5_1 => each::<BlockQ5_1>(bytes, |i, block| {
+                let codes = block.codes();
+                planes[0][i * 16..][..16].copy_from_slice(&nibbles(&codes));
+                planes[1][i * 4..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[1][i * 4 + 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.m));
+                planes[2][i * 4..][..4].copy_from_slice(&bits(&codes, 4));
+            }),
+            DType::Q8_0 => {
+                let units = self.units(row_len);
+                each::<BlockQ8_0>(bytes, |i, block| {
+                    let first = i / units * 2 * units + i % units;
+                    let (a, b) = bytemuck::cast_slice::<_, u8>(&block.qs).split_at(16);
+                    planes[0][first * 16..][..16].copy_from_slice(a);
+                    planes[0][(first + units) * 16..][..16].copy_from_slice(b);
+                    planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                });
+            }
+            DType::Q2_K => each::<BlockQ2K>(bytes, |i, block| {
+                planes[1][i * 4..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[1][i * 4 + 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.dmin));
+                planes[2][i * 16..][..16].copy_from_slice(&block.scales);
+                for (u, codes) in (i * 8..).zip(block.codes().as_chunks::<32>().0) {
+                    planes[0][u * 8..][..8].copy_from_slice(&pairs(codes, 0));
+                }
+            }),
+            DType::Q3_K => each::<BlockQ3K>(bytes, |i, block| {
+                planes[1][i * 4..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[1][i * 4 + 2..][..2].fill(0);
+                planes[2][i * 16..][..16].copy_from_slice(bytemuck::bytes_of(&block.scales()));
+                let codes = block.codes().map(|q| (q + 4) as u8);
+                for (u, codes) in (i * 8..).zip(codes.as_chunks::<32>().0) {
+                    planes[0][u * 8..][..8].copy_from_slice(&pairs(codes, 0));
+                    planes[3][u * 4..][..4].copy_from_slice(&bits(codes, 2));
+                }
+            }),
+            DType::Q4_K => each::<BlockQ4K>(bytes, |i, block| {
+                planes[1][i * 4..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[1][i * 4 + 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.dmin));
+                let codes = block.codes();
+                for (part, codes) in codes.as_chunks::<32>().0.iter().enumerate() {
+                    let (u, (scale, min)) = (i * 8 + part, scale_min_k4(&block.scales, part));
+                    planes[0][u * 16..][..16].copy_from_slice(&nibbles(codes));
+                    planes[2][u * 2..][..2].copy_from_slice(&[scale, min]);
+                }
+            }),
+            DType::Q5_K => each::<BlockQ5K>(bytes, |i, block| {
+                planes[1][i * 4..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[1][i * 4 + 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.dmin));
+                let codes = block.codes();
+                for (part, codes) in codes.as_chunks::<32>().0.iter().enumerate() {
+                    let (u, (scale, min)) = (i * 8 + part, scale_min_k4(&block.scales, part));
+                    planes[0][u * 16..][..16].copy_from_slice(&nibbles(codes));
+                    planes[2][u * 2..][..2].copy_from_slice(&[scale, min]);
+                    planes[3][u * 4..][..4].copy_from_slice(&bits(codes, 4));
+                }
+            }),
+            DType::Q6_K => each::<BlockQ6K>(bytes, |i, block| {
+                planes[1][i * 4..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[1][i * 4 + 2..][..2].fill(0);
+                planes[2][i * 16..][..16].copy_from_slice(bytemuck::bytes_of(&block.scales));
+                let codes = block.codes().map(|q| (q + 32) as u8);
+                for (u, codes) in (i * 8..).zip(codes.as_chunks::<32>().0) {
+                    planes[0][u * 16..][..16].copy_from_slice(&nibbles(codes));
+                    planes[3][u * 8..][..8].copy_from_slice(&pairs(codes, 4));
+                }
+            }),
+        }
+    }
+}
+
+/// Calls `f` with the index of each block and the block.
+fn each<B: bytemuck::AnyBitPattern>(bytes: &[u8], mut f: impl FnMut(usize, &B)) {
+    if let Ok(blocks) = bytemuck::try_cast_slice(bytes) {
+        for (i, block) in blocks.iter().enumerate() {
+            f(i, block);
+        }
+    }
+}
+
+/// The low four bits: element `j` in the low half of byte `j`, `j + 16` in the high half.
+fn nibbles(codes: &[u8; 32]) -> [u8; 16] {
+    std::array::from_fn(|j| codes[j] & 15 | codes[j + 16] << 4)
+}
+
+/// Bit `bit` of the codes: that of element `4w + b` is bit `w` of byte `b`.
+fn bits(codes: &[u8; 32], bit: u32) -> [u8; 4] {
+    std::array::from_fn(|b| (0..8).fold(0, |byte, w| byte | (codes[4 * w + b] >> bit & 1) << w))
+}
+
+/// Bits `bit` and `bit + 1` of the codes: those of element `16h + 4w + b` are bits `2w` and
+/// `2w + 1` of byte `4h + b`.
+fn pairs(codes: &[u8; 32], bit: u32) -> [u8; 8] {
+    std::array::from_fn(|at| {
+        let (h, b) = (at / 4, at % 4);
+        (0..4).fold(0, |byte, w| byte | (codes[16 * h + 4 * w + b] >> bit & 3) << (2 * w))
+    })
+}

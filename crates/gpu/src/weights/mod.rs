@@ -1,0 +1,7 @@
+//! Weights on the GPU: their layout in planes, and their upload.
+
+mod layout;
+mod upload;
+
+pub(crate) use layout::Layout;
+pub(crate) use upload::{Matrix, Weights, resident_bytes};

@@ -1,0 +1,329 @@
+//! The upload of a plan's tensors to the GPU.
+
+use std::{num::NonZero, ops::Range, sync::mpsc, thread};
+
+use pelton_graph::{Error, Plan, WeightId, WeightKind};
+use pelton_weights::Checkpoint;
+
+use crate::{device::Device, weights::layout::Layout};
+
+/// Planes begin at multiples of this, the greatest offset alignment of any GPU.
+const ALIGNMENT: u64 = 256;
+/// Bytes of a staging buffer.
+const STAGING: usize = 32 << 20;
+/// Number of staging buffers: the CPU fills one while the GPU copies from the others.
+const STAGES: usize = 3;
+
+/// A tensor on the GPU.
+#[derive(Debug)]
+pub(crate) enum Resident {
+    /// A norm's weight or a bias, in f32.
+    Vector(wgpu::Buffer),
+    /// A matrix in its stored format.
+    Matrix(Matrix),
+}
+
+/// A matrix, in shards of whole rows if it is larger than a binding.
+#[derive(Debug)]
+pub(crate) struct Matrix {
+    pub(crate) layout: Layout,
+    pub(crate) row_len: usize,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// A shard of a matrix: the planes of [`Layout`] of some rows, in one buffer.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) rows: Range<usize>,
+    buffer: wgpu::Buffer,
+    /// Offset and bytes of each plane.
+    planes: Vec<(u64, u64)>,
+}
+
+impl Part {
+    /// The planes, in the order in which kernels bind them.
+    pub(crate) fn bindings(&self) -> impl Iterator<Item = wgpu::BufferBinding<'_>> {
+        self.planes.iter().map(|&(offset, bytes)| wgpu::BufferBinding {
+            buffer: &self.buffer,
+            offset,
+            size: NonZero::new(bytes.next_multiple_of(4)),
+        })
+    }
+}
+
+/// All tensors of a plan.
+#[derive(Debug)]
+pub(crate) struct Weights {
+    all: Vec<Resident>,
+}
+
+impl Weights {
+    /// Repacks and uploads every tensor. `progress` is called with the uploaded bytes of the file
+    /// and the total of bytes.
+    pub(crate) fn load(
+        device: &Device,
+        plan: &Plan,
+        checkpoint: &Checkpoint,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self, Error> {
+        let all: u64 = plan
+            .weights
+            .iter()
+            .filter_map(|w| w.dtype.bytes_of(w.row_len))
+            .zip(&plan.weights)
+            .map(|(bytes, w)| bytes as u64 * w.rows as u64)
+            .sum();
+        let mut done = 0;
+        let mut upload = Upload::new(device)?;
+        let mut residents = Vec::with_capacity(plan.weights.len());
+        for weight in &plan.weights {
+            let tensor = checkpoint.require(&weight.name, &weight.dims())?;
+            residents.push(if weight.kind == WeightKind::Vector {
+                let values = tensor.decode();
+                let buffer = device.buffer(&weight.name, 4 * values.len() as u64)?;
+                device.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&values));
+                Resident::Vector(buffer)
+            } else {
+                let layout = Layout::of(weight.dtype);
+                let row_bytes = tensor.bytes.len() / weight.rows;
+                let mut parts = Vec::new();
+                for rows in parts_of(device, &layout, weight.rows, weight.row_len) {
+                    let part = new_part(device, &weight.name, &layout, rows, weight.row_len)?;
+                    let bytes =
+                        &tensor.bytes[part.rows.start * row_bytes..part.rows.end * row_bytes];
+                    upload.part(&layout, weight.row_len, bytes, &part, &mut |bytes| {
+                        progress(done + bytes, all);
+                    })?;
+                    done += bytes.len() as u64;
+                    parts.push(part);
+                }
+                Resident::Matrix(Matrix { layout, row_len: weight.row_len, parts })
+            });
+        }
+        upload.finish()?;
+        Ok(Self { all: residents })
+    }
+
+    /// The buffer of a norm's weight or a bias.
+    pub(crate) fn vector(&self, id: WeightId) -> Result<&wgpu::Buffer, Error> {
+        match &self.all[id.0] {
+            Resident::Vector(buffer) => Ok(buffer),
+            Resident::Matrix(_) => Err(unexpected("a matrix where a vector belongs")),
+        }
+    }
+
+    /// A matrix.
+    pub(crate) fn matrix(&self, id: WeightId) -> Result<&Matrix, Error> {
+        match &self.all[id.0] {
+            Resident::Matrix(matrix) => Ok(matrix),
+            Resident::Vector(_) => Err(unexpected("a vector where a matrix belongs")),
+        }
+    }
+}
+
+fn unexpected(what: &str) -> Error {
+    Error::Kernel { kernel: "weights".into(), what: what.into() }
+}
+
+/// Bytes of a plan's weights on the GPU.
+pub(crate) fn resident_bytes(plan: &Plan) -> u64 {
+    plan.weights
+        .iter()
+        .map(|w| match w.kind {
+            WeightKind::Vector => 4 * w.row_len as u64,
+            WeightKind::Matrix => Layout::of(w.dtype).planes(w.rows, w.row_len).iter().sum(),
+        })
+        .sum()
+}
+
+/// The rows of each shard of a matrix, such that every plane fits in a binding.
+fn parts_of(device: &Device, layout: &Layout, rows: usize, row_len: usize) -> Vec<Range<usize>> {
+    let limit = device.capabilities.binding_bytes.min(device.capabilities.buffer_bytes / 2);
+    let plane = layout.planes(rows, row_len).into_iter().max().unwrap_or(0);
+    let count = plane.div_ceil(limit).max(1) as usize;
+    // even, so that no shard begins within a word of scales
+    let each = rows.div_ceil(count).next_multiple_of(2);
+    (0..rows).step_by(each).map(|start| start..rows.min(start + each)).collect()
+}
+
+fn new_part(
+    device: &Device,
+    name: &str,
+    layout: &Layout,
+    rows: Range<usize>,
+    row_len: usize,
+) -> Result<Part, Error> {
+    let mut end = 0;
+    let planes: Vec<(u64, u64)> = layout
+        .planes(rows.len(), row_len)
+        .into_iter()
+        .map(|bytes| {
+            let begin = end;
+            end = (begin + bytes).next_multiple_of(ALIGNMENT);
+            (begin, bytes)
+        })
+        .collect();
+    Ok(Part { rows, buffer: device.buffer(name, end)?, planes })
+}
+
+/// A ring of staging buffers through which weights are copied to the GPU.
+struct Upload<'a> {
+    device: &'a Device,
+    stages: Vec<Stage>,
+    next: usize,
+    packed: Vec<u8>,
+    threads: usize,
+}
+
+struct Stage {
+    buffer: wgpu::Buffer,
+    /// Receives the result of the mapping, once the GPU has copied from the buffer; `None` while
+    /// the buffer is mapped.
+    emptied: Option<mpsc::Receiver<bool>>,
+}
+
+impl<'a> Upload<'a> {
+    fn new(device: &'a Device) -> Result<Self, Error> {
+        let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
+        let mut stages = Vec::with_capacity(STAGES);
+        for _ in 0..STAGES {
+            let buffer = device.buffer_for("staging", STAGING as u64, usage)?;
+            let emptied = Some(map(&buffer));
+            stages.push(Stage { buffer, emptied });
+        }
+        let threads = thread::available_parallelism().map_or(1, |n| n.get()).min(8);
+        Ok(Self { device, stages, next: 0, packed: vec![0; STAGING], threads })
+    }
+
+    /// Repacks and copies one shard; `progress` is called with the number of its bytes that are
+    /// done.
+    fn part(
+        &mut self,
+        layout: &Layout,
+        row_len: usize,
+        bytes: &[u8],
+        part: &Part,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), Error> {
+        let row_bytes = bytes.len() / part.rows.len();
+        // maximum bytes of a packed row; planes are rounded up to words
+        let packed_row: u64 = layout.planes(2, row_len).iter().sum::<u64>().div_ceil(2);
+        let rows = ((STAGING - 64) as u64 / packed_row.max(1)).max(2) as usize & !1;
+        for start in (0..part.rows.len()).step_by(rows) {
+            let rows = start..part.rows.len().min(start + rows);
+            let sizes = layout.planes(rows.len(), row_len);
+            let padded: Vec<usize> =
+                sizes.iter().map(|&n| (n as usize).next_multiple_of(4)).collect();
+            let total: usize = padded.iter().sum();
+            if total > self.packed.len() {
+                return Err(self.device.fail(format!(
+                    "a row of {row_len} weights does not fit in the staging buffer"
+                )));
+            }
+            let from = &bytes[rows.start * row_bytes..rows.end * row_bytes];
+            pack(layout, row_len, from, &mut self.packed[..total], &padded, self.threads);
+            let before = layout.planes(rows.start, row_len);
+            let copies: Vec<(u64, u64)> = part
+                .planes
+                .iter()
+                .zip(before)
+                .zip(&padded)
+                .map(|((plane, before), &bytes)| (plane.0 + before, bytes as u64))
+                .collect();
+            self.send(&part.buffer, &copies)?;
+            progress(rows.end as u64 * row_bytes as u64);
+        }
+        Ok(())
+    }
+
+    /// Copies the packed bytes to regions `(offset, bytes)` of a buffer, one after the other.
+    fn send(&mut self, to: &wgpu::Buffer, regions: &[(u64, u64)]) -> Result<(), Error> {
+        let stage = &mut self.stages[self.next];
+        self.next = (self.next + 1) % STAGES;
+        let total: u64 = regions.iter().map(|r| r.1).sum();
+        if let Some(emptied) = stage.emptied.take() {
+            self.device.wait_for(&emptied)?;
+        }
+        let mut view = stage
+            .buffer
+            .slice(..total)
+            .get_mapped_range_mut()
+            .map_err(|error| self.device.fail(error.to_string()))?;
+        view.copy_from_slice(&self.packed[..total as usize]);
+        drop(view);
+        stage.buffer.unmap();
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut at = 0;
+        for &(offset, bytes) in regions {
+            encoder.copy_buffer_to_buffer(&stage.buffer, at, to, offset, bytes);
+            at += bytes;
+        }
+        self.device.queue.submit([encoder.finish()]);
+        stage.emptied = Some(map(&stage.buffer));
+        self.device.check()
+    }
+
+    fn finish(self) -> Result<(), Error> {
+        self.device.queue.submit([]);
+        self.device.wait()
+    }
+}
+
+/// Maps a staging buffer as soon as the GPU has copied from it.
+fn map(buffer: &wgpu::Buffer) -> mpsc::Receiver<bool> {
+    let (sender, receiver) = mpsc::channel();
+    buffer.slice(..).map_async(wgpu::MapMode::Write, move |mapped| {
+        // the receiver is dropped if the load has failed
+        let _ = sender.send(mapped.is_ok());
+    });
+    receiver
+}
+
+/// Packs whole rows into consecutive planes of `packed`, on several threads.
+fn pack(
+    layout: &Layout,
+    row_len: usize,
+    bytes: &[u8],
+    packed: &mut [u8],
+    planes: &[usize],
+    threads: usize,
+) {
+    let rows = bytes.len() / layout_row_bytes(layout, row_len);
+    let row_bytes = bytes.len() / rows;
+    let mut rest: Vec<&mut [u8]> = Vec::with_capacity(planes.len());
+    let mut packed = packed;
+    for &plane in planes {
+        let (head, tail) = packed.split_at_mut(plane);
+        rest.push(head);
+        packed = tail;
+    }
+    let each = rows.div_ceil(threads).next_multiple_of(2);
+    thread::scope(|scope| {
+        for start in (0..rows).step_by(each) {
+            let count = each.min(rows - start);
+            let from = &bytes[start * row_bytes..(start + count) * row_bytes];
+            let sizes = layout.planes(count, row_len);
+            let mut mine: Vec<&mut [u8]> = Vec::with_capacity(sizes.len());
+            for (plane, &size) in rest.iter_mut().zip(&sizes) {
+                let (head, tail) = std::mem::take(plane).split_at_mut(size as usize);
+                mine.push(head);
+                *plane = tail;
+            }
+            let work = move || layout.pack(from, row_len, &mut mine);
+            match start + count < rows {
+                true => {
+                    scope.spawn(work);
+                }
+                // this thread packs the last rows itself
+                false => {
+                    let mut work = work;
+                    work();
+                }
+            }
+        }
+    });
+}
+
+fn layout_row_bytes(layout: &Layout, row_len: usize) -> usize {
+    row_len / layout.dtype.block_len() * layout.dtype.block_bytes()
+}

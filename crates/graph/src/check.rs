@@ -1,0 +1,191 @@
+//! The check of a pass against a plan, its limits and the page tables: executables trust every
+//! index of a pass that it accepts.
+
+use pelton_sampling::{LOG_PROBS_MAX, PENALTY_WINDOW_MAX};
+
+use crate::{
+    Error, Input, Limits, MAX_REPEAT, PAGE, PageTables, Pass, Plan, RECENT, Row, Sample, Want,
+};
+
+fn refuse(what: String) -> Result<(), Error> {
+    Err(Error::Pass(what))
+}
+
+impl Pass<'_> {
+    /// Checks every index of the pass: tokens, positions, slots, pages, wants and draws. In
+    /// `tables` the edits of [`Self::tables`] have been applied.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] naming the first value that is out of its range, and the range.
+    pub fn check(&self, plan: &Plan, limits: &Limits, tables: &PageTables) -> Result<(), Error> {
+        if self.rows.is_empty() || self.rows.len() > limits.rows {
+            return refuse(format!("{} rows, expected 1 to {}", self.rows.len(), limits.rows));
+        }
+        if self.repeat == 0 || self.repeat > MAX_REPEAT {
+            return refuse(format!("repeat {}, expected 1 to {MAX_REPEAT}", self.repeat));
+        }
+        for (i, row) in self.rows.iter().enumerate() {
+            self.check_row(i, row, plan, limits, tables)?;
+        }
+        if self.wants.len() > limits.wants {
+            return refuse(format!(
+                "{} wants, expected at most {}",
+                self.wants.len(),
+                limits.wants
+            ));
+        }
+        if !self.wants.is_sorted_by_key(Want::row) {
+            return refuse("wants are not in the order of their rows".to_owned());
+        }
+        for (i, want) in self.wants.iter().enumerate() {
+            let Some(row) = self.rows.get(want.row() as usize) else {
+                let rows = self.rows.len();
+                return refuse(format!("row {} of want {i}, expected one of {rows}", want.row()));
+            };
+            match want {
+                Want::Logits { row: _ } => {}
+                Want::Sample(sample) => {
+                    check_draw(i, sample, plan, limits)?;
+                    self.check_history(i, sample, row, plan)?;
+                }
+            }
+        }
+        if self.repeat > 1 { self.check_repeat() } else { Ok(()) }
+    }
+
+    fn check_row(
+        &self,
+        i: usize,
+        &Row { input, position, slot }: &Row,
+        plan: &Plan,
+        limits: &Limits,
+        tables: &PageTables,
+    ) -> Result<(), Error> {
+        if let Input::Token(token) = input
+            && token as usize >= plan.vocab
+        {
+            let vocab = plan.vocab;
+            return refuse(format!(
+                "token {token} of row {i} is not below the vocabulary's {vocab}"
+            ));
+        }
+        // the position of the row in the last repeat
+        let last = u64::from(position) + u64::from(self.repeat) - 1;
+        if last >= limits.context as u64 {
+            let context = limits.context;
+            return refuse(format!(
+                "position {last} of row {i} is not below the context's {context}"
+            ));
+        }
+        if slot as usize >= limits.sequences {
+            let slots = limits.sequences;
+            return refuse(format!("slot {slot} of row {i}, expected one of {slots}"));
+        }
+        for group in 0..plan.groups.len() {
+            let pages = tables.table(group, slot as usize).len();
+            if last as usize / PAGE >= pages {
+                return refuse(format!(
+                    "position {last} of row {i} is past the {pages} pages of its slot in cache \
+                     group {group}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the history of a draw, which the repeats prolong.
+    fn check_history(
+        &self,
+        i: usize,
+        sample: &Sample<'_>,
+        row: &Row,
+        plan: &Plan,
+    ) -> Result<(), Error> {
+        let &Sample { row: _, draw, recent, pending } = sample;
+        let window = draw.penalties.map_or(0, |penalties| penalties.window as usize);
+        if window > PENALTY_WINDOW_MAX {
+            return refuse(format!(
+                "want {i} has a penalty window of {window} tokens, expected at most \
+                 {PENALTY_WINDOW_MAX}"
+            ));
+        }
+        if recent.len() > window {
+            return refuse(format!(
+                "want {i} has {} recent tokens, expected at most its penalty window of {window}",
+                recent.len()
+            ));
+        }
+        if let Some(id) = recent.iter().find(|&&id| id as usize >= plan.vocab) {
+            return refuse(format!(
+                "recent token {id} of want {i} is not below the vocabulary's {}",
+                plan.vocab
+            ));
+        }
+        let known = u64::from(row.position) + 1;
+        if u64::from(pending) > known {
+            return refuse(format!(
+                "want {i} has {pending} pending tokens, expected at most the {known} up to its \
+                 row's position"
+            ));
+        }
+        let last = u64::from(pending) + u64::from(self.repeat) - 1;
+        if last > RECENT as u64 {
+            return refuse(format!(
+                "want {i} has {last} pending tokens in repeat {}, expected at most {RECENT}",
+                self.repeat
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_repeat(&self) -> Result<(), Error> {
+        let unmasked = |want: &Want<'_>| matches!(want, Want::Sample(s) if s.draw.mask.is_none());
+        let each = (0..).zip(self.wants).all(|(i, want)| want.row() == i && unmasked(want));
+        let mut slots: Vec<u32> = self.rows.iter().map(|row| row.slot).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        if self.wants.len() != self.rows.len() || slots.len() != self.rows.len() || !each {
+            return refuse(
+                "repeat above 1, expected rows of different slots with one sample without a mask \
+                 for each"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn check_draw(i: usize, sample: &Sample<'_>, plan: &Plan, limits: &Limits) -> Result<(), Error> {
+    let draw = &sample.draw;
+    if let Some(top) = draw.log_probs
+        && usize::from(top) > LOG_PROBS_MAX
+    {
+        return refuse(format!(
+            "{top} log-probabilities of want {i}, expected at most {LOG_PROBS_MAX}"
+        ));
+    }
+    if let Some(mask) = draw.mask
+        && mask.len() != plan.vocab.div_ceil(32)
+    {
+        return refuse(format!(
+            "the mask of want {i} has {} words, expected {}",
+            mask.len(),
+            plan.vocab.div_ceil(32)
+        ));
+    }
+    if draw.bias.len() > limits.bias {
+        return refuse(format!(
+            "want {i} has {} biases, expected at most {}",
+            draw.bias.len(),
+            limits.bias
+        ));
+    }
+    if let Some((id, _)) = draw.bias.iter().find(|(id, _)| *id as usize >= plan.vocab) {
+        return refuse(format!(
+            "token {id} of a bias of want {i} is not below the vocabulary's {}",
+            plan.vocab
+        ));
+    }
+    Ok(())
+}

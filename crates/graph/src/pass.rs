@@ -1,0 +1,137 @@
+//! A forward pass as data: rows of tokens, edits of page tables, the wanted results.
+
+use pelton_sampling::{Draw, Sampled};
+
+use crate::TableEdit;
+
+/// Number of the newest tokens of each slot that an executable keeps: the maximum of
+/// [`Sample::pending`], in the last repeat too.
+pub const RECENT: usize = 128;
+
+/// The maximum of [`Pass::repeat`].
+pub const MAX_REPEAT: u32 = 32;
+
+/// The kind of work of a pass, which decides the kernels on a GPU.
+///
+/// Kernels for prompts and for decoding sum in different orders. So a row always runs in the phase
+/// of its position, whatever the number of rows: then its result depends neither on the other rows
+/// of the batch nor on the chunks of the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Rows of prompts.
+    Prompt,
+    /// Rows of decoding and of the verification of drafts.
+    Decode,
+}
+
+/// The source of a row's token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A token that the host knows.
+    Token(u32),
+    /// The token that was sampled for the row's position in the row's slot. The executable keeps
+    /// it, so the host need not have taken it yet.
+    Sampled,
+}
+
+/// One token of one sequence: a row of the pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The source of its token.
+    pub input: Input,
+    /// Its position in the sequence, from 0.
+    pub position: u32,
+    /// The slot of its sequence, an index of page tables and of sampled tokens.
+    pub slot: u32,
+}
+
+/// A token to be sampled from the logits `[vocab]` of one row. It becomes the slot's token at the
+/// row's position plus one.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// The index of the row in [`Pass::rows`].
+    pub row: u32,
+    /// Parameters of the draw.
+    pub draw: Draw<'a>,
+    /// The tokens of the history before the [`pending`](Self::pending) ones, oldest first: at most
+    /// the penalties' window; empty without penalties.
+    pub recent: &'a [u32],
+    /// Number of the newest tokens of the history, the row's own included, which the host may not
+    /// know yet: the executable appends them to `recent`. 0 without penalties. At most the row's
+    /// position plus one; with the repeats, which add one each, at most [`RECENT`].
+    pub pending: u32,
+}
+
+/// A result that is wanted of one row.
+#[derive(Clone, Copy, Debug)]
+pub enum Want<'a> {
+    /// Its raw logits `[vocab]`, on the host.
+    Logits {
+        /// The index of the row in [`Pass::rows`].
+        row: u32,
+    },
+    /// A sampled token.
+    Sample(Sample<'a>),
+}
+
+impl Want<'_> {
+    /// The index of its row in [`Pass::rows`].
+    pub const fn row(&self) -> u32 {
+        match self {
+            Self::Logits { row } => *row,
+            Self::Sample(sample) => sample.row,
+        }
+    }
+}
+
+/// One forward pass over rows of any number of sequences, as data.
+///
+/// A row attends to the cached positions of its slot up to its own, the rows of this pass included.
+/// So the rows of a slot come in the order of their positions, and every position before the first
+/// of them has run before.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass<'a> {
+    /// The kind of work, which decides the kernels.
+    pub phase: Phase,
+    /// The rows.
+    pub rows: &'a [Row],
+    /// Edits of page tables, applied before the rows run.
+    pub tables: &'a [TableEdit<'a>],
+    /// The wanted results, in ascending order of rows.
+    pub wants: &'a [Want<'a>],
+    /// Number of passes that run one after the other, 1 to [`MAX_REPEAT`]. Each repeat after the
+    /// first runs the tokens that the previous one sampled, at the next positions, with draws of
+    /// the next indices. Above 1 every row is of a different slot and has one [`Want::Sample`]
+    /// without a mask, and there is no other want.
+    pub repeat: u32,
+}
+
+impl<'a> Pass<'a> {
+    /// A pass that runs once, of rows whose page tables need no edit.
+    pub fn new(phase: Phase, rows: &'a [Row], wants: &'a [Want<'a>]) -> Self {
+        Self { phase, rows, tables: &[], wants, repeat: 1 }
+    }
+
+    /// The number of [`Want::Sample`]s.
+    pub fn samples(&self) -> usize {
+        self.wants.iter().filter(|want| matches!(want, Want::Sample(_))).count()
+    }
+
+    /// The number of [`Want::Logits`].
+    pub fn logits(&self) -> usize {
+        self.wants.len() - self.samples()
+    }
+}
+
+/// A pass that was submitted and not taken yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// The results of one pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Outputs<'a> {
+    /// The logits `[wants, vocab]` of the [`Want::Logits`], in their order.
+    pub logits: &'a [f32],
+    /// The sampled tokens `[repeat, wants]` of the [`Want::Sample`]s, in their order.
+    pub samples: &'a [Sampled],
+}

@@ -1,0 +1,357 @@
+//! The fake executable: passes are checked and queued when they are submitted, and run when they
+//! are taken.
+
+use std::collections::VecDeque;
+
+use pelton_graph::{
+    Error, Executable, Input, Limits, Outputs, PAGE, PageTables, Pass, Phase, Pipeline, Plan,
+    RECENT, Row, TableEdit, Ticket, Want,
+};
+use pelton_sampling::{Draw, FixedParams, Penalties, Sampled, Sampler};
+
+use super::{
+    cells::{Cell, Cells, mix, state},
+    log::{Failure, PassRecord},
+    options::Fake,
+};
+
+/// A want with everything that it borrowed.
+enum OwnWant {
+    Logits { row: usize },
+    Sample(Box<OwnSample>),
+}
+
+struct OwnSample {
+    row: usize,
+    params: Option<FixedParams>,
+    seed: u64,
+    index: u64,
+    penalties: Option<Penalties>,
+    bias: Vec<(u32, f32)>,
+    mask: Option<Vec<u32>>,
+    log_probs: Option<u8>,
+    recent: Vec<u32>,
+    pending: usize,
+}
+
+/// A pass that waits to be run.
+struct Queued {
+    ticket: Ticket,
+    phase: Phase,
+    rows: Vec<Row>,
+    edits: Vec<(u32, u32, u32, Vec<u32>)>,
+    wants: Vec<OwnWant>,
+    repeat: u32,
+    failure: Option<Failure>,
+}
+
+/// See [`Fake`].
+pub(super) struct FakeExecutable {
+    fake: Fake,
+    plan: Plan,
+    limits: Limits,
+    /// The tables after the newest submitted pass, for checks.
+    ahead: PageTables,
+    /// The tables after the newest run pass.
+    tables: PageTables,
+    cells: Cells,
+    /// The token of each slot at each position, the newest [`RECENT`] of them.
+    ring: Vec<[u32; RECENT]>,
+    /// For each slot the ticket before which its passes belong to a sequence whose caches a failed
+    /// pass has spoiled: they were queued already.
+    spoiled: Vec<u64>,
+    /// The ticket of the pass that runs.
+    current: u64,
+    queue: VecDeque<Queued>,
+    next: u64,
+    logits: Vec<f32>,
+    samples: Vec<Sampled>,
+}
+
+impl FakeExecutable {
+    pub(super) fn new(fake: Fake, plan: Plan, limits: Limits) -> Self {
+        Self {
+            fake,
+            plan,
+            ahead: PageTables::new(&limits),
+            tables: PageTables::new(&limits),
+            cells: Cells::new(&limits.pages),
+            ring: vec![[u32::MAX; RECENT]; limits.sequences],
+            spoiled: vec![0; limits.sequences],
+            current: 0,
+            queue: VecDeque::new(),
+            next: 0,
+            logits: Vec::new(),
+            samples: Vec::new(),
+            limits,
+        }
+    }
+
+    fn violation(&self, what: String) {
+        self.fake.log().violations.push(what);
+    }
+
+    fn violation_of(&self, slot: usize, what: impl FnOnce() -> String) {
+        if self.current >= self.spoiled[slot] {
+            self.violation(what());
+        }
+    }
+
+    /// How a row is run, which its state depends on where phases do not agree.
+    fn mode(&self, phase: Phase, chunk: u32) -> u64 {
+        match (self.fake.pipeline.phases_agree, phase) {
+            (true, _) => 0,
+            (false, Phase::Prompt) => 1 + u64::from(chunk % PAGE as u32),
+            (false, Phase::Decode) => 1000,
+        }
+    }
+
+    fn run(&mut self, queued: &Queued) {
+        self.current = queued.ticket.0;
+        for (group, slot, first, pages) in &queued.edits {
+            let edit = TableEdit { group: *group, slot: *slot, first: *first, pages };
+            if let Err(error) = self.tables.apply(&edit) {
+                self.violation(error.to_string());
+            }
+        }
+        for n in 0..queued.repeat {
+            let mut chunk = (u32::MAX, 0);
+            for row in &queued.rows {
+                let position = row.position + n;
+                if chunk.0 != row.slot {
+                    chunk = (row.slot, position);
+                }
+                let input = if n == 0 { row.input } else { Input::Sampled };
+                self.run_row(row.slot as usize, position, input, self.mode(queued.phase, chunk.1));
+            }
+            for want in &queued.wants {
+                match want {
+                    OwnWant::Logits { row } => {
+                        let row = queued.rows[*row];
+                        let logits = self.logits_of(row.slot as usize, row.position);
+                        self.logits.extend(logits);
+                    }
+                    OwnWant::Sample(sample) => self.sample(&queued.rows, sample, n),
+                }
+            }
+        }
+    }
+
+    /// Writes nonsense where a failed pass has written.
+    fn spoil(&mut self, queued: &Queued) {
+        for (row, n) in queued.rows.iter().flat_map(|row| (0..queued.repeat).map(move |n| (row, n)))
+        {
+            let slot = row.slot as usize;
+            let cell = Cell { position: row.position + n, mode: 7, ..Cell::default() };
+            for group in 0..self.plan.groups.len() {
+                self.cells.set(&self.tables, group, slot, cell);
+            }
+            self.ring[slot][(row.position + n + 1) as usize % RECENT] = u32::MAX;
+            self.spoiled[slot] = self.next;
+        }
+    }
+
+    fn run_row(&mut self, slot: usize, position: u32, input: Input, mode: u64) {
+        let at = position as usize % RECENT;
+        let token = match input {
+            Input::Token(token) => token,
+            Input::Sampled => self.ring[slot][at],
+        };
+        if token as usize >= self.plan.vocab {
+            self.violation_of(slot, || {
+                format!("slot {slot} has no sampled token for position {position}")
+            });
+        }
+        self.ring[slot][at] = token;
+        let before = self.before(slot, position);
+        let state = state(before, token, position, mode);
+        let cell = Cell { token, position, mode, state };
+        for group in 0..self.plan.groups.len() {
+            self.cells.set(&self.tables, group, slot, cell);
+        }
+    }
+
+    /// The state that a row at `position` continues: that of the position before in all groups.
+    fn before(&self, slot: usize, position: u32) -> u64 {
+        let Some(previous) = position.checked_sub(1) else { return 1 };
+        let cell = |group| self.cells.get(&self.tables, group, slot, previous as usize);
+        let all = (0..self.plan.groups.len()).map(cell);
+        all.fold(0, |hash, cell| {
+            if cell.position != previous {
+                self.violation_of(slot, || {
+                    format!("slot {slot} finds position {} for {previous}", cell.position)
+                });
+            }
+            // equal in all groups, unless a page is wrong
+            if hash == 0 || hash == cell.state { cell.state } else { mix(hash, cell.state) }
+        })
+    }
+
+    /// Logits of the row at `position`: from all cells that it sees, whose chain is checked.
+    fn logits_of(&self, slot: usize, position: u32) -> Vec<f32> {
+        let mut hash = 0;
+        for (g, group) in self.plan.groups.iter().enumerate() {
+            let from = group.window.map_or(0, |w| (position as usize + 1).saturating_sub(w));
+            let mut before = (from == 0).then_some(1);
+            for p in from..=position as usize {
+                let cell = self.cells.get(&self.tables, g, slot, p);
+                let sound = before.is_none_or(|before| {
+                    cell.state == state(before, cell.token, p as u32, cell.mode)
+                });
+                if !sound || cell.position as usize != p {
+                    self.violation_of(slot, || {
+                        format!("group {g}, slot {slot}: position {p} of {position} is {cell:?}")
+                    });
+                }
+                before = Some(cell.state);
+                hash = mix(hash, cell.state);
+            }
+        }
+        let broken = self.fake.nan_from.is_some_and(|from| position >= from);
+        (0..self.plan.vocab as u64)
+            .map(|token| match broken {
+                true => f32::NAN,
+                // about as far apart as those of a model: 0 to 16
+                false => (mix(hash, token) >> 40) as f32 / (1 << 20) as f32,
+            })
+            .collect()
+    }
+
+    fn sample(&mut self, rows: &[Row], sample: &OwnSample, n: u32) {
+        let row = rows[sample.row];
+        let (slot, position) = (row.slot as usize, row.position + n);
+        let pending = sample.pending + n as usize;
+        let mut history = sample.recent.clone();
+        if sample.penalties.is_some() {
+            let first = (position as usize + 1).saturating_sub(pending);
+            let ring = &self.ring[slot];
+            history.extend((first..=position as usize).map(|p| ring[p % RECENT]));
+        }
+        let draw = Draw {
+            params: sample.params,
+            seed: sample.seed,
+            index: sample.index + u64::from(n),
+            penalties: sample.penalties,
+            bias: &sample.bias,
+            mask: sample.mask.as_deref(),
+            log_probs: sample.log_probs,
+        };
+        let logits = self.logits_of(slot, position);
+        let sampled = Sampler::new().sample(&logits, self.limits.tokens, &draw, &history);
+        self.ring[slot][(position as usize + 1) % RECENT] = sampled.token.unwrap_or(0);
+        self.samples.push(sampled);
+    }
+
+    /// Checks what [`Pass::check`] does not: rows of a slot in order and next to each other.
+    fn check_rows(&self, pass: &Pass<'_>) {
+        for (i, pair) in pass.rows.windows(2).enumerate() {
+            if pair[0].slot == pair[1].slot && pair[0].position + 1 != pair[1].position {
+                self.violation(format!("rows {i} and {} of a slot are not in order", i + 1));
+            }
+        }
+        let mut slots: Vec<u32> = pass.rows.iter().map(|row| row.slot).collect();
+        slots.dedup();
+        let runs = slots.len();
+        slots.sort_unstable();
+        slots.dedup();
+        if slots.len() != runs {
+            self.violation("the rows of a slot are not next to each other".to_owned());
+        }
+    }
+}
+
+impl Executable for FakeExecutable {
+    fn pipeline(&self) -> Pipeline {
+        self.fake.pipeline
+    }
+
+    fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
+        let failure = {
+            let mut log = self.fake.log();
+            let number = log.submitted;
+            log.submitted += 1;
+            log.failures.remove(&number)
+        };
+        match failure {
+            Some(Failure::Submit) => return Err(Error::Pass("a failure of the test".to_owned())),
+            Some(Failure::SubmitPanic) => panic!("a panic of the test"),
+            _ => {}
+        }
+        if self.queue.len() >= self.fake.pipeline.depth {
+            return Err(Error::Pass(format!("{} passes are not taken", self.queue.len())));
+        }
+        for edit in pass.tables {
+            self.ahead.apply(edit)?;
+        }
+        let checked = pass.check(&self.plan, &self.limits, &self.ahead);
+        if let Err(error) = checked {
+            self.violation(error.to_string());
+            return Err(error);
+        }
+        self.check_rows(pass);
+        let own = |want: &Want<'_>| match want {
+            Want::Logits { row } => OwnWant::Logits { row: *row as usize },
+            Want::Sample(sample) => OwnWant::Sample(Box::new(OwnSample {
+                row: sample.row as usize,
+                params: sample.draw.params,
+                seed: sample.draw.seed,
+                index: sample.draw.index,
+                penalties: sample.draw.penalties,
+                bias: sample.draw.bias.to_vec(),
+                mask: sample.draw.mask.map(<[u32]>::to_vec),
+                log_probs: sample.draw.log_probs,
+                recent: sample.recent.to_vec(),
+                pending: sample.pending as usize,
+            })),
+        };
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        let edit = |edit: &TableEdit<'_>| (edit.group, edit.slot, edit.first, edit.pages.to_vec());
+        self.queue.push_back(Queued {
+            ticket,
+            phase: pass.phase,
+            rows: pass.rows.to_vec(),
+            edits: pass.tables.iter().map(edit).collect(),
+            wants: pass.wants.iter().map(own).collect(),
+            repeat: pass.repeat,
+            failure,
+        });
+        let mut log = self.fake.log();
+        log.deepest = log.deepest.max(self.queue.len());
+        log.passes.push(PassRecord {
+            phase: pass.phase,
+            rows: pass.rows.to_vec(),
+            repeat: pass.repeat,
+            samples: pass.samples(),
+            edited: pass.tables.iter().map(|edit| edit.pages.len()).sum(),
+        });
+        Ok(ticket)
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
+        let Some(queued) = self.queue.pop_front_if(|queued| queued.ticket == ticket) else {
+            self.violation(format!("{ticket:?} is not the oldest"));
+            return Err(Error::Pass(format!("{ticket:?} is not the oldest")));
+        };
+        self.logits.clear();
+        self.samples.clear();
+        let rows = queued.rows.len() as u32 * queued.repeat;
+        if !self.fake.time_per_row.is_zero() {
+            std::thread::sleep(self.fake.time_per_row * rows);
+        }
+        self.run(&queued);
+        if queued.failure.is_some() {
+            self.spoil(&queued);
+        }
+        match queued.failure {
+            Some(Failure::Take) => Err(Error::Pass("a failure of the test".to_owned())),
+            Some(Failure::TakePanic) => panic!("a panic of the test"),
+            _ => Ok(Outputs { logits: &self.logits, samples: &self.samples }),
+        }
+    }
+
+    fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {
+        self.cells.copy_page(group, from as usize, to as usize);
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! The fake backend's options, and its log.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use pelton_graph::Pipeline;
+
+use super::log::{Failure, Log};
+
+/// A fake backend. Clones share one log.
+#[derive(Clone, Debug)]
+pub struct Fake {
+    /// How it says that passes are best submitted.
+    pub pipeline: Pipeline,
+    pub(super) nan_from: Option<u32>,
+    pub(super) time_per_row: Duration,
+    log: Arc<Mutex<Log>>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        let pipeline = Pipeline { depth: 1, repeat: 1, phases_agree: true, exact_rows: usize::MAX };
+        Self { pipeline, nan_from: None, time_per_row: Duration::ZERO, log: Arc::default() }
+    }
+}
+
+impl Fake {
+    /// A backend that runs `depth` passes ahead of the host, each up to `repeat` times over.
+    pub fn pipelined(depth: usize, repeat: u32) -> Self {
+        let fake = Self::default();
+        Self { pipeline: Pipeline { depth, repeat, ..fake.pipeline }, ..fake }
+    }
+
+    /// The backend with other results in the phase of prompts than in that of decoding, and in
+    /// chunks that do not begin at the border of a page.
+    pub fn with_phases(mut self) -> Self {
+        (self.pipeline.phases_agree, self.pipeline.exact_rows) = (false, 16);
+        self
+    }
+
+    /// The backend with passes that take this time for each row.
+    pub fn slow(mut self, time_per_row: Duration) -> Self {
+        self.time_per_row = time_per_row;
+        self
+    }
+
+    /// The backend with logits that are NaN from a position on.
+    pub fn broken_from(mut self, position: u32) -> Self {
+        self.nan_from = Some(position);
+        self
+    }
+
+    /// What happened so far.
+    pub fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the `n`th call of `submit` from now on fail.
+    pub fn fail_after(&self, n: usize, failure: Failure) {
+        let mut log = self.log();
+        let at = log.submitted + n;
+        log.failures.insert(at, failure);
+    }
+}

@@ -1,0 +1,150 @@
+//! One test body for every backend, op by op: plans of a few steps at odd shapes, compared with the
+//! reference backend.
+//!
+//! Whole models hide a small mistake of one kernel in the tolerance of all of them; here each op
+//! has the tolerance of its own arithmetic.
+
+mod builder;
+mod cases;
+
+use std::sync::Arc;
+
+use pelton_graph::{
+    Backend, Error, Executable, Limits, Op, PAGE, Phase, Plan, Row, TableEdit, pages_for,
+};
+
+use crate::Random;
+use crate::backend::{forward, relative_difference, rows};
+use builder::CONTEXT;
+use cases::Case;
+
+/// Rows of the passes, one after the other in one sequence; the sum is more than two pages.
+const ROWS: [usize; 10] = [40, 17, 5, 2, 1, 1, 2, 5, 17, 40];
+
+/// What was tested.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Plans that were compared.
+    pub compared: usize,
+    /// Plans of fused ops that the backend does not accept: the name of the op and the plan.
+    pub skipped: Vec<(&'static str, String)>,
+}
+
+/// Compares every op of a backend with the reference: the elementary ones, all of which it must
+/// accept, and the fused ones that it accepts.
+///
+/// # Panics
+/// If an elementary op is not accepted, or a result differs by more than the op's tolerance.
+pub fn check(backend: &dyn Backend, reference: &dyn Backend) -> Outcome {
+    let mut outcome = Outcome::default();
+    for case in cases::all() {
+        let plan = case.builder.plan();
+        if let Err(error) = plan.check_accepted(backend) {
+            panic!("{}: {error}", case.name);
+        }
+        let passes = passes(plan.vocab);
+        let expected = run(&case, reference, plan.clone(), &[Phase::Prompt], &passes);
+        let Some(expected) = expected.and_then(|mut phases| phases.pop()) else {
+            panic!("{}: the reference has no such cache", case.name);
+        };
+        let mut compare = |plan: Plan, op: &str| {
+            let phases = [Phase::Prompt, Phase::Decode];
+            let Some(results) = run(&case, backend, plan, &phases, &passes) else { return false };
+            for (phase, got) in phases.into_iter().zip(&results) {
+                let all = expected.iter().zip(got).zip(&passes);
+                for (i, ((expected, got), pass)) in all.enumerate() {
+                    let difference = relative_difference(expected, got);
+                    assert!(
+                        // a NaN is no small difference
+                        difference <= case.tolerance,
+                        "{}, {op}, {phase:?}, pass {i} of {} rows: {difference}",
+                        case.name,
+                        pass.rows.len()
+                    );
+                }
+            }
+            outcome.compared += 1;
+            true
+        };
+        if !compare(plan.clone(), "unfused") {
+            outcome.skipped.push(("cache", case.name.clone()));
+            continue;
+        }
+        for &name in case.fused {
+            let is_fused = |op: &Op| op.name() == name;
+            let fused = |plan: &Plan| plan.steps.iter().any(|step| is_fused(&step.op));
+            assert!(fused(&plan.clone().fuse(&|op, _| is_fused(op))), "{}: no {name}", case.name);
+            let accepted = plan.clone().fuse(&|op, plan| is_fused(op) && backend.accepts(op, plan));
+            match fused(&accepted) {
+                true => {
+                    compare(accepted, name);
+                }
+                false => outcome.skipped.push((name, case.name.clone())),
+            }
+        }
+    }
+    outcome
+}
+
+/// One pass: its rows, and those of them whose logits are wanted.
+struct RowsOfPass {
+    rows: Vec<Row>,
+    wanted: Vec<u32>,
+}
+
+fn passes(vocab: usize) -> Vec<RowsOfPass> {
+    let mut random = Random::new(5);
+    let mut position = 0;
+    let pass = |(i, len): (usize, usize)| {
+        let tokens: Vec<u32> = (0..len).map(|_| random.below(vocab) as u32).collect();
+        let rows = rows(&tokens, position, 0);
+        position += len;
+        // of half of the passes not all rows
+        let wanted = (0..len as u32).filter(|row| i < 5 || len == 1 || row % 3 != 1).collect();
+        RowsOfPass { rows, wanted }
+    };
+    ROWS.into_iter().enumerate().map(pass).collect()
+}
+
+/// The logits of each pass, in each of the phases: a sequence and a slot for each phase.
+fn run(
+    case: &Case,
+    backend: &dyn Backend,
+    plan: Plan,
+    phases: &[Phase],
+    passes: &[RowsOfPass],
+) -> Option<Vec<Vec<Vec<f32>>>> {
+    let most = ROWS.into_iter().max().unwrap_or(0);
+    let pages = pages_for(ROWS.iter().sum()) as u32;
+    assert!(pages as usize * PAGE <= CONTEXT, "sequences are longer than the context");
+    let limits = Limits {
+        rows: most,
+        wants: most,
+        sequences: 3,
+        context: CONTEXT,
+        pages: vec![2 * pages as usize],
+        kv: case.kv,
+        tokens: plan.vocab,
+        bias: 0,
+    };
+    let checkpoint = Arc::new(case.builder.checkpoint());
+    let loaded = backend.load(plan, checkpoint, limits, &mut |_, _| {});
+    let mut executable: Box<dyn Executable> = match loaded {
+        Ok(executable) => executable,
+        // a type of the cache that this backend does not have
+        Err(Error::Kv { .. }) => return None,
+        Err(error) => panic!("{}: {error}", case.name),
+    };
+    let mut in_phase = |slot: u32, phase: Phase| -> Vec<Vec<f32>> {
+        // pages out of order, so that a mistake in the table shows
+        let table: Vec<u32> = (0..pages).map(|page| 2 * (pages - 1 - page) + slot % 2).collect();
+        let edits = [TableEdit { group: 0, slot, first: 0, pages: &table }];
+        let logits = |pass: &RowsOfPass| {
+            let rows: Vec<Row> = pass.rows.iter().map(|row| Row { slot, ..*row }).collect();
+            forward(&mut *executable, phase, &rows, &edits, &pass.wanted)
+                .unwrap_or_else(|error| panic!("{}: {error}", case.name))
+        };
+        passes.iter().map(logits).collect()
+    };
+    Some((1..).zip(phases).map(|(slot, &phase)| in_phase(slot, phase)).collect())
+}
