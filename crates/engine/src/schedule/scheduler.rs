@@ -173,8 +173,8 @@ impl Scheduler {
         self.jobs.front().map_or(u64::MAX, |(id, _)| *id)
     }
 
-    /// Submits passes until the pipeline is full, then takes the results of one.
-    pub(crate) fn step(&mut self) {
+    /// Submits passes until the pipeline is full.
+    pub(crate) fn fill(&mut self) {
         while self.gone.is_none()
             && self.flights.len() < self.resources.runner.pipeline.depth.max(1)
         {
@@ -184,6 +184,10 @@ impl Scheduler {
             self.submit(work);
             self.check();
         }
+    }
+
+    /// Takes the results of the oldest pass, if there is one.
+    pub(crate) fn take_oldest(&mut self) {
         if let Some(flight) = self.flights.pop_front() {
             self.take(flight);
         } else if self.gone.is_none() {

@@ -150,7 +150,12 @@ fn run(mut scheduler: Scheduler, commands: &Receiver<Command>, shared: &Shared) 
         if shared.unloaded.load(Ordering::Relaxed) {
             scheduler.end_all(|| Ok(FinishReason::Cancelled));
         }
-        let step = catch_unwind(AssertUnwindSafe(|| scheduler.step()));
+        let step = catch_unwind(AssertUnwindSafe(|| {
+            scheduler.fill();
+            // a request is counted as running before its first token is sent
+            publish(shared, &scheduler);
+            scheduler.take_oldest();
+        }));
         if let Err(payload) = step {
             scheduler.give_up(format!("its scheduler panicked: {}", message(&*payload)));
         }
