@@ -74,9 +74,8 @@ impl Model {
             Err(error) => return Err(error.into()),
         };
         let tokens = tokenizer.as_deref().map_or(plan.vocab, used_tokens);
-        let weight = |weight: &pelton_graph::Weight| {
-            weight.dtype.bytes_of(weight.rows.saturating_mul(weight.row_len)).unwrap_or(0) as u64
-        };
+        let weight =
+            |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
         let free = backend.free_memory(plan.weights.iter().map(weight).sum());
         let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free })?;
         tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");

@@ -67,7 +67,7 @@ impl<'a> Session<'a> {
             let count = self.chunk(left.len(), limits.rows.min(limits.wants));
             let wants: Vec<Option<u32>> = (0..count as u32).map(Some).collect();
             self.forward(phase_of(tokens), &left[..count], &wants)?;
-            self.logits.chunks(self.resources.plan.vocab).for_each(&mut visit);
+            self.logits.chunks(self.resources.plan.output_width()).for_each(&mut visit);
             left = &left[count..];
         }
         Ok(())

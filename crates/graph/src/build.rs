@@ -6,8 +6,8 @@ use pelton_quant::DType;
 use pelton_weights::{Checkpoint, HyperParameters};
 
 use crate::{
-    Attention, Buffer, BufferId, Cache, CacheGroup, Error, Linear, Norm, Op, Plan, Presence, Rope,
-    RopeId, Rows, Shape, Step, Weight, WeightId, WeightKind,
+    Attention, Buffer, BufferId, Cache, CacheGroup, Error, Gating, Linear, Mask, Norm, Op,
+    OutputKind, Plan, Presence, Rope, RopeId, Rows, Shape, Step, Weight, WeightId, WeightKind,
     arch::{Architecture, architectures},
 };
 
@@ -98,15 +98,15 @@ impl<'a> Builder<'a> {
             },
             weights: Vec::new(),
             buffers: all,
-            caches: vec![
-                Cache { heads: hyper.kv_heads, head_dim: hyper.head_dim, group: 0 };
-                hyper.layers
-            ],
+            caches: vec![Cache::new(hyper.kv_heads, hyper.head_dim, 0); hyper.layers],
             groups: vec![CacheGroup { window: hyper.window }],
+            states: Vec::new(),
             ropes: Vec::new(),
             steps: Vec::new(),
             vocab: hyper.vocab,
             context: hyper.context,
+            whole_sequences: false,
+            output: OutputKind::Logits,
             logits: buffers.logits,
         };
         let mut builder = Self {
@@ -174,7 +174,16 @@ impl<'a> Builder<'a> {
         self.step(Op::Rope { rope: self.rope, heads: kv_heads }, &[k], &[k]);
         self.step(Op::Store { cache: layer }, &[k, v], &[]);
         let scale = (1.0 / (head_dim as f64).sqrt()) as f32;
-        self.step(Op::Attend(Attention { cache: layer, heads, scale, window }), &[q], &[a]);
+        let attention = Attention {
+            cache: layer,
+            heads,
+            scale,
+            mask: Mask::Causal { window },
+            softcap: None,
+            sinks: None,
+            alibi: None,
+        };
+        self.step(Op::Attend(attention), &[q], &[a]);
         let linear = self.linear(&name("attn_output"), hidden, q_width, Presence::Never)?;
         self.step(Op::Linear(linear), &[a], &[o]);
         self.step(Op::Add, &[x, o], &[x]);
@@ -192,7 +201,7 @@ impl<'a> Builder<'a> {
             let linear = self.linear(&name(part), ffn, hidden, Presence::Never)?;
             self.step(Op::Linear(linear), &[n], &[output]);
         }
-        self.step(Op::Glu(self.arch.activation), &[gate, up], &[g]);
+        self.step(Op::Glu(Gating::Product(self.arch.activation)), &[gate, up], &[g]);
         let linear = self.linear(&name("ffn_down"), hidden, ffn, Presence::Never)?;
         self.step(Op::Linear(linear), &[g], &[o]);
         self.step(Op::Add, &[x, o], &[x]);
@@ -233,7 +242,7 @@ impl<'a> Builder<'a> {
     }
 
     fn norm(&mut self, name: &str, len: usize) -> Result<Norm, Error> {
-        Ok(Norm { weight: self.vector(name, len)?, eps: self.hyper.norm_eps })
+        Ok(Norm::rms(self.vector(name, len)?, self.hyper.norm_eps))
     }
 
     /// The linear of the matrix `name.weight` `[rows, row_len]` and, if `bias` and the checkpoint
@@ -269,7 +278,8 @@ impl<'a> Builder<'a> {
         rows: usize,
         row_len: usize,
     ) -> Result<WeightId, Error> {
-        let mut weight = Weight { name: name.to_owned(), dtype: DType::F32, kind, rows, row_len };
+        let mut weight =
+            Weight { name: name.to_owned(), dtype: DType::F32, kind, rows, row_len, part: None };
         weight.dtype = self.checkpoint.require(name, &weight.dims())?.dtype;
         self.used.insert(name.to_owned());
         self.plan.weights.push(weight);

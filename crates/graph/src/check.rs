@@ -4,7 +4,8 @@
 use pelton_sampling::{LOG_PROBS_MAX, PENALTY_WINDOW_MAX};
 
 use crate::{
-    Error, Input, Limits, MAX_REPEAT, PAGE, PageTables, Pass, Plan, RECENT, Row, Sample, Want,
+    Error, Input, Limits, MAX_REPEAT, OutputKind, PAGE, PageTables, Pass, Phase, Plan, RECENT, Row,
+    Sample, Want,
 };
 
 fn refuse(what: String) -> Result<(), Error> {
@@ -45,13 +46,40 @@ impl Pass<'_> {
             };
             match want {
                 Want::Logits { row: _ } => {}
+                Want::Sample(_) if plan.output != OutputKind::Logits => {
+                    return refuse(format!(
+                        "want {i} is a sample, expected outputs only: the model has no logits"
+                    ));
+                }
                 Want::Sample(sample) => {
                     check_draw(i, sample, plan, limits)?;
                     self.check_history(i, sample, row, plan)?;
                 }
             }
         }
+        if plan.whole_sequences {
+            self.check_whole_sequences()?;
+        }
         if self.repeat > 1 { self.check_repeat() } else { Ok(()) }
+    }
+
+    /// Rows that see later ones: each slot's rows lie side by side and begin at position 0.
+    fn check_whole_sequences(&self) -> Result<(), Error> {
+        let mut slots = Vec::new();
+        for rows in self.rows.chunk_by(|a, b| a.slot == b.slot) {
+            let in_order = (0..).zip(rows).all(|(position, row)| row.position == position);
+            if !in_order || slots.contains(&rows[0].slot) {
+                return refuse(format!(
+                    "rows of slot {}, expected one whole sequence from position 0",
+                    rows[0].slot
+                ));
+            }
+            slots.push(rows[0].slot);
+        }
+        match (self.phase, self.repeat) {
+            (Phase::Prompt, 1) => Ok(()),
+            _ => refuse("whole sequences, expected the phase of prompts once".to_owned()),
+        }
     }
 
     fn check_row(

@@ -19,8 +19,8 @@ impl Plan {
     }
 
     fn fused_steps(&self, accepts: &dyn Fn(&Op, &Self) -> bool) -> Vec<Step> {
-        const CANDIDATES: [fn(&[Step]) -> Match; 5] =
-            [norm_glu, norm_linear, rope_attend, rope_store, linear_add];
+        const CANDIDATES: [fn(&[Step]) -> Match; 6] =
+            [norm_glu, norm_linear, rope_attend, rope_store, linear_add, expert_glu];
         let mut fused = Vec::with_capacity(self.steps.len());
         let mut rest = self.steps.as_slice();
         while let Some(first) = rest.first() {
@@ -95,7 +95,7 @@ fn norm_linear(steps: &[Step]) -> Match {
 /// `norm x → n`, `linear n → gate`, `linear n → up`, `glu gate up → g`.
 fn norm_glu(steps: &[Step]) -> Match {
     let [norm_step, gate_step, up_step, glu_step, ..] = steps else { return None };
-    let (Op::Norm(norm), Op::Linear(gate), Op::Linear(up), Op::Glu(activation)) =
+    let (Op::Norm(norm), Op::Linear(gate), Op::Linear(up), Op::Glu(gating)) =
         (&norm_step.op, &gate_step.op, &up_step.op, &glu_step.op)
     else {
         return None;
@@ -105,7 +105,7 @@ fn norm_glu(steps: &[Step]) -> Match {
     if !reads_norm(gate_step) || !reads_norm(up_step) || glu_step.inputs != glu_inputs {
         return None;
     }
-    let op = Op::NormGlu { norm: *norm, gate: *gate, up: *up, activation: *activation };
+    let op = Op::NormGlu { norm: *norm, gate: *gate, up: *up, gating: *gating };
     Some((4, joined(steps, op, norm_step.inputs.clone(), glu_step.outputs.clone())))
 }
 
@@ -127,7 +127,8 @@ fn rope_store(steps: &[Step]) -> Match {
         return None;
     };
     let (q, k) = (q_step.inputs[0], k_step.inputs[0]);
-    if rope != k_rope || store_step.inputs[0] != k || q == k {
+    let &[stored, v] = store_step.inputs.as_slice() else { return None };
+    if rope != k_rope || stored != k || q == k {
         return None;
     }
     let norm_of = |id| head_norms.iter().find(|(on, _)| *on == id).map(|(_, norm)| *norm);
@@ -136,7 +137,7 @@ fn rope_store(steps: &[Step]) -> Match {
         return None;
     }
     let op = Op::RopeStore(RopeStore { q_norm, k_norm, rope, heads, kv_heads, cache });
-    Some((at + 3, joined(steps, op, vec![q, k, store_step.inputs[1]], vec![q, k])))
+    Some((at + 3, joined(steps, op, vec![q, k, v], vec![q, k])))
 }
 
 /// The sequence of [`rope_store`], then `attend q → a`.
@@ -163,6 +164,22 @@ fn linear_add(steps: &[Step]) -> Match {
     }
     let inputs = vec![x, linear_step.inputs[0]];
     Some((2, joined(steps, Op::LinearAdd(*linear), inputs, vec![x])))
+}
+
+/// `expert_linear x ids → gate`, `expert_linear x ids → up`, `glu gate up → g`.
+fn expert_glu(steps: &[Step]) -> Match {
+    let [gate_step, up_step, glu_step, ..] = steps else { return None };
+    let (Op::ExpertLinear(gate), Op::ExpertLinear(up), Op::Glu(gating)) =
+        (&gate_step.op, &up_step.op, &glu_step.op)
+    else {
+        return None;
+    };
+    let glu_inputs = [gate_step.outputs[0], up_step.outputs[0]];
+    if gate_step.inputs != up_step.inputs || glu_step.inputs != glu_inputs {
+        return None;
+    }
+    let op = Op::ExpertGlu { gate: *gate, up: *up, gating: *gating };
+    Some((3, joined(steps, op, gate_step.inputs.clone(), glu_step.outputs.clone())))
 }
 
 fn joined(steps: &[Step], op: Op, inputs: Vec<BufferId>, outputs: Vec<BufferId>) -> Step {

@@ -33,9 +33,16 @@ pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};
 pub use kv::{KvType, PAGE, pages_for};
 pub use limits::Limits;
-pub use op::{Activation, Attention, Linear, Norm, Op, RopeStore};
+pub use op::{
+    Activation, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask, Norm,
+    NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy, TableRow,
+    alibi_slope,
+};
 pub use pass::{Input, MAX_REPEAT, Outputs, Pass, Phase, RECENT, Row, Sample, Ticket, Want};
-pub use plan::{Buffer, Cache, CacheGroup, Plan, Rows, Shape, Step, Weight, WeightKind};
+pub use plan::{
+    Buffer, Cache, CacheGroup, OutputKind, Part, Plan, Rows, Shape, State, Step, Values, Weight,
+    WeightKind,
+};
 pub use profile::{Profile, StepProfile};
 pub use rope::{Rope, RopeStyle};
 pub use tables::{PageTables, TableEdit};

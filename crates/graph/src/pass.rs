@@ -65,7 +65,7 @@ pub struct Sample<'a> {
 /// A result that is wanted of one row.
 #[derive(Clone, Copy, Debug)]
 pub enum Want<'a> {
-    /// Its raw logits `[vocab]`, on the host.
+    /// Its raw logits `[vocab]`, on the host; of a plan without logits its embedding `[width]`.
     Logits {
         /// The index of the row in [`Pass::rows`].
         row: u32,
@@ -130,7 +130,7 @@ pub struct Ticket(pub u64);
 /// The results of one pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Outputs<'a> {
-    /// The logits `[wants, vocab]` of the [`Want::Logits`], in their order.
+    /// The results `[wants, output width]` of the [`Want::Logits`], in their order.
     pub logits: &'a [f32],
     /// The sampled tokens `[repeat, wants]` of the [`Want::Sample`]s, in their order.
     pub samples: &'a [Sampled],

@@ -7,13 +7,18 @@ use crate::{BufferId, Op, Rope, RopeId, WeightId};
 /// The use of a weight, which decides how a backend keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightKind {
-    /// A norm or a bias `[row_len]`: decoded to f32 at load.
+    /// A norm, a bias or another small tensor `[row_len]`: decoded to f32 at load.
     Vector,
     /// A linear or an embedding table `[rows, row_len]`: kept in its stored format.
     Matrix,
+    /// Matrices of equal shape `[count, rows, row_len]`: kept in their stored format.
+    Matrices {
+        /// Matrices: experts or heads.
+        count: usize,
+    },
 }
 
-/// A tensor of the checkpoint.
+/// A tensor of the checkpoint, or some rows of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weight {
     /// The tensor's name in the checkpoint.
@@ -26,15 +31,64 @@ pub struct Weight {
     pub rows: usize,
     /// Elements of a row.
     pub row_len: usize,
+    /// The range of a fused tensor that the weight is.
+    pub part: Option<Part>,
+}
+
+/// A range of a fused tensor, in rows, of a vector in elements. Of several matrices it is the same
+/// range of rows of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The first row.
+    pub first: usize,
+    /// Rows of the tensor.
+    pub of: usize,
 }
 
 impl Weight {
-    /// The shape in the checkpoint, the innermost dimension first.
+    /// The shape of its tensor in the checkpoint, the innermost dimension first.
     pub fn dims(&self) -> Vec<usize> {
         match self.kind {
-            WeightKind::Vector => vec![self.row_len],
-            WeightKind::Matrix => vec![self.row_len, self.rows],
+            WeightKind::Vector => vec![self.part.map_or(self.row_len, |part| part.of)],
+            WeightKind::Matrix => vec![self.row_len, self.tensor_rows()],
+            WeightKind::Matrices { count } => vec![self.row_len, self.tensor_rows(), count],
         }
+    }
+
+    /// The first of its rows, of a vector the first of its elements, in the tensor.
+    pub fn first(&self) -> usize {
+        self.part.map_or(0, |part| part.first)
+    }
+
+    /// Rows of its tensor, of one matrix.
+    pub fn tensor_rows(&self) -> usize {
+        self.part.map_or(self.rows, |part| part.of)
+    }
+
+    /// Number of matrices; 1 for a vector.
+    pub fn count(&self) -> usize {
+        match self.kind {
+            WeightKind::Vector | WeightKind::Matrix => 1,
+            WeightKind::Matrices { count } => count,
+        }
+    }
+
+    /// Whether it is one or several matrices.
+    pub fn is_matrix(&self) -> bool {
+        match self.kind {
+            WeightKind::Vector => false,
+            WeightKind::Matrix | WeightKind::Matrices { .. } => true,
+        }
+    }
+
+    /// Its elements, of all matrices.
+    pub fn len(&self) -> usize {
+        self.count().saturating_mul(self.rows).saturating_mul(self.row_len)
+    }
+
+    /// Whether it has no elements, which no checkpoint allows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
@@ -66,15 +120,80 @@ pub struct CacheGroup {
     pub window: Option<usize>,
 }
 
-/// The KV cache of one layer: keys and values `[positions, heads, head_dim]`.
+/// The KV cache of one layer: keys `[positions, heads, key_dim]`, values
+/// `[positions, heads, value_dim]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// KV heads: key heads, and as many value heads.
     pub heads: usize,
-    /// Elements of a head.
-    pub head_dim: usize,
+    /// Elements of a key.
+    pub key_dim: usize,
+    /// The values.
+    pub values: Values,
     /// The index of its group in [`Plan::groups`].
     pub group: usize,
+}
+
+/// The values of a [`Cache`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Stored next to the keys.
+    Own {
+        /// Elements of a value.
+        dim: usize,
+    },
+    /// The first elements of each key (latent attention): the cache holds keys only, and a store
+    /// has no values as input.
+    KeyPrefix {
+        /// Elements of a value.
+        dim: usize,
+    },
+}
+
+impl Cache {
+    /// A cache whose keys and values have the same length.
+    pub const fn new(heads: usize, head_dim: usize, group: usize) -> Self {
+        Self { heads, key_dim: head_dim, values: Values::Own { dim: head_dim }, group }
+    }
+
+    /// Elements of a value.
+    pub const fn value_dim(&self) -> usize {
+        match self.values {
+            Values::Own { dim } | Values::KeyPrefix { dim } => dim,
+        }
+    }
+
+    /// The length of keys and values if it is the same and both are stored.
+    pub fn head_dim(&self) -> Option<usize> {
+        (self.values == Values::Own { dim: self.key_dim }).then_some(self.key_dim)
+    }
+
+    /// Elements that it stores for a position.
+    pub const fn len_per_position(&self) -> usize {
+        match self.values {
+            Values::Own { dim } => self.heads * (self.key_dim + dim),
+            Values::KeyPrefix { .. } => self.heads * self.key_dim,
+        }
+    }
+}
+
+/// The recurrent state of one layer: f32 elements of each slot. It belongs to the newest position
+/// that has run in the slot; a row at position 0 starts from zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Elements of one slot.
+    pub len: usize,
+}
+
+/// The meaning of a plan's last buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutputKind {
+    /// Logits `[selected rows, vocab]`: tokens can be sampled from them.
+    Logits,
+    /// Embeddings `[selected rows, width]`.
+    Embedding,
+    /// Relevance scores `[selected rows, labels]`.
+    Scores,
 }
 
 /// An op and the buffers that it reads and writes.
@@ -124,15 +243,22 @@ pub struct Plan {
     pub caches: Vec<Cache>,
     /// The cache groups: caches of one group have the same page tables.
     pub groups: Vec<CacheGroup>,
+    /// The recurrent states.
+    pub states: Vec<State>,
     /// The rotary embeddings.
     pub ropes: Vec<Rope>,
     /// The steps, in the order in which they run.
     pub steps: Vec<Step>,
-    /// Rows of the embedding table and width of the logits; every token is below it.
+    /// Rows of the embedding table; every token is below it.
     pub vocab: usize,
     /// Maximum positions of a sequence; every position is below it.
     pub context: usize,
-    /// The buffer of the logits `[selected rows, vocab]` after the last step.
+    /// Whether all rows of a sequence have to be in one pass, because rows see later ones or are
+    /// pooled.
+    pub whole_sequences: bool,
+    /// The meaning of the last buffer.
+    pub output: OutputKind,
+    /// The buffer of the results after the last step, the logits of a decoder.
     pub logits: BufferId,
 }
 
@@ -147,6 +273,11 @@ impl Plan {
         &self.buffers[id.0]
     }
 
+    /// Elements of a result: the vocabulary of a decoder, the width of an embedding.
+    pub fn output_width(&self) -> usize {
+        self.buffer(self.logits).width
+    }
+
     /// A rotary embedding by its index.
     pub fn rope(&self, id: RopeId) -> &Rope {
         &self.ropes[id.0]
@@ -155,7 +286,7 @@ impl Plan {
     /// Elements per position in the caches of a group: keys and values of all its layers.
     pub fn cache_len_per_position(&self, group: usize) -> usize {
         let caches = self.caches.iter().filter(|cache| cache.group == group);
-        caches.map(|cache| 2 * cache.heads * cache.head_dim).sum()
+        caches.map(Cache::len_per_position).sum()
     }
 
     /// The kind of rows that a step computes: that of the buffer that it writes, or if there is

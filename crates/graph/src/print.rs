@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::{Attention, BufferId, Op, Plan, RopeStore, Step, WeightId, WeightKind};
+use crate::{
+    Attention, BufferId, ExpertLinear, Mask, Norm, NormKind, Op, Plan, RopeStore, Step, WeightId,
+};
 
 impl fmt::Display for Plan {
     /// One line for the model, then one for each step. Consecutive layers with equal lines are
@@ -55,9 +57,9 @@ impl Plan {
     /// The types of the matrices, in descending order of their bytes.
     fn dtypes(&self) -> String {
         let mut bytes = std::collections::BTreeMap::new();
-        for weight in self.weights.iter().filter(|w| w.kind == WeightKind::Matrix) {
+        for weight in self.weights.iter().filter(|weight| weight.is_matrix()) {
             *bytes.entry(weight.dtype).or_insert(0u128) +=
-                weight.dtype.bytes_of(weight.row_len).unwrap_or(0) as u128 * weight.rows as u128;
+                weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u128;
         }
         let mut sorted: Vec<_> = bytes.into_iter().collect();
         sorted.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
@@ -108,7 +110,14 @@ impl Plan {
     }
 
     fn details(&self, op: &Op) -> String {
-        let norm = |eps: f32| format!("rms {eps:e}");
+        let norm = |norm: &Norm| {
+            let kind = match norm.kind {
+                NormKind::Rms => "rms",
+                NormKind::Layer => "layer",
+                NormKind::L2 => "l2",
+            };
+            format!("{kind} {:e}", norm.eps)
+        };
         let rotation = |id| {
             let rope = self.rope(id);
             let pairs = match rope.style {
@@ -121,30 +130,45 @@ impl Plan {
             }
         };
         let before_attention = |r: &RopeStore| match r.q_norm {
-            Some(n) => format!("{}, {}", norm(n.eps), rotation(r.rope)),
+            Some(n) => format!("{}, {}", norm(&n), rotation(r.rope)),
             None => rotation(r.rope),
         };
         let attention = |a: &Attention| {
             let group = a.heads / self.caches[a.cache].heads;
-            let window = match a.window {
-                Some(window) => format!(", window {window}"),
-                None => String::new(),
+            let mask = match a.mask {
+                Mask::Causal { window: None } => "causal".to_owned(),
+                Mask::Causal { window: Some(window) } => format!("causal, window {window}"),
+                Mask::Chunked { chunk } => format!("causal, chunks of {chunk}"),
+                Mask::Symmetric { window: None } => "all positions".to_owned(),
+                Mask::Symmetric { window: Some(window) } => format!("symmetric, window {window}"),
             };
+            let softcap = a.softcap.map_or(String::new(), |cap| format!(", softcap {cap}"));
             let queries = if group == 1 { "query" } else { "queries" };
-            format!("causal{window}, {group} {queries} per kv head")
+            format!("{mask}{softcap}, {group} {queries} per kv head")
+        };
+        let experts = |linear: &ExpertLinear| {
+            format!("{} of {} experts", linear.used, self.weight(linear.weight).count())
         };
         match op {
-            Op::Norm(n) | Op::HeadNorm { norm: n, .. } | Op::NormLinear { norm: n, .. } => {
-                norm(n.eps)
-            }
+            Op::Norm(n) | Op::HeadNorm { norm: n, .. } | Op::NormLinear { norm: n, .. } => norm(n),
             Op::Rope { rope, .. } => rotation(*rope),
             Op::RopeStore(r) => before_attention(r),
             Op::Attend(a) => attention(a),
             Op::RopeAttend(r, a) => format!("{}; {}", before_attention(r), attention(a)),
-            Op::Glu(activation) => activation.name().to_owned(),
-            Op::NormGlu { norm: n, activation, .. } => {
-                format!("{}, {}", norm(n.eps), activation.name())
+            Op::Glu(gating) => gating.name().to_owned(),
+            Op::NormGlu { norm: n, gating, .. } => {
+                format!("{}, {}", norm(n), gating.name())
             }
+            Op::Activate(activation) => activation.name().to_owned(),
+            Op::Scale(factor) => format!("times {factor}"),
+            Op::Softcap(cap) => format!("at {cap}"),
+            Op::Temper { beta, interval, .. } => format!("beta {beta}, interval {interval}"),
+            Op::Route(route) => format!("{} of {} experts", route.used, route.experts),
+            Op::ExpertLinear(linear) => experts(linear),
+            Op::ExpertGlu { gate, gating, .. } => {
+                format!("{}, {}", experts(gate), gating.name())
+            }
+            Op::Pool(pooling) => format!("{pooling:?}").to_lowercase(),
             _ => String::new(),
         }
     }

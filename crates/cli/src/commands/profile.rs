@@ -109,15 +109,18 @@ fn bytes_read(plan: &Plan, step: &Step, positions: usize, kv: KvType) -> u64 {
         let row = weight.dtype.bytes_of(weight.row_len).unwrap_or(0);
         match step.op {
             Op::Embed { .. } => row,
-            _ => row * weight.rows,
+            // the chosen experts of one row
+            Op::ExpertLinear(linear) => row * weight.rows * linear.used,
+            Op::ExpertGlu { gate, .. } => row * weight.rows * gate.used,
+            _ => row * weight.rows * weight.count(),
         }
     };
     let weights: usize = step.op.weights().into_iter().map(matrix).sum();
     let cache = match &step.op {
         Op::Attend(attention) | Op::RopeAttend(_, attention) => {
             let cache = plan.caches[attention.cache];
-            let seen = attention.window.map_or(positions, |window| window.min(positions));
-            kv.bytes(2 * cache.heads * cache.head_dim * seen)
+            let seen = attention.mask.range(positions.saturating_sub(1), positions).len();
+            kv.bytes(cache.len_per_position() * seen)
         }
         _ => 0,
     };

@@ -1,8 +1,8 @@
 //! Plans of a few steps over random weights.
 
 use pelton_graph::{
-    Activation, Attention, Buffer, BufferId, Cache, CacheGroup, Linear, Norm, Op, Plan, Rope,
-    RopeId, RopeStyle, Rows, Shape, Step, Weight, WeightId, WeightKind,
+    Activation, Attention, Buffer, BufferId, Cache, CacheGroup, Gating, Linear, Mask, Norm, Op,
+    OutputKind, Plan, Rope, RopeId, RopeStyle, Rows, Shape, Step, Weight, WeightId, WeightKind,
 };
 use pelton_quant::DType;
 use pelton_weights::{Checkpoint, GgufWriter};
@@ -56,10 +56,13 @@ impl Builder {
             buffers: vec![logits],
             caches: Vec::new(),
             groups: vec![CacheGroup { window: None }],
+            states: Vec::new(),
             ropes: Vec::new(),
             steps: Vec::new(),
             vocab,
             context: CONTEXT,
+            whole_sequences: false,
+            output: OutputKind::Logits,
             logits: BufferId(0),
         };
         Self { plan, values: Vec::new() }
@@ -74,7 +77,7 @@ impl Builder {
     ) -> WeightId {
         let id = self.plan.weights.len();
         let name = format!("w{id}");
-        self.plan.weights.push(Weight { name, dtype, kind, rows, row_len });
+        self.plan.weights.push(Weight { name, dtype, kind, rows, row_len, part: None });
         self.values.push(values);
         WeightId(id)
     }
@@ -110,7 +113,7 @@ impl Builder {
     pub(super) fn norm(&mut self, len: usize) -> Norm {
         let values = Values { mean: 1.0, deviation: 0.2 };
         let weight = self.weight(DType::F32, WeightKind::Vector, [len, 1], values);
-        Norm { weight, eps: 1e-5 }
+        Norm::rms(weight, 1e-5)
     }
 
     /// `norm x → y`.
@@ -154,7 +157,7 @@ impl Builder {
     /// `glu gate up → g`.
     pub(super) fn gated(&mut self, gate: BufferId, up: BufferId) -> BufferId {
         let g = self.buffer(self.width(gate), gate);
-        self.step(Op::Glu(Activation::Silu), &[gate, up], &[g]);
+        self.step(Op::Glu(Gating::Product(Activation::Silu)), &[gate, up], &[g]);
         g
     }
 
@@ -169,10 +172,18 @@ impl Builder {
     pub(super) fn attention(&mut self, heads: Heads) -> Attention {
         let Heads { kv_heads, group, head_dim, window } = heads;
         self.plan.groups[0].window = window;
-        self.plan.caches.push(Cache { heads: kv_heads, head_dim, group: 0 });
+        self.plan.caches.push(Cache::new(kv_heads, head_dim, 0));
         let cache = self.plan.caches.len() - 1;
         let scale = (head_dim as f32).powf(-0.5);
-        Attention { cache, heads: kv_heads * group, scale, window }
+        Attention {
+            cache,
+            heads: kv_heads * group,
+            scale,
+            mask: Mask::Causal { window },
+            softcap: None,
+            sinks: None,
+            alibi: None,
+        }
     }
 
     /// `select x → y`.
