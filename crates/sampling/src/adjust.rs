@@ -16,6 +16,28 @@ impl Penalties {
     }
 }
 
+/// The tokens that penalties count.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    /// In ascending order.
+    sorted: Vec<u32>,
+}
+
+impl Recent {
+    /// Replaces them by those in the window of the penalties.
+    pub(crate) fn fill(&mut self, penalties: &Penalties, history: &[u32]) {
+        self.sorted.clear();
+        self.sorted.extend_from_slice(penalties.recent(history));
+        self.sorted.sort_unstable();
+    }
+
+    /// Occurrences of a token.
+    pub(crate) fn count(&self, id: u32) -> usize {
+        let first = self.sorted.partition_point(|&other| other < id);
+        self.sorted[first..].iter().take_while(|&&other| other == id).count()
+    }
+}
+
 /// Logits after the biases, penalties and mask of a draw.
 #[derive(Debug, Default)]
 pub(crate) struct Adjusted {

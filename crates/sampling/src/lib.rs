@@ -12,6 +12,7 @@
 
 mod adjust;
 mod candidates;
+pub mod chain;
 mod distance;
 mod draw;
 mod fixed_params;

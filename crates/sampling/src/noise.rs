@@ -34,6 +34,14 @@ impl Noise {
         (most >= needed).then(|| double_log2(u))
     }
 
+    /// A value in (0, 1) for a use other than the draw of a token.
+    pub(crate) fn uniform_of(&self, use_index: usize) -> f64 {
+        // the fourth counter is 0 in draws of tokens
+        let counters = [[use_index as u32], [self.index[0]], [self.index[1]], [1]];
+        let [[word], ..] = philox(counters, self.seed);
+        f64::from(uniform(word)) / 4_294_967_296.0
+    }
+
     fn word(&mut self, token: u32) -> u32 {
         let (call, at) = (token / WORDS as u32, token as usize % WORDS);
         match self.last {
