@@ -26,7 +26,7 @@ mod value;
 mod value_type;
 
 pub use bytes::Bytes;
-pub use checkpoint::{Checkpoint, Tensor};
+pub use checkpoint::{Checkpoint, Source, Tensor};
 pub use error::{Error, Problem};
 pub use gguf::{GgufBody, GgufWriter};
 pub use hyper::HyperParameters;
