@@ -4,13 +4,62 @@
 //! [`architectures`]. If it needs a new op, add that first (see CONTRIBUTING.md).
 
 mod architecture;
+mod cohere2;
+mod command_r;
+mod exaone;
+mod exaone4;
+mod falcon;
+mod gemma;
+mod gemma2;
+mod gemma3;
+mod glm4;
+mod gpt2;
+mod gptneox;
+mod granite;
+mod internlm2;
 mod llama;
+mod minicpm;
+mod mistral3;
+mod nemotron;
+mod olmo2;
+mod phi2;
+mod phi3;
 mod qwen2;
 mod qwen3;
+mod stablelm;
+mod starcoder2;
 
-pub use architecture::{Architecture, Presence};
+pub use architecture::{
+    Architecture, AttentionScale, Block, Embed, FeedForward, Head, LogitScale, MixerRule, Moe,
+    Multipliers, Pattern, Presence, QkNorm, RopeOff, RopeRule, Temper, Window,
+};
 
 /// All architectures that are supported.
 pub const fn architectures() -> &'static [Architecture] {
-    &[llama::LLAMA, qwen2::QWEN2, qwen3::QWEN3]
+    &[
+        llama::LLAMA,
+        qwen2::QWEN2,
+        qwen3::QWEN3,
+        gemma::GEMMA,
+        gemma2::GEMMA2,
+        gemma3::GEMMA3,
+        phi3::PHI3,
+        phi2::PHI2,
+        granite::GRANITE,
+        olmo2::OLMO2,
+        starcoder2::STARCODER2,
+        gpt2::GPT2,
+        gptneox::GPTNEOX,
+        falcon::FALCON,
+        stablelm::STABLELM,
+        command_r::COMMAND_R,
+        cohere2::COHERE2,
+        glm4::GLM4,
+        mistral3::MISTRAL3,
+        nemotron::NEMOTRON,
+        internlm2::INTERNLM2,
+        exaone::EXAONE,
+        exaone4::EXAONE4,
+        minicpm::MINICPM,
+    ]
 }
