@@ -18,6 +18,13 @@ import numpy as np
 from gguf import GGMLQuantizationType as Type
 
 
+class Experts(NamedTuple):
+    """A mixture of experts in place of each feed-forward network."""
+    count: int
+    used: int
+    ffn: int
+
+
 class Shape(NamedTuple):
     """Hyper-parameters of published models."""
     arch: str
@@ -31,6 +38,7 @@ class Shape(NamedTuple):
     tied: bool
     theta: float
     context: int
+    experts: Experts | None = None
 
 
 SHAPES = {
@@ -39,6 +47,11 @@ SHAPES = {
     "tinyllama-1.1b": Shape("llama", 22, 2048, 32, 4, 64, 5632, 32000, False, 1e4, 2048),
     "llama-3.2-1b": Shape("llama", 16, 2048, 32, 8, 64, 8192, 128256, True, 5e5, 131072),
     "llama-3.1-8b": Shape("llama", 32, 4096, 32, 8, 128, 14336, 128256, False, 5e5, 131072),
+    "qwen3-30b-a3b": Shape("qwen3moe", 48, 2048, 32, 4, 128, 6144, 151936, False, 1e6, 40960,
+                           Experts(128, 8, 768)),
+    # the first 8 of those 48 layers, for machines with less memory
+    "qwen3-a3b-8-layers": Shape("qwen3moe", 8, 2048, 32, 4, 128, 6144, 151936, False, 1e6, 40960,
+                                Experts(128, 8, 768)),
 }
 
 # Offsets of the 16-bit scales in a block (ggml-common.h) and their ratios to one scale: minima
@@ -74,16 +87,20 @@ def random_matrix(rng, rows, cols, kind):
 
 
 def tensors(shape, kind):
-    """Name, rows, columns and type of each tensor; the rows of a vector are None."""
+    """Name, dimensions (outermost first) and type of each tensor."""
     mixed = kind == "Q4_K_M"
     base = Type.Q4_K if mixed else Type[kind]
     better = Type.Q6_K if mixed else base
 
     def matrix(name, rows, cols, kind=base):
-        return f"{name}.weight", rows, cols, FALLBACK.get(kind, kind) if cols % 256 else kind
+        return f"{name}.weight", (rows, cols), FALLBACK.get(kind, kind) if cols % 256 else kind
+
+    def experts(name, rows, cols, kind=base):
+        name, dims, kind = matrix(f"{name}_exps", rows, cols, kind)
+        return name, (s.experts.count, *dims), kind
 
     def vector(name, cols):
-        return f"{name}.weight", None, cols, Type.F32
+        return f"{name}.weight", (cols,), Type.F32
 
     s = shape
     q, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
@@ -98,11 +115,17 @@ def tensors(shape, kind):
         yield matrix(layer + "attn_q", q, s.hidden)
         yield matrix(layer + "attn_k", kv, s.hidden)
         yield matrix(layer + "attn_v", kv, s.hidden, sensitive)
-        if s.arch == "qwen3":
+        if s.arch in ("qwen3", "qwen3moe"):
             yield vector(layer + "attn_q_norm", s.head_dim)
             yield vector(layer + "attn_k_norm", s.head_dim)
         yield matrix(layer + "attn_output", s.hidden, q)
         yield vector(layer + "ffn_norm", s.hidden)
+        if s.experts:
+            yield matrix(layer + "ffn_gate_inp", s.experts.count, s.hidden, Type.F32)
+            yield experts(layer + "ffn_gate", s.experts.ffn, s.hidden)
+            yield experts(layer + "ffn_up", s.experts.ffn, s.hidden)
+            yield experts(layer + "ffn_down", s.hidden, s.experts.ffn, sensitive)
+            continue
         yield matrix(layer + "ffn_gate", s.ffn, s.hidden)
         yield matrix(layer + "ffn_up", s.ffn, s.hidden)
         yield matrix(layer + "ffn_down", s.hidden, s.ffn, sensitive)
@@ -138,21 +161,26 @@ def write(path, shape, kind):
     writer.add_value_length(shape.head_dim)
     writer.add_rope_dimension_count(shape.head_dim)
     writer.add_rope_freq_base(shape.theta)
-    writer.add_layer_norm_rms_eps(1e-6 if shape.arch == "qwen3" else 1e-5)
+    writer.add_layer_norm_rms_eps(1e-6 if shape.arch.startswith("qwen3") else 1e-5)
+    if shape.experts:
+        writer.add_expert_count(shape.experts.count)
+        writer.add_expert_used_count(shape.experts.used)
+        writer.add_expert_feed_forward_length(shape.experts.ffn)
     add_vocabulary(writer, shape.vocab)
 
     # all descriptions before the data, so that only one tensor is in memory at a time
     every = list(tensors(shape, kind))
-    for name, rows, cols, kind in every:
+    for name, dims, kind in every:
         block_len, block_bytes = gguf.GGML_QUANT_SIZES[kind]
-        size = (rows or 1) * cols // block_len * block_bytes
-        dims = (cols,) if rows is None else (rows, cols)
+        size = int(np.prod(dims)) // block_len * block_bytes
         writer.add_tensor_info(name, dims, np.dtype(np.float32), size, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
-    for _, rows, cols, kind in every:
-        data = np.ones(cols, np.float32) if rows is None else random_matrix(rng, rows, cols, kind)
+    for _, dims, kind in every:
+        *outer, cols = dims
+        data = random_matrix(rng, int(np.prod(outer)), cols, kind) if outer else np.ones(
+            cols, np.float32)
         writer.write_tensor_data(data)
     writer.close()
 
