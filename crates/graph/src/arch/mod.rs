@@ -26,6 +26,7 @@ mod phi2;
 mod phi3;
 mod qwen2;
 mod qwen3;
+mod smollm3;
 mod stablelm;
 mod starcoder2;
 
@@ -46,6 +47,7 @@ pub const fn architectures() -> &'static [Architecture] {
         phi3::PHI3,
         phi2::PHI2,
         granite::GRANITE,
+        smollm3::SMOLLM3,
         olmo2::OLMO2,
         starcoder2::STARCODER2,
         gpt2::GPT2,
