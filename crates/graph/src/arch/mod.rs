@@ -13,19 +13,26 @@ mod gemma;
 mod gemma2;
 mod gemma3;
 mod glm4;
+mod glm4moe;
 mod gpt2;
+mod gpt_oss;
 mod gptneox;
 mod granite;
+mod granitemoe;
 mod internlm2;
 mod llama;
+mod llama4;
 mod minicpm;
 mod mistral3;
 mod nemotron;
 mod olmo2;
+mod olmoe;
 mod phi2;
 mod phi3;
 mod qwen2;
+mod qwen2moe;
 mod qwen3;
+mod qwen3moe;
 mod smollm3;
 mod stablelm;
 mod starcoder2;
@@ -63,5 +70,12 @@ pub const fn architectures() -> &'static [Architecture] {
         exaone::EXAONE,
         exaone4::EXAONE4,
         minicpm::MINICPM,
+        qwen2moe::QWEN2MOE,
+        qwen3moe::QWEN3MOE,
+        olmoe::OLMOE,
+        gpt_oss::GPT_OSS,
+        glm4moe::GLM4MOE,
+        granitemoe::GRANITEMOE,
+        llama4::LLAMA4,
     ]
 }
