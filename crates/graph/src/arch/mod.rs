@@ -4,6 +4,7 @@
 //! [`architectures`]. If it needs a new op, add that first (see CONTRIBUTING.md).
 
 mod architecture;
+mod bert;
 mod cohere2;
 mod command_r;
 mod exaone;
@@ -12,6 +13,7 @@ mod falcon;
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod gemma_embedding;
 mod glm4;
 mod glm4moe;
 mod gpt2;
@@ -24,7 +26,10 @@ mod llama;
 mod llama4;
 mod minicpm;
 mod mistral3;
+mod modern_bert;
 mod nemotron;
+mod nomic_bert;
+mod nomic_bert_moe;
 mod olmo2;
 mod olmoe;
 mod phi2;
@@ -77,5 +82,10 @@ pub const fn architectures() -> &'static [Architecture] {
         glm4moe::GLM4MOE,
         granitemoe::GRANITEMOE,
         llama4::LLAMA4,
+        bert::BERT,
+        nomic_bert::NOMIC_BERT,
+        nomic_bert_moe::NOMIC_BERT_MOE,
+        modern_bert::MODERN_BERT,
+        gemma_embedding::GEMMA_EMBEDDING,
     ]
 }
