@@ -7,6 +7,7 @@ mod architecture;
 mod bert;
 mod cohere2;
 mod command_r;
+mod deepseek2;
 mod exaone;
 mod exaone4;
 mod falcon;
@@ -87,5 +88,6 @@ pub const fn architectures() -> &'static [Architecture] {
         nomic_bert_moe::NOMIC_BERT_MOE,
         modern_bert::MODERN_BERT,
         gemma_embedding::GEMMA_EMBEDDING,
+        deepseek2::DEEPSEEK2,
     ]
 }
