@@ -14,6 +14,7 @@ mod falcon;
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod gemma4;
 mod gemma_embedding;
 mod glm4;
 mod glm4moe;
@@ -38,7 +39,10 @@ mod phi3;
 mod qwen2;
 mod qwen2moe;
 mod qwen3;
+mod qwen35;
+mod qwen35moe;
 mod qwen3moe;
+mod qwen3next;
 mod smollm3;
 mod stablelm;
 mod starcoder2;
@@ -89,5 +93,9 @@ pub const fn architectures() -> &'static [Architecture] {
         modern_bert::MODERN_BERT,
         gemma_embedding::GEMMA_EMBEDDING,
         deepseek2::DEEPSEEK2,
+        gemma4::GEMMA4,
+        qwen35::QWEN35,
+        qwen35moe::QWEN35MOE,
+        qwen3next::QWEN3NEXT,
     ]
 }
