@@ -31,13 +31,6 @@ pub enum Error {
         architecture: String,
     },
 
-    /// The kind of rotary scaling is not implemented.
-    #[error("rotary scaling {found} is not supported, expected none, linear or llama3")]
-    RopeScaling {
-        /// The scaling.
-        found: String,
-    },
-
     /// A pass has a value that does not fit the plan, the limits or the executable's state.
     #[error("pass refused: {0}")]
     Pass(String),

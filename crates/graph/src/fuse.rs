@@ -113,8 +113,8 @@ fn norm_glu(steps: &[Step]) -> Match {
 fn rope_store(steps: &[Step]) -> Match {
     let mut at = 0;
     let mut head_norms = Vec::new();
-    while let Op::HeadNorm { norm, .. } = &steps.get(at)?.op {
-        head_norms.push((steps[at].inputs[0], *norm));
+    while let Op::HeadNorm { norm, heads } = &steps.get(at)?.op {
+        head_norms.push((steps[at].inputs[0], *norm, *heads));
         at += 1;
     }
     let [q_step, k_step, store_step, ..] = &steps[at..] else { return None };
@@ -131,8 +131,11 @@ fn rope_store(steps: &[Step]) -> Match {
     if rope != k_rope || stored != k || q == k {
         return None;
     }
-    let norm_of = |id| head_norms.iter().find(|(on, _)| *on == id).map(|(_, norm)| *norm);
-    let (q_norm, k_norm) = (norm_of(q), norm_of(k));
+    let norm_of = |id, heads| {
+        let norm = head_norms.iter().find(|(on, _, of)| *on == id && *of == heads);
+        norm.map(|(_, norm, _)| *norm)
+    };
+    let (q_norm, k_norm) = (norm_of(q, heads), norm_of(k, kv_heads));
     if usize::from(q_norm.is_some()) + usize::from(k_norm.is_some()) != head_norms.len() {
         return None;
     }

@@ -27,9 +27,10 @@ pub struct Weight {
     pub dtype: DType,
     /// Its use.
     pub kind: WeightKind,
-    /// Outputs of a linear, tokens of an embedding table; 1 for a vector.
+    /// Outputs of a linear, tokens of an embedding table; for a vector 1, or the number of heads
+    /// whose factors `[rows, row_len / rows]` it holds.
     pub rows: usize,
-    /// Elements of a row.
+    /// Elements of a row, or of a whole vector.
     pub row_len: usize,
     /// The range of a fused tensor that the weight is.
     pub part: Option<Part>,
@@ -49,6 +50,7 @@ impl Weight {
     /// The shape of its tensor in the checkpoint, the innermost dimension first.
     pub fn dims(&self) -> Vec<usize> {
         match self.kind {
+            WeightKind::Vector if self.rows > 1 => vec![self.row_len / self.rows, self.rows],
             WeightKind::Vector => vec![self.part.map_or(self.row_len, |part| part.of)],
             WeightKind::Matrix => vec![self.row_len, self.tensor_rows()],
             WeightKind::Matrices { count } => vec![self.row_len, self.tensor_rows(), count],
@@ -83,7 +85,12 @@ impl Weight {
 
     /// Its elements, of all matrices.
     pub fn len(&self) -> usize {
-        self.count().saturating_mul(self.rows).saturating_mul(self.row_len)
+        match self.kind {
+            WeightKind::Vector => self.row_len,
+            WeightKind::Matrix | WeightKind::Matrices { .. } => {
+                self.count().saturating_mul(self.rows).saturating_mul(self.row_len)
+            }
+        }
     }
 
     /// Whether it has no elements, which no checkpoint allows.

@@ -118,11 +118,11 @@ fn tied_output_is_decided_by_the_tensors() {
 
 #[test]
 fn an_unused_tensor_is_refused() {
-    let checkpoint = ModelSpec::default().checkpoint_with(&[("blk.0.attn_sinks.weight", 4)]);
+    let checkpoint = ModelSpec::default().checkpoint_with(&[("blk.0.attn_q_norm.weight", 16)]);
     let error = build(&checkpoint).unwrap_err();
     assert!(matches!(error, Error::UnusedTensor { .. }));
     let text = error.to_string();
-    assert!(text.contains("blk.0.attn_sinks.weight") && text.contains("llama"), "{text}");
+    assert!(text.contains("blk.0.attn_q_norm.weight") && text.contains("llama"), "{text}");
 }
 
 #[test]

@@ -13,6 +13,19 @@ use pelton_quant::DType;
 use crate::gguf::{Shard, Split, TensorEntry, shard_path};
 use crate::{Error, Metadata, Problem};
 
+/// The kind of file that a [`Checkpoint`] was read from.
+///
+/// The rows of query and key matrices are in the order of the original model in a Hugging Face
+/// directory; GGUF converters permute them for some architectures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// A GGUF file, or one in several shards.
+    #[default]
+    Gguf,
+    /// A Hugging Face directory: `config.json` and safetensors files.
+    HuggingFace,
+}
+
 /// A model: metadata and named tensors over memory-mapped files or bytes in memory.
 ///
 /// Opening validates the header, the metadata and the tensor descriptions, so that the bytes of
@@ -23,6 +36,7 @@ use crate::{Error, Metadata, Problem};
 /// beyond the end of a truncated file terminates the process (SIGBUS).
 #[derive(Debug)]
 pub struct Checkpoint {
+    source: Source,
     file_bytes: u64,
     metadata: Metadata,
     tensors: Vec<TensorEntry>,
@@ -87,12 +101,17 @@ impl Checkpoint {
                 }
             };
         }
-        Ok(Self { file_bytes, metadata, tensors, index })
+        Ok(Self { source: Source::Gguf, file_bytes, metadata, tensors, index })
     }
 
     /// Path of the file as passed to [`open`](Self::open), or the name of a model in memory.
     pub fn name(&self) -> &str {
         self.metadata.file()
+    }
+
+    /// The kind of file that the model was read from.
+    pub fn source(&self) -> Source {
+        self.source
     }
 
     /// Total size of the model's files in bytes.

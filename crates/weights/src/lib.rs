@@ -1,13 +1,14 @@
-//! Reading of model files into checkpoints: typed hyper-parameters and memory-mapped tensors.
+//! Reading of model files into checkpoints: typed metadata and memory-mapped tensors.
 //!
 //! ```no_run
-//! use pelton_weights::Checkpoint;
+//! use pelton_weights::{Checkpoint, Keys, MAX_SIZE};
 //!
 //! let model = Checkpoint::open("model.gguf")?;
-//! let shape = model.hyper_parameters()?;
-//! println!("{}: {} layers", shape.architecture, shape.layers);
-//! let embedding = model.require("token_embd.weight", &[shape.hidden, shape.vocab])?;
-//! println!("{} in {} bytes", embedding.dtype, embedding.bytes.len());
+//! let keys = Keys::new(model.metadata())?;
+//! let hidden = keys.size("embedding_length", MAX_SIZE)?;
+//! println!("{}: {hidden} wide", keys.architecture());
+//! let norm = model.require("output_norm.weight", &[hidden])?;
+//! println!("{} in {} bytes", norm.dtype, norm.bytes.len());
 //! # Ok::<(), pelton_weights::Error>(())
 //! ```
 //!
@@ -18,19 +19,16 @@
 mod checkpoint;
 mod error;
 mod gguf;
-mod hyper;
 mod keys;
 mod metadata;
-mod rope;
 mod value;
 mod value_type;
 
 pub use bytes::Bytes;
-pub use checkpoint::{Checkpoint, Tensor};
+pub use checkpoint::{Checkpoint, Source, Tensor};
 pub use error::{Error, Problem};
 pub use gguf::{GgufBody, GgufWriter};
-pub use hyper::HyperParameters;
+pub use keys::{Keys, MAX_SIZE};
 pub use metadata::Metadata;
-pub use rope::{Rope, RopeScaling};
 pub use value::{Array, Value};
 pub use value_type::ValueType;

@@ -271,6 +271,12 @@ impl Metadata {
         Error::new(&self.file, problem)
     }
 
+    /// The error of a key's value that differs from what was `expected`.
+    pub fn invalid(&self, key: &str, found: impl ToString, expected: String) -> Error {
+        let (key, found) = (key.to_owned(), found.to_string());
+        self.error(Problem::InvalidValue { key, found, expected })
+    }
+
     fn missing(&self, key: &str, expected: &'static str) -> Error {
         self.error(Problem::MissingKey { key: key.to_owned(), expected })
     }

@@ -41,7 +41,7 @@ impl Angles {
             batch.rows.iter().flat_map(|row| rope.frequencies.iter().map(|&f| (row.position, f)));
         for ((position, frequency), (to_cos, to_sin)) in pairs.zip(angles) {
             let (sin, cos) = (f64::from(position) * f64::from(frequency)).sin_cos();
-            (*to_cos, *to_sin) = (cos as f32, sin as f32);
+            (*to_cos, *to_sin) = (cos as f32 * rope.factor, sin as f32 * rope.factor);
         }
     }
 

@@ -36,12 +36,13 @@ pub(super) fn dot(weight: &[f32], x: &[f32]) -> f32 {
     weight.iter().zip(x).map(|(&w, &x)| f64::from(w) * f64::from(x)).sum::<f64>() as f32
 }
 
-/// Rotates pair `i` of a head by `position · frequencies[i]`.
+/// Rotates pair `i` of a head by `position · frequencies[i]`, times the factor.
 pub(super) fn rope(head: &mut [f32], position: u32, rope: &Rope) {
     for (i, &frequency) in rope.frequencies.iter().enumerate() {
         let (sin, cos) = (f64::from(position) * f64::from(frequency)).sin_cos();
         let (a, b) = rope.pair(i);
-        let (x, y) = (f64::from(head[a]), f64::from(head[b]));
+        let factor = f64::from(rope.factor);
+        let (x, y) = (f64::from(head[a]) * factor, f64::from(head[b]) * factor);
         head[a] = (x * cos - y * sin) as f32;
         head[b] = (x * sin + y * cos) as f32;
     }

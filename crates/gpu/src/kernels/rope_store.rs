@@ -195,7 +195,7 @@ mod tests {
             // from one radian a position to less than any model has
             let frequency = |i| 1e7f32.powf(-(i as f32) / rotation.pairs as f32);
             let frequencies = (0..rotation.pairs).map(frequency).collect();
-            Rope { style: rotation.style, frequencies, scaling: "" }
+            Rope { style: rotation.style, frequencies, factor: 1.0, scaling: "" }
         });
         let step = RopeStore { heads, head_dim, prepare, store: None };
         let (rows, x_buffer) = (device.with(&rows), device.with(&x));

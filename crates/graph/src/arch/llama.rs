@@ -1,13 +1,10 @@
-//! Llama 1 to 3.3, Mistral, SmolLM, TinyLlama: GGUF names them all `llama`.
+//! Llama 1 to 3.3, Mistral, Mixtral, SmolLM, TinyLlama, Yi: GGUF names them all `llama`.
 
-use super::architecture::{Architecture, Presence};
-use crate::{Activation, RopeStyle};
+use super::architecture::{Architecture, Moe, RopeRule};
 
 pub(super) const LLAMA: Architecture = Architecture {
     name: "llama",
-    // converters reorder the query and key rows so that the elements of a pair are adjacent
-    rope: RopeStyle::Interleaved,
-    qkv_bias: Presence::IfPresent,
-    qk_norm: Presence::Never,
-    activation: Activation::Silu,
+    rope: RopeRule::PERMUTED,
+    moe: Some(Moe::NORMALIZED),
+    ..Architecture::BASE
 };

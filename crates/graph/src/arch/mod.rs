@@ -4,13 +4,98 @@
 //! [`architectures`]. If it needs a new op, add that first (see CONTRIBUTING.md).
 
 mod architecture;
+mod bert;
+mod cohere2;
+mod command_r;
+mod deepseek2;
+mod exaone;
+mod exaone4;
+mod falcon;
+mod gemma;
+mod gemma2;
+mod gemma3;
+mod gemma4;
+mod gemma_embedding;
+mod glm4;
+mod glm4moe;
+mod gpt2;
+mod gpt_oss;
+mod gptneox;
+mod granite;
+mod granitemoe;
+mod internlm2;
 mod llama;
+mod llama4;
+mod minicpm;
+mod mistral3;
+mod modern_bert;
+mod nemotron;
+mod nomic_bert;
+mod nomic_bert_moe;
+mod olmo2;
+mod olmoe;
+mod phi2;
+mod phi3;
 mod qwen2;
+mod qwen2moe;
 mod qwen3;
+mod qwen35;
+mod qwen35moe;
+mod qwen3moe;
+mod qwen3next;
+mod smollm3;
+mod stablelm;
+mod starcoder2;
 
-pub use architecture::{Architecture, Presence};
+pub use architecture::{
+    Architecture, AttentionScale, Block, Embed, FeedForward, Head, LogitScale, MixerRule, Moe,
+    Multipliers, Pattern, Presence, QkNorm, RopeOff, RopeRule, Temper, Window,
+};
 
 /// All architectures that are supported.
 pub const fn architectures() -> &'static [Architecture] {
-    &[llama::LLAMA, qwen2::QWEN2, qwen3::QWEN3]
+    &[
+        llama::LLAMA,
+        qwen2::QWEN2,
+        qwen3::QWEN3,
+        gemma::GEMMA,
+        gemma2::GEMMA2,
+        gemma3::GEMMA3,
+        phi3::PHI3,
+        phi2::PHI2,
+        granite::GRANITE,
+        smollm3::SMOLLM3,
+        olmo2::OLMO2,
+        starcoder2::STARCODER2,
+        gpt2::GPT2,
+        gptneox::GPTNEOX,
+        falcon::FALCON,
+        stablelm::STABLELM,
+        command_r::COMMAND_R,
+        cohere2::COHERE2,
+        glm4::GLM4,
+        mistral3::MISTRAL3,
+        nemotron::NEMOTRON,
+        internlm2::INTERNLM2,
+        exaone::EXAONE,
+        exaone4::EXAONE4,
+        minicpm::MINICPM,
+        qwen2moe::QWEN2MOE,
+        qwen3moe::QWEN3MOE,
+        olmoe::OLMOE,
+        gpt_oss::GPT_OSS,
+        glm4moe::GLM4MOE,
+        granitemoe::GRANITEMOE,
+        llama4::LLAMA4,
+        bert::BERT,
+        nomic_bert::NOMIC_BERT,
+        nomic_bert_moe::NOMIC_BERT_MOE,
+        modern_bert::MODERN_BERT,
+        gemma_embedding::GEMMA_EMBEDDING,
+        deepseek2::DEEPSEEK2,
+        gemma4::GEMMA4,
+        qwen35::QWEN35,
+        qwen35moe::QWEN35MOE,
+        qwen3next::QWEN3NEXT,
+    ]
 }

@@ -1,12 +1,6 @@
-//! Qwen 3, dense.
+//! Qwen 3, dense, and Qwen3-Embedding.
 
-use super::architecture::{Architecture, Presence};
-use crate::{Activation, RopeStyle};
+use super::architecture::{Architecture, Presence, QkNorm};
 
-pub(super) const QWEN3: Architecture = Architecture {
-    name: "qwen3",
-    rope: RopeStyle::Halves,
-    qkv_bias: Presence::Never,
-    qk_norm: Presence::Required,
-    activation: Activation::Silu,
-};
+pub(super) const QWEN3: Architecture =
+    Architecture { name: "qwen3", qk_norm: QkNorm::Head(Presence::Required), ..Architecture::BASE };

@@ -212,7 +212,7 @@ impl Builder {
     /// A rotation of `pairs` pairs.
     pub(super) fn rope(&mut self, style: RopeStyle, pairs: usize) -> RopeId {
         let frequencies = (0..pairs).map(|i| 100f32.powf(-(i as f32) / pairs as f32)).collect();
-        self.plan.ropes.push(Rope { style, frequencies, scaling: "" });
+        self.plan.ropes.push(Rope { style, frequencies, factor: 1.0, scaling: "" });
         RopeId(self.plan.ropes.len() - 1)
     }
 

@@ -1,6 +1,6 @@
 //! Calls every read operation of an opened file; none may panic.
 
-use pelton_weights::{Checkpoint, Value};
+use pelton_weights::{Checkpoint, Keys, Value};
 
 /// Opens the bytes and, if they are a model, reads all metadata and tensors. Returns whether
 /// they are a model.
@@ -21,7 +21,9 @@ pub(crate) fn exercise(bytes: Vec<u8>) -> bool {
         assert_eq!(found.ok(), Some(tensor.bytes.as_ptr()));
         assert_eq!(tensor.decode().len(), tensor.row_len() * tensor.rows());
     }
-    let _ = model.hyper_parameters();
+    if let Ok(keys) = Keys::new(metadata) {
+        let _ = (keys.opt_sizes("feed_forward_length", 2, 9), keys.opt_flags("pattern", 2));
+    }
     true
 }
 

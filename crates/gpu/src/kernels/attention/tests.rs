@@ -81,7 +81,7 @@ fn close(what: &str, case: &Case, got: &[f32], expected: &[f32], tolerance: f64)
 fn rope(rotation: Rotation) -> Rope {
     let frequencies =
         (0..rotation.pairs).map(|i| 1e4f32.powf(-(i as f32) / rotation.pairs as f32)).collect();
-    Rope { style: rotation.style, frequencies, scaling: "" }
+    Rope { style: rotation.style, frequencies, factor: 1.0, scaling: "" }
 }
 
 fn to_cache(kv: KvType, values: &[f32]) -> Vec<u8> {

@@ -1,0 +1,12 @@
+//! Qwen 3.5 and 3.6, dense. Converters to GGUF reorder the value heads.
+
+use super::architecture::{Architecture, MixerRule, Presence, QkNorm};
+
+pub(super) const QWEN35: Architecture = Architecture {
+    name: "qwen35",
+    ffn_norm: "post_attention_norm",
+    qk_norm: QkNorm::Head(Presence::Required),
+    query_gate: true,
+    mixer: MixerRule::Delta { tiled: true },
+    ..Architecture::BASE
+};

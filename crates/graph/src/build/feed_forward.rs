@@ -1,0 +1,134 @@
+//! Feed-forward networks.
+
+use super::builder::Builder;
+use super::shapes::LayerShape;
+use crate::{
+    Activation, BufferId, Error, Gating, Op, Part,
+    arch::{FeedForward, Moe},
+};
+
+impl Builder<'_> {
+    /// The feed-forward network of a layer over `n`, with its result in a buffer of this name.
+    pub(super) fn feed_forward(
+        &mut self,
+        shape: &LayerShape,
+        n: BufferId,
+        name: &'static str,
+    ) -> Result<BufferId, Error> {
+        match self.arch.moe {
+            Some(moe) if self.has("ffn_gate_inp.weight") => match moe.with_dense {
+                true => self.dense_and_experts(shape, n, &moe, name),
+                false => self.experts(&moe, n, n, name),
+            },
+            _ => self.dense(shape, n, name),
+        }
+    }
+
+    fn dense(
+        &mut self,
+        shape: &LayerShape,
+        n: BufferId,
+        name: &'static str,
+    ) -> Result<BufferId, Error> {
+        let width = match shape.ffn {
+            Some(width) => width,
+            None => self.keys.size("feed_forward_length", pelton_weights::MAX_SIZE)?,
+        };
+        self.network(["ffn_gate", "ffn_up", "ffn_down"], width, n, name)
+    }
+
+    /// A network of these tensors.
+    pub(super) fn network(
+        &mut self,
+        [gate, up, down]: [&str; 3],
+        width: usize,
+        n: BufferId,
+        name: &'static str,
+    ) -> Result<BufferId, Error> {
+        let g = match self.activation()? {
+            FeedForward::Plain(activation) => {
+                let g = self.linear(up, n, "g", width)?;
+                self.in_place(Op::Activate(activation), g);
+                g
+            }
+            FeedForward::Gated(activation) => {
+                let [gate, up] = self.gate_and_up(gate, up, width, n)?;
+                let g = self.buffer("g", width);
+                self.step(Op::Glu(Gating::Product(activation)), &[gate, up], &[g]);
+                g
+            }
+        };
+        self.linear(down, g, name, self.sizes.hidden)
+    }
+
+    /// The results of the gate and up linears, whose rows may be in one tensor, the gate's first.
+    fn gate_and_up(
+        &mut self,
+        gate: &str,
+        up: &str,
+        width: usize,
+        n: BufferId,
+    ) -> Result<[BufferId; 2], Error> {
+        if self.has(&format!("{gate}.weight")) {
+            return Ok([self.linear(gate, n, "gate", width)?, self.linear(up, n, "up", width)?]);
+        }
+        let tensor = self.name(up);
+        let of = 2 * width;
+        let mut part = |first, name| -> Result<BufferId, Error> {
+            let row_len = self.sizes.hidden;
+            let linear = self.tensors.linear_part(&tensor, Part { first, of }, width, row_len)?;
+            let y = self.buffer(name, width);
+            self.step(Op::Linear(linear), &[n], &[y]);
+            Ok(y)
+        };
+        Ok([part(0, "gate")?, part(width, "up")?])
+    }
+
+    /// The network's form, with the activation of the key `hidden_activation` if the file has it.
+    pub(super) fn activation(&self) -> Result<FeedForward, Error> {
+        let name = "hidden_activation";
+        let activation = match self.keys.opt_string(name)? {
+            None => return Ok(self.arch.ffn),
+            Some("silu" | "swish") => Activation::Silu,
+            Some("gelu") => Activation::GeluErf,
+            Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_fast") => Activation::GeluTanh,
+            Some("relu") => Activation::Relu,
+            Some("relu2") => Activation::ReluSquared,
+            Some(other) => {
+                let expected = "\"silu\", \"gelu\", \"gelu_pytorch_tanh\", \"relu\" or \"relu2\"";
+                let found = format!("{other:?}");
+                return Err(self.keys.invalid(name, found, expected.to_owned()).into());
+            }
+        };
+        Ok(match self.arch.ffn {
+            FeedForward::Gated(_) => FeedForward::Gated(activation),
+            FeedForward::Plain(_) => FeedForward::Plain(activation),
+        })
+    }
+
+    /// A dense network and experts in parallel, each with a norm of its result. The experts and
+    /// their router read the residual stream by norms of their own (Gemma 4).
+    fn dense_and_experts(
+        &mut self,
+        shape: &LayerShape,
+        n: BufferId,
+        moe: &Moe,
+        name: &'static str,
+    ) -> Result<BufferId, Error> {
+        let x = self.stream();
+        let f = self.dense(shape, n, "f")?;
+        let f = self.normed("post_ffw_norm_1", f, "f_n")?;
+        let scale = self.name("ffn_gate_inp.scale");
+        let mut norm = self.bare_norm();
+        norm.weight = Some(self.tensors.vector(&scale, self.sizes.hidden)?);
+        let router = self.buffer("router_n", self.sizes.hidden);
+        self.step(Op::Norm(norm), &[x], &[router]);
+        let per_root = (1.0 / (self.sizes.hidden as f64).sqrt()) as f32;
+        self.in_place(Op::Scale(per_root), router);
+        let n = self.normed("pre_ffw_norm_2", x, "n")?;
+        let o = self.experts(moe, router, n, name)?;
+        let o = self.normed("post_ffw_norm_2", o, "o_n")?;
+        self.add(f, o);
+        Ok(f)
+    }
+}

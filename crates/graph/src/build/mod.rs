@@ -1,0 +1,71 @@
+//! From a checkpoint to a plan of elementary steps: keys and tensors give the shapes of layers, and
+//! one builder turns these into steps, whatever the architecture's name.
+//!
+//! | module | content |
+//! |---|---|
+//! | `tensors` | the tensors that a plan reads, and the refusal of files with others |
+//! | `sizes`, `heads`, `rope`, `shapes` | keys → [`shapes::LayerShape`]s, caches, rotations |
+//! | `builder` | buffers and steps |
+//! | `embed`, `layers`, `attention`, `latent`, `recurrent`, `feed_forward`, `experts`, `output` | steps |
+
+mod attention;
+mod builder;
+mod embed;
+mod experts;
+mod feed_forward;
+mod heads;
+mod latent;
+mod layers;
+mod output;
+mod recurrent;
+mod rope;
+mod shapes;
+mod sizes;
+mod tensors;
+
+use pelton_weights::{Checkpoint, Keys};
+
+use crate::{Error, Plan, arch::architectures};
+use builder::Builder;
+use shapes::Shapes;
+use sizes::Sizes;
+use tensors::Tensors;
+
+/// Builds the plan of a checkpoint's model for its whole context.
+///
+/// # Errors
+///
+/// As [`build_for`].
+pub fn build(checkpoint: &Checkpoint) -> Result<Plan, Error> {
+    build_for(checkpoint, None)
+}
+
+/// Builds the plan of a checkpoint's model for sequences of at most `context` positions, `None` for
+/// its whole context. A model with two tables of rotary frequencies (LongRoPE) has that of short
+/// contexts if it suffices, and the plan's context ends where it does.
+///
+/// # Errors
+///
+/// If the architecture is not supported, if a key is missing or absurd, if a tensor is missing or
+/// its shape differs from the keys, or if the file has a tensor that the plan does not read: such a
+/// file holds another model than the plan would run.
+pub fn build_for(checkpoint: &Checkpoint, context: Option<usize>) -> Result<Plan, Error> {
+    let keys = Keys::new(checkpoint.metadata())?;
+    let Some(arch) = architectures().iter().find(|a| a.name == keys.architecture()) else {
+        return Err(Error::Architecture {
+            file: checkpoint.name().to_owned(),
+            found: keys.architecture().to_owned(),
+            known: architectures().iter().map(|a| a.name).collect(),
+        });
+    };
+    let mut tensors = Tensors::new(checkpoint);
+    let sizes = Sizes::read(arch, &keys, checkpoint)?;
+    let shapes = Shapes::read(arch, &keys, &sizes, &mut tensors, context)?;
+    let mut builder = Builder::new(arch, keys, sizes, tensors, &shapes);
+    builder.embed()?;
+    for (index, layer) in shapes.layers.iter().enumerate() {
+        builder.layer(index, layer)?;
+    }
+    builder.output()?;
+    builder.finish()
+}

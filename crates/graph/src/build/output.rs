@@ -1,0 +1,210 @@
+//! The results: logits, embeddings or scores.
+
+use super::builder::Builder;
+use crate::{
+    Activation, BufferId, Error, Linear, Norm, NormKind, Op, OutputKind, Pooling,
+    arch::{FeedForward, Head, LogitScale, Multipliers},
+};
+
+/// The key `pooling_type`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PoolingType {
+    None,
+    Mean,
+    First,
+    Last,
+    /// Scores by a classifier.
+    Rank,
+}
+
+impl Builder<'_> {
+    pub(super) fn output(&mut self) -> Result<(), Error> {
+        match self.pooling_type()? {
+            None => self.logits(),
+            Some(pooling) => self.embedding(pooling),
+        }
+    }
+
+    /// The pooling of the file; `None` for logits.
+    fn pooling_type(&self) -> Result<Option<PoolingType>, Error> {
+        let name = "pooling_type";
+        let is_encoder = self.arch.head == Head::Encoder;
+        Ok(match self.keys.metadata().opt_usize(&self.keys.key(name))? {
+            None | Some(0) => is_encoder.then_some(PoolingType::None),
+            Some(1) => Some(PoolingType::Mean),
+            Some(2) => Some(PoolingType::First),
+            Some(3) => Some(PoolingType::Last),
+            Some(4) => Some(PoolingType::Rank),
+            Some(other) => {
+                let expected = "0 to 4 (none, mean, first, last, rank)".to_owned();
+                return Err(self.keys.invalid(name, other, expected).into());
+            }
+        })
+    }
+
+    fn logits(&mut self) -> Result<(), Error> {
+        let x = self.stream();
+        let hidden = self.sizes.hidden;
+        let last = self.selected("last", hidden);
+        self.step(Op::Select, &[x], &[last]);
+        let norm = self.norm("output_norm", hidden)?;
+        let last_n = self.selected("last_n", hidden);
+        self.step(Op::Norm(norm), &[last], &[last_n]);
+        let linear = match self.plan.shape.tied {
+            true => Linear { weight: self.table, bias: None },
+            false => self.tensors.linear("output", self.sizes.vocab, hidden)?,
+        };
+        let logits = self.selected("logits", self.sizes.vocab);
+        self.step(Op::Linear(linear), &[last_n], &[logits]);
+        if let Some(factor) = self.logit_scale()? {
+            self.in_place(Op::Scale(factor), logits);
+        }
+        if self.arch.softcap
+            && let Some(cap) = self.keys.opt_nonnegative("final_logit_softcapping")?
+        {
+            self.in_place(Op::Softcap(cap), logits);
+        }
+        self.plan.logits = logits;
+        Ok(())
+    }
+
+    fn logit_scale(&self) -> Result<Option<f32>, Error> {
+        let stated = self.keys.opt_nonnegative("logit_scale")?;
+        let factor = match (self.arch.logit_scale, self.arch.multipliers) {
+            (LogitScale::None, _) => return Ok(None),
+            (LogitScale::Multiply, _) => stated,
+            (LogitScale::Divide, Multipliers::MiniCpm) => {
+                Some(1.0 / stated.unwrap_or(self.sizes.hidden as f32 / 256.0))
+            }
+            (LogitScale::Divide, _) => Some(1.0 / self.keys.positive("logit_scale")?),
+        };
+        Ok(factor.filter(|&factor| factor != 1.0))
+    }
+
+    /// The embedding or scores of a text, or with no pooling the embedding of each row.
+    fn embedding(&mut self, pooling: PoolingType) -> Result<(), Error> {
+        // an embedder made of a language model may still have that one's output matrix
+        self.tensors.ignore("output.weight");
+        let mut x = self.stream();
+        if self.tensors.has("output_norm.weight") {
+            x = self.normed("output_norm", x, "n")?;
+        }
+        let pooled = self.pool(pooling, x)?;
+        self.plan.logits = match pooling {
+            PoolingType::Rank => {
+                self.plan.output = OutputKind::Scores;
+                self.classify(pooled)?
+            }
+            _ => {
+                self.plan.output = OutputKind::Embedding;
+                self.dense_layers(pooling, pooled)?
+            }
+        };
+        Ok(())
+    }
+
+    fn pool(&mut self, pooling: PoolingType, x: BufferId) -> Result<BufferId, Error> {
+        let op = match pooling {
+            PoolingType::None => None,
+            PoolingType::Mean => Some(Pooling::Mean),
+            PoolingType::First => Some(Pooling::First),
+            PoolingType::Last => Some(Pooling::Last),
+            PoolingType::Rank => Some(self.classifier_pooling()?),
+        };
+        // The last row of a causal model has seen all others: it is the row that is wanted, and its
+        // text may run in chunks.
+        let op = match op {
+            Some(Pooling::Last) if !self.plan.whole_sequences => Op::Select,
+            Some(pooling) => {
+                self.plan.whole_sequences = true;
+                Op::Pool(pooling)
+            }
+            None => Op::Select,
+        };
+        let pooled = self.selected("pooled", self.sizes.hidden);
+        self.step(op, &[x], &[pooled]);
+        Ok(pooled)
+    }
+
+    /// The rows that a classifier reads: by the key `classifier.pooling_type`, else the mean with a
+    /// gated network (ModernBERT), the first row of another encoder, the last of a decoder.
+    fn classifier_pooling(&self) -> Result<Pooling, Error> {
+        let name = "classifier.pooling_type";
+        Ok(match self.keys.metadata().opt_usize(&self.keys.key(name))? {
+            Some(1) => Pooling::Mean,
+            Some(2) => Pooling::First,
+            Some(3) => Pooling::Last,
+            Some(other) => {
+                let expected = "1 to 3 (mean, first, last)".to_owned();
+                return Err(self.keys.invalid(name, other, expected).into());
+            }
+            None if self.arch.head == Head::Logits => Pooling::Last,
+            None if self.tensors.has("output_norm.weight") => Pooling::Mean,
+            None => Pooling::First,
+        })
+    }
+
+    /// The relevance scores `[labels]` of a text.
+    fn classify(&mut self, pooled: BufferId) -> Result<BufferId, Error> {
+        let hidden = self.sizes.hidden;
+        let mut y = pooled;
+        let is_modern = self.tensors.has("output_norm.weight");
+        if self.tensors.has("cls.weight") {
+            y = self.linear("cls", y, "class", hidden)?;
+            let activation = match (is_modern, self.activation()?) {
+                (true, FeedForward::Gated(activation) | FeedForward::Plain(activation)) => {
+                    activation
+                }
+                (false, _) => Activation::Tanh,
+            };
+            self.in_place(Op::Activate(activation), y);
+            if self.tensors.has("cls.norm.weight") {
+                let norm = self.norm("cls.norm", hidden)?;
+                let n = self.selected("class_n", hidden);
+                self.step(Op::Norm(norm), &[y], &[n]);
+                y = n;
+            }
+        }
+        let labels = self.tensors.dim("cls.output.weight", 1).max(1);
+        let scores = self.linear("cls.output", y, "scores", labels)?;
+        if self.arch.head == Head::Logits {
+            self.softmax_of_two(scores, labels)?;
+        }
+        Ok(scores)
+    }
+
+    /// The softmax of two scores, in place: the sigmoid of each score less the other.
+    fn softmax_of_two(&mut self, scores: BufferId, labels: usize) -> Result<(), Error> {
+        if labels != 2 {
+            let expected = "2, \"yes\" and \"no\"".to_owned();
+            return Err(self.keys.invalid("classifier.output_labels", labels, expected).into());
+        }
+        let swapped = self.selected("swapped", labels);
+        self.copy([scores, swapped], [1, 1], [0, 1], [1, 1]);
+        self.copy([scores, swapped], [1, 1], [1, 1], [0, 1]);
+        self.in_place(Op::Scale(-1.0), swapped);
+        self.add(scores, swapped);
+        self.in_place(Op::Activate(Activation::Sigmoid), scores);
+        Ok(())
+    }
+
+    /// The linears that follow pooling (`dense_2`, `dense_3`), and the norm of the embedding of a text
+    /// to length 1.
+    fn dense_layers(&mut self, pooling: PoolingType, pooled: BufferId) -> Result<BufferId, Error> {
+        let mut y = pooled;
+        for (part, name) in [("dense_2", "dense_2"), ("dense_3", "dense_3")] {
+            let rows = self.tensors.dim(&format!("{part}.weight"), 1);
+            if rows > 0 {
+                y = self.linear(part, y, name, rows)?;
+            }
+        }
+        if pooling == PoolingType::None {
+            return Ok(y);
+        }
+        let norm = Norm { kind: NormKind::L2, weight: None, bias: None, eps: 1e-12 };
+        let width = self.width(y);
+        let embedding = self.selected("embedding", width);
+        self.step(Op::Norm(norm), &[y], &[embedding]);
+        Ok(embedding)
+    }
+}

@@ -1,0 +1,394 @@
+//! The shapes of layers: all that the steps of a layer depend on, but for the tensors present.
+
+use pelton_weights::{Keys, MAX_SIZE, Source};
+
+use super::heads::Heads;
+use super::rope::Ropes;
+use super::sizes::Sizes;
+use super::tensors::Tensors;
+use crate::{
+    Cache, CacheGroup, Error, Mask, Op, Rope, RopeId, State, Values,
+    arch::{Architecture, AttentionScale, Head, MixerRule, Multipliers, Pattern, RopeOff, Temper},
+};
+
+/// The greatest number of elements of a latent key, a state's head and the like.
+const MAX_DIM: usize = 1 << 16;
+
+/// The layers of a model, and what they share.
+pub(super) struct Shapes {
+    pub(super) layers: Vec<LayerShape>,
+    pub(super) caches: Vec<Cache>,
+    pub(super) groups: Vec<CacheGroup>,
+    pub(super) states: Vec<State>,
+    pub(super) ropes: Vec<Rope>,
+    /// Positions that the plan holds for.
+    pub(super) context: usize,
+    /// Whether rows see earlier rows only.
+    pub(super) causal: bool,
+}
+
+/// One layer.
+pub(super) struct LayerShape {
+    pub(super) mixer: Mixer,
+    /// Width of the dense feed-forward network, if the file has the key.
+    pub(super) ffn: Option<usize>,
+}
+
+/// What mixes the rows of a sequence.
+pub(super) enum Mixer {
+    Attention(AttentionShape),
+    Latent(LatentShape),
+    Delta(DeltaShape),
+}
+
+/// Attention.
+pub(super) struct AttentionShape {
+    pub(super) heads: usize,
+    pub(super) kv_heads: usize,
+    pub(super) key_dim: usize,
+    pub(super) value_dim: usize,
+    pub(super) mask: Mask,
+    pub(super) rope: Option<RopeId>,
+    pub(super) temper: Option<Op>,
+    pub(super) scale: f32,
+    /// The index of the cache that it reads.
+    pub(super) cache: usize,
+    /// Whether it has keys and values, and stores them in that cache.
+    pub(super) has_kv: bool,
+}
+
+/// Latent attention.
+pub(super) struct LatentShape {
+    pub(super) heads: usize,
+    /// Elements of the latent vector of keys and values.
+    pub(super) rank: usize,
+    /// Elements of a key that rotate.
+    pub(super) rotated: usize,
+    /// Elements of a key before it is absorbed, the rotated ones included.
+    pub(super) key_dim: usize,
+    pub(super) value_dim: usize,
+    pub(super) rope: RopeId,
+    pub(super) temper: Option<Op>,
+    pub(super) scale: f32,
+    pub(super) cache: usize,
+}
+
+/// Linear attention by the gated delta rule.
+pub(super) struct DeltaShape {
+    pub(super) key_heads: usize,
+    pub(super) value_heads: usize,
+    pub(super) key_dim: usize,
+    pub(super) value_dim: usize,
+    pub(super) taps: usize,
+    pub(super) grouped: bool,
+    pub(super) conv_state: usize,
+    pub(super) state: usize,
+}
+
+impl DeltaShape {
+    /// Elements of all queries, or of all keys, of a row.
+    pub(super) fn keys_width(&self) -> usize {
+        self.key_heads * self.key_dim
+    }
+
+    /// Elements of all values of a row.
+    pub(super) fn values_width(&self) -> usize {
+        self.value_heads * self.value_dim
+    }
+
+    /// Elements of queries, keys and values of a row.
+    pub(super) fn channels(&self) -> usize {
+        2 * self.keys_width() + self.values_width()
+    }
+}
+
+impl Shapes {
+    pub(super) fn read<'a>(
+        arch: &Architecture,
+        keys: &Keys<'a>,
+        sizes: &Sizes,
+        tensors: &mut Tensors<'a>,
+        context: Option<usize>,
+    ) -> Result<Self, Error> {
+        let causal = keys.opt_bool("attention.causal")?.unwrap_or(arch.head == Head::Logits);
+        let shapes = Self {
+            layers: Vec::new(),
+            caches: Vec::new(),
+            groups: Vec::new(),
+            states: Vec::new(),
+            ropes: Vec::new(),
+            context: sizes.context,
+            causal,
+        };
+        let heads = Heads::read(keys, sizes, arch.mixer)?;
+        let ropes = Ropes::new(arch.rope, *keys, sizes, context)?;
+        let windows = windows(arch, keys, sizes)?;
+        let recurrent = recurrent_layers(arch, keys, sizes)?;
+        let ffn = keys.opt_sizes("feed_forward_length", sizes.all_layers, MAX_SIZE)?;
+        let mut reader = Reader { arch, keys, sizes, tensors, heads, ropes, windows, shapes };
+        let shared = match arch.gemma_extras {
+            true => keys.opt_nonzero("attention.shared_kv_layers", sizes.layers - 1)?.unwrap_or(0),
+            false => 0,
+        };
+        for (layer, &is_recurrent) in recurrent.iter().enumerate().take(sizes.layers) {
+            let mixer = match arch.mixer {
+                MixerRule::Delta { tiled } if is_recurrent => reader.delta(tiled)?,
+                MixerRule::Latent => reader.latent(layer)?,
+                _ => reader.attention(layer, layer + shared < sizes.layers)?,
+            };
+            let ffn = ffn.as_ref().map(|ffn| ffn[layer]).filter(|&ffn| ffn > 0);
+            reader.shapes.layers.push(LayerShape { mixer, ffn });
+        }
+        let Reader { ropes, mut shapes, .. } = reader;
+        shapes.context = ropes.context().unwrap_or(sizes.context);
+        shapes.ropes = ropes.all;
+        shapes.check_cache_size(keys)?;
+        Ok(shapes)
+    }
+
+    /// Checks that the bytes of the caches of one sequence of the whole context, the largest product
+    /// of keys, do not overflow.
+    fn check_cache_size(&self, keys: &Keys<'_>) -> Result<(), Error> {
+        let bytes = self.caches.iter().try_fold(0usize, |sum, cache| {
+            let elements = cache.heads.checked_mul(cache.key_dim + cache.value_dim())?;
+            sum.checked_add(elements.checked_mul(size_of::<f32>())?)
+        });
+        if bytes.and_then(|bytes| bytes.checked_mul(self.context)).is_some() {
+            return Ok(());
+        }
+        let expected =
+            format!("a context for which memory can address the {} KV caches", self.caches.len());
+        Err(keys.invalid("context_length", self.context, expected).into())
+    }
+
+    fn group(&mut self, mask: Mask) -> usize {
+        let group = CacheGroup { window: mask.window() };
+        let known = self.groups.iter().position(|known| *known == group);
+        known.unwrap_or_else(|| {
+            self.groups.push(group);
+            self.groups.len() - 1
+        })
+    }
+
+    fn cache(&mut self, heads: usize, key_dim: usize, values: Values, mask: Mask) -> usize {
+        let group = self.group(mask);
+        self.caches.push(Cache { heads, key_dim, values, group });
+        self.caches.len() - 1
+    }
+
+    fn state(&mut self, len: usize) -> usize {
+        self.states.push(State { len });
+        self.states.len() - 1
+    }
+}
+
+/// What the shapes of layers are read from, and those read so far.
+struct Reader<'a, 'b> {
+    arch: &'b Architecture,
+    keys: &'b Keys<'a>,
+    sizes: &'b Sizes,
+    tensors: &'b mut Tensors<'a>,
+    heads: Heads,
+    ropes: Ropes<'a>,
+    /// The width of each layer's window, if any.
+    windows: Vec<Option<usize>>,
+    shapes: Shapes,
+}
+
+impl Reader<'_, '_> {
+    fn attention(&mut self, layer: usize, has_kv: bool) -> Result<Mixer, Error> {
+        let window = self.windows[layer];
+        let local = window.is_some();
+        let (heads, kv_heads) = (self.heads.query(layer), self.heads.kv(self.keys, layer)?);
+        let [key_dim, value_dim] = self.heads.dims(local);
+        let mask = match (self.shapes.causal, self.arch.window.chunked, window) {
+            (false, _, window) => Mask::Symmetric { window },
+            (true, true, Some(chunk)) => Mask::Chunked { chunk },
+            (true, _, window) => Mask::Causal { window },
+        };
+        let cache = match has_kv {
+            true => self.shapes.cache(kv_heads, key_dim, Values::Own { dim: value_dim }, mask),
+            false => self.earlier_cache(layer, local)?,
+        };
+        let rope = match self.rotates(layer)? {
+            true => Some(self.ropes.rope(self.tensors, local, key_dim)?),
+            false => None,
+        };
+        let temper = match self.arch.temper {
+            Temper::Unrotated(beta, interval, offset) if rope.is_none() => {
+                Some(Op::Temper { beta, interval, offset })
+            }
+            _ => self.temper_by_key()?,
+        };
+        let scale = self.scale(heads, key_dim)?;
+        Ok(Mixer::Attention(AttentionShape {
+            heads,
+            kv_heads,
+            key_dim,
+            value_dim,
+            mask,
+            rope,
+            temper,
+            scale,
+            cache,
+            has_kv,
+        }))
+    }
+
+    /// The cache of the last layer before `layer` that has one, with a window as `layer` has.
+    fn earlier_cache(&self, layer: usize, local: bool) -> Result<usize, Error> {
+        let found =
+            self.shapes.layers.iter().zip(&self.windows).rev().find_map(|(shape, window)| {
+                match &shape.mixer {
+                    Mixer::Attention(shape) if shape.has_kv && window.is_some() == local => {
+                        Some(shape.cache)
+                    }
+                    _ => None,
+                }
+            });
+        found.ok_or_else(|| {
+            let name = "attention.shared_kv_layers";
+            let expected = format!("an earlier layer with keys of the kind of layer {layer}");
+            self.keys.invalid(name, self.sizes.layers - layer, expected).into()
+        })
+    }
+
+    fn rotates(&self, layer: usize) -> Result<bool, Error> {
+        Ok(match self.arch.rope.off {
+            RopeOff::Never => true,
+            RopeOff::Always => false,
+            RopeOff::Every(n) => !(layer + 1).is_multiple_of(n),
+            RopeOff::Unwindowed => {
+                self.windows[layer].is_some() || self.windows.iter().all(Option::is_none)
+            }
+            RopeOff::Key => self.keys.opt_bool("rope.scaling.finetuned")?.unwrap_or(true),
+        })
+    }
+
+    fn temper_by_key(&self) -> Result<Option<Op>, Error> {
+        if self.arch.temper != Temper::Key {
+            return Ok(None);
+        }
+        let beta = self.keys.opt_nonnegative("attention.temperature_scale")?;
+        let stated = self.keys.opt_size("attention.temperature_length", MAX_SIZE)?;
+        let interval = stated.unwrap_or(self.ropes.original_context);
+        Ok(beta.map(|beta| Op::Temper { beta, interval, offset: 0 }))
+    }
+
+    fn scale(&self, heads: usize, key_dim: usize) -> Result<f32, Error> {
+        if self.arch.multipliers != Multipliers::None
+            && let Some(scale) = self.keys.opt_nonnegative("attention.scale")?
+        {
+            return Ok(scale);
+        }
+        let per_root = |dim: usize| (1.0 / (dim as f64).sqrt()) as f32;
+        Ok(match self.arch.scale {
+            AttentionScale::One => 1.0,
+            AttentionScale::HiddenOverHeadsAt(layers) if layers == self.sizes.layers => {
+                per_root(self.sizes.hidden / heads)
+            }
+            AttentionScale::HiddenOverHeadsAt(_) | AttentionScale::HeadDim => per_root(key_dim),
+        })
+    }
+
+    fn latent(&mut self, layer: usize) -> Result<Mixer, Error> {
+        let keys = self.keys;
+        let rank = keys.size("attention.kv_lora_rank", MAX_DIM)?;
+        let rotated = keys.size("rope.dimension_count", MAX_DIM)?;
+        let key_dim = keys.size("attention.key_length_mla", MAX_DIM)?;
+        if rotated >= key_dim {
+            let expected = format!("less than {key_dim}, the length of a key");
+            return Err(keys.invalid("rope.dimension_count", rotated, expected).into());
+        }
+        let rope = self.ropes.rope(self.tensors, false, rotated)?;
+        let mask = Mask::Causal { window: None };
+        let cache = self.shapes.cache(1, rank + rotated, Values::KeyPrefix { dim: rank }, mask);
+        let magnitude = f64::from(self.ropes.latent_magnitude()?);
+        Ok(Mixer::Latent(LatentShape {
+            heads: self.heads.query(layer),
+            rank,
+            rotated,
+            key_dim,
+            value_dim: keys.size("attention.value_length_mla", MAX_DIM)?,
+            rope,
+            temper: self.temper_by_key()?,
+            scale: (magnitude * magnitude / (key_dim as f64).sqrt()) as f32,
+            cache,
+        }))
+    }
+
+    fn delta(&mut self, tiled: bool) -> Result<Mixer, Error> {
+        let keys = self.keys;
+        let key_heads = keys.size("ssm.group_count", MAX_DIM)?;
+        let value_heads = keys.size("ssm.time_step_rank", MAX_DIM)?;
+        if !value_heads.is_multiple_of(key_heads) {
+            let expected = format!("a multiple of the {key_heads} key heads");
+            return Err(keys.invalid("ssm.time_step_rank", value_heads, expected).into());
+        }
+        let values_width = keys.size("ssm.inner_size", MAX_SIZE)?;
+        if !values_width.is_multiple_of(value_heads) || values_width / value_heads > MAX_DIM {
+            let expected = format!("a multiple of the {value_heads} value heads");
+            return Err(keys.invalid("ssm.inner_size", values_width, expected).into());
+        }
+        let taps = keys.size("ssm.conv_kernel", MAX_DIM)?;
+        if taps < 2 {
+            let expected = format!("2 to {MAX_DIM}");
+            return Err(keys.invalid("ssm.conv_kernel", taps, expected).into());
+        }
+        let mut shape = DeltaShape {
+            key_heads,
+            value_heads,
+            key_dim: keys.size("ssm.state_size", MAX_DIM)?,
+            value_dim: values_width / value_heads,
+            taps,
+            grouped: !tiled || self.tensors.source() == Source::HuggingFace,
+            conv_state: 0,
+            state: 0,
+        };
+        shape.conv_state = self.shapes.state((taps - 1) * shape.channels());
+        shape.state = self.shapes.state(shape.values_width() * shape.key_dim);
+        Ok(Mixer::Delta(shape))
+    }
+}
+
+/// The width of each layer's window, if any.
+fn windows(
+    arch: &Architecture,
+    keys: &Keys<'_>,
+    sizes: &Sizes,
+) -> Result<Vec<Option<usize>>, Error> {
+    let name = "attention.sliding_window";
+    // llama.cpp's converter writes 0 for attention without a window
+    let stated = keys.metadata().get(&keys.key(name)).is_some();
+    let window = match stated {
+        true => keys.opt_nonzero(name, MAX_SIZE)?,
+        false => arch.window.default,
+    };
+    let name = "attention.sliding_window_pattern";
+    if let Some(flags) = keys.opt_flags(name, sizes.all_layers)? {
+        return Ok(flags.into_iter().map(|windowed| window.filter(|_| windowed)).collect());
+    }
+    let period = keys.opt_size(name, MAX_SIZE)?;
+    let is_windowed = |layer: usize| match arch.window.pattern {
+        Pattern::All => true,
+        Pattern::LastFull(n) => !(layer + 1).is_multiple_of(period.unwrap_or(n)),
+        Pattern::FirstFull(n) => !layer.is_multiple_of(period.unwrap_or(n)),
+    };
+    Ok((0..sizes.all_layers).map(|layer| window.filter(|_| is_windowed(layer))).collect())
+}
+
+/// Whether each layer has a recurrent state in place of attention.
+fn recurrent_layers(
+    arch: &Architecture,
+    keys: &Keys<'_>,
+    sizes: &Sizes,
+) -> Result<Vec<bool>, Error> {
+    if let MixerRule::Attention | MixerRule::Latent = arch.mixer {
+        return Ok(vec![false; sizes.all_layers]);
+    }
+    if let Some(flags) = keys.opt_flags("attention.recurrent_layers", sizes.all_layers)? {
+        return Ok(flags);
+    }
+    let interval = keys.opt_size("full_attention_interval", MAX_SIZE)?.unwrap_or(4);
+    Ok((0..sizes.all_layers).map(|layer| !(layer + 1).is_multiple_of(interval)).collect())
+}

@@ -1,0 +1,172 @@
+//! The tensors that a plan reads.
+
+use std::collections::HashSet;
+
+use pelton_quant::DType;
+use pelton_weights::{Checkpoint, Source};
+
+use crate::{Error, Linear, Norm, NormKind, Part, Weight, WeightId, WeightKind};
+
+/// The weights of a plan, and the names of the tensors of its checkpoint that it uses.
+pub(super) struct Tensors<'a> {
+    checkpoint: &'a Checkpoint,
+    used: HashSet<String>,
+    pub(super) weights: Vec<Weight>,
+}
+
+impl<'a> Tensors<'a> {
+    pub(super) fn new(checkpoint: &'a Checkpoint) -> Self {
+        Self { checkpoint, used: HashSet::new(), weights: Vec::new() }
+    }
+
+    pub(super) fn source(&self) -> Source {
+        self.checkpoint.source()
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.checkpoint.tensor(name).is_some()
+    }
+
+    /// The length of a tensor's dimension, the innermost first; 0 without the tensor or dimension.
+    pub(super) fn dim(&self, name: &str, dimension: usize) -> usize {
+        let tensor = self.checkpoint.tensor(name);
+        tensor.and_then(|tensor| tensor.shape.get(dimension).copied()).unwrap_or(0)
+    }
+
+    /// The elements `[len]` of a small tensor.
+    pub(super) fn decode(&mut self, name: &str, len: usize) -> Result<Vec<f32>, Error> {
+        let tensor = self.checkpoint.require(name, &[len])?;
+        self.used.insert(name.to_owned());
+        Ok(tensor.decode())
+    }
+
+    /// Marks a tensor as known, although the plan does not read it.
+    pub(super) fn ignore(&mut self, name: &str) {
+        self.used.insert(name.to_owned());
+    }
+
+    pub(super) fn vector(&mut self, name: &str, len: usize) -> Result<WeightId, Error> {
+        self.weight(name, WeightKind::Vector, 1, len, None)
+    }
+
+    /// Vectors `[heads, dim]`, one for each head.
+    pub(super) fn head_vectors(
+        &mut self,
+        name: &str,
+        heads: usize,
+        dim: usize,
+    ) -> Result<WeightId, Error> {
+        self.weight(name, WeightKind::Vector, heads, heads * dim, None)
+    }
+
+    pub(super) fn matrix(
+        &mut self,
+        name: &str,
+        rows: usize,
+        row_len: usize,
+    ) -> Result<WeightId, Error> {
+        self.weight(name, WeightKind::Matrix, rows, row_len, None)
+    }
+
+    /// Matrices `[count, rows, row_len]`, or the rows `part` of each.
+    pub(super) fn matrices(
+        &mut self,
+        name: &str,
+        [count, rows, row_len]: [usize; 3],
+        part: Option<Part>,
+    ) -> Result<WeightId, Error> {
+        self.weight(name, WeightKind::Matrices { count }, rows, row_len, part)
+    }
+
+    /// The linear of the matrix `name.weight` `[rows, row_len]` and, if the file has it, of
+    /// `name.bias`.
+    pub(super) fn linear(
+        &mut self,
+        name: &str,
+        rows: usize,
+        row_len: usize,
+    ) -> Result<Linear, Error> {
+        let weight = self.matrix(&format!("{name}.weight"), rows, row_len)?;
+        let bias_name = format!("{name}.bias");
+        let bias = self.has(&bias_name).then(|| self.vector(&bias_name, rows)).transpose()?;
+        Ok(Linear { weight, bias })
+    }
+
+    /// The linear of some rows of the matrix `name.weight` `[part.of, row_len]` and, if the file has
+    /// it, of the same elements of `name.bias`.
+    pub(super) fn linear_part(
+        &mut self,
+        name: &str,
+        part: Part,
+        rows: usize,
+        row_len: usize,
+    ) -> Result<Linear, Error> {
+        let part = Some(part);
+        let matrix = format!("{name}.weight");
+        let weight = self.weight(&matrix, WeightKind::Matrix, rows, row_len, part)?;
+        let bias_name = format!("{name}.bias");
+        let bias = match self.has(&bias_name) {
+            true => Some(self.weight(&bias_name, WeightKind::Vector, 1, rows, part)?),
+            false => None,
+        };
+        Ok(Linear { weight, bias })
+    }
+
+    /// The norm of the factors `name.weight` `[len]` and, if the file has them, of the summands
+    /// `name.bias`.
+    pub(super) fn norm(
+        &mut self,
+        kind: NormKind,
+        name: &str,
+        len: usize,
+        eps: f32,
+    ) -> Result<Norm, Error> {
+        let weight = Some(self.vector(&format!("{name}.weight"), len)?);
+        let bias_name = format!("{name}.bias");
+        let bias = self.has(&bias_name).then(|| self.vector(&bias_name, len)).transpose()?;
+        Ok(Norm { kind, weight, bias, eps })
+    }
+
+    fn weight(
+        &mut self,
+        name: &str,
+        kind: WeightKind,
+        rows: usize,
+        row_len: usize,
+        part: Option<Part>,
+    ) -> Result<WeightId, Error> {
+        let mut weight =
+            Weight { name: name.to_owned(), dtype: DType::F32, kind, rows, row_len, part };
+        weight.dtype = self.checkpoint.require(name, &weight.dims())?.dtype;
+        self.used.insert(name.to_owned());
+        self.weights.push(weight);
+        Ok(WeightId(self.weights.len() - 1))
+    }
+
+    /// Refuses a file with tensors that were not used, but for those of layers from `layers` on,
+    /// which predict further tokens (multi-token prediction), and `unused` ones.
+    pub(super) fn refuse_unused(
+        &self,
+        architecture: &str,
+        layers: usize,
+        unused: &[&str],
+    ) -> Result<(), Error> {
+        let is_known = |name: &str| {
+            let (layer, part) = match name.strip_prefix("blk.").and_then(|n| n.split_once('.')) {
+                Some((layer, part)) => (layer.parse::<usize>().ok(), part),
+                None => (None, name),
+            };
+            layer.is_some_and(|layer| layer >= layers)
+                || self.used.contains(name)
+                || unused.iter().any(|start| part.starts_with(start))
+        };
+        match self.checkpoint.tensors().find(|tensor| !is_known(tensor.name)) {
+            None => Ok(()),
+            Some(tensor) => Err(Error::UnusedTensor {
+                file: self.checkpoint.name().to_owned(),
+                tensor: tensor.name.to_owned(),
+                architecture: architecture.to_owned(),
+            }),
+        }
+    }
+}
