@@ -62,8 +62,9 @@ struct PageSplit {
 impl Attention {
     /// Attention over a layer's cache, with page tables of `table` entries.
     pub(crate) fn of(op: &AttentionOp, cache: &Cache, kv: KvType, table: usize) -> Self {
-        let &AttentionOp { cache: _, heads, scale, window } = op;
-        let &Cache { heads: kv_heads, head_dim, group: _ } = cache;
+        let &AttentionOp { cache: _, heads, scale, mask, softcap: _, sinks: _, alibi: _ } = op;
+        let &Cache { heads: kv_heads, key_dim: head_dim, values: _, group: _ } = cache;
+        let window = mask.window();
         Self { heads, head_dim, scale, window, caches: Caches { kv_heads, kv, table } }
     }
 

@@ -10,7 +10,6 @@ use crate::{
         rope_store::{Caches, HeadPrep, RopeStore, Rotation},
     },
     lower::{
-        buffers::Cache,
         dispatch::{Dispatch, Grid, RowBucket},
         lowering::{Lowering, whole},
     },
@@ -25,11 +24,11 @@ impl<'a> Lowering<'a> {
     ) -> Result<Dispatch, Error> {
         let step = RopeStore {
             heads: op.heads,
-            head_dim: self.plan.caches[op.cache].head_dim,
+            head_dim: self.plan.caches[op.cache].key_dim,
             prepare: self.prepare_of(op),
             store: Some(self.caches(op.cache)),
         };
-        let Cache { keys, values, page_bytes: _ } = &self.caches[op.cache];
+        let [keys, values] = self.caches[op.cache].bindings();
         let mut buffers = whole(&[&self.inputs.rows, q, k, v]);
         buffers.push(self.tables(op.cache));
         buffers.extend(whole(&[keys, values]));
@@ -59,11 +58,11 @@ impl<'a> Lowering<'a> {
     ) -> Result<Dispatch, Error> {
         let step = RopeStore {
             heads: 0,
-            head_dim: self.plan.caches[cache].head_dim,
+            head_dim: self.plan.caches[cache].key_dim,
             prepare: HeadPrep::default(),
             store: Some(self.caches(cache)),
         };
-        let Cache { keys, values, page_bytes: _ } = &self.caches[cache];
+        let [keys, values] = self.caches[cache].bindings();
         let mut buffers = whole(&[&self.inputs.rows, k, v]);
         buffers.push(self.tables(cache));
         buffers.extend(whole(&[keys, values]));
@@ -88,7 +87,7 @@ impl<'a> Lowering<'a> {
         bucket: RowBucket,
     ) -> Result<Vec<Dispatch>, Error> {
         let attention = self.attention_of(op);
-        let Cache { keys, values, page_bytes: _ } = &self.caches[op.cache];
+        let [keys, values] = self.caches[op.cache].bindings();
         let tables = self.tables(op.cache);
         if bucket == RowBucket::Prompt {
             let mut buffers = whole(&[&self.inputs.rows]);
@@ -146,7 +145,7 @@ impl<'a> Lowering<'a> {
         more: &[&wgpu::Buffer],
     ) -> Result<Vec<Dispatch>, Error> {
         let attention = self.attention_of(op);
-        let Cache { keys, values, page_bytes: _ } = &self.caches[op.cache];
+        let [keys, values] = self.caches[op.cache].bindings();
         let mut buffers = whole(&[&self.inputs.rows]);
         buffers.push(self.tables(op.cache));
         buffers.extend(whole(&[q, keys, values, a, &self.scratch.splits]));
@@ -187,7 +186,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn prepare_of(&self, op: &RopeStoreOp) -> HeadPrep {
-        let eps = |norm: &Option<Norm>| norm.map(|Norm { weight: _, eps }| eps);
+        let eps = |norm: &Option<Norm>| norm.map(|norm| norm.eps);
         HeadPrep {
             q_norm: eps(&op.q_norm),
             k_norm: eps(&op.k_norm),
@@ -199,7 +198,7 @@ impl<'a> Lowering<'a> {
     fn prepared_with(&self, op: &RopeStoreOp) -> Result<Vec<&'a wgpu::Buffer>, Error> {
         let mut buffers = vec![&self.turns[op.rope.0]];
         for norm in [op.q_norm, op.k_norm].into_iter().flatten() {
-            buffers.push(self.weights.vector(norm.weight)?);
+            buffers.push(self.rms_weight(&norm)?);
         }
         Ok(buffers)
     }

@@ -81,13 +81,24 @@ fn stride(table: usize, slots: usize) -> usize {
     (4 * table * slots).next_multiple_of(ALIGNMENT)
 }
 
-/// The KV cache of one layer.
+/// The KV cache of one layer: the buffers of keys and values, and the bytes of a page in each.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    pub(crate) keys: wgpu::Buffer,
-    pub(crate) values: wgpu::Buffer,
-    /// Bytes of the keys of one page, and of its values.
-    pub(crate) page_bytes: u64,
+    pub(crate) keys: (wgpu::Buffer, u64),
+    /// `None` if the values are a prefix of the keys.
+    pub(crate) values: Option<(wgpu::Buffer, u64)>,
+}
+
+impl Cache {
+    /// Its buffers, with the bytes of a page.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = &(wgpu::Buffer, u64)> {
+        [&self.keys].into_iter().chain(&self.values)
+    }
+
+    /// The keys, and the buffer that has the values: their own, or that of the keys.
+    pub(crate) fn bindings(&self) -> [&wgpu::Buffer; 2] {
+        [&self.keys.0, self.values.as_ref().map_or(&self.keys.0, |values| &values.0)]
+    }
 }
 
 /// The scratch memory in which the kernels of one step pass values to each other.
@@ -120,9 +131,7 @@ impl Scratch {
         let longest = matrices.map(|weight| padded(weight.row_len)).max().unwrap_or(0);
         let halves = if device.capabilities.matrix_cores { limits.rows * longest } else { 0 };
         let ups = plan.steps.iter().filter_map(|step| match &step.op {
-            Op::NormGlu { norm: _, gate: _, up, activation: _ } => {
-                Some(plan.weight(up.weight).rows)
-            }
+            Op::NormGlu { norm: _, gate: _, up, gating: _ } => Some(plan.weight(up.weight).rows),
             _ => None,
         });
         let rows = decode_rows(limits);

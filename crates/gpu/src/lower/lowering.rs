@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use pelton_graph::{Activation, BufferId, Error, KvType, Norm, Op, Plan, Step, WeightId};
+use pelton_graph::{Activation, BufferId, Error, Gating, KvType, Norm, Op, Plan, Step, WeightId};
 
 use crate::{
     device::{Access, Device, Kernel},
@@ -58,10 +58,10 @@ impl<'a> Lowering<'a> {
         match &step.op {
             Op::Embed { table } => self.embed(*table, write(0)),
             Op::Norm(norm) => self.norm(norm, read(0), write(0), width(0)),
-            Op::HeadNorm { norm: Norm { weight, eps }, heads } => {
-                let norm = RowOp::norm(width(0) / heads, *heads, *eps, true);
-                let weight = self.weights.vector(*weight)?;
-                self.row_op(&norm, &[write(0), weight]).map(one)
+            Op::HeadNorm { norm, heads } => {
+                let op = RowOp::norm(width(0) / heads, *heads, norm.eps, true);
+                let weight = self.rms_weight(norm)?;
+                self.row_op(&op, &[write(0), weight]).map(one)
             }
             Op::Linear(linear) => self.linear(linear, None, read(0), write(0), step, false, bucket),
             Op::LinearAdd(linear) => {
@@ -70,11 +70,11 @@ impl<'a> Lowering<'a> {
             Op::NormLinear { norm, linears } => {
                 self.norm_linear(norm, linears, read(0), &outputs, step, bucket)
             }
-            Op::NormGlu { norm, gate, up, activation: Activation::Silu } => {
+            Op::NormGlu { norm, gate, up, gating: Gating::Product(Activation::Silu) } => {
                 self.norm_glu(norm, [gate, up], read(0), write(0), step, bucket)
             }
             Op::Add => self.row_op(&RowOp::add(width(0)), &[write(0), read(1)]).map(one),
-            Op::Glu(Activation::Silu) => {
+            Op::Glu(Gating::Product(Activation::Silu)) => {
                 self.row_op(&RowOp::glu(width(0)), &[read(0), read(1), write(0)]).map(one)
             }
             // the logits are copied from their own buffer
@@ -90,6 +90,22 @@ impl<'a> Lowering<'a> {
             Op::RopeAttend(op, attend) => {
                 self.rope_attend(op, attend, [read(0), read(1), read(2)], write(0), bucket)
             }
+            Op::AddTable { .. }
+            | Op::HeadLinear { .. }
+            | Op::Temper { .. }
+            | Op::ShortConv(_)
+            | Op::GatedDelta(_)
+            | Op::Glu(_)
+            | Op::Activate(_)
+            | Op::Scale(_)
+            | Op::Softcap(_)
+            | Op::Copy(_)
+            | Op::Route(_)
+            | Op::ExpertLinear(_)
+            | Op::ExpertSum { .. }
+            | Op::Pool(_)
+            | Op::NormGlu { .. }
+            | Op::ExpertGlu { .. } => Err(refused(step.op.name())),
         }
     }
 
@@ -107,13 +123,13 @@ impl<'a> Lowering<'a> {
 
     fn embed(&mut self, table: WeightId, x: &wgpu::Buffer) -> Result<Vec<Dispatch>, Error> {
         let matrix = self.weights.matrix(table)?;
-        let mut calls = Vec::with_capacity(matrix.parts.len());
-        for part in &matrix.parts {
-            let (first, rows) = (part.rows.start, part.rows.len());
+        let mut calls = Vec::with_capacity(matrix.shards.len());
+        for shard in &matrix.shards {
+            let (first, rows) = (shard.rows.start, shard.rows.len());
             let op = RowOp::embed(&matrix.layout, matrix.row_len, first, rows);
             let inputs = self.inputs;
             let mut buffers = whole(&[&inputs.rows, &inputs.recent, &inputs.pass, x]);
-            buffers.extend(part.bindings());
+            buffers.extend(shard.bindings());
             calls.push(self.call(
                 &op.source()?,
                 op.bindings(),
@@ -132,9 +148,8 @@ impl<'a> Lowering<'a> {
         y: &wgpu::Buffer,
         width: usize,
     ) -> Result<Vec<Dispatch>, Error> {
-        let Norm { weight, eps } = *norm;
-        let weight = self.weights.vector(weight)?;
-        self.row_op(&RowOp::norm(width, 1, eps, false), &[x, y, weight]).map(one)
+        let weight = self.rms_weight(norm)?;
+        self.row_op(&RowOp::norm(width, 1, norm.eps, false), &[x, y, weight]).map(one)
     }
 
     pub(super) fn row_op(
@@ -165,6 +180,11 @@ impl<'a> Lowering<'a> {
         let bindings = self.device.bind(label, &kernel, buffers)?;
         Ok(Dispatch { kernel, bindings, grid, concurrent: false })
     }
+}
+
+/// The error of an op that [`accepts`](crate::run::accept::accepts) should have refused.
+pub(super) fn refused(what: &str) -> Error {
+    Error::Kernel { kernel: "lowering".into(), what: format!("{what} has no kernel") }
 }
 
 pub(super) fn one(call: Dispatch) -> Vec<Dispatch> {
