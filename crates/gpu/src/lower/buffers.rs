@@ -15,7 +15,8 @@ const ALIGNMENT: usize = 256;
 pub(crate) struct Inputs {
     /// Row counts `[2]` u32: all rows, and the selected ones.
     pub(crate) pass: wgpu::Buffer,
-    /// Rows `[rows, 4]` u32: token (or [`SAMPLED`]), position, slot, 0.
+    /// Rows `[rows, 4]` u32: token (or [`SAMPLED`]), position, slot, and the number of positions of
+    /// the sequence if it is wholly in the pass.
     pub(crate) rows: wgpu::Buffer,
     /// The indices of the selected rows `[wants]` u32.
     pub(crate) selected: wgpu::Buffer,
@@ -185,7 +186,7 @@ fn splits_len(attentions: &[Attention], rows: usize, context: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use pelton_graph::KvType;
+    use pelton_graph::{KvType, Mask};
 
     use super::*;
     use crate::kernels::rope_store::Caches;
@@ -194,8 +195,8 @@ mod tests {
     #[test]
     fn splits_of_every_attention_fit() {
         let caches = Caches { kv_heads: 1, kv: KvType::F16, table: 64 };
-        let global = Attention { heads: 4, head_dim: 64, scale: 0.125, window: None, caches };
-        let local = Attention { window: Some(512), ..global };
+        let global = Attention::causal(4, 64, caches);
+        let local = Attention { mask: Mask::Causal { window: Some(512) }, ..global };
         let (rows, context) = (16, 4096);
         assert!(global.splits(context) > local.splits(context));
         // splits · rows · heads · (units of the sums, and one of the states) · 4

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use pelton_graph::{Activation, BufferId, Error, Gating, KvType, Norm, Op, Plan, Step, WeightId};
+use pelton_graph::{BufferId, Error, KvType, Op, Plan, Step};
 
 use crate::{
     device::{Access, Device, Kernel},
@@ -57,12 +57,9 @@ impl<'a> Lowering<'a> {
         let width = |i: usize| plan.buffer(step.outputs[i]).width;
         match &step.op {
             Op::Embed { table } => self.embed(*table, write(0)),
-            Op::Norm(norm) => self.norm(norm, read(0), write(0), width(0)),
-            Op::HeadNorm { norm, heads } => {
-                let op = RowOp::norm(width(0) / heads, *heads, norm.eps, true);
-                let weight = self.rms_weight(norm)?;
-                self.row_op(&op, &[write(0), weight]).map(one)
-            }
+            Op::AddTable { table, row } => self.add_table(*table, *row, write(0)),
+            Op::Norm(norm) => self.norm(norm, 1, width(0), read(0), Some(write(0))),
+            Op::HeadNorm { norm, heads } => self.norm(norm, *heads, width(0), write(0), None),
             Op::Linear(linear) => self.linear(linear, None, read(0), write(0), step, false, bucket),
             Op::LinearAdd(linear) => {
                 self.linear(linear, None, read(1), write(0), step, true, bucket)
@@ -70,12 +67,25 @@ impl<'a> Lowering<'a> {
             Op::NormLinear { norm, linears } => {
                 self.norm_linear(norm, linears, read(0), &outputs, step, bucket)
             }
-            Op::NormGlu { norm, gate, up, gating: Gating::Product(Activation::Silu) } => {
-                self.norm_glu(norm, [gate, up], read(0), write(0), step, bucket)
+            Op::NormGlu { norm, gate, up, gating } => {
+                self.norm_glu(norm, [gate, up], gating, [read(0), write(0)], step, bucket)
             }
             Op::Add => self.row_op(&RowOp::add(width(0)), &[write(0), read(1)]).map(one),
-            Op::Glu(Gating::Product(Activation::Silu)) => {
-                self.row_op(&RowOp::glu(width(0)), &[read(0), read(1), write(0)]).map(one)
+            Op::Glu(gating) => self.glu(gating, step, [read(0), read(1), write(0)]),
+            Op::Activate(f) => self.row_op(&RowOp::activate(width(0), *f), &[write(0)]).map(one),
+            Op::Scale(factor) => {
+                self.row_op(&RowOp::scale(width(0), *factor), &[write(0)]).map(one)
+            }
+            Op::Softcap(cap) => self.row_op(&RowOp::softcap(width(0), *cap), &[write(0)]).map(one),
+            Op::Temper { beta, interval, offset } => {
+                let op = RowOp::temper(width(0), *beta, *interval, *offset);
+                self.row_op(&op, &[&self.inputs.rows, write(0)]).map(one)
+            }
+            Op::Copy(copy) => self.copy(copy, step, [read(0), write(0)]),
+            Op::Pool(pooling) => self.pool(*pooling, width(0), [read(0), write(0)]),
+            Op::ExpertSum { used } => {
+                let op = RowOp::expert_sum(width(0), *used);
+                self.row_op(&op, &[read(0), read(1), write(0)]).map(one)
             }
             // the logits are copied from their own buffer
             Op::Select if alone && step.outputs[0] != plan.logits => Ok(Vec::new()),
@@ -84,27 +94,17 @@ impl<'a> Lowering<'a> {
                 self.row_op(&RowOp::select(width(0)), &buffers).map(one)
             }
             Op::Rope { rope, heads } => self.rope(*rope, *heads, step.outputs[0]).map(one),
-            Op::Store { cache } => self.store(*cache, [read(0), read(1)]).map(one),
+            Op::Store { cache } => self.store(*cache, read(0), inputs.get(1).copied()).map(one),
             Op::RopeStore(op) => self.rope_store(op, [read(0), read(1), read(2)]).map(one),
             Op::Attend(op) => self.attend(op, read(0), write(0), bucket),
             Op::RopeAttend(op, attend) => {
                 self.rope_attend(op, attend, [read(0), read(1), read(2)], write(0), bucket)
             }
-            Op::AddTable { .. }
-            | Op::HeadLinear { .. }
-            | Op::Temper { .. }
+            Op::HeadLinear { .. }
             | Op::ShortConv(_)
             | Op::GatedDelta(_)
-            | Op::Glu(_)
-            | Op::Activate(_)
-            | Op::Scale(_)
-            | Op::Softcap(_)
-            | Op::Copy(_)
             | Op::Route(_)
             | Op::ExpertLinear(_)
-            | Op::ExpertSum { .. }
-            | Op::Pool(_)
-            | Op::NormGlu { .. }
             | Op::ExpertGlu { .. } => Err(refused(step.op.name())),
         }
     }
@@ -119,46 +119,6 @@ impl<'a> Lowering<'a> {
             Some(source) if alone && id != self.plan.logits => &self.buffers[source.0],
             _ => &self.buffers[id.0],
         }
-    }
-
-    fn embed(&mut self, table: WeightId, x: &wgpu::Buffer) -> Result<Vec<Dispatch>, Error> {
-        let matrix = self.weights.matrix(table)?;
-        let mut calls = Vec::with_capacity(matrix.shards.len());
-        for shard in &matrix.shards {
-            let (first, rows) = (shard.rows.start, shard.rows.len());
-            let op = RowOp::embed(&matrix.layout, matrix.row_len, first, rows);
-            let inputs = self.inputs;
-            let mut buffers = whole(&[&inputs.rows, &inputs.recent, &inputs.pass, x]);
-            buffers.extend(shard.bindings());
-            calls.push(self.call(
-                &op.source()?,
-                op.bindings(),
-                "embed",
-                &buffers,
-                Grid::Rows { x: op.groups, batch: 1 },
-            )?);
-        }
-        Ok(calls)
-    }
-
-    fn norm(
-        &mut self,
-        norm: &Norm,
-        x: &wgpu::Buffer,
-        y: &wgpu::Buffer,
-        width: usize,
-    ) -> Result<Vec<Dispatch>, Error> {
-        let weight = self.rms_weight(norm)?;
-        self.row_op(&RowOp::norm(width, 1, norm.eps, false), &[x, y, weight]).map(one)
-    }
-
-    pub(super) fn row_op(
-        &mut self,
-        op: &RowOp,
-        buffers: &[&wgpu::Buffer],
-    ) -> Result<Dispatch, Error> {
-        let grid = Grid::Rows { x: op.groups, batch: 1 };
-        self.call(&op.source()?, op.bindings(), op.label, &whole(buffers), grid)
     }
 
     pub(super) fn call(

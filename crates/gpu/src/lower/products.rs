@@ -1,6 +1,6 @@
 //! Matrix products: which kernels run them, on activations in which form.
 
-use pelton_graph::{Error, Linear, Norm, Rows, Step, WeightId};
+use pelton_graph::{Error, Gating, Linear, Norm, Rows, Step, WeightId};
 use pelton_quant::DType;
 
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
         matmul::{DECODE, Matmul, decode_splits},
         matvec::{FusedMatrix, MatVec, Tuning},
         matvec_rows::MatVecRows,
-        row_ops::RowOp,
+        row_ops::{Product, RowOp},
         to_f16::ToF16,
         to_q8::ToQ8,
     },
@@ -379,8 +379,8 @@ impl<'a> Lowering<'a> {
         &mut self,
         norm: &Norm,
         [gate, up]: [&Linear; 2],
-        x: &wgpu::Buffer,
-        g: &wgpu::Buffer,
+        gating: &Gating,
+        [x, g]: [&wgpu::Buffer; 2],
         step: &Step,
         bucket: RowBucket,
     ) -> Result<Vec<Dispatch>, Error> {
@@ -394,7 +394,8 @@ impl<'a> Lowering<'a> {
             let up_buffer = &self.scratch.up;
             let mut calls =
                 self.norm_linear(norm, &[*gate, *up], x, &[g, up_buffer], step, bucket)?;
-            calls.push(self.row_op(&RowOp::glu_in_place(width), &[g, up_buffer])?);
+            let glu = RowOp::glu(width, gating, false, Product::Gate);
+            calls.push(self.row_op(&glu, &[g, up_buffer])?);
             return Ok(calls);
         }
         let mut calls = self.prepare(operand, Some(norm), x, gates.row_len)?;
@@ -403,12 +404,12 @@ impl<'a> Lowering<'a> {
             let planes = gate_shard.bindings().chain(up_shard.bindings());
             if operand == Operand::Q8 {
                 let spec = self.rows_spec(gate.weight, gates, rows, step, bucket);
-                let spec = MatVecRows { norm: true, glu: true, ..spec };
+                let spec = MatVecRows { norm: true, glu: Some(*gating), ..spec };
                 calls.push(self.matvec_rows_call(&spec, g, None, planes.collect())?);
                 continue;
             }
             let spec = self.spec(gate.weight, gates, rows, Some(norm), step, bucket);
-            let spec = MatVec { glu: true, ..spec };
+            let spec = MatVec { glu: Some(*gating), ..spec };
             let mut buffers = whole(&[x, g, &self.inputs.pass, self.rms_weight(norm)?]);
             buffers.extend(planes);
             calls.push(self.matvec_call(&spec, &buffers)?);
@@ -435,7 +436,7 @@ impl<'a> Lowering<'a> {
             norm: false,
             bias: false,
             add: false,
-            glu: false,
+            glu: None,
             count_at: usize::from(selected),
         }
     }
@@ -460,7 +461,7 @@ impl<'a> Lowering<'a> {
             norm: norm.map(|norm| norm.eps),
             bias: false,
             add: false,
-            glu: false,
+            glu: None,
             fused_with: [None; 2],
             count_at: usize::from(selected),
             // the threads decide the order in which a norm's squares are summed, so they are the

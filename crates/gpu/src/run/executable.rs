@@ -234,7 +234,13 @@ impl GpuExecutable {
         let queue = &self.device.queue;
         let counts = [pass.rows.len() as u32, selected.len() as u32];
         queue.write_buffer(&self.inputs.pass, 0, bytemuck::cast_slice(&counts));
-        let rows: Vec<[u32; 4]> = pass.rows.iter().map(row_words).collect();
+        let mut rows: Vec<[u32; 4]> = pass.rows.iter().map(row_words).collect();
+        if self.plan.whole_sequences {
+            for sequence in rows.chunk_by_mut(|a, b| a[2] == b[2]) {
+                let len = sequence.len() as u32;
+                sequence.iter_mut().for_each(|row| row[3] = len);
+            }
+        }
         queue.write_buffer(&self.inputs.rows, 0, bytemuck::cast_slice(&rows));
         if !selected.is_empty() {
             queue.write_buffer(&self.inputs.selected, 0, bytemuck::cast_slice(&selected));
