@@ -18,10 +18,14 @@ const THREADS = {{ threads }}u;
 @group(0) @binding(4) var<storage, {{ "read_write" if fused else "read" }}> values: array<Stored>;
 @group(0) @binding(5) var<storage, read_write> a: array<Unit>;
 @group(0) @binding(6) var<storage, read_write> splits: array<vec4<f32>>;
+{% if sinks %}
+@group(0) @binding(7) var<storage, read> sinks: array<f32>;
+{% endif %}
+{% set next = namespace(b=8 if sinks else 7) %}
 {% if fused %}
-@group(0) @binding(7) var<storage, read> k: array<Unit>;
-@group(0) @binding(8) var<storage, read> v: array<Unit>;
-{% set next = namespace(b=9) %}
+@group(0) @binding({{ next.b }}) var<storage, read> k: array<Unit>;
+@group(0) @binding({{ next.b + 1 }}) var<storage, read> v: array<Unit>;
+{% set next.b = next.b + 2 %}
 {% endif %}
 
 {% include "cache.wgsl" %}
@@ -39,7 +43,7 @@ var<workgroup> rescale: array<f32, {{ group }}>;
 var<workgroup> room: array<Unit, {{ room }}>;
 {% if fused %}
 var<workgroup> own_key: array<Stored, {{ units }}>;
-var<workgroup> own_value: array<Stored, {{ units }}>;
+var<workgroup> own_value: array<Stored, {{ value_units }}>;
 
 {% include "heads.wgsl" %}
 
@@ -79,9 +83,14 @@ fn main(
     let row = group.z;
     let position = rows[row].y;
     let table = rows[row].z * TABLE;
-    let first = first_visible(position);
+    let first = first_visible(rows[row]);
+{% if symmetric %}
+    let seen_to = last_visible(rows[row]);
+{% else %}
+    let seen_to = position;
+{% endif %}
     // the KV split: pages begin .. end
-    let all = position / PAGE + 1u;
+    let all = seen_to / PAGE + 1u;
     let each = split_pages(all - first / PAGE);
     let begin = first / PAGE + group.y * each;
     if (begin >= all) {
@@ -90,8 +99,10 @@ fn main(
     let end = min(begin + each, all);
     let is_whole = each >= all - first / PAGE;
     // the offsets of the results in `splits` and in `a`
-    let split_at = ((group.y * groups.z + row) * HEADS + group.x * GROUP) * (UNITS + 1u);
-    let out = (row * HEADS + group.x * GROUP) * UNITS;
+    let first_head = group.x * GROUP;
+    let split_at = ((group.y * groups.z + row) * HEADS + first_head) * (VALUE_UNITS + 1u);
+    let from_query = (row * HEADS + first_head) * UNITS;
+    let out = (row * HEADS + first_head) * VALUE_UNITS;
 
     let key_lane = thread % {{ lanes }}u;
 {% for t in range(keys) %}
@@ -101,8 +112,8 @@ fn main(
 {% endfor %}
 {% endfor %}
     // a thread sums a unit of the values of a strand of {{ depth }} positions
-    let strand = thread / UNITS;
-    let unit = thread % UNITS;
+    let strand = thread / VALUE_UNITS;
+    let unit = thread % VALUE_UNITS;
     let from_slot = min(strand, {{ strands - 1 }}u) * {{ depth }}u;
 {% for g in range(group) %}
     var sum{{ g }} = Unit();
@@ -142,12 +153,18 @@ fn main(
     }
 {% else %}
     for (var i = thread; i < GROUP * UNITS; i += THREADS) {
-        query[i] = q[out + i] * {{ scale }};
+        query[i] = q[from_query + i] * {{ scale }};
     }
 {% endif %}
     for (var g = thread; g < GROUP; g += THREADS) {
+{% if sinks %}
+        // with several splits the merge adds the sink
+        highest[g] = select(LOWEST, sinks[first_head + g] * {{ log2_e }}, is_whole);
+        total[g] = select(0.0, 1.0, is_whole);
+{% else %}
         highest[g] = LOWEST;
         total[g] = 0.0;
+{% endif %}
     }
     workgroupBarrier();
 
@@ -184,7 +201,7 @@ fn main(
 {% endfor %}
         // prefetch of the page's values and the next page's keys before the softmax
 {% for i in range(depth) %}
-        var value{{ i }} = values[place(physical, kv_head, from_slot + {{ i }}u) + unit];
+        var value{{ i }} = values[value_place(physical, kv_head, from_slot + {{ i }}u) + unit];
 {% endfor %}
         if (page < last) {
             physical = following;
@@ -214,9 +231,17 @@ fn main(
                 let product = {{ i * holders }}u + key_lane;
                 let key = product % {{ keys }}u;
                 let slot = min(thread / {{ lanes }}u + key * {{ threads // lanes }}u, PAGE - 1u);
-                let seen = base + slot >= first && base + slot <= position;
-                scores[product / {{ keys }}u * PAGE + slot] =
-                    select(LOWEST, product{{ joins | length }}_{{ i }}, seen);
+                let seen = base + slot >= first && base + slot <= seen_to;
+{% if softcap or alibi is not none %}
+                let score = scored(
+                    product{{ joins | length }}_{{ i }},
+                    {{ "slope(first_head + product / %su)"|format(keys) if alibi is not none else "0.0" }},
+                    abs(f32(position) - f32(base + slot)),
+                );
+{% else %}
+                let score = product{{ joins | length }}_{{ i }};
+{% endif %}
+                scores[product / {{ keys }}u * PAGE + slot] = select(LOWEST, score, seen);
             }
 {% endfor %}
         }
@@ -251,7 +276,7 @@ fn main(
             // slots that the query does not see may hold NaN
 {% for i in range(depth) %}
             let at{{ i }} = base + from_slot + {{ i }}u;
-            if (at{{ i }} < first || at{{ i }} > position) {
+            if (at{{ i }} < first || at{{ i }} > seen_to) {
                 value{{ i }} = Stored();
             }
 {% if fused %}
@@ -286,28 +311,28 @@ fn main(
 {% set count = [at_once, group - start] | min %}
     if (strand < {{ strands }}u) {
 {% for g in range(start, start + count) %}
-        room[{{ (g - start) * strands * units }}u + thread] = sum{{ g }};
+        room[{{ (g - start) * strands * value_units }}u + thread] = sum{{ g }};
 {% endfor %}
     }
     workgroupBarrier();
-    for (var i = thread; i < {{ count }}u * UNITS; i += THREADS) {
-        let g = {{ start }}u + i / UNITS;
-        let at = i / UNITS * {{ strands * units }}u + i % UNITS;
+    for (var i = thread; i < {{ count }}u * VALUE_UNITS; i += THREADS) {
+        let g = {{ start }}u + i / VALUE_UNITS;
+        let at = i / VALUE_UNITS * {{ strands * value_units }}u + i % VALUE_UNITS;
         var sum = room[at];
 {% for s in range(1, strands) %}
-        sum += room[at + {{ s * units }}u];
+        sum += room[at + {{ s * value_units }}u];
 {% endfor %}
         if (is_whole) {
-            a[out + g * UNITS + i % UNITS] = sum / total[g];
+            a[out + g * VALUE_UNITS + i % VALUE_UNITS] = sum / total[g];
         } else {
-            splits[split_at + g * (UNITS + 1u) + i % UNITS] = vec4(sum{{ ", 0.0, 0.0" if unit == 2 }});
+            splits[split_at + g * (VALUE_UNITS + 1u) + i % VALUE_UNITS] = vec4(sum{{ ", 0.0, 0.0" if unit == 2 }});
         }
     }
     workgroupBarrier();
 {% endfor %}
     if (!is_whole) {
         for (var g = thread; g < GROUP; g += THREADS) {
-            splits[split_at + g * (UNITS + 1u) + UNITS] = vec4(highest[g], total[g], 0.0, 0.0);
+            splits[split_at + g * (VALUE_UNITS + 1u) + VALUE_UNITS] = vec4(highest[g], total[g], 0.0, 0.0);
         }
     }
 }

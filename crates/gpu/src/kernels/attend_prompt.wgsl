@@ -1,5 +1,5 @@
 {# Attention of prompt rows (flash attention: Dao et al., arXiv 2205.14135). A workgroup computes a
-   tile of 64 queries: consecutive rows of one slot with the query heads of a KV head. Keys are copied
+   tile of 64 queries: consecutive rows of one slot with query heads of a KV head, all or 64 at most. Keys are copied
    to workgroup memory in slices of units of a page, values in slices of its positions. A thread has
    the scores of 4 queries with 4 positions, and for 4 queries every 16th unit of the result. #}
 const HEADS = {{ heads }}u;
@@ -14,6 +14,9 @@ const THREADS = {{ threads }}u;
 @group(0) @binding(4) var<storage, read> keys: array<Stored>;
 @group(0) @binding(5) var<storage, read> values: array<Stored>;
 @group(0) @binding(6) var<storage, read_write> a: array<Unit>;
+{% if sinks %}
+@group(0) @binding(7) var<storage, read> sinks: array<f32>;
+{% endif %}
 
 {% include "cache.wgsl" %}
 {% include "products.wgsl" %}
@@ -36,12 +39,13 @@ fn main(
     @builtin(subgroup_size) width: u32,
 ) {
     let thread = subgroup * width + lane;
-    let kv_head = group.x;
+    let kv_head = group.x / {{ groups_per_kv_head }}u;
+    let first_head = group.x * GROUP;
     let first_row = tiles[group.y].x;
     let count = tiles[group.y].y * GROUP;
     let table = rows[first_row].z * TABLE;
-    let last = rows[first_row + tiles[group.y].y - 1u].y;
-    let first = first_visible(rows[first_row].y);
+    let last = last_visible(rows[first_row + tiles[group.y].y - 1u]);
+    let first = first_visible(rows[first_row]);
 
     // the role of the thread in products: 4 queries from `line` on, 4 positions of `column`
     let column = thread % 16u;
@@ -52,18 +56,31 @@ fn main(
     let load_at = min(thread / {{ slice }}u, PAGE - 1u);
     let load_unit = thread % {{ slice }}u;
     let load_query = min(load_at, count - 1u);
-    let from_head = (first_row + load_query / GROUP) * HEADS + kv_head * GROUP + load_query % GROUP;
+    let from_head = (first_row + load_query / GROUP) * HEADS + first_head + load_query % GROUP;
     let from_query = from_head * UNITS + load_unit;
     let to_key = (load_at % 4u * 16u + load_at / 4u) * STRIDE + load_unit;
     // its role in the softmax: one of four threads of query `own`, which sees the positions
     // from_position .. until
     let own = thread / 4u;
     let own_part = thread % 4u * 4u;
-    let own_position = rows[first_row + min(own, count - 1u) / GROUP].y;
-    let from_position = first_visible(own_position);
-    let until = own_position + 1u;
+    let own_row = rows[first_row + min(own, count - 1u) / GROUP];
+    let from_position = first_visible(own_row);
+    let until = last_visible(own_row) + 1u;
+{% if sinks or alibi is not none %}
+    let own_head = first_head + min(own, count - 1u) % GROUP;
+{% endif %}
+{% if sinks %}
+    var highest = sinks[own_head] * {{ log2_e }};
+    var total = 1.0;
+{% else %}
     var highest = LOWEST;
     var total = 0.0;
+{% endif %}
+{% if alibi is not none %}
+    let own_slope = slope(own_head);
+{% elif softcap %}
+    let own_slope = 0.0;
+{% endif %}
 
 {% for j in range(4) %}
 {% for w in range(columns) %}
@@ -71,8 +88,9 @@ fn main(
 {% endfor %}
 {% endfor %}
     for (var page = first / PAGE; page <= last / PAGE; page++) {
-        let from_page = place(tables[table + page], kv_head, 0u);
-        let from_key = from_page + load_at * UNITS + load_unit;
+        let physical = tables[table + page];
+        let from_value = value_place(physical, kv_head, 0u);
+        let from_key = place(physical, kv_head, 0u) + load_at * UNITS + load_unit;
 {% for j in range(4) %}
 {% for i in range(4) %}
         var score{{ j }}_{{ i }} = 0.0;
@@ -119,7 +137,16 @@ fn main(
 {% for n in range(4) %}
         let at{{ n }} = vec4(from_own + {{ n * 4 }}u) + vec4(0u, 1u, 2u, 3u);
         let seen{{ n }} = (at{{ n }} >= vec4(from_position)) & (at{{ n }} < vec4(until));
+{% if softcap or alibi is not none %}
+        let score{{ n }} = scored4(
+            weights[own_at + {{ n }}u],
+            own_slope,
+            abs(vec4(f32(own_row.y)) - vec4<f32>(at{{ n }})),
+        );
+        let four{{ n }} = select(vec4(LOWEST), score{{ n }}, seen{{ n }});
+{% else %}
         let four{{ n }} = select(vec4(LOWEST), weights[own_at + {{ n }}u], seen{{ n }});
+{% endif %}
         top = max(top, max(max(four{{ n }}.x, four{{ n }}.y), max(four{{ n }}.z, four{{ n }}.w)));
 {% endfor %}
         top = max(top, subgroupShuffleXor(top, 1u));
@@ -147,11 +174,18 @@ fn main(
         sum{{ j }}_{{ w }} *= factor{{ j }};
 {% endfor %}
 {% endfor %}
-{% set loads = (rows_of_values * units + threads - 1) // threads %}
+{% set loads = (rows_of_values * value_units + threads - 1) // threads %}
 {% macro load_values(slot) %}
 {% for n in range(loads) %}
-            value{{ n }} = values[from_page
-                + min({{ slot }} * UNITS + thread + {{ n * threads }}u, PAGE * UNITS - 1u)];
+{% if value_stride == value_units %}
+            value{{ n }} = values[from_value
+                + min({{ slot }} * VALUE_UNITS + thread + {{ n * threads }}u, PAGE * VALUE_UNITS - 1u)];
+{% else %}
+            value{{ n }} = values[from_value
+                + min({{ slot }} + (thread + {{ n * threads }}u) / VALUE_UNITS, PAGE - 1u)
+                    * {{ value_stride }}u
+                + (thread + {{ n * threads }}u) % VALUE_UNITS];
+{% endif %}
 {% endfor %}
 {% endmacro %}
 {% for n in range(loads) %}
@@ -161,9 +195,9 @@ fn main(
         for (var slot = 0u; slot < PAGE; slot += {{ rows_of_values }}u) {
             workgroupBarrier();
 {% for n in range(loads) %}
-            if (thread + {{ n * threads }}u < {{ rows_of_values }}u * UNITS) {
+            if (thread + {{ n * threads }}u < {{ rows_of_values }}u * VALUE_UNITS) {
                 // slots that no query sees may hold NaN
-                let at = page * PAGE + slot + (thread + {{ n * threads }}u) / UNITS;
+                let at = page * PAGE + slot + (thread + {{ n * threads }}u) / VALUE_UNITS;
                 let seen = at >= first && at <= last;
                 tile[thread + {{ n * threads }}u] = select(Unit(), unpack(value{{ n }}), seen);
             }
@@ -180,9 +214,9 @@ fn main(
                         weights[(line + {{ j }}u) * (PAGE / 4u) + slot / 4u + {{ n }}u];
 {% endfor %}
 {% for w in range(columns) %}
-                    let unit{{ w }} = min(column + {{ w * 16 }}u, UNITS - 1u);
+                    let unit{{ w }} = min(column + {{ w * 16 }}u, VALUE_UNITS - 1u);
 {% for c in range(4) %}
-                    let v{{ w }}_{{ c }} = tile[{{ n * 4 + c }}u * UNITS + unit{{ w }}];
+                    let v{{ w }}_{{ c }} = tile[{{ n * 4 + c }}u * VALUE_UNITS + unit{{ w }}];
 {% endfor %}
 {% for j in range(4) %}
                     sum{{ j }}_{{ w }} += weight{{ j }}.x * v{{ w }}_0 + weight{{ j }}.y * v{{ w }}_1
@@ -203,9 +237,9 @@ fn main(
 {% for j in range(4) %}
     if (line + {{ j }}u < count) {
         let i = line + {{ j }}u;
-        let out = ((first_row + i / GROUP) * HEADS + kv_head * GROUP + i % GROUP) * UNITS;
+        let out = ((first_row + i / GROUP) * HEADS + first_head + i % GROUP) * VALUE_UNITS;
 {% for w in range(columns) %}
-        if (column + {{ w * 16 }}u < UNITS) {
+        if (column + {{ w * 16 }}u < VALUE_UNITS) {
             a[out + column + {{ w * 16 }}u] = sum{{ j }}_{{ w }} * rescale[i];
         }
 {% endfor %}

@@ -3,7 +3,9 @@
 use std::f32::consts::LOG2_E;
 
 use minijinja::{Value, context};
-use pelton_graph::{Attention as AttentionOp, Cache, Error, KvType, PAGE, Row, pages_for};
+use pelton_graph::{
+    Attention as AttentionOp, Cache, Error, KvType, Mask, PAGE, Row, Values, pages_for,
+};
 
 use crate::{
     device::{Access, Capabilities},
@@ -22,12 +24,22 @@ use crate::{
 pub(crate) struct Attention {
     /// Query heads; a multiple of the KV heads, within the limits of [`fits`](Self::fits).
     pub(crate) heads: usize,
-    /// Elements of a head; even.
-    pub(crate) head_dim: usize,
+    /// Elements of a query and a key; even.
+    pub(crate) key_dim: usize,
+    /// Elements of a value; even.
+    pub(crate) value_dim: usize,
+    /// Whether the values are a prefix of the keys.
+    pub(crate) prefix: bool,
     /// The factor of each dot product of query and key.
     pub(crate) scale: f32,
-    /// Number of positions that a query sees, its own included; `None` for all.
-    pub(crate) window: Option<usize>,
+    /// The positions that a query sees.
+    pub(crate) mask: Mask,
+    /// The bound of scores.
+    pub(crate) softcap: Option<f32>,
+    /// Whether each query head has a score without a value.
+    pub(crate) sinks: bool,
+    /// The exponent of ALiBi.
+    pub(crate) alibi: Option<f32>,
     /// The layer's caches.
     pub(crate) caches: Caches,
 }
@@ -37,6 +49,9 @@ const THREADS: usize = 256;
 
 /// Queries of a tile of prompt rows.
 const QUERIES: usize = 64;
+
+/// Units of keys and queries, or of values, in workgroup memory of a tile.
+const TILE: usize = 640;
 
 /// Maximum bytes of workgroup memory: with more, fewer workgroups are resident on a core of the
 /// GPU.
@@ -62,9 +77,14 @@ struct PageSplit {
 impl Attention {
     /// Attention over a layer's cache, with page tables of `table` entries.
     pub(crate) fn of(op: &AttentionOp, cache: &Cache, kv: KvType, table: usize) -> Self {
-        let &AttentionOp { cache: _, heads, scale, window } = op;
-        let &Cache { heads: kv_heads, head_dim, group: _ } = cache;
-        Self { heads, head_dim, scale, window, caches: Caches { kv_heads, kv, table } }
+        let &AttentionOp { cache: _, heads, scale, mask, softcap, sinks, alibi } = op;
+        let &Cache { heads: kv_heads, key_dim, values, group: _ } = cache;
+        let (value_dim, prefix) = match values {
+            Values::Own { dim } => (dim, false),
+            Values::KeyPrefix { dim } => (dim, true),
+        };
+        let (sinks, caches) = (sinks.is_some(), Caches { kv_heads, kv, table });
+        Self { heads, key_dim, value_dim, prefix, scale, mask, softcap, sinks, alibi, caches }
     }
 
     /// Query heads of a KV head.
@@ -72,28 +92,84 @@ impl Attention {
         self.heads / self.caches.kv_heads
     }
 
+    /// The greatest number of query heads of a KV head for which `fits` is true, of those that
+    /// divide the group evenly; 1 if there is none.
+    fn most_heads(&self, fits: impl Fn(usize) -> bool) -> usize {
+        let group = self.group();
+        (1..=group).rev().find(|&n| group.is_multiple_of(n) && fits(n)).unwrap_or(1)
+    }
+
     /// Query heads of a workgroup of the kernel for decoding rows. With several KV splits those are
-    /// all query heads of a KV head, so that keys and values are read once. With one split it is one
-    /// head: little is read, and more workgroups finish sooner.
+    /// all query heads of a KV head, so that keys and values are read once, or as many as fit in
+    /// workgroup memory. With one split it is one head: little is read, and more workgroups finish
+    /// sooner.
     fn heads_at_once(&self, splits: usize) -> usize {
-        if splits == 1 { 1 } else { self.group() }
+        let strands = self.strands() * self.value_dim * 4;
+        match splits {
+            1 => 1,
+            _ => self.most_heads(|n| self.shared(n, false) + strands <= SHARED),
+        }
     }
 
-    /// Units of a head.
+    /// Query heads of a workgroup of the kernel for prompt rows.
+    fn prompt_heads(&self) -> usize {
+        self.most_heads(|n| n <= QUERIES)
+    }
+
+    /// Elements of a unit.
+    fn unit(&self) -> usize {
+        unit(self.key_dim).min(unit(self.value_dim))
+    }
+
+    /// Units of a query or a key, and of a value.
     fn units(&self) -> usize {
-        self.head_dim / unit(self.head_dim)
+        self.key_dim / self.unit()
     }
 
-    fn parameters(&self) -> Value {
+    fn value_units(&self) -> usize {
+        self.value_dim / self.unit()
+    }
+
+    /// Ranges of a page's positions, each with a partial sum of values of its own.
+    fn strands(&self) -> usize {
+        // values are summed four positions at a time
+        1 << (THREADS / self.value_units().max(1)).clamp(1, PAGE / 4).ilog2()
+    }
+
+    /// The parameters of all kernels, with `group` query heads of a workgroup.
+    fn parameters(&self, group: usize) -> Value {
+        let (symmetric, chunk) = match self.mask {
+            Mask::Causal { .. } => (false, 0),
+            Mask::Chunked { chunk } => (false, chunk),
+            Mask::Symmetric { .. } => (true, 0),
+        };
+        let window = match self.mask {
+            Mask::Causal { window } | Mask::Symmetric { window } => window,
+            Mask::Chunked { .. } => None,
+        };
+        // a bound of scores is applied to products before they are scaled by log2(e)
+        let (scale, softcap) = match self.softcap {
+            Some(cap) => (self.scale / cap, template::float(cap * LOG2_E)),
+            None => (self.scale * LOG2_E, String::new()),
+        };
+        let power = 1usize << self.heads.max(1).ilog2();
+        let alibi = self.alibi.map(|bias| {
+            let step = template::float((-f64::from(bias) / power as f64) as f32);
+            context! { power, step }
+        });
         context! {
             heads => self.heads,
-            group => self.group(),
-            window => self.window.unwrap_or(0),
-            scale => template::float(self.scale * LOG2_E),
+            group,
+            groups_per_kv_head => self.group() / group,
+            window,
+            chunk, symmetric, softcap, alibi,
+            sinks => self.sinks,
+            scale => template::float(scale),
+            log2_e => template::float(LOG2_E),
             one_split => ONE_SPLIT,
             most_splits => self.most_splits(),
             threads => THREADS,
-            ..self.caches.parameters(self.head_dim)
+            ..self.caches.parameters(self.key_dim, self.value_dim, self.prefix)
         }
     }
 
@@ -111,69 +187,79 @@ impl Attention {
     /// The splits of a row are a function of its position and the shape (`kv_splits.wgsl`), so its
     /// result does not depend on the other rows of its pass.
     pub(crate) fn splits(&self, bound: usize) -> usize {
+        // rows that see later ones are never decoded
+        if let Mask::Symmetric { .. } = self.mask {
+            return 1;
+        }
         // a window can begin inside a page
-        let seen = self.window.map_or(bound, |window| bound.min(window + PAGE - 1));
+        let seen = self.mask.window().map_or(bound, |window| bound.min(window + PAGE - 1));
         match pages_for(seen) {
             0..=ONE_SPLIT => 1,
             pages => pages.min(self.most_splits()),
         }
     }
 
-    /// Elements of the buffer of KV splits `[splits, rows, heads, units + 1, 4]`.
+    /// Elements of the buffer of KV splits `[splits, rows, heads, value units + 1, 4]`.
     pub(crate) fn splits_len(&self, rows: usize, splits: usize) -> usize {
         // four elements for each unit of any length, and four for the maximum and the sum
         let splits = if splits == 1 { 0 } else { splits };
         // a binding has one element at least
-        4 + rows * splits * self.heads * (self.units() + 1) * 4
+        4 + rows * splits * self.heads * (self.value_units() + 1) * 4
     }
 
     /// Whether the memory and the threads of a workgroup suffice for these heads.
     pub(crate) fn fits(&self, capabilities: &Capabilities) -> bool {
-        let bytes = capabilities.workgroup_bytes as usize;
-        let units = self.units();
-        let strands = 1 << (THREADS / units.max(1)).clamp(1, PAGE / 4).ilog2();
-        self.heads.is_multiple_of(self.caches.kv_heads)
-            && (1..=QUERIES).contains(&self.group())
-            && self.head_dim.is_multiple_of(2)
-            && self.head_dim <= 512
-            && units <= THREADS
-            && self.shared(self.group(), false) + strands * self.head_dim * 4 <= bytes
+        let bytes = SHARED.min(capabilities.workgroup_bytes as usize);
+        let even = |dim: usize| dim > 0 && dim.is_multiple_of(2);
+        self.caches.kv_heads > 0
+            && self.heads > 0
+            && self.heads.is_multiple_of(self.caches.kv_heads)
+            && even(self.key_dim)
+            && even(self.value_dim)
+            && (!self.prefix || self.value_dim <= self.key_dim)
+            && self.units() <= THREADS
+            // four rows of values in the tile of the kernel for prompts
+            && self.value_units() <= TILE / 4
+            && self.shared(1, false) + self.strands() * self.value_dim * 4 <= bytes
     }
 
     /// Bytes of workgroup memory of the kernel for decoding rows with `queries` query heads a
     /// workgroup, without that of [`PageSplit::room`].
     fn shared(&self, queries: usize, fused: bool) -> usize {
         // queries, their scores and weights, the state of their softmax
-        let each = 4 * self.head_dim + 8 * PAGE + 12;
+        let each = 4 * self.key_dim + 8 * PAGE + 12;
         // the row's own key and value, the angles and the factors of norms
-        let own = 2 * self.caches.kv.bytes(self.head_dim) + 4 * self.head_dim;
+        let stored = self.caches.kv.bytes(self.key_dim) + self.caches.kv.bytes(self.value_dim);
+        let own = stored + 4 * self.key_dim;
         queries * each + if fused { own + 4 * (queries + 1) } else { 0 }
     }
 
     /// Whether the kernel of [`decode_source`](Self::decode_source) can be fused: the heads of a
-    /// large group may not fit in workgroup memory.
+    /// large group may not fit in workgroup memory, keys and values have one length, and no query
+    /// sees later keys.
     pub(crate) fn fuses(&self) -> bool {
-        let most = self.group();
-        self.shared(most, true) + (most + 1) * self.head_dim * 4 <= SHARED
+        let most = self.heads_at_once(2);
+        self.key_dim == self.value_dim
+            && !self.prefix
+            && !matches!(self.mask, Mask::Symmetric { .. })
+            && self.shared(most, true) + (most + 1) * self.key_dim * 4 <= SHARED
     }
 
     fn page_split(&self, capabilities: &Capabilities, queries: usize, fused: bool) -> PageSplit {
-        let units = self.units();
+        let (units, value_units) = (self.units(), self.value_units());
         // a power of two that divides the units and that a shuffle can reduce
         let most = (capabilities.subgroup as usize).clamp(1, 16);
         let lanes = 1 << (units.trailing_zeros().min(most.ilog2()));
-        // values are summed four positions at a time
-        let strands = 1 << (THREADS / units).clamp(1, PAGE / 4).ilog2();
-        let fit =
-            (SHARED - self.shared(queries, fused).min(SHARED)) / (strands * self.head_dim * 4);
-        let at_once = fit.clamp(1, queries.min(4));
+        let strands = self.strands();
+        let left = SHARED - self.shared(queries, fused).min(SHARED);
+        let at_once = (left / (strands * self.value_dim * 4)).clamp(1, queries.min(4));
         let staged = if fused { queries + 1 } else { 0 };
         PageSplit {
             lanes,
             keys: (PAGE * lanes / THREADS).max(1),
             strands,
             at_once,
-            room: (at_once * strands).max(staged) * units,
+            room: (at_once * strands * value_units).max(staged * units),
         }
     }
 
@@ -182,17 +268,18 @@ impl Attention {
         [(self.heads / self.heads_at_once(splits)) as u32, splits as u32, rows as u32]
     }
 
-    /// The bindings of the kernel for decoding rows: rows, page tables, q, keys, values, a and the
-    /// buffer of KV splits; fused also k, v and those of [`HeadPrep::bindings`].
+    /// The bindings of the kernel for decoding rows: rows, page tables, q, keys, values, a, the
+    /// buffer of KV splits and the sinks; fused also k, v and those of [`HeadPrep::bindings`].
     ///
     /// The kernel writes a if a row has one split, else its splits. Fused, which
     /// [`fuses`](Self::fuses) allows, it also does the work of a
     /// [`RopeStore`](crate::kernels::rope_store::RopeStore): it prepares queries and keys and stores
     /// keys and values. The rows must be of different slots then, and q and k are not changed.
-    pub(crate) fn decode_bindings(fused: Option<&HeadPrep>) -> Vec<Access> {
+    pub(crate) fn decode_bindings(&self, fused: Option<&HeadPrep>) -> Vec<Access> {
         use Access::{Read, ReadWrite};
         let cache = if fused.is_some() { ReadWrite } else { Read };
         let mut bindings = vec![Read, Read, Read, cache, cache, ReadWrite, ReadWrite];
+        bindings.extend(self.sinks.then_some(Read));
         if let Some(prepare) = fused {
             bindings.extend([Read, Read]);
             bindings.extend(prepare.bindings());
@@ -227,14 +314,12 @@ impl Attention {
             "attend_decode.wgsl",
             context! {
                 fused => fused.is_some(),
-                group => queries,
-                groups_per_kv_head => self.group() / queries,
                 staged => queries + 1,
                 depth => PAGE / strands,
                 lanes, keys, strands, at_once, room, joins, holders, left,
                 ..context! {
                     ..fused.copied().unwrap_or_default().parameters(),
-                    ..self.parameters()
+                    ..self.parameters(queries)
                 }
             },
         )
@@ -245,23 +330,26 @@ impl Attention {
         [self.heads as u32, rows as u32, 1]
     }
 
-    /// The bindings of the kernel that merges KV splits: rows, the buffer of splits, and a.
-    pub(crate) fn merge_bindings() -> [Access; 3] {
-        [Access::Read, Access::Read, Access::ReadWrite]
+    /// The bindings of the kernel that merges KV splits: rows, the buffer of splits, a, and the
+    /// sinks.
+    pub(crate) fn merge_bindings(&self) -> Vec<Access> {
+        let mut bindings = vec![Access::Read, Access::Read, Access::ReadWrite];
+        bindings.extend(self.sinks.then_some(Access::Read));
+        bindings
     }
 
     /// The WGSL of the kernel that merges KV splits.
     pub(crate) fn merge_source(&self) -> Result<String, Error> {
         /// Splits that a thread loads before it uses them.
         const AT_ONCE: usize = 4;
-        template::render("merge.wgsl", context! { at_once => AT_ONCE, ..self.parameters() })
+        template::render("merge.wgsl", context! { at_once => AT_ONCE, ..self.parameters(1) })
     }
 
     /// The tiles `[tiles, 2]` of the kernel for prompt rows: first row and number of rows, which are
     /// consecutive positions of one slot. The last rows come first, because they see the most
     /// positions: the workgroups that start last should be short.
     pub(crate) fn tiles(&self, rows: &[Row]) -> Vec<[u32; 2]> {
-        let most = (QUERIES / self.group()).max(1);
+        let most = (QUERIES / self.prompt_heads()).max(1);
         let mut tiles = Vec::new();
         let mut first = 0;
         for run in rows.chunk_by(|a, b| a.slot == b.slot && a.position + 1 == b.position) {
@@ -276,21 +364,21 @@ impl Attention {
 
     /// Workgroups of the kernel for prompt rows.
     pub(crate) fn prompt_groups(&self, tiles: usize) -> [u32; 3] {
-        [self.caches.kv_heads as u32, tiles as u32, 1]
+        [(self.heads / self.prompt_heads()) as u32, tiles as u32, 1]
     }
 
     /// The bindings of the kernel for prompt rows: rows, page tables, [`tiles`](Self::tiles), q,
-    /// keys, values and a.
-    pub(crate) fn prompt_bindings() -> [Access; 7] {
+    /// keys, values, a and the sinks.
+    pub(crate) fn prompt_bindings(&self) -> Vec<Access> {
         use Access::{Read, ReadWrite};
-        [Read, Read, Read, Read, Read, Read, ReadWrite]
+        let mut bindings = vec![Read, Read, Read, Read, Read, Read, ReadWrite];
+        bindings.extend(self.sinks.then_some(Read));
+        bindings
     }
 
     /// The WGSL of the kernel for prompt rows.
     pub(crate) fn prompt_source(&self) -> Result<String, Error> {
-        /// Maximum units of a slice in workgroup memory.
-        const TILE: usize = 640;
-        let units = self.units();
+        let (units, value_units) = (self.units(), self.value_units());
         // a thread loads one unit of a slice of keys, and one of queries
         let slice = (1..=THREADS / PAGE).rev().find(|n| units.is_multiple_of(*n)).unwrap_or(1);
         template::render(
@@ -299,11 +387,30 @@ impl Attention {
                 queries => QUERIES,
                 slice,
                 tile => TILE,
-                columns => units.div_ceil(16),
-                rows_of_values => 1 << (TILE / units).min(PAGE).ilog2(),
-                ..self.parameters()
+                columns => value_units.div_ceil(16),
+                rows_of_values => 1 << (TILE / value_units).min(PAGE).ilog2(),
+                ..self.parameters(self.prompt_heads())
             },
         )
+    }
+}
+
+#[cfg(test)]
+impl Attention {
+    /// Causal attention of heads whose keys and values have one length.
+    pub(crate) fn causal(heads: usize, head_dim: usize, caches: Caches) -> Self {
+        Self {
+            heads,
+            key_dim: head_dim,
+            value_dim: head_dim,
+            prefix: false,
+            scale: 1.0 / (head_dim as f32).sqrt(),
+            mask: Mask::Causal { window: None },
+            softcap: None,
+            sinks: false,
+            alibi: None,
+            caches,
+        }
     }
 }
 
@@ -314,7 +421,12 @@ pub(crate) fn sources() -> Vec<(String, String)> {
 
     use crate::{kernels::rope_store::preparations, testing::capabilities};
     let mut all = Vec::new();
-    for (head_dim, heads, kv_heads, kv, window) in [
+    let windowed = |window| Mask::Causal { window };
+    let plain = |(head_dim, heads, kv_heads, kv, window)| Attention {
+        mask: windowed(window),
+        ..Attention::causal(heads, head_dim, Caches { kv_heads, kv, table: 8 })
+    };
+    let mut shapes: Vec<Attention> = [
         (6, 4, 2, F16, None),
         (24, 3, 1, F32, Some(20)),
         (64, 8, 1, F16, Some(64)),
@@ -322,9 +434,21 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         (128, 8, 2, F16, None),
         (128, 2, 1, F32, None),
         (256, 16, 1, F16, Some(100)),
-    ] {
-        let caches = Caches { kv_heads, kv, table: 8 };
-        let attention = Attention { heads, head_dim, scale: 0.125, window, caches };
+    ]
+    .map(plain)
+    .into();
+    let small = plain((24, 6, 2, F16, None));
+    shapes.extend([
+        Attention { mask: Mask::Chunked { chunk: 48 }, softcap: Some(50.0), ..small },
+        Attention { mask: Mask::Symmetric { window: None }, alibi: Some(8.0), ..small },
+        Attention { mask: Mask::Symmetric { window: Some(70) }, sinks: true, ..small },
+        Attention { mask: windowed(Some(9)), softcap: Some(9.0), sinks: true, ..small },
+        Attention { alibi: Some(8.0), softcap: Some(9.0), sinks: true, value_dim: 10, ..small },
+        Attention { key_dim: 36, value_dim: 20, prefix: true, heads: 128, ..small },
+        Attention { key_dim: 576, value_dim: 512, prefix: true, ..plain((64, 128, 1, F16, None)) },
+        Attention { key_dim: 192, ..plain((128, 16, 16, F16, None)) },
+    ]);
+    for attention in shapes {
         let mut add = |what, source: Result<String, Error>| {
             all.push((format!("{what} {attention:?}"), source.unwrap()));
         };
@@ -337,7 +461,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     attention.decode_source(&capabilities, splits, fused)
                 };
                 add(format!("decode by {subgroup}, {splits} splits"), decode(None));
-                for prepare in preparations(head_dim) {
+                for prepare in preparations(attention.key_dim) {
                     if attention.fuses() {
                         let what = format!("decode by {subgroup}, {splits} splits, {prepare:?}");
                         add(what, decode(Some(&prepare)));
@@ -349,5 +473,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
     all
 }
 
+#[cfg(test)]
+mod dims;
 #[cfg(test)]
 mod tests;

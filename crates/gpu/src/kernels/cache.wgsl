@@ -1,8 +1,10 @@
-{# Units of heads and of the KV caches [pages, kv_heads, PAGE, head_dim]. A unit is a vector of 4
-   elements, or of 2 if head_dim is not a multiple of 4. #}
+{# Units of heads and of the KV caches: keys [pages, kv_heads, PAGE, key_dim], values of value_dim. A
+   unit is a vector of 4 elements, or of 2 if a dimension is not a multiple of 4. Values that are a
+   prefix of the keys have the stride of keys. #}
 alias Unit = vec{{ unit }}<f32>;
 const KV_HEADS = {{ kv_heads }}u;
 const UNITS = {{ units }}u;
+const VALUE_UNITS = {{ value_units }}u;
 const PAGE = {{ page }}u;
 const TABLE = {{ table }}u;
 
@@ -38,7 +40,12 @@ fn pack(v: Unit) -> Stored {
 }
 {% endif %}
 
-// The first unit of a position in a page.
+// The first unit of the key of a position in a page.
 fn place(page: u32, kv_head: u32, slot: u32) -> u32 {
     return ((page * KV_HEADS + kv_head) * PAGE + slot) * UNITS;
+}
+
+// The first unit of its value.
+fn value_place(page: u32, kv_head: u32, slot: u32) -> u32 {
+    return ((page * KV_HEADS + kv_head) * PAGE + slot) * {{ value_stride }}u;
 }

@@ -1,21 +1,47 @@
-{# Elementwise ops: add (x += y), glu (g = silu(gate) · up), select (y[r] = x[selected[r]]). A thread
-   computes one element; the grid's y is the row. #}
+{# Ops on single elements of rows:
+       add            x += y
+       glu            g = activation(gate) · up, or another gated product; g may be gate or up
+       select         y[r] = x[selected[r]]
+       activate       x = activation(x)
+       scale          x *= factor
+       softcap        x = cap · tanh(x / cap)
+       temper         x *= 1 + beta · ln(1 + ⌊(position + offset) / interval⌋)
+       expert_sum     y = Σ_s weights[s] · x[s]
+       copy           a strided copy of groups of elements
+   A thread computes an element, a vector of four where the width is a multiple of four; the grid's y
+   is the row. WIDTH counts elements of a thread. #}
 const WIDTH = {{ width }}u;
+alias Element = {{ element }};
 
 {% if op == "add" %}
-@group(0) @binding(0) var<storage, read_write> x: array<f32>;
-@group(0) @binding(1) var<storage, read> y: array<f32>;
+@group(0) @binding(0) var<storage, read_write> x: array<Element>;
+@group(0) @binding(1) var<storage, read> y: array<Element>;
 {% elif op == "glu" %}
-@group(0) @binding(0) var<storage, read> gate: array<f32>;
-@group(0) @binding(1) var<storage, read> up: array<f32>;
-@group(0) @binding(2) var<storage, read_write> g: array<f32>;
-{% elif op == "glu_in_place" %}
-@group(0) @binding(0) var<storage, read_write> gate: array<f32>;
-@group(0) @binding(1) var<storage, read> up: array<f32>;
-{% else %}
-@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(0) var<storage, {{ "read_write" if to == "gate" else "read" }}> gate: array<{{ "f32" if one_gate else "Element" }}>;
+@group(0) @binding(1) var<storage, {{ "read_write" if to == "up" else "read" }}> up: array<Element>;
+{% if to == "g" %}
+@group(0) @binding(2) var<storage, read_write> g: array<Element>;
+{% endif %}
+{% include "gating.wgsl" %}
+{% elif op == "select" %}
+@group(0) @binding(0) var<storage, read> x: array<Element>;
 @group(0) @binding(1) var<storage, read> selected: array<u32>;
-@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<Element>;
+{% elif op in ["activate", "scale", "softcap"] %}
+@group(0) @binding(0) var<storage, read_write> x: array<Element>;
+{% if op != "scale" %}
+{% include "activation.wgsl" %}
+{% endif %}
+{% elif op == "temper" %}
+@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read_write> x: array<Element>;
+{% elif op == "expert_sum" %}
+@group(0) @binding(0) var<storage, read> x: array<Element>;
+@group(0) @binding(1) var<storage, read> weights: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<Element>;
+{% else %}
+@group(0) @binding(0) var<storage, read> x: array<Element>;
+@group(0) @binding(1) var<storage, read_write> y: array<Element>;
 {% endif %}
 
 @compute @workgroup_size(64)
@@ -27,10 +53,30 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 {% if op == "add" %}
     x[i] += y[i];
 {% elif op == "glu" %}
-    g[i] = gate[i] / (1.0 + exp(-gate[i])) * up[i];
-{% elif op == "glu_in_place" %}
-    gate[i] = gate[i] / (1.0 + exp(-gate[i])) * up[i];
-{% else %}
+    {{ to }}[i] = gated({{ "Element(gate[id.y])" if one_gate else "gate[i]" }}, up[i]);
+{% elif op == "select" %}
     y[i] = x[selected[id.y] * WIDTH + id.x];
+{% elif op == "activate" %}
+    x[i] = activated(x[i]);
+{% elif op == "scale" %}
+    x[i] *= {{ factor }};
+{% elif op == "softcap" %}
+    x[i] = {{ cap }} * activated(x[i] / {{ cap }});
+{% elif op == "temper" %}
+    let steps = (rows[id.y].y + {{ offset }}u) / {{ interval }}u;
+    x[i] *= 1.0 + {{ beta }} * log(1.0 + f32(steps));
+{% elif op == "expert_sum" %}
+    // in the order of the chosen experts
+    var sum = Element(0.0);
+    for (var s = 0u; s < {{ used }}u; s++) {
+        let at = id.y * {{ used }}u + s;
+        sum = fma(Element(weights[at]), x[at * WIDTH + id.x], sum);
+    }
+    y[i] = sum;
+{% else %}
+    let group = id.x / {{ group }}u;
+    let within = id.x % {{ group }}u;
+    y[id.y * {{ to_width }}u + {{ to_offset }}u + group * {{ to_stride }}u + within] =
+        x[id.y * {{ from_width }}u + {{ from_offset }}u + group * {{ from_stride }}u + within];
 {% endif %}
 }

@@ -1,10 +1,25 @@
-{# The KV splits of a row (flash-decoding): whole pages, as a function of its position. #}
-// the first position that a query at `position` sees
-fn first_visible(position: u32) -> u32 {
-{% if window %}
-    return position + 1u - min(position + 1u, {{ window }}u);
+{# The positions that a query sees, and the KV splits of a row (flash-decoding): whole pages, as a
+   function of its position. A row is its token, position, slot, and the number of positions of its
+   sequence in a pass of whole sequences. #}
+// the first position that the query of a row sees
+fn first_visible(row: vec4<u32>) -> u32 {
+{% if chunk %}
+    return row.y / {{ chunk }}u * {{ chunk }}u;
+{% elif symmetric and window is not none %}
+    return row.y - min(row.y, {{ window // 2 }}u);
+{% elif window is not none and not symmetric %}
+    return row.y + 1u - min(row.y + 1u, {{ window }}u);
 {% else %}
     return 0u;
+{% endif %}
+}
+
+// the last position that it sees
+fn last_visible(row: vec4<u32>) -> u32 {
+{% if symmetric %}
+    return {{ "min(max(row.w, 1u) - 1u, row.y + %su)"|format(window // 2) if window is not none else "max(row.w, 1u) - 1u" }};
+{% else %}
+    return row.y;
 {% endif %}
 }
 

@@ -1,7 +1,7 @@
 //! Matrix products of decoding rows: the variants of `matvec.wgsl` for each shape.
 
 use minijinja::{Value, context};
-use pelton_graph::Error;
+use pelton_graph::{Error, Gating};
 
 use crate::{
     device::{Access, Capabilities},
@@ -30,8 +30,8 @@ pub(crate) struct MatVec {
     pub(crate) bias: bool,
     /// Whether the result is added to y.
     pub(crate) add: bool,
-    /// Whether there are two matrices, gate and up, whose gated product is the result.
-    pub(crate) glu: bool,
+    /// The gated product of two matrices, gate and up, if it is the result.
+    pub(crate) glu: Option<Gating>,
     /// The second and third matrix of a fused product of the same x, with outputs of their own: all
     /// in blocks, or all of one format.
     pub(crate) fused_with: [Option<FusedMatrix>; 2],
@@ -96,7 +96,7 @@ impl MatVec {
         const FLIGHT: usize = 8;
         let Tuning { threads, groups } = self.tuning;
         let threads = threads.min(capabilities.workgroup_threads as usize);
-        let matrices = 1 + usize::from(self.glu);
+        let matrices = 1 + usize::from(self.glu.is_some());
         let width = (capabilities.subgroup as usize).clamp(1, threads);
         let widest = (capabilities.widest_subgroup as usize).clamp(width, threads);
         let units = self.layout.units(self.k);
@@ -154,7 +154,7 @@ impl MatVec {
 
     /// The layout of each matrix: gate and up, or those of [`sides`](Self::sides).
     fn layouts(&self) -> Vec<Layout> {
-        let gate = self.glu.then_some(self.layout);
+        let gate = self.glu.map(|_| self.layout);
         gate.into_iter().chain(self.sides().map(|side| side.layout)).collect()
     }
 
@@ -215,7 +215,9 @@ impl MatVec {
                 norm => self.norm.is_some(),
                 bias => self.bias,
                 add => self.add,
-                glu => self.glu,
+                glu => self.glu.is_some(),
+                gating => self.glu.as_ref().map(template::gating),
+                element => "f32",
                 sides, matrices,
                 count_at => self.count_at,
                 fixed_width => fixed.unwrap_or(0),
@@ -233,6 +235,9 @@ impl MatVec {
     }
 }
 
+#[cfg(test)]
+const SILU: Option<Gating> = Some(Gating::Product(pelton_graph::Activation::Silu));
+
 /// Every kernel, for the test that all of them translate.
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
@@ -242,10 +247,10 @@ pub(crate) fn sources() -> Vec<(String, String)> {
     for dtype in DType::ALL {
         for (batch, subgroup) in [(1, 32), (2, 8), (16, 32)] {
             for (norm, bias, add, glu) in [
-                (None, false, false, false),
-                (Some(1e-5), true, false, false),
-                (None, true, true, false),
-                (Some(1e-5), false, false, true),
+                (None, false, false, None),
+                (Some(1e-5), true, false, None),
+                (None, true, true, None),
+                (Some(1e-5), false, false, SILU),
             ] {
                 let layout = Layout::of(dtype);
                 let (k, rows, stride) = (2816, 70, 100);
@@ -260,7 +265,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     bias,
                     add,
                     glu,
-                    fused_with: if glu || add {
+                    fused_with: if glu.is_some() || add {
                         [None; 2]
                     } else {
                         // blocks of several formats can be fused
@@ -336,7 +341,7 @@ mod tests {
                         .sum()
                 };
                 let first = product(&matrices[0]);
-                all.push(match l.glu {
+                all.push(match l.glu.is_some() {
                     true => first / (1.0 + (-first).exp()) * product(&matrices[1]),
                     false => first + if l.bias { f64::from(bias[n]) } else { 0.0 },
                 });
@@ -361,7 +366,7 @@ mod tests {
         let files: Vec<Vec<Vec<u8>>> = sides
             .iter()
             .map(|side| {
-                let matrices = 1 + usize::from(l.glu);
+                let matrices = 1 + usize::from(l.glu.is_some());
                 let len = l.k * side.rows;
                 (0..matrices).map(|_| random.blocks(side.layout.dtype, len, 0.0, 0.1)).collect()
             })
@@ -442,7 +447,7 @@ mod tests {
             norm: None,
             bias: false,
             add: false,
-            glu: false,
+            glu: None,
             fused_with: [None; 2],
             count_at: 0,
             tuning: Tuning::CANDIDATES[0],
@@ -478,7 +483,7 @@ mod tests {
                     continue;
                 }
                 compare(MatVec { add: true, ..product }, count);
-                compare(MatVec { norm, glu: true, ..product }, count);
+                compare(MatVec { norm, glu: SILU, ..product }, count);
             }
         }
     }

@@ -1,7 +1,7 @@
 {# A matrix product for decoding rows, with the norm before it and the operation after it:
        y[r][n] = Σ_k W[n][k] · a[r][k] (+ bias[n])       a = x, or norm(x)
        y[r][n] += …                                      with add
-       y[r][n] = silu(gate) · up                         with glu: two matrices
+       y[r][n] = gated(gate, up)                         with glu: two matrices
    With several `sides` the product is fused: matrices of any formats in blocks read the same x, each
    has outputs of its own, and a workgroup computes rows of one of them.
    A subgroup computes `each` rows of the matrix at a time; its lanes divide the units of a row, and
@@ -62,6 +62,9 @@ var<workgroup> squares: array<f32, {{ batch * subgroups }}>;
 
 {% if norm %}
 {% include "squares.wgsl" %}
+{% endif %}
+{% if glu %}
+{% include "gating.wgsl" %}
 {% endif %}
 
 {% if blocks %}
@@ -335,7 +338,7 @@ fn add_product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activatio
 {% set factor = " * factor%s"|format(r) if norm else "" %}
 {% if glu %}
                 let gate = total0_{{ n }}_{{ r }}{{ factor }};
-                let value = gate / (1.0 + exp(-gate)) * total1_{{ n }}_{{ r }}{{ factor }};
+                let value = gated(gate, total1_{{ n }}_{{ r }}{{ factor }});
 {% else %}
 {% set bias_of = "bias%s[%su + first + %su]"|format(s or "", offset, n) %}
 {% if bias and norm %}

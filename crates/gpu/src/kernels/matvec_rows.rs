@@ -1,7 +1,7 @@
 //! Matrix products for several rows of activations, of weights in blocks.
 
 use minijinja::{Value, context};
-use pelton_graph::Error;
+use pelton_graph::{Error, Gating};
 
 use crate::{
     device::{Access, Capabilities},
@@ -30,8 +30,8 @@ pub(crate) struct MatVecRows {
     pub(crate) bias: bool,
     /// Whether the result is added to y.
     pub(crate) add: bool,
-    /// Whether there are two matrices, a gate and the values that it gates.
-    pub(crate) glu: bool,
+    /// The gated product of two matrices, gate and up, if it is the result.
+    pub(crate) glu: Option<Gating>,
     /// The index of the number of rows of activations in the numbers of a pass.
     pub(crate) count_at: usize,
 }
@@ -60,7 +60,7 @@ impl MatVecRows {
         let width = (capabilities.subgroup as usize).clamp(1, THREADS);
         let widest = (capabilities.widest_subgroup as usize).clamp(width, THREADS);
         let units = self.layout.units(self.k);
-        let matrices = 1 + usize::from(self.glu);
+        let matrices = 1 + usize::from(self.glu.is_some());
         let subgroups = THREADS / width;
         // fewer rows at a time where there would be too few workgroups
         let most = (SUMS / self.batch / matrices).clamp(1, 4);
@@ -82,7 +82,7 @@ impl MatVecRows {
     /// each matrix's planes.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         use Access::{Read, ReadWrite};
-        let planes = self.layout.planes(1, self.k).len() * (1 + usize::from(self.glu));
+        let planes = self.layout.planes(1, self.k).len() * (1 + usize::from(self.glu.is_some()));
         let more = usize::from(self.norm) + usize::from(self.bias);
         let mut all = vec![Read, Read, ReadWrite, Read];
         all.extend(std::iter::repeat_n(Read, more + planes));
@@ -96,7 +96,7 @@ impl MatVecRows {
             .then_some(capabilities.subgroup as usize)
             .filter(|width| THREADS.is_multiple_of(*width));
         let format = template::format(&self.layout);
-        let matrices: Vec<Value> = (0..1 + usize::from(self.glu))
+        let matrices: Vec<Value> = (0..1 + usize::from(self.glu.is_some()))
             .map(|i| context! { kind => "", defines => i == 0, of => format.clone() })
             .collect();
         template::render(
@@ -111,7 +111,9 @@ impl MatVecRows {
                 norm => self.norm,
                 bias => self.bias,
                 add => self.add,
-                glu => self.glu,
+                glu => self.glu.is_some(),
+                gating => self.glu.as_ref().map(template::gating),
+                element => "f32",
                 count_at => self.count_at,
                 threads => THREADS,
                 lanes => (capabilities.subgroup as usize).clamp(1, THREADS),
@@ -123,6 +125,9 @@ impl MatVecRows {
     }
 }
 
+#[cfg(test)]
+const SILU: Option<Gating> = Some(Gating::Product(pelton_graph::Activation::Silu));
+
 /// Kernels for the test of translations.
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
@@ -130,10 +135,10 @@ pub(crate) fn sources() -> Vec<(String, String)> {
     let mut all = Vec::new();
     for layout in DType::ALL.iter().map(|&dtype| Layout::of(dtype)).filter(Layout::blocks) {
         for (norm, bias, add, glu) in [
-            (false, false, false, false),
-            (true, true, false, false),
-            (false, true, true, false),
-            (true, false, false, true),
+            (false, false, false, None),
+            (true, true, false, None),
+            (false, true, true, None),
+            (true, false, false, SILU),
         ] {
             for (batch, subgroup) in [(4, 8), (16, 32)] {
                 let product = MatVecRows {

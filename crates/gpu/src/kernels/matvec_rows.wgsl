@@ -1,7 +1,7 @@
 {# A matrix product for several rows of activations in 8 bits (to_q8.wgsl), of weights in blocks:
        y[r][n] = Σ_k W[n][k] · a[r][k] (+ bias[n])
        y[r][n] += …                                      with add
-       y[r][n] = silu(gate) · up                         with glu: two matrices
+       y[r][n] = gated(gate, up)                         with glu: two matrices
    A subgroup takes `each` rows of the matrix at a time and `batch` rows of activations; its lanes go
    along K. Activations pass through workgroup memory in chunks. Each lane adds up the same units in
    the same order as in matvec.wgsl, so that a row's result has the same bits. #}
@@ -43,6 +43,9 @@ var<workgroup> codes: array<vec4<u32>, {{ batch * 2 * chunk }}>;
 var<workgroup> scales: array<vec2<f32>, {{ batch * chunk }}>;
 
 {% include "block_products.wgsl" %}
+{% if glu %}
+{% include "gating.wgsl" %}
+{% endif %}
 
 // Copies the units from `start` on of the rows from `first` on to workgroup memory.
 fn load_chunk(start: u32, first: u32, count: u32, thread: u32) {
@@ -169,7 +172,7 @@ fn main(
 {% endif %}
 {% if glu %}
                 let gate = total0_{{ k }}{{ " * factor" if norm }};
-                let value = gate / (1.0 + exp(-gate)) * total1_{{ k }}{{ " * factor" if norm }};
+                let value = gated(gate, total1_{{ k }}{{ " * factor" if norm }});
 {% elif bias and norm %}
                 let value = fma(total0_{{ k }}, factor, bias[{{ offset }}u + n]);
 {% else %}

@@ -1,12 +1,15 @@
 {# Merges the KV splits of attend_decode.wgsl: each has the sum of its weighted values, then its
    maximum and the sum of its weights. A workgroup merges a head of a row. #}
 const HEADS = {{ heads }}u;
-const UNITS = {{ units }}u;
-const STRANDS = {{ threads // units }}u;
+const UNITS = {{ value_units }}u;
+const STRANDS = {{ threads // value_units }}u;
 
 @group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> splits: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read_write> a: array<vec{{ unit }}<f32>>;
+{% if sinks %}
+@group(0) @binding(3) var<storage, read> sinks: array<f32>;
+{% endif %}
 
 {% include "kv_splits.wgsl" %}
 
@@ -22,8 +25,8 @@ fn main(
     let head = group.y * HEADS + group.x;
     let next = groups.y * HEADS * (UNITS + 1u);
     let begin = head * (UNITS + 1u);
-    let position = rows[group.y].y;
-    let pages = position / {{ page }}u + 1u - first_visible(position) / {{ page }}u;
+    let row = rows[group.y];
+    let pages = last_visible(row) / {{ page }}u + 1u - first_visible(row) / {{ page }}u;
     let each = split_pages(pages);
     let count = (pages + each - 1u) / each;
     if (count == 1u) {
@@ -34,6 +37,12 @@ fn main(
     let unit = thread % UNITS;
     // maximum and sum of the weights
     var state = vec2(-1e30, 0.0);
+{% if sinks %}
+    // the sink has a weight and no value
+    if (strand == 0u) {
+        state = vec2(sinks[group.x] * {{ log2_e }}, 1.0);
+    }
+{% endif %}
     var sum = vec4(0.0);
     if (strand < STRANDS) {
         for (var p = strand; p < count; p += {{ at_once }}u * STRANDS) {

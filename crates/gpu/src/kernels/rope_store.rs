@@ -76,16 +76,57 @@ pub(crate) fn unit(head_dim: usize) -> usize {
 }
 
 impl Caches {
-    /// The parameters of `cache.wgsl`, for heads of `head_dim` elements.
-    pub(crate) fn parameters(&self, head_dim: usize) -> Value {
+    /// The parameters of `cache.wgsl`, for keys of `key_dim` elements and values of `value_dim`,
+    /// which may be a prefix of the keys.
+    pub(crate) fn parameters(&self, key_dim: usize, value_dim: usize, prefix: bool) -> Value {
+        let unit = unit(key_dim).min(unit(value_dim));
+        let (units, value_units) = (key_dim / unit, value_dim / unit);
         context! {
-            unit => unit(head_dim),
-            units => head_dim / unit(head_dim),
+            unit, units, value_units,
+            value_stride => if prefix { units } else { value_units },
             page => PAGE,
             kv_heads => self.kv_heads,
             table => self.table,
             kv => self.kv.to_string(),
         }
+    }
+}
+
+/// The store of keys and values of different lengths, or of keys alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Store {
+    /// Elements of a key; even.
+    pub(crate) key_dim: usize,
+    /// Elements of a value; even.
+    pub(crate) value_dim: usize,
+    /// Whether the values are a prefix of the keys, which are then stored alone.
+    pub(crate) prefix: bool,
+    /// The layer's caches.
+    pub(crate) caches: Caches,
+}
+
+impl Store {
+    /// Workgroups for a row.
+    pub(crate) fn groups(&self) -> u32 {
+        let values = if self.prefix { 0 } else { self.value_dim };
+        let unit = unit(self.key_dim).min(unit(self.value_dim));
+        (self.caches.kv_heads * self.key_dim.max(values) / unit).div_ceil(64) as u32
+    }
+
+    /// The bindings: rows, page tables, k, keys, and with values v and values.
+    pub(crate) fn bindings(&self) -> Vec<Access> {
+        use Access::{Read, ReadWrite};
+        let mut all = vec![Read, Read, Read, ReadWrite];
+        if !self.prefix {
+            all.extend([Read, ReadWrite]);
+        }
+        all
+    }
+
+    /// The WGSL of the kernel.
+    pub(crate) fn source(&self) -> Result<String, Error> {
+        let parameters = self.caches.parameters(self.key_dim, self.value_dim, self.prefix);
+        template::render("store.wgsl", context! { values => !self.prefix, ..parameters })
     }
 }
 
@@ -141,7 +182,7 @@ impl RopeStore {
                 threads => THREADS,
                 ..context! {
                     ..self.prepare.parameters(),
-                    ..self.store.unwrap_or(none).parameters(self.head_dim)
+                    ..self.store.unwrap_or(none).parameters(self.head_dim, self.head_dim, false)
                 }
             },
         )
@@ -171,6 +212,11 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                 all.push((format!("{step:?}"), step.source().unwrap()));
             }
             if store.is_some() {
+                let caches = Caches { kv_heads: 2, kv: KvType::F16, table: 8 };
+                for (value_dim, prefix) in [(10, false), (4, true)] {
+                    let step = Store { key_dim: head_dim, value_dim, prefix, caches };
+                    all.push((format!("{step:?}"), step.source().unwrap()));
+                }
                 let alone = RopeStore { heads: 0, head_dim, prepare: HeadPrep::default(), store };
                 all.push((format!("{alone:?}"), alone.source().unwrap()));
             }

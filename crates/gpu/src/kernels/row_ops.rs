@@ -1,7 +1,7 @@
-//! Ops on single rows or single elements: embedding, norm, sums, products, selection.
+//! Ops on single rows or single elements: embedding, norms, functions, sums, copies, pooling.
 
 use minijinja::{Value, context};
-use pelton_graph::Error;
+use pelton_graph::{Activation, Error, Gating, NormKind, Pooling, StridedCopy};
 
 use crate::{device::Access, kernels::template, weights::Layout};
 
@@ -14,6 +14,40 @@ pub(crate) struct RowOp {
     bindings: Vec<Access>,
     /// Workgroups along x; along y there is one for each row.
     pub(crate) groups: u32,
+}
+
+/// The shape of a norm of rows or heads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowNorm {
+    /// The formula.
+    pub(crate) kind: NormKind,
+    /// Elements of a row or head.
+    pub(crate) length: usize,
+    /// Added under the root.
+    pub(crate) eps: f32,
+    /// Heads that the factors are for, 1 if all have the same, 0 without factors.
+    pub(crate) weight_heads: usize,
+    /// The same of the summands.
+    pub(crate) bias_heads: usize,
+}
+
+/// The buffer of a gated product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Product {
+    /// That of the gate.
+    Gate,
+    /// That of the value.
+    Up,
+    /// Its own.
+    Own,
+}
+
+/// The elements that a thread reads at once, 4 if all lengths allow it, and their type.
+fn vector(lengths: &[usize]) -> (usize, &'static str) {
+    match lengths.iter().all(|length| length.is_multiple_of(4)) {
+        true => (4, "vec4<f32>"),
+        false => (1, "f32"),
+    }
 }
 
 /// Threads of an elementwise workgroup.
@@ -32,36 +66,131 @@ impl RowOp {
         Self { label: "embed", file: "embed.wgsl", parameters, bindings, groups }
     }
 
-    /// A norm of each of `heads` parts of a row. Bindings: x, y (without y in place), weight.
-    pub(crate) fn norm(k: usize, heads: usize, eps: f32, in_place: bool) -> Self {
-        let threads = if k > 256 { 256 } else { 64 };
-        let eps = template::float(eps);
-        let bindings = match in_place {
-            true => vec![Access::ReadWrite, Access::Read],
-            false => vec![Access::Read, Access::ReadWrite, Access::Read],
+    /// The sum of a row and a row of a table. Bindings: rows, x, and the planes of a shard of the
+    /// table that begins with row `first`; `fixed` is the row, if not that of the position.
+    pub(crate) fn add_table(
+        layout: &Layout,
+        k: usize,
+        [first, rows]: [usize; 2],
+        fixed: Option<usize>,
+    ) -> Self {
+        let units = layout.units(k);
+        let mut bindings = vec![Access::Read, Access::ReadWrite];
+        bindings.extend(vec![Access::Read; layout.planes(1, k).len()]);
+        let parameters = context! { k, units, first, rows, fixed, ..template::format(layout) };
+        let groups = units.div_ceil(THREADS) as u32;
+        Self { label: "add_table", file: "add_table.wgsl", parameters, bindings, groups }
+    }
+
+    /// A norm of each of `heads` parts of a row. Bindings: x, y (without y in place), the factors
+    /// and the summands that there are.
+    pub(crate) fn norm(norm: &RowNorm, heads: usize, in_place: bool) -> Self {
+        let &RowNorm { kind, length, eps, weight_heads, bias_heads } = norm;
+        let (lanes, element) = vector(&[length]);
+        let k = length / lanes;
+        let threads = if k > 64 { 256 } else { 64 };
+        let mut bindings = match in_place {
+            true => vec![Access::ReadWrite],
+            false => vec![Access::Read, Access::ReadWrite],
         };
-        let parameters = context! { k, heads, eps, in_place, threads };
+        let operands = [weight_heads, bias_heads].into_iter().filter(|&heads| heads > 0);
+        bindings.extend(operands.map(|_| Access::Read));
+        let kind = match kind {
+            NormKind::Rms => "rms",
+            NormKind::Layer => "layer",
+            NormKind::L2 => "l2",
+        };
+        let eps = template::float(eps);
+        let parameters = context! {
+            k, length, heads, kind, eps, weight_heads, bias_heads, in_place, threads, element
+        };
         Self { label: "norm", file: "norm.wgsl", parameters, bindings, groups: heads as u32 }
     }
 
     /// A sum. Bindings: x, y; the sum is written to x.
     pub(crate) fn add(width: usize) -> Self {
-        Self::elementwise("add", width, vec![Access::ReadWrite, Access::Read])
+        Self::elementwise("add", width, vec![Access::ReadWrite, Access::Read], context! {})
     }
 
-    /// A gated product. Bindings: gate, up, the product.
-    pub(crate) fn glu(width: usize) -> Self {
-        Self::elementwise("glu", width, vec![Access::Read, Access::Read, Access::ReadWrite])
-    }
-
-    /// A gated product. Bindings: gate, up; the product is written to gate.
-    pub(crate) fn glu_in_place(width: usize) -> Self {
-        Self::elementwise("glu_in_place", width, vec![Access::ReadWrite, Access::Read])
+    /// A gated product of a gate `[width]`, or `[1]` with `one_gate`. Bindings: gate, up, and the
+    /// product if it has a buffer of its own.
+    pub(crate) fn glu(width: usize, gating: &Gating, one_gate: bool, to: Product) -> Self {
+        use Access::{Read, ReadWrite};
+        let (to, bindings) = match to {
+            Product::Gate => ("gate", vec![ReadWrite, Read]),
+            Product::Up => ("up", vec![Read, ReadWrite]),
+            Product::Own => ("g", vec![Read, Read, ReadWrite]),
+        };
+        let gating = template::gating(gating);
+        Self::elementwise("glu", width, bindings, context! { gating, one_gate, to })
     }
 
     /// The selection of rows. Bindings: x, the indices of the rows, y.
     pub(crate) fn select(width: usize) -> Self {
-        Self::elementwise("select", width, vec![Access::Read, Access::Read, Access::ReadWrite])
+        let bindings = vec![Access::Read, Access::Read, Access::ReadWrite];
+        Self::elementwise("select", width, bindings, context! {})
+    }
+
+    /// A function of each element, in place. Bindings: x.
+    pub(crate) fn activate(width: usize, activation: Activation) -> Self {
+        let more = context! { activation => activation.name() };
+        Self::elementwise("activate", width, vec![Access::ReadWrite], more)
+    }
+
+    /// The product with a constant, in place. Bindings: x.
+    pub(crate) fn scale(width: usize, factor: f32) -> Self {
+        let more = context! { factor => template::float(factor) };
+        Self::elementwise("scale", width, vec![Access::ReadWrite], more)
+    }
+
+    /// The bound of elements by a hyperbolic tangent, in place. Bindings: x.
+    pub(crate) fn softcap(width: usize, cap: f32) -> Self {
+        let activation = Activation::Tanh.name();
+        let more = context! { cap => template::float(cap), activation };
+        Self::elementwise("softcap", width, vec![Access::ReadWrite], more)
+    }
+
+    /// The factor of a row's position, in place. Bindings: rows, x.
+    pub(crate) fn temper(width: usize, beta: f32, interval: usize, offset: usize) -> Self {
+        let more = context! { beta => template::float(beta), interval, offset };
+        Self::elementwise("temper", width, vec![Access::Read, Access::ReadWrite], more)
+    }
+
+    /// The sum of the results of `used` experts. Bindings: their results, their weights, the sum.
+    pub(crate) fn expert_sum(width: usize, used: usize) -> Self {
+        let bindings = vec![Access::Read, Access::Read, Access::ReadWrite];
+        Self::elementwise("expert_sum", width, bindings, context! { used })
+    }
+
+    /// A strided copy from a row of `from_width` elements to one of `to_width`. Bindings: x, y.
+    pub(crate) fn copy(copy: &StridedCopy, from_width: usize, to_width: usize) -> Self {
+        let &StridedCopy { count, width, from, to } = copy;
+        let mut all = [width, from_width, from.offset, from.stride, to_width, to.offset, to.stride];
+        let (lanes, _) = vector(&all);
+        all.iter_mut().for_each(|n| *n /= lanes);
+        let [group, from_width, from_offset, from_stride, to_width, to_offset, to_stride] = all;
+        let more = context! {
+            group, from_width, from_offset, from_stride, to_width, to_offset, to_stride
+        };
+        let bindings = vec![Access::Read, Access::ReadWrite];
+        Self::elements("copy", count * group, lanes, bindings, more)
+    }
+
+    /// The pooling of sequences. Bindings: rows, the indices of the selected rows, x, y.
+    pub(crate) fn pool(width: usize, pooling: Pooling) -> Self {
+        /// Elements of a workgroup.
+        const COLUMNS: usize = 16;
+        let (lanes, element) = vector(&[width]);
+        let width = width / lanes;
+        let pooling = match pooling {
+            Pooling::Mean => "mean",
+            Pooling::First => "first",
+            Pooling::Last => "last",
+        };
+        let bindings = vec![Access::Read, Access::Read, Access::Read, Access::ReadWrite];
+        let parameters = context! { width, element, pooling };
+        let groups = width.div_ceil(COLUMNS) as u32;
+        Self { label: "pool", file: "pool.wgsl", parameters, bindings, groups }
     }
 
     /// The sum over K splits. Bindings: partial sums `[splits, slab_rows, n]`, y, and the bias if
@@ -79,9 +208,22 @@ impl RowOp {
         Self { label: "sum_splits", file: "sum_splits.wgsl", parameters, bindings, groups }
     }
 
-    fn elementwise(op: &'static str, width: usize, bindings: Vec<Access>) -> Self {
+    fn elementwise(op: &'static str, width: usize, bindings: Vec<Access>, more: Value) -> Self {
+        let (lanes, _) = vector(&[width]);
+        Self::elements(op, width / lanes, lanes, bindings, more)
+    }
+
+    /// An elementwise kernel whose threads compute `lanes` elements.
+    fn elements(
+        op: &'static str,
+        width: usize,
+        lanes: usize,
+        bindings: Vec<Access>,
+        more: Value,
+    ) -> Self {
         let groups = width.div_ceil(THREADS) as u32;
-        let parameters = context! { op, width };
+        let element = if lanes == 1 { "f32" } else { "vec4<f32>" };
+        let parameters = context! { op, width, element, ..more };
         Self { label: op, file: "elementwise.wgsl", parameters, bindings, groups }
     }
 
@@ -94,22 +236,58 @@ impl RowOp {
     }
 }
 
+/// Every activation, for the test that all kernels translate.
+#[cfg(test)]
+const ACTIVATIONS: [Activation; 8] = [
+    Activation::Identity,
+    Activation::Silu,
+    Activation::GeluTanh,
+    Activation::GeluErf,
+    Activation::Relu,
+    Activation::ReluSquared,
+    Activation::Sigmoid,
+    Activation::Tanh,
+];
+
 /// Every kernel, for the test that all of them translate.
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
+    use pelton_graph::Strided;
     use pelton_quant::DType;
     let mut all: Vec<RowOp> =
         DType::ALL.iter().map(|&d| RowOp::embed(&Layout::of(d), 256, 9, 70)).collect();
-    for in_place in [false, true] {
-        let shapes = [(50, 1), (128, 9), (2048, 1)];
-        all.extend(shapes.map(|(k, heads)| RowOp::norm(k, heads, 1e-6, in_place)));
+    for (dtype, fixed) in [(DType::F16, None), (DType::Q6_K, Some(3))] {
+        all.push(RowOp::add_table(&Layout::of(dtype), 256, [2, 70], fixed));
+    }
+    for kind in [NormKind::Rms, NormKind::Layer, NormKind::L2] {
+        for (length, heads, weight_heads, bias_heads) in
+            [(50, 1, 1, 0), (128, 9, 9, 1), (2048, 1, 0, 0), (4096, 1, 1, 1)]
+        {
+            let norm = RowNorm { kind, length, eps: 1e-6, weight_heads, bias_heads };
+            all.extend([false, true].map(|in_place| RowOp::norm(&norm, heads, in_place)));
+        }
     }
     for (add, bias) in [(false, true), (true, false)] {
         all.push(RowOp::sum_splits(50, [3, 64], add, bias));
     }
     for width in [50, 2048] {
-        let ops = [RowOp::add, RowOp::glu, RowOp::glu_in_place, RowOp::select];
-        all.extend(ops.map(|op| op(width)));
+        all.extend([RowOp::add, RowOp::select].map(|op| op(width)));
+        for activation in ACTIVATIONS {
+            all.push(RowOp::activate(width, activation));
+            let gating = Gating::Product(activation);
+            all.push(RowOp::glu(width, &gating, false, Product::Own));
+            all.push(RowOp::glu(width, &gating, true, Product::Up));
+        }
+        let clamped = Gating::Clamped { alpha: 1.702, limit: 7.0 };
+        all.push(RowOp::glu(width, &clamped, false, Product::Gate));
+        all.push(RowOp::scale(width, 0.125));
+        all.push(RowOp::softcap(width, 30.0));
+        all.push(RowOp::temper(width, 0.1, 8192, 1));
+        all.push(RowOp::expert_sum(width, 3));
+        all.extend([Pooling::Mean, Pooling::First, Pooling::Last].map(|p| RowOp::pool(width, p)));
+        let place = |offset, stride| Strided { offset, stride };
+        let copy = StridedCopy { count: 5, width, from: place(0, width), to: place(4, 3 * width) };
+        all.push(RowOp::copy(&copy, 5 * width, 16 * width));
     }
     all.iter().map(|s| (format!("{} {}", s.label, s.parameters), s.source().unwrap())).collect()
 }

@@ -7,13 +7,18 @@
 use std::sync::LazyLock;
 
 use minijinja::{Environment, UndefinedBehavior, Value, context, syntax::SyntaxConfig};
-use pelton_graph::Error;
+use pelton_graph::{Error, Gating};
 use pelton_quant::DType;
 
 use crate::weights::Layout;
 
 /// Every WGSL file, by its path in `kernels/`.
 const FILES: &[(&str, &str)] = &[
+    ("activation.wgsl", include_str!("activation.wgsl")),
+    ("add_table.wgsl", include_str!("add_table.wgsl")),
+    ("gating.wgsl", include_str!("gating.wgsl")),
+    ("pool.wgsl", include_str!("pool.wgsl")),
+    ("sum.wgsl", include_str!("sum.wgsl")),
     ("attend_decode.wgsl", include_str!("attend_decode.wgsl")),
     ("attend_prompt.wgsl", include_str!("attend_prompt.wgsl")),
     ("bandwidth.wgsl", include_str!("bandwidth.wgsl")),
@@ -35,6 +40,7 @@ const FILES: &[(&str, &str)] = &[
     ("to_q8.wgsl", include_str!("to_q8.wgsl")),
     ("merge.wgsl", include_str!("merge.wgsl")),
     ("norm.wgsl", include_str!("norm.wgsl")),
+    ("store.wgsl", include_str!("store.wgsl")),
     ("sum_splits.wgsl", include_str!("sum_splits.wgsl")),
     ("to_f16.wgsl", include_str!("to_f16.wgsl")),
     ("products.wgsl", include_str!("products.wgsl")),
@@ -96,6 +102,18 @@ pub(crate) fn render(name: &str, parameters: Value) -> Result<String, Error> {
 /// An f32 literal of WGSL.
 pub(crate) fn float(value: f32) -> String {
     format!("{value:?}f")
+}
+
+/// The parameters of `gating.wgsl`.
+pub(crate) fn gating(gating: &Gating) -> Value {
+    match *gating {
+        Gating::Product(activation) => {
+            context! { clamped => false, activation => activation.name() }
+        }
+        Gating::Clamped { alpha, limit } => {
+            context! { clamped => true, alpha => float(alpha), limit => float(limit) }
+        }
+    }
 }
 
 /// The parameters of the files in `formats/`.

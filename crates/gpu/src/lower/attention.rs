@@ -1,18 +1,17 @@
 //! The dispatches of rotation, store and attention.
 
 use pelton_graph::{
-    Attention as AttentionOp, BufferId, Error, Norm, RopeId, RopeStore as RopeStoreOp,
+    Attention as AttentionOp, BufferId, Error, Mask, Norm, RopeId, RopeStore as RopeStoreOp, Values,
 };
 
 use crate::{
     kernels::{
         attention::Attention,
-        rope_store::{Caches, HeadPrep, RopeStore, Rotation},
+        rope_store::{Caches, HeadPrep, RopeStore, Rotation, Store},
     },
     lower::{
-        buffers::Cache,
         dispatch::{Dispatch, Grid, RowBucket},
-        lowering::{Lowering, whole},
+        lowering::{Lowering, refused, whole},
     },
 };
 
@@ -25,11 +24,11 @@ impl<'a> Lowering<'a> {
     ) -> Result<Dispatch, Error> {
         let step = RopeStore {
             heads: op.heads,
-            head_dim: self.plan.caches[op.cache].head_dim,
+            head_dim: self.plan.caches[op.cache].key_dim,
             prepare: self.prepare_of(op),
             store: Some(self.caches(op.cache)),
         };
-        let Cache { keys, values, page_bytes: _ } = &self.caches[op.cache];
+        let [keys, values] = self.caches[op.cache].bindings();
         let mut buffers = whole(&[&self.inputs.rows, q, k, v]);
         buffers.push(self.tables(op.cache));
         buffers.extend(whole(&[keys, values]));
@@ -51,23 +50,36 @@ impl<'a> Lowering<'a> {
         self.rope_store_call(&step, &whole(&buffers))
     }
 
-    /// The store of keys and values without preparation.
+    /// The store of keys, and of values that are not a prefix of them, without preparation.
     pub(super) fn store(
         &mut self,
         cache: usize,
-        [k, v]: [&wgpu::Buffer; 2],
+        k: &wgpu::Buffer,
+        v: Option<&wgpu::Buffer>,
     ) -> Result<Dispatch, Error> {
-        let step = RopeStore {
-            heads: 0,
-            head_dim: self.plan.caches[cache].head_dim,
-            prepare: HeadPrep::default(),
-            store: Some(self.caches(cache)),
-        };
-        let Cache { keys, values, page_bytes: _ } = &self.caches[cache];
-        let mut buffers = whole(&[&self.inputs.rows, k, v]);
-        buffers.push(self.tables(cache));
-        buffers.extend(whole(&[keys, values]));
-        self.rope_store_call(&step, &buffers)
+        let shape = &self.plan.caches[cache];
+        let (tables, caches) = (self.tables(cache), self.caches(cache));
+        let [keys, values] = self.caches[cache].bindings();
+        if let (Some(v), Some(head_dim)) = (v, shape.head_dim()) {
+            let prepare = HeadPrep::default();
+            let step = RopeStore { heads: 0, head_dim, prepare, store: Some(caches) };
+            let mut buffers = whole(&[&self.inputs.rows, k, v]);
+            buffers.push(tables);
+            buffers.extend(whole(&[keys, values]));
+            return self.rope_store_call(&step, &buffers);
+        }
+        let prefix = matches!(shape.values, Values::KeyPrefix { .. });
+        let (key_dim, value_dim) = (shape.key_dim, shape.value_dim());
+        let step = Store { key_dim, value_dim, prefix, caches };
+        let mut buffers = whole(&[&self.inputs.rows]);
+        buffers.push(tables);
+        buffers.extend(whole(&[k, keys]));
+        if !prefix {
+            let v = v.ok_or_else(|| refused("a store without values"))?;
+            buffers.extend(whole(&[v, values]));
+        }
+        let grid = Grid::Rows { x: step.groups(), batch: 1 };
+        self.call(&step.source()?, &step.bindings(), "store", &buffers, grid)
     }
 
     fn rope_store_call(
@@ -88,18 +100,23 @@ impl<'a> Lowering<'a> {
         bucket: RowBucket,
     ) -> Result<Vec<Dispatch>, Error> {
         let attention = self.attention_of(op);
-        let Cache { keys, values, page_bytes: _ } = &self.caches[op.cache];
+        let [keys, values] = self.caches[op.cache].bindings();
         let tables = self.tables(op.cache);
         if bucket == RowBucket::Prompt {
             let mut buffers = whole(&[&self.inputs.rows]);
             buffers.push(tables);
             buffers.extend(whole(&[&self.inputs.tiles, q, keys, values, a]));
-            let (source, bindings) = (attention.prompt_source()?, Attention::prompt_bindings());
+            buffers.extend(whole(&self.sinks(op)?));
+            let (source, bindings) = (attention.prompt_source()?, attention.prompt_bindings());
             let grid = Grid::Prompt(attention);
             return Ok(vec![self.call(&source, &bindings, "attend", &buffers, grid)?]);
         }
+        // rows that see later ones are never decoded
+        if let Mask::Symmetric { .. } = op.mask {
+            return Ok(Vec::new());
+        }
         let mut calls = self.attend_rows(op, None, None, [q, a], &[])?;
-        calls.push(self.merge(&attention, a)?);
+        calls.push(self.merge(op, a)?);
         Ok(calls)
     }
 
@@ -131,7 +148,7 @@ impl<'a> Lowering<'a> {
             calls.push(store);
             calls.extend(self.attend_rows(attend, None, Some(false), [q, a], &[])?);
         }
-        calls.push(self.merge(&attention, a)?);
+        calls.push(self.merge(attend, a)?);
         Ok(calls)
     }
 
@@ -146,13 +163,14 @@ impl<'a> Lowering<'a> {
         more: &[&wgpu::Buffer],
     ) -> Result<Vec<Dispatch>, Error> {
         let attention = self.attention_of(op);
-        let Cache { keys, values, page_bytes: _ } = &self.caches[op.cache];
+        let [keys, values] = self.caches[op.cache].bindings();
         let mut buffers = whole(&[&self.inputs.rows]);
         buffers.push(self.tables(op.cache));
         buffers.extend(whole(&[q, keys, values, a, &self.scratch.splits]));
+        buffers.extend(whole(&self.sinks(op)?));
         buffers.extend(whole(more));
         let label = if prepare.is_some() { "rope_attend" } else { "attend" };
-        let bindings = Attention::decode_bindings(prepare);
+        let bindings = attention.decode_bindings(prepare);
         let mut calls = Vec::with_capacity(2);
         for (splits, split) in [(1, false), (2, true)] {
             let source = attention.decode_source(&self.device.capabilities, splits, prepare)?;
@@ -162,10 +180,17 @@ impl<'a> Lowering<'a> {
         Ok(calls)
     }
 
-    fn merge(&mut self, attention: &Attention, a: &wgpu::Buffer) -> Result<Dispatch, Error> {
-        let buffers = [&self.inputs.rows, &self.scratch.splits, a];
-        let (source, bindings) = (attention.merge_source()?, Attention::merge_bindings());
-        self.call(&source, &bindings, "merge", &whole(&buffers), Grid::Merge(*attention))
+    fn merge(&mut self, op: &AttentionOp, a: &wgpu::Buffer) -> Result<Dispatch, Error> {
+        let attention = self.attention_of(op);
+        let mut buffers = whole(&[&self.inputs.rows, &self.scratch.splits, a]);
+        buffers.extend(whole(&self.sinks(op)?));
+        let (source, bindings) = (attention.merge_source()?, attention.merge_bindings());
+        self.call(&source, &bindings, "merge", &buffers, Grid::Merge(attention))
+    }
+
+    /// The buffer of the scores without values, if there are any.
+    fn sinks(&self, op: &AttentionOp) -> Result<Vec<&'a wgpu::Buffer>, Error> {
+        op.sinks.map(|sinks| self.weights.vector(sinks)).into_iter().collect()
     }
 
     fn tables(&self, cache: usize) -> wgpu::BufferBinding<'a> {
@@ -187,7 +212,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn prepare_of(&self, op: &RopeStoreOp) -> HeadPrep {
-        let eps = |norm: &Option<Norm>| norm.map(|Norm { weight: _, eps }| eps);
+        let eps = |norm: &Option<Norm>| norm.map(|norm| norm.eps);
         HeadPrep {
             q_norm: eps(&op.q_norm),
             k_norm: eps(&op.k_norm),
@@ -199,7 +224,7 @@ impl<'a> Lowering<'a> {
     fn prepared_with(&self, op: &RopeStoreOp) -> Result<Vec<&'a wgpu::Buffer>, Error> {
         let mut buffers = vec![&self.turns[op.rope.0]];
         for norm in [op.q_norm, op.k_norm].into_iter().flatten() {
-            buffers.push(self.weights.vector(norm.weight)?);
+            buffers.push(self.rms_weight(&norm)?);
         }
         Ok(buffers)
     }

@@ -15,7 +15,8 @@ const ALIGNMENT: usize = 256;
 pub(crate) struct Inputs {
     /// Row counts `[2]` u32: all rows, and the selected ones.
     pub(crate) pass: wgpu::Buffer,
-    /// Rows `[rows, 4]` u32: token (or [`SAMPLED`]), position, slot, 0.
+    /// Rows `[rows, 4]` u32: token (or [`SAMPLED`]), position, slot, and the number of positions of
+    /// the sequence if it is wholly in the pass.
     pub(crate) rows: wgpu::Buffer,
     /// The indices of the selected rows `[wants]` u32.
     pub(crate) selected: wgpu::Buffer,
@@ -81,13 +82,24 @@ fn stride(table: usize, slots: usize) -> usize {
     (4 * table * slots).next_multiple_of(ALIGNMENT)
 }
 
-/// The KV cache of one layer.
+/// The KV cache of one layer: the buffers of keys and values, and the bytes of a page in each.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    pub(crate) keys: wgpu::Buffer,
-    pub(crate) values: wgpu::Buffer,
-    /// Bytes of the keys of one page, and of its values.
-    pub(crate) page_bytes: u64,
+    pub(crate) keys: (wgpu::Buffer, u64),
+    /// `None` if the values are a prefix of the keys.
+    pub(crate) values: Option<(wgpu::Buffer, u64)>,
+}
+
+impl Cache {
+    /// Its buffers, with the bytes of a page.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = &(wgpu::Buffer, u64)> {
+        [&self.keys].into_iter().chain(&self.values)
+    }
+
+    /// The keys, and the buffer that has the values: their own, or that of the keys.
+    pub(crate) fn bindings(&self) -> [&wgpu::Buffer; 2] {
+        [&self.keys.0, self.values.as_ref().map_or(&self.keys.0, |values| &values.0)]
+    }
 }
 
 /// The scratch memory in which the kernels of one step pass values to each other.
@@ -120,9 +132,7 @@ impl Scratch {
         let longest = matrices.map(|weight| padded(weight.row_len)).max().unwrap_or(0);
         let halves = if device.capabilities.matrix_cores { limits.rows * longest } else { 0 };
         let ups = plan.steps.iter().filter_map(|step| match &step.op {
-            Op::NormGlu { norm: _, gate: _, up, activation: _ } => {
-                Some(plan.weight(up.weight).rows)
-            }
+            Op::NormGlu { norm: _, gate: _, up, gating: _ } => Some(plan.weight(up.weight).rows),
             _ => None,
         });
         let rows = decode_rows(limits);
@@ -176,7 +186,7 @@ fn splits_len(attentions: &[Attention], rows: usize, context: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use pelton_graph::KvType;
+    use pelton_graph::{KvType, Mask};
 
     use super::*;
     use crate::kernels::rope_store::Caches;
@@ -185,8 +195,8 @@ mod tests {
     #[test]
     fn splits_of_every_attention_fit() {
         let caches = Caches { kv_heads: 1, kv: KvType::F16, table: 64 };
-        let global = Attention { heads: 4, head_dim: 64, scale: 0.125, window: None, caches };
-        let local = Attention { window: Some(512), ..global };
+        let global = Attention::causal(4, 64, caches);
+        let local = Attention { mask: Mask::Causal { window: Some(512) }, ..global };
         let (rows, context) = (16, 4096);
         assert!(global.splits(context) > local.splits(context));
         // splits · rows · heads · (units of the sums, and one of the states) · 4

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use pelton_graph::{Activation, BufferId, Error, KvType, Norm, Op, Plan, Step, WeightId};
+use pelton_graph::{BufferId, Error, KvType, Op, Plan, Step};
 
 use crate::{
     device::{Access, Device, Kernel},
@@ -57,12 +57,9 @@ impl<'a> Lowering<'a> {
         let width = |i: usize| plan.buffer(step.outputs[i]).width;
         match &step.op {
             Op::Embed { table } => self.embed(*table, write(0)),
-            Op::Norm(norm) => self.norm(norm, read(0), write(0), width(0)),
-            Op::HeadNorm { norm: Norm { weight, eps }, heads } => {
-                let norm = RowOp::norm(width(0) / heads, *heads, *eps, true);
-                let weight = self.weights.vector(*weight)?;
-                self.row_op(&norm, &[write(0), weight]).map(one)
-            }
+            Op::AddTable { table, row } => self.add_table(*table, *row, write(0)),
+            Op::Norm(norm) => self.norm(norm, 1, width(0), read(0), Some(write(0))),
+            Op::HeadNorm { norm, heads } => self.norm(norm, *heads, width(0), write(0), None),
             Op::Linear(linear) => self.linear(linear, None, read(0), write(0), step, false, bucket),
             Op::LinearAdd(linear) => {
                 self.linear(linear, None, read(1), write(0), step, true, bucket)
@@ -70,12 +67,25 @@ impl<'a> Lowering<'a> {
             Op::NormLinear { norm, linears } => {
                 self.norm_linear(norm, linears, read(0), &outputs, step, bucket)
             }
-            Op::NormGlu { norm, gate, up, activation: Activation::Silu } => {
-                self.norm_glu(norm, [gate, up], read(0), write(0), step, bucket)
+            Op::NormGlu { norm, gate, up, gating } => {
+                self.norm_glu(norm, [gate, up], gating, [read(0), write(0)], step, bucket)
             }
             Op::Add => self.row_op(&RowOp::add(width(0)), &[write(0), read(1)]).map(one),
-            Op::Glu(Activation::Silu) => {
-                self.row_op(&RowOp::glu(width(0)), &[read(0), read(1), write(0)]).map(one)
+            Op::Glu(gating) => self.glu(gating, step, [read(0), read(1), write(0)]),
+            Op::Activate(f) => self.row_op(&RowOp::activate(width(0), *f), &[write(0)]).map(one),
+            Op::Scale(factor) => {
+                self.row_op(&RowOp::scale(width(0), *factor), &[write(0)]).map(one)
+            }
+            Op::Softcap(cap) => self.row_op(&RowOp::softcap(width(0), *cap), &[write(0)]).map(one),
+            Op::Temper { beta, interval, offset } => {
+                let op = RowOp::temper(width(0), *beta, *interval, *offset);
+                self.row_op(&op, &[&self.inputs.rows, write(0)]).map(one)
+            }
+            Op::Copy(copy) => self.copy(copy, step, [read(0), write(0)]),
+            Op::Pool(pooling) => self.pool(*pooling, width(0), [read(0), write(0)]),
+            Op::ExpertSum { used } => {
+                let op = RowOp::expert_sum(width(0), *used);
+                self.row_op(&op, &[read(0), read(1), write(0)]).map(one)
             }
             // the logits are copied from their own buffer
             Op::Select if alone && step.outputs[0] != plan.logits => Ok(Vec::new()),
@@ -84,12 +94,18 @@ impl<'a> Lowering<'a> {
                 self.row_op(&RowOp::select(width(0)), &buffers).map(one)
             }
             Op::Rope { rope, heads } => self.rope(*rope, *heads, step.outputs[0]).map(one),
-            Op::Store { cache } => self.store(*cache, [read(0), read(1)]).map(one),
+            Op::Store { cache } => self.store(*cache, read(0), inputs.get(1).copied()).map(one),
             Op::RopeStore(op) => self.rope_store(op, [read(0), read(1), read(2)]).map(one),
             Op::Attend(op) => self.attend(op, read(0), write(0), bucket),
             Op::RopeAttend(op, attend) => {
                 self.rope_attend(op, attend, [read(0), read(1), read(2)], write(0), bucket)
             }
+            Op::HeadLinear { .. }
+            | Op::ShortConv(_)
+            | Op::GatedDelta(_)
+            | Op::Route(_)
+            | Op::ExpertLinear(_)
+            | Op::ExpertGlu { .. } => Err(refused(step.op.name())),
         }
     }
 
@@ -103,47 +119,6 @@ impl<'a> Lowering<'a> {
             Some(source) if alone && id != self.plan.logits => &self.buffers[source.0],
             _ => &self.buffers[id.0],
         }
-    }
-
-    fn embed(&mut self, table: WeightId, x: &wgpu::Buffer) -> Result<Vec<Dispatch>, Error> {
-        let matrix = self.weights.matrix(table)?;
-        let mut calls = Vec::with_capacity(matrix.parts.len());
-        for part in &matrix.parts {
-            let (first, rows) = (part.rows.start, part.rows.len());
-            let op = RowOp::embed(&matrix.layout, matrix.row_len, first, rows);
-            let inputs = self.inputs;
-            let mut buffers = whole(&[&inputs.rows, &inputs.recent, &inputs.pass, x]);
-            buffers.extend(part.bindings());
-            calls.push(self.call(
-                &op.source()?,
-                op.bindings(),
-                "embed",
-                &buffers,
-                Grid::Rows { x: op.groups, batch: 1 },
-            )?);
-        }
-        Ok(calls)
-    }
-
-    fn norm(
-        &mut self,
-        norm: &Norm,
-        x: &wgpu::Buffer,
-        y: &wgpu::Buffer,
-        width: usize,
-    ) -> Result<Vec<Dispatch>, Error> {
-        let Norm { weight, eps } = *norm;
-        let weight = self.weights.vector(weight)?;
-        self.row_op(&RowOp::norm(width, 1, eps, false), &[x, y, weight]).map(one)
-    }
-
-    pub(super) fn row_op(
-        &mut self,
-        op: &RowOp,
-        buffers: &[&wgpu::Buffer],
-    ) -> Result<Dispatch, Error> {
-        let grid = Grid::Rows { x: op.groups, batch: 1 };
-        self.call(&op.source()?, op.bindings(), op.label, &whole(buffers), grid)
     }
 
     pub(super) fn call(
@@ -165,6 +140,11 @@ impl<'a> Lowering<'a> {
         let bindings = self.device.bind(label, &kernel, buffers)?;
         Ok(Dispatch { kernel, bindings, grid, concurrent: false })
     }
+}
+
+/// The error of an op that [`accepts`](crate::run::accept::accepts) should have refused.
+pub(super) fn refused(what: &str) -> Error {
+    Error::Kernel { kernel: "lowering".into(), what: format!("{what} has no kernel") }
 }
 
 pub(super) fn one(call: Dispatch) -> Vec<Dispatch> {

@@ -6,6 +6,7 @@ pub(crate) mod buffers;
 pub(crate) mod dispatch;
 pub(crate) mod lowering;
 mod products;
+mod rows;
 pub(crate) mod timestamps;
 
 pub(crate) use buffers::{Cache, Inputs, Scratch};

@@ -1,6 +1,6 @@
 //! Matrix products: which kernels run them, on activations in which form.
 
-use pelton_graph::{Error, Linear, Norm, Rows, Step, WeightId};
+use pelton_graph::{Error, Gating, Linear, Norm, Rows, Step, WeightId};
 use pelton_quant::DType;
 
 use crate::{
@@ -8,13 +8,13 @@ use crate::{
         matmul::{DECODE, Matmul, decode_splits},
         matvec::{FusedMatrix, MatVec, Tuning},
         matvec_rows::MatVecRows,
-        row_ops::RowOp,
+        row_ops::{Product, RowOp},
         to_f16::ToF16,
         to_q8::ToQ8,
     },
     lower::{
         dispatch::{Dispatch, Grid, RowBucket},
-        lowering::{Lowering, one, whole},
+        lowering::{Lowering, one, refused, whole},
     },
     weights::Matrix,
 };
@@ -83,21 +83,21 @@ impl<'a> Lowering<'a> {
         bucket: RowBucket,
     ) -> Result<Vec<Dispatch>, Error> {
         let matrix = self.weights.matrix(linear.weight)?;
-        let mut calls = Vec::with_capacity(matrix.parts.len());
-        for part in &matrix.parts {
+        let mut calls = Vec::with_capacity(matrix.shards.len());
+        for shard in &matrix.shards {
             let spec = MatVec {
                 bias: linear.bias.is_some(),
                 add,
-                ..self.spec(linear.weight, matrix, part.rows.clone(), norm, step, bucket)
+                ..self.spec(linear.weight, matrix, shard.rows.clone(), norm, step, bucket)
             };
             let mut buffers = whole(&[x, y, &self.inputs.pass]);
             if let Some(norm) = norm {
-                buffers.push(self.weights.vector(norm.weight)?.as_entire_buffer_binding());
+                buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
             }
             if let Some(bias) = linear.bias {
                 buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
             }
-            buffers.extend(part.bindings());
+            buffers.extend(shard.bindings());
             calls.push(self.matvec_call(&spec, &buffers)?);
         }
         Ok(calls)
@@ -114,16 +114,16 @@ impl<'a> Lowering<'a> {
         bucket: RowBucket,
     ) -> Result<Vec<Dispatch>, Error> {
         let matrix = self.weights.matrix(linear.weight)?;
-        let mut calls = Vec::with_capacity(matrix.parts.len());
-        for part in &matrix.parts {
+        let mut calls = Vec::with_capacity(matrix.shards.len());
+        for shard in &matrix.shards {
             let spec = MatVecRows {
                 norm,
                 bias: linear.bias.is_some(),
                 add,
-                ..self.rows_spec(linear.weight, matrix, part.rows.clone(), step, bucket)
+                ..self.rows_spec(linear.weight, matrix, shard.rows.clone(), step, bucket)
             };
             let bias = linear.bias.map(|bias| self.weights.vector(bias)).transpose()?;
-            let planes = part.bindings().collect();
+            let planes = shard.bindings().collect();
             calls.push(self.matvec_rows_call(&spec, y, bias, planes)?);
         }
         Ok(calls)
@@ -222,7 +222,7 @@ impl<'a> Lowering<'a> {
             let suits =
                 other.layout == matrix.layout || (other.layout.blocks() && matrix.layout.blocks());
             let alike = suits && linear.bias.is_some() == first.bias.is_some();
-            if !alike || other.parts.len() > 1 {
+            if !alike || other.shards.len() > 1 {
                 return Ok(None);
             }
             let rows = self.plan.weight(linear.weight).rows;
@@ -234,7 +234,7 @@ impl<'a> Lowering<'a> {
             ..self.spec(first.weight, matrix, 0..sides[0].rows, Some(norm), step, bucket)
         };
         let mut buffers = whole(&[x, outputs[0], &self.inputs.pass]);
-        buffers.push(self.weights.vector(norm.weight)?.as_entire_buffer_binding());
+        buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
         for (i, linear) in linears.iter().enumerate() {
             if i > 0 {
                 buffers.push(outputs[i].as_entire_buffer_binding());
@@ -245,7 +245,7 @@ impl<'a> Lowering<'a> {
         }
         for linear in linears {
             let matrix = self.weights.matrix(linear.weight)?;
-            buffers.extend(matrix.parts.iter().flat_map(|part| part.bindings()));
+            buffers.extend(matrix.shards.iter().flat_map(|shard| shard.bindings()));
         }
         self.matvec_call(&spec, &buffers).map(Some)
     }
@@ -263,6 +263,12 @@ impl<'a> Lowering<'a> {
             _ if matrix.layout.blocks() => Operand::Q8,
             _ => Operand::F32,
         }
+    }
+
+    /// The factors of a norm before products, which is a plain root-mean-square norm.
+    pub(super) fn rms_weight(&self, norm: &Norm) -> Result<&'a wgpu::Buffer, Error> {
+        let weight = norm.rms_weight().ok_or_else(|| refused("a fused norm that is no RMSNorm"))?;
+        self.weights.vector(weight)
     }
 
     /// Brings activations to the form that products take.
@@ -290,7 +296,7 @@ impl<'a> Lowering<'a> {
         let quantize = ToQ8 { k, norm: norm.map(|norm| norm.eps), threads: self.tuning.threads };
         let mut buffers = whole(&[x, &self.scratch.codes, &self.scratch.scales]);
         if let Some(norm) = norm {
-            buffers.extend(whole(&[&self.scratch.factors, self.weights.vector(norm.weight)?]));
+            buffers.extend(whole(&[&self.scratch.factors, self.rms_weight(norm)?]));
         }
         let source = quantize.source(&self.device.capabilities)?;
         self.call(&source, &quantize.bindings(), "to_q8", &buffers, Grid::Row)
@@ -306,7 +312,7 @@ impl<'a> Lowering<'a> {
         let prepare = ToF16 { k, norm: norm.map(|norm| norm.eps) };
         let mut buffers = whole(&[x, &self.scratch.halves]);
         if let Some(norm) = norm {
-            buffers.push(self.weights.vector(norm.weight)?.as_entire_buffer_binding());
+            buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
         }
         let source = prepare.source()?;
         self.call(&source, &prepare.bindings(), "to_f16", &buffers, Grid::Row)
@@ -330,13 +336,13 @@ impl<'a> Lowering<'a> {
             _ => 1,
         };
         let whole_k = splits == 1;
-        let mut calls = Vec::with_capacity(matrix.parts.len() + 1);
-        for part in &matrix.parts {
+        let mut calls = Vec::with_capacity(matrix.shards.len() + 1);
+        for shard in &matrix.shards {
             let matmul = Matmul {
                 layout: matrix.layout,
                 k: matrix.row_len,
-                rows: part.rows.len(),
-                offset: part.rows.start,
+                rows: shard.rows.len(),
+                offset: shard.rows.start,
                 stride: outputs,
                 bias: linear.bias.is_some() && whole_k,
                 add: add && whole_k,
@@ -353,7 +359,7 @@ impl<'a> Lowering<'a> {
             if let Some(bias) = linear.bias.filter(|_| whole_k) {
                 buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
             }
-            buffers.extend(part.bindings());
+            buffers.extend(shard.bindings());
             let grid = Grid::Tiles(tile, matmul.rows, splits);
             let source = matmul.source(&tile)?;
             calls.push(self.call(&source, &matmul.bindings(), "matmul", &buffers, grid)?);
@@ -373,13 +379,13 @@ impl<'a> Lowering<'a> {
         &mut self,
         norm: &Norm,
         [gate, up]: [&Linear; 2],
-        x: &wgpu::Buffer,
-        g: &wgpu::Buffer,
+        gating: &Gating,
+        [x, g]: [&wgpu::Buffer; 2],
         step: &Step,
         bucket: RowBucket,
     ) -> Result<Vec<Dispatch>, Error> {
         let (gates, ups) = (self.weights.matrix(gate.weight)?, self.weights.matrix(up.weight)?);
-        let rows = |m: &Matrix| m.parts.iter().map(|p| p.rows.clone()).collect::<Vec<_>>();
+        let rows = |m: &Matrix| m.shards.iter().map(|s| s.rows.clone()).collect::<Vec<_>>();
         let plain = gate.bias.is_none() && up.bias.is_none();
         let alike = gates.layout == ups.layout && rows(gates) == rows(ups) && plain;
         let operand = self.operand(gates, bucket);
@@ -388,22 +394,23 @@ impl<'a> Lowering<'a> {
             let up_buffer = &self.scratch.up;
             let mut calls =
                 self.norm_linear(norm, &[*gate, *up], x, &[g, up_buffer], step, bucket)?;
-            calls.push(self.row_op(&RowOp::glu_in_place(width), &[g, up_buffer])?);
+            let glu = RowOp::glu(width, gating, false, Product::Gate);
+            calls.push(self.row_op(&glu, &[g, up_buffer])?);
             return Ok(calls);
         }
         let mut calls = self.prepare(operand, Some(norm), x, gates.row_len)?;
-        for (gate_part, up_part) in gates.parts.iter().zip(&ups.parts) {
-            let rows = gate_part.rows.clone();
-            let planes = gate_part.bindings().chain(up_part.bindings());
+        for (gate_shard, up_shard) in gates.shards.iter().zip(&ups.shards) {
+            let rows = gate_shard.rows.clone();
+            let planes = gate_shard.bindings().chain(up_shard.bindings());
             if operand == Operand::Q8 {
                 let spec = self.rows_spec(gate.weight, gates, rows, step, bucket);
-                let spec = MatVecRows { norm: true, glu: true, ..spec };
+                let spec = MatVecRows { norm: true, glu: Some(*gating), ..spec };
                 calls.push(self.matvec_rows_call(&spec, g, None, planes.collect())?);
                 continue;
             }
             let spec = self.spec(gate.weight, gates, rows, Some(norm), step, bucket);
-            let spec = MatVec { glu: true, ..spec };
-            let mut buffers = whole(&[x, g, &self.inputs.pass, self.weights.vector(norm.weight)?]);
+            let spec = MatVec { glu: Some(*gating), ..spec };
+            let mut buffers = whole(&[x, g, &self.inputs.pass, self.rms_weight(norm)?]);
             buffers.extend(planes);
             calls.push(self.matvec_call(&spec, &buffers)?);
         }
@@ -429,7 +436,7 @@ impl<'a> Lowering<'a> {
             norm: false,
             bias: false,
             add: false,
-            glu: false,
+            glu: None,
             count_at: usize::from(selected),
         }
     }
@@ -454,7 +461,7 @@ impl<'a> Lowering<'a> {
             norm: norm.map(|norm| norm.eps),
             bias: false,
             add: false,
-            glu: false,
+            glu: None,
             fused_with: [None; 2],
             count_at: usize::from(selected),
             // the threads decide the order in which a norm's squares are summed, so they are the

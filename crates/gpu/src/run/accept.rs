@@ -1,8 +1,8 @@
 //! The check whether the kernels can run an op.
 
 use pelton_graph::{
-    Activation, Attention as AttentionOp, KvType, Linear, Norm, Op, Plan, RopeStore, WeightId,
-    WeightKind,
+    Attention as AttentionOp, Cache, Gating, KvType, Linear, Mask, Norm, Op, Plan, Pooling,
+    RopeStore, Step, StridedCopy, TableRow, Values, WeightId, WeightKind,
 };
 
 use crate::{device::Capabilities, kernels::attention::Attention};
@@ -13,45 +13,83 @@ const HEAD_DIM: usize = 512;
 /// Whether the kernels can run an op of a plan.
 pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool {
     let kind = |id: WeightId, kind| plan.weight(id).kind == kind;
-    let norm = |&Norm { weight, eps: _ }: &Norm| kind(weight, WeightKind::Vector);
-    let linear = |&Linear { weight, bias }: &Linear| {
-        kind(weight, WeightKind::Matrix) && bias.is_none_or(|bias| kind(bias, WeightKind::Vector))
-    };
-    let head_dim = |cache: usize| plan.caches[cache].head_dim;
+    let vector = |id: Option<WeightId>| id.is_none_or(|id| kind(id, WeightKind::Vector));
+    let norm = |&Norm { kind: _, weight, bias, eps: _ }: &Norm| vector(weight) && vector(bias);
+    let rms = |op: &Norm| op.rms_weight().is_some_and(|id| kind(id, WeightKind::Vector));
+    let linear =
+        |&Linear { weight, bias }: &Linear| kind(weight, WeightKind::Matrix) && vector(bias);
+    let head_dim = |cache: usize| plan.caches[cache].head_dim();
     let rotates = |head_dim: usize| head_dim.is_multiple_of(2) && head_dim <= HEAD_DIM;
+    // factors of each head of its own have no fused kernel
+    let rms_of_heads = |op: &Norm, cache: usize| {
+        let length = op.rms_weight().map(|id| plan.weight(id).row_len);
+        rms(op) && length == head_dim(cache)
+    };
     let stores = |op: &RopeStore| {
         let RopeStore { q_norm, k_norm, rope: _, heads: _, kv_heads: _, cache } = op;
-        q_norm.iter().chain(k_norm).all(norm) && rotates(head_dim(*cache))
+        q_norm.iter().chain(k_norm).all(|op| rms_of_heads(op, *cache))
+            && head_dim(*cache).is_some_and(rotates)
     };
     let attends = |op: &AttentionOp| {
-        let AttentionOp { cache, heads: _, scale: _, window: _ } = op;
+        let AttentionOp { cache, heads: _, scale: _, mask, softcap, sinks, alibi: _ } = op;
+        let masked = match *mask {
+            Mask::Causal { window } => window != Some(0),
+            Mask::Chunked { chunk } => chunk > 0,
+            // the number of positions is that of the sequence's rows in the pass
+            Mask::Symmetric { window: _ } => plan.whole_sequences,
+        };
         // the result depends neither on the type of the cache nor on the length of tables
-        Attention::of(op, &plan.caches[*cache], KvType::F16, 1).fits(capabilities)
+        masked
+            && vector(*sinks)
+            && softcap.is_none_or(|cap| cap > 0.0)
+            && Attention::of(op, &plan.caches[*cache], KvType::F32, 1).fits(capabilities)
+    };
+    // the width is the buffer's, and every head has the same
+    let rotates_heads = |heads: usize| {
+        let mut steps = plan.steps.iter().filter(|step| step.op == *op);
+        let width = |step: &Step| step.outputs.first().map_or(0, |&id| plan.buffer(id).width);
+        heads > 0 && steps.all(|step| rotates(width(step) / heads))
     };
     match op {
         Op::Embed { table } => kind(*table, WeightKind::Matrix),
         Op::Norm(op) => norm(op),
-        Op::HeadNorm { norm: op, heads: _ } => norm(op),
-        Op::Linear(op) | Op::LinearAdd(op) => linear(op),
-        Op::Rope { rope: _, heads } => {
-            // the width is the buffer's, and every head has the same
-            *heads > 0 && plan.caches.iter().all(|cache| rotates(cache.head_dim))
+        Op::HeadNorm { norm: op, heads } => *heads > 0 && norm(op),
+        Op::AddTable { table, row: TableRow::Position | TableRow::Fixed(_) } => {
+            kind(*table, WeightKind::Matrix)
         }
-        Op::Store { cache } => rotates(head_dim(*cache)),
+        Op::Linear(op) | Op::LinearAdd(op) => linear(op),
+        Op::Rope { rope: _, heads } => rotates_heads(*heads),
+        Op::Store { cache } => match plan.caches[*cache] {
+            Cache {
+                heads: _,
+                key_dim,
+                values: Values::Own { dim } | Values::KeyPrefix { dim },
+                group: _,
+            } => {
+                let even = |dim: usize| dim > 0 && dim.is_multiple_of(2);
+                let staged = head_dim(*cache).is_none_or(rotates);
+                even(key_dim) && even(dim) && staged
+            }
+        },
         Op::Attend(op) => attends(op),
-        Op::Add | Op::Select => true,
-        Op::Glu(activation) => activates(*activation),
-        Op::NormLinear { norm: op, linears } => norm(op) && linears.iter().all(linear),
+        Op::Add | Op::Select | Op::Activate(_) | Op::Scale(_) | Op::Softcap(_) => true,
+        Op::Temper { beta: _, interval, offset: _ } => *interval > 0,
+        Op::Glu(Gating::Product(_) | Gating::Clamped { alpha: _, limit: _ }) => true,
+        Op::Copy(StridedCopy { count, width, from: _, to: _ }) => *count > 0 && *width > 0,
+        Op::ExpertSum { used } => *used > 0,
+        // a sequence's rows lie one after the other in its pass
+        Op::Pool(Pooling::Mean | Pooling::First | Pooling::Last) => plan.whole_sequences,
+        Op::NormLinear { norm: op, linears } => rms(op) && linears.iter().all(linear),
         Op::RopeStore(op) => stores(op),
         Op::RopeAttend(store, attend) => stores(store) && attends(attend),
-        Op::NormGlu { norm: op, gate, up, activation } => {
-            norm(op) && linear(gate) && linear(up) && activates(*activation)
+        Op::NormGlu { norm: op, gate, up, gating: Gating::Product(_) | Gating::Clamped { .. } } => {
+            rms(op) && linear(gate) && linear(up)
         }
-    }
-}
-
-fn activates(activation: Activation) -> bool {
-    match activation {
-        Activation::Silu => true,
+        Op::HeadLinear { .. }
+        | Op::ShortConv(_)
+        | Op::GatedDelta(_)
+        | Op::Route(_)
+        | Op::ExpertLinear(_)
+        | Op::ExpertGlu { .. } => false,
     }
 }

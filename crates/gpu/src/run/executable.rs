@@ -135,7 +135,8 @@ impl GpuExecutable {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let caches = allocate_caches(&device, &plan, &limits)?;
-        let page = caches.iter().map(|cache| cache.page_bytes).max().unwrap_or(0);
+        let pages = caches.iter().flat_map(|cache| cache.buffers().map(|(_, bytes)| *bytes));
+        let page = pages.max().unwrap_or(0);
         let turns = plan
             .ropes
             .iter()
@@ -184,13 +185,13 @@ impl GpuExecutable {
         let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
         let sample = Sample::new(
             &device,
-            plan.vocab,
+            plan.output_width(),
             limits.tokens,
             limits.wants,
             limits.bias,
             pass_buffers,
         )?;
-        let logits_len = limits.wants * plan.vocab;
+        let logits_len = limits.wants * plan.output_width();
         let in_flight = InFlight::new(&device, sample.results().size(), 4 * logits_len as u64)?;
         device.wait()?;
         Ok(Self {
@@ -233,7 +234,13 @@ impl GpuExecutable {
         let queue = &self.device.queue;
         let counts = [pass.rows.len() as u32, selected.len() as u32];
         queue.write_buffer(&self.inputs.pass, 0, bytemuck::cast_slice(&counts));
-        let rows: Vec<[u32; 4]> = pass.rows.iter().map(row_words).collect();
+        let mut rows: Vec<[u32; 4]> = pass.rows.iter().map(row_words).collect();
+        if self.plan.whole_sequences {
+            for sequence in rows.chunk_by_mut(|a, b| a[2] == b[2]) {
+                let len = sequence.len() as u32;
+                sequence.iter_mut().for_each(|row| row[3] = len);
+            }
+        }
         queue.write_buffer(&self.inputs.rows, 0, bytemuck::cast_slice(&rows));
         if !selected.is_empty() {
             queue.write_buffer(&self.inputs.selected, 0, bytemuck::cast_slice(&selected));
@@ -280,7 +287,7 @@ impl GpuExecutable {
         pass: &Pass<'_>,
         selected: &[u32],
     ) -> u64 {
-        let row_bytes = 4 * self.plan.vocab as u64;
+        let row_bytes = 4 * self.plan.output_width() as u64;
         let mut bytes = 0;
         for want in pass.wants {
             let Want::Logits { row } = want else { continue };
@@ -371,9 +378,8 @@ impl Executable for GpuExecutable {
             if shape.group != group {
                 continue;
             }
-            let bytes = cache.page_bytes;
-            let at = |page: u32| u64::from(page) * bytes;
-            for buffer in [&cache.keys, &cache.values] {
+            for &(ref buffer, bytes) in cache.buffers() {
+                let at = |page: u32| u64::from(page) * bytes;
                 // a copy within one buffer is not allowed
                 encoder.copy_buffer_to_buffer(buffer, at(from), &self.page, 0, bytes);
                 encoder.copy_buffer_to_buffer(&self.page, 0, buffer, at(to), bytes);

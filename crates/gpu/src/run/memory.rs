@@ -1,6 +1,6 @@
 //! The memory of the KV caches, and the check whether a model fits in the GPU's memory.
 
-use pelton_graph::{Error, KvType, Limits, PAGE, Plan};
+use pelton_graph::{Error, KvType, Limits, PAGE, Plan, Values};
 
 use crate::{device::Device, lower::Cache, weights::resident_bytes};
 
@@ -11,13 +11,14 @@ pub(crate) fn allocate_caches(
     limits: &Limits,
 ) -> Result<Vec<Cache>, Error> {
     let allocate = |cache: &pelton_graph::Cache| {
-        let page_bytes = limits.kv.bytes(cache.heads * cache.head_dim * PAGE) as u64;
-        let bytes = page_bytes.saturating_mul(limits.pages[cache.group] as u64);
-        Ok(Cache {
-            keys: device.buffer("keys", bytes)?,
-            values: device.buffer("values", bytes)?,
-            page_bytes,
-        })
+        let page_bytes = |dim: usize| limits.kv.bytes(cache.heads * dim * PAGE) as u64;
+        let bytes = |dim| page_bytes(dim).saturating_mul(limits.pages[cache.group] as u64);
+        let values = match cache.values {
+            Values::Own { dim } => Some((device.buffer("values", bytes(dim))?, page_bytes(dim))),
+            Values::KeyPrefix { dim: _ } => None,
+        };
+        let keys = device.buffer("keys", bytes(cache.key_dim))?;
+        Ok(Cache { keys: (keys, page_bytes(cache.key_dim)), values })
     };
     plan.caches.iter().map(allocate).collect()
 }

@@ -1,6 +1,7 @@
 //! Weights on the GPU: their layout in planes, and their upload.
 
 mod layout;
+mod source;
 mod upload;
 
 pub(crate) use layout::Layout;

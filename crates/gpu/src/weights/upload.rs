@@ -1,11 +1,17 @@
 //! The upload of a plan's tensors to the GPU.
 
-use std::{num::NonZero, ops::Range, sync::mpsc, thread};
+use std::{borrow::Cow, num::NonZero, ops::Range, sync::mpsc, thread};
 
-use pelton_graph::{Error, Plan, WeightId, WeightKind};
+use pelton_graph::{Error, Plan, WeightId};
 use pelton_weights::Checkpoint;
 
-use crate::{device::Device, weights::layout::Layout};
+use crate::{
+    device::Device,
+    weights::{
+        layout::Layout,
+        source::{Source, decoded},
+    },
+};
 
 /// Planes begin at multiples of this, the greatest offset alignment of any GPU.
 const ALIGNMENT: u64 = 256;
@@ -14,33 +20,34 @@ const STAGING: usize = 32 << 20;
 /// Number of staging buffers: the CPU fills one while the GPU copies from the others.
 const STAGES: usize = 3;
 
-/// A tensor on the GPU.
+/// A weight on the GPU.
 #[derive(Debug)]
 pub(crate) enum Resident {
-    /// A norm's weight or a bias, in f32.
+    /// A norm's weight, a bias or another small tensor, in f32.
     Vector(wgpu::Buffer),
-    /// A matrix in its stored format.
+    /// A matrix, or several of equal shape one after the other, in the stored format.
     Matrix(Matrix),
 }
 
-/// A matrix, in shards of whole rows if it is larger than a binding.
+/// A matrix, in shards of whole rows if it is larger than a binding; of several matrices a shard has
+/// whole ones.
 #[derive(Debug)]
 pub(crate) struct Matrix {
     pub(crate) layout: Layout,
     pub(crate) row_len: usize,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) shards: Vec<Shard>,
 }
 
 /// A shard of a matrix: the planes of [`Layout`] of some rows, in one buffer.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct Shard {
     pub(crate) rows: Range<usize>,
     buffer: wgpu::Buffer,
     /// Offset and bytes of each plane.
     planes: Vec<(u64, u64)>,
 }
 
-impl Part {
+impl Shard {
     /// The planes, in the order in which kernels bind them.
     pub(crate) fn bindings(&self) -> impl Iterator<Item = wgpu::BufferBinding<'_>> {
         self.planes.iter().map(|&(offset, bytes)| wgpu::BufferBinding {
@@ -51,15 +58,15 @@ impl Part {
     }
 }
 
-/// All tensors of a plan.
+/// All weights of a plan.
 #[derive(Debug)]
 pub(crate) struct Weights {
     all: Vec<Resident>,
 }
 
 impl Weights {
-    /// Repacks and uploads every tensor. `progress` is called with the uploaded bytes of the file
-    /// and the total of bytes.
+    /// Repacks and uploads every weight: of a fused tensor its own rows. `progress` is called with the
+    /// uploaded bytes of the file and the total of bytes.
     pub(crate) fn load(
         device: &Device,
         plan: &Plan,
@@ -71,40 +78,41 @@ impl Weights {
             .iter()
             .filter_map(|w| w.dtype.bytes_of(w.row_len))
             .zip(&plan.weights)
-            .map(|(bytes, w)| bytes as u64 * w.rows as u64)
+            .map(|(bytes, w)| bytes as u64 * (w.rows * w.count()) as u64)
             .sum();
         let mut done = 0;
         let mut upload = Upload::new(device)?;
+        let decoded = decoded(plan);
         let mut residents = Vec::with_capacity(plan.weights.len());
-        for weight in &plan.weights {
+        for (weight, decoded) in plan.weights.iter().zip(decoded) {
             let tensor = checkpoint.require(&weight.name, &weight.dims())?;
-            residents.push(if weight.kind == WeightKind::Vector {
-                let values = tensor.decode();
+            let rows = weight.rows * weight.count();
+            if decoded {
+                let values = Source::new(weight, &tensor.decode())?.all()?.into_owned();
                 let buffer = device.buffer(&weight.name, 4 * values.len() as u64)?;
                 device.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&values));
-                Resident::Vector(buffer)
-            } else {
-                let layout = Layout::of(weight.dtype);
-                let row_bytes = tensor.bytes.len() / weight.rows;
-                let mut parts = Vec::new();
-                for rows in parts_of(device, &layout, weight.rows, weight.row_len) {
-                    let part = new_part(device, &weight.name, &layout, rows, weight.row_len)?;
-                    let bytes =
-                        &tensor.bytes[part.rows.start * row_bytes..part.rows.end * row_bytes];
-                    upload.part(&layout, weight.row_len, bytes, &part, &mut |bytes| {
-                        progress(done + bytes, all);
-                    })?;
-                    done += bytes.len() as u64;
-                    parts.push(part);
-                }
-                Resident::Matrix(Matrix { layout, row_len: weight.row_len, parts })
-            });
+                residents.push(Resident::Vector(buffer));
+                continue;
+            }
+            let layout = Layout::of(weight.dtype);
+            let source = Source::new(weight, tensor.bytes)?;
+            let mut shards = Vec::new();
+            let whole = if weight.count() > 1 { weight.rows } else { 1 };
+            for rows in shards_of(device, &layout, rows, weight.row_len, whole) {
+                let shard = new_shard(device, &weight.name, &layout, rows, weight.row_len)?;
+                upload.shard(&layout, weight.row_len, &source, &shard, &mut |bytes| {
+                    progress(done + bytes, all);
+                })?;
+                done += (shard.rows.len() * source.row_len()) as u64;
+                shards.push(shard);
+            }
+            residents.push(Resident::Matrix(Matrix { layout, row_len: weight.row_len, shards }));
         }
         upload.finish()?;
         Ok(Self { all: residents })
     }
 
-    /// The buffer of a norm's weight or a bias.
+    /// The buffer of a weight in f32.
     pub(crate) fn vector(&self, id: WeightId) -> Result<&wgpu::Buffer, Error> {
         match &self.all[id.0] {
             Resident::Vector(buffer) => Ok(buffer),
@@ -127,32 +135,38 @@ fn unexpected(what: &str) -> Error {
 
 /// Bytes of a plan's weights on the GPU.
 pub(crate) fn resident_bytes(plan: &Plan) -> u64 {
-    plan.weights
-        .iter()
-        .map(|w| match w.kind {
-            WeightKind::Vector => 4 * w.row_len as u64,
-            WeightKind::Matrix => Layout::of(w.dtype).planes(w.rows, w.row_len).iter().sum(),
-        })
-        .sum()
+    let bytes = |(w, decoded): (&pelton_graph::Weight, bool)| match decoded {
+        true => 4 * w.len() as u64,
+        false => Layout::of(w.dtype).planes(w.rows * w.count(), w.row_len).iter().sum(),
+    };
+    plan.weights.iter().zip(decoded(plan)).map(bytes).fold(0, u64::saturating_add)
 }
 
-/// The rows of each shard of a matrix, such that every plane fits in a binding.
-fn parts_of(device: &Device, layout: &Layout, rows: usize, row_len: usize) -> Vec<Range<usize>> {
+/// The rows of each shard of a matrix, such that every plane fits in a binding. A shard has a
+/// multiple of `whole` rows.
+fn shards_of(
+    device: &Device,
+    layout: &Layout,
+    rows: usize,
+    row_len: usize,
+    whole: usize,
+) -> Vec<Range<usize>> {
     let limit = device.capabilities.binding_bytes.min(device.capabilities.buffer_bytes / 2);
     let plane = layout.planes(rows, row_len).into_iter().max().unwrap_or(0);
     let count = plane.div_ceil(limit).max(1) as usize;
     // even, so that no shard begins within a word of scales
-    let each = rows.div_ceil(count).next_multiple_of(2);
+    let step = if whole.is_multiple_of(2) { whole } else { 2 * whole };
+    let each = rows.div_ceil(count).next_multiple_of(step.max(1));
     (0..rows).step_by(each).map(|start| start..rows.min(start + each)).collect()
 }
 
-fn new_part(
+fn new_shard(
     device: &Device,
     name: &str,
     layout: &Layout,
     rows: Range<usize>,
     row_len: usize,
-) -> Result<Part, Error> {
+) -> Result<Shard, Error> {
     let mut end = 0;
     let planes: Vec<(u64, u64)> = layout
         .planes(rows.len(), row_len)
@@ -163,7 +177,7 @@ fn new_part(
             (begin, bytes)
         })
         .collect();
-    Ok(Part { rows, buffer: device.buffer(name, end)?, planes })
+    Ok(Shard { rows, buffer: device.buffer(name, end)?, planes })
 }
 
 /// A ring of staging buffers through which weights are copied to the GPU.
@@ -197,20 +211,19 @@ impl<'a> Upload<'a> {
 
     /// Repacks and copies one shard; `progress` is called with the number of its bytes that are
     /// done.
-    fn part(
+    fn shard(
         &mut self,
         layout: &Layout,
         row_len: usize,
-        bytes: &[u8],
-        part: &Part,
+        source: &Source<'_, u8>,
+        shard: &Shard,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), Error> {
-        let row_bytes = bytes.len() / part.rows.len();
         // maximum bytes of a packed row; planes are rounded up to words
         let packed_row: u64 = layout.planes(2, row_len).iter().sum::<u64>().div_ceil(2);
         let rows = ((STAGING - 64) as u64 / packed_row.max(1)).max(2) as usize & !1;
-        for start in (0..part.rows.len()).step_by(rows) {
-            let rows = start..part.rows.len().min(start + rows);
+        for start in (0..shard.rows.len()).step_by(rows) {
+            let rows = start..shard.rows.len().min(start + rows);
             let sizes = layout.planes(rows.len(), row_len);
             let padded: Vec<usize> =
                 sizes.iter().map(|&n| (n as usize).next_multiple_of(4)).collect();
@@ -220,18 +233,19 @@ impl<'a> Upload<'a> {
                     "a row of {row_len} weights does not fit in the staging buffer"
                 )));
             }
-            let from = &bytes[rows.start * row_bytes..rows.end * row_bytes];
-            pack(layout, row_len, from, &mut self.packed[..total], &padded, self.threads);
+            let first = shard.rows.start;
+            let from: Cow<'_, [u8]> = source.rows(first + rows.start..first + rows.end)?;
+            pack(layout, row_len, &from, &mut self.packed[..total], &padded, self.threads);
             let before = layout.planes(rows.start, row_len);
-            let copies: Vec<(u64, u64)> = part
+            let copies: Vec<(u64, u64)> = shard
                 .planes
                 .iter()
                 .zip(before)
                 .zip(&padded)
                 .map(|((plane, before), &bytes)| (plane.0 + before, bytes as u64))
                 .collect();
-            self.send(&part.buffer, &copies)?;
-            progress(rows.end as u64 * row_bytes as u64);
+            self.send(&shard.buffer, &copies)?;
+            progress((rows.end * source.row_len()) as u64);
         }
         Ok(())
     }

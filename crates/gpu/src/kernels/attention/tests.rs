@@ -1,7 +1,7 @@
 //! Attention compared with f64 arithmetic.
 
 use half::f16;
-use pelton_graph::{Input, KvType, Rope, RopeStyle};
+use pelton_graph::{Input, KvType, Rope, RopeStyle, alibi_slope};
 use pelton_testing::Random;
 
 use super::*;
@@ -29,9 +29,8 @@ fn rows(runs: &[(u32, std::ops::Range<u32>)]) -> Vec<Row> {
 }
 
 fn case(head_dim: usize, heads: usize, kv_heads: usize, kv: KvType, rows: Vec<Row>) -> Case {
-    let scale = 1.0 / (head_dim as f32).sqrt();
     let caches = Caches { kv_heads, kv, table: TABLE };
-    let attention = Attention { heads, head_dim, scale, window: None, caches };
+    let attention = Attention::causal(heads, head_dim, caches);
     let rope = Some(Rotation { style: RopeStyle::Halves, pairs: head_dim / 2 });
     Case { attention, prepare: HeadPrep { rope, ..HeadPrep::default() }, rows }
 }
@@ -108,7 +107,8 @@ impl Case {
     /// fused too if the rows are of different slots.
     fn check(&self) {
         let Some(device) = device() else { return };
-        let Attention { heads, head_dim, scale, window, caches } = self.attention;
+        let Attention { heads, key_dim: head_dim, scale, mask, softcap, alibi, caches, .. } =
+            self.attention;
         let Caches { kv_heads, kv, .. } = caches;
         let count = self.rows.len();
         let mut random = Random::new(5);
@@ -130,7 +130,7 @@ impl Case {
         for sequence in 0..sequences {
             let here = self.rows.iter().filter(|row| row.slot as usize == sequence);
             let before = here.map(|row| row.position as usize).min().unwrap_or(0);
-            let seen = window.map_or(0, |window| (before + 1).saturating_sub(window));
+            let seen = mask.range(before, before + 1).start;
             for position in seen..before {
                 for h in 0..kv_heads {
                     let at = at(sequence, position, h);
@@ -158,6 +158,9 @@ impl Case {
         preparing.extend(q_norm.is_some().then_some(&q_weight_buffer));
         preparing.extend(k_norm.is_some().then_some(&k_weight_buffer));
         let poison = vec![f32::NAN; q.len()];
+        let sinks = normals(9, heads);
+        let sink_buffer = device.with(&sinks);
+        let with_sinks = self.attention.sinks.then_some(&sink_buffer);
 
         // rope_store
         let rope_store = RopeStore { heads, head_dim, prepare: self.prepare, store: Some(caches) };
@@ -198,23 +201,28 @@ impl Case {
         let mut expected = Vec::new();
         for (r, row) in self.rows.iter().enumerate() {
             let position = row.position as usize;
-            let first = window.map_or(0, |window| (position + 1).saturating_sub(window));
+            let seen = mask.range(position, position + 1);
             for h in 0..heads {
                 let q = &rotated_q[(r * heads + h) * head_dim..][..head_dim];
-                let slots =
-                    (first..=position).map(|p| at(row.slot as usize, p, h / (heads / kv_heads)));
+                let slots = seen.clone().map(|p| at(row.slot as usize, p, h / (heads / kv_heads)));
                 let scores: Vec<f64> = slots
                     .clone()
-                    .map(|at| {
+                    .zip(seen.clone())
+                    .map(|(at, p)| {
                         let key = &keys[at..][..head_dim];
                         let product: f64 =
                             key.iter().zip(q).map(|(k, q)| f64::from(*k) * f64::from(*q)).sum();
-                        product * f64::from(scale)
+                        let mut score = product * f64::from(scale);
+                        score = softcap
+                            .map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh());
+                        let slope = alibi.map_or(0.0, |bias| alibi_slope(bias, h, heads));
+                        score - f64::from(slope) * (position - p) as f64
                     })
                     .collect();
-                let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let sink = with_sinks.map_or(f64::NEG_INFINITY, |_| f64::from(sinks[h]));
+                let max = scores.iter().copied().fold(sink, f64::max);
                 let weights: Vec<f64> = scores.iter().map(|s| (s - max).exp()).collect();
-                let total: f64 = weights.iter().sum();
+                let total = weights.iter().sum::<f64>() + (sink - max).exp();
                 expected.extend((0..head_dim).map(|d| {
                     let sum: f64 = slots
                         .clone()
@@ -228,11 +236,11 @@ impl Case {
         let merge = compiled(
             &device,
             &self.attention.merge_source().unwrap(),
-            &Attention::merge_bindings(),
+            &self.attention.merge_bindings(),
         );
         let decode = |fused: Option<&HeadPrep>, splits| {
             let source = self.attention.decode_source(&device.capabilities, splits, fused).unwrap();
-            compiled(&device, &source, &Attention::decode_bindings(fused))
+            compiled(&device, &source, &self.attention.decode_bindings(fused))
         };
         let alone = self.rows.chunk_by(|a, b| a.slot == b.slot).all(|run| run.len() == 1);
         let bound = self.rows.iter().map(|row| row.position as usize + 1).max().unwrap();
@@ -249,14 +257,13 @@ impl Case {
                 let split_buffer =
                     device.with(&vec![f32::NAN; self.attention.splits_len(count, splits)]);
                 let mut buffers = vec![&rows, &tables, q, keys, values, &a, &split_buffer];
+                buffers.extend(with_sinks);
                 buffers.extend(more);
                 device.run(kernel, &buffers, self.attention.decode_groups(count, splits));
                 if splits > 1 {
-                    device.run(
-                        &merge,
-                        &[&rows, &split_buffer, &a],
-                        self.attention.merge_groups(count),
-                    );
+                    let mut buffers = vec![&rows, &split_buffer, &a];
+                    buffers.extend(with_sinks);
+                    device.run(&merge, &buffers, self.attention.merge_groups(count));
                 }
                 device.content(&a)
             };
@@ -280,12 +287,13 @@ impl Case {
         let tiles = self.attention.tiles(&self.rows);
         let groups = self.attention.prompt_groups(tiles.len());
         let (tiles, a) = (device.with(&tiles), device.with(&poison));
-        let buffers = [&rows, &tables, &tiles, &q_buffer, &key_cache, &value_cache, &a];
+        let mut buffers = vec![&rows, &tables, &tiles, &q_buffer, &key_cache, &value_cache, &a];
+        buffers.extend(with_sinks);
         device.run(
             &compiled(
                 &device,
                 &self.attention.prompt_source().unwrap(),
-                &Attention::prompt_bindings(),
+                &self.attention.prompt_bindings(),
             ),
             &buffers,
             groups,
@@ -334,7 +342,7 @@ fn mixed_batches_with_windows() {
     {
         let (heads, kv_heads) = [(4, 2), (3, 1), (2, 2), (8, 1), (16, 1)][i];
         let mut case = case(head_dim, heads, kv_heads, KvType::F16, mixed());
-        case.attention.window = window;
+        case.attention.mask = Mask::Causal { window };
         case.check();
     }
 }
@@ -343,8 +351,28 @@ fn mixed_batches_with_windows() {
 fn windows_of_decoding_rows() {
     for window in [1, 64, 65, 100, 250] {
         let mut case = case(64, 4, 2, KvType::F16, decoding());
-        case.attention.window = Some(window);
+        case.attention.mask = Mask::Causal { window: Some(window) };
         case.check();
+    }
+}
+
+/// Bounds of scores, sinks, ALiBi and chunks, alone and together.
+#[test]
+fn other_scores() {
+    let window = |window| Mask::Causal { window };
+    for (heads, kv_heads, mask, softcap, sinks, alibi) in [
+        (6, 2, window(None), Some(2.0), false, None),
+        (6, 2, window(None), None, true, None),
+        (6, 2, window(None), None, false, Some(8.0)),
+        (4, 1, window(Some(70)), Some(30.0), true, Some(4.0)),
+        (3, 3, Mask::Chunked { chunk: 48 }, None, true, None),
+        (4, 2, Mask::Chunked { chunk: 128 }, None, false, None),
+    ] {
+        for rows in [decoding(), mixed()] {
+            let mut case = case(24, heads, kv_heads, KvType::F16, rows);
+            case.attention = Attention { mask, softcap, sinks, alibi, ..case.attention };
+            case.check();
+        }
     }
 }
 
@@ -374,7 +402,7 @@ fn splits_fill_the_gpu() {
     for (bound, splits) in [(1, 1), (128, 1), (192, 1), (193, 4), (4096, 32), (1 << 20, 32)] {
         assert_eq!(attention.splits(bound), splits, "{bound}");
     }
-    let window = Attention { window: Some(100), ..attention };
+    let window = Attention { mask: Mask::Causal { window: Some(100) }, ..attention };
     assert_eq!(window.splits(4096), 1);
 }
 
@@ -384,7 +412,7 @@ fn rows_are_independent() {
     let Some(device) = device() else { return };
     let (head_dim, heads, kv_heads) = (64, 8, 2);
     let caches = Caches { kv_heads, kv: KvType::F16, table: TABLE };
-    let attention = Attention { heads, head_dim, scale: 0.125, window: None, caches };
+    let attention = Attention::causal(heads, head_dim, caches);
     let pages: Vec<u32> = (0..PAGES as u32).collect();
     let cached = normals(8, PAGES * kv_heads * PAGE * head_dim);
     let cached = to_cache(caches.kv, &cached);
@@ -399,13 +427,13 @@ fn rows_are_independent() {
         let scratch = device.with(&vec![f32::NAN; attention.splits_len(count, splits)]);
         let source = attention.decode_source(&device.capabilities, splits, None).unwrap();
         device.run(
-            &compiled(&device, &source, &Attention::decode_bindings(None)),
+            &compiled(&device, &source, &attention.decode_bindings(None)),
             &[&rows, &tables, &q, &keys, &values, &a, &scratch],
             attention.decode_groups(count, splits),
         );
         let source = attention.merge_source().unwrap();
         device.run(
-            &compiled(&device, &source, &Attention::merge_bindings()),
+            &compiled(&device, &source, &attention.merge_bindings()),
             &[&rows, &scratch, &a],
             attention.merge_groups(count),
         );

@@ -1,0 +1,29 @@
+{# The store of keys and values in the caches, for keys and values of different lengths, or for keys
+   alone. A thread stores a unit of a row; the grid's y is the row. #}
+@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> tables: array<u32>;
+@group(0) @binding(2) var<storage, read> k: array<Unit>;
+@group(0) @binding(3) var<storage, read_write> keys: array<Stored>;
+{% if values %}
+@group(0) @binding(4) var<storage, read> v: array<Unit>;
+@group(0) @binding(5) var<storage, read_write> values: array<Stored>;
+{% endif %}
+
+{% include "cache.wgsl" %}
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    let row = id.y;
+    let position = rows[row].y;
+    let page = tables[rows[row].z * TABLE + position / PAGE];
+    if (id.x < KV_HEADS * UNITS) {
+        let at = place(page, id.x / UNITS, position % PAGE) + id.x % UNITS;
+        keys[at] = pack(k[row * KV_HEADS * UNITS + id.x]);
+    }
+{% if values %}
+    if (id.x < KV_HEADS * VALUE_UNITS) {
+        let at = value_place(page, id.x / VALUE_UNITS, position % PAGE) + id.x % VALUE_UNITS;
+        values[at] = pack(v[row * KV_HEADS * VALUE_UNITS + id.x]);
+    }
+{% endif %}
+}
