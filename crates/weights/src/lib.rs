@@ -18,15 +18,17 @@
 mod checkpoint;
 mod error;
 mod gguf;
+mod hf;
 mod hyper;
 mod keys;
+mod map;
 mod metadata;
 mod rope;
 mod value;
 mod value_type;
 
 pub use bytes::Bytes;
-pub use checkpoint::{Checkpoint, Tensor};
+pub use checkpoint::{Checkpoint, Source, Tensor};
 pub use error::{Error, Problem};
 pub use gguf::{GgufBody, GgufWriter};
 pub use hyper::HyperParameters;
