@@ -120,9 +120,6 @@ impl Out {
         }
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Value> {
-        self.keys.iter().find(|(name, _)| name == key).map(|(_, value)| value)
-    }
 
     /// Applies rules for the architecture with this name in GGUF.
     pub(super) fn apply(
