@@ -2,16 +2,14 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fs::{self, File};
-use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
-use memmap2::Mmap;
 use pelton_quant::DType;
 
 use crate::gguf::{Shard, Split, TensorEntry, shard_path};
-use crate::{Error, Metadata, Problem};
+use crate::map::map_file;
+use crate::{Error, Metadata, Problem, hf};
 
 /// The kind of file that a [`Checkpoint`] was read from.
 ///
@@ -44,13 +42,28 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens a GGUF file. For a model split into several files, `path` is the first shard; the
-    /// others are located in the same folder by their names.
+    /// Opens a GGUF file or a Hugging Face directory.
+    ///
+    /// For a GGUF model split into several files, `path` is the first shard; the others are
+    /// located in the same folder by their names.
+    ///
+    /// A directory has `config.json`, `model.safetensors` or the shards of
+    /// `model.safetensors.index.json`, and `tokenizer.json` with its companions. It gives the
+    /// metadata and tensors that its conversion to GGUF has, but for the order of the rows of
+    /// queries and keys (see [`Source`]) and for the type of tensors. Tensors stay memory-mapped
+    /// where names alone differ; those whose values or order differ, such as stacked experts, are
+    /// copied into memory.
     ///
     /// # Errors
-    /// If a file cannot be read or is malformed; see [`Problem`].
+    /// If a file cannot be read or is malformed, or if the directory's architecture is unknown;
+    /// see [`Problem`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
+        if path.is_dir() {
+            let hf::Contents { metadata, tensors, file_bytes } = hf::open(path)?;
+            let metadata = Metadata::new(path.display().to_string(), metadata);
+            return Self::new(Source::HuggingFace, metadata, tensors, file_bytes);
+        }
         let rejected = |problem| Error::at(path, problem);
 
         let (first, mut file_bytes) = read_shard(path).map_err(rejected)?;
@@ -70,7 +83,7 @@ impl Checkpoint {
         }
 
         let metadata = Metadata::new(path.display().to_string(), first.metadata);
-        Self::new(metadata, tensors, file_bytes)
+        Self::new(Source::Gguf, metadata, tensors, file_bytes)
     }
 
     /// Opens a model in memory: a `Vec<u8>` or another type that converts to [`Bytes`] without a
@@ -87,10 +100,15 @@ impl Checkpoint {
             return Err(rejected(Problem::ShardInMemory { count: split.count }));
         }
         let metadata = Metadata::new(name.to_owned(), shard.metadata);
-        Self::new(metadata, shard.tensors, bytes.len() as u64)
+        Self::new(Source::Gguf, metadata, shard.tensors, bytes.len() as u64)
     }
 
-    fn new(metadata: Metadata, tensors: Vec<TensorEntry>, file_bytes: u64) -> Result<Self, Error> {
+    fn new(
+        source: Source,
+        metadata: Metadata,
+        tensors: Vec<TensorEntry>,
+        file_bytes: u64,
+    ) -> Result<Self, Error> {
         let mut index = HashMap::new();
         for (position, tensor) in tensors.iter().enumerate() {
             match index.entry(tensor.name.clone()) {
@@ -101,7 +119,7 @@ impl Checkpoint {
                 }
             };
         }
-        Ok(Self { source: Source::Gguf, file_bytes, metadata, tensors, index })
+        Ok(Self { source, file_bytes, metadata, tensors, index })
     }
 
     /// Path of the file as passed to [`open`](Self::open), or the name of a model in memory.
@@ -225,16 +243,6 @@ impl<'a> Tensor<'a> {
 
 /// Maps and parses one file; also returns its size in bytes.
 fn read_shard(path: &Path) -> Result<(Shard, u64), Problem> {
-    // Opening a pipe would block until a writer opens it.
-    if !fs::metadata(path).map_err(Problem::Read)?.is_file() {
-        return Err(Problem::Read(io::Error::other("not a regular file")));
-    }
-    let file = File::open(path).map_err(Problem::Read)?;
-    // SAFETY: the map is only read. A `&[u8]` or `&str` into the map must not change while it is
-    // in use; that no process modifies the file cannot be ensured here, so the documentation of
-    // `Checkpoint` requires it from the caller. Names are copied out, and lengths and UTF-8 are
-    // checked at each use, so that a change between uses leads to an error.
-    let map = unsafe { Mmap::map(&file) }.map_err(Problem::Read)?;
-    let bytes = Bytes::from_owner(map);
+    let bytes = map_file(path)?;
     Ok((Shard::parse(&bytes)?, bytes.len() as u64))
 }

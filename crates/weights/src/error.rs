@@ -317,6 +317,80 @@ pub enum Problem {
         expected: Vec<usize>,
     },
 
+    /// A file above the size limit of its kind.
+    #[error("the file has {found} bytes, expected at most {limit}")]
+    FileSize {
+        /// Size of the file in bytes.
+        found: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// A file that is not JSON of the expected form.
+    #[error("not the expected JSON: {fault}")]
+    Json {
+        /// The fault, with line and column.
+        fault: String,
+    },
+    /// A required key of a JSON file that is missing.
+    #[error("{key:?} is missing, expected {expected}")]
+    ConfigMissing {
+        /// The key.
+        key: String,
+        /// The valid values.
+        expected: &'static str,
+    },
+    /// An invalid value in a JSON file.
+    #[error("{key:?} is {found}, expected {expected}")]
+    ConfigValue {
+        /// The key.
+        key: String,
+        /// The value, truncated.
+        found: String,
+        /// The valid values.
+        expected: String,
+    },
+    /// A model of an architecture without a mapping to GGUF names.
+    #[error("architecture {found} is not supported, expected one of {supported}")]
+    Architecture {
+        /// The name of the class in `config.json`.
+        found: String,
+        /// The supported classes.
+        supported: String,
+    },
+    /// A folder without a safetensors file.
+    #[error(
+        "the folder has no model.safetensors and no model.safetensors.index.json, expected one of them"
+    )]
+    NoWeights,
+    /// An inconsistent index of shards.
+    #[error("the index is inconsistent: {fault}")]
+    Index {
+        /// The fault.
+        fault: String,
+    },
+    /// An invalid header of a safetensors file.
+    #[error("the safetensors header {fault}")]
+    SafetensorsHeader {
+        /// The fault.
+        fault: String,
+    },
+    /// An invalid tensor of a safetensors file, or one that does not fit the configuration.
+    #[error("tensor {tensor:?} {fault}")]
+    SafetensorsTensor {
+        /// The tensor's name in the file.
+        tensor: String,
+        /// The fault.
+        fault: String,
+    },
+    /// A tensor that has no name in GGUF.
+    #[error("tensor {tensor:?} is not known of architecture {architecture:?}")]
+    UnknownTensor {
+        /// The tensor's name in the file.
+        tensor: String,
+        /// The architecture's name in GGUF.
+        architecture: &'static str,
+    },
+
     /// A write with the wrong number of bytes for the next tensor, or after the last tensor.
     #[error("tensor {tensor:?} was written with {found} bytes, expected {expected}")]
     TensorBytes {

@@ -19,7 +19,9 @@
 mod checkpoint;
 mod error;
 mod gguf;
+mod hf;
 mod keys;
+mod map;
 mod metadata;
 mod value;
 mod value_type;

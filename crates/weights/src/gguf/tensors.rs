@@ -23,6 +23,20 @@ pub(crate) struct TensorEntry {
 }
 
 impl TensorEntry {
+    /// A tensor of this shape (innermost dimension first), if it has 1 to 4 dimensions and the
+    /// bytes have the size of the shape and type.
+    pub(crate) fn new(name: String, dtype: DType, shape: &[usize], bytes: Bytes) -> Option<Self> {
+        if shape.is_empty() || shape.len() > MAX_DIMS {
+            return None;
+        }
+        let mut stored = [1; MAX_DIMS];
+        for (stored, &dim) in stored.iter_mut().zip(shape) {
+            *stored = dim as u64;
+        }
+        let (dims, size) = checked_size(&stored, dtype).ok()?;
+        (size == bytes.len()).then(|| Self { name, dtype, dims, n_dims: shape.len(), bytes })
+    }
+
     pub(crate) fn shape(&self) -> &[usize] {
         &self.dims[..self.n_dims]
     }

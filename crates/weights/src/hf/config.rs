@@ -1,0 +1,143 @@
+//! `config.json`: one object of all keys of the language model, and its common sizes.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::json::{CONFIG_BYTES, Object, shown};
+use crate::{Error, Problem};
+
+/// Defaults of transformers' configuration classes by `model_type`, for keys that files may omit
+/// (transformers 5.23.0, Apache-2.0; `tests/fixtures/make_hf_defaults.py` writes the file).
+const DEFAULTS: &str = include_str!("defaults.json");
+
+/// Keys of a multimodal configuration that hold the language model's.
+const TEXT: &[&str] = &["text_config", "llm_config", "language_config", "lm_config"];
+
+/// Names of the number of layers.
+const LAYERS: &[&str] = &["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
+/// Names of the width of the residual stream.
+const HIDDEN: &[&str] = &["hidden_size", "n_embd", "dim"];
+/// Names of the number of query heads.
+const HEADS: &[&str] = &["num_attention_heads", "n_head", "n_heads"];
+
+const MAX_LAYERS: usize = 10_000;
+
+/// The configuration of a language model.
+#[derive(Clone, Debug)]
+pub(super) struct Config {
+    /// All keys: those of the language model, of the whole model, and defaults.
+    pub(super) all: Object,
+    /// `architectures[0]`, or empty.
+    pub(super) class: String,
+    /// `model_type`, or empty.
+    pub(super) model_type: String,
+    pub(super) layers: usize,
+    pub(super) hidden: usize,
+    pub(super) heads: usize,
+    /// Width of a head.
+    pub(super) head_dim: usize,
+    /// Whether the output layer shares the token embedding.
+    pub(super) tied: bool,
+}
+
+impl Config {
+    pub(super) fn read(path: &Path) -> Result<Self, Error> {
+        let mut all = Object::read(path, CONFIG_BYTES)?;
+        let mut class = class_of(&all)?;
+        for key in TEXT {
+            if let Some(text) = all.object(key)? {
+                class = class_of(&text)?.or(class);
+                all.extend(text);
+                break;
+            }
+        }
+        let model_type = all.text(&["model_type"])?.unwrap_or_default().to_owned();
+        for (key, value) in defaults(&model_type) {
+            all.or_insert(&key, value);
+        }
+
+        let layers = all.required_size(LAYERS)?;
+        if layers > MAX_LAYERS {
+            return Err(all.invalid("num_hidden_layers", layers, "at most 10000"));
+        }
+        let hidden = all.required_size(HIDDEN)?;
+        let heads = all.required_size(HEADS)?;
+        let head_dim = match all.size(&["head_dim"])? {
+            Some(0) => return Err(all.invalid("head_dim", 0, "at least 1")),
+            Some(head_dim) => head_dim,
+            None if hidden.is_multiple_of(heads) => hidden / heads,
+            None => {
+                let expected = format!("a divisor of hidden_size {hidden}, as head_dim is missing");
+                return Err(all.invalid("num_attention_heads", heads, &expected));
+            }
+        };
+        let tied = all.flag(&["tie_word_embeddings"])?.unwrap_or(false);
+        let class = class.unwrap_or_default();
+        Ok(Self { all, class, model_type, layers, hidden, heads, head_dim, tied })
+    }
+
+    /// Number of key-value heads; all heads if the configuration does not say.
+    pub(super) fn kv_heads(&self) -> Result<usize, Error> {
+        let names = &["num_key_value_heads", "n_kv_heads", "num_kv_heads", "n_head_kv"];
+        Ok(self.all.size(names)?.unwrap_or(self.heads))
+    }
+
+    /// `layer_types`, one per layer.
+    pub(super) fn layer_types(&self) -> Result<Option<Vec<&str>>, Error> {
+        let Some(types) = self.all.list("layer_types")? else { return Ok(None) };
+        if types.len() < self.layers {
+            let expected = format!("{}, the number of layers", self.layers);
+            let found = format!("a list of {}", types.len());
+            return Err(self.all.invalid("layer_types", found, &expected));
+        }
+        types
+            .iter()
+            .take(self.layers)
+            .map(|value| {
+                value.as_str().ok_or_else(|| {
+                    self.all.invalid("layer_types", shown(value), "a list of strings")
+                })
+            })
+            .collect::<Result<_, _>>()
+            .map(Some)
+    }
+
+    pub(super) fn unsupported(&self, key: &str, found: impl ToString, expected: &str) -> Error {
+        self.all.error(Problem::ConfigValue {
+            key: key.to_owned(),
+            found: found.to_string(),
+            expected: expected.to_owned(),
+        })
+    }
+}
+
+fn class_of(object: &Object) -> Result<Option<String>, Error> {
+    let Some(first) = object.list("architectures")?.and_then(<[Value]>::first) else {
+        return Ok(None);
+    };
+    match first.as_str() {
+        Some(class) => Ok(Some(class.to_owned())),
+        None => Err(object.invalid("architectures", shown(first), "a list of strings")),
+    }
+}
+
+fn defaults(model_type: &str) -> Map<String, Value> {
+    let all: Option<Map<String, Value>> = serde_json::from_str(DEFAULTS).ok();
+    match all.and_then(|mut all| all.remove(model_type)) {
+        Some(Value::Object(own)) => own,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_an_object_of_objects() {
+        let all: Map<String, Value> = serde_json::from_str(DEFAULTS).unwrap();
+        assert!(all.values().all(Value::is_object));
+        assert_eq!(defaults("gemma3_text")["head_dim"], 256);
+    }
+}

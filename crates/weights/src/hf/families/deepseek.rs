@@ -1,0 +1,86 @@
+//! DeepSeek V2 and V3, with latent attention.
+
+use crate::hf::common_keys::some;
+use crate::hf::config::Config;
+use crate::hf::family::Family;
+use crate::hf::keys::{derived, fixed_size, flag, number, size};
+use crate::hf::names::{ATTENTION, ENDS, EXPERTS, GATED, PRE_NORMS, SELECTION_BIAS, SHARED_EXPERT};
+use crate::hf::rope::{Rope, Scaling};
+use crate::hf::rules::{keep, parts};
+use crate::hf::transforms::latent_kv;
+use crate::{Error, Value};
+
+type Computed = Result<Option<Value>, Error>;
+
+pub(super) const FAMILIES: &[Family] = &[Family {
+    classes: &["DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"],
+    types: &["deepseek_v2", "deepseek_v3"],
+    architecture: "deepseek2",
+    keys: &[
+        // Absorbed latent attention has one key head.
+        fixed_size("attention.head_count_kv", 1),
+        derived("leading_dense_block_count", |config, _| {
+            let sparse = config.all.get("n_routed_experts").is_some();
+            let default = if sparse { 0 } else { config.layers };
+            some(config.all.size(&["first_k_dense_replace"])?.unwrap_or(default))
+        }),
+        size("vocab_size", &["vocab_size"]),
+        size("attention.q_lora_rank", &["q_lora_rank"]).optional(),
+        size("attention.kv_lora_rank", &["kv_lora_rank"]),
+        derived("attention.key_length", |config, _| {
+            sum(config, "kv_lora_rank", "qk_rope_head_dim")
+        }),
+        size("attention.value_length", &["kv_lora_rank"]),
+        derived("attention.key_length_mla", |config, _| {
+            sum(config, "qk_nope_head_dim", "qk_rope_head_dim")
+        }),
+        size("attention.value_length_mla", &["v_head_dim"]),
+        size("expert_feed_forward_length", &["moe_intermediate_size", "intermediate_size"]),
+        derived("expert_shared_count", |config, _| {
+            some(config.all.size(&["n_shared_experts"])?.unwrap_or(0))
+        }),
+        number("expert_weights_scale", &["routed_scaling_factor"]).optional(),
+        flag("expert_weights_norm", &["norm_topk_prob"]).optional(),
+        derived("expert_gating_func", gating),
+        size("rope.dimension_count", &["qk_rope_head_dim"]),
+        derived("rope.scaling.yarn_log_multiplier", |_, rope| match &rope.scaling {
+            // A tenth of the key of other architectures, as llama.cpp's converter writes it.
+            Scaling::Yarn(yarn) => Ok(yarn.mscale_all_dim.map(|m| Value::from((0.1 * m) as f32))),
+            _ => Ok(None),
+        }),
+    ],
+    globals: &[ENDS],
+    blocks: &[
+        ATTENTION,
+        &[
+            keep("self_attn.q_a_proj", "attn_q_a"),
+            keep("self_attn.q_a_layernorm", "attn_q_a_norm"),
+            keep("self_attn.q_b_proj", "attn_q_b"),
+            keep("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"),
+            keep("self_attn.kv_a_layernorm", "attn_kv_a_norm"),
+            parts("self_attn.kv_b_proj.weight", "", latent_kv),
+        ],
+        PRE_NORMS,
+        GATED,
+        SELECTION_BIAS,
+        EXPERTS,
+        SHARED_EXPERT,
+    ],
+    ..Family::DECODER
+}];
+
+fn sum(config: &Config, first: &str, second: &str) -> Computed {
+    some(config.all.required_size(&[first])? + config.all.required_size(&[second])?)
+}
+
+/// The router's function: sigmoid in V3, whose configurations in transformers' own format do not
+/// say so.
+fn gating(config: &Config, _: &Rope) -> Computed {
+    match config.all.text(&["scoring_func"])? {
+        Some("sigmoid") => some(2),
+        Some("softmax") => some(1),
+        Some(other) => Err(config.unsupported("scoring_func", other, "softmax or sigmoid")),
+        None if config.model_type == "deepseek_v3" => some(2),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,222 @@
+//! Encoders: BERT, RoBERTa, Nomic BERT and ModernBERT.
+
+use crate::hf::common_keys::{some, window_pattern};
+use crate::hf::config::Config;
+use crate::hf::family::{Family, GELU};
+use crate::hf::keys::{Key, check, derived, fixed_flag, fixed_text, number, size, text};
+use crate::hf::rope::Rope;
+use crate::hf::rules::{Rule, keep, parts};
+use crate::hf::transforms::positions_after_padding;
+use crate::{Error, Value};
+
+type Computed = Result<Option<Value>, Error>;
+
+const NOT_CAUSAL: Key = fixed_flag("attention.causal", false);
+const POOLING: Key = derived("pooling_type", |config, _| {
+    // Rank: the output of the classification head is the result.
+    if config.class.ends_with("ForSequenceClassification") { some(4) } else { Ok(None) }
+});
+
+const EMBEDDINGS: &[Rule] = &[
+    keep("embeddings.word_embeddings", "token_embd"),
+    keep("embeddings.token_type_embeddings", "token_types"),
+    keep("embeddings.LayerNorm", "token_embd_norm"),
+];
+
+/// The head of RoBERTa; its weights are those of transformers' `RobertaClassificationHead`.
+const ROBERTA_HEAD: &[Rule] =
+    &[keep("classifier.dense", "cls"), keep("classifier.out_proj", "cls.output")];
+
+/// BERT's head: the pooler (a linear layer and tanh on the first token), then the classifier.
+const BERT_HEAD: &[Rule] = &[keep("pooler.dense", "cls"), keep("classifier", "cls.output")];
+
+const BERT_BLOCK: &[Rule] = &[
+    keep("attention.self.query", "attn_q"),
+    keep("attention.self.key", "attn_k"),
+    keep("attention.self.value", "attn_v"),
+    keep("attention.output.dense", "attn_output"),
+    keep("attention.output.LayerNorm", "attn_output_norm"),
+    keep("intermediate.dense", "ffn_up"),
+    keep("output.dense", "ffn_down"),
+    keep("output.LayerNorm", "layer_output_norm"),
+];
+
+const BERT: Family = Family {
+    classes: &["BertModel", "BertForMaskedLM"],
+    types: &["bert"],
+    architecture: "bert",
+    keys: &[NOT_CAUSAL],
+    globals: &[EMBEDDINGS, &[keep("embeddings.position_embeddings", "position_embd")]],
+    blocks: &[BERT_BLOCK],
+    prefixes: &["bert.", "roberta.", ""],
+    block: "encoder.layer.",
+    unused: &["pooler.", "cls.", "lm_head.", "embeddings.position_ids"],
+    activations: GELU,
+    ..Family::DECODER
+};
+
+const ROBERTA: Family = Family {
+    classes: &["RobertaModel", "XLMRobertaModel", "CamembertModel", "XLMRobertaForMaskedLM"],
+    types: &["roberta", "xlm-roberta", "camembert"],
+    keys: &[NOT_CAUSAL, derived("context_length", context_after_padding)],
+    globals: &[
+        EMBEDDINGS,
+        &[parts("embeddings.position_embeddings", "position_embd", positions_after_padding)],
+    ],
+    ..BERT
+};
+
+const NOMIC_BLOCK: &[Rule] = &[
+    keep("attn.Wqkv", "attn_qkv"),
+    keep("attn.out_proj", "attn_output"),
+    keep("norm1", "attn_output_norm"),
+    keep("norm2", "layer_output_norm"),
+    keep("mlp.fc11", "ffn_up"),
+    keep("mlp.fc12", "ffn_gate"),
+    keep("mlp.fc2", "ffn_down"),
+];
+
+const MODERN: Family = Family {
+    classes: &["ModernBertModel", "ModernBertForMaskedLM"],
+    types: &["modernbert"],
+    architecture: "modern-bert",
+    keys: MODERN_KEYS,
+    globals: &[&[
+        keep("embeddings.tok_embeddings", "token_embd"),
+        keep("embeddings.norm", "token_embd_norm"),
+        keep("final_norm", "output_norm"),
+    ]],
+    blocks: &[&[
+        keep("attn_norm", "attn_norm"),
+        keep("attn.Wqkv", "attn_qkv"),
+        keep("attn.Wo", "attn_output"),
+        keep("mlp_norm", "ffn_norm"),
+        keep("mlp.Wi", "ffn_up"),
+        keep("mlp.Wo", "ffn_down"),
+    ]],
+    unused: &["head.", "decoder.", "classifier."],
+    activations: &[],
+    ..Family::DECODER
+};
+
+const MODERN_KEYS: &[Key] = &[
+    NOT_CAUSAL,
+    POOLING,
+    number("attention.layer_norm_epsilon", &["layer_norm_eps", "norm_eps"]),
+    size("attention.sliding_window", &["local_attention"]),
+    derived("attention.sliding_window_pattern", modern_pattern),
+    fixed_text("rope.scaling.type", "none"),
+    size("vocab_size", &["vocab_size"]),
+    text("hidden_activation", &["hidden_activation"]),
+];
+
+pub(super) const FAMILIES: &[Family] = &[
+    BERT,
+    Family {
+        classes: &["BertForSequenceClassification"],
+        types: &[],
+        keys: &[NOT_CAUSAL, POOLING],
+        globals: &[
+            EMBEDDINGS,
+            &[keep("embeddings.position_embeddings", "position_embd")],
+            BERT_HEAD,
+        ],
+        unused: &["cls.", "lm_head.", "embeddings.position_ids"],
+        ..BERT
+    },
+    ROBERTA,
+    Family {
+        classes: &["RobertaForSequenceClassification", "XLMRobertaForSequenceClassification"],
+        types: &[],
+        keys: &[NOT_CAUSAL, POOLING, derived("context_length", context_after_padding)],
+        globals: &[
+            EMBEDDINGS,
+            &[parts("embeddings.position_embeddings", "position_embd", positions_after_padding)],
+            ROBERTA_HEAD,
+        ],
+        ..ROBERTA
+    },
+    Family {
+        classes: &["NomicBertModel"],
+        types: &["nomic_bert"],
+        architecture: "nomic-bert",
+        keys: &[NOT_CAUSAL, derived("context_length", nomic_context), check(check_nomic)],
+        globals: &[EMBEDDINGS, &[keep("emb_ln", "token_embd_norm")]],
+        blocks: &[NOMIC_BLOCK],
+        block: "encoder.layers.",
+        activations: &["swiglu"],
+        ..BERT
+    },
+    MODERN,
+    Family {
+        classes: &["ModernBertForSequenceClassification"],
+        types: &[],
+        globals: &[&[
+            keep("embeddings.tok_embeddings", "token_embd"),
+            keep("embeddings.norm", "token_embd_norm"),
+            keep("final_norm", "output_norm"),
+            keep("head.dense", "cls"),
+            keep("head.norm", "cls.norm"),
+            keep("classifier", "cls.output"),
+        ]],
+        unused: &["decoder."],
+        ..MODERN
+    },
+];
+
+/// RoBERTa's positions begin after the padding token's id.
+fn context_after_padding(config: &Config, _: &Rope) -> Computed {
+    let rows = config.all.required_size(&["max_position_embeddings"])?;
+    let unused = config.all.size(&["pad_token_id"])?.map_or(0, |id| id + 1);
+    match rows.checked_sub(unused) {
+        None | Some(0) => {
+            let expected = format!("more than the {unused} rows up to pad_token_id");
+            Err(config.unsupported("max_position_embeddings", rows, &expected))
+        }
+        Some(context) => some(context),
+    }
+}
+
+/// Context length of Nomic's training, which is below the configuration's `n_positions`.
+fn nomic_context(config: &Config, _: &Rope) -> Computed {
+    let stated = config.all.required_size(&["n_positions"])?;
+    let trained = config.all.size(&["max_trained_positions"])?.unwrap_or(2048);
+    match (stated, trained) {
+        (8192, 2048) => some(2048),
+        (2048, 2048) => some(512),
+        _ => some(stated.min(trained)),
+    }
+}
+
+/// Rejects variants of Nomic BERT that the graph does not compute.
+fn check_nomic(config: &Config, _: &Rope) -> Computed {
+    for (key, expected) in
+        [("prenorm", false), ("causal", false), ("rotary_emb_interleaved", false)]
+    {
+        if config.all.flag(&[key])?.is_some_and(|found| found != expected) {
+            return Err(config.unsupported(key, !expected, "false"));
+        }
+    }
+    if config.all.number(&["rotary_emb_fraction"])?.is_some_and(|fraction| fraction != 1.0) {
+        return Err(config.unsupported("rotary_emb_fraction", "another number", "1"));
+    }
+    if config.all.get("moe_every_n_layers").is_some_and(|value| value.as_u64() != Some(0)) {
+        return Err(config.unsupported(
+            "moe_every_n_layers",
+            "a number",
+            "a model without experts",
+        ));
+    }
+    Ok(None)
+}
+
+/// Which layers see all positions: each third by default.
+fn modern_pattern(config: &Config, rope: &Rope) -> Computed {
+    match config.all.size(&["global_attn_every_n_layers"])? {
+        Some(period) => some(period),
+        None => match window_pattern(config, rope)? {
+            Some(pattern) => Ok(Some(pattern)),
+            None => some(3),
+        },
+    }
+}

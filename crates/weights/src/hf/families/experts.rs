@@ -1,0 +1,188 @@
+//! Mixtures of experts with plain attention.
+
+use super::llama::GRANITE;
+use crate::hf::common_keys::{half_rope_dims, head_dim, some, uniform_window, window_pattern};
+use crate::hf::config::Config;
+use crate::hf::family::Family;
+use crate::hf::keys::{Key, derived, fixed_size, flag, number, size};
+use crate::hf::names::{
+    ATTENTION, ENDS, EXPERTS, GATED, PRE_NORMS, PRE_NORMS_BY_PLACE, QK_NORMS, SELECTION_BIAS,
+    SHARED_EXPERT,
+};
+use crate::hf::rope::Rope;
+use crate::hf::rules::{How, Pieces, change, keep, parts};
+use crate::hf::transforms::{
+    alternating_biases, alternating_experts, gate_up, gate_up_experts, gate_up_shared,
+    transposed_experts, transposed_gate_up_experts,
+};
+use crate::{Error, Value};
+
+const EXPERT_WIDTH: Key = size("expert_feed_forward_length", &["moe_intermediate_size"]);
+const NORMALISED: Key = flag("expert_weights_norm", &["norm_topk_prob"]).optional();
+const WINDOW: Key = derived("attention.sliding_window", uniform_window);
+
+const QWEN2MOE: Family = Family {
+    classes: &["Qwen2MoeForCausalLM"],
+    types: &["qwen2_moe"],
+    architecture: "qwen2moe",
+    keys: &[
+        EXPERT_WIDTH,
+        size("expert_shared_feed_forward_length", &["shared_expert_intermediate_size"]),
+        NORMALISED,
+        WINDOW,
+    ],
+    globals: &[ENDS],
+    blocks: &[ATTENTION, PRE_NORMS, EXPERTS, SHARED_EXPERT],
+    ..Family::DECODER
+};
+
+pub(super) const FAMILIES: &[Family] = &[
+    QWEN2MOE,
+    Family {
+        classes: &["Qwen3MoeForCausalLM"],
+        types: &["qwen3_moe"],
+        architecture: "qwen3moe",
+        keys: &[EXPERT_WIDTH, NORMALISED, WINDOW],
+        blocks: &[ATTENTION, QK_NORMS, PRE_NORMS, EXPERTS],
+        ..QWEN2MOE
+    },
+    Family {
+        classes: &["OlmoeForCausalLM"],
+        types: &["olmoe"],
+        architecture: "olmoe",
+        keys: &[NORMALISED],
+        blocks: &[ATTENTION, QK_NORMS, PRE_NORMS, EXPERTS],
+        ..QWEN2MOE
+    },
+    Family {
+        classes: &["GptOssForCausalLM"],
+        types: &["gpt_oss"],
+        architecture: "gpt-oss",
+        keys: &[
+            size("attention.sliding_window", &["sliding_window"]),
+            derived("attention.sliding_window_pattern", window_pattern),
+            size("expert_feed_forward_length", &["intermediate_size"]),
+        ],
+        blocks: &[
+            ATTENTION,
+            PRE_NORMS_BY_PLACE,
+            &[
+                keep("self_attn.sinks", "attn_sinks.weight"),
+                keep("mlp.router", "ffn_gate_inp"),
+                parts("mlp.experts.gate_up_proj", "", alternating_experts),
+                parts("mlp.experts.gate_up_proj_bias", "", alternating_biases),
+                parts("mlp.experts.down_proj", "ffn_down_exps.weight", transposed_experts),
+                keep("mlp.experts.down_proj_bias", "ffn_down_exps.bias"),
+                change(
+                    "mlp.experts.gate_up_proj_blocks",
+                    "",
+                    How::Mxfp4Blocks(Pieces::EvenOdd("ffn_gate_exps.weight", "ffn_up_exps.weight")),
+                ),
+                change("mlp.experts.gate_up_proj_scales", "", How::Mxfp4Scales),
+                change(
+                    "mlp.experts.down_proj_blocks",
+                    "",
+                    How::Mxfp4Blocks(Pieces::One("ffn_down_exps.weight")),
+                ),
+                change("mlp.experts.down_proj_scales", "", How::Mxfp4Scales),
+            ],
+        ],
+        ..QWEN2MOE
+    },
+    Family {
+        classes: &["Glm4MoeForCausalLM"],
+        types: &["glm4_moe"],
+        architecture: "glm4moe",
+        keys: &[
+            derived("rope.dimension_count", half_rope_dims),
+            size("expert_count", &["n_routed_experts"]),
+            EXPERT_WIDTH,
+            size("expert_shared_count", &["n_shared_experts"]),
+            size("leading_dense_block_count", &["first_k_dense_replace"]),
+            fixed_size("expert_gating_func", 2),
+            number("expert_weights_scale", &["routed_scaling_factor"]),
+            NORMALISED,
+        ],
+        blocks: &[
+            ATTENTION,
+            QK_NORMS,
+            GATED,
+            PRE_NORMS_BY_PLACE,
+            SELECTION_BIAS,
+            EXPERTS,
+            SHARED_EXPERT,
+        ],
+        ..QWEN2MOE
+    },
+    Family {
+        classes: &["GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM"],
+        types: &["granitemoe", "granitemoeshared"],
+        architecture: "granitemoe",
+        keys: GRANITE_MOE,
+        blocks: &[
+            ATTENTION,
+            PRE_NORMS,
+            &[
+                keep("block_sparse_moe.router.layer", "ffn_gate_inp"),
+                parts("block_sparse_moe.input_linear.weight", "", gate_up_experts),
+                keep("block_sparse_moe.output_linear", "ffn_down_exps"),
+                parts("shared_mlp.input_linear.weight", "", gate_up_shared),
+                keep("shared_mlp.output_linear", "ffn_down_shexp"),
+                parts("mlp.gate_up_proj.weight", "", gate_up),
+            ],
+        ],
+        ..QWEN2MOE
+    },
+    Family {
+        classes: &["Llama4ForCausalLM", "Llama4ForConditionalGeneration"],
+        types: &["llama4_text"],
+        architecture: "llama4",
+        keys: &[
+            size("vocab_size", &["vocab_size"]),
+            derived("rope.dimension_count", head_dim),
+            size("interleave_moe_layer_step", &["interleave_moe_layer_step"]),
+            size("expert_feed_forward_length", &["intermediate_size"]),
+            size("feed_forward_length", &["intermediate_size_mlp"]),
+            derived("attention.sliding_window", chunk),
+        ],
+        blocks: &[
+            ATTENTION,
+            PRE_NORMS,
+            &[
+                keep("feed_forward.router", "ffn_gate_inp"),
+                parts("feed_forward.experts.gate_up_proj", "", transposed_gate_up_experts),
+                parts("feed_forward.experts.down_proj", "ffn_down_exps.weight", transposed_experts),
+                keep("feed_forward.shared_expert.gate_proj", "ffn_gate_shexp"),
+                keep("feed_forward.shared_expert.up_proj", "ffn_up_shexp"),
+                keep("feed_forward.shared_expert.down_proj", "ffn_down_shexp"),
+                keep("feed_forward.gate_proj", "ffn_gate"),
+                keep("feed_forward.up_proj", "ffn_up"),
+                keep("feed_forward.down_proj", "ffn_down"),
+            ],
+        ],
+        ..QWEN2MOE
+    },
+];
+
+const GRANITE_MOE: &[Key] = &[
+    GRANITE[0],
+    GRANITE[1],
+    GRANITE[2],
+    GRANITE[3],
+    GRANITE[4],
+    GRANITE[5],
+    derived("expert_shared_feed_forward_length", |config, _| {
+        match config.all.size(&["shared_intermediate_size"])? {
+            None | Some(0) => Ok(None),
+            Some(width) => some(width),
+        }
+    }),
+];
+
+/// Length of Llama 4's chunks of attention; 0 if all layers see all keys.
+fn chunk(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
+    let full = config
+        .layer_types()?
+        .is_some_and(|types| types.iter().all(|name| *name == "full_attention"));
+    if full { some(0) } else { some(config.all.required_size(&["attention_chunk_size"])?) }
+}

@@ -1,0 +1,263 @@
+//! Llama and its relatives: RMS norm before each branch, gated feed-forward, rotary embedding.
+
+use crate::hf::common_keys::{
+    head_dim, original_context, rope_dims, some, uniform_window, window_pattern_of_4,
+};
+use crate::hf::config::Config;
+use crate::hf::family::Family;
+use crate::hf::keys::{Key, check, derived, flags, number, size};
+use crate::hf::names::{ATTENTION, ENDS, GATED, POST_NORMS, PRE_NORMS, QK_NORMS};
+use crate::hf::rope::{Rope, Scaling};
+use crate::hf::rules::{Rule, expert, keep, parts};
+use crate::hf::transforms::{gate_up_experts, internlm_qkv};
+use crate::{Error, Value};
+
+const VOCAB: Key = size("vocab_size", &["vocab_size"]);
+const ROPE_DIMS: Key = derived("rope.dimension_count", head_dim);
+const WINDOW: Key = derived("attention.sliding_window", uniform_window);
+
+const MIXTRAL: &[Rule] = &[
+    keep("block_sparse_moe.gate", "ffn_gate_inp"),
+    expert("block_sparse_moe.experts.*.w1", "ffn_gate_exps"),
+    expert("block_sparse_moe.experts.*.w2", "ffn_down_exps"),
+    expert("block_sparse_moe.experts.*.w3", "ffn_up_exps"),
+    keep("mlp.gate", "ffn_gate_inp"),
+    parts("mlp.experts.gate_up_proj", "", gate_up_experts),
+    keep("mlp.experts.down_proj", "ffn_down_exps.weight"),
+];
+
+const LLAMA: Family = Family {
+    classes: &[
+        "LlamaForCausalLM",
+        "LLaMAForCausalLM",
+        "MistralForCausalLM",
+        "LlamaModel",
+        "MistralModel",
+    ],
+    types: &["llama", "mistral"],
+    architecture: "llama",
+    keys: &[VOCAB, ROPE_DIMS, WINDOW],
+    globals: &[ENDS],
+    blocks: &[ATTENTION, GATED, PRE_NORMS],
+    ..Family::DECODER
+};
+
+pub(super) const FAMILIES: &[Family] = &[
+    LLAMA,
+    Family {
+        classes: &["MixtralForCausalLM"],
+        types: &["mixtral"],
+        blocks: &[ATTENTION, MIXTRAL, PRE_NORMS],
+        ..LLAMA
+    },
+    Family {
+        classes: &["Mistral3ForConditionalGeneration", "Ministral3ForCausalLM"],
+        types: &["ministral3"],
+        architecture: "mistral3",
+        keys: &[
+            VOCAB,
+            ROPE_DIMS,
+            WINDOW,
+            derived("rope.scaling.yarn_log_multiplier", |_, rope| match &rope.scaling {
+                Scaling::Yarn(yarn) => Ok(yarn.mscale_all_dim.map(|m| Value::from(m as f32))),
+                _ => Ok(None),
+            }),
+            derived("attention.temperature_scale", |_, rope| match &rope.scaling {
+                Scaling::Yarn(yarn) => Ok(yarn.temperature.map(|beta| Value::from(beta as f32))),
+                _ => Ok(None),
+            }),
+        ],
+        ..LLAMA
+    },
+    Family {
+        classes: &["SmolLM3ForCausalLM"],
+        types: &["smollm3"],
+        architecture: "smollm3",
+        keys: &[VOCAB, ROPE_DIMS, WINDOW, check(check_every_fourth_without_rope)],
+        ..LLAMA
+    },
+    Family {
+        classes: &["GraniteForCausalLM"],
+        types: &["granite"],
+        architecture: "granite",
+        keys: GRANITE,
+        ..LLAMA
+    },
+    Family {
+        classes: &["MiniCPMForCausalLM"],
+        types: &["minicpm"],
+        architecture: "minicpm",
+        keys: &[
+            number("embedding_scale", &["scale_emb"]),
+            derived("residual_scale", |config, _| {
+                let depth = config.all.required_number(&["scale_depth"])?;
+                Ok(Some(Value::from((depth / (config.layers as f64).sqrt()) as f32)))
+            }),
+            derived("logit_scale", |config, _| {
+                let base = config.all.required_size(&["dim_model_base"])?;
+                Ok(Some(Value::from((config.hidden as f64 / base as f64) as f32)))
+            }),
+        ],
+        ..LLAMA
+    },
+    Family {
+        classes: &["InternLM2ForCausalLM"],
+        types: &["internlm2"],
+        architecture: "internlm2",
+        keys: &[],
+        globals: &[&[
+            keep("tok_embeddings", "token_embd"),
+            keep("norm", "output_norm"),
+            keep("output", "output"),
+        ]],
+        blocks: &[&[
+            parts("attention.wqkv.weight", "", internlm_qkv),
+            keep("attention.wo", "attn_output"),
+            keep("attention_norm", "attn_norm"),
+            keep("ffn_norm", "ffn_norm"),
+            keep("feed_forward.w1", "ffn_gate"),
+            keep("feed_forward.w2", "ffn_down"),
+            keep("feed_forward.w3", "ffn_up"),
+        ]],
+        ..LLAMA
+    },
+    Family {
+        classes: &["Qwen2ForCausalLM", "Qwen2Model"],
+        types: &["qwen2"],
+        architecture: "qwen2",
+        keys: &[WINDOW],
+        ..LLAMA
+    },
+    Family {
+        classes: &["Qwen3ForCausalLM", "Qwen3Model", "Qwen3ForSequenceClassification"],
+        types: &["qwen3"],
+        architecture: "qwen3",
+        keys: &[WINDOW],
+        globals: &[ENDS, &[keep("score", "cls.output")]],
+        blocks: &[ATTENTION, QK_NORMS, GATED, PRE_NORMS],
+        ..LLAMA
+    },
+    Family {
+        classes: &["Olmo2ForCausalLM", "Olmo3ForCausalLM"],
+        types: &["olmo2", "olmo3"],
+        architecture: "olmo2",
+        keys: &[
+            size("attention.sliding_window", &["sliding_window"]).optional(),
+            derived("attention.sliding_window_pattern", |config, rope| {
+                let windowed = config.all.get("sliding_window").is_some();
+                if windowed { window_pattern_of_4(config, rope) } else { Ok(None) }
+            }),
+        ],
+        blocks: &[ATTENTION, QK_NORMS, GATED, POST_NORMS],
+        ..LLAMA
+    },
+    Family {
+        classes: &["ExaoneForCausalLM"],
+        types: &["exaone"],
+        architecture: "exaone",
+        keys: &[
+            derived("rope.dimension_count", rope_dims),
+            // The norm is RMS norm, whatever the key's name.
+            number("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon"]),
+        ],
+        globals: &[&[
+            keep("wte", "token_embd"),
+            keep("ln_f", "output_norm"),
+            keep("lm_head", "output"),
+        ]],
+        blocks: &[&[
+            keep("attn.attention.q_proj", "attn_q"),
+            keep("attn.attention.k_proj", "attn_k"),
+            keep("attn.attention.v_proj", "attn_v"),
+            keep("attn.attention.out_proj", "attn_output"),
+            keep("ln_1", "attn_norm"),
+            keep("ln_2", "ffn_norm"),
+            keep("mlp.c_fc_0", "ffn_gate"),
+            keep("mlp.c_fc_1", "ffn_up"),
+            keep("mlp.c_proj", "ffn_down"),
+        ]],
+        prefixes: &["transformer.", ""],
+        block: "h.",
+        ..LLAMA
+    },
+    Family {
+        classes: &["Exaone4ForCausalLM"],
+        types: &["exaone4"],
+        architecture: "exaone4",
+        keys: &[
+            VOCAB,
+            size("attention.sliding_window", &["sliding_window"]).optional(),
+            derived("attention.sliding_window_pattern", exaone4_pattern),
+        ],
+        blocks: &[ATTENTION, QK_NORMS, GATED, POST_NORMS],
+        ..LLAMA
+    },
+    Family {
+        classes: &["Phi3ForCausalLM"],
+        types: &["phi3"],
+        architecture: "phi3",
+        keys: &[
+            derived("rope.scaling.original_context_length", |config, rope| {
+                some(original_context(config, rope)?)
+            }),
+            derived("rope.dimension_count", rope_dims),
+            derived("attention.sliding_window", |config, _| {
+                some(config.all.size(&["sliding_window"])?.unwrap_or(0))
+            }),
+        ],
+        blocks: &[
+            &[
+                keep("self_attn.qkv_proj", "attn_qkv"),
+                keep("self_attn.o_proj", "attn_output"),
+                keep("mlp.gate_up_proj", "ffn_up"),
+                keep("mlp.down_proj", "ffn_down"),
+            ],
+            PRE_NORMS,
+        ],
+        ..LLAMA
+    },
+];
+
+/// Granite's multipliers.
+pub(super) const GRANITE: &[Key] = &[
+    VOCAB,
+    ROPE_DIMS,
+    number("attention.scale", &["attention_multiplier"]).optional(),
+    number("embedding_scale", &["embedding_multiplier"]).optional(),
+    number("residual_scale", &["residual_multiplier"]).optional(),
+    number("logit_scale", &["logits_scaling"]).optional(),
+];
+
+/// Rejects a pattern of layers without rotary embedding other than every fourth, which has no
+/// GGUF key.
+fn check_every_fourth_without_rope(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
+    let Some(layers) = config.all.list("no_rope_layers")? else { return Ok(None) };
+    let expected = |layer: usize| u64::from(!(layer + 1).is_multiple_of(4));
+    let fits = layers.iter().enumerate().all(|(layer, v)| v.as_u64() == Some(expected(layer)));
+    if fits {
+        return Ok(None);
+    }
+    Err(config.unsupported("no_rope_layers", "another list", "0 for every fourth layer only"))
+}
+
+/// Which layers have a window: by `layer_types`, or by letters ("LLLG") or a period.
+fn exaone4_pattern(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
+    if config.all.get("sliding_window").is_none() {
+        return Ok(None);
+    }
+    let key = "sliding_window_pattern";
+    let (false, Some(pattern)) = (config.all.contains("layer_types"), config.all.get(key)) else {
+        return window_pattern_of_4(config, rope);
+    };
+    match pattern.as_str() {
+        Some(letters) if !letters.is_empty() => {
+            let letters = letters.as_bytes();
+            let windowed = letters.iter().cycle().take(config.layers).map(|letter| *letter == b'L');
+            Ok(Some(flags(windowed)))
+        }
+        _ => {
+            let period = config.all.required_size(&[key])?;
+            Ok(Some(flags((1..=config.layers).map(|layer| !layer.is_multiple_of(period)))))
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The table of model families.
+
+mod cohere;
+mod deepseek;
+mod encoders;
+mod experts;
+mod gemma;
+mod hybrid;
+mod llama;
+mod older;
+mod various;
+
+use super::config::Config;
+use super::family::Family;
+use crate::{Error, Problem};
+
+const ALL: &[&[Family]] = &[
+    llama::FAMILIES,
+    gemma::FAMILIES,
+    various::FAMILIES,
+    cohere::FAMILIES,
+    older::FAMILIES,
+    experts::FAMILIES,
+    deepseek::FAMILIES,
+    hybrid::FAMILIES,
+    encoders::FAMILIES,
+];
+
+pub(super) use gemma::full_head_dim;
+
+/// The family of a configuration.
+pub(super) fn family_of(config: &Config) -> Result<&'static Family, Error> {
+    let mut all = ALL.iter().flat_map(|group| group.iter());
+    all.find(|family| family.has(config)).ok_or_else(|| {
+        let found = if config.class.is_empty() {
+            format!("of model_type {:?}", config.model_type)
+        } else {
+            format!("{:?}", config.class)
+        };
+        let mut classes: Vec<_> =
+            ALL.iter().flat_map(|group| group.iter()).flat_map(|family| family.classes).collect();
+        classes.sort();
+        let supported = classes.into_iter().copied().collect::<Vec<_>>().join(", ");
+        config.all.error(Problem::Architecture { found, supported })
+    })
+}

@@ -1,0 +1,60 @@
+//! A model family: what differs between architectures, as data.
+
+use super::config::Config;
+use super::keys::Key;
+use super::rules::Rule;
+
+/// The mapping of an architecture to GGUF.
+#[derive(Debug)]
+pub(super) struct Family {
+    /// Values of `architectures[0]`.
+    pub(super) classes: &'static [&'static str],
+    /// Values of `model_type`, for files without `architectures`.
+    pub(super) types: &'static [&'static str],
+    /// Name in GGUF.
+    pub(super) architecture: &'static str,
+    /// Keys beyond [`COMMON`](super::common_keys::COMMON), or in place of them.
+    pub(super) keys: &'static [Key],
+    /// Names outside of blocks.
+    pub(super) globals: &'static [&'static [Rule]],
+    /// Names within blocks.
+    pub(super) blocks: &'static [&'static [Rule]],
+    /// Prefixes of all names, of which the first that fits is removed.
+    pub(super) prefixes: &'static [&'static str],
+    /// Prefix of a block's number.
+    pub(super) block: &'static str,
+    /// Beginnings of names, after the prefix, that inference does not use.
+    pub(super) unused: &'static [&'static str],
+    /// Whether the weights of norms are stored minus 1.
+    pub(super) norms_minus_one: bool,
+    /// Activations that the architecture's graph computes; empty if a GGUF key has it.
+    pub(super) activations: &'static [&'static str],
+}
+
+impl Family {
+    /// A decoder with the names and the activation of Llama.
+    pub(super) const DECODER: Self = Self {
+        classes: &[],
+        types: &[],
+        architecture: "",
+        keys: &[],
+        globals: &[],
+        blocks: &[],
+        prefixes: &["model.", ""],
+        block: "layers.",
+        unused: &[],
+        norms_minus_one: false,
+        activations: &["silu"],
+    };
+
+    /// Whether the configuration is one of this family.
+    pub(super) fn has(&self, config: &Config) -> bool {
+        if config.class.is_empty() {
+            return self.types.contains(&config.model_type.as_str());
+        }
+        self.classes.contains(&config.class.as_str())
+    }
+}
+
+/// Activations of the GELU family, which are one activation in GGUF's graphs.
+pub(super) const GELU: &[&str] = &["gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast"];

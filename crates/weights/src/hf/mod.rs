@@ -1,0 +1,116 @@
+//! Hugging Face directories as a source of models: `config.json`, safetensors files and the
+//! tokenizer, under the keys, names and layouts of GGUF.
+//!
+//! The keys and names are those of llama.cpp's converter (`conversion/` and `gguf-py` of
+//! llama_cpp_python 0.3.36), so that a folder and its conversion are the same checkpoint, but for
+//! two things: the rows of queries and keys keep the order of the file, and tensors that need no
+//! change keep their type and stay memory-mapped.
+
+mod common_keys;
+mod config;
+mod convert;
+mod families;
+mod family;
+mod float8;
+mod gather;
+mod json;
+mod keys;
+mod mxfp4;
+mod names;
+mod rope;
+mod rope_tensors;
+mod rules;
+mod safetensors;
+mod sampling;
+mod sentence;
+mod shards;
+mod stored;
+mod tokenizer;
+mod transforms;
+
+use std::path::Path;
+
+use crate::gguf::TensorEntry;
+use crate::metadata::Entries;
+use crate::{Error, Problem};
+use common_keys::COMMON;
+use config::Config;
+use convert::Converter;
+use families::family_of;
+use family::Family;
+use json::{CONFIG_BYTES, Object};
+use keys::Out;
+use rope::{Rope, Scaling};
+
+/// The contents of a directory.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) metadata: Entries,
+    pub(crate) tensors: Vec<TensorEntry>,
+    /// Size of the safetensors files in bytes.
+    pub(crate) file_bytes: u64,
+}
+
+/// Reads a directory.
+pub(crate) fn open(folder: &Path) -> Result<Contents, Error> {
+    let config = Config::read(&folder.join("config.json"))?;
+    let family = family_of(&config)?;
+    check_activation(family, &config)?;
+    let rope = Rope::read(&config)?;
+
+    let architecture = family.architecture;
+    let mut out = Out::default();
+    out.set("general.architecture", architecture);
+    out.set("general.type", "model");
+    if let Some(name) = name_of(folder) {
+        out.set("general.name", name.as_str());
+    }
+    out.apply(architecture, COMMON, &config, &rope)?;
+    out.apply(architecture, family.keys, &config, &rope)?;
+    sentence::set_pooling(folder, architecture, &mut out)?;
+    let generation = Object::read_if_present(&folder.join("generation_config.json"), CONFIG_BYTES)?;
+    if let Some(generation) = &generation {
+        sampling::set(generation, &mut out)?;
+    }
+    tokenizer::set(folder, &config, architecture, generation.as_ref(), &mut out)?;
+
+    let head_dim = match rope.scaling {
+        Scaling::Proportional => families::full_head_dim(&config)?,
+        _ => config.head_dim,
+    };
+    let mut tensors = rope_tensors::tensors(&config, &rope, head_dim)?;
+    let stored = shards::open(folder)?;
+    let file = folder.display().to_string();
+    tensors.extend(Converter::new(family, &config, &file, stored.by_name).tensors()?);
+    tensors.extend(sentence::dense(folder, architecture, &mut out)?);
+    Ok(Contents { metadata: out.entries(), tensors, file_bytes: stored.file_bytes })
+}
+
+/// Rejects an activation that the architecture's graph does not compute.
+fn check_activation(family: &Family, config: &Config) -> Result<(), Error> {
+    let names = ["hidden_activation", "hidden_act", "activation_function"];
+    let Some((key, _)) = config.all.first(&names) else { return Ok(()) };
+    let found = config.all.text(&[key])?.unwrap_or_default();
+    if family.activations.is_empty() || family.activations.contains(&found) {
+        return Ok(());
+    }
+    Err(config.all.error(Problem::ConfigValue {
+        key: key.to_owned(),
+        found: found.to_owned(),
+        expected: family.activations.join(" or "),
+    }))
+}
+
+/// The model's name: that of the folder, or of the repository for a snapshot in the cache of the
+/// Hugging Face hub (`models--OWNER--NAME/snapshots/COMMIT`).
+fn name_of(folder: &Path) -> Option<String> {
+    let own = |path: &Path| path.file_name()?.to_str().map(str::to_owned);
+    let parent = folder.parent();
+    if parent.and_then(own).as_deref() == Some("snapshots")
+        && let Some(repository) = parent.and_then(Path::parent).and_then(own)
+        && let Some(name) = repository.strip_prefix("models--")
+    {
+        return Some(name.rsplit_once("--").map_or(name, |(_, name)| name).to_owned());
+    }
+    own(folder)
+}

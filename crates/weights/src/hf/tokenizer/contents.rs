@@ -1,0 +1,144 @@
+//! `tokenizer.json`, read without an intermediate tree: vocabularies are large.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+/// The parts of the file that GGUF has keys for.
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct Contents {
+    pub(super) model: Model,
+    #[serde(default)]
+    pub(super) added_tokens: Vec<Added>,
+    #[serde(default)]
+    pub(super) normalizer: Value,
+    #[serde(default)]
+    pub(super) pre_tokenizer: Value,
+    #[serde(default)]
+    pub(super) post_processor: Value,
+    #[serde(default)]
+    pub(super) decoder: Value,
+}
+
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct Model {
+    /// `BPE`, `WordPiece` or `Unigram`; absent in old files, which are BPE.
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) vocab: Vocab,
+    #[serde(default)]
+    pub(super) merges: Merges,
+    #[serde(default)]
+    pub(super) byte_fallback: Option<bool>,
+    #[serde(default)]
+    pub(super) ignore_merges: Option<bool>,
+    #[serde(default)]
+    pub(super) unk_token: Option<String>,
+    #[serde(default)]
+    pub(super) unk_id: Option<u32>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct Added {
+    pub(super) id: u64,
+    pub(super) content: String,
+    #[serde(default)]
+    pub(super) special: bool,
+}
+
+/// Tokens: ids by text, or texts with scores in the order of ids.
+#[derive(Debug)]
+pub(super) enum Vocab {
+    Ids(Vec<(String, u64)>),
+    Scores(Vec<(String, f64)>),
+}
+
+impl<'de> Deserialize<'de> for Vocab {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Vocab;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of ids by token, or a list of tokens with scores")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vocab, A::Error> {
+                let mut ids = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    ids.push(entry);
+                }
+                Ok(Vocab::Ids(ids))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vocab, A::Error> {
+                let mut scores = Vec::new();
+                while let Some(entry) = seq.next_element()? {
+                    scores.push(entry);
+                }
+                Ok(Vocab::Scores(scores))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// Merges as pairs. They are lists of two since tokenizers 0.20, before "left right".
+#[derive(Debug, Default)]
+pub(super) struct Merges(pub(super) Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Merges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let pairs: Vec<Pair> = Vec::deserialize(deserializer)?;
+        Ok(Self(pairs.into_iter().map(|pair| pair.0).collect()))
+    }
+}
+
+struct Pair((String, String));
+
+impl<'de> Deserialize<'de> for Pair {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Pair;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a pair of tokens")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Pair, E> {
+                match text.split_once(' ') {
+                    Some((left, right)) => Ok(Pair((left.to_owned(), right.to_owned()))),
+                    None => Err(E::custom(format_args!("merge {text:?} is not a pair"))),
+                }
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Pair, A::Error> {
+                let short = || A::Error::custom("a merge is not a pair");
+                let left = seq.next_element()?.ok_or_else(short)?;
+                let right = seq.next_element()?.ok_or_else(short)?;
+                match seq.next_element::<serde::de::IgnoredAny>()? {
+                    None => Ok(Pair((left, right))),
+                    Some(_) => Err(short()),
+                }
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// The steps of a sequence of normalizers, processors and the like, or a single one.
+pub(super) fn steps(value: &Value) -> Vec<&Value> {
+    let lists = ["normalizers", "pretokenizers", "processors", "decoders"];
+    match lists.iter().find_map(|key| value.get(key)?.as_array()) {
+        Some(list) => list.iter().flat_map(steps).collect(),
+        None if value.is_null() => Vec::new(),
+        None => vec![value],
+    }
+}
+
+/// The type of a step.
+pub(super) fn kind(step: &Value) -> &str {
+    step.get("type").and_then(Value::as_str).unwrap_or_default()
+}

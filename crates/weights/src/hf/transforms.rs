@@ -1,0 +1,301 @@
+//! Transforms of tensors, used by the tables of names.
+
+use super::config::Config;
+use super::gather::View;
+use super::rules::Part;
+
+type Parts = Result<Vec<Part>, String>;
+
+/// `[rows, columns]`, for weights and, with one column, for biases.
+fn matrix(shape: &[usize]) -> Result<(usize, usize), String> {
+    match *shape {
+        [rows] => Ok((rows, 1)),
+        [rows, columns] => Ok((rows, columns)),
+        _ => Err("one or two dimensions".to_owned()),
+    }
+}
+
+/// A size of the configuration that is at least 1.
+fn config_size(config: &Config, key: &str) -> Result<usize, String> {
+    config.all.required_size(&[key]).map_err(|error| error.problem().to_string())
+}
+
+fn require(condition: bool, expected: impl FnOnce() -> String) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(expected()) }
+}
+
+/// A convolution of width 1 of GPT-2 `[inputs, outputs]`; biases stay as they are.
+pub(super) fn transposed_matrix(_: &Config, shape: &[usize]) -> Parts {
+    match shape {
+        [_] => Ok(vec![Part::of("", View::new(shape))]),
+        [_, _] => Ok(vec![Part::of("", View::new(shape).swapped(0, 1))]),
+        _ => Err("one or two dimensions".to_owned()),
+    }
+}
+
+/// Experts `[experts, inputs, outputs]` of which the last dimensions are swapped.
+pub(super) fn transposed_experts(_: &Config, shape: &[usize]) -> Parts {
+    require(shape.len() == 3, || "three dimensions".to_owned())?;
+    Ok(vec![Part::of("", View::new(shape).swapped(1, 2))])
+}
+
+/// The two halves of the rows.
+fn halves(shape: &[usize], view: View, first: &'static str, second: &'static str) -> Parts {
+    let Some(dim) = shape.len().checked_sub(2) else {
+        return Err("at least two dimensions".to_owned());
+    };
+    let rows = shape[dim];
+    require(rows.is_multiple_of(2), || "an even number of rows".to_owned())?;
+    let half = rows / 2;
+    Ok(vec![
+        Part::of(first, view.clone().narrow(dim, 0, half)),
+        Part::of(second, view.narrow(dim, half, half)),
+    ])
+}
+
+/// Stacked experts `[experts, gate and up, inputs]`.
+pub(super) fn gate_up_experts(_: &Config, shape: &[usize]) -> Parts {
+    require(shape.len() == 3, || "three dimensions".to_owned())?;
+    halves(shape, View::new(shape), "ffn_gate_exps.weight", "ffn_up_exps.weight")
+}
+
+/// Stacked experts `[experts, inputs, gate and up]` of Llama 4.
+pub(super) fn transposed_gate_up_experts(_: &Config, shape: &[usize]) -> Parts {
+    require(shape.len() == 3, || "three dimensions".to_owned())?;
+    let view = View::new(shape).swapped(1, 2);
+    halves(&view.shape(), view, "ffn_gate_exps.weight", "ffn_up_exps.weight")
+}
+
+/// Gate and up `[gate and up, inputs]` of a dense network.
+pub(super) fn gate_up(_: &Config, shape: &[usize]) -> Parts {
+    halves(shape, View::new(shape), "ffn_gate.weight", "ffn_up.weight")
+}
+
+/// Gate and up `[gate and up, inputs]` of a shared expert.
+pub(super) fn gate_up_shared(_: &Config, shape: &[usize]) -> Parts {
+    halves(shape, View::new(shape), "ffn_gate_shexp.weight", "ffn_up_shexp.weight")
+}
+
+/// Stacked experts of gpt-oss `[experts, inputs, gate and up]`, where gate and up alternate.
+pub(super) fn alternating_experts(_: &Config, shape: &[usize]) -> Parts {
+    require(shape.len() == 3 && shape[2].is_multiple_of(2), || {
+        "three dimensions, the last of them even".to_owned()
+    })?;
+    let view = View::new(shape).swapped(1, 2);
+    Ok(vec![
+        Part::of("ffn_gate_exps.weight", view.clone().every(1, 0, 2)),
+        Part::of("ffn_up_exps.weight", view.every(1, 1, 2)),
+    ])
+}
+
+/// Biases of gpt-oss's experts `[experts, gate and up]`, where gate and up alternate.
+pub(super) fn alternating_biases(_: &Config, shape: &[usize]) -> Parts {
+    require(shape.len() == 2 && shape[1].is_multiple_of(2), || {
+        "two dimensions, the last of them even".to_owned()
+    })?;
+    let view = View::new(shape);
+    Ok(vec![
+        Part::of("ffn_gate_exps.bias", view.clone().every(1, 0, 2)),
+        Part::of("ffn_up_exps.bias", view.every(1, 1, 2)),
+    ])
+}
+
+/// GPT-NeoX's rows, which are query, key and value of each head in turn.
+pub(super) fn qkv_by_head(config: &Config, shape: &[usize]) -> Parts {
+    let (rows, columns) = matrix(shape)?;
+    let heads = config.heads;
+    require(rows.is_multiple_of(3 * heads), || format!("a multiple of 3 × {heads} rows"))?;
+    let view = View::new(&[heads, 3, rows / heads / 3, columns]).swapped(0, 1);
+    Ok(vec![Part { to: "", views: vec![view], shape: shape.to_vec() }])
+}
+
+/// Rows in groups of some query heads, a key head and a value head, as Falcon and InternLM 2
+/// have them: the views of queries, keys and values.
+fn groups(config: &Config, shape: &[usize], kv_heads: usize) -> Result<[View; 3], String> {
+    let (rows, columns) = matrix(shape)?;
+    let heads = config.heads;
+    require(kv_heads > 0 && heads.is_multiple_of(kv_heads), || {
+        format!("a number of key-value heads that divides {heads}")
+    })?;
+    let group = heads / kv_heads + 2;
+    let expected = || format!("a multiple of {kv_heads} × {group} rows");
+    require(rows.is_multiple_of(kv_heads * group), expected)?;
+    let view = View::new(&[kv_heads, group, rows / kv_heads / group, columns]);
+    Ok([
+        view.clone().narrow(1, 0, group - 2),
+        view.clone().narrow(1, group - 2, 1),
+        view.narrow(1, group - 1, 1),
+    ])
+}
+
+/// Falcon's rows.
+pub(super) fn falcon_qkv(config: &Config, shape: &[usize]) -> Parts {
+    let kv_heads = falcon_kv_heads(config)?;
+    let views = groups(config, shape, kv_heads)?.to_vec();
+    Ok(vec![Part { to: "", views, shape: shape.to_vec() }])
+}
+
+/// Number of key-value heads of Falcon: `num_kv_heads` counts in the new architecture only.
+pub(super) fn falcon_kv_heads(config: &Config) -> Result<usize, String> {
+    let flag = |key| config.all.flag(&[key]).map_err(|error| error.problem().to_string());
+    if flag("new_decoder_architecture")? == Some(true) {
+        return config.kv_heads().map_err(|error| error.problem().to_string());
+    }
+    Ok(if flag("multi_query")? == Some(true) { 1 } else { config.heads })
+}
+
+/// InternLM 2's `wqkv`.
+pub(super) fn internlm_qkv(config: &Config, shape: &[usize]) -> Parts {
+    let kv_heads = config.kv_heads().map_err(|error| error.problem().to_string())?;
+    let (_, columns) = matrix(shape)?;
+    let part = |to, view: View| {
+        let rows = view.len() / columns;
+        Part { to, views: vec![view], shape: vec![rows, columns] }
+    };
+    let [q, k, v] = groups(config, shape, kv_heads)?;
+    Ok(vec![part("attn_q.weight", q), part("attn_k.weight", k), part("attn_v.weight", v)])
+}
+
+/// DeepSeek's `kv_b_proj` `[heads × (nope + value), rank]`: the keys' part `[heads, rank, nope]`
+/// and the values' `[heads, value, rank]`.
+pub(super) fn latent_kv(config: &Config, shape: &[usize]) -> Parts {
+    let (rows, rank) = matrix(shape)?;
+    let nope = config_size(config, "qk_nope_head_dim")?;
+    let value = config_size(config, "v_head_dim")?;
+    let heads = config.heads;
+    let expected = heads.checked_mul(nope + value).unwrap_or(usize::MAX);
+    require(rows == expected, || format!("{heads} × ({nope} + {value}) rows"))?;
+    let view = View::new(&[heads, nope + value, rank]);
+    Ok(vec![
+        Part::of("attn_k_b.weight", view.clone().narrow(1, 0, nope).swapped(1, 2)),
+        Part::of("attn_v_b.weight", view.narrow(1, nope, value)),
+    ])
+}
+
+/// RoBERTa's position embeddings, of which the rows up to `pad_token_id` are unused.
+pub(super) fn positions_after_padding(config: &Config, shape: &[usize]) -> Parts {
+    let (rows, _) = matrix(shape)?;
+    let padding =
+        config.all.size(&["pad_token_id"]).map_err(|error| error.problem().to_string())?;
+    let first = padding.map_or(0, |id| id + 1);
+    require(first < rows, || format!("more than {first} rows"))?;
+    Ok(vec![Part::of("", View::new(shape).narrow(0, first, rows - first))])
+}
+
+/// Sizes of linear attention.
+struct Delta {
+    key_heads: usize,
+    /// Value heads per key head.
+    repeats: usize,
+    key_dim: usize,
+    value_dim: usize,
+}
+
+impl Delta {
+    fn read(config: &Config) -> Result<Self, String> {
+        let key_heads = config_size(config, "linear_num_key_heads")?;
+        let value_heads = config_size(config, "linear_num_value_heads")?;
+        require(value_heads.is_multiple_of(key_heads), || {
+            format!("linear_num_value_heads {value_heads} to be a multiple of {key_heads}")
+        })?;
+        let delta = Self {
+            key_heads,
+            repeats: value_heads / key_heads,
+            key_dim: config_size(config, "linear_key_head_dim")?,
+            value_dim: config_size(config, "linear_value_head_dim")?,
+        };
+        let keys = delta.key_heads.checked_mul(delta.key_dim);
+        let values = value_heads.checked_mul(delta.value_dim);
+        let rows =
+            keys.zip(values).and_then(|(keys, values)| keys.checked_mul(4)?.checked_add(values));
+        require(rows.is_some(), || "sizes whose product memory can address".to_owned())?;
+        Ok(delta)
+    }
+
+    fn key_rows(&self) -> usize {
+        self.key_heads * self.key_dim
+    }
+
+    fn value_rows(&self) -> usize {
+        self.key_heads * self.repeats * self.value_dim
+    }
+
+    /// Value heads `[key heads, repeats, width, columns]` as `[repeats, key heads, …]`: GGUF
+    /// orders them so that value head `h` belongs to key head `h mod key_heads`.
+    fn tiled(&self, width: usize, columns: usize) -> View {
+        View::new(&[self.key_heads, self.repeats, width, columns]).swapped(0, 1)
+    }
+
+    /// The value heads after `rows` other rows.
+    fn tiled_after(&self, rows: usize, columns: usize) -> View {
+        let all = View::new(&[rows + self.value_rows(), columns]);
+        let tail = all.narrow(0, rows, self.value_rows());
+        tail.split(0, &[self.key_heads, self.repeats, self.value_dim]).swapped(0, 1)
+    }
+}
+
+/// Queries, keys and values of linear attention, also the channels of its convolution: the value
+/// heads are reordered.
+pub(super) fn delta_qkv(config: &Config, shape: &[usize]) -> Parts {
+    let delta = Delta::read(config)?;
+    let shape: Vec<_> = match *shape {
+        [channels, 1, width] => vec![channels, width],
+        _ => shape.to_vec(),
+    };
+    let (rows, columns) = matrix(&shape)?;
+    let first = 2 * delta.key_rows();
+    require(rows == first + delta.value_rows(), || format!("{} rows", first + delta.value_rows()))?;
+    let head = View::new(&[rows, columns]).narrow(0, 0, first);
+    Ok(vec![Part { to: "", views: vec![head, delta.tiled_after(first, columns)], shape }])
+}
+
+/// Rows of value heads, reordered.
+pub(super) fn delta_values(config: &Config, shape: &[usize]) -> Parts {
+    let delta = Delta::read(config)?;
+    let (rows, columns) = matrix(shape)?;
+    require(rows == delta.value_rows(), || format!("{} rows", delta.value_rows()))?;
+    let view = delta.tiled(delta.value_dim, columns);
+    Ok(vec![Part { to: "", views: vec![view], shape: shape.to_vec() }])
+}
+
+/// One row a value head, reordered.
+pub(super) fn delta_heads(config: &Config, shape: &[usize]) -> Parts {
+    let delta = Delta::read(config)?;
+    let (rows, columns) = matrix(shape)?;
+    let heads = delta.key_heads * delta.repeats;
+    require(rows == heads, || format!("{heads} rows"))?;
+    let view = delta.tiled(1, columns);
+    Ok(vec![Part { to: "", views: vec![view], shape: shape.to_vec() }])
+}
+
+/// Columns of value heads, reordered.
+pub(super) fn delta_columns(config: &Config, shape: &[usize]) -> Parts {
+    let delta = Delta::read(config)?;
+    let (rows, columns) = matrix(shape)?;
+    require(columns == delta.value_rows(), || format!("rows of {}", delta.value_rows()))?;
+    let view = View::new(&[rows, delta.key_heads, delta.repeats, delta.value_dim]).swapped(1, 2);
+    Ok(vec![Part { to: "", views: vec![view], shape: shape.to_vec() }])
+}
+
+/// Qwen3-Next's `in_proj_qkvz`, whose rows are query, key, values and gates of each key head in
+/// turn.
+pub(super) fn delta_qkvz(config: &Config, shape: &[usize]) -> Parts {
+    let delta = Delta::read(config)?;
+    let (rows, columns) = matrix(shape)?;
+    let values = delta.repeats * delta.value_dim;
+    let group = 2 * delta.key_dim + 2 * values;
+    require(rows == delta.key_heads * group, || format!("{} rows", delta.key_heads * group))?;
+    let view = View::new(&[delta.key_heads, group, columns]);
+    let at = |start, len| view.clone().narrow(1, start, len);
+    let key_dim = delta.key_dim;
+    let qkv = vec![at(0, key_dim), at(key_dim, key_dim), at(2 * key_dim, values)];
+    let qkv_rows = 2 * delta.key_rows() + delta.value_rows();
+    Ok(vec![
+        Part { to: "attn_qkv.weight", views: qkv, shape: vec![qkv_rows, columns] },
+        Part {
+            to: "attn_gate.weight",
+            views: vec![at(2 * key_dim + values, values)],
+            shape: vec![delta.value_rows(), columns],
+        },
+    ])
+}

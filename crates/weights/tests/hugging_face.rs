@@ -1,0 +1,164 @@
+//! Hugging Face directories compared with their conversions by llama.cpp's converter: the tiny
+//! models of `tests/fixtures/models`, whose GGUF files `make_models.py` had llama.cpp write.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pelton_weights::{Array, Checkpoint, Source, Value};
+use serde_json::Value as Json;
+
+fn models() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/models")
+}
+
+/// Keys that say nothing about the computation, or whose value is a property of the file.
+const INCIDENTAL: &[&str] = &[
+    "general.name",
+    "general.basename",
+    "general.finetune",
+    "general.size_label",
+    "general.file_type",
+    "general.quantization_version",
+    "general.alignment",
+];
+
+/// Architectures whose converter reorders the rows of queries and keys for rotary embedding.
+const PERMUTED: &[&str] = &["llama", "mistral3", "smollm3", "granite", "granitemoe", "minicpm"];
+
+/// Rows of heads whose two halves are interleaved, as the converter writes them.
+fn interleaved(values: &[f32], row: usize, heads: usize) -> Vec<f32> {
+    let rows: Vec<&[f32]> = values.chunks_exact(row).collect();
+    let half = rows.len() / heads / 2;
+    let of_head = |head: usize| {
+        (0..half).flat_map(move |pair| [head * 2 * half + pair, head * 2 * half + half + pair])
+    };
+    (0..heads).flat_map(of_head).flat_map(|index| rows[index].to_vec()).collect()
+}
+
+fn heads(model: &Checkpoint, key: &str) -> Option<usize> {
+    let architecture = model.metadata().string("general.architecture").unwrap();
+    let key = format!("{architecture}.attention.{key}");
+    match model.metadata().get(&key)? {
+        Value::Array(_) => None,
+        value => usize::try_from(value.as_integer()?).ok(),
+    }
+}
+
+fn tensor_differences(ours: &Checkpoint, theirs: &Checkpoint, out: &mut String) {
+    let architecture = theirs.metadata().string("general.architecture").unwrap();
+    for expected in theirs.tensors() {
+        let name = expected.name;
+        let Some(found) = ours.tensor(name) else {
+            writeln!(out, "  lacks {name} {:?}", expected.shape).unwrap();
+            continue;
+        };
+        let trimmed = |shape: &[usize]| {
+            shape.iter().rev().skip_while(|dim| **dim == 1).copied().collect::<Vec<_>>()
+        };
+        if trimmed(found.shape) != trimmed(expected.shape) {
+            writeln!(out, "  {name} is {:?}, expected {:?}", found.shape, expected.shape).unwrap();
+            continue;
+        }
+        let mut values = found.decode();
+        let row = if found.shape.len() == 1 { 1 } else { found.row_len() };
+        if PERMUTED.contains(&architecture) {
+            let query = heads(theirs, "head_count").unwrap();
+            if name.contains("attn_q.") {
+                values = interleaved(&values, row, query);
+            } else if name.contains("attn_k.") {
+                let key = heads(theirs, "head_count_kv").unwrap_or(query);
+                values = interleaved(&values, row, key);
+            }
+        }
+        let expected = expected.decode();
+        // llama.cpp computes frequencies in f32.
+        let close = |a: f32, b: f32| a == b || (a - b).abs() <= 2e-6 * b.abs();
+        let exact = !name.starts_with("rope_") && !name.ends_with("ssm_a");
+        let same = values.iter().zip(&expected).all(|(a, b)| if exact { a == b } else { close(*a, *b) });
+        if !same {
+            writeln!(out, "  {name} has other values").unwrap();
+        }
+    }
+    for found in ours.tensors() {
+        if theirs.tensor(found.name).is_none() {
+            writeln!(out, "  has {} {:?} in addition", found.name, found.shape).unwrap();
+        }
+    }
+}
+
+/// Numbers of a value, whatever their type.
+fn numbers(value: &Value) -> Option<Vec<f64>> {
+    match value {
+        Value::F32(v) => Some(vec![f64::from(*v)]),
+        Value::F64(v) => Some(vec![*v]),
+        Value::Bool(v) => Some(vec![f64::from(u8::from(*v))]),
+        Value::Array(array) => all_numbers(array),
+        other => Some(vec![other.as_integer()? as f64]),
+    }
+}
+
+fn all_numbers(array: &Array) -> Option<Vec<f64>> {
+    let lists: Option<Vec<_>> = array.values().map(|value| numbers(&value)).collect();
+    Some(lists?.concat())
+}
+
+fn same_value(found: &Value, expected: &Value) -> bool {
+    match (numbers(found), numbers(expected)) {
+        (Some(found), Some(expected)) => {
+            found.len() == expected.len()
+                && found.iter().zip(expected).all(|(a, b)| (a - b).abs() <= 1e-7 * b.abs())
+        }
+        _ => found == expected,
+    }
+}
+
+fn key_differences(ours: &Checkpoint, theirs: &Checkpoint, out: &mut String) {
+    for (key, expected) in theirs.metadata().iter() {
+        if INCIDENTAL.contains(&key) {
+            continue;
+        }
+        match ours.metadata().get(key) {
+            None => writeln!(out, "  lacks the key {key} = {expected:?}").unwrap(),
+            Some(found) if !same_value(found, expected) => {
+                writeln!(out, "  {key} is {found:?}, expected {expected:?}").unwrap();
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+#[test]
+fn directories_are_what_llama_cpp_converts_them_to() {
+    let index: Json =
+        serde_json::from_slice(&fs::read(models().join("models.json")).unwrap()).unwrap();
+    let mut out = String::new();
+    let mut compared = 0;
+    for (name, about) in index.as_object().unwrap() {
+        let folder = models().join(name);
+        let mut own = String::new();
+        match Checkpoint::open(&folder) {
+            Err(error) => writeln!(own, "  {error}").unwrap(),
+            Ok(ours) => {
+                assert_eq!(ours.source(), Source::HuggingFace);
+                if about["gguf"] == true {
+                    match Checkpoint::open(folder.join("model.gguf")) {
+                        Err(error) => writeln!(own, "  {error}").unwrap(),
+                        Ok(theirs) => {
+                            tensor_differences(&ours, &theirs, &mut own);
+                            key_differences(&ours, &theirs, &mut own);
+                            compared += 1;
+                        }
+                    }
+                }
+            }
+        }
+        if !own.is_empty() {
+            write!(out, "{name}:\n{own}").unwrap();
+        }
+    }
+    assert!(compared > 50, "only {compared} models were compared");
+    assert!(out.is_empty(), "{out}");
+}
