@@ -2,7 +2,10 @@
 
 use std::{
     process::exit,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use pelton::RequestHandle;
@@ -10,10 +13,23 @@ use pelton::RequestHandle;
 /// The exit code after Ctrl-C: 128 and the number of the signal, as shells have it.
 pub(crate) const EXIT_CODE: u8 = 130;
 
+/// What the first press does.
+type Cancel = Box<dyn FnOnce() + Send>;
+
 #[derive(Default)]
 struct State {
-    request: Option<RequestHandle>,
-    cancelled: bool,
+    cancel: Option<Cancel>,
+}
+
+/// A flag that is set when Ctrl-C is pressed.
+#[derive(Clone, Default)]
+pub(crate) struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    /// Whether Ctrl-C was pressed.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// The handler of Ctrl-C and the request that it cancels.
@@ -21,8 +37,8 @@ struct State {
 pub(crate) struct Interrupt(Arc<Mutex<State>>);
 
 impl Interrupt {
-    /// Installs the handler. Until [`cancels`](Self::cancels) names a request, Ctrl-C ends the
-    /// process at once.
+    /// Installs the handler. Until [`cancels`](Self::cancels) names a request or
+    /// [`flag`](Self::flag) is called, Ctrl-C ends the process at once.
     pub(crate) fn install() -> Self {
         let interrupt = Self::default();
         let handler = interrupt.clone();
@@ -33,7 +49,20 @@ impl Interrupt {
 
     /// Sets the request that the next Ctrl-C cancels.
     pub(crate) fn cancels(&self, request: &RequestHandle) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).request = Some(request.clone());
+        let request = request.clone();
+        self.set(Box::new(move || request.cancel()));
+    }
+
+    /// A flag that the next Ctrl-C sets.
+    pub(crate) fn flag(&self) -> Flag {
+        let flag = Flag::default();
+        let set = flag.clone();
+        self.set(Box::new(move || set.0.store(true, Ordering::Relaxed)));
+        flag
+    }
+
+    fn set(&self, cancel: Cancel) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).cancel = Some(cancel);
     }
 
     /// Cancels the request: the passes that are submitted end, which leaves the GPU idle, and no
@@ -44,15 +73,10 @@ impl Interrupt {
     /// too long. The GPU's driver then finishes or aborts the few passes in flight and frees the
     /// memory.
     fn press(&self) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(request) = &state.request
-            && !state.cancelled
-        {
-            request.cancel();
-            state.cancelled = true;
-            return;
+        let cancel = self.0.lock().unwrap_or_else(PoisonError::into_inner).cancel.take();
+        match cancel {
+            Some(cancel) => cancel(),
+            None => exit(i32::from(EXIT_CODE)),
         }
-        drop(state);
-        exit(i32::from(EXIT_CODE));
     }
 }

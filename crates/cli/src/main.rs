@@ -1,5 +1,5 @@
-//! The command line of Pelton: `pelton run`, `inspect`, `tokenize`, `logits`, `bench`,
-//! `profile` and `devices`.
+//! The command line of Pelton: `pelton run`, `embed`, `rerank`, `inspect`, `tokenize`, `logits`,
+//! `bench`, `profile` and `devices`.
 //!
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
 //! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
@@ -9,6 +9,7 @@ mod interrupt;
 mod logging;
 mod memory;
 mod model;
+mod npy;
 mod output;
 mod progress;
 
@@ -18,7 +19,7 @@ use clap::{Parser, Subcommand};
 
 #[cfg(feature = "gpu")]
 use crate::commands::devices;
-use crate::commands::{bench, inspect, logits, profile, run, tokenize};
+use crate::commands::{bench, embed, inspect, logits, profile, rerank, run, tokenize};
 
 /// Language models on your own machine.
 #[derive(Parser)]
@@ -39,6 +40,10 @@ struct Cli {
 enum Command {
     /// Continue a prompt
     Run(run::Args),
+    /// Embed texts
+    Embed(embed::Args),
+    /// Sort documents by their relevance for a query
+    Rerank(rerank::Args),
     /// Show the contents of a model file
     Inspect(inspect::Args),
     /// Show the tokens of a text
@@ -61,6 +66,8 @@ fn main() -> ExitCode {
     logging::start();
     let outcome = match command {
         Command::Run(args) => run::run(args),
+        Command::Embed(args) => embed::run(args),
+        Command::Rerank(args) => rerank::run(args),
         Command::Inspect(args) => inspect::run(args).map(|()| ExitCode::SUCCESS),
         Command::Tokenize(args) => tokenize::run(args).map(|()| ExitCode::SUCCESS),
         Command::Logits(args) => logits::run(args).map(|()| ExitCode::SUCCESS),

@@ -107,9 +107,12 @@ pub(crate) fn open(file: &str) -> Result<Checkpoint> {
 fn hint(file: &str) -> String {
     match file {
         BUILT_IN => "--help lists what a model can be loaded with".to_owned(),
-        file if Path::new(file).is_file() => {
+        file if Path::new(file).exists() => {
             format!("`pelton inspect {file}` shows what can be read of it")
         }
-        _ => format!("a model is the path of a .gguf file, or the word {BUILT_IN}"),
+        _ => format!(
+            "a model is the path of a .gguf file or of a directory with .safetensors files, or the \
+             word {BUILT_IN}"
+        ),
     }
 }

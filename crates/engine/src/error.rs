@@ -89,9 +89,57 @@ pub enum Error {
         context: usize,
     },
 
+    /// A text whose values are wanted is too long to be run as a whole: nothing is truncated.
+    #[error("text {text} has {tokens} tokens, expected at most {limit}, {what}")]
+    TextTooLong {
+        /// The number of the text in the call, from 0.
+        text: usize,
+        /// Its tokens.
+        tokens: usize,
+        /// Tokens that it can have.
+        limit: usize,
+        /// What limits them: the context, or the rows of a pass.
+        what: &'static str,
+    },
+
+    /// A request asks for results that the model does not compute.
+    #[error("{file}: the model computes {found}, expected one that computes {expected}")]
+    Output {
+        /// The file.
+        file: String,
+        /// The model's results.
+        found: &'static str,
+        /// The results that the request needs.
+        expected: &'static str,
+    },
+
+    /// A classifier's labels are not those of a reranker.
+    #[error(
+        "{file}: the classifier has {found} labels, expected 1, or 2 that '{key}' names yes and no"
+    )]
+    Labels {
+        /// The file.
+        file: String,
+        /// Labels.
+        found: usize,
+        /// The key of their names.
+        key: String,
+    },
+
     /// A value of a request is out of its range.
     #[error("{0}")]
     Sampling(String),
+
+    /// An option of a request is out of its range.
+    #[error("{option} is {found}, expected {expected}")]
+    RequestOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        found: String,
+        /// The values that it can have.
+        expected: String,
+    },
 
     /// The queue is full.
     #[error("the queue is full: {found} {what}, expected at most {limit}")]
@@ -114,6 +162,15 @@ pub enum Error {
         /// Tokens that were generated before.
         index: usize,
     },
+
+    /// A value of an embedding or a score is infinite or not a number: the weights are broken, or
+    /// an activation overflowed.
+    #[error("the model's output is not finite")]
+    NotFinite,
+
+    /// The request was cancelled.
+    #[error("the request was cancelled")]
+    Cancelled,
 
     /// There are too few pages.
     #[error("{needed} positions of keys and values are needed, expected at most {available}")]

@@ -22,6 +22,9 @@
 //! later prompts with the same prefix. A request's text depends neither on the requests that run
 //! at the same time nor on what is cached.
 //!
+//! A model that ends in pooling instead of logits answers [`Model::embed`], one that ends in a
+//! classifier [`Model::rerank`]; their texts run together in the same way.
+//!
 //! Inside, imports go one way: `api` (values that go in and come out), `kv` (pages), `schedule`
 //! (the thread that runs passes), `session`, `model`, `engine`.
 
@@ -35,8 +38,9 @@ mod schedule;
 mod session;
 
 pub use api::{
-    AsyncTokenStream, Event, FinishReason, Flow, KvMemory, LoadOptions, PageCounts, Prompt,
-    Request, RequestHandle, Stats, Status, Token, TokenStream,
+    AsyncTokenStream, EmbedOptions, Embedding, Event, FinishReason, Flow, KvMemory, LoadOptions,
+    PageCounts, Pooling, Prompt, Request, RequestHandle, RerankOptions, Score, Stats, Status,
+    Token, TokenStream,
 };
 pub use device::Device;
 pub use engine::{Engine, built_in};

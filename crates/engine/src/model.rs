@@ -1,5 +1,9 @@
 //! A loaded model, and requests to it.
 
+mod embed;
+mod many;
+mod rerank;
+
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
@@ -9,7 +13,7 @@ use std::{
     },
 };
 
-use pelton_graph::{Backend, Plan};
+use pelton_graph::{Backend, OutputKind, Plan};
 use pelton_sampling::LOG_PROBS_MAX;
 use pelton_tokenizer::{TokenType, Tokenizer};
 use pelton_weights::Checkpoint;
@@ -17,13 +21,13 @@ use pelton_weights::Checkpoint;
 use crate::{
     Error, Session,
     api::{
-        AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Prompt, Request, RequestHandle,
-        Stats, Status, TokenStream, channel,
+        AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt, Request,
+        RequestHandle, Stats, Status, TokenStream, channel,
     },
     kv::{self, KvCache},
     schedule::{
-        Command, DrawOptions, Output, QueueBound, Resources, Runner, Scheduler, Sequence, Shared,
-        Sink, Worker, message,
+        Command, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler, Sequence,
+        Shared, Sink, Worker, message,
     },
 };
 
@@ -45,6 +49,41 @@ struct Loaded {
     plan: Plan,
     tokenizer: Option<Arc<Tokenizer>>,
     context: usize,
+    /// Rows of a pass, at most.
+    rows: usize,
+    /// Sequences that run at the same time, at most.
+    sequences: usize,
+    /// The pooling of embeddings.
+    pooling: Pooling,
+}
+
+impl Loaded {
+    /// The salt of a sequence's cached prefixes; `None` if a plan's sequences cannot share them:
+    /// rows that see later ones depend on the whole text, and a recurrent state is not in pages.
+    fn salt(&self, salt: u64) -> Option<u64> {
+        let shares = !self.plan.whole_sequences && self.plan.states.is_empty();
+        shares.then_some(salt)
+    }
+
+    /// Refuses a request that needs other results than the plan's.
+    fn check_output(&self, expected: OutputKind) -> Result<(), Error> {
+        match self.plan.output == expected {
+            true => Ok(()),
+            false => Err(Error::Output {
+                file: self.checkpoint.name().to_owned(),
+                found: results(self.plan.output),
+                expected: results(expected),
+            }),
+        }
+    }
+}
+
+fn results(output: OutputKind) -> &'static str {
+    match output {
+        OutputKind::Logits => "logits of tokens, from which text is generated",
+        OutputKind::Embedding => "embeddings",
+        OutputKind::Scores => "relevance scores",
+    }
 }
 
 impl Model {
@@ -77,6 +116,7 @@ impl Model {
         let weight =
             |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
         let free = backend.free_memory(plan.weights.iter().map(weight).sum());
+        let pooling = embed::pooling(&plan, options)?;
         let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free })?;
         tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
         let executable =
@@ -84,14 +124,15 @@ impl Model {
         let runner = Runner::new(executable);
         tracing::info!(pipeline = ?runner.pipeline, "the model is loaded");
         let kv = KvCache::new(&plan.groups, &limits.pages, runner.pipeline.phases_agree);
-        let context = limits.context;
+        let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
         let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));
         let shared = Arc::new(Shared::new(Arc::clone(&bound)));
         let resources = Resources { runner, kv, limits, plan: plan.clone() };
         let scheduler = Scheduler::new(resources, tokenizer.clone(), options.prefill_budget, bound);
         let (commands, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
-        let loaded = Arc::new(Loaded { checkpoint, plan, tokenizer, context });
+        let loaded =
+            Arc::new(Loaded { checkpoint, plan, tokenizer, context, rows, sequences, pooling });
         Ok(Self { commands, loaded, shared, worker })
     }
 
@@ -104,8 +145,8 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// If the prompt is empty, too long or has an unknown token, if the model has no vocabulary
-    /// and the prompt is text, if a value of the request is out of its range, if the queue is full,
+    /// [`Error::Output`] if the model has no logits; if the prompt is empty, too long or has an
+    /// unknown token, if the model has no vocabulary and the prompt is text, if a value of the request is out of its range, if the queue is full,
     /// or if the model is gone.
     pub fn submit(
         &self,
@@ -117,11 +158,9 @@ impl Model {
 
     fn submit_boxed(&self, request: Request, sink: Sink) -> Result<RequestHandle, Error> {
         self.shared.check()?;
+        self.loaded.check_output(OutputKind::Logits)?;
         request.sampling.check().map_err(Error::Sampling)?;
-        let tokens = match &request.prompt {
-            Prompt::Text(text) => self.tokenizer()?.encode_prompt(text)?,
-            Prompt::Tokens(tokens) => tokens.clone(),
-        };
+        let tokens = self.tokens(&request.prompt)?;
         self.check_request(&request, &tokens)?;
         let context = self.loaded.context;
         let place = self.shared.bound.enter(tokens.len())?;
@@ -132,8 +171,9 @@ impl Model {
         let seed = request.sampling.seed_or_random();
         let handle = RequestHandle::new(Stats::new(tokens.len(), seed));
         let output = Output::new(sink, handle.clone(), request.stop.clone(), request.ignore_end);
-        let draw = DrawOptions::new(&request, seed);
-        let sequence = Sequence::new(tokens, most, &request, draw, output, place);
+        let goal = Goal::text(DrawOptions::new(&request, seed), output);
+        let salt = self.loaded.salt(request.cache_salt);
+        let sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
     }
@@ -224,6 +264,14 @@ impl Model {
     /// Positions that a sequence can have.
     pub fn context(&self) -> usize {
         self.loaded.context
+    }
+
+    /// The tokens of a prompt.
+    fn tokens(&self, prompt: &Prompt) -> Result<Vec<u32>, Error> {
+        match prompt {
+            Prompt::Text(text) => Ok(self.tokenizer()?.encode_prompt(text)?),
+            Prompt::Tokens(tokens) => Ok(tokens.clone()),
+        }
     }
 
     fn check_request(&self, request: &Request, tokens: &[u32]) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use pelton_graph::{
-    Input, MAX_REPEAT, PAGE, Pass, Phase, Profile, Row, Sample, TableEdit, Ticket, Want,
+    Input, MAX_REPEAT, OutputKind, PAGE, Pass, Phase, Profile, Row, Sample, TableEdit, Ticket, Want,
 };
 use pelton_sampling::Draw;
 
@@ -12,7 +12,8 @@ use crate::{Error, kv::SequencePages, schedule::Resources};
 /// One sequence, run by hand. See [`Model::session`](crate::Model::session).
 ///
 /// Several tokens at once run in the phase of prompts, in chunks that end at the borders of pages;
-/// a single one runs in the phase of decoding.
+/// a single one runs in the phase of decoding. Sequences that a plan has to run as a whole are run
+/// in one pass, each in place of the one before.
 pub struct Session<'a> {
     resources: &'a mut Resources,
     pages: SequencePages,
@@ -34,7 +35,8 @@ impl<'a> Session<'a> {
         Ok(Self { resources, pages, positions, position: 0, logits: Vec::new() })
     }
 
-    /// Runs tokens in as few passes as possible, and returns the logits `[vocab]` after the last.
+    /// Runs tokens in as few passes as possible, and returns the logits `[vocab]` after the last; of
+    /// a plan without logits its result `[width]`.
     ///
     /// # Errors
     ///
@@ -43,30 +45,33 @@ impl<'a> Session<'a> {
         if tokens.is_empty() {
             return Err(Error::EmptyPrompt);
         }
-        self.check(tokens)?;
+        self.begin(tokens)?;
+        let phase = self.phase_of(tokens);
         let mut left = tokens;
         while !left.is_empty() {
             let count = self.chunk(left.len(), self.resources.limits.rows);
             let last = count == left.len();
-            self.forward(phase_of(tokens), &left[..count], &[last.then_some(count as u32 - 1)])?;
+            self.forward(phase, &left[..count], &[last.then_some(count as u32 - 1)])?;
             left = &left[count..];
         }
         Ok(&self.logits)
     }
 
-    /// Runs tokens, and passes the logits `[vocab]` after each of them to `visit`, in order.
+    /// Runs tokens, and passes the logits `[vocab]` after each of them to `visit`, in order; of a
+    /// plan without logits its results `[width]`.
     ///
     /// # Errors
     ///
     /// As [`run`](Self::run); without tokens it does nothing.
     pub fn run_all(&mut self, tokens: &[u32], mut visit: impl FnMut(&[f32])) -> Result<(), Error> {
-        self.check(tokens)?;
+        self.begin(tokens)?;
+        let phase = self.phase_of(tokens);
         let mut left = tokens;
         while !left.is_empty() {
             let limits = &self.resources.limits;
             let count = self.chunk(left.len(), limits.rows.min(limits.wants));
             let wants: Vec<Option<u32>> = (0..count as u32).map(Some).collect();
-            self.forward(phase_of(tokens), &left[..count], &wants)?;
+            self.forward(phase, &left[..count], &wants)?;
             self.logits.chunks(self.resources.plan.output_width()).for_each(&mut visit);
             left = &left[count..];
         }
@@ -83,6 +88,9 @@ impl<'a> Session<'a> {
     /// fails.
     pub fn decode(&mut self, token: u32, n: usize) -> Result<Vec<u32>, Error> {
         self.check(&[token])?;
+        if self.resources.plan.output != OutputKind::Logits {
+            return Err(Error::Pass("the model has no logits to sample tokens from".to_owned()));
+        }
         let end = self.end(n)?;
         let pipeline = self.resources.runner.pipeline;
         let most = pipeline.repeat.clamp(1, MAX_REPEAT) as usize;
@@ -131,26 +139,35 @@ impl<'a> Session<'a> {
     }
 
     /// Runs tokens at the next positions in one pass that is run `passes` times over, and returns
-    /// where the time went. The sequence stays as long as it was.
+    /// where the time went. The sequence stays as long as it was; with recurrent states, which
+    /// every pass changes, it is empty afterwards.
     ///
     /// # Errors
     ///
     /// If the backend has no clock for single steps, or one pass cannot run the tokens.
     pub fn profile(&mut self, tokens: &[u32], passes: usize) -> Result<Profile, Error> {
-        self.check(tokens)?;
+        self.begin(tokens)?;
         self.grown(self.position + tokens.len())?;
         let rows = rows(tokens, self.position);
         let wants = [Want::Logits { row: (tokens.len() as u32).saturating_sub(1) }];
         let tables = edits(&self.pages);
-        let pass = Pass { tables: &tables, ..Pass::new(phase_of(tokens), &rows, &wants) };
+        let phase = self.phase_of(tokens);
+        let pass = Pass { tables: &tables, ..Pass::new(phase, &rows, &wants) };
         let profile = self.resources.runner.profile(&pass, passes)?;
         self.pages.mark_sent();
+        if !self.resources.plan.states.is_empty() {
+            self.position = 0;
+        }
         Ok(profile)
     }
 
-    /// Shortens the sequence to its first `positions` positions.
+    /// Shortens the sequence to its first `positions` positions. A sequence with recurrent states
+    /// has only those of its last position: it is empty afterwards, unless nothing is cut.
     pub fn truncate(&mut self, positions: usize) {
-        self.position = self.position.min(positions);
+        if positions < self.position {
+            let recurrent = !self.resources.plan.states.is_empty();
+            self.position = if recurrent { 0 } else { positions };
+        }
     }
 
     /// Positions that have been run.
@@ -207,6 +224,27 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Prepares to run tokens: those of a whole sequence begin at its first position.
+    fn begin(&mut self, tokens: &[u32]) -> Result<(), Error> {
+        let resources = &self.resources;
+        if resources.plan.whole_sequences {
+            let limit = resources.limits.rows;
+            if tokens.len() > limit {
+                let what = "the rows of a pass that the model was loaded with";
+                return Err(Error::TextTooLong { text: 0, tokens: tokens.len(), limit, what });
+            }
+            self.position = 0;
+        }
+        self.check(tokens)
+    }
+
+    fn phase_of(&self, tokens: &[u32]) -> Phase {
+        match tokens.len() {
+            1 if !self.resources.plan.whole_sequences => Phase::Decode,
+            _ => Phase::Prompt,
+        }
+    }
+
     fn check(&self, tokens: &[u32]) -> Result<(), Error> {
         let vocab = self.resources.plan.vocab;
         if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocab) {
@@ -221,10 +259,6 @@ impl Drop for Session<'_> {
         self.resources.runner.drain();
         self.resources.kv.release(&mut self.pages);
     }
-}
-
-fn phase_of(tokens: &[u32]) -> Phase {
-    if tokens.len() == 1 { Phase::Decode } else { Phase::Prompt }
 }
 
 fn rows(tokens: &[u32], position: usize) -> Vec<Row> {

@@ -40,6 +40,8 @@ pub struct Tokenizer {
     /// Tokens added at the beginning and the end of a prompt.
     prompt_begin: Option<u32>,
     prompt_end: Option<u32>,
+    /// Token added between two texts of a pair, after `prompt_end`.
+    pair_separator: Option<u32>,
     bos: Option<u32>,
     eos: Option<u32>,
     /// End-of-generation tokens, in ascending order.
@@ -101,6 +103,7 @@ impl Tokenizer {
             types: vocabulary.types.clone(),
             prompt_begin: rules.prompt_begin,
             prompt_end: rules.prompt_end,
+            pair_separator: rules.pair_separator,
             bos: vocabulary.bos,
             eos: vocabulary.eos,
             ends: special::ends(vocabulary),
@@ -116,7 +119,7 @@ impl Tokenizer {
     /// If the vocabulary has no token for a piece of the text, or the text is 4 GiB or longer.
     pub fn encode(&self, text: &str, special: Special) -> Result<Vec<u32>, Error> {
         let mut ids = Vec::with_capacity(text.len() / 3 + 2);
-        self.encode_into(text, special, &mut ids)?;
+        self.encode_into(&[(text, special)], &mut ids)?;
         Ok(ids)
     }
 
@@ -129,50 +132,97 @@ impl Tokenizer {
     pub fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut ids = Vec::with_capacity(text.len() / 3 + 2);
         ids.extend(self.prompt_begin);
-        self.encode_into(text, Special::Parse, &mut ids)?;
+        self.encode_into(&[(text, Special::Parse)], &mut ids)?;
         ids.extend(self.prompt_end);
         Ok(ids)
     }
 
-    fn encode_into(&self, text: &str, special: Special, ids: &mut Vec<u32>) -> Result<(), Error> {
+    /// Encodes two texts as one prompt of a cross-encoder, with the BOS, EOS and separator tokens
+    /// that the file specifies: `[CLS] first [SEP] second [SEP]` for [`Model::WordPiece`],
+    /// `<s> first </s></s> second </s>` for XLM-RoBERTa. The texts of special tokens in them are
+    /// ordinary text.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_pair(&self, first: &str, second: &str) -> Result<Vec<u32>, Error> {
+        let mut ids = Vec::with_capacity((first.len() + second.len()) / 3 + 4);
+        ids.extend(self.prompt_begin);
+        self.encode_into(&[(first, Special::Ignore)], &mut ids)?;
+        ids.extend(self.prompt_end);
+        ids.extend(self.pair_separator);
+        self.encode_into(&[(second, Special::Ignore)], &mut ids)?;
+        ids.extend(self.prompt_end);
+        Ok(ids)
+    }
+
+    /// Encodes the concatenation of texts, of which only those with [`Special::Parse`] can have
+    /// special tokens: a template filled with untrusted text. Ordinary text is encoded across the
+    /// borders of the parts.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_parts(&self, parts: &[(&str, Special)]) -> Result<Vec<u32>, Error> {
+        let mut ids = Vec::with_capacity(parts.iter().map(|(text, _)| text.len() / 3 + 2).sum());
+        self.encode_into(parts, &mut ids)?;
+        Ok(ids)
+    }
+
+    fn encode_into(&self, parts: &[(&str, Special)], ids: &mut Vec<u32>) -> Result<(), Error> {
         // One byte is reserved for the space that may be added.
-        if u32::try_from(text.len()).map_or(true, |length| length == u32::MAX) {
-            return Err(Error::TextTooLong { found: text.len() });
+        let length = parts.iter().fold(0, |sum: usize, (text, _)| sum.saturating_add(text.len()));
+        if u32::try_from(length).map_or(true, |length| length == u32::MAX) {
+            return Err(Error::TextTooLong { found: length });
         }
         let mut merger = Merger::default();
         // The space is added before the first text and before a text after a special token.
         let mut begins = true;
-        self.specials.fragments(text, special, |fragment| {
-            let text = match fragment {
-                Fragment::Token(id) => {
-                    begins = true;
-                    ids.push(id);
-                    return Ok(());
-                }
-                Fragment::Text(text) => text,
-            };
-            let begins = std::mem::take(&mut begins);
-            match &self.encoder {
-                Encoder::SentencePiece(bpe) => {
-                    let mut text = spaced(text);
-                    if begins && self.add_space_prefix {
-                        text.to_mut().insert(0, ' ');
+        let mut pending = Cow::Borrowed("");
+        for &(text, special) in parts {
+            self.specials.fragments(text, special, |fragment| {
+                match fragment {
+                    Fragment::Token(id) => {
+                        self.encode_text(std::mem::take(&mut pending), begins, &mut merger, ids)?;
+                        begins = true;
+                        ids.push(id);
                     }
-                    bpe.encode(&self.lexicon, &text, &mut merger, ids)
+                    Fragment::Text(text) if pending.is_empty() => pending = Cow::Borrowed(text),
+                    Fragment::Text(text) => pending.to_mut().push_str(text),
                 }
-                Encoder::Bpe(bpe, Alphabet::Marked) => {
-                    bpe.encode(&self.lexicon, &spaced(text), &mut merger, ids)
+                Ok(())
+            })?;
+        }
+        self.encode_text(pending, begins, &mut merger, ids)
+    }
+
+    /// Encodes text between special tokens; `begins` if it comes first or after a special token.
+    fn encode_text(
+        &self,
+        text: Cow<'_, str>,
+        begins: bool,
+        merger: &mut Merger,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), Error> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        match &self.encoder {
+            Encoder::SentencePiece(bpe) => {
+                let mut text = spaced(&text);
+                if begins && self.add_space_prefix {
+                    text.to_mut().insert(0, ' ');
                 }
-                Encoder::Bpe(bpe, Alphabet::Bytes) => {
-                    bpe.encode(&self.lexicon, text, &mut merger, ids)
-                }
-                Encoder::WordPiece(wordpiece) => {
-                    wordpiece.encode(text, ids);
-                    Ok(())
-                }
-                Encoder::Unigram(unigram) => unigram.encode(&self.lexicon, text, ids),
+                bpe.encode(&self.lexicon, &text, merger, ids)
             }
-        })
+            Encoder::Bpe(bpe, Alphabet::Marked) => {
+                bpe.encode(&self.lexicon, &spaced(&text), merger, ids)
+            }
+            Encoder::Bpe(bpe, Alphabet::Bytes) => bpe.encode(&self.lexicon, &text, merger, ids),
+            Encoder::WordPiece(wordpiece) => {
+                wordpiece.encode(&text, ids);
+                Ok(())
+            }
+            Encoder::Unigram(unigram) => unigram.encode(&self.lexicon, &text, ids),
+        }
     }
 
     /// Decodes ids to text, with U+FFFD for bytes that are not UTF-8. Control tokens are rendered
@@ -270,6 +320,7 @@ struct Rules {
     alphabet: Alphabet,
     prompt_begin: Option<u32>,
     prompt_end: Option<u32>,
+    pair_separator: Option<u32>,
     add_space_prefix: bool,
 }
 
@@ -301,11 +352,21 @@ impl Rules {
             None if wanted => Err(Error::Missing { key, needed }),
             id => Ok(id.filter(|_| wanted)),
         };
+        // The separator of WordPiece is the end of its prompts. The default of the names is that of
+        // llama.cpp's `add_sep`.
+        let pair_separator = match (vocabulary.model, vocabulary.add_separator) {
+            (Model::WordPiece, _) | (_, Some(false)) => None,
+            (_, Some(true)) => token(true, vocabulary.separator.or(vocabulary.eos), SEPARATOR)?,
+            (_, None) => vocabulary.separator.filter(|_| {
+                matches!(vocabulary.pre, Some("jina-v1-en" | "jina-v2-code" | "roberta-bpe"))
+            }),
+        };
         Ok(Self {
             row,
             alphabet,
             prompt_begin: token(vocabulary.add_bos.unwrap_or(add_bos), vocabulary.bos, BOS)?,
             prompt_end: token(vocabulary.add_eos.unwrap_or(add_eos), end, end_key)?,
+            pair_separator,
             add_space_prefix: vocabulary.add_space_prefix.unwrap_or(add_space_prefix),
         })
     }

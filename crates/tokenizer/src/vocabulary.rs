@@ -94,12 +94,14 @@ pub struct Vocabulary<'a> {
     pub eom: Option<u32>,
     /// Unknown token, which replaces text without tokens.
     pub unknown: Option<u32>,
-    /// Separator, which ends a prompt of [`Model::WordPiece`].
+    /// Separator, which ends a prompt of [`Model::WordPiece`] and can separate the texts of a pair.
     pub separator: Option<u32>,
     /// Whether a prompt begins with `bos`, if the file states it.
     pub add_bos: Option<bool>,
     /// Whether a prompt ends with `eos`, if the file states it.
     pub add_eos: Option<bool>,
+    /// Whether a separator precedes the second text of a pair, if the file states it.
+    pub add_separator: Option<bool>,
     /// Whether encoding adds a space before a text, if the file states it.
     pub add_space_prefix: Option<bool>,
     /// Whether [`Model::Unigram`] collapses runs of spaces and removes spaces at both ends.
@@ -134,6 +136,7 @@ impl<'a> Vocabulary<'a> {
             separator: None,
             add_bos: None,
             add_eos: None,
+            add_separator: None,
             add_space_prefix: None,
             remove_extra_whitespaces: false,
             lowercase: true,
@@ -184,10 +187,11 @@ impl<'a> Vocabulary<'a> {
         if model == Model::WordPiece {
             // A BERT prompt begins with the class token, which few files repeat as BOS.
             this.bos = metadata.opt_u32(CLS)?.or(this.bos);
-            this.separator = metadata.opt_u32(SEPARATOR)?;
         }
+        this.separator = metadata.opt_u32(SEPARATOR)?;
         this.add_bos = metadata.opt_bool("tokenizer.ggml.add_bos_token")?;
         this.add_eos = metadata.opt_bool("tokenizer.ggml.add_eos_token")?;
+        this.add_separator = metadata.opt_bool("tokenizer.ggml.add_sep_token")?;
         this.add_space_prefix = metadata.opt_bool("tokenizer.ggml.add_space_prefix")?;
         this.remove_extra_whitespaces =
             metadata.opt_bool("tokenizer.ggml.remove_extra_whitespaces")?.unwrap_or(false);

@@ -168,6 +168,51 @@ fn word_piece_separates_words_by_spaces() {
     assert_eq!(tokenizer.decode(&ids, false), "playing a");
 }
 
+/// The templates of transformers: `[CLS] A [SEP] B [SEP]` of BERT, `<s> A </s></s> B </s>` of
+/// XLM-RoBERTa.
+#[test]
+fn pairs_have_the_tokens_of_their_model() {
+    let tokens = vec!["[UNK]", "[CLS]", "[SEP]", "▁play", "ing", "▁a"];
+    let mut vocabulary = Vocabulary::new(Model::WordPiece, tokens);
+    vocabulary.types[..3].fill(TokenType::Control);
+    (vocabulary.unknown, vocabulary.bos, vocabulary.separator) = (Some(0), Some(1), Some(2));
+    for stated in [None, Some(false), Some(true)] {
+        vocabulary.add_separator = stated;
+        let tokenizer = Tokenizer::new(vocabulary.clone()).unwrap();
+        assert_eq!(tokenizer.encode_pair("Playing", "a a").unwrap(), [1, 3, 4, 2, 5, 5, 2]);
+        // a separator in a text is text
+        let ids = tokenizer.encode_pair("[SEP]", "a").unwrap();
+        assert_eq!(ids.iter().filter(|&&id| id == 2).count(), 2, "{ids:?}");
+    }
+
+    let mut vocabulary = sentence_piece();
+    (vocabulary.add_bos, vocabulary.add_eos) = (Some(true), Some(true));
+    let pair = |vocabulary: &Vocabulary<'static>| {
+        Tokenizer::new(vocabulary.clone()).unwrap().encode_pair("ab", "ab").unwrap()
+    };
+    assert_eq!(pair(&vocabulary), [1, 264, 2, 264, 2]);
+    vocabulary.add_separator = Some(true);
+    assert_eq!(pair(&vocabulary), [1, 264, 2, 2, 264, 2]);
+    (vocabulary.eos, vocabulary.add_eos) = (None, Some(false));
+    let error = Tokenizer::new(vocabulary).unwrap_err();
+    assert!(error.to_string().contains("seperator_token_id"), "{error}");
+}
+
+#[test]
+fn parts_are_one_text_with_special_tokens_where_they_are_allowed() {
+    let tokenizer = Tokenizer::new(bpe("gpt-2")).unwrap();
+    let parts = |parts: &[(&str, Special)]| tokenizer.encode_parts(parts).unwrap();
+    let (parse, ignore) = (Special::Parse, Special::Ignore);
+    // "ab" is one token although its letters come from two parts
+    assert_eq!(parts(&[("<|end|>a", parse), ("b", ignore), ("<|im_end|>", parse)]), [5, 3, 6]);
+    let untrusted = parts(&[("a", parse), ("<|im_end|>", ignore), ("b<|end|>", parse)]);
+    assert!(!untrusted.contains(&6) && untrusted.ends_with(&[5]), "{untrusted:?}");
+    // a token that two parts would make up together
+    let joined = parts(&[("<|im", parse), ("_end|>", ignore)]);
+    assert!(!joined.contains(&6), "{joined:?}");
+    assert_eq!(parts(&[]), []);
+}
+
 #[test]
 fn threads_share_a_tokenizer() {
     let tokenizer = Tokenizer::new(bpe("gpt-2")).unwrap();

@@ -25,7 +25,7 @@ const SHOWN_CHARS: usize = 72;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A .gguf file, or built-in
+    /// A model file or directory, or built-in
     file: String,
     /// Show every tensor's type and shape
     #[arg(long)]

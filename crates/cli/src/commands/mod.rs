@@ -3,15 +3,17 @@
 pub(crate) mod bench;
 #[cfg(feature = "gpu")]
 pub(crate) mod devices;
+pub(crate) mod embed;
 pub(crate) mod inspect;
 pub(crate) mod logits;
 pub(crate) mod profile;
+pub(crate) mod rerank;
 pub(crate) mod run;
 pub(crate) mod tokenize;
 
 use std::io::Read;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 
 /// The text of an argument; `-` reads standard input.
 fn text_or_stdin(text: &str) -> Result<String> {
@@ -23,6 +25,26 @@ fn text_or_stdin(text: &str) -> Result<String> {
     String::from_utf8(bytes)
         .map_err(|e| e.utf8_error())
         .context("standard input is not text, expected UTF-8")
+}
+
+/// The texts of arguments, one of which can be `-` for the lines of standard input.
+fn lines_or_stdin(texts: &[String]) -> Result<Vec<String>> {
+    if texts.iter().filter(|text| *text == "-").count() > 1 {
+        bail!("- is given several times, expected standard input once");
+    }
+    let mut all = Vec::with_capacity(texts.len());
+    for text in texts {
+        match text.as_str() {
+            "-" => all.extend(text_or_stdin(text)?.lines().map(str::to_owned)),
+            text => all.push(text.to_owned()),
+        }
+    }
+    Ok(all)
+}
+
+/// Values with spaces between them, each in as many digits as tell it from its neighbours.
+fn joined(values: &[f32]) -> String {
+    values.iter().map(f32::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// The sum of two numbers of positions that options name.

@@ -18,7 +18,7 @@ use crate::model::{self, LoadArgs};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A .gguf file, or built-in
+    /// A model file or directory, or built-in
     model: String,
     /// Measured passes: the times are their means
     #[arg(long, value_name = "N", default_value_t = 32,

@@ -25,7 +25,7 @@ use crate::{
                   process at once."
 )]
 pub(crate) struct Args {
-    /// A .gguf file (or nothing for the built-in model), and the text to continue
+    /// A model file or directory (or nothing for the built-in model), and the text to continue
     #[arg(required = true, num_args = 1..=2, value_names = ["MODEL", "PROMPT"])]
     words: Vec<String>,
     /// Tokens to generate, at most; by default as many as the context has room for

@@ -11,7 +11,7 @@ use crate::{model, output::WithHint};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A .gguf file, or built-in
+    /// A model file or directory, or built-in
     model: String,
     /// The text; - for standard input
     text: String,

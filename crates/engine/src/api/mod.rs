@@ -6,6 +6,7 @@ mod options;
 mod request;
 mod status;
 mod stream;
+mod values;
 
 pub use event::{Event, FinishReason, Flow, Stats, Token};
 pub use handle::RequestHandle;
@@ -14,3 +15,4 @@ pub use request::{Prompt, Request};
 pub use status::{PageCounts, Status};
 pub use stream::{AsyncTokenStream, TokenStream};
 pub(crate) use stream::{KeepAlive, channel};
+pub use values::{EmbedOptions, Embedding, Pooling, RerankOptions, Score};

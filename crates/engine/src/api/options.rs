@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use pelton_graph::KvType;
 
+use super::values::Pooling;
+
 /// The memory for keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -25,17 +27,21 @@ pub enum KvMemory {
 ///
 /// let options = LoadOptions::default().context(32_768).sequences(8);
 /// let options = options.kv_memory(KvMemory::Bytes(1 << 30));
-/// assert_eq!(options.sequences, 8);
+/// assert_eq!(options.sequences, Some(8));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LoadOptions {
     /// Positions of a sequence, at most; `None` for the model's own, but at most 4,096.
     pub context: Option<usize>,
-    /// Sequences that run at the same time, at most.
-    pub sequences: usize,
-    /// Rows of one pass, at most: tokens of prompts that are run together.
-    pub rows: usize,
+    /// Sequences that run at the same time, at most; `None` for 1, or 32 of a model of embeddings or
+    /// scores.
+    pub sequences: Option<usize>,
+    /// Rows of one pass, at most: tokens of prompts that are run together. `None` for 512, or for
+    /// the context, up to 16,384, if that is longer and the model's texts are run as a whole.
+    pub rows: Option<usize>,
+    /// The pooling of embeddings; `None` for the one that the file names.
+    pub pooling: Option<Pooling>,
     /// The element type of keys and values.
     pub kv: KvType,
     /// The memory for keys and values.
@@ -52,8 +58,9 @@ impl Default for LoadOptions {
     fn default() -> Self {
         Self {
             context: None,
-            sequences: 1,
-            rows: 512,
+            sequences: None,
+            rows: None,
+            pooling: None,
             kv: KvType::F16,
             kv_memory: KvMemory::Auto,
             queue_requests: 1024,
@@ -72,13 +79,19 @@ impl LoadOptions {
 
     /// Sets the number of sequences that run at the same time.
     pub fn sequences(mut self, sequences: usize) -> Self {
-        self.sequences = sequences;
+        self.sequences = Some(sequences);
         self
     }
 
     /// Sets the rows of one pass.
     pub fn rows(mut self, rows: usize) -> Self {
-        self.rows = rows;
+        self.rows = Some(rows);
+        self
+    }
+
+    /// Sets the pooling of embeddings.
+    pub fn pooling(mut self, pooling: Pooling) -> Self {
+        self.pooling = Some(pooling);
         self
     }
 

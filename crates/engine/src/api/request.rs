@@ -15,6 +15,24 @@ pub enum Prompt {
     Tokens(Vec<u32>),
 }
 
+impl From<&str> for Prompt {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Prompt {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<Vec<u32>> for Prompt {
+    fn from(tokens: Vec<u32>) -> Self {
+        Self::Tokens(tokens)
+    }
+}
+
 /// A text to be generated: its prompt, its length, and how its tokens are drawn.
 ///
 /// ```

@@ -1,6 +1,8 @@
 //! From load options and free memory to the sizes that an executable allocates for.
 
-use pelton_graph::{CacheGroup, Limits, PAGE, Plan, pages_for};
+use pelton_graph::{
+    Cache, CacheGroup, KvType, Limits, Op, OutputKind, PAGE, Plan, Values, pages_for,
+};
 
 use crate::{
     Error,
@@ -11,6 +13,10 @@ use crate::{
 pub(crate) const LOGIT_BIAS_MAX: usize = 512;
 /// The context where none is chosen and the model's is longer: enough for a conversation.
 const DEFAULT_CONTEXT: usize = 4096;
+/// Rows of a pass where none are chosen.
+const DEFAULT_ROWS: usize = 512;
+/// Sequences of a model without logits where none are chosen.
+const DEFAULT_TEXTS: usize = 32;
 /// Sequences that run at the same time, at most.
 const SEQUENCES_MAX: usize = 4096;
 /// Rows of a pass, at most: with them every GPU's limit of workgroups holds.
@@ -42,20 +48,31 @@ pub(crate) fn windowed_pages(window: usize) -> usize {
 /// is longer than the model's, [`Error::KvMemory`] for one that the memory cannot hold.
 pub(crate) fn limits(options: &LoadOptions, sizes: &Sizes<'_>) -> Result<Limits, Error> {
     let plan = sizes.plan;
-    let sequences = in_range("sequences", options.sequences, 1, SEQUENCES_MAX)?;
-    let rows = in_range("rows", options.rows, PAGE.max(sequences), ROWS_MAX)?;
+    let generates = plan.output == OutputKind::Logits;
+    let sequences = options.sequences.unwrap_or(if generates { 1 } else { DEFAULT_TEXTS });
+    let sequences = in_range("sequences", sequences, 1, SEQUENCES_MAX)?;
     in_range("queue_requests", options.queue_requests, 1, usize::MAX)?;
     in_range("queue_tokens", options.queue_tokens, 1, usize::MAX)?;
     let context = options.context.unwrap_or(plan.context.min(DEFAULT_CONTEXT));
     if context == 0 || context > plan.context {
         return Err(Error::Context { asked: context, context: plan.context });
     }
+    let rows = options.rows.unwrap_or(match plan.whole_sequences {
+        false => DEFAULT_ROWS.max(sequences),
+        true => (pages_for(context) * PAGE).clamp(DEFAULT_ROWS.max(sequences), ROWS_MAX),
+    });
+    let rows = in_range("rows", rows, PAGE.max(sequences), ROWS_MAX)?;
     // whole pages, so that a chunk of a prompt can always end at the border of one
-    let rows = rows.next_multiple_of(PAGE).min((pages_for(context) * PAGE).max(sequences));
+    let mut rows = rows.next_multiple_of(PAGE);
+    if generates {
+        rows = rows.min((pages_for(context) * PAGE).max(sequences));
+    }
     let pages = Pages::new(options, plan, sequences, rows, context).choose(options, sizes.free)?;
+    let pools = plan.steps.iter().any(|step| matches!(step.op, Op::Pool(_)));
     Ok(Limits {
         rows,
-        wants: sequences.max(WANTS),
+        // all rows can be wanted of a plan that does not pool
+        wants: sequences.max(if generates || pools { WANTS } else { rows }),
         sequences,
         context,
         pages,
@@ -85,6 +102,19 @@ struct Pages<'a> {
     /// Pages of one pass's rows.
     chunk: usize,
     context: usize,
+    /// Whether sequences live on after their prompts.
+    generates: bool,
+    /// Bytes of the recurrent states of one sequence.
+    state: u64,
+}
+
+/// Bytes of one position in a cache. Blocks of [`KvType::Q8_0`] do not span heads.
+fn bytes_per_position(cache: &Cache, kv: KvType) -> usize {
+    let values = match cache.values {
+        Values::Own { dim } => kv.bytes(dim),
+        Values::KeyPrefix { .. } => 0,
+    };
+    cache.heads * (kv.bytes(cache.key_dim) + values)
 }
 
 impl<'a> Pages<'a> {
@@ -95,13 +125,20 @@ impl<'a> Pages<'a> {
         rows: usize,
         context: usize,
     ) -> Self {
-        let bytes = |g| (PAGE * options.kv.bytes(plan.cache_len_per_position(g))) as u64;
+        let bytes = |g| {
+            let caches = plan.caches.iter().filter(|cache| cache.group == g);
+            PAGE as u64
+                * caches.map(|cache| bytes_per_position(cache, options.kv) as u64).sum::<u64>()
+        };
+        let state = plan.states.iter().map(|state| 4 * state.len as u64).sum();
         Self {
             groups: &plan.groups,
             bytes: (0..plan.groups.len()).map(bytes).collect(),
             sequences,
             chunk: rows.div_ceil(PAGE),
             context,
+            generates: plan.output == OutputKind::Logits,
+            state,
         }
     }
 
@@ -139,7 +176,27 @@ impl<'a> Pages<'a> {
 
     fn choose(&self, options: &LoadOptions, free: Option<u64>) -> Result<Vec<usize>, Error> {
         let least = pages_for(self.context);
-        let all = least.saturating_mul(self.sequences).min(u32::MAX as usize / PAGE);
+        let mut all = least.saturating_mul(self.sequences).min(u32::MAX as usize / PAGE);
+        if !self.generates {
+            // a text is gone after its last pass: enough for one pass that runs and one that is next
+            all = all.min(least.max(2 * (self.chunk + self.sequences)));
+        }
+        let states = self.state.saturating_mul(self.sequences as u64);
+        if let Some(free) = free
+            && states > free
+        {
+            return Err(Error::Option {
+                option: "sequences",
+                found: self.sequences.to_string(),
+                expected: format!(
+                    "at most {}: the recurrent states of each need {} bytes of the {free} that \
+                     are free",
+                    free / self.state.max(1),
+                    self.state
+                ),
+            });
+        }
+        let free = free.map(|free| free - states);
         let (available, most) = match options.kv_memory {
             KvMemory::Auto => {
                 (free.map_or(u64::MAX, |free| (free as f64 * AUTO_SHARE) as u64), all)

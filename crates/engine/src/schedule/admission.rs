@@ -1,6 +1,7 @@
 //! Which requests start, and which lose their pages again.
 
 use super::scheduler::Scheduler;
+use crate::kv::SequencePages;
 
 /// Positions of generated tokens that a request must have pages for before it starts, if it can
 /// become that long.
@@ -31,7 +32,10 @@ impl Scheduler {
         }
         let fresh = sequence.place.is_some();
         let kv = &mut self.resources.kv;
-        let (mut pages, hit) = kv.lookup(sequence.salt, &sequence.tokens, sequence.prompt);
+        let (mut pages, hit) = match sequence.salt {
+            Some(salt) => kv.lookup(salt, &sequence.tokens, sequence.prompt),
+            None => (SequencePages::new(kv.groups()), 0),
+        };
         let leader = if fresh { self.leader(id, hit) } else { None };
         let kv = &mut self.resources.kv;
         if leader.is_some() {
@@ -59,8 +63,8 @@ impl Scheduler {
         tracing::debug!(id, slot, tokens = sequence.tokens.len(), hit, fresh, "a request starts");
         sequence.start(slot, pages, hit);
         if sequence.place.take().is_some() {
-            let queued = sequence.output.age();
-            sequence.output.handle.update(|stats| {
+            let queued = sequence.goal.age();
+            sequence.goal.handle().update(|stats| {
                 stats.queued = Some(queued);
                 stats.cached_tokens = hit;
             });
@@ -84,6 +88,8 @@ impl Scheduler {
     /// positions that are cached, with the number of pages that they share.
     fn leader(&self, id: u64, hit: usize) -> Option<(u64, usize)> {
         let sequence = self.sequences.get(&id)?;
+        // `None` for one that shares nothing
+        sequence.salt?;
         let tokens = &sequence.tokens[..sequence.tokens.len().saturating_sub(1)];
         self.running.iter().find_map(|&leader| {
             let other = self.sequences.get(&leader)?;
@@ -142,7 +148,7 @@ impl Scheduler {
         tracing::debug!(id, computed = sequence.computed, "a request is preempted");
         sequence.commit(&mut self.resources.kv);
         self.slots.extend(sequence.release(&mut self.resources.kv));
-        sequence.output.handle.update(|stats| stats.preemptions += 1);
+        sequence.goal.handle().update(|stats| stats.preemptions += 1);
         self.status.preemptions += 1;
         self.running.remove(&id);
         self.queue.insert(id);

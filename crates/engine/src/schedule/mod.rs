@@ -6,6 +6,7 @@
 
 mod admission;
 mod budget;
+mod goal;
 mod output;
 mod passes;
 mod plan;
@@ -14,11 +15,14 @@ mod runner;
 mod scheduler;
 mod sequence;
 mod stop;
+mod values;
 mod worker;
 
+pub(crate) use goal::{DrawOptions, Goal};
 pub(crate) use output::{Output, Sink};
 pub(crate) use queue::QueueBound;
 pub(crate) use runner::{Runner, message};
 pub(crate) use scheduler::{Resources, Scheduler};
-pub(crate) use sequence::{DrawOptions, Sequence};
+pub(crate) use sequence::Sequence;
+pub(crate) use values::{Values, WantedRows};
 pub(crate) use worker::{Command, Shared, Worker};

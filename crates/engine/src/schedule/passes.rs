@@ -5,26 +5,36 @@ use std::time::{Duration, Instant};
 use pelton_graph::{Pass, Phase, Row, TableEdit, Want};
 use pelton_sampling::Sampled;
 
-use super::scheduler::{Entry, Flight, Scheduler, Work};
-use crate::Error;
+use super::{
+    goal::Goal,
+    scheduler::{Entry, Flight, Scheduler, Work},
+};
+use crate::{Error, api::FinishReason};
+
+/// The results of one entry of a pass.
+struct Results<'a> {
+    sampled: Vec<Sampled>,
+    /// `[wanted rows, width]`.
+    values: &'a [f32],
+}
 
 impl Scheduler {
     /// Submits a pass; if that fails, its requests fail.
-    pub(super) fn submit(&mut self, work: Work) {
+    pub(super) fn submit(&mut self, mut work: Work) {
         let mut rows: Vec<Row> = Vec::new();
         let mut wants: Vec<Want<'_>> = Vec::new();
         let mut tables: Vec<TableEdit<'_>> = Vec::new();
-        for entry in &work.entries {
+        for entry in &mut work.entries {
             let Some(sequence) = self.sequences.get(&entry.id) else { continue };
             debug_assert!(
                 entry.first >= sequence.pages.depth * pelton_graph::PAGE,
                 "a row would write to a shared page"
             );
             let end = entry.first + entry.count;
+            let wanted = sequence.wants(entry.first, end, rows.len());
+            entry.values = if entry.samples { 0 } else { wanted.len() };
+            wants.extend(wanted);
             rows.extend((entry.first..end).map(|position| sequence.row(position)));
-            if entry.samples {
-                wants.push(Want::Sample(sequence.sample(rows.len() - 1, end - 1)));
-            }
             let slot = sequence.slot.unwrap_or(0);
             for (group, table) in sequence.pages.tables.iter().enumerate() {
                 if let Some((first, pages)) = table.unsent() {
@@ -63,15 +73,16 @@ impl Scheduler {
     pub(super) fn take(&mut self, flight: Flight) {
         let Flight { ticket, work, submitted } = flight;
         // the results leave the executable before they are passed on, which may take longer
-        let outcome = self.resources.runner.take(ticket).map(|outputs| outputs.samples.to_vec());
+        let taken = self.resources.runner.take(ticket);
+        let outcome = taken.map(|outputs| (outputs.samples.to_vec(), outputs.logits.to_vec()));
         let now = Instant::now();
         let begun = self.last_taken.map_or(submitted, |last| last.max(submitted));
         self.last_taken = Some(now);
         match outcome {
-            Ok(samples) => {
+            Ok((samples, values)) => {
                 self.failures = 0;
                 self.measured(&work, now - begun);
-                self.succeeded(&work, samples, now - begun);
+                self.succeeded(&work, samples, &values, now - begun);
             }
             Err(error) => self.fail_pass(&work, &error),
         }
@@ -89,7 +100,14 @@ impl Scheduler {
         }
     }
 
-    fn succeeded(&mut self, work: &Work, mut samples: Vec<Sampled>, time: Duration) {
+    fn succeeded(
+        &mut self,
+        work: &Work,
+        mut samples: Vec<Sampled>,
+        mut values: &[f32],
+        time: Duration,
+    ) {
+        let result = self.resources.plan.output_width();
         let width = work.entries.iter().filter(|entry| entry.samples).count();
         let mut column = 0;
         for entry in &work.entries {
@@ -105,7 +123,9 @@ impl Scheduler {
                 }
                 false => Vec::new(),
             };
-            self.entry_succeeded(entry, work.repeat, sampled, time);
+            let own = values.split_off(..(entry.values * result).min(values.len()));
+            let results = Results { sampled, values: own.unwrap_or_default() };
+            self.entry_succeeded(entry, work.repeat, results, time);
         }
     }
 
@@ -113,7 +133,7 @@ impl Scheduler {
         &mut self,
         entry: &Entry,
         repeat: u32,
-        sampled: Vec<Sampled>,
+        Results { sampled, values }: Results<'_>,
         time: Duration,
     ) {
         // a request that has ended: its results are dropped
@@ -126,15 +146,24 @@ impl Scheduler {
             sequence.computed = entry.first + entry.count + repeat as usize - 1;
         }
         if entry.first < sequence.prompt {
-            sequence.output.handle.update(|stats| stats.prefill += time);
+            sequence.goal.handle().update(|stats| stats.prefill += time);
         }
-        for sampled in sampled {
-            self.status.generated_tokens += u64::from(sampled.token.is_some());
-            sequence.tokens.extend(sampled.token);
-            let last = sequence.tokens.len() >= sequence.most;
-            if !sequence.output.push(sampled, last, self.tokenizer.as_deref()) {
-                // its output has had the last event
-                return self.end(entry.id, Ok(crate::api::FinishReason::Cancelled));
+        match &mut sequence.goal {
+            Goal::Text { output, .. } => {
+                for sampled in sampled {
+                    self.status.generated_tokens += u64::from(sampled.token.is_some());
+                    sequence.tokens.extend(sampled.token);
+                    let last = sequence.tokens.len() >= sequence.most;
+                    if !output.push(sampled, last, self.tokenizer.as_deref()) {
+                        // its output has had the last event
+                        return self.end(entry.id, Ok(FinishReason::Cancelled));
+                    }
+                }
+            }
+            Goal::Values(all) => {
+                if all.push(values) {
+                    return self.end(entry.id, Ok(FinishReason::End));
+                }
             }
         }
         if current {

@@ -1,6 +1,6 @@
 //! What the next pass runs.
 
-use pelton_graph::{PAGE, Phase};
+use pelton_graph::{OutputKind, PAGE, Phase};
 
 use super::{
     budget::split_rows,
@@ -47,6 +47,7 @@ impl Scheduler {
             };
             let work = match turn {
                 Turn::Decode => self.plan_decode(decode, fill.is_none()),
+                Turn::Prompt if self.resources.plan.whole_sequences => self.plan_whole(&prompts),
                 Turn::Prompt => self.plan_prompts(prompts),
                 Turn::Recompute => self.plan_recompute(recompute),
             };
@@ -72,7 +73,7 @@ impl Scheduler {
             };
             let first = sequence.submitted;
             if self.reserve(id, first, first + repeat as usize) {
-                entries.push(Entry { id, first, count: 1, samples: true });
+                entries.push(Entry::new(id, first, 1, true));
             }
         }
         self.work(Phase::Decode, entries, repeat)
@@ -110,7 +111,9 @@ impl Scheduler {
     }
 
     fn plan_prompts(&mut self, mut prompts: Vec<(u64, usize)>) -> Option<Work> {
-        let decoding = self.running.len() > prompts.len();
+        // without logits nothing decodes: other sequences have their last pass under way
+        let generates = self.resources.plan.output == OutputKind::Logits;
+        let decoding = generates && self.running.len() > prompts.len();
         let budget = self.budget.rows(decoding).min(self.resources.limits.rows);
         // round robin: those after the one that was served last come first
         let split = prompts.partition_point(|&(id, _)| id <= self.served);
@@ -138,8 +141,25 @@ impl Scheduler {
             let count = if fits { count } else { least.min(count) };
             if self.reserve(id, first, first + count) {
                 let samples = self.sequences.get(&id).is_some_and(|s| s.samples_at(first + count));
-                entries.push(Entry { id, first, count, samples });
+                entries.push(Entry::new(id, first, count, samples));
                 self.served = id;
+            }
+        }
+        self.work(Phase::Prompt, entries, 1)
+    }
+
+    /// Sequences that have to be run as a whole: the oldest, and those after it that have room.
+    fn plan_whole(&mut self, prompts: &[(u64, usize)]) -> Option<Work> {
+        let (mut rows, mut wants) = (self.resources.limits.rows, self.resources.limits.wants);
+        let mut entries = Vec::new();
+        for &(id, end) in prompts {
+            let Some(sequence) = self.running.get(&id).and_then(|id| self.sequences.get(id)) else {
+                continue;
+            };
+            let wanted = sequence.wants(0, end, 0).len();
+            if end <= rows && wanted <= wants && self.reserve(id, 0, end) {
+                (rows, wants) = (rows - end, wants - wanted);
+                entries.push(Entry::new(id, 0, end, false));
             }
         }
         self.work(Phase::Prompt, entries, 1)
@@ -152,7 +172,7 @@ impl Scheduler {
         let exact = self.resources.runner.pipeline.exact_rows.max(1);
         let count = (end - first).min(RECOMPUTE_ROWS).min(exact);
         let samples = sequence.samples_at(first + count);
-        let entry = Entry { id, first, count, samples };
+        let entry = Entry::new(id, first, count, samples);
         let entries = if self.reserve(id, first, first + count) { vec![entry] } else { vec![] };
         self.work(Phase::Decode, entries, 1)
     }

@@ -45,6 +45,14 @@ pub(super) struct Entry {
     pub(super) count: usize,
     /// Whether the last row samples a token.
     pub(super) samples: bool,
+    /// Rows whose values are wanted.
+    pub(super) values: usize,
+}
+
+impl Entry {
+    pub(super) fn new(id: u64, first: usize, count: usize, samples: bool) -> Self {
+        Self { id, first, count, samples, values: 0 }
+    }
 }
 
 /// A pass to be submitted.
@@ -138,11 +146,11 @@ impl Scheduler {
     /// Accepts a request.
     pub(crate) fn accept(&mut self, mut sequence: Sequence) {
         if let Some(reason) = &self.gone {
-            return sequence.output.fail(Error::Gone(reason.clone()));
+            return sequence.goal.fail(Error::Gone(reason.clone()));
         }
         if sequence.most <= sequence.prompt {
             self.status.ended += 1;
-            return sequence.output.finish(FinishReason::Length);
+            return sequence.goal.finish(FinishReason::Length);
         }
         let id = self.number();
         self.sequences.insert(id, sequence);
@@ -224,10 +232,10 @@ impl Scheduler {
     fn sweep(&mut self) {
         let mut ends = Vec::new();
         for (&id, sequence) in &self.sequences {
-            if sequence.output.handle.is_cancelled() {
+            if sequence.goal.handle().is_cancelled() {
                 ends.push((id, Ok(FinishReason::Cancelled)));
             } else if let Some(deadline) = sequence.deadline
-                && sequence.output.age() >= deadline
+                && sequence.goal.age() >= deadline
             {
                 ends.push((id, Err(Error::Deadline(deadline))));
             }
@@ -249,8 +257,8 @@ impl Scheduler {
         self.slots.extend(sequence.release(&mut self.resources.kv));
         self.status.ended += 1;
         match end {
-            Ok(reason) => sequence.output.finish(reason),
-            Err(error) => sequence.output.fail(error),
+            Ok(reason) => sequence.goal.finish(reason),
+            Err(error) => sequence.goal.fail(error),
         }
     }
 

@@ -2,36 +2,14 @@
 
 use std::time::Duration;
 
-use pelton_graph::{Input, RECENT, Row, Sample};
-use pelton_sampling::{Draw, FixedParams, Penalties};
+use pelton_graph::{Input, RECENT, Row, Sample, Want};
+use pelton_sampling::Draw;
 
-use super::{output::Output, queue::Place};
-use crate::{
-    api::Request,
-    kv::{KvCache, SequencePages},
+use super::{
+    goal::{DrawOptions, Goal},
+    queue::Place,
 };
-
-/// How the tokens of a sequence are drawn.
-pub(crate) struct DrawOptions {
-    params: Option<FixedParams>,
-    penalties: Option<Penalties>,
-    bias: Vec<(u32, f32)>,
-    log_probs: Option<u8>,
-    seed: u64,
-}
-
-impl DrawOptions {
-    /// From a request's options, which are in their ranges.
-    pub(crate) fn new(request: &Request, seed: u64) -> Self {
-        Self {
-            params: request.sampling.params(),
-            penalties: request.sampling.penalties(),
-            bias: request.logit_bias.clone(),
-            log_probs: request.log_probs,
-            seed,
-        }
-    }
-}
+use crate::kv::{KvCache, SequencePages};
 
 /// What a sequence can run next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +43,10 @@ pub(crate) struct Sequence {
     pub(crate) prompt: usize,
     /// Tokens that there may be, the prompt's included.
     pub(crate) most: usize,
-    pub(crate) salt: u64,
+    /// The namespace of its cached prefixes; `None` if its pages are not shared.
+    pub(crate) salt: Option<u64>,
     pub(crate) deadline: Option<Duration>,
-    pub(crate) output: Output,
-    draw: DrawOptions,
+    pub(crate) goal: Goal,
     /// The place in the queue, until the first start.
     pub(crate) place: Option<Place>,
     /// The slot, while it runs.
@@ -86,22 +64,23 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
+    /// A sequence of at most `most` tokens, the prompt's included, that shares cached prefixes with
+    /// those of the same salt, if it has one.
     pub(crate) fn new(
         tokens: Vec<u32>,
         most: usize,
-        request: &Request,
-        draw: DrawOptions,
-        output: Output,
+        salt: Option<u64>,
+        deadline: Option<Duration>,
+        goal: Goal,
         place: Place,
     ) -> Self {
         Self {
             prompt: tokens.len(),
             tokens,
             most,
-            salt: request.cache_salt,
-            deadline: request.deadline,
-            output,
-            draw,
+            salt,
+            deadline,
+            goal,
             place: Some(place),
             slot: None,
             pages: SequencePages::new(0),
@@ -121,6 +100,9 @@ impl Sequence {
         self.target = self.tokens.len();
         (self.submitted, self.computed) = (hit, hit);
         self.waits_for = None;
+        if let Goal::Values(values) = &mut self.goal {
+            values.restart();
+        }
     }
 
     /// Frees its pages and its slot, which is returned. May be called again.
@@ -158,12 +140,33 @@ impl Sequence {
 
     /// Tokens that can be sampled before further results are taken.
     pub(crate) fn decodable(&self) -> usize {
-        self.most.saturating_sub(self.expected()).min((RECENT - 1).saturating_sub(self.ahead))
+        match self.goal {
+            Goal::Text { .. } => self
+                .most
+                .saturating_sub(self.expected())
+                .min((RECENT - 1).saturating_sub(self.ahead)),
+            Goal::Values(_) => 0,
+        }
     }
 
-    /// Whether a row at the position before `end` samples a token.
+    /// Whether the last of the rows before `end` samples a token.
     pub(crate) fn samples_at(&self, end: usize) -> bool {
-        end >= self.target
+        matches!(self.goal, Goal::Text { .. }) && end >= self.target
+    }
+
+    /// The wants of the rows `first..end`, the first of which is row `row` of a pass.
+    pub(crate) fn wants(&self, first: usize, end: usize, row: usize) -> Vec<Want<'_>> {
+        match &self.goal {
+            Goal::Text { draw, .. } if self.samples_at(end) => {
+                vec![Want::Sample(self.sample(draw, row + end - 1 - first, end - 1))]
+            }
+            Goal::Text { .. } => Vec::new(),
+            Goal::Values(values) => {
+                let wanted = values.wanted.of(first, end, self.prompt);
+                let rows = wanted.map(|position| (row + position - first) as u32);
+                rows.map(|row| Want::Logits { row }).collect()
+            }
+        }
     }
 
     /// The row at a position.
@@ -172,9 +175,8 @@ impl Sequence {
         Row { input, position: position as u32, slot: self.slot.unwrap_or(0) }
     }
 
-    /// The draw of the token after `position`, in row `row` of a pass.
-    pub(crate) fn sample(&self, row: usize, position: usize) -> Sample<'_> {
-        let options = &self.draw;
+    /// The draw of the token after `position`, by `options`, in row `row` of a pass.
+    fn sample<'a>(&'a self, options: &'a DrawOptions, row: usize, position: usize) -> Sample<'a> {
         let draw = Draw {
             params: options.params,
             seed: options.seed,

@@ -12,3 +12,5 @@ mod pressure;
 mod random;
 mod requests;
 mod session;
+mod states;
+mod values;

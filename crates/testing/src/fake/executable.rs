@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use pelton_graph::{
-    Error, Executable, Input, Limits, Outputs, PAGE, PageTables, Pass, Phase, Pipeline, Plan,
+    Error, Executable, Input, Limits, Op, Outputs, PAGE, PageTables, Pass, Phase, Pipeline, Plan,
     RECENT, Row, TableEdit, Ticket, Want,
 };
 use pelton_sampling::{Draw, FixedParams, Penalties, Sampled, Sampler};
@@ -57,6 +57,8 @@ pub(super) struct FakeExecutable {
     cells: Cells,
     /// The token of each slot at each position, the newest [`RECENT`] of them.
     ring: Vec<[u32; RECENT]>,
+    /// The recurrent states of each slot after each position that has run.
+    states: Vec<Vec<u64>>,
     /// For each slot the ticket before which its passes belong to a sequence whose caches a failed
     /// pass has spoiled: they were queued already.
     spoiled: Vec<u64>,
@@ -77,6 +79,7 @@ impl FakeExecutable {
             tables: PageTables::new(&limits),
             cells: Cells::new(&limits.pages),
             ring: vec![[u32::MAX; RECENT]; limits.sequences],
+            states: vec![Vec::new(); limits.sequences],
             spoiled: vec![0; limits.sequences],
             current: 0,
             queue: VecDeque::new(),
@@ -127,9 +130,8 @@ impl FakeExecutable {
             for want in &queued.wants {
                 match want {
                     OwnWant::Logits { row } => {
-                        let row = queued.rows[*row];
-                        let logits = self.logits_of(row.slot as usize, row.position);
-                        self.logits.extend(logits);
+                        let results = self.results_of(&queued.rows, queued.rows[*row]);
+                        self.logits.extend(results);
                     }
                     OwnWant::Sample(sample) => self.sample(&queued.rows, sample, n),
                 }
@@ -147,6 +149,7 @@ impl FakeExecutable {
                 self.cells.set(&self.tables, group, slot, cell);
             }
             self.ring[slot][(row.position + n + 1) as usize % RECENT] = u32::MAX;
+            self.states[slot].clear();
             self.spoiled[slot] = self.next;
         }
     }
@@ -169,6 +172,41 @@ impl FakeExecutable {
         for group in 0..self.plan.groups.len() {
             self.cells.set(&self.tables, group, slot, cell);
         }
+        if !self.plan.states.is_empty() {
+            self.run_recurrent(slot, token, position, mode);
+        }
+    }
+
+    /// Continues the recurrent state of a slot, which starts at position 0.
+    fn run_recurrent(&mut self, slot: usize, token: u32, position: u32, mode: u64) {
+        if position == 0 {
+            self.states[slot].clear();
+        }
+        let known = self.states[slot].len();
+        if known != position as usize {
+            self.violation_of(slot, || {
+                format!("slot {slot} continues the state after {known} positions at {position}")
+            });
+            self.states[slot].resize(position as usize, 0);
+        }
+        let before = self.states[slot].last().copied().unwrap_or(2);
+        self.states[slot].push(state(before, token, position, mode));
+    }
+
+    /// The result of a row: its logits, or values of the rows that it summarizes.
+    fn results_of(&self, rows: &[Row], row: Row) -> Vec<f32> {
+        let slot = row.slot as usize;
+        if !self.plan.whole_sequences {
+            return self.logits_of(slot, row.position);
+        }
+        // every row sees the last one
+        let last = rows.iter().filter(|other| other.slot == row.slot).map(|row| row.position).max();
+        let mut results = self.logits_of(slot, last.unwrap_or(0));
+        let pools = self.plan.steps.iter().any(|step| matches!(step.op, Op::Pool(_)));
+        if !pools {
+            results.iter_mut().for_each(|value| *value += row.position as f32);
+        }
+        results
     }
 
     /// The state that a row at `position` continues: that of the position before in all groups.
@@ -207,8 +245,11 @@ impl FakeExecutable {
                 hash = mix(hash, cell.state);
             }
         }
+        if let Some(&state) = self.states[slot].get(position as usize) {
+            hash = mix(hash, state);
+        }
         let broken = self.fake.nan_from.is_some_and(|from| position >= from);
-        (0..self.plan.vocab as u64)
+        (0..self.plan.output_width() as u64)
             .map(|token| match broken {
                 true => f32::NAN,
                 // about as far apart as those of a model: 0 to 16
@@ -323,6 +364,7 @@ impl Executable for FakeExecutable {
             rows: pass.rows.to_vec(),
             repeat: pass.repeat,
             samples: pass.samples(),
+            results: pass.logits(),
             edited: pass.tables.iter().map(|edit| edit.pages.len()).sum(),
         });
         Ok(ticket)

@@ -28,6 +28,8 @@ pub struct PassRecord {
     pub repeat: u32,
     /// Samples that it wants.
     pub samples: usize,
+    /// Rows whose results it wants.
+    pub results: usize,
     /// Entries of page tables that came with it.
     pub edited: usize,
 }

@@ -15,7 +15,9 @@ mod options;
 
 use std::sync::Arc;
 
-use pelton_graph::{Backend, Error, Executable, Limits, Op, Plan, build};
+use pelton_graph::{
+    Backend, Error, Executable, Limits, Op, OutputKind, Plan, Pooling, State, build,
+};
 use pelton_weights::Checkpoint;
 
 use crate::ModelSpec;
@@ -42,6 +44,51 @@ impl Backend for Fake {
         progress(1, 1);
         Ok(Box::new(FakeExecutable::new(self.clone(), plan, limits)))
     }
+}
+
+/// The results of a plan without logits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Results {
+    /// Their meaning.
+    pub output: OutputKind,
+    /// Values of each.
+    pub width: usize,
+    /// Whether rows see later ones.
+    pub whole: bool,
+    /// The pooling in the plan.
+    pub pooling: Option<Pooling>,
+}
+
+/// As [`plan`], with these results in place of logits.
+pub fn values_plan(
+    vocab: usize,
+    context: usize,
+    windows: &[Option<usize>],
+    results: Results,
+) -> (Plan, Arc<Checkpoint>) {
+    let (mut plan, checkpoint) = plan(vocab, context, windows);
+    plan.output = results.output;
+    plan.whole_sequences = results.whole;
+    plan.buffers[plan.logits.0].width = results.width;
+    for step in &mut plan.steps {
+        if step.op == Op::Select
+            && let Some(pooling) = results.pooling
+        {
+            step.op = Op::Pool(pooling);
+        }
+    }
+    (plan, checkpoint)
+}
+
+/// As [`plan`], with a recurrent state next to the caches.
+pub fn recurrent_plan(
+    vocab: usize,
+    context: usize,
+    windows: &[Option<usize>],
+) -> (Plan, Arc<Checkpoint>) {
+    let (mut plan, checkpoint) = plan(vocab, context, windows);
+    plan.states = vec![State { len: 16 }];
+    (plan, checkpoint)
 }
 
 /// The plan of a small model of `vocab` tokens and `context` positions whose layers are in cache

@@ -14,7 +14,7 @@ has its first token; decode speed counts the tokens that come while all streams 
 last first token, until the first stream ends. Tokens that a backend samples in one submission arrive together, so the median \
 time between tokens can be near 0.")]
 pub(crate) struct Args {
-    /// A .gguf file, or built-in
+    /// A model file or directory, or built-in
     pub(super) model: String,
     /// Prompt lengths, separated by commas; 0 for none [default: 512, or 128 with --streams]
     #[arg(short, long, value_name = "N", value_delimiter = ',')]

@@ -105,7 +105,6 @@ pub(super) fn run(args: &Args, streams: &[u16], workload: Workload) -> Result<()
     let options = LoadOptions::default()
         .context(context)
         .sequences(most)
-        .rows(options.rows.max(most))
         .queue_requests(options.queue_requests.max(most))
         .queue_tokens(options.queue_tokens.max(workload.prompt.saturating_mul(most)));
     let subject = Subject::load(args, options)?;

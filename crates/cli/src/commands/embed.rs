@@ -1,0 +1,146 @@
+//! `pelton embed`: the embeddings of texts.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write, stdout},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use pelton::{EmbedOptions, Embedding, Flow, LoadOptions, Pooling, Prompt};
+use serde_json::json;
+
+use super::{joined, lines_or_stdin};
+use crate::{
+    interrupt::{EXIT_CODE, Interrupt},
+    model::{self, LoadArgs},
+    npy,
+    output::WithHint,
+    progress::Progress,
+};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "A TEXT of - stands for the lines of standard input. Without --json and -o every \
+                  text is one line of\nnumbers; with --pooling none every token is. A text that \
+                  is longer than the context is an error."
+)]
+pub(crate) struct Args {
+    /// A model file or directory
+    model: String,
+    /// The texts; - for the lines of standard input
+    #[arg(required = true, value_name = "TEXT")]
+    texts: Vec<String>,
+    /// The tokens that an embedding summarizes; by default as the file says
+    #[arg(long, value_enum)]
+    pooling: Option<PoolingArg>,
+    /// Keep the first N values of each embedding, for models that were trained for it
+    #[arg(long, value_name = "N")]
+    dimensions: Option<usize>,
+    /// Do not divide each embedding by its norm
+    #[arg(long)]
+    no_normalize: bool,
+    /// Write one JSON object with the embeddings and their numbers of tokens
+    #[arg(long)]
+    json: bool,
+    /// A file for the embeddings: float32 [texts, dimensions]
+    #[arg(short, long, value_name = "FILE.npy", conflicts_with = "json")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+/// [`Pooling`], for the command line.
+#[derive(Clone, Copy, ValueEnum)]
+enum PoolingArg {
+    /// The mean of all tokens
+    Mean,
+    /// The first token
+    Cls,
+    /// The last token
+    Last,
+    /// No pooling: one embedding for each token
+    None,
+}
+
+impl From<PoolingArg> for Pooling {
+    fn from(pooling: PoolingArg) -> Self {
+        match pooling {
+            PoolingArg::Mean => Self::Mean,
+            PoolingArg::Cls => Self::Cls,
+            PoolingArg::Last => Self::Last,
+            PoolingArg::None => Self::None,
+        }
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    let texts: Vec<Prompt> = lines_or_stdin(&args.texts)?.into_iter().map(Prompt::from).collect();
+    let interrupt = Interrupt::install();
+    let mut load = LoadOptions::default();
+    load.pooling = args.pooling.map(Pooling::from);
+    let model = model::load(&args.model, &args.load, load)?;
+    let mut options = EmbedOptions::default().normalize(!args.no_normalize);
+    options.dimensions = args.dimensions;
+    // opened first: hours of work are not lost to a misspelt path
+    let file = match &args.output {
+        Some(path) => Some(File::create(path).with_context(|| unwritable(path))?),
+        None => None,
+    };
+
+    let stop = interrupt.flag();
+    let bar =
+        Progress::new("embedding {bar:32} {pos} of {len} texts, {eta} left", texts.len() as u64);
+    let mut all: Vec<Option<Embedding>> = texts.iter().map(|_| None).collect();
+    model
+        .embed_each(&texts, &options, |i, embedding| {
+            all[i] = Some(embedding);
+            bar.counter().add(1);
+            if stop.is_set() { Flow::Stop } else { Flow::Continue }
+        })
+        .hint("texts count from 0; `pelton embed --help` describes the options")?;
+    drop(bar);
+    let embeddings: Vec<Embedding> = all.into_iter().flatten().collect();
+    if embeddings.len() < texts.len() {
+        return Ok(ExitCode::from(EXIT_CODE));
+    }
+    match (file, &args.output) {
+        (Some(file), Some(path)) => {
+            let vectors = embeddings.iter().map(|embedding| embedding.vectors().len()).sum();
+            let dimensions = embeddings.first().map_or(0, |embedding| embedding.dimensions);
+            let values: Vec<f32> = embeddings.iter().flat_map(|e| &e.values).copied().collect();
+            npy::write(BufWriter::new(file), vectors, dimensions, &values)
+                .with_context(|| unwritable(path))?;
+        }
+        _ if args.json => writeln!(stdout().lock(), "{}", to_json(&embeddings))?,
+        _ => {
+            let mut out = BufWriter::new(stdout().lock());
+            for vector in embeddings.iter().flat_map(Embedding::vectors) {
+                writeln!(out, "{}", joined(vector))?;
+            }
+            out.flush()?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unwritable(path: &std::path::Path) -> String {
+    format!("{} could not be written", path.display())
+}
+
+fn to_json(embeddings: &[Embedding]) -> serde_json::Value {
+    let one = |(index, embedding): (usize, &Embedding)| {
+        let mut vectors = embedding.vectors();
+        let values = match vectors.len() {
+            1 => json!(vectors.next()),
+            _ => json!(vectors.collect::<Vec<_>>()),
+        };
+        json!({"index": index, "tokens": embedding.tokens, "embedding": values})
+    };
+    json!({
+        "dimensions": embeddings.first().map(|embedding| embedding.dimensions),
+        "embeddings": embeddings.iter().enumerate().map(one).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,160 @@
+//! Requests for values, one or many at a time.
+
+use std::{
+    collections::BTreeMap,
+    sync::mpsc::{self, Sender},
+    time::{Duration, Instant},
+};
+
+use pelton_graph::Op;
+
+use super::{Loaded, Model};
+use crate::{
+    Error,
+    api::{EmbedOptions, Flow, KeepAlive, RequestHandle, RerankOptions, Stats},
+    schedule::{Command, Goal, Sequence, Values, WantedRows},
+};
+
+/// A text whose values are wanted.
+pub(super) struct Text {
+    /// Its number in the call.
+    pub(super) number: usize,
+    pub(super) tokens: Vec<u32>,
+}
+
+/// The options that all requests for values have.
+#[derive(Clone, Copy)]
+pub(super) struct Common {
+    pub(super) deadline: Option<Duration>,
+    pub(super) cache_salt: u64,
+}
+
+impl EmbedOptions {
+    pub(super) fn common(&self) -> Common {
+        Common { deadline: self.deadline, cache_salt: self.cache_salt }
+    }
+}
+
+impl RerankOptions {
+    pub(super) fn common(&self) -> Common {
+        Common { deadline: self.deadline, cache_salt: self.cache_salt }
+    }
+}
+
+/// The handles of requests that are not finished, which are cancelled on drop.
+#[derive(Default)]
+struct Unfinished(BTreeMap<usize, RequestHandle>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.0.values().for_each(RequestHandle::cancel);
+    }
+}
+
+impl Loaded {
+    /// Whether the plan pools: the result of any row is that of its sequence.
+    pub(super) fn pools(&self) -> bool {
+        self.plan.steps.iter().any(|step| matches!(step.op, Op::Pool(_)))
+    }
+}
+
+impl Model {
+    /// Submits a text whose values `[wanted rows, width]` are passed to `done`. Its age counts from
+    /// `begun`.
+    pub(super) fn submit_values(
+        &self,
+        text: Text,
+        wanted: WantedRows,
+        options: Common,
+        begun: Instant,
+        done: impl FnOnce(Result<Vec<f32>, Error>) + Send + 'static,
+    ) -> Result<RequestHandle, Error> {
+        self.shared.check()?;
+        self.check_text(&text)?;
+        let Text { number: _, tokens } = text;
+        let place = self.shared.bound.enter(tokens.len())?;
+        let handle = RequestHandle::new(Stats::new(tokens.len(), 0));
+        let rows = wanted.of(0, tokens.len(), tokens.len()).len();
+        let len = rows * self.loaded.plan.output_width();
+        let values = Values::new(Box::new(done), handle.clone(), wanted, len, begun);
+        let goal = Goal::Values(Box::new(values));
+        // results of rows that are not run again are lost
+        let salt = match wanted {
+            WantedRows::Last => self.loaded.salt(options.cache_salt),
+            WantedRows::First | WantedRows::All => None,
+        };
+        let most = tokens.len().saturating_add(1);
+        let sequence = Sequence::new(tokens, most, salt, options.deadline, goal, place);
+        self.send(Command::Submit(Box::new(sequence)))?;
+        Ok(handle)
+    }
+
+    fn check_text(&self, text: &Text) -> Result<(), Error> {
+        let loaded = &self.loaded;
+        let (found, vocab) = (text.tokens.len(), loaded.plan.vocab);
+        if found == 0 {
+            return Err(Error::EmptyPrompt);
+        }
+        if let Some(&token) = text.tokens.iter().find(|&&token| token as usize >= vocab) {
+            return Err(Error::UnknownToken { token, vocab });
+        }
+        let fail =
+            |limit, what| Err(Error::TextTooLong { text: text.number, tokens: found, limit, what });
+        if found > loaded.context {
+            return fail(loaded.context, "the context that the model was loaded with");
+        }
+        if loaded.plan.whole_sequences && found > loaded.rows {
+            return fail(loaded.rows, "the rows of a pass that the model was loaded with");
+        }
+        Ok(())
+    }
+
+    /// Encodes `count` texts, checks them all, and submits them, as many at a time as keep the model
+    /// busy; passes each result to `each`, as they come.
+    pub(super) fn run_many<T: Send + 'static>(
+        &self,
+        count: usize,
+        encode: impl Fn(usize) -> Result<Vec<u32>, Error>,
+        mut each: impl FnMut(usize, T) -> Flow,
+        submit: impl Fn(Text, Sender<(usize, Result<T, Error>)>) -> Result<RequestHandle, Error>,
+    ) -> Result<(), Error> {
+        if self.worker.is_own_thread() {
+            return Err(Error::OwnThread);
+        }
+        let mut texts = Vec::with_capacity(count);
+        for number in 0..count {
+            let text = Text { number, tokens: encode(number)? };
+            self.check_text(&text)?;
+            texts.push(text);
+        }
+        // those of a pass that runs, and of the next one
+        let most = 2 * self.loaded.sequences;
+        let (sender, results) = mpsc::channel();
+        let mut unfinished = Unfinished::default();
+        let mut left = texts.into_iter().peekable();
+        loop {
+            while unfinished.0.len() < most
+                && let Some(text) = left.peek()
+            {
+                let number = text.number;
+                let copy = Text { number, tokens: text.tokens.clone() };
+                match submit(copy, sender.clone()) {
+                    Ok(handle) => unfinished.0.insert(number, handle),
+                    // others fill the queue: the next one takes the place of a finished one
+                    Err(Error::Busy { .. }) if !unfinished.0.is_empty() => break,
+                    Err(error) => return Err(error),
+                };
+                left.next();
+            }
+            if unfinished.0.is_empty() {
+                return Ok(());
+            }
+            // a request always calls back, at the latest when it is dropped
+            let (number, outcome) = results.recv().map_err(|_| self.shared.error())?;
+            unfinished.0.remove(&number);
+            if each(number, outcome?) == Flow::Stop {
+                return Ok(());
+            }
+        }
+    }
+}

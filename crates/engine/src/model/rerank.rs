@@ -1,0 +1,186 @@
+//! Relevance scores of documents.
+
+use std::time::Instant;
+
+use pelton_graph::OutputKind;
+use pelton_tokenizer::Special;
+
+use super::{Model, many::Text};
+use crate::{
+    Error,
+    api::{Flow, RequestHandle, RerankOptions, Score},
+    schedule::WantedRows,
+};
+
+/// The key of the prompt of a reranker that is a language model, with `{query}` and `{document}`.
+const TEMPLATE: &str = "tokenizer.chat_template.rerank";
+
+/// From a reranker's labels to a score.
+#[derive(Clone, Copy)]
+enum Labels {
+    /// One label: its logit.
+    Relevance,
+    /// The logits of the answers yes and no: their difference is the logit of yes.
+    YesNo { yes: usize, no: usize },
+}
+
+impl Labels {
+    fn score(self, values: &[f32], raw: bool) -> f32 {
+        let at = |i: usize| values.get(i).map_or(f64::NAN, |&value| f64::from(value));
+        let logit = match self {
+            Self::Relevance => at(0),
+            Self::YesNo { yes, no } => at(yes) - at(no),
+        };
+        (if raw { logit } else { 1.0 / (1.0 + (-logit).exp()) }) as f32
+    }
+}
+
+impl Model {
+    /// The relevance of documents for a query, in the order of the documents. Waits for all of
+    /// them; several run at the same time, with those of other calls.
+    ///
+    /// A pair is encoded as its file says: by the template `tokenizer.chat_template.rerank`, or with
+    /// separators as BERT and XLM-RoBERTa have them. Special tokens written in a query or a
+    /// document are ordinary text.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit_rerank`](Self::submit_rerank), the first error of any document: the others are
+    /// cancelled then. [`Error::OwnThread`] in a callback or in a session's job. Where the queue is
+    /// full of other requests, [`Error::Busy`].
+    pub fn rerank(
+        &self,
+        query: &str,
+        documents: &[impl AsRef<str>],
+        options: &RerankOptions,
+    ) -> Result<Vec<Score>, Error> {
+        let mut all: Vec<Option<Score>> = documents.iter().map(|_| None).collect();
+        self.rerank_each(query, documents, options, |i, score| {
+            all[i] = Some(score);
+            Flow::Continue
+        })?;
+        all.into_iter().map(|score| score.ok_or(Error::Stopped)).collect()
+    }
+
+    /// As [`rerank`](Self::rerank); passes each score to `each` with the number of its document, in
+    /// the order in which they are finished. [`Flow::Stop`] cancels the documents that are left.
+    ///
+    /// # Errors
+    ///
+    /// As [`rerank`](Self::rerank).
+    pub fn rerank_each(
+        &self,
+        query: &str,
+        documents: &[impl AsRef<str>],
+        options: &RerankOptions,
+        each: impl FnMut(usize, Score) -> Flow,
+    ) -> Result<(), Error> {
+        let (labels, raw) = (self.labels()?, options.raw);
+        let encode = |i: usize| self.pair(query, documents[i].as_ref());
+        let begun = Instant::now();
+        self.run_many(documents.len(), encode, each, |text, sender| {
+            let (number, count) = (text.number, text.tokens.len());
+            self.submit_values(text, WantedRows::Last, options.common(), begun, move |outcome| {
+                let score = outcome.map(|values| Score::new(labels.score(&values, raw), count));
+                // the caller may have gone
+                let _ = sender.send((number, score));
+            })
+        })
+    }
+
+    /// Submits a document to be scored. The result is passed to `done`, on the thread that runs the
+    /// model, which must not block.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Output`] if the model computes no relevance scores; [`Error::TextTooLong`] if query
+    /// and document are longer than the context or than a pass that has to run them as a whole;
+    /// otherwise as [`submit`](Self::submit).
+    pub fn submit_rerank(
+        &self,
+        query: &str,
+        document: &str,
+        options: &RerankOptions,
+        done: impl FnOnce(Result<Score, Error>) + Send + 'static,
+    ) -> Result<RequestHandle, Error> {
+        let (labels, raw) = (self.labels()?, options.raw);
+        let text = Text { number: 0, tokens: self.pair(query, document)? };
+        let count = text.tokens.len();
+        let begun = Instant::now();
+        self.submit_values(text, WantedRows::Last, options.common(), begun, move |outcome| {
+            done(outcome.map(|values| Score::new(labels.score(&values, raw), count)));
+        })
+    }
+
+    /// The tokens of a query and a document.
+    fn pair(&self, query: &str, document: &str) -> Result<Vec<u32>, Error> {
+        let tokenizer = self.tokenizer()?;
+        let template = self.loaded.checkpoint.metadata().opt_string(TEMPLATE)?;
+        Ok(match template {
+            Some(template) => tokenizer.encode_parts(&fill(template, query, document))?,
+            None => tokenizer.encode_pair(query, document)?,
+        })
+    }
+
+    /// The meaning of the plan's scores.
+    fn labels(&self) -> Result<Labels, Error> {
+        let loaded = &self.loaded;
+        loaded.check_output(OutputKind::Scores)?;
+        let metadata = loaded.checkpoint.metadata();
+        let key = format!("{}.classifier.output_labels", loaded.plan.shape.architecture);
+        let names: Vec<&str> = match metadata.opt_string_array(&key)? {
+            Some(names) => names.collect::<Result<_, _>>()?,
+            None => Vec::new(),
+        };
+        let at = |name: &str| names.iter().position(|&other| other == name);
+        match (loaded.plan.output_width(), at("yes"), at("no")) {
+            (1, ..) => Ok(Labels::Relevance),
+            (2, Some(yes), Some(no)) => Ok(Labels::YesNo { yes, no }),
+            (width, ..) => {
+                Err(Error::Labels { file: loaded.checkpoint.name().to_owned(), found: width, key })
+            }
+        }
+    }
+}
+
+/// The parts of a template, in which only the template's own text can have special tokens.
+fn fill<'a>(template: &'a str, query: &'a str, document: &'a str) -> Vec<(&'a str, Special)> {
+    let names = [("{query}", query), ("{document}", document)];
+    let mut parts = Vec::new();
+    let mut rest = template;
+    let next = |rest: &str| {
+        names.iter().filter_map(|&(name, text)| Some((rest.find(name)?, name.len(), text))).min()
+    };
+    while let Some((at, len, text)) = next(rest) {
+        parts.extend([(&rest[..at], Special::Parse), (text, Special::Ignore)]);
+        rest = &rest[at + len..];
+    }
+    parts.push((rest, Special::Parse));
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_filled_once() {
+        let parts = fill("<q>{query}</q>{document}.", "{document}", "{query}");
+        let texts: Vec<&str> = parts.iter().map(|(text, _)| *text).collect();
+        assert_eq!(texts, ["<q>", "{document}", "</q>", "{query}", "."]);
+        let untrusted: Vec<bool> = parts.iter().map(|(_, s)| *s == Special::Ignore).collect();
+        assert_eq!(untrusted, [false, true, false, true, false]);
+    }
+
+    #[test]
+    fn scores_of_labels() {
+        let close = |a: f32, b: f64| assert!((f64::from(a) - b).abs() < 1e-6, "{a} {b}");
+        close(Labels::Relevance.score(&[0.0], false), 0.5);
+        close(Labels::Relevance.score(&[-2.5], true), -2.5);
+        let labels = Labels::YesNo { yes: 0, no: 1 };
+        // softmax of 2 and 1: e² / (e² + e)
+        close(labels.score(&[2.0, 1.0], false), 0.731_058_578_630_004_9);
+        close(labels.score(&[2.0, 1.0], true), 1.0);
+        close(Labels::YesNo { yes: 1, no: 0 }.score(&[2.0, 1.0], true), -1.0);
+    }
+}

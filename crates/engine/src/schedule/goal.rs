@@ -1,0 +1,84 @@
+//! What a request is for: text or values.
+
+use std::time::Duration;
+
+use pelton_sampling::{FixedParams, Penalties};
+
+use super::{output::Output, values::Values};
+use crate::{
+    Error,
+    api::{FinishReason, Request, RequestHandle},
+};
+
+/// How the tokens of a sequence are drawn.
+pub(crate) struct DrawOptions {
+    pub(super) params: Option<FixedParams>,
+    pub(super) penalties: Option<Penalties>,
+    pub(super) bias: Vec<(u32, f32)>,
+    pub(super) log_probs: Option<u8>,
+    pub(super) seed: u64,
+}
+
+impl DrawOptions {
+    /// From a request's options, which are in their ranges.
+    pub(crate) fn new(request: &Request, seed: u64) -> Self {
+        Self {
+            params: request.sampling.params(),
+            penalties: request.sampling.penalties(),
+            bias: request.logit_bias.clone(),
+            log_probs: request.log_probs,
+            seed,
+        }
+    }
+}
+
+/// What a request is for, with the callback that receives it.
+pub(crate) enum Goal {
+    /// Generated text.
+    Text {
+        /// How its tokens are drawn.
+        draw: Box<DrawOptions>,
+        /// From sampled tokens to events.
+        output: Box<Output>,
+    },
+    /// The results of rows of the prompt.
+    Values(Box<Values>),
+}
+
+impl Goal {
+    pub(crate) fn text(draw: DrawOptions, output: Output) -> Self {
+        Self::Text { draw: Box::new(draw), output: Box::new(output) }
+    }
+
+    /// The request's handle.
+    pub(crate) fn handle(&self) -> &RequestHandle {
+        match self {
+            Self::Text { output, .. } => &output.handle,
+            Self::Values(values) => &values.handle,
+        }
+    }
+
+    /// The time since the submission.
+    pub(crate) fn age(&self) -> Duration {
+        match self {
+            Self::Text { output, .. } => output.age(),
+            Self::Values(values) => values.age(),
+        }
+    }
+
+    /// Ends the request. Without effect after another end.
+    pub(crate) fn finish(&mut self, reason: FinishReason) {
+        match self {
+            Self::Text { output, .. } => output.finish(reason),
+            Self::Values(values) => values.finish(reason),
+        }
+    }
+
+    /// Ends the request with an error. Without effect after another end.
+    pub(crate) fn fail(&mut self, error: Error) {
+        match self {
+            Self::Text { output, .. } => output.fail(error),
+            Self::Values(values) => values.fail(error),
+        }
+    }
+}
