@@ -2,7 +2,8 @@
 
 use bytemuck::Pod;
 
-use crate::iq4::BlockIq4Nl;
+use crate::fp4::BlockMxfp4;
+use crate::iq4::{BlockIq4Nl, BlockIq4Xs};
 use crate::k_quants::{BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K};
 use crate::q4::{BlockQ4_0, BlockQ4_1};
 use crate::q5::{BlockQ5_0, BlockQ5_1};
@@ -39,6 +40,8 @@ pub fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), Error> 
         DType::Q5_K => decode_blocks(bytes, out, BlockQ5K::decode),
         DType::Q6_K => decode_blocks(bytes, out, BlockQ6K::decode),
         DType::IQ4_NL => decode_blocks(bytes, out, BlockIq4Nl::decode),
+        DType::IQ4_XS => decode_blocks(bytes, out, BlockIq4Xs::decode),
+        DType::MXFP4 => decode_blocks(bytes, out, BlockMxfp4::decode),
     }
     Ok(())
 }
@@ -51,7 +54,7 @@ pub fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), Error> 
 ///
 /// # Errors
 ///
-/// [`Error::CannotEncode`] for the types without an encoder (the K-quants and IQ4_NL),
+/// [`Error::CannotEncode`] for the types without an encoder (see [`DType::has_encoder`]),
 /// [`Error::PartialBlock`] if `values` is not a whole number of blocks, [`Error::OutOfRange`]
 /// if a block cannot represent its values. `out` is unchanged on error.
 pub fn encode(dtype: DType, values: &[f32], out: &mut Vec<u8>) -> Result<(), Error> {
@@ -64,6 +67,8 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut Vec<u8>) -> Result<(), Err
         DType::Q5_0 => encode_blocks(dtype, values, out, BlockQ5_0::encode)?,
         DType::Q5_1 => encode_blocks(dtype, values, out, BlockQ5_1::encode)?,
         DType::Q8_0 => encode_blocks(dtype, values, out, BlockQ8_0::encode)?,
+        DType::IQ4_XS => encode_blocks(dtype, values, out, BlockIq4Xs::encode)?,
+        DType::MXFP4 => encode_blocks(dtype, values, out, BlockMxfp4::encode)?,
         DType::Q2_K | DType::Q3_K | DType::Q4_K | DType::Q5_K | DType::Q6_K | DType::IQ4_NL => {
             return Err(Error::CannotEncode { dtype });
         }
@@ -123,4 +128,6 @@ const _: () = {
     check::<BlockQ5K>(DType::Q5_K);
     check::<BlockQ6K>(DType::Q6_K);
     check::<BlockIq4Nl>(DType::IQ4_NL);
+    check::<BlockIq4Xs>(DType::IQ4_XS);
+    check::<BlockMxfp4>(DType::MXFP4);
 };

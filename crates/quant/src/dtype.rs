@@ -39,11 +39,15 @@ pub enum DType {
     Q6_K,
     /// 4-bit indices into 16 fixed, unevenly spaced levels, one scale per 32 elements.
     IQ4_NL,
+    /// The levels of IQ4_NL, super-blocks of 256 with a 6-bit scale per 32 elements.
+    IQ4_XS,
+    /// 4-bit floats (E2M1), a power of two as the scale per 32 elements (OCP Microscaling).
+    MXFP4,
 }
 
 impl DType {
     /// All types, in declaration order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::F32,
         Self::F16,
         Self::BF16,
@@ -58,14 +62,17 @@ impl DType {
         Self::Q5_K,
         Self::Q6_K,
         Self::IQ4_NL,
+        Self::IQ4_XS,
+        Self::MXFP4,
     ];
 
     /// Elements per block; the length of a row must be a multiple of it.
     pub const fn block_len(self) -> usize {
         match self {
             Self::F32 | Self::F16 | Self::BF16 => 1,
-            Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 | Self::IQ4_NL => 32,
-            Self::Q2_K | Self::Q3_K | Self::Q4_K | Self::Q5_K | Self::Q6_K => 256,
+            Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 => 32,
+            Self::IQ4_NL | Self::MXFP4 => 32,
+            Self::Q2_K | Self::Q3_K | Self::Q4_K | Self::Q5_K | Self::Q6_K | Self::IQ4_XS => 256,
         }
     }
 
@@ -84,6 +91,8 @@ impl DType {
             Self::Q4_K => 144,
             Self::Q5_K => 176,
             Self::Q6_K => 210,
+            Self::IQ4_XS => 136,
+            Self::MXFP4 => 17,
         }
     }
 
@@ -104,7 +113,17 @@ impl DType {
             Self::Q5_K => "Q5_K",
             Self::Q6_K => "Q6_K",
             Self::IQ4_NL => "IQ4_NL",
+            Self::IQ4_XS => "IQ4_XS",
+            Self::MXFP4 => "MXFP4",
         }
+    }
+
+    /// Whether [`encode`](crate::encode) can write the type.
+    pub const fn has_encoder(self) -> bool {
+        !matches!(
+            self,
+            Self::Q2_K | Self::Q3_K | Self::Q4_K | Self::Q5_K | Self::Q6_K | Self::IQ4_NL
+        )
     }
 
     /// The type with this [`name`](Self::name).

@@ -66,6 +66,11 @@ impl Vectors for Ymm {
         unsafe { _mm256_cvtepi32_ps(a) }
     }
     #[inline(always)]
+    unsafe fn f32_of_bits(a: __m256i) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_castsi256_ps(a) }
+    }
+    #[inline(always)]
     unsafe fn f16_to_f32(a: __m256i) -> __m256 {
         // SAFETY: as above.
         unsafe {

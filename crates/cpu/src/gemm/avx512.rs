@@ -68,6 +68,11 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
         unsafe { _mm512_cvtepi32_ps(a) }
     }
     #[inline(always)]
+    unsafe fn f32_of_bits(a: __m512i) -> __m512 {
+        // SAFETY: as above.
+        unsafe { _mm512_castsi512_ps(a) }
+    }
+    #[inline(always)]
     unsafe fn f16_to_f32(a: __m512i) -> __m512 {
         // SAFETY: as above.
         unsafe { _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)) }

@@ -6,7 +6,7 @@ use pelton_quant::DType;
 
 use super::activations::{ActivationKind, Activations};
 use super::float::{self, BF16, Element, F16, F32};
-use super::formats::{Iq4Nl, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+use super::formats::{Iq4Nl, Iq4Xs, Mxfp4, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 use super::job::{Job, MatrixRef, Output};
 use super::quantized;
 use super::tile::Format;
@@ -159,6 +159,8 @@ unsafe fn run_with<T: Functions>(dtype: DType, job: &Job<'_>) {
             DType::Q5_K => T::quantized::<Q5K>(job),
             DType::Q6_K => T::quantized::<Q6K>(job),
             DType::IQ4_NL => T::quantized::<Iq4Nl>(job),
+            DType::IQ4_XS => T::quantized::<Iq4Xs>(job),
+            DType::MXFP4 => T::quantized::<Mxfp4>(job),
         }
     }
 }

@@ -61,6 +61,11 @@ impl<P: Products> Vectors for NeonPair<P> {
         unsafe { each(a, |a| vcvtq_f32_s32(a)) }
     }
     #[inline(always)]
+    unsafe fn f32_of_bits(a: Self::I) -> Self::F {
+        // SAFETY: as above.
+        unsafe { each(a, |a| vreinterpretq_f32_s32(a)) }
+    }
+    #[inline(always)]
     unsafe fn f16_to_f32(a: Self::I) -> Self::F {
         // SAFETY: as above.
         unsafe { each(a, |a| vcvt_f32_f16(vreinterpret_f16_s16(vmovn_s32(a)))) }

@@ -66,6 +66,10 @@ impl Vectors for Portable8 {
         each(a, |a| a as f32)
     }
     #[inline(always)]
+    unsafe fn f32_of_bits(a: Self::I) -> Self::F {
+        each(a, |a| f32::from_bits(a as u32))
+    }
+    #[inline(always)]
     unsafe fn f16_to_f32(a: Self::I) -> Self::F {
         each(a, |a| f16::from_bits(a as u16).to_f32())
     }

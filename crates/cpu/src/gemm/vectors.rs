@@ -82,6 +82,8 @@ pub(super) trait Vectors: Register {
     unsafe fn sar(a: Self::I, bits: u32) -> Self::I;
 
     unsafe fn to_f32(a: Self::I) -> Self::F;
+    /// The lanes as the bits of f32.
+    unsafe fn f32_of_bits(a: Self::I) -> Self::F;
     /// The low halves of the lanes as f16.
     unsafe fn f16_to_f32(a: Self::I) -> Self::F;
 

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use minijinja::{Environment, UndefinedBehavior, Value, context, syntax::SyntaxConfig};
 use pelton_graph::Error;
-use pelton_quant::DType;
+use pelton_quant::{DType, FP4_LEVELS, IQ4_NL_LEVELS};
 
 use crate::weights::Layout;
 
@@ -110,10 +110,19 @@ pub(crate) fn format(layout: &Layout) -> Value {
         _ => 0,
     };
     let scales = match (layout.sub, layout.d) {
+        (0, 1) => "power",
         (0, 2) => "block",
         (0, _) => "block_min",
+        (1, _) => "super_signed",
         _ => "super",
     };
+    let levels = match dtype {
+        DType::IQ4_NL | DType::IQ4_XS => words(&IQ4_NL_LEVELS),
+        DType::MXFP4 => words(&FP4_LEVELS),
+        _ => Vec::new(),
+    };
+    // units whose scales are in one word of `d`, as a power of two
+    let d_shift = (4 * layout.d_units / layout.d.max(1)).max(1).ilog2();
     context! {
         format => dtype.name(),
         family => if layout.blocks() { "formats/blocks.wgsl" } else { "formats/floats.wgsl" },
@@ -122,6 +131,9 @@ pub(crate) fn format(layout: &Layout) -> Value {
         low_bits => layout.low / 4,
         high_bits => layout.high / 4,
         scales => scales,
+        levels => levels,
+        sub_bytes => layout.sub,
+        d_shift => d_shift,
         zero => zero,
         has_min => matches!(dtype, DType::Q4_1 | DType::Q5_1 | DType::Q2_K | DType::Q4_K | DType::Q5_K),
         split => matches!(dtype, DType::Q2_K | DType::Q3_K | DType::Q6_K),
@@ -130,6 +142,12 @@ pub(crate) fn format(layout: &Layout) -> Value {
         kind => "",
         defines => true,
     }
+}
+
+/// Sixteen signed bytes as four words, in WGSL.
+fn words(levels: &[i8; 16]) -> Vec<String> {
+    let words = levels.as_chunks().0.iter();
+    words.map(|word| format!("{:#010x}", u32::from_le_bytes(word.map(|l| l as u8)))).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! A *unit* is the vector that one lane decodes at a time: 16 bytes of a row of floats, or 32 weights
 //! of a row in blocks. Unit `u` of row `n` has the index `i = n · units + u` in every plane:
 //!
-//! | plane | F32, F16, BF16 | 4 bits (Q4, Q5, Q6_K, IQ4_NL) | 8 bits (Q8_0) | 2 bits (Q2_K, Q3_K) |
+//! | plane | F32, F16, BF16 | 4 bits (Q4, Q5, Q6_K, IQ4, MXFP4) | 8 bits (Q8_0) | 2 bits (Q2_K, Q3_K) |
 //! |---|---|---|---|---|
 //! | `low` | 16 bytes, rows padded with zeros | 16 bytes: byte `j` has element `j` low, `j + 16` high | 16 bytes of each half; a row's first halves, then its second halves | 8 bytes: bits `2w` and `2w + 1` of byte `b` of half `h` are element `16h + 4w + b` |
 //!
@@ -16,10 +16,15 @@
 //! |---|---|---|---|
 //! | `d` | f16 scale | f16 scale and minimum | f16 `d` and `dmin` (or 0) of super-block `i / 8` |
 //! | `sub` | | | 2 bytes: scale and minimum (Q4_K, Q5_K), the halves' two scales (Q3_K, Q6_K), four bits each of scale and minimum of either half (Q2_K) |
+//!
+//! | plane | MXFP4 | IQ4_XS |
+//! |---|---|---|
+//! | `d` | 1 byte: exponent of the scale | f16 `d` of super-block `i / 8` |
+//! | `sub` | | 1 byte: signed scale |
 
 use pelton_quant::{
-    BlockIq4Nl, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0, BlockQ5_1, BlockQ5K,
-    BlockQ6K, BlockQ8_0, DType, scale_min_k4,
+    BlockIq4Nl, BlockIq4Xs, BlockMxfp4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K,
+    BlockQ5_0, BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, DType, scale_min_k4,
 };
 
 /// The planes of a format on the GPU.
@@ -53,6 +58,8 @@ impl Layout {
             DType::Q4_K => (32, 16, 0, 2, 4, 8),
             DType::Q5_K => (32, 16, 4, 2, 4, 8),
             DType::Q6_K => (32, 16, 8, 2, 4, 8),
+            DType::IQ4_XS => (32, 16, 0, 1, 2, 8),
+            DType::MXFP4 => (32, 16, 0, 0, 1, 1),
         };
         Self { dtype, unit, low, high, sub, d, d_units }
     }
@@ -97,6 +104,15 @@ impl Layout {
             DType::IQ4_NL => each::<BlockIq4Nl>(bytes, |i, block| {
                 planes[0][i * 16..][..16].copy_from_slice(&block.qs);
                 planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+            }),
+            DType::IQ4_XS => each::<BlockIq4Xs>(bytes, |i, block| {
+                planes[0][i * 128..][..128].copy_from_slice(&block.qs);
+                planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[2][i * 8..][..8].copy_from_slice(bytemuck::bytes_of(&block.scales()));
+            }),
+            DType::MXFP4 => each::<BlockMxfp4>(bytes, |i, block| {
+                planes[0][i * 16..][..16].copy_from_slice(&block.qs);
+                planes[1][i] = block.e;
             }),
             DType::Q4_1 => each::<BlockQ4_1>(bytes, |i, block| {
                 planes[0][i * 16..][..16].copy_from_slice(&block.qs);

@@ -141,8 +141,8 @@ fn parts_of(device: &Device, layout: &Layout, rows: usize, row_len: usize) -> Ve
     let limit = device.capabilities.binding_bytes.min(device.capabilities.buffer_bytes / 2);
     let plane = layout.planes(rows, row_len).into_iter().max().unwrap_or(0);
     let count = plane.div_ceil(limit).max(1) as usize;
-    // even, so that no shard begins within a word of scales
-    let each = rows.div_ceil(count).next_multiple_of(2);
+    // a multiple of 4, so that no shard begins within a word of scales
+    let each = rows.div_ceil(count).next_multiple_of(4);
     (0..rows).step_by(each).map(|start| start..rows.min(start + each)).collect()
 }
 
@@ -207,8 +207,8 @@ impl<'a> Upload<'a> {
     ) -> Result<(), Error> {
         let row_bytes = bytes.len() / part.rows.len();
         // maximum bytes of a packed row; planes are rounded up to words
-        let packed_row: u64 = layout.planes(2, row_len).iter().sum::<u64>().div_ceil(2);
-        let rows = ((STAGING - 64) as u64 / packed_row.max(1)).max(2) as usize & !1;
+        let packed_row: u64 = layout.planes(4, row_len).iter().sum::<u64>().div_ceil(4);
+        let rows = ((STAGING - 64) as u64 / packed_row.max(1)).max(4) as usize & !3;
         for start in (0..part.rows.len()).step_by(rows) {
             let rows = start..part.rows.len().min(start + rows);
             let sizes = layout.planes(rows.len(), row_len);

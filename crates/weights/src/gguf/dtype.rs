@@ -18,7 +18,9 @@ pub(super) fn dtype_id(dtype: DType) -> u32 {
         DType::Q5_K => 13,
         DType::Q6_K => 14,
         DType::IQ4_NL => 20,
+        DType::IQ4_XS => 23,
         DType::BF16 => 30,
+        DType::MXFP4 => 39,
     }
 }
 
@@ -45,7 +47,6 @@ fn unsupported_name(id: u32) -> Option<&'static str> {
         19 => "IQ1_S",
         21 => "IQ3_S",
         22 => "IQ2_S",
-        23 => "IQ4_XS",
         24 => "I8",
         25 => "I16",
         26 => "I32",
@@ -60,7 +61,6 @@ fn unsupported_name(id: u32) -> Option<&'static str> {
         36 => "IQ4_NL_4_4 (removed from GGUF)",
         37 => "IQ4_NL_4_8 (removed from GGUF)",
         38 => "IQ4_NL_8_8 (removed from GGUF)",
-        39 => "MXFP4",
         40 => "NVFP4",
         41 => "Q1_0",
         _ => return None,

@@ -5,9 +5,13 @@
 
 mod blocks32;
 mod fields;
+mod fp4;
+mod iq4;
 mod k_halves;
 mod k_quants;
 
 pub(super) use blocks32::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+pub(super) use fp4::Mxfp4;
+pub(super) use iq4::Iq4Xs;
 pub(super) use k_halves::{Q2K, Q3K, Q6K};
 pub(super) use k_quants::{Q4K, Q5K};
