@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use pelton_quant::{DType, decode, encode};
 
 /// The types that gguf encodes too.
-const WRITABLE: [DType; 8] = [
+const WRITABLE: [DType; 10] = [
     DType::F16,
     DType::BF16,
     DType::Q4_0,
@@ -18,6 +18,8 @@ const WRITABLE: [DType; 8] = [
     DType::Q5_1,
     DType::Q8_0,
     DType::MXFP4,
+    DType::TQ1_0,
+    DType::TQ2_0,
 ];
 
 fn golden(dtype: DType, kind: &str) -> Vec<u8> {

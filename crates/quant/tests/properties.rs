@@ -64,6 +64,13 @@ fn bound(dtype: DType, block: &[f32]) -> f64 {
         }
         // 8 times the scale may be rounded to 6
         DType::MXFP4 => 2.0 * 2f64.powi((largest.log2().floor() as i32 - 2).max(-127)),
+        DType::TQ1_0 | DType::TQ2_0 => 0.5 * largest + f16_error(largest),
+        // half of the step from 4 to 6, and six times the error of the scale
+        DType::NVFP4 => {
+            let d = largest / 6.0;
+            let error = (d / 16.0).max(2f64.powi(-10));
+            d + error + 6.0 * error
+        }
         _ => unreachable!("not a quantized format with an encoder"),
     };
     format + largest * 1e-5
@@ -75,6 +82,9 @@ proptest! {
         dtype in proptest::sample::select(quantized_with_encoder()),
         row in rows(),
     ) {
+        // the scales of NVFP4 end at 448
+        let unit = if dtype == DType::NVFP4 { 2f32.powi(-5) } else { 1.0 };
+        let row: Vec<f32> = row.iter().map(|v| v * unit).collect();
         let back = round_trip(dtype, &row);
         for (block, decoded) in row.chunks(dtype.block_len()).zip(back.chunks(dtype.block_len())) {
             let bound = bound(dtype, block);
@@ -156,6 +166,9 @@ fn encoding_rejects_values_out_of_range() {
         (DType::Q8_0, 65536.0 * 127.0),
         (DType::IQ4_XS, 65536.0 * 32.0 * 127.0),
         (DType::MXFP4, f32::INFINITY),
+        (DType::TQ1_0, 65536.0),
+        (DType::TQ2_0, 65536.0),
+        (DType::NVFP4, 6.0 * 464.0),
     ];
     for (dtype, too_large) in too_large {
         let len = dtype.block_len();
@@ -230,6 +243,7 @@ fn errors_state_found_and_expected() {
     );
     assert_eq!(
         encode(dtype, &[0.0; 256], &mut Vec::new()).unwrap_err().to_string(),
-        "Q4_K has no encoder, expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_XS, MXFP4"
+        "Q4_K has no encoder, expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_XS, MXFP4, \
+         TQ1_0, TQ2_0, NVFP4"
     );
 }

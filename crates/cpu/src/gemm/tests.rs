@@ -21,7 +21,11 @@ fn f16_fields(dtype: DType) -> &'static [usize] {
         DType::F32 | DType::F16 | DType::BF16 => &[],
         DType::Q4_0 | DType::Q5_0 | DType::Q8_0 => &[0],
         DType::IQ4_NL | DType::IQ4_XS => &[0],
-        DType::MXFP4 => &[],
+        DType::IQ3_S | DType::IQ3_XXS | DType::IQ2_S | DType::IQ2_XS | DType::IQ2_XXS => &[0],
+        DType::IQ1_S => &[0],
+        DType::TQ1_0 => &[52],
+        DType::TQ2_0 => &[64],
+        DType::MXFP4 | DType::NVFP4 | DType::IQ1_M => &[],
         DType::Q4_1 | DType::Q5_1 | DType::Q4_K | DType::Q5_K => &[0, 2],
         DType::Q2_K => &[80, 82],
         DType::Q3_K => &[108],
@@ -52,6 +56,13 @@ fn with_scales(dtype: DType, mut bytes: Vec<u8>, mut value: impl FnMut() -> f16)
     for block in bytes.chunks_exact_mut(dtype.block_bytes()) {
         for &field in f16_fields(dtype) {
             block[field..][..2].copy_from_slice(&value().to_le_bytes());
+        }
+        if dtype == DType::IQ1_M {
+            let bits = value().to_bits();
+            for word in 0..4 {
+                let high = &mut block[48 + 2 * word + 1];
+                *high = *high & 15 | ((bits >> (4 * word) & 15) << 4) as u8;
+            }
         }
         if dtype == DType::MXFP4 {
             // the exponent of an E8M0 scale from that of the f16

@@ -21,6 +21,7 @@ const FILES: &[(&str, &str)] = &[
     ("elementwise.wgsl", include_str!("elementwise.wgsl")),
     ("embed.wgsl", include_str!("embed.wgsl")),
     ("formats/blocks.wgsl", include_str!("formats/blocks.wgsl")),
+    ("formats/codebooks.wgsl", include_str!("formats/codebooks.wgsl")),
     ("formats/floats.wgsl", include_str!("formats/floats.wgsl")),
     ("formats/halves.wgsl", include_str!("formats/halves.wgsl")),
     ("formats/values.wgsl", include_str!("formats/values.wgsl")),
@@ -107,9 +108,13 @@ pub(crate) fn format(layout: &Layout) -> Value {
         DType::Q5_0 => 16,
         DType::Q3_K => 4,
         DType::Q6_K => 32,
+        DType::IQ1_S | DType::IQ1_M => 16,
+        DType::TQ1_0 | DType::TQ2_0 => 1,
         _ => 0,
     };
     let scales = match (layout.sub, layout.d) {
+        (0, 2) if dtype == DType::NVFP4 => "e4m3",
+        (0, 2) if layout.d_units > 1 => "super_alone",
         (0, 1) => "power",
         (0, 2) => "block",
         (0, _) => "block_min",
@@ -118,7 +123,7 @@ pub(crate) fn format(layout: &Layout) -> Value {
     };
     let levels = match dtype {
         DType::IQ4_NL | DType::IQ4_XS => words(&IQ4_NL_LEVELS),
-        DType::MXFP4 => words(&FP4_LEVELS),
+        DType::MXFP4 | DType::NVFP4 => words(&FP4_LEVELS),
         _ => Vec::new(),
     };
     // units whose scales are in one word of `d`, as a power of two
@@ -129,15 +134,26 @@ pub(crate) fn format(layout: &Layout) -> Value {
         blocks => layout.blocks(),
         unit => layout.unit,
         low_bits => layout.low / 4,
+        low_type => match layout.low {
+            4 => "u32",
+            8 => "vec2<u32>",
+            _ => "vec4<u32>",
+        },
         high_bits => layout.high / 4,
+        high_bytes => layout.high,
+        // bytes of an entry of the codebook
+        entry => layout.codebook().map_or(0, |codebook| codebook.entry),
         scales => scales,
         levels => levels,
         sub_bytes => layout.sub,
         d_shift => d_shift,
         zero => zero,
         has_min => matches!(dtype, DType::Q4_1 | DType::Q5_1 | DType::Q2_K | DType::Q4_K | DType::Q5_K),
-        split => matches!(dtype, DType::Q2_K | DType::Q3_K | DType::Q6_K),
-        sections => layout.planes(1, 256).len(),
+        split => matches!(
+            dtype,
+            DType::Q2_K | DType::Q3_K | DType::Q6_K | DType::IQ2_S | DType::IQ2_XS | DType::IQ1_M | DType::NVFP4
+        ),
+        sections => layout.bindings(),
         // the suffix of its names in WGSL, and whether this use declares them
         kind => "",
         defines => true,

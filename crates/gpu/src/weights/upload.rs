@@ -131,7 +131,11 @@ pub(crate) fn resident_bytes(plan: &Plan) -> u64 {
         .iter()
         .map(|w| match w.kind {
             WeightKind::Vector => 4 * w.row_len as u64,
-            WeightKind::Matrix => Layout::of(w.dtype).planes(w.rows, w.row_len).iter().sum(),
+            WeightKind::Matrix => {
+                let layout = Layout::of(w.dtype);
+                let codebook = layout.codebook().map_or(0, |codebook| codebook.bytes.len() as u64);
+                layout.planes(w.rows, w.row_len).iter().sum::<u64>() + codebook
+            }
         })
         .sum()
 }
@@ -154,16 +158,22 @@ fn new_part(
     row_len: usize,
 ) -> Result<Part, Error> {
     let mut end = 0;
+    let codebook = layout.codebook().map(|codebook| codebook.bytes);
     let planes: Vec<(u64, u64)> = layout
         .planes(rows.len(), row_len)
         .into_iter()
+        .chain(codebook.map(|bytes| bytes.len() as u64))
         .map(|bytes| {
             let begin = end;
             end = (begin + bytes).next_multiple_of(ALIGNMENT);
             (begin, bytes)
         })
         .collect();
-    Ok(Part { rows, buffer: device.buffer(name, end)?, planes })
+    let buffer = device.buffer(name, end)?;
+    if let (Some(bytes), Some(&(offset, _))) = (codebook, planes.last()) {
+        device.queue.write_buffer(&buffer, offset, bytes);
+    }
+    Ok(Part { rows, buffer, planes })
 }
 
 /// A ring of staging buffers through which weights are copied to the GPU.

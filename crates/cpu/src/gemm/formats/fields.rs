@@ -45,6 +45,17 @@ pub(super) unsafe fn load32<S: Vectors>(from: Rows) -> [S::I; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
+/// 32 bytes of each row, as two times `load16`.
+///
+/// # Safety
+/// They are readable, and the instructions of `S` exist.
+#[inline(always)]
+pub(super) unsafe fn bytes32<S: Vectors>(from: Rows) -> [S::I; 8] {
+    // SAFETY: the caller's promise.
+    let ([a, b, c, d], [e, f, g, h]) = unsafe { (S::load16(from), S::load16(from.at(16))) };
+    [a, b, c, d, e, f, g, h]
+}
+
 /// `width` bits of every byte, from bit `first` on.
 ///
 /// # Safety
