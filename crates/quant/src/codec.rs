@@ -2,11 +2,16 @@
 
 use bytemuck::Pod;
 
-use crate::iq4::BlockIq4Nl;
+use crate::fp4::{BlockMxfp4, BlockNvfp4};
+use crate::iq1::{BlockIq1M, BlockIq1S};
+use crate::iq2::{BlockIq2S, BlockIq2Xs, BlockIq2Xxs};
+use crate::iq3::{BlockIq3S, BlockIq3Xxs};
+use crate::iq4::{BlockIq4Nl, BlockIq4Xs};
 use crate::k_quants::{BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K};
 use crate::q4::{BlockQ4_0, BlockQ4_1};
 use crate::q5::{BlockQ5_0, BlockQ5_1};
 use crate::q8::BlockQ8_0;
+use crate::ternary::{BlockTq1_0, BlockTq2_0};
 use crate::{DType, Error, float};
 
 /// Decodes `bytes` of type `dtype` into all of `out`.
@@ -39,6 +44,18 @@ pub fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), Error> 
         DType::Q5_K => decode_blocks(bytes, out, BlockQ5K::decode),
         DType::Q6_K => decode_blocks(bytes, out, BlockQ6K::decode),
         DType::IQ4_NL => decode_blocks(bytes, out, BlockIq4Nl::decode),
+        DType::IQ4_XS => decode_blocks(bytes, out, BlockIq4Xs::decode),
+        DType::MXFP4 => decode_blocks(bytes, out, BlockMxfp4::decode),
+        DType::IQ3_S => decode_blocks(bytes, out, BlockIq3S::decode),
+        DType::IQ3_XXS => decode_blocks(bytes, out, BlockIq3Xxs::decode),
+        DType::IQ2_S => decode_blocks(bytes, out, BlockIq2S::decode),
+        DType::IQ2_XS => decode_blocks(bytes, out, BlockIq2Xs::decode),
+        DType::IQ2_XXS => decode_blocks(bytes, out, BlockIq2Xxs::decode),
+        DType::IQ1_S => decode_blocks(bytes, out, BlockIq1S::decode),
+        DType::IQ1_M => decode_blocks(bytes, out, BlockIq1M::decode),
+        DType::TQ1_0 => decode_blocks(bytes, out, BlockTq1_0::decode),
+        DType::TQ2_0 => decode_blocks(bytes, out, BlockTq2_0::decode),
+        DType::NVFP4 => decode_blocks(bytes, out, BlockNvfp4::decode),
     }
     Ok(())
 }
@@ -51,7 +68,7 @@ pub fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), Error> 
 ///
 /// # Errors
 ///
-/// [`Error::CannotEncode`] for the types without an encoder (the K-quants and IQ4_NL),
+/// [`Error::CannotEncode`] for the types without an encoder (see [`DType::has_encoder`]),
 /// [`Error::PartialBlock`] if `values` is not a whole number of blocks, [`Error::OutOfRange`]
 /// if a block cannot represent its values. `out` is unchanged on error.
 pub fn encode(dtype: DType, values: &[f32], out: &mut Vec<u8>) -> Result<(), Error> {
@@ -64,9 +81,24 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut Vec<u8>) -> Result<(), Err
         DType::Q5_0 => encode_blocks(dtype, values, out, BlockQ5_0::encode)?,
         DType::Q5_1 => encode_blocks(dtype, values, out, BlockQ5_1::encode)?,
         DType::Q8_0 => encode_blocks(dtype, values, out, BlockQ8_0::encode)?,
-        DType::Q2_K | DType::Q3_K | DType::Q4_K | DType::Q5_K | DType::Q6_K | DType::IQ4_NL => {
-            return Err(Error::CannotEncode { dtype });
-        }
+        DType::IQ4_XS => encode_blocks(dtype, values, out, BlockIq4Xs::encode)?,
+        DType::MXFP4 => encode_blocks(dtype, values, out, BlockMxfp4::encode)?,
+        DType::TQ1_0 => encode_blocks(dtype, values, out, BlockTq1_0::encode)?,
+        DType::TQ2_0 => encode_blocks(dtype, values, out, BlockTq2_0::encode)?,
+        DType::NVFP4 => encode_blocks(dtype, values, out, BlockNvfp4::encode)?,
+        DType::Q2_K
+        | DType::Q3_K
+        | DType::Q4_K
+        | DType::Q5_K
+        | DType::Q6_K
+        | DType::IQ4_NL
+        | DType::IQ3_S
+        | DType::IQ3_XXS
+        | DType::IQ2_S
+        | DType::IQ2_XS
+        | DType::IQ2_XXS
+        | DType::IQ1_S
+        | DType::IQ1_M => return Err(Error::CannotEncode { dtype }),
     }
     Ok(())
 }
@@ -123,4 +155,16 @@ const _: () = {
     check::<BlockQ5K>(DType::Q5_K);
     check::<BlockQ6K>(DType::Q6_K);
     check::<BlockIq4Nl>(DType::IQ4_NL);
+    check::<BlockIq4Xs>(DType::IQ4_XS);
+    check::<BlockMxfp4>(DType::MXFP4);
+    check::<BlockIq3S>(DType::IQ3_S);
+    check::<BlockIq3Xxs>(DType::IQ3_XXS);
+    check::<BlockIq2S>(DType::IQ2_S);
+    check::<BlockIq2Xs>(DType::IQ2_XS);
+    check::<BlockIq2Xxs>(DType::IQ2_XXS);
+    check::<BlockIq1S>(DType::IQ1_S);
+    check::<BlockIq1M>(DType::IQ1_M);
+    check::<BlockTq1_0>(DType::TQ1_0);
+    check::<BlockTq2_0>(DType::TQ2_0);
+    check::<BlockNvfp4>(DType::NVFP4);
 };

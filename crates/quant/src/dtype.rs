@@ -39,11 +39,38 @@ pub enum DType {
     Q6_K,
     /// 4-bit indices into 16 fixed, unevenly spaced levels, one scale per 32 elements.
     IQ4_NL,
+    /// The levels of IQ4_NL, super-blocks of 256 with a 6-bit scale per 32 elements.
+    IQ4_XS,
+    /// 4-bit floats (E2M1), a power of two as the scale per 32 elements (OCP Microscaling).
+    MXFP4,
+    /// 3 bits: indices into a codebook of 4 magnitudes, and signs; super-blocks of 256 with a 4-bit
+    /// scale per 32 elements.
+    IQ3_S,
+    /// 3 bits, as IQ3_S with a smaller codebook and an even number of signs per 8 elements.
+    IQ3_XXS,
+    /// 2 bits: indices into a codebook of 8 magnitudes, and signs; super-blocks of 256 with a 4-bit
+    /// scale per 16 elements.
+    IQ2_S,
+    /// 2 bits, as IQ2_S with a smaller codebook and an even number of signs per 8 elements.
+    IQ2_XS,
+    /// 2 bits, as IQ2_XS with a smaller codebook and a 4-bit scale per 32 elements.
+    IQ2_XXS,
+    /// 1.6 bits: indices into a codebook of 8 values -1, 0 and 1, shifted by an eighth; super-blocks
+    /// of 256 with a 3-bit scale and a shift per 32 elements.
+    IQ1_S,
+    /// 1.75 bits, as IQ1_S with a 3-bit scale per 16 elements and a shift per 8.
+    IQ1_M,
+    /// -1, 0 and 1, as digits to base 3, with one scale per 256 elements.
+    TQ1_0,
+    /// -1, 0 and 1 in 2 bits, with one scale per 256 elements.
+    TQ2_0,
+    /// 4-bit floats (E2M1), an 8-bit float (E4M3) as the scale per 16 elements.
+    NVFP4,
 }
 
 impl DType {
     /// All types, in declaration order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 26] = [
         Self::F32,
         Self::F16,
         Self::BF16,
@@ -58,14 +85,31 @@ impl DType {
         Self::Q5_K,
         Self::Q6_K,
         Self::IQ4_NL,
+        Self::IQ4_XS,
+        Self::MXFP4,
+        Self::IQ3_S,
+        Self::IQ3_XXS,
+        Self::IQ2_S,
+        Self::IQ2_XS,
+        Self::IQ2_XXS,
+        Self::IQ1_S,
+        Self::IQ1_M,
+        Self::TQ1_0,
+        Self::TQ2_0,
+        Self::NVFP4,
     ];
 
     /// Elements per block; the length of a row must be a multiple of it.
     pub const fn block_len(self) -> usize {
         match self {
             Self::F32 | Self::F16 | Self::BF16 => 1,
-            Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 | Self::IQ4_NL => 32,
+            Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 => 32,
+            Self::IQ4_NL | Self::MXFP4 => 32,
+            Self::NVFP4 => 64,
             Self::Q2_K | Self::Q3_K | Self::Q4_K | Self::Q5_K | Self::Q6_K => 256,
+            Self::IQ4_XS | Self::IQ3_S | Self::IQ3_XXS => 256,
+            Self::IQ2_S | Self::IQ2_XS | Self::IQ2_XXS | Self::IQ1_S | Self::IQ1_M => 256,
+            Self::TQ1_0 | Self::TQ2_0 => 256,
         }
     }
 
@@ -84,6 +128,18 @@ impl DType {
             Self::Q4_K => 144,
             Self::Q5_K => 176,
             Self::Q6_K => 210,
+            Self::IQ4_XS => 136,
+            Self::MXFP4 => 17,
+            Self::IQ3_S => 110,
+            Self::IQ3_XXS => 98,
+            Self::IQ2_S => 82,
+            Self::IQ2_XS => 74,
+            Self::IQ2_XXS => 66,
+            Self::IQ1_S => 50,
+            Self::IQ1_M => 56,
+            Self::TQ1_0 => 54,
+            Self::TQ2_0 => 66,
+            Self::NVFP4 => 36,
         }
     }
 
@@ -104,7 +160,39 @@ impl DType {
             Self::Q5_K => "Q5_K",
             Self::Q6_K => "Q6_K",
             Self::IQ4_NL => "IQ4_NL",
+            Self::IQ4_XS => "IQ4_XS",
+            Self::MXFP4 => "MXFP4",
+            Self::IQ3_S => "IQ3_S",
+            Self::IQ3_XXS => "IQ3_XXS",
+            Self::IQ2_S => "IQ2_S",
+            Self::IQ2_XS => "IQ2_XS",
+            Self::IQ2_XXS => "IQ2_XXS",
+            Self::IQ1_S => "IQ1_S",
+            Self::IQ1_M => "IQ1_M",
+            Self::TQ1_0 => "TQ1_0",
+            Self::TQ2_0 => "TQ2_0",
+            Self::NVFP4 => "NVFP4",
         }
+    }
+
+    /// Whether [`encode`](crate::encode) can write the type.
+    pub const fn has_encoder(self) -> bool {
+        !matches!(
+            self,
+            Self::Q2_K
+                | Self::Q3_K
+                | Self::Q4_K
+                | Self::Q5_K
+                | Self::Q6_K
+                | Self::IQ4_NL
+                | Self::IQ3_S
+                | Self::IQ3_XXS
+                | Self::IQ2_S
+                | Self::IQ2_XS
+                | Self::IQ2_XXS
+                | Self::IQ1_S
+                | Self::IQ1_M
+        )
     }
 
     /// The type with this [`name`](Self::name).

@@ -27,15 +27,15 @@ pub enum Error {
         found: usize,
     },
     /// The type has a decoder but no encoder.
-    #[error("{dtype} has no encoder, expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 or Q8_0")]
+    #[error("{dtype} has no encoder, expected {}", encodable())]
     CannotEncode {
         /// The requested type.
         dtype: DType,
     },
-    /// A block contains a NaN, an infinity, or values so large that its f16 scale overflows.
+    /// A block contains a NaN, an infinity, or values so large that its scale overflows.
     #[error(
         "elements {start} to {} cannot be encoded as {dtype}: found a NaN, an infinity or values \
-         that overflow the block's f16 scale",
+         that overflow the block's scale",
         start + dtype.block_len() - 1
     )]
     OutOfRange {
@@ -44,4 +44,11 @@ pub enum Error {
         /// Index of the block's first element.
         start: usize,
     },
+}
+
+/// Lists the types with an encoder.
+fn encodable() -> String {
+    let names: Vec<&str> =
+        DType::ALL.iter().filter(|d| d.has_encoder()).map(|d| d.name()).collect();
+    names.join(", ")
 }

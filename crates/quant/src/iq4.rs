@@ -1,10 +1,10 @@
-//! IQ4_NL: four-bit indices into 16 unevenly spaced levels, in blocks of 32 (`block_iq4_nl` and
-//! `kvalues_iq4nl` of `ggml-common.h`).
+//! IQ4_NL and IQ4_XS: four-bit indices into 16 unevenly spaced levels (`block_iq4_nl`,
+//! `block_iq4_xs` and `kvalues_iq4nl` of `ggml-common.h`).
 
 use bytemuck::{Pod, Zeroable};
 
 use crate::nibbles;
-use crate::scale::F16Scale;
+use crate::scale::{F16Scale, extreme, reciprocal};
 
 /// The values of the 16 codes of IQ4_NL before scaling.
 pub const IQ4_NL_LEVELS: [i8; 16] =
@@ -40,4 +40,93 @@ impl BlockIq4Nl {
             *x = d * f32::from(IQ4_NL_LEVELS[usize::from(q)]);
         }
     }
+}
+
+/// A super-block of IQ4_XS: element `i` is `d * scales()[i / 32] * IQ4_NL_LEVELS[codes[i]]`.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 0..2 | `d` |
+/// | 2..4 | `scales_h`: bits `2 * p` and up are the upper two bits of the scale of sub-block `p` |
+/// | 4..8 | `scales_l`: the lower four bits of the scales of sub-blocks `2 * j` (low half of byte `j`) and `2 * j + 1` (high half) |
+/// | 8..136 | `qs`: 16 bytes for each sub-block, packed as in [`BlockIq4Nl`] |
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct BlockIq4Xs {
+    /// The super-block scale, which multiplies every sub-block scale.
+    pub d: F16Scale,
+    /// The upper bits of the scales, a little-endian word.
+    pub scales_h: [u8; 2],
+    /// The lower bits of the scales.
+    pub scales_l: [u8; 4],
+    /// The packed codes.
+    pub qs: [u8; 128],
+}
+
+impl BlockIq4Xs {
+    /// The codes in element order, 0 to 15.
+    #[inline]
+    pub fn codes(&self) -> [u8; 256] {
+        let mut codes = [0; 256];
+        for (codes, qs) in codes.as_chunks_mut::<32>().0.iter_mut().zip(self.qs.as_chunks().0) {
+            *codes = nibbles::unpack(qs);
+        }
+        codes
+    }
+
+    /// The scales of the 8 sub-blocks, −32 to 31.
+    #[inline]
+    pub fn scales(&self) -> [i8; 8] {
+        let high = u16::from_le_bytes(self.scales_h);
+        std::array::from_fn(|p| {
+            let low = self.scales_l[p / 2] >> (4 * (p % 2)) & 15;
+            (low | ((high >> (2 * p) & 3) << 4) as u8) as i8 - 32
+        })
+    }
+
+    /// Decodes all elements.
+    #[inline]
+    pub fn decode(&self, out: &mut [f32; 256]) {
+        let d = self.d.to_f32();
+        let codes = self.codes();
+        let blocks = out.as_chunks_mut::<32>().0.iter_mut().zip(codes.as_chunks::<32>().0);
+        for ((out, codes), scale) in blocks.zip(self.scales()) {
+            let scale = d * f32::from(scale);
+            for (x, &q) in out.iter_mut().zip(codes) {
+                *x = scale * f32::from(IQ4_NL_LEVELS[usize::from(q)]);
+            }
+        }
+    }
+
+    /// Encodes with the scale of each sub-block that maps its element of the largest magnitude to
+    /// the level −127, rounded to a multiple of `d`; `d` maps the largest of these scales to −32.
+    pub(crate) fn encode(values: &[f32; 256]) -> Option<Self> {
+        let (blocks, _) = values.as_chunks::<32>();
+        let mut wanted = [0f32; 8];
+        for (wanted, block) in wanted.iter_mut().zip(blocks) {
+            *wanted = extreme(block) / -127.0;
+        }
+        let stored = F16Scale::from_f32(extreme(&wanted) / -32.0)?;
+        let d = stored.to_f32();
+        let inverse = reciprocal(d);
+        let mut block = Self { d: stored, scales_h: [0; 2], scales_l: [0; 4], qs: [0; 128] };
+        let mut high = 0;
+        for (p, (values, to)) in blocks.iter().zip(block.qs.as_chunks_mut().0).enumerate() {
+            let scale = (wanted[p] * inverse).round_ties_even().clamp(-32.0, 31.0);
+            let stored = (scale as i8 + 32) as u8;
+            block.scales_l[p / 2] |= (stored & 15) << (4 * (p % 2));
+            high |= u16::from(stored >> 4) << (2 * p);
+            let inverse = reciprocal(d * scale);
+            *to = nibbles::pack(&values.map(|v| nearest_level(v * inverse)));
+        }
+        block.scales_h = high.to_le_bytes();
+        Some(block)
+    }
+}
+
+/// The code of the level nearest to `x`, the lower one of two as near.
+fn nearest_level(x: f32) -> u8 {
+    let middle =
+        |code: usize| 0.5 * (f32::from(IQ4_NL_LEVELS[code - 1]) + f32::from(IQ4_NL_LEVELS[code]));
+    (1..16).filter(|&code| x > middle(code)).count() as u8
 }

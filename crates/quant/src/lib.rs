@@ -26,6 +26,11 @@ mod codec;
 mod dtype;
 mod error;
 mod float;
+mod fp4;
+mod grids;
+mod iq1;
+mod iq2;
+mod iq3;
 mod iq4;
 mod k_quants;
 mod nibbles;
@@ -33,13 +38,22 @@ mod q4;
 mod q5;
 mod q8;
 mod scale;
+mod ternary;
 
 pub use codec::{decode, encode};
 pub use dtype::DType;
 pub use error::Error;
-pub use iq4::{BlockIq4Nl, IQ4_NL_LEVELS};
+pub use fp4::{BlockMxfp4, BlockNvfp4, FP4_LEVELS};
+pub use grids::{
+    Grid, IQ1_GRID, IQ2_S_GRID, IQ2_XS_GRID, IQ2_XXS_GRID, IQ3_S_GRID, IQ3_XXS_GRID, even_signs,
+};
+pub use iq1::{BlockIq1M, BlockIq1S};
+pub use iq2::{BlockIq2S, BlockIq2Xs, BlockIq2Xxs};
+pub use iq3::{BlockIq3S, BlockIq3Xxs};
+pub use iq4::{BlockIq4Nl, BlockIq4Xs, IQ4_NL_LEVELS};
 pub use k_quants::{BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K, scale_min_k4};
 pub use q4::{BlockQ4_0, BlockQ4_1};
 pub use q5::{BlockQ5_0, BlockQ5_1};
 pub use q8::BlockQ8_0;
 pub use scale::F16Scale;
+pub use ternary::{BlockTq1_0, BlockTq2_0};

@@ -32,7 +32,7 @@ pub(crate) fn reciprocal(scale: f32) -> f32 {
 }
 
 /// The element of the largest magnitude, the first among equals.
-pub(crate) fn extreme(values: &[f32; 32]) -> f32 {
+pub(crate) fn extreme<const LEN: usize>(values: &[f32; LEN]) -> f32 {
     // Finite magnitudes have the order of their bit patterns, and an integer maximum vectorizes.
     let magnitude = |v: f32| v.to_bits() << 1;
     let largest = values.iter().fold(0, |largest, &v| magnitude(v).max(largest));

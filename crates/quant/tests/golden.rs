@@ -8,8 +8,19 @@ use std::path::PathBuf;
 
 use pelton_quant::{DType, decode, encode};
 
-const WRITABLE: [DType; 7] =
-    [DType::F16, DType::BF16, DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0];
+/// The types that gguf encodes too.
+const WRITABLE: [DType; 10] = [
+    DType::F16,
+    DType::BF16,
+    DType::Q4_0,
+    DType::Q4_1,
+    DType::Q5_0,
+    DType::Q5_1,
+    DType::Q8_0,
+    DType::MXFP4,
+    DType::TQ1_0,
+    DType::TQ2_0,
+];
 
 fn golden(dtype: DType, kind: &str) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))

@@ -29,10 +29,25 @@ HALF_FIELDS = {
     "Q5_K": [0, 2],
     "Q6_K": [208],
     "IQ4_NL": [0],
+    "IQ4_XS": [0],
+    "MXFP4": [],
+    "IQ3_S": [0],
+    "IQ3_XXS": [0],
+    "IQ2_S": [0],
+    "IQ2_XS": [0],
+    "IQ2_XXS": [0],
+    "IQ1_S": [0],
+    "IQ1_M": [],
+    "TQ1_0": [52],
+    "TQ2_0": [64],
+    "NVFP4": [],
 }
 
 # Magnitude of the largest code: the scale is the block's extreme (or range) divided by it.
 LEVELS = {"Q4_0": 8, "Q4_1": 15, "Q5_0": 16, "Q5_1": 31, "Q8_0": 127}
+
+# Formats whose encoder has no ties of scales to test: values of `other_values`.
+OTHER_ENCODERS = {"MXFP4": 32, "TQ1_0": 256, "TQ2_0": 256}
 
 F16_MAX = 65504.0
 SPECIAL_HALVES = np.array(
@@ -49,6 +64,18 @@ def blocks_to_decode(name: str, rng: np.random.Generator) -> np.ndarray:
         likely = rng.normal(0, 0.02, 4).astype(np.float16)
         halves = np.concatenate([likely, SPECIAL_HALVES])
         blocks[8:, field : field + 2] = halves.reshape(-1, 1).view(np.uint8)
+    if name == "MXFP4":
+        blocks[8:14, 0] = [0, 1, 2, 127, 254, 255]
+    if name == "NVFP4":
+        # subnormal, normal, the two encodings of NaN, and the sign bit
+        blocks[8:11, :4] = [[0, 1, 7, 8], [0x77, 0x7E, 0x7F, 0xFF], [0x80, 0x81, 0x88, 0xFE]]
+    if name == "IQ1_M":
+        # one nibble of the scale in the upper bits of each of four words
+        likely = np.concatenate([rng.normal(0, 0.02, 4).astype(np.float16), SPECIAL_HALVES])
+        for word in range(4):
+            nibbles = likely.view(np.uint16) >> (4 * word) & 15
+            at = 48 + 2 * word + 1
+            blocks[8:, at] = blocks[8:, at] & 15 | (nibbles << 4).astype(np.uint8)
     return np.concatenate([blocks, np.zeros((1, size), np.uint8), np.full((1, size), 255, np.uint8)])
 
 
@@ -110,6 +137,23 @@ def values_to_encode(name: str, rng: np.random.Generator) -> np.ndarray:
     return np.array(blocks, dtype=np.float32)
 
 
+def other_values(length: int, rng: np.random.Generator) -> np.ndarray:
+    """Blocks for the encoders of four-bit floats and ternary values."""
+    ramp = np.arange(length)
+    spreads = [1e-6, 1e-3, 0.02, 1.0, 50.0, 3000.0]
+    blocks = [rng.normal(0, spread, length) for spread in spreads]
+    blocks += [np.exp(rng.uniform(-20, 5, length)) * rng.choice([-1, 1], length)]
+    blocks += [np.full(length, 0.7), np.zeros(length), (ramp == 9) * -1.0]
+    # exact values, values halfway between two, and one f32 off those
+    exact = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[ramp % 8] * np.where(ramp % 3, 1, -1)
+    halfway = np.array([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5, 6])[ramp % 8] * np.where(ramp % 3, 1, -1)
+    ternary = np.array([0, 0.5, -0.5, 1, -1, 0.25])[ramp % 6]
+    for block in [exact, halfway, ternary]:
+        block = block.astype(np.float32)
+        blocks += [block, block * 2.0**-20, np.nextafter(block, np.float32(0))]
+    return np.array(blocks, dtype=np.float32)
+
+
 def float_values(rng: np.random.Generator) -> np.ndarray:
     """Values that exercise rounding to F16 and BF16."""
     halves = np.arange(0, 0x7C00, 61, dtype=np.uint16).view(np.float16).astype(np.float32)
@@ -149,6 +193,11 @@ def main() -> None:
                 encoded = quantize(values, qtype)
             write(name, "values", values)
             write(name, "encoded", encoded)
+        if name in OTHER_ENCODERS:
+            values = other_values(OTHER_ENCODERS[name], rng)
+            with np.errstate(invalid="raise", over="raise"):
+                write(name, "encoded", quantize(values, qtype))
+            write(name, "values", values)
 
     rng = np.random.default_rng([20240607, 100])
     values = float_values(rng)

@@ -6,18 +6,19 @@ use pelton_quant::{DType, Error, decode, encode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const QUANTIZED_WITH_ENCODER: [DType; 5] =
-    [DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0];
+fn quantized_with_encoder() -> Vec<DType> {
+    DType::ALL.into_iter().filter(|d| d.has_encoder() && d.block_len() > 1).collect()
+}
 
 fn any_dtype() -> impl Strategy<Value = DType> {
     proptest::sample::select(DType::ALL.to_vec())
 }
 
-/// One to three blocks of values of similar magnitude, within the range of f16 scales.
+/// One or two times 256 values of similar magnitude, within the range of f16 scales.
 fn rows() -> impl Strategy<Value = Vec<f32>> {
-    (1..=3usize, -40..16i32).prop_flat_map(|(blocks, exponent)| {
+    (1..=2usize, -40..16i32).prop_flat_map(|(blocks, exponent)| {
         let unit = 2f32.powi(exponent);
-        vec(-1f32..=1.0, blocks * 32).prop_map(move |row| row.iter().map(|v| v * unit).collect())
+        vec(-1f32..=1.0, blocks * 256).prop_map(move |row| row.iter().map(|v| v * unit).collect())
     })
 }
 
@@ -56,6 +57,20 @@ fn bound(dtype: DType, block: &[f32]) -> f64 {
         DType::Q8_0 => symmetric(127.0, 0.5),
         DType::Q4_1 => with_minimum(15.0),
         DType::Q5_1 => with_minimum(31.0),
+        // the level -127 has no positive counterpart; scales are multiples of 1/32 of the largest
+        DType::IQ4_XS => {
+            let d = largest / 127.0 / 32.0;
+            14.0 * largest / 127.0 + 127.0 * (d + 32.0 * f16_error(d))
+        }
+        // 8 times the scale may be rounded to 6
+        DType::MXFP4 => 2.0 * 2f64.powi((largest.log2().floor() as i32 - 2).max(-127)),
+        DType::TQ1_0 | DType::TQ2_0 => 0.5 * largest + f16_error(largest),
+        // half of the step from 4 to 6, and six times the error of the scale
+        DType::NVFP4 => {
+            let d = largest / 6.0;
+            let error = (d / 16.0).max(2f64.powi(-10));
+            d + error + 6.0 * error
+        }
         _ => unreachable!("not a quantized format with an encoder"),
     };
     format + largest * 1e-5
@@ -64,11 +79,14 @@ fn bound(dtype: DType, block: &[f32]) -> f64 {
 proptest! {
     #[test]
     fn quantizing_stays_within_the_formats_error(
-        dtype in proptest::sample::select(QUANTIZED_WITH_ENCODER.to_vec()),
+        dtype in proptest::sample::select(quantized_with_encoder()),
         row in rows(),
     ) {
+        // the scales of NVFP4 end at 448
+        let unit = if dtype == DType::NVFP4 { 2f32.powi(-5) } else { 1.0 };
+        let row: Vec<f32> = row.iter().map(|v| v * unit).collect();
         let back = round_trip(dtype, &row);
-        for (block, decoded) in row.chunks(32).zip(back.chunks(32)) {
+        for (block, decoded) in row.chunks(dtype.block_len()).zip(back.chunks(dtype.block_len())) {
             let bound = bound(dtype, block);
             for (a, b) in block.iter().zip(decoded) {
                 let error = (f64::from(*a) - f64::from(*b)).abs();
@@ -146,15 +164,21 @@ fn encoding_rejects_values_out_of_range() {
         (DType::Q5_0, 65536.0 * 16.0),
         (DType::Q5_1, 65536.0 * 31.0),
         (DType::Q8_0, 65536.0 * 127.0),
+        (DType::IQ4_XS, 65536.0 * 32.0 * 127.0),
+        (DType::MXFP4, f32::INFINITY),
+        (DType::TQ1_0, 65536.0),
+        (DType::TQ2_0, 65536.0),
+        (DType::NVFP4, 6.0 * 464.0),
     ];
     for (dtype, too_large) in too_large {
-        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, too_large] {
-            for place in [32, 45, 63] {
-                let mut values = [0.25; 96];
+        let len = dtype.block_len();
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, too_large] {
+            for place in [len, len + 13, 2 * len - 1] {
+                let mut values = vec![0.25; 3 * len];
                 values[place] = bad;
                 let mut out = vec![1, 2, 3];
                 let result = encode(dtype, &values, &mut out);
-                assert_eq!(result, Err(Error::OutOfRange { dtype, start: 32 }), "{bad}");
+                assert_eq!(result, Err(Error::OutOfRange { dtype, start: len }), "{bad}");
                 assert_eq!(out, [1, 2, 3], "a rejected row must not be partly written");
             }
         }
@@ -167,13 +191,13 @@ fn encoding_rejects_values_out_of_range() {
 
 #[test]
 fn encoding_rejects_partial_blocks_and_types_without_encoder() {
-    for dtype in QUANTIZED_WITH_ENCODER {
+    for dtype in quantized_with_encoder() {
         for len in [1, 31, 33, 63] {
             let result = encode(dtype, &vec![0.0; len], &mut Vec::new());
             assert_eq!(result, Err(Error::PartialBlock { dtype, len }));
         }
     }
-    for dtype in [DType::Q2_K, DType::Q3_K, DType::Q4_K, DType::Q5_K, DType::Q6_K, DType::IQ4_NL] {
+    for dtype in DType::ALL.into_iter().filter(|dtype| !dtype.has_encoder()) {
         let result = encode(dtype, &[0.0; 256], &mut Vec::new());
         assert_eq!(result, Err(Error::CannotEncode { dtype }));
     }
@@ -191,9 +215,10 @@ fn encoding_appends() {
 #[test]
 fn values_below_the_smallest_scale_become_zero() {
     // The scale has no finite reciprocal, so ggml's arithmetic would produce infinities.
-    for dtype in QUANTIZED_WITH_ENCODER {
+    // MXFP4's scales are as small as f32 values are
+    for dtype in quantized_with_encoder().into_iter().filter(|&d| d != DType::MXFP4) {
         for tiny in [f32::from_bits(1), 1e-40, -1e-40, 1e-38] {
-            let mut values = [0.0; 32];
+            let mut values = [0.0; 256];
             values[..16].fill(tiny);
             assert!(round_trip(dtype, &values).iter().all(|&v| v == 0.0), "{dtype} {tiny:e}");
         }
@@ -214,10 +239,11 @@ fn errors_state_found_and_expected() {
     assert_eq!(
         range.to_string(),
         "elements 0 to 31 cannot be encoded as Q8_0: found a NaN, an infinity or values that \
-         overflow the block's f16 scale"
+         overflow the block's scale"
     );
     assert_eq!(
         encode(dtype, &[0.0; 256], &mut Vec::new()).unwrap_err().to_string(),
-        "Q4_K has no encoder, expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 or Q8_0"
+        "Q4_K has no encoder, expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_XS, MXFP4, \
+         TQ1_0, TQ2_0, NVFP4"
     );
 }

@@ -51,6 +51,10 @@ impl Random {
             DType::Q5_K => (&[0, 2], 600.0),
             DType::Q6_K => (&[208], 1300.0),
             DType::IQ4_NL => (&[0], 70.0),
+            DType::IQ3_S | DType::IQ3_XXS => (&[0], 140.0),
+            DType::IQ2_S | DType::IQ2_XS | DType::IQ2_XXS => (&[0], 55.0),
+            DType::IQ1_S => (&[0], 7.0),
+            DType::IQ1_M => (&[], 7.0),
             _ => {
                 let mut bytes = Vec::new();
                 let values = self.normals(len, mean, deviation);
@@ -61,9 +65,16 @@ impl Random {
         let mut bytes = vec![0; dtype.bytes_of(len).unwrap()];
         bytes.fill_with(|| self.bits() as u8);
         for block in bytes.chunks_mut(dtype.block_bytes()) {
+            let mut scale = || f16::from_f32(self.normal(1.0, 0.1) * deviation / size);
             for &at in scales {
-                let scale = f16::from_f32(self.normal(1.0, 0.1) * deviation / size);
-                block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
+                block[at..at + 2].copy_from_slice(&scale().to_le_bytes());
+            }
+            if dtype == DType::IQ1_M {
+                // four bits of the scale on top of each of the last four words
+                let bits = scale().to_bits();
+                for (i, word) in block[48..].as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                    word[1] = word[1] & 15 | ((bits >> (4 * i) & 15) << 4) as u8;
+                }
             }
         }
         bytes

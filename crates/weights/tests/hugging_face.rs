@@ -77,7 +77,8 @@ fn tensor_differences(ours: &Checkpoint, theirs: &Checkpoint, out: &mut String) 
         // llama.cpp computes frequencies in f32.
         let close = |a: f32, b: f32| a == b || (a - b).abs() <= 2e-6 * b.abs();
         let exact = !name.starts_with("rope_") && !name.ends_with("ssm_a");
-        let same = values.iter().zip(&expected).all(|(a, b)| if exact { a == b } else { close(*a, *b) });
+        let same =
+            values.iter().zip(&expected).all(|(a, b)| if exact { a == b } else { close(*a, *b) });
         if !same {
             writeln!(out, "  {name} has other values").unwrap();
         }

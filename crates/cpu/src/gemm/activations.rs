@@ -23,20 +23,7 @@ pub enum ActivationKind {
 impl ActivationKind {
     /// The form that is multiplied with weights of that type.
     pub const fn of(weights: DType) -> Self {
-        match weights {
-            DType::F32 | DType::F16 | DType::BF16 => Self::F32,
-            DType::Q4_0
-            | DType::Q4_1
-            | DType::Q5_0
-            | DType::Q5_1
-            | DType::Q8_0
-            | DType::Q2_K
-            | DType::Q3_K
-            | DType::Q4_K
-            | DType::Q5_K
-            | DType::Q6_K
-            | DType::IQ4_NL => Self::I8,
-        }
+        if weights.block_len() == 1 { Self::F32 } else { Self::I8 }
     }
 }
 

@@ -40,6 +40,16 @@ impl Vectors for Ymm {
         unsafe { _mm256_or_si256(a, b) }
     }
     #[inline(always)]
+    unsafe fn xor(a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_xor_si256(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub_i(a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_sub_epi32(a, b) }
+    }
+    #[inline(always)]
     unsafe fn add_i(a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: as above.
         unsafe { _mm256_add_epi32(a, b) }
@@ -64,6 +74,11 @@ impl Vectors for Ymm {
     unsafe fn to_f32(a: __m256i) -> __m256 {
         // SAFETY: as above.
         unsafe { _mm256_cvtepi32_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn f32_of_bits(a: __m256i) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_castsi256_ps(a) }
     }
     #[inline(always)]
     unsafe fn f16_to_f32(a: __m256i) -> __m256 {
@@ -125,6 +140,26 @@ impl Vectors for Ymm {
         unsafe {
             let table = _mm_loadu_si128(table.as_ptr().cast());
             _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), index)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(table: *const u8, index: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_i32gather_epi32::<4>(table.cast(), index) }
+    }
+    #[inline(always)]
+    unsafe fn negate(codes: __m256i, bits: __m256i, first: u32) -> __m256i {
+        // SAFETY: as above.
+        unsafe {
+            // The byte that holds the four bits, four times; one of its bits in each.
+            let lanes = _mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c);
+            let byte = _mm256_set1_epi8((first / 8) as i8);
+            let from = _mm256_add_epi8(_mm256_broadcastsi128_si256(lanes), byte);
+            let each = _mm256_set1_epi32(0x0804_0201 << (first % 8));
+            let found = _mm256_and_si256(_mm256_shuffle_epi8(bits, from), each);
+            let negative = _mm256_cmpeq_epi8(found, each);
+            _mm256_sub_epi8(_mm256_xor_si256(codes, negative), negative)
         }
     }
 

@@ -20,6 +20,23 @@ unsafe fn every_fourth(from: Rows, i: usize) -> __m512i {
     }
 }
 
+/// Bits `first` to `first + 3` of each lane, a byte of the lane for each.
+///
+/// # Safety
+/// AVX-512 BW exists.
+#[inline(always)]
+unsafe fn four_bits(bits: __m512i, first: u32) -> __mmask64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // The byte that holds the four bits, four times; one of its bits in each.
+        let lanes = _mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c);
+        let byte = _mm512_set1_epi8((first / 8) as i8);
+        let from = _mm512_add_epi8(_mm512_broadcast_i32x4(lanes), byte);
+        let each = _mm512_set1_epi32(0x0804_0201 << (first % 8));
+        _mm512_test_epi8_mask(_mm512_shuffle_epi8(bits, from), each)
+    }
+}
+
 impl<const VNNI: bool> Vectors for Zmm<VNNI> {
     /// VNNI takes codes unsigned, so signed ones are moved up by 128.
     const I8_ZERO: Option<u32> = if VNNI { Some(7) } else { None };
@@ -40,6 +57,16 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
     unsafe fn or(a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: as above.
         unsafe { _mm512_or_si512(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn xor(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_xor_si512(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub_i(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_sub_epi32(a, b) }
     }
     #[inline(always)]
     unsafe fn add_i(a: __m512i, b: __m512i) -> __m512i {
@@ -66,6 +93,11 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
     unsafe fn to_f32(a: __m512i) -> __m512 {
         // SAFETY: as above.
         unsafe { _mm512_cvtepi32_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn f32_of_bits(a: __m512i) -> __m512 {
+        // SAFETY: as above.
+        unsafe { _mm512_castsi512_ps(a) }
     }
     #[inline(always)]
     unsafe fn f16_to_f32(a: __m512i) -> __m512 {
@@ -130,17 +162,22 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
     }
 
     #[inline(always)]
-    unsafe fn fifth_bits(bits: __m512i, first: u32) -> __m512i {
+    unsafe fn gather(table: *const u8, index: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_i32gather_epi32::<4>(index, table.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn negate(codes: __m512i, bits: __m512i, first: u32) -> __m512i {
         // SAFETY: as above.
         unsafe {
-            // The byte that holds the four bits, four times; one of its bits in each.
-            let lanes = _mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c);
-            let byte = _mm512_set1_epi8((first / 8) as i8);
-            let from = _mm512_add_epi8(_mm512_broadcast_i32x4(lanes), byte);
-            let each = _mm512_set1_epi32(0x0804_0201 << (first % 8));
-            let found = _mm512_test_epi8_mask(_mm512_shuffle_epi8(bits, from), each);
-            _mm512_maskz_mov_epi8(found, _mm512_set1_epi8(16))
+            let negative = four_bits(bits, first);
+            _mm512_mask_sub_epi8(codes, negative, _mm512_setzero_si512(), codes)
         }
+    }
+    #[inline(always)]
+    unsafe fn fifth_bits(bits: __m512i, first: u32) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_maskz_mov_epi8(four_bits(bits, first), _mm512_set1_epi8(16)) }
     }
 
     #[inline(always)]

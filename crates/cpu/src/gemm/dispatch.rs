@@ -6,7 +6,10 @@ use pelton_quant::DType;
 
 use super::activations::{ActivationKind, Activations};
 use super::float::{self, BF16, Element, F16, F32};
-use super::formats::{Iq4Nl, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+use super::formats::{
+    Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Iq4Nl, Iq4Xs, Mxfp4, Nvfp4, Q2K, Q3K, Q4_0,
+    Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Tq1_0, Tq2_0,
+};
 use super::job::{Job, MatrixRef, Output};
 use super::quantized;
 use super::tile::Format;
@@ -159,6 +162,18 @@ unsafe fn run_with<T: Functions>(dtype: DType, job: &Job<'_>) {
             DType::Q5_K => T::quantized::<Q5K>(job),
             DType::Q6_K => T::quantized::<Q6K>(job),
             DType::IQ4_NL => T::quantized::<Iq4Nl>(job),
+            DType::IQ4_XS => T::quantized::<Iq4Xs>(job),
+            DType::MXFP4 => T::quantized::<Mxfp4>(job),
+            DType::IQ3_S => T::quantized::<Iq3S>(job),
+            DType::IQ3_XXS => T::quantized::<Iq3Xxs>(job),
+            DType::IQ2_S => T::quantized::<Iq2S>(job),
+            DType::IQ2_XS => T::quantized::<Iq2Xs>(job),
+            DType::IQ2_XXS => T::quantized::<Iq2Xxs>(job),
+            DType::IQ1_S => T::quantized::<Iq1S>(job),
+            DType::IQ1_M => T::quantized::<Iq1M>(job),
+            DType::TQ1_0 => T::quantized::<Tq1_0>(job),
+            DType::TQ2_0 => T::quantized::<Tq2_0>(job),
+            DType::NVFP4 => T::quantized::<Nvfp4>(job),
         }
     }
 }

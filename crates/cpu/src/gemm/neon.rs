@@ -35,6 +35,16 @@ impl<P: Products> Vectors for NeonPair<P> {
         unsafe { pairs(a, b, |a, b| vorrq_s32(a, b)) }
     }
     #[inline(always)]
+    unsafe fn xor(a: Self::I, b: Self::I) -> Self::I {
+        // SAFETY: as above.
+        unsafe { pairs(a, b, |a, b| veorq_s32(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn sub_i(a: Self::I, b: Self::I) -> Self::I {
+        // SAFETY: as above.
+        unsafe { pairs(a, b, |a, b| vsubq_s32(a, b)) }
+    }
+    #[inline(always)]
     unsafe fn add_i(a: Self::I, b: Self::I) -> Self::I {
         // SAFETY: as above.
         unsafe { pairs(a, b, |a, b| vaddq_s32(a, b)) }
@@ -59,6 +69,11 @@ impl<P: Products> Vectors for NeonPair<P> {
     unsafe fn to_f32(a: Self::I) -> Self::F {
         // SAFETY: as above.
         unsafe { each(a, |a| vcvtq_f32_s32(a)) }
+    }
+    #[inline(always)]
+    unsafe fn f32_of_bits(a: Self::I) -> Self::F {
+        // SAFETY: as above.
+        unsafe { each(a, |a| vreinterpretq_f32_s32(a)) }
     }
     #[inline(always)]
     unsafe fn f16_to_f32(a: Self::I) -> Self::F {
@@ -104,6 +119,16 @@ impl<P: Products> Vectors for NeonPair<P> {
             let find = |index| vqtbl1q_s8(table, vreinterpretq_u8_s32(index));
             each(index, |index| vreinterpretq_s32_s8(find(index)))
         }
+    }
+    #[inline(always)]
+    unsafe fn gather(table: *const u8, index: Self::I) -> Self::I {
+        // SAFETY: the caller's promise.
+        unsafe { each(index, |index| registers::gather(table, index)) }
+    }
+    #[inline(always)]
+    unsafe fn order_codes(columns: [Self::I; 2]) -> [Self::I; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { P::order_codes(columns) }
     }
     #[inline(always)]
     unsafe fn fifth_bits(bits: Self::I, first: u32) -> Self::I {

@@ -45,6 +45,14 @@ impl Vectors for Portable8 {
         pairs(a, b, |a, b| a | b)
     }
     #[inline(always)]
+    unsafe fn xor(a: Self::I, b: Self::I) -> Self::I {
+        pairs(a, b, |a, b| a ^ b)
+    }
+    #[inline(always)]
+    unsafe fn sub_i(a: Self::I, b: Self::I) -> Self::I {
+        pairs(a, b, i32::wrapping_sub)
+    }
+    #[inline(always)]
     unsafe fn add_i(a: Self::I, b: Self::I) -> Self::I {
         pairs(a, b, i32::wrapping_add)
     }
@@ -64,6 +72,10 @@ impl Vectors for Portable8 {
     #[inline(always)]
     unsafe fn to_f32(a: Self::I) -> Self::F {
         each(a, |a| a as f32)
+    }
+    #[inline(always)]
+    unsafe fn f32_of_bits(a: Self::I) -> Self::F {
+        each(a, |a| f32::from_bits(a as u32))
     }
     #[inline(always)]
     unsafe fn f16_to_f32(a: Self::I) -> Self::F {
@@ -98,6 +110,12 @@ impl Vectors for Portable8 {
         each(index, |a| {
             i32::from_le_bytes(a.to_le_bytes().map(|byte| table[usize::from(byte & 15)] as u8))
         })
+    }
+
+    #[inline(always)]
+    unsafe fn gather(table: *const u8, index: Self::I) -> Self::I {
+        // SAFETY: the caller's promise.
+        each(index, |i| unsafe { i32::from_le_bytes(bytes(table.add(4 * i as usize))) })
     }
 
     #[inline(always)]

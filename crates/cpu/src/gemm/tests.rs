@@ -19,7 +19,13 @@ fn uniform(random: &mut Random) -> f32 {
 fn f16_fields(dtype: DType) -> &'static [usize] {
     match dtype {
         DType::F32 | DType::F16 | DType::BF16 => &[],
-        DType::Q4_0 | DType::Q5_0 | DType::Q8_0 | DType::IQ4_NL => &[0],
+        DType::Q4_0 | DType::Q5_0 | DType::Q8_0 => &[0],
+        DType::IQ4_NL | DType::IQ4_XS => &[0],
+        DType::IQ3_S | DType::IQ3_XXS | DType::IQ2_S | DType::IQ2_XS | DType::IQ2_XXS => &[0],
+        DType::IQ1_S => &[0],
+        DType::TQ1_0 => &[52],
+        DType::TQ2_0 => &[64],
+        DType::MXFP4 | DType::NVFP4 | DType::IQ1_M => &[],
         DType::Q4_1 | DType::Q5_1 | DType::Q4_K | DType::Q5_K => &[0, 2],
         DType::Q2_K => &[80, 82],
         DType::Q3_K => &[108],
@@ -41,15 +47,26 @@ fn random_matrix(dtype: DType, rows: usize, cols: usize, random: &mut Random) ->
         _ => {
             let len = dtype.bytes_of(elements).unwrap();
             let bytes = (0..len).map(|_| random.bits() as u8).collect();
-            with_f16_fields(dtype, bytes, || f16::from_f32(uniform(random)))
+            with_scales(dtype, bytes, || f16::from_f32(uniform(random)))
         }
     }
 }
 
-fn with_f16_fields(dtype: DType, mut bytes: Vec<u8>, mut value: impl FnMut() -> f16) -> Vec<u8> {
+fn with_scales(dtype: DType, mut bytes: Vec<u8>, mut value: impl FnMut() -> f16) -> Vec<u8> {
     for block in bytes.chunks_exact_mut(dtype.block_bytes()) {
         for &field in f16_fields(dtype) {
             block[field..][..2].copy_from_slice(&value().to_le_bytes());
+        }
+        if dtype == DType::IQ1_M {
+            let bits = value().to_bits();
+            for word in 0..4 {
+                let high = &mut block[48 + 2 * word + 1];
+                *high = *high & 15 | ((bits >> (4 * word) & 15) << 4) as u8;
+            }
+        }
+        if dtype == DType::MXFP4 {
+            // the exponent of an E8M0 scale from that of the f16
+            block[0] = (value().to_bits() >> 10 & 31) as u8 + (128 - 15);
         }
     }
     bytes
@@ -208,7 +225,7 @@ fn extreme_codes_do_not_overflow() {
         for byte in [0x00, 0xff, 0x80, 0x7f, 0xf0] {
             let bytes = vec![byte; dtype.bytes_of(rows * cols).unwrap()];
             for scale in [f16::MAX, f16::MIN] {
-                let bytes = with_f16_fields(dtype, bytes.clone(), || scale);
+                let bytes = with_scales(dtype, bytes.clone(), || scale);
                 let signs = [|_| 1.0, |_| -1.0, |k| if k % 2 == 0 { 1.0 } else { -1.0 }];
                 let x: Vec<f32> =
                     signs.iter().flat_map(|sign| (0..cols).map(|k| 3e20 * sign(k))).collect();

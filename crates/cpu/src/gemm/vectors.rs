@@ -73,7 +73,9 @@ pub(super) trait Vectors: Register {
     unsafe fn splat_i(value: i32) -> Self::I;
     unsafe fn and(a: Self::I, b: Self::I) -> Self::I;
     unsafe fn or(a: Self::I, b: Self::I) -> Self::I;
+    unsafe fn xor(a: Self::I, b: Self::I) -> Self::I;
     unsafe fn add_i(a: Self::I, b: Self::I) -> Self::I;
+    unsafe fn sub_i(a: Self::I, b: Self::I) -> Self::I;
     /// Shifts each lane left.
     unsafe fn shl(a: Self::I, bits: u32) -> Self::I;
     /// Shifts each lane right and fills with zeros.
@@ -82,6 +84,8 @@ pub(super) trait Vectors: Register {
     unsafe fn sar(a: Self::I, bits: u32) -> Self::I;
 
     unsafe fn to_f32(a: Self::I) -> Self::F;
+    /// The lanes as the bits of f32.
+    unsafe fn f32_of_bits(a: Self::I) -> Self::F;
     /// The low halves of the lanes as f16.
     unsafe fn f16_to_f32(a: Self::I) -> Self::F;
 
@@ -103,6 +107,26 @@ pub(super) trait Vectors: Register {
     unsafe fn from_i8(a: Self::I) -> Self::I;
     /// The entries of `table` that the bytes (0 to 15) name.
     unsafe fn lookup(table: &[i8; 16], index: Self::I) -> Self::I;
+    /// The words of `table` that the lanes name, at any alignment.
+    unsafe fn gather(table: *const u8, index: Self::I) -> Self::I;
+    /// Two vectors of four and the next four columns in the order of the codes of
+    /// [`dot`](Self::dot).
+    #[inline(always)]
+    unsafe fn order_codes(columns: [Self::I; 2]) -> [Self::I; 2] {
+        columns
+    }
+    /// The bytes of a vector of codes, 1 to 127, negated where bits `first` and up of a lane are
+    /// set, as in [`fifth_bits`](Self::fifth_bits).
+    #[inline(always)]
+    unsafe fn negate(codes: Self::I, bits: Self::I, first: u32) -> Self::I {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let one = Self::shr(Self::fifth_bits(bits, first), 4);
+            // The complement plus 1, which does not carry, as no code is 0.
+            let all = Self::sub_i(Self::shl(one, 8), one);
+            Self::add_i(Self::xor(codes, all), one)
+        }
+    }
     /// Bits `first` to `first + 3` of each lane, each as the value 16 of a byte: what vector
     /// `first / 4` of codes lacks if bit k is that of column k.
     #[inline(always)]

@@ -133,7 +133,7 @@ impl Matmul {
     /// The bindings: the prepared activations, y, the numbers of the pass, the bias, and the
     /// matrix's planes.
     pub(crate) fn bindings(&self) -> Vec<Access> {
-        let planes = self.layout.planes(1, self.k).len();
+        let planes = self.layout.bindings();
         let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
         all.extend(std::iter::repeat_n(Access::Read, usize::from(self.bias) + planes));
         all
@@ -310,10 +310,7 @@ mod tests {
         for (row, a) in rows.chunks_mut(padded(m.k)).zip(a.chunks(m.k)) {
             row[..m.k].copy_from_slice(a);
         }
-        let mut planes: Vec<Vec<u8>> =
-            m.layout.planes(m.rows, m.k).iter().map(|&n| vec![0; n as usize]).collect();
-        let mut views: Vec<&mut [u8]> = planes.iter_mut().map(Vec::as_mut_slice).collect();
-        m.layout.pack(&bytes, m.k, &mut views);
+        let planes = m.layout.packed(&bytes, m.rows, m.k);
 
         // poison: what is not written shows
         let y = device.with(&if m.add { before.clone() } else { vec![f32::NAN; m.rows * count] });

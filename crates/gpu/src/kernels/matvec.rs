@@ -162,7 +162,7 @@ impl MatVec {
     /// bias of each further matrix, and the planes of each matrix.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         let sides = self.sides().count();
-        let planes = self.layouts().iter().map(|layout| layout.planes(1, self.k).len()).sum();
+        let planes = self.layouts().iter().map(|layout| layout.bindings()).sum();
         let more = usize::from(self.norm.is_some()) + usize::from(self.bias);
         let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
         all.extend(std::iter::repeat_n(Access::Read, more));
@@ -395,10 +395,7 @@ mod tests {
             .flat_map(|(side, files)| files.iter().map(move |bytes| (side, bytes)))
             .flat_map(|(side, bytes)| {
                 let layout = &side.layout;
-                let mut planes: Vec<Vec<u8>> =
-                    layout.planes(side.rows, l.k).iter().map(|&n| vec![0; n as usize]).collect();
-                let mut views: Vec<&mut [u8]> = planes.iter_mut().map(Vec::as_mut_slice).collect();
-                layout.pack(bytes, l.k, &mut views);
+                let planes = layout.packed(bytes, side.rows, l.k);
                 planes.into_iter().map(|plane| device.with(&plane)).collect::<Vec<_>>()
             })
             .collect();

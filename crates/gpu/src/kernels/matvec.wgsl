@@ -41,8 +41,11 @@ const CHUNK = {{ chunk }}u;
 {% set w = loop.index0 %}
 {% set b = next.b %}
 {% with kind=matrix.kind, defines=matrix.defines, format=matrix.of.format,
-    low_bits=matrix.of.low_bits, high_bits=matrix.of.high_bits, scales=matrix.of.scales,
-    zero=matrix.of.zero, has_min=matrix.of.has_min %}
+    low_type=matrix.of.low_type, low_bits=matrix.of.low_bits, high_bits=matrix.of.high_bits,
+    high_bytes=matrix.of.high_bytes, entry=matrix.of.entry, sections=matrix.of.sections,
+    scales=matrix.of.scales,
+    zero=matrix.of.zero, has_min=matrix.of.has_min, levels=matrix.of.levels,
+    sub_bytes=matrix.of.sub_bytes, d_shift=matrix.of.d_shift %}
 {% include family %}
 {% endwith %}
 {% set next.b = next.b + matrix.of.sections %}

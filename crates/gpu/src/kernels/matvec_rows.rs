@@ -82,7 +82,7 @@ impl MatVecRows {
     /// each matrix's planes.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         use Access::{Read, ReadWrite};
-        let planes = self.layout.planes(1, self.k).len() * (1 + usize::from(self.glu.is_some()));
+        let planes = self.layout.bindings() * (1 + usize::from(self.glu.is_some()));
         let more = usize::from(self.norm) + usize::from(self.bias);
         let mut all = vec![Read, Read, ReadWrite, Read];
         all.extend(std::iter::repeat_n(Read, more + planes));

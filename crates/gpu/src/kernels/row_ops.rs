@@ -59,7 +59,7 @@ impl RowOp {
     pub(crate) fn embed(layout: &Layout, k: usize, first: usize, rows: usize) -> Self {
         let units = layout.units(k);
         let mut bindings = vec![Access::Read, Access::ReadWrite, Access::Read, Access::ReadWrite];
-        bindings.extend(vec![Access::Read; layout.planes(1, k).len()]);
+        bindings.extend(vec![Access::Read; layout.bindings()]);
         let recent = pelton_graph::RECENT;
         let parameters = context! { k, units, first, rows, recent, ..template::format(layout) };
         let groups = units.div_ceil(THREADS) as u32;

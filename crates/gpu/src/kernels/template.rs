@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use minijinja::{Environment, UndefinedBehavior, Value, context, syntax::SyntaxConfig};
 use pelton_graph::{Error, Gating};
-use pelton_quant::DType;
+use pelton_quant::{DType, FP4_LEVELS, IQ4_NL_LEVELS};
 
 use crate::weights::Layout;
 
@@ -26,6 +26,7 @@ const FILES: &[(&str, &str)] = &[
     ("elementwise.wgsl", include_str!("elementwise.wgsl")),
     ("embed.wgsl", include_str!("embed.wgsl")),
     ("formats/blocks.wgsl", include_str!("formats/blocks.wgsl")),
+    ("formats/codebooks.wgsl", include_str!("formats/codebooks.wgsl")),
     ("formats/floats.wgsl", include_str!("formats/floats.wgsl")),
     ("formats/halves.wgsl", include_str!("formats/halves.wgsl")),
     ("formats/values.wgsl", include_str!("formats/values.wgsl")),
@@ -125,29 +126,62 @@ pub(crate) fn format(layout: &Layout) -> Value {
         DType::Q5_0 => 16,
         DType::Q3_K => 4,
         DType::Q6_K => 32,
+        DType::IQ1_S | DType::IQ1_M => 16,
+        DType::TQ1_0 | DType::TQ2_0 => 1,
         _ => 0,
     };
     let scales = match (layout.sub, layout.d) {
+        (0, 2) if dtype == DType::NVFP4 => "e4m3",
+        (0, 2) if layout.d_units > 1 => "super_alone",
+        (0, 1) => "power",
         (0, 2) => "block",
         (0, _) => "block_min",
+        (1, _) => "super_signed",
         _ => "super",
     };
+    let levels = match dtype {
+        DType::IQ4_NL | DType::IQ4_XS => words(&IQ4_NL_LEVELS),
+        DType::MXFP4 | DType::NVFP4 => words(&FP4_LEVELS),
+        _ => Vec::new(),
+    };
+    // units whose scales are in one word of `d`, as a power of two
+    let d_shift = (4 * layout.d_units / layout.d.max(1)).max(1).ilog2();
     context! {
         format => dtype.name(),
         family => if layout.blocks() { "formats/blocks.wgsl" } else { "formats/floats.wgsl" },
         blocks => layout.blocks(),
         unit => layout.unit,
         low_bits => layout.low / 4,
+        low_type => match layout.low {
+            4 => "u32",
+            8 => "vec2<u32>",
+            _ => "vec4<u32>",
+        },
         high_bits => layout.high / 4,
+        high_bytes => layout.high,
+        // bytes of an entry of the codebook
+        entry => layout.codebook().map_or(0, |codebook| codebook.entry),
         scales => scales,
+        levels => levels,
+        sub_bytes => layout.sub,
+        d_shift => d_shift,
         zero => zero,
         has_min => matches!(dtype, DType::Q4_1 | DType::Q5_1 | DType::Q2_K | DType::Q4_K | DType::Q5_K),
-        split => matches!(dtype, DType::Q2_K | DType::Q3_K | DType::Q6_K),
-        sections => layout.planes(1, 256).len(),
+        split => matches!(
+            dtype,
+            DType::Q2_K | DType::Q3_K | DType::Q6_K | DType::IQ2_S | DType::IQ2_XS | DType::IQ1_M | DType::NVFP4
+        ),
+        sections => layout.bindings(),
         // the suffix of its names in WGSL, and whether this use declares them
         kind => "",
         defines => true,
     }
+}
+
+/// Sixteen signed bytes as four words, in WGSL.
+fn words(levels: &[i8; 16]) -> Vec<String> {
+    let words = levels.as_chunks().0.iter();
+    words.map(|word| format!("{:#010x}", u32::from_le_bytes(word.map(|l| l as u8)))).collect()
 }
 
 #[cfg(test)]

@@ -89,10 +89,7 @@ impl Bench {
             splits: 1,
             slab_rows: 0,
         };
-        let mut planes: Vec<Vec<u8>> =
-            layout.planes(rows, k).iter().map(|&bytes| vec![0; bytes as usize]).collect();
-        let mut views: Vec<&mut [u8]> = planes.iter_mut().map(Vec::as_mut_slice).collect();
-        layout.pack(matrix, k, &mut views);
+        let planes = layout.packed(matrix, rows, k);
         let planes =
             planes.iter().map(|plane| self.upload(plane)).collect::<Result<Vec<_>, Error>>()?;
         let product = Product {

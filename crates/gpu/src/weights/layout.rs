@@ -4,7 +4,7 @@
 //! A *unit* is the vector that one lane decodes at a time: 16 bytes of a row of floats, or 32 weights
 //! of a row in blocks. Unit `u` of row `n` has the index `i = n · units + u` in every plane:
 //!
-//! | plane | F32, F16, BF16 | 4 bits (Q4, Q5, Q6_K, IQ4_NL) | 8 bits (Q8_0) | 2 bits (Q2_K, Q3_K) |
+//! | plane | F32, F16, BF16 | 4 bits (Q4, Q5, Q6_K, IQ4, MXFP4) | 8 bits (Q8_0) | 2 bits (Q2_K, Q3_K) |
 //! |---|---|---|---|---|
 //! | `low` | 16 bytes, rows padded with zeros | 16 bytes: byte `j` has element `j` low, `j + 16` high | 16 bytes of each half; a row's first halves, then its second halves | 8 bytes: bits `2w` and `2w + 1` of byte `b` of half `h` are element `16h + 4w + b` |
 //!
@@ -16,10 +16,25 @@
 //! |---|---|---|---|
 //! | `d` | f16 scale | f16 scale and minimum | f16 `d` and `dmin` (or 0) of super-block `i / 8` |
 //! | `sub` | | | 2 bytes: scale and minimum (Q4_K, Q5_K), the halves' two scales (Q3_K, Q6_K), four bits each of scale and minimum of either half (Q2_K) |
+//!
+//! | plane | MXFP4 | NVFP4 | IQ4_XS | TQ1_0, TQ2_0 |
+//! |---|---|---|---|---|
+//! | `d` | 1 byte: exponent of the scale | 2 bytes: the halves' scales (E4M3) | f16 `d` of super-block `i / 8` | likewise |
+//! | `sub` | | | 1 byte: signed scale | |
+//!
+//! Formats with a codebook have a `d` as IQ4_XS, and the codebook as another plane:
+//!
+//! | plane | IQ3_S | IQ3_XXS | IQ2_S | IQ2_XS | IQ2_XXS | IQ1_S | IQ1_M |
+//! |---|---|---|---|---|---|---|---|
+//! | `low` | 8 indices | 8 indices | 4 indices, 4 bytes of signs | 4 times index and signs | 4 indices, signs and scale | 4 indices | 4 indices |
+//! | `sub` | 9th bits, scale | | upper bits, scales | scales | | upper bits, scale, shift | upper bits, shifts |
+//! | `high` | signs | signs and scale | | | | | scales |
 
 use pelton_quant::{
-    BlockIq4Nl, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0, BlockQ5_1, BlockQ5K,
-    BlockQ6K, BlockQ8_0, DType, scale_min_k4,
+    BlockIq1M, BlockIq1S, BlockIq2S, BlockIq2Xs, BlockIq2Xxs, BlockIq3S, BlockIq3Xxs, BlockIq4Nl,
+    BlockIq4Xs, BlockMxfp4, BlockNvfp4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K,
+    BlockQ5_0, BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockTq1_0, BlockTq2_0, DType, IQ1_GRID,
+    IQ2_S_GRID, IQ2_XS_GRID, IQ2_XXS_GRID, IQ3_S_GRID, IQ3_XXS_GRID, scale_min_k4,
 };
 
 /// The planes of a format on the GPU.
@@ -38,6 +53,15 @@ pub(crate) struct Layout {
     pub(crate) d_units: usize,
 }
 
+/// The codes that indices name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Codebook {
+    /// Bytes of an entry: its codes.
+    pub(crate) entry: usize,
+    /// All entries.
+    pub(crate) bytes: &'static [u8],
+}
+
 impl Layout {
     pub(crate) const fn of(dtype: DType) -> Self {
         let (unit, low, high, sub, d, d_units) = match dtype {
@@ -53,6 +77,17 @@ impl Layout {
             DType::Q4_K => (32, 16, 0, 2, 4, 8),
             DType::Q5_K => (32, 16, 4, 2, 4, 8),
             DType::Q6_K => (32, 16, 8, 2, 4, 8),
+            DType::IQ4_XS => (32, 16, 0, 1, 2, 8),
+            DType::MXFP4 => (32, 16, 0, 0, 1, 1),
+            DType::IQ3_S => (32, 8, 4, 2, 2, 8),
+            DType::IQ3_XXS => (32, 8, 4, 0, 2, 8),
+            DType::IQ2_S => (32, 8, 0, 2, 2, 8),
+            DType::IQ2_XS => (32, 8, 0, 1, 2, 8),
+            DType::IQ2_XXS => (32, 8, 0, 0, 2, 8),
+            DType::IQ1_S => (32, 4, 0, 2, 2, 8),
+            DType::IQ1_M => (32, 4, 1, 2, 2, 8),
+            DType::TQ1_0 | DType::TQ2_0 => (32, 8, 0, 0, 2, 8),
+            DType::NVFP4 => (32, 16, 0, 0, 2, 1),
         };
         Self { dtype, unit, low, high, sub, d, d_units }
     }
@@ -78,6 +113,35 @@ impl Layout {
             .collect()
     }
 
+    /// The codebook of the format, which is the last plane of each shard of a matrix.
+    pub(crate) fn codebook(&self) -> Option<Codebook> {
+        let (entry, bytes) = match self.dtype {
+            DType::IQ3_S => (4, IQ3_S_GRID.bytes()),
+            DType::IQ3_XXS => (4, IQ3_XXS_GRID.bytes()),
+            DType::IQ2_S => (8, IQ2_S_GRID.bytes()),
+            DType::IQ2_XS => (8, IQ2_XS_GRID.bytes()),
+            DType::IQ2_XXS => (8, IQ2_XXS_GRID.bytes()),
+            DType::IQ1_S | DType::IQ1_M => (8, IQ1_GRID.bytes()),
+            _ => return None,
+        };
+        Some(Codebook { entry, bytes })
+    }
+
+    /// The number of buffers that kernels bind: planes, and the codebook.
+    pub(crate) fn bindings(&self) -> usize {
+        self.planes(1, 256).len() + usize::from(self.codebook().is_some())
+    }
+
+    /// The planes of a whole matrix of `rows` rows, and the codebook.
+    pub(crate) fn packed(&self, bytes: &[u8], rows: usize, row_len: usize) -> Vec<Vec<u8>> {
+        let sizes = self.planes(rows, row_len);
+        let mut planes: Vec<Vec<u8>> = sizes.iter().map(|&n| vec![0; n as usize]).collect();
+        let mut views: Vec<&mut [u8]> = planes.iter_mut().map(Vec::as_mut_slice).collect();
+        self.pack(bytes, row_len, &mut views);
+        planes.extend(self.codebook().map(|codebook| codebook.bytes.to_vec()));
+        planes
+    }
+
     /// Packs whole rows into planes of the lengths of [`planes`](Self::planes).
     pub(crate) fn pack(&self, bytes: &[u8], row_len: usize, planes: &mut [&mut [u8]]) {
         match self.dtype {
@@ -97,6 +161,73 @@ impl Layout {
             DType::IQ4_NL => each::<BlockIq4Nl>(bytes, |i, block| {
                 planes[0][i * 16..][..16].copy_from_slice(&block.qs);
                 planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+            }),
+            DType::IQ4_XS => each::<BlockIq4Xs>(bytes, |i, block| {
+                planes[0][i * 128..][..128].copy_from_slice(&block.qs);
+                planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[2][i * 8..][..8].copy_from_slice(bytemuck::bytes_of(&block.scales()));
+            }),
+            DType::MXFP4 => each::<BlockMxfp4>(bytes, |i, block| {
+                planes[0][i * 16..][..16].copy_from_slice(&block.qs);
+                planes[1][i] = block.e;
+            }),
+            DType::IQ3_S => each::<BlockIq3S>(bytes, |i, block| {
+                planes[0][i * 64..][..64].copy_from_slice(&block.qs);
+                planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                for (u, bytes) in (i * 8..).zip(block.qh.into_iter().zip(block.scales())) {
+                    planes[2][u * 2..][..2].copy_from_slice(&[bytes.0, bytes.1]);
+                }
+                planes[3][i * 32..][..32].copy_from_slice(&block.signs);
+            }),
+            DType::IQ3_XXS => each::<BlockIq3Xxs>(bytes, |i, block| {
+                planes[0][i * 64..][..64].copy_from_slice(block.qs.as_flattened());
+                planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[2][i * 32..][..32].copy_from_slice(block.signs.as_flattened());
+            }),
+            DType::IQ2_S => each::<BlockIq2S>(bytes, |i, block| {
+                planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                for (part, u) in (i * 8..i * 8 + 8).enumerate() {
+                    planes[0][u * 8..][..4].copy_from_slice(&block.qs[4 * part..][..4]);
+                    planes[0][u * 8 + 4..][..4].copy_from_slice(&block.signs[4 * part..][..4]);
+                    let bytes = [block.qh[part], block.scales[part]];
+                    planes[2][u * 2..][..2].copy_from_slice(&bytes);
+                }
+            }),
+            DType::IQ2_XS => each::<BlockIq2Xs>(bytes, |i, block| {
+                planes[0][i * 64..][..64].copy_from_slice(block.qs.as_flattened());
+                planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[2][i * 8..][..8].copy_from_slice(&block.scales);
+            }),
+            DType::IQ2_XXS => each::<BlockIq2Xxs>(bytes, |i, block| {
+                planes[0][i * 64..][..64].copy_from_slice(block.qs.as_flattened());
+                planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+            }),
+            DType::IQ1_S => each::<BlockIq1S>(bytes, |i, block| {
+                planes[0][i * 32..][..32].copy_from_slice(&block.qs);
+                planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d));
+                planes[2][i * 16..][..16].copy_from_slice(block.qh.as_flattened());
+            }),
+            DType::IQ1_M => each::<BlockIq1M>(bytes, |i, block| {
+                planes[0][i * 32..][..32].copy_from_slice(&block.qs);
+                planes[1][i * 2..][..2].copy_from_slice(bytemuck::bytes_of(&block.d()));
+                planes[2][i * 16..][..16].copy_from_slice(&block.qh);
+                for (u, [low, high]) in (i * 8..).zip(block.scales().as_chunks().0) {
+                    planes[3][u] = low | high << 4;
+                }
+            }),
+            DType::TQ1_0 => each::<BlockTq1_0>(bytes, |i, block| {
+                ternary(planes, i, &block.codes(), bytemuck::bytes_of(&block.d));
+            }),
+            DType::TQ2_0 => each::<BlockTq2_0>(bytes, |i, block| {
+                ternary(planes, i, &block.codes(), bytemuck::bytes_of(&block.d));
+            }),
+            DType::NVFP4 => each::<BlockNvfp4>(bytes, |i, block| {
+                // a NaN counts as 0, and a sign has no meaning
+                let scales = block.d.map(|d| if d == 0x7f { 0 } else { d & 0x7f });
+                planes[1][i * 4..][..4].copy_from_slice(&scales);
+                for (u, codes) in (i * 2..).zip(block.codes().as_chunks::<32>().0) {
+                    planes[0][u * 16..][..16].copy_from_slice(&nibbles(codes));
+                }
             }),
             DType::Q4_1 => each::<BlockQ4_1>(bytes, |i, block| {
                 planes[0][i * 16..][..16].copy_from_slice(&block.qs);
@@ -185,6 +316,15 @@ fn each<B: bytemuck::AnyBitPattern>(bytes: &[u8], mut f: impl FnMut(usize, &B)) 
         for (i, block) in blocks.iter().enumerate() {
             f(i, block);
         }
+    }
+}
+
+/// Packs the codes -1 to 2 and the scale of super-block `i`.
+fn ternary(planes: &mut [&mut [u8]], i: usize, codes: &[i8; 256], d: &[u8]) {
+    let codes = codes.map(|q| (q + 1) as u8);
+    planes[1][i * 2..][..2].copy_from_slice(d);
+    for (u, codes) in (i * 8..).zip(codes.as_chunks::<32>().0) {
+        planes[0][u * 8..][..8].copy_from_slice(&pairs(codes, 0));
     }
 }
 

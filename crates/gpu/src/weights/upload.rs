@@ -137,7 +137,11 @@ fn unexpected(what: &str) -> Error {
 pub(crate) fn resident_bytes(plan: &Plan) -> u64 {
     let bytes = |(w, decoded): (&pelton_graph::Weight, bool)| match decoded {
         true => 4 * w.len() as u64,
-        false => Layout::of(w.dtype).planes(w.rows * w.count(), w.row_len).iter().sum(),
+        false => {
+            let layout = Layout::of(w.dtype);
+            let codebook = layout.codebook().map_or(0, |codebook| codebook.bytes.len() as u64);
+            layout.planes(w.rows * w.count(), w.row_len).iter().sum::<u64>() + codebook
+        }
     };
     plan.weights.iter().zip(decoded(plan)).map(bytes).fold(0, u64::saturating_add)
 }
@@ -154,8 +158,12 @@ fn shards_of(
     let limit = device.capabilities.binding_bytes.min(device.capabilities.buffer_bytes / 2);
     let plane = layout.planes(rows, row_len).into_iter().max().unwrap_or(0);
     let count = plane.div_ceil(limit).max(1) as usize;
-    // even, so that no shard begins within a word of scales
-    let step = if whole.is_multiple_of(2) { whole } else { 2 * whole };
+    // a multiple of 4, so that no shard begins within a word of scales
+    let step = match whole % 4 {
+        0 => whole,
+        2 => 2 * whole,
+        _ => 4 * whole,
+    };
     let each = rows.div_ceil(count).next_multiple_of(step.max(1));
     (0..rows).step_by(each).map(|start| start..rows.min(start + each)).collect()
 }
@@ -168,16 +176,22 @@ fn new_shard(
     row_len: usize,
 ) -> Result<Shard, Error> {
     let mut end = 0;
+    let codebook = layout.codebook().map(|codebook| codebook.bytes);
     let planes: Vec<(u64, u64)> = layout
         .planes(rows.len(), row_len)
         .into_iter()
+        .chain(codebook.map(|bytes| bytes.len() as u64))
         .map(|bytes| {
             let begin = end;
             end = (begin + bytes).next_multiple_of(ALIGNMENT);
             (begin, bytes)
         })
         .collect();
-    Ok(Shard { rows, buffer: device.buffer(name, end)?, planes })
+    let buffer = device.buffer(name, end)?;
+    if let (Some(bytes), Some(&(offset, _))) = (codebook, planes.last()) {
+        device.queue.write_buffer(&buffer, offset, bytes);
+    }
+    Ok(Shard { rows, buffer, planes })
 }
 
 /// A ring of staging buffers through which weights are copied to the GPU.
@@ -220,8 +234,8 @@ impl<'a> Upload<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), Error> {
         // maximum bytes of a packed row; planes are rounded up to words
-        let packed_row: u64 = layout.planes(2, row_len).iter().sum::<u64>().div_ceil(2);
-        let rows = ((STAGING - 64) as u64 / packed_row.max(1)).max(2) as usize & !1;
+        let packed_row: u64 = layout.planes(4, row_len).iter().sum::<u64>().div_ceil(4);
+        let rows = ((STAGING - 64) as u64 / packed_row.max(1)).max(4) as usize & !3;
         for start in (0..shard.rows.len()).step_by(rows) {
             let rows = start..shard.rows.len().min(start + rows);
             let sizes = layout.planes(rows.len(), row_len);

@@ -8,24 +8,7 @@ use pelton_quant::{
 
 use super::super::tile::{Format, Tile};
 use super::super::vectors::{Codes, Rows, Vectors};
-use super::fields::{bits, f16_at, f16_pair_at, load32};
-
-/// The codes of 32 columns from 16 bytes: first the low halves, then the high halves.
-///
-/// # Safety
-/// The 16 bytes of each row are readable, and the instructions of `S` exist.
-#[inline(always)]
-unsafe fn nibbles<S: Vectors>(from: Rows) -> [S::I; 8] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let [a, b, c, d] = S::load_codes(from);
-        let mut codes = [a, b, c, d, a, b, c, d];
-        for (i, codes) in codes.iter_mut().enumerate() {
-            *codes = bits::<S>(*codes, if i < 4 { 0 } else { 4 }, 4);
-        }
-        codes
-    }
-}
+use super::fields::{f16_at, f16_pair_at, levels, load32, nibbles, signed};
 
 /// As `nibbles`, with a fifth bit for each column from the 32 bits at `high`.
 ///
@@ -42,32 +25,6 @@ unsafe fn five_bits<S: Vectors>(from: Rows, high: Rows) -> [S::I; 8] {
         }
         codes
     }
-}
-
-/// Codes from signed bytes.
-///
-/// # Safety
-/// The instructions of `S` exist.
-#[inline(always)]
-unsafe fn signed<S: Vectors>(mut codes: [S::I; 8]) -> [S::I; 8] {
-    for codes in &mut codes {
-        // SAFETY: the caller's promise.
-        *codes = unsafe { S::from_i8(*codes) };
-    }
-    codes
-}
-
-/// The levels of IQ4_NL that the bytes name.
-///
-/// # Safety
-/// The instructions of `S` exist.
-#[inline(always)]
-unsafe fn levels<S: Vectors>(mut codes: [S::I; 8]) -> [S::I; 8] {
-    for codes in &mut codes {
-        // SAFETY: the caller's promise.
-        *codes = unsafe { S::lookup(&IQ4_NL_LEVELS, *codes) };
-    }
-    codes
 }
 
 /// Implements `Format` for blocks of one tile without a header.
@@ -133,4 +90,4 @@ block_format!(Q8_0, BlockQ8_0, Q8_0, I8, zero: None, min: false,
     |block| signed::<S>(load32::<S>(block.at(offset_of!(BlockQ8_0, qs)))));
 
 block_format!(Iq4Nl, BlockIq4Nl, IQ4_NL, I8, zero: None, min: false,
-    |block| signed::<S>(levels::<S>(nibbles::<S>(block.at(offset_of!(BlockIq4Nl, qs))))));
+    |block| levels::<S>(&IQ4_NL_LEVELS, nibbles::<S>(block.at(offset_of!(BlockIq4Nl, qs)))));

@@ -45,6 +45,17 @@ pub(super) unsafe fn load32<S: Vectors>(from: Rows) -> [S::I; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
+/// 32 bytes of each row, as two times `load16`.
+///
+/// # Safety
+/// They are readable, and the instructions of `S` exist.
+#[inline(always)]
+pub(super) unsafe fn bytes32<S: Vectors>(from: Rows) -> [S::I; 8] {
+    // SAFETY: the caller's promise.
+    let ([a, b, c, d], [e, f, g, h]) = unsafe { (S::load16(from), S::load16(from.at(16))) };
+    [a, b, c, d, e, f, g, h]
+}
+
 /// `width` bits of every byte, from bit `first` on.
 ///
 /// # Safety
@@ -105,4 +116,47 @@ pub(super) unsafe fn with_bits8<S: Vectors>(
 pub(super) unsafe fn byte<S: Vectors>(bytes: S::I, index: usize) -> S::I {
     // SAFETY: the caller's promise.
     unsafe { S::and(S::shr(bytes, 8 * index as u32), S::splat_i(0xff)) }
+}
+
+/// The codes of 32 columns from 16 bytes: first the low halves, then the high halves.
+///
+/// # Safety
+/// The 16 bytes of each row are readable, and the instructions of `S` exist.
+#[inline(always)]
+pub(super) unsafe fn nibbles<S: Vectors>(from: Rows) -> [S::I; 8] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [a, b, c, d] = S::load_codes(from);
+        let mut codes = [a, b, c, d, a, b, c, d];
+        for (i, codes) in codes.iter_mut().enumerate() {
+            *codes = bits::<S>(*codes, if i < 4 { 0 } else { 4 }, 4);
+        }
+        codes
+    }
+}
+
+/// Codes from signed bytes.
+///
+/// # Safety
+/// The instructions of `S` exist.
+#[inline(always)]
+pub(super) unsafe fn signed<S: Vectors>(mut codes: [S::I; 8]) -> [S::I; 8] {
+    for codes in &mut codes {
+        // SAFETY: the caller's promise.
+        *codes = unsafe { S::from_i8(*codes) };
+    }
+    codes
+}
+
+/// Codes of the entries of `table` that the bytes (0 to 15) name.
+///
+/// # Safety
+/// The instructions of `S` exist.
+#[inline(always)]
+pub(super) unsafe fn levels<S: Vectors>(table: &[i8; 16], mut codes: [S::I; 8]) -> [S::I; 8] {
+    for codes in &mut codes {
+        // SAFETY: the caller's promise.
+        *codes = unsafe { S::from_i8(S::lookup(table, *codes)) };
+    }
+    codes
 }

@@ -5,9 +5,22 @@
 
 mod blocks32;
 mod fields;
+mod fp4;
+mod grids;
+mod iq1;
+mod iq2;
+mod iq3;
+mod iq4;
 mod k_halves;
 mod k_quants;
+mod ternary;
 
 pub(super) use blocks32::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+pub(super) use fp4::{Mxfp4, Nvfp4};
+pub(super) use iq1::{Iq1M, Iq1S};
+pub(super) use iq2::{Iq2S, Iq2Xs, Iq2Xxs};
+pub(super) use iq3::{Iq3S, Iq3Xxs};
+pub(super) use iq4::Iq4Xs;
 pub(super) use k_halves::{Q2K, Q3K, Q6K};
 pub(super) use k_quants::{Q4K, Q5K};
+pub(super) use ternary::{Tq1_0, Tq2_0};

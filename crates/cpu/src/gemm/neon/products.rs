@@ -26,6 +26,13 @@ pub(in super::super) trait Products: Copy + 'static {
     }
 
     /// # Safety
+    /// As for [`Vectors::order_codes`](super::super::vectors::Vectors::order_codes).
+    #[inline(always)]
+    unsafe fn order_codes(columns: [Vector; 2]) -> [Vector; 2] {
+        columns
+    }
+
+    /// # Safety
     /// NEON exists.
     #[inline(always)]
     unsafe fn fifth_bits(bits: Vector, first: u32) -> Vector {
@@ -188,6 +195,17 @@ impl Products for I8mm {
                 codes[2 + pair / 2][pair % 2] = vreinterpretq_s32_s64(vzip2q_s64(a, b));
             }
             codes
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn order_codes([a, b]: [Vector; 2]) -> [Vector; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            [
+                [vzip1q_s32(a[0], b[0]), vzip2q_s32(a[0], b[0])],
+                [vzip1q_s32(a[1], b[1]), vzip2q_s32(a[1], b[1])],
+            ]
         }
     }
 

@@ -74,6 +74,23 @@ pub(super) unsafe fn load16(from: Rows) -> [Pair<int32x4_t>; 4] {
     [[low[0], high[0]], [low[1], high[1]], [low[2], high[2]], [low[3], high[3]]]
 }
 
+/// The words of `table` that the lanes name.
+///
+/// # Safety
+/// They are readable.
+#[inline(always)]
+pub(super) unsafe fn gather(table: *const u8, index: int32x4_t) -> int32x4_t {
+    let mut words = [0_i32; 4];
+    // SAFETY: the caller's promise; there are four.
+    unsafe {
+        vst1q_s32(words.as_mut_ptr(), index);
+        for word in &mut words {
+            *word = table.add(4 * *word as usize).cast::<i32>().read_unaligned();
+        }
+        vld1q_s32(words.as_ptr())
+    }
+}
+
 /// Shifts each lane right and fills with zeros.
 ///
 /// # Safety

@@ -2,13 +2,16 @@
        weight = scale · (code − ZERO) + min,
    with a scale and a min for each half. Names end in `kind`, if a kernel has several formats. Codes
    are four to a word, in the order of elements. The layout of the planes: weights/layout.rs. #}
-@group(0) @binding({{ b }}) var<storage, read> low{{ w }}: array<{{ "vec2<u32>" if low_bits == 2 else "vec4<u32>" }}>;
+@group(0) @binding({{ b }}) var<storage, read> low{{ w }}: array<{{ low_type }}>;
 @group(0) @binding({{ b + 1 }}) var<storage, read> d{{ w }}: array<u32>;
-{% if scales == "super" %}
+{% if sub_bytes %}
 @group(0) @binding({{ b + 2 }}) var<storage, read> sub{{ w }}: array<u32>;
 {% endif %}
-{% if high_bits %}
-@group(0) @binding({{ b + (3 if scales == "super" else 2) }}) var<storage, read> high{{ w }}: array<{{ "vec2<u32>" if high_bits == 2 else "u32" }}>;
+{% if high_bytes %}
+@group(0) @binding({{ b + (3 if sub_bytes else 2) }}) var<storage, read> high{{ w }}: array<{{ "vec2<u32>" if high_bytes == 8 else "u32" }}>;
+{% endif %}
+{% if entry %}
+@group(0) @binding({{ b + sections - 1 }}) var<storage, read> grid{{ w }}: array<{{ "vec2<u32>" if entry == 8 else "u32" }}>;
 {% endif %}
 
 {% if defines %}
@@ -23,47 +26,76 @@ struct Unit{{ kind }} {
 {% endif %}
 }
 
-{% if format == "IQ4_NL" %}
-// The levels of block_iq4_nl (ggml-common.h), four to a word.
-fn level(codes: vec4<u32>) -> vec4<u32> {
+{% if levels %}
+// The levels of 16 codes, four to a word.
+fn level{{ kind }}(codes: vec4<u32>) -> vec4<u32> {
     let four = vec4<bool>(codes & vec4(4u));
     let eight = vec4<bool>(codes & vec4(8u));
-    let low = select(vec4(0xbfad9881u), vec4(0xf6eaddcfu), four);
-    let high = select(vec4(0x26190d01u), vec4(0x71594535u), four);
+    let low = select(vec4({{ levels[0] }}u), vec4({{ levels[1] }}u), four);
+    let high = select(vec4({{ levels[2] }}u), vec4({{ levels[3] }}u), four);
     return (select(low, high, eight) >> ((codes & vec4(3u)) * 8u)) & vec4(255u);
 }
-fn levels(codes: vec4<u32>) -> vec4<u32> {
+fn levels{{ kind }}(codes: vec4<u32>) -> vec4<u32> {
     let mask = vec4(15u);
-    return level(codes & mask) | (level((codes >> vec4(8u)) & mask) << vec4(8u))
-        | (level((codes >> vec4(16u)) & mask) << vec4(16u))
-        | (level((codes >> vec4(24u)) & mask) << vec4(24u));
+    return level{{ kind }}(codes & mask) | (level{{ kind }}((codes >> vec4(8u)) & mask) << vec4(8u))
+        | (level{{ kind }}((codes >> vec4(16u)) & mask) << vec4(16u))
+        | (level{{ kind }}((codes >> vec4(24u)) & mask) << vec4(24u));
+}
+{% endif %}
+
+{% if entry %}
+// In every byte of seven bits the eighth that makes the number of bits even.
+fn even{{ kind }}(sevens: u32) -> u32 {
+    var parity = sevens ^ (sevens >> 4u);
+    parity ^= parity >> 2u;
+    parity ^= parity >> 1u;
+    return sevens | ((parity & 0x01010101u) << 7u);
+}
+
+// The signs of four fields of seven bits.
+fn of_sevens{{ kind }}(word: u32) -> u32 {
+    return even{{ kind }}((word & 0x7fu) | ((word << 1u) & 0x7f00u) | ((word << 2u) & 0x7f0000u)
+        | ((word << 3u) & 0x7f000000u));
+}
+
+// The bytes of `values`, negated where one of the low 16 bits of `signs` is set. None is 0, so that
+// the complement plus 1 does not carry.
+fn negated{{ kind }}(values: vec4<u32>, signs: u32) -> vec4<u32> {
+    // bit b of four at bit 8b
+    let four = (vec4(signs) >> vec4(0u, 4u, 8u, 12u)) & vec4(15u);
+    let one = (four * 0x00204081u) & vec4(0x01010101u);
+    return (values ^ (one * 255u)) + one;
 }
 {% endif %}
 
 // A unit as it is loaded from memory, which is decoded later.
 struct Raw{{ kind }} {
     i: u32,
-    low: {{ "vec2<u32>" if low_bits == 2 else "vec4<u32>" }},
+    low: {{ low_type }},
 {% if low_bits == 8 %}
     low_second: vec4<u32>,
 {% endif %}
-{% if high_bits %}
-    high: {{ "vec2<u32>" if high_bits == 2 else "u32" }},
+{% if high_bytes %}
+    high: {{ "vec2<u32>" if high_bytes == 8 else "u32" }},
 {% endif %}
     d: u32,
-{% if scales == "super" %}
+{% if sub_bytes %}
     sub: u32,
 {% endif %}
 }
 
 fn decode{{ kind }}(raw: Raw{{ kind }}) -> Unit{{ kind }} {
+{% if entry %}
+    let bytes = vec4(0u, 8u, 16u, 24u);
+{% include "formats/codebooks.wgsl" %}
+{% else %}
     let c = raw.low;
 {% if low_bits == 8 %}
     let first = c;
     let second = raw.low_second;
-{% elif format == "IQ4_NL" %}
-    let first = levels(c & vec4(0x0f0f0f0fu));
-    let second = levels((c >> vec4(4u)) & vec4(0x0f0f0f0fu));
+{% elif levels %}
+    let first = levels{{ kind }}(c & vec4(0x0f0f0f0fu));
+    let second = levels{{ kind }}((c >> vec4(4u)) & vec4(0x0f0f0f0fu));
 {% elif low_bits == 4 %}
     var first = c & vec4(0x0f0f0f0fu);
     var second = (c >> vec4(4u)) & vec4(0x0f0f0f0fu);
@@ -87,6 +119,24 @@ fn decode{{ kind }}(raw: Raw{{ kind }}) -> Unit{{ kind }} {
 {% elif scales == "block_min" %}
     let dm = unpack2x16float(raw.d);
     return Unit{{ kind }}(first, second, vec2(dm.x), vec2(dm.y));
+{% elif scales == "power" %}
+    // 2^(e - 128) as the product of two powers, because a float of one is subnormal at times
+    let e = (raw.d >> ((raw.i & 3u) * 8u)) & 255u;
+    let lower = bitcast<f32>(((e >> 1u) + 63u) << 23u);
+    let upper = bitcast<f32>((((e + 1u) >> 1u) + 63u) << 23u);
+    return Unit{{ kind }}(first, second, vec2(lower * upper));
+{% elif scales == "super_signed" %}
+    let d = unpack2x16float(raw.d >> (((raw.i >> 3u) & 1u) * 16u)).x;
+    let part = unpack4xI8(raw.sub >> ((raw.i & 3u) * 8u)).x;
+    return Unit{{ kind }}(first, second, vec2(d * f32(part)));
+{% elif scales == "super_alone" %}
+    let d = unpack2x16float(raw.d >> (((raw.i >> 3u) & 1u) * 16u)).x;
+    return Unit{{ kind }}(first, second, vec2(d));
+{% elif scales == "e4m3" %}
+    // the bits of an E4M3 float are those of an f16 whose exponent has a bias that is greater by 8
+    let pair = raw.d >> ((raw.i & 1u) * 16u);
+    let scale = 128.0 * unpack2x16float(((pair & 127u) << 7u) | ((pair & 0x7f00u) << 15u));
+    return Unit{{ kind }}(first, second, scale);
 {% else %}
     let dm = unpack2x16float(raw.d);
     let part = raw.sub >> ((raw.i & 1u) * 16u);
@@ -103,6 +153,7 @@ fn decode{{ kind }}(raw: Raw{{ kind }}) -> Unit{{ kind }} {
     return Unit{{ kind }}(first, second, dm.x * parts);
 {% endif %}
 {% endif %}
+{% endif %}
 }
 {% endif %}
 
@@ -116,16 +167,12 @@ fn fetch{{ w }}(row: u32, unit: u32) -> Raw{{ kind }} {
 {% else %}
         low{{ w }}[i],
 {% endif %}
-{% if high_bits %}
-        high{{ w }}[i],
+{% if high_bytes %}
+        high{{ w }}[i{{ " >> 2u" if high_bytes == 1 }}],
 {% endif %}
-{% if scales == "block" %}
-        d{{ w }}[i >> 1u],
-{% elif scales == "block_min" %}
-        d{{ w }}[i],
-{% else %}
-        d{{ w }}[i >> 3u],
-        sub{{ w }}[i >> 1u],
+        d{{ w }}[i >> {{ d_shift }}u],
+{% if sub_bytes %}
+        sub{{ w }}[i >> {{ 2 if sub_bytes == 1 else 1 }}u],
 {% endif %}
     );
 }
