@@ -30,6 +30,8 @@ impl Builder<'_> {
         let name = "pooling_type";
         let is_encoder = self.arch.head == Head::Encoder;
         Ok(match self.keys.metadata().opt_usize(&self.keys.key(name))? {
+            // converters do not tell that a classifier is one
+            None if is_encoder && self.tensors.has("cls.output.weight") => Some(PoolingType::Rank),
             None | Some(0) => is_encoder.then_some(PoolingType::None),
             Some(1) => Some(PoolingType::Mean),
             Some(2) => Some(PoolingType::First),

@@ -1,0 +1,236 @@
+//! Tiny models of all families on the CPU, compared with PyPI `transformers`.
+//!
+//! `tests/fixtures/models/README.md` describes the files. Passes run without the scheduler, so that
+//! the only subjects are the plans and the backend.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pelton::graph::{
+    Backend, Executable, Input, Limits, PAGE, Pass, Phase, Plan, Row, TableEdit, Want, build_for,
+    pages_for,
+};
+use pelton::{Checkpoint, KvType};
+use pelton_cpu::Cpu;
+use serde_json::Value;
+
+/// Rows that the decoding phase runs one by one after a prompt.
+const DECODED: usize = 8;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/models")
+}
+
+/// The data of a version 1 `.npy` file of 4-byte elements.
+fn npy(path: &Path, dtype: &str) -> Vec<[u8; 4]> {
+    let bytes = fs::read(path).unwrap();
+    let header_len = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let header = String::from_utf8_lossy(&bytes[10..10 + header_len]);
+    assert!(header.contains(dtype) && header.contains("'fortran_order': False"), "{header}");
+    bytes[10 + header_len..].as_chunks().0.to_vec()
+}
+
+fn integers(path: &Path) -> Vec<u32> {
+    npy(path, "'<i4'").into_iter().map(u32::from_le_bytes).collect()
+}
+
+fn floats(path: &Path) -> Vec<f32> {
+    npy(path, "'<f4'").into_iter().map(f32::from_le_bytes).collect()
+}
+
+/// A model of `models.json`.
+struct Model {
+    name: String,
+    kind: String,
+    /// The greatest change of its outputs by rounding.
+    rounding: f32,
+}
+
+fn models() -> Vec<Model> {
+    let index: Value =
+        serde_json::from_slice(&fs::read(folder().join("models.json")).unwrap()).unwrap();
+    let models = index.as_object().unwrap().iter().filter(|(_, model)| model["gguf"] == true);
+    let model = |(name, model): (&String, &Value)| Model {
+        name: name.clone(),
+        kind: model["kind"].as_str().unwrap().to_owned(),
+        rounding: model["rounding"].as_f64().unwrap() as f32,
+    };
+    models.map(model).collect()
+}
+
+impl Model {
+    fn path(&self, file: &str) -> PathBuf {
+        folder().join(&self.name).join(file)
+    }
+
+    /// The checkpoint; `None` if its weights have a format that is not supported.
+    fn checkpoint(&self) -> Option<Arc<Checkpoint>> {
+        match Checkpoint::open(self.path("model.gguf")) {
+            Ok(checkpoint) => Some(Arc::new(checkpoint)),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("has type MXFP4"), "{text}");
+                None
+            }
+        }
+    }
+}
+
+/// A loaded plan with one slot, whose pages are all allocated.
+struct Loaded {
+    executable: Box<dyn Executable>,
+    plan: Plan,
+    pages: Vec<u32>,
+}
+
+impl Loaded {
+    fn new(checkpoint: &Arc<Checkpoint>, cpu: &Cpu, context: usize) -> Self {
+        let plan = build_for(checkpoint, Some(context)).unwrap();
+        let plan = plan.fuse(&|op, plan| cpu.accepts(op, plan));
+        let pages = pages_for(context.next_multiple_of(PAGE));
+        let limits = Limits {
+            rows: context,
+            wants: context,
+            sequences: 1,
+            context,
+            pages: vec![pages; plan.groups.len()],
+            kv: KvType::F32,
+            tokens: plan.vocab,
+            bias: 0,
+        };
+        let checkpoint = Arc::clone(checkpoint);
+        let executable = cpu.load(plan.clone(), checkpoint, limits, &mut |_, _| {}).unwrap();
+        Self { executable, plan, pages: (0..pages as u32).collect() }
+    }
+
+    /// The results `[wants, width]` of a pass of tokens from `position` on.
+    fn run(&mut self, phase: Phase, tokens: &[u32], position: usize, wants: &[u32]) -> Vec<f32> {
+        let rows: Vec<_> = (position as u32..)
+            .zip(tokens)
+            .map(|(position, &token)| Row { input: Input::Token(token), position, slot: 0 })
+            .collect();
+        let pages = &self.pages;
+        let edit = |group| TableEdit { group, slot: 0, first: 0, pages };
+        let tables: Vec<_> = (0..self.plan.groups.len() as u32).map(edit).collect();
+        let wants: Vec<_> = wants.iter().map(|&row| Want::Logits { row }).collect();
+        let pass = Pass { phase, rows: &rows, tables: &tables, wants: &wants, repeat: 1 };
+        let ticket = self.executable.submit(&pass).unwrap();
+        self.executable.take(ticket).unwrap().logits.to_vec()
+    }
+
+    /// The results of all rows of a text, in one prompt.
+    fn prompt(&mut self, tokens: &[u32]) -> Vec<f32> {
+        let wants: Vec<_> = (0..tokens.len() as u32).collect();
+        self.run(Phase::Prompt, tokens, 0, &wants)
+    }
+}
+
+/// The greatest difference of two rows of numbers; infinite if one is not a number.
+fn difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let worst = |worst: f32, d: f32| if d <= worst { worst } else { d };
+    let d = a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, worst);
+    if d.is_nan() { f32::INFINITY } else { d }
+}
+
+/// The reference path and the fast path.
+fn paths() -> [(&'static str, Cpu); 2] {
+    [("reference", Cpu::reference()), ("fast", Cpu::new(2))]
+}
+
+/// The models of a kind, compared by `check`, which returns what differs.
+fn compare(kind: &str, check: impl Fn(&Model, &Arc<Checkpoint>, &Cpu) -> Vec<(String, f32)>) {
+    let mut failed = String::new();
+    for model in models().iter().filter(|model| model.kind == kind) {
+        let Some(checkpoint) = model.checkpoint() else { continue };
+        for (path, cpu) in paths() {
+            for (what, difference) in check(model, &checkpoint, &cpu) {
+                failed += &format!("{} on the {path} path, {what}: {difference}\n", model.name);
+            }
+        }
+    }
+    assert!(failed.is_empty(), "\n{failed}");
+}
+
+#[test]
+fn logits_of_transformers() {
+    compare("causal", |model, checkpoint, cpu| {
+        let mut failed = Vec::new();
+        for suffix in ["", "-2"] {
+            let ids = model.path(&format!("ids{suffix}.npy"));
+            if !ids.is_file() {
+                continue;
+            }
+            let (ids, expected) =
+                (integers(&ids), floats(&model.path(&format!("logits{suffix}.npy"))));
+            let mut loaded = Loaded::new(checkpoint, cpu, ids.len());
+            let vocab = expected.len() / ids.len();
+            assert_eq!(loaded.plan.output_width(), vocab);
+            // transformers rotates a short text of this model in another way than a long one
+            let by_length = loaded.plan.ropes.iter().any(|rope| rope.scaling == "longrope");
+            let lengths = if by_length { vec![] } else { vec![1, 17, 64] };
+            for len in lengths.into_iter().chain([ids.len()]) {
+                let got = loaded.prompt(&ids[..len]);
+                let worst = difference(&got, &expected[..len * vocab]);
+                if worst >= 1e-3f32.max(4.0 * model.rounding) {
+                    failed.push((format!("{len} tokens"), worst));
+                }
+            }
+            let len = ids.len() - DECODED;
+            loaded.run(Phase::Prompt, &ids[..len], 0, &[]);
+            for at in len..ids.len() {
+                let got = loaded.run(Phase::Decode, &ids[at..=at], at, &[0]);
+                let worst = difference(&got, &expected[at * vocab..(at + 1) * vocab]);
+                if worst >= 1e-3f32.max(4.0 * model.rounding) {
+                    failed.push((format!("decoding of token {at}"), worst));
+                }
+            }
+        }
+        failed
+    });
+}
+
+/// The results of a model for each of its texts, compared with a file.
+fn compare_texts(
+    model: &Model,
+    checkpoint: &Arc<Checkpoint>,
+    cpu: &Cpu,
+    file: &str,
+    tolerance: f32,
+) -> Vec<(String, f32)> {
+    let (ids, expected) = (integers(&model.path("ids.npy")), floats(&model.path(file)));
+    let lengths = integers(&model.path("lengths.npy"));
+    let width = expected.len() / lengths.len();
+    let mut loaded = Loaded::new(checkpoint, cpu, *lengths.iter().max().unwrap() as usize);
+    assert_eq!(loaded.plan.output_width(), width);
+    let mut first = 0;
+    let mut failed = Vec::new();
+    for (text, expected) in lengths.iter().zip(expected.chunks(width)) {
+        let ids = &ids[first..first + *text as usize];
+        first += ids.len();
+        let got = loaded.run(Phase::Prompt, ids, 0, &[text - 1]);
+        let worst = difference(&got, expected);
+        if worst >= tolerance {
+            failed.push((format!("{text} tokens"), worst));
+        }
+    }
+    failed
+}
+
+#[test]
+fn embeddings_of_transformers() {
+    compare("encoder", |model, checkpoint, cpu| {
+        compare_texts(model, checkpoint, cpu, "embedding.npy", 1e-4)
+    });
+}
+
+#[test]
+fn scores_of_transformers() {
+    compare("reranker", |model, checkpoint, cpu| {
+        let tolerance = 1e-4f32.max(4.0 * model.rounding);
+        compare_texts(model, checkpoint, cpu, "scores.npy", tolerance)
+    });
+}
