@@ -120,7 +120,6 @@ impl Out {
         }
     }
 
-
     /// Applies rules for the architecture with this name in GGUF.
     pub(super) fn apply(
         &mut self,
