@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pelton_quant::DType;
 use pelton_weights::{Array, Checkpoint, Source, Value};
 use serde_json::Value as Json;
 
@@ -20,6 +21,8 @@ const INCIDENTAL: &[&str] = &[
     "general.basename",
     "general.finetune",
     "general.size_label",
+    "general.version",
+    "falcon.tensor_data_layout",
     "general.file_type",
     "general.quantization_version",
     "general.alignment",
@@ -37,6 +40,16 @@ fn interleaved(values: &[f32], row: usize, heads: usize) -> Vec<f32> {
     };
     (0..heads).flat_map(of_head).flat_map(|index| rows[index].to_vec()).collect()
 }
+
+/// Differences from llama.cpp's converter on purpose, with their reasons.
+const INTENDED: &[(&str, &str)] = &[
+    // The converter drops the pooler, without which the scores are not the model's.
+    ("bert-reranker", "has cls.bias [48] in addition"),
+    ("bert-reranker", "has cls.weight [48, 48] in addition"),
+    // The converter writes 2048 whatever the configuration says.
+    ("falcon-7b", "falcon.context_length is U32(256), expected U32(2048)"),
+    ("falcon-40b", "falcon.context_length is U32(256), expected U32(2048)"),
+];
 
 fn heads(model: &Checkpoint, key: &str) -> Option<usize> {
     let architecture = model.metadata().string("general.architecture").unwrap();
@@ -144,7 +157,10 @@ fn directories_are_what_llama_cpp_converts_them_to() {
             Err(error) => writeln!(own, "  {error}").unwrap(),
             Ok(ours) => {
                 assert_eq!(ours.source(), Source::HuggingFace);
-                if about["gguf"] == true {
+                // MXFP4 experts are expanded to BF16 by a build without that type, which cannot
+                // open the GGUF file either.
+                let readable = name != "gpt-oss-mxfp4" || DType::from_name("MXFP4").is_some();
+                if about["gguf"] == true && readable {
                     match Checkpoint::open(folder.join("model.gguf")) {
                         Err(error) => writeln!(own, "  {error}").unwrap(),
                         Ok(theirs) => {
@@ -155,6 +171,11 @@ fn directories_are_what_llama_cpp_converts_them_to() {
                     }
                 }
             }
+        }
+        for (_, difference) in INTENDED.iter().filter(|(model, _)| model == name) {
+            let before = own.len();
+            own = own.replacen(&format!("  {difference}\n"), "", 1);
+            assert!(own.len() < before, "{name} no longer {difference}");
         }
         if !own.is_empty() {
             write!(out, "{name}:\n{own}").unwrap();

@@ -1,79 +1,81 @@
 //! The conversion: reads a directory and writes a GGUF file.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use pelton_quant::DType;
-use pelton_weights::GgufWriter;
-use safetensors::SafeTensors;
-use serde_json::Value;
+use pelton_quant::{DType, encode};
+use pelton_weights::{Checkpoint, GgufWriter, Source, Tensor};
 
-use crate::config::{Config, Object};
-use crate::tensors::{encoded, place, plan, rope_divisors};
-use crate::tokenizer;
+/// Architectures in whose GGUF files the two halves of a head's rows are interleaved, as
+/// llama.cpp's rotary embedding of them expects it.
+const INTERLEAVED: &[&str] =
+    &["llama", "mistral3", "smollm3", "granite", "granitemoe", "minicpm", "internlm2"];
 
 /// Options of a conversion.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// Element type of the matrices.
     pub(crate) dtype: DType,
-    /// `tokenizer.ggml.pre`; required if there is a `tokenizer.json`.
+    /// `tokenizer.ggml.pre`, in place of the name that follows from `tokenizer.json`.
     pub(crate) pre: Option<String>,
 }
 
 /// Converts the model in `directory` to the file `output`.
 pub(crate) fn convert(directory: &Path, output: &Path, options: &Options) -> Result<()> {
-    let config = Config::read(&directory.join("config.json"))?;
+    let model = Checkpoint::open(directory)?;
+    ensure!(model.source() == Source::HuggingFace, "{} is a file", directory.display());
+    let architecture = model.metadata().string("general.architecture")?;
     let mut out = GgufWriter::new();
-    config.set_keys(&mut out)?;
-    out.set("general.type", "model")?;
+    for (key, value) in model.metadata().iter() {
+        match (key, &options.pre) {
+            ("tokenizer.ggml.pre", Some(pre)) => out.set(key, pre.as_str())?,
+            _ => out.set(key, value.clone())?,
+        }
+    }
     out.set("general.file_type", file_type(options.dtype))?;
     // The version of the block layouts, `GGML_QNT_VERSION` in ggml.h.
     out.set("general.quantization_version", 2u32)?;
-    tokenizer::set_keys(&mut out, directory, &config, options.pre.as_deref())?;
 
-    let shards: Vec<Vec<u8>> = shard_paths(directory)?
-        .iter()
-        .map(|path| fs::read(path).with_context(|| path.display().to_string()))
-        .collect::<Result<_>>()?;
-    let shards: Vec<SafeTensors<'_>> =
-        shards.iter().map(|bytes| SafeTensors::deserialize(bytes)).collect::<Result<_, _>>()?;
-
-    let divisors = rope_divisors(&config);
-    if let Some(divisors) = &divisors {
-        out.declare("rope_freqs.weight", DType::F32, &[divisors.len()])?;
+    let size = |key: &str| model.metadata().opt_usize(&format!("{architecture}.{key}"));
+    let heads = size("attention.head_count")?;
+    let kv_heads = size("attention.head_count_kv")?.or(heads);
+    for tensor in model.tensors() {
+        out.declare(tensor.name, dtype_of(&tensor, options.dtype), tensor.shape)?;
     }
-    let mut planned = Vec::new();
-    for shard in &shards {
-        for (source, view) in shard.iter() {
-            if let Some(tensor) = plan(source, &view, &config, options.dtype)? {
-                planned.push((tensor, view));
-            }
-        }
-    }
-    // Tensors are written in the order of a forward pass; the order in a shard is arbitrary.
-    planned.sort_by_cached_key(|(tensor, _)| (place(&tensor.name), tensor.name.clone()));
-    for (tensor, _) in &planned {
-        out.declare(&tensor.name, tensor.dtype, &tensor.shape)?;
-    }
-    let has = |name: &str| planned.iter().any(|(tensor, _)| tensor.name == name);
-    ensure!(has("token_embd.weight"), "model.embed_tokens.weight is missing");
-    ensure!(config.tied || has("output.weight"), "lm_head.weight is missing");
-
     let file = File::create(output).with_context(|| output.display().to_string())?;
     let mut body = out.begin(BufWriter::new(file))?;
-    if let Some(divisors) = divisors {
-        let bytes: Vec<_> = divisors.iter().flat_map(|divisor| divisor.to_le_bytes()).collect();
+    for tensor in model.tensors() {
+        let heads = match tensor.name {
+            _ if !INTERLEAVED.contains(&architecture) => None,
+            name if name.contains(".attn_q.") => heads,
+            name if name.contains(".attn_k.") => kv_heads,
+            _ => None,
+        };
+        let mut values = tensor.decode();
+        if let Some(heads) = heads {
+            let row_len = if tensor.shape.len() < 2 { 1 } else { tensor.row_len() };
+            values = interleaved(&values, row_len, heads).context(tensor.name.to_owned())?;
+        }
+        let mut bytes = Vec::new();
+        encode(dtype_of(&tensor, options.dtype), &values, &mut bytes)?;
         body.write(&bytes)?;
-    }
-    for (tensor, view) in &planned {
-        body.write(&encoded(tensor, view)?)?;
     }
     body.finish()?;
     Ok(())
+}
+
+/// The type of a tensor in the file: as in llama.cpp's converter, vectors and norms are F32, and
+/// rows that are not a whole number of blocks become F16.
+fn dtype_of(tensor: &Tensor<'_>, matrices: DType) -> DType {
+    if tensor.shape.len() < 2 || tensor.name.ends_with("_norm.weight") {
+        DType::F32
+    } else if tensor.row_len().is_multiple_of(matrices.block_len()) {
+        matrices
+    } else {
+        DType::F16
+    }
 }
 
 /// `general.file_type`: `enum llama_ftype` in llama.h.
@@ -86,27 +88,19 @@ fn file_type(dtype: DType) -> u32 {
     }
 }
 
-/// Paths of the files with the tensors.
-fn shard_paths(directory: &Path) -> Result<Vec<PathBuf>> {
-    let index = directory.join("model.safetensors.index.json");
-    if !index.is_file() {
-        return Ok(vec![directory.join("model.safetensors")]);
-    }
-    let map = Object::read(&index)?.get("weight_map").cloned().context("no weight_map")?;
-    let names: BTreeSet<_> = map
-        .as_object()
-        .context("weight_map is not an object")?
-        .values()
-        .map(|name| name.as_str().map(str::to_owned).context("a file name is not a string"))
-        .collect::<Result<_>>()?;
+/// Interleaves the two halves of each head's rows: row `i` of the first half moves to `2i`, row
+/// `i` of the second half to `2i + 1`.
+fn interleaved(values: &[f32], row_len: usize, heads: usize) -> Result<Vec<f32>> {
+    let rows: Vec<_> = values.chunks_exact(row_len).collect();
     ensure!(
-        names.iter().all(|name| Path::new(name).file_name() == Some(name.as_ref())),
-        "weight_map names a file in another folder"
+        heads > 0 && rows.len().is_multiple_of(2 * heads),
+        "{} rows are not a whole number of pairs in {heads} heads",
+        rows.len()
     );
-    Ok(names.iter().map(|name| directory.join(name)).collect())
-}
-
-/// A JSON string, or the string in an object's `content`: special tokens occur in both forms.
-pub(crate) fn text_of(value: &Value) -> Option<&str> {
-    value.as_str().or_else(|| value.get("content")?.as_str())
+    let half = rows.len() / heads / 2;
+    let pairs = |head: &[&[f32]]| -> Vec<f32> {
+        let (first, second) = head.split_at(half);
+        first.iter().zip(second).flat_map(|(a, b)| [*a, *b]).flatten().copied().collect()
+    };
+    Ok(rows.chunks_exact(2 * half).flat_map(pairs).collect())
 }

@@ -4,14 +4,10 @@
 //! cargo run --release -p pelton-weights --example hf_to_gguf -- HF_DIR OUT.gguf [--type F16] [--pre NAME]
 //! ```
 //!
-//! Reads `config.json`, `model.safetensors` (or the shards of `model.safetensors.index.json`)
-//! and, where there is one, a byte-level BPE `tokenizer.json` with its companions. Models:
-//! llama, mistral, qwen2, qwen3.
+//! The directory is what [`pelton_weights::Checkpoint::open`] takes. `--pre` replaces the name of
+//! the pre-tokenizer that follows from `tokenizer.json`.
 
-mod config;
 mod convert;
-mod tensors;
-mod tokenizer;
 
 use std::path::PathBuf;
 

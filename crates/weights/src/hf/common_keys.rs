@@ -1,5 +1,7 @@
 //! Keys that most architectures share, and computed values.
 
+use std::collections::BTreeMap;
+
 use super::config::Config;
 use super::keys::{Key, array, derived, flags, number, size};
 use super::rope::{Rope, Scaling};
@@ -59,6 +61,28 @@ const LAYER_NORM_EPS: &[&str] = &["layer_norm_eps", "layer_norm_epsilon", "norm_
 
 /// Names of the number of routed experts.
 pub(super) const EXPERTS: &[&str] = &["num_local_experts", "num_experts", "n_routed_experts"];
+
+/// Pooling of a classifier: the output of its head is the result.
+pub(super) const RANK: Key = derived("pooling_type", |config, _| {
+    if config.class.ends_with("ForSequenceClassification") { some(4) } else { Ok(None) }
+});
+
+/// Labels of a classifier's outputs. Two dummies are what transformers writes for none.
+pub(super) const LABELS: Key = derived("classifier.output_labels", |config, _| {
+    const MOST: usize = 1 << 16;
+    let Some(labels) = config.all.object("id2label")? else { return Ok(None) };
+    let mut by_id = BTreeMap::new();
+    for (id, label) in labels.entries() {
+        if let (Ok(id), Some(label)) = (id.parse::<u32>(), label.as_str()) {
+            by_id.insert(id, label.to_owned());
+        }
+    }
+    let dummies = by_id.len() == 2 && by_id.get(&0).is_some_and(|label| label == "LABEL_0");
+    if dummies || by_id.is_empty() || by_id.len() > MOST {
+        return Ok(None);
+    }
+    Ok(Some(array(ValueType::String, by_id.into_values())))
+});
 
 /// An integer.
 pub(super) fn some(size: usize) -> Computed {

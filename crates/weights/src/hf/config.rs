@@ -53,9 +53,7 @@ impl Config {
             }
         }
         let model_type = all.text(&["model_type"])?.unwrap_or_default().to_owned();
-        for (key, value) in defaults(&model_type) {
-            all.or_insert(&key, value);
-        }
+        let all = all.with_defaults(defaults(&model_type));
 
         let layers = all.required_size(LAYERS)?;
         if layers > MAX_LAYERS {

@@ -58,11 +58,14 @@ pub(super) fn shown(value: &Value) -> String {
     text
 }
 
-/// A JSON object of a file with typed lookups. `null` counts as absent, as in transformers.
+/// A JSON object of a file with typed lookups. `null` counts as absent, as in transformers, and
+/// is no reason for a default.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     file: Arc<str>,
     map: Map<String, Value>,
+    /// Values of keys that the file does not have.
+    defaults: Map<String, Value>,
 }
 
 impl Object {
@@ -75,14 +78,12 @@ impl Object {
     }
 
     pub(super) fn new(file: Arc<str>, map: Map<String, Value>) -> Self {
-        Self { file, map }
+        Self { file, map, defaults: Map::new() }
     }
 
-    /// Adds an entry unless the key exists.
-    pub(super) fn or_insert(&mut self, key: &str, value: Value) {
-        if !self.map.contains_key(key) {
-            self.map.insert(key.to_owned(), value);
-        }
+    /// The same object with values for absent keys.
+    pub(super) fn with_defaults(self, defaults: Map<String, Value>) -> Self {
+        Self { defaults, ..self }
     }
 
     /// Sets the entries of `other`, which replace those of this object.
@@ -95,7 +96,7 @@ impl Object {
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
-        self.map.get(key).filter(|value| !value.is_null())
+        self.first(&[key]).map(|(_, value)| value)
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = (&String, &Value)> {
@@ -118,9 +119,19 @@ impl Object {
         self.error(Problem::ConfigMissing { key: key.to_owned(), expected })
     }
 
-    /// The first of several names of a key that is present.
+    /// The first of several names of a key that is present; the first default if none is.
     pub(super) fn first<'a>(&self, names: &[&'a str]) -> Option<(&'a str, &Value)> {
-        names.iter().find_map(|name| Some((*name, self.get(name)?)))
+        let of = |map: &'_ Map<String, Value>| {
+            let mut present = names.iter().filter(|name| map.contains_key(**name));
+            present.find(|name| !map[**name].is_null()).copied()
+        };
+        if let Some(name) = of(&self.map) {
+            return Some((name, &self.map[name]));
+        }
+        if names.iter().any(|name| self.map.contains_key(*name)) {
+            return None;
+        }
+        of(&self.defaults).map(|name| (name, &self.defaults[name]))
     }
 
     pub(super) fn object(&self, key: &str) -> Result<Option<Self>, Error> {

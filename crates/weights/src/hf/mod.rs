@@ -17,6 +17,7 @@ mod json;
 mod keys;
 mod mxfp4;
 mod names;
+mod reranker;
 mod rope;
 mod rope_tensors;
 mod rules;
@@ -53,7 +54,7 @@ pub(crate) struct Contents {
 
 /// Reads a directory.
 pub(crate) fn open(folder: &Path) -> Result<Contents, Error> {
-    let config = Config::read(&folder.join("config.json"))?;
+    let mut config = Config::read(&folder.join("config.json"))?;
     let family = family_of(&config)?;
     check_activation(family, &config)?;
     let rope = Rope::read(&config)?;
@@ -66,8 +67,8 @@ pub(crate) fn open(folder: &Path) -> Result<Contents, Error> {
         out.set("general.name", name.as_str());
     }
     out.apply(architecture, COMMON, &config, &rope)?;
-    out.apply(architecture, family.keys, &config, &rope)?;
     sentence::set_pooling(folder, architecture, &mut out)?;
+    out.apply(architecture, family.keys, &config, &rope)?;
     let generation = Object::read_if_present(&folder.join("generation_config.json"), CONFIG_BYTES)?;
     if let Some(generation) = &generation {
         sampling::set(generation, &mut out)?;
@@ -79,8 +80,11 @@ pub(crate) fn open(folder: &Path) -> Result<Contents, Error> {
         _ => config.head_dim,
     };
     let mut tensors = rope_tensors::tensors(&config, &rope, head_dim)?;
-    let stored = shards::open(folder)?;
+    let mut stored = shards::open(folder)?;
     let file = folder.display().to_string();
+    if reranker::is_reranker(folder, family, &config)? {
+        tensors.push(reranker::head(folder, &mut config, &mut stored.by_name, &mut out)?);
+    }
     tensors.extend(Converter::new(family, &config, &file, stored.by_name).tensors()?);
     tensors.extend(sentence::dense(folder, architecture, &mut out)?);
     Ok(Contents { metadata: out.entries(), tensors, file_bytes: stored.file_bytes })

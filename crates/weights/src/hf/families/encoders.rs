@@ -1,6 +1,6 @@
 //! Encoders: BERT, RoBERTa, Nomic BERT and ModernBERT.
 
-use crate::hf::common_keys::{some, window_pattern};
+use crate::hf::common_keys::{LABELS, RANK, some, window_pattern};
 use crate::hf::config::Config;
 use crate::hf::family::{Family, GELU};
 use crate::hf::keys::{Key, check, derived, fixed_flag, fixed_text, number, size, text};
@@ -12,10 +12,6 @@ use crate::{Error, Value};
 type Computed = Result<Option<Value>, Error>;
 
 const NOT_CAUSAL: Key = fixed_flag("attention.causal", false);
-const POOLING: Key = derived("pooling_type", |config, _| {
-    // Rank: the output of the classification head is the result.
-    if config.class.ends_with("ForSequenceClassification") { some(4) } else { Ok(None) }
-});
 
 const EMBEDDINGS: &[Rule] = &[
     keep("embeddings.word_embeddings", "token_embd"),
@@ -101,7 +97,9 @@ const MODERN: Family = Family {
 
 const MODERN_KEYS: &[Key] = &[
     NOT_CAUSAL,
-    POOLING,
+    RANK,
+    LABELS,
+    derived("classifier.pooling_type", classifier_pooling),
     number("attention.layer_norm_epsilon", &["layer_norm_eps", "norm_eps"]),
     size("attention.sliding_window", &["local_attention"]),
     derived("attention.sliding_window_pattern", modern_pattern),
@@ -115,7 +113,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         classes: &["BertForSequenceClassification"],
         types: &[],
-        keys: &[NOT_CAUSAL, POOLING],
+        keys: &[NOT_CAUSAL, RANK, LABELS],
         globals: &[
             EMBEDDINGS,
             &[keep("embeddings.position_embeddings", "position_embd")],
@@ -128,7 +126,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         classes: &["RobertaForSequenceClassification", "XLMRobertaForSequenceClassification"],
         types: &[],
-        keys: &[NOT_CAUSAL, POOLING, derived("context_length", context_after_padding)],
+        keys: &[NOT_CAUSAL, RANK, LABELS, derived("context_length", context_after_padding)],
         globals: &[
             EMBEDDINGS,
             &[parts("embeddings.position_embeddings", "position_embd", positions_after_padding)],
@@ -144,7 +142,7 @@ pub(super) const FAMILIES: &[Family] = &[
         globals: &[EMBEDDINGS, &[keep("emb_ln", "token_embd_norm")]],
         blocks: &[NOMIC_BLOCK],
         block: "encoder.layers.",
-        activations: &["swiglu"],
+        activations: &["swiglu", "silu"],
         ..BERT
     },
     MODERN,
@@ -179,7 +177,10 @@ fn context_after_padding(config: &Config, _: &Rope) -> Computed {
 
 /// Context length of Nomic's training, which is below the configuration's `n_positions`.
 fn nomic_context(config: &Config, _: &Rope) -> Computed {
-    let stated = config.all.required_size(&["n_positions"])?;
+    // transformers' own format has the context length itself.
+    let Some(stated) = config.all.size(&["n_positions"])? else {
+        return some(config.all.required_size(&["max_position_embeddings"])?);
+    };
     let trained = config.all.size(&["max_trained_positions"])?.unwrap_or(2048);
     match (stated, trained) {
         (8192, 2048) => some(2048),
@@ -210,13 +211,28 @@ fn check_nomic(config: &Config, _: &Rope) -> Computed {
     Ok(None)
 }
 
-/// Which layers see all positions: each third by default.
+/// Which layers see all positions: the period of the first layer that does, or a list of flags.
 fn modern_pattern(config: &Config, rope: &Rope) -> Computed {
-    match config.all.size(&["global_attn_every_n_layers"])? {
-        Some(period) => some(period),
-        None => match window_pattern(config, rope)? {
-            Some(pattern) => Ok(Some(pattern)),
-            None => some(3),
-        },
+    const DEFAULT: usize = 3;
+    if let Some(period) = config.all.size(&["global_attn_every_n_layers"])? {
+        return some(period);
+    }
+    let Some(types) = config.layer_types()? else { return some(DEFAULT) };
+    let is_default = |(layer, name): (usize, &&str)| {
+        (*name == "full_attention") == layer.is_multiple_of(DEFAULT)
+    };
+    if types.iter().enumerate().all(is_default) {
+        return some(DEFAULT);
+    }
+    window_pattern(config, rope)
+}
+
+/// What the classifier sees: 1 the mean over a text, 2 its first token.
+fn classifier_pooling(config: &Config, _: &Rope) -> Computed {
+    match config.all.text(&["classifier_pooling"])? {
+        None => Ok(None),
+        Some("mean") => some(1),
+        Some("cls") => some(2),
+        Some(other) => Err(config.unsupported("classifier_pooling", other, "mean or cls")),
     }
 }

@@ -1,7 +1,7 @@
 //! Llama and its relatives: RMS norm before each branch, gated feed-forward, rotary embedding.
 
 use crate::hf::common_keys::{
-    head_dim, original_context, rope_dims, some, uniform_window, window_pattern_of_4,
+    RANK, head_dim, original_context, rope_dims, some, uniform_window, window_pattern_of_4,
 };
 use crate::hf::config::Config;
 use crate::hf::family::Family;
@@ -132,7 +132,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Qwen3ForCausalLM", "Qwen3Model", "Qwen3ForSequenceClassification"],
         types: &["qwen3"],
         architecture: "qwen3",
-        keys: &[WINDOW],
+        keys: &[WINDOW, RANK],
         globals: &[ENDS, &[keep("score", "cls.output")]],
         blocks: &[ATTENTION, QK_NORMS, GATED, PRE_NORMS],
         ..LLAMA

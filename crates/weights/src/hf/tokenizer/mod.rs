@@ -12,7 +12,7 @@ use super::config::Config;
 use super::json::{CONFIG_BYTES, Object, TOKENIZER_BYTES, parse};
 use super::keys::Out;
 use crate::Error;
-use contents::Contents;
+use contents::{Contents, Vocab};
 
 /// Sets `tokenizer.*`. A folder without `tokenizer.json` has no vocabulary: its model takes and
 /// gives token ids.
@@ -34,4 +34,24 @@ pub(super) fn set(
     vocabulary::set(&path, &contents, config, architecture, out)?;
     special::set(&contents, settings.as_ref(), config, generation, out)?;
     template::set(folder, settings.as_ref(), out)
+}
+
+/// The ids of tokens of the vocabulary, if the folder has one with all of them.
+pub(super) fn ids<const N: usize>(
+    folder: &Path,
+    tokens: [&str; N],
+) -> Result<Option<[u64; N]>, Error> {
+    let path = folder.join("tokenizer.json");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let contents: Contents = parse(&path, TOKENIZER_BYTES)?;
+    let Vocab::Ids(all) = &contents.model.vocab else { return Ok(None) };
+    let id = |text: &str| all.iter().find(|(token, _)| token == text).map(|(_, id)| *id);
+    let mut found = [0; N];
+    for (slot, token) in found.iter_mut().zip(tokens) {
+        let Some(id) = id(token) else { return Ok(None) };
+        *slot = id;
+    }
+    Ok(Some(found))
 }
