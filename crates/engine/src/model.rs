@@ -93,7 +93,7 @@ impl Model {
         options: &LoadOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
-        let plan = pelton_graph::build(&checkpoint)?;
+        let plan = embed::without_norm(pelton_graph::build(&checkpoint)?);
         let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         Self::load_plan(backend, plan, Arc::new(checkpoint), options, progress)
     }

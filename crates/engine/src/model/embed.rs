@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Instant};
 
-use pelton_graph::{Op, OutputKind, Plan, Pooling as PoolOp};
+use pelton_graph::{Norm, NormKind, Op, OutputKind, Plan, Pooling as PoolOp};
 
 use super::{Model, many::Text};
 use crate::{
@@ -37,6 +37,20 @@ pub(super) fn pooling(plan: &Plan, options: &LoadOptions) -> Result<Pooling, Err
         (None, None) if plan.whole_sequences => Ok(Pooling::None),
         (None, None) => Ok(Pooling::Last),
     }
+}
+
+/// The plan without a norm of length 1 as its last step: the requests say whether embeddings are
+/// normalized, and cut them first.
+pub(super) fn without_norm(mut plan: Plan) -> Plan {
+    if plan.output == OutputKind::Embedding
+        && let Some(step) = plan.steps.last()
+        && let Op::Norm(Norm { kind: NormKind::L2, weight: None, bias: None, eps: _ }) = step.op
+        && step.outputs == [plan.logits]
+    {
+        plan.logits = step.inputs[0];
+        plan.steps.pop();
+    }
+    plan
 }
 
 /// From the results of a text's rows to its embedding.

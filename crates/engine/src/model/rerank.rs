@@ -8,7 +8,7 @@ use pelton_tokenizer::Special;
 use super::{Model, many::Text};
 use crate::{
     Error,
-    api::{Flow, RequestHandle, RerankOptions, Score},
+    api::{Flow, Prompt, RequestHandle, RerankOptions, Score},
     schedule::WantedRows,
 };
 
@@ -20,18 +20,20 @@ const TEMPLATE: &str = "tokenizer.chat_template.rerank";
 enum Labels {
     /// One label: its logit.
     Relevance,
-    /// The logits of the answers yes and no: their difference is the logit of yes.
+    /// The probabilities of the answers yes and no.
     YesNo { yes: usize, no: usize },
 }
 
 impl Labels {
     fn score(self, values: &[f32], raw: bool) -> f32 {
         let at = |i: usize| values.get(i).map_or(f64::NAN, |&value| f64::from(value));
-        let logit = match self {
-            Self::Relevance => at(0),
-            Self::YesNo { yes, no } => at(yes) - at(no),
+        let score = match (self, raw) {
+            (Self::Relevance, true) => at(0),
+            (Self::Relevance, false) => 1.0 / (1.0 + (-at(0)).exp()),
+            (Self::YesNo { yes, no }, true) => at(yes).ln() - at(no).ln(),
+            (Self::YesNo { yes, .. }, false) => at(yes),
         };
-        (if raw { logit } else { 1.0 / (1.0 + (-logit).exp()) }) as f32
+        score as f32
     }
 }
 
@@ -75,10 +77,34 @@ impl Model {
         options: &RerankOptions,
         each: impl FnMut(usize, Score) -> Flow,
     ) -> Result<(), Error> {
+        self.score_many(documents.len(), |i| self.pair(query, documents[i].as_ref()), options, each)
+    }
+
+    /// The scores of prompts, each of which has a query and a document already, in their order.
+    /// Otherwise as [`rerank`](Self::rerank).
+    ///
+    /// # Errors
+    ///
+    /// As [`rerank`](Self::rerank).
+    pub fn score(&self, prompts: &[Prompt], options: &RerankOptions) -> Result<Vec<Score>, Error> {
+        let mut all: Vec<Option<Score>> = prompts.iter().map(|_| None).collect();
+        self.score_many(prompts.len(), |i| self.tokens(&prompts[i]), options, |i, score| {
+            all[i] = Some(score);
+            Flow::Continue
+        })?;
+        all.into_iter().map(|score| score.ok_or(Error::Stopped)).collect()
+    }
+
+    fn score_many(
+        &self,
+        count: usize,
+        encode: impl Fn(usize) -> Result<Vec<u32>, Error>,
+        options: &RerankOptions,
+        each: impl FnMut(usize, Score) -> Flow,
+    ) -> Result<(), Error> {
         let (labels, raw) = (self.labels()?, options.raw);
-        let encode = |i: usize| self.pair(query, documents[i].as_ref());
         let begun = Instant::now();
-        self.run_many(documents.len(), encode, each, |text, sender| {
+        self.run_many(count, encode, each, |text, sender| {
             let (number, count) = (text.number, text.tokens.len());
             self.submit_values(text, WantedRows::Last, options.common(), begun, move |outcome| {
                 let score = outcome.map(|values| Score::new(labels.score(&values, raw), count));
@@ -178,9 +204,8 @@ mod tests {
         close(Labels::Relevance.score(&[0.0], false), 0.5);
         close(Labels::Relevance.score(&[-2.5], true), -2.5);
         let labels = Labels::YesNo { yes: 0, no: 1 };
-        // softmax of 2 and 1: e² / (e² + e)
-        close(labels.score(&[2.0, 1.0], false), 0.731_058_578_630_004_9);
-        close(labels.score(&[2.0, 1.0], true), 1.0);
-        close(Labels::YesNo { yes: 1, no: 0 }.score(&[2.0, 1.0], true), -1.0);
+        close(labels.score(&[0.75, 0.25], false), 0.75);
+        close(labels.score(&[0.75, 0.25], true), 3f64.ln());
+        close(Labels::YesNo { yes: 1, no: 0 }.score(&[0.75, 0.25], true), -3f64.ln());
     }
 }
