@@ -1,6 +1,6 @@
 //! The rows of one run of a pass, with their tokens known.
 
-use pelton_graph::PageTables;
+use pelton_graph::{PageTables, Rows};
 
 /// One token of one sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,5 +26,20 @@ impl<'a> Batch<'a> {
     /// The pages of a row's sequence in a cache group, in the order of positions.
     pub(crate) fn table(&self, group: usize, row: &BatchRow) -> &'a [u32] {
         self.tables.table(group, row.slot as usize)
+    }
+
+    /// The row that row `i` of a buffer belongs to.
+    pub(crate) fn row(&self, rows: Rows, i: usize) -> &'a BatchRow {
+        match rows {
+            Rows::All => &self.rows[i],
+            Rows::Selected => &self.rows[self.selected[i] as usize],
+        }
+    }
+
+    /// The positions of a slot's sequence with those of this pass, of which the last is the
+    /// newest.
+    pub(crate) fn len_of(&self, slot: u32) -> usize {
+        let rows = self.rows.iter().rev();
+        rows.filter(|row| row.slot == slot).map(|row| row.position as usize + 1).max().unwrap_or(0)
     }
 }

@@ -136,14 +136,15 @@ struct CpuExecutable {
     next: u64,
     /// The pass that is not taken yet.
     outstanding: Option<Ticket>,
-    /// Rows of logits that the last pass returns.
+    /// Rows of results that the last pass returns.
     logits: usize,
 }
 
 impl CpuExecutable {
     fn run(&mut self, pass: &Pass<'_>) -> Result<(), Error> {
         let Self { state, steps, tables, samples, .. } = self;
-        let (vocab, tokens, logits) = (state.plan.vocab, state.limits.tokens, state.plan.logits);
+        let (width, tokens, logits) =
+            (state.plan.output_width(), state.limits.tokens, state.plan.logits);
         samples.begin(pass);
         for repeat in 0..pass.repeat {
             samples.resolve(pass, repeat);
@@ -157,14 +158,14 @@ impl CpuExecutable {
                 Steps::Fast(exec) => Some(exec.pool()),
             };
             let logits = state.buffers.get_mut(logits);
-            samples.draw(pass, repeat, logits, vocab, tokens, &|count, work| match pool {
+            samples.draw(pass, repeat, logits, width, tokens, &|count, work| match pool {
                 Some(pool) if count > 1 => {
                     pool.run(|worker| work(worker.index(), worker.split(count, 1)));
                 }
                 _ => work(0, 0..count),
             });
         }
-        self.logits = samples.keep_wanted(pass, state.buffers.get_mut(logits), vocab);
+        self.logits = samples.keep_wanted(pass, state.buffers.get_mut(logits), width);
         Ok(())
     }
 }
@@ -204,7 +205,7 @@ impl Executable for CpuExecutable {
         }
         self.outstanding = None;
         let Self { state, samples, logits, .. } = self;
-        let len = *logits * state.plan.vocab;
+        let len = *logits * state.plan.output_width();
         let logits = &state.buffers.get_mut(state.plan.logits)[..len];
         Ok(Outputs { logits, samples: samples.results() })
     }

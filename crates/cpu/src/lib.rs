@@ -14,6 +14,7 @@
 //! | `memory` | aligned buffers, KV caches, weights, the memory of the system |
 //! | `gemm` | matrix products in every stored format |
 //! | `batch`, `samples` | the rows of a running pass, the tokens drawn from its logits |
+//! | `route` | the choice of experts |
 //! | `reference`, `exec` | the two paths |
 //! | `executable` | the backend |
 
@@ -30,6 +31,7 @@ mod memory;
 #[doc(hidden)]
 pub mod pool;
 mod reference;
+mod route;
 mod samples;
 mod simd;
 

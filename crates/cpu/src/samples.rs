@@ -183,13 +183,13 @@ impl Samples {
         }
     }
 
-    /// Moves the rows of the [`Want::Logits`] to the front of `logits` `[selected, vocab]`, and
+    /// Moves the rows of the [`Want::Logits`] to the front of `logits` `[selected, width]`, and
     /// returns their number.
     pub(crate) fn keep_wanted(
         &mut self,
         pass: &Pass<'_>,
         logits: &mut [f32],
-        vocab: usize,
+        width: usize,
     ) -> usize {
         self.kept.clear();
         let wants = pass.wants.iter().zip(&self.places);
@@ -198,7 +198,7 @@ impl Samples {
         // Sources ascend, so a row that moves to the front replaces none that moves to the back,
         // and vice versa: each direction has the order of a `memmove`.
         let mut copy = |to: usize, from: usize| {
-            logits.copy_within(from * vocab..(from + 1) * vocab, to * vocab);
+            logits.copy_within(from * width..(from + 1) * width, to * width);
         };
         let moves = || self.kept.iter().copied().enumerate();
         moves().filter(|(to, from)| to < from).for_each(|(to, from)| copy(to, from));

@@ -114,8 +114,13 @@ pub fn greatest_difference(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
-/// The norm of the difference of two lists, relative to the norm of the first.
+/// The norm of the difference of two lists of the same length, relative to the norm of the first;
+/// 0 for equal ones, of zeros too.
 pub fn relative_difference(expected: &[f32], got: &[f32]) -> f32 {
+    assert_eq!(expected.len(), got.len(), "lists of different lengths");
+    if expected == got {
+        return 0.0;
+    }
     let norm = |v: &mut dyn Iterator<Item = f32>| v.map(|v| v * v).sum::<f32>().sqrt();
     let difference = norm(&mut expected.iter().zip(got).map(|(a, b)| a - b));
     difference / norm(&mut expected.iter().copied())

@@ -20,6 +20,8 @@ use cases::Case;
 
 /// Rows of the passes, one after the other in one sequence; the sum is more than two pages.
 const ROWS: [usize; 10] = [40, 17, 5, 2, 1, 1, 2, 5, 17, 40];
+/// Rows of a second sequence.
+const SHORT: usize = 6;
 
 /// What was tested.
 #[derive(Clone, Debug, Default)]
@@ -42,15 +44,19 @@ pub fn check(backend: &dyn Backend, reference: &dyn Backend) -> Outcome {
         if let Err(error) = plan.check_accepted(backend) {
             panic!("{}: {error}", case.name);
         }
-        let passes = passes(plan.vocab);
+        let passes = passes(plan);
+        // whole sequences run in one phase
+        let phases = match plan.whole_sequences {
+            true => &[Phase::Prompt][..],
+            false => &[Phase::Prompt, Phase::Decode],
+        };
         let expected = run(&case, reference, plan.clone(), &[Phase::Prompt], &passes);
         let Some(expected) = expected.and_then(|mut phases| phases.pop()) else {
             panic!("{}: the reference has no such cache", case.name);
         };
         let mut compare = |plan: Plan, op: &str| {
-            let phases = [Phase::Prompt, Phase::Decode];
-            let Some(results) = run(&case, backend, plan, &phases, &passes) else { return false };
-            for (phase, got) in phases.into_iter().zip(&results) {
+            let Some(results) = run(&case, backend, plan, phases, &passes) else { return false };
+            for (phase, got) in phases.iter().zip(&results) {
                 let all = expected.iter().zip(got).zip(&passes);
                 for (i, ((expected, got), pass)) in all.enumerate() {
                     let difference = relative_difference(expected, got);
@@ -86,27 +92,59 @@ pub fn check(backend: &dyn Backend, reference: &dyn Backend) -> Outcome {
     outcome
 }
 
-/// One pass: its rows, and those of them whose logits are wanted.
+/// One pass: its rows, and those of them whose logits are wanted. Slots are 0 and 1, the two
+/// sequences of a phase.
 struct RowsOfPass {
     rows: Vec<Row>,
     wanted: Vec<u32>,
 }
 
-fn passes(vocab: usize) -> Vec<RowsOfPass> {
+/// Sequences of the passes, in slots 0 and 1.
+const SEQUENCES: u32 = 2;
+/// Lengths of the sequences of each pass over whole sequences.
+const WHOLE: [&[(u32, usize)]; 6] = [
+    &[(0, 40)],
+    &[(1, 17), (0, 23)],
+    &[(0, 1), (1, 2)],
+    &[(1, 38), (0, 1)],
+    &[(0, 5)],
+    &[(0, 33), (1, 7)],
+];
+
+fn passes(plan: &Plan) -> Vec<RowsOfPass> {
     let mut random = Random::new(5);
-    let mut position = 0;
-    let pass = |(i, len): (usize, usize)| {
-        let tokens: Vec<u32> = (0..len).map(|_| random.below(vocab) as u32).collect();
-        let rows = rows(&tokens, position, 0);
-        position += len;
+    let mut rows_of = |slot: u32, position: usize, len: usize| {
+        let tokens: Vec<u32> = (0..len).map(|_| random.below(plan.vocab) as u32).collect();
+        rows(&tokens, position, slot)
+    };
+    let mut all: Vec<Vec<Row>> = Vec::new();
+    if plan.whole_sequences {
+        for sequences in WHOLE {
+            let rows = sequences.iter().flat_map(|&(slot, len)| rows_of(slot, 0, len));
+            all.push(rows.collect());
+        }
+    } else {
+        let mut position = 0;
+        for len in ROWS {
+            all.push(rows_of(0, position, len));
+            position += len;
+        }
+        // a second sequence, whose rows alternate with those of the first, and which begins again
+        let pairs = rows_of(0, position, SHORT).into_iter().zip(rows_of(1, 0, SHORT));
+        all.push(pairs.flat_map(<[Row; 2]>::from).collect());
+        all.push(rows_of(1, 0, SHORT - 2));
+        all.push(rows_of(1, SHORT - 2, 1));
+    }
+    let pass = |(i, rows): (usize, Vec<Row>)| {
         // of half of the passes not all rows
-        let wanted = (0..len as u32).filter(|row| i < 5 || len == 1 || row % 3 != 1).collect();
+        let len = rows.len() as u32;
+        let wanted = (0..len).filter(|row| i < 5 || len == 1 || row % 3 != 1).collect();
         RowsOfPass { rows, wanted }
     };
-    ROWS.into_iter().enumerate().map(pass).collect()
+    all.into_iter().enumerate().map(pass).collect()
 }
 
-/// The logits of each pass, in each of the phases: a sequence and a slot for each phase.
+/// The results of each pass, in each of the phases, which have slots of their own.
 fn run(
     case: &Case,
     backend: &dyn Backend,
@@ -114,15 +152,17 @@ fn run(
     phases: &[Phase],
     passes: &[RowsOfPass],
 ) -> Option<Vec<Vec<Vec<f32>>>> {
-    let most = ROWS.into_iter().max().unwrap_or(0);
-    let pages = pages_for(ROWS.iter().sum()) as u32;
+    let most = passes.iter().map(|pass| pass.rows.len()).max().unwrap_or(0);
+    let pages = pages_for(ROWS.iter().sum::<usize>() + SHORT) as u32;
     assert!(pages as usize * PAGE <= CONTEXT, "sequences are longer than the context");
+    // a sequence of `pages`, and one of a page
+    let pages_of_phase = pages + 1;
     let limits = Limits {
         rows: most,
         wants: most,
-        sequences: 3,
+        sequences: 1 + phases.len() * SEQUENCES as usize,
         context: CONTEXT,
-        pages: vec![2 * pages as usize],
+        pages: vec![2 * pages_of_phase as usize],
         kv: case.kv,
         tokens: plan.vocab,
         bias: 0,
@@ -135,16 +175,25 @@ fn run(
         Err(Error::Kv { .. }) => return None,
         Err(error) => panic!("{}: {error}", case.name),
     };
-    let mut in_phase = |slot: u32, phase: Phase| -> Vec<Vec<f32>> {
+    let mut in_phase = |index: u32, phase: Phase| -> Vec<Vec<f32>> {
+        let slot = |sequence: u32| 1 + SEQUENCES * index + sequence;
         // pages out of order, so that a mistake in the table shows
-        let table: Vec<u32> = (0..pages).map(|page| 2 * (pages - 1 - page) + slot % 2).collect();
-        let edits = [TableEdit { group: 0, slot, first: 0, pages: &table }];
-        let logits = |pass: &RowsOfPass| {
-            let rows: Vec<Row> = pass.rows.iter().map(|row| Row { slot, ..*row }).collect();
+        let page = |page: u32| 2 * page + index % 2;
+        let first: Vec<u32> = (0..pages).rev().map(page).collect();
+        let second = [page(pages)];
+        let edits = [(0, &first[..]), (1, &second)].map(|(sequence, pages)| TableEdit {
+            group: 0,
+            slot: slot(sequence),
+            first: 0,
+            pages,
+        });
+        let results = |pass: &RowsOfPass| {
+            let rows: Vec<Row> =
+                pass.rows.iter().map(|row| Row { slot: slot(row.slot), ..*row }).collect();
             forward(&mut *executable, phase, &rows, &edits, &pass.wanted)
                 .unwrap_or_else(|error| panic!("{}: {error}", case.name))
         };
-        passes.iter().map(logits).collect()
+        passes.iter().map(results).collect()
     };
-    Some((1..).zip(phases).map(|(slot, &phase)| in_phase(slot, phase)).collect())
+    Some((0..).zip(phases).map(|(index, &phase)| in_phase(index, phase)).collect())
 }

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use pelton_graph::{Error, Limits, Linear, Norm, Op, Plan, WeightKind};
+use pelton_graph::{Error, Limits, Linear, Op, Plan};
 
-use super::row_ops::NormRow;
+use super::norms::{NormRow, NormWeights};
 use crate::gemm::{self, ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN};
 use crate::isa::Isa;
 use crate::memory::{AlignedBuf, Weights};
@@ -31,7 +31,7 @@ impl<'a> Product<'a> {
     ) -> Result<Self, Error> {
         let &Linear { weight: id, bias } = linear;
         let weight = plan.weight(id);
-        let tensor = weights.matrix(plan, id)?;
+        let tensor = weights.matrix(plan, id, 0)?;
         let matrix =
             MatrixRef::new(tensor.dtype, weight.rows, weight.row_len, tensor.bytes).map_err(
                 |error| Error::Matrix { tensor: weight.name.clone(), what: error.to_string() },
@@ -39,7 +39,7 @@ impl<'a> Product<'a> {
         let output = Output {
             values: SharedMut::new(out),
             stride: weight.rows,
-            bias: bias.map(|id| weights.vector(id)).transpose()?,
+            bias: weights.optional(bias)?,
             accumulate,
         };
         Ok(Self { matrix, output })
@@ -88,7 +88,7 @@ impl Multiplier {
     pub(super) fn run(
         &mut self,
         pool: &Pool,
-        norm: Option<(Norm, &[f32])>,
+        norm: Option<NormWeights<'_>>,
         x: &[f32],
         products: &[Product<'_>],
         finish: impl Fn(Range<usize>) + Sync,
@@ -104,12 +104,12 @@ impl Multiplier {
         };
         pool.run(|worker| {
             let mut x = x;
-            if let Some((norm, weight)) = norm {
+            if let Some(norm) = norm {
                 for r in worker.split(rows, 1) {
                     let place = r * cols..(r + 1) * cols;
                     // SAFETY: one thread computes a row.
                     let y = unsafe { normed.slice_mut(place.clone()) };
-                    dispatch(isa, NormRow { x: &x[place], weight, norm, y });
+                    dispatch(isa, NormRow { x: &x[place], norm, y });
                 }
                 worker.barrier();
                 // SAFETY: all rows have been written, and are not written again in this region.
@@ -136,7 +136,7 @@ impl Multiplier {
 /// The forms of activations that the matrices of a plan multiply, and the most columns of each.
 fn widest(plan: &Plan) -> impl Iterator<Item = (ActivationKind, usize)> {
     [ActivationKind::I8, ActivationKind::F32].into_iter().filter_map(|kind| {
-        let matrices = plan.weights.iter().filter(|w| w.kind == WeightKind::Matrix);
+        let matrices = plan.weights.iter().filter(|w| w.is_matrix());
         let of_kind = matrices.filter(|w| ActivationKind::of(w.dtype) == kind);
         of_kind.map(|w| w.row_len).max().map(|cols| (kind, cols))
     })
@@ -145,8 +145,10 @@ fn widest(plan: &Plan) -> impl Iterator<Item = (ActivationKind, usize)> {
 /// Elements of the longest row that is normed before a product.
 fn widest_norm(plan: &Plan) -> usize {
     let width = |op: &Op| match op {
-        Op::NormLinear { norm, linears: _ }
-        | Op::NormGlu { norm, gate: _, up: _, activation: _ } => plan.weight(norm.weight).row_len,
+        Op::NormLinear { norm: _, linears } => {
+            linears.iter().map(|linear| plan.weight(linear.weight).row_len).max().unwrap_or(0)
+        }
+        Op::NormGlu { norm: _, gate, up: _, gating: _ } => plan.weight(gate.weight).row_len,
         _ => 0,
     };
     plan.steps.iter().map(|step| width(&step.op)).max().unwrap_or(0)

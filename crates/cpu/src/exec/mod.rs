@@ -6,21 +6,24 @@
 
 mod attention;
 mod linear;
+mod norms;
 mod rope_store;
 mod row_ops;
 
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pelton_graph::{Error, Limits, Norm, Op, Plan, RopeStore};
+use pelton_graph::{Error, Limits, Mask, Norm, Op, Plan, RopeStore, Values};
 
 use crate::batch::Batch;
 use crate::isa::Isa;
 use crate::memory::{AlignedBuf, State, Weights};
 use crate::pool::Pool;
+use crate::reference;
 use crate::simd::dispatch;
 use attention::Attender;
 use linear::{Multiplier, Product};
+use norms::{HeadNormRow, NormRow, NormWeights};
 use rope_store::{Angles, Heads, RopeStoreRows};
 
 /// Matrices that one region multiplies, at most.
@@ -90,7 +93,10 @@ impl Exec {
     }
 
     fn run_step(&mut self, state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Error> {
-        let State { plan, weights, buffers, caches, limits: _ } = state;
+        if !is_own(&state.plan, &state.plan.steps[step].op) {
+            return reference::run_step(state, step, batch);
+        }
+        let State { plan, weights, buffers, caches, states: _, limits: _ } = state;
         let step = &plan.steps[step];
         let rows = plan.rows_of(step, batch.rows.len(), batch.selected.len());
         let width = |i: usize| plan.buffer(step.inputs[i]).width;
@@ -103,15 +109,15 @@ impl Exec {
             Op::Embed { table } => {
                 let mut out = output(0);
                 for (row, y) in batch.rows.iter().zip(out.chunks_exact_mut(out_width)) {
-                    weights.decode_row(plan, *table, row.token as usize, y)?;
+                    weights.decode_row(plan, *table, 0, row.token as usize, y)?;
                 }
             }
             Op::Norm(norm) => {
-                let weight = weights.vector(norm.weight)?;
+                let norm = NormWeights::new(weights, norm)?;
                 let (x, mut y) = (input(0), output(0));
                 let both = x.chunks_exact(out_width).zip(y.chunks_exact_mut(out_width));
                 for (x, y) in both.take(rows) {
-                    dispatch(self.isa, row_ops::NormRow { x, weight, norm: *norm, y });
+                    dispatch(self.isa, NormRow { x, norm, y });
                 }
             }
             Op::Linear(linear) => {
@@ -125,7 +131,7 @@ impl Exec {
                 self.multiplier.run(&self.pool, None, &x[..rows * width(1)], &product, |_| ());
             }
             Op::NormLinear { norm, linears } => {
-                let norm = (*norm, weights.vector(norm.weight)?);
+                let norm = NormWeights::new(weights, norm)?;
                 let x = input(0);
                 let x = &x[..rows * width(0)];
                 for (linears, ids) in linears.chunks(PRODUCTS).zip(step.outputs.chunks(PRODUCTS)) {
@@ -139,8 +145,8 @@ impl Exec {
                     self.multiplier.run(&self.pool, Some(norm), x, &products, |_| ());
                 }
             }
-            Op::NormGlu { norm, gate, up, activation } => {
-                let norm = (*norm, weights.vector(norm.weight)?);
+            Op::NormGlu { norm, gate, up, gating } => {
+                let norm = NormWeights::new(weights, norm)?;
                 let (x, mut out) = (input(0), output(0));
                 let gates = Product::new(plan, weights, gate, &mut out, false)?;
                 let ups = Product::new(plan, weights, up, &mut self.up, false)?;
@@ -152,14 +158,15 @@ impl Exec {
                         // SAFETY: this thread alone writes its partition of both outputs.
                         let (gate, up) =
                             unsafe { (gate.slice_mut(place.clone()), up.slice_mut(place)) };
-                        dispatch(self.isa, row_ops::GluRow { activation: *activation, gate, up });
+                        dispatch(self.isa, row_ops::GluRow { gating: *gating, gate, up });
                     }
                 });
             }
-            Op::HeadNorm { norm, heads: _ } => {
-                let weight = weights.vector(norm.weight)?;
+            Op::HeadNorm { norm, heads } => {
+                let norm = NormWeights::new(weights, norm)?;
+                let head_dim = out_width / heads;
                 for x in output(0).chunks_exact_mut(out_width).take(rows) {
-                    dispatch(self.isa, row_ops::HeadNormRow { x, weight, norm: *norm });
+                    dispatch(self.isa, HeadNormRow { x, head_dim, norm });
                 }
             }
             Op::Rope { rope, heads } => {
@@ -204,21 +211,17 @@ impl Exec {
                 let cache = &caches[attention.cache];
                 self.attender.run(&self.pool, self.isa, attention, cache, batch, &q, &mut out);
             }
-            Op::RopeAttend(_, _) => {
-                let op = step.op.name().to_owned();
-                return Err(Error::Op { backend: "cpu".to_owned(), op, layer: step.layer });
-            }
             Op::Add => {
                 for (x, y) in output(0)[..rows * out_width].iter_mut().zip(input(1).iter()) {
                     *x += y;
                 }
             }
-            Op::Glu(activation) => {
+            Op::Glu(gating) => {
                 let (gate, up, mut out) = (input(0), input(1), output(0));
                 let out = &mut out[..rows * out_width];
                 out.copy_from_slice(&gate[..out.len()]);
                 let up = &up[..out.len()];
-                dispatch(self.isa, row_ops::GluRow { activation: *activation, gate: out, up });
+                dispatch(self.isa, row_ops::GluRow { gating: *gating, gate: out, up });
             }
             Op::Select => {
                 let (x, mut out) = (input(0), output(0));
@@ -227,20 +230,49 @@ impl Exec {
                     y.copy_from_slice(&x[from..from + out_width]);
                 }
             }
+            _ => {
+                let op = step.op.name().to_owned();
+                return Err(Error::Op { backend: "cpu".to_owned(), op, layer: step.layer });
+            }
         }
         Ok(())
     }
 }
 
-/// A norm with its factors.
-fn norm_of(weights: &Weights, norm: Option<Norm>) -> Result<Option<(Norm, &[f32])>, Error> {
-    norm.map(|norm| Ok((norm, weights.vector(norm.weight)?))).transpose()
+/// A norm with its weights.
+fn norm_of<'a>(weights: &'a Weights, norm: Option<Norm>) -> Result<Option<NormWeights<'a>>, Error> {
+    norm.map(|norm| NormWeights::new(weights, &norm)).transpose()
+}
+
+fn is_own(plan: &Plan, op: &Op) -> bool {
+    match op {
+        Op::Attend(a) => {
+            matches!(a.mask, Mask::Causal { .. })
+                && a.softcap.is_none()
+                && a.sinks.is_none()
+                && a.alibi.is_none()
+                && plan.caches[a.cache].head_dim().is_some()
+        }
+        Op::Store { cache } => matches!(plan.caches[*cache].values, Values::Own { .. }),
+        Op::Glu(_) | Op::Norm(_) => false,
+        Op::Embed { .. }
+        | Op::Linear(_)
+        | Op::HeadNorm { .. }
+        | Op::Rope { .. }
+        | Op::Add
+        | Op::Select
+        | Op::NormLinear { .. }
+        | Op::NormGlu { .. }
+        | Op::LinearAdd(_)
+        | Op::RopeStore(_) => true,
+        _ => false,
+    }
 }
 
 /// Outputs of the widest `up` linear of the gated products.
 fn widest_up(plan: &Plan) -> usize {
     let width = |op: &Op| match op {
-        Op::NormGlu { norm: _, gate: _, up, activation: _ } => plan.weight(up.weight).rows,
+        Op::NormGlu { norm: _, gate: _, up, gating: _ } => plan.weight(up.weight).rows,
         _ => 0,
     };
     plan.steps.iter().map(|step| width(&step.op)).max().unwrap_or(0)

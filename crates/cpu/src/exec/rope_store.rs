@@ -1,8 +1,8 @@
 //! Norms and rotations of query and key heads, and the store of keys and values.
 
-use pelton_graph::{Error, Norm, Rope, RopeStyle};
+use pelton_graph::{Error, Rope, RopeStyle};
 
-use super::row_ops::HeadNormRow;
+use super::norms::{HeadNormRow, NormWeights};
 use crate::batch::Batch;
 use crate::isa::Isa;
 use crate::memory::{AlignedBuf, KvCache};
@@ -99,7 +99,7 @@ pub(super) struct Heads<'a> {
     pub(super) values: &'a mut [f32],
     /// Elements of a row.
     pub(super) width: usize,
-    pub(super) norm: Option<(Norm, &'a [f32])>,
+    pub(super) norm: Option<NormWeights<'a>>,
 }
 
 /// [`Op::RopeStore`](pelton_graph::Op::RopeStore): norms and rotates queries and keys in place, and
@@ -116,9 +116,9 @@ pub(super) struct RopeStoreRows<'a> {
 impl RopeStoreRows<'_> {
     pub(super) fn run(self, pool: &Pool, isa: Isa, batch: &Batch<'_>) {
         let Self { rope, angles, queries, keys, values, cache } = self;
-        let head_dim = cache.shape().head_dim;
+        let (head_dim, value_dim) = (cache.shape().key_dim, cache.shape().value_dim());
         let kv_heads = cache.shape().heads;
-        let (rows, kv_width) = (batch.rows.len(), keys.width);
+        let (rows, k_width, v_width) = (batch.rows.len(), keys.width, kv_heads * value_dim);
         let both = [queries, keys].map(|Heads { values, width, norm }| {
             (SharedMut::new(&mut values[..rows * width]), width, norm)
         });
@@ -126,8 +126,8 @@ impl RopeStoreRows<'_> {
             for (values, width, norm) in &both {
                 // SAFETY: one thread computes a row.
                 let heads = unsafe { values.slice_mut(row * width..(row + 1) * width) };
-                if let Some((norm, weight)) = *norm {
-                    dispatch(isa, HeadNormRow { x: heads, weight, norm });
+                if let Some(norm) = *norm {
+                    dispatch(isa, HeadNormRow { x: heads, head_dim, norm });
                 }
                 angles.rotate(isa, rope, row, head_dim, heads);
             }
@@ -136,13 +136,15 @@ impl RopeStoreRows<'_> {
         let cache = cache.writer();
         let store = |head: usize| {
             for (i, row) in batch.rows.iter().enumerate() {
-                let start = i * kv_width + head * head_dim;
+                let start = i * k_width + head * head_dim;
                 let place = start..start + head_dim;
+                let of_value = i * v_width + head * value_dim;
+                let value = &values[of_value..of_value + value_dim];
                 let table = batch.table(group, row);
                 // SAFETY: all keys have been rotated, and one thread stores a head.
                 unsafe {
-                    let key = both[1].0.slice(place.clone());
-                    cache.store(table, row.position as usize, head, key, &values[place]);
+                    let key = both[1].0.slice(place);
+                    cache.store(table, row.position as usize, head, key, value);
                 }
             }
         };

@@ -1,25 +1,25 @@
 //! The KV cache of one layer: keys and values `[pages, heads]`, each head in one stretch of memory.
 //!
-//! A page holds [`PAGE`] positions of every head. Keys are `[head_dim, PAGE]`, with positions
+//! A page holds [`PAGE`] positions of every head. Keys are `[key_dim, PAGE]`, with positions
 //! innermost: products of a query with sixteen neighbouring positions fill a vector register
-//! without a horizontal sum. Values are `[PAGE, head_dim]`: the weighted sum of a position's
+//! without a horizontal sum. Values are `[PAGE, value_dim]`: the weighted sum of a position's
 //! elements fills a register in the same manner.
 //!
 //! In Q8_0 a block is 32 neighbouring elements of one position, in keys too: a position is written
 //! when its row runs, and its rounding must not change the positions before it. Codes have the
-//! layout of the elements of the other types; the scales follow in f16, `[head_dim / 32, PAGE]`
+//! layout of the elements of the other types; the scales follow in f16, `[dim / 32, PAGE]`
 //! for keys and values.
 
 use half::f16;
 use memmap2::MmapMut;
-use pelton_graph::{Cache, Error, KvType, PAGE};
+use pelton_graph::{Cache, Error, KvType, PAGE, Values};
 
 use crate::pool::SharedMut;
 
 /// Elements of a Q8_0 block.
 pub(crate) const BLOCK: usize = 32;
 
-/// The keys `[head_dim, PAGE]` or the values `[PAGE, head_dim]` of one head in one page.
+/// The keys `[key_dim, PAGE]` or the values `[PAGE, value_dim]` of one head in one page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stored<'a> {
     F16(&'a [f16]),
@@ -49,7 +49,7 @@ impl Stored<'_> {
     }
 }
 
-/// The layout of a layer's memory: `[pages, heads, 2]`, keys before values.
+/// The layout of a layer's memory `[pages, heads]`: keys, then the values that are stored.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     shape: Cache,
@@ -57,19 +57,36 @@ struct Layout {
 }
 
 impl Layout {
-    /// Bytes of the keys, or of the values, of one head in one page.
-    const fn head_bytes(self) -> usize {
-        self.kv.bytes(self.shape.head_dim * PAGE)
+    /// Bytes of the keys of one head in one page.
+    const fn key_bytes(self) -> usize {
+        self.kv.bytes(self.shape.key_dim * PAGE)
+    }
+
+    /// Bytes of the values of one head in one page; 0 if they are part of the keys.
+    const fn value_bytes(self) -> usize {
+        match self.shape.values {
+            Values::Own { dim } => self.kv.bytes(dim * PAGE),
+            Values::KeyPrefix { dim: _ } => 0,
+        }
     }
 
     /// Bytes of one page, keys and values of all heads.
     const fn page_bytes(self) -> usize {
-        2 * self.shape.heads * self.head_bytes()
+        self.shape.heads * (self.key_bytes() + self.value_bytes())
     }
 
     /// The offset of the keys of a head; its values follow.
     fn start(self, page: u32, head: usize) -> usize {
-        (page as usize * self.shape.heads + head) * 2 * self.head_bytes()
+        (page as usize * self.shape.heads + head) * (self.key_bytes() + self.value_bytes())
+    }
+
+    /// The length of keys or values that is no whole number of blocks.
+    fn ragged(self) -> Option<usize> {
+        let dims = match self.shape.values {
+            Values::Own { dim } => [self.shape.key_dim, dim],
+            Values::KeyPrefix { dim: _ } => [self.shape.key_dim; 2],
+        };
+        dims.into_iter().find(|dim| self.kv == KvType::Q8_0 && !dim.is_multiple_of(BLOCK))
     }
 }
 
@@ -98,16 +115,15 @@ impl KvCache {
     /// # Errors
     /// If heads are no whole blocks of the type, or if the system refuses the memory.
     pub(crate) fn new(shape: Cache, kv: KvType, pages: usize) -> Result<Self, Error> {
-        if kv == KvType::Q8_0 && !shape.head_dim.is_multiple_of(BLOCK) {
+        let layout = Layout { shape, kv };
+        if let Some(dim) = layout.ragged() {
             return Err(Error::Kv {
                 kv,
                 what: format!(
-                    "heads of {} elements are no whole blocks of {BLOCK}, expected f16 or f32",
-                    shape.head_dim
+                    "heads of {dim} elements are no whole blocks of {BLOCK}, expected f16 or f32"
                 ),
             });
         }
-        let layout = Layout { shape, kv };
         let needed = Self::bytes(shape, kv, pages);
         let refused = || Error::Memory { what: "the KV cache", needed, available: None };
         let len = usize::try_from(needed).map_err(|_| refused())?;
@@ -122,13 +138,14 @@ impl KvCache {
         self.layout.shape
     }
 
-    fn stored(&self, start: usize) -> Stored<'_> {
-        let bytes = &self.data[start..start + self.layout.head_bytes()];
+    /// The keys or values of `dim` elements in the `len` bytes from `start` on.
+    fn stored(&self, start: usize, len: usize, dim: usize) -> Stored<'_> {
+        let bytes = &self.data[start..start + len];
         match self.layout.kv {
             KvType::F16 => Stored::F16(bytemuck::cast_slice(bytes)),
             KvType::F32 => Stored::F32(bytemuck::cast_slice(bytes)),
             KvType::Q8_0 => {
-                let (codes, scales) = bytes.split_at(self.shape().head_dim * PAGE);
+                let (codes, scales) = bytes.split_at(dim * PAGE);
                 let (codes, scales) = (bytemuck::cast_slice(codes), bytemuck::cast_slice(scales));
                 Stored::Q8_0 { codes, scales }
             }
@@ -142,14 +159,20 @@ impl KvCache {
         self.data.copy_within(start..start + len, to as usize * len);
     }
 
-    /// The keys `[head_dim, PAGE]` of a head in a page.
+    /// The keys `[key_dim, PAGE]` of a head in a page.
     pub(crate) fn keys(&self, page: u32, head: usize) -> Stored<'_> {
-        self.stored(self.layout.start(page, head))
+        let start = self.layout.start(page, head);
+        self.stored(start, self.layout.key_bytes(), self.shape().key_dim)
     }
 
-    /// The values `[PAGE, head_dim]` of a head in a page.
+    /// The values `[PAGE, value_dim]` of a head in a page; empty if they are part of the keys.
     pub(crate) fn values(&self, page: u32, head: usize) -> Stored<'_> {
-        self.stored(self.layout.start(page, head) + self.layout.head_bytes())
+        let start = self.layout.start(page, head) + self.layout.key_bytes();
+        let dim = match self.shape().values {
+            Values::Own { dim } => dim,
+            Values::KeyPrefix { dim: _ } => 0,
+        };
+        self.stored(start, self.layout.value_bytes(), dim)
     }
 
     /// Element `d` of the key of one position.
@@ -161,15 +184,24 @@ impl KvCache {
     /// Element `d` of the value of one position.
     pub(crate) fn value(&self, table: &[u32], position: usize, head: usize, d: usize) -> f32 {
         let (page, offset) = (table[position / PAGE], position % PAGE);
-        self.values(page, head).get(offset * self.shape().head_dim + d, d, offset)
+        match self.shape().values {
+            Values::Own { dim } => self.values(page, head).get(offset * dim + d, d, offset),
+            Values::KeyPrefix { dim: _ } => self.key(table, position, head, d),
+        }
     }
 
-    /// Writes the key and the value of one position, `[heads, head_dim]` each.
+    /// Writes the key `[heads, key_dim]` and the value `[heads, value_dim]` of one position. The
+    /// value is empty if it is part of the key.
     pub(crate) fn store(&mut self, table: &[u32], position: usize, key: &[f32], value: &[f32]) {
-        let head_dim = self.shape().head_dim;
+        let Cache { heads, key_dim, values, group: _ } = self.shape();
+        let dim = match values {
+            Values::Own { dim } => dim,
+            Values::KeyPrefix { dim: _ } => 0,
+        };
         let writer = self.writer();
-        let heads = key.chunks_exact(head_dim).zip(value.chunks_exact(head_dim));
-        for (head, (key, value)) in heads.enumerate() {
+        for head in 0..heads {
+            let key = &key[head * key_dim..(head + 1) * key_dim];
+            let value = &value[head * dim..(head + 1) * dim];
             // SAFETY: no other thread has this writer.
             unsafe { writer.store(table, position, head, key, value) };
         }
@@ -182,7 +214,8 @@ impl KvCache {
 }
 
 impl Writer<'_> {
-    /// Writes the key and the value of one position and head, `[head_dim]` each.
+    /// Writes the key `[key_dim]` and the value `[value_dim]` of one position and head. The value
+    /// is empty if it is part of the key.
     ///
     /// # Safety
     /// No other thread writes to this head at the same time.
@@ -195,17 +228,18 @@ impl Writer<'_> {
         value: &[f32],
     ) {
         let (page, offset) = (table[position / PAGE], position % PAGE);
-        let Layout { kv, shape: Cache { head_dim, .. } } = self.layout;
-        let (start, len) = (self.layout.start(page, head), self.layout.head_bytes());
+        let Layout { kv, shape: _ } = self.layout;
+        let (start, len) = (self.layout.start(page, head), self.layout.key_bytes());
+        let end = start + len + self.layout.value_bytes();
         // SAFETY: the memory of one head, which no other thread writes to by the caller's promise.
-        let both = unsafe { self.data.slice_mut(start..start + 2 * len) };
+        let both = unsafe { self.data.slice_mut(start..end) };
         let (keys, values) = both.split_at_mut(len);
         write(kv, keys, key, offset, |d| d * PAGE + offset);
-        write(kv, values, value, offset, |d| offset * head_dim + d);
+        write(kv, values, value, offset, |d| offset * value.len() + d);
     }
 }
 
-/// Writes the elements `x` `[head_dim]` of the position `offset` of a page: element `d` at index
+/// Writes the elements `x` of the position `offset` of a page: element `d` at index
 /// `place(d)`.
 fn write(kv: KvType, bytes: &mut [u8], x: &[f32], offset: usize, place: impl Fn(usize) -> usize) {
     match kv {
@@ -248,7 +282,7 @@ mod tests {
     #[test]
     fn a_copied_page_has_the_same_keys_and_values() {
         for kv in [KvType::F16, KvType::F32, KvType::Q8_0] {
-            let shape = Cache { heads: 2, head_dim: 32, group: 0 };
+            let shape = Cache::new(2, 32, 0);
             let mut cache = KvCache::new(shape, kv, 3).unwrap();
             let key: Vec<f32> = (0..64).map(|i| i as f32 - 20.5).collect();
             let value: Vec<f32> = key.iter().map(|x| 2.0 * x).collect();

@@ -1,14 +1,16 @@
-//! The memory of an executable: weights, values between steps, KV caches.
+//! The memory of an executable: weights, values between steps, KV caches, recurrent states.
 
 mod aligned;
 mod available;
 mod kv_cache;
 pub(crate) mod prefetch;
+mod slot_states;
 mod state;
 mod weights;
 
 pub(crate) use aligned::AlignedBuf;
 pub(crate) use available::{available, require_available};
 pub(crate) use kv_cache::{BLOCK, KvCache, Stored};
+pub(crate) use slot_states::SlotStates;
 pub(crate) use state::State;
 pub(crate) use weights::Weights;

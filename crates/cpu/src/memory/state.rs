@@ -1,4 +1,5 @@
-//! The state of a loaded plan that both paths work on: weights, buffers and KV caches.
+//! The state of a loaded plan that both paths work on: weights, buffers, KV caches and
+//! recurrent states.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use pelton_graph::{BufferId, Error, Limits, Plan};
 use pelton_weights::Checkpoint;
 
-use super::{AlignedBuf, KvCache, Weights};
+use super::{AlignedBuf, KvCache, SlotStates, Weights};
 
 /// A loaded plan; everything in it is allocated once.
 #[derive(Debug)]
@@ -16,11 +17,12 @@ pub(crate) struct State {
     pub(crate) buffers: Buffers,
     /// The KV cache of each of [`Plan::caches`].
     pub(crate) caches: Vec<KvCache>,
+    pub(crate) states: SlotStates,
     pub(crate) limits: Limits,
 }
 
 impl State {
-    /// Finds the weights of a plan, and allocates its buffers and caches.
+    /// Finds the weights of a plan, and allocates its buffers, caches and states.
     ///
     /// # Errors
     /// If a weight is not as the plan says, the caches cannot have the element type of the limits,
@@ -38,13 +40,14 @@ impl State {
         Ok(Self {
             weights: Weights::new(&plan, checkpoint)?,
             buffers: Buffers::new(&plan, &limits)?,
+            states: SlotStates::new(&plan, &limits)?,
             caches,
             plan,
             limits,
         })
     }
 
-    /// Bytes of the buffers and caches of a plan.
+    /// Bytes of the buffers, caches and states of a plan.
     pub(crate) fn bytes(plan: &Plan, limits: &Limits) -> u128 {
         let caches = plan
             .caches
@@ -52,7 +55,8 @@ impl State {
             .map(|&shape| KvCache::bytes(shape, limits.kv, limits.pages[shape.group]));
         let buffers =
             plan.buffers.iter().map(|b| AlignedBuf::bytes(limits.rows_of(b.rows), b.width));
-        caches.chain(buffers).fold(0, u128::saturating_add)
+        let states = SlotStates::bytes(plan, limits);
+        caches.chain(buffers).fold(states, u128::saturating_add)
     }
 }
 

@@ -1,8 +1,9 @@
-//! The plan's tensors: vectors decoded to f32, matrices as they lie in the file.
+//! The plan's tensors: small ones decoded to f32, matrices as they lie in the file.
 
 use std::sync::Arc;
 
-use pelton_graph::{Error, Plan, WeightId, WeightKind};
+use pelton_graph::{Error, Op, Plan, WeightId, WeightKind};
+use pelton_quant::DType;
 use pelton_weights::{Checkpoint, Tensor};
 
 /// The plan's tensors, each of the kind, shape and type that the plan says.
@@ -14,9 +15,37 @@ pub(crate) struct Weights {
 
 #[derive(Debug)]
 enum Weight {
-    Vector(Vec<f32>),
-    /// Its index among the tensors of the checkpoint.
-    Matrix(usize),
+    /// A vector, or a table of vectors `[rows, row_len]`.
+    Floats(Vec<f32>),
+    Matrices(Matrices),
+}
+
+/// One or several matrices, each some rows of a matrix of their tensor.
+#[derive(Clone, Copy, Debug)]
+struct Matrices {
+    /// The index of the tensor in the checkpoint.
+    tensor: usize,
+    row_bytes: usize,
+    /// The first row, and the number of rows, of each.
+    first: usize,
+    rows: usize,
+    /// Rows of a matrix of the tensor.
+    of: usize,
+}
+
+impl Matrices {
+    /// The bytes of matrix `index`.
+    fn bytes<'a>(&self, tensor: &Tensor<'a>, index: usize) -> &'a [u8] {
+        let first = (index * self.of + self.first) * self.row_bytes;
+        &tensor.bytes[first..first + self.rows * self.row_bytes]
+    }
+}
+
+/// A matrix `[rows, row_len]` in its stored format.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoredMatrix<'a> {
+    pub(crate) dtype: DType,
+    pub(crate) bytes: &'a [u8],
 }
 
 impl Weights {
@@ -25,54 +54,99 @@ impl Weights {
     /// # Errors
     /// If a tensor is missing, or of another shape or type than the plan says.
     pub(crate) fn new(plan: &Plan, checkpoint: Arc<Checkpoint>) -> Result<Self, Error> {
+        let small = small(plan);
         let mut all = Vec::with_capacity(plan.weights.len());
-        for weight in &plan.weights {
+        for (weight, small) in plan.weights.iter().zip(small) {
             let tensor = checkpoint.require(&weight.name, &weight.dims())?;
             let refused = |what| Error::Matrix { tensor: weight.name.clone(), what };
-            all.push(match weight.kind {
-                WeightKind::Vector => Weight::Vector(tensor.decode()),
-                WeightKind::Matrix => {
-                    if tensor.dtype != weight.dtype {
-                        let (found, expected) = (tensor.dtype, weight.dtype);
-                        return Err(refused(format!("is stored as {found}, expected {expected}")));
-                    }
-                    let index = checkpoint.tensor_index(&weight.name);
-                    Weight::Matrix(index.ok_or_else(|| refused("has no index".to_owned()))?)
-                }
-            });
+            let is_vector = !weight.is_matrix();
+            let (first, of) = (weight.first(), weight.tensor_rows());
+            // of a vector the range is one of elements
+            let (rows, of) = match (weight.kind, weight.part) {
+                (WeightKind::Vector, Some(part)) => (weight.row_len, part.of),
+                (WeightKind::Vector, None) => (weight.row_len, weight.row_len),
+                _ => (weight.rows, of),
+            };
+            let end = first.checked_add(rows).filter(|&end| end <= of);
+            let end = end.ok_or_else(|| {
+                refused(format!("has {of} rows, expected {rows} rows from row {first} on"))
+            })?;
+            if is_vector || small {
+                let width = if is_vector { 1 } else { weight.row_len };
+                let mut values = tensor.decode();
+                values.truncate(end * width);
+                values.drain(..first * width);
+                all.push(Weight::Floats(values));
+                continue;
+            }
+            if tensor.dtype != weight.dtype {
+                let (found, expected) = (tensor.dtype, weight.dtype);
+                return Err(refused(format!("is stored as {found}, expected {expected}")));
+            }
+            let index = checkpoint.tensor_index(&weight.name);
+            let row_bytes = weight.dtype.bytes_of(weight.row_len);
+            all.push(Weight::Matrices(Matrices {
+                tensor: index.ok_or_else(|| refused("has no index".to_owned()))?,
+                row_bytes: row_bytes.ok_or_else(|| {
+                    refused(format!("has rows of {}, expected whole blocks", weight.row_len))
+                })?,
+                first,
+                rows,
+                of,
+            }));
         }
         Ok(Self { checkpoint, all })
     }
 
-    /// The elements of a norm or a bias.
+    /// The elements of a norm, a bias or another small weight.
     ///
     /// # Errors
     /// If the weight is a matrix.
     pub(crate) fn vector(&self, id: WeightId) -> Result<&[f32], Error> {
         match &self.all[id.0] {
-            Weight::Vector(values) => Ok(values),
-            Weight::Matrix(index) => Err(Error::Matrix {
-                tensor: self.checkpoint.tensor_at(*index).name.to_owned(),
+            Weight::Floats(values) => Ok(values),
+            Weight::Matrices(matrices) => Err(Error::Matrix {
+                tensor: self.checkpoint.tensor_at(matrices.tensor).name.to_owned(),
                 what: "is a matrix, expected a vector".to_owned(),
             }),
         }
     }
 
-    /// A matrix `[rows, row_len]` in its stored format.
+    /// The elements of a small weight, if there is one.
     ///
     /// # Errors
-    /// If the weight is a vector.
-    pub(crate) fn matrix(&self, plan: &Plan, id: WeightId) -> Result<Tensor<'_>, Error> {
+    /// If the weight is a matrix.
+    pub(crate) fn optional(&self, id: Option<WeightId>) -> Result<Option<&[f32]>, Error> {
+        id.map(|id| self.vector(id)).transpose()
+    }
+
+    fn matrices(&self, plan: &Plan, id: WeightId) -> Result<(Matrices, Tensor<'_>), Error> {
         match &self.all[id.0] {
-            Weight::Matrix(index) => Ok(self.checkpoint.tensor_at(*index)),
-            Weight::Vector(_) => Err(Error::Matrix {
+            Weight::Matrices(matrices) => {
+                Ok((*matrices, self.checkpoint.tensor_at(matrices.tensor)))
+            }
+            Weight::Floats(_) => Err(Error::Matrix {
                 tensor: plan.weight(id).name.clone(),
                 what: "is a vector, expected a matrix".to_owned(),
             }),
         }
     }
 
-    /// Decodes one row of a matrix into `y` `[row_len]`.
+    /// Matrix `index` `[rows, row_len]` of a weight in its stored format; 0 if it is one matrix.
+    ///
+    /// # Errors
+    /// If the weight is a vector.
+    pub(crate) fn matrix(
+        &self,
+        plan: &Plan,
+        id: WeightId,
+        index: usize,
+    ) -> Result<StoredMatrix<'_>, Error> {
+        let (matrices, tensor) = self.matrices(plan, id)?;
+        Ok(StoredMatrix { dtype: tensor.dtype, bytes: matrices.bytes(&tensor, index) })
+    }
+
+    /// Decodes one row of matrix `index` of a weight into `y` `[row_len]`.
     ///
     /// # Errors
     /// If the weight is a vector.
@@ -80,12 +154,31 @@ impl Weights {
         &self,
         plan: &Plan,
         id: WeightId,
+        index: usize,
         row: usize,
         y: &mut [f32],
     ) -> Result<(), Error> {
-        let tensor = self.matrix(plan, id)?;
-        let bytes = tensor.dtype.bytes_of(y.len()).unwrap_or(0);
-        let blocks = &tensor.bytes[row * bytes..(row + 1) * bytes];
+        let (matrices, tensor) = self.matrices(plan, id)?;
+        let bytes = matrices.bytes(&tensor, index);
+        let blocks = &bytes[row * matrices.row_bytes..(row + 1) * matrices.row_bytes];
         Ok(pelton_quant::decode(tensor.dtype, blocks, y)?)
     }
+}
+
+/// Whether each weight is a small table that is decoded at load: the taps of convolutions and the
+/// biases of experts.
+fn small(plan: &Plan) -> Vec<bool> {
+    let mut small = vec![false; plan.weights.len()];
+    for step in &plan.steps {
+        let ids = match &step.op {
+            Op::ShortConv(conv) => [Some(conv.weight), None],
+            Op::ExpertLinear(linear) => [linear.bias, None],
+            Op::ExpertGlu { gate, up, gating: _ } => [gate.bias, up.bias],
+            _ => [None, None],
+        };
+        for id in ids.into_iter().flatten() {
+            small[id.0] = true;
+        }
+    }
+    small
 }

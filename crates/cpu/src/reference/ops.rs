@@ -1,17 +1,33 @@
-//! The definition of each elementary op for one row.
+//! The definition of each elementary op on the elements of one row.
 //!
 //! Sums run in f64, so that these functions are a reference for any order of summation.
 
-use pelton_graph::{Activation, Attention, Rope};
+use pelton_graph::{Activation, Gating, NormKind, Rope, StridedCopy};
 
-use crate::memory::KvCache;
-
-/// `y[i] = weight[i] · x[i] / sqrt(mean(x²) + eps)` (Zhang and Sennrich, arXiv 1910.07467).
-pub(super) fn norm(x: &[f32], weight: &[f32], eps: f32, y: &mut [f32]) {
-    let squares: f64 = x.iter().map(|&v| f64::from(v).powi(2)).sum();
-    let scale = 1.0 / (squares / x.len() as f64 + f64::from(eps)).sqrt();
-    for ((y, &x), &weight) in y.iter_mut().zip(x).zip(weight) {
-        *y = (f64::from(x) * scale) as f32 * weight;
+/// `y[i] = weight[i] · normed(x)[i] + bias[i]`.
+pub(super) fn norm(
+    kind: NormKind,
+    eps: f32,
+    weight: Option<&[f32]>,
+    bias: Option<&[f32]>,
+    x: &[f32],
+    y: &mut [f32],
+) {
+    let values = || x.iter().map(|&v| f64::from(v));
+    let (len, eps) = (x.len() as f64, f64::from(eps));
+    let (mean, square) = match kind {
+        NormKind::Rms => (0.0, values().map(|v| v * v).sum::<f64>() / len),
+        NormKind::L2 => (0.0, values().map(|v| v * v).sum()),
+        NormKind::Layer => {
+            let mean = values().sum::<f64>() / len;
+            (mean, values().map(|v| (v - mean).powi(2)).sum::<f64>() / len)
+        }
+    };
+    let scale = 1.0 / (square + eps).sqrt();
+    for (i, (y, x)) in y.iter_mut().zip(values()).enumerate() {
+        let weight = weight.map_or(1.0, |weight| f64::from(weight[i]));
+        let bias = bias.map_or(0.0, |bias| f64::from(bias[i]));
+        *y = ((x - mean) * scale * weight + bias) as f32;
     }
 }
 
@@ -31,47 +47,86 @@ pub(super) fn rope(head: &mut [f32], position: u32, rope: &Rope) {
     }
 }
 
-/// `activation(gate[i]) · up[i]` (Shazeer, arXiv 2002.05202).
-pub(super) fn glu(activation: Activation, gate: &[f32], up: &[f32], g: &mut [f32]) {
-    for ((g, &gate), &up) in g.iter_mut().zip(gate).zip(up) {
-        *g = match activation {
-            Activation::Silu => gate / (1.0 + (-gate).exp()) * up,
-        };
+/// The function of one element.
+pub(super) fn activate(activation: Activation, x: f64) -> f64 {
+    match activation {
+        Activation::Identity => x,
+        Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::GeluTanh => {
+            let root = (2.0 / std::f64::consts::PI).sqrt();
+            x / 2.0 * (1.0 + (root * (x + 0.044715 * x.powi(3))).tanh())
+        }
+        Activation::GeluErf => x / 2.0 * (1.0 + erf(x / std::f64::consts::SQRT_2)),
+        Activation::Relu => x.max(0.0),
+        Activation::ReluSquared => x.max(0.0).powi(2),
+        Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Activation::Tanh => x.tanh(),
     }
 }
 
-/// Attention of the query heads `q` `[heads, head_dim]` at `position` over the keys and values of
-/// the positions that it sees: the softmax of the scaled products, times the values.
-pub(super) fn attend(
-    attention: &Attention,
-    cache: &KvCache,
-    table: &[u32],
-    position: usize,
-    q: &[f32],
-    a: &mut [f32],
-) {
-    let head_dim = cache.shape().head_dim;
-    let Attention { cache: _, heads, scale, window } = *attention;
-    let group = heads / cache.shape().heads;
-    let first = window.map_or(0, |window| (position + 1).saturating_sub(window));
-    for (h, (q, a)) in q.chunks(head_dim).zip(a.chunks_mut(head_dim)).enumerate() {
-        let kv_head = h / group;
-        let scores: Vec<f64> = (first..=position)
-            .map(|p| {
-                let key = (0..head_dim).map(|d| cache.key(table, p, kv_head, d));
-                let product: f64 = key.zip(q).map(|(k, &q)| f64::from(k) * f64::from(q)).sum();
-                product * f64::from(scale)
-            })
-            .collect();
-        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let weights: Vec<f64> = scores.iter().map(|s| (s - max).exp()).collect();
-        let total: f64 = weights.iter().sum();
-        for (d, a) in a.iter_mut().enumerate() {
-            let sum: f64 = (first..=position)
-                .zip(&weights)
-                .map(|(p, weight)| weight * f64::from(cache.value(table, p, kv_head, d)))
-                .sum();
-            *a = (sum / total) as f32;
+/// The error function: `2/√π · e^(-x²) · Σ 2ⁿ x^(2n + 1) / (2n + 1)!!` (Abramowitz and Stegun
+/// 7.1.6), whose summands have one sign.
+pub(super) fn erf(x: f64) -> f64 {
+    // from here on the nearest f64 is 1
+    if x.abs() > 6.0 {
+        return x.signum();
+    }
+    let (mut term, mut sum, mut n) = (x, x, 1.0);
+    while term.abs() > sum.abs() * f64::EPSILON / 4.0 {
+        n += 2.0;
+        term *= 2.0 * x * x / n;
+        sum += term;
+    }
+    std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
+}
+
+/// The gated product of one element.
+pub(super) fn gate(gating: Gating, gate: f32, up: f32) -> f32 {
+    let (gate, up) = (f64::from(gate), f64::from(up));
+    (match gating {
+        Gating::Product(activation) => activate(activation, gate) * up,
+        Gating::Clamped { alpha, limit } => {
+            let limit = f64::from(limit);
+            let gate = gate.min(limit);
+            let sigmoid = activate(Activation::Sigmoid, f64::from(alpha) * gate);
+            (up.clamp(-limit, limit) + 1.0) * gate * sigmoid
+        }
+    }) as f32
+}
+
+/// `1 + beta · ln(1 + ⌊(position + offset) / interval⌋)`.
+pub(super) fn temper(beta: f32, interval: usize, offset: usize, position: u32) -> f64 {
+    let steps = (position as usize).saturating_add(offset) / interval;
+    1.0 + f64::from(beta) * (1.0 + steps as f64).ln()
+}
+
+/// A strided copy from one row to another.
+pub(super) fn copy(copy: &StridedCopy, x: &[f32], y: &mut [f32]) {
+    let &StridedCopy { count, width, from, to } = copy;
+    for i in 0..count {
+        let (from, to) = (from.offset + i * from.stride, to.offset + i * to.stride);
+        y[to..to + width].copy_from_slice(&x[from..from + width]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of Abramowitz and Stegun, table 7.1, and of the complement at 3.
+    #[test]
+    fn erf_of_the_tables() {
+        for (x, expected) in [
+            (0.0, 0.0),
+            (0.1, 0.112_462_916_0),
+            (0.5, 0.520_499_877_8),
+            (1.0, 0.842_700_792_9),
+            (2.0, 0.995_322_265_0),
+            (3.0, 1.0 - 2.209_049_699_9e-5),
+            (7.0, 1.0),
+        ] {
+            assert!((erf(x) - expected).abs() < 1e-10, "{x}: {}", erf(x));
+            assert!((erf(-x) + expected).abs() < 1e-10, "-{x}: {}", erf(-x));
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Plans of a few steps over random weights.
 
 use pelton_graph::{
-    Activation, Attention, Buffer, BufferId, Cache, CacheGroup, Gating, Linear, Mask, Norm, Op,
-    OutputKind, Plan, Rope, RopeId, RopeStyle, Rows, Shape, Step, Weight, WeightId, WeightKind,
+    Activation, Attention, Buffer, BufferId, Cache, CacheGroup, Gating, Linear, Mask, Norm,
+    NormKind, Op, OutputKind, Part, Plan, Rope, RopeId, RopeStyle, Rows, Shape, State, Step,
+    Weight, WeightId, WeightKind,
 };
 use pelton_quant::DType;
 use pelton_weights::{Checkpoint, GgufWriter};
@@ -116,6 +117,53 @@ impl Builder {
         Norm::rms(weight, 1e-5)
     }
 
+    /// A norm of a kind over `len` elements, with random factors and summands or none.
+    pub(super) fn norm_of(
+        &mut self,
+        kind: NormKind,
+        len: usize,
+        factors: bool,
+        summands: bool,
+    ) -> Norm {
+        let weight = factors.then(|| self.vector(len, 1.0, 0.2));
+        let bias = summands.then(|| self.vector(len, 0.0, 0.2));
+        Norm { kind, weight, bias, eps: 1e-5 }
+    }
+
+    /// A random vector.
+    pub(super) fn vector(&mut self, len: usize, mean: f32, deviation: f32) -> WeightId {
+        self.weight(DType::F32, WeightKind::Vector, [len, 1], Values { mean, deviation })
+    }
+
+    /// A random table `[rows, width]`.
+    pub(super) fn table(&mut self, dtype: DType, width: usize, rows: usize) -> WeightId {
+        let values = Values { mean: 0.0, deviation: 0.5 };
+        self.weight(dtype, WeightKind::Matrix, [width, rows], values)
+    }
+
+    /// Random matrices `[count, outputs, cols]`.
+    pub(super) fn matrices(
+        &mut self,
+        dtype: DType,
+        count: usize,
+        cols: usize,
+        outputs: usize,
+    ) -> WeightId {
+        let values = Values { mean: 0.0, deviation: (cols as f32).powf(-0.5) };
+        self.weight(dtype, WeightKind::Matrices { count }, [cols, outputs], values)
+    }
+
+    /// Makes a weight the rows from `first` on of a tensor of `of` rows.
+    pub(super) fn part(&mut self, id: WeightId, first: usize, of: usize) {
+        self.plan.weights[id.0].part = Some(Part { first, of });
+    }
+
+    /// A recurrent state of `len` elements.
+    pub(super) fn state(&mut self, len: usize) -> usize {
+        self.plan.states.push(State { len });
+        self.plan.states.len() - 1
+    }
+
     /// `norm x → y`.
     pub(super) fn normed(&mut self, x: BufferId) -> BufferId {
         let norm = self.norm(self.width(x));
@@ -186,10 +234,28 @@ impl Builder {
         }
     }
 
+    /// A cache whose group has the window of a mask.
+    pub(super) fn cache(&mut self, cache: Cache, mask: Mask) -> usize {
+        self.plan.groups[cache.group].window = mask.window();
+        self.plan.caches.push(cache);
+        self.plan.caches.len() - 1
+    }
+
+    /// Makes a plan of whole sequences, with results of a kind.
+    pub(super) fn whole_sequences(&mut self, output: OutputKind) {
+        self.plan.whole_sequences = true;
+        self.plan.output = output;
+    }
+
+    /// A buffer of the selected rows.
+    pub(super) fn selected_buffer(&mut self, width: usize) -> BufferId {
+        self.plan.buffers.push(Buffer { name: "s", width, rows: Rows::Selected });
+        BufferId(self.plan.buffers.len() - 1)
+    }
+
     /// `select x → y`.
     pub(super) fn selected(&mut self, x: BufferId) -> BufferId {
-        self.plan.buffers.push(Buffer { name: "s", width: self.width(x), rows: Rows::Selected });
-        let y = BufferId(self.plan.buffers.len() - 1);
+        let y = self.selected_buffer(self.width(x));
         self.step(Op::Select, &[x], &[y]);
         y
     }
@@ -204,6 +270,13 @@ impl Builder {
             }
             Rows::Selected => self.plan.logits = x,
         }
+        self
+    }
+
+    /// The plan, whose results are the rows of `x`, of any width.
+    pub(super) fn finish_with(mut self, x: BufferId) -> Self {
+        assert_eq!(self.plan.buffer(x).rows, Rows::Selected);
+        self.plan.logits = x;
         self
     }
 
@@ -222,7 +295,7 @@ impl Builder {
         let mut body = writer.begin(Vec::new()).unwrap();
         for (weight, values) in self.plan.weights.iter().zip(&self.values) {
             let Values { mean, deviation } = *values;
-            let len = weight.row_len * weight.rows;
+            let len = weight.dims().into_iter().product();
             body.write(&random.blocks(weight.dtype, len, mean, deviation)).unwrap();
         }
         Checkpoint::from_bytes("random weights", body.finish().unwrap()).unwrap()

@@ -54,11 +54,11 @@ impl Widest {
     fn of(plan: &Plan) -> Self {
         let mut widest = Self { group: 1, head_dim: 1, row: 1 };
         for step in &plan.steps {
-            if let &Op::Attend(Attention { cache, heads, scale: _, window: _ }) = &step.op {
+            if let &Op::Attend(Attention { cache, heads, .. }) = &step.op {
                 let cache = plan.caches[cache];
                 widest.group = widest.group.max(heads / cache.heads);
-                widest.head_dim = widest.head_dim.max(cache.head_dim);
-                widest.row = widest.row.max(heads.saturating_mul(partial_len(cache.head_dim)));
+                widest.head_dim = widest.head_dim.max(cache.key_dim);
+                widest.row = widest.row.max(heads.saturating_mul(partial_len(cache.key_dim)));
             }
         }
         widest
@@ -124,8 +124,8 @@ impl Attender {
         out: &mut [f32],
     ) {
         let kv_heads = cache.shape().heads;
-        let width = attention.heads * cache.shape().head_dim;
-        let partial_len = partial_len(cache.shape().head_dim);
+        let width = attention.heads * cache.shape().key_dim;
+        let partial_len = partial_len(cache.shape().key_dim);
         let row_partials = attention.heads * partial_len;
         let partials_of = |run: &Run| run.rows.len() * run.chunks;
         let split = batch.rows.len() <= FEW
@@ -191,9 +191,9 @@ impl Attender {
                 let queries = run.rows.len() * attention.heads;
                 for query in worker.split(queries, 1) {
                     let (row, head) = (query / attention.heads, query % attention.heads);
-                    let place = run.rows.start * width + query * cache.shape().head_dim;
+                    let place = run.rows.start * width + query * cache.shape().key_dim;
                     // SAFETY: one thread merges a query.
-                    let out = unsafe { out.slice_mut(place..place + cache.shape().head_dim) };
+                    let out = unsafe { out.slice_mut(place..place + cache.shape().key_dim) };
                     let own = chunks(seen(attention, &batch.rows[run.rows.start + row]));
                     let partials = own.map(|chunk| {
                         let row = first + chunk * run.rows.len() + row;

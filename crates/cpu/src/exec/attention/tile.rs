@@ -109,7 +109,7 @@ pub(super) struct Tile<'a> {
 
 impl<'a> Tile<'a> {
     fn head_dim(&self) -> usize {
-        self.cache.shape().head_dim
+        self.cache.shape().key_dim
     }
 
     fn group(&self) -> usize {
@@ -210,7 +210,7 @@ impl<'a> Tile<'a> {
 /// The positions that the queries of a row attend to.
 pub(super) fn seen(attention: &Attention, row: &BatchRow) -> Range<usize> {
     let end = row.position as usize + 1;
-    attention.window.map_or(0, |window| end.saturating_sub(window))..end
+    attention.mask.window().map_or(0, |window| end.saturating_sub(window))..end
 }
 
 /// The chunks of these positions.

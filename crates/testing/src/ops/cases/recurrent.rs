@@ -1,0 +1,57 @@
+//! Convolutions and linear attention.
+
+use pelton_graph::{GatedDelta, NormKind, Op, ShortConv};
+use pelton_quant::DType;
+
+use super::{Case, WIDTHS, case};
+use crate::ops::builder::Builder;
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (width, taps) in WIDTHS.into_iter().zip([4, 2, 3, 4, 7]) {
+        let mut b = Builder::new(width);
+        let x = b.embed(DType::F32, width);
+        let state = b.state((taps - 1) * width);
+        let weight = b.table(DType::F32, taps, width);
+        b.step(Op::ShortConv(ShortConv { state, weight, taps }), &[x], &[x]);
+        cases.push(case(format!("short_conv {width}, {taps} taps"), b, x, &[]));
+    }
+    for (heads, dims, grouped) in [
+        ([1, 1], [6, 6], false),
+        ([2, 2], [33, 50], true),
+        ([2, 6], [24, 24], true),
+        ([2, 6], [24, 24], false),
+        ([3, 3], [64, 96], false),
+        ([1, 4], [128, 128], true),
+    ] {
+        cases.push(gated_delta(heads, dims, grouped));
+    }
+    cases
+}
+
+fn gated_delta(heads: [usize; 2], dims: [usize; 2], grouped: bool) -> Case {
+    let ([key_heads, value_heads], [key_dim, value_dim]) = (heads, dims);
+    let width = value_heads * value_dim;
+    let mut b = Builder::new(width);
+    let q = b.embed(DType::F32, key_heads * key_dim);
+    let k = b.embed(DType::F32, key_heads * key_dim);
+    let v = b.embed(DType::F32, width);
+    let (alpha, beta) = (b.embed(DType::F32, value_heads), b.embed(DType::F32, value_heads));
+    let norm = b.norm_of(NormKind::L2, key_dim, false, false);
+    for x in [q, k] {
+        b.step(Op::HeadNorm { norm, heads: key_heads }, &[x], &[x]);
+    }
+    let delta = GatedDelta {
+        state: b.state(value_heads * key_dim * value_dim),
+        key_heads,
+        value_heads,
+        key_dim,
+        value_dim,
+        grouped,
+        rate: b.vector(value_heads, -0.2, 0.03),
+        shift: b.vector(value_heads, -0.5, 0.5),
+    };
+    let o = b.buffer(width, v);
+    b.step(Op::GatedDelta(delta), &[q, k, v, alpha, beta], &[o]);
+    case(format!("gated_delta {heads:?} heads of {dims:?}, grouped {grouped}"), b, o, &[])
+}
