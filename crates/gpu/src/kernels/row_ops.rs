@@ -76,7 +76,7 @@ impl RowOp {
     ) -> Self {
         let units = layout.units(k);
         let mut bindings = vec![Access::Read, Access::ReadWrite];
-        bindings.extend(vec![Access::Read; layout.planes(1, k).len()]);
+        bindings.extend(vec![Access::Read; layout.bindings()]);
         let parameters = context! { k, units, first, rows, fixed, ..template::format(layout) };
         let groups = units.div_ceil(THREADS) as u32;
         Self { label: "add_table", file: "add_table.wgsl", parameters, bindings, groups }

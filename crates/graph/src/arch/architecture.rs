@@ -221,7 +221,8 @@ pub enum Temper {
     None,
     /// On all layers by the key `attention.temperature_scale`, in steps of the original context.
     Key,
-    /// On layers without rotation, with this factor, step and offset.
+    /// On layers without rotation, with this factor and step where the keys
+    /// `attention.temperature_scale` and `attention.temperature_length` are absent, and this offset.
     Unrotated(f32, usize, usize),
 }
 

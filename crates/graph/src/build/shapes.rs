@@ -216,6 +216,9 @@ impl Reader<'_, '_> {
         };
         let temper = match self.arch.temper {
             Temper::Unrotated(beta, interval, offset) if rope.is_none() => {
+                let stated = self.keys.opt_nonnegative("attention.temperature_scale")?;
+                let length = self.keys.opt_size("attention.temperature_length", MAX_SIZE)?;
+                let (beta, interval) = (stated.unwrap_or(beta), length.unwrap_or(interval));
                 Some(Op::Temper { beta, interval, offset })
             }
             _ => self.temper_by_key()?,

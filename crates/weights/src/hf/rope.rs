@@ -80,7 +80,7 @@ impl Rope {
         let own = |names: &[&str]| parameters.as_ref().map(|p| p.number(names)).transpose();
         let theta = match own(&["rope_theta"])?.flatten() {
             Some(theta) => Some(theta),
-            None => all.number(&["global_rope_theta", "rope_theta", "rotary_emb_base"])?,
+            None => all.number(&["global_rope_theta", "rotary_emb_base", "rope_theta"])?,
         };
         let local_theta = match &local {
             Some(local) => local.number(&["rope_theta"])?,
@@ -92,9 +92,10 @@ impl Rope {
                 return Err(all.invalid("rope_theta", theta, "a number above 0"));
             }
         }
+        // older names first: defaults have the newest name
         let partial = match own(&["partial_rotary_factor"])?.flatten() {
             Some(partial) => Some(partial),
-            None => all.number(&["partial_rotary_factor", "rotary_pct", "rope_pct"])?,
+            None => all.number(&["rotary_pct", "rope_pct", "partial_rotary_factor"])?,
         };
         if let Some(partial) = partial
             && !(partial > 0.0 && partial <= 1.0)

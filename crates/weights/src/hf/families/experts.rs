@@ -144,6 +144,8 @@ pub(super) const FAMILIES: &[Family] = &[
             size("expert_feed_forward_length", &["intermediate_size"]),
             size("feed_forward_length", &["intermediate_size_mlp"]),
             derived("attention.sliding_window", chunk),
+            derived("attention.temperature_scale", temperature),
+            size("attention.temperature_length", &["floor_scale"]).optional(),
         ],
         blocks: &[
             ATTENTION,
@@ -185,4 +187,13 @@ fn chunk(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
         .layer_types()?
         .is_some_and(|types| types.iter().all(|name| *name == "full_attention"));
     if full { some(0) } else { some(config.all.required_size(&["attention_chunk_size"])?) }
+}
+
+/// Factor of the growth of queries; 0 if it is switched off.
+fn temperature(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
+    if config.all.flag(&["attn_temperature_tuning"])? == Some(false) {
+        return Ok(Some(Value::from(0.0f32)));
+    }
+    let scale = config.all.number(&["attn_scale"])?;
+    Ok(scale.map(|scale| Value::from(scale as f32)))
 }
