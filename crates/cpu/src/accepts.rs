@@ -58,9 +58,8 @@ pub(crate) fn fast(op: &Op, plan: &Plan) -> bool {
                 && follows(plan, norm, up)
                 && plan.weight(gate.weight).rows == plan.weight(up.weight).rows
                 && plan.weight(gate.weight).row_len == plan.weight(up.weight).row_len
-                && *gating == Gating::Product(Activation::Silu)
+                && is_gating(*gating)
         }
-        Op::ExpertGlu { .. } if true => false,
         Op::ExpertGlu { gate, up, gating } => {
             let (gates, ups) = (plan.weight(gate.weight), plan.weight(up.weight));
             is_expert_linear(plan, gate)

@@ -27,6 +27,11 @@ impl RouteScratch {
         Self { scores: zeros(), ranks: zeros(), groups: zeros(), taken: vec![false; experts] }
     }
 
+    /// Bytes that [`new`](Self::new) allocates.
+    pub(crate) fn bytes(experts: usize) -> u128 {
+        (experts as u128).saturating_mul(3 * size_of::<f64>() as u128 + 1)
+    }
+
     /// Chooses the experts of one row with `logits` `[experts]`; writes their ids and weights
     /// `[used]`. With logits that are not finite the ids are still distinct experts.
     pub(crate) fn route(

@@ -31,9 +31,9 @@ impl<'a> Product<'a> {
     ) -> Result<Self, Error> {
         let &Linear { weight: id, bias } = linear;
         let weight = plan.weight(id);
-        let tensor = weights.matrix(plan, id, 0)?;
+        let matrix = weights.matrices(plan, id)?;
         let matrix =
-            MatrixRef::new(tensor.dtype, weight.rows, weight.row_len, tensor.bytes).map_err(
+            MatrixRef::new(matrix.dtype, weight.rows, weight.row_len, matrix.bytes(0)).map_err(
                 |error| Error::Matrix { tensor: weight.name.clone(), what: error.to_string() },
             )?;
         let output = Output {
@@ -109,7 +109,7 @@ impl Multiplier {
                     let place = r * cols..(r + 1) * cols;
                     // SAFETY: one thread computes a row.
                     let y = unsafe { normed.slice_mut(place.clone()) };
-                    dispatch(isa, NormRow { x: &x[place], norm, y });
+                    dispatch(isa, NormRow { x: Some(&x[place]), norm, y });
                 }
                 worker.barrier();
                 // SAFETY: all rows have been written, and are not written again in this region.

@@ -15,6 +15,8 @@ pub(super) struct NormWeights<'a> {
 }
 
 impl<'a> NormWeights<'a> {
+    /// The weights of a norm.
+    ///
     /// # Errors
     /// If a weight is not a vector.
     pub(super) fn new(weights: &'a Weights, norm: &Norm) -> Result<Self, Error> {
@@ -23,7 +25,8 @@ impl<'a> NormWeights<'a> {
         Ok(Self { kind, eps, weight, bias })
     }
 
-    /// Its weights for head `head` of a row, from those of a head or of all heads.
+    /// The weights of head `head` of a row, from those of a head or of all heads.
+    #[inline(always)]
     fn of_head(self, head: usize, head_dim: usize) -> Self {
         let part = |all: &'a [f32]| match all.len() == head_dim {
             true => all,
@@ -33,9 +36,9 @@ impl<'a> NormWeights<'a> {
     }
 }
 
-/// [`Op::Norm`](pelton_graph::Op::Norm) of one row, from `x` to `y`.
+/// [`Op::Norm`](pelton_graph::Op::Norm) of one row, from `x` to `y`, or in place without `x`.
 pub(super) struct NormRow<'a> {
-    pub(super) x: &'a [f32],
+    pub(super) x: Option<&'a [f32]>,
     pub(super) norm: NormWeights<'a>,
     pub(super) y: &'a mut [f32],
 }
@@ -44,8 +47,14 @@ impl Body for NormRow<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { x, norm, y } = self;
-        y.copy_from_slice(x);
-        normalize(simd, norm, y);
+        match x {
+            Some(x) => {
+                let moments = Moments::of(simd, norm, x);
+                let elements = y.iter_mut().zip(x).map(|(y, &x)| (x, y));
+                moments.apply(norm, elements);
+            }
+            None => normalize(simd, norm, y),
+        }
     }
 }
 
@@ -69,48 +78,82 @@ impl Body for HeadNormRow<'_> {
 /// The norm of `x`, in place.
 #[inline(always)]
 fn normalize<S: Simd>(simd: S, norm: NormWeights<'_>, x: &mut [f32]) {
-    let NormWeights { kind, eps, weight, bias } = norm;
-    let len = x.len() as f32;
-    if kind == NormKind::Layer {
-        let mean = sum(simd, x, |_, x| x, |x| x) / len;
-        for x in x.iter_mut() {
-            *x -= mean;
-        }
+    let moments = Moments::of(simd, norm, x);
+    moments.apply(norm, x.iter_mut().map(|x| (*x, x)));
+}
+
+/// The mean that is subtracted from the elements, and the factor of the differences.
+#[derive(Clone, Copy)]
+struct Moments {
+    mean: f32,
+    factor: f32,
+}
+
+impl Moments {
+    #[inline(always)]
+    fn of<S: Simd>(simd: S, norm: NormWeights<'_>, x: &[f32]) -> Self {
+        let len = x.len() as f32;
+        let mean = match norm.kind {
+            NormKind::Rms | NormKind::L2 => 0.0,
+            NormKind::Layer => sum(simd, x) / len,
+        };
+        let squares = squares(simd, x, mean);
+        let square = match norm.kind {
+            NormKind::Rms | NormKind::Layer => squares / len,
+            NormKind::L2 => squares,
+        };
+        Self { mean, factor: 1.0 / (square + norm.eps).sqrt() }
     }
-    let squares = sum(simd, x, |simd, x| simd.mul(x, x), |x| x * x);
-    let factor = match kind {
-        NormKind::Rms | NormKind::Layer => 1.0 / (squares / len + eps).sqrt(),
-        NormKind::L2 => 1.0 / (squares + eps).sqrt(),
-    };
-    match weight {
-        Some(weight) => {
-            for (x, &weight) in x.iter_mut().zip(weight) {
-                *x = *x * factor * weight;
+
+    /// Writes the norm of each element, given with the place of its result.
+    #[inline(always)]
+    fn apply<'a>(self, norm: NormWeights<'_>, elements: impl Iterator<Item = (f32, &'a mut f32)>) {
+        let Self { mean, factor } = self;
+        match (norm.weight, norm.bias) {
+            (Some(weight), None) => {
+                for ((x, y), &weight) in elements.zip(weight) {
+                    *y = (x - mean) * factor * weight;
+                }
+            }
+            (Some(weight), Some(bias)) => {
+                for (((x, y), &weight), &bias) in elements.zip(weight).zip(bias) {
+                    *y = (x - mean) * factor * weight + bias;
+                }
+            }
+            (None, Some(bias)) => {
+                for ((x, y), &bias) in elements.zip(bias) {
+                    *y = (x - mean) * factor + bias;
+                }
+            }
+            (None, None) => {
+                for (x, y) in elements {
+                    *y = (x - mean) * factor;
+                }
             }
         }
-        None => {
-            for x in x.iter_mut() {
-                *x *= factor;
-            }
-        }
-    }
-    for (x, &bias) in x.iter_mut().zip(bias.unwrap_or(&[])) {
-        *x += bias;
     }
 }
 
-/// The sum of a function of each element.
+/// `Σ x`.
 #[inline(always)]
-fn sum<S: Simd>(
-    simd: S,
-    x: &[f32],
-    of_lanes: impl Fn(S, S::V) -> S::V,
-    of_one: impl Fn(f32) -> f32,
-) -> f32 {
+fn sum<S: Simd>(simd: S, x: &[f32]) -> f32 {
     let (lanes, tail) = x.as_chunks::<LANES>();
     let mut sums = simd.splat(0.0);
     for lane in lanes {
-        sums = simd.add(sums, of_lanes(simd, simd.load(lane)));
+        sums = simd.add(sums, simd.load(lane));
     }
-    simd.sum(sums) + tail.iter().map(|&x| of_one(x)).sum::<f32>()
+    simd.sum(sums) + tail.iter().sum::<f32>()
+}
+
+/// `Σ (x - mean)²`.
+#[inline(always)]
+fn squares<S: Simd>(simd: S, x: &[f32], mean: f32) -> f32 {
+    let (lanes, tail) = x.as_chunks::<LANES>();
+    let mut squares = simd.splat(0.0);
+    let minus_mean = simd.splat(-mean);
+    for lane in lanes {
+        let x = simd.add(simd.load(lane), minus_mean);
+        squares = simd.mul_add(x, x, squares);
+    }
+    simd.sum(squares) + tail.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>()
 }

@@ -10,7 +10,7 @@ use super::formats::{
     Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Iq4Nl, Iq4Xs, Mxfp4, Nvfp4, Q2K, Q3K, Q4_0,
     Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Tq1_0, Tq2_0,
 };
-use super::job::{Job, MatrixRef, Output};
+use super::job::{Job, MatrixRef, Output, Picked};
 use super::quantized;
 use super::tile::Format;
 use crate::isa::{InstructionSet, Isa};
@@ -89,6 +89,44 @@ pub unsafe fn matmul(
     rows: Range<usize>,
     output: &Output<'_>,
 ) {
+    // SAFETY: the caller's promise.
+    unsafe { multiply(isa, matrix, activations, batch, None, rows, output) }
+}
+
+/// As [`matmul`], with picked rows of activations, the results of which go to picked rows of the
+/// destination.
+///
+/// # Safety
+/// As for [`matmul`].
+///
+/// # Panics
+/// As [`matmul`], and if there are not as many results as activation rows.
+pub unsafe fn matmul_picked(
+    isa: Isa,
+    matrix: &MatrixRef<'_>,
+    activations: &Activations,
+    picked: Picked<'_>,
+    rows: Range<usize>,
+    output: &Output<'_>,
+) {
+    let batch = picked.inputs.len();
+    // SAFETY: the caller's promise.
+    unsafe { multiply(isa, matrix, activations, batch, Some(picked), rows, output) }
+}
+
+/// [`matmul`] or [`matmul_picked`].
+///
+/// # Safety
+/// As for these.
+unsafe fn multiply(
+    isa: Isa,
+    matrix: &MatrixRef<'_>,
+    activations: &Activations,
+    batch: usize,
+    picked: Option<Picked<'_>>,
+    rows: Range<usize>,
+    output: &Output<'_>,
+) {
     assert!(rows.end <= matrix.rows(), "rows beyond the matrix");
     assert!(batch <= 1 || output.stride >= matrix.rows(), "results of different rows overlap");
     assert!(output.bias.is_none_or(|bias| bias.len() == matrix.rows()), "bias of another length");
@@ -97,7 +135,14 @@ pub unsafe fn matmul(
     }
     let kind = ActivationKind::of(matrix.dtype());
     assert_eq!(activations.kind(), kind, "activations of the wrong kind");
-    assert!(activations.has_room(batch, matrix.cols()), "more than the activations have room for");
+    let most = match picked {
+        None => batch,
+        Some(picked) => {
+            assert_eq!(picked.inputs.len(), picked.outputs.len(), "results of another number");
+            picked.inputs.iter().map(|&row| row as usize + 1).max().unwrap_or(0)
+        }
+    };
+    assert!(activations.has_room(most, matrix.cols()), "more than the activations have room for");
     let job = Job {
         weights: matrix.bytes().as_ptr(),
         matrix_rows: matrix.rows(),
@@ -108,6 +153,7 @@ pub unsafe fn matmul(
         blocks: activations.blocks(),
         floats: activations.floats(),
         batch,
+        picked,
         rows,
         output: *output,
     };

@@ -95,6 +95,15 @@ pub struct Output<'a> {
     pub accumulate: bool,
 }
 
+/// The rows of a product: activation rows of any order, and their rows in the destination.
+#[derive(Clone, Copy, Debug)]
+pub struct Picked<'a> {
+    /// The index of each activation row.
+    pub inputs: &'a [u32],
+    /// The index of the result of each, as many; different ones.
+    pub outputs: &'a [u32],
+}
+
 /// Rows of a matrix to whose multiples a partition between threads is best aligned
 /// ([`split`](crate::pool::split)).
 pub const ROW_ALIGN: usize = 32;
@@ -104,8 +113,8 @@ pub const ROW_ALIGN: usize = 32;
 /// The promises: `weights` points at `matrix_rows` rows of `row_bytes` bytes, of `row_blocks`
 /// blocks or `cols` elements each; `rows` lies within them; `blocks` or `floats`, whichever the
 /// format multiplies, points at `batch` rows of as many, in chunks that are `chunk_stride` blocks
-/// (or 32 times as many elements) apart, which no thread writes; and no other thread accesses the
-/// results of `rows`.
+/// (or 32 times as many elements) apart, which no thread writes; picked rows are among them, and
+/// as many as `batch`; and no other thread accesses the results of `rows`.
 pub(super) struct Job<'a> {
     pub(super) weights: *const u8,
     pub(super) matrix_rows: usize,
@@ -116,14 +125,27 @@ pub(super) struct Job<'a> {
     pub(super) blocks: *const Block,
     pub(super) floats: *const f32,
     pub(super) batch: usize,
+    /// The activation rows of the batch and their results, if they are not the first ones.
+    pub(super) picked: Option<Picked<'a>>,
     pub(super) rows: Range<usize>,
     pub(super) output: Output<'a>,
 }
 
 impl Job<'_> {
-    /// The address of result `n` of activation row `row`, in bounds or not.
+    /// The index of result `n` of row `row` of the batch.
+    #[inline(always)]
+    pub(super) fn place(&self, row: usize, n: usize) -> usize {
+        let row = match self.picked {
+            None => row,
+            Some(picked) => picked.outputs[row] as usize,
+        };
+        row * self.output.stride + n
+    }
+
+    /// The address of result `n` of row `row` of the batch, or of the last row if there are fewer.
+    #[inline(always)]
     pub(super) fn address(&self, row: usize, n: usize) -> *const u8 {
-        self.output.values.address(row * self.output.stride + n).cast()
+        self.output.values.address(self.place(row.min(self.batch - 1), n)).cast()
     }
 
     /// Chunk `chunk` of `MR` activation rows from `row` on, where `units` are the blocks or the
@@ -140,7 +162,10 @@ impl Job<'_> {
     ) -> [*const U; MR] {
         let mut rows = [units; MR];
         for (i, x) in rows.iter_mut().enumerate() {
-            let row = (row + i).min(self.batch - 1);
+            let mut row = (row + i).min(self.batch - 1);
+            if let Some(picked) = self.picked {
+                row = picked.inputs[row] as usize;
+            }
             // SAFETY: the row is one of the batch.
             *x = unsafe { x.add(chunk * self.chunk_stride + row * CHUNK) };
         }
@@ -153,7 +178,7 @@ impl Job<'_> {
     /// No other thread accesses these results.
     #[inline(always)]
     pub(super) unsafe fn output(&self, row: usize, first: usize, results: &[f32]) {
-        let start = row * self.output.stride + first;
+        let start = self.place(row, first);
         // SAFETY: the caller's promise.
         let to = unsafe { self.output.values.slice_mut(start..start + results.len()) };
         let bias = self.output.bias.map(|bias| &bias[first..][..results.len()]);

@@ -29,5 +29,5 @@ mod tile;
 mod vectors;
 
 pub use activations::{ActivationKind, Activations};
-pub use dispatch::matmul;
-pub use job::{MatrixError, MatrixRef, Output, ROW_ALIGN};
+pub use dispatch::{matmul, matmul_picked};
+pub use job::{MatrixError, MatrixRef, Output, Picked, ROW_ALIGN};

@@ -410,7 +410,7 @@ unsafe fn store<S: Vectors>(job: &Job<'_>, panel: Panel, row: usize, mut sums: S
             job.output(row, panel.first + panel.skip, &lanes[panel.skip..][..panel.count]);
             return;
         }
-        let start = row * job.output.stride + panel.first;
+        let start = job.place(row, panel.first);
         let to = job.output.values.slice_mut(start..start + S::LANES).as_mut_ptr();
         // the sum of two values is their fused product with 1
         if let Some(bias) = job.output.bias {

@@ -138,6 +138,14 @@ impl KvCache {
         self.layout.shape
     }
 
+    /// Elements of the values that are stored; 0 if they are part of the keys.
+    pub(crate) fn stored_value_dim(&self) -> usize {
+        match self.shape().values {
+            Values::Own { dim } => dim,
+            Values::KeyPrefix { dim: _ } => 0,
+        }
+    }
+
     /// The keys or values of `dim` elements in the `len` bytes from `start` on.
     fn stored(&self, start: usize, len: usize, dim: usize) -> Stored<'_> {
         let bytes = &self.data[start..start + len];
@@ -168,11 +176,7 @@ impl KvCache {
     /// The values `[PAGE, value_dim]` of a head in a page; empty if they are part of the keys.
     pub(crate) fn values(&self, page: u32, head: usize) -> Stored<'_> {
         let start = self.layout.start(page, head) + self.layout.key_bytes();
-        let dim = match self.shape().values {
-            Values::Own { dim } => dim,
-            Values::KeyPrefix { dim: _ } => 0,
-        };
-        self.stored(start, self.layout.value_bytes(), dim)
+        self.stored(start, self.layout.value_bytes(), self.stored_value_dim())
     }
 
     /// Element `d` of the key of one position.
@@ -193,11 +197,7 @@ impl KvCache {
     /// Writes the key `[heads, key_dim]` and the value `[heads, value_dim]` of one position. The
     /// value is empty if it is part of the key.
     pub(crate) fn store(&mut self, table: &[u32], position: usize, key: &[f32], value: &[f32]) {
-        let Cache { heads, key_dim, values, group: _ } = self.shape();
-        let dim = match values {
-            Values::Own { dim } => dim,
-            Values::KeyPrefix { dim: _ } => 0,
-        };
+        let (Cache { heads, key_dim, .. }, dim) = (self.shape(), self.stored_value_dim());
         let writer = self.writer();
         for head in 0..heads {
             let key = &key[head * key_dim..(head + 1) * key_dim];

@@ -12,5 +12,5 @@ pub(crate) use aligned::AlignedBuf;
 pub(crate) use available::{available, require_available};
 pub(crate) use kv_cache::{BLOCK, KvCache, Stored};
 pub(crate) use slot_states::SlotStates;
-pub(crate) use state::State;
-pub(crate) use weights::Weights;
+pub(crate) use state::{Buffers, State};
+pub(crate) use weights::{StoredMatrices, Weights};

@@ -3,6 +3,7 @@
 use pelton_graph::{Error, Limits, Plan};
 
 use super::AlignedBuf;
+use crate::pool::SharedMut;
 /// The recurrent states `[slots, len]` of each of [`Plan::states`].
 #[derive(Debug)]
 pub(crate) struct SlotStates {
@@ -24,6 +25,11 @@ impl SlotStates {
     pub(crate) fn bytes(plan: &Plan, limits: &Limits) -> u128 {
         let bytes = plan.states.iter().map(|s| AlignedBuf::bytes(limits.sequences, s.len));
         bytes.fold(0, u128::saturating_add)
+    }
+
+    /// The state `state` of all slots `[slots, len]`.
+    pub(crate) fn all(&mut self, state: usize) -> SharedMut<'_, f32> {
+        SharedMut::new(&mut self.all[state])
     }
 
     /// The state `state` `[len]` of a slot.

@@ -33,19 +33,21 @@ struct Matrices {
     of: usize,
 }
 
-impl Matrices {
-    /// The bytes of matrix `index`.
-    fn bytes<'a>(&self, tensor: &Tensor<'a>, index: usize) -> &'a [u8] {
-        let first = (index * self.of + self.first) * self.row_bytes;
-        &tensor.bytes[first..first + self.rows * self.row_bytes]
-    }
+/// One or several matrices `[count, rows, row_len]` in their stored format.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoredMatrices<'a> {
+    pub(crate) dtype: DType,
+    tensor: &'a [u8],
+    matrices: Matrices,
 }
 
-/// A matrix `[rows, row_len]` in its stored format.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StoredMatrix<'a> {
-    pub(crate) dtype: DType,
-    pub(crate) bytes: &'a [u8],
+impl<'a> StoredMatrices<'a> {
+    /// The bytes of matrix `index`; 0 if it is one.
+    pub(crate) fn bytes(&self, index: usize) -> &'a [u8] {
+        let Matrices { tensor: _, row_bytes, first, rows, of } = self.matrices;
+        let start = (index * of + first) * row_bytes;
+        &self.tensor[start..start + rows * row_bytes]
+    }
 }
 
 impl Weights {
@@ -120,30 +122,21 @@ impl Weights {
         id.map(|id| self.vector(id)).transpose()
     }
 
-    fn matrices(&self, plan: &Plan, id: WeightId) -> Result<(Matrices, Tensor<'_>), Error> {
+    /// The matrices of a weight.
+    ///
+    /// # Errors
+    /// If the weight is a vector.
+    pub(crate) fn matrices(&self, plan: &Plan, id: WeightId) -> Result<StoredMatrices<'_>, Error> {
         match &self.all[id.0] {
             Weight::Matrices(matrices) => {
-                Ok((*matrices, self.checkpoint.tensor_at(matrices.tensor)))
+                let Tensor { dtype, bytes, .. } = self.checkpoint.tensor_at(matrices.tensor);
+                Ok(StoredMatrices { dtype, tensor: bytes, matrices: *matrices })
             }
             Weight::Floats(_) => Err(Error::Matrix {
                 tensor: plan.weight(id).name.clone(),
                 what: "is a vector, expected a matrix".to_owned(),
             }),
         }
-    }
-
-    /// Matrix `index` `[rows, row_len]` of a weight in its stored format; 0 if it is one matrix.
-    ///
-    /// # Errors
-    /// If the weight is a vector.
-    pub(crate) fn matrix(
-        &self,
-        plan: &Plan,
-        id: WeightId,
-        index: usize,
-    ) -> Result<StoredMatrix<'_>, Error> {
-        let (matrices, tensor) = self.matrices(plan, id)?;
-        Ok(StoredMatrix { dtype: tensor.dtype, bytes: matrices.bytes(&tensor, index) })
     }
 
     /// Decodes one row of matrix `index` of a weight into `y` `[row_len]`.
@@ -158,10 +151,10 @@ impl Weights {
         row: usize,
         y: &mut [f32],
     ) -> Result<(), Error> {
-        let (matrices, tensor) = self.matrices(plan, id)?;
-        let bytes = matrices.bytes(&tensor, index);
-        let blocks = &bytes[row * matrices.row_bytes..(row + 1) * matrices.row_bytes];
-        Ok(pelton_quant::decode(tensor.dtype, blocks, y)?)
+        let matrices = self.matrices(plan, id)?;
+        let row_bytes = matrices.matrices.row_bytes;
+        let blocks = &matrices.bytes(index)[row * row_bytes..(row + 1) * row_bytes];
+        Ok(pelton_quant::decode(matrices.dtype, blocks, y)?)
     }
 }
 

@@ -42,7 +42,7 @@ impl Input {
 ///
 /// # Errors
 /// If it is a fused op.
-pub(crate) fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Error> {
+fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Error> {
     let State { plan, weights, buffers, caches, states, limits: _ } = state;
     let step = &plan.steps[step];
     let kind = plan.step_rows(step);

@@ -27,6 +27,8 @@ pub(crate) trait Simd: Copy {
     /// `a · 2ⁿ` for whole numbers `n` from -126 to 127, and 0 for -127.
     fn scale(self, a: Self::V, n: Self::V) -> Self::V;
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The lanes of `x` where `a < b`, of `y` elsewhere, where a NaN is compared too.
+    fn select_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
 
     /// The sum of the lanes, in one fixed order.
     #[inline(always)]

@@ -8,6 +8,7 @@
 //! function that enables the instruction set, each operation is a call with its operands in memory.
 
 mod dispatch;
+mod functions;
 mod lanes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -19,6 +20,7 @@ mod tests;
 mod x86;
 
 pub(crate) use dispatch::dispatch;
+pub(crate) use functions::{normal_cdf, sigmoid, tanh};
 pub(crate) use lanes::{Body, LANES, Simd};
 #[cfg(target_arch = "aarch64")]
 pub(crate) use neon::NeonPair;

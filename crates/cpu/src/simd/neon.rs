@@ -177,6 +177,11 @@ impl Simd for Neon {
         zip(a, b, |a, b| with_proof!(vdivq_f32(a, b)))
     }
     #[inline(always)]
+    fn select_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V {
+        let one = |i: usize| with_proof!(vbslq_f32(vcltq_f32(a[i], b[i]), x[i], y[i]));
+        [one(0), one(1), one(2), one(3)]
+    }
+    #[inline(always)]
     fn clamp(self, x: Self::V, low: f32, high: f32) -> Self::V {
         // these give a NaN if an operand is one
         with_proof!({

@@ -125,6 +125,10 @@ impl Simd for Portable {
         Self::zip(a, b, |a, b| a / b)
     }
     #[inline(always)]
+    fn select_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V {
+        std::array::from_fn(|i| if a[i] < b[i] { x[i] } else { y[i] })
+    }
+    #[inline(always)]
     fn clamp(self, x: Self::V, low: f32, high: f32) -> Self::V {
         x.map(|x| x.clamp(low, high))
     }

@@ -20,10 +20,14 @@ enum Operation {
     Exp,
     Sum,
     Greatest,
+    Select,
+    Sigmoid,
+    Tanh,
+    NormalCdf,
 }
 
 impl Operation {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 17] = [
         Self::Load,
         Self::LoadCodes,
         Self::Add,
@@ -37,6 +41,10 @@ impl Operation {
         Self::Exp,
         Self::Sum,
         Self::Greatest,
+        Self::Select,
+        Self::Sigmoid,
+        Self::Tanh,
+        Self::NormalCdf,
     ];
 
     /// The expected value of lane `i` in f64, and its tolerance.
@@ -63,9 +71,38 @@ impl Operation {
                 let sum = x.iter().map(|&x| f64::from(x.abs())).sum();
                 (sum, 5.0 * half * sum)
             }
+            Self::Select => (if a < b { a } else { -b }, 0.0),
+            Self::Sigmoid => {
+                let sigmoid = 1.0 / (1.0 + (-a).exp());
+                (sigmoid, 7.0 * half * sigmoid + 2e-38)
+            }
+            Self::Tanh => (a.tanh(), 6.0 * half * a.tanh().abs()),
+            Self::NormalCdf => {
+                let cdf = normal_cdf_f64(a);
+                let relative = if a > -5.0 { 1e-6 } else { 1e-5 };
+                (cdf, relative * cdf + 2e-38)
+            }
             Self::Greatest => (x.iter().copied().fold(f32::NEG_INFINITY, f32::max).into(), 0.0),
         }
     }
+}
+
+/// The distribution function in f64: the series of the error function near 0, and Laplace's
+/// continued fraction of its complement far from it (Abramowitz and Stegun 7.1.6 and 7.1.14).
+fn normal_cdf_f64(x: f64) -> f64 {
+    let z = x.abs() / std::f64::consts::SQRT_2;
+    let below = if z < 2.0 {
+        let (mut term, mut sum) = (z, z);
+        for n in 1..100 {
+            term *= 2.0 * z * z / f64::from(2 * n + 1);
+            sum += term;
+        }
+        0.5 - sum * (-z * z).exp() / std::f64::consts::PI.sqrt()
+    } else {
+        let fraction = (1..200).rev().fold(z, |rest, n| z + f64::from(n) / 2.0 / rest);
+        (-z * z).exp() / fraction / std::f64::consts::PI.sqrt() / 2.0
+    };
+    if x < 0.0 { below } else { 1.0 - below }
 }
 
 /// Applies an operation to two vectors.
@@ -90,6 +127,10 @@ impl Body for Apply<'_> {
             Operation::Exp => simd.exp(a),
             Operation::Sum => simd.splat(simd.sum(simd.load(&x.map(f32::abs)))),
             Operation::Greatest => simd.splat(simd.greatest(a)),
+            Operation::Select => simd.select_less(a, b, a, simd.mul(b, simd.splat(-1.0))),
+            Operation::Sigmoid => sigmoid(simd, a),
+            Operation::Tanh => tanh(simd, a),
+            Operation::NormalCdf => normal_cdf(simd, a),
         };
         simd.store(result, to);
     }

@@ -173,6 +173,10 @@ impl Simd for Avx512 {
         with_proof!(_mm512_div_ps(a, b))
     }
     #[inline(always)]
+    fn select_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V {
+        with_proof!(_mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), y, x))
+    }
+    #[inline(always)]
     fn clamp(self, x: Self::V, low: f32, high: f32) -> Self::V {
         // the second operand is what min and max return for a NaN
         with_proof!(_mm512_min_ps(_mm512_set1_ps(high), _mm512_max_ps(_mm512_set1_ps(low), x)))
@@ -262,6 +266,10 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn div(self, a: Self::V, b: Self::V) -> Self::V {
         both!(|i| _mm256_div_ps(a[i], b[i]))
+    }
+    #[inline(always)]
+    fn select_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V {
+        both!(|i| _mm256_blendv_ps(y[i], x[i], _mm256_cmp_ps::<_CMP_LT_OQ>(a[i], b[i])))
     }
     #[inline(always)]
     fn clamp(self, x: Self::V, low: f32, high: f32) -> Self::V {

@@ -13,7 +13,7 @@ use std::{
 use pelton_graph::{Attention, Error, Limits, Op, Plan};
 
 use super::tile::{
-    AllChunks, CHUNK, Merge, OneChunk, Scratch, Tile, chunks, partial_len, rows_per_tile, seen,
+    AllChunks, CHUNK, Merge, OneChunk, Scratch, Tile, chunks, partial_len, rows_per_tile,
 };
 use crate::batch::{Batch, BatchRow};
 use crate::isa::Isa;
@@ -27,7 +27,9 @@ const FEW: usize = 16;
 /// Neighbouring rows of one sequence: the rows of a tile.
 struct Run {
     rows: Range<usize>,
-    /// KV chunks up to the last row's position.
+    /// Positions of the sequence, those of the batch included.
+    len: usize,
+    /// KV chunks up to the last position that a row may see.
     chunks: usize,
 }
 
@@ -45,20 +47,23 @@ pub(in crate::exec) struct Attender {
 struct Widest {
     /// Query heads of a KV head.
     group: usize,
-    head_dim: usize,
+    key_dim: usize,
+    value_dim: usize,
     /// Elements of the partials of one row.
     row: usize,
 }
 
 impl Widest {
     fn of(plan: &Plan) -> Self {
-        let mut widest = Self { group: 1, head_dim: 1, row: 1 };
+        let mut widest = Self { group: 1, key_dim: 1, value_dim: 1, row: 1 };
         for step in &plan.steps {
             if let &Op::Attend(Attention { cache, heads, .. }) = &step.op {
                 let cache = plan.caches[cache];
+                let partials = heads.saturating_mul(partial_len(cache.value_dim()));
                 widest.group = widest.group.max(heads / cache.heads);
-                widest.head_dim = widest.head_dim.max(cache.key_dim);
-                widest.row = widest.row.max(heads.saturating_mul(partial_len(cache.key_dim)));
+                widest.key_dim = widest.key_dim.max(cache.key_dim);
+                widest.value_dim = widest.value_dim.max(cache.value_dim());
+                widest.row = widest.row.max(partials);
             }
         }
         widest
@@ -80,23 +85,24 @@ impl Attender {
         limits: &Limits,
         threads: usize,
     ) -> Result<Self, Error> {
-        let Widest { group, head_dim, row } = Widest::of(plan);
+        let Widest { group, key_dim, value_dim, row } = Widest::of(plan);
         let partials =
             AlignedBuf::zeroed("partial results of attention", partial_rows(limits), row)?;
-        let scratch = (0..threads).map(|_| Scratch::new(group, head_dim));
+        let scratch = (0..threads).map(|_| Scratch::new(group, key_dim, value_dim));
         let scratch = scratch.collect::<Result<_, _>>()?;
         Ok(Self { runs: Vec::new(), rows_per_tile: rows_per_tile(group), partials, scratch })
     }
 
     /// Bytes that [`new`](Self::new) allocates.
     pub(in crate::exec) fn bytes(plan: &Plan, limits: &Limits, threads: usize) -> u128 {
-        let Widest { group, head_dim, row } = Widest::of(plan);
-        let scratch = Scratch::bytes(group, head_dim).saturating_mul(threads as u128);
+        let Widest { group, key_dim, value_dim, row } = Widest::of(plan);
+        let scratch = Scratch::bytes(group, key_dim, value_dim).saturating_mul(threads as u128);
         AlignedBuf::bytes(partial_rows(limits), row).saturating_add(scratch)
     }
 
-    /// Groups the rows of a batch into tiles.
-    pub(in crate::exec) fn begin(&mut self, batch: &Batch<'_>) {
+    /// Groups the rows of a batch into tiles. Rows of `whole_sequences` may see later positions of
+    /// the batch.
+    pub(in crate::exec) fn begin(&mut self, batch: &Batch<'_>, whole_sequences: bool) {
         self.runs.clear();
         let mut first = 0;
         for i in 1..=batch.rows.len() {
@@ -104,28 +110,41 @@ impl Attender {
                 && i - first < self.rows_per_tile
                 && follows(&batch.rows[i - 1], &batch.rows[i]);
             if !goes_on {
-                let chunks = batch.rows[i - 1].position as usize / CHUNK + 1;
-                self.runs.push(Run { rows: first..i, chunks });
+                let last = batch.rows[i - 1];
+                let same_sequence = self
+                    .runs
+                    .last()
+                    .filter(|run| whole_sequences && batch.rows[run.rows.start].slot == last.slot);
+                let len = match (same_sequence, whole_sequences) {
+                    (Some(run), _) => run.len,
+                    (None, true) => batch.len_of(last.slot),
+                    (None, false) => last.position as usize + 1,
+                };
+                self.runs.push(Run { rows: first..i, len, chunks: len.div_ceil(CHUNK) });
                 first = i;
             }
         }
     }
 
-    /// Computes the attention of all rows, from `q` to `out`, both `[rows, heads, head_dim]`.
+    /// Computes the attention of all rows, from `q` `[rows, heads, key_dim]` to `out`
+    /// `[rows, heads, value_dim]`. The weights of `attention` are `sinks`.
     #[allow(clippy::too_many_arguments, reason = "the arguments have no common structure")]
     pub(in crate::exec) fn run(
         &mut self,
         pool: &Pool,
         isa: Isa,
         attention: &Attention,
+        sinks: Option<&[f32]>,
         cache: &KvCache,
         batch: &Batch<'_>,
         q: &[f32],
         out: &mut [f32],
     ) {
         let kv_heads = cache.shape().heads;
-        let width = attention.heads * cache.shape().key_dim;
-        let partial_len = partial_len(cache.shape().key_dim);
+        let value_dim = cache.shape().value_dim();
+        let q_width = attention.heads * cache.shape().key_dim;
+        let width = attention.heads * value_dim;
+        let partial_len = partial_len(value_dim);
         let row_partials = attention.heads * partial_len;
         let partials_of = |run: &Run| run.rows.len() * run.chunks;
         let split = batch.rows.len() <= FEW
@@ -137,8 +156,8 @@ impl Attender {
         let tile = |run: &Run, kv_head| {
             let rows = &batch.rows[run.rows.clone()];
             let table = batch.table(cache.shape().group, &rows[0]);
-            let q = &q[run.rows.start * width..run.rows.end * width];
-            Tile { attention, cache, table, kv_head, rows, q }
+            let q = &q[run.rows.start * q_width..run.rows.end * q_width];
+            Tile { attention, sinks, cache, table, kv_head, rows, len: run.len, q }
         };
         let (out, partials) = (SharedMut::new(out), SharedMut::new(&mut self.partials));
         let scratch = SharedMut::new(&mut self.scratch);
@@ -191,17 +210,19 @@ impl Attender {
                 let queries = run.rows.len() * attention.heads;
                 for query in worker.split(queries, 1) {
                     let (row, head) = (query / attention.heads, query % attention.heads);
-                    let place = run.rows.start * width + query * cache.shape().key_dim;
+                    let place = run.rows.start * width + query * value_dim;
                     // SAFETY: one thread merges a query.
-                    let out = unsafe { out.slice_mut(place..place + cache.shape().key_dim) };
-                    let own = chunks(seen(attention, &batch.rows[run.rows.start + row]));
+                    let out = unsafe { out.slice_mut(place..place + value_dim) };
+                    let position = batch.rows[run.rows.start + row].position as usize;
+                    let own = chunks(attention.mask.range(position, run.len));
+                    let sink = sinks.map(|sinks| sinks[head]);
                     let partials = own.map(|chunk| {
                         let row = first + chunk * run.rows.len() + row;
                         let place = row * row_partials + head * partial_len;
                         // SAFETY: partials are not written after the barrier.
                         unsafe { partials.slice(place..place + partial_len) }
                     });
-                    dispatch(isa, Merge { partials, out, scratch });
+                    dispatch(isa, Merge { partials, sink, out, scratch });
                 }
                 first += partials_of(run);
             }
@@ -258,8 +279,8 @@ mod tests {
                     .map(|isa| {
                         let mut attender = Attender::new(&plan, &limits, 2).unwrap();
                         let mut out = vec![f32::NAN; q.len()];
-                        attender.begin(&batch);
-                        attender.run(&pool, isa, &attention, &cache, &batch, &q, &mut out);
+                        attender.begin(&batch, false);
+                        attender.run(&pool, isa, &attention, None, &cache, &batch, &q, &mut out);
                         out
                     })
                     .collect();

@@ -9,13 +9,13 @@
 
 use std::ops::Range;
 
-use pelton_graph::{Attention, Error, PAGE};
+use pelton_graph::{Attention, Error, PAGE, Values, alibi_slope};
 
 use super::{prefetch::Prefetch, unpack};
 use crate::batch::BatchRow;
 use crate::memory::{AlignedBuf, KvCache, Stored};
 use crate::pool::SharedMut;
-use crate::simd::{Body, LANES, Simd};
+use crate::simd::{Body, LANES, Simd, tanh};
 
 /// Queries of a tile, at most (more only where the group of a single row has more).
 const TILE: usize = 32;
@@ -48,21 +48,23 @@ pub(super) fn rows_per_tile(group: usize) -> usize {
 }
 
 /// Elements of the sum of weighted values in a partial: whole vectors.
-fn width(head_dim: usize) -> usize {
-    head_dim.next_multiple_of(LANES)
+fn width(value_dim: usize) -> usize {
+    value_dim.next_multiple_of(LANES)
 }
 
 /// Elements of a partial: the sum of weighted values, then a vector whose first lanes are the sum
 /// of weights and the greatest score.
-pub(super) fn partial_len(head_dim: usize) -> usize {
-    width(head_dim) + LANES
+pub(super) fn partial_len(value_dim: usize) -> usize {
+    width(value_dim) + LANES
 }
 
 /// The memory of a thread for one tile.
 #[derive(Debug)]
 pub(super) struct Scratch {
-    /// The keys or the values of a page, unpacked.
-    unpacked: AlignedBuf,
+    /// The keys of a page, unpacked.
+    keys: AlignedBuf,
+    /// The values of a page, unpacked.
+    values: AlignedBuf,
     /// Scores, then weights `[queries, CHUNK]`.
     weights: AlignedBuf,
     /// The partials of one chunk `[queries, partial_len]`.
@@ -72,26 +74,27 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Allocates for tiles of `group` queries a row with heads of `head_dim`.
+    /// Allocates for tiles of `group` queries a row.
     ///
     /// # Errors
     /// [`Error::Memory`] if the system refuses the memory.
-    pub(super) fn new(group: usize, head_dim: usize) -> Result<Self, Error> {
-        let [unpacked, weights, partials, merged] = Self::shapes(group, head_dim)
+    pub(super) fn new(group: usize, key_dim: usize, value_dim: usize) -> Result<Self, Error> {
+        let [keys, values, weights, partials, merged] = Self::shapes(group, key_dim, value_dim)
             .map(|(rows, width)| AlignedBuf::zeroed("a tile of attention", rows, width));
-        Ok(Self { unpacked: unpacked?, weights: weights?, partials: partials?, merged: merged? })
+        let (weights, partials, merged) = (weights?, partials?, merged?);
+        Ok(Self { keys: keys?, values: values?, weights, partials, merged })
     }
 
     /// Bytes that [`new`](Self::new) allocates.
-    pub(super) fn bytes(group: usize, head_dim: usize) -> u128 {
-        let shapes = Self::shapes(group, head_dim);
+    pub(super) fn bytes(group: usize, key_dim: usize, value_dim: usize) -> u128 {
+        let shapes = Self::shapes(group, key_dim, value_dim);
         shapes.into_iter().map(|(rows, width)| AlignedBuf::bytes(rows, width)).sum()
     }
 
-    fn shapes(group: usize, head_dim: usize) -> [(usize, usize); 4] {
+    fn shapes(group: usize, key_dim: usize, value_dim: usize) -> [(usize, usize); 5] {
         let queries = TILE.max(group);
-        let partials = (queries, partial_len(head_dim));
-        [(PAGE, width(head_dim)), (queries, CHUNK), partials, partials]
+        let partials = (queries, partial_len(value_dim));
+        [(PAGE, key_dim), (PAGE, width(value_dim)), (queries, CHUNK), partials, partials]
     }
 }
 
@@ -99,17 +102,25 @@ impl Scratch {
 #[derive(Clone, Copy)]
 pub(super) struct Tile<'a> {
     pub(super) attention: &'a Attention,
+    /// The sinks of the heads `[heads]`.
+    pub(super) sinks: Option<&'a [f32]>,
     pub(super) cache: &'a KvCache,
     pub(super) table: &'a [u32],
     pub(super) kv_head: usize,
     pub(super) rows: &'a [BatchRow],
-    /// The queries of the rows `[rows, heads, head_dim]`.
+    /// Positions of the sequence.
+    pub(super) len: usize,
+    /// The queries of the rows `[rows, heads, key_dim]`.
     pub(super) q: &'a [f32],
 }
 
 impl<'a> Tile<'a> {
-    fn head_dim(&self) -> usize {
+    fn key_dim(&self) -> usize {
         self.cache.shape().key_dim
+    }
+
+    fn value_dim(&self) -> usize {
+        self.cache.shape().value_dim()
     }
 
     fn group(&self) -> usize {
@@ -127,12 +138,28 @@ impl<'a> Tile<'a> {
 
     fn query(&self, i: usize) -> &'a [f32] {
         let (row, head) = self.row_and_head(i);
-        &self.q[(row * self.attention.heads + head) * self.head_dim()..][..self.head_dim()]
+        &self.q[(row * self.attention.heads + head) * self.key_dim()..][..self.key_dim()]
+    }
+
+    fn position(&self, i: usize) -> usize {
+        self.rows[i / self.group()].position as usize
+    }
+
+    fn sink(&self, i: usize) -> Option<f32> {
+        self.sinks.map(|sinks| sinks[self.row_and_head(i).1])
+    }
+
+    /// What a page of values is unpacked from.
+    fn stored_values(&self, page: u32) -> Stored<'a> {
+        match self.cache.shape().values {
+            Values::Own { dim: _ } => self.cache.values(page, self.kv_head),
+            Values::KeyPrefix { dim: _ } => self.cache.keys(page, self.kv_head),
+        }
     }
 
     /// The positions that query `i` attends to.
     fn seen(&self, i: usize) -> Range<usize> {
-        seen(self.attention, &self.rows[i / self.group()])
+        self.attention.mask.range(self.position(i), self.len)
     }
 
     /// The positions that any of the queries attends to. Rows are in the order of positions.
@@ -147,21 +174,41 @@ impl<'a> Tile<'a> {
         self.cache.keys(self.table[position / PAGE], self.kv_head)
     }
 
+    /// Applies the soft cap and ALiBi to the scores of query `i` with the positions from `first`
+    /// on.
+    #[inline(always)]
+    fn adjust<S: Simd>(&self, simd: S, i: usize, first: usize, scores: &mut [f32]) {
+        let &Attention { softcap, alibi, heads, .. } = self.attention;
+        if let Some(cap) = softcap {
+            for lanes in scores.as_chunks_mut::<LANES>().0 {
+                let score = simd.div(simd.load(lanes), simd.splat(cap));
+                simd.store(simd.mul(tanh(simd, score), simd.splat(cap)), lanes);
+            }
+        }
+        if let Some(bias) = alibi {
+            let slope = -alibi_slope(bias, self.row_and_head(i).1, heads);
+            let position = self.position(i);
+            for (p, score) in (first..).zip(scores) {
+                *score += slope * p.abs_diff(position) as f32;
+            }
+        }
+    }
+
     /// Computes the partials of a chunk in the scratch. `next` is prefetched at its end.
     #[inline(always)]
     fn chunk<S: Simd>(&self, simd: S, chunk: usize, next: Stored<'_>, scratch: &mut Scratch) {
-        let (head_dim, queries) = (self.head_dim(), self.queries());
-        let (width, partial_len) = (width(head_dim), partial_len(head_dim));
+        let (key_dim, value_dim, queries) = (self.key_dim(), self.value_dim(), self.queries());
+        let (width, partial_len) = (width(value_dim), partial_len(value_dim));
         let begin = chunk * CHUNK;
         let positions = within(self.all_seen(), begin);
         let pages = positions.start / PAGE..positions.end.div_ceil(PAGE);
         let page = |p: usize| self.table[begin / PAGE + p];
 
         for p in pages.clone() {
-            let keys = &mut scratch.unpacked[..head_dim * PAGE];
+            let keys = &mut scratch.keys[..key_dim * PAGE];
             let mut prefetch = Prefetch::new(match p + 1 < pages.end {
                 true => self.cache.keys(page(p + 1), self.kv_head),
-                false => self.cache.values(page(pages.start), self.kv_head),
+                false => self.stored_values(page(pages.start)),
             });
             unpack::keys(simd, self.cache.keys(page(p), self.kv_head), keys, &mut prefetch);
             for block in blocks(queries) {
@@ -181,6 +228,7 @@ impl<'a> Tile<'a> {
             let seen = within(self.seen(i), begin);
             let seen = seen.start - columns.start..seen.end - columns.start;
             let row = &mut scratch.weights[i * CHUNK..][columns.clone()];
+            self.adjust(simd, i, begin + columns.start, row);
             let (total, greatest) = soften(simd, row, seen);
             let partial = &mut scratch.partials[i * partial_len..][..partial_len];
             partial.fill(0.0);
@@ -189,13 +237,23 @@ impl<'a> Tile<'a> {
         for p in pages.clone() {
             let seen = within(positions.clone(), p * PAGE);
             let seen = seen.start.min(PAGE)..seen.end.min(PAGE);
-            let values = &mut scratch.unpacked[..seen.len() * width];
-            let stored = self.cache.values(page(p), self.kv_head);
+            let values = &mut scratch.values[..seen.len() * width];
+            let stored = self.stored_values(page(p));
             let mut prefetch = Prefetch::new(match p + 1 < pages.end {
-                true => self.cache.values(page(p + 1), self.kv_head),
+                true => self.stored_values(page(p + 1)),
                 false => next,
             });
-            unpack::values(simd, stored, head_dim, seen.clone(), values, width, &mut prefetch);
+            let places = seen.clone();
+            match self.cache.shape().values {
+                Values::Own { dim } => {
+                    unpack::values(simd, stored, dim, places, values, width, &mut prefetch);
+                }
+                Values::KeyPrefix { dim } => {
+                    let keys = &mut scratch.keys[..key_dim * PAGE];
+                    unpack::keys(simd, stored, keys, &mut prefetch);
+                    unpack::prefixes(keys, dim, places, values, width);
+                }
+            }
             for block in blocks(queries) {
                 let weights = &scratch.weights[block.start * CHUNK + p * PAGE + seen.start..];
                 let partials = &mut scratch.partials[block.start * partial_len..];
@@ -207,13 +265,7 @@ impl<'a> Tile<'a> {
     }
 }
 
-/// The positions that the queries of a row attend to.
-pub(super) fn seen(attention: &Attention, row: &BatchRow) -> Range<usize> {
-    let end = row.position as usize + 1;
-    attention.mask.window().map_or(0, |window| end.saturating_sub(window))..end
-}
-
-/// The chunks of these positions.
+/// The chunks of positions.
 pub(super) fn chunks(positions: Range<usize>) -> Range<usize> {
     positions.start / CHUNK..positions.end.div_ceil(CHUNK)
 }
@@ -378,19 +430,25 @@ fn merge<S: Simd>(simd: S, to: &mut [f32], from: &[f32]) {
     to[greatest] = most;
 }
 
-/// Divides the merged partial of all positions by its sum of weights.
+/// Divides the merged partial of all positions by its sum of weights, to which a sink adds its own.
 #[inline(always)]
-fn finish(partial: &[f32], out: &mut [f32]) {
-    let total = partial[partial.len() - LANES];
+fn finish(partial: &[f32], sink: Option<f32>, out: &mut [f32]) {
+    let [mut total, greatest] = [0, 1].map(|i| partial[partial.len() - LANES + i]);
+    let mut factor = 1.0;
+    if let Some(sink) = sink {
+        let most = greatest.max(sink);
+        factor = (greatest - most).exp();
+        total = total * factor + (sink - most).exp();
+    }
     for (out, sum) in out.iter_mut().zip(partial) {
-        *out = sum / total;
+        *out = sum * factor / total;
     }
 }
 
 /// A task: all chunks of a tile.
 pub(super) struct AllChunks<'a> {
     pub(super) tile: Tile<'a>,
-    /// The results of all rows `[rows, heads, head_dim]`, of which those of the tile are written.
+    /// The results of all rows `[rows, heads, value_dim]`, of which those of the tile are written.
     pub(super) out: SharedMut<'a, f32>,
     /// The index in `out` of the tile's first row.
     pub(super) first: usize,
@@ -401,7 +459,7 @@ impl Body for AllChunks<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { tile, out, first, scratch } = self;
-        let (head_dim, partial_len) = (tile.head_dim(), partial_len(tile.head_dim()));
+        let (value_dim, partial_len) = (tile.value_dim(), partial_len(tile.value_dim()));
         let place = |i: usize| i * partial_len..(i + 1) * partial_len;
         for chunk in chunks(tile.all_seen()) {
             let next = tile.first_keys(chunk + 1);
@@ -419,10 +477,10 @@ impl Body for AllChunks<'_> {
         }
         for i in 0..tile.queries() {
             let (row, head) = tile.row_and_head(i);
-            let from = first + (row * tile.attention.heads + head) * head_dim;
+            let from = first + (row * tile.attention.heads + head) * value_dim;
             // SAFETY: one task computes a query, as it has one tile and one KV head.
-            let out = unsafe { out.slice_mut(from..from + head_dim) };
-            finish(&scratch.merged[place(i)], out);
+            let out = unsafe { out.slice_mut(from..from + value_dim) };
+            finish(&scratch.merged[place(i)], tile.sink(i), out);
         }
     }
 }
@@ -444,7 +502,7 @@ impl Body for OneChunk<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { tile, chunk, next, partials, first, scratch } = self;
-        let partial_len = partial_len(tile.head_dim());
+        let partial_len = partial_len(tile.value_dim());
         tile.chunk(simd, chunk, next, scratch);
         for i in 0..tile.queries() {
             let (row, head) = tile.row_and_head(i);
@@ -460,6 +518,8 @@ impl Body for OneChunk<'_> {
 pub(super) struct Merge<'a, P> {
     /// The partials in the order of chunks, at least one.
     pub(super) partials: P,
+    /// The sink of the query's head.
+    pub(super) sink: Option<f32>,
     pub(super) out: &'a mut [f32],
     pub(super) scratch: &'a mut Scratch,
 }
@@ -474,6 +534,6 @@ impl<'a, P: Iterator<Item = &'a [f32]>> Body for Merge<'_, P> {
         for partial in self.partials {
             merge(simd, merged, partial);
         }
-        finish(merged, self.out);
+        finish(merged, self.sink, self.out);
     }
 }

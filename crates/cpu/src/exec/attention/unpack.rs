@@ -35,7 +35,7 @@ impl Element for f16 {
     }
 }
 
-/// Unpacks the keys `[head_dim, PAGE]` of a head in a page.
+/// Unpacks the keys `[key_dim, PAGE]` of a head in a page.
 #[inline(always)]
 pub(super) fn keys<S: Simd>(simd: S, stored: Stored<'_>, to: &mut [f32], prefetch: &mut Prefetch) {
     match stored {
@@ -90,6 +90,29 @@ pub(super) fn values<S: Simd>(
                     }
                 }
             }
+        }
+    }
+}
+
+/// Transposes the first `dim` elements of unpacked keys `[_, PAGE]` at the positions `seen` to
+/// values `[seen, width]`, padded with zeros.
+#[inline(always)]
+pub(super) fn prefixes(
+    keys: &[f32],
+    dim: usize,
+    seen: std::ops::Range<usize>,
+    to: &mut [f32],
+    width: usize,
+) {
+    for first in (0..width).step_by(LANES) {
+        let rows = keys.chunks_exact(PAGE).take(dim).skip(first).take(LANES);
+        let count = rows.len();
+        for (to, p) in to.chunks_exact_mut(width).zip(seen.clone()) {
+            let to = &mut to[first..first + LANES];
+            for (to, row) in to.iter_mut().zip(rows.clone()) {
+                *to = row[p];
+            }
+            to[count..].fill(0.0);
         }
     }
 }

@@ -1,0 +1,307 @@
+//! Products of rows with one matrix of many each: of experts, and of heads.
+//!
+//! The rows of each matrix are listed, and the matrix is multiplied once with all of them. Rows
+//! become activations once, however many matrices multiply them.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrayvec::ArrayVec;
+use pelton_graph::{Error, Limits, Op, Plan, WeightId};
+
+use crate::gemm::{
+    ActivationKind, Activations, MatrixRef, Output, Picked, ROW_ALIGN, matmul_picked,
+};
+use crate::isa::Isa;
+use crate::memory::{StoredMatrices, Weights};
+use crate::pool::{Pool, SharedMut};
+
+/// Matrices that a row is multiplied with in one region, at most: a gate and an up linear.
+const PRODUCTS: usize = 2;
+/// Tasks for each thread, where matrices have different numbers of rows.
+const TASKS: usize = 8;
+
+/// Matrices `[count, outputs, cols]` and the results of their products.
+pub(super) struct GroupedProduct<'a> {
+    matrices: StoredMatrices<'a>,
+    rows: usize,
+    cols: usize,
+    /// `[count, outputs]`.
+    bias: Option<&'a [f32]>,
+    values: SharedMut<'a, f32>,
+}
+
+impl<'a> GroupedProduct<'a> {
+    /// The product with the matrices of a weight.
+    ///
+    /// # Errors
+    /// If the weight is no matrix, or its bias is one.
+    pub(super) fn new(
+        plan: &Plan,
+        weights: &'a Weights,
+        weight: WeightId,
+        bias: Option<WeightId>,
+        out: &'a mut [f32],
+    ) -> Result<Self, Error> {
+        let matrices = weights.matrices(plan, weight)?;
+        let bias = weights.optional(bias)?;
+        let weight = plan.weight(weight);
+        let (rows, cols) = (weight.rows, weight.row_len);
+        // all matrices have the same size
+        MatrixRef::new(matrices.dtype, rows, cols, matrices.bytes(0))
+            .map_err(|e| Error::Matrix { tensor: weight.name.clone(), what: e.to_string() })?;
+        Ok(Self { matrices, rows, cols, bias, values: SharedMut::new(out) })
+    }
+
+    /// The results `[pairs, outputs]`.
+    pub(super) fn values(&self) -> SharedMut<'a, f32> {
+        self.values
+    }
+
+    /// Elements of a result.
+    pub(super) fn outputs(&self) -> usize {
+        self.rows
+    }
+
+    fn kind(&self) -> ActivationKind {
+        ActivationKind::of(self.matrices.dtype)
+    }
+
+    /// Multiplies picked rows with some outputs of a matrix.
+    ///
+    /// # Safety
+    /// No other thread prepares the activations or accesses these results.
+    unsafe fn run(
+        &self,
+        isa: Isa,
+        index: usize,
+        activations: &Activations,
+        picked: Picked<'_>,
+        outputs: Range<usize>,
+    ) {
+        let bytes = self.matrices.bytes(index);
+        let matrix = MatrixRef::new(self.matrices.dtype, self.rows, self.cols, bytes);
+        let Ok(matrix) = matrix else { return };
+        let output = Output {
+            values: self.values,
+            stride: self.rows,
+            bias: self.bias.map(|bias| &bias[index * self.rows..(index + 1) * self.rows]),
+            accumulate: false,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { matmul_picked(isa, &matrix, activations, picked, outputs, &output) };
+    }
+}
+
+/// The pairs of a row and a matrix that multiplies it.
+pub(super) struct Pairs<M, I> {
+    /// Number of pairs; the result of each is a row of its own.
+    pub(super) count: usize,
+    /// Number of matrices.
+    pub(super) matrices: usize,
+    /// The matrix of a pair.
+    pub(super) matrix: M,
+    /// The row of a pair.
+    pub(super) input: I,
+}
+
+/// The form and shape of the inputs of an op: rows for each row of a pass, and columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    kind: ActivationKind,
+    factor: usize,
+    cols: usize,
+}
+
+/// The lists of the rows of each matrix, and the memory of the activations.
+pub(super) struct Grouped {
+    isa: Isa,
+    activations: Vec<(Shape, Activations)>,
+    /// The first place of each matrix in the lists, and the end.
+    bounds: Vec<u32>,
+    /// The matrices that have rows.
+    chosen: Vec<u32>,
+    inputs: Vec<u32>,
+    outputs: Vec<u32>,
+}
+
+impl Grouped {
+    /// Allocates for the largest op of a plan.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the system refuses the memory.
+    pub(super) fn new(plan: &Plan, limits: &Limits, isa: Isa) -> Result<Self, Error> {
+        let mut activations = Vec::new();
+        for shape in shapes(plan) {
+            let rows = most_rows(limits).saturating_mul(shape.factor);
+            activations.push((shape, Activations::new(shape.kind, rows, shape.cols)?));
+        }
+        let (matrices, pairs) = most(plan);
+        let pairs = pairs.saturating_mul(most_rows(limits));
+        let zeros = |len| vec![0; len];
+        Ok(Self {
+            isa,
+            activations,
+            bounds: zeros(matrices + 1),
+            chosen: Vec::with_capacity(matrices),
+            inputs: zeros(pairs),
+            outputs: zeros(pairs),
+        })
+    }
+
+    /// Bytes that [`new`](Self::new) allocates.
+    pub(super) fn bytes(plan: &Plan, limits: &Limits) -> u128 {
+        let (matrices, pairs) = most(plan);
+        let lists = (pairs as u128).saturating_mul(most_rows(limits) as u128);
+        let lists = lists.saturating_add(matrices as u128).saturating_mul(8);
+        let bytes = shapes(plan).into_iter().map(|shape| {
+            let rows = most_rows(limits).saturating_mul(shape.factor);
+            Activations::bytes(shape.kind, rows, shape.cols)
+        });
+        bytes.fold(lists, u128::saturating_add)
+    }
+
+    /// Lists the rows of each matrix, in the order of the pairs.
+    fn collect<M: Fn(usize) -> usize, I: Fn(usize) -> usize>(&mut self, pairs: &Pairs<M, I>) {
+        let Pairs { count, matrices, matrix, input } = pairs;
+        let bounds = &mut self.bounds[..=*matrices];
+        bounds.fill(0);
+        for pair in 0..*count {
+            bounds[matrix(pair) + 1] += 1;
+        }
+        self.chosen.clear();
+        for i in 0..*matrices {
+            if bounds[i + 1] > 0 {
+                self.chosen.push(i as u32);
+            }
+            bounds[i + 1] += bounds[i];
+        }
+        // each bound moves to the end of its list, which is the next one's beginning
+        for pair in 0..*count {
+            let next = &mut bounds[matrix(pair)];
+            self.inputs[*next as usize] = input(pair) as u32;
+            self.outputs[*next as usize] = pair as u32;
+            *next += 1;
+        }
+        bounds.copy_within(..*matrices, 1);
+        bounds[0] = 0;
+    }
+
+    /// The rows of a matrix.
+    fn picked(&self, matrix: usize) -> Picked<'_> {
+        let list = self.bounds[matrix] as usize..self.bounds[matrix + 1] as usize;
+        Picked { inputs: &self.inputs[list.clone()], outputs: &self.outputs[list] }
+    }
+
+    /// Multiplies the rows of `x` `[_, cols]`, `factor` for each row of the pass, with the matrices
+    /// of their pairs. A thread that has computed some outputs of some pairs with all products
+    /// calls `finish` with both.
+    pub(super) fn run<M: Fn(usize) -> usize, I: Fn(usize) -> usize>(
+        &mut self,
+        pool: &Pool,
+        x: &[f32],
+        factor: usize,
+        pairs: &Pairs<M, I>,
+        products: &[GroupedProduct<'_>],
+        finish: impl Fn(&[u32], Range<usize>) + Sync,
+    ) {
+        self.collect(pairs);
+        let this = &*self;
+        let Some(first) = products.first() else { return };
+        let (cols, rows) = (first.cols, first.rows);
+        let find = |product: &GroupedProduct<'_>| {
+            let shape = Shape { kind: product.kind(), factor, cols };
+            this.activations.iter().find(|(of, _)| *of == shape).map(|(_, found)| found)
+        };
+        let activations: ArrayVec<&Activations, PRODUCTS> =
+            products.iter().filter_map(find).collect();
+        let units = Activations::units(x.len() / cols, cols);
+        let len_of = |matrix: u32| this.picked(matrix as usize).inputs.len();
+        let equal = this.chosen.iter().all(|&m| len_of(m) == len_of(this.chosen[0]));
+        // blocks of `ROW_ALIGN` outputs of a matrix, of all chosen matrices, and of a task
+        let of_matrix = rows.div_ceil(ROW_ALIGN);
+        let blocks = of_matrix * this.chosen.len();
+        let of_task = (blocks / (TASKS * pool.threads())).max(1);
+        let next = AtomicUsize::new(0);
+        pool.run(|worker| {
+            for (i, activations) in activations.iter().enumerate() {
+                if products[..i].iter().all(|before| before.kind() != products[i].kind()) {
+                    // SAFETY: one thread prepares a unit, and products read it after the barrier.
+                    unsafe { activations.prepare(x, cols, worker.split(units, 1)) };
+                }
+            }
+            worker.barrier();
+            let run = |blocks: Range<usize>| {
+                let mut block = blocks.start;
+                while block < blocks.end {
+                    let (index, first) = (block / of_matrix, block % of_matrix);
+                    let end = of_matrix.min(first + blocks.end - block);
+                    block += end - first;
+                    let matrix = this.chosen[index] as usize;
+                    let outputs = first * ROW_ALIGN..rows.min(end * ROW_ALIGN);
+                    let picked = this.picked(matrix);
+                    for (product, activations) in products.iter().zip(&activations) {
+                        // SAFETY: activations are complete, and one thread computes an output.
+                        unsafe {
+                            product.run(this.isa, matrix, activations, picked, outputs.clone());
+                        };
+                    }
+                    finish(picked.outputs, outputs);
+                }
+            };
+            // neighbouring outputs, where that is an even partition
+            if equal {
+                return run(worker.split(blocks, 1));
+            }
+            loop {
+                let first = next.fetch_add(of_task, Ordering::Relaxed);
+                if first >= blocks {
+                    return;
+                }
+                run(first..blocks.min(first + of_task));
+            }
+        });
+    }
+}
+
+fn most_rows(limits: &Limits) -> usize {
+    limits.rows.max(limits.wants)
+}
+
+/// The distinct shapes of the inputs of a plan's grouped products.
+fn shapes(plan: &Plan) -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    for step in &plan.steps {
+        let weights = match &step.op {
+            Op::HeadLinear { weight, heads: _ } => [Some(*weight), None],
+            Op::ExpertLinear(linear) => [Some(linear.weight), None],
+            Op::ExpertGlu { gate, up, gating: _ } => [Some(gate.weight), Some(up.weight)],
+            _ => [None, None],
+        };
+        for id in weights.into_iter().flatten() {
+            let weight = plan.weight(id);
+            let width = plan.buffer(step.inputs[0]).width;
+            let (kind, cols) = (ActivationKind::of(weight.dtype), weight.row_len);
+            let shape = Shape { kind, factor: width / cols, cols };
+            if !shapes.contains(&shape) {
+                shapes.push(shape);
+            }
+        }
+    }
+    shapes
+}
+
+/// The most matrices of a grouped product of a plan, and the most pairs of a row.
+fn most(plan: &Plan) -> (usize, usize) {
+    let mut most = (0, 0);
+    for step in &plan.steps {
+        let (id, pairs) = match &step.op {
+            Op::HeadLinear { weight, heads } => (*weight, *heads),
+            Op::ExpertLinear(linear) => (linear.weight, linear.used),
+            Op::ExpertGlu { gate, up: _, gating: _ } => (gate.weight, gate.used),
+            _ => continue,
+        };
+        most = (most.0.max(plan.weight(id).count()), most.1.max(pairs));
+    }
+    most
+}
