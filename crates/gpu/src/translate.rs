@@ -10,6 +10,8 @@ use naga::{
 fn sources() -> Vec<(String, String)> {
     [
         crate::kernels::attention::sources(),
+        crate::kernels::experts::sources(),
+        crate::kernels::recurrent::sources(),
         crate::kernels::matvec::sources(),
         crate::kernels::matmul::sources(),
         crate::kernels::matvec_rows::sources(),

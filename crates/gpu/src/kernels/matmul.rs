@@ -5,7 +5,7 @@ use pelton_graph::Error;
 
 use crate::{
     device::{Access, Capabilities, Device, Kernel},
-    kernels::{template, to_f16::padded},
+    kernels::{experts::Experts, template, to_f16::padded},
     weights::Layout,
 };
 
@@ -32,6 +32,8 @@ pub(crate) struct Matmul {
     pub(crate) splits: usize,
     /// Rows of the partial sums of one split.
     pub(crate) slab_rows: usize,
+    /// The matrices of this part, if there are several, each of `rows` rows.
+    pub(crate) experts: Option<Experts>,
 }
 
 /// The work split of a product: the tile of y of a workgroup, and the patch of each subgroup.
@@ -135,7 +137,8 @@ impl Matmul {
     pub(crate) fn bindings(&self) -> Vec<Access> {
         let planes = self.layout.bindings();
         let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
-        all.extend(std::iter::repeat_n(Access::Read, usize::from(self.bias) + planes));
+        let experts = self.experts.map_or(0, |experts| experts.bindings().len());
+        all.extend(std::iter::repeat_n(Access::Read, usize::from(self.bias) + experts + planes));
         all
     }
 
@@ -155,6 +158,7 @@ impl Matmul {
                 splits => self.splits,
                 split_steps => (padded(self.k) / tile.step).div_ceil(self.splits),
                 slab_rows => self.slab_rows,
+                experts => self.experts.map(|experts| experts.parameters(self.rows)),
                 batch => tile.batch,
                 rows => tile.rows,
                 patch_batch => tile.patch_batch,
@@ -200,6 +204,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     count_at: 0,
                     splits: 1 + usize::from(add),
                     slab_rows: 64,
+                    experts: None,
                 };
                 let label = format!("matmul {dtype} {tile:?} bias {bias} add {add}");
                 all.push((label, m.source(&tile).unwrap()));
@@ -361,6 +366,7 @@ mod tests {
             count_at: 1,
             splits: 1,
             slab_rows: 0,
+            experts: None,
         }
     }
 

@@ -2,6 +2,7 @@
        y[r][n] = Σ_k W[n][k] · a[r][k] (+ bias[n])
        y[r][n] += …                                      with add
        y[s][r][n] = partial sums of K split s            with splits
+   With `experts` there are several matrices, of which a workgroup chooses one (experts.wgsl).
    A workgroup makes a tile of y, `batch` rows of activations by `rows` rows of the matrix, and each
    of its subgroups a patch of that. Both operands pass through workgroup memory, `step` numbers
    deep, where the weights arrive decoded; while one step is multiplied the next is on its way to
@@ -23,11 +24,16 @@ const STRIDE = {{ (step + 8) // wide }}u;
 @group(0) @binding(0) var<storage, read> a: array<vec4<f16>>;
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
 @group(0) @binding(2) var<storage, read> pass_info: array<u32>;
+{% set next = namespace(b=3) %}
 {% if bias %}
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
+{% set next.b = 4 %}
+{% endif %}
+{% if experts %}
+{% include "experts.wgsl" %}
 {% endif %}
 {% set w = 0 %}
-{% set b = 4 if bias else 3 %}
+{% set b = next.b %}
 {% include family %}
 {% include "formats/halves.wgsl" %}
 
@@ -71,7 +77,7 @@ struct Fetched {
 fn fetch_step(step: u32, thread: u32, first: u32, count: u32, first_row: u32) -> Fetched {
 {% for i in range(turns) %}
     let p{{ i }} = thread + {{ i * threads }}u;
-    let at{{ i }} = min(first + p{{ i }} / {{ across }}u, count - 1u) * {{ padded // 4 }}u
+    let at{{ i }} = {{ "x_row(p%s / %su)"|format(i, across) if experts else "min(first + p%s / %su, count - 1u)"|format(i, across) }} * {{ padded // 4 }}u
         + (step * {{ across }}u + p{{ i }} % {{ across }}u) * 2u;
 {% endfor %}
 {% for i in range(w_turns) %}
@@ -85,7 +91,7 @@ fn fetch_step(step: u32, thread: u32, first: u32, count: u32, first_row: u32) ->
         a[at{{ i }} + 1u],
 {% endfor %}
 {% for i in range(w_turns) %}
-        fetch0(row{{ i }}, unit{{ i }}),
+        fetch0({{ "base_row + " if experts }}row{{ i }}, unit{{ i }}),
 {% endfor %}
     );
 }
@@ -131,7 +137,14 @@ fn main(
     let thread = subgroup * 32u + lane;
     let count = pass_info[{{ count_at }}];
     // groups that share weights follow each other
+{% if experts %}
+    if (!choose(group.x, group.z, count)) {
+        return;
+    }
+    let first = first_pair;
+{% else %}
     let first = group.x * {{ batch }}u;
+{% endif %}
     let first_row = group.y * {{ rows }}u;
     // the subgroup's patch in the tile
     let patch_first = subgroup / {{ rows // patch_rows }}u * {{ patch_batch }}u;
@@ -182,8 +195,8 @@ fn main(
         let e = lane + {{ e * 32 }}u;
         let r = first + patch_first + {{ i * core }}u + e / {{ core }}u;
         let n = first_row + patch_row + {{ j * core }}u + e % {{ core }}u;
-        if (r < count && n < ROWS) {
-            y[(slab + r) * {{ y_stride }}u + {{ offset }}u + n] {{ "+=" if add else "=" }} staged[corner + e / {{ core }}u * {{ staged_stride }}u + e % {{ core }}u]{% if bias %} + bias[{{ offset }}u + n]{% endif %};
+        if (r < {{ "end_pair" if experts else "count" }} && n < ROWS) {
+            y[(slab + {{ "y_row(r - first)" if experts else "r" }}) * {{ y_stride }}u + {{ offset }}u + n] {{ "+=" if add else "=" }} staged[corner + e / {{ core }}u * {{ staged_stride }}u + e % {{ core }}u]{% if bias %} + bias[{{ "which * %su"|format(y_stride) if experts else "%su"|format(offset) }} + n]{% endif %};
         }
     }
 {% endfor %}

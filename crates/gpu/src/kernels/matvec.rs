@@ -5,7 +5,7 @@ use pelton_graph::{Error, Gating};
 
 use crate::{
     device::{Access, Capabilities},
-    kernels::template,
+    kernels::{experts::Experts, template},
     weights::Layout,
 };
 
@@ -37,6 +37,8 @@ pub(crate) struct MatVec {
     pub(crate) fused_with: [Option<FusedMatrix>; 2],
     /// The index of the number of rows among the row counts of the pass.
     pub(crate) count_at: usize,
+    /// The matrices of this shard, if there are several, each of `rows` rows.
+    pub(crate) experts: Option<Experts>,
     /// Workgroups and their threads.
     pub(crate) tuning: Tuning,
 }
@@ -95,6 +97,8 @@ impl MatVec {
         /// registers to hold them twice.
         const FLIGHT: usize = 8;
         let Tuning { threads, groups } = self.tuning;
+        // each chosen expert and each head has workgroups of its own
+        let groups = self.experts.map_or(groups, |experts| (groups / experts.used).max(1));
         let threads = threads.min(capabilities.workgroup_threads as usize);
         let matrices = 1 + usize::from(self.glu.is_some());
         let width = (capabilities.subgroup as usize).clamp(1, threads);
@@ -142,7 +146,8 @@ impl MatVec {
     /// so that workgroups have no work in the last iteration.
     pub(crate) fn uneven(&self, capabilities: &Capabilities) -> bool {
         let LaunchShape { threads, each, tile, .. } = self.launch(capabilities);
-        let several = tile * capabilities.subgroup as usize > each * threads;
+        let several =
+            self.experts.is_none() && tile * capabilities.subgroup as usize > each * threads;
         several && 10 * self.groups(capabilities) < 9 * self.tuning.groups as u32
     }
 
@@ -158,12 +163,21 @@ impl MatVec {
         gate.into_iter().chain(self.sides().map(|side| side.layout)).collect()
     }
 
-    /// The bindings: x, y, the row counts of the pass, the norm's weight, the bias, the y and the
-    /// bias of each further matrix, and the planes of each matrix.
+    /// The bindings: x, y, the row counts of the pass, the norm's weight, the bias (two in a gated
+    /// product), those of [`Experts::bindings`], the y and the bias of each further matrix, and the
+    /// planes of each matrix.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         let sides = self.sides().count();
+<<<<<<< HEAD
         let planes = self.layouts().iter().map(|layout| layout.bindings()).sum();
         let more = usize::from(self.norm.is_some()) + usize::from(self.bias);
+=======
+        let planes = self.layouts().iter().map(|layout| layout.planes(1, self.k).len()).sum();
+        // with a gated product there is a bias of each matrix
+        let biases = usize::from(self.bias) * (1 + usize::from(self.glu.is_some()));
+        let experts = self.experts.map_or(0, |experts| experts.bindings().len());
+        let more = usize::from(self.norm.is_some()) + biases + experts;
+>>>>>>> e56c96b (gpu: experts, products by head, and recurrent layers)
         let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
         all.extend(std::iter::repeat_n(Access::Read, more));
         for _ in 1..sides {
@@ -218,6 +232,7 @@ impl MatVec {
                 glu => self.glu.is_some(),
                 gating => self.glu.as_ref().map(template::gating),
                 element => "f32",
+                experts => self.experts.map(|experts| experts.parameters(self.rows)),
                 sides, matrices,
                 count_at => self.count_at,
                 fixed_width => fixed.unwrap_or(0),
@@ -274,6 +289,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                             .map(|(layout, rows)| Some(FusedMatrix { layout, rows }))
                     },
                     count_at: 0,
+                    experts: None,
                     tuning: Tuning::CANDIDATES[0],
                 };
                 let capabilities = Capabilities {
@@ -447,6 +463,7 @@ mod tests {
             glu: None,
             fused_with: [None; 2],
             count_at: 0,
+            experts: None,
             tuning: Tuning::CANDIDATES[0],
         }
     }

@@ -2,6 +2,7 @@
        y[r][n] = Σ_k W[n][k] · a[r][k] (+ bias[n])       a = x, or norm(x)
        y[r][n] += …                                      with add
        y[r][n] = gated(gate, up)                         with glu: two matrices
+   With `experts` there are several matrices, of which a workgroup chooses one (experts.wgsl).
    With several `sides` the product is fused: matrices of any formats in blocks read the same x, each
    has outputs of its own, and a workgroup computes rows of one of them.
    A subgroup computes `each` rows of the matrix at a time; its lanes divide the units of a row, and
@@ -28,6 +29,13 @@ const CHUNK = {{ chunk }}u;
 {% if bias %}
 @group(0) @binding({{ next.b }}) var<storage, read> bias: array<f32>;
 {% set next.b = next.b + 1 %}
+{% if glu %}
+@group(0) @binding({{ next.b }}) var<storage, read> bias_up: array<f32>;
+{% set next.b = next.b + 1 %}
+{% endif %}
+{% endif %}
+{% if experts %}
+{% include "experts.wgsl" %}
 {% endif %}
 {% for s in range(1, sides | length) %}
 @group(0) @binding({{ next.b }}) var<storage, read_write> y{{ s }}: array<f32>;
@@ -182,7 +190,7 @@ fn add_product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activatio
 {# A loop over the rows: unrolled it would take drivers seconds to compile. #}
 {% macro prepare_all(start) %}
     for (var r = 0u; r < {{ batch }}u; r++) {
-        let row = min(group.y * {{ batch }}u + r, count - 1u);
+        let row = {{ "x_row(r)" if experts else "min(group.y * %su + r, count - 1u)"|format(batch) }};
 {% if norm and start == "0u" %}
         note_squares(r, prepare(r, row, 0u, thread), subgroup, lane);
 {% else %}
@@ -205,7 +213,7 @@ fn add_product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activatio
         let fetch_unit{{ a }} = min((({{ stage }}) % {{ k_steps }}u * {{ ahead }}u + {{ a }}u) * width + lane, UNITS - 1u);
 {% for n in range(each) %}
 {% for w in ws %}
-        raw{{ w }}_{{ n }}_{{ a }} = fetch{{ w }}(fetch_row{{ n }}, fetch_unit{{ a }});
+        raw{{ w }}_{{ n }}_{{ a }} = fetch{{ w }}({{ "base_row + " if experts }}fetch_row{{ n }}, fetch_unit{{ a }});
 {% endfor %}
 {% endfor %}
 {% endfor %}
@@ -233,7 +241,7 @@ fn add_product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activatio
 {% elif norm %}
     // the norm needs whole rows, which are read before the first chunk
     for (var r = 0u; r < {{ batch }}u; r++) {
-        let row = min(group.y * {{ batch }}u + r, count - 1u);
+        let row = {{ "x_row(r)" if experts else "min(group.y * %su + r, count - 1u)"|format(batch) }};
         note_squares(r, row_squares(row, thread), subgroup, lane);
     }
     workgroupBarrier();
@@ -308,7 +316,7 @@ fn add_product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activatio
             for (var unit = start + lane; unit < end; unit += width) {
 {% for n in range(each) %}
 {% for w in ws %}
-                let w{{ w }}_{{ n }} = decode{{ matrices[w].kind }}(fetch{{ w }}(row{{ n }}, unit));
+                let w{{ w }}_{{ n }} = decode{{ matrices[w].kind }}(fetch{{ w }}({{ "base_row + " if experts }}row{{ n }}, unit));
 {% endfor %}
 {% endfor %}
 {% for r in range(batch) %}
@@ -337,13 +345,15 @@ fn add_product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activatio
             let factor{{ r }} = factor({{ r }}u, subgroups);
 {% endif %}
 {% for n in range(each) %}
-            if (first + {{ n }}u < min(tile * {{ tile }}u + {{ tile }}u, {{ sides[s].rows }}u){% if batch > 1 %} && group.y * {{ batch }}u + {{ r }}u < count{% endif %}) {
+            if (first + {{ n }}u < min(tile * {{ tile }}u + {{ tile }}u, {{ sides[s].rows }}u){% if batch > 1 %} && {{ "first_pair" if experts else "group.y * %su"|format(batch) }} + {{ r }}u < {{ "end_pair" if experts else "count" }}{% endif %}) {
 {% set factor = " * factor%s"|format(r) if norm else "" %}
+{% set bias_at = "[which * %su + first + %su]"|format(sides[s].stride, n) if experts else "[%su + first + %su]"|format(offset, n) %}
 {% if glu %}
-                let gate = total0_{{ n }}_{{ r }}{{ factor }};
-                let value = gated(gate, total1_{{ n }}_{{ r }}{{ factor }});
+                let gate = total0_{{ n }}_{{ r }}{{ factor }}{{ " + bias" ~ bias_at if bias }};
+                let up = total1_{{ n }}_{{ r }}{{ factor }}{{ " + bias_up" ~ bias_at if bias }};
+                let value = gated(gate, up);
 {% else %}
-{% set bias_of = "bias%s[%su + first + %su]"|format(s or "", offset, n) %}
+{% set bias_of = "bias%s%s"|format(s or "", bias_at) %}
 {% if bias and norm %}
                 let value = fma(total{{ s }}_{{ n }}_{{ r }}, factor{{ r }}, {{ bias_of }});
 {% else %}
@@ -384,9 +394,14 @@ fn main(
 {% else %}
     let count = pass_info[{{ count_at }}];
 {% endif %}
+{% if experts %}
+    if (!choose(group.y, group.z, count)) {
+        return;
+    }
+{% endif %}
 {% for r in range(batch) %}
     // slots after the last row repeat it, and their results are not written
-    let in{{ r }} = min(group.y * {{ batch }}u + {{ r }}u, count - 1u);
+    let in{{ r }} = {{ "y_row(%su)"|format(r) if experts else "min(group.y * %su + %su, count - 1u)"|format(batch, r) }};
 {% endfor %}
     // all subgroups have the same number of iterations, so that all reach the barriers
     let iterations = ({{ tile }}u + subgroups * {{ each }}u - 1u) / (subgroups * {{ each }}u);

@@ -5,7 +5,7 @@ use pelton_graph::{Error, Gating};
 
 use crate::{
     device::{Access, Capabilities},
-    kernels::template,
+    kernels::{experts::Experts, template},
     weights::Layout,
 };
 
@@ -34,6 +34,8 @@ pub(crate) struct MatVecRows {
     pub(crate) glu: Option<Gating>,
     /// The index of the number of rows of activations in the numbers of a pass.
     pub(crate) count_at: usize,
+    /// The matrices of this shard, if there are several, each of `rows` rows.
+    pub(crate) experts: Option<Experts>,
 }
 
 /// Threads of a workgroup.
@@ -82,8 +84,14 @@ impl MatVecRows {
     /// each matrix's planes.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         use Access::{Read, ReadWrite};
+<<<<<<< HEAD
         let planes = self.layout.bindings() * (1 + usize::from(self.glu.is_some()));
         let more = usize::from(self.norm) + usize::from(self.bias);
+=======
+        let planes = self.layout.planes(1, self.k).len() * (1 + usize::from(self.glu.is_some()));
+        let experts = self.experts.map_or(0, |experts| experts.bindings().len());
+        let more = usize::from(self.norm) + usize::from(self.bias) + experts;
+>>>>>>> e56c96b (gpu: experts, products by head, and recurrent layers)
         let mut all = vec![Read, Read, ReadWrite, Read];
         all.extend(std::iter::repeat_n(Read, more + planes));
         all
@@ -114,6 +122,7 @@ impl MatVecRows {
                 glu => self.glu.is_some(),
                 gating => self.glu.as_ref().map(template::gating),
                 element => "f32",
+                experts => self.experts.map(|experts| experts.parameters(self.rows)),
                 count_at => self.count_at,
                 threads => THREADS,
                 lanes => (capabilities.subgroup as usize).clamp(1, THREADS),
@@ -153,6 +162,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     add,
                     glu,
                     count_at: 0,
+                    experts: None,
                 };
                 let source = product.source(&crate::testing::capabilities(subgroup)).unwrap();
                 all.push((format!("{product:?}"), source));

@@ -26,6 +26,9 @@ const EACH = {{ each }}u;
 @group(0) @binding({{ next.b }}) var<storage, read> bias: array<f32>;
 {% set next.b = next.b + 1 %}
 {% endif %}
+{% if experts %}
+{% include "experts.wgsl" %}
+{% endif %}
 {% for matrix in matrices %}
 {% set w = loop.index0 %}
 {% set b = next.b %}
@@ -55,7 +58,7 @@ fn load_chunk(start: u32, first: u32, count: u32, thread: u32) {
 {% set copies = (batch * 2 * chunk + threads - 1) // threads %}
 {% for i in range(copies) %}
     let i{{ i }} = min(thread + {{ i * threads }}u, {{ batch * 2 * chunk - 1 }}u);
-    let from_row{{ i }} = min(first + i{{ i }} / {{ 2 * chunk }}u, count - 1u);
+    let from_row{{ i }} = {{ "x_row(i%s / %su)"|format(i, 2 * chunk) if experts else "min(first + i%s / %su, count - 1u)"|format(i, 2 * chunk) }};
     let from_unit{{ i }} = min(start + i{{ i }} % CHUNK, UNITS - 1u);
     let from{{ i }} = (from_row{{ i }} * 2u + i{{ i }} / CHUNK % 2u) * UNITS + from_unit{{ i }};
     let code{{ i }} = q8_codes[from{{ i }}];
@@ -63,7 +66,7 @@ fn load_chunk(start: u32, first: u32, count: u32, thread: u32) {
 {% set scale_copies = (batch * chunk + threads - 1) // threads %}
 {% for i in range(scale_copies) %}
     let j{{ i }} = min(thread + {{ i * threads }}u, {{ batch * chunk - 1 }}u);
-    let of_row{{ i }} = min(first + j{{ i }} / CHUNK, count - 1u);
+    let of_row{{ i }} = {{ "x_row(j%s / CHUNK)"|format(i) if experts else "min(first + j%s / CHUNK, count - 1u)"|format(i) }};
     let scale{{ i }} = q8_scales[of_row{{ i }} * UNITS + min(start + j{{ i }} % CHUNK, UNITS - 1u)];
 {% endfor %}
 {% for i in range(copies) %}
@@ -91,7 +94,12 @@ fn main(
 {% endif %}
     let thread = subgroup * width + lane;
     let count = pass_info[{{ count_at }}];
-    let first_row = group.y * BATCH;
+{% if experts %}
+    if (!choose(group.y, group.z, count)) {
+        return;
+    }
+{% endif %}
+    let first_row = {{ "first_pair" if experts else "group.y * BATCH" }};
     // all subgroups take the same number of turns, so that they meet at barriers
     let turns = ({{ tile }}u + subgroups * EACH - 1u) / (subgroups * EACH);
     let end_of_tile = min(group.x * {{ tile }}u + {{ tile }}u, {{ rows }}u);
@@ -116,7 +124,7 @@ fn main(
             var unit = start + lane;
 {% for w in range(matrices | length) %}
 {% for n in range(each) %}
-            var raw{{ w }}_{{ n }} = fetch{{ w }}(row{{ n }}, min(unit, UNITS - 1u));
+            var raw{{ w }}_{{ n }} = fetch{{ w }}({{ "base_row + " if experts }}row{{ n }}, min(unit, UNITS - 1u));
 {% endfor %}
 {% endfor %}
 {% if not whole %}
@@ -134,7 +142,7 @@ fn main(
                 let next = unit + width;
 {% for w in range(matrices | length) %}
 {% for n in range(each) %}
-                raw{{ w }}_{{ n }} = fetch{{ w }}(row{{ n }}, min(next, UNITS - 1u));
+                raw{{ w }}_{{ n }} = fetch{{ w }}({{ "base_row + " if experts }}row{{ n }}, min(next, UNITS - 1u));
 {% endfor %}
 {% endfor %}
 {% for r in range(batch) %}
@@ -169,7 +177,7 @@ fn main(
             let i = {{ k * lanes }}u + lane;
             let row = first_row + i / EACH;
             let n = first + i % EACH;
-            if (lane < {{ lanes }}u && i < {{ batch * each }}u && row < count && n < end_of_tile) {
+            if (lane < {{ lanes }}u && i < {{ batch * each }}u && row < {{ "end_pair" if experts else "count" }} && n < end_of_tile) {
 {% if norm %}
                 let factor = factors[row];
 {% endif %}
@@ -179,9 +187,9 @@ fn main(
 {% elif bias and norm %}
                 let value = fma(total0_{{ k }}, factor, bias[{{ offset }}u + n]);
 {% else %}
-                let value = total0_{{ k }}{{ " * factor" if norm }}{% if bias %} + bias[{{ offset }}u + n]{% endif %};
+                let value = total0_{{ k }}{{ " * factor" if norm }}{% if bias %} + bias[{{ "which * %su"|format(stride) if experts else "%su"|format(offset) }} + n]{% endif %};
 {% endif %}
-                let at = row * {{ stride }}u + {{ offset }}u + n;
+                let at = {{ "y_row(row - first_pair)" if experts else "row" }} * {{ stride }}u + {{ offset }}u + n;
                 y[at] = {{ "y[at] + " if add }}value;
             }
         }

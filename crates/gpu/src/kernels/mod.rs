@@ -1,9 +1,11 @@
 //! Kernels: WGSL templates, and a module for each op that chooses the variant for a shape.
 
 pub(crate) mod attention;
+pub(crate) mod experts;
 pub(crate) mod matmul;
 pub(crate) mod matvec;
 pub(crate) mod matvec_rows;
+pub(crate) mod recurrent;
 pub(crate) mod rope_store;
 pub(crate) mod row_ops;
 pub(crate) mod sample;

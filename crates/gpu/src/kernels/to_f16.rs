@@ -22,6 +22,8 @@ pub(crate) const fn padded(k: usize) -> usize {
 pub(crate) struct ToF16 {
     /// Elements of a row.
     pub(crate) k: usize,
+    /// Such rows in a row of the pass: one for each head or chosen expert.
+    pub(crate) per_row: usize,
     /// The `eps` of a norm before the conversion.
     pub(crate) norm: Option<f32>,
 }
@@ -40,6 +42,7 @@ impl ToF16 {
             "to_f16.wgsl",
             context! {
                 k => self.k,
+                per_row => self.per_row,
                 padded => padded(self.k),
                 threads => 256,
                 norm => self.norm.is_some(),
@@ -59,7 +62,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
     let mut all = Vec::new();
     for k in [50, 256] {
         for norm in [None, Some(1e-5)] {
-            let prepare = ToF16 { k, norm };
+            let prepare = ToF16 { k, per_row: 1, norm };
             all.push((format!("{prepare:?}"), prepare.source().unwrap()));
         }
     }
@@ -87,7 +90,7 @@ mod tests {
         const ROWS: usize = 5;
         for k in [1, 50, 64, 2052] {
             for norm in [None, Some(1e-5)] {
-                let p = ToF16 { k, norm };
+                let p = ToF16 { k, per_row: 1, norm };
                 let (x, weight) = (normals(1, ROWS * k), normals(2, k));
                 // NaN, so that an element that is not written fails the comparison
                 let a = device.with(&vec![f16::NAN; ROWS * padded(k)]);
@@ -112,7 +115,7 @@ mod tests {
     #[test]
     fn large_values_are_clamped_and_nan_is_kept() {
         let Some(device) = device() else { return };
-        let p = ToF16 { k: 5, norm: None };
+        let p = ToF16 { k: 5, per_row: 1, norm: None };
         let a = device.with(&vec![f16::ZERO; padded(5)]);
         let x = device.with(&[1e6f32, -1e30, 65504.0, 2.0, f32::NAN]);
         device.run(&p.kernel(&device).unwrap(), &[&x, &a], [1, 1, 1]);

@@ -24,7 +24,7 @@ fn main(
     @builtin(subgroup_size) width: u32,
 ) {
     let thread = subgroup * width + lane;
-    let row = group.x;
+    let row = {{ "group.x * %su + group.y"|format(per_row) if per_row > 1 else "group.x" }};
 {% if norm %}
     let scale = factor(row, thread, subgroup, subgroups, lane);
 {% endif %}
@@ -52,6 +52,6 @@ fn main(
         // an outlier loses accuracy and not the whole row; NaN is kept
         let is_nan = (bitcast<vec4<u32>>(v) & vec4(0x7fffffffu)) > vec4(0x7f800000u);
         v = select(clamp(v, vec4(-65504.0), vec4(65504.0)), v, is_nan);
-        a[group.x * VECTORS + i] = vec2(pack2x16float(v.xy), pack2x16float(v.zw));
+        a[row * VECTORS + i] = vec2(pack2x16float(v.xy), pack2x16float(v.zw));
     }
 }

@@ -16,6 +16,8 @@ pub(crate) const UNIT: usize = 32;
 pub(crate) struct ToQ8 {
     /// Elements of a row.
     pub(crate) k: usize,
+    /// Such rows in a row of the pass: one for each head or chosen expert.
+    pub(crate) per_row: usize,
     /// The `eps` of a norm before.
     pub(crate) norm: Option<f32>,
     /// Threads of a workgroup, where the GPU allows as many: those of the products of fewer rows,
@@ -45,6 +47,7 @@ impl ToQ8 {
             "to_q8.wgsl",
             context! {
                 k => self.k,
+                per_row => self.per_row,
                 units,
                 chunk => units,
                 threads,
@@ -65,7 +68,8 @@ pub(crate) fn sources() -> Vec<(String, String)> {
     for k in [32, 768, 8192] {
         for norm in [None, Some(1e-5)] {
             for subgroup in [4, 32] {
-                let quantize = ToQ8 { k, norm, threads: 512 };
+                let quantize =
+                    ToQ8 { k, per_row: 1 + 2 * usize::from(norm.is_none()), norm, threads: 512 };
                 let source = quantize.source(&crate::testing::capabilities(subgroup)).unwrap();
                 all.push((format!("{quantize:?} by {subgroup}"), source));
             }

@@ -38,7 +38,7 @@ fn main(
     @builtin(subgroup_size) width: u32,
 ) {
     let thread = subgroup * width + lane;
-    let row = group.x;
+    let row = {{ "group.x * %su + group.y"|format(per_row) if per_row > 1 else "group.x" }};
     let sum = prepare(row, row, 0u, thread);
 {% if norm %}
     note_squares(0u, sum, subgroup, lane);

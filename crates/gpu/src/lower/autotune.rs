@@ -109,7 +109,7 @@ fn measure(
     let kernels: Vec<_> = lowering.kernels.values().cloned().collect();
     device.compile_all(&kernels)?;
     let stamps = Stamps::new(device, lowering.plan.steps.len() + 1)?;
-    let shape = PassShape { rows: 1, bound: 1, tiles: 0, distinct: true };
+    let shape = PassShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1 };
     all.iter()
         .map(|calls| {
             let steps: Vec<_> = calls.iter().map(|calls| StepDispatches { calls, shape }).collect();

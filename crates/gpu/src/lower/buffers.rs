@@ -1,10 +1,12 @@
 //! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
 
-use pelton_graph::{Error, Limits, Op, Plan, RECENT, WeightKind, pages_for};
+use pelton_graph::{Error, Limits, Op, Plan, RECENT, Row, WeightKind, pages_for};
 
 use crate::{
     device::Device,
-    kernels::{attention::Attention, matmul::decode_splits, to_f16::padded, to_q8::UNIT},
+    kernels::{
+        attention::Attention, experts::Sort, matmul::decode_splits, to_f16::padded, to_q8::UNIT,
+    },
 };
 
 /// Offsets of bindings in a buffer are multiples of this on every GPU.
@@ -27,6 +29,10 @@ pub(crate) struct Inputs {
     slots: usize,
     /// The tiles of attention in prompts `[rows, 2]` u32: first row and number of rows.
     pub(crate) tiles: wgpu::Buffer,
+    /// The indices of the rows by sequence `[rows]` u32, if the plan has recurrent states.
+    pub(crate) order: wgpu::Buffer,
+    /// The sequences `[rows, 2]` u32: the first of their rows in `order`, and their number.
+    pub(crate) sequences: wgpu::Buffer,
     /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
     pub(crate) recent: wgpu::Buffer,
 }
@@ -46,6 +52,8 @@ impl Inputs {
             table,
             slots,
             tiles: device.buffer("tiles", 8 * limits.rows as u64)?,
+            order: device.buffer("rows by sequence", 4 * limits.rows as u64)?,
+            sequences: device.buffer("sequences", 8 * limits.rows as u64)?,
             recent: device.buffer("recent tokens", 4 * (slots * RECENT) as u64)?,
         };
         Ok(inputs)
@@ -75,6 +83,22 @@ impl Inputs {
             device.queue.write_buffer(&self.tables, at as u64, bytemuck::cast_slice(pages));
         }
     }
+}
+
+/// The indices of rows by slot, those of a slot in their order, and the ranges of the slots in them.
+pub(crate) fn by_sequence(rows: &[Row]) -> (Vec<u32>, Vec<[u32; 2]>) {
+    let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+    order.sort_by_key(|&row| rows[row as usize].slot);
+    let mut first = 0;
+    let runs = order.chunk_by(|&a, &b| rows[a as usize].slot == rows[b as usize].slot);
+    let sequences = runs
+        .map(|run| {
+            let sequence = [first, run.len() as u32];
+            first += run.len() as u32;
+            sequence
+        })
+        .collect();
+    (order, sequences)
 }
 
 /// Bytes between the page tables of consecutive groups.
@@ -117,6 +141,10 @@ pub(crate) struct Scratch {
     pub(crate) partial: wgpu::Buffer,
     /// The up operand of a gated product.
     pub(crate) up: wgpu::Buffer,
+    /// Pairs of rows and chosen experts, in the order of experts, u32.
+    pub(crate) pairs: wgpu::Buffer,
+    /// Tiles of them `[tiles, 4]` u32: expert, first pair, end, 0.
+    pub(crate) tiles: wgpu::Buffer,
     /// KV splits of attention that a further kernel merges.
     pub(crate) splits: wgpu::Buffer,
 }
@@ -128,35 +156,66 @@ impl Scratch {
         limits: &Limits,
         attentions: &[Attention],
     ) -> Result<Self, Error> {
-        let matrices = plan.weights.iter().filter(|weight| weight.kind == WeightKind::Matrix);
-        let longest = matrices.map(|weight| padded(weight.row_len)).max().unwrap_or(0);
-        let halves = if device.capabilities.matrix_cores { limits.rows * longest } else { 0 };
+        let cores = device.capabilities.matrix_cores;
+        let most = limits.rows.max(limits.wants);
+        let rows = decode_rows(limits);
+        let longest = longest_operand(plan);
+        let halves = if cores { most * longest } else { 0 };
         let ups = plan.steps.iter().filter_map(|step| match &step.op {
             Op::NormGlu { norm: _, gate: _, up, gating: _ } => Some(plan.weight(up.weight).rows),
+            Op::ExpertGlu { gate: _, up, gating: _ } => Some(up.used * plan.weight(up.weight).rows),
             _ => None,
         });
-        let rows = decode_rows(limits);
-        let quantized = match device.capabilities.matrix_cores {
-            true => rows.max(limits.wants),
-            // prompts run in the kernels for decoding, 16 rows at a time
-            false => limits.rows.max(limits.wants),
-        };
+        // without matrix cores prompts run in the kernels for decoding, 16 rows at a time
+        let quantized = if cores { rows.max(limits.wants) } else { most };
         let units = quantized * longest.div_ceil(UNIT);
-        let partial = match device.capabilities.matrix_cores {
-            true => partial_len(plan, rows),
-            false => 0,
-        };
+        let partial = if cores { partial_len(plan, rows) } else { 0 };
+        let (pairs, tiles) = sorted_len(plan, most);
         Ok(Self {
             halves: device.buffer("activations in f16", 2 * halves as u64)?,
             codes: device.buffer("activations in 8 bits", 32 * units as u64)?,
             scales: device.buffer("scales of activations", 8 * units as u64)?,
             partial: device.buffer("partial sums", 4 * partial as u64)?,
             factors: device.buffer("factors of norms", 4 * quantized as u64)?,
-            up: device.buffer("up", 4 * (limits.rows * ups.max().unwrap_or(0)) as u64)?,
+            up: device.buffer("up", 4 * (most * ups.max().unwrap_or(0)) as u64)?,
+            pairs: device.buffer("pairs of rows and experts", 4 * pairs as u64)?,
+            tiles: device.buffer("tiles of pairs", 16 * tiles as u64)?,
             splits: device
                 .buffer("KV splits", 4 * splits_len(attentions, rows, limits.context) as u64)?,
         })
     }
+}
+
+/// Elements of the longest row of prepared activations: of products with a matrix for each head or
+/// chosen expert, those of all of them.
+fn longest_operand(plan: &Plan) -> usize {
+    let single = plan.weights.iter().filter(|weight| weight.kind == WeightKind::Matrix);
+    let single = single.map(|weight| padded(weight.row_len));
+    let several = plan.steps.iter().filter_map(|step| {
+        let (weight, used) = match &step.op {
+            Op::HeadLinear { weight, heads } => (*weight, *heads),
+            Op::ExpertLinear(linear) => (linear.weight, linear.used),
+            Op::ExpertGlu { gate, up: _, gating: _ } => (gate.weight, gate.used),
+            _ => return None,
+        };
+        let row_len = plan.weight(weight).row_len;
+        let own = step.inputs.first().is_some_and(|&x| plan.buffer(x).width != row_len);
+        Some(if own { used * padded(row_len) } else { padded(row_len) })
+    });
+    single.chain(several).max().unwrap_or(0)
+}
+
+/// Pairs of `rows` rows and their experts, and the tiles of them, at most.
+fn sorted_len(plan: &Plan, rows: usize) -> (usize, usize) {
+    let sizes = plan.steps.iter().filter_map(|step| match &step.op {
+        Op::ExpertLinear(linear) | Op::ExpertGlu { gate: linear, up: _, gating: _ } => {
+            let experts = plan.weight(linear.weight).count();
+            let sort = Sort { experts, used: linear.used, tile: 1, count_at: 0 };
+            Some((rows * linear.used, sort.tiles(rows)))
+        }
+        _ => None,
+    });
+    sizes.fold((0, 0), |most, size| (most.0.max(size.0), most.1.max(size.1)))
 }
 
 /// Maximum rows of the verification of one draft.

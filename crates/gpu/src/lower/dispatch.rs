@@ -6,7 +6,7 @@ use pelton_graph::Phase;
 
 use crate::{
     device::Kernel,
-    kernels::{attention::Attention, matmul::Tile},
+    kernels::{attention::Attention, experts::Sort, matmul::Tile},
 };
 
 /// Maximum rows of a decoding pass in which each row has the bits that it has alone, on a GPU with
@@ -84,8 +84,21 @@ pub(crate) enum Grid {
     Tiles(Tile, usize, usize),
     /// One workgroup for each row.
     Row,
+    /// As many workgroups for each row.
+    RowTimes(u32),
+    /// One workgroup.
+    One,
+    /// `x` workgroups for each of `per_row` pairs of a row and a chosen expert.
+    Pairs { x: u32, per_row: u32 },
+    /// `x` workgroups for each tile of sorted rows, of which there may be as many; along y, or with
+    /// `tiles_first` along x.
+    ExpertTiles { x: u32, sort: Sort, tiles_first: bool },
+    /// `x` workgroups for each `batch` rows of each head.
+    Heads { x: u32, batch: u32, heads: u32 },
     /// `x` workgroups for each row, only in passes with several rows of one slot.
     RowsOfOneSlot { x: u32 },
+    /// `x` times `y` workgroups for each sequence of the pass.
+    Sequences { x: u32, y: u32 },
     /// Attention of decoding rows.
     Decode {
         attention: Attention,
@@ -112,12 +125,14 @@ pub(crate) struct PassShape {
     pub(crate) tiles: usize,
     /// Whether all rows are of different slots.
     pub(crate) distinct: bool,
+    /// Number of sequences, which is counted for plans with recurrent states.
+    pub(crate) sequences: usize,
 }
 
 impl Dispatch {
     /// The workgroups for the rows of a pass; `None` if the kernel does not run in it.
     pub(crate) fn groups(&self, shape: &PassShape) -> Option<[u32; 3]> {
-        let &PassShape { rows, bound, tiles, distinct } = shape;
+        let &PassShape { rows, bound, tiles, distinct, sequences } = shape;
         Some(match self.grid {
             Grid::Rows { x, batch } => [x, (rows as u32).div_ceil(batch), 1],
             Grid::Tiles(tile, outputs, splits) => {
@@ -125,6 +140,15 @@ impl Dispatch {
                 [x, y, splits as u32]
             }
             Grid::Row => [rows as u32, 1, 1],
+            Grid::RowTimes(times) => [rows as u32, times, 1],
+            Grid::One => [1, 1, 1],
+            Grid::Pairs { x, per_row } => [x, rows as u32 * per_row, 1],
+            Grid::ExpertTiles { x, sort, tiles_first } => match tiles_first {
+                true => [sort.tiles(rows) as u32, x, 1],
+                false => [x, sort.tiles(rows) as u32, 1],
+            },
+            Grid::Heads { x, batch, heads } => [x, (rows as u32).div_ceil(batch), heads],
+            Grid::Sequences { x, y } => [x, y, sequences as u32],
             Grid::RowsOfOneSlot { x } if !distinct => [x, rows as u32, 1],
             Grid::RowsOfOneSlot { .. } => return None,
             Grid::Decode { attention, split, fused } => {

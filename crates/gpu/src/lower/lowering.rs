@@ -26,6 +26,8 @@ pub(crate) struct Lowering<'a> {
     /// The caches of the layers, and the type of their elements.
     pub(crate) caches: &'a [Cache],
     pub(crate) kv: KvType,
+    /// The recurrent states `[states]`, each `[slots, len]` f32.
+    pub(crate) states: &'a [wgpu::Buffer],
     /// The rotation steps of each rope.
     pub(crate) turns: &'a [wgpu::Buffer],
     /// Rows of a pass, and of a decoding pass, at most.
@@ -100,12 +102,19 @@ impl<'a> Lowering<'a> {
             Op::RopeAttend(op, attend) => {
                 self.rope_attend(op, attend, [read(0), read(1), read(2)], write(0), bucket)
             }
-            Op::HeadLinear { .. }
-            | Op::ShortConv(_)
-            | Op::GatedDelta(_)
-            | Op::Route(_)
-            | Op::ExpertLinear(_)
-            | Op::ExpertGlu { .. } => Err(refused(step.op.name())),
+            Op::Route(op) => self.route(op, read(0), [write(0), write(1)]).map(one),
+            Op::ExpertLinear(linear) => {
+                self.expert_linear(linear, [read(0), read(1), write(0)], step, bucket)
+            }
+            Op::ExpertGlu { gate, up, gating } => {
+                let buffers = [read(0), read(1), write(0)];
+                self.expert_glu([gate, up], gating, buffers, step, bucket)
+            }
+            Op::HeadLinear { weight, heads } => {
+                self.head_linear(*weight, *heads, [read(0), write(0)], step, bucket)
+            }
+            Op::ShortConv(conv) => self.short_conv(conv, width(0), write(0)).map(one),
+            Op::GatedDelta(delta) => self.gated_delta(delta, &inputs, write(0)).map(one),
         }
     }
 

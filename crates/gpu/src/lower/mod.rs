@@ -4,8 +4,10 @@ mod attention;
 pub(crate) mod autotune;
 pub(crate) mod buffers;
 pub(crate) mod dispatch;
+mod experts;
 pub(crate) mod lowering;
 mod products;
+mod recurrent;
 mod rows;
 pub(crate) mod timestamps;
 

@@ -21,7 +21,7 @@ use crate::{
 
 /// The form in which a product takes its activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operand {
+pub(super) enum Operand {
     /// As they are: the product quantizes or copies them itself.
     F32,
     /// In 8 bits, once for all products of several rows.
@@ -45,7 +45,7 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         let matrix = self.weights.matrix(linear.weight)?;
         let operand = self.operand(matrix, bucket);
-        let mut calls = self.prepare(operand, norm, x, matrix.row_len)?;
+        let mut calls = self.prepare(operand, norm, x, matrix.row_len, 1)?;
         calls.extend(self.product(operand, linear, norm, x, y, step, add, bucket)?);
         Ok(calls)
     }
@@ -170,7 +170,7 @@ impl<'a> Lowering<'a> {
             let matrix = self.weights.matrix(linear.weight)?;
             let operand = self.operand(matrix, bucket);
             if !operands.contains(&operand) {
-                calls.extend(self.prepare(operand, Some(norm), x, matrix.row_len)?);
+                calls.extend(self.prepare(operand, Some(norm), x, matrix.row_len, 1)?);
                 operands.push(operand);
             }
         }
@@ -251,7 +251,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// The form in which a product takes its activations.
-    fn operand(&self, matrix: &Matrix, bucket: RowBucket) -> Operand {
+    pub(super) fn operand(&self, matrix: &Matrix, bucket: RowBucket) -> Operand {
         match bucket {
             // weights in f32 would lose 16 bits on matrix cores
             RowBucket::Prompt | RowBucket::Many
@@ -271,18 +271,19 @@ impl<'a> Lowering<'a> {
         self.weights.vector(weight)
     }
 
-    /// Brings activations to the form that products take.
-    fn prepare(
+    /// Brings activations to the form that products take: `per_row` rows of `k` elements of each row.
+    pub(super) fn prepare(
         &mut self,
         operand: Operand,
         norm: Option<&Norm>,
         x: &wgpu::Buffer,
         k: usize,
+        per_row: usize,
     ) -> Result<Vec<Dispatch>, Error> {
         match operand {
             Operand::F32 => Ok(Vec::new()),
-            Operand::F16 => self.halve(norm, x, k).map(one),
-            Operand::Q8 => self.quantize(norm, x, k).map(one),
+            Operand::F16 => self.halve(norm, x, [k, per_row]).map(one),
+            Operand::Q8 => self.quantize(norm, x, [k, per_row]).map(one),
         }
     }
 
@@ -291,15 +292,16 @@ impl<'a> Lowering<'a> {
         &mut self,
         norm: Option<&Norm>,
         x: &wgpu::Buffer,
-        k: usize,
+        [k, per_row]: [usize; 2],
     ) -> Result<Dispatch, Error> {
-        let quantize = ToQ8 { k, norm: norm.map(|norm| norm.eps), threads: self.tuning.threads };
+        let (norm_eps, threads) = (norm.map(|norm| norm.eps), self.tuning.threads);
+        let quantize = ToQ8 { k, per_row, norm: norm_eps, threads };
         let mut buffers = whole(&[x, &self.scratch.codes, &self.scratch.scales]);
         if let Some(norm) = norm {
             buffers.extend(whole(&[&self.scratch.factors, self.rms_weight(norm)?]));
         }
         let source = quantize.source(&self.device.capabilities)?;
-        self.call(&source, &quantize.bindings(), "to_q8", &buffers, Grid::Row)
+        self.call(&source, &quantize.bindings(), "to_q8", &buffers, rows_times(per_row))
     }
 
     /// Activations for matrix cores.
@@ -307,15 +309,15 @@ impl<'a> Lowering<'a> {
         &mut self,
         norm: Option<&Norm>,
         x: &wgpu::Buffer,
-        k: usize,
+        [k, per_row]: [usize; 2],
     ) -> Result<Dispatch, Error> {
-        let prepare = ToF16 { k, norm: norm.map(|norm| norm.eps) };
+        let prepare = ToF16 { k, per_row, norm: norm.map(|norm| norm.eps) };
         let mut buffers = whole(&[x, &self.scratch.halves]);
         if let Some(norm) = norm {
             buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
         }
         let source = prepare.source()?;
-        self.call(&source, &prepare.bindings(), "to_f16", &buffers, Grid::Row)
+        self.call(&source, &prepare.bindings(), "to_f16", &buffers, rows_times(per_row))
     }
 
     /// A product on matrix cores, of activations in 16 bits. With few rows K is split, for enough
@@ -349,6 +351,7 @@ impl<'a> Lowering<'a> {
                 count_at: usize::from(selected),
                 splits,
                 slab_rows: self.decode_rows,
+                experts: None,
             };
             let tile = match bucket {
                 RowBucket::Many => DECODE,
@@ -398,7 +401,7 @@ impl<'a> Lowering<'a> {
             calls.push(self.row_op(&glu, &[g, up_buffer])?);
             return Ok(calls);
         }
-        let mut calls = self.prepare(operand, Some(norm), x, gates.row_len)?;
+        let mut calls = self.prepare(operand, Some(norm), x, gates.row_len, 1)?;
         for (gate_shard, up_shard) in gates.shards.iter().zip(&ups.shards) {
             let rows = gate_shard.rows.clone();
             let planes = gate_shard.bindings().chain(up_shard.bindings());
@@ -438,6 +441,7 @@ impl<'a> Lowering<'a> {
             add: false,
             glu: None,
             count_at: usize::from(selected),
+            experts: None,
         }
     }
 
@@ -464,6 +468,7 @@ impl<'a> Lowering<'a> {
             glu: None,
             fused_with: [None; 2],
             count_at: usize::from(selected),
+            experts: None,
             // the threads decide the order in which a norm's squares are summed, so they are the
             // same for any number of rows
             tuning: Tuning { threads: self.tuning.threads, ..Tuning::CANDIDATES[0] },
@@ -481,6 +486,14 @@ impl<'a> Lowering<'a> {
         let (source, groups) = (spec.source(capabilities)?, spec.groups(capabilities));
         let groups = Grid::Rows { x: groups, batch: spec.batch as u32 };
         self.call(&source, &spec.bindings(), &spec.label(), buffers, groups)
+    }
+}
+
+/// A workgroup for each of `per_row` parts of each row.
+const fn rows_times(per_row: usize) -> Grid {
+    match per_row {
+        1 => Grid::Row,
+        times => Grid::RowTimes(times as u32),
     }
 }
 

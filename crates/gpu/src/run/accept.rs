@@ -1,11 +1,18 @@
 //! The check whether the kernels can run an op.
 
 use pelton_graph::{
-    Attention as AttentionOp, Cache, Gating, KvType, Linear, Mask, Norm, Op, Plan, Pooling,
-    RopeStore, Step, StridedCopy, TableRow, Values, WeightId, WeightKind,
+    Attention as AttentionOp, Cache, ExpertLinear, Gating, KvType, Linear, Mask, Norm, Op, Plan,
+    Pooling, RopeStore, Step, StridedCopy, TableRow, Values, WeightId, WeightKind,
 };
 
-use crate::{device::Capabilities, kernels::attention::Attention};
+use crate::{
+    device::Capabilities,
+    kernels::{
+        attention::Attention,
+        experts::Route,
+        recurrent::{GatedDelta, ShortConv as ShortConvKernel},
+    },
+};
 
 /// Maximum elements of a head that the rotation can keep in workgroup memory.
 const HEAD_DIM: usize = 512;
@@ -50,6 +57,13 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
         let width = |step: &Step| step.outputs.first().map_or(0, |&id| plan.buffer(id).width);
         heads > 0 && steps.all(|step| rotates(width(step) / heads))
     };
+    let experts = |&ExpertLinear { weight, bias, used }: &ExpertLinear| {
+        let weight = plan.weight(weight);
+        let len = weight.count() * weight.rows;
+        matches!(weight.kind, WeightKind::Matrices { .. })
+            && used > 0
+            && bias.is_none_or(|bias| plan.weight(bias).len() == len)
+    };
     match op {
         Op::Embed { table } => kind(*table, WeightKind::Matrix),
         Op::Norm(op) => norm(op),
@@ -85,11 +99,31 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
         Op::NormGlu { norm: op, gate, up, gating: Gating::Product(_) | Gating::Clamped { .. } } => {
             rms(op) && linear(gate) && linear(up)
         }
-        Op::HeadLinear { .. }
-        | Op::ShortConv(_)
-        | Op::GatedDelta(_)
-        | Op::Route(_)
-        | Op::ExpertLinear(_)
-        | Op::ExpertGlu { .. } => false,
+        Op::HeadLinear { weight, heads } => {
+            *heads > 0 && kind(*weight, WeightKind::Matrices { count: *heads })
+        }
+        Op::Route(op) => {
+            vector(op.bias) && vector(op.expert_scale) && Route(*op).fits(capabilities)
+        }
+        Op::ExpertLinear(op) => experts(op),
+        Op::ExpertGlu { gate, up, gating: Gating::Product(_) | Gating::Clamped { .. } } => {
+            let shape = |op: &ExpertLinear| {
+                let weight = plan.weight(op.weight);
+                (weight.count(), weight.rows, weight.row_len, op.used)
+            };
+            experts(gate) && experts(up) && shape(gate) == shape(up)
+        }
+        Op::ShortConv(ShortConv { state, weight, taps }) => {
+            let weight = plan.weight(*weight);
+            let len = plan.states.get(*state).map(|state| state.len * taps);
+            (2..=ShortConvKernel::TAPS).contains(taps) && len == Some(weight.len() * (taps - 1))
+        }
+        Op::GatedDelta(op) => {
+            let len = op.value_heads * op.key_dim * op.value_dim;
+            vector(Some(op.rate))
+                && vector(Some(op.shift))
+                && plan.states.get(op.state).is_some_and(|state| state.len == len)
+                && GatedDelta(*op).fits(capabilities)
+        }
     }
 }

@@ -20,14 +20,14 @@ use crate::{
     lower::{
         Inputs, Scratch,
         autotune::{self, Choices},
-        buffers::{SAMPLED, decode_rows},
+        buffers::{SAMPLED, by_sequence, decode_rows},
         dispatch::{Dispatch, EXACT_ROWS, PassShape, RowBucket, StepDispatches},
         lowering::Lowering,
     },
     run::{
         accept::accepts,
         in_flight::{DEPTH, InFlight},
-        memory::{allocate_caches, check_kv, check_memory},
+        memory::{allocate_caches, allocate_states, check_kv, check_memory},
         profile,
     },
     weights::Weights,
@@ -137,6 +137,7 @@ impl GpuExecutable {
         let caches = allocate_caches(&device, &plan, &limits)?;
         let pages = caches.iter().flat_map(|cache| cache.buffers().map(|(_, bytes)| *bytes));
         let page = pages.max().unwrap_or(0);
+        let states = allocate_states(&device, &plan, &limits)?;
         let turns = plan
             .ropes
             .iter()
@@ -159,6 +160,7 @@ impl GpuExecutable {
             scratch: &scratch,
             caches: &caches,
             kv: limits.kv,
+            states: &states,
             turns: &turns,
             rows: limits.rows,
             decode_rows: decode_rows(&limits),
@@ -252,12 +254,19 @@ impl GpuExecutable {
         if !tiles.is_empty() {
             queue.write_buffer(&self.inputs.tiles, 0, bytemuck::cast_slice(&tiles));
         }
-        Ok(Shape::of(pass, selected, tiles.len()))
+        let mut shape = Shape::of(pass, selected, tiles.len());
+        if !self.plan.states.is_empty() {
+            let (order, sequences) = by_sequence(pass.rows);
+            queue.write_buffer(&self.inputs.order, 0, bytemuck::cast_slice(&order));
+            queue.write_buffer(&self.inputs.sequences, 0, bytemuck::cast_slice(&sequences));
+            shape.sequences = sequences.len();
+        }
+        Ok(shape)
     }
 
     /// The dispatches of a pass, step by step.
     fn dispatches(&self, shape: &Shape) -> impl Iterator<Item = StepDispatches<'_>> {
-        let &Shape { phase, rows, bound, tiles, distinct, .. } = shape;
+        let &Shape { phase, rows, bound, tiles, distinct, sequences, .. } = shape;
         let selected = shape.selected.len();
         let alone = phase == Phase::Decode && rows == 1 && selected == 1;
         self.plan.steps.iter().enumerate().map(move |(i, step)| {
@@ -269,7 +278,7 @@ impl GpuExecutable {
                 (_, true) => &self.alone[i],
                 (_, false) => &self.buckets[bucket as usize][i],
             };
-            StepDispatches { calls, shape: PassShape { rows, bound, tiles, distinct } }
+            StepDispatches { calls, shape: PassShape { rows, bound, tiles, distinct, sequences } }
         })
     }
 
@@ -309,6 +318,7 @@ struct Shape {
     bound: usize,
     tiles: usize,
     distinct: bool,
+    sequences: usize,
 }
 
 impl Shape {
@@ -317,7 +327,8 @@ impl Shape {
         let mut slots: Vec<u32> = pass.rows.iter().map(|row| row.slot).collect();
         slots.sort_unstable();
         let distinct = slots.windows(2).all(|pair| pair[0] != pair[1]);
-        Self { phase: pass.phase, rows: pass.rows.len(), selected, bound, tiles, distinct }
+        let (phase, rows) = (pass.phase, pass.rows.len());
+        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0 }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The memory of the KV caches, and the check whether a model fits in the GPU's memory.
 
-use pelton_graph::{Error, KvType, Limits, PAGE, Plan, Values};
+use pelton_graph::{Error, KvType, Limits, PAGE, Plan, State, Values};
 
 use crate::{device::Device, lower::Cache, weights::resident_bytes};
 
@@ -21,6 +21,21 @@ pub(crate) fn allocate_caches(
         Ok(Cache { keys: (keys, page_bytes(cache.key_dim)), values })
     };
     plan.caches.iter().map(allocate).collect()
+}
+
+/// Bytes of a recurrent state of all slots.
+fn state_bytes(state: &State, limits: &Limits) -> u64 {
+    (4 * state.len as u64).saturating_mul(limits.sequences as u64)
+}
+
+/// Allocates the recurrent states `[states]`, each `[slots, len]`.
+pub(crate) fn allocate_states(
+    device: &Device,
+    plan: &Plan,
+    limits: &Limits,
+) -> Result<Vec<wgpu::Buffer>, Error> {
+    let allocate = |state| device.buffer("state", state_bytes(state, limits));
+    plan.states.iter().map(allocate).collect()
 }
 
 /// Refuses element types of KV caches that the kernels do not support.
@@ -52,6 +67,8 @@ pub(crate) fn check_memory(device: &Device, plan: &Plan, limits: &Limits) -> Res
         .iter()
         .map(|b| (4 * b.width as u64).saturating_mul(limits.rows_of(b.rows) as u64))
         .fold(0, u64::saturating_add);
+    let states = plan.states.iter().map(|state| state_bytes(state, limits));
+    let buffers = states.fold(buffers, u64::saturating_add);
     let needed = weights.saturating_add(cache).saturating_add(buffers);
     if needed <= available {
         return Ok(());

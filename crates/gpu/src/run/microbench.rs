@@ -88,6 +88,7 @@ impl Bench {
             count_at: 0,
             splits: 1,
             slab_rows: 0,
+            experts: None,
         };
         let planes = layout.packed(matrix, rows, k);
         let planes =
@@ -102,7 +103,7 @@ impl Bench {
             planes,
         };
         let x = self.upload(bytemuck::cast_slice(x))?;
-        let prepare = ToF16 { k, norm: None }.kernel(device)?;
+        let prepare = ToF16 { k, per_row: 1, norm: None }.kernel(device)?;
         product.dispatch(&prepare, &[&x, &product.activations], [batch as u32, 1, 1], 1)?;
         Ok(product)
     }

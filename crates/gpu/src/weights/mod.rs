@@ -5,4 +5,4 @@ mod source;
 mod upload;
 
 pub(crate) use layout::Layout;
-pub(crate) use upload::{Matrix, Weights, resident_bytes};
+pub(crate) use upload::{Matrix, Shard, Weights, resident_bytes};

@@ -94,7 +94,7 @@ fn autotuning_changes_nothing() {
         }
         std::fs::write(&file, known.to_string()).unwrap();
         let executable = load(&tuned);
-        let shape = PassShape { rows: 1, bound: 1, tiles: 0, distinct: true };
+        let shape = PassShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1 };
         let calls = executable.alone.iter().flatten();
         calls.filter_map(|call| call.groups(&shape)).map(|groups| groups[0]).max().unwrap()
     };
@@ -127,7 +127,7 @@ fn ops_that_do_not_fit_are_refused() {
     let Some(device) = device() else { return };
     let gpu = Gpu { device };
     for spec in [
-        ModelSpec { heads: 65, kv_heads: 1, head_dim: 2, ..ModelSpec::default() },
+        ModelSpec { heads: 2, kv_heads: 2, head_dim: 642, ..ModelSpec::default() },
         ModelSpec { heads: 1, kv_heads: 1, head_dim: 514, ..ModelSpec::default() },
     ] {
         let checkpoint = Arc::new(spec.checkpoint());
@@ -149,6 +149,7 @@ fn dependent(device: &Arc<Device>, spec: &ModelSpec, positions: [usize; 2]) -> [
             bound: position + 1,
             tiles: 0,
             distinct: true,
+            sequences: 1,
         };
         executable.dispatches(&shape).map(|step| step.count().1).sum()
     })

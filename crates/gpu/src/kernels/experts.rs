@@ -1,0 +1,189 @@
+//! Mixtures of experts: the choice of experts, and the choice of a matrix by the kernels of products.
+
+use minijinja::{Value, context};
+use pelton_graph::{Error, ExpertGroups, Route as RouteOp, Scores};
+
+use crate::{
+    device::{Access, Capabilities},
+    kernels::template,
+};
+
+/// The way in which a workgroup of a product chooses one of several matrices (`experts.wgsl`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pick {
+    /// By the id of one row and chosen expert: decoding rows.
+    Ids,
+    /// By a tile of rows that chose one expert: prompt rows.
+    Sorted,
+    /// By its head.
+    Heads,
+}
+
+/// The matrices of a shard, and the rows that a product with them has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Experts {
+    /// The choice of a matrix.
+    pub(crate) pick: Pick,
+    /// Matrices of all shards: experts or heads.
+    pub(crate) count: usize,
+    /// The matrices `first..end` of this shard.
+    pub(crate) first: usize,
+    pub(crate) end: usize,
+    /// Chosen experts of a row.
+    pub(crate) used: usize,
+    /// Whether activations have a row for each chosen expert or head, not one for all.
+    pub(crate) own: bool,
+}
+
+impl Experts {
+    /// The bindings of `experts.wgsl`.
+    pub(crate) fn bindings(&self) -> Vec<Access> {
+        vec![
+            Access::Read;
+            match self.pick {
+                Pick::Ids => 1,
+                Pick::Sorted => 2,
+                Pick::Heads => 0,
+            }
+        ]
+    }
+
+    /// The parameters of `experts.wgsl`, for matrices of `rows` rows.
+    pub(crate) fn parameters(&self, rows: usize) -> Value {
+        let &Self { pick, count, first, end, used, own } = self;
+        let pick = match pick {
+            Pick::Ids => "ids",
+            Pick::Sorted => "sorted",
+            Pick::Heads => "heads",
+        };
+        context! { pick, count, first, end, used, own, rows }
+    }
+}
+
+/// The kernel that chooses experts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Route(pub(crate) RouteOp);
+
+impl Route {
+    /// Threads of a workgroup.
+    const THREADS: usize = 256;
+    /// Maximum experts: 12 bytes of workgroup memory for each.
+    const EXPERTS: usize = 1024;
+
+    /// Whether the kernel can compute it.
+    pub(crate) fn fits(&self, capabilities: &Capabilities) -> bool {
+        let RouteOp {
+            experts,
+            used,
+            scores,
+            bias: _,
+            groups,
+            normalize: _,
+            scale: _,
+            expert_scale: _,
+        } = self.0;
+        let grouped = groups.is_none_or(|ExpertGroups { count, used: open, best }| {
+            count > 0
+                && experts.is_multiple_of(count)
+                && count <= Self::THREADS
+                && (1..=2).contains(&best)
+                && (1..=count).contains(&open)
+                && used <= open * (experts / count)
+        });
+        let known = match scores {
+            Scores::Softmax | Scores::Sigmoid | Scores::SelectedSoftmax => true,
+        };
+        known
+            && (1..=Self::EXPERTS).contains(&experts)
+            && (1..=experts).contains(&used)
+            && capabilities.workgroup_threads as usize >= Self::THREADS
+            && grouped
+    }
+
+    /// The bindings: logits, ids, weights, and the bias and the factors of experts if there are any.
+    pub(crate) fn bindings(&self) -> Vec<Access> {
+        use Access::{Read, ReadWrite};
+        let mut all = vec![Read, ReadWrite, ReadWrite];
+        all.extend([self.0.bias, self.0.expert_scale].into_iter().flatten().map(|_| Read));
+        all
+    }
+
+    /// The WGSL of the kernel, of which a workgroup computes a row.
+    pub(crate) fn source(&self) -> Result<String, Error> {
+        let RouteOp { experts, used, scores, bias, groups, normalize, scale, expert_scale } =
+            self.0;
+        let scores = match scores {
+            Scores::Softmax => "softmax",
+            Scores::Sigmoid => "sigmoid",
+            Scores::SelectedSoftmax => "selected",
+        };
+        let groups =
+            groups.map(|ExpertGroups { count, used, best }| context! { count, used, best });
+        let scale = template::float(scale);
+        let (bias, expert_scale) = (bias.is_some(), expert_scale.is_some());
+        let threads = Self::THREADS;
+        template::render(
+            "route.wgsl",
+            context! { experts, used, scores, bias, groups, normalize, scale, expert_scale, threads },
+        )
+    }
+}
+
+/// The kernel that sorts rows by their experts, for products of tiles of `tile` rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sort {
+    /// Experts.
+    pub(crate) experts: usize,
+    /// Chosen experts of a row.
+    pub(crate) used: usize,
+    /// Rows of a tile, at most.
+    pub(crate) tile: usize,
+    /// The index of the number of rows among the row counts of the pass.
+    pub(crate) count_at: usize,
+}
+
+impl Sort {
+    /// Tiles of `rows` rows, at most: each expert that a row chose has one that is not full.
+    pub(crate) fn tiles(&self, rows: usize) -> usize {
+        let pairs = rows * self.used;
+        pairs.div_ceil(self.tile) + self.experts.min(pairs)
+    }
+
+    /// The bindings: ids, the row counts of the pass, pairs and tiles. There is one workgroup.
+    pub(crate) fn bindings() -> [Access; 4] {
+        [Access::Read, Access::Read, Access::ReadWrite, Access::ReadWrite]
+    }
+
+    /// The WGSL of the kernel.
+    pub(crate) fn source(&self) -> Result<String, Error> {
+        let &Self { experts, used, tile, count_at } = self;
+        let parameters = context! { experts, used, tile, count_at, threads => 256 };
+        template::render("sort_experts.wgsl", parameters)
+    }
+}
+
+/// Every kernel, for the test that all of them translate.
+#[cfg(test)]
+pub(crate) fn sources() -> Vec<(String, String)> {
+    use pelton_graph::WeightId;
+
+    let mut all = Vec::new();
+    let id = Some(WeightId(0));
+    for scores in [Scores::Softmax, Scores::Sigmoid, Scores::SelectedSoftmax] {
+        for (experts, used, bias, groups) in [
+            (7, 2, None, None),
+            (256, 8, id, Some(ExpertGroups { count: 8, used: 4, best: 2 })),
+            (160, 6, None, Some(ExpertGroups { count: 8, used: 3, best: 1 })),
+        ] {
+            let (normalize, scale, expert_scale) = (bias.is_some(), 2.5, bias);
+            let route =
+                RouteOp { experts, used, scores, bias, groups, normalize, scale, expert_scale };
+            all.push((format!("{route:?}"), Route(route).source().unwrap()));
+        }
+    }
+    for experts in [7, 512] {
+        let sort = Sort { experts, used: 3, tile: 16, count_at: 0 };
+        all.push((format!("{sort:?}"), sort.source().unwrap()));
+    }
+    all
+}

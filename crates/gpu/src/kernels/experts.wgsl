@@ -1,0 +1,57 @@
+{# The choice of one of several matrices by a workgroup, and its rows of activations and results. A
+   pair is a row with one of its chosen experts, `row · used + s`, or with a head, `row · heads + h`:
+       ids       one pair; the expert's id is read
+       sorted    a tile of pairs of one expert (sort_experts.wgsl)
+       heads     consecutive rows of one head
+   A result has a row for each pair; activations have a row for each pair, or for each row. #}
+{% if experts.pick == "ids" %}
+@group(0) @binding({{ next.b }}) var<storage, read> ids: array<f32>;
+{% set next.b = next.b + 1 %}
+{% elif experts.pick == "sorted" %}
+@group(0) @binding({{ next.b }}) var<storage, read> tiles: array<vec4<u32>>;
+@group(0) @binding({{ next.b + 1 }}) var<storage, read> pairs: array<u32>;
+{% set next.b = next.b + 2 %}
+{% endif %}
+
+// the matrix, its first row in this shard, and the range of the workgroup's pairs or rows
+var<private> which: u32;
+var<private> base_row: u32;
+var<private> first_pair: u32;
+var<private> end_pair: u32;
+
+// Chooses the matrix; false if the workgroup has no work.
+fn choose(index: u32, head: u32, count: u32) -> bool {
+{% if experts.pick == "ids" %}
+    which = min(u32(max(ids[index], 0.0)), {{ experts.count - 1 }}u);
+    first_pair = index;
+    end_pair = index + 1u;
+{% elif experts.pick == "sorted" %}
+    let tile = tiles[index];
+    which = tile.x;
+    first_pair = tile.y;
+    end_pair = tile.z;
+{% else %}
+    which = head;
+    first_pair = index * {{ batch }}u;
+    end_pair = {{ "first_pair + 1u" if batch == 1 else "count" }};
+{% endif %}
+    base_row = (which - {{ experts.first }}u) * {{ experts.rows }}u;
+    return which >= {{ experts.first }}u && which < {{ experts.end }}u && first_pair < end_pair;
+}
+
+// The row of results of the workgroup's pair r; after the last pair, that of the last.
+fn y_row(r: u32) -> u32 {
+    let at = min(first_pair + r, end_pair - 1u);
+{% if experts.pick == "sorted" %}
+    return pairs[at];
+{% elif experts.pick == "heads" %}
+    return at * {{ experts.count }}u + which;
+{% else %}
+    return at;
+{% endif %}
+}
+
+// Its row of activations.
+fn x_row(r: u32) -> u32 {
+    return y_row(r){{ " / %su"|format(experts.used) if not experts.own }};
+}

@@ -1,0 +1,379 @@
+//! The dispatches of mixtures of experts, and of products with one matrix for each head.
+
+use pelton_graph::{Error, ExpertLinear, Gating, Route as RouteOp, Rows, Step, WeightId};
+
+use crate::{
+    kernels::{
+        experts::{Experts, Pick, Route, Sort},
+        matmul::{DECODE, Matmul},
+        matvec::{MatVec, Tuning},
+        matvec_rows::MatVecRows,
+        row_ops::{Product, RowOp},
+    },
+    lower::{
+        dispatch::{Dispatch, Grid, RowBucket},
+        lowering::{Lowering, whole},
+        products::Operand,
+    },
+    weights::{Matrix, Shard},
+};
+
+/// A product of rows of activations with one of several matrices each.
+#[derive(Clone, Copy, Debug)]
+struct Several<'b> {
+    weight: WeightId,
+    bias: Option<WeightId>,
+    /// The second matrices of a gated product in one kernel.
+    up: Option<(ExpertLinear, Gating)>,
+    /// Chosen experts of a row, or heads.
+    used: usize,
+    /// Whether activations have a row for each of them.
+    own: bool,
+    x: &'b wgpu::Buffer,
+    y: &'b wgpu::Buffer,
+    /// The ids of the chosen experts, of heads none.
+    ids: Option<&'b wgpu::Buffer>,
+    /// The index of the number of rows among the row counts of the pass.
+    count_at: usize,
+}
+
+impl<'a> Lowering<'a> {
+    /// The choice of experts.
+    pub(super) fn route(
+        &mut self,
+        op: &RouteOp,
+        logits: &wgpu::Buffer,
+        [ids, weights]: [&wgpu::Buffer; 2],
+    ) -> Result<Dispatch, Error> {
+        let mut buffers = vec![logits, ids, weights];
+        for id in [op.bias, op.expert_scale].into_iter().flatten() {
+            buffers.push(self.weights.vector(id)?);
+        }
+        let route = Route(*op);
+        self.call(&route.source()?, &route.bindings(), "route", &whole(&buffers), Grid::Row)
+    }
+
+    /// Products with the matrices of the chosen experts.
+    pub(super) fn expert_linear(
+        &mut self,
+        linear: &ExpertLinear,
+        [x, ids, y]: [&wgpu::Buffer; 3],
+        step: &Step,
+        bucket: RowBucket,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let several = self.experts(linear, [x, ids, y], step);
+        let matrix = self.weights.matrix(linear.weight)?;
+        if bucket != RowBucket::Prompt {
+            return self.pairs(&several, matrix);
+        }
+        let (operand, mut calls) = self.sorted(&several, linear, bucket)?;
+        calls.extend(self.tiles(&several, matrix, operand)?);
+        Ok(calls)
+    }
+
+    /// The gated product of two products with the matrices of the chosen experts: for decoding rows
+    /// one kernel if the matrices are of one format.
+    pub(super) fn expert_glu(
+        &mut self,
+        [gate, up]: [&ExpertLinear; 2],
+        gating: &Gating,
+        [x, ids, g]: [&wgpu::Buffer; 3],
+        step: &Step,
+        bucket: RowBucket,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let (gates, ups) = (self.weights.matrix(gate.weight)?, self.weights.matrix(up.weight)?);
+        let rows = |m: &Matrix| m.shards.iter().map(|s| s.rows.clone()).collect::<Vec<_>>();
+        let alike = gates.layout == ups.layout
+            && rows(gates) == rows(ups)
+            && gate.bias.is_some() == up.bias.is_some();
+        let first = self.experts(gate, [x, ids, g], step);
+        if bucket != RowBucket::Prompt && alike {
+            return self.pairs(&Several { up: Some((*up, *gating)), ..first }, gates);
+        }
+        let second = self.experts(up, [x, ids, &self.scratch.up], step);
+        let mut calls = Vec::new();
+        if bucket == RowBucket::Prompt {
+            let (operand, sorted) = self.sorted(&first, gate, bucket)?;
+            calls.extend(sorted);
+            calls.extend(self.tiles(&first, gates, operand)?);
+            // of another format: in another form, or in tiles of other lengths
+            let other = self.operand(ups, bucket);
+            if other != operand {
+                calls.extend(self.sorted(&second, up, bucket)?.1);
+            }
+            calls.extend(self.tiles(&second, ups, other)?);
+        } else {
+            calls.extend(self.pairs(&first, gates)?);
+            calls.extend(self.pairs(&second, ups)?);
+        }
+        let width = gate.used * self.plan.weight(gate.weight).rows;
+        let glu = RowOp::glu(width, gating, false, Product::Gate);
+        calls.push(self.row_op(&glu, &[g, &self.scratch.up])?);
+        Ok(calls)
+    }
+
+    /// Products of heads with a matrix each.
+    pub(super) fn head_linear(
+        &mut self,
+        weight: WeightId,
+        heads: usize,
+        [x, y]: [&wgpu::Buffer; 2],
+        step: &Step,
+        bucket: RowBucket,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let matrix = self.weights.matrix(weight)?;
+        let several = Several {
+            weight,
+            bias: None,
+            up: None,
+            used: heads,
+            own: true,
+            x,
+            y,
+            ids: None,
+            count_at: self.count_at(step),
+        };
+        let operand = self.operand(matrix, bucket);
+        let mut calls = self.prepare(operand, None, x, matrix.row_len, heads)?;
+        for shard in &matrix.shards {
+            let batch = bucket.batch().min(self.device.capabilities.batch);
+            let experts = self.several(&several, Pick::Heads, shard);
+            let z = experts.count as u32;
+            calls.push(match operand {
+                Operand::F16 => {
+                    let rows = self.plan.weight(weight).rows;
+                    let grid = Grid::Tiles(DECODE, rows, z as usize);
+                    self.tile_matmul(&several, matrix, experts, shard, grid)?
+                }
+                Operand::Q8 => {
+                    let grid = |x| Grid::Heads { x, batch: batch as u32, heads: z };
+                    self.tile_rows(&several, matrix, experts, shard, batch, &grid)?
+                }
+                Operand::F32 => {
+                    let grid = |x| Grid::Heads { x, batch: batch as u32, heads: z };
+                    self.pair_matvec(&several, matrix, experts, [shard, shard], batch, &grid)?
+                }
+            });
+        }
+        Ok(calls)
+    }
+
+    fn experts<'b>(
+        &self,
+        linear: &ExpertLinear,
+        [x, ids, y]: [&'b wgpu::Buffer; 3],
+        step: &Step,
+    ) -> Several<'b> {
+        let &ExpertLinear { weight, bias, used } = linear;
+        let own = self.plan.buffer(step.inputs[0]).width != self.plan.weight(weight).row_len;
+        let (ids, count_at) = (Some(ids), self.count_at(step));
+        Several { weight, bias, up: None, used, own, x, y, ids, count_at }
+    }
+
+    fn count_at(&self, step: &Step) -> usize {
+        usize::from(self.plan.buffer(step.outputs[0]).rows == Rows::Selected)
+    }
+
+    /// The matrices of a shard.
+    fn several(&self, product: &Several<'_>, pick: Pick, shard: &Shard) -> Experts {
+        let weight = self.plan.weight(product.weight);
+        let (first, end) = (shard.rows.start / weight.rows, shard.rows.end / weight.rows);
+        Experts { pick, count: weight.count(), first, end, used: product.used, own: product.own }
+    }
+
+    /// The product of each pair of a row and an expert by workgroups of its own: decoding rows. A
+    /// pair's bits do not depend on the other rows.
+    fn pairs(&mut self, product: &Several<'_>, matrix: &Matrix) -> Result<Vec<Dispatch>, Error> {
+        let ups = match product.up {
+            Some((up, _)) => self.weights.matrix(up.weight)?,
+            None => matrix,
+        };
+        let mut calls = Vec::with_capacity(matrix.shards.len());
+        for (shard, up) in matrix.shards.iter().zip(&ups.shards) {
+            let experts = self.several(product, Pick::Ids, shard);
+            let grid = |x| Grid::Pairs { x, per_row: product.used as u32 };
+            calls.push(self.pair_matvec(product, matrix, experts, [shard, up], 1, &grid)?);
+        }
+        Ok(calls)
+    }
+
+    /// Sorts rows by expert, and brings activations to the form of the products.
+    fn sorted(
+        &mut self,
+        product: &Several<'_>,
+        linear: &ExpertLinear,
+        bucket: RowBucket,
+    ) -> Result<(Operand, Vec<Dispatch>), Error> {
+        let matrix = self.weights.matrix(linear.weight)?;
+        let operand = self.operand(matrix, bucket);
+        let per_row = if product.own { product.used } else { 1 };
+        let mut calls = self.prepare(operand, None, product.x, matrix.row_len, per_row)?;
+        let sort = self.sort(product, operand);
+        let inputs = [&self.inputs.pass, &self.scratch.pairs, &self.scratch.tiles];
+        let mut buffers = whole(&Vec::from_iter(product.ids));
+        buffers.extend(whole(&inputs));
+        let source = sort.source()?;
+        calls.push(self.call(&source, &Sort::bindings(), "sort", &buffers, Grid::One)?);
+        Ok((operand, calls))
+    }
+
+    fn sort(&self, product: &Several<'_>, operand: Operand) -> Sort {
+        let tile = match operand {
+            Operand::F16 => DECODE.batch,
+            Operand::Q8 | Operand::F32 => self.device.capabilities.batch,
+        };
+        let experts = self.plan.weight(product.weight).count();
+        Sort { experts, used: product.used, tile, count_at: product.count_at }
+    }
+
+    /// Products of tiles of sorted rows: prompt rows.
+    fn tiles(
+        &mut self,
+        product: &Several<'_>,
+        matrix: &Matrix,
+        operand: Operand,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let sort = self.sort(product, operand);
+        let mut calls = Vec::with_capacity(matrix.shards.len());
+        for shard in &matrix.shards {
+            let experts = self.several(product, Pick::Sorted, shard);
+            let grid = |x| Grid::ExpertTiles { x, sort, tiles_first: false };
+            calls.push(match operand {
+                Operand::F16 => {
+                    let x = self.plan.weight(product.weight).rows.div_ceil(DECODE.rows) as u32;
+                    let grid = Grid::ExpertTiles { x, sort, tiles_first: true };
+                    self.tile_matmul(product, matrix, experts, shard, grid)?
+                }
+                Operand::Q8 => self.tile_rows(product, matrix, experts, shard, sort.tile, &grid)?,
+                Operand::F32 => {
+                    self.pair_matvec(product, matrix, experts, [shard, shard], sort.tile, &grid)?
+                }
+            });
+        }
+        Ok(calls)
+    }
+
+    /// The bindings between y and the planes: those of biases and of the choice of a matrix.
+    fn chosen_by<'b>(
+        &self,
+        product: &Several<'b>,
+        pick: Pick,
+    ) -> Result<Vec<wgpu::BufferBinding<'b>>, Error>
+    where
+        'a: 'b,
+    {
+        let up_bias = product.up.and_then(|(up, _)| up.bias);
+        let mut buffers: Vec<&'b wgpu::Buffer> = Vec::new();
+        for bias in [product.bias, up_bias].into_iter().flatten() {
+            buffers.push(self.weights.vector(bias)?);
+        }
+        match pick {
+            Pick::Ids => buffers.extend(product.ids),
+            Pick::Sorted => buffers.extend([&self.scratch.tiles, &self.scratch.pairs]),
+            Pick::Heads => {}
+        }
+        Ok(whole(&buffers))
+    }
+
+    fn pair_matvec(
+        &mut self,
+        product: &Several<'_>,
+        matrix: &Matrix,
+        experts: Experts,
+        [shard, up]: [&Shard; 2],
+        batch: usize,
+        grid: &dyn Fn(u32) -> Grid,
+    ) -> Result<Dispatch, Error> {
+        let rows = self.plan.weight(product.weight).rows;
+        let spec = MatVec {
+            layout: matrix.layout,
+            k: matrix.row_len,
+            rows,
+            offset: 0,
+            stride: rows,
+            batch,
+            norm: None,
+            bias: product.bias.is_some(),
+            add: false,
+            glu: product.up.map(|(_, gating)| gating),
+            fused_with: [None; 2],
+            count_at: product.count_at,
+            experts: Some(experts),
+            tuning: Tuning::CANDIDATES[0],
+        };
+        let mut buffers = whole(&[product.x, product.y, &self.inputs.pass]);
+        buffers.extend(self.chosen_by(product, experts.pick)?);
+        buffers.extend(shard.bindings());
+        if product.up.is_some() {
+            buffers.extend(up.bindings());
+        }
+        let capabilities = &self.device.capabilities;
+        let (source, x) = (spec.source(capabilities)?, spec.groups(capabilities));
+        let label = format!("expert {}", spec.label());
+        self.call(&source, &spec.bindings(), &label, &buffers, grid(x))
+    }
+
+    fn tile_rows(
+        &mut self,
+        product: &Several<'_>,
+        matrix: &Matrix,
+        experts: Experts,
+        shard: &Shard,
+        batch: usize,
+        grid: &dyn Fn(u32) -> Grid,
+    ) -> Result<Dispatch, Error> {
+        let rows = self.plan.weight(product.weight).rows;
+        let spec = MatVecRows {
+            layout: matrix.layout,
+            k: matrix.row_len,
+            rows,
+            offset: 0,
+            stride: rows,
+            batch,
+            norm: false,
+            bias: product.bias.is_some(),
+            add: false,
+            glu: None,
+            count_at: product.count_at,
+            experts: Some(experts),
+        };
+        let scratch = self.scratch;
+        let mut buffers = whole(&[&scratch.codes, &scratch.scales, product.y, &self.inputs.pass]);
+        buffers.extend(self.chosen_by(product, experts.pick)?);
+        buffers.extend(shard.bindings());
+        let capabilities = &self.device.capabilities;
+        let (source, x) = (spec.source(capabilities)?, spec.groups(capabilities));
+        let label = format!("expert matvec_rows {} {rows}x{}", matrix.layout.dtype, spec.k);
+        self.call(&source, &spec.bindings(), &label, &buffers, grid(x))
+    }
+
+    fn tile_matmul(
+        &mut self,
+        product: &Several<'_>,
+        matrix: &Matrix,
+        experts: Experts,
+        shard: &Shard,
+        grid: Grid,
+    ) -> Result<Dispatch, Error> {
+        let rows = self.plan.weight(product.weight).rows;
+        let matmul = Matmul {
+            layout: matrix.layout,
+            k: matrix.row_len,
+            rows,
+            offset: 0,
+            stride: rows,
+            bias: product.bias.is_some(),
+            add: false,
+            count_at: product.count_at,
+            splits: 1,
+            slab_rows: 0,
+            experts: Some(experts),
+        };
+        let mut buffers = whole(&[&self.scratch.halves, product.y, &self.inputs.pass]);
+        buffers.extend(self.chosen_by(product, experts.pick)?);
+        buffers.extend(shard.bindings());
+        let source = matmul.source(&DECODE)?;
+        let bindings = matmul.bindings();
+        self.call(&source, &bindings, "expert matmul", &buffers, grid)
+    }
+}

@@ -1,0 +1,52 @@
+//! The dispatches of layers with a recurrent state.
+
+use pelton_graph::{Error, GatedDelta as GatedDeltaOp, ShortConv as ShortConvOp};
+
+use crate::{
+    kernels::recurrent::{GatedDelta, ShortConv},
+    lower::{
+        dispatch::{Dispatch, Grid},
+        lowering::{Lowering, whole},
+    },
+};
+
+impl<'a> Lowering<'a> {
+    /// The convolution over the rows of each sequence, in place.
+    pub(super) fn short_conv(
+        &mut self,
+        op: &ShortConvOp,
+        channels: usize,
+        x: &wgpu::Buffer,
+    ) -> Result<Dispatch, Error> {
+        let conv = ShortConv { channels, taps: op.taps };
+        let weight = self.weights.vector(op.weight)?;
+        let [rows, order, sequences] = self.sequences();
+        let buffers = [rows, order, sequences, x, &self.states[op.state], weight];
+        let grid = Grid::Sequences { x: conv.groups(), y: 1 };
+        let source = conv.source()?;
+        self.call(&source, &ShortConv::bindings(), "short_conv", &whole(&buffers), grid)
+    }
+
+    /// The linear attention over the rows of each sequence.
+    pub(super) fn gated_delta(
+        &mut self,
+        op: &GatedDeltaOp,
+        inputs: &[&wgpu::Buffer],
+        o: &wgpu::Buffer,
+    ) -> Result<Dispatch, Error> {
+        let delta = GatedDelta(*op);
+        let capabilities = &self.device.capabilities;
+        let ([x, y], source) = (delta.groups(capabilities), delta.source(capabilities)?);
+        let mut buffers = Vec::from(self.sequences());
+        buffers.extend(inputs);
+        buffers.extend([o, &self.states[op.state]]);
+        buffers.extend([self.weights.vector(op.rate)?, self.weights.vector(op.shift)?]);
+        let grid = Grid::Sequences { x, y };
+        self.call(&source, &GatedDelta::bindings(), "gated_delta", &whole(&buffers), grid)
+    }
+
+    /// The rows, their order by sequence, and the ranges of sequences in it.
+    fn sequences(&self) -> [&'a wgpu::Buffer; 3] {
+        [&self.inputs.rows, &self.inputs.order, &self.inputs.sequences]
+    }
+}
