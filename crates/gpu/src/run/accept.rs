@@ -2,7 +2,7 @@
 
 use pelton_graph::{
     Attention as AttentionOp, Cache, ExpertLinear, Gating, KvType, Linear, Mask, Norm, Op, Plan,
-    Pooling, RopeStore, Step, StridedCopy, TableRow, Values, WeightId, WeightKind,
+    Pooling, RopeStore, ShortConv, Step, StridedCopy, TableRow, Values, WeightId, WeightKind,
 };
 
 use crate::{
