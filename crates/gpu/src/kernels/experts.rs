@@ -181,9 +181,97 @@ pub(crate) fn sources() -> Vec<(String, String)> {
             all.push((format!("{route:?}"), Route(route).source().unwrap()));
         }
     }
+    all.extend(products());
     for experts in [7, 512] {
         let sort = Sort { experts, used: 3, tile: 16, count_at: 0 };
         all.push((format!("{sort:?}"), sort.source().unwrap()));
+    }
+    all
+}
+
+/// The kernels of products with each choice of a matrix.
+#[cfg(test)]
+fn products() -> Vec<(String, String)> {
+    use pelton_graph::{Activation, Gating};
+    use pelton_quant::DType;
+
+    use crate::{
+        kernels::{
+            matmul::{DECODE, Matmul},
+            matvec::{MatVec, Tuning},
+            matvec_rows::MatVecRows,
+        },
+        testing::capabilities,
+        weights::Layout,
+    };
+    let mut all = Vec::new();
+    let (k, rows, offset, stride, count_at) = (768, 70, 0, 70, 0);
+    let dtypes = [DType::F32, DType::F16, DType::Q8_0, DType::Q6_K];
+    let picks = [(Pick::Ids, 1), (Pick::Sorted, 4), (Pick::Heads, 1), (Pick::Heads, 16)];
+    for layout in dtypes.map(Layout::of) {
+        for (i, (pick, batch)) in picks.into_iter().enumerate() {
+            let own = i % 2 == 0;
+            let experts = Some(Experts { pick, count: 8, first: 2, end: 6, used: 3, own });
+            let clamped = Gating::Clamped { alpha: 1.702, limit: 7.0 };
+            for glu in [None, Some(Gating::Product(Activation::GeluErf)), Some(clamped)] {
+                let (norm, add, fused_with) = (None, false, [None; 2]);
+                let (bias, tuning) = (!own || glu.is_some(), Tuning::CANDIDATES[0]);
+                let product = MatVec {
+                    layout,
+                    k,
+                    rows,
+                    offset,
+                    stride,
+                    batch,
+                    norm,
+                    bias,
+                    add,
+                    glu,
+                    fused_with,
+                    count_at,
+                    experts,
+                    tuning,
+                };
+                let source = product.source(&capabilities(8)).unwrap();
+                all.push((format!("{product:?}"), source));
+            }
+            let (norm, bias, add, glu) = (false, own, false, None);
+            if layout.blocks() && pick != Pick::Ids {
+                let product = MatVecRows {
+                    layout,
+                    k,
+                    rows,
+                    offset,
+                    stride,
+                    batch,
+                    norm,
+                    bias,
+                    add,
+                    glu,
+                    count_at,
+                    experts,
+                };
+                let source = product.source(&capabilities(32)).unwrap();
+                all.push((format!("{product:?}"), source));
+            }
+            if layout.dtype != DType::F32 && pick != Pick::Ids {
+                let (splits, slab_rows) = (1, 0);
+                let product = Matmul {
+                    layout,
+                    k,
+                    rows,
+                    offset,
+                    stride,
+                    bias,
+                    add,
+                    count_at,
+                    splits,
+                    slab_rows,
+                    experts,
+                };
+                all.push((format!("{product:?}"), product.source(&DECODE).unwrap()));
+            }
+        }
     }
     all
 }

@@ -41,14 +41,14 @@ fn column_sum(value: f32) -> f32 {
 {# Loads the operands of the row at `i` in the order of the sequence. #}
 {% macro load(i) %}
         row = order[run.x + {{ i }}];
-        let from = (row * KEY_HEADS + key_head) * KEY_DIM;
+        let begin = (row * KEY_HEADS + key_head) * KEY_DIM;
 {% for n in range(each) %}
 {% if exact %}
-        k{{ n }} = k[from + part + {{ n * lanes }}u];
-        q{{ n }} = q[from + part + {{ n * lanes }}u];
+        k{{ n }} = k[begin + part + {{ n * lanes }}u];
+        q{{ n }} = q[begin + part + {{ n * lanes }}u];
 {% else %}
-        k{{ n }} = select(0.0, k[from + min(part + {{ n * lanes }}u, KEY_DIM - 1u)], part + {{ n * lanes }}u < KEY_DIM);
-        q{{ n }} = select(0.0, q[from + min(part + {{ n * lanes }}u, KEY_DIM - 1u)], part + {{ n * lanes }}u < KEY_DIM);
+        k{{ n }} = select(0.0, k[begin + min(part + {{ n * lanes }}u, KEY_DIM - 1u)], part + {{ n * lanes }}u < KEY_DIM);
+        q{{ n }} = select(0.0, q[begin + min(part + {{ n * lanes }}u, KEY_DIM - 1u)], part + {{ n * lanes }}u < KEY_DIM);
 {% endif %}
 {% endfor %}
         value = v[(row * VALUE_HEADS + head) * VALUE_DIM + column];

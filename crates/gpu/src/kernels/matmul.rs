@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        kernels::row_ops::RowOp,
+        kernels::{experts::Pick, row_ops::RowOp},
         testing::{device, normals},
     };
 
@@ -388,6 +388,92 @@ mod tests {
                 compare(Matmul { bias: true, ..plain }, tile, 17);
                 compare(Matmul { add: true, ..plain }, tile, 65);
             }
+        }
+    }
+
+    /// Products of pairs of rows and experts in tiles, or of heads, compared with f64.
+    fn compare_several(dtype: DType, pick: Pick, own: bool) {
+        const EXPERTS: usize = 3;
+        const USED: usize = 2;
+        const ROWS: usize = 41;
+        let Some(device) = device() else { return };
+        let (k, outputs) = (3 * dtype.block_len().max(20), 21);
+        let used = if pick == Pick::Heads { EXPERTS } else { USED };
+        let experts = Experts { pick, count: EXPERTS, first: 0, end: EXPERTS, used, own };
+        let m = Matmul { bias: true, experts: Some(experts), ..plain(dtype, k, outputs) };
+        let mut source = m.source(&WIDE).unwrap();
+        if !device.capabilities.matrix_cores {
+            source = written_out(&source, &WIDE);
+        }
+        let bytes = Random::new(3).blocks(dtype, EXPERTS * k * outputs, 0.0, 0.1);
+        let mut weights = vec![0.0; EXPERTS * k * outputs];
+        pelton_quant::decode(dtype, &bytes, &mut weights).unwrap();
+        let layout = Layout::of(dtype);
+        let sizes = layout.planes(EXPERTS * outputs, k);
+        let mut planes: Vec<Vec<u8>> = sizes.iter().map(|&n| vec![0; n as usize]).collect();
+        let mut views: Vec<&mut [u8]> = planes.iter_mut().map(Vec::as_mut_slice).collect();
+        layout.pack(&bytes, k, &mut views);
+        let x_rows = if own { ROWS * used } else { ROWS };
+        let x: Vec<f16> = normals(1, x_rows * k).into_iter().map(f16::from_f32).collect();
+        let mut padded_x = vec![f16::ZERO; padded(k) * x_rows];
+        for (to, from) in padded_x.chunks_mut(padded(k)).zip(x.chunks(k)) {
+            to[..k].copy_from_slice(from);
+        }
+        let bias = normals(2, EXPERTS * outputs);
+        // the expert of each pair: the first one has most, the second none in the last rows
+        let mut random = Random::new(4);
+        let id = |pair: usize| match pick {
+            Pick::Heads => pair % EXPERTS,
+            _ => [0, 0, 1, 2][(pair * 7 + random.below(2)) % 4],
+        };
+        let ids: Vec<usize> = (0..ROWS * used).map(id).collect();
+        let mut pairs: Vec<u32> = (0..ids.len() as u32).collect();
+        pairs.sort_by_key(|&pair| ids[pair as usize]);
+        let mut tiles: Vec<[u32; 4]> = vec![[0; 4]];
+        let mut first = 0;
+        for run in pairs.chunk_by(|&a, &b| ids[a as usize] == ids[b as usize]) {
+            for tile in run.chunks(WIDE.batch) {
+                let end = first + tile.len() as u32;
+                tiles.push([ids[tile[0] as usize] as u32, first, end, 0]);
+                first = end;
+            }
+        }
+        let y = device.with(&vec![f32::NAN; ids.len() * outputs]);
+        let (x_buffer, pass) = (device.with(&padded_x), device.with(&[99, ROWS as u32]));
+        let (bias_buffer, planes) = (device.with(&bias), planes.iter().map(|p| device.with(p)));
+        let planes: Vec<_> = planes.collect();
+        let (tile_buffer, pair_buffer) = (device.with(&tiles), device.with(&pairs));
+        let mut buffers = vec![&x_buffer, &y, &pass, &bias_buffer];
+        if pick == Pick::Sorted {
+            buffers.extend([&tile_buffer, &pair_buffer]);
+        }
+        buffers.extend(&planes);
+        let [across, down, _] = WIDE.groups(ROWS, outputs);
+        let groups = match pick {
+            Pick::Heads => [across, down, EXPERTS as u32],
+            _ => [tiles.len() as u32, down, 1],
+        };
+        device.run(&device.kernel("matmul", &source, &m.bindings()).unwrap(), &buffers, groups);
+        let got: Vec<f32> = device.content(&y);
+        for (i, got) in got.iter().enumerate() {
+            let (pair, n) = (i / outputs, i % outputs);
+            let (expert, row) = (ids[pair], if own { pair } else { pair / used });
+            let weights = &weights[(expert * outputs + n) * k..][..k];
+            let product = |(w, a): (&f32, &f16)| f64::from(f16::from_f32(*w)) * f64::from(*a);
+            let sum: f64 = weights.iter().zip(&x[row * k..]).map(product).sum();
+            let expected = sum + f64::from(bias[expert * outputs + n]);
+            let difference = (f64::from(*got) - expected).abs();
+            let tolerance = 1e-4 * (k as f64).sqrt();
+            assert!(difference < tolerance, "{m:?} ({pair}, {n}): {got} for {expected}");
+        }
+    }
+
+    #[test]
+    fn experts_and_heads() {
+        for dtype in [DType::F16, DType::Q4_0] {
+            compare_several(dtype, Pick::Sorted, false);
+            compare_several(dtype, Pick::Sorted, true);
+            compare_several(dtype, Pick::Heads, true);
         }
     }
 

@@ -138,9 +138,20 @@ fn main(
     let count = pass_info[{{ count_at }}];
     // groups that share weights follow each other
 {% if experts %}
-    if (!choose(group.x, group.z, count)) {
+    // naga must see that the conditions are uniform to allow matrix cores after them: they are
+    // neither of private variables nor evaluated in part
+{% if experts.pick == "sorted" %}
+    let chosen = tiles[group.x];
+    let elsewhere = (chosen.x < {{ experts.first }}u) | (chosen.x >= {{ experts.end }}u);
+    if (elsewhere | (chosen.y >= chosen.z)) {
         return;
     }
+{% else %}
+    if ((group.z < {{ experts.first }}u) | (group.z >= {{ experts.end }}u)) {
+        return;
+    }
+{% endif %}
+    _ = choose(group.x, group.z, count);
     let first = first_pair;
 {% else %}
     let first = group.x * {{ batch }}u;
