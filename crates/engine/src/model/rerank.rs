@@ -88,10 +88,15 @@ impl Model {
     /// As [`rerank`](Self::rerank).
     pub fn score(&self, prompts: &[Prompt], options: &RerankOptions) -> Result<Vec<Score>, Error> {
         let mut all: Vec<Option<Score>> = prompts.iter().map(|_| None).collect();
-        self.score_many(prompts.len(), |i| self.tokens(&prompts[i]), options, |i, score| {
-            all[i] = Some(score);
-            Flow::Continue
-        })?;
+        self.score_many(
+            prompts.len(),
+            |i| self.tokens(&prompts[i]),
+            options,
+            |i, score| {
+                all[i] = Some(score);
+                Flow::Continue
+            },
+        )?;
         all.into_iter().map(|score| score.ok_or(Error::Stopped)).collect()
     }
 
