@@ -54,6 +54,16 @@ pub fn build(checkpoint: &Checkpoint) -> Result<Plan, Error> {
     build_with(checkpoint, &BuildOptions::default())
 }
 
+/// Builds the plan of a checkpoint's model for sequences of at most `context` positions, `None` for
+/// its whole context.
+///
+/// # Errors
+///
+/// As [`build_with`].
+pub fn build_for(checkpoint: &Checkpoint, context: Option<usize>) -> Result<Plan, Error> {
+    build_with(checkpoint, &BuildOptions { context, ..BuildOptions::default() })
+}
+
 /// Builds the plan of a checkpoint's model.
 ///
 /// # Errors
