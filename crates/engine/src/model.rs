@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use pelton_graph::{Backend, OutputKind, Plan};
+use pelton_graph::{Backend, BuildOptions, OutputKind, Plan};
 use pelton_sampling::LOG_PROBS_MAX;
 use pelton_tokenizer::{TokenType, Tokenizer};
 use pelton_weights::Checkpoint;
@@ -93,7 +93,11 @@ impl Model {
         options: &LoadOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
-        let plan = embed::without_norm(pelton_graph::build(&checkpoint)?);
+        let build = BuildOptions {
+            context: Some(kv::wanted_context(options)),
+            pooling: options.pooling.map(embed::pooling_type),
+        };
+        let plan = embed::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
         let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         Self::load_plan(backend, plan, Arc::new(checkpoint), options, progress)
     }

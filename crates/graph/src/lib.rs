@@ -31,7 +31,7 @@ pub use arch::{
     Multipliers, Pattern, Presence, QkNorm, RopeOff, RopeRule, Temper, Window, architectures,
 };
 pub use backend::{Backend, Executable, Pipeline};
-pub use build::{build, build_for};
+pub use build::{BuildOptions, PoolingType, build, build_for, build_with};
 pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};
 pub use kv::{KvType, PAGE, pages_for};

@@ -10,6 +10,7 @@ mod gpu;
 mod interrupt;
 mod logging;
 mod run;
+mod values;
 
 use std::{
     path::PathBuf,

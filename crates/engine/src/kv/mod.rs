@@ -12,5 +12,5 @@ mod sizing;
 mod tables;
 
 pub(crate) use cache::KvCache;
-pub(crate) use sizing::{LOGIT_BIAS_MAX, Sizes, limits};
+pub(crate) use sizing::{LOGIT_BIAS_MAX, Sizes, limits, wanted_context};
 pub(crate) use tables::SequencePages;

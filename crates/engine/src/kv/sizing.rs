@@ -40,6 +40,11 @@ pub(crate) fn windowed_pages(window: usize) -> usize {
     window.div_ceil(PAGE) + 2
 }
 
+/// Positions of a sequence that the options ask for, whatever the model's.
+pub(crate) fn wanted_context(options: &LoadOptions) -> usize {
+    options.context.unwrap_or(DEFAULT_CONTEXT)
+}
+
 /// The limits of a load.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Instant};
 
-use pelton_graph::{Norm, NormKind, Op, OutputKind, Plan, Pooling as PoolOp};
+use pelton_graph::{Norm, NormKind, Op, OutputKind, Plan, Pooling as PoolOp, PoolingType};
 
 use super::{Model, many::Text};
 use crate::{
@@ -10,6 +10,16 @@ use crate::{
     api::{EmbedOptions, Embedding, Flow, LoadOptions, Pooling, Prompt, RequestHandle},
     schedule::WantedRows,
 };
+
+/// The pooling that a plan is built with.
+pub(super) fn pooling_type(pooling: Pooling) -> PoolingType {
+    match pooling {
+        Pooling::None => PoolingType::None,
+        Pooling::Mean => PoolingType::Mean,
+        Pooling::Cls => PoolingType::First,
+        Pooling::Last => PoolingType::Last,
+    }
+}
 
 /// The pooling of a plan's embeddings: that of its op, or if it has none, the one of the options.
 ///

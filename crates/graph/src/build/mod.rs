@@ -23,6 +23,8 @@ mod shapes;
 mod sizes;
 mod tensors;
 
+pub use output::PoolingType;
+
 use pelton_weights::{Checkpoint, Keys};
 
 use crate::{Error, Plan, arch::architectures};
@@ -31,25 +33,45 @@ use shapes::Shapes;
 use sizes::Sizes;
 use tensors::Tensors;
 
+/// The choices that a file leaves open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BuildOptions {
+    /// Positions of a sequence, at most; `None` for the model's whole context. A model with two
+    /// tables of rotary frequencies (LongRoPE) has that of short contexts if it suffices, and the
+    /// plan's context ends where it does.
+    pub context: Option<usize>,
+    /// The pooling of embeddings in place of the file's, or of a language model's logits; `None` for
+    /// what the file says.
+    pub pooling: Option<PoolingType>,
+}
+
 /// Builds the plan of a checkpoint's model for its whole context.
 ///
 /// # Errors
 ///
-/// As [`build_for`].
+/// As [`build_with`].
 pub fn build(checkpoint: &Checkpoint) -> Result<Plan, Error> {
-    build_for(checkpoint, None)
+    build_with(checkpoint, &BuildOptions::default())
 }
 
 /// Builds the plan of a checkpoint's model for sequences of at most `context` positions, `None` for
-/// its whole context. A model with two tables of rotary frequencies (LongRoPE) has that of short
-/// contexts if it suffices, and the plan's context ends where it does.
+/// its whole context.
+///
+/// # Errors
+///
+/// As [`build_with`].
+pub fn build_for(checkpoint: &Checkpoint, context: Option<usize>) -> Result<Plan, Error> {
+    build_with(checkpoint, &BuildOptions { context, ..BuildOptions::default() })
+}
+
+/// Builds the plan of a checkpoint's model.
 ///
 /// # Errors
 ///
 /// If the architecture is not supported, if a key is missing or absurd, if a tensor is missing or
 /// its shape differs from the keys, or if the file has a tensor that the plan does not read: such a
 /// file holds another model than the plan would run.
-pub fn build_for(checkpoint: &Checkpoint, context: Option<usize>) -> Result<Plan, Error> {
+pub fn build_with(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Plan, Error> {
     let keys = Keys::new(checkpoint.metadata())?;
     let Some(arch) = architectures().iter().find(|a| a.name == keys.architecture()) else {
         return Err(Error::Architecture {
@@ -60,12 +82,12 @@ pub fn build_for(checkpoint: &Checkpoint, context: Option<usize>) -> Result<Plan
     };
     let mut tensors = Tensors::new(checkpoint);
     let sizes = Sizes::read(arch, &keys, checkpoint)?;
-    let shapes = Shapes::read(arch, &keys, &sizes, &mut tensors, context)?;
+    let shapes = Shapes::read(arch, &keys, &sizes, &mut tensors, options.context)?;
     let mut builder = Builder::new(arch, keys, sizes, tensors, &shapes);
     builder.embed()?;
     for (index, layer) in shapes.layers.iter().enumerate() {
         builder.layer(index, layer)?;
     }
-    builder.output()?;
+    builder.output(options.pooling)?;
     builder.finish()
 }

@@ -6,20 +6,25 @@ use crate::{
     arch::{FeedForward, Head, LogitScale, Multipliers},
 };
 
-/// The key `pooling_type`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PoolingType {
+/// The kind of a model's results: the key `pooling_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PoolingType {
+    /// The embedding of each row.
     None,
+    /// The embedding of a text: the mean of all rows.
     Mean,
+    /// The embedding of a text: its first row.
     First,
+    /// The embedding of a text: its last row.
     Last,
     /// Scores by a classifier.
     Rank,
 }
 
 impl Builder<'_> {
-    pub(super) fn output(&mut self) -> Result<(), Error> {
-        match self.pooling_type()? {
+    /// The steps after the last layer; `pooling` replaces the file's.
+    pub(super) fn output(&mut self, pooling: Option<PoolingType>) -> Result<(), Error> {
+        match pooling.or(self.pooling_type()?) {
             None => self.logits(),
             Some(pooling) => self.embedding(pooling),
         }
@@ -87,6 +92,13 @@ impl Builder<'_> {
     fn embedding(&mut self, pooling: PoolingType) -> Result<(), Error> {
         // an embedder made of a language model may still have that one's output matrix
         self.tensors.ignore("output.weight");
+        if pooling != PoolingType::Rank {
+            // another pooling than a classifier's was chosen
+            for name in ["cls", "cls.norm", "cls.output"] {
+                self.tensors.ignore(&format!("{name}.weight"));
+                self.tensors.ignore(&format!("{name}.bias"));
+            }
+        }
         let mut x = self.stream();
         if self.tensors.has("output_norm.weight") {
             x = self.normed("output_norm", x, "n")?;
