@@ -6,8 +6,6 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use std::path::Path;
-
 use pelton_quant::DType;
 use pelton_weights::{Checkpoint, GgufWriter, Problem, Value};
 
