@@ -127,6 +127,21 @@ impl Checkpoint {
         self.metadata.file()
     }
 
+    /// Replaces the type and bytes of the tensors for which `change` gives others.
+    pub(crate) fn with_tensors(
+        mut self,
+        mut change: impl FnMut(&Tensor<'_>) -> Result<Option<(DType, Bytes)>, Problem>,
+    ) -> Result<Self, Error> {
+        for entry in &mut self.tensors {
+            let changed = change(&Tensor::of(entry));
+            if let Some((dtype, bytes)) = changed.map_err(|fault| self.metadata.error(fault))? {
+                entry.dtype = dtype;
+                entry.bytes = bytes;
+            }
+        }
+        Ok(self)
+    }
+
     /// The kind of file that the model was read from.
     pub fn source(&self) -> Source {
         self.source

@@ -317,6 +317,17 @@ pub enum Problem {
         expected: Vec<usize>,
     },
 
+    /// A tensor that cannot be quantized.
+    #[error("tensor {tensor:?} cannot be encoded as {dtype}: {fault}")]
+    Quantize {
+        /// The tensor.
+        tensor: String,
+        /// The type that it should have.
+        dtype: DType,
+        /// The encoder's fault.
+        fault: String,
+    },
+
     /// A file above the size limit of its kind.
     #[error("the file has {found} bytes, expected at most {limit}")]
     FileSize {

@@ -23,6 +23,7 @@ mod hf;
 mod keys;
 mod map;
 mod metadata;
+mod quantize;
 mod value;
 mod value_type;
 
@@ -32,5 +33,6 @@ pub use error::{Error, Problem};
 pub use gguf::{GgufBody, GgufWriter};
 pub use keys::{Keys, MAX_SIZE};
 pub use metadata::Metadata;
+pub use quantize::Quantize;
 pub use value::{Array, Value};
 pub use value_type::ValueType;

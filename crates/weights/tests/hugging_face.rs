@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use pelton_quant::DType;
 use pelton_weights::{Array, Checkpoint, Source, Value};
+use safetensors::SafeTensors;
 use serde_json::Value as Json;
 
 fn models() -> PathBuf {
@@ -183,4 +184,20 @@ fn directories_are_what_llama_cpp_converts_them_to() {
     }
     assert!(compared > 50, "only {compared} models were compared");
     assert!(out.is_empty(), "{out}");
+}
+
+/// FP8 tensors with scales by block, by row and for the whole, compared with torch.
+#[test]
+fn fp8_is_expanded() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fp8");
+    let model = Checkpoint::open(&folder).unwrap();
+    let bytes = fs::read(folder.join("expected.safetensors")).unwrap();
+    let expected = SafeTensors::deserialize(&bytes).unwrap();
+    let names =
+        [("mlp.up_proj", "ffn_up"), ("mlp.gate_proj", "ffn_gate"), ("self_attn.q_proj", "attn_q")];
+    for (theirs, ours) in names {
+        let found = model.require(&format!("blk.0.{ours}.weight"), &[144, 160]).unwrap();
+        assert_eq!(found.dtype, DType::BF16);
+        assert!(found.bytes == expected.tensor(theirs).unwrap().data(), "{ours}");
+    }
 }

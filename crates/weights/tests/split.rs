@@ -211,10 +211,11 @@ fn a_shard_in_memory_is_incomplete() {
 
 #[test]
 fn paths_without_a_regular_file_are_rejected() {
+    // A folder is a Hugging Face directory, which has a configuration.
     let folder = tempfile::tempdir().unwrap();
     let error = Checkpoint::open(folder.path()).unwrap_err();
-    let folder = folder.path().display();
-    assert_eq!(error.to_string(), format!("{folder}: cannot be read: not a regular file"));
+    assert_eq!(Path::new(error.file()), folder.path().join("config.json"));
+    assert!(matches!(error.problem(), Problem::Read(_)), "{error}");
     // An empty file cannot be mapped, but its error differs from that of a missing file.
     let empty = tempfile::NamedTempFile::new().unwrap();
     let error = Checkpoint::open(empty.path()).unwrap_err();

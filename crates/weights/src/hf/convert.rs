@@ -9,6 +9,7 @@ use super::config::Config;
 use super::family::Family;
 use super::float8;
 use super::gather::View;
+use super::mlx::{self, Loaded};
 use super::mxfp4;
 use super::rules::{How, Match, Part, Pieces, decimal, find};
 use super::stored::{Source, Stored};
@@ -123,7 +124,10 @@ impl<'a> Converter<'a> {
         }
         // The scales of a known weight are used with it.
         let scaled = SCALES.iter().find_map(|end| source.name.strip_suffix(end));
-        if scaled.is_some_and(|weight| self.sources.contains_key(weight)) {
+        let module = mlx::ENDS.iter().find_map(|end| source.name.strip_suffix(end));
+        if scaled.is_some_and(|weight| self.sources.contains_key(weight))
+            || module.is_some_and(|module| self.sources.contains_key(&format!("{module}.weight")))
+        {
             return Ok(None);
         }
         let block = rest.strip_prefix(family.block).and_then(|rest| rest.split_once('.'));
@@ -153,24 +157,27 @@ impl<'a> Converter<'a> {
             )));
         }
         let rule = place.matched.rule;
-        let parts = match rule.how {
+        match rule.how {
             How::Mxfp4Scales => return Ok(()),
-            How::Mxfp4Blocks(pieces) => {
-                return self.mxfp4(source, &place.prefix, pieces, made);
-            }
-            How::Keep | How::Expert => vec![Part::of("", View::new(&source.shape))],
+            How::Mxfp4Blocks(pieces) => return self.mxfp4(source, &place.prefix, pieces, made),
+            _ => {}
+        }
+        let in_order = matches!(rule.how, How::Keep | How::Expert);
+        let Loaded { shape, dtype, bytes } = self.loaded(source, in_order)?;
+        if dtype.block_len() > 1 {
+            made.push(entry(source, to.to_owned(), dtype, &shape, bytes)?);
+            return Ok(());
+        }
+        let parts = match rule.how {
             How::Squeeze | How::NegExp(None) => {
-                let shape: Vec<_> = source.shape.iter().copied().filter(|dim| *dim != 1).collect();
+                let shape: Vec<_> = shape.iter().copied().filter(|dim| *dim != 1).collect();
                 let shape = if shape.is_empty() { vec![1] } else { shape };
                 vec![Part::of("", View::new(&shape))]
             }
-            How::Parts(transform) | How::NegExp(Some(transform)) => {
-                transform(self.config, &source.shape).map_err(|expected| {
-                    fault(format!("has shape {:?}, expected {expected}", source.shape))
-                })?
-            }
+            How::Parts(transform) | How::NegExp(Some(transform)) => transform(self.config, &shape)
+                .map_err(|expected| fault(format!("has shape {shape:?}, expected {expected}")))?,
+            _ => vec![Part::of("", View::new(&shape))],
         };
-        let (dtype, bytes) = self.floats(source)?;
         for part in parts {
             let name = match part.to {
                 "" => to.to_owned(),
@@ -196,21 +203,26 @@ impl<'a> Converter<'a> {
             && !source.name.ends_with("linear_attn.norm.weight")
     }
 
-    /// A tensor's numbers as a type of floats, with FP8 expanded.
-    fn floats(&self, source: &Source) -> Result<(DType, Bytes), Problem> {
+    /// A tensor in a type of checkpoints: FP8 is expanded, and MLX's codes become blocks if
+    /// `blocks` allows it.
+    fn loaded(&self, source: &Source, blocks: bool) -> Result<Loaded, Problem> {
+        let fault = |fault: String| fault_of(source, fault);
+        let shape = source.shape.clone();
         if let Some(dtype) = source.stored.dtype() {
-            return Ok((dtype, source.bytes.clone()));
+            return Ok(Loaded { shape, dtype, bytes: source.bytes.clone() });
+        }
+        let quantized = mlx::loaded(self.config, &self.sources, source, blocks);
+        if let Some(loaded) = quantized.map_err(fault)? {
+            return Ok(loaded);
         }
         if !matches!(source.stored, Stored::F8E4M3 | Stored::F8E5M2) {
-            return Err(fault_of(
-                source,
-                format!("has type {:?}, expected F32, F16, BF16 or FP8", source.stored),
-            ));
+            let found = source.stored;
+            return Err(fault(format!("has type {found:?}, expected F32, F16, BF16 or FP8")));
         }
         let scale =
             SCALES.iter().find_map(|end| self.sources.get(&format!("{}{end}", source.name)));
-        let bytes = float8::expanded(source, scale).map_err(|fault| fault_of(source, fault))?;
-        Ok((DType::BF16, bytes))
+        let bytes = float8::expanded(source, scale).map_err(fault)?;
+        Ok(Loaded { shape, dtype: DType::BF16, bytes })
     }
 
     /// The tensors of all experts as one, `[experts, …]`.
@@ -230,22 +242,28 @@ impl<'a> Converter<'a> {
         if first.shape.contains(&0) || first.shape.is_empty() {
             return Err(fault_of(first, format!("has shape {:?}", first.shape)));
         }
-        let (dtype, _) = self.floats(first)?;
         let mut bytes = BytesMut::new();
+        let mut of_first: Option<(DType, Vec<usize>)> = None;
         for expert in experts.values() {
-            let (own, values) = self.floats(expert)?;
-            if own != dtype || expert.shape != first.shape {
+            let own = self.loaded(expert, true)?;
+            let (dtype, shape) = of_first.get_or_insert_with(|| {
+                bytes.reserve(own.bytes.len() * experts.len());
+                (own.dtype, own.shape.clone())
+            });
+            if own.dtype != *dtype || own.shape != *shape {
                 let fault = format!(
-                    "has type {own} and shape {:?}, expected {dtype} and {:?} as the first expert",
-                    expert.shape, first.shape
+                    "has type {} and shape {:?}, expected {dtype} and {shape:?} as the first expert",
+                    own.dtype, own.shape
                 );
                 return Err(fault_of(expert, fault));
             }
-            bytes.reserve(values.len() * (experts.len() - bytes.len() / values.len().max(1)));
-            bytes.extend_from_slice(&values);
+            bytes.extend_from_slice(&own.bytes);
         }
+        let Some((dtype, of_expert)) = of_first else {
+            return Err(Problem::MissingTensor { tensor: name, expected: Vec::new() });
+        };
         let mut shape = vec![experts.len()];
-        shape.extend(&first.shape);
+        shape.extend(of_expert);
         entry(first, name, dtype, &shape, bytes.freeze())
     }
 

@@ -32,8 +32,13 @@ fn code(codes: &[u8], index: usize) -> u8 {
 pub(super) fn blocks(codes: &[u8], scales: &[u8]) -> (DType, Bytes) {
     match dtype() {
         Some(dtype) => (dtype, packed(codes, scales)),
-        None => (DType::BF16, expanded(codes, scales)),
+        None => floats(codes, scales),
     }
+}
+
+/// The numbers as BF16, which has all of them.
+pub(super) fn floats(codes: &[u8], scales: &[u8]) -> (DType, Bytes) {
+    (DType::BF16, expanded(codes, scales))
 }
 
 fn packed(codes: &[u8], scales: &[u8]) -> Bytes {

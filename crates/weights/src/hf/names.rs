@@ -58,6 +58,10 @@ pub(super) const EXPERTS: &[Rule] = &[
     expert("mlp.experts.*.down_proj", "ffn_down_exps"),
     parts("mlp.experts.gate_up_proj", "", gate_up_experts),
     keep("mlp.experts.down_proj", "ffn_down_exps.weight"),
+    // The stacked experts of MLX.
+    keep("mlp.switch_mlp.gate_proj", "ffn_gate_exps"),
+    keep("mlp.switch_mlp.up_proj", "ffn_up_exps"),
+    keep("mlp.switch_mlp.down_proj", "ffn_down_exps"),
 ];
 
 /// A shared expert, of Qwen and of DeepSeek.

@@ -92,16 +92,31 @@ pub(super) struct Match<'a> {
 
 /// The first rule for this name.
 pub(super) fn find<'a>(groups: &[&'a [Rule]], name: &str) -> Option<Match<'a>> {
-    let stem = |suffix| name.strip_suffix(suffix);
     groups.iter().flat_map(|group| group.iter()).find_map(|rule| {
-        if let Some(expert) = matches(rule.from, name) {
+        if rule.is_of_tensor()
+            && let Some(expert) = matches(rule.from, name)
+        {
             return Some(Match { rule, suffix: "", expert });
         }
         [".weight", ".bias"].into_iter().find_map(|suffix| {
-            let expert = matches(rule.from, stem(suffix)?)?;
-            Some(Match { rule, suffix, expert })
+            let expert = matches(rule.from, name.strip_suffix(suffix)?)?;
+            match rule.to.strip_suffix(suffix) {
+                // A stacked tensor, whose name has the suffix in some files only.
+                Some(_) => Some(Match { rule, suffix: "", expert }),
+                None if rule.is_of_tensor() && !rule.to.is_empty() => None,
+                None => Some(Match { rule, suffix, expert }),
+            }
         })
     })
+}
+
+impl Rule {
+    /// Whether the rule concerns a single tensor, whose name has no suffix or is the whole `from`.
+    fn is_of_tensor(&self) -> bool {
+        self.to.is_empty()
+            || [".weight", ".bias", ".scale"].iter().any(|suffix| self.to.ends_with(suffix))
+            || matches!(self.how, How::NegExp(_))
+    }
 }
 
 /// Whether a name fits a pattern, with the number in the place of `*`.

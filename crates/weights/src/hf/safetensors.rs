@@ -36,9 +36,12 @@ pub(super) fn parse(file: &Bytes) -> Result<Vec<Source>, Problem> {
     let (header, _) = rest.split_at(length);
     let Header(descriptions) =
         serde_json::from_slice(header).map_err(|error| fault(format!("is invalid: {error}")))?;
-    check_overlaps(&descriptions)?;
     let data = file.slice(8 + length..);
-    descriptions.into_iter().map(|description| locate(description, &data)).collect()
+    let sources: Result<Vec<_>, _> =
+        descriptions.iter().map(|description| locate(description, &data)).collect();
+    let sources = sources?;
+    check_overlaps(&descriptions)?;
+    Ok(sources)
 }
 
 /// A description of a tensor in the header.
@@ -50,10 +53,11 @@ struct Description {
     end: u64,
 }
 
-fn locate(description: Description, data: &Bytes) -> Result<Source, Problem> {
+fn locate(description: &Description, data: &Bytes) -> Result<Source, Problem> {
     let Description { name, dtype, shape, start, end } = description;
+    let (start, end) = (*start, *end);
     let fault = |fault: String| Problem::SafetensorsTensor { tensor: name.clone(), fault };
-    let Some(stored) = Stored::from_name(&dtype) else {
+    let Some(stored) = Stored::from_name(dtype) else {
         return Err(fault(format!("has type {dtype:?}, expected a type of bytes or above")));
     };
     let size = shape
@@ -79,7 +83,7 @@ fn locate(description: Description, data: &Bytes) -> Result<Source, Problem> {
     let Ok(shape) = dims else {
         return Err(fault(format!("has shape {shape:?}, which memory cannot address")));
     };
-    Ok(Source { name, stored, shape, bytes: data.slice(start..end) })
+    Ok(Source { name: name.clone(), stored, shape, bytes: data.slice(start..end) })
 }
 
 /// Rejects tensors with overlapping bytes, which no writer produces.

@@ -1,0 +1,59 @@
+//! Quantization at load, compared with files that llama.cpp's converter quantized.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+use std::path::{Path, PathBuf};
+
+use pelton_quant::DType;
+use pelton_weights::{Checkpoint, Quantize};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hf").join(name)
+}
+
+/// `fixtures/hf/NAME.gguf` is the converter's Q8_0 of the directory `NAME`.
+#[test]
+fn q8_0_is_that_of_llama_cpp() {
+    for (name, permuted) in [("qwen3", false), ("mistral", true)] {
+        let mut steps = Vec::new();
+        let ours = Checkpoint::open(fixture(name)).unwrap();
+        let total = ours.tensors().len();
+        let ours = ours.quantized(Quantize::Q8_0, |done, of| steps.push((done, of))).unwrap();
+        assert_eq!(steps, (1..=total).map(|done| (done, total)).collect::<Vec<_>>());
+        let theirs = Checkpoint::open(fixture(&format!("{name}.gguf"))).unwrap();
+        let mut compared = 0;
+        for expected in theirs.tensors().filter(|tensor| tensor.shape.len() > 1) {
+            let found = ours.require(expected.name, expected.shape).unwrap();
+            assert_eq!(found.dtype, expected.dtype, "{name} {}", found.name);
+            // The converter reorders the rows of a llama's queries and keys.
+            let reordered = ["attn_q.", "attn_k."].iter().any(|part| found.name.contains(part));
+            if !permuted || !reordered {
+                assert!(found.bytes == expected.bytes, "{name} {}", found.name);
+                compared += 1;
+            }
+        }
+        assert!(compared >= 6, "{name}: {compared}");
+    }
+}
+
+#[test]
+fn vectors_and_quantized_tensors_stay() {
+    let plain = Checkpoint::open(fixture("mistral")).unwrap();
+    let ours = Checkpoint::open(fixture("mistral.gguf")).unwrap();
+    let again = ours.quantized(Quantize::Q4_0, |_, _| {}).unwrap();
+    assert_eq!(again.tensor("blk.0.attn_v.weight").unwrap().dtype, DType::Q8_0);
+    assert_eq!(again.tensor("blk.0.attn_norm.weight").unwrap().dtype, DType::F32);
+    // Rows of 40 are no whole number of blocks; the fixture has F16 there already.
+    let quantized = plain.quantized(Quantize::Q4_0, |_, _| {}).unwrap();
+    assert_eq!(quantized.tensor("blk.0.ffn_down.weight").unwrap().dtype, DType::F16);
+    assert_eq!(quantized.tensor("blk.0.ffn_up.weight").unwrap().dtype, DType::Q4_0);
+    // Rows of 32 cannot be Q6_K, which llama.cpp gives to the output layer.
+    assert_eq!(quantized.tensor("output.weight").unwrap().dtype, DType::Q8_0);
+}
+
+#[test]
+fn names_of_mixtures() {
+    assert_eq!(Quantize::from_name("Q4_K_M"), Some(Quantize::Q4_K_M));
+    assert_eq!(Quantize::from_name("q8_0"), Some(Quantize::Q8_0));
+    assert_eq!(Quantize::from_name("q9"), None);
+}
