@@ -122,6 +122,9 @@ impl Model {
         let free = backend.free_memory(plan.weights.iter().map(weight).sum());
         let pooling = embed::pooling(&plan, options)?;
         let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free })?;
+        if rerank::ignores_token_types(&plan) {
+            tracing::warn!("the document of a pair has the token type of the query");
+        }
         tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
         let executable =
             backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;

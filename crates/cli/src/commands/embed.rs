@@ -5,6 +5,7 @@ use std::{
     io::{BufWriter, Write, stdout},
     path::PathBuf,
     process::ExitCode,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     /// Do not divide each embedding by its norm
     #[arg(long)]
     no_normalize: bool,
-    /// Write one JSON object with the embeddings and their numbers of tokens
+    /// Write one JSON object with the embeddings, their numbers of tokens and the time after the load
     #[arg(long)]
     json: bool,
     /// A file for the embeddings: float32 [texts, dimensions]
@@ -91,6 +92,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     };
 
     let stop = interrupt.flag();
+    let begun = Instant::now();
     let bar =
         Progress::new("embedding {bar:32} {pos} of {len} texts, {eta} left", texts.len() as u64);
     let mut all: Vec<Option<Embedding>> = texts.iter().map(|_| None).collect();
@@ -101,6 +103,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             if stop.is_set() { Flow::Stop } else { Flow::Continue }
         })
         .hint("texts count from 0; `pelton embed --help` describes the options")?;
+    let time = begun.elapsed();
     drop(bar);
     let embeddings: Vec<Embedding> = all.into_iter().flatten().collect();
     if embeddings.len() < texts.len() {
@@ -114,7 +117,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             npy::write(BufWriter::new(file), vectors, dimensions, &values)
                 .with_context(|| unwritable(path))?;
         }
-        _ if args.json => writeln!(stdout().lock(), "{}", to_json(&embeddings))?,
+        _ if args.json => writeln!(stdout().lock(), "{}", to_json(&embeddings, time))?,
         _ => {
             let mut out = BufWriter::new(stdout().lock());
             for vector in embeddings.iter().flat_map(Embedding::vectors) {
@@ -130,7 +133,7 @@ fn unwritable(path: &std::path::Path) -> String {
     format!("{} could not be written", path.display())
 }
 
-fn to_json(embeddings: &[Embedding]) -> serde_json::Value {
+fn to_json(embeddings: &[Embedding], time: Duration) -> serde_json::Value {
     let one = |(index, embedding): (usize, &Embedding)| {
         let mut vectors = embedding.vectors();
         let values = match vectors.len() {
@@ -141,6 +144,8 @@ fn to_json(embeddings: &[Embedding]) -> serde_json::Value {
     };
     json!({
         "dimensions": embeddings.first().map(|embedding| embedding.dimensions),
-        "embeddings": embeddings.iter().enumerate().map(one).collect::<Vec<_>>(),
+        "tokens": embeddings.iter().map(|embedding| embedding.tokens).sum::<usize>(),
+        "seconds": time.as_secs_f64(),
+        "data": embeddings.iter().enumerate().map(one).collect::<Vec<_>>(),
     })
 }

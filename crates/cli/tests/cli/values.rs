@@ -78,9 +78,12 @@ fn json_and_npy() {
         let args = ["embed", &file, "one text", "another", "--device", "cpu"];
         let object = json(&[&args[..], &["--json"]].concat());
         assert_eq!(object["dimensions"], 48);
-        let embeddings = object["embeddings"].as_array().unwrap();
+        let embeddings = object["data"].as_array().unwrap();
         assert_eq!(embeddings.len(), 2);
-        assert!(embeddings[1]["tokens"].as_u64().unwrap() > 2, "with [CLS] and [SEP]");
+        let tokens: Vec<u64> = embeddings.iter().map(|e| e["tokens"].as_u64().unwrap()).collect();
+        assert!(tokens[1] > 2, "with [CLS] and [SEP]");
+        assert_eq!(object["tokens"], tokens.iter().sum::<u64>());
+        assert!(object["seconds"].as_f64().unwrap() > 0.0);
         let output = run(&[&args[..], &["-o", path.to_str().unwrap()]].concat());
         assert!(stdout(&output).is_empty());
         let bytes = std::fs::read(&path).unwrap();
