@@ -1,8 +1,6 @@
 //! The parser of one call (or of a list of calls), whatever its format.
 
-use serde_json::{Map, Value};
-
-use super::elements;
+use super::elements::{self, Fault};
 use super::literal::{gemma_call, python_call, python_list};
 use super::named::{self, Named};
 use super::object::{Array, Object};
@@ -115,7 +113,7 @@ impl Enclosed {
                 }
                 Found::Until(_) => {
                     // Without the marker a call without arguments is no more than a word.
-                    return match self.parse(raw, context).filter(|(_, all)| !all.is_empty()) {
+                    return match self.parse(raw, context).ok().filter(|(_, all)| !all.is_empty()) {
                         Some((name, arguments)) => {
                             context.call(&name, arguments);
                             Step::Done(raw.len())
@@ -125,9 +123,13 @@ impl Enclosed {
                 }
             };
             let marker = self.ends[which];
-            if let Some((name, arguments)) = self.parse(&raw[..at], context) {
-                context.call(&name, arguments);
-                return Step::Done(if which == 0 { at + marker.len() } else { at });
+            match self.parse(&raw[..at], context) {
+                Ok((name, arguments)) => {
+                    context.call(&name, arguments);
+                    return Step::Done(if which == 0 { at + marker.len() } else { at });
+                }
+                Err(Fault::Malformed) => return Step::Fail,
+                Err(Fault::Incomplete) => {}
             }
             self.tries += 1;
             if self.tries >= TRIES {
@@ -138,7 +140,7 @@ impl Enclosed {
         }
     }
 
-    fn parse(&self, body: &str, context: &Context<'_>) -> Option<(String, Map<String, Value>)> {
+    fn parse(&self, body: &str, context: &Context<'_>) -> Result<elements::Call, Fault> {
         match &self.layout {
             Some(layout) => layout.parse(body, context.tools),
             None => gemma_call(body),

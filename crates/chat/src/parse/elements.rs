@@ -6,6 +6,17 @@ use super::step::is_name;
 use super::tools::{Tools, json_or_text};
 use crate::format::Separator;
 
+/// The name and the arguments of a call.
+pub(crate) type Call = (String, Map<String, Value>);
+
+/// Why a body is no call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It ends within a value: what seemed to be its end may be part of the value.
+    Incomplete,
+    Malformed,
+}
+
 /// What surrounds names and values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
@@ -16,28 +27,29 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The call that a body is; `None` if it is malformed or not complete.
-    pub(crate) fn parse(&self, body: &str, tools: &Tools) -> Option<(String, Map<String, Value>)> {
+    /// The call that a body is.
+    pub(crate) fn parse(&self, body: &str, tools: &Tools) -> Result<Call, Fault> {
         let (name, mut rest) = match self.name_end.trim() {
             "" => {
                 let end = body.trim_start().find(|c: char| c.is_whitespace() || c == '<');
                 body.trim_start().split_at(end.unwrap_or(body.trim_start().len()))
             }
-            name_end => body.split_once(name_end)?,
+            name_end => body.split_once(name_end).ok_or(Fault::Malformed)?,
         };
         let name = name.trim();
         if !is_name(name) {
-            return None;
+            return Err(Fault::Malformed);
         }
         let mut arguments = Map::new();
         loop {
             rest = rest.trim_start();
             if rest.is_empty() {
-                return Some((name.to_owned(), arguments));
+                return Ok((name.to_owned(), arguments));
             }
-            let from_key = rest.strip_prefix(self.parameter)?;
-            let (key, is_string, from_value) = self.key(from_key)?;
-            let (raw, after) = from_value.split_once(self.value_end.trim())?;
+            let from_key = rest.strip_prefix(self.parameter).ok_or(Fault::Malformed)?;
+            let (key, is_string, from_value) = self.key(from_key).ok_or(Fault::Malformed)?;
+            let (raw, after) =
+                from_value.split_once(self.value_end.trim()).ok_or(Fault::Incomplete)?;
             rest = after;
             let raw = match self.value_end.starts_with('\n') {
                 true => {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Number, Value};
 
+use super::elements::{Call, Fault};
 use super::step::is_name;
 
 /// Values within each other, at most.
@@ -9,8 +10,6 @@ const DEPTH: usize = 64;
 
 /// Gemma's quotation mark.
 const GEMMA_QUOTE: &str = "<|\"|>";
-
-type Call = (String, Map<String, Value>);
 
 /// `[f(a=1), g()]`.
 pub(crate) fn python_list(text: &str) -> Option<Vec<Call>> {
@@ -36,7 +35,12 @@ pub(crate) fn python_call(text: &str) -> Option<Call> {
 }
 
 /// `call:f{a:<|"|>text<|"|>}`.
-pub(crate) fn gemma_call(text: &str) -> Option<Call> {
+pub(crate) fn gemma_call(text: &str) -> Result<Call, Fault> {
+    let in_text = text.matches(GEMMA_QUOTE).count() % 2 == 1;
+    gemma(text).ok_or(if in_text { Fault::Incomplete } else { Fault::Malformed })
+}
+
+fn gemma(text: &str) -> Option<Call> {
     let mut reader = Reader(text);
     reader.take("call:")?;
     let end = reader.0.find('{')?;

@@ -20,7 +20,9 @@ enum Stage {
     Prefix,
     /// The arguments are passed on as they come.
     Arguments(Arguments),
-    /// After the arguments, from an offset.
+    /// After the arguments.
+    After(usize),
+    /// In the keys after the arguments, up to an offset.
     Tail { at: usize, depth: usize, quoted: bool, escaped: bool },
     /// After the object.
     Close(usize),
@@ -48,11 +50,23 @@ impl Object {
                     }
                 },
                 Stage::Arguments(arguments) => match arguments.step(raw, context) {
-                    Step::Done(at) => {
-                        self.stage = Stage::Tail { at, depth: 0, quoted: false, escaped: false };
-                    }
+                    Step::Done(at) => self.stage = Stage::After(at),
                     step => return step,
                 },
+                Stage::After(at) => {
+                    let rest = raw[*at..].trim_start();
+                    let next = raw.len() - rest.len();
+                    self.stage = match rest.chars().next() {
+                        Some('}') => Stage::Close(next + 1),
+                        Some(',') => {
+                            Stage::Tail { at: next, depth: 0, quoted: false, escaped: false }
+                        }
+                        // The arguments are complete, the object around them is not.
+                        Some(_) => Stage::Close(*at),
+                        None if context.end => return Step::Done(raw.len()),
+                        None => return Step::More,
+                    };
+                }
                 Stage::Tail { at, depth, quoted, escaped } => {
                     let mut found = None;
                     for (n, c) in raw[*at..].char_indices() {

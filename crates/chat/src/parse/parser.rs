@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::call::Call;
 use super::event::{Event, Events};
 use super::harmony::Harmony;
-use super::scan::{Found, find};
+use super::scan::{Begins, Found, begins, find};
 use super::step::{Context, Step};
 use super::tools::Tools;
 use crate::format::{Body, Format};
@@ -73,10 +73,10 @@ struct Open {
 /// What a marker means.
 #[derive(Clone, Copy)]
 enum Marker {
-    ReasoningOpen,
     ReasoningClose,
     Call,
-    Section,
+    SectionOpen,
+    SectionClose,
     End,
 }
 
@@ -202,8 +202,8 @@ impl Parser {
             if self.reasoning || all {
                 markers.push((reasoning.close, Marker::ReasoningClose));
             }
-            if (self.fresh && !self.reasoning) || all {
-                markers.push((reasoning.open, Marker::ReasoningOpen));
+            if all {
+                markers.push((reasoning.open, Marker::End));
             }
         }
         if self.reasoning && !all {
@@ -212,7 +212,7 @@ impl Parser {
         if let Some(calls) = self.format.calls.filter(|_| self.calls) {
             markers.extend(calls.open.iter().map(|&open| (open, Marker::Call)));
             for &(open, close) in calls.sections {
-                markers.extend([(open, Marker::Section), (close, Marker::Section)]);
+                markers.extend([(open, Marker::SectionOpen), (close, Marker::SectionClose)]);
             }
         }
         markers.extend(self.format.ends.iter().map(|&end| (end, Marker::End)));
@@ -232,6 +232,20 @@ impl Parser {
                 return true;
             }
         }
+        if let Some(reasoning) = self.format.reasoning.filter(|_| self.fresh && !self.reasoning) {
+            // Reasoning may only follow white space.
+            let at = self.pending.len() - self.pending.trim_start().len();
+            self.held.extend(self.pending.drain(..at));
+            match begins(&self.pending, reasoning.open) {
+                Begins::Yes => {
+                    self.pending.drain(..reasoning.open.len());
+                    self.section(true);
+                    return true;
+                }
+                Begins::Maybe if !end => return false,
+                Begins::Maybe | Begins::No => {}
+            }
+        }
         let markers = self.markers(false);
         let texts: Vec<&str> = markers.iter().map(|(text, _)| *text).collect();
         let (at, found) = match find(&self.pending, &texts, end) {
@@ -244,9 +258,10 @@ impl Parser {
         let Some((marker, meaning)) = found else { return false };
         self.pending.drain(..marker.len());
         match meaning {
-            Marker::ReasoningOpen => self.section(true),
             Marker::ReasoningClose => self.section(false),
-            Marker::Section => self.held.push_str(marker),
+            // After a call the end of its section is expected.
+            Marker::SectionClose if self.next > 0 && self.lead => self.held.clear(),
+            Marker::SectionOpen | Marker::SectionClose => self.held.push_str(marker),
             Marker::End => {}
             Marker::Call => self.open(marker, false),
         }

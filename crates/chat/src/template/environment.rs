@@ -10,15 +10,10 @@ use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value,
 };
 
+use super::bounds::{WIDTH, check_widths};
 use super::marks::{self, Ends};
 use super::numbers::python_float;
 use super::{Clock, json, methods};
-
-/// The greatest width that a template pads a text to, in characters.
-pub(super) const WIDTH: usize = 9999;
-
-/// The greatest depth of a value.
-pub(super) const DEPTH: usize = 128;
 
 /// The message of `raise_exception`, as the source of the error that it makes.
 #[derive(Debug)]
@@ -102,14 +97,6 @@ fn length(state: &State<'_, '_>, value: &Value) -> Result<usize, Error> {
 /// Whether Python iterates over a value: not over `None`.
 fn is_iterable(value: &Value) -> bool {
     !value.is_none() && value.try_iter().is_ok()
-}
-
-/// Refuses widths and precisions of more than four digits in a format.
-pub(super) fn check_widths(format: &str) -> Result<(), Error> {
-    match format.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 4) {
-        true => Err(Error::new(ErrorKind::InvalidOperation, "the width of a text is too large")),
-        false => Ok(()),
-    }
 }
 
 fn format(

@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 
+use super::bounds::DEPTH;
 use super::marks;
 use super::numbers::python_float;
 
@@ -89,7 +90,7 @@ pub(super) fn tojson(
 
 impl Style {
     fn write(&self, out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
-        if depth > super::environment::DEPTH {
+        if depth > DEPTH {
             return Err(failed("the value of tojson is nested too deeply"));
         }
         match value.kind() {

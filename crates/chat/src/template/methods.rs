@@ -4,7 +4,7 @@ use minijinja::value::{ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-use super::environment::check_widths;
+use super::bounds::{WIDTH, check_widths};
 use super::marks::{self, Ends};
 
 /// The methods that minijinja-contrib lacks, or that must pass over marks; then its own.
@@ -137,7 +137,7 @@ fn string(
 
 /// The characters that a text lacks to a width.
 fn padding(text: &str, width: usize, fill: &str) -> Result<String, Error> {
-    if width > super::environment::WIDTH {
+    if width > WIDTH {
         return Err(failed("the width of a text is too large"));
     }
     Ok(fill.repeat(width.saturating_sub(text.chars().count())))

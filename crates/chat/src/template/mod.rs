@@ -1,6 +1,7 @@
 //! Chat templates: from messages to the text that a model continues.
 
 mod adapt;
+mod bounds;
 mod chat;
 mod clock;
 mod environment;

@@ -274,7 +274,7 @@ impl Template {
         let mut source = error.source();
         while let Some(cause) = source {
             if let Some(Raised(message)) = cause.downcast_ref() {
-                return Error::Raised(message.trim().to_owned());
+                return Error::Raised(message.trim().replace('\n', " "));
             }
             source = cause.source();
         }

@@ -1,8 +1,10 @@
 //! Outputs of all formats, whole and in pieces.
 
 mod garbage;
+mod grammar;
 mod recordings;
 mod table;
+mod templates;
 
 use pelton_chat::{Event, Format, Parser};
 use serde_json::Value;

@@ -98,7 +98,7 @@ fn formats_of_published_templates() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/templates");
     for (file, expected) in [
         ("CohereForAI-c4ai-command-r7b-12-2024-tool_use", "plain"),
-        ("HuggingFaceTB-SmolLM3-3B", "hermes"),
+        ("HuggingFaceTB-SmolLM3-3B", "think"),
         ("NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", "hermes"),
         ("Qwen-Qwen2.5-7B-Instruct", "hermes"),
         ("Qwen-Qwen3-0.6B", "hermes"),

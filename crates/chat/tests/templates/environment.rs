@@ -82,7 +82,7 @@ fn blocks() {
     )
     .unwrap();
     let prompt = template.render(&Chat::new(vec![Message::new("user", "x")])).unwrap();
-    assert_eq!(prompt.text(), "02\n2");
+    assert_eq!(prompt.text(), "022");
 }
 
 const TURNS: &str = "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</>{% endfor %}\

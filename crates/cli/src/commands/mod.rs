@@ -7,6 +7,7 @@ pub(crate) mod inspect;
 pub(crate) mod logits;
 pub(crate) mod profile;
 pub(crate) mod run;
+pub(crate) mod template;
 pub(crate) mod tokenize;
 
 use std::io::Read;
