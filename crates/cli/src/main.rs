@@ -1,5 +1,5 @@
-//! The command line of Pelton: `pelton run`, `embed`, `rerank`, `inspect`, `tokenize`, `logits`,
-//! `bench`, `profile` and `devices`.
+//! The command line of Pelton: `pelton run`, `embed`, `rerank`, `inspect`, `tokenize`, `template`,
+//! `logits`, `bench`, `profile` and `devices`.
 //!
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
 //! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
@@ -19,7 +19,7 @@ use clap::{Parser, Subcommand};
 
 #[cfg(feature = "gpu")]
 use crate::commands::devices;
-use crate::commands::{bench, embed, inspect, logits, profile, rerank, run, tokenize};
+use crate::commands::{bench, embed, inspect, logits, profile, rerank, run, template, tokenize};
 
 /// Language models on your own machine.
 #[derive(Parser)]
@@ -48,6 +48,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Show the tokens of a text
     Tokenize(tokenize::Args),
+    /// Show the prompt that a model is given for a chat
+    Template(template::Args),
     /// Write a model's logits for given tokens to a .npy file
     Logits(logits::Args),
     /// Measure prefill and decode speed, of one sequence or of several at once
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Rerank(args) => rerank::run(args),
         Command::Inspect(args) => inspect::run(args).map(|()| ExitCode::SUCCESS),
         Command::Tokenize(args) => tokenize::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Template(args) => template::run(args).map(|()| ExitCode::SUCCESS),
         Command::Logits(args) => logits::run(args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
         Command::Profile(args) => profile::run(args).map(|()| ExitCode::SUCCESS),

@@ -10,6 +10,7 @@ mod gpu;
 mod interrupt;
 mod logging;
 mod run;
+mod template;
 mod values;
 
 use std::{

@@ -1,0 +1,370 @@
+//! The parser of an output.
+
+use serde_json::Value;
+
+use super::call::Call;
+use super::event::{Event, Events};
+use super::harmony::Harmony;
+use super::scan::{Begins, Found, begins, find};
+use super::step::{Context, Step};
+use super::tools::Tools;
+use crate::format::{Body, Format};
+
+/// Bytes that are parsed at once, so that the cost of a long text does not grow with its square.
+const CHUNK: usize = 4096;
+
+/// A streaming parser of a model's output.
+///
+/// Text comes in pieces of any size, the same for any way of cutting it: what may be the beginning of
+/// a marker is held back until that is decided. Malformed calls become content (or
+/// [`Event::ToolCallBroken`], if they were begun); nothing is an error.
+///
+/// ```
+/// use pelton_chat::{Event, Format, Parser};
+///
+/// let mut parser = Parser::new(Format::named("hermes").unwrap(), &[]);
+/// let mut events = parser.push("Let me see.\n<tool");
+/// events.extend(parser.push("_call>\n{\"name\": \"get_time\", \"arguments\": {}}\n</tool_call>"));
+/// events.extend(parser.finish());
+/// assert_eq!(
+///     events,
+///     [
+///         Event::Content("Let me see.".into()),
+///         Event::ToolCallStart { index: 0, name: "get_time".into() },
+///         Event::ToolCallArguments { index: 0, delta: "{}".into() },
+///         Event::ToolCallEnd { index: 0 },
+///     ]
+/// );
+/// ```
+#[derive(Debug)]
+pub struct Parser {
+    format: &'static Format,
+    tools: Tools,
+    /// Whether calls are parsed.
+    calls: bool,
+    /// Bytes of a character that is not complete.
+    bytes: Vec<u8>,
+    /// Text that is not parsed yet.
+    pending: String,
+    /// White space and markers of sections, which are content if text follows.
+    held: String,
+    reasoning: bool,
+    /// Whether white space is left out: at the beginning of a section.
+    lead: bool,
+    /// Whether reasoning may begin: nothing but white space has come since the start or a call.
+    fresh: bool,
+    call: Option<Open>,
+    next: usize,
+    harmony: Option<Harmony>,
+    events: Events,
+}
+
+/// A call that has begun.
+#[derive(Debug)]
+struct Open {
+    call: Call,
+    /// What was before the call's text: white space, markers of sections, the call's marker.
+    before: String,
+    /// The length of the call's own marker.
+    marker: usize,
+    raw: String,
+}
+
+/// What a marker means.
+#[derive(Clone, Copy)]
+enum Marker {
+    ReasoningClose,
+    Call,
+    SectionOpen,
+    SectionClose,
+    End,
+}
+
+impl Parser {
+    /// A parser of outputs in a format, with the tools of the request: values without quotation marks
+    /// become what the tools' schemas say.
+    pub fn new(format: &'static Format, tools: &[Value]) -> Self {
+        let harmony = format.calls.is_some_and(|calls| calls.body == Body::Harmony);
+        Self {
+            format,
+            tools: Tools::new(tools),
+            calls: true,
+            bytes: Vec::new(),
+            pending: String::new(),
+            held: String::new(),
+            reasoning: false,
+            lead: false,
+            fresh: true,
+            call: None,
+            next: 0,
+            harmony: harmony.then(Harmony::new),
+            events: Events::default(),
+        }
+    }
+
+    /// Says that the prompt ends within reasoning: see [`Format::is_reasoning`].
+    #[must_use]
+    pub fn in_reasoning(mut self, yes: bool) -> Self {
+        self.reasoning = yes;
+        self.lead = yes;
+        self
+    }
+
+    /// Leaves tool calls in the content, for requests without tools.
+    #[must_use]
+    pub fn without_calls(mut self) -> Self {
+        self.calls = false;
+        self
+    }
+
+    /// Parses the next piece of text.
+    pub fn push(&mut self, text: &str) -> Vec<Event> {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let piece = &rest[..rest.floor_char_boundary(CHUNK)];
+            rest = &rest[piece.len()..];
+            self.pending.push_str(piece);
+            self.parse(false);
+        }
+        self.events.take()
+    }
+
+    /// Parses the next bytes, which may end within a character. Bytes that are not UTF-8 become
+    /// U+FFFD.
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> Vec<Event> {
+        self.bytes.extend_from_slice(bytes);
+        let mut text = String::new();
+        let mut at = 0;
+        while let Err(error) = std::str::from_utf8(&self.bytes[at..]) {
+            let valid = at + error.valid_up_to();
+            text.push_str(&String::from_utf8_lossy(&self.bytes[at..valid]));
+            at = valid;
+            let Some(len) = error.error_len() else { break };
+            text.push('\u{fffd}');
+            at += len;
+        }
+        if let Ok(rest) = std::str::from_utf8(&self.bytes[at..]) {
+            text.push_str(rest);
+            at = self.bytes.len();
+        }
+        self.bytes.drain(..at);
+        self.push(&text)
+    }
+
+    /// Parses a control token. It is not content if the format does not know it.
+    pub fn push_control(&mut self, token: &str) -> Vec<Event> {
+        let markers = self.markers(true);
+        let known = |marker: &str| marker.contains(token) || token.contains(marker);
+        match self.harmony.is_some() || markers.iter().any(|(marker, _)| known(marker)) {
+            true => self.push(token),
+            false => match &self.call {
+                Some(_) => self.push(token),
+                None => Vec::new(),
+            },
+        }
+    }
+
+    /// Parses the end of the output. The parser is not used after it.
+    pub fn finish(&mut self) -> Vec<Event> {
+        if !self.bytes.is_empty() {
+            self.bytes.clear();
+            self.pending.push('\u{fffd}');
+        }
+        self.parse(true);
+        if !self.lead || !self.held.trim().is_empty() {
+            self.emit_held();
+        }
+        self.events.take()
+    }
+
+    fn parse(&mut self, end: bool) {
+        if let Some(harmony) = &mut self.harmony {
+            let (events, next) = (&mut self.events, &mut self.next);
+            let read = harmony.step(&self.pending, end, self.calls, events, next, &self.tools);
+            self.pending.drain(..read);
+            return;
+        }
+        loop {
+            let go_on = match self.call.take() {
+                Some(open) => self.parse_call(open, end),
+                None => self.parse_text(end),
+            };
+            if !go_on {
+                return;
+            }
+        }
+    }
+
+    /// The markers that are looked for.
+    fn markers(&self, all: bool) -> Vec<(&'static str, Marker)> {
+        let mut markers = Vec::new();
+        if let Some(reasoning) = self.format.reasoning {
+            if self.reasoning || all {
+                markers.push((reasoning.close, Marker::ReasoningClose));
+            }
+            if all {
+                markers.push((reasoning.open, Marker::End));
+            }
+        }
+        if self.reasoning && !all {
+            return markers;
+        }
+        if let Some(calls) = self.format.calls.filter(|_| self.calls) {
+            markers.extend(calls.open.iter().map(|&open| (open, Marker::Call)));
+            for &(open, close) in calls.sections {
+                markers.extend([(open, Marker::SectionOpen), (close, Marker::SectionClose)]);
+            }
+        }
+        markers.extend(self.format.ends.iter().map(|&end| (end, Marker::End)));
+        markers
+    }
+
+    /// Parses text up to a marker; whether there may be more to parse.
+    fn parse_text(&mut self, end: bool) -> bool {
+        if self.is_bare_allowed() {
+            // A call without a marker may only follow white space, or a semicolon after another.
+            let is_skipped = |c: char| c.is_whitespace() || (c == ';' && self.next > 0);
+            let at = self.pending.find(|c| !is_skipped(c)).unwrap_or(self.pending.len());
+            self.held.extend(self.pending.drain(..at));
+            let python = self.format.calls.is_some_and(|calls| calls.body == Body::Python);
+            if self.pending.starts_with(if python { '[' } else { '{' }) {
+                self.open("", true);
+                return true;
+            }
+        }
+        if let Some(reasoning) = self.format.reasoning.filter(|_| self.fresh && !self.reasoning) {
+            // Reasoning may only follow white space.
+            let at = self.pending.len() - self.pending.trim_start().len();
+            self.held.extend(self.pending.drain(..at));
+            match begins(&self.pending, reasoning.open) {
+                Begins::Yes => {
+                    self.pending.drain(..reasoning.open.len());
+                    self.section(true);
+                    return true;
+                }
+                Begins::Maybe if !end => return false,
+                Begins::Maybe | Begins::No => {}
+            }
+        }
+        let markers = self.markers(false);
+        let texts: Vec<&str> = markers.iter().map(|(text, _)| *text).collect();
+        let (at, found) = match find(&self.pending, &texts, end) {
+            Found::Marker(which, at) => (at, Some(markers[which])),
+            Found::Until(at) => (at, None),
+        };
+        let rest = self.pending.split_off(at);
+        let text = std::mem::replace(&mut self.pending, rest);
+        self.emit(&text);
+        let Some((marker, meaning)) = found else { return false };
+        self.pending.drain(..marker.len());
+        match meaning {
+            Marker::ReasoningClose => self.section(false),
+            // After a call the end of its section is expected.
+            Marker::SectionClose if self.next > 0 && self.lead => self.held.clear(),
+            Marker::SectionOpen | Marker::SectionClose => self.held.push_str(marker),
+            Marker::End => {}
+            Marker::Call => self.open(marker, false),
+        }
+        true
+    }
+
+    fn is_bare_allowed(&self) -> bool {
+        self.fresh
+            && self.calls
+            && !self.reasoning
+            && self.format.calls.is_some_and(|calls| calls.bare)
+    }
+
+    fn open(&mut self, marker: &'static str, bare: bool) {
+        let call = self.format.calls.and_then(|calls| Call::new(&calls, self.format.ends, bare));
+        let mut before = std::mem::take(&mut self.held);
+        before.push_str(marker);
+        if let Some(call) = call {
+            self.call = Some(Open { call, before, marker: marker.len(), raw: String::new() });
+        }
+    }
+
+    /// Begins reasoning, or the text after it.
+    fn section(&mut self, reasoning: bool) {
+        self.held.clear();
+        self.reasoning = reasoning;
+        self.lead = true;
+        self.fresh = !reasoning;
+    }
+
+    /// Goes on with a call; whether there may be more to parse.
+    fn parse_call(&mut self, mut open: Open, end: bool) -> bool {
+        open.raw.push_str(&std::mem::take(&mut self.pending));
+        let (events, next) = (&mut self.events, &mut self.next);
+        let mut context = Context { events, next, tools: &self.tools, end };
+        let step = open.call.step(&open.raw, &mut context);
+        match step {
+            Step::More => {
+                self.call = Some(open);
+                return false;
+            }
+            Step::Done(at) => {
+                self.pending = open.raw.split_off(at);
+                self.lead = true;
+                self.fresh = true;
+            }
+            Step::Broken(at) => {
+                self.pending = open.raw.split_off(at);
+                self.events.broken(self.next.saturating_sub(1), &(open.before + &open.raw));
+                self.lead = false;
+                self.fresh = false;
+            }
+            Step::Fail => {
+                let text = open.before.split_off(open.before.len() - open.marker);
+                self.held = open.before;
+                if end {
+                    self.emit(&(text + &open.raw));
+                    return false;
+                }
+                match text.is_empty() {
+                    // Without a marker the first character is what looked like a call.
+                    true => {
+                        let first = open.raw.chars().next().map_or(0, char::len_utf8);
+                        self.pending = open.raw.split_off(first);
+                        self.emit(&open.raw);
+                    }
+                    false => {
+                        self.pending = open.raw;
+                        self.emit(&text);
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Reports text, except for the white space at its end.
+    fn emit(&mut self, text: &str) {
+        let (body, space) = text.split_at(text.trim_end().len());
+        if !body.is_empty() {
+            let body = match self.lead && self.held.trim().is_empty() {
+                true => {
+                    self.held.clear();
+                    body.trim_start()
+                }
+                false => body,
+            };
+            self.emit_held();
+            match self.reasoning {
+                true => self.events.reasoning(body),
+                false => self.events.content(body),
+            }
+            self.lead = false;
+            self.fresh = false;
+        }
+        self.held.push_str(space);
+    }
+
+    fn emit_held(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        match self.reasoning {
+            true => self.events.reasoning(&held),
+            false => self.events.content(&held),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Chat templates: from messages to the text that a model continues.
+
+mod adapt;
+mod bounds;
+mod chat;
+mod clock;
+mod environment;
+mod generation;
+mod json;
+mod marks;
+mod methods;
+mod numbers;
+mod probe;
+mod render;
+mod segment;
+
+pub use chat::Chat;
+pub use clock::Clock;
+pub use probe::Capabilities;
+pub use render::{Limits, Template};
+pub use segment::{Prompt, Segment};

@@ -1,0 +1,369 @@
+//! A compiled chat template.
+
+use std::collections::BTreeSet;
+use std::error::Error as _;
+use std::io;
+use std::sync::OnceLock;
+
+use minijinja::{Environment, ErrorKind};
+use serde_json::{Map, Value};
+
+use super::environment::{self, Raised};
+use super::marks::{self, Controls, Marks};
+use super::probe::Capabilities;
+use super::segment::Prompt;
+use super::{Chat, Clock, adapt, generation, json};
+use crate::Error;
+
+/// The roles that a template may join to a control token, such as `<|user|>`.
+const ROLES: [&str; 5] = ["system", "developer", "user", "assistant", "tool"];
+
+/// The name of the template in its environment.
+const NAME: &str = "chat";
+
+/// What a template may use. Templates come with model files and are not trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Instructions of a rendering.
+    pub fuel: u64,
+    /// Depth of blocks, loops and calls of macros.
+    pub recursion: usize,
+    /// Bytes of the result.
+    pub output: usize,
+}
+
+impl Default for Limits {
+    /// 20 million instructions, a depth of 256, 64 MiB.
+    fn default() -> Self {
+        Self { fuel: 20_000_000, recursion: 256, output: 64 << 20 }
+    }
+}
+
+/// A compiled chat template, in the environment that transformers gives to chat templates.
+///
+/// ```
+/// use pelton_chat::{Chat, Message, Template};
+///
+/// let template = Template::new(
+///     "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}",
+/// )?
+/// .token("bos_token", "<s>")
+/// .controls(["<s>", "<|end|>"].map(str::to_owned))?;
+///
+/// let prompt = template.render(&Chat::new(vec![Message::new("user", "Hello")]))?;
+/// assert_eq!(prompt.text(), "<s><|user|>Hello<|end|>");
+/// assert_eq!(prompt.segments.len(), 1);
+///
+/// // A message cannot end its turn: the text of the token is encoded as plain text.
+/// let prompt = template.render(&Chat::new(vec![Message::new("user", "a<|end|>b")]))?;
+/// assert_eq!(prompt.segments[1].text, "<|end|>");
+/// assert!(!prompt.segments[1].control_tokens);
+/// # Ok::<(), pelton_chat::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Template {
+    source: String,
+    environment: Environment<'static>,
+    /// Special tokens by their variables, such as `bos_token`.
+    tokens: Map<String, Value>,
+    controls: Controls,
+    limits: Limits,
+    capabilities: OnceLock<Capabilities>,
+}
+
+impl Template {
+    /// Compiles a template.
+    ///
+    /// # Errors
+    /// If it is not valid Jinja.
+    pub fn new(source: &str) -> Result<Self, Error> {
+        Self::with(source, Clock::Local, Limits::default())
+    }
+
+    /// As [`new`](Self::new), with a clock and limits.
+    ///
+    /// # Errors
+    /// If the template is not valid Jinja.
+    pub fn with(source: &str, clock: Clock, limits: Limits) -> Result<Self, Error> {
+        let mut environment = environment::new(clock);
+        environment.set_recursion_limit(limits.recursion);
+        environment.set_fuel(Some(limits.fuel));
+        let text = generation::rewrite(source).into_owned();
+        environment.add_template_owned(NAME, text).map_err(|error| Error::Syntax {
+            line: error.line().unwrap_or(0),
+            reason: reason(&error),
+        })?;
+        Ok(Self {
+            source: source.to_owned(),
+            environment,
+            tokens: Map::new(),
+            controls: Controls::new([])?,
+            limits,
+            capabilities: OnceLock::new(),
+        })
+    }
+
+    /// Defines a special token's variable: `bos_token`, `eos_token`, `pad_token` and others.
+    #[must_use]
+    pub fn token(mut self, variable: &str, text: &str) -> Self {
+        self.tokens.insert(variable.to_owned(), text.into());
+        self
+    }
+
+    /// Names the texts of the vocabulary's control tokens, which messages cannot write.
+    ///
+    /// # Errors
+    /// If they are too many to be searched for.
+    pub fn controls(mut self, texts: impl IntoIterator<Item = String>) -> Result<Self, Error> {
+        self.controls = Controls::new(texts)?;
+        Ok(self)
+    }
+
+    /// The source of the template.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// What the template supports. The first call renders about ten small conversations.
+    pub fn capabilities(&self) -> Capabilities {
+        *self.capabilities.get_or_init(|| {
+            Capabilities::detect(&|variables| {
+                let Value::Object(mut all) = variables else { return None };
+                for (name, token) in &self.tokens {
+                    all.entry(name.clone()).or_insert_with(|| token.clone());
+                }
+                for name in ["bos_token", "eos_token"] {
+                    all.entry(name).or_insert_with(|| "".into());
+                }
+                self.run(&all).ok()
+            })
+        })
+    }
+
+    /// Renders a chat.
+    ///
+    /// # Errors
+    /// If a message is not valid, or if the template refuses the conversation, fails or exceeds its
+    /// limits.
+    pub fn render(&self, chat: &Chat) -> Result<Prompt, Error> {
+        self.check(chat)?;
+        let to = chat.adapt.then(|| self.capabilities());
+        let mut messages = adapt::messages(chat, to)?;
+        if to.is_some_and(|to| !to.system)
+            && let Some(merged) = adapt::merge_system(&messages)
+        {
+            messages = merged;
+        }
+        match self.render_messages(chat, messages.clone()) {
+            Err(error @ (Error::Raised(_) | Error::Failed { .. })) if chat.adapt => {
+                match adapt::merge_system(&messages) {
+                    Some(merged) => self.render_messages(chat, merged).map_err(|_| error),
+                    None => Err(error),
+                }
+            }
+            result => result,
+        }
+    }
+
+    fn check(&self, chat: &Chat) -> Result<(), Error> {
+        if chat.messages.is_empty() {
+            return Err(Error::Invalid("there are no messages, expected at least one".into()));
+        }
+        if chat.continue_final_message && chat.add_generation_prompt {
+            return Err(Error::Invalid(
+                "continue_final_message and add_generation_prompt exclude each other".into(),
+            ));
+        }
+        for role in chat.messages.iter().map(|message| message.role.as_str()) {
+            if !self.allows_role(role) {
+                return Err(Error::Invalid(format!(
+                    "the role {role:?} is unknown, expected {} or one that the chat template names",
+                    ROLES.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a role is known, is named by the template, or is no part of a control token: a
+    /// template that writes `'<|' + role + '|>'` would write any control token for a role.
+    fn allows_role(&self, role: &str) -> bool {
+        let quoted = |quote| self.source.contains(&format!("{quote}{role}{quote}"));
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let is_part = || self.controls.texts().iter().any(|text| text.contains(role));
+        ROLES.contains(&role)
+            || (!role.is_empty()
+                && role.chars().all(is_word)
+                && (quoted('\'') || quoted('"') || !is_part()))
+    }
+
+    fn render_messages(&self, chat: &Chat, mut messages: Vec<Value>) -> Result<Prompt, Error> {
+        let inputs = Inputs { chat, controls: &self.controls };
+        let marks = Marks::choose(&inputs.private_use(&messages, &self.source), &self.controls)?;
+        if chat.continue_final_message {
+            adapt::mark_end(&mut messages, marks.resume)?;
+        }
+        let twinned = inputs.any(&messages, &mut |text| marks.has_twins(text)).then(|| {
+            self.run(&self.variables(chat, &messages, &marks, &|text| marks.twin(text)))
+                .and_then(|text| resume(chat, &marks, text))
+        });
+        let mark = |text: &str| marks.mark(text, &self.controls);
+        let marked = self.run(&self.variables(chat, &messages, &marks, &mark))?;
+        let marked = resume(chat, &marks, marked)?;
+        let segments = match twinned {
+            None => marks.split(&marked, None, &self.controls),
+            // The template looks for `<` or `[` in messages, and refuses those without.
+            Some(Err(_)) => marks.split(&marked, None, &self.controls),
+            Some(Ok(twinned)) => Some(
+                marks
+                    .split(&marked, Some(&twinned), &self.controls)
+                    .unwrap_or_else(|| marks.split_twinned(&twinned, &self.controls)),
+            ),
+        };
+        Ok(Prompt { segments: segments.unwrap_or_default() })
+    }
+
+    /// The variables of a rendering, with `change` applied to all texts of the chat.
+    fn variables(
+        &self,
+        chat: &Chat,
+        messages: &[Value],
+        marks: &Marks,
+        change: &dyn Fn(&str) -> String,
+    ) -> Map<String, Value> {
+        let list = |values: &[Value]| match values.is_empty() {
+            true => Value::Null,
+            false => values.iter().map(|value| marks::change_strings(value, change)).collect(),
+        };
+        let mut variables = self.tokens.clone();
+        let messages: Value = messages.iter().map(|m| adapt::change_message(m, change)).collect();
+        variables.insert("messages".into(), messages);
+        variables.insert("tools".into(), list(&chat.tools));
+        variables.insert("documents".into(), list(&chat.documents));
+        variables.insert("add_generation_prompt".into(), chat.add_generation_prompt.into());
+        if let Some(enable) = chat.enable_thinking {
+            variables.insert("enable_thinking".into(), enable.into());
+            variables.insert("thinking".into(), enable.into());
+        }
+        if let Some(effort) = &chat.reasoning_effort {
+            variables.insert("reasoning_effort".into(), change(effort).into());
+        }
+        for (name, value) in &chat.kwargs {
+            variables.insert(name.clone(), marks::change_strings(value, change));
+        }
+        variables.insert(marks::VARIABLE.into(), marks.variable().into());
+        variables
+    }
+
+    /// Runs the template.
+    fn run(&self, variables: &Map<String, Value>) -> Result<String, Error> {
+        let mut out = Bounded { bytes: Vec::new(), limit: self.limits.output, exceeded: false };
+        let result = self.environment.get_template(NAME).and_then(|template| {
+            template.render_captured_to(json::map(variables), &mut out).map(drop)
+        });
+        if out.exceeded {
+            return Err(Error::Limit { limit: self.limits.output as u64, what: "bytes of output" });
+        }
+        result.map_err(|error| self.failure(&error))?;
+        String::from_utf8(out.bytes)
+            .map_err(|_| Error::Failed { line: 0, reason: "its output is not text".into() })
+    }
+
+    fn failure(&self, error: &minijinja::Error) -> Error {
+        let mut source = error.source();
+        while let Some(cause) = source {
+            if let Some(Raised(message)) = cause.downcast_ref() {
+                return Error::Raised(message.trim().replace('\n', " "));
+            }
+            source = cause.source();
+        }
+        match error.kind() {
+            ErrorKind::OutOfFuel => Error::Limit { limit: self.limits.fuel, what: "instructions" },
+            _ => Error::Failed { line: error.line().unwrap_or(0), reason: reason(error) },
+        }
+    }
+}
+
+/// The kind and the detail of an error, and those of its causes.
+fn reason(error: &minijinja::Error) -> String {
+    let mut reason = match error.detail() {
+        Some(detail) => detail.to_owned(),
+        None => error.kind().to_string(),
+    };
+    if let Some(cause) = error.source() {
+        reason.push_str(": ");
+        reason.push_str(&cause.to_string());
+    }
+    reason.replace('\n', " ")
+}
+
+/// The text up to the mark of the message that is to be continued.
+fn resume(chat: &Chat, marks: &Marks, mut text: String) -> Result<String, Error> {
+    if chat.continue_final_message {
+        let at = text.rfind(marks.resume).ok_or_else(|| {
+            Error::Invalid(
+                "continue_final_message is set, but the chat template does not write the last \
+                 message"
+                    .into(),
+            )
+        })?;
+        text.truncate(at);
+        // A template may write the message more than once.
+        text.retain(|c| c != marks.resume);
+    }
+    Ok(text)
+}
+
+/// All strings that a client can choose.
+struct Inputs<'a> {
+    chat: &'a Chat,
+    controls: &'a Controls,
+}
+
+impl Inputs<'_> {
+    /// Whether `test` holds for one of the strings.
+    fn any(&self, messages: &[Value], test: &mut dyn FnMut(&str) -> bool) -> bool {
+        let Chat { tools, documents, reasoning_effort, kwargs, .. } = self.chat;
+        let mut lists = messages.iter().chain(tools).chain(documents).chain(kwargs.values());
+        lists.any(|value| marks::any_string(value, test))
+            || reasoning_effort.as_deref().is_some_and(test)
+    }
+
+    /// The private-use characters of the messages, the template and the control tokens.
+    fn private_use(&self, messages: &[Value], source: &str) -> BTreeSet<char> {
+        let mut used = BTreeSet::new();
+        let mut collect = |text: &str| {
+            used.extend(text.chars().filter(|c| *c >= '\u{f0000}'));
+            false
+        };
+        self.any(messages, &mut collect);
+        collect(source);
+        self.controls.texts().iter().for_each(|text| {
+            collect(text);
+        });
+        used
+    }
+}
+
+/// A buffer that refuses more bytes than its limit.
+struct Bounded {
+    bytes: Vec<u8>,
+    limit: usize,
+    exceeded: bool,
+}
+
+impl io::Write for &mut Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.limit - self.bytes.len() {
+            self.exceeded = true;
+            return Err(io::Error::other("the output is too long"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,31 @@
+//! The result of a rendering.
+
+/// A piece of a rendered prompt that is encoded on its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The text.
+    pub text: String,
+    /// Whether the texts of control tokens in it are the tokens. If not, the text is a control
+    /// token's text that a message contains, and is encoded as plain text.
+    pub control_tokens: bool,
+}
+
+/// A rendered chat.
+///
+/// The prompt is one segment if no message contains the text of a control token; the tokens are
+/// those of the whole text then. Otherwise it is split around those texts, and where two texts would
+/// join into one. Beginning and end of sequence tokens are in the text if the template writes them;
+/// none are to be added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Prompt {
+    /// The segments in their order; none is empty.
+    pub segments: Vec<Segment>,
+}
+
+impl Prompt {
+    /// The whole text.
+    pub fn text(&self) -> String {
+        self.segments.iter().map(|segment| segment.text.as_str()).collect()
+    }
+}

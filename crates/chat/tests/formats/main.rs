@@ -1,0 +1,74 @@
+//! Outputs of all formats, whole and in pieces.
+
+mod garbage;
+mod grammar;
+mod recordings;
+mod table;
+mod templates;
+
+use pelton_chat::{Event, Format, Parser};
+use serde_json::Value;
+
+/// Parses pieces and joins the events that belong together.
+pub(crate) fn parse<'p>(
+    mut parser: Parser,
+    pieces: impl IntoIterator<Item = &'p [u8]>,
+) -> Vec<Event> {
+    let mut events = Vec::new();
+    for piece in pieces {
+        events.extend(parser.push_bytes(piece));
+    }
+    events.extend(parser.finish());
+    let mut joined: Vec<Event> = Vec::new();
+    for event in events {
+        match (joined.last_mut(), event) {
+            (Some(Event::Content(last)), Event::Content(text)) => last.push_str(&text),
+            (Some(Event::Reasoning(last)), Event::Reasoning(text)) => last.push_str(&text),
+            (
+                Some(Event::ToolCallArguments { delta: last, .. }),
+                Event::ToolCallArguments { delta, .. },
+            ) => last.push_str(&delta),
+            (_, event) => joined.push(event),
+        }
+    }
+    joined
+}
+
+/// A parser of a format.
+pub(crate) fn parser(format: &str, tools: &[Value]) -> Parser {
+    Parser::new(Format::named(format).unwrap(), tools)
+}
+
+/// Checks what holds for the events of any output: arguments are JSON objects, calls are numbered
+/// and closed.
+pub(crate) fn check(events: &[Event]) {
+    let mut open: Option<(usize, String)> = None;
+    let mut next = 0;
+    for event in events {
+        match event {
+            Event::Content(text) | Event::Reasoning(text) => {
+                assert!(open.is_none() && !text.is_empty());
+            }
+            Event::ToolCallStart { index, name } => {
+                assert!(open.is_none() && !name.is_empty());
+                assert_eq!(*index, next);
+                next += 1;
+                open = Some((*index, String::new()));
+            }
+            Event::ToolCallArguments { index, delta } => {
+                let (open, arguments) = open.as_mut().unwrap();
+                assert_eq!(index, open);
+                arguments.push_str(delta);
+            }
+            Event::ToolCallEnd { index } | Event::ToolCallBroken { index, .. } => {
+                let (open, arguments) = open.take().unwrap();
+                assert_eq!(*index, open);
+                let parsed: Value = serde_json::from_str(&arguments).unwrap_or_else(|error| {
+                    panic!("{arguments:?}: {error} in {events:?}");
+                });
+                assert!(parsed.is_object(), "{arguments}");
+            }
+        }
+    }
+    assert!(open.is_none(), "{events:?}");
+}

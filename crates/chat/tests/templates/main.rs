@@ -1,0 +1,8 @@
+//! Templates of published models, compared with renderings by Python's Jinja2 in the settings of
+//! transformers (`../shared/data/templates`) and with llama.cpp's expectations
+//! (`../shared/data/vectors`).
+
+mod environment;
+mod exceptions;
+mod hostile;
+mod vectors;

@@ -1,0 +1,115 @@
+//! `pelton template`: the prompt that a model is given for a chat.
+
+use std::fs;
+use std::io::{Write, stdout};
+
+use anyhow::{Context, Result, bail};
+use pelton::tokenizer::{Special, TokenType, Tokenizer};
+use pelton_chat::{Chat, Message, Prompt, Template};
+use serde_json::{Map, Value};
+
+use super::text_or_stdin;
+use crate::{model, output::WithHint};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A .gguf file, or built-in
+    model: String,
+    /// A JSON file with the list of messages, or an object with messages and tools; - for standard
+    /// input
+    #[arg(long, value_name = "FILE")]
+    messages: String,
+    /// A JSON file with the list of tools
+    #[arg(long, value_name = "FILE")]
+    tools: Option<String>,
+    /// A Jinja file instead of the model's template
+    #[arg(long, value_name = "FILE")]
+    template: Option<String>,
+    /// A JSON object of variables, which override bos_token, add_generation_prompt and all others
+    #[arg(long, value_name = "JSON")]
+    kwargs: Option<String>,
+    /// Write the token ids, on one line
+    #[arg(long)]
+    ids: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let checkpoint = model::open(&args.model)?;
+    let tokenizer = Tokenizer::from_metadata(checkpoint.metadata())
+        .hint(format!("`pelton inspect {}` shows the vocabulary's metadata", args.model))?;
+    let source = match (&args.template, tokenizer.chat_template()) {
+        (Some(file), _) => read(file)?,
+        (None, Some(template)) => template.to_owned(),
+        (None, None) => bail!("{} has no chat template; --template names a file", args.model),
+    };
+    let mut template = Template::new(&source)?.controls(controls(&tokenizer))?;
+    for (variable, id) in [("bos_token", tokenizer.bos()), ("eos_token", tokenizer.eos())] {
+        if let Some(text) = id.and_then(|id| tokenizer.token_text(id)) {
+            template = template.token(variable, text);
+        }
+    }
+    let prompt = template.render(&chat(&args)?)?;
+    let mut out = stdout().lock();
+    match args.ids {
+        true => {
+            let ids: Vec<_> = encode(&tokenizer, &prompt)?.iter().map(u32::to_string).collect();
+            writeln!(out, "{}", ids.join(" "))?;
+        }
+        false => writeln!(out, "{}", prompt.text())?,
+    }
+    Ok(())
+}
+
+/// The texts of the tokens that messages cannot write.
+fn controls(tokenizer: &Tokenizer) -> Vec<String> {
+    let is_control = |id: &u32| {
+        matches!(tokenizer.token_type(*id), Some(TokenType::Control | TokenType::Unknown))
+    };
+    let ids = (0..u32::try_from(tokenizer.vocab_size()).unwrap_or(u32::MAX)).filter(is_control);
+    ids.filter_map(|id| tokenizer.token_text(id).map(str::to_owned)).collect()
+}
+
+fn chat(args: &Args) -> Result<Chat> {
+    let text = match args.messages.as_str() {
+        "-" => text_or_stdin("-")?,
+        file => read(file)?,
+    };
+    let named = || format!("the messages in {}", args.messages);
+    let (messages, mut tools) = match serde_json::from_str(&text).with_context(named)? {
+        Value::Object(mut all) => (
+            all.remove("messages").with_context(|| format!("{} has no messages", args.messages))?,
+            all.remove("tools").unwrap_or_default(),
+        ),
+        messages => (messages, Value::Null),
+    };
+    let messages: Vec<Message> = serde_json::from_value(messages).with_context(named)?;
+    if let Some(file) = &args.tools {
+        tools =
+            serde_json::from_str(&read(file)?).with_context(|| format!("the tools in {file}"))?;
+    }
+    let mut chat = Chat::new(messages);
+    chat.tools = match tools {
+        Value::Null => Vec::new(),
+        Value::Array(tools) => tools,
+        _ => bail!("the tools are not a list"),
+    };
+    if let Some(kwargs) = &args.kwargs {
+        let kwargs: Map<String, Value> =
+            serde_json::from_str(kwargs).context("--kwargs is not a JSON object")?;
+        chat.kwargs = kwargs;
+    }
+    Ok(chat)
+}
+
+fn encode(tokenizer: &Tokenizer, prompt: &Prompt) -> Result<Vec<u32>> {
+    let mut ids = Vec::new();
+    for segment in &prompt.segments {
+        let special = if segment.control_tokens { Special::Parse } else { Special::Ignore };
+        ids.extend(tokenizer.encode(&segment.text, special)?);
+    }
+    Ok(ids)
+}
+
+fn read(file: &str) -> Result<String> {
+    fs::read_to_string(file).with_context(|| format!("{file} could not be read"))
+}

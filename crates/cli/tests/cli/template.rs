@@ -1,0 +1,39 @@
+//! `pelton template`.
+
+use super::{refused, run, stdout, temporary};
+
+const TURNS: &str = "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}\
+                     {% if tools %}{{ tools | tojson }}\n{% endif %}\
+                     {% if add_generation_prompt %}assistant:{% endif %}";
+
+#[test]
+fn a_chat_is_rendered() {
+    let file = |name: &str, text: &str| {
+        let path = temporary(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let template = file("turns.jinja", TURNS);
+    let messages = file("messages.json", r#"[{"role": "user", "content": "Hi <s> there"}]"#);
+    let tools = file("tools.json", r#"[{"z": 1, "a": 2}]"#);
+    let command = ["template", "built-in", "--messages", &messages, "--template", &template];
+    let with = |more: &[&str]| stdout(&run(&[&command[..], more].concat()));
+
+    let text = with(&["--kwargs", r#"{"bos_token": "[B]"}"#]);
+    assert_eq!(text, "[B]user: Hi <s> there\nassistant:\n");
+    let kwargs = r#"{"bos_token": "", "add_generation_prompt": false}"#;
+    let text = with(&["--kwargs", kwargs, "--tools", &tools]);
+    assert_eq!(text, "user: Hi <s> there\n[{\"z\": 1, \"a\": 2}]\n\n");
+
+    // The message's <s> is not the token.
+    let ids = with(&["--ids", "--kwargs", kwargs]);
+    let bos = stdout(&run(&["tokenize", "built-in", "", "--ids", "--special"]));
+    assert!(ids.split_whitespace().count() > 5);
+    assert!(ids.split_whitespace().all(|id| id != bos.trim()), "{bos} in {ids}");
+    let ids = with(&["--ids"]);
+    assert_eq!(ids.split_whitespace().next(), Some(bos.trim()));
+
+    let bad = file("bad.json", r#"[{"content": "x"}]"#);
+    let said = refused(&["template", "built-in", "--messages", &bad, "--template", &template], 1);
+    assert!(said.contains("a message has no role"), "{said}");
+}
