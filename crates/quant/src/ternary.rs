@@ -36,7 +36,7 @@ impl BlockTq1_0 {
         std::array::from_fn(|i| {
             let (byte, n) = Self::place(i);
             let byte = if byte < 48 { self.qs[byte] } else { self.qh[byte - 48] };
-            let digit = u16::from(byte.wrapping_mul(POWERS[n])) * 3 >> 8;
+            let digit = (u16::from(byte.wrapping_mul(POWERS[n])) * 3) >> 8;
             digit as i8 - 1
         })
     }

@@ -163,7 +163,7 @@ pub(super) fn latent_kv(config: &Config, shape: &[usize]) -> Parts {
     let nope = config_size(config, "qk_nope_head_dim")?;
     let value = config_size(config, "v_head_dim")?;
     let heads = config.heads;
-    let expected = heads.checked_mul(nope + value).unwrap_or(usize::MAX);
+    let expected = heads.saturating_mul(nope + value);
     require(rows == expected, || format!("{heads} × ({nope} + {value}) rows"))?;
     let view = View::new(&[heads, nope + value, rank]);
     Ok(vec![
