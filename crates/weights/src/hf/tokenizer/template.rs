@@ -16,15 +16,13 @@ pub(super) fn set(folder: &Path, settings: Option<&Object>, out: &mut Out) -> Re
     if own.is_file() {
         templates.push(("default".to_owned(), text(&own)?));
         templates.extend(additional(&folder.join("additional_chat_templates"))?);
-    } else if let Some(value) = settings.and_then(|settings| settings.get("chat_template")) {
-        let Some(found) = listed(value) else {
+    } else if let Some(settings) = settings
+        && let Some(value) = settings.get("chat_template")
+    {
+        templates = listed(value).ok_or_else(|| {
             let expected = "a template or a list of named templates";
-            return Err(match settings {
-                Some(settings) => settings.invalid("chat_template", shown(value), expected),
-                None => Error::at(folder, Problem::NoWeights),
-            });
-        };
-        templates = found;
+            settings.invalid("chat_template", shown(value), expected)
+        })?;
     }
     let mut names = Vec::new();
     for (name, template) in templates {
