@@ -1,7 +1,7 @@
 //! What a grammar for required or strict tool calls is made from: plain data, from the same rows as
 //! the parser.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::format::{Body, Calls, Format, Separator};
 

@@ -120,7 +120,10 @@ fn is_norm(plan: &Plan, norm: &Norm) -> bool {
         (Some(weight), Some(bias)) => plan.weight(weight).row_len == plan.weight(bias).row_len,
         _ => true,
     };
-    is_known && norm.weights().all(|id| is_vector(plan, id)) && same_len && eps >= 0.0 && eps < 1.0
+    is_known
+        && norm.weights().all(|id| is_vector(plan, id))
+        && same_len
+        && (0.0..1.0).contains(&eps)
 }
 
 /// The length of the rows or heads that a norm has weights for, if it has any.

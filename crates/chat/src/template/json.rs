@@ -57,16 +57,13 @@ pub(super) fn tojson(
     let separators: Option<Value> = options.get("separators")?;
     let sort: Option<bool> = options.get("sort_keys")?;
     options.assert_all_used()?;
-    let indent = match indent {
-        None => None,
-        Some(indent) => Some(match indent.as_str() {
-            Some(text) => text.to_owned(),
-            None => {
-                let width = i64::try_from(indent).unwrap_or(0).clamp(0, 64);
-                " ".repeat(usize::try_from(width).unwrap_or(0))
-            }
-        }),
-    };
+    let indent = indent.map(|indent| match indent.as_str() {
+        Some(text) => text.to_owned(),
+        None => {
+            let width = i64::try_from(indent).unwrap_or(0).clamp(0, 64);
+            " ".repeat(usize::try_from(width).unwrap_or(0))
+        }
+    });
     let (item, key) = match separators.filter(|pair| !pair.is_none()) {
         Some(pair) => {
             let text = |i: usize| pair.get_item(&Value::from(i)).map(|part| part.to_string());

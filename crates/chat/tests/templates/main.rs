@@ -2,6 +2,8 @@
 //! transformers (`../shared/data/templates`) and with llama.cpp's expectations
 //! (`../shared/data/vectors`).
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
+
 mod environment;
 mod exceptions;
 mod hostile;

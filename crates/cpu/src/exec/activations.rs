@@ -127,7 +127,7 @@ pub(super) fn activate<S: Simd>(simd: S, activation: Activation, x: S::V) -> S::
         Activation::Silu => swish(simd, x, x),
         Activation::GeluTanh => {
             // (1 + tanh u) / 2 is the sigmoid of 2u
-            const ROOT: f32 = 1.595_769_1;
+            const ROOT: f32 = 1.595_769;
             let cubic =
                 simd.mul_add(simd.mul(x, x), simd.splat(0.044_715 * ROOT), simd.splat(ROOT));
             swish(simd, x, simd.mul(x, cubic))

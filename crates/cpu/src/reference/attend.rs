@@ -11,8 +11,7 @@ use crate::memory::KvCache;
 pub(super) fn attend(
     attention: &Attention,
     sinks: Option<&[f32]>,
-    cache: &KvCache,
-    table: &[u32],
+    (cache, table): (&KvCache, &[u32]),
     position: usize,
     seen: Range<usize>,
     q: &[f32],

@@ -149,7 +149,7 @@ fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Err
                 let table = batch.table(plan.caches[attention.cache].group, row);
                 let position = row.position as usize;
                 let seen = attention.mask.range(position, batch.len_of(row.slot));
-                attend::attend(attention, sinks, cache, table, position, seen, input(0, r), a);
+                attend::attend(attention, sinks, (cache, table), position, seen, input(0, r), a);
             }
         }
         Op::ShortConv(conv) => {

@@ -14,7 +14,7 @@ pub(crate) fn sigmoid<S: Simd>(simd: S, x: S::V) -> S::V {
 #[inline(always)]
 pub(crate) fn tanh<S: Simd>(simd: S, x: S::V) -> S::V {
     const POLYNOMIAL: [f32; 5] =
-        [-5.704_988_7e-3, 2.063_908_9e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328_2e-1];
+        [-5.704_988_7e-3, 2.063_909e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328e-1];
     let one = simd.splat(1.0);
     let square = simd.mul(x, x);
     let mut p = simd.splat(POLYNOMIAL[0]);

@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn codes_are_placed_as_in_gguf() {
-        let codes: Vec<u8> = (0..16).map(|j| (2 * j % 16) | (2 * j + 1) % 16 << 4).collect();
+        let codes: Vec<u8> = (0..16).map(|j| (2 * j % 16) | (((2 * j + 1) % 16) << 4)).collect();
         // Number i has the code i mod 16.
         let packed = packed(&codes, &[127]);
         assert_eq!(packed[0], 127);
