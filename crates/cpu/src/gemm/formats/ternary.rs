@@ -128,9 +128,8 @@ impl Format for Tq1_0 {
             for last in &mut last[4..] {
                 *last = next_digits::<S>(&mut bytes);
             }
-            let last = ordered::<S>(last);
-            for i in 4..8 {
-                (*to.add(3)).codes[i] = last[i];
+            for (i, last) in ordered::<S>(last).into_iter().enumerate().skip(4) {
+                (*to.add(3)).codes[i] = last;
             }
         }
     }
