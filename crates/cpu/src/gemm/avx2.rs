@@ -149,6 +149,24 @@ impl Vectors for Ymm {
         unsafe { _mm256_i32gather_epi32::<4>(table.cast(), index) }
     }
     #[inline(always)]
+    unsafe fn gather_pairs(table: *const u8, index: __m256i) -> [__m256i; 2] {
+        // SAFETY: as above.
+        unsafe {
+            let low = _mm256_castsi256_si128(index);
+            let high = _mm256_extracti128_si256::<1>(index);
+            let low = _mm256_i32gather_epi64::<8>(table.cast(), low);
+            let high = _mm256_i32gather_epi64::<8>(table.cast(), high);
+            let (low, high) = (_mm256_castsi256_ps(low), _mm256_castsi256_ps(high));
+            // Of rows 0, 1, 4, 5, and of 2, 3, 6, 7 in the second half.
+            let first = _mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(low, high));
+            let second = _mm256_castps_si256(_mm256_shuffle_ps::<0b11_01_11_01>(low, high));
+            [
+                _mm256_permute4x64_epi64::<0b11_01_10_00>(first),
+                _mm256_permute4x64_epi64::<0b11_01_10_00>(second),
+            ]
+        }
+    }
+    #[inline(always)]
     unsafe fn negate(codes: __m256i, bits: __m256i, first: u32) -> __m256i {
         // SAFETY: as above.
         unsafe {

@@ -167,6 +167,19 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
         unsafe { _mm512_i32gather_epi32::<4>(index, table.cast()) }
     }
     #[inline(always)]
+    unsafe fn gather_pairs(table: *const u8, index: __m512i) -> [__m512i; 2] {
+        // SAFETY: as above.
+        unsafe {
+            let low = _mm512_castsi512_si256(index);
+            let high = _mm512_extracti64x4_epi64::<1>(index);
+            let low = _mm512_i32gather_epi64::<8>(low, table.cast());
+            let high = _mm512_i32gather_epi64::<8>(high, table.cast());
+            let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            let odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
+            [_mm512_permutex2var_epi32(low, even, high), _mm512_permutex2var_epi32(low, odd, high)]
+        }
+    }
+    #[inline(always)]
     unsafe fn negate(codes: __m512i, bits: __m512i, first: u32) -> __m512i {
         // SAFETY: as above.
         unsafe {

@@ -109,6 +109,15 @@ pub(super) trait Vectors: Register {
     unsafe fn lookup(table: &[i8; 16], index: Self::I) -> Self::I;
     /// The words of `table` that the lanes name, at any alignment.
     unsafe fn gather(table: *const u8, index: Self::I) -> Self::I;
+    /// The pairs of words of `table` that the lanes name: first words and second words.
+    #[inline(always)]
+    unsafe fn gather_pairs(table: *const u8, index: Self::I) -> [Self::I; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let at = Self::shl(index, 1);
+            [Self::gather(table, at), Self::gather(table.add(4), at)]
+        }
+    }
     /// Two vectors of four and the next four columns in the order of the codes of
     /// [`dot`](Self::dot).
     #[inline(always)]

@@ -530,6 +530,18 @@ mod tests {
         }
     }
 
+    /// Matrices with codebooks, of one format and of several, in one kernel.
+    #[test]
+    fn codebooks() {
+        use DType::{IQ1_M, IQ2_S, IQ3_S, IQ3_XXS, MXFP4};
+        compare(MatVec { norm: Some(1e-5), glu: SILU, ..linear(IQ3_S, 512, 70) }, 1);
+        for dtypes in [[IQ3_S, IQ2_S, MXFP4], [IQ1_M, IQ1_M, IQ3_XXS]] {
+            let side = |i: usize| FusedMatrix { layout: Layout::of(dtypes[i]), rows: 37 };
+            let fused_with = [Some(side(1)), Some(side(2))];
+            compare(MatVec { norm: Some(1e-5), fused_with, ..linear(dtypes[0], 512, 130) }, 1);
+        }
+    }
+
     /// Rows that do not fit in workgroup memory are computed in chunks.
     #[test]
     fn long_rows() {

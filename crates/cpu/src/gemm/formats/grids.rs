@@ -14,10 +14,7 @@ pub(super) unsafe fn eight<S: Vectors, const ENTRIES: usize>(
     index: S::I,
 ) -> [S::I; 2] {
     // SAFETY: the caller's promise; an entry has two words.
-    unsafe {
-        let (words, at) = (grid.bytes().as_ptr(), S::shl(index, 1));
-        [S::gather(words, at), S::gather(words.add(4), at)]
-    }
+    unsafe { S::gather_pairs(grid.bytes().as_ptr(), index) }
 }
 
 /// Four codes of each row from a codebook of four values.

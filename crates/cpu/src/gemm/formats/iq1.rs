@@ -66,7 +66,7 @@ impl Format for Iq1S {
         // SAFETY: the fields lie inside of the block, and there is room for four tiles.
         unsafe {
             let low = S::load16(block.at(offset_of!(BlockIq1S, qs) + 16 * group));
-            for tile in 0..4 {
+            for (tile, low) in low.into_iter().enumerate() {
                 let to = to.add(tile);
                 let part = 4 * group + tile;
                 let word = S::shr(high[part / 2], 16 * (part % 2) as u32);
@@ -74,7 +74,7 @@ impl Format for Iq1S {
                 let mut all = [S::splat_i(0); 8];
                 for i in 0..4 {
                     let high = S::or(field::<S>(word, 3 * i as u32, 3), sign);
-                    [all[2 * i], all[2 * i + 1]] = codes::<S>(byte::<S>(low[tile], i), high);
+                    [all[2 * i], all[2 * i + 1]] = codes::<S>(byte::<S>(low, i), high);
                 }
                 (*to).codes = ordered::<S>(all);
                 (*to).scale[0] = odd_multiple::<S>(*unit, field::<S>(word, 12, 3));
@@ -135,14 +135,14 @@ impl Format for Iq1M {
         // SAFETY: the fields lie inside of the block, and there is room for four tiles.
         unsafe {
             let low = S::load16(block.at(offset_of!(BlockIq1M, qs) + 16 * group));
-            for tile in 0..4 {
+            for (tile, low) in low.into_iter().enumerate() {
                 let to = to.add(tile);
                 let part = 4 * group + tile;
                 let word = S::shr(header.high[part / 2], 16 * (part % 2) as u32);
                 let mut all = [S::splat_i(0); 8];
                 for i in 0..4 {
                     let high = field::<S>(word, 4 * i as u32, 4);
-                    [all[2 * i], all[2 * i + 1]] = codes::<S>(byte::<S>(low[tile], i), high);
+                    [all[2 * i], all[2 * i + 1]] = codes::<S>(byte::<S>(low, i), high);
                 }
                 (*to).codes = ordered::<S>(all);
                 for half in 0..2 {

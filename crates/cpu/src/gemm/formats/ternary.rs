@@ -64,8 +64,8 @@ unsafe fn widen<S: Vectors>(bytes: S::I) -> Wide<S::I> {
 unsafe fn next_digits<S: Vectors>(bytes: &mut Wide<S::I>) -> S::I {
     // SAFETY: the caller's promise.
     unsafe {
-        let [even, odd] =
-            [S::add_i(bytes[0], S::shl(bytes[0], 1)), { S::add_i(bytes[1], S::shl(bytes[1], 1)) }];
+        let even = S::add_i(bytes[0], S::shl(bytes[0], 1));
+        let odd = S::add_i(bytes[1], S::shl(bytes[1], 1));
         let mask = S::splat_i(0x00ff_00ff);
         *bytes = [S::and(even, mask), S::and(odd, mask)];
         S::or(S::and(S::shr(even, 8), mask), S::and(odd, S::splat_i(0x0300_0300)))
@@ -128,9 +128,8 @@ impl Format for Tq1_0 {
             for last in &mut last[4..] {
                 *last = next_digits::<S>(&mut bytes);
             }
-            let last = ordered::<S>(last);
-            for i in 4..8 {
-                (*to.add(3)).codes[i] = last[i];
+            for (i, last) in ordered::<S>(last).into_iter().enumerate().skip(4) {
+                (*to.add(3)).codes[i] = last;
             }
         }
     }
