@@ -13,6 +13,7 @@ use pelton_sampling::{Draw, FixedParams, Penalties};
 use pelton_testing::{
     ModelSpec,
     backend::{limits, load, rows, tokens},
+    ops,
 };
 
 /// The system's allocator, which counts.
@@ -49,8 +50,31 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// One test, as tests in parallel would count each other's allocations.
 #[test]
 fn a_warm_pass_allocates_nothing() {
+    of_a_model();
+    of_every_op();
+}
+
+fn of_every_op() {
+    let cpu = Cpu::new(2);
+    ops::each_executable(&cpu, &mut |name, run| {
+        for len in [ops::WARM, 1] {
+            run(len);
+            let allocated = || {
+                let before = ALLOCATIONS.load(Ordering::Relaxed);
+                run(len);
+                ALLOCATIONS.load(Ordering::Relaxed) - before
+            };
+            // threads of the pool allocate while they start
+            let least = std::iter::repeat_with(allocated).take(3).min();
+            assert_eq!(least, Some(0), "{name}, {len} rows");
+        }
+    });
+}
+
+fn of_a_model() {
     for dtype in [DType::F16, DType::Q4_K] {
         let spec = ModelSpec { context: 400, ..ModelSpec::wide(dtype) };
         let cpu = Cpu::new(2);

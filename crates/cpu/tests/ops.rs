@@ -9,3 +9,9 @@ fn every_op_equals_its_reference() {
     assert!(outcome.compared > 200, "only {} plans were compared", outcome.compared);
     assert!(outcome.skipped.iter().all(|(op, _)| *op == "rope_attend"), "{outcome:?}");
 }
+
+/// A row's result depends neither on the other rows of a pass nor on the number of threads.
+#[test]
+fn every_op_has_the_bits_of_a_row_alone() {
+    ops::check_bits(&[&Cpu::new(2), &Cpu::new(1), &Cpu::new(5)]);
+}

@@ -10,7 +10,8 @@ mod cases;
 use std::sync::Arc;
 
 use pelton_graph::{
-    Backend, Error, Executable, Limits, Op, PAGE, Phase, Plan, Row, TableEdit, pages_for,
+    Backend, Error, Executable, Limits, Op, PAGE, Pass, Phase, Plan, Row, TableEdit, Want,
+    pages_for,
 };
 
 use crate::Random;
@@ -92,11 +93,88 @@ pub fn check(backend: &dyn Backend, reference: &dyn Backend) -> Outcome {
     outcome
 }
 
+/// Asserts that the results of a row are the same bits in any batch: on each of `backends`, which
+/// differ in their number of threads, with every row in a pass of its own or, of whole sequences,
+/// every sequence, and with all ops fused that are accepted.
+///
+/// # Panics
+/// If a result differs.
+pub fn check_bits(backends: &[&dyn Backend]) {
+    for case in cases::all() {
+        let together = passes(case.builder.plan());
+        let alone: Vec<RowsOfPass> = together.iter().flat_map(|pass| pass.alone(&case)).collect();
+        let mut first: Option<Vec<f32>> = None;
+        for (i, backend) in backends.iter().enumerate() {
+            for passes in [&together, &alone] {
+                let plan = case.builder.plan().clone().fuse(&|op, plan| backend.accepts(op, plan));
+                let results = run(&case, *backend, plan, &[Phase::Prompt], passes);
+                let Some(results) = results.and_then(|mut phases| phases.pop()) else { continue };
+                let found = results.concat();
+                let expected = first.get_or_insert_with(|| found.clone());
+                let same =
+                    expected.iter().map(|x| x.to_bits()).eq(found.iter().map(|x| x.to_bits()));
+                assert!(same, "{}, backend {i}, {} passes", case.name, passes.len());
+            }
+        }
+    }
+}
+
+/// Calls `test` with each plan, and a function that runs a pass of some rows from position 0 on.
+///
+/// # Panics
+/// If a plan cannot be loaded or run.
+pub fn each_executable(backend: &dyn Backend, test: &mut dyn FnMut(&str, &mut dyn FnMut(usize))) {
+    for case in cases::all() {
+        let plan = case.builder.plan().clone().fuse(&|op, plan| backend.accepts(op, plan));
+        let limits = Limits {
+            rows: WARM,
+            wants: 1,
+            sequences: 1,
+            context: CONTEXT,
+            pages: vec![pages_for(WARM)],
+            kv: case.kv,
+            tokens: plan.vocab,
+            bias: 0,
+        };
+        let checkpoint = Arc::new(case.builder.checkpoint());
+        let mut executable = backend.load(plan, checkpoint, limits, &mut |_, _| {}).unwrap();
+        let tokens = [1; WARM];
+        let all = rows(&tokens, 0, 0);
+        let pages: Vec<u32> = (0..pages_for(WARM) as u32).collect();
+        let edits = [TableEdit { group: 0, slot: 0, first: 0, pages: &pages }];
+        test(&case.name, &mut |len| {
+            let wants = [Want::Logits { row: len as u32 - 1 }];
+            let pass = Pass { tables: &edits, ..Pass::new(Phase::Prompt, &all[..len], &wants) };
+            let ticket = executable.submit(&pass).unwrap();
+            executable.take(ticket).unwrap();
+        });
+    }
+}
+
+/// Rows of the longest pass of [`each_executable`].
+pub const WARM: usize = 100;
+
 /// One pass: its rows, and those of them whose logits are wanted. Slots are 0 and 1, the two
 /// sequences of a phase.
 struct RowsOfPass {
     rows: Vec<Row>,
     wanted: Vec<u32>,
+}
+
+impl RowsOfPass {
+    /// The same rows, each in a pass of its own, or if sequences must be whole each of those.
+    fn alone(&self, case: &Case) -> Vec<Self> {
+        let whole = case.builder.plan().whole_sequences;
+        let mut first = 0;
+        let together = |a: &Row, b: &Row| whole && a.slot == b.slot;
+        let pass = |rows: &[Row]| {
+            let range = first..first + rows.len() as u32;
+            first = range.end;
+            let wanted = self.wanted.iter().filter(|row| range.contains(row));
+            Self { rows: rows.to_vec(), wanted: wanted.map(|row| row - range.start).collect() }
+        };
+        self.rows.chunk_by(together).map(pass).collect()
+    }
 }
 
 /// Sequences of the passes, in slots 0 and 1.

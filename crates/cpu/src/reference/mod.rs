@@ -7,6 +7,9 @@ mod attend;
 mod ops;
 mod recurrent;
 mod rows;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panic")]
+mod tests;
 
 use pelton_graph::{BufferId, Error, ExpertLinear, Op, Plan, Rows, Values};
 
