@@ -168,14 +168,11 @@ impl MatVec {
     /// planes of each matrix.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         let sides = self.sides().count();
-        let more = usize::from(self.norm.is_some()) + usize::from(self.bias);
-=======
         let planes = self.layouts().iter().map(|layout| layout.bindings()).sum();
         // with a gated product there is a bias of each matrix
         let biases = usize::from(self.bias) * (1 + usize::from(self.glu.is_some()));
         let experts = self.experts.map_or(0, |experts| experts.bindings().len());
         let more = usize::from(self.norm.is_some()) + biases + experts;
->>>>>>> gpuops
         let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
         all.extend(std::iter::repeat_n(Access::Read, more));
         for _ in 1..sides {

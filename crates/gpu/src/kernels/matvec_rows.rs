@@ -84,12 +84,9 @@ impl MatVecRows {
     /// each matrix's planes.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         use Access::{Read, ReadWrite};
-        let more = usize::from(self.norm) + usize::from(self.bias);
-=======
         let planes = self.layout.bindings() * (1 + usize::from(self.glu.is_some()));
         let experts = self.experts.map_or(0, |experts| experts.bindings().len());
         let more = usize::from(self.norm) + usize::from(self.bias) + experts;
->>>>>>> gpuops
         let mut all = vec![Read, Read, ReadWrite, Read];
         all.extend(std::iter::repeat_n(Read, more + planes));
         all
