@@ -60,7 +60,10 @@ impl<'a> Lowering<'a> {
         match &step.op {
             Op::Embed { table } => self.embed(*table, write(0)),
             Op::AddTable { table, row } => self.add_table(*table, *row, write(0)),
-            Op::Norm(norm) => self.norm(norm, 1, width(0), read(0), Some(write(0))),
+            Op::Norm(norm) => {
+                let y = (step.inputs[0] != step.outputs[0]).then(|| write(0));
+                self.norm(norm, 1, width(0), read(0), y)
+            }
             Op::HeadNorm { norm, heads } => self.norm(norm, *heads, width(0), write(0), None),
             Op::Linear(linear) => self.linear(linear, None, read(0), write(0), step, false, bucket),
             Op::LinearAdd(linear) => {

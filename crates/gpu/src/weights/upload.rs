@@ -76,9 +76,8 @@ impl Weights {
         let all: u64 = plan
             .weights
             .iter()
-            .filter_map(|w| w.dtype.bytes_of(w.row_len))
-            .zip(&plan.weights)
-            .map(|(bytes, w)| bytes as u64 * (w.rows * w.count()) as u64)
+            .filter_map(|w| w.dtype.bytes_of(w.len()))
+            .map(|bytes| bytes as u64)
             .sum();
         let mut done = 0;
         let mut upload = Upload::new(device)?;
