@@ -119,11 +119,14 @@ pub fn check_bits(backends: &[&dyn Backend]) {
     }
 }
 
+/// Runs a pass of so many rows.
+pub type RunRows<'a> = dyn FnMut(usize) + 'a;
+
 /// Calls `test` with each plan, and a function that runs a pass of some rows from position 0 on.
 ///
 /// # Panics
 /// If a plan cannot be loaded or run.
-pub fn each_executable(backend: &dyn Backend, test: &mut dyn FnMut(&str, &mut dyn FnMut(usize))) {
+pub fn each_executable(backend: &dyn Backend, test: &mut dyn FnMut(&str, &mut RunRows<'_>)) {
     for case in cases::all() {
         let plan = case.builder.plan().clone().fuse(&|op, plan| backend.accepts(op, plan));
         let limits = Limits {
