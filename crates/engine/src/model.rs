@@ -3,6 +3,7 @@
 mod embed;
 mod many;
 mod rerank;
+mod value_plans;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -95,9 +96,9 @@ impl Model {
     ) -> Result<Self, Error> {
         let build = BuildOptions {
             context: Some(kv::wanted_context(options)),
-            pooling: options.pooling.map(embed::pooling_type),
+            pooling: options.pooling.map(value_plans::pooling_type),
         };
-        let plan = embed::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
+        let plan = value_plans::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
         let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         Self::load_plan(backend, plan, Arc::new(checkpoint), options, progress)
     }
@@ -120,9 +121,9 @@ impl Model {
         let weight =
             |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
         let free = backend.free_memory(plan.weights.iter().map(weight).sum());
-        let pooling = embed::pooling(&plan, options)?;
+        let pooling = value_plans::pooling(&plan, options)?;
         let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free })?;
-        if rerank::ignores_token_types(&plan) {
+        if value_plans::ignores_token_types(&plan) {
             tracing::warn!("the document of a pair has the token type of the query");
         }
         tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");

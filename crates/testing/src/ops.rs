@@ -5,6 +5,7 @@
 //! has the tolerance of its own arithmetic.
 
 mod builder;
+mod case;
 mod cases;
 
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use pelton_graph::{
 use crate::Random;
 use crate::backend::{forward, relative_difference, rows};
 use builder::CONTEXT;
-use cases::Case;
+use case::Case;
 
 /// Rows of the passes, one after the other in one sequence; the sum is more than two pages.
 const ROWS: [usize; 10] = [40, 17, 5, 2, 1, 1, 2, 5, 17, 40];

@@ -2,66 +2,14 @@
 
 use std::{ops::Range, time::Instant};
 
-use pelton_graph::{Norm, NormKind, Op, OutputKind, Plan, Pooling as PoolOp, PoolingType};
+use pelton_graph::OutputKind;
 
 use super::{Model, many::Text};
 use crate::{
     Error,
-    api::{EmbedOptions, Embedding, Flow, LoadOptions, Pooling, Prompt, RequestHandle},
+    api::{EmbedOptions, Embedding, Flow, Pooling, Prompt, RequestHandle},
     schedule::WantedRows,
 };
-
-/// The pooling that a plan is built with.
-pub(super) fn pooling_type(pooling: Pooling) -> PoolingType {
-    match pooling {
-        Pooling::None => PoolingType::None,
-        Pooling::Mean => PoolingType::Mean,
-        Pooling::Cls => PoolingType::First,
-        Pooling::Last => PoolingType::Last,
-    }
-}
-
-/// The pooling of a plan's embeddings: that of its op, or if it has none, the one of the options.
-///
-/// # Errors
-///
-/// [`Error::Option`] if the options name another than the plan's.
-pub(super) fn pooling(plan: &Plan, options: &LoadOptions) -> Result<Pooling, Error> {
-    let op = plan.steps.iter().find_map(|step| match step.op {
-        Op::Pool(PoolOp::Mean) => Some(Pooling::Mean),
-        Op::Pool(PoolOp::First) => Some(Pooling::Cls),
-        Op::Pool(PoolOp::Last) => Some(Pooling::Last),
-        _ => None,
-    });
-    let fail = |found: Pooling, expected: String| {
-        let found = found.to_string();
-        Err(Error::Option { option: "pooling", found, expected })
-    };
-    match (options.pooling, op) {
-        (Some(asked), _) if plan.output != OutputKind::Embedding => {
-            fail(asked, "none, as the model computes no embeddings".to_owned())
-        }
-        (Some(asked), Some(op)) if asked != op => fail(asked, format!("{op}, that of the plan")),
-        (_, Some(op)) => Ok(op),
-        (Some(asked), None) => Ok(asked),
-        (None, None) if plan.whole_sequences => Ok(Pooling::None),
-        (None, None) => Ok(Pooling::Last),
-    }
-}
-
-/// The plan without a norm of length 1 as its last step: the requests say whether embeddings are
-/// normalized, and cut them first.
-pub(super) fn without_norm(mut plan: Plan) -> Plan {
-    if plan.output == OutputKind::Embedding
-        && let Some(step) = plan.steps.last()
-        && let Op::Norm(Norm { kind: NormKind::L2, weight: None, bias: None, eps: _ }) = step.op
-        && step.outputs == [plan.logits]
-    {
-        plan.logits = step.inputs[0];
-        plan.steps.pop();
-    }
-    plan
-}
 
 /// From the results of a text's rows to its embedding.
 #[derive(Clone, Copy)]

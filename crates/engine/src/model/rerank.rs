@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pelton_graph::{Op, OutputKind, Plan, TableRow};
+use pelton_graph::OutputKind;
 use pelton_tokenizer::Special;
 
 use super::{Model, many::Text};
@@ -14,15 +14,6 @@ use crate::{
 
 /// The key of the prompt of a reranker that is a language model, with `{query}` and `{document}`.
 const TEMPLATE: &str = "tokenizer.chat_template.rerank";
-
-/// Whether a plan adds the same row of a table of several token types to all rows.
-pub(super) fn ignores_token_types(plan: &Plan) -> bool {
-    plan.output == OutputKind::Scores
-        && plan.steps.iter().any(|step| match step.op {
-            Op::AddTable { table, row: TableRow::Fixed(_) } => plan.weight(table).tensor_rows() > 1,
-            _ => false,
-        })
-}
 
 /// From a reranker's labels to a score.
 #[derive(Clone, Copy)]

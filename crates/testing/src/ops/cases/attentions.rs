@@ -3,8 +3,8 @@
 use pelton_graph::{KvType, Op, RopeStyle};
 use pelton_quant::DType;
 
-use super::{Case, HEAD_DIMS, case};
 use crate::ops::builder::{Builder, Heads};
+use crate::ops::case::{Case, HEAD_DIMS, case};
 
 const GROUPS: [usize; 4] = [1, 3, 7, 16];
 const WINDOWS: [Option<usize>; 3] = [None, Some(10), Some(70)];

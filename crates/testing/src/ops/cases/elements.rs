@@ -3,8 +3,8 @@
 use pelton_graph::{Activation, Gating, Op, Strided, StridedCopy, TableRow};
 use pelton_quant::DType;
 
-use super::{Case, WIDTHS, case, tolerance};
 use crate::ops::builder::{Builder, CONTEXT};
+use crate::ops::case::{Case, WIDTHS, case, tolerance};
 
 const ACTIVATIONS: [Activation; 8] = [
     Activation::Identity,

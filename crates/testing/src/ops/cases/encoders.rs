@@ -5,8 +5,8 @@ use pelton_graph::{
 };
 use pelton_quant::DType;
 
-use super::{Case, EXACT, case};
 use crate::ops::builder::Builder;
+use crate::ops::case::{Case, EXACT, case};
 
 const OUTPUTS: usize = 33;
 

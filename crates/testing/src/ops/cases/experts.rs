@@ -6,8 +6,8 @@ use pelton_graph::{
 };
 use pelton_quant::DType;
 
-use super::{Case, case, tolerance, whole_blocks};
 use crate::ops::builder::Builder;
+use crate::ops::case::{Case, case, tolerance, whole_blocks};
 
 const PLAIN: Route = Route {
     experts: 1,

@@ -3,8 +3,8 @@
 use pelton_graph::{Activation, BufferId, Gating, Linear, NormKind, Op};
 use pelton_quant::DType;
 
-use super::{Case, WIDTHS, case, tolerance, whole_blocks};
 use crate::ops::builder::Builder;
+use crate::ops::case::{Case, WIDTHS, case, tolerance, whole_blocks};
 
 /// Matrix products.
 pub(super) fn cases() -> Vec<Case> {
@@ -135,7 +135,7 @@ fn norms_and_gatings() -> Vec<Case> {
             b.step(Op::Norm(norm), &[x], &[n]);
             let y = b.multiplied(n, DType::F32, width, true);
             let name = format!("{norm:?} {cols}, linear to {width}");
-            cases.push(super::case(name, b, y, &["norm_linear"]));
+            cases.push(self::case(name, b, y, &["norm_linear"]));
         }
     }
     cases

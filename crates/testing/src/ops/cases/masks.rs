@@ -3,8 +3,8 @@
 use pelton_graph::{Attention, Cache, KvType, Mask, Op, RopeStyle, Values};
 use pelton_quant::DType;
 
-use super::{Case, case};
 use crate::ops::builder::Builder;
+use crate::ops::case::{Case, case};
 
 /// The output of attention is projected to so few elements that tables of as many tokens are small.
 const OUTPUTS: usize = 33;

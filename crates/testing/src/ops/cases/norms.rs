@@ -3,8 +3,8 @@
 use pelton_graph::{Norm, NormKind, Op};
 use pelton_quant::DType;
 
-use super::{Case, HEAD_DIMS, WIDTHS, case};
 use crate::ops::builder::Builder;
+use crate::ops::case::{Case, HEAD_DIMS, WIDTHS, case};
 
 const KINDS: [NormKind; 3] = [NormKind::Rms, NormKind::Layer, NormKind::L2];
 

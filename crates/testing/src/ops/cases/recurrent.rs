@@ -3,8 +3,8 @@
 use pelton_graph::{GatedDelta, NormKind, Op, ShortConv};
 use pelton_quant::DType;
 
-use super::{Case, WIDTHS, case};
 use crate::ops::builder::Builder;
+use crate::ops::case::{Case, WIDTHS, case};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
