@@ -144,6 +144,8 @@ pub(super) const FAMILIES: &[Family] = &[
             size("expert_feed_forward_length", &["intermediate_size"]),
             size("feed_forward_length", &["intermediate_size_mlp"]),
             derived("attention.sliding_window", chunk),
+            number("attention.temperature_scale", &["attn_scale"]).optional(),
+            size("attention.temperature_length", &["floor_scale"]).optional(),
         ],
         blocks: &[
             ATTENTION,
