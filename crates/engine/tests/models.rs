@@ -52,13 +52,12 @@ struct Model {
 fn models() -> Vec<Model> {
     let index: Value =
         serde_json::from_slice(&fs::read(folder().join("models.json")).unwrap()).unwrap();
-    let models = index.as_object().unwrap().iter().filter(|(_, model)| model["gguf"] == true);
     let model = |(name, model): (&String, &Value)| Model {
         name: name.clone(),
         kind: model["kind"].as_str().unwrap().to_owned(),
         rounding: model["rounding"].as_f64().unwrap() as f32,
     };
-    models.map(model).collect()
+    index.as_object().unwrap().iter().map(model).collect()
 }
 
 impl Model {
@@ -66,16 +65,15 @@ impl Model {
         folder().join(&self.name).join(file)
     }
 
-    /// The checkpoint; `None` if its weights have a format that is not supported.
-    fn checkpoint(&self) -> Option<Arc<Checkpoint>> {
-        match Checkpoint::open(self.path("model.gguf")) {
-            Ok(checkpoint) => Some(Arc::new(checkpoint)),
-            Err(error) => {
-                let text = error.to_string();
-                assert!(text.contains("has type MXFP4"), "{text}");
-                None
-            }
+    /// The same model in its kinds of files.
+    fn checkpoints(&self) -> Vec<(&'static str, Arc<Checkpoint>)> {
+        let open = |file| Arc::new(Checkpoint::open(self.path(file)).unwrap());
+        let mut all = vec![("directory", open(""))];
+        // the converter drops the pooler of this one, which its scores depend on
+        if self.path("model.gguf").is_file() && self.name != "bert-reranker" {
+            all.push(("GGUF", open("model.gguf")));
         }
+        all
     }
 }
 
@@ -141,23 +139,31 @@ fn paths() -> [(&'static str, Cpu); 2] {
     [("reference", Cpu::reference()), ("fast", Cpu::new(2))]
 }
 
-/// The models of a kind, compared by `check`, which returns what differs.
-fn compare(kind: &str, check: impl Fn(&Model, &Arc<Checkpoint>, &Cpu) -> Vec<(String, f32)>) {
-    let mut failed = String::new();
+/// The models of a kind, at least `least`, compared by `check`, which returns what differs.
+fn compare(
+    kind: &str,
+    least: usize,
+    check: impl Fn(&Model, &Arc<Checkpoint>, &Cpu) -> Vec<(String, f32)>,
+) {
+    let (mut failed, mut count) = (String::new(), 0);
     for model in models().iter().filter(|model| model.kind == kind) {
-        let Some(checkpoint) = model.checkpoint() else { continue };
-        for (path, cpu) in paths() {
-            for (what, difference) in check(model, &checkpoint, &cpu) {
-                failed += &format!("{} on the {path} path, {what}: {difference}\n", model.name);
+        for (file, checkpoint) in model.checkpoints() {
+            for (path, cpu) in paths() {
+                let name = &model.name;
+                for (what, difference) in check(model, &checkpoint, &cpu) {
+                    failed += &format!("{name} ({file}), {path} path, {what}: {difference}\n");
+                }
             }
         }
+        count += 1;
     }
+    assert!(count >= least, "{count} models");
     assert!(failed.is_empty(), "\n{failed}");
 }
 
 #[test]
 fn logits_of_transformers() {
-    compare("causal", |model, checkpoint, cpu| {
+    compare("causal", 53, |model, checkpoint, cpu| {
         let mut failed = Vec::new();
         for suffix in ["", "-2"] {
             let ids = model.path(&format!("ids{suffix}.npy"));
@@ -222,14 +228,14 @@ fn compare_texts(
 
 #[test]
 fn embeddings_of_transformers() {
-    compare("encoder", |model, checkpoint, cpu| {
+    compare("encoder", 6, |model, checkpoint, cpu| {
         compare_texts(model, checkpoint, cpu, "embedding.npy", 1e-4)
     });
 }
 
 #[test]
 fn scores_of_transformers() {
-    compare("reranker", |model, checkpoint, cpu| {
+    compare("reranker", 5, |model, checkpoint, cpu| {
         let tolerance = 1e-4f32.max(4.0 * model.rounding);
         compare_texts(model, checkpoint, cpu, "scores.npy", tolerance)
     });

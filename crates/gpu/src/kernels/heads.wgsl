@@ -74,7 +74,7 @@ fn stage(
     }
 {% if pairs %}
     for (var pair = subgroup * width + lane; pair < PAIRS; pair += THREADS) {
-        angles[pair] = cosine_and_sine(position, pair);
+        angles[pair] = cosine_and_sine(position, pair){{ " * " ~ rope_factor if rope_factor }};
     }
 {% endif %}
 }

@@ -14,6 +14,18 @@ pub(crate) struct Rotation {
     pub(crate) style: RopeStyle,
     /// Number of pairs that rotate.
     pub(crate) pairs: usize,
+    /// The bits of the f32 factor of cosines and sines.
+    pub(crate) factor: u32,
+}
+
+impl Rotation {
+    /// The factor of cosines and sines as WGSL; empty if it is 1.
+    fn factor_text(self) -> String {
+        match f32::from_bits(self.factor) {
+            1.0 => String::new(),
+            factor => template::float(factor),
+        }
+    }
 }
 
 /// The norms and the rotation of query and key heads.
@@ -44,6 +56,7 @@ impl HeadPrep {
             pairs => self.rope.map_or(0, |rope| rope.pairs),
             interleaved => self.rope.is_some_and(|rope| rope.style == RopeStyle::Interleaved),
             radians => template::float((TAU / 2f64.powi(32)) as f32),
+            rope_factor => self.rope.map_or_else(String::new, |rope| rope.factor_text()),
         }
     }
 }
@@ -194,7 +207,8 @@ impl RopeStore {
 pub(crate) fn preparations(head_dim: usize) -> Vec<HeadPrep> {
     let norms = [(None, None), (Some(1e-5), Some(1e-6)), (None, Some(1e-5))];
     let styles = [RopeStyle::Halves, RopeStyle::Interleaved];
-    let rotations = styles.map(|style| Some(Rotation { style, pairs: head_dim / 4 }));
+    let rotations =
+        styles.map(|style| Some(Rotation { style, pairs: head_dim / 4, factor: 1f32.to_bits() }));
     let ropes = [None, rotations[0], rotations[1]];
     let with = |(q_norm, k_norm)| ropes.map(|rope| HeadPrep { q_norm, k_norm, rope });
     norms.into_iter().flat_map(with).collect()
@@ -241,7 +255,8 @@ mod tests {
             // from one radian a position to less than any model has
             let frequency = |i| 1e7f32.powf(-(i as f32) / rotation.pairs as f32);
             let frequencies = (0..rotation.pairs).map(frequency).collect();
-            Rope { style: rotation.style, frequencies, factor: 1.0, scaling: "" }
+            let factor = f32::from_bits(rotation.factor);
+            Rope { style: rotation.style, frequencies, factor, scaling: "" }
         });
         let step = RopeStore { heads, head_dim, prepare, store: None };
         let (rows, x_buffer) = (device.with(&rows), device.with(&x));
@@ -267,8 +282,10 @@ mod tests {
             let position = f64::from(positions[i * head_dim / per_row]);
             for (i, frequency) in rope.iter().flat_map(|r| r.frequencies.iter().enumerate()) {
                 let (sin, cos) = (position * f64::from(*frequency)).sin_cos();
-                let (a, b) = rope.as_ref().unwrap().pair(i);
-                let (x, y) = (expected[a], expected[b]);
+                let rope = rope.as_ref().unwrap();
+                let (a, b) = rope.pair(i);
+                let factor = f64::from(rope.factor);
+                let (x, y) = (expected[a] * factor, expected[b] * factor);
                 (expected[a], expected[b]) = (x * cos - y * sin, x * sin + y * cos);
             }
             for (got, expected) in got.iter().zip(&expected) {
@@ -285,7 +302,7 @@ mod tests {
     fn rotations_at_far_positions() {
         for style in [RopeStyle::Halves, RopeStyle::Interleaved] {
             for (heads, head_dim, pairs) in [(3, 6, 3), (1, 24, 5), (9, 128, 64), (11, 80, 16)] {
-                let rope = Some(Rotation { style, pairs });
+                let rope = Some(Rotation { style, pairs, factor: 1.25f32.to_bits() });
                 compare(heads, head_dim, HeadPrep { rope, ..HeadPrep::default() });
             }
         }

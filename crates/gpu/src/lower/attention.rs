@@ -208,7 +208,7 @@ impl<'a> Lowering<'a> {
 
     fn rotation(&self, rope: RopeId) -> Rotation {
         let rope = self.plan.rope(rope);
-        Rotation { style: rope.style, pairs: rope.frequencies.len() }
+        Rotation { style: rope.style, pairs: rope.frequencies.len(), factor: rope.factor.to_bits() }
     }
 
     fn prepare_of(&self, op: &RopeStoreOp) -> HeadPrep {

@@ -221,8 +221,7 @@ pub enum Temper {
     None,
     /// On all layers by the key `attention.temperature_scale`, in steps of the original context.
     Key,
-    /// On layers without rotation, with this factor and step where the keys
-    /// `attention.temperature_scale` and `attention.temperature_length` are absent, and this offset.
+    /// On layers without rotation, with this factor, step and offset; keys replace the first two.
     Unrotated(f32, usize, usize),
 }
 
@@ -235,8 +234,7 @@ pub enum MixerRule {
     Latent,
     /// Gated delta rule, and attention on every `full_attention_interval`-th layer.
     Delta {
-        /// Whether converters to GGUF order value heads so that head `h` reads key head
-        /// `h % key_heads`.
+        /// Whether value head `h` reads key head `h % key_heads`: checkpoints have reordered heads.
         tiled: bool,
     },
 }

@@ -105,8 +105,8 @@ impl<'a> Ropes<'a> {
         const SHORT: &str = "rope_factors_short.weight";
         const DIVISORS: &str = "rope_freqs.weight";
         if tensors.has(LONG) || tensors.has(SHORT) {
-            let long = tensors.decode(LONG, dims / 2)?;
-            let short = tensors.decode(SHORT, dims / 2)?;
+            let long = divisors_of(tensors, LONG, dims)?;
+            let short = divisors_of(tensors, SHORT, dims)?;
             let divisors = if self.is_long() { long } else { short };
             let mut rope = Rope::new(style, base, dims, Scaling::None, Some(&divisors));
             rope.factor = self.long_factor()?;
@@ -114,7 +114,7 @@ impl<'a> Ropes<'a> {
             return Ok(rope);
         }
         let divisors = match tensors.has(DIVISORS) {
-            true => Some(tensors.decode(DIVISORS, dims / 2)?),
+            true => Some(divisors_of(tensors, DIVISORS, dims)?),
             false => None,
         };
         let mut rope = Rope::new(style, base, dims, self.scaling, divisors.as_deref());
@@ -200,6 +200,18 @@ impl<'a> Ropes<'a> {
             (Scaling::Yarn(yarn), Some(multiplier)) => magnitude(multiplier, yarn.factor),
             _ => 1.0,
         })
+    }
+}
+
+/// A table of the divisors of frequencies `[dims / 2]`.
+fn divisors_of(tensors: &mut Tensors<'_>, name: &str, dims: usize) -> Result<Vec<f32>, Error> {
+    let divisors = tensors.decode(name, dims / 2)?;
+    match divisors.iter().find(|divisor| !(divisor.is_finite() && **divisor > 0.0)) {
+        None => Ok(divisors),
+        Some(found) => Err(Error::Matrix {
+            tensor: name.to_owned(),
+            what: format!("a divisor of frequencies is {found}, expected a finite number above 0"),
+        }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The shapes of layers: all that the steps of a layer depend on, but for the tensors present.
 
-use pelton_weights::{Keys, MAX_SIZE, Source};
+use pelton_weights::{Keys, MAX_SIZE};
 
 use super::heads::Heads;
 use super::rope::Ropes;
@@ -216,12 +216,10 @@ impl Reader<'_, '_> {
         };
         let temper = match self.arch.temper {
             Temper::Unrotated(beta, interval, offset) if rope.is_none() => {
-                let stated = self.keys.opt_nonnegative("attention.temperature_scale")?;
-                let length = self.keys.opt_size("attention.temperature_length", MAX_SIZE)?;
-                let (beta, interval) = (stated.unwrap_or(beta), length.unwrap_or(interval));
-                Some(Op::Temper { beta, interval, offset })
+                self.temper(Some(beta), interval, offset)?
             }
-            _ => self.temper_by_key()?,
+            Temper::Key => self.temper(None, self.ropes.original_context, 0)?,
+            Temper::Unrotated(..) | Temper::None => None,
         };
         let scale = self.scale(heads, key_dim)?;
         Ok(Mixer::Attention(AttentionShape {
@@ -268,14 +266,21 @@ impl Reader<'_, '_> {
         })
     }
 
-    fn temper_by_key(&self) -> Result<Option<Op>, Error> {
-        if self.arch.temper != Temper::Key {
-            return Ok(None);
-        }
-        let beta = self.keys.opt_nonnegative("attention.temperature_scale")?;
+    /// The growth of queries by the keys, or by these values where the file does not have them.
+    fn temper(
+        &self,
+        beta: Option<f32>,
+        interval: usize,
+        offset: usize,
+    ) -> Result<Option<Op>, Error> {
+        let name = "attention.temperature_scale";
+        let beta = match self.keys.metadata().get(&self.keys.key(name)) {
+            Some(_) => self.keys.opt_nonnegative(name)?,
+            None => beta,
+        };
         let stated = self.keys.opt_size("attention.temperature_length", MAX_SIZE)?;
-        let interval = stated.unwrap_or(self.ropes.original_context);
-        Ok(beta.map(|beta| Op::Temper { beta, interval, offset: 0 }))
+        let interval = stated.unwrap_or(interval);
+        Ok(beta.map(|beta| Op::Temper { beta, interval, offset }))
     }
 
     fn scale(&self, heads: usize, key_dim: usize) -> Result<f32, Error> {
@@ -314,7 +319,7 @@ impl Reader<'_, '_> {
             key_dim,
             value_dim: keys.size("attention.value_length_mla", MAX_DIM)?,
             rope,
-            temper: self.temper_by_key()?,
+            temper: self.temper(None, self.ropes.original_context, 0)?,
             scale: (magnitude * magnitude / (key_dim as f64).sqrt()) as f32,
             cache,
         }))
@@ -344,7 +349,7 @@ impl Reader<'_, '_> {
             key_dim: keys.size("ssm.state_size", MAX_DIM)?,
             value_dim: values_width / value_heads,
             taps,
-            grouped: !tiled || self.tensors.source() == Source::HuggingFace,
+            grouped: !tiled,
             conv_state: 0,
             state: 0,
         };

@@ -31,7 +31,8 @@ fn rows(runs: &[(u32, std::ops::Range<u32>)]) -> Vec<Row> {
 fn case(head_dim: usize, heads: usize, kv_heads: usize, kv: KvType, rows: Vec<Row>) -> Case {
     let caches = Caches { kv_heads, kv, table: TABLE };
     let attention = Attention::causal(heads, head_dim, caches);
-    let rope = Some(Rotation { style: RopeStyle::Halves, pairs: head_dim / 2 });
+    let rope =
+        Some(Rotation { style: RopeStyle::Halves, pairs: head_dim / 2, factor: 1f32.to_bits() });
     Case { attention, prepare: HeadPrep { rope, ..HeadPrep::default() }, rows }
 }
 
@@ -379,7 +380,7 @@ fn other_scores() {
 #[test]
 fn norms_and_rotations() {
     let norm = Some(1e-5);
-    let rope = |style, pairs| Some(Rotation { style, pairs });
+    let rope = |style, pairs| Some(Rotation { style, pairs, factor: 1f32.to_bits() });
     use RopeStyle::{Halves, Interleaved};
     for (head_dim, prepare) in [
         (64, HeadPrep { q_norm: norm, k_norm: norm, rope: rope(Halves, 32) }),
