@@ -325,7 +325,7 @@ fn main(
         if (is_whole) {
             a[out + g * VALUE_UNITS + i % VALUE_UNITS] = sum / total[g];
         } else {
-            splits[split_at + g * (VALUE_UNITS + 1u) + i % VALUE_UNITS] = vec4(sum{{ ", 0.0, 0.0" if unit == 2 }});
+            splits[split_at + g * (VALUE_UNITS + 1u) + i % VALUE_UNITS] = vec4(sum{{ {1: ", 0.0, 0.0, 0.0", 2: ", 0.0, 0.0", 4: ""}[unit] }});
         }
     }
     workgroupBarrier();

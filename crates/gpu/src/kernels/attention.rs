@@ -24,9 +24,9 @@ use crate::{
 pub(crate) struct Attention {
     /// Query heads; a multiple of the KV heads, within the limits of [`fits`](Self::fits).
     pub(crate) heads: usize,
-    /// Elements of a query and a key; even.
+    /// Elements of a query and a key; even unless the caches are in f32.
     pub(crate) key_dim: usize,
-    /// Elements of a value; even.
+    /// Elements of a value; even unless the caches are in f32.
     pub(crate) value_dim: usize,
     /// Whether the values are a prefix of the keys.
     pub(crate) prefix: bool,
@@ -210,12 +210,11 @@ impl Attention {
     /// Whether the memory and the threads of a workgroup suffice for these heads.
     pub(crate) fn fits(&self, capabilities: &Capabilities) -> bool {
         let bytes = SHARED.min(capabilities.workgroup_bytes as usize);
-        let even = |dim: usize| dim > 0 && dim.is_multiple_of(2);
         self.caches.kv_heads > 0
             && self.heads > 0
             && self.heads.is_multiple_of(self.caches.kv_heads)
-            && even(self.key_dim)
-            && even(self.value_dim)
+            && self.key_dim > 0
+            && self.value_dim > 0
             && (!self.prefix || self.value_dim <= self.key_dim)
             && self.units() <= THREADS
             // four rows of values in the tile of the kernel for prompts
@@ -240,6 +239,7 @@ impl Attention {
     pub(crate) fn fuses(&self) -> bool {
         let most = self.heads_at_once(2);
         self.key_dim == self.value_dim
+            && self.key_dim.is_multiple_of(2)
             && !self.prefix
             && !matches!(self.mask, Mask::Symmetric { .. })
             && self.shared(most, true) + (most + 1) * self.key_dim * 4 <= SHARED
@@ -447,6 +447,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         Attention { key_dim: 36, value_dim: 20, prefix: true, heads: 128, ..small },
         Attention { key_dim: 576, value_dim: 512, prefix: true, ..plain((64, 128, 1, F16, None)) },
         Attention { key_dim: 192, ..plain((128, 16, 16, F16, None)) },
+        Attention { key_dim: 33, sinks: true, ..plain((7, 6, 2, F32, None)) },
     ]);
     for attention in shapes {
         let mut add = |what, source: Result<String, Error>| {

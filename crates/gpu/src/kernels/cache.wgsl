@@ -1,14 +1,14 @@
 {# Units of heads and of the KV caches: keys [pages, kv_heads, PAGE, key_dim], values of value_dim. A
    unit is a vector of 4 elements, or of 2 if a dimension is not a multiple of 4. Values that are a
    prefix of the keys have the stride of keys. #}
-alias Unit = vec{{ unit }}<f32>;
+alias Unit = {{ "f32" if unit == 1 else "vec%s<f32>"|format(unit) }};
 const KV_HEADS = {{ kv_heads }}u;
 const UNITS = {{ units }}u;
 const VALUE_UNITS = {{ value_units }}u;
 const PAGE = {{ page }}u;
 const TABLE = {{ table }}u;
 
-{% if kv == "f32" %}
+{% if kv == "f32" or unit == 1 %}
 alias Stored = Unit;
 
 fn unpack(v: Stored) -> Unit {

@@ -6,7 +6,7 @@ const STRANDS = {{ threads // value_units }}u;
 
 @group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> splits: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read_write> a: array<vec{{ unit }}<f32>>;
+@group(0) @binding(2) var<storage, read_write> a: array<{{ "f32" if unit == 1 else "vec%s<f32>"|format(unit) }}>;
 {% if sinks %}
 @group(0) @binding(3) var<storage, read> sinks: array<f32>;
 {% endif %}
@@ -73,6 +73,6 @@ fn main(
             state = vec2(top, state.y * factors.x + other.y * factors.y);
         }
         let result = sum / state.y;
-        a[head * UNITS + unit] = result{{ ".xy" if unit == 2 }};
+        a[head * UNITS + unit] = result{{ {1: ".x", 2: ".xy", 4: ""}[unit] }};
     }
 }

@@ -6,6 +6,8 @@ const LOWEST = -1e30;
 fn add_dot(a: Unit, b: Unit, sum: f32) -> f32 {
 {% if unit == 4 %}
     return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+{% elif unit == 1 %}
+    return fma(a, b, sum);
 {% else %}
     return fma(a.y, b.y, fma(a.x, b.x, sum));
 {% endif %}

@@ -82,10 +82,10 @@ pub(crate) struct Caches {
     pub(crate) table: usize,
 }
 
-/// Elements of a unit, the vector of a head that a thread reads: 4 if `head_dim` is a multiple of 4,
-/// else 2.
+/// Elements of a unit, the part of a head that a thread reads: 4 if `head_dim` is a multiple of 4,
+/// else 2, or 1 if it is odd.
 pub(crate) fn unit(head_dim: usize) -> usize {
-    if head_dim.is_multiple_of(4) { 4 } else { 2 }
+    1 << head_dim.trailing_zeros().min(2)
 }
 
 impl Caches {
@@ -108,9 +108,9 @@ impl Caches {
 /// The store of keys and values of different lengths, or of keys alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Store {
-    /// Elements of a key; even.
+    /// Elements of a key; even unless the caches are in f32.
     pub(crate) key_dim: usize,
-    /// Elements of a value; even.
+    /// Elements of a value; even unless the caches are in f32.
     pub(crate) value_dim: usize,
     /// Whether the values are a prefix of the keys, which are then stored alone.
     pub(crate) prefix: bool,

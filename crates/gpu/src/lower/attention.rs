@@ -60,7 +60,8 @@ impl<'a> Lowering<'a> {
         let shape = &self.plan.caches[cache];
         let (tables, caches) = (self.tables(cache), self.caches(cache));
         let [keys, values] = self.caches[cache].bindings();
-        if let (Some(v), Some(head_dim)) = (v, shape.head_dim()) {
+        let even = shape.head_dim().filter(|dim| dim.is_multiple_of(2));
+        if let (Some(v), Some(head_dim)) = (v, even) {
             let prepare = HeadPrep::default();
             let step = RopeStore { heads: 0, head_dim, prepare, store: Some(caches) };
             let mut buffers = whole(&[&self.inputs.rows, k, v]);

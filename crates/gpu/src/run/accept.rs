@@ -73,18 +73,13 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
         }
         Op::Linear(op) | Op::LinearAdd(op) => linear(op),
         Op::Rope { rope: _, heads } => rotates_heads(*heads),
-        Op::Store { cache } => match plan.caches[*cache] {
-            Cache {
-                heads: _,
-                key_dim,
-                values: Values::Own { dim } | Values::KeyPrefix { dim },
-                group: _,
-            } => {
-                let even = |dim: usize| dim > 0 && dim.is_multiple_of(2);
-                let staged = head_dim(*cache).is_none_or(rotates);
-                even(key_dim) && even(dim) && staged
-            }
-        },
+        Op::Store { cache } => {
+            let Cache { heads, key_dim, values, group: _ } = plan.caches[*cache];
+            let (Values::Own { dim } | Values::KeyPrefix { dim }) = values;
+            // heads of an even length are staged in workgroup memory
+            let staged = head_dim(*cache).filter(|dim| dim.is_multiple_of(2));
+            heads > 0 && key_dim > 0 && dim > 0 && staged.is_none_or(rotates)
+        }
         Op::Attend(op) => attends(op),
         Op::Add | Op::Select | Op::Activate(_) | Op::Scale(_) | Op::Softcap(_) => true,
         Op::Temper { beta: _, interval, offset: _ } => *interval > 0,

@@ -439,7 +439,7 @@ fn attentions(plan: &Plan, limits: &Limits, table: usize) -> Vec<Attention> {
 fn check_limits(device: &Device, plan: &Plan, limits: &Limits) -> Result<(), Error> {
     /// Maximum workgroups along one dimension of a dispatch.
     const MOST: usize = 65_535;
-    check_kv(limits.kv)?;
+    check_kv(limits.kv, plan)?;
     if limits.rows > MOST || limits.wants > MOST {
         return Err(device.fail(format!(
             "passes of {} rows and {} wants, expected at most {MOST} of each",

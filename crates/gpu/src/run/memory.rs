@@ -39,8 +39,13 @@ pub(crate) fn allocate_states(
 }
 
 /// Refuses element types of KV caches that the kernels do not support.
-pub(crate) fn check_kv(kv: KvType) -> Result<(), Error> {
+pub(crate) fn check_kv(kv: KvType, plan: &Plan) -> Result<(), Error> {
+    let odd = |cache: &pelton_graph::Cache| (cache.key_dim | cache.value_dim()) % 2 == 1;
     match kv {
+        KvType::F16 if plan.caches.iter().any(odd) => Err(Error::Kv {
+            kv,
+            what: "heads of an odd length, which a GPU keeps in f32".to_owned(),
+        }),
         KvType::F16 | KvType::F32 => Ok(()),
         KvType::Q8_0 => Err(Error::Kv {
             kv,

@@ -126,7 +126,9 @@ fn heads(heads: usize, kv_heads: usize, key_dim: usize, value_dim: usize) -> Att
 
 #[test]
 fn keys_and_values_of_different_lengths() {
-    for attention in [heads(6, 2, 24, 10), heads(3, 1, 6, 80), heads(4, 4, 192, 128)] {
+    for attention in
+        [heads(6, 2, 24, 10), heads(3, 1, 6, 80), heads(4, 4, 192, 128), heads(4, 2, 33, 7)]
+    {
         check(attention, &[70, 3]);
     }
 }
