@@ -1,6 +1,6 @@
 //! The model of a command.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -27,6 +27,10 @@ pub(crate) struct LoadArgs {
     /// Element type of keys and values
     #[arg(long, value_enum, default_value = "f16")]
     pub(crate) kv: Kv,
+    /// A LoRA adapter for all texts, with a scale that is 1 by default: a .gguf file, or a directory
+    /// that PEFT saved for a model that is a directory; may be given several times
+    #[arg(long, value_name = "PATH[=SCALE]", value_parser = lora)]
+    pub(crate) lora: Vec<(PathBuf, f32)>,
     /// Memory for keys and values: auto (what all sequences need), bytes with a suffix K, M or G,
     /// or a percentage of the free memory such as 50%
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = memory::parse)]
@@ -61,6 +65,21 @@ pub(crate) enum Kv {
     Q8_0,
 }
 
+/// Parses the path of an adapter, with a scale after the last `=` if there is one.
+fn lora(text: &str) -> Result<(PathBuf, f32), String> {
+    let (path, scale) = match text.rsplit_once('=') {
+        Some((path, scale)) => match scale.parse::<f32>() {
+            Ok(scale) if scale.is_finite() => (path, scale),
+            _ => return Err("expected a number after =".to_owned()),
+        },
+        None => (text, 1.0),
+    };
+    match path {
+        "" => Err("expected a path".to_owned()),
+        path => Ok((path.into(), scale)),
+    }
+}
+
 /// Loads a model; a bar shows the progress of a load that takes more than a second.
 pub(crate) fn load(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
     load_on(&engine(args)?, file, args, options)
@@ -73,6 +92,8 @@ pub(crate) fn load_on(
     args: &LoadArgs,
     options: LoadOptions,
 ) -> Result<Model> {
+    let options =
+        args.lora.iter().fold(options, |options, (path, scale)| options.lora(path, *scale));
     let mut options = options.kv(args.kv()).kv_memory(args.kv_memory);
     options.context = args.context.or(options.context);
     let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);

@@ -17,7 +17,7 @@ use std::{
 use pelton_graph::{Backend, BuildOptions, OutputKind, Plan};
 use pelton_sampling::LOG_PROBS_MAX;
 use pelton_tokenizer::{TokenType, Tokenizer};
-use pelton_weights::Checkpoint;
+use pelton_weights::{Checkpoint, Lora};
 
 use crate::{
     Error, Session,
@@ -90,7 +90,7 @@ fn results(output: OutputKind) -> &'static str {
 impl Model {
     pub(crate) fn load(
         backend: &dyn Backend,
-        checkpoint: Checkpoint,
+        mut checkpoint: Checkpoint,
         options: &LoadOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
@@ -98,7 +98,18 @@ impl Model {
             context: Some(kv::wanted_context(options)),
             pooling: options.pooling.map(value_plans::pooling_type),
         };
-        let plan = value_plans::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
+        let mut plan = value_plans::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
+        for (number, (path, scale)) in options.loras.iter().enumerate() {
+            if !scale.is_finite() {
+                return Err(Error::Option {
+                    option: "loras",
+                    found: format!("a scale of {scale}"),
+                    expected: "a finite number".to_owned(),
+                });
+            }
+            let tensors = Lora::open(path, &checkpoint)?.attach(&mut checkpoint, number, *scale)?;
+            plan = plan.add_lora(&tensors)?;
+        }
         let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         Self::load_plan(backend, plan, Arc::new(checkpoint), options, progress)
     }

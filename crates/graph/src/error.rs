@@ -31,6 +31,13 @@ pub enum Error {
         architecture: String,
     },
 
+    /// A matrix of an adapter is of no linear of the plan.
+    #[error("no linear layer of the model has the adapter's matrix '{tensor}'")]
+    Adapter {
+        /// The matrix.
+        tensor: String,
+    },
+
     /// A pass has a value that does not fit the plan, the limits or the executable's state.
     #[error("pass refused: {0}")]
     Pass(String),

@@ -18,6 +18,7 @@ mod fuse;
 mod ids;
 mod kv;
 mod limits;
+mod lora;
 mod op;
 mod pass;
 mod plan;

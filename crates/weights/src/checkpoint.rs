@@ -122,6 +122,15 @@ impl Checkpoint {
         Ok(Self { source, file_bytes, metadata, tensors, index })
     }
 
+    /// Adds a tensor.
+    pub(crate) fn add(&mut self, tensor: TensorEntry) -> Result<(), Error> {
+        if self.index.insert(tensor.name.clone(), self.tensors.len()).is_some() {
+            return Err(self.metadata.error(Problem::DuplicateTensor { tensor: tensor.name }));
+        }
+        self.tensors.push(tensor);
+        Ok(())
+    }
+
     /// Path of the file as passed to [`open`](Self::open), or the name of a model in memory.
     pub fn name(&self) -> &str {
         self.metadata.file()

@@ -402,6 +402,13 @@ pub enum Problem {
         architecture: &'static str,
     },
 
+    /// An adapter that does not fit the model.
+    #[error("the adapter {fault}")]
+    Adapter {
+        /// The fault.
+        fault: String,
+    },
+
     /// A write with the wrong number of bytes for the next tensor, or after the last tensor.
     #[error("tensor {tensor:?} was written with {found} bytes, expected {expected}")]
     TensorBytes {

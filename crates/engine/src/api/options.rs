@@ -1,6 +1,6 @@
 //! The sizes that a model is loaded for.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use pelton_graph::KvType;
 
@@ -42,6 +42,8 @@ pub struct LoadOptions {
     pub rows: Option<usize>,
     /// The pooling of embeddings; `None` for the one that the file names.
     pub pooling: Option<Pooling>,
+    /// LoRA adapters with their scales; see [`lora`](Self::lora).
+    pub loras: Vec<(PathBuf, f32)>,
     /// The element type of keys and values.
     pub kv: KvType,
     /// The memory for keys and values.
@@ -61,6 +63,7 @@ impl Default for LoadOptions {
             sequences: None,
             rows: None,
             pooling: None,
+            loras: Vec::new(),
             kv: KvType::F16,
             kv_memory: KvMemory::Auto,
             queue_requests: 1024,
@@ -86,6 +89,13 @@ impl LoadOptions {
     /// Sets the rows of one pass.
     pub fn rows(mut self, rows: usize) -> Self {
         self.rows = Some(rows);
+        self
+    }
+
+    /// Adds a LoRA adapter for all requests: a GGUF file, or a directory that PEFT saved, for a model
+    /// of the same kind. The scale multiplies the adapter's own.
+    pub fn lora(mut self, path: impl Into<PathBuf>, scale: f32) -> Self {
+        self.loras.push((path.into(), scale));
         self
     }
 

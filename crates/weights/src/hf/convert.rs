@@ -142,6 +142,22 @@ impl<'a> Converter<'a> {
         Ok(Some(Place { prefix, matched }))
     }
 
+    /// The name in GGUF of a module's weight, which must be the same matrix there.
+    pub(super) fn unchanged(&self, module: &str) -> Result<String, Problem> {
+        let source = Source {
+            name: format!("{module}.weight"),
+            stored: Stored::F32,
+            shape: Vec::new(),
+            bytes: Bytes::new(),
+        };
+        match self.place(&source)? {
+            Some(Place { prefix, matched }) if matches!(matched.rule.how, How::Keep) => {
+                Ok(format!("{prefix}{}{}", matched.rule.to, matched.suffix))
+            }
+            _ => Err(fault_of(&source, "is not one matrix of the model's checkpoint".to_owned())),
+        }
+    }
+
     fn make(
         &self,
         source: &Source,

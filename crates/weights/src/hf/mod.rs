@@ -15,6 +15,7 @@ mod float8;
 mod gather;
 mod json;
 mod keys;
+pub(crate) mod lora;
 mod mlx;
 mod mxfp4;
 mod names;
