@@ -1,6 +1,6 @@
 //! The rows. Sources are the models' published chat templates and documentation.
 
-use super::{Body, Calls, Format, Reasoning, Separator};
+use super::row::{Body, Calls, Format, Reasoning, Separator};
 
 const THINK: Option<Reasoning> = Some(Reasoning { open: "<think>", close: "</think>" });
 
