@@ -14,6 +14,10 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/models")
 }
 
+fn plan(name: &str) -> Plan {
+    build(&Checkpoint::open(folder().join(name).join("model.gguf")).unwrap()).unwrap()
+}
+
 #[test]
 fn every_model_has_a_plan() {
     let mut failed = String::new();

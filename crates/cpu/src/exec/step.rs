@@ -1,12 +1,14 @@
 //! One step of a plan: its op, its weights and its buffers.
 
+use std::ops::Range;
+
 use arrayvec::ArrayVec;
 use pelton_graph::{
     Error, ExpertLinear, GatedDelta, Gating, Linear, Norm, Op, Plan, RopeStore, Step, TableRow,
 };
 
 use super::activations::{Each, Factor, Function, Glu};
-use super::grouped::{GroupedProduct, Pairs};
+use super::grouped::{Grouped, GroupedProduct, Pairs};
 use super::linear::Product;
 use super::norms::{HeadNormRow, NormRow, NormWeights};
 use super::recurrent::{Convolution, LinearAttention};
@@ -17,7 +19,7 @@ use super::row_ops::{
 use super::{Exec, PRODUCTS};
 use crate::batch::Batch;
 use crate::memory::{AlignedBuf, Buffers, State, Weights};
-use crate::pool::SharedMut;
+use crate::pool::{Pool, SharedMut};
 use crate::simd::dispatch;
 
 /// A step, and the rows that it computes.
@@ -233,12 +235,11 @@ impl Exec {
                 let expert_scale = weights.optional(route.expert_scale)?;
                 let (ids, chosen) = (SharedMut::new(&mut ids), SharedMut::new(&mut chosen));
                 let scratch = SharedMut::new(&mut self.routes);
-                pool.run(|worker| {
-                    let me = worker.index();
+                let work = |thread: usize, rows: Range<usize>| {
                     // SAFETY: each thread has its own scratch memory.
-                    let scratch = unsafe { scratch.slice_mut(me..me + 1) };
+                    let scratch = unsafe { scratch.slice_mut(thread..thread + 1) };
                     let [scratch] = scratch else { return };
-                    for r in worker.split(rows, 1) {
+                    for r in rows {
                         let place = r * route.used..(r + 1) * route.used;
                         // SAFETY: one thread computes a row.
                         let (ids, weights) =
@@ -246,13 +247,17 @@ impl Exec {
                         let logits = &logits[r * route.experts..(r + 1) * route.experts];
                         scratch.route(route, bias, expert_scale, logits, ids, weights);
                     }
-                });
+                };
+                match rows {
+                    1 => work(0, 0..1),
+                    _ => pool.run(|worker| work(worker.index(), worker.split(rows, 1))),
+                }
             }
             Op::ExpertLinear(linear) => {
                 let mut out = output(0);
                 let &ExpertLinear { weight, bias, used: _ } = linear;
                 let products = [GroupedProduct::new(plan, weights, weight, bias, &mut out)?];
-                self.experts(at, linear, &products, |_, _| ());
+                experts(&mut self.grouped, pool, at, linear, &products, |_, _| ());
             }
             Op::ExpertGlu { gate, up, gating } => self.expert_glu(at, [gate, up], *gating)?,
             Op::ExpertSum { used } => {
@@ -361,29 +366,6 @@ impl Exec {
         });
     }
 
-    /// The products of the chosen experts of each row.
-    fn experts(
-        &mut self,
-        at: &Context<'_>,
-        linear: &ExpertLinear,
-        products: &[GroupedProduct<'_>],
-        finish: impl Fn(&[u32], std::ops::Range<usize>) + Sync,
-    ) {
-        let (x, ids) = (at.input(0), at.input(1));
-        let (weight, used) = (at.plan.weight(linear.weight), linear.used);
-        let experts = weight.count();
-        // rows of the input for each row of the pass
-        let factor = at.width(0) / weight.row_len;
-        let pairs = Pairs {
-            count: at.rows * used,
-            matrices: experts,
-            matrix: |pair: usize| (ids[pair] as usize).min(experts - 1),
-            input: |pair| pair * factor / used,
-        };
-        let x = &x[..at.rows * at.width(0)];
-        self.grouped.run(&self.pool, x, factor, &pairs, products, finish);
-    }
-
     fn expert_glu(
         &mut self,
         at: &Context<'_>,
@@ -392,14 +374,13 @@ impl Exec {
     ) -> Result<(), Error> {
         let mut out = at.output(0);
         let (plan, weights, isa) = (at.plan, at.weights, self.isa);
-        let mut ups = std::mem::take(&mut self.up);
         let of = |linear: &ExpertLinear, out| {
             GroupedProduct::new(plan, weights, linear.weight, linear.bias, out)
         };
-        let products = [of(gate, &mut out)?, of(up, &mut ups)?];
+        let products = [of(gate, &mut out)?, of(up, &mut self.up)?];
         let (gates, values) = (products[0].values(), products[1].values());
         let outputs = products[0].outputs();
-        self.experts(at, gate, &products, |rows, range| {
+        experts(&mut self.grouped, &self.pool, at, gate, &products, |rows, range| {
             for &row in rows {
                 let first = row as usize * outputs;
                 let place = first + range.start..first + range.end;
@@ -409,9 +390,32 @@ impl Exec {
                 dispatch(isa, Glu { gating, gate, up, to });
             }
         });
-        self.up = ups;
         Ok(())
     }
+}
+
+/// The products of the chosen experts of each row.
+fn experts(
+    grouped: &mut Grouped,
+    pool: &Pool,
+    at: &Context<'_>,
+    linear: &ExpertLinear,
+    products: &[GroupedProduct<'_>],
+    finish: impl Fn(&[u32], Range<usize>) + Sync,
+) {
+    let (x, ids) = (at.input(0), at.input(1));
+    let (weight, used) = (at.plan.weight(linear.weight), linear.used);
+    let experts = weight.count();
+    // rows of the input for each row of the pass
+    let factor = at.width(0) / weight.row_len;
+    let pairs = Pairs {
+        count: at.rows * used,
+        matrices: experts,
+        matrix: |pair: usize| (ids[pair] as usize).min(experts - 1),
+        input: |pair| pair * factor / used,
+    };
+    let x = &x[..at.rows * at.width(0)];
+    grouped.run(pool, x, factor, &pairs, products, finish);
 }
 
 /// Some elements of a factor, or those that the product replaces.

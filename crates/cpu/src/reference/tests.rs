@@ -169,7 +169,7 @@ fn attention_of_every_kind() {
         let mut a = [0.0; 4];
         let seen = attention.mask.range(2, 4);
         let sinks = sinks.then_some(&SINKS[..]);
-        attend(&attention, sinks, &cache, &[0], 2, seen, &QUERIES, &mut a);
+        attend(&attention, sinks, (&cache, &[0]), 2, seen, &QUERIES, &mut a);
         assert_close(&a, &expected, name);
     }
 }

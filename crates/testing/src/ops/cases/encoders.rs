@@ -1,7 +1,7 @@
 //! Plans whose rows see later ones, and summaries of sequences.
 
 use pelton_graph::{
-    Attention, Cache, KvType, Mask, Norm, NormKind, Op, OutputKind, Pooling, Values,
+    Attention, BufferId, Cache, KvType, Mask, Norm, NormKind, Op, OutputKind, Pooling, Values,
 };
 use pelton_quant::DType;
 
@@ -50,7 +50,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 const L2: Norm = Norm { kind: NormKind::L2, weight: None, bias: None, eps: 1e-12 };
 
-fn output(name: String, b: Builder, x: pelton_graph::BufferId) -> Case {
+fn output(name: String, b: Builder, x: BufferId) -> Case {
     Case { name, builder: b.finish_with(x), fused: &[], kv: KvType::F32, tolerance: EXACT }
 }
 
