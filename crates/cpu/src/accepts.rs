@@ -4,7 +4,7 @@
 use pelton_graph::{
     Activation, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask, Norm,
     NormKind, Op, Plan, Pooling, RopeId, RopeStore, RopeStyle, Route, Scores, ShortConv, TableRow,
-    WeightId, WeightKind,
+    Values, WeightId, WeightKind,
 };
 
 /// Whether the reference path runs an op: elementary ops only.
@@ -23,7 +23,7 @@ pub(crate) fn reference(op: &Op, plan: &Plan) -> bool {
 /// Whether the fast path runs an op.
 pub(crate) fn fast(op: &Op, plan: &Plan) -> bool {
     match op {
-        Op::Embed { table } => is_matrix(plan, *table) && plan.weight(*table).rows >= 1,
+        Op::Embed { table } => is_matrix(plan, *table),
         Op::AddTable { table, row } => is_table(plan, *table, *row),
         Op::Norm(norm) => is_norm(plan, norm),
         Op::Linear(linear) | Op::LinearAdd(linear) => is_linear(plan, linear),
@@ -214,8 +214,8 @@ fn is_attention(plan: &Plan, attention: &Attention) -> bool {
         && heads.is_multiple_of(cache.heads)
         && (1..).contains(&cache.value_dim())
         && match cache.values {
-            pelton_graph::Values::Own { dim: _ } => cache.key_dim > 0,
-            pelton_graph::Values::KeyPrefix { dim } => dim <= cache.key_dim,
+            Values::Own { dim: _ } => cache.key_dim > 0,
+            Values::KeyPrefix { dim } => dim <= cache.key_dim,
         }
         && scale.is_finite()
         && softcap.is_none_or(|cap| cap.is_finite() && cap > 0.0)
@@ -258,5 +258,6 @@ fn is_rope_store(plan: &Plan, op: &RopeStore) -> bool {
         && is_rope(plan, rope)
         && heads > 0
         && kv_heads == cache.heads
+        && matches!(cache.values, Values::Own { dim: _ })
         && 2 * plan.rope(rope).frequencies.len() <= cache.key_dim
 }

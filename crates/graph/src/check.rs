@@ -65,16 +65,16 @@ impl Pass<'_> {
 
     /// Rows that see later ones: each slot's rows lie side by side and begin at position 0.
     fn check_whole_sequences(&self) -> Result<(), Error> {
-        let mut slots = Vec::new();
+        let mut before = 0;
         for rows in self.rows.chunk_by(|a, b| a.slot == b.slot) {
             let in_order = (0..).zip(rows).all(|(position, row)| row.position == position);
-            if !in_order || slots.contains(&rows[0].slot) {
+            if !in_order || self.rows[..before].iter().any(|row| row.slot == rows[0].slot) {
                 return refuse(format!(
                     "rows of slot {}, expected one whole sequence from position 0",
                     rows[0].slot
                 ));
             }
-            slots.push(rows[0].slot);
+            before += rows.len();
         }
         match (self.phase, self.repeat) {
             (Phase::Prompt, 1) => Ok(()),

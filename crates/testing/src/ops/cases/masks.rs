@@ -1,6 +1,6 @@
 //! Attention with other masks, scores, and lengths of keys and values.
 
-use pelton_graph::{Attention, Cache, KvType, Mask, Op, RopeStyle, Values};
+use pelton_graph::{Attention, BufferId, Cache, KvType, Mask, NormKind, Op, RopeStyle, Values};
 use pelton_quant::DType;
 
 use crate::ops::builder::Builder;
@@ -74,7 +74,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// The step of a store, whose values are its input if the cache has values of its own.
-fn store(b: &mut Builder, fields: Fields, key: pelton_graph::BufferId, cache: usize) {
+fn store(b: &mut Builder, fields: Fields, key: BufferId, cache: usize) {
     match fields.values {
         Values::Own { dim } => {
             let value = b.embed(DType::F32, fields.kv_heads * dim);
@@ -106,9 +106,9 @@ fn rotated(fields: Fields) -> Case {
     let k = b.embed(DType::F32, kv_heads * key_dim);
     let v = b.embed(DType::F32, kv_heads * fields.value_dim());
     let attention = of(&mut b, fields);
-    let norm = b.norm_of(pelton_graph::NormKind::Layer, heads * key_dim, true, false);
+    let norm = b.norm_of(NormKind::Layer, heads * key_dim, true, false);
     b.step(Op::HeadNorm { norm, heads }, &[q], &[q]);
-    let norm = b.norm_of(pelton_graph::NormKind::Rms, key_dim, false, false);
+    let norm = b.norm_of(NormKind::Rms, key_dim, false, false);
     b.step(Op::HeadNorm { norm, heads: kv_heads }, &[k], &[k]);
     let rope = b.rope(RopeStyle::Halves, key_dim / 3);
     b.step(Op::Rope { rope, heads }, &[q], &[q]);
