@@ -1,4 +1,4 @@
-//! Tiny models of all families on the CPU, compared with PyPI `transformers`.
+//! Tiny models of all families on the CPU and on a GPU, compared with PyPI `transformers`.
 //!
 //! `tests/fixtures/models/README.md` describes the files. Passes run without the scheduler, so that
 //! the only subjects are the plans and the backend.
@@ -85,9 +85,9 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn new(checkpoint: &Arc<Checkpoint>, cpu: &Cpu, context: usize) -> Self {
+    fn new(checkpoint: &Arc<Checkpoint>, backend: &dyn Backend, context: usize) -> Self {
         let plan = build_for(checkpoint, Some(context)).unwrap();
-        let plan = plan.fuse(&|op, plan| cpu.accepts(op, plan));
+        let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         let pages = pages_for(context.next_multiple_of(PAGE));
         let limits = Limits {
             rows: context,
@@ -100,7 +100,7 @@ impl Loaded {
             bias: 0,
         };
         let checkpoint = Arc::clone(checkpoint);
-        let executable = cpu.load(plan.clone(), checkpoint, limits, &mut |_, _| {}).unwrap();
+        let executable = backend.load(plan.clone(), checkpoint, limits, &mut |_, _| {}).unwrap();
         Self { executable, plan, pages: (0..pages as u32).collect() }
     }
 
@@ -134,24 +134,64 @@ fn difference(a: &[f32], b: &[f32]) -> f32 {
     if d.is_nan() { f32::INFINITY } else { d }
 }
 
-/// The reference path and the fast path.
-fn paths() -> [(&'static str, Cpu); 2] {
-    [("reference", Cpu::reference()), ("fast", Cpu::new(2))]
+/// A backend with a name.
+struct Subject {
+    name: &'static str,
+    backend: Box<dyn Backend>,
+    /// Whether it runs directories in addition to GGUF files.
+    directories: bool,
+    /// Whether it rounds activations to 8 bits next to weights in blocks, which tips the choice of
+    /// experts; the tests of ops compare such products.
+    rounds: bool,
+}
+
+/// The reference path and the fast path of the CPU.
+fn cpu() -> Vec<Subject> {
+    let subject = |name, cpu: Cpu, rounds| Subject {
+        name,
+        backend: Box::new(cpu),
+        directories: true,
+        rounds,
+    };
+    vec![
+        subject("reference path", Cpu::reference(), false),
+        subject("fast path", Cpu::new(2), true),
+    ]
+}
+
+/// The first GPU or software driver. A directory gives the same plan as a file, which the CPU shows,
+/// so files are enough.
+#[cfg(feature = "gpu")]
+fn gpu() -> Vec<Subject> {
+    use pelton::gpu::{Gpu, adapters};
+    use pelton_testing::{Need, skip};
+
+    let Some(adapter) = adapters().into_iter().next() else {
+        skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
+        return Vec::new();
+    };
+    let backend = Box::new(Gpu::open_checked(&adapter).unwrap());
+    vec![Subject { name: "GPU", backend, directories: false, rounds: true }]
 }
 
 /// The models of a kind, at least `least`, compared by `check`, which returns what differs.
 fn compare(
+    subjects: &[Subject],
     kind: &str,
     least: usize,
-    check: impl Fn(&Model, &Arc<Checkpoint>, &Cpu) -> Vec<(String, f32)>,
+    check: impl Fn(&Model, &Arc<Checkpoint>, &dyn Backend) -> Vec<(String, f32)>,
 ) {
     let (mut failed, mut count) = (String::new(), 0);
     for model in models().iter().filter(|model| model.kind == kind) {
         for (file, checkpoint) in model.checkpoints() {
-            for (path, cpu) in paths() {
-                let name = &model.name;
-                for (what, difference) in check(model, &checkpoint, &cpu) {
-                    failed += &format!("{name} ({file}), {path} path, {what}: {difference}\n");
+            for subject in subjects {
+                let in_blocks = checkpoint.tensors().any(|tensor| tensor.dtype.block_len() > 1);
+                if file == "directory" && !subject.directories || in_blocks && subject.rounds {
+                    continue;
+                }
+                for (what, difference) in check(model, &checkpoint, subject.backend.as_ref()) {
+                    let (model, subject) = (&model.name, subject.name);
+                    failed += &format!("{model} ({file}), {subject}, {what}: {difference}\n");
                 }
             }
         }
@@ -161,9 +201,9 @@ fn compare(
     assert!(failed.is_empty(), "\n{failed}");
 }
 
-#[test]
-fn logits_of_transformers() {
-    compare("causal", 53, |model, checkpoint, cpu| {
+/// The logits of prompts of several lengths, and of rows that are decoded one by one.
+fn compare_logits(subjects: &[Subject]) {
+    compare(subjects, "causal", 53, |model, checkpoint, backend| {
         let mut failed = Vec::new();
         for suffix in ["", "-2"] {
             let ids = model.path(&format!("ids{suffix}.npy"));
@@ -172,7 +212,7 @@ fn logits_of_transformers() {
             }
             let (ids, expected) =
                 (integers(&ids), floats(&model.path(&format!("logits{suffix}.npy"))));
-            let mut loaded = Loaded::new(checkpoint, cpu, ids.len());
+            let mut loaded = Loaded::new(checkpoint, backend, ids.len());
             let vocab = expected.len() / ids.len();
             assert_eq!(loaded.plan.output_width(), vocab);
             // transformers rotates a short text of this model in another way than a long one
@@ -199,18 +239,29 @@ fn logits_of_transformers() {
     });
 }
 
+#[test]
+fn logits_of_transformers() {
+    compare_logits(&cpu());
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn logits_of_transformers_on_a_gpu() {
+    compare_logits(&gpu());
+}
+
 /// The results of a model for each of its texts, compared with a file.
 fn compare_texts(
     model: &Model,
     checkpoint: &Arc<Checkpoint>,
-    cpu: &Cpu,
+    backend: &dyn Backend,
     file: &str,
     tolerance: f32,
 ) -> Vec<(String, f32)> {
     let (ids, expected) = (integers(&model.path("ids.npy")), floats(&model.path(file)));
     let lengths = integers(&model.path("lengths.npy"));
     let width = expected.len() / lengths.len();
-    let mut loaded = Loaded::new(checkpoint, cpu, *lengths.iter().max().unwrap() as usize);
+    let mut loaded = Loaded::new(checkpoint, backend, *lengths.iter().max().unwrap() as usize);
     assert_eq!(loaded.plan.output_width(), width);
     let mut first = 0;
     let mut failed = Vec::new();
@@ -226,17 +277,33 @@ fn compare_texts(
     failed
 }
 
-#[test]
-fn embeddings_of_transformers() {
-    compare("encoder", 6, |model, checkpoint, cpu| {
-        compare_texts(model, checkpoint, cpu, "embedding.npy", 1e-4)
+fn compare_embeddings(subjects: &[Subject]) {
+    compare(subjects, "encoder", 6, |model, checkpoint, backend| {
+        compare_texts(model, checkpoint, backend, "embedding.npy", 1e-4)
+    });
+}
+
+fn compare_scores(subjects: &[Subject]) {
+    compare(subjects, "reranker", 5, |model, checkpoint, backend| {
+        let tolerance = 1e-4f32.max(4.0 * model.rounding);
+        compare_texts(model, checkpoint, backend, "scores.npy", tolerance)
     });
 }
 
 #[test]
+fn embeddings_of_transformers() {
+    compare_embeddings(&cpu());
+}
+
+#[test]
 fn scores_of_transformers() {
-    compare("reranker", 5, |model, checkpoint, cpu| {
-        let tolerance = 1e-4f32.max(4.0 * model.rounding);
-        compare_texts(model, checkpoint, cpu, "scores.npy", tolerance)
-    });
+    compare_scores(&cpu());
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn embeddings_and_scores_of_transformers_on_a_gpu() {
+    let gpu = gpu();
+    compare_embeddings(&gpu);
+    compare_scores(&gpu);
 }
