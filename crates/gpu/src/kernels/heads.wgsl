@@ -41,7 +41,7 @@ fn stage(
         var sum = 0.0;
         for (var u = lane; u < UNITS; u += width) {
             var v = load(row, base, h, u);
-            sum += dot(v, v);
+            sum += {{ "dot(v, v)" if unit > 1 else "v * v" }};
 {% if q_norm %}
             if (kind(base, h) == QUERY) {
                 v *= q_norm[u];
@@ -81,7 +81,7 @@ fn stage(
 
 // element d after the norm
 fn normed(h: u32, d: u32) -> f32 {
-    let x = room[h * UNITS + d / {{ unit }}u][d % {{ unit }}u];
+    let x = room[h * UNITS + d / {{ unit }}u]{{ "[d % " ~ unit ~ "u]" if unit > 1 }};
     return x{{ " * factors[h]" if q_norm or k_norm }};
 }
 

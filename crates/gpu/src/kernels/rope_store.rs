@@ -149,7 +149,7 @@ impl Store {
 pub(crate) struct RopeStore {
     /// Query heads in a row.
     pub(crate) heads: usize,
-    /// Elements of a head; even.
+    /// Elements of a head; even where heads are stored in f16.
     pub(crate) head_dim: usize,
     /// Norms and rotation before the store.
     pub(crate) prepare: HeadPrep,
@@ -218,7 +218,7 @@ pub(crate) fn preparations(head_dim: usize) -> Vec<HeadPrep> {
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for (head_dim, heads) in [(6, 3), (128, 16)] {
+    for (head_dim, heads) in [(6, 3), (128, 16), (33, 2)] {
         let stored = |kv| Some(Caches { kv_heads: 2, kv, table: 8 });
         for store in [None, stored(KvType::F16), stored(KvType::F32)] {
             for prepare in preparations(head_dim) {

@@ -26,7 +26,7 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
     let linear =
         |&Linear { weight, bias }: &Linear| kind(weight, WeightKind::Matrix) && vector(bias);
     let head_dim = |cache: usize| plan.caches[cache].head_dim();
-    let rotates = |head_dim: usize| head_dim.is_multiple_of(2) && head_dim <= HEAD_DIM;
+    let rotates = |head_dim: usize| (1..=HEAD_DIM).contains(&head_dim);
     // factors of each head of its own have no fused kernel
     let rms_of_heads = |op: &Norm, cache: usize| {
         let length = op.rms_weight().map(|id| plan.weight(id).row_len);
