@@ -40,8 +40,22 @@ pub struct Outcome {
 /// # Panics
 /// If an elementary op is not accepted, or a result differs by more than the op's tolerance.
 pub fn check(backend: &dyn Backend, reference: &dyn Backend) -> Outcome {
+    check_every(backend, reference, 0, 1)
+}
+
+/// As [`check`], of every `step`-th plan from number `first` on: tests of a slow backend run in
+/// parallel.
+///
+/// # Panics
+/// As [`check`].
+pub fn check_every(
+    backend: &dyn Backend,
+    reference: &dyn Backend,
+    first: usize,
+    step: usize,
+) -> Outcome {
     let mut outcome = Outcome::default();
-    for case in cases::all() {
+    for case in cases::all().into_iter().skip(first).step_by(step) {
         let plan = case.builder.plan();
         if let Err(error) = plan.check_accepted(backend) {
             panic!("{}: {error}", case.name);
