@@ -154,7 +154,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// The error of an op that [`accepts`](crate::run::accept::accepts) should have refused.
+/// The error of an op that `run::accept` should have refused.
 pub(super) fn refused(what: &str) -> Error {
     Error::Kernel { kernel: "lowering".into(), what: format!("{what} has no kernel") }
 }

@@ -1,6 +1,6 @@
 //! Chains of samplers on the host: every sampler of llama.cpp, in any order, in f64.
 //!
-//! A [`Draw`](crate::Draw) covers the common samplers in their usual order, on every backend. A
+//! A [`Draw`] covers the common samplers in their usual order, on every backend. A
 //! [`Chain`] covers all others: its stages reweigh or remove candidates one after the other, then
 //! one of the remaining candidates is drawn with the same noise as a `Draw`'s. The result is a
 //! function of logits, history, seed, index and the chain's own [`ChainState`].
