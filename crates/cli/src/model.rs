@@ -128,7 +128,7 @@ pub(crate) fn open(file: &str) -> Result<Checkpoint> {
 fn hint(file: &str) -> String {
     match file {
         BUILT_IN => "--help lists what a model can be loaded with".to_owned(),
-        file if Path::new(file).exists() => {
+        file if Path::new(file).is_file() || Path::new(file).join("config.json").is_file() => {
             format!("`pelton inspect {file}` shows what can be read of it")
         }
         _ => format!(

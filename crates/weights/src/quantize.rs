@@ -43,7 +43,7 @@ impl Quantize {
     }
 }
 
-/// What the mixture depends on beside a tensor.
+/// The properties of the model that the choice of formats depends on, in addition to the tensor.
 struct Model {
     tied: bool,
     falcon: bool,

@@ -61,7 +61,7 @@ impl Format for Iq3Xxs {
 /// See [`BlockIq3S`].
 pub(in super::super) struct Iq3S;
 
-/// The fields of an IQ3_S super-block beside the low bits of the indices.
+/// The fields of an IQ3_S super-block in addition to the low bits of the indices.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Iq3SHeader<S: Vectors> {
     d: S::F,

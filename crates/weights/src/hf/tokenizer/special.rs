@@ -70,7 +70,7 @@ pub(super) fn set(
     Ok(())
 }
 
-/// Sets the tokens that end a text beside EOS, by `generation_config.json` or `config.json`: GGUF
+/// Sets the tokens that end a text in addition to EOS, by `generation_config.json` or `config.json`: GGUF
 /// has two more keys, for the end of a turn and of a message.
 fn set_further_ends(config: &Config, generation: Option<&Object>, eos: Option<u32>, out: &mut Out) {
     let list = |object: &Object| -> Vec<u32> {

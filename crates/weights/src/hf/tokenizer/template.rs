@@ -8,7 +8,7 @@ use crate::hf::json::{CONFIG_BYTES, Object, read, shown};
 use crate::hf::keys::{Out, array};
 use crate::{Error, Problem, ValueType};
 
-/// Sets `tokenizer.chat_template` and the named templates beside it. As in transformers, the
+/// Sets `tokenizer.chat_template` and the named templates next to it. As in transformers, the
 /// template of a file of its own replaces that of `tokenizer_config.json`.
 pub(super) fn set(folder: &Path, settings: Option<&Object>, out: &mut Out) -> Result<(), Error> {
     let mut templates: Vec<(String, String)> = Vec::new();
