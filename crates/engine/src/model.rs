@@ -60,10 +60,9 @@ struct Loaded {
 
 impl Loaded {
     /// The salt of a sequence's cached prefixes; `None` if a plan's sequences cannot share them:
-    /// rows that see later ones depend on the whole text, and a recurrent state is not in pages.
+    /// rows that see later ones depend on the whole text.
     fn salt(&self, salt: u64) -> Option<u64> {
-        let shares = !self.plan.whole_sequences && self.plan.states.is_empty();
-        shares.then_some(salt)
+        (!self.plan.whole_sequences).then_some(salt)
     }
 
     /// Refuses a request that needs other results than the plan's.
@@ -142,7 +141,9 @@ impl Model {
             backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;
         let runner = Runner::new(executable);
         tracing::info!(pipeline = ?runner.pipeline, "the model is loaded");
-        let kv = KvCache::new(&plan.groups, &limits.pages, runner.pipeline.phases_agree);
+        let snapshots = (!plan.states.is_empty()).then_some(limits.snapshots);
+        let agree = runner.pipeline.phases_agree;
+        let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
         let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));
         let shared = Arc::new(Shared::new(Arc::clone(&bound)));

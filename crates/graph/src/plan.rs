@@ -290,6 +290,18 @@ impl Plan {
         &self.ropes[id.0]
     }
 
+    /// Whether a sequence can be cut back to any of its positions, as after a rejected draft: the
+    /// caches keep every position, recurrent states only the newest. A plan with states is cut
+    /// back to a position at which a snapshot was [saved](crate::Executable::save_states).
+    pub fn can_roll_back(&self) -> bool {
+        self.states.is_empty() && !self.whole_sequences
+    }
+
+    /// Elements of the recurrent states of one slot.
+    pub fn state_len(&self) -> usize {
+        self.states.iter().map(|state| state.len).sum()
+    }
+
     /// Elements per position in the caches of a group: keys and values of all its layers.
     pub fn cache_len_per_position(&self, group: usize) -> usize {
         let caches = self.caches.iter().filter(|cache| cache.group == group);

@@ -9,6 +9,7 @@ mod cache;
 mod pool;
 mod prefix_tree;
 mod sizing;
+mod snapshots;
 mod tables;
 
 pub(crate) use cache::KvCache;

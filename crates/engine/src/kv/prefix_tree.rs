@@ -33,6 +33,8 @@ struct Node {
     children: BTreeMap<Arc<Edge>, NodeId>,
     /// The page of each cache group, where it is cached.
     pages: Vec<Option<u32>>,
+    /// The snapshot of the recurrent states after this node's page.
+    snapshot: Option<u32>,
     /// Sequences whose deepest node this is.
     holders: u32,
 }
@@ -54,7 +56,8 @@ impl PrefixTree {
 
     fn add(&mut self, parent: Option<NodeId>, edge: Option<Arc<Edge>>, salt: u64) -> NodeId {
         let pages = vec![None; self.groups];
-        let node = Node { parent, edge, salt, children: BTreeMap::new(), pages, holders: 0 };
+        let children = BTreeMap::new();
+        let node = Node { parent, edge, salt, children, pages, snapshot: None, holders: 0 };
         match self.vacant.pop() {
             Some(id) => {
                 self.nodes[id] = node;
@@ -101,6 +104,18 @@ impl PrefixTree {
         self.nodes[node].pages[group] = page;
     }
 
+    pub(crate) fn snapshot(&self, node: NodeId) -> Option<u32> {
+        self.nodes[node].snapshot
+    }
+
+    pub(crate) fn set_snapshot(&mut self, node: NodeId, snapshot: Option<u32>) {
+        self.nodes[node].snapshot = snapshot;
+    }
+
+    pub(crate) fn parent(&self, node: NodeId) -> Option<NodeId> {
+        self.nodes[node].parent
+    }
+
     pub(crate) fn is_leaf(&self, node: NodeId) -> bool {
         self.nodes[node].children.is_empty()
     }
@@ -123,6 +138,7 @@ impl PrefixTree {
             let node = &mut self.nodes[id];
             let used = node.holders > 0
                 || !node.children.is_empty()
+                || node.snapshot.is_some()
                 || node.pages.iter().any(Option::is_some);
             if used {
                 return;

@@ -38,10 +38,16 @@ impl Scheduler {
         };
         let leader = if fresh { self.leader(id, hit) } else { None };
         let kv = &mut self.resources.kv;
-        if leader.is_some() {
+        if let Some((leader, depth)) = leader {
             kv.release(&mut pages);
+            if let Some(leader) = self.sequences.get_mut(&leader)
+                && kv.is_recurrent()
+                && !leader.pages.borders.contains(&depth)
+            {
+                leader.pages.borders.push(depth);
+            }
             if let Some(sequence) = self.sequences.get_mut(&id) {
-                sequence.waits_for = leader;
+                sequence.waits_for = Some((leader, depth));
             }
             return true;
         }
@@ -61,6 +67,7 @@ impl Scheduler {
             return false;
         };
         tracing::debug!(id, slot, tokens = sequence.tokens.len(), hit, fresh, "a request starts");
+        let restore = kv.take_restore(&mut pages);
         sequence.start(slot, pages, hit);
         if sequence.place.take().is_some() {
             let queued = sequence.goal.age();
@@ -73,6 +80,11 @@ impl Scheduler {
         }
         self.queue.remove(&id);
         self.running.insert(id);
+        if let Some(snapshot) = restore
+            && let Err(error) = self.resources.runner.restore_states(snapshot, slot)
+        {
+            self.end(id, Err(error));
+        }
         true
     }
 

@@ -31,6 +31,16 @@ impl Runner {
         Ok(ticket)
     }
 
+    /// Copies the recurrent states of a slot to a snapshot, after all submitted passes.
+    pub(crate) fn save_states(&mut self, slot: u32, snapshot: u32) -> Result<(), Error> {
+        guard(|| self.executable.save_states(slot, snapshot))
+    }
+
+    /// Copies a snapshot to the recurrent states of a slot, after all submitted passes.
+    pub(crate) fn restore_states(&mut self, snapshot: u32, slot: u32) -> Result<(), Error> {
+        guard(|| self.executable.restore_states(snapshot, slot))
+    }
+
     /// Waits for the oldest pass.
     pub(crate) fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
         self.tickets.retain(|&other| other != ticket);

@@ -34,6 +34,13 @@ struct OwnSample {
     pending: usize,
 }
 
+/// A copy between a slot's states and a snapshot.
+#[derive(Clone, Copy)]
+enum StateCopy {
+    Save { slot: u32, snapshot: u32 },
+    Restore { snapshot: u32, slot: u32 },
+}
+
 /// A pass that waits to be run.
 struct Queued {
     ticket: Ticket,
@@ -59,6 +66,10 @@ pub(super) struct FakeExecutable {
     ring: Vec<[u32; RECENT]>,
     /// The recurrent states of each slot after each position that has run.
     states: Vec<Vec<u64>>,
+    /// The snapshots of such states.
+    snapshots: Vec<Vec<u64>>,
+    /// Copies of states, each with the number of the pass before which it is made.
+    copies: VecDeque<(u64, StateCopy)>,
     /// For each slot the ticket before which its passes belong to a sequence whose caches a failed
     /// pass has spoiled: they were queued already.
     spoiled: Vec<u64>,
@@ -80,6 +91,8 @@ impl FakeExecutable {
             cells: Cells::new(&limits.pages),
             ring: vec![[u32::MAX; RECENT]; limits.sequences],
             states: vec![Vec::new(); limits.sequences],
+            snapshots: vec![Vec::new(); limits.snapshots],
+            copies: VecDeque::new(),
             spoiled: vec![0; limits.sequences],
             current: 0,
             queue: VecDeque::new(),
@@ -109,8 +122,23 @@ impl FakeExecutable {
         }
     }
 
+    /// Makes the copies of states that were asked for before the pass `ticket` was submitted.
+    fn copy_states(&mut self, ticket: u64) {
+        while let Some((_, copy)) = self.copies.pop_front_if(|(before, _)| *before <= ticket) {
+            match copy {
+                StateCopy::Save { slot, snapshot } => {
+                    self.snapshots[snapshot as usize] = self.states[slot as usize].clone();
+                }
+                StateCopy::Restore { snapshot, slot } => {
+                    self.states[slot as usize] = self.snapshots[snapshot as usize].clone();
+                }
+            }
+        }
+    }
+
     fn run(&mut self, queued: &Queued) {
         self.current = queued.ticket.0;
+        self.copy_states(self.current);
         for (group, slot, first, pages) in &queued.edits {
             let edit = TableEdit { group: *group, slot: *slot, first: *first, pages };
             if let Err(error) = self.tables.apply(&edit) {
@@ -394,6 +422,18 @@ impl Executable for FakeExecutable {
 
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {
         self.cells.copy_page(group, from as usize, to as usize);
+        Ok(())
+    }
+
+    fn save_states(&mut self, slot: u32, snapshot: u32) -> Result<(), Error> {
+        self.limits.check_snapshot(slot, snapshot)?;
+        self.copies.push_back((self.next, StateCopy::Save { slot, snapshot }));
+        Ok(())
+    }
+
+    fn restore_states(&mut self, snapshot: u32, slot: u32) -> Result<(), Error> {
+        self.limits.check_snapshot(slot, snapshot)?;
+        self.copies.push_back((self.next, StateCopy::Restore { snapshot, slot }));
         Ok(())
     }
 }
