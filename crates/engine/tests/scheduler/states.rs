@@ -1,15 +1,15 @@
 //! Plans with recurrent states, which are not in pages.
 
-use pelton::{Engine, LoadOptions, Model, Request};
-use pelton_testing::fake::{self, Fake};
+use pelton::{LoadOptions, Model, Request};
+use pelton_testing::fake::Fake;
 
 use crate::harness::{
-    CONTEXT, VOCAB, assert_all_pages_back, assert_sound, greedy, memory, prompt, submit,
+    CONTEXT, VOCAB, assert_all_pages_back, assert_sound, greedy, load_recurrent, memory, prompt,
+    submit,
 };
 
 fn load(fake: &Fake, options: &LoadOptions) -> Model {
-    let (plan, checkpoint) = fake::recurrent_plan(VOCAB, CONTEXT, &[None]);
-    Engine::with_backend(fake.clone()).load_plan(plan, checkpoint, options).unwrap()
+    load_recurrent(fake, options, &[None])
 }
 
 fn alone(phases: bool, request: &Request) -> Vec<u32> {
