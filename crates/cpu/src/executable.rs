@@ -235,6 +235,12 @@ impl Executable for CpuExecutable {
         self.state.states.restore(snapshot, slot);
         Ok(())
     }
+
+    fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
+        let row = self.state.plan.adapters_of(&self.state.limits, slot, adapters)?;
+        self.state.adapters.set(slot, &row);
+        Ok(())
+    }
 }
 
 /// Reads every page of the weights once, so that the load waits for a slow disk, with progress, and

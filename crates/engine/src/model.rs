@@ -1,6 +1,7 @@
 //! A loaded model, and requests to it.
 
 mod embed;
+mod loras;
 mod many;
 mod rerank;
 mod value_plans;
@@ -32,6 +33,8 @@ use crate::{
     },
 };
 
+use loras::{LORAS_OF_REQUEST, Loras};
+
 /// A model that is ready to answer requests. Clones are handles of the same model.
 ///
 /// It is unloaded with the last of them and of their [`TokenStream`]s; requests that are not
@@ -56,6 +59,7 @@ struct Loaded {
     sequences: usize,
     /// The pooling of embeddings.
     pooling: Pooling,
+    loras: Loras,
 }
 
 impl Loaded {
@@ -98,17 +102,13 @@ impl Model {
             pooling: options.pooling.map(value_plans::pooling_type),
         };
         let mut plan = value_plans::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
-        for (number, (path, scale)) in options.loras.iter().enumerate() {
-            if !scale.is_finite() {
-                return Err(Error::Option {
-                    option: "loras",
-                    found: format!("a scale of {scale}"),
-                    expected: "a finite number".to_owned(),
-                });
-            }
-            let tensors = Lora::open(path, &checkpoint)?.attach(&mut checkpoint, number, *scale)?;
-            plan = plan.add_lora(&tensors)?;
-        }
+        let adapters: Vec<Lora> = options
+            .loras
+            .iter()
+            .map(|(path, _)| Lora::open(path, &checkpoint))
+            .collect::<Result<_, _>>()?;
+        let tensors = Lora::attach(&adapters, &mut checkpoint)?;
+        plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
         let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         Self::load_plan(backend, plan, Arc::new(checkpoint), options, progress)
     }
@@ -147,12 +147,22 @@ impl Model {
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
         let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));
         let shared = Arc::new(Shared::new(Arc::clone(&bound)));
-        let resources = Resources { runner, kv, limits, plan: plan.clone() };
+        let loras = Loras::new(options, &plan)?;
+        let resources =
+            Resources { runner, kv, limits, plan: plan.clone(), loras: loras.defaults.clone() };
         let scheduler = Scheduler::new(resources, tokenizer.clone(), options.prefill_budget, bound);
         let (commands, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
-        let loaded =
-            Arc::new(Loaded { checkpoint, plan, tokenizer, context, rows, sequences, pooling });
+        let loaded = Arc::new(Loaded {
+            checkpoint,
+            plan,
+            tokenizer,
+            context,
+            rows,
+            sequences,
+            pooling,
+            loras,
+        });
         Ok(Self { commands, loaded, shared, worker })
     }
 
@@ -182,6 +192,7 @@ impl Model {
         request.sampling.check().map_err(Error::Sampling)?;
         let tokens = self.tokens(&request.prompt)?;
         self.check_request(&request, &tokens)?;
+        let loras = self.loaded.loras.of(request.loras.as_deref())?;
         let context = self.loaded.context;
         let place = self.shared.bound.enter(tokens.len())?;
         let most = match request.max_tokens {
@@ -194,6 +205,7 @@ impl Model {
         let goal = Goal::text(DrawOptions::new(&request, seed), output);
         let salt = self.loaded.salt(request.cache_salt);
         let sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
+        let sequence = sequence.with_loras(loras);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
     }
@@ -269,6 +281,12 @@ impl Model {
         self.loaded.tokenizer.as_deref().ok_or_else(|| Error::NoVocabulary {
             file: Path::new(self.loaded.checkpoint.name()).to_owned(),
         })
+    }
+
+    /// The names of the LoRA adapters that requests can choose, in the order of the
+    /// [load](LoadOptions::lora): the paths that were given there.
+    pub fn loras(&self) -> &[String] {
+        &self.loaded.loras.names
     }
 
     /// The plan that the model runs.

@@ -123,6 +123,18 @@ pub trait Executable: Send {
         Err(no_snapshots(slot, snapshot))
     }
 
+    /// Sets the LoRA adapters of a slot, each with its factor: those of its rows in all passes that
+    /// are submitted later. After the load every slot has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if the plan has no [`Op::Adapters`], or if the slot or an adapter does not
+    /// exist.
+    fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
+        let count = adapters.len();
+        Err(Error::Pass(format!("{count} adapters of slot {slot}, but the plan has none")))
+    }
+
     /// Runs a pass `passes` times and returns the time of each step. Called when all passes are
     /// taken; the results of the pass are dropped.
     ///

@@ -1,4 +1,4 @@
-//! The recurrent states of the slots, and their snapshots.
+//! The recurrent states of the slots with their snapshots, and the adapters of the slots.
 
 use pelton_graph::{Error, Limits, Plan};
 
@@ -8,6 +8,37 @@ use crate::pool::SharedMut;
 #[derive(Debug)]
 pub(crate) struct SlotStates {
     all: Vec<States>,
+}
+
+/// The LoRA adapters of the slots.
+#[derive(Debug)]
+pub(crate) struct SlotAdapters {
+    /// The ids and the weights of each slot `[slots, 2, used]`.
+    rows: Vec<f32>,
+    used: usize,
+}
+
+impl SlotAdapters {
+    /// No adapters in any slot.
+    ///
+    /// # Errors
+    /// If the plan has no adapters although it has an op of that kind.
+    pub(crate) fn new(plan: &Plan, limits: &Limits) -> Result<Self, Error> {
+        match plan.adapters() {
+            None => Ok(Self { rows: Vec::new(), used: 0 }),
+            Some(all) => Ok(Self { rows: all.row(&[])?.repeat(limits.sequences), used: all.used }),
+        }
+    }
+
+    /// Sets the ids and the weights `[2, used]` of a slot, which exists.
+    pub(crate) fn set(&mut self, slot: u32, row: &[f32]) {
+        self.rows[slot as usize * 2 * self.used..][..2 * self.used].copy_from_slice(row);
+    }
+
+    /// The ids and the weights of a slot `[used]` each.
+    pub(crate) fn of(&self, slot: u32) -> (&[f32], &[f32]) {
+        self.rows[slot as usize * 2 * self.used..][..2 * self.used].split_at(self.used)
+    }
 }
 
 /// One of the plan's states.

@@ -4,7 +4,7 @@ use pelton_graph::{CacheGroup, PAGE, pages_for};
 
 use super::{
     pool::{NodeId, PagePool},
-    prefix_tree::{Edge, PrefixTree},
+    prefix_tree::{Edge, Namespace, PrefixTree},
     sizing::windowed_pages,
     tables::SequencePages,
 };
@@ -84,13 +84,13 @@ impl KvCache {
     /// one with a snapshot. Holds its pages; returns them with the number of positions.
     pub(crate) fn lookup(
         &mut self,
-        salt: u64,
+        namespace: impl Into<Namespace>,
         tokens: &[u32],
         prompt: usize,
     ) -> (SequencePages, usize) {
         let mut pages = SequencePages::new(self.groups.len());
         let mut path: Vec<NodeId> = Vec::new();
-        let mut node = self.tree.root(salt);
+        let mut node = self.tree.root(namespace);
         self.tree.move_hold(None, Some(node));
         pages.node = Some(node);
         while path.len() < tokens.len().saturating_sub(1) / PAGE {

@@ -13,5 +13,6 @@ mod snapshots;
 mod tables;
 
 pub(crate) use cache::KvCache;
+pub(crate) use prefix_tree::Namespace;
 pub(crate) use sizing::{LOGIT_BIAS_MAX, Sizes, limits, wanted_context};
 pub(crate) use tables::SequencePages;

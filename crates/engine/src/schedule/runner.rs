@@ -41,6 +41,11 @@ impl Runner {
         guard(|| self.executable.restore_states(snapshot, slot))
     }
 
+    /// Sets the LoRA adapters of a slot, for all passes that are submitted later.
+    pub(crate) fn set_adapters(&mut self, slot: u32, loras: &[(u32, f32)]) -> Result<(), Error> {
+        guard(|| self.executable.set_adapters(slot, loras))
+    }
+
     /// Waits for the oldest pass.
     pub(crate) fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
         self.tickets.retain(|&other| other != ticket);

@@ -30,6 +30,8 @@ pub(crate) struct Resources {
     pub(crate) kv: KvCache,
     pub(crate) limits: Limits,
     pub(crate) plan: Plan,
+    /// The LoRA adapters of sequences that name none.
+    pub(crate) loras: Vec<(u32, f32)>,
 }
 
 /// A job that runs passes by hand while no request runs.

@@ -149,7 +149,7 @@ impl GpuExecutable {
                 Ok(buffer)
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        let inputs = Inputs::new(&device, &limits)?;
+        let inputs = Inputs::new(&device, &plan, &limits)?;
         let attentions = attentions(&plan, &limits, inputs.table);
         let scratch = Scratch::new(&device, &plan, &limits, &attentions)?;
         let mut lowering = Lowering {
@@ -410,6 +410,12 @@ impl Executable for GpuExecutable {
     fn restore_states(&mut self, snapshot: u32, slot: u32) -> Result<(), Error> {
         self.limits.check_snapshot(slot, snapshot)?;
         self.states.restore(&self.device, snapshot, slot)
+    }
+
+    fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
+        let row = self.plan.adapters_of(&self.limits, slot, adapters)?;
+        self.inputs.write_adapters(&self.device, slot, &row);
+        Ok(())
     }
 
     fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {

@@ -34,11 +34,12 @@ struct OwnSample {
     pending: usize,
 }
 
-/// A copy between a slot's states and a snapshot.
+/// A copy between a slot's states and a snapshot, or a change of a slot's adapters.
 #[derive(Clone, Copy)]
 enum StateCopy {
     Save { slot: u32, snapshot: u32 },
     Restore { snapshot: u32, slot: u32 },
+    Adapters { slot: u32, hash: u64 },
 }
 
 /// A pass that waits to be run.
@@ -68,7 +69,9 @@ pub(super) struct FakeExecutable {
     states: Vec<Vec<u64>>,
     /// The snapshots of such states.
     snapshots: Vec<Vec<u64>>,
-    /// Copies of states, each with the number of the pass before which it is made.
+    /// A hash of the LoRA adapters of each slot, 0 for none.
+    adapters: Vec<u64>,
+    /// Copies of states and changes of adapters, each with the number of the pass before which it is made.
     copies: VecDeque<(u64, StateCopy)>,
     /// For each slot the ticket before which its passes belong to a sequence whose caches a failed
     /// pass has spoiled: they were queued already.
@@ -92,6 +95,7 @@ impl FakeExecutable {
             ring: vec![[u32::MAX; RECENT]; limits.sequences],
             states: vec![Vec::new(); limits.sequences],
             snapshots: vec![Vec::new(); limits.snapshots],
+            adapters: vec![0; limits.sequences],
             copies: VecDeque::new(),
             spoiled: vec![0; limits.sequences],
             current: 0,
@@ -132,6 +136,7 @@ impl FakeExecutable {
                 StateCopy::Restore { snapshot, slot } => {
                     self.states[slot as usize] = self.snapshots[snapshot as usize].clone();
                 }
+                StateCopy::Adapters { slot, hash } => self.adapters[slot as usize] = hash,
             }
         }
     }
@@ -153,7 +158,8 @@ impl FakeExecutable {
                     chunk = (row.slot, position);
                 }
                 let input = if n == 0 { row.input } else { Input::Sampled };
-                self.run_row(row.slot as usize, position, input, self.mode(queued.phase, chunk.1));
+                let mode = self.mode(queued.phase, chunk.1) ^ self.adapters[row.slot as usize];
+                self.run_row(row.slot as usize, position, input, mode);
             }
             for want in &queued.wants {
                 match want {
@@ -434,6 +440,14 @@ impl Executable for FakeExecutable {
     fn restore_states(&mut self, snapshot: u32, slot: u32) -> Result<(), Error> {
         self.limits.check_snapshot(slot, snapshot)?;
         self.copies.push_back((self.next, StateCopy::Restore { snapshot, slot }));
+        Ok(())
+    }
+
+    fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
+        self.plan.adapters_of(&self.limits, slot, adapters)?;
+        let words = adapters.iter().map(|&(id, f)| u64::from(id) << 32 | u64::from(f.to_bits()));
+        let hash = words.fold(0, |hash, word| mix(hash + 1, word));
+        self.copies.push_back((self.next, StateCopy::Adapters { slot, hash }));
         Ok(())
     }
 }
