@@ -223,6 +223,24 @@ impl Executable for CpuExecutable {
         }
         Ok(())
     }
+
+    fn save_states(&mut self, slot: u32, snapshot: u32) -> Result<(), Error> {
+        self.state.limits.check_snapshot(slot, snapshot)?;
+        self.state.states.save(slot, snapshot);
+        Ok(())
+    }
+
+    fn restore_states(&mut self, snapshot: u32, slot: u32) -> Result<(), Error> {
+        self.state.limits.check_snapshot(slot, snapshot)?;
+        self.state.states.restore(snapshot, slot);
+        Ok(())
+    }
+
+    fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
+        let row = self.state.plan.adapters_of(&self.state.limits, slot, adapters)?;
+        self.state.adapters.set(slot, &row);
+        Ok(())
+    }
 }
 
 /// Reads every page of the weights once, so that the load waits for a slow disk, with progress, and
