@@ -153,7 +153,10 @@ impl Activations {
                     assert!(cols.is_multiple_of(BLOCK), "columns are not whole blocks of 32");
                     let to = &self.blocks[place..][..count];
                     // the contract of this function is that of `Quantize`
-                    dispatch(Isa::detect(), Quantize { from: from.as_chunks().0, to });
+                    dispatch(
+                        Isa::chosen().unwrap_or(Isa::PORTABLE),
+                        Quantize { from: from.as_chunks().0, to },
+                    );
                 }
             }
             unit += count;

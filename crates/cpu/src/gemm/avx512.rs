@@ -106,15 +106,6 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
     }
 
     #[inline(always)]
-    unsafe fn load_bf16(from: *const u8) -> __m512 {
-        // SAFETY: as above.
-        unsafe {
-            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
-            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
-        }
-    }
-
-    #[inline(always)]
     unsafe fn load4(from: Rows) -> __m512i {
         // SAFETY: as above.
         unsafe {
