@@ -31,6 +31,8 @@ use super::neon::{DotProd, I8mm, Widening};
 trait Functions {
     /// The vectors of quantized products.
     type Vectors: Vectors;
+    /// The functions of products in f32, of a set that has no less of what these use.
+    type Floats: Functions;
     /// Whether formats get kernels that unpack into registers.
     const DIRECT: bool;
 
@@ -41,7 +43,7 @@ trait Functions {
         to: *mut u8,
         prefetch: &mut RangePrefetch,
     );
-    unsafe fn through<C: Coding, const NR: usize, const MR: usize>(
+    unsafe fn through<C: Coding, const NR: usize, const MR: usize, const MANY: bool>(
         job: &Job<'_>,
         tile_job: &TileJob,
     );
@@ -52,11 +54,12 @@ trait Functions {
 
 /// With `$direct` block formats get kernels that unpack into registers.
 macro_rules! functions {
-    ($name:ident, $simd:ty, $direct:literal $(, $features:literal)?) => {
+    ($name:ident, $floats:ident, $simd:ty, $direct:literal $(, $features:literal)?) => {
         struct $name;
 
         impl Functions for $name {
             type Vectors = $simd;
+            type Floats = $floats;
             const DIRECT: bool = $direct;
 
             $(#[target_feature(enable = $features)])?
@@ -77,12 +80,12 @@ macro_rules! functions {
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn through<C: Coding, const NR: usize, const MR: usize>(
+            unsafe fn through<C: Coding, const NR: usize, const MR: usize, const MANY: bool>(
                 job: &Job<'_>,
                 tile_job: &TileJob,
             ) {
                 // SAFETY: the caller's promise.
-                unsafe { kernels::through::<$simd, C, NR, MR>(job, tile_job) }
+                unsafe { kernels::through::<$simd, C, NR, MR, MANY>(job, tile_job) }
             }
 
             $(#[target_feature(enable = $features)])?
@@ -109,26 +112,33 @@ macro_rules! functions {
     };
 }
 
-functions!(PortableFunctions, Portable8, false);
+functions!(PortableFunctions, PortableFunctions, Portable8, false);
 #[cfg(target_arch = "x86_64")]
-functions!(Avx2Functions, Ymm<false>, true, "avx2,fma,f16c");
+functions!(Avx2Functions, Avx2Functions, Ymm<false>, true, "avx2,fma,f16c");
 #[cfg(target_arch = "x86_64")]
-functions!(AvxVnniFunctions, Ymm<true>, true, "avx2,fma,f16c,avxvnni");
+functions!(AvxVnniFunctions, Avx2Functions, Ymm<true>, true, "avx2,fma,f16c,avxvnni");
 #[cfg(target_arch = "x86_64")]
-functions!(Avx512Functions, Zmm<false>, true, "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl");
+functions!(
+    Avx512Functions,
+    Avx512Functions,
+    Zmm<false>,
+    true,
+    "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"
+);
 #[cfg(target_arch = "x86_64")]
 functions!(
     Avx512VnniFunctions,
+    Avx512Functions,
     Zmm<true>,
     true,
     "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
 );
 #[cfg(target_arch = "aarch64")]
-functions!(NeonFunctions, NeonPair<Widening>, true, "neon");
+functions!(NeonFunctions, NeonFunctions, NeonPair<Widening>, true, "neon");
 #[cfg(target_arch = "aarch64")]
-functions!(NeonDotProdFunctions, NeonPair<DotProd>, true, "neon,dotprod");
+functions!(NeonDotProdFunctions, NeonFunctions, NeonPair<DotProd>, true, "neon,dotprod");
 #[cfg(target_arch = "aarch64")]
-functions!(NeonI8mmFunctions, NeonPair<I8mm>, true, "neon,i8mm");
+functions!(NeonI8mmFunctions, NeonFunctions, NeonPair<I8mm>, true, "neon,i8mm");
 
 /// Multiplies the first `batch` rows of activations with the rows `rows` of the matrix.
 ///
@@ -220,6 +230,7 @@ unsafe fn multiply(
         cols: matrix.cols(),
         row_blocks: Activations::units(1, matrix.cols()),
         chunk_stride: activations.chunk_stride(),
+        pitch: kind.pitch(),
         blocks: activations.blocks(),
         floats: activations.floats(),
         batch,
@@ -278,16 +289,16 @@ unsafe fn blocks<T: Functions, F: Format>(job: &Job<'_>) {
             one: if T::DIRECT && F::DIRECT { Some(T::direct::<F> as JobFn) } else { None },
             unpack: T::unpack::<F>,
             few: [
-                T::through::<F::Coding, 1, 1>,
-                T::through::<F::Coding, 1, 2>,
-                T::through::<F::Coding, 1, 4>,
-                T::through::<F::Coding, 1, 8>,
+                T::through::<F::Coding, 1, 1, false>,
+                T::through::<F::Coding, 1, 2, false>,
+                T::through::<F::Coding, 1, 4, false>,
+                T::through::<F::Coding, 1, 8, false>,
             ],
             // As many sums, in integers and in f32, as fit into registers.
             many: if <T::Vectors as Vectors>::PANELS == 2 {
-                [T::through::<F::Coding, 1, 6>, T::through::<F::Coding, 2, 6>]
+                [T::through::<F::Coding, 1, 6, true>, T::through::<F::Coding, 2, 6, true>]
             } else {
-                [T::through::<F::Coding, 1, 4>; 2]
+                [T::through::<F::Coding, 1, 4, true>; 2]
             },
             many_panels: <T::Vectors as Vectors>::PANELS,
             many_rows: if <T::Vectors as Vectors>::PANELS == 2 { 6 } else { 4 },
@@ -339,9 +350,9 @@ unsafe fn run_with<T: Functions>(dtype: DType, job: &Job<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
         match dtype {
-            DType::F32 => floats::<T, F32>(job),
-            DType::F16 => floats::<T, F16>(job),
-            DType::BF16 => floats::<T, BF16>(job),
+            DType::F32 => floats::<T::Floats, F32>(job),
+            DType::F16 => floats::<T::Floats, F16>(job),
+            DType::BF16 => floats::<T::Floats, BF16>(job),
             DType::Q4_0 => blocks::<T, Q4_0>(job),
             DType::Q4_1 => blocks::<T, Q4_1>(job),
             DType::Q5_0 => blocks::<T, Q5_0>(job),

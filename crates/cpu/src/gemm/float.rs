@@ -29,8 +29,8 @@ pub(super) const STEP: usize = 16;
 /// Panels that a chunk of the activations is multiplied with before the next chunk.
 const PANELS: usize = 16;
 /// Activation rows multiplied with a group of panels before the next rows: a chunk of them and
-/// their sums for all panels fit into a second-level cache. A whole number of tiles of any size.
-const STRIP: usize = 240;
+/// their sums for all panels fit into a second-level cache. A whole number of large tiles.
+const STRIP: usize = 288;
 
 /// A kernel that packs some columns of a panel.
 pub(super) type PackFn = unsafe fn(Rows, Range<usize>, *mut f32);
@@ -85,8 +85,10 @@ struct Workspace {
 /// As for [`run`].
 unsafe fn many(job: &Job<'_>, kernels: &FloatKernels) {
     let most = kernels.rows[0];
+    // strips of about the same size, as each packs all weights
+    let rows = job.batch.div_ceil(job.batch.div_ceil(STRIP)).next_multiple_of(most);
     let weights = 2 * CHUNK * kernels.lanes;
-    let sums = PANELS * kernels.lanes * STRIP.min(job.batch).next_multiple_of(most);
+    let sums = PANELS * kernels.lanes * rows;
     let mut scratch = scratch::alloc((weights + sums + most * PITCH) * size_of::<f32>());
     let start = scratch.as_mut_ptr().cast::<f32>();
     let workspace = Workspace {
@@ -94,8 +96,8 @@ unsafe fn many(job: &Job<'_>, kernels: &FloatKernels) {
         sums: start.wrapping_add(weights),
         gathered: start.wrapping_add(weights + sums),
     };
-    for strip in (0..job.batch).step_by(STRIP) {
-        let strip = strip..job.batch.min(strip + STRIP);
+    for strip in (0..job.batch).step_by(rows) {
+        let strip = strip..job.batch.min(strip + rows);
         let mut row = job.rows.start;
         while row < job.rows.end {
             // SAFETY: the caller's promise; there is room for two panels, for the sums of as many

@@ -1,7 +1,9 @@
 //! The kernels of products in f32: packing, and the products of vectors of columns.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use super::activations::ActivationKind;
 use super::float::{CHUNK, STEP};
 use super::job::Job;
 use super::kernels::store;
@@ -11,19 +13,22 @@ use super::vectors::{Rows, Vectors};
 use crate::memory::prefetch::{Level, prefetch};
 
 /// Elements from one activation row to the next.
-pub(super) const PITCH: usize = tile::CHUNK * BLOCK;
-/// Columns that are transposed at a time.
-const COLUMNS: usize = 8;
+pub(super) const PITCH: usize = ActivationKind::F32.pitch() * BLOCK;
+/// Columns of a chunk of the activations.
+const COLUMNS: usize = tile::CHUNK * BLOCK;
+/// Bytes of a row that are transposed at a time: a cache line, as the lines of rows whose distance is
+/// a power of two evict each other.
+const LINE: usize = 64;
 
 /// An element type.
 pub(super) trait Element {
     const BYTES: usize;
 
-    /// Loads eight neighbouring elements of each row: a vector for each column.
+    /// Writes `LINE` bytes of each row as a vector for each column.
     ///
     /// # Safety
-    /// They are readable, and the instructions of `S` exist.
-    unsafe fn columns<S: Vectors>(from: Rows) -> [S::F; COLUMNS];
+    /// They are readable, there is room at `to`, and the instructions of `S` exist.
+    unsafe fn columns<S: Vectors>(from: Rows, to: *mut f32);
 }
 
 /// f32.
@@ -33,16 +38,12 @@ impl Element for F32 {
     const BYTES: usize = 4;
 
     #[inline(always)]
-    unsafe fn columns<S: Vectors>(from: Rows) -> [S::F; COLUMNS] {
+    unsafe fn columns<S: Vectors>(from: Rows, to: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe {
-            let (low, high) = (S::load16(from), S::load16(from.at(16)));
-            let mut columns = [S::splat(0.0); COLUMNS];
-            for i in 0..4 {
-                columns[i] = S::f32_of_bits(low[i]);
-                columns[i + 4] = S::f32_of_bits(high[i]);
+            for (i, column) in S::load64(from).into_iter().enumerate() {
+                S::store(S::f32_of_bits(column), to.add(i * S::LANES));
             }
-            columns
         }
     }
 }
@@ -54,15 +55,14 @@ impl Element for F16 {
     const BYTES: usize = 2;
 
     #[inline(always)]
-    unsafe fn columns<S: Vectors>(from: Rows) -> [S::F; COLUMNS] {
+    unsafe fn columns<S: Vectors>(from: Rows, to: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe {
-            let pairs = S::load16(from);
-            let mut columns = [S::splat(0.0); COLUMNS];
-            for i in 0..4 {
-                [columns[2 * i], columns[2 * i + 1]] = S::f16_pairs(pairs[i]);
+            for (i, pair) in S::load64(from).into_iter().enumerate() {
+                let [first, second] = S::f16_pairs(pair);
+                S::store(first, to.add(2 * i * S::LANES));
+                S::store(second, to.add((2 * i + 1) * S::LANES));
             }
-            columns
         }
     }
 }
@@ -74,22 +74,19 @@ impl Element for BF16 {
     const BYTES: usize = 2;
 
     #[inline(always)]
-    unsafe fn columns<S: Vectors>(from: Rows) -> [S::F; COLUMNS] {
+    unsafe fn columns<S: Vectors>(from: Rows, to: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe {
-            let pairs = S::load16(from);
-            let mut columns = [S::splat(0.0); COLUMNS];
-            for i in 0..4 {
-                let high = S::and(pairs[i], S::splat_i(-0x1_0000));
-                columns[2 * i] = S::f32_of_bits(S::shl(pairs[i], 16));
-                columns[2 * i + 1] = S::f32_of_bits(high);
+            for (i, pair) in S::load64(from).into_iter().enumerate() {
+                let second = S::and(pair, S::splat_i(-0x1_0000));
+                S::store(S::f32_of_bits(S::shl(pair, 16)), to.add(2 * i * S::LANES));
+                S::store(S::f32_of_bits(second), to.add((2 * i + 1) * S::LANES));
             }
-            columns
         }
     }
 }
 
-/// The last columns of each row, padded with zeros to [`COLUMNS`].
+/// The last columns of each row, padded with zeros to a `LINE`.
 ///
 /// # Safety
 /// The first `count` elements of each row are readable; `to` has room for the lanes of `S`.
@@ -97,7 +94,7 @@ impl Element for BF16 {
 unsafe fn padded<S: Vectors, E: Element>(
     from: Rows,
     count: usize,
-    to: &mut [[u8; COLUMNS * 4]; 16],
+    to: &mut [[u8; LINE]; 16],
 ) -> Rows {
     for (lane, to) in to.iter_mut().enumerate().take(S::LANES) {
         // SAFETY: the caller's promise.
@@ -106,7 +103,7 @@ unsafe fn padded<S: Vectors, E: Element>(
             std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), count * E::BYTES);
         }
     }
-    Rows { first: to.as_ptr().cast(), stride: COLUMNS * 4, packed: false }
+    Rows { first: to.as_ptr().cast(), stride: LINE, packed: false }
 }
 
 /// The product for at most `MR` activation rows: `NR` panels are multiplied as they are read.
@@ -158,22 +155,29 @@ unsafe fn multiply<S: Vectors, E: Element, const NR: usize, const MR: usize>(
         for first in (0..job.cols).step_by(CHUNK) {
             let cols = CHUNK.min(job.cols - first);
             let floats = job.floats.cast::<[f32; BLOCK]>();
-            let x: [*const [f32; BLOCK]; MR] = job.activation_rows(floats, 0, first / PITCH);
+            let x: [*const [f32; BLOCK]; MR] = job.activation_rows(floats, 0, first / COLUMNS);
             let mut sums = [[S::splat(0.0); MR]; NR];
-            for col in (0..cols).step_by(COLUMNS) {
-                advance(NR * S::LANES * COLUMNS * E::BYTES);
-                for n in 0..NR {
-                    let rows = Rows { packed: false, ..panels[n].rows };
+            let line = LINE / E::BYTES;
+            for col in (0..cols).step_by(line) {
+                advance(NR * S::LANES * LINE);
+                let mut columns = MaybeUninit::<[[S::F; 32]; NR]>::uninit();
+                let columns = columns.as_mut_ptr().cast::<[S::F; 32]>();
+                for (n, panel) in panels.iter().enumerate() {
+                    let rows = Rows { packed: false, ..panel.rows };
                     let mut from = rows.at((first + col) * E::BYTES);
-                    let mut last = [[0; COLUMNS * 4]; 16];
-                    if cols - col < COLUMNS {
+                    let mut last = [[0; LINE]; 16];
+                    if cols - col < line {
                         from = padded::<S, E>(from, cols - col, &mut last);
                     }
-                    let weights = E::columns::<S>(from);
-                    for (k, &weights) in weights.iter().enumerate() {
-                        for r in 0..MR {
-                            let x = *x[r].cast::<f32>().add(first % PITCH + col + k);
-                            sums[n][r] = S::fma(weights, S::splat(x), sums[n][r]);
+                    E::columns::<S>(from, columns.add(n).cast());
+                }
+                // x is padded to 32 columns, the weights to a line
+                for k in 0..line {
+                    for r in 0..MR {
+                        let x = S::splat(*x[r].cast::<f32>().add(first % COLUMNS + col + k));
+                        for n in 0..NR {
+                            let column = *columns.add(n).cast::<S::F>().add(k);
+                            sums[n][r] = S::fma(column, x, sums[n][r]);
                         }
                     }
                 }
@@ -192,7 +196,7 @@ unsafe fn multiply<S: Vectors, E: Element, const NR: usize, const MR: usize>(
     }
 }
 
-/// Packs columns of a panel as vectors of a column each, padded with zeros to a multiple of `STEP`.
+/// Packs columns of a panel as vectors of a column each, padded with zeros to a line.
 ///
 /// # Safety
 /// The rows and columns exist, the instructions of `S` too, and there is room at `to`.
@@ -202,15 +206,14 @@ pub(super) unsafe fn pack<S: Vectors, E: Element>(rows: Rows, cols: Range<usize>
     let rows = Rows { packed: false, ..rows };
     // SAFETY: the caller's promise; the last columns are copied before they are read.
     unsafe {
-        for col in (0..len.next_multiple_of(STEP)).step_by(COLUMNS) {
-            let mut from = rows.at((cols.start + col.min(len)) * E::BYTES);
-            let mut last = [[0; COLUMNS * 4]; 16];
-            if len < col + COLUMNS {
-                from = padded::<S, E>(from, len.saturating_sub(col), &mut last);
+        let line = LINE / E::BYTES;
+        for col in (0..len).step_by(line) {
+            let mut from = rows.at((cols.start + col) * E::BYTES);
+            let mut last = [[0; LINE]; 16];
+            if len < col + line {
+                from = padded::<S, E>(from, len - col, &mut last);
             }
-            for (k, column) in E::columns::<S>(from).into_iter().enumerate() {
-                S::store(column, to.add((col + k) * S::LANES));
-            }
+            E::columns::<S>(from, to.add(col * S::LANES));
         }
     }
 }
@@ -272,15 +275,16 @@ pub(super) unsafe fn through<S: Vectors, const NR: usize, const MR: usize>(
             weights = weights.wrapping_add(STEP * S::LANES);
         }
         let one = S::splat(1.0);
-        for n in 0..NR {
-            for r in 0..MR {
-                let place = so_far.add(n * MR + r);
-                let before = if cols.start > 0 { *place } else { S::splat(0.0) };
-                let total = S::fma(sums[n][r], one, before);
-                if cols.end < job.cols {
-                    *place = total;
-                } else if row + r < job.batch {
-                    store::<S>(job, panels[n], row + r, total);
+        let is_first = cols.start == 0;
+        for (i, sum) in sums.as_flattened().iter().enumerate() {
+            let before = if is_first { S::splat(0.0) } else { *so_far.add(i) };
+            *so_far.add(i) = S::fma(*sum, one, before);
+        }
+        // from memory, as a loop over the sums would keep them there all along
+        if cols.end == job.cols {
+            for (n, panel) in panels[..NR].iter().enumerate() {
+                for r in 0..MR.min(job.batch - row) {
+                    store::<S>(job, *panel, row + r, *so_far.add(n * MR + r));
                 }
             }
         }

@@ -6,7 +6,6 @@ use pelton_quant::DType;
 
 use super::activations::Block;
 use super::pack;
-use super::tile::CHUNK;
 use crate::pool::SharedMut;
 
 /// A matrix `[rows, cols]` in its stored format: rows of blocks, one after the other.
@@ -155,6 +154,8 @@ pub(super) struct Job<'a> {
     pub(super) cols: usize,
     pub(super) row_blocks: usize,
     pub(super) chunk_stride: usize,
+    /// Blocks (or 32 elements) from one activation row of a chunk to the next.
+    pub(super) pitch: usize,
     pub(super) blocks: *const Block,
     pub(super) floats: *const f32,
     pub(super) batch: usize,
@@ -200,7 +201,7 @@ impl Job<'_> {
                 row = picked.inputs[row] as usize;
             }
             // SAFETY: the row is one of the batch.
-            *x = unsafe { x.add(chunk * self.chunk_stride + row * CHUNK) };
+            *x = unsafe { x.add(chunk * self.chunk_stride + row * self.pitch) };
         }
         rows
     }

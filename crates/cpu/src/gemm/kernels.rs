@@ -88,9 +88,9 @@ pub(super) unsafe fn unpack<S: Vectors, F: Format>(
         let (step, rows) = block_rows::<F>(rows);
         let mut block = rows.at(chunk.start / tiles * F::DTYPE.block_bytes());
         for _ in 0..chunk.len() / tiles {
-            prefetch.advance(S::LANES * F::DTYPE.block_bytes());
             let header = F::header::<S>(block);
             for group in 0..tiles / F::GROUP {
+                prefetch.advance(S::LANES * F::DTYPE.block_bytes() * F::GROUP / tiles);
                 F::unpack::<S>(block, &header, group, to);
                 to = to.add(F::GROUP);
             }
@@ -99,12 +99,19 @@ pub(super) unsafe fn unpack<S: Vectors, F: Format>(
     }
 }
 
-/// Multiplies `MR` activation rows with a chunk of `NR` neighbouring panels.
+/// Multiplies `MR` activation rows with a chunk of `NR` neighbouring panels. With `MANY` rows it
+/// prefetches the next tile of them and the lines of the results.
 ///
 /// # Safety
 /// As for [`direct`]; the panels' tiles have been unpacked, and there is room for as many sums.
 #[inline(always)]
-pub(super) unsafe fn through<S: Vectors, C: Coding, const NR: usize, const MR: usize>(
+pub(super) unsafe fn through<
+    S: Vectors,
+    C: Coding,
+    const NR: usize,
+    const MR: usize,
+    const MANY: bool,
+>(
     job: &Job<'_>,
     tile_job: &TileJob,
 ) {
@@ -112,7 +119,7 @@ pub(super) unsafe fn through<S: Vectors, C: Coding, const NR: usize, const MR: u
     let (row, tiles, so_far) = (*row, tiles.cast::<Tile<S>>(), so_far.cast::<S::F>());
     // SAFETY: the caller's promise.
     unsafe {
-        if chunk.end == job.row_blocks {
+        if MANY && chunk.end == job.row_blocks {
             for r in 0..MR {
                 for panel in &panels[..NR] {
                     prefetch(job.address(row + r, panel.first), Level::FirstToWrite);
@@ -132,8 +139,10 @@ pub(super) unsafe fn through<S: Vectors, C: Coding, const NR: usize, const MR: u
             *at = at.add(i * chunk.len());
         }
         for _ in chunk.clone() {
-            for x in x {
-                prefetch(x.wrapping_add(MR * CHUNK).cast(), Level::First);
+            if MANY {
+                for x in x {
+                    prefetch(x.wrapping_add(MR * CHUNK).cast(), Level::First);
+                }
             }
             multiply::<S, C, NR, MR>(at, x, &mut sums);
             for at in &mut at {
@@ -143,15 +152,15 @@ pub(super) unsafe fn through<S: Vectors, C: Coding, const NR: usize, const MR: u
                 *x = x.add(1);
             }
         }
-        if chunk.end < job.row_blocks {
-            for (i, sum) in sums.as_flattened().iter().enumerate() {
-                *so_far.add(i) = *sum;
-            }
-            return;
+        for (i, sum) in sums.as_flattened().iter().enumerate() {
+            *so_far.add(i) = *sum;
         }
-        for (panel, sums) in panels.iter().zip(&sums) {
-            for (i, sums) in sums.iter().enumerate().take(job.batch - row) {
-                store::<S>(job, *panel, row + i, *sums);
+        // from memory, as a loop over the sums would keep them there all along
+        if chunk.end == job.row_blocks {
+            for (n, panel) in panels[..NR].iter().enumerate() {
+                for r in 0..MR.min(job.batch - row) {
+                    store::<S>(job, *panel, row + r, *so_far.add(n * MR + r));
+                }
             }
         }
     }

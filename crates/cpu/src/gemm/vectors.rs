@@ -104,6 +104,21 @@ pub(super) trait Vectors: Register {
     unsafe fn load4(from: Rows) -> Self::I;
     /// Sixteen bytes of each row: vector j holds bytes 4j to 4j+3 of all rows.
     unsafe fn load16(from: Rows) -> [Self::I; 4];
+    /// A line of 64 bytes of each row, as in [`load16`](Self::load16).
+    #[inline(always)]
+    unsafe fn load64(from: Rows) -> [Self::I; 16] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut words = [Self::splat_i(0); 16];
+            for i in 0..4 {
+                let four = Self::load16(from.at(16 * i));
+                for (j, word) in four.into_iter().enumerate() {
+                    words[4 * i + j] = word;
+                }
+            }
+            words
+        }
+    }
     /// Sixteen bytes of each row in the order of the codes of [`dot`](Self::dot).
     #[inline(always)]
     unsafe fn load_codes(from: Rows) -> [Self::I; 4] {
