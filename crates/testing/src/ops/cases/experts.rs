@@ -120,8 +120,10 @@ pub(super) fn products() -> Vec<Case> {
             b.step(Op::ExpertLinear(down), &[gates, ids], &[y]);
             let o = b.buffer(33, x);
             b.step(Op::ExpertSum { used }, &[y, weights], &[o]);
+            let residual = b.embed(DType::F32, 33);
+            b.step(Op::Add, &[residual, o], &[residual]);
             let name = format!("gated experts {shape}, {}", gating.name());
-            let case = case(name, b, o, &["expert_glu"]);
+            let case = case(name, b, residual, &["expert_glu", "expert_sum_add"]);
             cases.push(Case { tolerance: 3.0 * tolerance, ..case });
         }
     }
