@@ -98,6 +98,7 @@ pub(super) fn products() -> Vec<Case> {
             cases.push(Case { tolerance, ..case(format!("experts {shape}"), b, o, &[]) });
 
             let mut b = Builder::new(33);
+            let residual = b.embed(DType::F32, 33);
             let (x, ids, weights) = choice(&mut b, cols, experts, used);
             let gating = match (i + j) % 3 {
                 0 => Gating::Product(Activation::Silu),
@@ -120,7 +121,6 @@ pub(super) fn products() -> Vec<Case> {
             b.step(Op::ExpertLinear(down), &[gates, ids], &[y]);
             let o = b.buffer(33, x);
             b.step(Op::ExpertSum { used }, &[y, weights], &[o]);
-            let residual = b.embed(DType::F32, 33);
             b.step(Op::Add, &[residual, o], &[residual]);
             let name = format!("gated experts {shape}, {}", gating.name());
             let case = case(name, b, residual, &["expert_glu", "expert_sum_add"]);
