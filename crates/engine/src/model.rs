@@ -1,5 +1,6 @@
 //! A loaded model, and requests to it.
 
+mod decode;
 mod defaults;
 mod embed;
 mod many;
@@ -59,6 +60,7 @@ struct Loaded {
     sequences: usize,
     /// The pooling of embeddings.
     pooling: Pooling,
+    decoding: decode::Decoding,
 }
 
 impl Loaded {
@@ -153,8 +155,16 @@ impl Model {
         let scheduler = Scheduler::new(resources, tokenizer.clone(), options.prefill_budget, bound);
         let (commands, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
-        let loaded =
-            Arc::new(Loaded { checkpoint, plan, tokenizer, context, rows, sequences, pooling });
+        let loaded = Arc::new(Loaded {
+            checkpoint,
+            plan,
+            tokenizer,
+            context,
+            rows,
+            sequences,
+            pooling,
+            decoding: decode::Decoding::default(),
+        });
         Ok(Self { commands, loaded, shared, worker })
     }
 
@@ -184,12 +194,7 @@ impl Model {
         request.sampling.check().map_err(Error::Sampling)?;
         let tokens = self.tokens(&request.prompt)?;
         self.check_request(&request, &tokens)?;
-        if request.constraint.is_some() {
-            return Err(pelton_constraint::Error::Unfinished.into());
-        }
-        if request.sampling.runs_on_host() {
-            return Err(Error::Sampling("samplers on the host are not wired yet".into()));
-        }
+        let (host, guide) = (self.host_draw(&request)?, self.guide(&request)?);
         let context = self.loaded.context;
         let place = self.shared.bound.enter(tokens.len())?;
         let most = match request.max_tokens {
@@ -199,7 +204,7 @@ impl Model {
         let seed = request.sampling.seed_or_random();
         let handle = RequestHandle::new(Stats::new(tokens.len(), seed));
         let output = Output::new(sink, handle.clone(), request.stop.clone(), request.ignore_end);
-        let goal = Goal::text(DrawOptions::new(&request, seed), output);
+        let goal = Goal::text(DrawOptions::new(&request, seed, host, guide), output);
         let salt = self.loaded.salt(request.cache_salt);
         let sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         self.send(Command::Submit(Box::new(sequence)))?;
