@@ -14,6 +14,7 @@ pub(crate) fn reference(op: &Op, plan: &Plan) -> bool {
         | Op::RopeStore(_)
         | Op::RopeAttend(_, _)
         | Op::LinearAdd(_)
+        | Op::ExpertSumAdd { used: _ }
         | Op::NormGlu { norm: _, gate: _, up: _, gating: _ }
         | Op::ExpertGlu { gate: _, up: _, gating: _ } => false,
         _ => fast(op, plan),
@@ -53,7 +54,7 @@ pub(crate) fn fast(op: &Op, plan: &Plan) -> bool {
             is_norm(plan, norm) && linears.iter().all(|linear| follows(plan, norm, linear))
         }
         Op::RopeStore(op) => is_rope_store(plan, op),
-        Op::RopeAttend(_, _) => false,
+        Op::RopeAttend(_, _) | Op::ExpertSumAdd { used: _ } => false,
         Op::NormGlu { norm, gate, up, gating } => {
             is_norm(plan, norm)
                 && follows(plan, norm, gate)

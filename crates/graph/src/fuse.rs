@@ -19,8 +19,15 @@ impl Plan {
     }
 
     fn fused_steps(&self, accepts: &dyn Fn(&Op, &Self) -> bool) -> Vec<Step> {
-        const CANDIDATES: [fn(&[Step]) -> Match; 6] =
-            [norm_glu, norm_linear, rope_attend, rope_store, linear_add, expert_glu];
+        const CANDIDATES: [fn(&[Step]) -> Match; 7] = [
+            norm_glu,
+            norm_linear,
+            rope_attend,
+            rope_store,
+            linear_add,
+            expert_glu,
+            expert_sum_add,
+        ];
         let mut fused = Vec::with_capacity(self.steps.len());
         let mut rest = self.steps.as_slice();
         while let Some(first) = rest.first() {
@@ -183,6 +190,18 @@ fn expert_glu(steps: &[Step]) -> Match {
     }
     let op = Op::ExpertGlu { gate: *gate, up: *up, gating: *gating };
     Some((3, joined(steps, op, gate_step.inputs.clone(), glu_step.outputs.clone())))
+}
+
+/// `expert_sum y weights → o`, `add x o → x`.
+fn expert_sum_add(steps: &[Step]) -> Match {
+    let [sum_step, add_step, ..] = steps else { return None };
+    let (Op::ExpertSum { used }, Op::Add) = (&sum_step.op, &add_step.op) else { return None };
+    let x = add_step.inputs[0];
+    if add_step.inputs[1] != sum_step.outputs[0] || add_step.outputs != [x] {
+        return None;
+    }
+    let inputs = vec![x, sum_step.inputs[0], sum_step.inputs[1]];
+    Some((2, joined(steps, Op::ExpertSumAdd { used: *used }, inputs, vec![x])))
 }
 
 fn joined(steps: &[Step], op: Op, inputs: Vec<BufferId>, outputs: Vec<BufferId>) -> Step {

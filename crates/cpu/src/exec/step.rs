@@ -290,7 +290,7 @@ impl Exec {
                 let y = &mut output(0)[..rows * out_width];
                 pool_rows(pool, *pooling, batch, x, y, out_width);
             }
-            Op::RopeAttend(_, _) => {
+            Op::RopeAttend(_, _) | Op::ExpertSumAdd { used: _ } => {
                 let op = step.op.name().to_owned();
                 return Err(Error::Op { backend: "cpu".to_owned(), op, layer: step.layer });
             }

@@ -261,6 +261,7 @@ fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Err
         | Op::RopeStore(_)
         | Op::RopeAttend(_, _)
         | Op::LinearAdd(_)
+        | Op::ExpertSumAdd { used: _ }
         | Op::NormGlu { norm: _, gate: _, up: _, gating: _ }
         | Op::ExpertGlu { gate: _, up: _, gating: _ } => {
             let op = step.op.name().to_owned();

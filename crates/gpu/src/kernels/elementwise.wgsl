@@ -6,7 +6,7 @@
        scale          x *= factor
        softcap        x = cap · tanh(x / cap)
        temper         x *= 1 + beta · ln(1 + ⌊(position + offset) / interval⌋)
-       expert_sum     y = Σ_s weights[s] · x[s]
+       expert_sum     y = Σ_s weights[s] · x[s], or y += … with add
        adapters       the ids and weights of the adapters of the row's slot
        copy           a strided copy of groups of elements
    A thread computes an element, a vector of four where the width is a multiple of four; the grid's y
@@ -82,7 +82,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
         let at = id.y * {{ used }}u + s;
         sum = fma(Element(weights[at]), x[at * WIDTH + id.x], sum);
     }
-    y[i] = sum;
+    y[i] {{ "+=" if add else "=" }} sum;
 {% else %}
     let group = id.x / {{ group }}u;
     let within = id.x % {{ group }}u;

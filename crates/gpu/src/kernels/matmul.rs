@@ -103,18 +103,20 @@ impl Tile {
 
 /// The tile of decoding passes, of up to 64 rows a tile.
 pub(crate) const DECODE: Tile = Tile::ALL[2];
+/// The tile of decoding passes of up to 32 rows.
+pub(crate) const DECODE_FEW: Tile = Tile::of([32, 64], [32, 16], 64);
 
 /// K splits of a decoding pass of up to `rows` rows of `k` elements, for `outputs` outputs: enough
 /// workgroups to hide latency.
-pub(crate) fn decode_splits(k: usize, outputs: usize, rows: usize) -> usize {
-    /// Workgroups that keep a large GPU busy: one for each multiprocessor. More of them were slower
-    /// on an H200.
-    const ENOUGH: usize = 132;
+pub(crate) fn decode_splits(tile: &Tile, k: usize, outputs: usize, rows: usize) -> usize {
     /// Steps of K that a split has, at least.
     const STEPS: usize = 8;
-    let [across, down, _] = DECODE.groups(rows, outputs);
-    let most = (padded(k) / DECODE.step / STEPS).max(1);
-    ENOUGH.div_ceil((across * down) as usize).clamp(1, most)
+    // one for each multiprocessor of a large GPU, or two of the smaller tile: more of them were
+    // slower on an H200
+    let enough: usize = if tile.batch < DECODE.batch { 264 } else { 132 };
+    let [across, down, _] = tile.groups(rows, outputs);
+    let most = (padded(k) / tile.step / STEPS).max(1);
+    enough.div_ceil((across * down) as usize).clamp(1, most)
 }
 
 impl Matmul {
@@ -190,7 +192,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
     let apple = Tile { core: 8, wide: 1, ..Tile::of([64, 64], [32, 32], 32) };
     let mut all = Vec::new();
     for dtype in DType::ALL {
-        for tile in Tile::ALL.into_iter().chain([apple]) {
+        for tile in Tile::ALL.into_iter().chain([DECODE_FEW, apple]) {
             for (bias, add) in [(false, false), (true, false), (false, true)] {
                 let layout = Layout::of(dtype);
                 let m = Matmul {
@@ -483,12 +485,13 @@ mod tests {
             let m = Matmul { splits, slab_rows: 40, ..plain(DType::Q4_0, k, 131) };
             compare(m, DECODE, 33);
             compare(Matmul { bias: true, add: true, ..m }, DECODE, 40);
+            compare(m, DECODE_FEW, 29);
         }
         // matrices with few outputs are split, those with many are not
-        assert_eq!(decode_splits(4096, 1024, 64), 8);
-        assert_eq!(decode_splits(14336, 4096, 64), 3);
-        assert_eq!(decode_splits(4096, 14336, 64), 1);
-        assert_eq!(decode_splits(64, 64, 64), 1);
+        assert_eq!(decode_splits(&DECODE, 4096, 1024, 64), 8);
+        assert_eq!(decode_splits(&DECODE, 14336, 4096, 64), 3);
+        assert_eq!(decode_splits(&DECODE, 4096, 14336, 64), 1);
+        assert_eq!(decode_splits(&DECODE, 64, 64, 64), 1);
     }
 
     #[test]

@@ -333,7 +333,7 @@ fn add_product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activatio
 {% for n in range(each) %}
 {% for r in range(batch) %}
 {% for w in ws %}
-        let total{{ w }}_{{ n }}_{{ r }} = subgroupAdd(sum{{ w }}_{{ n }}_{{ r }});
+        let total{{ w }}_{{ n }}_{{ r }} = sum_of_lanes(sum{{ w }}_{{ n }}_{{ r }});
         sum{{ w }}_{{ n }}_{{ r }} = 0.0;
 {% endfor %}
 {% endfor %}
@@ -368,6 +368,8 @@ fn add_product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activatio
         }
     }
 {% endmacro %}
+{% include "lanes.wgsl" %}
+
 // The first row of a subgroup in an iteration.
 fn first_of(group: u32, iteration: u32, subgroup: u32, subgroups: u32) -> u32 {
     return group * {{ tile }}u + (iteration * subgroups + subgroup) * {{ each }}u;

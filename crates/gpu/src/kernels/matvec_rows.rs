@@ -38,12 +38,15 @@ pub(crate) struct MatVecRows {
     pub(crate) experts: Option<Experts>,
 }
 
-/// Threads of a workgroup.
-const THREADS: usize = 512;
+/// Threads of a workgroup: with twice as many a lane has too few registers for its sums.
+const THREADS: usize = 256;
 /// Sums of a lane: rows of activations times rows of matrices.
 const SUMS: usize = 32;
-/// Workgroups along the rows of the matrix, at most: two for each multiprocessor of a large GPU.
-const GROUPS: usize = 528;
+/// Workgroups along the rows of the matrix, at most: four for each multiprocessor of a large GPU, or
+/// two where more than [`FEW`] rows of activations leave room for no more of them.
+const GROUPS: [usize; 2] = [528, 264];
+/// Rows of activations up to which a multiprocessor has four workgroups.
+const FEW: usize = 8;
 /// Bytes of a unit of activations: codes, scale and sums.
 const UNIT_BYTES: usize = 40;
 
@@ -64,12 +67,13 @@ impl MatVecRows {
         let units = self.layout.units(self.k);
         let matrices = 1 + usize::from(self.glu.is_some());
         let subgroups = THREADS / width;
+        let groups = GROUPS[usize::from(self.batch > FEW)];
         // fewer rows at a time where there would be too few workgroups
         let most = (SUMS / self.batch / matrices).clamp(1, 4);
-        let each = self.rows.div_ceil(subgroups * GROUPS / 2).clamp(1, most);
+        let each = self.rows.div_ceil(subgroups * groups / 2).clamp(1, most);
         let step = each * subgroups;
-        let turns = self.rows.div_ceil(step * GROUPS);
-        let room = (capabilities.workgroup_bytes as usize).min(48 << 10);
+        let turns = self.rows.div_ceil(step * groups);
+        let room = (capabilities.workgroup_bytes as usize).min(24 << 10);
         let fit = (room / (UNIT_BYTES * self.batch) / widest).max(1) * widest;
         let chunk = fit.min(units.next_multiple_of(widest));
         LaunchShape { each, tile: step * turns, chunk }

@@ -49,6 +49,7 @@ var<workgroup> codes: array<vec4<u32>, {{ batch * 2 * chunk }}>;
 var<workgroup> scales: array<vec2<f32>, {{ batch * chunk }}>;
 
 {% include "block_products.wgsl" %}
+{% include "lanes.wgsl" %}
 {% if glu %}
 {% include "gating.wgsl" %}
 {% endif %}
@@ -156,9 +157,35 @@ fn main(
                 unit = next;
             }
         }
-        // result i = r · EACH + n goes to lane i % LANES, so that lanes finish them side by side
-{% set rounds = (batch * each + lanes - 1) // lanes %}
+        // result i = r · EACH + n goes to lane i % LANES, so that lanes finish them in parallel
+{% set results = batch * each %}
+{% set rounds = (results + lanes - 1) // lanes %}
 {% for w in range(matrices | length) %}
+{% if fixed_width %}
+{# Values are halved while lanes are added pairwise: at each level a lane sends the values that the
+   other one keeps. The order of the sums is that of `sum_of_lanes`. #}
+{% for k in range(rounds) %}
+{% set here = [lanes, results - k * lanes] | min %}
+{% set powers = [1, 2, 4, 8, 16, 32, 64, 128] %}
+{% set levels = powers | select("lt", here) | list | length %}
+{% for i in range(2 ** levels) %}
+{% set at = k * lanes + i %}
+        let v{{ w }}_{{ k }}_0_{{ i }} = {{ "sum%s_%s_%s"|format(w, at % each, at // each) if i < here else "0.0" }};
+{% endfor %}
+{% for level in range(levels) %}
+{% set bit = 2 ** level %}
+{% for i in range(2 ** (levels - level - 1)) %}
+{% set name = "v%s_%s_%s_"|format(w, k, level) %}
+        let v{{ w }}_{{ k }}_{{ level + 1 }}_{{ i }} = select({{ name }}{{ 2 * i }}, {{ name }}{{ 2 * i + 1 }}, (lane & {{ bit }}u) != 0u)
+            + subgroupShuffleXor(select({{ name }}{{ 2 * i + 1 }}, {{ name }}{{ 2 * i }}, (lane & {{ bit }}u) != 0u), {{ bit }}u);
+{% endfor %}
+{% endfor %}
+        var total{{ w }}_{{ k }} = v{{ w }}_{{ k }}_{{ levels }}_0;
+{% for bit in powers if bit >= here and bit < fixed_width %}
+        total{{ w }}_{{ k }} += subgroupShuffleXor(total{{ w }}_{{ k }}, {{ bit }}u);
+{% endfor %}
+{% endfor %}
+{% else %}
 {% for k in range(rounds) %}
         var total{{ w }}_{{ k }} = 0.0;
 {% endfor %}
@@ -166,11 +193,12 @@ fn main(
 {% for n in range(each) %}
 {% set i = r * each + n %}
         {
-            let total = subgroupAdd(sum{{ w }}_{{ n }}_{{ r }});
+            let total = sum_of_lanes(sum{{ w }}_{{ n }}_{{ r }});
             total{{ w }}_{{ i // lanes }} = select(total{{ w }}_{{ i // lanes }}, total, lane == {{ i % lanes }}u);
         }
 {% endfor %}
 {% endfor %}
+{% endif %}
 {% endfor %}
 {% for k in range(rounds) %}
         {

@@ -162,10 +162,11 @@ impl RowOp {
         Self::elementwise("temper", width, vec![Access::Read, Access::ReadWrite], more)
     }
 
-    /// The sum of the results of `used` experts. Bindings: their results, their weights, the sum.
-    pub(crate) fn expert_sum(width: usize, used: usize) -> Self {
+    /// The sum of the results of `used` experts, with `add` added to what is there. Bindings: their
+    /// results, their weights, the sum.
+    pub(crate) fn expert_sum(width: usize, used: usize, add: bool) -> Self {
         let bindings = vec![Access::Read, Access::Read, Access::ReadWrite];
-        Self::elementwise("expert_sum", width, bindings, context! { used })
+        Self::elementwise("expert_sum", width, bindings, context! { used, add })
     }
 
     /// A strided copy from a row of `from_width` elements to one of `to_width`. Bindings: x, y.
@@ -289,7 +290,8 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         all.push(RowOp::scale(width, 0.125));
         all.push(RowOp::softcap(width, 30.0));
         all.push(RowOp::temper(width, 0.1, 8192, 1));
-        all.push(RowOp::expert_sum(width, 3));
+        all.push(RowOp::expert_sum(width, 3, false));
+        all.push(RowOp::expert_sum(width, 3, true));
         all.extend([Pooling::Mean, Pooling::First, Pooling::Last].map(|p| RowOp::pool(width, p)));
         let place = |offset, stride| Strided { offset, stride };
         let copy = StridedCopy { count: 5, width, from: place(0, width), to: place(4, 3 * width) };

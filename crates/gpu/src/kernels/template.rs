@@ -36,6 +36,7 @@ const FILES: &[(&str, &str)] = &[
     ("formats/halves.wgsl", include_str!("formats/halves.wgsl")),
     ("formats/values.wgsl", include_str!("formats/values.wgsl")),
     ("heads.wgsl", include_str!("heads.wgsl")),
+    ("lanes.wgsl", include_str!("lanes.wgsl")),
     ("matvec.wgsl", include_str!("matvec.wgsl")),
     ("kv_splits.wgsl", include_str!("kv_splits.wgsl")),
     ("matmul.wgsl", include_str!("matmul.wgsl")),

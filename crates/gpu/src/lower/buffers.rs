@@ -5,7 +5,7 @@ use pelton_graph::{Error, Limits, Op, Plan, RECENT, Row, WeightKind, pages_for};
 use crate::{
     device::Device,
     kernels::{
-        attention::Attention, experts::Sort, matmul::decode_splits, to_f16::padded, to_q8::UNIT,
+        attention::Attention, experts::Sort, matmul::{DECODE, DECODE_FEW, decode_splits}, to_f16::padded, to_q8::UNIT,
     },
 };
 
@@ -244,7 +244,9 @@ pub(crate) fn decode_rows(limits: &Limits) -> usize {
 fn partial_len(plan: &Plan, rows: usize) -> usize {
     let matrices = plan.weights.iter().filter(|weight| weight.kind == WeightKind::Matrix);
     let len = |weight: &pelton_graph::Weight| {
-        let splits = decode_splits(weight.row_len, weight.rows, rows);
+        let splits = [(DECODE, rows), (DECODE_FEW, DECODE_FEW.batch)]
+            .map(|(tile, rows)| decode_splits(&tile, weight.row_len, weight.rows, rows));
+        let splits = splits[0].max(splits[1]);
         if splits == 1 { 0 } else { splits * rows * weight.rows }
     };
     matrices.map(len).max().unwrap_or(0)

@@ -29,15 +29,25 @@ pub(crate) enum RowBucket {
     Eight,
     /// 9 to 16 rows of decoding; without matrix cores more rows too, 16 at a time.
     Sixteen,
-    /// More than 16 rows of decoding, on matrix cores.
+    /// 17 to 32 rows of decoding, on matrix cores.
+    ThirtyTwo,
+    /// More than 32 rows of decoding, on matrix cores.
     Many,
     /// Rows of prompts, on matrix cores if there are any.
     Prompt,
 }
 
 impl RowBucket {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::One, Self::Two, Self::Four, Self::Eight, Self::Sixteen, Self::Many, Self::Prompt];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::One,
+        Self::Two,
+        Self::Four,
+        Self::Eight,
+        Self::Sixteen,
+        Self::ThirtyTwo,
+        Self::Many,
+        Self::Prompt,
+    ];
 
     /// The variant for `rows` rows of a step. The selected rows of a prompt run in the kernels for
     /// decoding.
@@ -49,6 +59,7 @@ impl RowBucket {
             (_, 3..=4) => Self::Four,
             (_, 5..=8) => Self::Eight,
             (Phase::Prompt, _) | (_, ..=EXACT_ROWS) => Self::Sixteen,
+            (Phase::Decode, ..=32) => Self::ThirtyTwo,
             (Phase::Decode, _) => Self::Many,
         }
     }
@@ -60,7 +71,7 @@ impl RowBucket {
             Self::Two => 2,
             Self::Four => 4,
             Self::Eight => 8,
-            Self::Sixteen | Self::Many | Self::Prompt => EXACT_ROWS,
+            Self::Sixteen | Self::ThirtyTwo | Self::Many | Self::Prompt => EXACT_ROWS,
         }
     }
 }

@@ -89,8 +89,12 @@ impl<'a> Lowering<'a> {
             Op::Copy(copy) => self.copy(copy, step, [read(0), write(0)]),
             Op::Pool(pooling) => self.pool(*pooling, width(0), [read(0), write(0)]),
             Op::ExpertSum { used } => {
-                let op = RowOp::expert_sum(width(0), *used);
+                let op = RowOp::expert_sum(width(0), *used, false);
                 self.row_op(&op, &[read(0), read(1), write(0)]).map(one)
+            }
+            Op::ExpertSumAdd { used } => {
+                let op = RowOp::expert_sum(width(0), *used, true);
+                self.row_op(&op, &[read(1), read(2), write(0)]).map(one)
             }
             // the logits are copied from their own buffer
             Op::Select if alone && step.outputs[0] != plan.logits => Ok(Vec::new()),

@@ -5,7 +5,7 @@ use pelton_quant::DType;
 
 use crate::{
     kernels::{
-        matmul::{DECODE, Matmul, decode_splits},
+        matmul::{DECODE, DECODE_FEW, Matmul, decode_splits},
         matvec::{FusedMatrix, MatVec, Tuning},
         matvec_rows::MatVecRows,
         row_ops::{Product, RowOp},
@@ -190,7 +190,7 @@ impl<'a> Lowering<'a> {
         }
         // K splits share one buffer of partial sums
         calls.extend(match bucket {
-            RowBucket::Many => products,
+            RowBucket::ThirtyTwo | RowBucket::Many => products,
             _ => concurrent(products),
         });
         Ok(calls)
@@ -254,7 +254,7 @@ impl<'a> Lowering<'a> {
     pub(super) fn operand(&self, matrix: &Matrix, bucket: RowBucket) -> Operand {
         match bucket {
             // weights in f32 would lose 16 bits on matrix cores
-            RowBucket::Prompt | RowBucket::Many
+            RowBucket::Prompt | RowBucket::Many | RowBucket::ThirtyTwo
                 if self.device.capabilities.matrix_cores && matrix.layout.dtype != DType::F32 =>
             {
                 Operand::F16
@@ -333,10 +333,13 @@ impl<'a> Lowering<'a> {
         let matrix = self.weights.matrix(linear.weight)?;
         let outputs = self.plan.weight(linear.weight).rows;
         let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
-        let splits = match bucket {
-            RowBucket::Many => decode_splits(matrix.row_len, outputs, self.decode_rows),
-            _ => 1,
+        let decode = match bucket {
+            RowBucket::ThirtyTwo => Some((DECODE_FEW, DECODE_FEW.batch)),
+            RowBucket::Many => Some((DECODE, self.decode_rows)),
+            _ => None,
         };
+        let splits = decode
+            .map_or(1, |(tile, rows)| decode_splits(&tile, matrix.row_len, outputs, rows));
         let whole_k = splits == 1;
         let mut calls = Vec::with_capacity(matrix.shards.len() + 1);
         for shard in &matrix.shards {
@@ -353,9 +356,9 @@ impl<'a> Lowering<'a> {
                 slab_rows: self.decode_rows,
                 experts: None,
             };
-            let tile = match bucket {
-                RowBucket::Many => DECODE,
-                _ => matmul.tile(&self.device.capabilities, self.rows),
+            let tile = match decode {
+                Some((tile, _)) => tile,
+                None => matmul.tile(&self.device.capabilities, self.rows),
             };
             let to = if whole_k { y } else { &self.scratch.partial };
             let mut buffers = whole(&[&self.scratch.halves, to, &self.inputs.pass]);

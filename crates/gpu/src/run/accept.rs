@@ -86,7 +86,7 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
         Op::Temper { beta: _, interval, offset: _ } => *interval > 0,
         Op::Glu(Gating::Product(_) | Gating::Clamped { alpha: _, limit: _ }) => true,
         Op::Copy(StridedCopy { count, width, from: _, to: _ }) => *count > 0 && *width > 0,
-        Op::ExpertSum { used } => *used > 0,
+        Op::ExpertSum { used } | Op::ExpertSumAdd { used } => *used > 0,
         Op::Adapters(Adapters { count, used }) => (1..=*count).contains(used),
         // a sequence's rows lie one after the other in its pass
         Op::Pool(Pooling::Mean | Pooling::First | Pooling::Last) => plan.whole_sequences,

@@ -99,7 +99,7 @@ struct GpuExecutable {
     states: States,
     inputs: Inputs,
     /// The dispatches `[buckets, steps]` of each step, in the order of [`RowBucket::ALL`].
-    buckets: [Vec<Vec<Dispatch>>; 7],
+    buckets: [Vec<Vec<Dispatch>>; RowBucket::ALL.len()],
     /// The dispatches of each step of a decoding pass over a single row that is selected.
     alone: Vec<Vec<Dispatch>>,
     tables: PageTables,
@@ -179,9 +179,9 @@ impl GpuExecutable {
                 .collect()
         };
         let alone = lower(RowBucket::One, true)?;
-        let [one, two, four, eight, sixteen, many, prompt] =
+        let [one, two, four, eight, sixteen, thirty_two, many, prompt] =
             RowBucket::ALL.map(|bucket| lower(bucket, false));
-        let buckets = [one?, two?, four?, eight?, sixteen?, many?, prompt?];
+        let buckets = [one?, two?, four?, eight?, sixteen?, thirty_two?, many?, prompt?];
         let kernels: Vec<Arc<Kernel>> = lowering.kernels.into_values().collect();
         device.compile_all(&kernels)?;
         let logits = &buffers[plan.logits.0];

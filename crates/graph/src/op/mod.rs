@@ -119,6 +119,11 @@ pub enum Op {
     /// sequence in the pass.
     Pool(Pooling),
 
+    /// `x y weights → x`, in place: `x += Σ_s weights[s] · y[s]` of `[used, width]`.
+    ExpertSumAdd {
+        /// Chosen experts of a row.
+        used: usize,
+    },
     /// `x → y₀ y₁ …`: a norm, then linears that all read its result.
     NormLinear {
         /// The norm.
@@ -187,6 +192,7 @@ impl Op {
             Self::RopeStore(_) => "rope_store",
             Self::RopeAttend(..) => "rope_attend",
             Self::LinearAdd(_) => "linear_add",
+            Self::ExpertSumAdd { .. } => "expert_sum_add",
             Self::NormGlu { .. } => "norm_glu",
             Self::ExpertGlu { .. } => "expert_glu",
         }
@@ -226,6 +232,7 @@ impl Op {
             | Self::Copy(_)
             | Self::Adapters(_)
             | Self::ExpertSum { .. }
+            | Self::ExpertSumAdd { .. }
             | Self::Select
             | Self::Pool(_) => Vec::new(),
         }

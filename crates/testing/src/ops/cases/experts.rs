@@ -98,6 +98,7 @@ pub(super) fn products() -> Vec<Case> {
             cases.push(Case { tolerance, ..case(format!("experts {shape}"), b, o, &[]) });
 
             let mut b = Builder::new(33);
+            let residual = b.embed(DType::F32, 33);
             let (x, ids, weights) = choice(&mut b, cols, experts, used);
             let gating = match (i + j) % 3 {
                 0 => Gating::Product(Activation::Silu),
@@ -120,8 +121,9 @@ pub(super) fn products() -> Vec<Case> {
             b.step(Op::ExpertLinear(down), &[gates, ids], &[y]);
             let o = b.buffer(33, x);
             b.step(Op::ExpertSum { used }, &[y, weights], &[o]);
+            b.step(Op::Add, &[residual, o], &[residual]);
             let name = format!("gated experts {shape}, {}", gating.name());
-            let case = case(name, b, o, &["expert_glu"]);
+            let case = case(name, b, residual, &["expert_glu", "expert_sum_add"]);
             cases.push(Case { tolerance: 3.0 * tolerance, ..case });
         }
     }
