@@ -63,7 +63,7 @@ pub(super) unsafe fn run(job: &Job<'_>, kernels: &FloatKernels) {
             0 => {}
             1 => kernels.direct[0](job),
             2 => kernels.direct[1](job),
-            ..=MAX_DIRECT => kernels.direct[2](job),
+            3..=MAX_DIRECT => kernels.direct[2](job),
             _ => many(job, kernels),
         }
     }

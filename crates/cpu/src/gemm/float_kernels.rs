@@ -141,6 +141,7 @@ pub(super) unsafe fn direct<S: Vectors, E: Element, const NR: usize, const MR: u
 ///
 /// # Safety
 /// As for [`direct`].
+#[expect(clippy::needless_range_loop, reason = "it indexes inside of the sums")]
 #[inline(always)]
 unsafe fn multiply<S: Vectors, E: Element, const NR: usize, const MR: usize>(
     job: &Job<'_>,
@@ -238,6 +239,7 @@ pub(super) struct FloatTile {
 ///
 /// # Safety
 /// As for [`direct`]; the weights have been packed, and there is room for the sums.
+#[expect(clippy::needless_range_loop, reason = "it indexes inside of the sums")]
 #[inline(always)]
 pub(super) unsafe fn through<S: Vectors, const NR: usize, const MR: usize>(
     job: &Job<'_>,
