@@ -1,5 +1,6 @@
 //! A loaded model, and requests to it.
 
+mod draft;
 mod embed;
 mod many;
 mod rerank;
@@ -16,19 +17,19 @@ use std::{
 
 use pelton_graph::{Backend, BuildOptions, OutputKind, Plan};
 use pelton_sampling::LOG_PROBS_MAX;
-use pelton_tokenizer::{TokenType, Tokenizer};
+use pelton_tokenizer::{Special, TokenType, Tokenizer};
 use pelton_weights::{Checkpoint, Lora};
 
 use crate::{
     Error, Session,
     api::{
         AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt, Request,
-        RequestHandle, Stats, Status, TokenStream, channel,
+        RequestHandle, Speculation, Stats, Status, TokenStream, channel,
     },
     kv::{self, KvCache},
     schedule::{
-        Command, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler, Sequence,
-        Shared, Sink, Worker, message,
+        Command, Drafter, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler,
+        Sequence, Shared, Sink, Worker, message,
     },
 };
 
@@ -56,6 +57,8 @@ struct Loaded {
     sequences: usize,
     /// The pooling of embeddings.
     pooling: Pooling,
+    /// Whether tokens are drafted where a request does not say.
+    speculation: Speculation,
 }
 
 impl Loaded {
@@ -142,16 +145,39 @@ impl Model {
             backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;
         let runner = Runner::new(executable);
         tracing::info!(pipeline = ?runner.pipeline, "the model is loaded");
+        let target = draft::Target {
+            name: checkpoint.name(),
+            plan: &plan,
+            limits: &limits,
+            tokenizer: tokenizer.as_deref(),
+        };
+        let load_draft = |path: &std::path::PathBuf| draft::load(backend, path, &target, progress);
+        let draft_model = options.draft.as_ref().map(load_draft).transpose()?;
         let kv = KvCache::new(&plan.groups, &limits.pages, runner.pipeline.phases_agree);
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
         let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));
         let shared = Arc::new(Shared::new(Arc::clone(&bound)));
         let resources = Resources { runner, kv, limits, plan: plan.clone() };
-        let scheduler = Scheduler::new(resources, tokenizer.clone(), options.prefill_budget, bound);
+        let tokens = tokenizer.clone();
+        let scheduler =
+            Scheduler::new(resources, tokens, options.prefill_budget, bound, draft_model);
         let (commands, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
-        let loaded =
-            Arc::new(Loaded { checkpoint, plan, tokenizer, context, rows, sequences, pooling });
+        // a recurrent state cannot be rolled back
+        let speculation = match plan.states.is_empty() {
+            true => options.speculation,
+            false => Speculation::Off,
+        };
+        let loaded = Arc::new(Loaded {
+            checkpoint,
+            plan,
+            tokenizer,
+            context,
+            rows,
+            sequences,
+            pooling,
+            speculation,
+        });
         Ok(Self { commands, loaded, shared, worker })
     }
 
@@ -182,6 +208,7 @@ impl Model {
         let tokens = self.tokens(&request.prompt)?;
         self.check_request(&request, &tokens)?;
         let context = self.loaded.context;
+        let drafter = self.drafter(&request, &tokens)?;
         let place = self.shared.bound.enter(tokens.len())?;
         let most = match request.max_tokens {
             Some(generated) => tokens.len().saturating_add(generated).min(context),
@@ -192,9 +219,30 @@ impl Model {
         let output = Output::new(sink, handle.clone(), request.stop.clone(), request.ignore_end);
         let goal = Goal::text(DrawOptions::new(&request, seed), output);
         let salt = self.loaded.salt(request.cache_salt);
-        let sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
+        let mut sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
+        sequence.drafter = drafter;
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
+    }
+
+    /// The source of a request's drafts, if tokens are drafted.
+    fn drafter(&self, request: &Request, tokens: &[u32]) -> Result<Option<Box<Drafter>>, Error> {
+        let speculation = request.speculation.unwrap_or(self.loaded.speculation);
+        let mut prediction = match &request.prediction {
+            None => Vec::new(),
+            Some(Prompt::Text(text)) => self.tokenizer()?.encode(text, Special::Parse)?,
+            Some(Prompt::Tokens(tokens)) => tokens.clone(),
+        };
+        let vocab = self.loaded.plan.vocab;
+        if let Some(&token) = prediction.iter().find(|&&token| token as usize >= vocab) {
+            return Err(Error::UnknownToken { token, vocab });
+        }
+        // more than that cannot be generated
+        prediction.truncate(self.loaded.context);
+        if speculation == Speculation::Off || !self.loaded.plan.states.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(Drafter::new(speculation, tokens, prediction))))
     }
 
     /// Submits a request and returns its tokens as an iterator that waits for each.

@@ -1,12 +1,14 @@
 //! `pelton run`: the continuation of a prompt.
 
 use std::{
+    fs,
     io::{Write, stdout},
+    path::PathBuf,
     process::ExitCode,
 };
 
-use anyhow::Result;
-use pelton::{FinishReason, LoadOptions, Request, Sampling, Stats};
+use anyhow::{Context, Result};
+use pelton::{FinishReason, LoadOptions, Prompt, Request, Sampling, Stats};
 use serde_json::json;
 
 use super::text_or_stdin;
@@ -14,6 +16,7 @@ use crate::{
     interrupt::{EXIT_CODE, Interrupt},
     model::{self, LoadArgs},
     output::WithHint,
+    speculate::{self, SpeculateArgs},
 };
 
 #[derive(clap::Args)]
@@ -63,9 +66,14 @@ pub(crate) struct Args {
     /// End before this string; may be given several times
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
+    /// A file with a text that the generated one is expected to resemble, as a source of drafts
+    #[arg(long, value_name = "FILE")]
+    prediction: Option<PathBuf>,
     /// Write one JSON object with the text and the statistics
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    speculate: SpeculateArgs,
     #[command(flatten)]
     load: LoadArgs,
 }
@@ -94,10 +102,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     };
     let prompt = text_or_stdin(prompt)?;
     let interrupt = Interrupt::install();
-    let model = model::load(file, &args.load, LoadOptions::default())?;
+    let prediction = args.prediction.as_ref().map(|path| {
+        fs::read_to_string(path).with_context(|| format!("--prediction {}", path.display()))
+    });
+    let prediction = prediction.transpose()?;
+    let options = args.speculate.apply(LoadOptions::default());
+    let model = model::load(file, &args.load, options)?;
     let mut request = Request::new(prompt.as_str()).sampling(args.sampling());
     request.max_tokens = args.tokens;
     request.stop.clone_from(&args.stop);
+    request.prediction = prediction.map(Prompt::Text);
     let mut stream = model.generate(request).hint("`pelton run --help` describes the options")?;
 
     interrupt.cancels(stream.handle());
@@ -157,12 +171,13 @@ fn print_stats(reason: &str, stats: &Stats) {
         None => String::new(),
     };
     eprintln!(
-        "\n{} prompt tokens{}{first}; {} tokens{}; {reason}, seed {}",
+        "\n{} prompt tokens{}{first}; {} tokens{}; {reason}, seed {}{}",
         stats.prompt_tokens,
         rate(prefill_speed(stats)),
         stats.generated_tokens,
         rate(stats.decode_tokens_per_second()),
         stats.seed,
+        speculate::summary(&stats.speculation),
     );
 }
 
@@ -177,5 +192,8 @@ fn to_json(prompt: &str, text: &str, reason: &str, stats: &Stats) -> serde_json:
         "time_to_first_token_ms": stats.time_to_first_token.map(|t| t.as_secs_f64() * 1e3),
         "prefill_tokens_per_second": prefill_speed(stats),
         "decode_tokens_per_second": stats.decode_tokens_per_second(),
+        "drafted_tokens": stats.speculation.drafted,
+        "accepted_tokens": stats.speculation.accepted,
+        "speculation_gain": stats.speculation.gain(),
     })
 }

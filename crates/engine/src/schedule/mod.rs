@@ -1,19 +1,22 @@
 //! The thread that runs a model: it joins the tokens of all requests into passes.
 //!
 //! [`worker`] receives requests and drives a [`Scheduler`] step by step;
-//! [`admission`] decides which requests start, [`plan`] what the next pass runs, [`passes`] submits
-//! it and takes its results.
+//! [`admission`] decides which requests start, [`plan`] what the next pass runs, [`drafts`] which
+//! drafted tokens it verifies, [`passes`] submits it and takes its results.
 
 mod admission;
 mod budget;
+mod drafts;
 mod goal;
 mod output;
 mod passes;
 mod plan;
 mod queue;
+mod resources;
 mod runner;
 mod scheduler;
 mod sequence;
+mod speculate;
 mod stop;
 mod values;
 mod worker;
@@ -21,8 +24,10 @@ mod worker;
 pub(crate) use goal::{DrawOptions, Goal};
 pub(crate) use output::{Output, Sink};
 pub(crate) use queue::QueueBound;
+pub(crate) use resources::Resources;
 pub(crate) use runner::{Runner, message};
-pub(crate) use scheduler::{Resources, Scheduler};
+pub(crate) use scheduler::Scheduler;
 pub(crate) use sequence::Sequence;
+pub(crate) use speculate::{DraftModel, Drafter};
 pub(crate) use values::{Values, WantedRows};
 pub(crate) use worker::{Command, Shared, Worker};
