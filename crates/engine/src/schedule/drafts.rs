@@ -65,7 +65,11 @@ impl Scheduler {
             if plan.count > 0 {
                 time = begun.elapsed();
                 let sequences = plan.modelled.iter().filter(|&&by_model| by_model).count();
-                self.costs.add_model(sequences, time.as_secs_f64() / plan.count as f64);
+                let drafted = by_model.values().filter(|tokens| !tokens.is_empty()).count();
+                // not where it has run a prompt
+                if drafted == sequences {
+                    self.costs.add_model(sequences, time.as_secs_f64() / plan.count as f64);
+                }
             }
             let each = ids.iter().zip(plan.proposals).zip(plan.choice.counts).zip(plan.modelled);
             for (((&id, proposal), count), is_modelled) in each {

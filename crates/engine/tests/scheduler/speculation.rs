@@ -1,12 +1,14 @@
 //! Drafted tokens: texts stay what they are, and passes get fewer.
 
+use std::time::Duration;
+
 use pelton::{
     Engine, Error, LoadOptions, Model, Request, Sampling, Speculation, SpeculationStats,
     graph::Phase,
 };
 use pelton_testing::{
     ModelSpec,
-    fake::{self, Failure, Fake},
+    fake::{self, Failure, Fake, PassRecord},
 };
 
 use crate::harness::{
@@ -129,18 +131,48 @@ fn a_prediction_of_unknown_tokens_is_refused() {
     assert!(matches!(error, Error::UnknownToken { token: 50, vocab: 50 }), "{error}");
 }
 
-/// Passes of this time each on the fake: rows are free, so a copy pays and the rest is plain.
+/// Drafted tokens that cost nothing, and drafted tokens that cost as much as a pass each.
 #[test]
-fn drafts_pay_where_rows_are_free() {
-    let mut fake = Fake::pipelined(1, 1);
-    fake.pipeline.exact_rows = 16;
+fn drafts_where_they_pay() {
+    let time = Duration::from_millis(1);
+    for (fake, pays) in
+        [(Fake::pipelined(1, 1).slow_passes(time), true), (Fake::pipelined(1, 1).slow(time), false)]
+    {
+        let model = model(&fake, &LoadOptions::default().context(2000));
+        let request = greedy(prompt(70, 1), 400);
+        let text = expected(&fake, &request);
+        let mut prediction = text.clone();
+        if !pays {
+            // two of three drafts are right, and the third costs as much as they save
+            prediction.iter_mut().step_by(3).for_each(|token| *token = (*token + 1) % 50);
+        }
+        let (tokens, stats) = submit(&model, request.prediction(prediction)).unwrap().finished();
+        assert_eq!(tokens, text);
+        let stats = stats.speculation;
+        match pays {
+            // 15 of 16 at best
+            true => assert!(stats.accepted > 300 && stats.gain().unwrap() > 4.0, "{stats:?}"),
+            false => assert!(stats.drafted < 40, "{stats:?}"),
+        }
+        assert_sound(&fake);
+    }
+}
+
+/// A GPU runs ahead of the host where nothing is drafted, and waits where drafts pay.
+#[test]
+fn passes_run_ahead_unless_drafts_pay() {
+    let fake = Fake::pipelined(2, 8).slow_passes(Duration::from_millis(1));
     let model = model(&fake, &LoadOptions::default().context(2000));
-    let request = greedy(prompt(70, 1), 600);
-    let text = expected(&fake, &request);
-    let (tokens, stats) = submit(&model, request.prediction(text.clone())).unwrap().finished();
-    assert_eq!(tokens, text);
-    assert!(stats.speculation.accepted > 0, "{stats:?}");
-    assert_sound(&fake);
+    let copied = greedy(prompt(70, 1), 200);
+    let text = expected(&fake, &copied);
+    submit(&model, copied.prediction(text)).unwrap().finished();
+    let with_drafts = |pass: &&PassRecord| pass.phase == Phase::Decode && pass.rows.len() > 1;
+    assert!(fake.log().passes.iter().filter(with_drafts).count() > 5);
+    let before = fake.log().passes.len();
+    submit(&model, greedy(prompt(70, 2), 200)).unwrap().finished();
+    let log = fake.log();
+    let ahead = log.passes[before..].iter().filter(|pass| pass.repeat == 8).count();
+    assert!(ahead > 10, "{ahead}");
 }
 
 /// The file of a model on the fake, whose logits are those of all models there.

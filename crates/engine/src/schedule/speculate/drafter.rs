@@ -24,12 +24,6 @@ pub(crate) struct Proposal {
 }
 
 impl Proposal {
-    /// Tokens that are certain, as those that a grammar forces.
-    pub(crate) fn forced(tokens: &[u32]) -> Self {
-        let tokens = tokens[..tokens.len().min(DRAFT_MAX)].to_vec();
-        Self { chances: vec![1.0; tokens.len()], tokens }
-    }
-
     /// The expected number of accepted tokens.
     pub(crate) fn expected(&self) -> f64 {
         self.chances.iter().sum()
