@@ -182,11 +182,11 @@ mod tests {
         assert_eq!(drafter.propose(&tokens, 3).tokens, [12, 13, 14]);
         // another token in place of 12, and a token that was left out
         let (drafter, tokens) = fed(&[1], &prediction, &[10, 11, 99]);
-        assert_eq!(drafter.propose(&tokens, 3).tokens, []);
+        assert_eq!(drafter.propose(&tokens, 3), Proposal::default());
         let (drafter, tokens) = fed(&[1], &prediction, &[10, 11, 99, 14, 15]);
         assert_eq!(drafter.propose(&tokens, 3).tokens, [16, 17]);
         let (drafter, tokens) = fed(&[1], &prediction, &[10, 11, 99, 14, 15, 16, 17]);
-        assert_eq!(drafter.propose(&tokens, 3).tokens, []);
+        assert_eq!(drafter.propose(&tokens, 3), Proposal::default());
     }
 
     #[test]
