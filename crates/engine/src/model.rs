@@ -1,5 +1,7 @@
 //! A loaded model, and requests to it.
 
+mod decode;
+mod defaults;
 mod draft;
 mod embed;
 mod many;
@@ -33,6 +35,8 @@ use crate::{
     },
 };
 
+pub use defaults::SamplingDefaults;
+
 /// A model that is ready to answer requests. Clones are handles of the same model.
 ///
 /// It is unloaded with the last of them and of their [`TokenStream`]s; requests that are not
@@ -59,6 +63,7 @@ struct Loaded {
     pooling: Pooling,
     /// Whether tokens are drafted where a request does not say.
     speculation: Speculation,
+    decoding: decode::Decoding,
 }
 
 impl Loaded {
@@ -177,6 +182,7 @@ impl Model {
             sequences,
             pooling,
             speculation,
+            decoding: decode::Decoding::default(),
         });
         Ok(Self { commands, loaded, shared, worker })
     }
@@ -207,8 +213,11 @@ impl Model {
         request.sampling.check().map_err(Error::Sampling)?;
         let tokens = self.tokens(&request.prompt)?;
         self.check_request(&request, &tokens)?;
+        let (host, guide) = (self.host_draw(&request)?, self.guide(&request)?);
         let context = self.loaded.context;
-        let drafter = self.drafter(&request, &tokens)?;
+        // those tokens need the host one by one
+        let stepwise = host.is_some() || guide.is_some();
+        let drafter = self.drafter(&request, &tokens)?.filter(|_| !stepwise);
         let place = self.shared.bound.enter(tokens.len())?;
         let most = match request.max_tokens {
             Some(generated) => tokens.len().saturating_add(generated).min(context),
@@ -217,7 +226,7 @@ impl Model {
         let seed = request.sampling.seed_or_random();
         let handle = RequestHandle::new(Stats::new(tokens.len(), seed));
         let output = Output::new(sink, handle.clone(), request.stop.clone(), request.ignore_end);
-        let goal = Goal::text(DrawOptions::new(&request, seed), output);
+        let goal = Goal::text(DrawOptions::new(&request, seed, host, guide), output);
         let salt = self.loaded.salt(request.cache_salt);
         let mut sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         sequence.drafter = drafter;

@@ -70,9 +70,12 @@ impl Scheduler {
 
     fn plan_decode(&mut self, mut ids: Vec<u64>, alone: bool) -> Option<Work> {
         let limits = &self.resources.limits;
+        let rows = limits.rows.min(self.resources.runner.pipeline.exact_rows);
         ids.truncate(limits.rows.min(limits.wants));
         let (mut drafts, drafting) = self.drafts(&ids);
         let repeat = if drafts.is_empty() { self.repeat_of(&ids, alone) } else { 1 };
+        let drafted: usize = drafts.values().map(|draft| draft.tokens.len()).sum();
+        let mut spare = rows.saturating_sub(ids.len() + drafted);
         let mut entries = Vec::with_capacity(ids.len());
         for id in ids {
             let Some(sequence) = self.running.get(&id).and_then(|id| self.sequences.get(id)) else {
@@ -81,7 +84,12 @@ impl Scheduler {
             let first = sequence.submitted;
             let entry = match drafts.remove(&id) {
                 Some(Draft { tokens, by_model }) => Entry::verifying(id, first, tokens, by_model),
-                None => Entry::new(id, first, 1, true),
+                None => {
+                    // more than one row where a constraint has appended tokens
+                    let count = sequence.appended().clamp(1, RECOMPUTE_ROWS.min(spare + 1));
+                    spare -= count - 1;
+                    Entry::new(id, first, count, sequence.samples_at(first + count))
+                }
             };
             if self.reserve(id, first, first + entry.count - 1 + repeat as usize) {
                 entries.push(entry);

@@ -11,6 +11,7 @@ use pelton_tokenizer::Tokenizer;
 
 use super::{
     budget::{Average, PrefillBudget},
+    followers::Followers,
     queue::QueueBound,
     resources::Resources,
     sequence::Sequence,
@@ -106,6 +107,8 @@ pub(crate) struct Scheduler {
     pub(super) flights: VecDeque<Flight>,
     pub(super) last_taken: Option<Instant>,
     pub(super) budget: PrefillBudget,
+    /// Constraints at work.
+    pub(super) followers: Followers,
     /// Seconds of one decoding pass.
     pub(super) decode_time: Average,
     /// Seconds of decoding passes by their rows.
@@ -147,6 +150,7 @@ impl Scheduler {
             next_id: 0,
             flights: VecDeque::new(),
             last_taken: None,
+            followers: Followers::default(),
             decode_time: Average::default(),
             costs: PassCosts::default(),
             draft_model,
@@ -174,6 +178,7 @@ impl Scheduler {
         let id = self.number();
         self.sequences.insert(id, sequence);
         self.queue.insert(id);
+        self.begin_guide(id);
     }
 
     /// Accepts a job. It runs after the requests before it and before those after it.
@@ -202,6 +207,7 @@ impl Scheduler {
 
     /// Submits passes until the pipeline is full.
     pub(crate) fn fill(&mut self) {
+        self.collect_guides();
         while self.gone.is_none()
             && self.flights.len() < self.resources.runner.pipeline.depth.max(1)
         {
@@ -217,7 +223,7 @@ impl Scheduler {
     pub(crate) fn take_oldest(&mut self) {
         if let Some(flight) = self.flights.pop_front() {
             self.take(flight);
-        } else if self.gone.is_none() {
+        } else if self.gone.is_none() && !self.await_guide() {
             self.without_passes();
         }
         self.check();
