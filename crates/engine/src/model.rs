@@ -4,6 +4,7 @@ mod decode;
 mod defaults;
 mod draft;
 mod embed;
+mod loras;
 mod many;
 mod rerank;
 mod value_plans;
@@ -36,6 +37,7 @@ use crate::{
 };
 
 pub use defaults::SamplingDefaults;
+use loras::{LORAS_OF_REQUEST, Loras};
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
 ///
@@ -63,15 +65,15 @@ struct Loaded {
     pooling: Pooling,
     /// Whether tokens are drafted where a request does not say.
     speculation: Speculation,
+    loras: Loras,
     decoding: decode::Decoding,
 }
 
 impl Loaded {
     /// The salt of a sequence's cached prefixes; `None` if a plan's sequences cannot share them:
-    /// rows that see later ones depend on the whole text, and a recurrent state is not in pages.
+    /// rows that see later ones depend on the whole text.
     fn salt(&self, salt: u64) -> Option<u64> {
-        let shares = !self.plan.whole_sequences && self.plan.states.is_empty();
-        shares.then_some(salt)
+        (!self.plan.whole_sequences).then_some(salt)
     }
 
     /// Refuses a request that needs other results than the plan's.
@@ -107,17 +109,13 @@ impl Model {
             pooling: options.pooling.map(value_plans::pooling_type),
         };
         let mut plan = value_plans::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
-        for (number, (path, scale)) in options.loras.iter().enumerate() {
-            if !scale.is_finite() {
-                return Err(Error::Option {
-                    option: "loras",
-                    found: format!("a scale of {scale}"),
-                    expected: "a finite number".to_owned(),
-                });
-            }
-            let tensors = Lora::open(path, &checkpoint)?.attach(&mut checkpoint, number, *scale)?;
-            plan = plan.add_lora(&tensors)?;
-        }
+        let adapters: Vec<Lora> = options
+            .loras
+            .iter()
+            .map(|(path, _)| Lora::open(path, &checkpoint))
+            .collect::<Result<_, _>>()?;
+        let tensors = Lora::attach(&adapters, &mut checkpoint)?;
+        plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
         let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         Self::load_plan(backend, plan, Arc::new(checkpoint), options, progress)
     }
@@ -158,11 +156,15 @@ impl Model {
         };
         let load_draft = |path: &std::path::PathBuf| draft::load(backend, path, &target, progress);
         let draft_model = options.draft.as_ref().map(load_draft).transpose()?;
-        let kv = KvCache::new(&plan.groups, &limits.pages, runner.pipeline.phases_agree);
+        let snapshots = (!plan.states.is_empty()).then_some(limits.snapshots);
+        let agree = runner.pipeline.phases_agree;
+        let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
         let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));
         let shared = Arc::new(Shared::new(Arc::clone(&bound)));
-        let resources = Resources { runner, kv, limits, plan: plan.clone() };
+        let loras = Loras::new(options, &plan)?;
+        let resources =
+            Resources { runner, kv, limits, plan: plan.clone(), loras: loras.defaults.clone() };
         let tokens = tokenizer.clone();
         let scheduler =
             Scheduler::new(resources, tokens, options.prefill_budget, bound, draft_model);
@@ -182,6 +184,7 @@ impl Model {
             sequences,
             pooling,
             speculation,
+            loras,
             decoding: decode::Decoding::default(),
         });
         Ok(Self { commands, loaded, shared, worker })
@@ -213,6 +216,7 @@ impl Model {
         request.sampling.check().map_err(Error::Sampling)?;
         let tokens = self.tokens(&request.prompt)?;
         self.check_request(&request, &tokens)?;
+        let loras = self.loaded.loras.of(request.loras.as_deref())?;
         let (host, guide) = (self.host_draw(&request)?, self.guide(&request)?);
         let context = self.loaded.context;
         // those tokens need the host one by one
@@ -230,6 +234,7 @@ impl Model {
         let salt = self.loaded.salt(request.cache_salt);
         let mut sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         sequence.drafter = drafter;
+        let sequence = sequence.with_loras(loras);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
     }
@@ -325,6 +330,12 @@ impl Model {
         self.loaded.tokenizer.as_deref().ok_or_else(|| Error::NoVocabulary {
             file: Path::new(self.loaded.checkpoint.name()).to_owned(),
         })
+    }
+
+    /// The names of the LoRA adapters that requests can choose, in the order of the
+    /// [load](LoadOptions::lora): the paths that were given there.
+    pub fn loras(&self) -> &[String] {
+        &self.loaded.loras.names
     }
 
     /// The plan that the model runs.

@@ -65,13 +65,14 @@ pub(super) fn load(
         context,
         pages: vec![pages; plan.groups.len()],
         tokens: target.limits.tokens.min(plan.vocab),
+        snapshots: 0,
         ..target.limits.clone()
     };
     let executable = backend.load(plan.clone(), Arc::new(checkpoint), limits.clone(), progress)?;
     let runner = Runner::new(executable);
-    let kv = KvCache::new(&plan.groups, &limits.pages, runner.pipeline.phases_agree);
+    let kv = KvCache::new(&plan.groups, &limits.pages, None, runner.pipeline.phases_agree);
     tracing::info!(draft = %path.display(), ?limits, "the draft model is loaded");
-    Ok(DraftModel::new(Resources { runner, kv, limits, plan }))
+    Ok(DraftModel::new(Resources { runner, kv, limits, plan, loras: Vec::new() }))
 }
 
 /// The first difference of the vocabularies, as what was found and what was expected.

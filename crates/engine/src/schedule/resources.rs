@@ -11,4 +11,6 @@ pub(crate) struct Resources {
     pub(crate) kv: KvCache,
     pub(crate) limits: Limits,
     pub(crate) plan: Plan,
+    /// The LoRA adapters of sequences that name none.
+    pub(crate) loras: Vec<(u32, f32)>,
 }

@@ -333,6 +333,7 @@ impl Scheduler {
                 .filter(|id| self.sequences.get(id).is_some_and(|s| s.place.is_none()))
                 .count(),
             pages: self.resources.kv.counts(),
+            snapshots: self.resources.kv.snapshot_counts(),
             evictions: self.resources.kv.evictions(),
             ..self.status.clone()
         }
