@@ -13,6 +13,7 @@ mod npy;
 mod output;
 mod progress;
 mod sampling;
+mod speculate;
 
 use std::process::ExitCode;
 

@@ -29,6 +29,17 @@ pub enum Error {
         expected: String,
     },
 
+    /// A draft model cannot draft for the model.
+    #[error("the draft model {} {found}, expected {expected}", .file.display())]
+    Draft {
+        /// The draft model's file.
+        file: PathBuf,
+        /// What was found.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+
     /// The context is longer than the model's.
     #[error("load option 'context' is {asked}, expected 1 to the model's {context}")]
     Context {

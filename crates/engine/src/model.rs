@@ -2,6 +2,7 @@
 
 mod decode;
 mod defaults;
+mod draft;
 mod embed;
 mod loras;
 mod many;
@@ -19,24 +20,24 @@ use std::{
 
 use pelton_graph::{Backend, BuildOptions, OutputKind, Plan};
 use pelton_sampling::LOG_PROBS_MAX;
-use pelton_tokenizer::{TokenType, Tokenizer};
+use pelton_tokenizer::{Special, TokenType, Tokenizer};
 use pelton_weights::{Checkpoint, Lora};
 
 use crate::{
     Error, Session,
     api::{
         AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt, Request,
-        RequestHandle, Stats, Status, TokenStream, channel,
+        RequestHandle, Speculation, Stats, Status, TokenStream, channel,
     },
     kv::{self, KvCache},
     schedule::{
-        Command, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler, Sequence,
-        Shared, Sink, Worker, message,
+        Command, Drafter, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler,
+        Sequence, Shared, Sink, Worker, message,
     },
 };
 
-use loras::{LORAS_OF_REQUEST, Loras};
 pub use defaults::SamplingDefaults;
+use loras::{LORAS_OF_REQUEST, Loras};
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
 ///
@@ -62,6 +63,8 @@ struct Loaded {
     sequences: usize,
     /// The pooling of embeddings.
     pooling: Pooling,
+    /// Whether tokens are drafted where a request does not say.
+    speculation: Speculation,
     loras: Loras,
     decoding: decode::Decoding,
 }
@@ -145,6 +148,14 @@ impl Model {
             backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;
         let runner = Runner::new(executable);
         tracing::info!(pipeline = ?runner.pipeline, "the model is loaded");
+        let target = draft::Target {
+            name: checkpoint.name(),
+            plan: &plan,
+            limits: &limits,
+            tokenizer: tokenizer.as_deref(),
+        };
+        let load_draft = |path: &std::path::PathBuf| draft::load(backend, path, &target, progress);
+        let draft_model = options.draft.as_ref().map(load_draft).transpose()?;
         let snapshots = (!plan.states.is_empty()).then_some(limits.snapshots);
         let agree = runner.pipeline.phases_agree;
         let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
@@ -154,9 +165,16 @@ impl Model {
         let loras = Loras::new(options, &plan)?;
         let resources =
             Resources { runner, kv, limits, plan: plan.clone(), loras: loras.defaults.clone() };
-        let scheduler = Scheduler::new(resources, tokenizer.clone(), options.prefill_budget, bound);
+        let tokens = tokenizer.clone();
+        let scheduler =
+            Scheduler::new(resources, tokens, options.prefill_budget, bound, draft_model);
         let (commands, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
+        // a recurrent state cannot be rolled back
+        let speculation = match plan.states.is_empty() {
+            true => options.speculation,
+            false => Speculation::Off,
+        };
         let loaded = Arc::new(Loaded {
             checkpoint,
             plan,
@@ -165,6 +183,7 @@ impl Model {
             rows,
             sequences,
             pooling,
+            speculation,
             loras,
             decoding: decode::Decoding::default(),
         });
@@ -200,6 +219,9 @@ impl Model {
         let loras = self.loaded.loras.of(request.loras.as_deref())?;
         let (host, guide) = (self.host_draw(&request)?, self.guide(&request)?);
         let context = self.loaded.context;
+        // those tokens need the host one by one
+        let stepwise = host.is_some() || guide.is_some();
+        let drafter = self.drafter(&request, &tokens)?.filter(|_| !stepwise);
         let place = self.shared.bound.enter(tokens.len())?;
         let most = match request.max_tokens {
             Some(generated) => tokens.len().saturating_add(generated).min(context),
@@ -210,10 +232,31 @@ impl Model {
         let output = Output::new(sink, handle.clone(), request.stop.clone(), request.ignore_end);
         let goal = Goal::text(DrawOptions::new(&request, seed, host, guide), output);
         let salt = self.loaded.salt(request.cache_salt);
-        let sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
+        let mut sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
+        sequence.drafter = drafter;
         let sequence = sequence.with_loras(loras);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
+    }
+
+    /// The source of a request's drafts, if tokens are drafted.
+    fn drafter(&self, request: &Request, tokens: &[u32]) -> Result<Option<Box<Drafter>>, Error> {
+        let speculation = request.speculation.unwrap_or(self.loaded.speculation);
+        let mut prediction = match &request.prediction {
+            None => Vec::new(),
+            Some(Prompt::Text(text)) => self.tokenizer()?.encode(text, Special::Parse)?,
+            Some(Prompt::Tokens(tokens)) => tokens.clone(),
+        };
+        let vocab = self.loaded.plan.vocab;
+        if let Some(&token) = prediction.iter().find(|&&token| token as usize >= vocab) {
+            return Err(Error::UnknownToken { token, vocab });
+        }
+        // more than that cannot be generated
+        prediction.truncate(self.loaded.context);
+        if speculation == Speculation::Off || !self.loaded.plan.states.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(Drafter::new(speculation, tokens, prediction))))
     }
 
     /// Submits a request and returns its tokens as an iterator that waits for each.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Error;
+use crate::{Error, api::SpeculationStats};
 
 /// One token of a text.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +61,9 @@ pub struct Stats {
     pub decode: Duration,
     /// How often the request lost its pages to another one, and was resumed.
     pub preemptions: usize,
+    /// Drafted tokens, and the times of the passes that verified them. Several requests of one pass
+    /// each count the whole time.
+    pub speculation: SpeculationStats,
 }
 
 impl Stats {
@@ -75,6 +78,7 @@ impl Stats {
             prefill: Duration::ZERO,
             decode: Duration::ZERO,
             preemptions: 0,
+            speculation: SpeculationStats::default(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use pelton_graph::KvType;
 
-use super::values::Pooling;
+use super::{speculation::Speculation, values::Pooling};
 
 /// The memory for keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -54,6 +54,10 @@ pub struct LoadOptions {
     pub queue_tokens: usize,
     /// The time that one pass over prompts may take while other sequences decode.
     pub prefill_budget: Duration,
+    /// Whether tokens are drafted, and verified several at a time.
+    pub speculation: Speculation,
+    /// A small model with the same vocabulary that drafts tokens: a file or a directory.
+    pub draft: Option<PathBuf>,
 }
 
 impl Default for LoadOptions {
@@ -69,6 +73,8 @@ impl Default for LoadOptions {
             queue_requests: 1024,
             queue_tokens: 1 << 20,
             prefill_budget: Duration::from_millis(100),
+            speculation: Speculation::Auto,
+            draft: None,
         }
     }
 }
@@ -133,6 +139,18 @@ impl LoadOptions {
     /// Sets the time of a pass over prompts while other sequences decode.
     pub fn prefill_budget(mut self, time: Duration) -> Self {
         self.prefill_budget = time;
+        self
+    }
+
+    /// Sets whether tokens are drafted.
+    pub fn speculation(mut self, speculation: Speculation) -> Self {
+        self.speculation = speculation;
+        self
+    }
+
+    /// Sets the model that drafts tokens.
+    pub fn draft(mut self, path: impl Into<PathBuf>) -> Self {
+        self.draft = Some(path.into());
         self
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use pelton_constraint::Constraint;
 use pelton_sampling::Sampling;
 
+use crate::api::Speculation;
+
 /// The text before the one that is generated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -85,6 +87,11 @@ pub struct Request {
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes: requests share them only with requests of the same salt.
     pub cache_salt: u64,
+    /// A text that the generated one is expected to resemble, as that of a file of which a few lines
+    /// are to be changed. It is a source of drafts: it changes the speed, never the text.
+    pub prediction: Option<Prompt>,
+    /// Whether tokens are drafted; `None` for [`LoadOptions::speculation`](crate::LoadOptions).
+    pub speculation: Option<Speculation>,
 }
 
 impl Request {
@@ -112,6 +119,8 @@ impl Request {
             triggers: Vec::new(),
             deadline: None,
             cache_salt: 0,
+            prediction: None,
+            speculation: None,
         }
     }
 
@@ -208,6 +217,18 @@ impl Request {
     /// Sets the namespace of cached prefixes.
     pub fn cache_salt(mut self, salt: u64) -> Self {
         self.cache_salt = salt;
+        self
+    }
+
+    /// Sets the text that the generated one is expected to resemble.
+    pub fn prediction(mut self, prediction: impl Into<Prompt>) -> Self {
+        self.prediction = Some(prediction.into());
+        self
+    }
+
+    /// Sets whether tokens are drafted.
+    pub fn speculation(mut self, speculation: Speculation) -> Self {
+        self.speculation = Some(speculation);
         self
     }
 }

@@ -1,5 +1,7 @@
 //! The load of a model.
 
+use crate::api::SpeculationStats;
+
 /// Pages of one cache group, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -48,4 +50,6 @@ pub struct Status {
     pub evictions: u64,
     /// Passes that failed since the load.
     pub failed_passes: u64,
+    /// Drafted tokens, and times of the passes that verified them, since the load.
+    pub speculation: SpeculationStats,
 }

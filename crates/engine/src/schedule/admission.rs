@@ -1,6 +1,6 @@
 //! Which requests start, and which lose their pages again.
 
-use super::scheduler::{Resources, Scheduler};
+use super::{resources::Resources, scheduler::Scheduler};
 use crate::{Error, kv::SequencePages};
 
 /// Positions of generated tokens that a request must have pages for before it starts, if it can

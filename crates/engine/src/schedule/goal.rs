@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pelton_graph::Sample;
 use pelton_sampling::{Draw, FixedParams, Penalties, Sampled};
 
 use super::{guide::Guide, host_draw::HostDraw, output::Output, values::Values};
@@ -40,6 +41,37 @@ impl DrawOptions {
             log_probs: request.log_probs,
             seed,
         }
+    }
+
+    /// The draw of the token after `position`, in row `row` of a pass, of a sequence whose known
+    /// tokens begin with a prompt of `prompt` tokens.
+    pub(super) fn sample<'a>(
+        &'a self,
+        row: usize,
+        position: usize,
+        prompt: usize,
+        tokens: &'a [u32],
+    ) -> Sample<'a> {
+        let draw = Draw {
+            params: self.params,
+            seed: self.seed,
+            index: (position + 1 - prompt) as u64,
+            penalties: self.penalties,
+            bias: &self.bias,
+            mask: self.guide.as_ref().and_then(Guide::mask),
+            log_probs: self.log_probs,
+        };
+        let (recent, pending) = match self.penalties {
+            None => (&[][..], 0),
+            Some(penalties) => {
+                let history = position + 1;
+                let pending = history.saturating_sub(tokens.len()).max(1);
+                let known = history - pending;
+                let window = (penalties.window as usize).saturating_sub(pending);
+                (&tokens[known.saturating_sub(window)..known], pending as u32)
+            }
+        };
+        Sample { row: row as u32, draw, recent, pending }
     }
 
     /// Draws the token after `position` from the logits `[vocab]` of its row, on the host.

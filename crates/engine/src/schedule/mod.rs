@@ -1,11 +1,13 @@
 //! The thread that runs a model: it joins the tokens of all requests into passes.
 //!
 //! [`worker`] receives requests and drives a [`Scheduler`] step by step;
-//! [`admission`] decides which requests start, [`plan`] what the next pass runs, [`passes`] submits
-//! it and takes its results, [`guided`] lets constraints follow the tokens of their sequences.
+//! [`admission`] decides which requests start, [`plan`] what the next pass runs, [`drafts`] which
+//! drafted tokens it verifies, [`passes`] submits it and takes its results, [`guided`] lets
+//! constraints follow the tokens of their sequences.
 
 mod admission;
 mod budget;
+mod drafts;
 mod follower;
 mod followers;
 mod goal;
@@ -16,9 +18,11 @@ mod output;
 mod passes;
 mod plan;
 mod queue;
+mod resources;
 mod runner;
 mod scheduler;
 mod sequence;
+mod speculate;
 mod stop;
 mod values;
 mod worker;
@@ -29,8 +33,10 @@ pub(crate) use guide::Guide;
 pub(crate) use host_draw::HostDraw;
 pub(crate) use output::{Output, Sink};
 pub(crate) use queue::QueueBound;
+pub(crate) use resources::Resources;
 pub(crate) use runner::{Runner, message};
-pub(crate) use scheduler::{Resources, Scheduler};
+pub(crate) use scheduler::Scheduler;
 pub(crate) use sequence::Sequence;
+pub(crate) use speculate::{DraftModel, Drafter};
 pub(crate) use values::{Values, WantedRows};
 pub(crate) use worker::{Command, Shared, Worker};

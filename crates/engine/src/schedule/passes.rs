@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use pelton_graph::{Pass, Phase, Row, TableEdit, Want};
+use pelton_graph::{Input, Pass, Phase, Row, TableEdit, Want};
 use pelton_sampling::Sampled;
 
 use super::{
+    drafts::accepted,
     goal::Goal,
-    scheduler::{Entry, Flight, Resources, Scheduler, Work},
+    resources::Resources,
+    scheduler::{Entry, Flight, Scheduler, Work},
 };
 use crate::{Error, api::FinishReason};
 
@@ -31,13 +33,21 @@ impl Scheduler {
                 "a row would write to a shared page"
             );
             let end = entry.first + entry.count;
-            let wanted = sequence.wants(entry.first, end, rows.len());
+            let wanted = sequence.wants(entry.first, end, rows.len(), entry.drafts.len());
             entry.values = wanted.iter().filter(|want| matches!(want, Want::Logits { .. })).count();
-            // one whose token is drawn on the host wants logits
-            entry.samples &= entry.values == 0;
+            if entry.values > 0 {
+                // one whose token is drawn on the host wants logits
+                entry.samples = 0;
+            }
             wants.extend(wanted);
-            rows.extend((entry.first..end).map(|position| sequence.row(position)));
             let slot = sequence.slot.unwrap_or(0);
+            let known = end - entry.drafts.len();
+            rows.extend((entry.first..known).map(|position| sequence.row(position)));
+            rows.extend((known..end).zip(&entry.drafts).map(|(position, &token)| Row {
+                input: Input::Token(token),
+                position: position as u32,
+                slot,
+            }));
             for (group, table) in sequence.pages.tables.iter().enumerate() {
                 if let Some((first, pages)) = table.unsent() {
                     let (group, first) = (group as u32, first as u32);
@@ -61,9 +71,8 @@ impl Scheduler {
                     sequence.pages.mark_sent();
                     sequence.submitted = entry.first + entry.count + work.repeat as usize - 1;
                     sequence.flights += 1;
-                    if entry.samples {
-                        sequence.ahead += work.repeat as usize;
-                    }
+                    sequence.ahead += entry.samples * work.repeat as usize;
+                    sequence.verifying = !entry.drafts.is_empty();
                 }
                 self.save_states(&work);
                 self.flights.push_back(Flight { ticket, work, submitted });
@@ -114,8 +123,11 @@ impl Scheduler {
         let rows = work.entries.iter().map(|entry| entry.count).sum::<usize>();
         match work.phase {
             Phase::Prompt => self.budget.measured(rows, time),
+            Phase::Decode if work.drafted() > 0 => self.costs.add_drafts(rows, time),
             Phase::Decode if rows == work.entries.len() => {
-                self.decode_time.add(time.as_secs_f64() / f64::from(work.repeat));
+                let seconds = time.as_secs_f64() / f64::from(work.repeat);
+                self.decode_time.add(seconds);
+                self.costs.add_plain(rows, seconds);
             }
             // generated tokens that are computed again
             Phase::Decode => {}
@@ -130,21 +142,17 @@ impl Scheduler {
         time: Duration,
     ) {
         let result = self.resources.plan.output_width();
-        let width = work.entries.iter().filter(|entry| entry.samples).count();
+        let width: usize = work.entries.iter().map(|entry| entry.samples).sum();
         let mut column = 0;
+        self.verified(work, &samples, time);
         for entry in &work.entries {
-            let sampled: Vec<Sampled> = match entry.samples {
-                true => {
-                    column += 1;
-                    samples
-                        .iter_mut()
-                        .skip(column - 1)
-                        .step_by(width.max(1))
-                        .map(std::mem::take)
-                        .collect()
-                }
-                false => Vec::new(),
-            };
+            // `[repeat, samples]` of the entry
+            let repeats = samples.chunks_mut(width.max(1));
+            let sampled: Vec<Sampled> = repeats
+                .flat_map(|all| all.iter_mut().skip(column).take(entry.samples))
+                .map(std::mem::take)
+                .collect();
+            column += entry.samples;
             let own = values.split_off(..(entry.values * result).min(values.len()));
             let results = Results { sampled, values: own.unwrap_or_default() };
             self.entry_succeeded(entry, work.repeat, results, time);
@@ -164,8 +172,18 @@ impl Scheduler {
         sequence.ahead -= sampled.len();
         // a preempted sequence keeps its tokens, not its pages
         let current = sequence.slot.is_some();
+        let mut computed = entry.first + entry.count + repeat as usize - 1;
+        if !entry.drafts.is_empty() {
+            sequence.verifying = false;
+            // the positions above the accepted ones are run again
+            sampled.truncate(accepted(&entry.drafts, &sampled) + 1);
+            computed = entry.first + sampled.len();
+            if current {
+                sequence.submitted = computed;
+            }
+        }
         if current {
-            sequence.computed = entry.first + entry.count + repeat as usize - 1;
+            sequence.computed = computed;
         }
         if entry.first < sequence.prompt {
             sequence.goal.handle().update(|stats| stats.prefill += time);

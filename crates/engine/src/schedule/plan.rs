@@ -1,9 +1,12 @@
 //! What the next pass runs.
 
+use std::time::Duration;
+
 use pelton_graph::{OutputKind, PAGE, Phase};
 
 use super::{
     budget::split_rows,
+    drafts::Draft,
     scheduler::{Entry, Scheduler, Turn, Work},
     sequence::Next,
 };
@@ -32,6 +35,9 @@ impl Scheduler {
                     Next::Recompute { end } => recompute.push((id, end)),
                     Next::Decode => decode.push(id),
                 }
+            }
+            if self.waits_for_drafts(&decode) {
+                decode.clear();
             }
             let fill = match (prompts.is_empty(), recompute.is_empty()) {
                 (true, true) => None,
@@ -64,25 +70,32 @@ impl Scheduler {
 
     fn plan_decode(&mut self, mut ids: Vec<u64>, alone: bool) -> Option<Work> {
         let limits = &self.resources.limits;
-        let limits_rows = limits.rows;
+        let rows = limits.rows.min(self.resources.runner.pipeline.exact_rows);
         ids.truncate(limits.rows.min(limits.wants));
-        let repeat = self.repeat_of(&ids, alone);
-        let mut spare = limits_rows.saturating_sub(ids.len());
+        let (mut drafts, drafting) = self.drafts(&ids);
+        let repeat = if drafts.is_empty() { self.repeat_of(&ids, alone) } else { 1 };
+        let drafted: usize = drafts.values().map(|draft| draft.tokens.len()).sum();
+        let mut spare = rows.saturating_sub(ids.len() + drafted);
         let mut entries = Vec::with_capacity(ids.len());
         for id in ids {
             let Some(sequence) = self.running.get(&id).and_then(|id| self.sequences.get(id)) else {
                 continue;
             };
             let first = sequence.submitted;
-            // more than one row where a constraint has appended tokens
-            let count = sequence.appended().clamp(1, RECOMPUTE_ROWS.min(spare + 1));
-            spare -= count - 1;
-            let samples = sequence.samples_at(first + count);
-            if self.reserve(id, first, first + count - 1 + repeat as usize) {
-                entries.push(Entry::new(id, first, count, samples));
+            let entry = match drafts.remove(&id) {
+                Some(Draft { tokens, by_model }) => Entry::verifying(id, first, tokens, by_model),
+                None => {
+                    // more than one row where a constraint has appended tokens
+                    let count = sequence.appended().clamp(1, RECOMPUTE_ROWS.min(spare + 1));
+                    spare -= count - 1;
+                    Entry::new(id, first, count, sequence.samples_at(first + count))
+                }
+            };
+            if self.reserve(id, first, first + entry.count - 1 + repeat as usize) {
+                entries.push(entry);
             }
         }
-        self.work(Phase::Decode, entries, repeat)
+        Some(Work { drafting, ..self.work(Phase::Decode, entries, repeat)? })
     }
 
     /// How many decoding passes one submission runs: 1, 2, 4 and so on while the same sequences
@@ -164,7 +177,7 @@ impl Scheduler {
             let Some(sequence) = self.running.get(&id).and_then(|id| self.sequences.get(id)) else {
                 continue;
             };
-            let wanted = sequence.wants(0, end, 0).len();
+            let wanted = sequence.wants(0, end, 0, 0).len();
             if end <= rows && wanted <= wants && self.reserve(id, 0, end) {
                 (rows, wants) = (rows - end, wants - wanted);
                 entries.push(Entry::new(id, 0, end, false));
@@ -189,6 +202,7 @@ impl Scheduler {
     /// them to one that came after it.
     fn work(&self, phase: Phase, mut entries: Vec<Entry>, repeat: u32) -> Option<Work> {
         entries.retain(|entry| self.running.contains(&entry.id));
-        (!entries.is_empty()).then_some(Work { phase, entries, repeat })
+        let drafting = Duration::ZERO;
+        (!entries.is_empty()).then_some(Work { phase, entries, repeat, drafting })
     }
 }

@@ -6,55 +6,56 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pelton_graph::{Limits, Phase, Plan, Ticket};
+use pelton_graph::{Phase, Ticket};
 use pelton_tokenizer::Tokenizer;
 
 use super::{
     budget::{Average, PrefillBudget},
     followers::Followers,
     queue::QueueBound,
-    runner::Runner,
+    resources::Resources,
     sequence::Sequence,
+    speculate::{DraftModel, PassCosts},
 };
 use crate::{
     Error,
     api::{FinishReason, Status},
-    kv::KvCache,
 };
 
 /// Failed passes one after the other, after which a model answers no more.
 const FAILURES_MAX: usize = 3;
 
-/// The executable and its caches, with the sizes that they were loaded for.
-pub(crate) struct Resources {
-    pub(crate) runner: Runner,
-    pub(crate) kv: KvCache,
-    pub(crate) limits: Limits,
-    pub(crate) plan: Plan,
-    /// The LoRA adapters of sequences that name none.
-    pub(crate) loras: Vec<(u32, f32)>,
-}
-
 /// A job that runs passes by hand while no request runs.
 pub(crate) type Job = Box<dyn FnOnce(&mut Resources) + Send>;
 
 /// Rows of one sequence in a pass.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) id: u64,
     /// The position of the first row.
     pub(super) first: usize,
     /// Rows.
     pub(super) count: usize,
-    /// Whether the last row samples a token.
-    pub(super) samples: bool,
+    /// The last rows that sample a token.
+    pub(super) samples: usize,
     /// Rows whose values are wanted.
     pub(super) values: usize,
+    /// Drafted tokens, one for each of the last rows.
+    pub(super) drafts: Vec<u32>,
+    /// Whether a draft model drafted them.
+    pub(super) by_model: bool,
 }
 
 impl Entry {
     pub(super) fn new(id: u64, first: usize, count: usize, samples: bool) -> Self {
-        Self { id, first, count, samples, values: 0 }
+        let samples = usize::from(samples);
+        Self { id, first, count, samples, values: 0, drafts: Vec::new(), by_model: false }
+    }
+
+    /// The newest token of a sequence, at position `first`, and drafts of those after it.
+    pub(super) fn verifying(id: u64, first: usize, drafts: Vec<u32>, by_model: bool) -> Self {
+        let count = drafts.len() + 1;
+        Self { id, first, count, samples: count, values: 0, drafts, by_model }
     }
 }
 
@@ -64,6 +65,15 @@ pub(super) struct Work {
     pub(super) phase: Phase,
     pub(super) entries: Vec<Entry>,
     pub(super) repeat: u32,
+    /// The time in which a draft model drafted for it.
+    pub(super) drafting: Duration,
+}
+
+impl Work {
+    /// Drafted tokens in all.
+    pub(super) fn drafted(&self) -> usize {
+        self.entries.iter().map(|entry| entry.drafts.len()).sum()
+    }
 }
 
 /// A pass that was submitted and not taken.
@@ -101,6 +111,10 @@ pub(crate) struct Scheduler {
     pub(super) followers: Followers,
     /// Seconds of one decoding pass.
     pub(super) decode_time: Average,
+    /// Seconds of decoding passes by their rows.
+    pub(super) costs: PassCosts,
+    /// The draft model, if there is one.
+    pub(super) draft_model: Option<DraftModel>,
     /// The repeat of the decoding pass before, and its sequences.
     pub(super) repeat: u32,
     pub(super) repeated: Vec<u64>,
@@ -122,6 +136,7 @@ impl Scheduler {
         tokenizer: Option<Arc<Tokenizer>>,
         prefill_budget: Duration,
         bound: Arc<QueueBound>,
+        draft_model: Option<DraftModel>,
     ) -> Self {
         Self {
             slots: (0..resources.limits.sequences as u32).rev().collect(),
@@ -137,6 +152,8 @@ impl Scheduler {
             last_taken: None,
             followers: Followers::default(),
             decode_time: Average::default(),
+            costs: PassCosts::default(),
+            draft_model,
             repeat: 0,
             repeated: Vec::new(),
             turn: Turn::Prompt,

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use pelton_graph::{Input, RECENT, Row, Sample, Want};
-use pelton_sampling::Draw;
+use pelton_graph::{Input, RECENT, Row, Want};
 
-use super::{
-    goal::{DrawOptions, Goal},
-    queue::Place,
-};
+use super::{goal::Goal, queue::Place, speculate::Drafter};
 use crate::kv::{KvCache, Namespace, SequencePages};
 
 /// What a sequence can run next.
@@ -63,6 +59,10 @@ pub(crate) struct Sequence {
     pub(crate) flights: usize,
     /// The running sequence, and its pages in the prefix tree, that this one waits for.
     pub(crate) waits_for: Option<(u64, usize)>,
+    /// The source of its drafts, if tokens are drafted.
+    pub(crate) drafter: Option<Box<Drafter>>,
+    /// Whether a pass that verifies drafts was not taken yet: its next position is not known.
+    pub(crate) verifying: bool,
 }
 
 impl Sequence {
@@ -93,6 +93,8 @@ impl Sequence {
             ahead: 0,
             flights: 0,
             waits_for: None,
+            drafter: None,
+            verifying: false,
         }
     }
 
@@ -138,7 +140,7 @@ impl Sequence {
     }
 
     pub(crate) fn next(&self, phases_agree: bool) -> Next {
-        if self.slot.is_none() {
+        if self.slot.is_none() || self.verifying {
             return Next::Nothing;
         }
         let prompt_end = if phases_agree { self.target } else { self.prompt };
@@ -178,15 +180,26 @@ impl Sequence {
         self.tokens.len().saturating_sub(self.submitted)
     }
 
-    /// The wants of the rows `first..end`, the first of which is row `row` of a pass.
-    pub(crate) fn wants(&self, first: usize, end: usize, row: usize) -> Vec<Want<'_>> {
+    /// The wants of the rows `first..end`, the first of which is row `row` of a pass. The last
+    /// `drafts` of them are drafted tokens, which are verified: each of these rows, and the one
+    /// before them, samples a token.
+    pub(crate) fn wants(
+        &self,
+        first: usize,
+        end: usize,
+        row: usize,
+        drafts: usize,
+    ) -> Vec<Want<'_>> {
         match &self.goal {
             Goal::Text { draw, .. } if self.samples_at(end) && draw.host.is_some() => {
                 vec![Want::Logits { row: (row + end - 1 - first) as u32 }]
             }
-            Goal::Text { draw, .. } if self.samples_at(end) => {
-                vec![Want::Sample(self.sample(draw, row + end - 1 - first, end - 1))]
-            }
+            Goal::Text { draw, .. } if self.samples_at(end) => (end - 1 - drafts..end)
+                .map(|position| {
+                    let row = row + position - first;
+                    Want::Sample(draw.sample(row, position, self.prompt, &self.tokens))
+                })
+                .collect(),
             Goal::Text { .. } => Vec::new(),
             Goal::Values(values) => {
                 let wanted = values.wanted.of(first, end, self.prompt);
@@ -200,30 +213,6 @@ impl Sequence {
     pub(crate) fn row(&self, position: usize) -> Row {
         let input = self.tokens.get(position).map_or(Input::Sampled, |&token| Input::Token(token));
         Row { input, position: position as u32, slot: self.slot.unwrap_or(0) }
-    }
-
-    /// The draw of the token after `position`, by `options`, in row `row` of a pass.
-    fn sample<'a>(&'a self, options: &'a DrawOptions, row: usize, position: usize) -> Sample<'a> {
-        let draw = Draw {
-            params: options.params,
-            seed: options.seed,
-            index: (position + 1 - self.prompt) as u64,
-            penalties: options.penalties,
-            bias: &options.bias,
-            mask: options.guide.as_ref().and_then(|guide| guide.mask()),
-            log_probs: options.log_probs,
-        };
-        let (recent, pending) = match options.penalties {
-            None => (&[][..], 0),
-            Some(penalties) => {
-                let history = position + 1;
-                let pending = history.saturating_sub(self.tokens.len()).max(1);
-                let known = history - pending;
-                let window = (penalties.window as usize).saturating_sub(pending);
-                (&self.tokens[known.saturating_sub(window)..known], pending as u32)
-            }
-        };
-        Sample { row: row as u32, draw, recent, pending }
     }
 
     /// Puts its full pages whose tokens are final into the prefix tree.

@@ -2,10 +2,12 @@
 
 use std::{thread, time::Duration};
 
-use pelton::{FinishReason, Flow, LoadOptions};
+use pelton::{FinishReason, Flow};
 use pelton_testing::{Random, fake::Fake};
 
-use crate::harness::{End, assert_all_pages_back, assert_sound, greedy, model, prompt, submit};
+use crate::harness::{
+    End, assert_all_pages_back, assert_sound, greedy, model, plain, prompt, submit,
+};
 
 /// A fake on which a page of rows takes milliseconds.
 fn slow(depth: usize) -> Fake {
@@ -19,7 +21,7 @@ fn cancelled(end: &End) -> bool {
 #[test]
 fn a_queued_request_runs_nothing() {
     let fake = slow(1);
-    let model = model(&fake, &LoadOptions::default().context(512));
+    let model = model(&fake, &plain().context(512));
     let first = submit(&model, greedy(prompt(10, 1), 300)).unwrap();
     first.token();
     let second = submit(&model, greedy(prompt(100, 2), 10)).unwrap();
@@ -37,7 +39,7 @@ fn a_queued_request_runs_nothing() {
 fn a_prompt_is_left_at_the_next_pass() {
     for depth in 1..=3 {
         let fake = slow(depth);
-        let model = model(&fake, &LoadOptions::default().context(20_000).rows(64));
+        let model = model(&fake, &plain().context(20_000).rows(64));
         let run = submit(&model, greedy(prompt(16_000, 1), 10)).unwrap();
         while fake.log().passes.len() < 5 {
             thread::sleep(Duration::from_micros(100));
@@ -56,7 +58,7 @@ fn a_prompt_is_left_at_the_next_pass() {
 #[test]
 fn decoding_is_left_at_the_next_pass() {
     let fake = slow(2);
-    let model = model(&fake, &LoadOptions::default().context(10_000));
+    let model = model(&fake, &plain().context(10_000));
     let run = submit(&model, greedy(prompt(10, 1), 9000)).unwrap();
     for _ in 0..5 {
         run.token();
@@ -71,7 +73,7 @@ fn decoding_is_left_at_the_next_pass() {
 #[test]
 fn a_dropped_stream_cancels_without_a_token_to_send() {
     let fake = slow(1);
-    let model = model(&fake, &LoadOptions::default().context(20_000).rows(64));
+    let model = model(&fake, &plain().context(20_000).rows(64));
     let stream = model.generate(greedy(prompt(16_000, 1), 10)).unwrap();
     while fake.log().passes.len() < 3 {
         thread::sleep(Duration::from_micros(100));
@@ -85,7 +87,7 @@ fn a_dropped_stream_cancels_without_a_token_to_send() {
 fn a_callback_that_stops_is_called_no_more() {
     for panics in [false, true] {
         let fake = Fake::pipelined(2, 4);
-        let model = model(&fake, &LoadOptions::default().context(512));
+        let model = model(&fake, &plain().context(512));
         let (sender, receiver) = std::sync::mpsc::channel();
         let mut events = 0;
         let handle = model
@@ -110,7 +112,7 @@ fn a_callback_that_stops_is_called_no_more() {
 fn a_thousand_requests_cancelled_at_random_phases() {
     let mut random = Random::new(5);
     let fake = Fake::pipelined(2, 4);
-    let options = LoadOptions::default().context(512).sequences(4).rows(64);
+    let options = plain().context(512).sequences(4).rows(64);
     let model = model(&fake, &options);
     let mut runs = Vec::new();
     for i in 0..1000 {
@@ -140,7 +142,7 @@ fn a_thousand_requests_cancelled_at_random_phases() {
 #[test]
 fn an_unloaded_model_ends_its_requests() {
     let fake = slow(1);
-    let model = model(&fake, &LoadOptions::default().context(10_000));
+    let model = model(&fake, &plain().context(10_000));
     let run = submit(&model, greedy(prompt(10, 1), 9000)).unwrap();
     let waiting = submit(&model, greedy(prompt(10, 2), 9000)).unwrap();
     run.token();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use pelton::{Error, LoadOptions};
+use pelton::Error;
 use pelton_testing::fake::{Failure, Fake};
 
 use crate::harness::{
-    End, alone, assert_all_pages_back, assert_sound, greedy, ids, model, prompt, submit,
+    End, alone, assert_all_pages_back, assert_sound, greedy, ids, model, plain, prompt, submit,
 };
 
 const ALL: [Failure; 4] =
@@ -24,7 +24,7 @@ fn a_failed_pass_fails_its_requests_and_no_others() {
     for depth in 1..=3 {
         for failure in ALL {
             let fake = Fake::pipelined(depth, 4).slow(Duration::from_micros(50));
-            let options = LoadOptions::default().context(1000).sequences(1);
+            let options = plain().context(1000).sequences(1);
             let model = model(&fake, &options);
             let first = submit(&model, greedy(prompt(10, 1), 500)).unwrap();
             let request = greedy(prompt(80, 2), 20);
@@ -51,7 +51,7 @@ fn a_failed_pass_fails_its_requests_and_no_others() {
 fn a_failed_prompt_can_be_sent_again() {
     for failure in ALL {
         let fake = Fake::pipelined(2, 1);
-        let model = model(&fake, &LoadOptions::default().context(1000).rows(64));
+        let model = model(&fake, &plain().context(1000).rows(64));
         let request = greedy(prompt(500, 1), 20);
         fake.fail_after(4, failure);
         reason(&submit(&model, request.clone()).unwrap().end().1);
@@ -65,7 +65,7 @@ fn a_failed_prompt_can_be_sent_again() {
 #[test]
 fn after_three_failures_in_a_row_the_model_is_gone() {
     let fake = Fake::default();
-    let model = model(&fake, &LoadOptions::default().context(1000));
+    let model = model(&fake, &plain().context(1000));
     // with a success between them failures do not add up
     for _ in 0..5 {
         fake.fail_after(0, Failure::Take);
@@ -102,7 +102,7 @@ fn after_three_failures_in_a_row_the_model_is_gone() {
 fn logits_that_are_not_numbers() {
     for fake in [Fake::default(), Fake::pipelined(2, 8)] {
         let fake = fake.broken_from(30);
-        let model = model(&fake, &LoadOptions::default().context(1000));
+        let model = model(&fake, &plain().context(1000));
         let (tokens, end) = submit(&model, greedy(prompt(10, 1), 100)).unwrap().end();
         assert_eq!(tokens.len(), 21);
         let expected = alone(&Fake::default(), &[None], &greedy(prompt(10, 1), 21));

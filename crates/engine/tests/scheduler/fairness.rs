@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use pelton::{
-    LoadOptions,
-    graph::{Input, Phase},
-};
+use pelton::graph::{Input, Phase};
 use pelton_testing::fake::{Fake, PassRecord};
 
-use crate::harness::{assert_sound, greedy, model, prompt, submit};
+use crate::harness::{assert_sound, greedy, model, plain, prompt, submit};
 
 fn decodes(pass: &PassRecord) -> bool {
     pass.phase == Phase::Decode
@@ -19,10 +16,7 @@ fn streams_never_wait_for_more_than_one_budgeted_pass() {
     for depth in [1, 2] {
         // a budget of less than a page's time, so that a page it is
         let fake = Fake::pipelined(depth, 8).slow(Duration::from_micros(8));
-        let options = LoadOptions::default()
-            .context(17_000)
-            .sequences(4)
-            .prefill_budget(Duration::from_micros(1));
+        let options = plain().context(17_000).sequences(4).prefill_budget(Duration::from_micros(1));
         let model = model(&fake, &options);
         let streams: Vec<_> =
             (0..3).map(|i| submit(&model, greedy(prompt(10, i), 700)).unwrap()).collect();
@@ -55,7 +49,7 @@ fn streams_never_wait_for_more_than_one_budgeted_pass() {
 #[test]
 fn prompts_share_a_pass() {
     let fake = Fake::default().slow(Duration::from_micros(20));
-    let options = LoadOptions::default().context(5000).sequences(4).rows(512);
+    let options = plain().context(5000).sequences(4).rows(512);
     let model = model(&fake, &options);
     // the blocker lets the three others arrive
     let blocker = submit(&model, greedy(prompt(1000, 0), 1)).unwrap();
@@ -85,7 +79,7 @@ fn prompts_share_a_pass() {
 #[test]
 fn a_prompt_longer_than_a_pass() {
     let fake = Fake::default();
-    let model = model(&fake, &LoadOptions::default().context(2000).rows(128));
+    let model = model(&fake, &plain().context(2000).rows(128));
     let request = greedy(prompt(1000, 3), 20);
     let expected = crate::harness::alone(&fake, &[None], &request);
     let got = submit(&model, request).unwrap().finished().0;

@@ -7,7 +7,7 @@ use std::{
 
 use pelton::{
     Engine, Error, Event, FinishReason, Flow, KvMemory, LoadOptions, Model, Request, RequestHandle,
-    Sampling, Stats, Token,
+    Sampling, Speculation, Stats, Token,
 };
 use pelton_testing::fake::{self, Fake};
 
@@ -16,6 +16,11 @@ pub(crate) const VOCAB: usize = 50;
 pub(crate) const CONTEXT: usize = 20_000;
 /// Bytes of the cache of one position in one group.
 pub(crate) const PER_POSITION: u64 = 2 * 2 * 16 * 2;
+
+/// Options without speculation, for tests of the passes of plain decoding.
+pub(crate) fn plain() -> LoadOptions {
+    LoadOptions::default().speculation(Speculation::Off)
+}
 
 pub(crate) fn load(fake: &Fake, options: &LoadOptions, windows: &[Option<usize>]) -> Model {
     let (plan, checkpoint) = fake::plan(VOCAB, CONTEXT, windows);
@@ -127,14 +132,14 @@ pub(crate) fn alone_on(
     windows: &[Option<usize>],
     request: &Request,
 ) -> Vec<Token> {
-    let plain = Fake::default();
-    let plain = if fake.pipeline.phases_agree { plain } else { plain.with_phases() };
-    let model = load(&plain, &LoadOptions::default().context(CONTEXT), windows);
+    let unbatched = Fake::default();
+    let unbatched = if fake.pipeline.phases_agree { unbatched } else { unbatched.with_phases() };
+    let model = load(&unbatched, &plain().context(CONTEXT), windows);
     let mut request = request.clone();
     request.deadline = None;
     let (tokens, end) = submit(&model, request).unwrap().end();
     assert!(matches!(end, End::Finished(FinishReason::Length, _)), "{end:?}");
-    assert_sound(&plain);
+    assert_sound(&unbatched);
     tokens
 }
 

@@ -12,5 +12,6 @@ mod pressure;
 mod random;
 mod requests;
 mod session;
+mod speculation;
 mod states;
 mod values;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use pelton::{
-    LoadOptions, Sampling,
+    Sampling,
     graph::{Input, Phase},
 };
 use pelton_testing::fake::{Fake, PassRecord};
 
-use crate::harness::{alone, assert_sound, greedy, ids, model, prompt, submit};
+use crate::harness::{alone, assert_sound, greedy, ids, model, plain, prompt, submit};
 
 fn repeats(passes: &[PassRecord]) -> Vec<u32> {
     passes.iter().filter(|pass| pass.phase == Phase::Decode).map(|pass| pass.repeat).collect()
@@ -24,7 +24,7 @@ fn repeats_grow_and_no_pass_is_too_many() {
         (100, vec![1, 2, 4, 8, 16, 32, 32, 4]),
     ] {
         let fake = Fake::pipelined(1, 32);
-        let model = model(&fake, &LoadOptions::default().context(1000));
+        let model = model(&fake, &plain().context(1000));
         let request = greedy(prompt(10, 1), tokens);
         let got = ids(&model, request.clone());
         let alone = alone(&fake, &[None], &request);
@@ -39,7 +39,7 @@ fn a_pass_is_submitted_before_the_one_before_is_taken() {
     for depth in 1..=3 {
         for repeat in [1, 8, 32] {
             let fake = Fake::pipelined(depth, repeat);
-            let model = model(&fake, &LoadOptions::default().context(1000).sequences(3));
+            let model = model(&fake, &plain().context(1000).sequences(3));
             let requests = [1, 2, 3].map(|i| greedy(prompt(10 * i, i), 40 * i));
             let runs = requests.each_ref().map(|r| submit(&model, r.clone()).unwrap());
             for (run, request) in runs.iter().zip(&requests) {
@@ -63,7 +63,7 @@ fn a_pass_is_submitted_before_the_one_before_is_taken() {
 #[test]
 fn slow_passes_are_not_repeated() {
     let fake = Fake::pipelined(1, 32).slow(Duration::from_millis(20));
-    let model = model(&fake, &LoadOptions::default().context(1000));
+    let model = model(&fake, &plain().context(1000));
     ids(&model, greedy(prompt(1, 1), 8));
     assert!(repeats(&fake.log().passes).iter().all(|&repeat| repeat <= 2));
 }
@@ -71,7 +71,7 @@ fn slow_passes_are_not_repeated() {
 #[test]
 fn a_newcomer_ends_the_repeats() {
     let fake = Fake::pipelined(1, 32).slow(Duration::from_micros(100));
-    let model = model(&fake, &LoadOptions::default().context(1000).sequences(2));
+    let model = model(&fake, &plain().context(1000).sequences(2));
     let first = submit(&model, greedy(prompt(10, 1), 600)).unwrap();
     for _ in 0..40 {
         first.token();
@@ -92,7 +92,7 @@ fn a_newcomer_ends_the_repeats() {
 #[test]
 fn a_request_that_waits_does_not_end_the_repeats() {
     let fake = Fake::pipelined(1, 32);
-    let model = model(&fake, &LoadOptions::default().context(1000));
+    let model = model(&fake, &plain().context(1000));
     let first = submit(&model, greedy(prompt(10, 1), 300)).unwrap();
     let second = submit(&model, greedy(prompt(10, 2), 5)).unwrap();
     first.finished();
@@ -106,7 +106,7 @@ fn a_request_that_waits_does_not_end_the_repeats() {
 fn penalties_in_flight() {
     for window in [1, 5, 64, 4096] {
         let fake = Fake::pipelined(3, 32);
-        let model = model(&fake, &LoadOptions::default().context(1000));
+        let model = model(&fake, &plain().context(1000));
         let sampling = Sampling::greedy()
             .frequency_penalty(1.5)
             .repetition_penalty(1.3)

@@ -2,15 +2,17 @@
 
 use std::{env, thread, time::Duration};
 
-use pelton::{Error, FinishReason, LoadOptions, Request, Sampling, Status, Token};
+use pelton::{
+    Error, FinishReason, LoadOptions, Prompt, Request, Sampling, Speculation, Status, Token,
+};
 use pelton_testing::{
     Random,
     fake::{Failure, Fake},
 };
 
 use crate::harness::{
-    End, Load, alone_on, assert_all_pages_back, assert_sound, load, load_recurrent, memory, prompt,
-    submit,
+    End, Load, VOCAB, alone_on, assert_all_pages_back, assert_sound, load, load_recurrent, memory,
+    prompt, submit,
 };
 
 /// Requests that a family of schedules is made of, with what each gives alone.
@@ -68,6 +70,20 @@ fn request(random: &mut Random) -> Request {
     request
 }
 
+/// The text that is expected with a few other tokens, or none.
+fn prediction(random: &mut Random, expected: &[Token]) -> Option<Prompt> {
+    if random.below(2) == 0 {
+        return None;
+    }
+    let wrong = [2, 10, 1000][random.below(3)];
+    let tokens = expected.iter().flat_map(|token| match random.below(wrong) {
+        0 => vec![],
+        1 => vec![random.below(VOCAB) as u32, token.id],
+        _ => vec![token.id],
+    });
+    Some(tokens.collect::<Vec<u32>>().into())
+}
+
 /// One schedule. Everything random about it comes from its seed, but for the threads' timing.
 /// Returns the model's status at the end.
 fn schedule(family: &Family, seed: u64) -> Status {
@@ -84,7 +100,8 @@ fn schedule(family: &Family, seed: u64) -> Status {
         .sequences(sequences)
         .rows([64, 128, 512][random.below(3)])
         .kv_memory(memory((pages + 60) * 64 * family.windows.len()))
-        .prefill_budget(Duration::from_micros(random.below(2000) as u64));
+        .prefill_budget(Duration::from_micros(random.below(2000) as u64))
+        .speculation([Speculation::Off, Speculation::Auto, Speculation::Always][random.below(3)]);
     let options = match family.windows.contains(&None) && random.below(4) > 0 {
         true => options.kv_memory(memory_of(family.windows, pages, sequences)),
         false => options,
@@ -105,6 +122,7 @@ fn schedule(family: &Family, seed: u64) -> Status {
             request = request.deadline(Duration::from_micros(random.below(5000) as u64));
         }
         request = request.cache_salt((random.below(5) == 0).into());
+        request.prediction = prediction(&mut random, expected);
         let run = submit(&model, request).unwrap();
         let cancel = random.below(4) == 0;
         if cancel && random.below(4) == 0 {
@@ -152,6 +170,7 @@ fn any_schedule_gives_each_request_its_own_text() {
     let schedules = if env::var_os("PELTON_FULL").is_some() { 20_000 } else { 1000 };
     let families = families();
     let (mut hits, mut preemptions, mut evictions, mut failed) = (0, 0, 0, 0);
+    let (mut drafted, mut accepted) = (0, 0);
     for seed in 0..schedules {
         println!("seed {seed}");
         let status = schedule(&families[seed as usize % families.len()], seed);
@@ -159,8 +178,12 @@ fn any_schedule_gives_each_request_its_own_text() {
         preemptions += status.preemptions;
         evictions += status.evictions;
         failed += status.failed_passes;
+        drafted += status.speculation.drafted;
+        accepted += status.speculation.accepted;
     }
+    println!("{drafted} drafted, {accepted} accepted");
     println!("{hits} hit, {preemptions} preempted, {evictions} evicted, {failed} failed");
     assert!(hits > 50 * schedules && preemptions > schedules / 10);
     assert!(evictions > schedules && failed > schedules / 10);
+    assert!(accepted > 50 * schedules && drafted - accepted > 50 * schedules);
 }

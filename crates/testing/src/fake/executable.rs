@@ -412,8 +412,9 @@ impl Executable for FakeExecutable {
         self.logits.clear();
         self.samples.clear();
         let rows = queued.rows.len() as u32 * queued.repeat;
-        if !self.fake.time_per_row.is_zero() {
-            std::thread::sleep(self.fake.time_per_row * rows);
+        let time = self.fake.time_per_pass * queued.repeat + self.fake.time_per_row * rows;
+        if !time.is_zero() {
+            std::thread::sleep(time);
         }
         self.run(&queued);
         if queued.failure.is_some() {

@@ -16,13 +16,20 @@ pub struct Fake {
     pub pipeline: Pipeline,
     pub(super) nan_from: Option<u32>,
     pub(super) time_per_row: Duration,
+    pub(super) time_per_pass: Duration,
     log: Arc<Mutex<Log>>,
 }
 
 impl Default for Fake {
     fn default() -> Self {
         let pipeline = Pipeline { depth: 1, repeat: 1, phases_agree: true, exact_rows: usize::MAX };
-        Self { pipeline, nan_from: None, time_per_row: Duration::ZERO, log: Arc::default() }
+        Self {
+            pipeline,
+            nan_from: None,
+            time_per_row: Duration::ZERO,
+            time_per_pass: Duration::ZERO,
+            log: Arc::default(),
+        }
     }
 }
 
@@ -43,6 +50,12 @@ impl Fake {
     /// The backend with passes that take this time for each row.
     pub fn slow(mut self, time_per_row: Duration) -> Self {
         self.time_per_row = time_per_row;
+        self
+    }
+
+    /// The backend with passes that take this time, whatever their rows.
+    pub fn slow_passes(mut self, time_per_pass: Duration) -> Self {
+        self.time_per_pass = time_per_pass;
         self
     }
 

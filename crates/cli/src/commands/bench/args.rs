@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::model::LoadArgs;
+use crate::{model::LoadArgs, speculate::SpeculateArgs};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -12,11 +12,14 @@ With --streams S,… each test submits S requests at once, with random prompts o
 decodes -n tokens of each greedily. Prefill speed counts the prompt tokens until the last stream \
 has its first token; decode speed counts the tokens that come while all streams decode: after the \
 last first token, until the first stream ends. Tokens that a backend samples in one submission arrive together, so the median \
-time between tokens can be near 0.")]
+time between tokens can be near 0.\n\
+With --speculation each test generates -n tokens of one request at temperature 1, in turn without and \
+with speculation: copy gives the request the text as its prediction, random does not.")]
 pub(crate) struct Args {
     /// A model file or directory, or built-in
     pub(super) model: String,
-    /// Prompt lengths, separated by commas; 0 for none [default: 512, or 128 with --streams]
+    /// Prompt lengths, separated by commas; 0 for none [default: 512, 128 with
+    /// --streams, 64 with --speculation]
     #[arg(short, long, value_name = "N", value_delimiter = ',')]
     pub(super) prompt: Option<Vec<usize>>,
     /// Numbers of tokens to generate, separated by commas; 0 for none [default: 128, or 64 with
@@ -33,6 +36,9 @@ pub(crate) struct Args {
     /// Tokens of a prefix that the prompts of all streams have in common
     #[arg(long, value_name = "N", requires = "streams", default_value_t = 0)]
     pub(super) shared_prefix: usize,
+    /// Measure speculation: decoding with it next to decoding without it
+    #[arg(long, conflicts_with_all = ["streams", "depth"])]
+    pub(super) speculation: bool,
     /// Measured runs of each test, after warm-up runs of half a second
     #[arg(short, long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -40,6 +46,8 @@ pub(crate) struct Args {
     /// Format of the results
     #[arg(short, long, value_enum, default_value = "md")]
     pub(super) output: Format,
+    #[command(flatten)]
+    pub(super) speculate: SpeculateArgs,
     #[command(flatten)]
     pub(super) load: LoadArgs,
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod single;
+mod speculation;
 mod spread;
 mod streams;
 mod subject;
@@ -13,6 +14,7 @@ pub(crate) use args::Args;
 
 pub(crate) fn run(args: Args) -> Result<()> {
     match &args.streams {
+        None if args.speculation => speculation::run(&args),
         None => single::run(&args),
         Some(streams) => {
             let workload = streams::Workload {
@@ -31,7 +33,10 @@ fn one_length(option: &str, lengths: Option<&[usize]>, default: usize) -> Result
         None => Ok(default),
         Some(&[length]) => Ok(length),
         Some(lengths) => {
-            bail!("{option} has {} values, expected one with --streams", lengths.len())
+            bail!(
+                "{option} has {} values, expected one with --streams or --speculation",
+                lengths.len()
+            )
         }
     }
 }

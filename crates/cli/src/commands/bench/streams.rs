@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use pelton::{Event, Flow, LoadOptions, Model, Request, Sampling};
+use pelton::{Event, Flow, LoadOptions, Model, Request, Sampling, Speculation};
 use serde_json::Value;
 
 use super::{
@@ -104,6 +104,7 @@ pub(super) fn run(args: &Args, streams: &[u16], workload: Workload) -> Result<()
     let options = LoadOptions::default();
     let options = LoadOptions::default()
         .context(context)
+        .speculation(Speculation::Off)
         .sequences(most)
         .queue_requests(options.queue_requests.max(most))
         .queue_tokens(options.queue_tokens.max(workload.prompt.saturating_mul(most)));

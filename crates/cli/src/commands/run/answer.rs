@@ -6,6 +6,8 @@ use anyhow::Result;
 use pelton::{Error, FinishReason, Stats, Token, TokenStream, Tokenizer};
 use serde_json::{Value, json};
 
+use crate::speculate;
+
 /// The least log-probability in JSON, which has no infinity.
 const LOG_PROB_MIN: f32 = -9999.0;
 
@@ -60,6 +62,9 @@ impl Answer {
             "time_to_first_token_ms": stats.time_to_first_token.map(|t| t.as_secs_f64() * 1e3),
             "prefill_tokens_per_second": prefill_speed(stats),
             "decode_tokens_per_second": stats.decode_tokens_per_second(),
+            "drafted_tokens": stats.speculation.drafted,
+            "accepted_tokens": stats.speculation.accepted,
+            "speculation_gain": stats.speculation.gain(),
         });
         if self.tokens.iter().any(|token| token.log_prob.is_some()) {
             let one = |id: u32, log_prob: f32| {
@@ -106,13 +111,14 @@ impl Answer {
             None => String::new(),
         };
         eprintln!(
-            "\n{} prompt tokens{}{first}; {} tokens{}; {}, seed {}",
+            "\n{} prompt tokens{}{first}; {} tokens{}; {}, seed {}{}",
             stats.prompt_tokens,
             rate(prefill_speed(stats)),
             stats.generated_tokens,
             rate(stats.decode_tokens_per_second()),
             self.reason_name(),
             stats.seed,
+            speculate::summary(&stats.speculation),
         );
     }
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use pelton::{LoadOptions, Model, Request};
+use pelton::{LoadOptions, Model, Prompt, Request};
 
 use self::{
     answer::Answer,
@@ -25,6 +25,7 @@ use crate::{
     model::{self, LoadArgs},
     output::WithHint,
     sampling::SamplingArgs,
+    speculate::SpeculateArgs,
 };
 
 #[derive(clap::Args)]
@@ -62,9 +63,14 @@ pub(crate) struct Args {
     /// Texts that are generated at the same time, at most
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     parallel: u16,
+    /// A file with a text that the generated one is expected to resemble, as a source of drafts
+    #[arg(long, value_name = "FILE")]
+    prediction: Option<PathBuf>,
     /// Write one JSON object with the text and the statistics
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    speculate: SpeculateArgs,
     #[command(flatten)]
     constraint: ConstraintArgs,
     #[command(flatten)]
@@ -100,6 +106,10 @@ impl Args {
         request.max_tokens = self.tokens;
         request.stop.clone_from(&self.stop);
         request.log_probs = self.logprobs;
+        if let Some(path) = &self.prediction {
+            let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+            request.prediction = Some(Prompt::Text(text));
+        }
         for &(token, bias) in &self.sampling.logit_bias {
             request = request.logit_bias(token, bias);
         }
@@ -124,7 +134,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let interrupt = Interrupt::install();
     let texts = prompts.len().saturating_mul(args.samples as usize);
     let sequences = texts.min(usize::from(args.parallel));
-    let model = model::load(file, &args.load, LoadOptions::default().sequences(sequences))?;
+    let options = args.speculate.apply(LoadOptions::default().sequences(sequences));
+    let model = model::load(file, &args.load, options)?;
     let template = args.template(&model)?;
     if let ([prompt], None, 1) = (&prompts[..], &args.prompts, args.samples) {
         return one(&args, &model, prompt, &template, &interrupt);

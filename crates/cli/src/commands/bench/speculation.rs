@@ -1,0 +1,169 @@
+//! Decoding with speculation next to decoding without it, on the easiest text and on the hardest.
+
+use std::io::{Write, stdout};
+
+use anyhow::{Result, bail};
+use pelton::{LoadOptions, Request, Sampling, Speculation, SpeculationStats};
+use serde_json::{Value, json};
+
+use super::{
+    args::{Args, Format},
+    spread::Spread,
+    subject::{CSV_HEAD, Subject},
+    tokens::RandomTokens,
+};
+use crate::{commands::positions, progress::Progress};
+
+/// A text to be generated.
+#[derive(Clone, Copy)]
+enum Task {
+    /// Random tokens that the request predicts, as those of a file of which little is changed.
+    Copy,
+    /// Random tokens that nothing predicts.
+    Random,
+}
+
+impl Task {
+    const ALL: [Self; 2] = [Self::Copy, Self::Random];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Random => "random",
+        }
+    }
+}
+
+/// The measured runs of one task.
+struct Outcome {
+    task: Task,
+    /// Tokens a second.
+    plain: Spread,
+    speculative: Spread,
+    /// The speed of each speculative run relative to the plain one before it.
+    ratio: Spread,
+    stats: SpeculationStats,
+}
+
+/// The request of a run: tokens drawn at temperature 1, which a model with random weights, or after
+/// a random prompt, draws from nearly its whole vocabulary.
+fn request(args: &Args, seed: u64, vocab: usize) -> Result<Request> {
+    let prompt = super::one_length("-p", args.prompt.as_deref(), 64)?;
+    let tokens = super::one_length("-n", args.tokens.as_deref(), 128)?;
+    if prompt == 0 || tokens < 2 {
+        bail!("-p is {prompt} and -n {tokens}, expected at least 1 and 2 with --speculation");
+    }
+    let prompt = RandomTokens::new(seed, vocab).take(prompt);
+    let sampling = Sampling::default().temperature(1.0).top_k(0).top_p(1.0).min_p(0.0).seed(seed);
+    Ok(Request::from_tokens(prompt).max_tokens(tokens).sampling(sampling).ignore_end(true))
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let prompt = super::one_length("-p", args.prompt.as_deref(), 64)?;
+    let tokens = super::one_length("-n", args.tokens.as_deref(), 128)?;
+    let context = positions(("-p", prompt), ("-n", tokens))?;
+    let subject = Subject::load(args, LoadOptions::default().context(context))?;
+    let repetitions = u64::from(args.repetitions);
+    let runs = 2 * Task::ALL.len() as u64 * repetitions;
+    let bar = Progress::new("measuring {bar:32} {pos} of {len} runs, {eta} left", runs);
+    let mut outcomes = Vec::new();
+    for task in Task::ALL {
+        let (mut plain, mut speculative, mut stats) = (vec![], vec![], SpeculationStats::default());
+        // the first run warms up: it measures the times that later ones decide by
+        for seed in 0..=repetitions {
+            let request = request(args, seed + 1, subject.model.plan().vocab)?;
+            let (text, speed, _) =
+                generate(&subject, request.clone().speculation(Speculation::Off))?;
+            let drafted = match task {
+                Task::Copy => request.prediction(text.clone()),
+                Task::Random => request,
+            };
+            let (same, faster, drafts) = generate(&subject, drafted)?;
+            if same != text {
+                bail!("the texts with and without speculation differ");
+            }
+            if seed > 0 {
+                plain.push(speed);
+                speculative.push(faster);
+                stats = drafts;
+                bar.counter().add(2);
+            }
+        }
+        let ratio = speculative.iter().zip(&plain).map(|(a, b)| a / b);
+        outcomes.push(Outcome {
+            task,
+            ratio: Spread::of(ratio),
+            plain: Spread::of(plain),
+            speculative: Spread::of(speculative),
+            stats,
+        });
+    }
+    drop(bar);
+    print(args.output, &subject, &outcomes)
+}
+
+/// The tokens of a request, its tokens a second after the first, and its drafts.
+fn generate(subject: &Subject, request: Request) -> Result<(Vec<u32>, f64, SpeculationStats)> {
+    let mut stream = subject.model.generate(request)?;
+    let mut tokens = Vec::new();
+    for token in &mut stream {
+        tokens.push(token?.id);
+    }
+    let stats = stream.stats();
+    Ok((tokens, stats.decode_tokens_per_second().unwrap_or(0.0), stats.speculation))
+}
+
+fn print(format: Format, subject: &Subject, outcomes: &[Outcome]) -> Result<()> {
+    let mut out = stdout().lock();
+    match format {
+        Format::Md => {
+            writeln!(
+                out,
+                "| model | backend | threads | task | plain tokens/s | speculative tokens/s \
+                 | ratio (range) | accepted of drafted |"
+            )?;
+            writeln!(out, "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: |")?;
+            for Outcome { task, plain, speculative, ratio, stats } in outcomes {
+                writeln!(
+                    out,
+                    "| {} | {} | {} | {} | {:.2} | {:.2} | {:.2} ({:.2} to {:.2}) | {} of {} |",
+                    subject.name,
+                    subject.backend,
+                    subject.threads,
+                    task.name(),
+                    plain.median,
+                    speculative.median,
+                    ratio.median,
+                    ratio.min,
+                    ratio.max,
+                    stats.accepted,
+                    stats.drafted,
+                )?;
+            }
+        }
+        Format::Json => {
+            let rows = outcomes.iter().map(|Outcome { task, plain, speculative, ratio, stats }| {
+                let mut row = subject.to_json();
+                row["task"] = task.name().into();
+                row["plain_tokens_per_second"] = plain.to_json();
+                row["speculative_tokens_per_second"] = speculative.to_json();
+                row["ratio"] = ratio.to_json();
+                row["drafts"] = json!({"drafted": stats.drafted, "accepted": stats.accepted});
+                row
+            });
+            writeln!(out, "{:#}", Value::Array(rows.collect()))?;
+        }
+        Format::Csv => {
+            writeln!(
+                out,
+                "{CSV_HEAD},task,plain_tokens_per_second,speculative_tokens_per_second,ratio"
+            )?;
+            for Outcome { task, plain, speculative, ratio, stats: _ } in outcomes {
+                let (plain, fast, ratio) = (plain.median, speculative.median, ratio.median);
+                let subject = subject.to_csv();
+                writeln!(out, "{subject},{},{plain:.4},{fast:.4},{ratio:.4}", task.name())?;
+            }
+        }
+    }
+    Ok(())
+}

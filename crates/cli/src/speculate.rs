@@ -1,0 +1,42 @@
+//! Flags of speculative decoding.
+
+use std::path::PathBuf;
+
+use pelton::{LoadOptions, Speculation, SpeculationStats};
+
+/// Flags of commands that generate text.
+#[derive(clap::Args)]
+pub(crate) struct SpeculateArgs {
+    /// When tokens are drafted and verified several at a time, which changes the speed and never the
+    /// text: auto (where that is expected to be faster, the default), off (the default of `bench
+    /// --streams`) or always
+    #[arg(long, value_name = "WHEN")]
+    speculate: Option<Speculation>,
+    /// A small model with the same vocabulary that drafts tokens: a file or a directory
+    #[arg(long, value_name = "MODEL")]
+    draft: Option<PathBuf>,
+}
+
+impl SpeculateArgs {
+    /// The options of a load with these flags.
+    pub(crate) fn apply(&self, options: LoadOptions) -> LoadOptions {
+        let speculation = self.speculate.unwrap_or(options.speculation);
+        let options = options.speculation(speculation);
+        match &self.draft {
+            Some(draft) => options.draft(draft),
+            None => options,
+        }
+    }
+}
+
+/// The drafted tokens of a request, for the end of a line; nothing where there are none.
+pub(crate) fn summary(stats: &SpeculationStats) -> String {
+    if stats.drafted == 0 {
+        return String::new();
+    }
+    let gain = match stats.gain() {
+        Some(gain) => format!(", those passes {gain:.2} times as fast"),
+        None => String::new(),
+    };
+    format!("; {} of {} drafted tokens accepted{gain}", stats.accepted, stats.drafted)
+}

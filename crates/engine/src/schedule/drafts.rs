@@ -1,0 +1,255 @@
+//! Which drafted tokens the next decoding pass verifies, and what becomes of them.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use pelton_sampling::Sampled;
+
+use super::{
+    goal::Goal,
+    scheduler::{Scheduler, Work},
+    speculate::{Ask, Choice, DRAFT_MAX, Proposal, all, choose},
+};
+use crate::api::{Speculation, SpeculationStats};
+
+/// Numbers of tokens that a draft model is considered for.
+const MODEL_COUNTS: [usize; 8] = [1, 2, 3, 4, 6, 8, 11, DRAFT_MAX];
+
+/// Drafted tokens of one sequence.
+pub(super) struct Draft {
+    pub(super) tokens: Vec<u32>,
+    /// Whether the draft model drafted them.
+    pub(super) by_model: bool,
+}
+
+/// The drafts that a pass of some sequences is to verify.
+struct Plan {
+    /// Drafts by lookup `[sequences]`.
+    proposals: Vec<Proposal>,
+    choice: Choice,
+    /// Tokens that the draft model drafts of each sequence in `modelled`.
+    count: usize,
+    modelled: Vec<bool>,
+}
+
+/// The number of drafted tokens that were sampled too, in their order.
+pub(super) fn accepted(drafts: &[u32], sampled: &[Sampled]) -> usize {
+    drafts.iter().zip(sampled).take_while(|(draft, sampled)| sampled.token == Some(**draft)).count()
+}
+
+impl Scheduler {
+    /// Whether decoding has to wait until passes are taken: drafts continue tokens that the host
+    /// knows, and after a verification the next position is not known before.
+    pub(super) fn waits_for_drafts(&mut self, ids: &[u64]) -> bool {
+        if ids.is_empty() || self.flights.is_empty() {
+            return false;
+        }
+        if self.flights.iter().any(|flight| flight.work.drafted() > 0) {
+            return true;
+        }
+        let ahead = ids.iter().any(|id| self.sequences.get(id).is_some_and(|s| s.ahead > 0));
+        ahead && self.plan_drafts(ids).is_some_and(|plan| plan.choice.is_some())
+    }
+
+    /// Drafts of the sequences that decode next, for which there are pages, with the time that the
+    /// draft model took.
+    pub(super) fn drafts(&mut self, ids: &[u64]) -> (BTreeMap<u64, Draft>, Duration) {
+        let plan = self.plan_drafts(ids).filter(|plan| plan.choice.is_some());
+        let mut drafts = BTreeMap::new();
+        let mut time = Duration::ZERO;
+        if let Some(plan) = plan {
+            let begun = Instant::now();
+            let by_model = self.model_drafts(ids, &plan);
+            if plan.count > 0 {
+                time = begun.elapsed();
+                let sequences = plan.modelled.iter().filter(|&&by_model| by_model).count();
+                let drafted = by_model.values().filter(|tokens| !tokens.is_empty()).count();
+                // not where it has run a prompt
+                if drafted == sequences {
+                    self.costs.add_model(sequences, time.as_secs_f64() / plan.count as f64);
+                }
+            }
+            let each = ids.iter().zip(plan.proposals).zip(plan.choice.counts).zip(plan.modelled);
+            for (((&id, proposal), count), is_modelled) in each {
+                let found = match by_model.get(&id) {
+                    Some(tokens) => tokens,
+                    None if is_modelled => continue,
+                    None => &proposal.tokens,
+                };
+                let tokens = found[..found.len().min(count)].to_vec();
+                if !tokens.is_empty() {
+                    drafts.insert(id, Draft { tokens, by_model: is_modelled });
+                }
+            }
+        }
+        // drafts never cost another sequence its pages
+        let reach = ids.iter().filter_map(|id| {
+            let sequence = self.sequences.get(id)?;
+            let drafted = drafts.get(id).map_or(0, |draft| draft.tokens.len());
+            Some((&sequence.pages, sequence.submitted + drafted + 1))
+        });
+        if !drafts.is_empty() && !self.resources.kv.can_grow(reach) {
+            drafts.clear();
+        }
+        if !drafts.is_empty() {
+            // repeats begin anew after it
+            self.repeated.clear();
+        }
+        (drafts, time)
+    }
+
+    /// The drafts with the greatest expected gain; `None` without any source.
+    fn plan_drafts(&mut self, ids: &[u64]) -> Option<Plan> {
+        let limits = &self.resources.limits;
+        let pipeline = &self.resources.runner.pipeline;
+        let rows = limits.rows.min(limits.wants).min(pipeline.exact_rows);
+        if rows <= ids.len() {
+            return None;
+        }
+        let (mut proposals, mut always, mut any) = (Vec::new(), false, false);
+        let mut room = Vec::new();
+        for id in ids {
+            let mut proposal = Proposal::default();
+            let mut most = 0;
+            if let Some(sequence) = self.sequences.get_mut(id)
+                && let Some(drafter) = &mut sequence.drafter
+            {
+                drafter.observe(&sequence.tokens);
+                any = true;
+                always |= drafter.speculation == Speculation::Always;
+                // the row of the newest token samples one too
+                most = sequence.most.saturating_sub(sequence.tokens.len() + 1).min(DRAFT_MAX);
+                proposal = drafter.propose(&sequence.tokens, most);
+            }
+            room.push(most);
+            proposals.push(proposal);
+        }
+        if !any {
+            return None;
+        }
+        // without this time there is nothing to compare with
+        let plain = self.costs.plain(ids.len());
+        let plain = if always { Some(plain.unwrap_or(0.0)) } else { plain }?;
+        let mut best = self.choose_with_model(ids, &proposals, &room, (rows, plain, always), 0);
+        if self.draft_model.is_some() {
+            for count in MODEL_COUNTS {
+                let model = (rows, plain, always);
+                let other = self.choose_with_model(ids, &proposals, &room, model, count);
+                let better = other.0.gain > best.0.gain || (always && count <= 4);
+                if other.0.is_some() && better {
+                    best = other;
+                }
+            }
+        }
+        let (choice, modelled, count) = best;
+        Some(Plan { proposals, choice, count, modelled })
+    }
+
+    /// The best choice where a draft model drafts `count` tokens of the sequences of which it is
+    /// expected to have more accepted than there are by lookup.
+    fn choose_with_model(
+        &self,
+        ids: &[u64],
+        proposals: &[Proposal],
+        room: &[usize],
+        (rows, plain, always): (usize, f64, bool),
+        count: usize,
+    ) -> (Choice, Vec<bool>, usize) {
+        let mut by_model: Vec<Option<Vec<f64>>> = Vec::with_capacity(ids.len());
+        for ((id, proposal), &room) in ids.iter().zip(proposals).zip(room) {
+            let drafter = self.sequences.get(id).and_then(|sequence| sequence.drafter.as_ref());
+            let chances = drafter.map(|drafter| drafter.model_chances(count.min(room)));
+            by_model.push(chances.filter(|chances| {
+                !chances.is_empty() && chances.iter().sum::<f64>() > proposal.expected()
+            }));
+        }
+        let modelled: Vec<bool> = by_model.iter().map(Option::is_some).collect();
+        let chances: Vec<&[f64]> = by_model
+            .iter()
+            .zip(proposals)
+            .map(|(model, proposal)| model.as_deref().unwrap_or(&proposal.chances))
+            .collect();
+        let sequences = modelled.iter().filter(|&&by_model| by_model).count();
+        if always {
+            return (all(&chances, rows), modelled, if sequences > 0 { count } else { 0 });
+        }
+        let drafting = if sequences > 0 { count as f64 * self.costs.model(sequences) } else { 0.0 };
+        let cost = |rows| self.costs.drafts(rows, ids.len(), plain) + drafting;
+        let rows = rows.min(self.costs.rows_to_try(ids.len()));
+        let count = if sequences > 0 { count } else { 0 };
+        (choose(&chances, rows, plain, cost), modelled, count)
+    }
+
+    /// The draft model's tokens of the sequences that it is to draft for.
+    fn model_drafts(&mut self, ids: &[u64], plan: &Plan) -> BTreeMap<u64, Vec<u32>> {
+        let Some(model) = self.draft_model.as_mut().filter(|_| plan.count > 0) else {
+            return BTreeMap::new();
+        };
+        let mut asks = Vec::new();
+        for (&id, _) in ids.iter().zip(&plan.modelled).filter(|(_, by_model)| **by_model) {
+            if let Some(sequence) = self.sequences.get(&id)
+                && let (Some(slot), Goal::Text { draw, .. }) = (sequence.slot, &sequence.goal)
+            {
+                let (tokens, prompt) = (sequence.tokens.as_slice(), sequence.prompt);
+                asks.push(Ask { id, slot, tokens, prompt, draw });
+            }
+        }
+        match model.draft(&asks, plan.count) {
+            Ok(drafts) => asks.iter().map(|ask| ask.id).zip(drafts).collect(),
+            Err(error) => {
+                tracing::error!(%error, "the draft model failed, and is used no more");
+                self.draft_model = None;
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// Counts the drafts of a pass that were accepted.
+    pub(super) fn verified(&mut self, work: &Work, samples: &[Sampled], time: Duration) {
+        if work.phase != pelton_graph::Phase::Decode {
+            return;
+        }
+        if work.drafted() == 0 {
+            if self.draft_model.is_some() {
+                for entry in &work.entries {
+                    let sequence = self.sequences.get_mut(&entry.id);
+                    if let Some(drafter) = sequence.and_then(|s| s.drafter.as_mut()) {
+                        drafter.observe_no_model();
+                    }
+                }
+            }
+            return;
+        }
+        let sequences = work.entries.len();
+        let plain = Duration::from_secs_f64(self.costs.known_plain(sequences).unwrap_or(0.0));
+        let time = time + work.drafting;
+        let (mut column, mut all) = (0, 0);
+        let mut sum = SpeculationStats { time, ..SpeculationStats::default() };
+        for entry in &work.entries {
+            let sampled = &samples[column.min(samples.len())..];
+            column += entry.samples;
+            let accepted = accepted(&entry.drafts, sampled);
+            all += accepted + 1;
+            let own = SpeculationStats {
+                drafted: entry.drafts.len() as u64,
+                accepted: accepted as u64,
+                time,
+                plain_time: plain * (accepted as u32 + 1),
+            };
+            sum.drafted += own.drafted;
+            sum.accepted += own.accepted;
+            let Some(sequence) = self.sequences.get_mut(&entry.id) else { continue };
+            sequence.goal.handle().update(|stats| stats.speculation.add(&own));
+            if let Some(drafter) = &mut sequence.drafter {
+                match entry.by_model {
+                    true => drafter.observe_model(entry.drafts.len(), accepted),
+                    false => drafter.observe_no_model(),
+                }
+            }
+        }
+        sum.plain_time = plain * all as u32 / sequences.max(1) as u32;
+        self.status.speculation.add(&sum);
+    }
+}

@@ -1,0 +1,16 @@
+//! A loaded plan with its caches.
+
+use pelton_graph::{Limits, Plan};
+
+use super::runner::Runner;
+use crate::kv::KvCache;
+
+/// The executable and its caches, with the sizes that they were loaded for.
+pub(crate) struct Resources {
+    pub(crate) runner: Runner,
+    pub(crate) kv: KvCache,
+    pub(crate) limits: Limits,
+    pub(crate) plan: Plan,
+    /// The LoRA adapters of sequences that name none.
+    pub(crate) loras: Vec<(u32, f32)>,
+}

@@ -1,0 +1,210 @@
+//! A small model that drafts the next tokens of running sequences.
+
+use pelton_graph::{Input, PAGE, Pass, Phase, Row, Sample, TableEdit, Want};
+use pelton_sampling::{Draw, Sampled};
+
+use crate::{
+    Error,
+    kv::SequencePages,
+    schedule::{goal::DrawOptions, resources::Resources},
+};
+
+/// Rows that run in one pass of the phase of decoding, at most; more are a prompt's.
+const DECODE_ROWS: usize = 16;
+
+/// A sequence whose next tokens are to be drafted.
+pub(crate) struct Ask<'a> {
+    /// The request.
+    pub(crate) id: u64,
+    /// Its slot.
+    pub(crate) slot: u32,
+    /// All of its tokens.
+    pub(crate) tokens: &'a [u32],
+    /// Tokens of the prompt.
+    pub(crate) prompt: usize,
+    /// How its tokens are drawn. Drafts are drawn with the same noise, which lets two distributions
+    /// that are alike draw the same token most often (Gumbel coupling).
+    pub(crate) draw: &'a DrawOptions,
+}
+
+/// The positions of one slot that the draft model has run.
+struct Slot {
+    id: u64,
+    /// The tokens of these positions.
+    run: Vec<u32>,
+    pages: SequencePages,
+}
+
+/// A loaded draft model, whose slots are those of the model that it drafts for. It has pages for all
+/// of them at full length.
+pub(crate) struct DraftModel {
+    resources: Resources,
+    slots: Vec<Slot>,
+}
+
+impl DraftModel {
+    pub(crate) fn new(resources: Resources) -> Self {
+        let groups = resources.kv.groups();
+        let slot = || Slot { id: 0, run: Vec::new(), pages: SequencePages::new(groups) };
+        let slots = std::iter::repeat_with(slot).take(resources.limits.sequences).collect();
+        Self { resources, slots }
+    }
+
+    /// Drafts the next `count` tokens of sequences. The drafts of those whose tokens it has not all
+    /// run yet are empty: it runs one pass of each call over the oldest of them.
+    ///
+    /// # Errors
+    ///
+    /// If a pass fails.
+    pub(crate) fn draft(&mut self, asks: &[Ask<'_>], count: usize) -> Result<Vec<Vec<u32>>, Error> {
+        let mut drafts = vec![Vec::new(); asks.len()];
+        let mut ready: Vec<usize> = Vec::new();
+        let mut prompt = None;
+        for (i, ask) in asks.iter().enumerate() {
+            match self.left(ask, count) {
+                Some(1..=DECODE_ROWS) => ready.push(i),
+                Some(_) if prompt.is_none() => prompt = Some(ask),
+                _ => {}
+            }
+        }
+        if let Some(ask) = prompt {
+            self.run_prompt(ask)?;
+        }
+        ready.truncate(self.resources.limits.wants);
+        let mut rows = self.resources.limits.rows;
+        ready.retain(|&i| {
+            let own = asks[i].tokens.len() - self.slots[asks[i].slot as usize].run.len();
+            let fits = own <= rows;
+            rows -= if fits { own } else { 0 };
+            fits
+        });
+        if ready.is_empty() || count == 0 {
+            return Ok(drafts);
+        }
+        let asks: Vec<&Ask<'_>> = ready.iter().map(|&i| &asks[i]).collect();
+        for (sampled, &i) in self.first(&asks)?.into_iter().zip(&ready) {
+            drafts[i].extend(sampled.token);
+        }
+        if count > 1 {
+            let more = self.more(&asks, count - 1)?;
+            for (n, &i) in ready.iter().enumerate() {
+                let column = more.iter().skip(n).step_by(ready.len());
+                drafts[i].extend(column.map_while(|sampled| sampled.token));
+                let run = &mut self.slots[asks[n].slot as usize].run;
+                run.extend(&drafts[i][..drafts[i].len() - 1]);
+            }
+        }
+        Ok(drafts)
+    }
+
+    /// The tokens of a sequence that have not run, if `count` more have room. What was run is cut
+    /// where it is not the sequence's, and its last token is run in any case, for its logits.
+    fn left(&mut self, ask: &Ask<'_>, count: usize) -> Option<usize> {
+        let Self { resources, slots } = self;
+        let slot = slots.get_mut(ask.slot as usize)?;
+        let known = ask.tokens.iter().all(|&token| (token as usize) < resources.plan.vocab);
+        if !known || ask.tokens.len() + count > resources.limits.context {
+            return None;
+        }
+        if slot.id != ask.id {
+            resources.kv.release(&mut slot.pages);
+            slot.run.clear();
+            slot.id = ask.id;
+        }
+        let pairs = slot.run.iter().zip(&ask.tokens[..ask.tokens.len() - 1]);
+        let common = pairs.take_while(|(a, b)| a == b).count();
+        slot.run.truncate(common);
+        Some(ask.tokens.len() - common)
+    }
+
+    /// Runs tokens of a sequence in the phase of prompts, up to its last one.
+    fn run_prompt(&mut self, ask: &Ask<'_>) -> Result<(), Error> {
+        let first = self.slots[ask.slot as usize].run.len();
+        let last = ask.tokens.len() - 1;
+        let most = first + self.resources.limits.rows;
+        let end = if last <= most { last } else { most / PAGE * PAGE };
+        let rows: Vec<Row> = (first..end)
+            .map(|position| row(Input::Token(ask.tokens[position]), position, ask.slot))
+            .collect();
+        self.run(Phase::Prompt, &rows, &[], 1, &[(ask.slot, end)])?;
+        self.slots[ask.slot as usize].run.extend(&ask.tokens[first..end]);
+        Ok(())
+    }
+
+    /// Runs the tokens of sequences that have not run, and samples the one after each.
+    fn first(&mut self, asks: &[&Ask<'_>]) -> Result<Vec<Sampled>, Error> {
+        let (mut rows, mut wants) = (Vec::new(), Vec::new());
+        let mut ends = Vec::new();
+        for ask in asks {
+            let first = self.slots[ask.slot as usize].run.len();
+            let tokens = ask.tokens.iter().enumerate().skip(first);
+            rows.extend(tokens.map(|(p, &token)| row(Input::Token(token), p, ask.slot)));
+            let vocab = self.resources.plan.vocab;
+            wants.push(Want::Sample(ask.sample(rows.len() - 1, ask.tokens.len() - 1, vocab)));
+            ends.push((ask.slot, ask.tokens.len()));
+        }
+        let sampled = self.run(Phase::Decode, &rows, &wants, 1, &ends)?;
+        for ask in asks {
+            let run = &mut self.slots[ask.slot as usize].run;
+            run.extend(&ask.tokens[run.len()..]);
+        }
+        Ok(sampled)
+    }
+
+    /// Samples `count` more tokens `[count, sequences]`, each after the one before.
+    fn more(&mut self, asks: &[&Ask<'_>], count: usize) -> Result<Vec<Sampled>, Error> {
+        let vocab = self.resources.plan.vocab;
+        let (mut rows, mut wants, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        for (i, ask) in asks.iter().enumerate() {
+            rows.push(row(Input::Sampled, ask.tokens.len(), ask.slot));
+            wants.push(Want::Sample(ask.sample(i, ask.tokens.len(), vocab)));
+            ends.push((ask.slot, ask.tokens.len() + count));
+        }
+        self.run(Phase::Decode, &rows, &wants, count as u32, &ends)
+    }
+
+    /// Runs a pass, with pages for the positions up to `ends` of each slot.
+    fn run(
+        &mut self,
+        phase: Phase,
+        rows: &[Row],
+        wants: &[Want<'_>],
+        repeat: u32,
+        ends: &[(u32, usize)],
+    ) -> Result<Vec<Sampled>, Error> {
+        let Self { resources, slots } = self;
+        for &(slot, end) in ends {
+            let available = resources.limits.context;
+            let grown = resources.kv.grow(&mut slots[slot as usize].pages, end);
+            grown.map_err(|_| Error::CacheFull { needed: end, available })?;
+        }
+        let mut tables: Vec<TableEdit<'_>> = Vec::new();
+        for &(slot, _) in ends {
+            for (group, table) in slots[slot as usize].pages.tables.iter().enumerate() {
+                if let Some((first, pages)) = table.unsent() {
+                    let (group, first) = (group as u32, first as u32);
+                    tables.push(TableEdit { group, slot, first, pages });
+                }
+            }
+        }
+        let ticket =
+            resources.runner.submit(&Pass { phase, rows, tables: &tables, wants, repeat })?;
+        ends.iter().for_each(|&(slot, _)| slots[slot as usize].pages.mark_sent());
+        Ok(resources.runner.take(ticket)?.samples.to_vec())
+    }
+}
+
+fn row(input: Input, position: usize, slot: u32) -> Row {
+    Row { input, position: position as u32, slot }
+}
+
+impl Ask<'_> {
+    /// The draw of the token after `position`, in row `row` of a pass.
+    fn sample(&self, row: usize, position: usize, vocab: usize) -> Sample<'_> {
+        let sample = self.draw.sample(row, position, self.prompt, self.tokens);
+        // what the draft lacks costs acceptance only
+        let known = sample.draw.bias.iter().all(|&(token, _)| (token as usize) < vocab);
+        let bias = if known { sample.draw.bias } else { &[] };
+        Sample { draw: Draw { bias, mask: None, log_probs: None, ..sample.draw }, ..sample }
+    }
+}

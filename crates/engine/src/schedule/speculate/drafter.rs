@@ -1,0 +1,212 @@
+//! The drafts of one sequence from the text so far and from a predicted text.
+
+use super::{
+    DRAFT_MAX,
+    acceptance::{Rate, Rates},
+    lookup::{Lookup, Match},
+};
+use crate::api::Speculation;
+
+/// The prior rate of acceptance of a draft model's tokens.
+const MODEL_RATE: f64 = 0.7;
+/// What is left of the observations of a draft model's rate after a pass without it.
+const MODEL_FADE: f64 = 0.998;
+/// The length of a match that the beginning of a predicted text counts as.
+const BEGINNING: usize = 8;
+
+/// Drafted tokens with the chances that they are accepted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Proposal {
+    /// The next tokens.
+    pub(crate) tokens: Vec<u32>,
+    /// The chances that the first, the first two and so on are all accepted.
+    pub(crate) chances: Vec<f64>,
+}
+
+impl Proposal {
+    /// The expected number of accepted tokens.
+    pub(crate) fn expected(&self) -> f64 {
+        self.chances.iter().sum()
+    }
+}
+
+/// A text that is expected, and the position in it that the sequence has reached.
+#[derive(Debug)]
+struct Prediction {
+    tokens: Vec<u32>,
+    lookup: Lookup,
+    next: Option<Match>,
+}
+
+impl Prediction {
+    fn new(tokens: Vec<u32>) -> Self {
+        let lookup = Lookup::new(&tokens);
+        Self { tokens, lookup, next: Some(Match { at: 0, length: BEGINNING }) }
+    }
+
+    /// Advances past the newest token of the sequence.
+    fn advance(&mut self, sequence: &[u32]) {
+        let reached = self.next.filter(|next| self.tokens.get(next.at) == sequence.last());
+        self.next = match reached {
+            Some(Match { at, length }) => Some(Match { at: at + 1, length: length + 1 }),
+            None => self.lookup.find(&self.tokens, sequence),
+        };
+    }
+}
+
+/// Drafts the next tokens of one sequence.
+///
+/// Every new token of the sequence is compared with the one that each source would have drafted, so
+/// the rates of acceptance are known without passes that verify anything.
+#[derive(Debug)]
+pub(crate) struct Drafter {
+    pub(crate) speculation: Speculation,
+    lookup: Lookup,
+    /// Tokens of the sequence that are known to the sources.
+    known: usize,
+    next: Option<Match>,
+    prediction: Option<Prediction>,
+    text_rates: Rates,
+    prediction_rates: Rates,
+    model_rate: Rate,
+}
+
+impl Drafter {
+    /// For a sequence that begins with `prompt`; the text after it is expected to be like
+    /// `prediction`, if that is not empty.
+    pub(crate) fn new(speculation: Speculation, prompt: &[u32], prediction: Vec<u32>) -> Self {
+        Self {
+            speculation,
+            lookup: Lookup::new(prompt),
+            known: prompt.len(),
+            next: None,
+            prediction: (!prediction.is_empty()).then(|| Prediction::new(prediction)),
+            text_rates: Rates::default(),
+            prediction_rates: Rates::default(),
+            model_rate: Rate::new(MODEL_RATE),
+        }
+    }
+
+    /// Takes note of the tokens of the sequence that are new.
+    pub(crate) fn observe(&mut self, tokens: &[u32]) {
+        while let Some(&token) = tokens.get(self.known) {
+            if let Some(next) = self.next {
+                self.text_rates.add(next.length, tokens[next.at] == token);
+            }
+            self.lookup.insert(tokens, self.known);
+            self.known += 1;
+            let sequence = &tokens[..self.known];
+            self.next = self.lookup.find(sequence, sequence);
+            if let Some(prediction) = &mut self.prediction {
+                if let Some((next, &drafted)) =
+                    prediction.next.and_then(|next| Some((next, prediction.tokens.get(next.at)?)))
+                {
+                    self.prediction_rates.add(next.length, drafted == token);
+                }
+                prediction.advance(sequence);
+            }
+        }
+    }
+
+    /// The next tokens, at most `most`, from the source that is expected to have more accepted.
+    pub(crate) fn propose(&self, tokens: &[u32], most: usize) -> Proposal {
+        let most = most.min(DRAFT_MAX);
+        let predicted = self.prediction.as_ref().and_then(|prediction| {
+            let Match { at, length } = prediction.next?;
+            let tokens: Vec<u32> =
+                prediction.tokens.get(at..)?.iter().copied().take(most).collect();
+            let chances = self.prediction_rates.chances(length, tokens.len());
+            Some(Proposal { tokens, chances })
+        });
+        let repeated = self.next.map(|Match { at, length }| {
+            // of a text that repeats itself the copy goes on with its own beginning
+            let period = tokens.len() - at;
+            let tokens = (0..most).map(|i| tokens[at + i % period]).collect();
+            Proposal { tokens, chances: self.text_rates.chances(length, most) }
+        });
+        match (predicted, repeated) {
+            (Some(a), Some(b)) if b.expected() > a.expected() => b,
+            (Some(one), _) | (None, Some(one)) => one,
+            (None, None) => Proposal::default(),
+        }
+    }
+
+    /// The chances of a draft model's next tokens.
+    pub(crate) fn model_chances(&self, count: usize) -> Vec<f64> {
+        let rate = self.model_rate.get();
+        (1..=count as i32).map(|n| rate.powi(n)).collect()
+    }
+
+    /// Takes note of a draft model's tokens, of which the first `accepted` were accepted.
+    pub(crate) fn observe_model(&mut self, drafted: usize, accepted: usize) {
+        (0..drafted.min(accepted + 1)).for_each(|i| self.model_rate.add(i < accepted));
+    }
+
+    /// Takes note of a pass without a draft model's tokens: after many its rate is tried again.
+    pub(crate) fn observe_no_model(&mut self) {
+        self.model_rate.fade(MODEL_FADE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fed(prompt: &[u32], prediction: &[u32], output: &[u32]) -> (Drafter, Vec<u32>) {
+        let mut drafter = Drafter::new(Speculation::Auto, prompt, prediction.to_vec());
+        let tokens = [prompt, output].concat();
+        drafter.observe(&tokens);
+        (drafter, tokens)
+    }
+
+    #[test]
+    fn tokens_after_an_earlier_occurrence() {
+        let (drafter, tokens) = fed(&[1, 2, 3, 4, 5], &[], &[9, 2, 3]);
+        assert_eq!(drafter.propose(&tokens, 4).tokens, [4, 5, 9, 2]);
+        let (drafter, tokens) = fed(&[1, 2, 3, 4, 5], &[], &[9, 8]);
+        assert_eq!(drafter.propose(&tokens, 4), Proposal::default());
+    }
+
+    #[test]
+    fn a_text_that_repeats_itself() {
+        let (drafter, tokens) = fed(&[7], &[], &[1, 2, 3, 1, 2, 3, 1, 2]);
+        assert_eq!(drafter.propose(&tokens, 7).tokens, [3, 1, 2, 3, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_prediction_is_followed_and_found_again() {
+        let prediction = [10, 11, 12, 13, 14, 15, 16, 17];
+        let (drafter, tokens) = fed(&[1], &prediction, &[]);
+        assert_eq!(drafter.propose(&tokens, 3).tokens, [10, 11, 12]);
+        let (drafter, tokens) = fed(&[1], &prediction, &[10, 11]);
+        assert_eq!(drafter.propose(&tokens, 3).tokens, [12, 13, 14]);
+        // another token in place of 12, and a token that was left out
+        let (drafter, tokens) = fed(&[1], &prediction, &[10, 11, 99]);
+        assert_eq!(drafter.propose(&tokens, 3), Proposal::default());
+        let (drafter, tokens) = fed(&[1], &prediction, &[10, 11, 99, 14, 15]);
+        assert_eq!(drafter.propose(&tokens, 3).tokens, [16, 17]);
+        let (drafter, tokens) = fed(&[1], &prediction, &[10, 11, 99, 14, 15, 16, 17]);
+        assert_eq!(drafter.propose(&tokens, 3), Proposal::default());
+    }
+
+    #[test]
+    fn rates_are_learned_without_verification() {
+        let copy: Vec<u32> = (100..400).collect();
+        let (drafter, tokens) = fed(&[1], &copy, &copy[..150]);
+        assert!(drafter.propose(&tokens, 8).expected() > 7.0);
+        // a text that has nothing to do with it, but for pairs of tokens
+        let pairs: Vec<u32> = (100..250).flat_map(|i| [i, i + 1, 7]).collect();
+        let (drafter, tokens) = fed(&[1], &copy, &[&pairs[..], &[300, 301]].concat());
+        assert!(drafter.propose(&tokens, 8).expected() < 0.2);
+    }
+
+    #[test]
+    fn a_models_rate_is_tried_again() {
+        let (mut drafter, _) = fed(&[1], &[], &[]);
+        assert!((drafter.model_chances(2)[1] - 0.49).abs() < 1e-9);
+        (0..50).for_each(|_| drafter.observe_model(4, 0));
+        assert!(drafter.model_chances(1)[0] < 0.2);
+        (0..5000).for_each(|_| drafter.observe_no_model());
+        assert!(drafter.model_chances(1)[0] > 0.6);
+    }
+}

@@ -1,0 +1,23 @@
+//! Drafts of the next tokens of a sequence, and the decision how many of them a pass verifies.
+//!
+//! Sources of drafts are the [`lookup`] of n-grams in the text so far and in a predicted text, and
+//! a [draft model](draft_model). A [`Drafter`] keeps the rate of acceptance of each for one sequence;
+//! [`costs`] has the measured times of passes; [`choose`] compares both.
+
+mod acceptance;
+mod choose;
+mod costs;
+mod draft_model;
+mod drafter;
+mod lookup;
+
+pub(super) use choose::{Choice, all, choose};
+pub(super) use costs::PassCosts;
+pub(super) use draft_model::Ask;
+pub(crate) use draft_model::DraftModel;
+pub(crate) use drafter::Drafter;
+pub(super) use drafter::Proposal;
+
+/// Drafted tokens of one sequence in a pass, at most: with the row before them they fill the 16 rows
+/// that every backend computes bit for bit as each alone.
+pub(super) const DRAFT_MAX: usize = 15;
