@@ -1,5 +1,6 @@
 //! A loaded model, and requests to it.
 
+mod chats;
 mod embed;
 mod many;
 mod rerank;
@@ -9,7 +10,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         mpsc::{self, Sender},
     },
 };
@@ -25,6 +26,7 @@ use crate::{
         AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt, Request,
         RequestHandle, Stats, Status, TokenStream, channel,
     },
+    chat::{self, ChatTemplate},
     kv::{self, KvCache},
     schedule::{
         Command, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler, Sequence,
@@ -49,6 +51,8 @@ struct Loaded {
     checkpoint: Arc<Checkpoint>,
     plan: Plan,
     tokenizer: Option<Arc<Tokenizer>>,
+    /// The chat template, compiled at its first use.
+    chat_template: OnceLock<Arc<ChatTemplate>>,
     context: usize,
     /// Rows of a pass, at most.
     rows: usize,
@@ -150,8 +154,18 @@ impl Model {
         let scheduler = Scheduler::new(resources, tokenizer.clone(), options.prefill_budget, bound);
         let (commands, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
-        let loaded =
-            Arc::new(Loaded { checkpoint, plan, tokenizer, context, rows, sequences, pooling });
+        let chat_template = OnceLock::new();
+        let loaded = Loaded {
+            checkpoint,
+            plan,
+            tokenizer,
+            chat_template,
+            context,
+            rows,
+            sequences,
+            pooling,
+        };
+        let loaded = Arc::new(loaded);
         Ok(Self { commands, loaded, shared, worker })
     }
 
@@ -265,7 +279,11 @@ impl Model {
     ///
     /// [`Error::NoVocabulary`] if the file has none.
     pub fn tokenizer(&self) -> Result<&Tokenizer, Error> {
-        self.loaded.tokenizer.as_deref().ok_or_else(|| Error::NoVocabulary {
+        self.shared_tokenizer().map(|tokenizer| &**tokenizer)
+    }
+
+    fn shared_tokenizer(&self) -> Result<&Arc<Tokenizer>, Error> {
+        self.loaded.tokenizer.as_ref().ok_or_else(|| Error::NoVocabulary {
             file: Path::new(self.loaded.checkpoint.name()).to_owned(),
         })
     }
@@ -289,6 +307,7 @@ impl Model {
     fn tokens(&self, prompt: &Prompt) -> Result<Vec<u32>, Error> {
         match prompt {
             Prompt::Text(text) => Ok(self.tokenizer()?.encode_prompt(text)?),
+            Prompt::Segments(segments) => Ok(chat::encode(self.tokenizer()?, segments)?),
             Prompt::Tokens(tokens) => Ok(tokens.clone()),
         }
     }
