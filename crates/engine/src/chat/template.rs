@@ -38,7 +38,8 @@ impl ChatTemplate {
         clock: Clock,
         limits: Limits,
     ) -> Result<Self, pelton_chat::Error> {
-        let mut template = Template::with(source, clock, limits)?.controls(controls(&tokenizer))?;
+        let mut template =
+            Template::with(source, clock, limits)?.controls(controls(&tokenizer, source))?;
         for (variable, id) in [("bos_token", tokenizer.bos()), ("eos_token", tokenizer.eos())] {
             if let Some(text) = id.and_then(|id| tokenizer.token_text(id)) {
                 template = template.token(variable, text);
@@ -159,13 +160,20 @@ impl ChatTemplate {
     }
 }
 
-/// The texts of the tokens that messages cannot write.
-fn controls(tokenizer: &Tokenizer) -> Vec<String> {
-    let is_control = |id: &u32| {
-        matches!(tokenizer.token_type(*id), Some(TokenType::Control | TokenType::Unknown))
+/// The texts of the tokens that messages cannot write: control tokens, and those of the user-defined
+/// tokens that the template writes, except white space (the rule of transformers).
+fn controls(tokenizer: &Tokenizer, source: &str) -> Vec<String> {
+    let control = |id: u32| {
+        let text = tokenizer.token_text(id)?;
+        let is_control = match tokenizer.token_type(id)? {
+            TokenType::Control | TokenType::Unknown => true,
+            TokenType::UserDefined => !text.trim().is_empty() && source.contains(text),
+            _ => false,
+        };
+        is_control.then(|| text.to_owned())
     };
-    let ids = (0..u32::try_from(tokenizer.vocab_size()).unwrap_or(u32::MAX)).filter(is_control);
-    ids.filter_map(|id| tokenizer.token_text(id).map(str::to_owned)).collect()
+    let ids = 0..u32::try_from(tokenizer.vocab_size()).unwrap_or(u32::MAX);
+    ids.filter_map(control).collect()
 }
 
 /// The tokens of a rendered chat: text is encoded across the borders of segments.
@@ -173,7 +181,7 @@ pub(crate) fn encode(
     tokenizer: &Tokenizer,
     segments: &[Segment],
 ) -> Result<Vec<u32>, pelton_tokenizer::Error> {
-    let special = |control| if control { Special::Parse } else { Special::Ignore };
+    let special = |control| if control { Special::Parse } else { Special::Plain };
     let parts: Vec<(&str, Special)> = segments
         .iter()
         .map(|segment| (segment.text.as_str(), special(segment.control_tokens)))
