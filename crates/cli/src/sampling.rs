@@ -51,4 +51,20 @@ impl SamplingArgs {
         sampling.seed = self.seed;
         sampling
     }
+
+    /// The options by their names, without those that have no value.
+    pub(crate) fn values(&self) -> Vec<(&'static str, String)> {
+        let mut values = vec![
+            ("temperature", self.temperature.to_string()),
+            ("top-k", self.top_k.to_string()),
+            ("top-p", self.top_p.to_string()),
+            ("min-p", self.min_p.to_string()),
+            ("repetition-penalty", self.repetition_penalty.to_string()),
+            ("presence-penalty", self.presence_penalty.to_string()),
+            ("frequency-penalty", self.frequency_penalty.to_string()),
+            ("penalty-window", self.penalty_window.to_string()),
+        ];
+        values.extend(self.seed.map(|seed| ("seed", seed.to_string())));
+        values
+    }
 }
