@@ -122,6 +122,13 @@ macro_rules! fill {
     };
 }
 
+/// The names of flags with the values of options.
+macro_rules! list {
+    ($sampling:ident, $($name:ident),*) => {
+        vec![$((stringify!($name), $sampling.$name.to_string())),*]
+    };
+}
+
 impl SamplingArgs {
     /// Sets the flags that are absent to the values of the model file, or else to their defaults.
     /// What the file sets is said on standard error.
@@ -144,6 +151,20 @@ impl SamplingArgs {
         self.over(Sampling::default())
     }
 
+    /// The values of all flags by their names, without those that have none.
+    pub(crate) fn values(&self) -> Vec<(String, String)> {
+        let sampling = self.sampling();
+        let numbers = numbers!(list!(sampling,));
+        let mut values: Vec<(String, String)> =
+            numbers.into_iter().map(|(name, value)| (name.replace('_', "-"), value)).collect();
+        let breakers = sampling.dry_breakers.iter();
+        values.extend(breakers.map(|text| ("dry-breaker".to_owned(), escaped(text))));
+        let order: Vec<&str> = sampling.order.iter().map(|kind| kind.name()).collect();
+        values.push(("samplers".to_owned(), order.join(",")));
+        values.extend(self.seed.map(|seed| ("seed".to_owned(), seed.to_string())));
+        values
+    }
+
     fn over(&self, mut sampling: Sampling) -> Sampling {
         numbers!(replace!(sampling, self,));
         if !self.dry_breaker.is_empty() {
@@ -155,6 +176,11 @@ impl SamplingArgs {
         sampling.seed = self.seed;
         sampling
     }
+}
+
+/// The text with escapes, as [`unescaped`] reads them.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n").replace('\t', "\\t")
 }
 
 /// A text with escapes for line breaks, tabs and backslashes.

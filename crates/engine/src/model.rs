@@ -1,5 +1,6 @@
 //! A loaded model, and requests to it.
 
+mod chats;
 mod decode;
 mod defaults;
 mod embed;
@@ -12,7 +13,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         mpsc::{self, Sender},
     },
 };
@@ -28,6 +29,7 @@ use crate::{
         AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt, Request,
         RequestHandle, Stats, Status, TokenStream, channel,
     },
+    chat::{self, ChatTemplate},
     kv::{self, KvCache},
     schedule::{
         Command, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler, Sequence,
@@ -55,6 +57,8 @@ struct Loaded {
     checkpoint: Arc<Checkpoint>,
     plan: Plan,
     tokenizer: Option<Arc<Tokenizer>>,
+    /// The chat template, compiled at its first use.
+    chat_template: OnceLock<Arc<ChatTemplate>>,
     context: usize,
     /// Rows of a pass, at most.
     rows: usize,
@@ -161,6 +165,7 @@ impl Model {
             checkpoint,
             plan,
             tokenizer,
+            chat_template: OnceLock::new(),
             context,
             rows,
             sequences,
@@ -284,7 +289,11 @@ impl Model {
     ///
     /// [`Error::NoVocabulary`] if the file has none.
     pub fn tokenizer(&self) -> Result<&Tokenizer, Error> {
-        self.loaded.tokenizer.as_deref().ok_or_else(|| Error::NoVocabulary {
+        self.shared_tokenizer().map(|tokenizer| &**tokenizer)
+    }
+
+    fn shared_tokenizer(&self) -> Result<&Arc<Tokenizer>, Error> {
+        self.loaded.tokenizer.as_ref().ok_or_else(|| Error::NoVocabulary {
             file: Path::new(self.loaded.checkpoint.name()).to_owned(),
         })
     }
@@ -314,6 +323,7 @@ impl Model {
     fn tokens(&self, prompt: &Prompt) -> Result<Vec<u32>, Error> {
         match prompt {
             Prompt::Text(text) => Ok(self.tokenizer()?.encode_prompt(text)?),
+            Prompt::Segments(segments) => Ok(chat::encode(self.tokenizer()?, segments)?),
             Prompt::Tokens(tokens) => Ok(tokens.clone()),
         }
     }

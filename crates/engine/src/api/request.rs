@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pelton_chat::Segment;
 use pelton_constraint::Constraint;
 use pelton_sampling::Sampling;
 
@@ -12,6 +13,9 @@ pub enum Prompt {
     /// Text. Special tokens that are written in it count as such, and what the model file says
     /// belongs before a text (most often a token for its beginning) is added.
     Text(String),
+    /// The text of a rendered chat, to which nothing is added. Special tokens count as such only
+    /// in the segments that say so: the others are text that a message contains.
+    Segments(Vec<Segment>),
     /// Token ids, used as they are.
     Tokens(Vec<u32>),
 }
@@ -25,6 +29,12 @@ impl From<&str> for Prompt {
 impl From<String> for Prompt {
     fn from(text: String) -> Self {
         Self::Text(text)
+    }
+}
+
+impl From<pelton_chat::Prompt> for Prompt {
+    fn from(rendered: pelton_chat::Prompt) -> Self {
+        Self::Segments(rendered.segments)
     }
 }
 
@@ -98,7 +108,9 @@ impl Request {
         Self::after(Prompt::Tokens(tokens.into()))
     }
 
-    fn after(prompt: Prompt) -> Self {
+    /// As [`new`](Self::new), after any prompt.
+    pub fn after(prompt: impl Into<Prompt>) -> Self {
+        let prompt = prompt.into();
         Self {
             prompt,
             max_tokens: None,
