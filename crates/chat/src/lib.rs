@@ -36,5 +36,5 @@ pub use error::Error;
 pub use format::{Body, Calls, FORMATS, Format, Reasoning, Separator};
 pub use grammar::{Rule, ToolGrammar};
 pub use message::{Content, Message, ToolCall};
-pub use parse::{Call, Event, Parser, Reply};
+pub use parse::{Call, Event, Parser, Reply, is_tool_name};
 pub use template::{Capabilities, Chat, Clock, Limits, Prompt, Segment, Template};

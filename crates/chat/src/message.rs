@@ -20,8 +20,8 @@ use crate::Error;
 /// assert_eq!(message.tool_calls[0].name(), "f");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(try_from = "Value")]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(try_from = "Value", into = "Value")]
 #[non_exhaustive]
 pub struct Message {
     /// The author: `system`, `developer`, `user`, `assistant`, `tool`, or a role that the template
@@ -66,6 +66,20 @@ impl Content {
 }
 
 impl Message {
+    /// The text of the content; `None` if there is none, or a part of it is not text.
+    pub fn text(&self) -> Option<String> {
+        self.content.as_ref().and_then(Content::text)
+    }
+
+    /// The result of a tool, which answers the call with an identifier.
+    pub fn tool_result(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        result: impl Into<String>,
+    ) -> Self {
+        Self { tool_call_id: Some(id.into()), name: Some(name.into()), ..Self::new("tool", result) }
+    }
+
     /// A message with a text.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
         Self { role: role.into(), content: Some(Content::Text(content.into())), ..Self::default() }
@@ -199,6 +213,35 @@ impl TryFrom<Value> for Message {
         let name = text("name", take("name"))?;
         json.retain(|_, value| !value.is_null());
         Ok(Self { role, content, reasoning_content, tool_calls, tool_call_id, name, extra: json })
+    }
+}
+
+impl From<Message> for Value {
+    /// The JSON of chat APIs, without the keys that have no value.
+    fn from(message: Message) -> Self {
+        let Message { role, content, reasoning_content, tool_calls, tool_call_id, name, extra } =
+            message;
+        let mut json = Map::new();
+        json.insert("role".into(), role.into());
+        let content = match content {
+            Some(Content::Text(text)) => Some(Value::String(text)),
+            Some(Content::Parts(parts)) => Some(parts.into_iter().map(Value::Object).collect()),
+            None => None,
+        };
+        let calls = (!tool_calls.is_empty())
+            .then(|| tool_calls.into_iter().map(|call| Value::Object(call.json)).collect());
+        let texts = [
+            ("content", content),
+            ("reasoning_content", reasoning_content.map(Value::String)),
+            ("tool_calls", calls),
+            ("tool_call_id", tool_call_id.map(Value::String)),
+            ("name", name.map(Value::String)),
+        ];
+        json.extend(texts.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+        for (key, value) in extra {
+            json.entry(key).or_insert(value);
+        }
+        Value::Object(json)
     }
 }
 

@@ -1,11 +1,10 @@
 //! Flags of samplers, for commands that generate text.
 
-use anyhow::{Context, Result, ensure};
 use pelton::{Model, SamplerKind, Sampling};
 
 /// Flags of samplers. Where one is absent the model file's value counts, or else the default in
 /// parentheses.
-#[derive(clap::Args, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(
     next_help_heading = "Sampling (defaults are those of the model file, or those in parentheses)"
 )]
@@ -67,8 +66,9 @@ pub(crate) struct SamplingArgs {
     /// Newest tokens, those of the prompt included, that DRY searches (64)
     #[arg(long, value_name = "N")]
     dry_window: Option<usize>,
-    /// A string that no repetition of DRY crosses; may be given several times (line break, :, " and *)
-    #[arg(long, value_name = "TEXT")]
+    /// A string that no repetition of DRY crosses, with \n for a line break; may be given several
+    /// times (\n, :, " and *)
+    #[arg(long, value_name = "TEXT", value_parser = unescaped)]
     dry_breaker: Vec<String>,
     /// Mirostat's version, 1 or 2, in place of all samplers but the temperature; 0 for off (0)
     #[arg(long, value_name = "V")]
@@ -92,24 +92,47 @@ pub(crate) struct SamplingArgs {
     /// typical-p, top-p, min-p, xtc, temperature)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     samplers: Option<Vec<SamplerKind>>,
-    /// Add X to the logit of a token, by its id; -inf for never; may be given several times
-    #[arg(long, value_name = "ID=X", value_parser = bias, allow_hyphen_values = true)]
-    pub(crate) logit_bias: Vec<(u32, f32)>,
     /// Seed of the draws: the same one gives the same text; by default a random one
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 }
 
-/// Replaces fields by the flags that are given.
+/// Calls a macro with the names of the flags that hold a number.
+macro_rules! numbers {
+    ($then:ident!($($with:tt)*)) => {
+        $then!($($with)* temperature, top_k, top_p, min_p, top_n_sigma, typical_p, xtc_probability,
+            xtc_threshold, dynatemp_range, dynatemp_exponent, repetition_penalty, presence_penalty,
+            frequency_penalty, penalty_window, dry_multiplier, dry_base, dry_allowed_length,
+            dry_window, mirostat, mirostat_tau, mirostat_eta, adaptive_target, adaptive_decay,
+            min_keep)
+    };
+}
+
+/// Replaces options by the flags that are given.
 macro_rules! replace {
-    ($sampling:ident, $flags:ident: $($name:ident),*) => {
+    ($sampling:ident, $flags:ident, $($name:ident),*) => {
         $(if let Some(value) = $flags.$name { $sampling.$name = value; })*
     };
 }
 
+/// Sets flags to the values of options.
+macro_rules! fill {
+    ($flags:ident, $sampling:ident, $($name:ident),*) => {
+        $($flags.$name = Some($sampling.$name);)*
+    };
+}
+
+/// The names of flags with the values of options.
+macro_rules! list {
+    ($sampling:ident, $($name:ident),*) => {
+        vec![$((stringify!($name), $sampling.$name.to_string())),*]
+    };
+}
+
 impl SamplingArgs {
-    /// The options of a model's requests. What the model file sets is said on standard error.
-    pub(crate) fn sampling(&self, model: &Model) -> Sampling {
+    /// Sets the flags that are absent to the values of the model file, or else to their defaults.
+    /// What the file sets is said on standard error.
+    pub(crate) fn fill(&mut self, model: &Model) {
         let defaults = model.sampling_defaults();
         if !defaults.from_file.is_empty() {
             eprintln!("sampling by the model file: {}", defaults.from_file.join(", "));
@@ -117,15 +140,33 @@ impl SamplingArgs {
         for sentence in &defaults.ignored {
             eprintln!("ignored in the model file: {sentence}");
         }
-        self.over(defaults.sampling)
+        let sampling = self.over(defaults.sampling);
+        numbers!(fill!(self, sampling,));
+        self.dry_breaker = sampling.dry_breakers;
+        self.samplers = Some(sampling.order);
+    }
+
+    /// The sampling of a request.
+    pub(crate) fn sampling(&self) -> Sampling {
+        self.over(Sampling::default())
+    }
+
+    /// The values of all flags by their names, without those that have none.
+    pub(crate) fn values(&self) -> Vec<(String, String)> {
+        let sampling = self.sampling();
+        let numbers = numbers!(list!(sampling,));
+        let mut values: Vec<(String, String)> =
+            numbers.into_iter().map(|(name, value)| (name.replace('_', "-"), value)).collect();
+        let breakers = sampling.dry_breakers.iter();
+        values.extend(breakers.map(|text| ("dry-breaker".to_owned(), escaped(text))));
+        let order: Vec<&str> = sampling.order.iter().map(|kind| kind.name()).collect();
+        values.push(("samplers".to_owned(), order.join(",")));
+        values.extend(self.seed.map(|seed| ("seed".to_owned(), seed.to_string())));
+        values
     }
 
     fn over(&self, mut sampling: Sampling) -> Sampling {
-        replace!(sampling, self: temperature, top_k, top_p, min_p, top_n_sigma, typical_p,
-            xtc_probability, xtc_threshold, dynatemp_range, dynatemp_exponent, repetition_penalty,
-            presence_penalty, frequency_penalty, penalty_window, dry_multiplier, dry_base,
-            dry_allowed_length, dry_window, mirostat, mirostat_tau, mirostat_eta, adaptive_target,
-            adaptive_decay, min_keep);
+        numbers!(replace!(sampling, self,));
         if !self.dry_breaker.is_empty() {
             sampling.dry_breakers.clone_from(&self.dry_breaker);
         }
@@ -137,11 +178,25 @@ impl SamplingArgs {
     }
 }
 
-/// Parses a token and the summand of its logit.
-fn bias(text: &str) -> Result<(u32, f32)> {
-    let (id, bias) = text.split_once('=').context("expected ID=X, as in 7=-1.5")?;
-    let id = id.trim().parse().context("expected the id of a token before =")?;
-    let bias: f32 = bias.trim().parse().context("expected a number after =")?;
-    ensure!(!bias.is_nan(), "expected a number after =");
-    Ok((id, bias))
+/// The text with escapes, as [`unescaped`] reads them.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n").replace('\t', "\\t")
+}
+
+/// A text with escapes for line breaks, tabs and backslashes.
+fn unescaped(text: &str) -> Result<String, String> {
+    let mut out = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        out.push(match c {
+            '\\' => match chars.next() {
+                Some('n') => '\n',
+                Some('t') => '\t',
+                Some('\\') => '\\',
+                _ => return Err("expected n, t or a backslash after a backslash".to_owned()),
+            },
+            c => c,
+        });
+    }
+    Ok(out)
 }

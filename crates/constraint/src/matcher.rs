@@ -39,7 +39,7 @@ impl Matcher {
         let mut words = mask.as_slice().to_vec();
         words.resize(self.tokens.div_ceil(32), 0);
         if let Some(last) = words.last_mut()
-            && self.tokens % 32 > 0
+            && !self.tokens.is_multiple_of(32)
         {
             *last &= (1 << (self.tokens % 32)) - 1;
         }

@@ -13,6 +13,15 @@ use crate::Error;
 const DEPTH_MAX: usize = 100;
 /// What may be between two symbols: nothing, a space, or a line break with indentation.
 const WHITESPACE: &str = r"\x20|\n\x20{0,40}";
+/// A label of a host name without hyphens at its third and fourth character, where those of
+/// internationalized names have them.
+const LABEL: &str = "(?:[A-Za-z0-9]{1,2}|[A-Za-z0-9][A-Za-z0-9-][A-Za-z0-9](?:[A-Za-z0-9-]{0,59}[A-Za-z0-9])?\
+     |[A-Za-z0-9][A-Za-z0-9-]-[A-Za-z0-9](?:[A-Za-z0-9-]{0,58}[A-Za-z0-9])?)";
+/// Dates without the 29th of February of common years.
+const DATE: &str = "(?:[0-9]{4}-(?:02-(?:[01][0-9]|2[0-8])|(?:0[13-9]|1[0-2])-[0-9]{2})\
+     |(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)";
+/// Times without leap seconds.
+const TIME: &str = "[0-9]{2}:[0-9]{2}:[0-5]";
 /// The compiler's own options.
 const OPTIONS: &str = "x-guidance";
 
@@ -57,13 +66,23 @@ pub(crate) fn object() -> Value {
 
 /// The schema with bounded whitespace, if all of it can be enforced.
 pub(crate) fn checked(schema: &Value) -> Result<Value, Error> {
-    let mut walk = Walk { root: schema, seen: BTreeSet::new(), left: Vec::new() };
+    let mut walk =
+        Walk { root: schema, seen: BTreeSet::new(), left: Vec::new(), stricter: Vec::new() };
     walk.left.push((String::new(), schema));
     while let Some((path, schema)) = walk.left.pop() {
         walk.visit(&path, schema)?;
     }
+    let stricter = walk.stricter;
+    let mut schema = schema.clone();
+    for (path, addition) in stricter {
+        if let Some(Value::Object(map)) = schema.pointer_mut(&path)
+            && let Value::Array(all) = map.entry("allOf").or_insert_with(|| json!([]))
+        {
+            all.push(addition);
+        }
+    }
     match schema {
-        Value::Object(map) => Ok(with_options(map.clone())),
+        Value::Object(map) => Ok(with_options(map)),
         Value::Bool(true) => Ok(with_options(Map::new())),
         Value::Bool(false) => Err(Error::Schema("it is false, which allows no value".into())),
         _ => Err(Error::Schema("it is no object, expected an object or true".into())),
@@ -96,6 +115,21 @@ struct Walk<'a> {
     root: &'a Value,
     seen: BTreeSet<String>,
     left: Vec<(String, &'a Value)>,
+    /// Places, as JSON pointers, that get another schema in their `allOf`.
+    stricter: Vec<(String, Value)>,
+}
+
+/// What the compiler's expression of a format lacks, as a schema.
+fn addition(format: &str) -> Option<Value> {
+    Some(match format {
+        "date" => json!({ "pattern": format!("^{DATE}$") }),
+        "time" => json!({ "pattern": format!("^{TIME}") }),
+        "date-time" => json!({ "pattern": format!("^{DATE}[tT]{TIME}") }),
+        "hostname" => {
+            json!({ "pattern": format!("^{LABEL}(?:\\.{LABEL})*$"), "maxLength": 253 })
+        }
+        _ => return None,
+    })
 }
 
 impl<'a> Walk<'a> {
@@ -130,12 +164,16 @@ impl<'a> Walk<'a> {
                     }
                 },
                 ("$ref", _) => return refuse(name, ": its value is no string"),
+                ("format", Value::String(format)) => {
+                    self.stricter.extend(addition(format).map(|all| (path.to_owned(), all)));
+                }
                 ("required", value) if !value.is_array() => {
                     return refuse(name, ": its value is no array");
                 }
                 _ => {}
             }
-            let place = |name: &str| format!("{path}/{keyword}/{name}");
+            let escaped = |name: &str| name.replace('~', "~0").replace('/', "~1");
+            let place = |name: &str| format!("{path}/{keyword}/{}", escaped(name));
             if NESTED.contains(&name) {
                 match value {
                     Value::Array(all) => self

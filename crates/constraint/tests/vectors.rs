@@ -1,5 +1,7 @@
 //! llama.cpp's cases of grammars, and the JSON Schema Test Suite.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panic")]
+
 mod common;
 
 use pelton_constraint::{Compiler, Constraint};
@@ -88,5 +90,5 @@ fn json_schema_test_suite() {
     }
     println!("judged as the suite {}, otherwise {}, refused {}", counts[0], counts[1], counts[2]);
     common::compare(&found, include_str!("schema-disagreements.txt"), "schema-disagreements.txt");
-    assert!(counts[0] > 700 && counts[1] < 120, "{counts:?}");
+    assert!(counts[0] > 900 && counts[1] < 60, "{counts:?}");
 }

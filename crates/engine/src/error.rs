@@ -18,6 +18,18 @@ pub enum Error {
     #[error(transparent)]
     Tokenizer(#[from] pelton_tokenizer::Error),
 
+    /// A chat cannot be rendered: its messages are not valid, or the template refuses them or
+    /// fails.
+    #[error(transparent)]
+    Chat(#[from] pelton_chat::Error),
+
+    /// A chat was given to a model whose file has no chat template.
+    #[error("{file}: the file has no chat template, expected one or a template of the caller")]
+    NoChatTemplate {
+        /// The file.
+        file: String,
+    },
+
     /// A load option is out of its range.
     #[error("load option '{option}' is {found}, expected {expected}")]
     Option {

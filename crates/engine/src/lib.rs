@@ -25,10 +25,14 @@
 //! A model that ends in pooling instead of logits answers [`Model::embed`], one that ends in a
 //! classifier [`Model::rerank`]; their texts run together in the same way.
 //!
-//! Inside, imports go one way: `api` (values that go in and come out), `kv` (pages), `schedule`
-//! (the thread that runs passes), `session`, `model`, `engine`.
+//! [`chat`] renders the messages of a conversation by the template of the model file, and parses
+//! the reply: [`Model::chat`].
+//!
+//! Inside, imports go one way: `api` (values that go in and come out), `chat`, `kv` (pages),
+//! `schedule` (the thread that runs passes), `session`, `model`, `engine`.
 
 mod api;
+pub mod chat;
 mod device;
 mod engine;
 mod error;

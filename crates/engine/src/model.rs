@@ -1,5 +1,6 @@
 //! A loaded model, and requests to it.
 
+mod chats;
 mod decode;
 mod defaults;
 mod draft;
@@ -13,7 +14,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         mpsc::{self, Sender},
     },
 };
@@ -29,6 +30,7 @@ use crate::{
         AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt, Request,
         RequestHandle, Speculation, Stats, Status, TokenStream, channel,
     },
+    chat::{self, ChatTemplate},
     kv::{self, KvCache},
     schedule::{
         Command, Drafter, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler,
@@ -56,6 +58,8 @@ struct Loaded {
     checkpoint: Arc<Checkpoint>,
     plan: Plan,
     tokenizer: Option<Arc<Tokenizer>>,
+    /// The chat template, compiled at its first use.
+    chat_template: OnceLock<Arc<ChatTemplate>>,
     context: usize,
     /// Rows of a pass, at most.
     rows: usize,
@@ -65,8 +69,8 @@ struct Loaded {
     pooling: Pooling,
     /// Whether tokens are drafted where a request does not say.
     speculation: Speculation,
-    loras: Loras,
     decoding: decode::Decoding,
+    loras: Loras,
 }
 
 impl Loaded {
@@ -179,13 +183,14 @@ impl Model {
             checkpoint,
             plan,
             tokenizer,
+            chat_template: OnceLock::new(),
             context,
             rows,
             sequences,
             pooling,
             speculation,
-            loras,
             decoding: decode::Decoding::default(),
+            loras,
         });
         Ok(Self { commands, loaded, shared, worker })
     }
@@ -216,8 +221,8 @@ impl Model {
         request.sampling.check().map_err(Error::Sampling)?;
         let tokens = self.tokens(&request.prompt)?;
         self.check_request(&request, &tokens)?;
-        let loras = self.loaded.loras.of(request.loras.as_deref())?;
         let (host, guide) = (self.host_draw(&request)?, self.guide(&request)?);
+        let loras = self.loaded.loras.of(request.loras.as_deref())?;
         let context = self.loaded.context;
         // those tokens need the host one by one
         let stepwise = host.is_some() || guide.is_some();
@@ -327,7 +332,11 @@ impl Model {
     ///
     /// [`Error::NoVocabulary`] if the file has none.
     pub fn tokenizer(&self) -> Result<&Tokenizer, Error> {
-        self.loaded.tokenizer.as_deref().ok_or_else(|| Error::NoVocabulary {
+        self.shared_tokenizer().map(|tokenizer| &**tokenizer)
+    }
+
+    fn shared_tokenizer(&self) -> Result<&Arc<Tokenizer>, Error> {
+        self.loaded.tokenizer.as_ref().ok_or_else(|| Error::NoVocabulary {
             file: Path::new(self.loaded.checkpoint.name()).to_owned(),
         })
     }
@@ -357,6 +366,7 @@ impl Model {
     fn tokens(&self, prompt: &Prompt) -> Result<Vec<u32>, Error> {
         match prompt {
             Prompt::Text(text) => Ok(self.tokenizer()?.encode_prompt(text)?),
+            Prompt::Segments(segments) => Ok(chat::encode(self.tokenizer()?, segments)?),
             Prompt::Tokens(tokens) => Ok(tokens.clone()),
         }
     }

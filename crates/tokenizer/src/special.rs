@@ -11,6 +11,9 @@ pub enum Special {
     /// Encodes them as ordinary text. For untrusted text, which cannot end or begin a turn then.
     /// (Tokens of type user-defined are recognized nevertheless, as in training.)
     Ignore,
+    /// Encodes all of them as ordinary text, those of type user-defined too. For text that a chat
+    /// template's own tokens are told apart from, such as a message with `<tool_call>` in it.
+    Plain,
     /// Encodes them as the tokens. For prompts rendered by a chat template.
     Parse,
 }
@@ -70,6 +73,8 @@ impl Specials {
         let search = match special {
             Special::Parse => &self.all,
             Special::Ignore => &self.user_defined,
+            Special::Plain if text.is_empty() => return Ok(()),
+            Special::Plain => return each(Fragment::Text(text)),
         };
         let mut rest = 0;
         for found in search.engine.find_iter(text) {

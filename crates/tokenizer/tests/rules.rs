@@ -34,6 +34,20 @@ fn ignore(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
 }
 
 #[test]
+fn plain_text_has_no_tokens_of_any_type() {
+    let tokenizer = Tokenizer::new(sentence_piece()).unwrap();
+    let bytes: Vec<u32> = "<tool>".bytes().map(|byte| 3 + u32::from(byte)).collect();
+    assert_eq!(ignore(&tokenizer, "ab<tool>"), [264, 265]);
+    let plain = tokenizer.encode("ab<tool>", Special::Plain).unwrap();
+    assert_eq!(plain, [&[264][..], &bytes].concat());
+    // the template's <s> is the token, and text after it goes on across the border of the parts
+    let parts = [("<s>a", Special::Parse), ("b<tool><s>", Special::Plain)];
+    let ids = tokenizer.encode_parts(&parts).unwrap();
+    assert_eq!(ids[..2], [1, 264]);
+    assert!(!ids[2..].contains(&1) && !ids.contains(&265), "{ids:?}");
+}
+
+#[test]
 fn sentence_piece_adds_and_removes_the_first_space() {
     let tokenizer = Tokenizer::new(sentence_piece()).unwrap();
     assert_eq!(ignore(&tokenizer, "ab"), [264]);

@@ -43,6 +43,16 @@ impl Harmony {
         Self { state: State::Header }
     }
 
+    /// Begins within the text of an answer.
+    pub(crate) fn begin_answer(&mut self) {
+        self.state = State::Content;
+    }
+
+    /// Whether the text is reasoning.
+    pub(crate) fn is_reasoning(&self) -> bool {
+        matches!(self.state, State::Reasoning)
+    }
+
     /// Parses a text and returns the rest, which needs more text to be parsed.
     pub(crate) fn step(
         &mut self,

@@ -17,3 +17,4 @@ mod tools;
 pub use event::Event;
 pub use parser::Parser;
 pub use reply::{Call, Reply};
+pub use step::is_name as is_tool_name;

@@ -110,11 +110,39 @@ impl Parser {
         self
     }
 
+    /// Says that the output continues a message of the assistant with this text, which may end
+    /// within reasoning. Nothing of it is reported.
+    #[must_use]
+    pub fn continuing(mut self, text: &str) -> Self {
+        match &mut self.harmony {
+            Some(harmony) => harmony.begin_answer(),
+            None => {
+                self.push(text);
+                self.bytes.clear();
+                self.pending.clear();
+                self.held.clear();
+                self.call = None;
+                self.next = 0;
+                self.fresh &= text.trim().is_empty();
+                self.lead &= text.trim().is_empty();
+            }
+        }
+        self
+    }
+
     /// Leaves tool calls in the content, for requests without tools.
     #[must_use]
     pub fn without_calls(mut self) -> Self {
         self.calls = false;
         self
+    }
+
+    /// Whether the output so far ends within reasoning.
+    pub fn is_reasoning(&self) -> bool {
+        match &self.harmony {
+            Some(harmony) => harmony.is_reasoning(),
+            None => self.reasoning,
+        }
     }
 
     /// Parses the next piece of text.

@@ -1,6 +1,7 @@
 //! A whole output as a message.
 
 use super::event::Event;
+use crate::{Content, Message, ToolCall};
 
 /// A parsed output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,5 +65,20 @@ impl Reply {
             }
         }
         reply
+    }
+
+    /// The message of the assistant that the reply is in later prompts; `id` makes the identifier
+    /// of each call from its index.
+    pub fn into_message(self, mut id: impl FnMut(usize) -> String) -> Message {
+        let call = |(index, call): (usize, Call)| {
+            ToolCall::new(id(index), call.name, serde_json::Value::String(call.arguments))
+        };
+        Message {
+            role: "assistant".to_owned(),
+            content: Some(Content::Text(self.content)),
+            reasoning_content: Some(self.reasoning).filter(|text| !text.is_empty()),
+            tool_calls: self.tool_calls.into_iter().enumerate().map(call).collect(),
+            ..Message::default()
+        }
     }
 }

@@ -96,7 +96,7 @@ pub(crate) fn after(raw: &str, mut at: usize, texts: &[&str], end: bool) -> Opti
 }
 
 /// Whether a text can be the name of a tool.
-pub(crate) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/');
     !text.is_empty() && text.len() <= NAME && text.chars().all(allowed)
 }

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::{Write, stdout};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use pelton::tokenizer::{Special, TokenType, Tokenizer};
-use pelton_chat::{Chat, Message, Prompt, Template};
+use pelton::Tokenizer;
+use pelton::chat::{Chat, ChatTemplate, Message};
 use serde_json::{Map, Value};
 
 use super::text_or_stdin;
@@ -42,31 +43,18 @@ pub(crate) fn run(args: Args) -> Result<()> {
         (None, Some(template)) => template.to_owned(),
         (None, None) => bail!("{} has no chat template; --template names a file", args.model),
     };
-    let mut template = Template::new(&source)?.controls(controls(&tokenizer))?;
-    for (variable, id) in [("bos_token", tokenizer.bos()), ("eos_token", tokenizer.eos())] {
-        if let Some(text) = id.and_then(|id| tokenizer.token_text(id)) {
-            template = template.token(variable, text);
-        }
-    }
-    let prompt = template.render(&chat(&args)?)?;
+    let template = ChatTemplate::new(Arc::new(tokenizer), &source)?;
+    let prompt = template.template().render(&chat(&args)?)?;
     let mut out = stdout().lock();
     match args.ids {
         true => {
-            let ids: Vec<_> = encode(&tokenizer, &prompt)?.iter().map(u32::to_string).collect();
+            let ids = template.encode(&prompt.segments)?;
+            let ids: Vec<_> = ids.iter().map(u32::to_string).collect();
             writeln!(out, "{}", ids.join(" "))?;
         }
         false => writeln!(out, "{}", prompt.text())?,
     }
     Ok(())
-}
-
-/// The texts of the tokens that messages cannot write.
-fn controls(tokenizer: &Tokenizer) -> Vec<String> {
-    let is_control = |id: &u32| {
-        matches!(tokenizer.token_type(*id), Some(TokenType::Control | TokenType::Unknown))
-    };
-    let ids = (0..u32::try_from(tokenizer.vocab_size()).unwrap_or(u32::MAX)).filter(is_control);
-    ids.filter_map(|id| tokenizer.token_text(id).map(str::to_owned)).collect()
 }
 
 fn chat(args: &Args) -> Result<Chat> {
@@ -99,15 +87,6 @@ fn chat(args: &Args) -> Result<Chat> {
         chat.kwargs = kwargs;
     }
     Ok(chat)
-}
-
-fn encode(tokenizer: &Tokenizer, prompt: &Prompt) -> Result<Vec<u32>> {
-    let mut ids = Vec::new();
-    for segment in &prompt.segments {
-        let special = if segment.control_tokens { Special::Parse } else { Special::Ignore };
-        ids.extend(tokenizer.encode(&segment.text, special)?);
-    }
-    Ok(ids)
 }
 
 fn read(file: &str) -> Result<String> {

@@ -13,7 +13,7 @@ use super::{pelton, temporary};
 const CONTEXT: u32 = 32_768;
 
 /// The built-in model with a longer context.
-fn long_model(name: &str) -> PathBuf {
+pub(super) fn long_model(name: &str) -> PathBuf {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny/pelton-tiny.gguf");
     let mut bytes = fs::read(file).unwrap();
     let key = b"llama.context_length";

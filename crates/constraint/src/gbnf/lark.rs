@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Part, Rules};
+use super::rules::{Part, Rules};
 /// Writes a grammar.
 pub(super) fn write(rules: &Rules) -> String {
     let mut writer = Writer { regular: regular(rules), joined: Vec::new() };
@@ -52,7 +52,7 @@ fn is_regular(part: &Part, rules: &[bool]) -> bool {
 
 struct Writer {
     regular: Vec<bool>,
-    /// Terminals of neighbouring parts of rules.
+    /// Terminals of repetitions in rules.
     joined: Vec<String>,
 }
 
@@ -88,24 +88,17 @@ impl Writer {
     fn rule(&mut self, part: &Part) -> String {
         match part {
             Part::Rule(index) => self.name(*index),
-            part if is_regular(part, &self.regular) => {
+            Part::Token(token) => token.clone(),
+            Part::Text(_) | Part::Class { .. } => self.terminal(part),
+            // one terminal for all characters of a repetition
+            Part::Repeat { .. } if is_regular(part, &self.regular) => {
                 self.joined.push(self.terminal(part));
                 format!("J{}", self.joined.len() - 1)
             }
-            Part::Text(_) | Part::Class { .. } => self.terminal(part),
-            Part::Token(token) => token.clone(),
+            Part::Sequence(all) if all.is_empty() => string(""),
             Part::Sequence(all) => {
-                // neighbours without recursion are one terminal, so that none of them takes what
-                // belongs to the next
-                let regular = self.regular.clone();
-                let runs = all.chunk_by(|a, b| is_regular(a, &regular) && is_regular(b, &regular));
-                let runs: Vec<String> = runs
-                    .map(|run| match run {
-                        [part] => self.rule(part),
-                        run => self.rule(&Part::Sequence(run.to_vec())),
-                    })
-                    .collect();
-                format!("({})", runs.join(" "))
+                let all: Vec<String> = all.iter().map(|part| self.rule(part)).collect();
+                format!("({})", all.join(" "))
             }
             Part::Choice(all) => {
                 let all: Vec<String> = all.iter().map(|part| self.rule(part)).collect();

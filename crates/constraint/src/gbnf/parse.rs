@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Part, Rules};
+use super::rules::{Part, Rules};
 use crate::Error;
 
 /// Levels of parentheses, at most.

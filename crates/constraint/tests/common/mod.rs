@@ -40,10 +40,11 @@ pub(crate) fn compare(found: &[String], list: &str, name: &str) {
     let listed: BTreeSet<&str> =
         list.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
     let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
-    let new: Vec<_> = found.difference(&listed).collect();
-    let gone: Vec<_> = listed.difference(&found).collect();
+    let lines = |all: Vec<&&str>| all.into_iter().copied().collect::<Vec<_>>().join("\n");
+    let (new, gone) =
+        (lines(found.difference(&listed).collect()), lines(listed.difference(&found).collect()));
     assert!(
         new.is_empty() && gone.is_empty(),
-        "not in {name}: {new:#?}\nin {name}, but not found: {gone:#?}"
+        "found, but not in {name}:\n{new}\nin {name}, but not found:\n{gone}"
     );
 }

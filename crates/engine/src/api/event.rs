@@ -12,6 +12,7 @@ pub struct Token {
     pub id: u32,
     /// The text that is certain since it was drawn: whole characters, and nothing that may yet turn
     /// out to begin a stop string. It can be empty, and it can hold the end of earlier tokens.
+    /// Control tokens have no text: that of one, if any, is the end of the text before it.
     pub text: String,
     /// Its natural log-probability, if the request asks for those.
     pub log_prob: Option<f32>,

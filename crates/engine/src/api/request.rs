@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pelton_chat::Segment;
 use pelton_constraint::Constraint;
 use pelton_sampling::Sampling;
 
@@ -14,6 +15,9 @@ pub enum Prompt {
     /// Text. Special tokens that are written in it count as such, and what the model file says
     /// belongs before a text (most often a token for its beginning) is added.
     Text(String),
+    /// The text of a rendered chat, to which nothing is added. Special tokens count as such only
+    /// in the segments that say so: the others are text that a message contains.
+    Segments(Vec<Segment>),
     /// Token ids, used as they are.
     Tokens(Vec<u32>),
 }
@@ -27,6 +31,12 @@ impl From<&str> for Prompt {
 impl From<String> for Prompt {
     fn from(text: String) -> Self {
         Self::Text(text)
+    }
+}
+
+impl From<pelton_chat::Prompt> for Prompt {
+    fn from(rendered: pelton_chat::Prompt) -> Self {
+        Self::Segments(rendered.segments)
     }
 }
 
@@ -73,16 +83,16 @@ pub struct Request {
     pub log_probs: Option<u8>,
     /// Summands of the logits of single tokens.
     pub logit_bias: Vec<(u32, f32)>,
-    /// The LoRA adapters, by their [names](crate::Model::loras), each with a factor of its own
-    /// scale; `None` for those of the [load](crate::LoadOptions::lora), each with the scale given
-    /// there.
-    pub loras: Option<Vec<(String, f32)>>,
     /// The texts that are allowed. The text ends where the constraint allows no continuation, or
     /// where it allows an end and the model ends it.
     pub constraint: Option<Constraint>,
     /// The texts after which the constraint begins, the first that comes; without any it begins at
     /// once.
     pub triggers: Vec<Trigger>,
+    /// The LoRA adapters, by their [names](crate::Model::loras), each with a factor of its own
+    /// scale; `None` for those of the [load](crate::LoadOptions::lora), each with the scale given
+    /// there.
+    pub loras: Option<Vec<(String, f32)>>,
     /// The time from the submission to the end of the text, at most.
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes: requests share them only with requests of the same salt.
@@ -105,7 +115,9 @@ impl Request {
         Self::after(Prompt::Tokens(tokens.into()))
     }
 
-    fn after(prompt: Prompt) -> Self {
+    /// As [`new`](Self::new), after any prompt.
+    pub fn after(prompt: impl Into<Prompt>) -> Self {
+        let prompt = prompt.into();
         Self {
             prompt,
             max_tokens: None,
@@ -114,9 +126,9 @@ impl Request {
             ignore_end: false,
             log_probs: None,
             logit_bias: Vec::new(),
-            loras: None,
             constraint: None,
             triggers: Vec::new(),
+            loras: None,
             deadline: None,
             cache_salt: 0,
             prediction: None,
@@ -163,18 +175,6 @@ impl Request {
         self
     }
 
-    /// Adds a LoRA adapter to those of this request alone.
-    pub fn lora(mut self, name: impl Into<String>, scale: f32) -> Self {
-        self.loras.get_or_insert_default().push((name.into(), scale));
-        self
-    }
-
-    /// Sets that the request has no LoRA adapters.
-    pub fn without_loras(mut self) -> Self {
-        self.loras = Some(Vec::new());
-        self
-    }
-
     /// Constrains the text.
     ///
     /// A constrained sequence takes part in one pass at a time, as the tokens that are allowed
@@ -205,6 +205,18 @@ impl Request {
     /// call; without it the output is free. May be called several times: the first that comes counts.
     pub fn constrain_from(mut self, text: impl Into<String>) -> Self {
         self.triggers.push(Trigger { text: text.into(), included: true });
+        self
+    }
+
+    /// Adds a LoRA adapter to those of this request alone.
+    pub fn lora(mut self, name: impl Into<String>, scale: f32) -> Self {
+        self.loras.get_or_insert_default().push((name.into(), scale));
+        self
+    }
+
+    /// Sets that the request has no LoRA adapters.
+    pub fn without_loras(mut self) -> Self {
+        self.loras = Some(Vec::new());
         self
     }
 

@@ -167,7 +167,7 @@ impl Scheduler {
 
     /// Takes the pages and the slot of a sequence, which then waits to be resumed. Its full pages
     /// stay in the prefix tree until they are evicted.
-    fn preempt(&mut self, id: u64) {
+    pub(super) fn preempt(&mut self, id: u64) {
         let Some(sequence) = self.sequences.get_mut(&id) else { return };
         tracing::debug!(id, computed = sequence.computed, "a request is preempted");
         sequence.commit(&mut self.resources.kv);

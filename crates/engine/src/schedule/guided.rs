@@ -83,13 +83,17 @@ impl Scheduler {
                 if let Some(host) = &mut draw.host {
                     host.undo();
                 }
-                // the row is run again: its token is drawn by the new mask
-                if let Some(sequence) = self.sequences.get_mut(&id)
-                    && sequence.slot.is_some()
-                {
-                    let last = sequence.tokens.len() - 1;
-                    (sequence.submitted, sequence.computed) = (last, last);
+                let Some(sequence) = self.sequences.get_mut(&id) else { return };
+                if sequence.slot.is_none() {
+                    return;
                 }
+                if !self.resources.plan.states.is_empty() {
+                    // a recurrent state has seen the row, so it is computed again from a snapshot
+                    return self.preempt(id);
+                }
+                // the row is run again: its token is drawn by the new mask
+                let last = sequence.tokens.len() - 1;
+                (sequence.submitted, sequence.computed) = (last, last);
             }
         }
     }

@@ -1,12 +1,13 @@
 //! The text of one request: from sampled tokens to events.
 
 use std::{
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     time::{Duration, Instant},
 };
 
 use pelton_sampling::Sampled;
-use pelton_tokenizer::{DecodeState, Tokenizer};
+use pelton_tokenizer::{DecodeState, TokenType, Tokenizer};
 
 use super::stop::StopMatcher;
 use crate::{
@@ -75,14 +76,17 @@ impl Output {
         };
         self.count();
         let ended = !self.ignore_end && tokenizer.is_some_and(|t| t.is_end(id));
+        // a control token has no text; what is held back before it comes with it
+        let control = tokenizer.is_some_and(|t| t.token_type(id) == Some(TokenType::Control));
         let piece = match tokenizer {
-            Some(tokenizer) if !ended => self.decoder.push(tokenizer, id),
+            Some(tokenizer) if !ended && !control => self.decoder.push(tokenizer, id),
             _ => String::new(),
         };
         let mut checked = self.stops.push(&piece);
-        if (ended || last) && !checked.stopped {
-            // nothing more comes: what the decoder and the matcher hold back belongs to the text
-            let tail = self.stops.push(&self.decoder.clone().finish());
+        if (ended || last || control) && !checked.stopped {
+            // no more text joins what the decoder and the matcher hold back
+            let rest = mem::replace(&mut self.decoder, DecodeState::continuing(false)).finish();
+            let tail = self.stops.push(&rest);
             checked.text.push_str(&tail.text);
             checked.stopped = tail.stopped;
             if !checked.stopped {

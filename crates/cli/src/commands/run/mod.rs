@@ -69,6 +69,9 @@ pub(crate) struct Args {
     /// Write one JSON object with the text and the statistics
     #[arg(long)]
     json: bool,
+    /// Add X to the logit of a token, by its id; -inf for never; may be given several times
+    #[arg(long, value_name = "ID=X", value_parser = bias, allow_hyphen_values = true)]
+    logit_bias: Vec<(u32, f32)>,
     #[command(flatten)]
     speculate: SpeculateArgs,
     #[command(flatten)]
@@ -101,8 +104,8 @@ impl Args {
     }
 
     /// A request without a prompt.
-    fn template(&self, model: &Model) -> Result<Request> {
-        let mut request = Request::new("").sampling(self.sampling.sampling(model));
+    fn template(&self) -> Result<Request> {
+        let mut request = Request::new("").sampling(self.sampling.sampling());
         request.max_tokens = self.tokens;
         request.stop.clone_from(&self.stop);
         request.log_probs = self.logprobs;
@@ -110,11 +113,20 @@ impl Args {
             let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
             request.prediction = Some(Prompt::Text(text));
         }
-        for &(token, bias) in &self.sampling.logit_bias {
+        for &(token, bias) in &self.logit_bias {
             request = request.logit_bias(token, bias);
         }
         self.constraint.apply(request)
     }
+}
+
+/// Parses a token and the summand of its logit.
+fn bias(text: &str) -> Result<(u32, f32)> {
+    let (id, bias) = text.split_once('=').context("expected ID=X, as in 7=-1.5")?;
+    let id = id.trim().parse().context("expected the id of a token before =")?;
+    let bias: f32 = bias.trim().parse().context("expected a number after =")?;
+    ensure!(!bias.is_nan(), "expected a number after =");
+    Ok((id, bias))
 }
 
 /// The lines of a file of prompts that are not empty.
@@ -129,14 +141,16 @@ fn lines(path: &Path) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-pub(crate) fn run(args: Args) -> Result<ExitCode> {
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let (file, prompts) = args.subject()?;
+    let file = file.to_owned();
     let interrupt = Interrupt::install();
     let texts = prompts.len().saturating_mul(args.samples as usize);
     let sequences = texts.min(usize::from(args.parallel));
     let options = args.speculate.apply(LoadOptions::default().sequences(sequences));
-    let model = model::load(file, &args.load, options)?;
-    let template = args.template(&model)?;
+    let model = model::load(&file, &args.load, options)?;
+    args.sampling.fill(&model);
+    let template = args.template()?;
     if let ([prompt], None, 1) = (&prompts[..], &args.prompts, args.samples) {
         return one(&args, &model, prompt, &template, &interrupt);
     }

@@ -1,0 +1,51 @@
+//! From the tokens of an answer to its parts.
+
+use std::sync::Arc;
+
+use pelton_chat::{Event, Parser};
+use pelton_tokenizer::{TokenType, Tokenizer};
+
+use crate::api::Token;
+
+/// A streaming parser of the tokens of one answer.
+///
+/// Malformed calls become content; nothing is an error.
+#[derive(Debug)]
+pub struct ReplyParser {
+    tokenizer: Arc<Tokenizer>,
+    parser: Parser,
+    reasoning_tokens: usize,
+}
+
+impl ReplyParser {
+    pub(super) fn new(tokenizer: Arc<Tokenizer>, parser: Parser) -> Self {
+        Self { tokenizer, parser, reasoning_tokens: 0 }
+    }
+
+    /// Parses the next token.
+    pub fn push(&mut self, token: &Token) -> Vec<Event> {
+        let mut events = self.parser.push(&token.text);
+        if self.tokenizer.token_type(token.id) == Some(TokenType::Control)
+            && let Some(text) = self.tokenizer.token_text(token.id)
+        {
+            events.extend(self.parser.push_control(text));
+        }
+        self.reasoning_tokens += usize::from(self.parser.is_reasoning());
+        events
+    }
+
+    /// Parses the end of the answer. The parser is not used after it.
+    pub fn finish(&mut self) -> Vec<Event> {
+        self.parser.finish()
+    }
+
+    /// Tokens so far after which the answer was within reasoning.
+    pub fn reasoning_tokens(&self) -> usize {
+        self.reasoning_tokens
+    }
+
+    /// Whether the answer so far ends within reasoning.
+    pub fn is_reasoning(&self) -> bool {
+        self.parser.is_reasoning()
+    }
+}

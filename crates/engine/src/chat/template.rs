@@ -1,0 +1,224 @@
+//! The chat template of a model file.
+
+use std::sync::Arc;
+
+use pelton_chat::{Chat, Clock, Format, Limits, Segment, Template, is_tool_name};
+use pelton_tokenizer::{Special, TokenType, Tokenizer};
+use serde_json::Value;
+
+use super::prompt::{CallConstraint, ChatPrompt, Parsing, ToolChoice};
+
+/// The chat template of a model: it renders messages, and knows how the model writes reasoning and
+/// tool calls.
+#[derive(Debug)]
+pub struct ChatTemplate {
+    tokenizer: Arc<Tokenizer>,
+    template: Template,
+    format: &'static Format,
+}
+
+impl ChatTemplate {
+    /// Compiles a template for the vocabulary of a model.
+    ///
+    /// # Errors
+    ///
+    /// If it is not valid Jinja.
+    pub fn new(tokenizer: Arc<Tokenizer>, source: &str) -> Result<Self, pelton_chat::Error> {
+        Self::with(tokenizer, source, Clock::Local, Limits::default())
+    }
+
+    /// As [`new`](Self::new), with a clock and limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with(
+        tokenizer: Arc<Tokenizer>,
+        source: &str,
+        clock: Clock,
+        limits: Limits,
+    ) -> Result<Self, pelton_chat::Error> {
+        let mut template =
+            Template::with(source, clock, limits)?.controls(controls(&tokenizer, source))?;
+        for (variable, id) in [("bos_token", tokenizer.bos()), ("eos_token", tokenizer.eos())] {
+            if let Some(text) = id.and_then(|id| tokenizer.token_text(id)) {
+                template = template.token(variable, text);
+            }
+        }
+        let format = Format::detect(source);
+        Ok(Self { tokenizer, template, format })
+    }
+
+    /// Sets the format of reasoning and tool calls, instead of the one that the template shows.
+    #[must_use]
+    pub fn format(mut self, format: &'static Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// The format of reasoning and tool calls.
+    pub fn output_format(&self) -> &'static Format {
+        self.format
+    }
+
+    /// The template.
+    pub fn template(&self) -> &Template {
+        &self.template
+    }
+
+    /// The tokens of a rendered chat, with nothing added.
+    ///
+    /// # Errors
+    ///
+    /// If the vocabulary has no token for a piece of the text, or it is 4 GiB or longer.
+    pub fn encode(&self, segments: &[Segment]) -> Result<Vec<u32>, pelton_tokenizer::Error> {
+        encode(&self.tokenizer, segments)
+    }
+
+    /// Renders a chat; the model decides about calls of its tools.
+    ///
+    /// # Errors
+    ///
+    /// As [`prompt_with`](Self::prompt_with).
+    pub fn prompt(&self, chat: &Chat) -> Result<ChatPrompt, pelton_chat::Error> {
+        self.prompt_with(chat, &ToolChoice::Auto, true)
+    }
+
+    /// Renders a chat. `parallel` allows several calls in one answer to a constraint.
+    ///
+    /// # Errors
+    ///
+    /// If a message or a tool is not valid, if the choice names a tool that there is not or demands
+    /// calls of a format that has none, or if the template refuses the chat, fails or exceeds its
+    /// limits.
+    pub fn prompt_with(
+        &self,
+        chat: &Chat,
+        choice: &ToolChoice,
+        parallel: bool,
+    ) -> Result<ChatPrompt, pelton_chat::Error> {
+        check_tools(&chat.tools)?;
+        let rendered = match choice {
+            ToolChoice::None if !chat.tools.is_empty() => {
+                let mut without = chat.clone();
+                without.tools.clear();
+                self.template.render(&without)?
+            }
+            _ => self.template.render(chat)?,
+        };
+        let calls = self.constraint(&chat.tools, choice, parallel)?;
+        let tools = match choice {
+            ToolChoice::None => Vec::new(),
+            _ => chat.tools.clone(),
+        };
+        let continued = chat
+            .continue_final_message
+            .then(|| chat.messages.last().and_then(|message| message.text()).unwrap_or_default());
+        let tokenizer = Arc::clone(&self.tokenizer);
+        let format = self.format;
+        let parsing = Parsing { tokenizer, format, tools, continued, in_reasoning: false };
+        Ok(ChatPrompt::new(rendered.segments, calls, parsing))
+    }
+
+    /// The grammar of the calls that a choice demands.
+    fn constraint(
+        &self,
+        tools: &[Value],
+        choice: &ToolChoice,
+        parallel: bool,
+    ) -> Result<Option<CallConstraint>, pelton_chat::Error> {
+        let named: Vec<Value>;
+        let (tools, required) = match choice {
+            ToolChoice::None => return Ok(None),
+            ToolChoice::Auto => match tools.iter().any(is_strict) {
+                true => (tools, false),
+                false => return Ok(None),
+            },
+            ToolChoice::Required => (tools, true),
+            ToolChoice::Named(name) => {
+                named =
+                    tools.iter().filter(|tool| tool_name(tool) == Some(name)).cloned().collect();
+                if named.is_empty() {
+                    return Err(invalid(format!(
+                        "the tool choice names {name:?}, which is no tool"
+                    )));
+                }
+                (&named[..], true)
+            }
+        };
+        if tools.is_empty() {
+            return Err(invalid("the tool choice demands a call, but there are no tools".into()));
+        }
+        match self.format.grammar(tools, parallel) {
+            Some(grammar) => Ok(Some(CallConstraint { grammar, required })),
+            None if required => Err(invalid(format!(
+                "the tool choice demands a call, but the chat template's format {:?} has none",
+                self.format.name
+            ))),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The texts of the tokens that messages cannot write: control tokens, and those of the user-defined
+/// tokens that the template writes, except white space (the rule of transformers).
+fn controls(tokenizer: &Tokenizer, source: &str) -> Vec<String> {
+    let control = |id: u32| {
+        let text = tokenizer.token_text(id)?;
+        let is_control = match tokenizer.token_type(id)? {
+            TokenType::Control | TokenType::Unknown => true,
+            TokenType::UserDefined => !text.trim().is_empty() && source.contains(text),
+            _ => false,
+        };
+        is_control.then(|| text.to_owned())
+    };
+    let ids = 0..u32::try_from(tokenizer.vocab_size()).unwrap_or(u32::MAX);
+    ids.filter_map(control).collect()
+}
+
+/// The tokens of a rendered chat: text is encoded across the borders of segments.
+pub(crate) fn encode(
+    tokenizer: &Tokenizer,
+    segments: &[Segment],
+) -> Result<Vec<u32>, pelton_tokenizer::Error> {
+    let special = |control| if control { Special::Parse } else { Special::Plain };
+    let parts: Vec<(&str, Special)> = segments
+        .iter()
+        .map(|segment| (segment.text.as_str(), special(segment.control_tokens)))
+        .collect();
+    tokenizer.encode_parts(&parts)
+}
+
+fn function(tool: &Value) -> &Value {
+    tool.get("function").unwrap_or(tool)
+}
+
+fn tool_name(tool: &Value) -> Option<&str> {
+    function(tool).get("name")?.as_str()
+}
+
+fn is_strict(tool: &Value) -> bool {
+    function(tool).get("strict").and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn check_tools(tools: &[Value]) -> Result<(), pelton_chat::Error> {
+    for (i, tool) in tools.iter().enumerate() {
+        let Some(name) = tool_name(tool) else {
+            return Err(invalid(format!("tool {i} has no name, expected function.name")));
+        };
+        if !is_tool_name(name) {
+            return Err(invalid(format!(
+                "the tool name {name:?} is not valid, expected up to 128 letters, digits and _ - . : /"
+            )));
+        }
+        let parameters = function(tool).get("parameters");
+        if parameters.is_some_and(|schema| !schema.is_object() && !schema.is_null()) {
+            return Err(invalid(format!("the parameters of the tool {name:?} are not an object")));
+        }
+    }
+    Ok(())
+}
+
+fn invalid(reason: String) -> pelton_chat::Error {
+    pelton_chat::Error::Invalid(reason)
+}
