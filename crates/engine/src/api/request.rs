@@ -68,6 +68,10 @@ pub struct Request {
     pub log_probs: Option<u8>,
     /// Summands of the logits of single tokens.
     pub logit_bias: Vec<(u32, f32)>,
+    /// The LoRA adapters, by their [names](crate::Model::loras), each with a factor of its own
+    /// scale; `None` for those of the [load](crate::LoadOptions::lora), each with the scale given
+    /// there.
+    pub loras: Option<Vec<(String, f32)>>,
     /// The time from the submission to the end of the text, at most.
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes: requests share them only with requests of the same salt.
@@ -96,6 +100,7 @@ impl Request {
             ignore_end: false,
             log_probs: None,
             logit_bias: Vec::new(),
+            loras: None,
             deadline: None,
             cache_salt: 0,
         }
@@ -137,6 +142,18 @@ impl Request {
             Some((_, old)) => *old = bias,
             None => self.logit_bias.push((token, bias)),
         }
+        self
+    }
+
+    /// Adds a LoRA adapter to those of this request alone.
+    pub fn lora(mut self, name: impl Into<String>, scale: f32) -> Self {
+        self.loras.get_or_insert_default().push((name.into(), scale));
+        self
+    }
+
+    /// Sets that the request has no LoRA adapters.
+    pub fn without_loras(mut self) -> Self {
+        self.loras = Some(Vec::new());
         self
     }
 

@@ -7,7 +7,7 @@ use pelton_sampling::Sampled;
 
 use super::{
     goal::Goal,
-    scheduler::{Entry, Flight, Scheduler, Work},
+    scheduler::{Entry, Flight, Resources, Scheduler, Work},
 };
 use crate::{Error, api::FinishReason};
 
@@ -63,9 +63,29 @@ impl Scheduler {
                         sequence.ahead += work.repeat as usize;
                     }
                 }
+                self.save_states(&work);
                 self.flights.push_back(Flight { ticket, work, submitted });
             }
             Err(error) => self.fail_pass(&work, &error),
+        }
+    }
+
+    /// Saves the recurrent states of the sequences of a submitted pass that end at the border of a
+    /// page, as far as there are snapshots.
+    fn save_states(&mut self, work: &Work) {
+        for entry in &work.entries {
+            let Resources { runner, kv, .. } = &mut self.resources;
+            let Some(sequence) = self.sequences.get_mut(&entry.id) else { continue };
+            let (Some(slot), Some(_)) = (sequence.slot, sequence.salt) else { continue };
+            let (prompt, end) = (sequence.prompt, sequence.submitted);
+            let Some(snapshot) = kv.snapshot_at(&mut sequence.pages, prompt, end) else {
+                continue;
+            };
+            if let Err(error) = runner.save_states(slot, snapshot) {
+                // the sequence goes on without it
+                tracing::error!(%error, "a snapshot of recurrent states is not saved");
+                kv.forget_snapshot(&mut sequence.pages, snapshot);
+            }
         }
     }
 

@@ -135,6 +135,8 @@ impl Scheduler {
             }
             // a shorter chunk rather than a preemption
             let kv = &mut self.resources.kv;
+            let border = kv.next_border(&sequence.pages, sequence.prompt, first, first + count);
+            let count = border.map_or(count, |border| border - first);
             kv.slide(&mut sequence.pages, first);
             let least = ((first / PAGE + 1) * PAGE).min(end) - first;
             let fits = kv.can_grow([(&sequence.pages, first + count)].into_iter());

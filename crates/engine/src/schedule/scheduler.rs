@@ -30,6 +30,8 @@ pub(crate) struct Resources {
     pub(crate) kv: KvCache,
     pub(crate) limits: Limits,
     pub(crate) plan: Plan,
+    /// The LoRA adapters of sequences that name none.
+    pub(crate) loras: Vec<(u32, f32)>,
 }
 
 /// A job that runs passes by hand while no request runs.
@@ -308,6 +310,7 @@ impl Scheduler {
                 .filter(|id| self.sequences.get(id).is_some_and(|s| s.place.is_none()))
                 .count(),
             pages: self.resources.kv.counts(),
+            snapshots: self.resources.kv.snapshot_counts(),
             evictions: self.resources.kv.evictions(),
             ..self.status.clone()
         }

@@ -9,7 +9,7 @@ use super::{
     goal::{DrawOptions, Goal},
     queue::Place,
 };
-use crate::kv::{KvCache, SequencePages};
+use crate::kv::{KvCache, Namespace, SequencePages};
 
 /// What a sequence can run next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,10 @@ pub(crate) struct Sequence {
     pub(crate) prompt: usize,
     /// Tokens that there may be, the prompt's included.
     pub(crate) most: usize,
-    /// The namespace of its cached prefixes; `None` if its pages are not shared.
+    /// The salt of its cached prefixes; `None` if its pages are not shared.
     pub(crate) salt: Option<u64>,
+    /// Its LoRA adapters with their scales, in ascending order.
+    pub(crate) loras: Vec<(u32, f32)>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) goal: Goal,
     /// The place in the queue, until the first start.
@@ -79,6 +81,7 @@ impl Sequence {
             tokens,
             most,
             salt,
+            loras: Vec::new(),
             deadline,
             goal,
             place: Some(place),
@@ -91,6 +94,18 @@ impl Sequence {
             flights: 0,
             waits_for: None,
         }
+    }
+
+    /// The sequence with LoRA adapters, in ascending order.
+    pub(crate) fn with_loras(mut self, loras: Vec<(u32, f32)>) -> Self {
+        self.loras = loras;
+        self
+    }
+
+    /// The namespace of its cached prefixes; `None` if its pages are not shared.
+    pub(crate) fn namespace(&self) -> Option<Namespace> {
+        let loras = self.loras.iter().map(|&(id, scale)| (id, scale.to_bits())).collect();
+        Some(Namespace { salt: self.salt?, loras })
     }
 
     /// Begins to run in a slot, with pages of which the first `hit` positions are computed.
