@@ -1,6 +1,8 @@
 //! A loaded model, and requests to it.
 
 mod chats;
+mod decode;
+mod defaults;
 mod embed;
 mod loras;
 mod many;
@@ -35,6 +37,7 @@ use crate::{
     },
 };
 
+pub use defaults::SamplingDefaults;
 use loras::{LORAS_OF_REQUEST, Loras};
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
@@ -63,6 +66,7 @@ struct Loaded {
     sequences: usize,
     /// The pooling of embeddings.
     pooling: Pooling,
+    decoding: decode::Decoding,
     loras: Loras,
 }
 
@@ -166,6 +170,7 @@ impl Model {
             rows,
             sequences,
             pooling,
+            decoding: decode::Decoding::default(),
             loras,
         });
         Ok(Self { commands, loaded, shared, worker })
@@ -197,6 +202,7 @@ impl Model {
         request.sampling.check().map_err(Error::Sampling)?;
         let tokens = self.tokens(&request.prompt)?;
         self.check_request(&request, &tokens)?;
+        let (host, guide) = (self.host_draw(&request)?, self.guide(&request)?);
         let loras = self.loaded.loras.of(request.loras.as_deref())?;
         let context = self.loaded.context;
         let place = self.shared.bound.enter(tokens.len())?;
@@ -207,7 +213,7 @@ impl Model {
         let seed = request.sampling.seed_or_random();
         let handle = RequestHandle::new(Stats::new(tokens.len(), seed));
         let output = Output::new(sink, handle.clone(), request.stop.clone(), request.ignore_end);
-        let goal = Goal::text(DrawOptions::new(&request, seed), output);
+        let goal = Goal::text(DrawOptions::new(&request, seed, host, guide), output);
         let salt = self.loaded.salt(request.cache_salt);
         let sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         let sequence = sequence.with_loras(loras);

@@ -27,7 +27,7 @@ impl Scheduler {
     fn try_start(&mut self, id: u64) -> bool {
         let Some(sequence) = self.sequences.get(&id) else { return true };
         // tokens that are still to be taken belong to it
-        if sequence.flights > 0 || self.waits(sequence.waits_for) {
+        if sequence.flights > 0 || sequence.goal.is_guide_busy() || self.waits(sequence.waits_for) {
             return true;
         }
         let fresh = sequence.place.is_some();
@@ -167,7 +167,7 @@ impl Scheduler {
 
     /// Takes the pages and the slot of a sequence, which then waits to be resumed. Its full pages
     /// stay in the prefix tree until they are evicted.
-    fn preempt(&mut self, id: u64) {
+    pub(super) fn preempt(&mut self, id: u64) {
         let Some(sequence) = self.sequences.get_mut(&id) else { return };
         tracing::debug!(id, computed = sequence.computed, "a request is preempted");
         sequence.commit(&mut self.resources.kv);
