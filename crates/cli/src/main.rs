@@ -12,6 +12,7 @@ mod model;
 mod npy;
 mod output;
 mod progress;
+mod sampling;
 
 use std::process::ExitCode;
 

@@ -1,5 +1,7 @@
 //! A loaded model, and requests to it.
 
+mod decode;
+mod defaults;
 mod embed;
 mod loras;
 mod many;
@@ -34,6 +36,7 @@ use crate::{
 };
 
 use loras::{LORAS_OF_REQUEST, Loras};
+pub use defaults::SamplingDefaults;
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
 ///
@@ -60,6 +63,7 @@ struct Loaded {
     /// The pooling of embeddings.
     pooling: Pooling,
     loras: Loras,
+    decoding: decode::Decoding,
 }
 
 impl Loaded {
@@ -165,6 +169,7 @@ impl Model {
             sequences,
             pooling,
             loras,
+            decoding: decode::Decoding::default(),
         });
         Ok(Self { commands, loaded, shared, worker })
     }
@@ -196,6 +201,7 @@ impl Model {
         let tokens = self.tokens(&request.prompt)?;
         self.check_request(&request, &tokens)?;
         let loras = self.loaded.loras.of(request.loras.as_deref())?;
+        let (host, guide) = (self.host_draw(&request)?, self.guide(&request)?);
         let context = self.loaded.context;
         let place = self.shared.bound.enter(tokens.len())?;
         let most = match request.max_tokens {
@@ -205,7 +211,7 @@ impl Model {
         let seed = request.sampling.seed_or_random();
         let handle = RequestHandle::new(Stats::new(tokens.len(), seed));
         let output = Output::new(sink, handle.clone(), request.stop.clone(), request.ignore_end);
-        let goal = Goal::text(DrawOptions::new(&request, seed), output);
+        let goal = Goal::text(DrawOptions::new(&request, seed, host, guide), output);
         let salt = self.loaded.salt(request.cache_salt);
         let sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         let sequence = sequence.with_loras(loras);

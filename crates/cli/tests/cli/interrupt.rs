@@ -31,7 +31,16 @@ fn start(model: PathBuf, prompt: &str, flags: &[&str]) -> Child {
     let mut child = pelton()
         .arg("run")
         .arg(model)
-        .args(["-", "--threads", "1", "--device", "cpu", "--context", &CONTEXT.to_string()])
+        .args([
+            "-",
+            "--echo",
+            "--threads",
+            "1",
+            "--device",
+            "cpu",
+            "--context",
+            &CONTEXT.to_string(),
+        ])
         .args(flags)
         .env("RUST_LOG", "pelton=debug")
         .stdin(Stdio::piped())

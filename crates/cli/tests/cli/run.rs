@@ -4,7 +4,7 @@ use std::{io::Write, process::Stdio};
 
 use super::{json, pelton, run, stdout};
 
-const STORY: [&str; 6] = ["run", "Once upon a time", "-n", "30", "--seed", "5"];
+const STORY: [&str; 7] = ["run", "Once upon a time", "-n", "30", "--seed", "5", "--echo"];
 
 #[test]
 fn run_streams_text_to_stdout_and_statistics_to_stderr() {
@@ -32,7 +32,7 @@ fn run_says_the_same_in_json() {
 #[test]
 fn run_reads_a_prompt_from_stdin() {
     let mut child = pelton()
-        .args(["run", "-", "-n", "5", "--seed", "1"])
+        .args(["run", "-", "-n", "5", "--seed", "1", "--echo"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pelton_constraint::Constraint;
 use pelton_sampling::Sampling;
 
 /// The text before the one that is generated.
@@ -33,6 +34,18 @@ impl From<Vec<u32>> for Prompt {
     }
 }
 
+/// A text that begins a [constraint](Request::constraint).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Trigger {
+    /// The text. A token that is it, such as `</think>` or `<tool_call>`, counts as its text.
+    pub text: String,
+    /// Whether the constraint describes the output from the beginning of the text on, as that of
+    /// a tool call does, instead of what comes after it. Then a text that never comes is no error:
+    /// the output may end without it.
+    pub included: bool,
+}
+
 /// A text to be generated: its prompt, its length, and how its tokens are drawn.
 ///
 /// ```
@@ -62,6 +75,12 @@ pub struct Request {
     /// scale; `None` for those of the [load](crate::LoadOptions::lora), each with the scale given
     /// there.
     pub loras: Option<Vec<(String, f32)>>,
+    /// The texts that are allowed. The text ends where the constraint allows no continuation, or
+    /// where it allows an end and the model ends it.
+    pub constraint: Option<Constraint>,
+    /// The texts after which the constraint begins, the first that comes; without any it begins at
+    /// once.
+    pub triggers: Vec<Trigger>,
     /// The time from the submission to the end of the text, at most.
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes: requests share them only with requests of the same salt.
@@ -89,6 +108,8 @@ impl Request {
             log_probs: None,
             logit_bias: Vec::new(),
             loras: None,
+            constraint: None,
+            triggers: Vec::new(),
             deadline: None,
             cache_salt: 0,
         }
@@ -142,6 +163,39 @@ impl Request {
     /// Sets that the request has no LoRA adapters.
     pub fn without_loras(mut self) -> Self {
         self.loras = Some(Vec::new());
+        self
+    }
+
+    /// Constrains the text.
+    ///
+    /// A constrained sequence takes part in one pass at a time, as the tokens that are allowed
+    /// depend on the one before. Tokens that the constraint leaves no choice about are appended
+    /// without a draw, unless log-probabilities are asked for.
+    ///
+    /// ```
+    /// use pelton::{Constraint, Engine, LoadOptions, Request};
+    ///
+    /// let model = Engine::new().load_built_in(&LoadOptions::default())?;
+    /// let request = Request::new("Rate it: ").constraint(Constraint::Regex("[1-5] stars?".into()));
+    /// assert!(model.generate(request)?.text()?.ends_with(['r', 's']));
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn constraint(mut self, constraint: Constraint) -> Self {
+        self.constraint = Some(constraint);
+        self
+    }
+
+    /// Lets the constraint begin after `text`, such as the end of the model's reasoning; the model
+    /// cannot end its output before. May be called several times: the first text that comes counts.
+    pub fn constrain_after(mut self, text: impl Into<String>) -> Self {
+        self.triggers.push(Trigger { text: text.into(), included: false });
+        self
+    }
+
+    /// Lets the constraint begin with `text`, which it includes, such as the opening tag of a tool
+    /// call; without it the output is free. May be called several times: the first that comes counts.
+    pub fn constrain_from(mut self, text: impl Into<String>) -> Self {
+        self.triggers.push(Trigger { text: text.into(), included: true });
         self
     }
 

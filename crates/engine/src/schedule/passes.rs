@@ -32,7 +32,9 @@ impl Scheduler {
             );
             let end = entry.first + entry.count;
             let wanted = sequence.wants(entry.first, end, rows.len());
-            entry.values = if entry.samples { 0 } else { wanted.len() };
+            entry.values = wanted.iter().filter(|want| matches!(want, Want::Logits { .. })).count();
+            // one whose token is drawn on the host wants logits
+            entry.samples &= entry.values == 0;
             wants.extend(wanted);
             rows.extend((entry.first..end).map(|position| sequence.row(position)));
             let slot = sequence.slot.unwrap_or(0);
@@ -153,7 +155,7 @@ impl Scheduler {
         &mut self,
         entry: &Entry,
         repeat: u32,
-        Results { sampled, values }: Results<'_>,
+        Results { mut sampled, values }: Results<'_>,
         time: Duration,
     ) {
         // a request that has ended: its results are dropped
@@ -169,7 +171,24 @@ impl Scheduler {
             sequence.goal.handle().update(|stats| stats.prefill += time);
         }
         match &mut sequence.goal {
-            Goal::Text { output, .. } => {
+            Goal::Text { draw, output } => {
+                if !values.is_empty() {
+                    let position = entry.first + entry.count - 1;
+                    let tokens = self.resources.limits.tokens;
+                    let history = &sequence.tokens[..];
+                    sampled.extend(draw.on_host(
+                        values,
+                        tokens,
+                        history,
+                        position,
+                        sequence.prompt,
+                    ));
+                }
+                if draw.guide.is_some()
+                    && let Some(sampled) = sampled.pop()
+                {
+                    return self.push_guide(entry.id, sampled);
+                }
                 for sampled in sampled {
                     self.status.generated_tokens += u64::from(sampled.token.is_some());
                     sequence.tokens.extend(sampled.token);

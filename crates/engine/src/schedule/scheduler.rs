@@ -11,6 +11,7 @@ use pelton_tokenizer::Tokenizer;
 
 use super::{
     budget::{Average, PrefillBudget},
+    followers::Followers,
     queue::QueueBound,
     runner::Runner,
     sequence::Sequence,
@@ -96,6 +97,8 @@ pub(crate) struct Scheduler {
     pub(super) flights: VecDeque<Flight>,
     pub(super) last_taken: Option<Instant>,
     pub(super) budget: PrefillBudget,
+    /// Constraints at work.
+    pub(super) followers: Followers,
     /// Seconds of one decoding pass.
     pub(super) decode_time: Average,
     /// The repeat of the decoding pass before, and its sequences.
@@ -132,6 +135,7 @@ impl Scheduler {
             next_id: 0,
             flights: VecDeque::new(),
             last_taken: None,
+            followers: Followers::default(),
             decode_time: Average::default(),
             repeat: 0,
             repeated: Vec::new(),
@@ -157,6 +161,7 @@ impl Scheduler {
         let id = self.number();
         self.sequences.insert(id, sequence);
         self.queue.insert(id);
+        self.begin_guide(id);
     }
 
     /// Accepts a job. It runs after the requests before it and before those after it.
@@ -185,6 +190,7 @@ impl Scheduler {
 
     /// Submits passes until the pipeline is full.
     pub(crate) fn fill(&mut self) {
+        self.collect_guides();
         while self.gone.is_none()
             && self.flights.len() < self.resources.runner.pipeline.depth.max(1)
         {
@@ -200,7 +206,7 @@ impl Scheduler {
     pub(crate) fn take_oldest(&mut self) {
         if let Some(flight) = self.flights.pop_front() {
             self.take(flight);
-        } else if self.gone.is_none() {
+        } else if self.gone.is_none() && !self.await_guide() {
             self.without_passes();
         }
         self.check();

@@ -155,7 +155,11 @@ impl Sequence {
 
     /// Tokens that can be sampled before further results are taken.
     pub(crate) fn decodable(&self) -> usize {
-        match self.goal {
+        match &self.goal {
+            Goal::Text { draw, .. } if draw.is_stepwise() => {
+                let waits = self.flights > 0 || draw.is_guide_busy();
+                usize::from(!waits && self.tokens.len() < self.most)
+            }
             Goal::Text { .. } => self
                 .most
                 .saturating_sub(self.expected())
@@ -166,12 +170,20 @@ impl Sequence {
 
     /// Whether the last of the rows before `end` samples a token.
     pub(crate) fn samples_at(&self, end: usize) -> bool {
-        matches!(self.goal, Goal::Text { .. }) && end >= self.target
+        matches!(self.goal, Goal::Text { .. }) && end >= self.target && end >= self.tokens.len()
+    }
+
+    /// Known tokens from the next row on.
+    pub(crate) fn appended(&self) -> usize {
+        self.tokens.len().saturating_sub(self.submitted)
     }
 
     /// The wants of the rows `first..end`, the first of which is row `row` of a pass.
     pub(crate) fn wants(&self, first: usize, end: usize, row: usize) -> Vec<Want<'_>> {
         match &self.goal {
+            Goal::Text { draw, .. } if self.samples_at(end) && draw.host.is_some() => {
+                vec![Want::Logits { row: (row + end - 1 - first) as u32 }]
+            }
             Goal::Text { draw, .. } if self.samples_at(end) => {
                 vec![Want::Sample(self.sample(draw, row + end - 1 - first, end - 1))]
             }
@@ -198,7 +210,7 @@ impl Sequence {
             index: (position + 1 - self.prompt) as u64,
             penalties: options.penalties,
             bias: &options.bias,
-            mask: None,
+            mask: options.guide.as_ref().and_then(|guide| guide.mask()),
             log_probs: options.log_probs,
         };
         let (recent, pending) = match options.penalties {
