@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use pelton::{Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model};
+use pelton::{
+    Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model, weights::Quantize,
+};
 
 use crate::{memory, output::WithHint, progress::Progress};
 
@@ -35,6 +37,10 @@ pub(crate) struct LoadArgs {
     /// that PEFT saved for a model that is a directory; may be given several times
     #[arg(long, value_name = "PATH[=SCALE]", value_parser = lora)]
     pub(crate) lora: Vec<(PathBuf, f32)>,
+    /// Convert matrices of F32, F16 and BF16, as directories have them, to block formats while the
+    /// model is loaded: q8_0, q4_0 or q4_k_m
+    #[arg(long, value_name = "TYPE", value_parser = quantize)]
+    pub(crate) quantize: Option<Quantize>,
     /// Memory for keys and values: auto (what all sequences need), bytes with a suffix K, M or G,
     /// or a percentage of the free memory such as 50%
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = memory::parse)]
@@ -84,6 +90,11 @@ fn lora(text: &str) -> Result<(PathBuf, f32), String> {
     }
 }
 
+/// Parses the name of a mixture of formats.
+fn quantize(text: &str) -> Result<Quantize, String> {
+    Quantize::from_name(text).ok_or_else(|| "expected q8_0, q4_0 or q4_k_m".to_owned())
+}
+
 /// Loads a model; a bar shows the progress of a load that takes more than a second.
 pub(crate) fn load(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
     load_on(&engine(args)?, file, args, options)
@@ -100,6 +111,7 @@ pub(crate) fn load_on(
         args.lora.iter().fold(options, |options, (path, scale)| options.lora(path, *scale));
     let mut options = options.kv(args.kv()).kv_memory(args.kv_memory);
     options.context = args.context.or(options.context);
+    options.quantize = args.quantize.or(options.quantize);
     let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
     let show = &mut |done, all| bar.counter().set(done, all);
     let model = match file {

@@ -108,6 +108,9 @@ impl Model {
         options: &LoadOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
+        if let Some(to) = options.quantize {
+            checkpoint = checkpoint.quantized(to, |_, _| {})?;
+        }
         let build = BuildOptions {
             context: Some(kv::wanted_context(options)),
             pooling: options.pooling.map(value_plans::pooling_type),

@@ -86,11 +86,11 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut Vec<u8>) -> Result<(), Err
         DType::TQ1_0 => encode_blocks(dtype, values, out, BlockTq1_0::encode)?,
         DType::TQ2_0 => encode_blocks(dtype, values, out, BlockTq2_0::encode)?,
         DType::NVFP4 => encode_blocks(dtype, values, out, BlockNvfp4::encode)?,
+        DType::Q4_K => encode_blocks(dtype, values, out, BlockQ4K::encode)?,
+        DType::Q5_K => encode_blocks(dtype, values, out, BlockQ5K::encode)?,
+        DType::Q6_K => encode_blocks(dtype, values, out, BlockQ6K::encode)?,
         DType::Q2_K
         | DType::Q3_K
-        | DType::Q4_K
-        | DType::Q5_K
-        | DType::Q6_K
         | DType::IQ4_NL
         | DType::IQ3_S
         | DType::IQ3_XXS

@@ -181,9 +181,6 @@ impl DType {
             self,
             Self::Q2_K
                 | Self::Q3_K
-                | Self::Q4_K
-                | Self::Q5_K
-                | Self::Q6_K
                 | Self::IQ4_NL
                 | Self::IQ3_S
                 | Self::IQ3_XXS

@@ -18,6 +18,19 @@ fn run_of<const BYTES: usize>(packed: &[u8; BYTES], bits: usize, run: usize) -> 
     group.map(|byte| byte >> shift & mask)
 }
 
+/// Packs the codes of run `run`, below `2^bits`, into zeroed fields, where [`run_of`] finds them.
+pub(crate) fn pack_run<const BYTES: usize>(
+    packed: &mut [u8; BYTES],
+    bits: usize,
+    run: usize,
+    codes: &[u8; 32],
+) {
+    let runs = 8 / bits;
+    for (byte, code) in packed.as_chunks_mut::<32>().0[run / runs].iter_mut().zip(codes) {
+        *byte |= code << (bits * (run % runs));
+    }
+}
+
 /// The scale and the minimum of sub-block `index` (0 to 7) of a Q4_K or Q5_K super-block, 0 to 63.
 ///
 /// Of the 12 bytes, 0..4 hold the scales and 4..8 the minima of sub-blocks 0 to 3 in their low

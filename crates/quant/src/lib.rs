@@ -32,6 +32,7 @@ mod iq1;
 mod iq2;
 mod iq3;
 mod iq4;
+mod k_encode;
 mod k_quants;
 mod nibbles;
 mod q4;

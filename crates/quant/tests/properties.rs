@@ -71,6 +71,21 @@ fn bound(dtype: DType, block: &[f32]) -> f64 {
             let error = (d / 16.0).max(2f64.powi(-10));
             d + error + 6.0 * error
         }
+        // a step of the widest sub-block, whose scale and minimum are stored in 6 bits: half a step
+        // of rounding, and the errors of the stored scale at the last code and of the minimum;
+        // candidates may cut a part of a step from the range
+        DType::Q4_K | DType::Q5_K => {
+            let levels = if dtype == DType::Q4_K { 15.0 } else { 31.0 };
+            let range = max.max(0.0) - min.min(0.0);
+            let (d, dmin) = (range / levels / 63.0, -min.min(0.0) / 63.0);
+            let stored = levels * (0.5 * d + 63.0 * f16_error(d)) + dmin + 63.0 * f16_error(dmin);
+            2.0 * range / levels + 2.0 * stored
+        }
+        // as with the other symmetric formats, and the error of scales of 8 bits
+        DType::Q6_K => {
+            let d = largest / 32.0 / 128.0;
+            2.0 * largest / 32.0 + 32.0 * (d + 128.0 * f16_error(d))
+        }
         _ => unreachable!("not a quantized format with an encoder"),
     };
     format + largest * 1e-5
@@ -165,6 +180,9 @@ fn encoding_rejects_values_out_of_range() {
         (DType::Q5_1, 65536.0 * 31.0),
         (DType::Q8_0, 65536.0 * 127.0),
         (DType::IQ4_XS, 65536.0 * 32.0 * 127.0),
+        (DType::Q4_K, 65536.0 * 63.0 * 15.0 * 2.0),
+        (DType::Q5_K, 65536.0 * 63.0 * 31.0 * 2.0),
+        (DType::Q6_K, 65536.0 * 128.0 * 32.0 * 2.0),
         (DType::MXFP4, f32::INFINITY),
         (DType::TQ1_0, 65536.0),
         (DType::TQ2_0, 65536.0),
@@ -242,8 +260,8 @@ fn errors_state_found_and_expected() {
          overflow the block's scale"
     );
     assert_eq!(
-        encode(dtype, &[0.0; 256], &mut Vec::new()).unwrap_err().to_string(),
-        "Q4_K has no encoder, expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_XS, MXFP4, \
-         TQ1_0, TQ2_0, NVFP4"
+        encode(DType::Q2_K, &[0.0; 256], &mut Vec::new()).unwrap_err().to_string(),
+        "Q2_K has no encoder, expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, \
+         Q6_K, IQ4_XS, MXFP4, TQ1_0, TQ2_0, NVFP4"
     );
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use bytes::Bytes;
 use pelton_quant::DType;
 
-use crate::gguf::{Shard, Split, TensorEntry, shard_path};
+use crate::gguf::{Shard, Split, TensorEntry, shard_path, stacked};
 use crate::map::map_file;
 use crate::{Error, Metadata, Problem, hf};
 
@@ -83,7 +83,7 @@ impl Checkpoint {
         }
 
         let metadata = Metadata::new(path.display().to_string(), first.metadata);
-        Self::new(Source::Gguf, metadata, tensors, file_bytes)
+        Self::new(Source::Gguf, metadata, stacked(tensors), file_bytes)
     }
 
     /// Opens a model in memory: a `Vec<u8>` or another type that converts to [`Bytes`] without a
@@ -100,7 +100,7 @@ impl Checkpoint {
             return Err(rejected(Problem::ShardInMemory { count: split.count }));
         }
         let metadata = Metadata::new(name.to_owned(), shard.metadata);
-        Self::new(Source::Gguf, metadata, shard.tensors, bytes.len() as u64)
+        Self::new(Source::Gguf, metadata, stacked(shard.tensors), bytes.len() as u64)
     }
 
     fn new(

@@ -14,11 +14,10 @@ use crate::{Checkpoint, Error, Problem, Tensor};
 pub enum Quantize {
     /// All matrices in Q8_0.
     Q8_0,
-    /// All matrices in Q4_0, but the output layer in Q6_K, or in Q8_0 as long as Q6_K has no
-    /// encoder.
+    /// All matrices in Q4_0, but the output layer in Q6_K.
     Q4_0,
-    /// An error as long as Q4_K and Q6_K have no encoder: Q4_K, with Q6_K for the output layer and for half of the values and of the last matrices
-    /// of feed-forward networks.
+    /// Q4_K, with Q6_K for the output layer and for half of the values and of the last matrices of
+    /// feed-forward networks.
     Q4_K_M,
 }
 
@@ -101,9 +100,7 @@ impl Model {
         let is_output = name == "output.weight" || (self.tied && name == "token_embd.weight");
         let wanted = if is_output && to != Quantize::Q8_0 {
             let large_blocks = row.is_multiple_of(DType::Q6_K.block_len()) && !self.falcon;
-            // More bits stand in for a type without an encoder.
-            let encodable = DType::Q6_K.has_encoder() || to == Quantize::Q4_K_M;
-            if large_blocks && encodable { DType::Q6_K } else { DType::Q8_0 }
+            if large_blocks { DType::Q6_K } else { DType::Q8_0 }
         } else if to == Quantize::Q4_K_M {
             self.mixed(name)
         } else {

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use pelton_quant::DType;
-use pelton_weights::{Checkpoint, Quantize};
+use pelton_weights::{Checkpoint, GgufWriter, Quantize};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hf").join(name)
@@ -56,4 +56,35 @@ fn names_of_mixtures() {
     assert_eq!(Quantize::from_name("Q4_K_M"), Some(Quantize::Q4_K_M));
     assert_eq!(Quantize::from_name("q8_0"), Some(Quantize::Q8_0));
     assert_eq!(Quantize::from_name("q9"), None);
+}
+
+/// The types of llama.cpp's `Q4_K_M` for a model of 8 layers, and values near the original ones.
+#[test]
+fn mixtures_of_k_quants() {
+    let names = ["blk.0.attn_v", "blk.1.attn_v", "blk.2.attn_v", "blk.1.ffn_down", "blk.0.ffn_up"];
+    let names = names.map(|name| format!("{name}.weight"));
+    let all: Vec<_> = names.iter().map(String::as_str).chain(["output.weight"]).collect();
+    let mut writer = GgufWriter::new();
+    writer.set("general.architecture", "llama").unwrap();
+    writer.set("llama.block_count", 8u32).unwrap();
+    for name in &all {
+        writer.declare(name, DType::F32, &[512, 4]).unwrap();
+    }
+    let values: Vec<f32> = (0..2048).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let mut body = writer.begin(Vec::new()).unwrap();
+    all.iter().for_each(|_| body.write(&bytes).unwrap());
+    let file = body.finish().unwrap();
+    let plain = Checkpoint::from_bytes("model", file).unwrap();
+    let quantized = plain.quantized(Quantize::Q4_K_M, |_, _| {}).unwrap();
+    let dtype = |name: &str| quantized.tensor(name).unwrap().dtype;
+    let found: Vec<_> = all.iter().map(|name| dtype(name)).collect();
+    let (few, more) = (DType::Q4_K, DType::Q6_K);
+    // the first of eight layers and every third of the next ones have more bits
+    assert_eq!(found, [more, few, few, few, few, more]);
+    for (name, most) in all.iter().zip([0.02, 0.1, 0.1, 0.1, 0.1, 0.02]) {
+        let back = quantized.tensor(name).unwrap().decode();
+        let error: f32 = back.iter().zip(&values).map(|(a, b)| (a - b) * (a - b)).sum();
+        assert!(error.sqrt() < most * 32.0, "{name}: {}", error.sqrt());
+    }
 }

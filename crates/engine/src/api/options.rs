@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use pelton_graph::KvType;
+use pelton_weights::Quantize;
 
 use super::{speculation::Speculation, values::Pooling};
 
@@ -44,6 +45,8 @@ pub struct LoadOptions {
     pub pooling: Option<Pooling>,
     /// LoRA adapters with their scales; see [`lora`](Self::lora).
     pub loras: Vec<(PathBuf, f32)>,
+    /// The formats to which matrices of F32, F16 and BF16 are converted; `None` for their own.
+    pub quantize: Option<Quantize>,
     /// The element type of keys and values.
     pub kv: KvType,
     /// The memory for keys and values.
@@ -68,6 +71,7 @@ impl Default for LoadOptions {
             rows: None,
             pooling: None,
             loras: Vec::new(),
+            quantize: None,
             kv: KvType::F16,
             kv_memory: KvMemory::Auto,
             queue_requests: 1024,
@@ -103,6 +107,12 @@ impl LoadOptions {
     /// scale multiplies the adapter's own, and with the scale 0 only requests that name it have it.
     pub fn lora(mut self, path: impl Into<PathBuf>, scale: f32) -> Self {
         self.loras.push((path.into(), scale));
+        self
+    }
+
+    /// Sets the formats to which matrices of F32, F16 and BF16 are converted, in memory.
+    pub fn quantize(mut self, to: Quantize) -> Self {
+        self.quantize = Some(to);
         self
     }
 

@@ -6,12 +6,14 @@
 
 pub(crate) mod cursor;
 mod dtype;
+mod experts;
 mod header;
 mod limits;
 mod split;
 mod tensors;
 mod writer;
 
+pub(crate) use experts::stacked;
 pub(crate) use header::Shard;
 pub(crate) use split::{Split, shard_path};
 pub(crate) use tensors::TensorEntry;
