@@ -1,0 +1,10 @@
+//! The APIs: requests in, responses out.
+
+mod anthropic;
+mod docs;
+mod native;
+mod ollama;
+mod openai;
+mod router;
+
+pub(crate) use router::router;

@@ -1,0 +1,110 @@
+//! A loaded model with its chat template.
+
+use std::sync::Arc;
+
+use pelton::{
+    Model, Prompt,
+    chat::{Chat, ChatPrompt, ChatTemplate, ToolChoice},
+};
+
+use crate::{config::ModelConfig, error::ApiError};
+
+/// The template of models without one: the texts of all messages, a line each. It has tools in the
+/// markers of the Hermes models.
+const PLAIN: &str = "\
+{%- if tools %}{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}{% endif -%}
+{%- for m in messages %}
+{%- if m.content is string %}{{ m.content }}{% endif %}
+{%- for call in m.tool_calls or [] %}<tool_call>\n{{ call.function | tojson }}\n</tool_call>{% endfor %}
+{%- if not loop.last %}{{ '\n' }}{% endif %}
+{%- endfor %}";
+
+/// A loaded model with its chat template.
+pub(crate) struct Served {
+    pub(crate) name: String,
+    model: Option<Model>,
+    template: Option<Arc<ChatTemplate>>,
+    /// Whether the model has a chat template.
+    pub(crate) has_template: bool,
+}
+
+impl Served {
+    pub(crate) fn new(config: &ModelConfig, model: Model) -> Result<Self, ApiError> {
+        let own = match &config.template {
+            Some(file) => {
+                let source = std::fs::read_to_string(file).map_err(|error| {
+                    let file = file.display();
+                    ApiError::internal(format!("the chat template {file} cannot be read: {error}"))
+                })?;
+                Some(Arc::new(model.chat_template_from(&source)?))
+            }
+            None => match model.chat_template() {
+                Ok(template) => Some(Arc::clone(template)),
+                Err(pelton::Error::Chat(error)) => {
+                    tracing::warn!(model = config.name, %error, "the chat template is not used");
+                    None
+                }
+                Err(_) => None,
+            },
+        };
+        let has_template = own.is_some();
+        // a file without a vocabulary answers token ids only
+        let template = own.or_else(|| model.chat_template_from(PLAIN).ok().map(Arc::new));
+        Ok(Self { name: config.name.clone(), model: Some(model), template, has_template })
+    }
+
+    pub(crate) fn model(&self) -> Result<&Model, ApiError> {
+        self.model.as_ref().ok_or_else(|| ApiError::unavailable("the model was unloaded"))
+    }
+
+    pub(crate) fn template(&self) -> Result<&ChatTemplate, ApiError> {
+        match &self.template {
+            Some(template) => Ok(template),
+            None => Err(ApiError::invalid("the model has no vocabulary, expected token ids")),
+        }
+    }
+
+    /// The prompt of a chat. Texts of control tokens in messages are ordinary text.
+    pub(crate) fn render(
+        &self,
+        chat: &Chat,
+        choice: &ToolChoice,
+        parallel: bool,
+    ) -> Result<ChatPrompt, ApiError> {
+        let mut prompt = self.template()?.prompt_with(chat, choice, parallel)?;
+        if !self.has_template {
+            prompt.prompt = Prompt::Tokens(self.encode(&prompt.prompt)?);
+        }
+        Ok(prompt)
+    }
+
+    /// The tokens of a prompt.
+    pub(crate) fn encode(&self, prompt: &Prompt) -> Result<Vec<u32>, ApiError> {
+        let tokenizer = self.model()?.tokenizer()?;
+        match prompt {
+            Prompt::Text(text) => Ok(tokenizer.encode_prompt(text)?),
+            Prompt::Tokens(tokens) => Ok(tokens.clone()),
+            Prompt::Segments(segments) => {
+                let mut tokens = self.template()?.encode(segments)?;
+                if !self.has_template
+                    && let Some(&first) = tokenizer.encode_prompt("")?.first()
+                {
+                    // the token that begins every text
+                    tokens.insert(0, first);
+                }
+                Ok(tokens)
+            }
+            _ => Err(ApiError::internal("a prompt of an unknown kind")),
+        }
+    }
+}
+
+impl Drop for Served {
+    /// Unloads the model on another thread: it waits for the passes that run.
+    fn drop(&mut self) {
+        let model = self.model.take();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn_blocking(move || drop(model));
+        }
+    }
+}
