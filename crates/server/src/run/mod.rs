@@ -12,7 +12,7 @@ mod tokens;
 mod values;
 
 pub(crate) use blocking::blocking;
-pub(crate) use chat::{ChatRequest, tool_name};
+pub(crate) use chat::ChatRequest;
 pub(crate) use constraint::constrain;
 pub(crate) use infill::infill_prompt;
 pub(crate) use message::messages;
