@@ -19,6 +19,10 @@ type Cancel = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct State {
     cancel: Option<Cancel>,
+    /// Presses that are ignored before one ends the process, in all.
+    patience: u32,
+    /// Those that are left.
+    left: u32,
 }
 
 /// A flag that is set when Ctrl-C is pressed.
@@ -47,6 +51,19 @@ impl Interrupt {
         interrupt
     }
 
+    /// From now on presses without a request to cancel are ignored, up to this many in a row.
+    pub(crate) fn ignore(&self, presses: u32) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.patience, state.left) = (presses, presses);
+    }
+
+    /// The request that is to be cancelled has ended.
+    pub(crate) fn release(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.cancel = None;
+        state.left = state.patience;
+    }
+
     /// Sets the request that the next Ctrl-C cancels.
     pub(crate) fn cancels(&self, request: &RequestHandle) {
         let request = request.clone();
@@ -73,9 +90,10 @@ impl Interrupt {
     /// too long. The GPU's driver then finishes or aborts the few passes in flight and frees the
     /// memory.
     fn press(&self) {
-        let cancel = self.0.lock().unwrap_or_else(PoisonError::into_inner).cancel.take();
-        match cancel {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match state.cancel.take() {
             Some(cancel) => cancel(),
+            None if state.left > 0 => state.left -= 1,
             None => exit(i32::from(EXIT_CODE)),
         }
     }

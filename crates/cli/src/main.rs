@@ -1,9 +1,10 @@
-//! The command line of Pelton: `pelton run`, `embed`, `rerank`, `inspect`, `tokenize`, `template`,
+//! The command line of Pelton: `pelton run`, `chat`, `embed`, `rerank`, `inspect`, `tokenize`, `template`,
 //! `logits`, `serve`, `bench`, `profile` and `devices`.
 //!
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
 //! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
 
+mod chat;
 mod commands;
 mod interrupt;
 mod logging;
@@ -12,6 +13,7 @@ mod model;
 mod npy;
 mod output;
 mod progress;
+mod sampling;
 
 use std::process::ExitCode;
 
@@ -19,7 +21,10 @@ use clap::{Parser, Subcommand};
 
 #[cfg(feature = "gpu")]
 use crate::commands::devices;
-use crate::commands::{bench, embed, inspect, logits, profile, rerank, run, serve, template, tokenize};
+use crate::commands::{
+    bench, chat as chat_command, embed, inspect, logits, profile, rerank, run, serve, template,
+    tokenize,
+};
 
 /// Language models on your own machine.
 #[derive(Parser)]
@@ -40,6 +45,8 @@ struct Cli {
 enum Command {
     /// Continue a prompt
     Run(run::Args),
+    /// Talk to a model
+    Chat(chat_command::Args),
     /// Embed texts
     Embed(embed::Args),
     /// Sort documents by their relevance for a query
@@ -73,6 +80,7 @@ fn main() -> ExitCode {
     }
     let outcome = match command {
         Command::Run(args) => run::run(args),
+        Command::Chat(args) => chat_command::run(args),
         Command::Embed(args) => embed::run(args),
         Command::Rerank(args) => rerank::run(args),
         Command::Inspect(args) => inspect::run(args).map(|()| ExitCode::SUCCESS),

@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub(crate) mod bench;
+pub(crate) mod chat;
 #[cfg(feature = "gpu")]
 pub(crate) mod devices;
 pub(crate) mod embed;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
-use pelton::{FinishReason, LoadOptions, Request, Sampling, Stats};
+use pelton::{FinishReason, LoadOptions, Request, Stats};
 use serde_json::json;
 
 use super::text_or_stdin;
@@ -14,6 +14,7 @@ use crate::{
     interrupt::{EXIT_CODE, Interrupt},
     model::{self, LoadArgs},
     output::WithHint,
+    sampling::SamplingArgs,
 };
 
 #[derive(clap::Args)]
@@ -31,35 +32,8 @@ pub(crate) struct Args {
     /// Tokens to generate, at most; by default as many as the context has room for
     #[arg(short = 'n', long, value_name = "N")]
     tokens: Option<usize>,
-    /// Divisor of the logits; 0 always takes the likeliest token
-    #[arg(long, value_name = "T", default_value_t = Sampling::default().temperature)]
-    temperature: f32,
-    /// Draw from the K likeliest tokens; 0 for all
-    #[arg(long, value_name = "K", default_value_t = Sampling::default().top_k)]
-    top_k: usize,
-    /// Draw from the likeliest tokens whose probabilities sum to P; 1 for all
-    #[arg(long, value_name = "P", default_value_t = Sampling::default().top_p)]
-    top_p: f32,
-    /// Leave out tokens with less than P times the probability of the likeliest one; 0 for none
-    #[arg(long, value_name = "P", default_value_t = Sampling::default().min_p)]
-    min_p: f32,
-    /// Divide the positive logits of recent tokens by X and multiply the negative ones; 1 for off
-    #[arg(long, value_name = "X", default_value_t = Sampling::default().repetition_penalty)]
-    repetition_penalty: f32,
-    /// Subtract X from the logits of recent tokens, once for each token; 0 for off
-    #[arg(long, value_name = "X", default_value_t = Sampling::default().presence_penalty,
-          allow_negative_numbers = true)]
-    presence_penalty: f32,
-    /// Subtract X from the logits of recent tokens for each time they occur; 0 for off
-    #[arg(long, value_name = "X", default_value_t = Sampling::default().frequency_penalty,
-          allow_negative_numbers = true)]
-    frequency_penalty: f32,
-    /// Newest tokens, those of the prompt included, that the penalties count as recent
-    #[arg(long, value_name = "N", default_value_t = Sampling::default().penalty_window)]
-    penalty_window: usize,
-    /// Seed of the draws: the same one gives the same text; by default a random one
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    #[command(flatten)]
+    sampling: SamplingArgs,
     /// End before this string; may be given several times
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
@@ -68,22 +42,6 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     load: LoadArgs,
-}
-
-impl Args {
-    fn sampling(&self) -> Sampling {
-        let mut sampling = Sampling::default()
-            .temperature(self.temperature)
-            .top_k(self.top_k)
-            .top_p(self.top_p)
-            .min_p(self.min_p)
-            .repetition_penalty(self.repetition_penalty)
-            .presence_penalty(self.presence_penalty)
-            .frequency_penalty(self.frequency_penalty)
-            .penalty_window(self.penalty_window);
-        sampling.seed = self.seed;
-        sampling
-    }
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
@@ -95,7 +53,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let prompt = text_or_stdin(prompt)?;
     let interrupt = Interrupt::install();
     let model = model::load(file, &args.load, LoadOptions::default())?;
-    let mut request = Request::new(prompt.as_str()).sampling(args.sampling());
+    let mut request = Request::new(prompt.as_str()).sampling(args.sampling.sampling());
     request.max_tokens = args.tokens;
     request.stop.clone_from(&args.stop);
     let mut stream = model.generate(request).hint("`pelton run --help` describes the options")?;

@@ -1,0 +1,319 @@
+//! The loop of a chat.
+
+use std::{fs, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use pelton::{
+    FinishReason, Model, Request, Stats,
+    chat::{Chat, ChatTemplate, Message},
+};
+use serde_json::{Map, Value};
+
+use super::{
+    Conversation, Input, Params, Screen,
+    command::{self, Command, Entry},
+    input::Read,
+};
+use crate::{interrupt::Interrupt, output::WithHint};
+
+/// Presses of Ctrl-C in a row, without an answer to stop, before the process ends.
+const PATIENCE: u32 = 2;
+
+/// The options of reasoning, for the template.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Thinking {
+    pub(crate) enable: Option<bool>,
+    pub(crate) effort: Option<String>,
+    pub(crate) kwargs: Map<String, Value>,
+}
+
+/// What all answers of a chat took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    answers: usize,
+    prompt: usize,
+    cached: usize,
+    generated: usize,
+    time: Duration,
+}
+
+/// A chat on the command line.
+pub(crate) struct Session<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) template: &'a ChatTemplate,
+    pub(crate) conversation: Conversation,
+    pub(crate) params: Params,
+    pub(crate) thinking: Thinking,
+    pub(crate) input: Input,
+    pub(crate) screen: Screen,
+    pub(crate) interrupt: Interrupt,
+    totals: Totals,
+    last: Option<(Stats, usize)>,
+    /// Answers to the same message before this one: they have other seeds.
+    attempt: u64,
+    failed: bool,
+}
+
+/// Whether the loop goes on.
+enum Next {
+    Input,
+    Quit,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(
+        (model, template): (&'a Model, &'a ChatTemplate),
+        (conversation, params, thinking): (Conversation, Params, Thinking),
+        (input, screen): (Input, Screen),
+        interrupt: Interrupt,
+    ) -> Self {
+        Self {
+            model,
+            template,
+            conversation,
+            params,
+            thinking,
+            input,
+            screen,
+            interrupt,
+            totals: Totals::default(),
+            last: None,
+            attempt: 0,
+            failed: false,
+        }
+    }
+
+    /// Reads and answers until the input ends. The exit code is 1 if standard input is no terminal
+    /// and something failed.
+    ///
+    /// # Errors
+    /// If the input cannot be read, or the output is closed.
+    pub(crate) fn run(&mut self) -> Result<ExitCode> {
+        self.interrupt.ignore(PATIENCE);
+        loop {
+            let text = match self.input.read("")? {
+                Read::Text(text) => text,
+                Read::Interrupted => {
+                    self.screen.note("Ctrl-D or /quit ends");
+                    continue;
+                }
+                Read::End => break,
+            };
+            if text.is_empty() {
+                continue;
+            }
+            match self.enter(&text) {
+                Ok(Next::Input) => {}
+                Ok(Next::Quit) => break,
+                Err(error) if crate::output::is_broken_pipe(&error) => return Err(error),
+                Err(error) => {
+                    self.failed = true;
+                    self.screen.error(&error);
+                }
+            }
+        }
+        let failed = self.failed && !self.input.is_terminal();
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    fn enter(&mut self, text: &str) -> Result<Next> {
+        match command::parse(text)? {
+            Entry::Message(text) => {
+                self.attempt = 0;
+                self.conversation.push(Message::new("user", text));
+                self.answer()?;
+            }
+            Entry::Command(Command::Quit, _) => return Ok(Next::Quit),
+            Entry::Command(command, argument) => self.command(command, &argument)?,
+        }
+        Ok(Next::Input)
+    }
+
+    fn command(&mut self, command: Command, argument: &str) -> Result<()> {
+        match command {
+            Command::Help => self.screen.show(&command::help())?,
+            Command::Reset => {
+                self.conversation.truncate(0);
+                self.screen.note("all messages are forgotten");
+            }
+            Command::Undo => {
+                let Some(message) = self.conversation.undo() else {
+                    bail!("there is no message of yours to undo");
+                };
+                let text = message.text().unwrap_or_default();
+                let line = text.lines().next().unwrap_or_default();
+                self.screen.note(&format!("forgotten: {line}"));
+            }
+            Command::Retry => {
+                if !self.conversation.retry() {
+                    bail!("there is no message of yours to answer");
+                }
+                self.attempt += 1;
+                self.answer()?;
+            }
+            Command::Edit => return self.edit(argument),
+            Command::System => return self.system(argument),
+            Command::Save => {
+                let file = named(argument)?;
+                let json = format!("{:#}\n", self.conversation.to_json());
+                fs::write(file, json).with_context(|| format!("{file} could not be written"))?;
+                self.screen.note(&format!("{} messages are saved", self.conversation.len()));
+            }
+            Command::Load => {
+                self.conversation = Conversation::load(named(argument)?)?;
+                self.screen.note(&format!("{} messages are loaded", self.conversation.len()));
+            }
+            Command::Params if argument.is_empty() => self.screen.show(&self.params.show())?,
+            Command::Params => self.params = self.params.changed(argument)?,
+            Command::Stats => self.screen.show(&self.stats())?,
+            Command::Quit => {}
+        }
+        Ok(())
+    }
+
+    /// Changes the user's last message and answers it.
+    fn edit(&mut self, argument: &str) -> Result<()> {
+        let Some(old) = self.conversation.last_text() else {
+            bail!("there is no message of yours to edit");
+        };
+        let text = match argument {
+            "" if self.input.is_terminal() => match self.input.read(&old)? {
+                Read::Text(text) if !text.is_empty() => text,
+                _ => return Ok(()),
+            },
+            "" => bail!("expected the new text of the message after /edit"),
+            text => text.to_owned(),
+        };
+        self.conversation.undo();
+        self.attempt = 0;
+        self.conversation.push(Message::new("user", text));
+        self.answer()
+    }
+
+    fn system(&mut self, argument: &str) -> Result<()> {
+        match argument {
+            "" => {
+                let text = self.conversation.system().unwrap_or("there is no system message");
+                self.screen.show(text)?;
+            }
+            "-" => self.conversation.set_system(None),
+            text => self.conversation.set_system(Some(text.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// Answers the last message. Without an answer the message is forgotten.
+    fn answer(&mut self) -> Result<()> {
+        let result = self.try_answer();
+        self.interrupt.release();
+        self.screen.end_answer()?;
+        match result {
+            Ok(note) => {
+                self.screen.note(&note);
+                Ok(())
+            }
+            Err(error) => {
+                self.conversation.undo();
+                Err(error)
+            }
+        }
+    }
+
+    /// Prints the answer, and returns a line about it.
+    fn try_answer(&mut self) -> Result<String> {
+        let mut chat = Chat::new(self.conversation.messages());
+        chat.enable_thinking = self.thinking.enable;
+        chat.reasoning_effort = self.thinking.effort.clone();
+        chat.kwargs = self.thinking.kwargs.clone();
+        let prompt = self.template.prompt(&chat)?;
+        let mut sampling = self.params.sampling.sampling();
+        sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(self.attempt));
+        let mut request = Request::new("").sampling(sampling);
+        request.max_tokens = self.params.tokens;
+        let mut stream = self.model.chat(&prompt, request).map_err(|error| match error {
+            error @ pelton::Error::PromptTooLong { .. } => Err::<(), _>(error)
+                .hint(
+                    "/undo or /reset forgets messages; --context N makes room if the model has it",
+                )
+                .unwrap_err(),
+            error => error.into(),
+        })?;
+        self.interrupt.cancels(stream.handle());
+        for event in &mut stream {
+            self.screen.event(&event?)?;
+        }
+        let stats = stream.stats();
+        self.conversation.push(stream.message());
+        self.totals.add(&stats);
+        let note = note(&stats, stream.finish_reason(), stream.reasoning_tokens());
+        self.last = Some((stats, stream.reasoning_tokens()));
+        Ok(note)
+    }
+
+    /// Tokens and times of the last answer and of all.
+    fn stats(&self) -> String {
+        let Some((last, reasoning)) = &self.last else {
+            return "there is no answer yet".to_owned();
+        };
+        let totals = &self.totals;
+        let rate = |rate: Option<f64>| match rate {
+            Some(rate) => format!(" at {rate:.1} tokens/s"),
+            None => String::new(),
+        };
+        let first = last.time_to_first_token.unwrap_or_default().as_secs_f64() * 1e3;
+        let used = last.prompt_tokens + last.generated_tokens;
+        format!(
+            "last answer   {} prompt tokens, {} of them reused{}; first token after {first:.0} ms\n\
+             \x20             {} tokens, {reasoning} of reasoning{}; seed {}\n\
+             {:<14}{} prompt tokens, {} of them reused; {} tokens in {:.1} s\n\
+             context       {used} of {} positions",
+            last.prompt_tokens,
+            last.cached_tokens,
+            rate(last.prefill_tokens_per_second()),
+            last.generated_tokens,
+            rate(last.decode_tokens_per_second()),
+            last.seed,
+            format!("{} answers", totals.answers),
+            totals.prompt,
+            totals.cached,
+            totals.generated,
+            totals.time.as_secs_f64(),
+            self.model.context(),
+        )
+    }
+}
+
+impl Totals {
+    fn add(&mut self, stats: &Stats) {
+        self.answers += 1;
+        self.prompt += stats.prompt_tokens;
+        self.cached += stats.cached_tokens;
+        self.generated += stats.generated_tokens;
+        self.time += stats.time_to_first_token.unwrap_or_default() + stats.decode;
+    }
+}
+
+/// A line about an answer.
+fn note(stats: &Stats, reason: Option<FinishReason>, reasoning: usize) -> String {
+    let reason = match reason {
+        Some(FinishReason::End | FinishReason::Stop) => "",
+        Some(FinishReason::Length) => "; cut at the limit of tokens",
+        Some(_) | None => "; stopped",
+    };
+    let rate = match stats.decode_tokens_per_second() {
+        Some(rate) => format!(" at {rate:.1}/s"),
+        None => String::new(),
+    };
+    let thought = if reasoning > 0 { format!(", {reasoning} of reasoning") } else { String::new() };
+    format!(
+        "[{} tokens{rate}{thought}; prompt {}, {} reused{reason}]",
+        stats.generated_tokens, stats.prompt_tokens, stats.cached_tokens
+    )
+}
+
+fn named(argument: &str) -> Result<&str> {
+    match argument {
+        "" => bail!("expected the name of a file"),
+        file => Ok(file),
+    }
+}

@@ -1,0 +1,105 @@
+//! `pelton chat`: a conversation with a model.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use pelton::{Error, LoadOptions, Model, chat::ChatTemplate};
+use serde_json::{Map, Value};
+
+use super::text_or_stdin;
+use crate::{
+    chat::{Conversation, Input, Params, Screen, Session, Thinking},
+    interrupt::Interrupt,
+    model::{self, LoadArgs},
+    output::WithHint,
+};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Without MODEL the built-in model answers. /help in a chat lists its commands. \
+                  Without a terminal each line\nof standard input is a message, and standard output \
+                  has the answers alone. Ctrl-C stops an answer."
+)]
+pub(crate) struct Args {
+    /// A model file or directory; by default the built-in model
+    #[arg(default_value = model::BUILT_IN)]
+    model: String,
+    /// The system message
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    /// Begin with the messages of a JSON file, as /save writes it
+    #[arg(long, value_name = "FILE")]
+    load: Option<String>,
+    /// A Jinja file instead of the model's chat template
+    #[arg(long, value_name = "FILE")]
+    template: Option<String>,
+    /// Whether the model reasons before it answers, if its template has such an option
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    think: Option<bool>,
+    /// How much the model reasons, if its template has such an option: low, medium, high
+    #[arg(long, value_name = "LEVEL")]
+    reasoning_effort: Option<String>,
+    /// A JSON object of variables of the template
+    #[arg(long, value_name = "JSON")]
+    kwargs: Option<String>,
+    /// Neither read nor write the file of earlier inputs
+    #[arg(long)]
+    no_history: bool,
+    #[command(flatten)]
+    params: Params,
+    #[command(flatten)]
+    options: LoadArgs,
+}
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    let kwargs: Map<String, Value> = match &args.kwargs {
+        Some(text) => serde_json::from_str(text).context("--kwargs is not a JSON object")?,
+        None => Map::new(),
+    };
+    args.params.sampling.sampling().check().map_err(anyhow::Error::msg)?;
+    let source = match &args.template {
+        Some(file) => Some(
+            std::fs::read_to_string(file).with_context(|| format!("{file} could not be read"))?,
+        ),
+        None => None,
+    };
+    let mut conversation = match &args.load {
+        Some(file) => Conversation::load(file)?,
+        None => Conversation::default(),
+    };
+    if let Some(text) = &args.system {
+        conversation.set_system(Some(text_or_stdin(text)?));
+    }
+    let interrupt = Interrupt::install();
+    let model = model::load(&args.model, &args.options, LoadOptions::default())?;
+    let template = template(&model, source.as_deref())?;
+    let screen = Screen::new();
+    let input = Input::new(screen.is_styled(), !args.no_history)?;
+    if input.is_terminal() {
+        screen.note(&format!(
+            "{}, context of {} tokens; /help lists commands, Ctrl-D ends",
+            if args.model == model::BUILT_IN { "the built-in model" } else { &args.model },
+            model.context(),
+        ));
+    }
+    let thinking = Thinking { enable: args.think, effort: args.reasoning_effort, kwargs };
+    let mut session = Session::new(
+        (&model, &template),
+        (conversation, args.params, thinking),
+        (input, screen),
+        interrupt,
+    );
+    session.run()
+}
+
+/// The chat template: of a file, or else the model's.
+fn template(model: &Model, source: Option<&str>) -> Result<std::sync::Arc<ChatTemplate>> {
+    match source {
+        Some(source) => Ok(std::sync::Arc::new(model.chat_template_from(source)?)),
+        None => match model.chat_template() {
+            Err(error @ Error::NoChatTemplate { .. }) => Err(error)
+                .hint("--template FILE names one; `pelton run` continues a text without one"),
+            template => Ok(template.cloned()?),
+        },
+    }
+}
