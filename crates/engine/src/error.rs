@@ -142,6 +142,10 @@ pub enum Error {
     #[error("{0}")]
     Sampling(String),
 
+    /// A constraint does not compile, or cannot be followed.
+    #[error(transparent)]
+    Constraint(#[from] pelton_constraint::Error),
+
     /// An option of a request is out of its range.
     #[error("{option} is {found}, expected {expected}")]
     RequestOption {

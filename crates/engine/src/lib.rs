@@ -44,17 +44,18 @@ mod session;
 pub use api::{
     AsyncTokenStream, EmbedOptions, Embedding, Event, FinishReason, Flow, KvMemory, LoadOptions,
     PageCounts, Pooling, Prompt, Request, RequestHandle, RerankOptions, Score, Stats, Status,
-    Token, TokenStream,
+    Token, TokenStream, Trigger,
 };
 pub use device::Device;
 pub use engine::{Engine, built_in};
 pub use error::Error;
-pub use model::Model;
+pub use model::{Model, SamplingDefaults};
+pub use pelton_constraint::Constraint;
 pub use pelton_cpu::default_threads;
 #[cfg(feature = "gpu")]
 pub use pelton_gpu as gpu;
 pub use pelton_graph::{self as graph, KvType};
-pub use pelton_sampling::Sampling;
+pub use pelton_sampling::{SamplerKind, Sampling};
 pub use pelton_tokenizer::{self as tokenizer, Tokenizer};
 pub use pelton_weights::{self as weights, Checkpoint};
 pub use session::Session;

@@ -1,6 +1,7 @@
 //! A loaded model, and requests to it.
 
 mod chats;
+mod defaults;
 mod embed;
 mod many;
 mod rerank;
@@ -33,6 +34,8 @@ use crate::{
         Shared, Sink, Worker, message,
     },
 };
+
+pub use defaults::SamplingDefaults;
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
 ///
@@ -195,6 +198,12 @@ impl Model {
         request.sampling.check().map_err(Error::Sampling)?;
         let tokens = self.tokens(&request.prompt)?;
         self.check_request(&request, &tokens)?;
+        if request.constraint.is_some() {
+            return Err(pelton_constraint::Error::Unfinished.into());
+        }
+        if request.sampling.runs_on_host() {
+            return Err(Error::Sampling("samplers on the host are not wired yet".into()));
+        }
         let context = self.loaded.context;
         let place = self.shared.bound.enter(tokens.len())?;
         let most = match request.max_tokens {

@@ -20,14 +20,17 @@ pub mod fixed_point;
 mod full_vocab;
 mod greatest;
 mod log_probs;
+mod method;
 mod noise;
 mod options;
+mod order;
 mod sampler;
 
 pub use draw::{Draw, LOG_PROBS_MAX, LogProbs, PENALTY_WINDOW_MAX, Penalties, Sampled};
 pub use fixed_params::FixedParams;
 pub use log_probs::LogSum;
 pub use options::Sampling;
+pub use order::SamplerKind;
 pub use sampler::Sampler;
 
 #[cfg(test)]

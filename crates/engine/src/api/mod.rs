@@ -11,7 +11,7 @@ mod values;
 pub use event::{Event, FinishReason, Flow, Stats, Token};
 pub use handle::RequestHandle;
 pub use options::{KvMemory, LoadOptions};
-pub use request::{Prompt, Request};
+pub use request::{Prompt, Request, Trigger};
 pub use status::{PageCounts, Status};
 pub use stream::{AsyncTokenStream, TokenStream};
 pub(crate) use stream::{KeepAlive, channel};

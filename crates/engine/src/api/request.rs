@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pelton_chat::Segment;
+use pelton_constraint::Constraint;
 use pelton_sampling::Sampling;
 
 /// The text before the one that is generated.
@@ -43,6 +44,18 @@ impl From<Vec<u32>> for Prompt {
     }
 }
 
+/// A text that begins a [constraint](Request::constraint).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Trigger {
+    /// The text. A token that is it, such as `</think>` or `<tool_call>`, counts as its text.
+    pub text: String,
+    /// Whether the constraint describes the output from the beginning of the text on, as that of
+    /// a tool call does, instead of what comes after it. Then a text that never comes is no error:
+    /// the output may end without it.
+    pub included: bool,
+}
+
 /// A text to be generated: its prompt, its length, and how its tokens are drawn.
 ///
 /// ```
@@ -68,6 +81,12 @@ pub struct Request {
     pub log_probs: Option<u8>,
     /// Summands of the logits of single tokens.
     pub logit_bias: Vec<(u32, f32)>,
+    /// The texts that are allowed. The text ends where the constraint allows no continuation, or
+    /// where it allows an end and the model ends it.
+    pub constraint: Option<Constraint>,
+    /// The texts after which the constraint begins, the first that comes; without any it begins at
+    /// once.
+    pub triggers: Vec<Trigger>,
     /// The time from the submission to the end of the text, at most.
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes: requests share them only with requests of the same salt.
@@ -96,6 +115,8 @@ impl Request {
             ignore_end: false,
             log_probs: None,
             logit_bias: Vec::new(),
+            constraint: None,
+            triggers: Vec::new(),
             deadline: None,
             cache_salt: 0,
         }
@@ -137,6 +158,39 @@ impl Request {
             Some((_, old)) => *old = bias,
             None => self.logit_bias.push((token, bias)),
         }
+        self
+    }
+
+    /// Constrains the text.
+    ///
+    /// A constrained sequence takes part in one pass at a time, as the tokens that are allowed
+    /// depend on the one before. Tokens that the constraint leaves no choice about are appended
+    /// without a draw, unless log-probabilities are asked for.
+    ///
+    /// ```
+    /// use pelton::{Constraint, Engine, LoadOptions, Request};
+    ///
+    /// let model = Engine::new().load_built_in(&LoadOptions::default())?;
+    /// let request = Request::new("Rate it: ").constraint(Constraint::Regex("[1-5] stars?".into()));
+    /// assert!(model.generate(request)?.text()?.ends_with(['r', 's']));
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn constraint(mut self, constraint: Constraint) -> Self {
+        self.constraint = Some(constraint);
+        self
+    }
+
+    /// Lets the constraint begin after `text`, such as the end of the model's reasoning; the model
+    /// cannot end its output before. May be called several times: the first text that comes counts.
+    pub fn constrain_after(mut self, text: impl Into<String>) -> Self {
+        self.triggers.push(Trigger { text: text.into(), included: false });
+        self
+    }
+
+    /// Lets the constraint begin with `text`, which it includes, such as the opening tag of a tool
+    /// call; without it the output is free. May be called several times: the first that comes counts.
+    pub fn constrain_from(mut self, text: impl Into<String>) -> Self {
+        self.triggers.push(Trigger { text: text.into(), included: true });
         self
     }
 

@@ -1,16 +1,46 @@
 //! What the text of a request must be, as the engine takes it.
 
-use pelton::{Request, chat::ChatPrompt};
+use pelton::{
+    Constraint, Request,
+    chat::{AnswerStart, ChatPrompt},
+};
 
 use super::options::Output;
 use crate::error::ApiError;
 
-/// Constrains the text of a request.
-pub(crate) fn constrain(request: Request, output: &Output) -> Result<Request, ApiError> {
-    match output {
-        Output::Text => Ok(request),
-        _ => Err(ApiError::field("response_format", "response_format is not supported yet")),
+/// The constraint of an output; `None` for any text.
+fn constraint(output: &Output) -> Option<Constraint> {
+    Some(match output {
+        Output::Text => return None,
+        Output::Json => Constraint::JsonObject,
+        Output::Schema(schema) => Constraint::JsonSchema(schema.clone()),
+        Output::Regex(regex) => Constraint::Regex(regex.clone()),
+        Output::Choice(texts) => {
+            let texts: Vec<String> = texts.iter().map(|text| escaped(text)).collect();
+            Constraint::Regex(texts.join("|"))
+        }
+        // GBNF names its rules with ::=, which Lark does not know
+        Output::Grammar(grammar) if grammar.contains("::=") => Constraint::Gbnf(grammar.clone()),
+        Output::Grammar(grammar) => Constraint::Lark(grammar.clone()),
+    })
+}
+
+/// A regular expression that only matches the text.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "\\.+*?()|[]{}^$#&-~".contains(c) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
     }
+    escaped
+}
+
+/// Constrains the text of a request.
+pub(crate) fn constrain(mut request: Request, output: &Output) -> Request {
+    request.constraint = constraint(output);
+    request
 }
 
 /// Constrains the reply to a chat: its tool calls, or its answer after the reasoning.
@@ -19,8 +49,28 @@ pub(crate) fn constrain_chat(
     prompt: &ChatPrompt,
     output: &Output,
 ) -> Result<Request, ApiError> {
+    let Some(constraint) = constraint(output) else { return Ok(request) };
     if prompt.calls.as_ref().is_some_and(|calls| calls.required) {
-        return Err(ApiError::field("tool_choice", "tool_choice is not supported yet"));
+        let message = "response_format and a tool choice that demands a call exclude each other";
+        return Err(ApiError::field("response_format", message));
     }
-    constrain(request, output)
+    let request = request.constraint(constraint);
+    Ok(match prompt.start {
+        AnswerStart::After(text) => request.constrain_after(text),
+        AnswerStart::First | AnswerStart::AfterOptional { .. } => request,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_texts() {
+        let output = Output::Choice(vec!["a.b".into(), "c|d".into()]);
+        assert_eq!(constraint(&output), Some(Constraint::Regex("a\\.b|c\\|d".into())));
+        assert_eq!(constraint(&Output::Text), None);
+        let gbnf = Output::Grammar("root ::= \"a\"".into());
+        assert!(matches!(constraint(&gbnf), Some(Constraint::Gbnf(_))));
+    }
 }
