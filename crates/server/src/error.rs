@@ -163,6 +163,7 @@ impl From<pelton::Error> for ApiError {
                 Self::field(param, text)
             }
             E::Chat(error) => error.into(),
+            E::Constraint(_) => Self::field("response_format", text),
             E::EmptyPrompt => Self::field("prompt", text),
             E::NoVocabulary { .. }
             | E::UnknownToken { .. }

@@ -5,6 +5,7 @@ mod docs;
 mod native;
 mod ollama;
 mod openai;
+mod page;
 mod router;
 
 pub(crate) use router::router;

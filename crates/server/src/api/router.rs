@@ -9,7 +9,7 @@ use axum::{
     routing::{delete, get, post},
 };
 
-use super::{anthropic, docs, native, ollama, openai};
+use super::{anthropic, docs, native, ollama, openai, page};
 use crate::{
     app::App,
     error::ApiError,
@@ -30,6 +30,10 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/embeddings", post(openai::embeddings::create))
         .route("/v1/rerank", post(openai::rerank::create))
         .route("/rerank", post(openai::rerank::create))
+        .route("/", get(page::index))
+        .route("/page.js", get(page::script))
+        .route("/page.css", get(page::style))
+        .route("/markdown.js", get(page::markdown))
         .route("/openapi.json", get(docs::document))
         .route("/docs", get(docs::page))
         .route("/health", get(native::state::health))

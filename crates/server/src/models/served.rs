@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pelton::{
-    Model, Prompt,
-    chat::{Chat, ChatPrompt, ChatTemplate, ToolChoice},
+    Model, Prompt, Sampling,
+    chat::{Chat, ChatPrompt, ChatTemplate, Content, Format, Message, ToolChoice},
 };
 
 use crate::{config::ModelConfig, error::ApiError};
@@ -26,6 +26,8 @@ pub(crate) struct Served {
     template: Option<Arc<ChatTemplate>>,
     /// Whether the model has a chat template.
     pub(crate) has_template: bool,
+    /// The defaults of sampling, those of the model file included.
+    pub(crate) sampling: Sampling,
 }
 
 impl Served {
@@ -50,7 +52,13 @@ impl Served {
         let has_template = own.is_some();
         // a file without a vocabulary answers token ids only
         let template = own.or_else(|| model.chat_template_from(PLAIN).ok().map(Arc::new));
-        Ok(Self { name: config.name.clone(), model: Some(model), template, has_template })
+        let template = template.map(|template| with_calls(&model, template)).transpose()?;
+        let defaults = model.sampling_defaults();
+        for sentence in &defaults.ignored {
+            tracing::warn!(model = config.name, sentence, "a default of the file is ignored");
+        }
+        let (name, sampling) = (config.name.clone(), defaults.sampling);
+        Ok(Self { name, model: Some(model), template, has_template, sampling })
     }
 
     pub(crate) fn model(&self) -> Result<&Model, ApiError> {
@@ -71,7 +79,17 @@ impl Served {
         choice: &ToolChoice,
         parallel: bool,
     ) -> Result<ChatPrompt, ApiError> {
-        let mut prompt = self.template()?.prompt_with(chat, choice, parallel)?;
+        let template = self.template()?;
+        let explained;
+        let mut chat = chat;
+        if !chat.tools.is_empty()
+            && *choice != ToolChoice::None
+            && !template.template().capabilities().tools
+        {
+            explained = with_tools(chat);
+            chat = &explained;
+        }
+        let mut prompt = template.prompt_with(chat, choice, parallel)?;
         if !self.has_template {
             prompt.prompt = Prompt::Tokens(self.encode(&prompt.prompt)?);
         }
@@ -97,6 +115,36 @@ impl Served {
             _ => Err(ApiError::internal("a prompt of an unknown kind")),
         }
     }
+}
+
+/// A template whose format has tool calls: that of the Hermes models, if it has none of its own.
+fn with_calls(model: &Model, template: Arc<ChatTemplate>) -> Result<Arc<ChatTemplate>, ApiError> {
+    match (template.output_format().calls, Format::named("hermes")) {
+        (None, Some(hermes)) => {
+            let again = model.chat_template_from(template.template().source())?;
+            Ok(Arc::new(again.format(hermes)))
+        }
+        _ => Ok(template),
+    }
+}
+
+/// A chat whose system message explains the tools, for templates that do not write them.
+fn with_tools(chat: &Chat) -> Chat {
+    let tools: Vec<String> = chat.tools.iter().map(ToString::to_string).collect();
+    let text = format!(
+        "You may call these tools, each a JSON object with its name and its parameters:\n{}\n\
+         A call is written as <tool_call>\n{{\"name\": NAME, \"arguments\": OBJECT}}\n</tool_call>",
+        tools.join("\n")
+    );
+    let mut chat = chat.clone();
+    match chat.messages.first_mut().filter(|first| first.role == "system") {
+        Some(first) => {
+            let own = first.text().unwrap_or_default();
+            first.content = Some(Content::Text(format!("{own}\n\n{text}")));
+        }
+        None => chat.messages.insert(0, Message::new("system", text)),
+    }
+    chat
 }
 
 impl Drop for Served {

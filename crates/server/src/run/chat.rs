@@ -118,7 +118,7 @@ impl ChatRequest {
         }
         let run = |i| {
             let base = prompt.prompt.clone();
-            let request = self.options.request(base, i, context.salt, context.deadline);
+            let request = self.options.request(base, i, context);
             let request = constrain_chat(request, &prompt, &self.options.output)?;
             Ok(ReplyRun::new(TokenRun::start(context, request)?, prompt.parser()))
         };

@@ -1,12 +1,14 @@
 //! Requests to models: from fields of a body to tokens, replies and values.
 
 mod blocking;
+mod calls;
 mod chat;
 mod constraint;
 mod infill;
 mod message;
 mod options;
 mod reply;
+mod sampling;
 mod score;
 mod tokens;
 mod values;

@@ -1,10 +1,9 @@
 //! Options of a generation: the fields that all APIs have in common.
 
-use std::time::Duration;
-
 use pelton::{Prompt, Request, Sampling};
 use serde_json::Value;
 
+use super::{sampling, tokens::Context};
 use crate::{
     error::ApiError,
     input::{Fields, kind},
@@ -37,6 +36,9 @@ pub(crate) enum Output {
 pub(crate) struct Options {
     pub(crate) max_tokens: Option<usize>,
     pub(crate) sampling: Sampling,
+    /// The names of the fields of `sampling` that the request gives; the model's defaults hold for
+    /// the others.
+    pub(crate) given: Vec<&'static str>,
     pub(crate) stop: Vec<String>,
     pub(crate) ignore_end: bool,
     pub(crate) log_probs: Option<u8>,
@@ -49,48 +51,14 @@ pub(crate) struct Options {
 impl Options {
     /// Takes the options out of a body. `log_probs`, `max_tokens` and `stop` differ by API.
     pub(crate) fn take(fields: &mut Fields) -> Result<Self, ApiError> {
-        let mut sampling = Sampling::default();
-        let top = f64::from(f32::MAX);
-        let number = |fields: &mut Fields, name: &str, range| -> Result<Option<f32>, ApiError> {
-            Ok(fields.number(name, range)?.map(|value| value as f32))
-        };
-        if let Some(value) = number(fields, "temperature", 0.0..=top)? {
-            sampling.temperature = value;
-        }
-        if let Some(value) = fields.integer("top_k", -1..=i64::from(u32::MAX))? {
-            sampling.top_k = usize::try_from(value).unwrap_or(0);
-        }
-        if let Some(value) = number(fields, "top_p", 0.0..=1.0)? {
-            sampling.top_p = value;
-        }
-        if let Some(value) = number(fields, "min_p", 0.0..=1.0)? {
-            sampling.min_p = value;
-        }
-        for name in ["repetition_penalty", "repeat_penalty"] {
-            if let Some(value) = number(fields, name, 0.01..=100.0)? {
-                sampling.repetition_penalty = value;
-            }
-        }
-        if let Some(value) = number(fields, "presence_penalty", -100.0..=100.0)? {
-            sampling.presence_penalty = value;
-        }
-        if let Some(value) = number(fields, "frequency_penalty", -100.0..=100.0)? {
-            sampling.frequency_penalty = value;
-        }
-        for name in ["penalty_window", "repeat_last_n"] {
-            if let Some(value) = fields.integer(name, -1..=4096)? {
-                sampling.penalty_window = usize::try_from(value).unwrap_or(4096);
-            }
-        }
-        // any 64 bits are a seed; llama.cpp's -1 is a random one
-        let seed = fields.integer("seed", i64::MIN..=i64::MAX)?;
-        sampling.seed = seed.filter(|&seed| seed != -1).map(i64::cast_unsigned);
+        let (sampling, given) = sampling::take(fields)?;
         let ignore_end = fields.boolean("ignore_eos")?.unwrap_or(false);
         let logit_bias = logit_bias(fields)?;
         let cache_salt = fields.string("cache_salt")?;
         Ok(Self {
             max_tokens: None,
             sampling,
+            given,
             stop: Vec::new(),
             ignore_end,
             log_probs: None,
@@ -136,10 +104,11 @@ impl Options {
         &self,
         prompt: Prompt,
         i: usize,
-        salt: u64,
-        deadline: Option<Duration>,
+        context: &Context,
     ) -> Request {
-        let mut request = Request::new("").sampling(self.sampling.clone());
+        let defaults = &context.lease.sampling;
+        let sampling = sampling::with_defaults(self.sampling.clone(), &self.given, defaults);
+        let mut request = Request::new("").sampling(sampling);
         request.prompt = prompt;
         if let Some(seed) = self.sampling.seed {
             request.sampling.seed = Some(seed.wrapping_add(i as u64));
@@ -149,8 +118,8 @@ impl Options {
         request.ignore_end = self.ignore_end;
         request.log_probs = self.log_probs;
         request.logit_bias.clone_from(&self.logit_bias);
-        request.cache_salt = salt;
-        request.deadline = deadline;
+        request.cache_salt = context.salt;
+        request.deadline = context.deadline;
         request
     }
 }

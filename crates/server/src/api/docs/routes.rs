@@ -19,7 +19,11 @@ const SAMPLING: &str = "temperature:number[0,] top_k:integer[-1,4294967295] top_
     min_p:number[0,1] repetition_penalty:number[0.01,100] repeat_penalty:number[0.01,100] \
     presence_penalty:number[-100,100] frequency_penalty:number[-100,100] \
     penalty_window:integer[-1,4096] repeat_last_n:integer[-1,4096] seed:integer \
-    ignore_eos:boolean logit_bias:object|array cache_salt:string";
+    top_n_sigma:number typical_p:number[0,1] xtc_probability:number[0,1] xtc_threshold:number[0,1] \
+    dynatemp_range:number[0,] dynatemp_exponent:number dry_multiplier:number[0,] dry_base:number[0,] \
+    dry_allowed_length:integer[-1,4294967295] dry_penalty_last_n:integer[-1,4294967295] \
+    dry_sequence_breakers:string|array mirostat:integer[0,2] mirostat_tau:number[0,] \
+    mirostat_eta:number[0,] samplers:string|array ignore_eos:boolean logit_bias:object|array cache_salt:string";
 const STOP: &str = "stop:string|array";
 const OUTPUT: &str = "response_format:object structured_outputs:object";
 const STREAM: &str = "stream:boolean stream_options:object";
@@ -76,7 +80,7 @@ pub(super) const ROUTES: &[Route] = &[
             "model:string !input:string|array instructions:string \
              max_output_tokens:integer[1,4294967295] reasoning:object text:object tools:array \
              tool_choice:string|object parallel_tool_calls:boolean top_logprobs:integer[0,20] \
-             include:array truncation=auto,disabled metadata:object store:boolean stream:boolean \
+             include:string|array truncation=auto,disabled metadata:object store:boolean stream:boolean \
              background:boolean user:string",
             SAMPLING,
         ],
@@ -104,7 +108,7 @@ pub(super) const ROUTES: &[Route] = &[
         "The next message of a conversation (Anthropic)",
         &[
             "model:string !max_tokens:integer[0,4294967295] !messages:array system:string|array \
-             stop_sequences:array tools:array tool_choice:object thinking:object \
+             stop_sequences:string|array tools:array tool_choice:object thinking:object \
              output_config:object metadata:object stream:boolean",
             SAMPLING,
         ],

@@ -51,7 +51,7 @@ pub(in crate::api) async fn create(
     let name = context.lease.name.clone();
     let mut run = run::blocking(move || {
         let tokens = Prompt::Tokens(run::infill_prompt(&context.lease, &prefix, &after)?);
-        let request = options.request(tokens, 0, context.salt, context.deadline);
+        let request = options.request(tokens, 0, &context);
         TokenRun::start(&context, request)
     })
     .await?;

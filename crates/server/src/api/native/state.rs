@@ -56,7 +56,7 @@ pub(in crate::api) async fn props(State(app): State<Arc<App>>) -> Result<Answer<
     let served = app.registry.load(entry).await?;
     let model = served.model()?;
     let tokenizer = model.tokenizer().ok();
-    let sampling = pelton::Sampling::default();
+    let sampling = &served.sampling;
     let template = served.template().ok();
     let caps = template.map(|template| {
         let caps = template.template().capabilities();

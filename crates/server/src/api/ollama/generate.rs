@@ -235,8 +235,8 @@ async fn text(
                 Prompt::Tokens(run::infill_prompt(&context.lease, &prompt, &suffix)?)
             }
         };
-        let request = options.request(prompt, 0, context.salt, context.deadline);
-        TokenRun::start(&context, run::constrain(request, &options.output)?)
+        let request = options.request(prompt, 0, &context);
+        TokenRun::start(&context, run::constrain(request, &options.output))
     })
     .await?;
     if streams {

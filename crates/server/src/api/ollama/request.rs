@@ -17,18 +17,10 @@ pub(super) fn model(fields: &mut Fields) -> Result<String, ApiError> {
     Ok(name.strip_suffix(":latest").unwrap_or(&name).to_owned())
 }
 
-/// Takes `options` and `format` out of a body, with Ollama's defaults.
+/// Takes `options` and `format` out of a body, where the model's defaults hold as elsewhere.
 pub(super) fn options(fields: &mut Fields) -> Result<Options, ApiError> {
     let mut given = fields.object("options")?.unwrap_or_default();
-    let (top_p, min_p) = (given.has("top_p"), given.has("min_p"));
     let mut options = Options::take(&mut given)?;
-    let base = &mut options.sampling;
-    if !top_p {
-        base.top_p = 0.9;
-    }
-    if !min_p {
-        base.min_p = 0.0;
-    }
     options.take_stop(&mut given, "stop")?;
     // negative numbers are for no limit
     let count = given.integer("num_predict", -2..=i64::from(u32::MAX))?;
@@ -41,10 +33,9 @@ pub(super) fn options(fields: &mut Fields) -> Result<Options, ApiError> {
         Some(schema @ Value::Object(_)) => Output::Schema(schema),
         Some(other) => return Err(fields.wrong("format", &other, "json or a JSON Schema")),
     };
-    if fields.boolean("logprobs")?.unwrap_or(false) {
-        let top = fields.integer("top_logprobs", 0..=20)?.unwrap_or(0);
-        options.log_probs = u8::try_from(top).ok();
-    }
+    // log-probabilities are checked, and not written: no client of Ollama's API reads them here
+    fields.boolean("logprobs")?;
+    fields.integer("top_logprobs", 0..=20)?;
     Ok(options)
 }
 

@@ -109,8 +109,8 @@ impl Request {
             for i in 0..self.best_of {
                 let options = &self.options;
                 let prompt = Prompt::Tokens(tokens.clone());
-                let request = options.request(prompt, i, context.salt, context.deadline);
-                let request = run::constrain(request, &options.output)?;
+                let request = options.request(prompt, i, context);
+                let request = run::constrain(request, &options.output);
                 let run = match options.max_tokens {
                     Some(0) => {
                         check(model, &tokens)?;

@@ -71,8 +71,11 @@ pub(super) fn take(fields: &mut Fields) -> Result<Request, ApiError> {
         text.choice("verbosity", &["low", "medium", "high"])?;
     }
     keep("text", json!({"format": format}));
-    keep("truncation", fields.choice("truncation", &["auto", "disabled"])?.map_or("disabled", |_| "disabled").into());
-    keep("metadata", fields.object("metadata")?.map(|map| Value::Object(map.rest())).unwrap_or_else(|| json!({})));
+    // nothing is cut without a word, whatever is asked for
+    fields.choice("truncation", &["auto", "disabled"])?;
+    keep("truncation", "disabled".into());
+    let metadata = fields.object("metadata")?;
+    keep("metadata", Value::Object(metadata.unwrap_or_default().rest()));
     for name in ["user", "safety_identifier", "prompt_cache_key", "service_tier"] {
         keep(name, fields.string(name)?.into());
     }
