@@ -15,23 +15,23 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 /// A server that runs until it is dropped.
-pub struct TestServer {
-    pub address: SocketAddr,
+pub(crate) struct TestServer {
+    pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A response.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     /// By names in lower case.
-    pub headers: BTreeMap<String, String>,
-    pub body: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
 }
 
 /// A configuration for tests: the built-in model on one thread of the CPU, any port.
-pub fn config() -> Config {
+pub(crate) fn config() -> Config {
     let mut config = Config::default();
     config.port = 0;
     config.device = Device::Cpu;
@@ -41,7 +41,7 @@ pub fn config() -> Config {
 }
 
 /// Starts a server with a changed configuration.
-pub fn start(change: impl FnOnce(&mut Config)) -> TestServer {
+pub(crate) fn start(change: impl FnOnce(&mut Config)) -> TestServer {
     let mut config = config();
     change(&mut config);
     let (stop, stopped) = oneshot::channel();
@@ -63,7 +63,7 @@ pub fn start(change: impl FnOnce(&mut Config)) -> TestServer {
 }
 
 /// A server that all tests share.
-pub fn shared() -> &'static TestServer {
+pub(crate) fn shared() -> &'static TestServer {
     static SERVER: OnceLock<TestServer> = OnceLock::new();
     SERVER.get_or_init(|| start(|_| {}))
 }
@@ -82,25 +82,25 @@ impl Drop for TestServer {
 
 impl TestServer {
     /// Begins the shutdown.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
     }
 
     /// Waits for the end of the shutdown.
-    pub fn join(&mut self) {
+    pub(crate) fn join(&mut self) {
         self.thread.take().unwrap().join().unwrap();
     }
 
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream
     }
 
     /// Sends a request and reads the whole response.
-    pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let mut stream = self.connect();
         stream.write_all(&self.head(method, path, headers, body.len())).unwrap();
         // the server may answer and close before it has read everything
@@ -109,7 +109,7 @@ impl TestServer {
     }
 
     /// The head of a request.
-    pub fn head(&self, method: &str, path: &str, headers: &[(&str, &str)], len: usize) -> Vec<u8> {
+    pub(crate) fn head(&self, method: &str, path: &str, headers: &[(&str, &str)], len: usize) -> Vec<u8> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         if !headers.iter().any(|(name, _)| *name == "host") {
             head.push_str(&format!("host: {}\r\n", self.address));
@@ -121,17 +121,17 @@ impl TestServer {
         head.into_bytes()
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.send("GET", path, &[], b"")
     }
 
-    pub fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
         self.send("POST", path, &[], body.to_string().as_bytes())
     }
 }
 
 /// Reads a response to the end of the connection.
-pub fn read(stream: &mut TcpStream) -> Answer {
+pub(crate) fn read(stream: &mut TcpStream) -> Answer {
     let mut bytes = Vec::new();
     // a connection that is reset ends the response too
     let _ = stream.read_to_end(&mut bytes);
@@ -165,32 +165,32 @@ fn unchunk(mut bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Answer {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
     /// The JSON of a response with status 200.
-    pub fn ok(&self) -> Value {
+    pub(crate) fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{}", self.body);
         self.json()
     }
 
     /// The data of server-sent events: all but comments and names.
-    pub fn events(&self) -> Vec<String> {
+    pub(crate) fn events(&self) -> Vec<String> {
         assert_eq!(self.status, 200, "{}", self.body);
         let data = |line: &str| line.strip_prefix("data: ").map(str::to_owned);
         self.body.lines().filter_map(data).collect()
     }
 
     /// The events before `[DONE]`.
-    pub fn chunks(&self) -> Vec<Value> {
+    pub(crate) fn chunks(&self) -> Vec<Value> {
         let mut events = self.events();
         assert_eq!(events.pop().as_deref(), Some("[DONE]"));
         events.iter().map(|event| serde_json::from_str(event).unwrap()).collect()
     }
 
     /// The lines of NDJSON.
-    pub fn lines(&self) -> Vec<Value> {
+    pub(crate) fn lines(&self) -> Vec<Value> {
         assert_eq!(self.status, 200, "{}", self.body);
         self.body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }

@@ -41,7 +41,7 @@ client.messages.create(
 
 for options, kind in [
     (OPTIONS | {"model": "none"}, anthropic.NotFoundError),
-    (OPTIONS | {"max_tokens": "many"}, anthropic.BadRequestError),
+    (OPTIONS | {"extra_body": {"top_k": "many"}}, anthropic.BadRequestError),
     (OPTIONS | {"messages": []}, anthropic.BadRequestError),
 ]:
     try:
