@@ -134,7 +134,7 @@ mod tests {
             (b"{'a': 1}", "key must be a string"),
             (b"{\"a\": 1e999}", "number"),
             (b"{\"a\": \"\xff\"}", "UTF-8"),
-            (b"\"\\ud800\"", "surrogate"),
+            (b"\"\\ud800\"", "hex escape"),
             (b"{\"a\": NaN}", "expected"),
             (deep.as_bytes(), "nested deeper"),
             (objects.as_bytes(), "nested deeper"),
