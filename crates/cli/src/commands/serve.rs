@@ -285,7 +285,10 @@ mod tests {
         assert_eq!((args.port, args.lazy, args.allow_public), (9001, true, false));
         let models = models(&args).unwrap();
         assert_eq!(models.len(), 2);
-        assert_eq!((models[0].name.as_str(), &models[0].aliases[..]), ("built-in", &["x".into()][..]));
+        assert_eq!(
+            (models[0].name.as_str(), &models[0].aliases[..]),
+            ("built-in", &["x".into()][..])
+        );
         assert_eq!(models[1].name, "a");
         assert!(words_of("a = { b = 1 }").is_err());
         assert!(words_of("port = ").is_err());
@@ -293,7 +296,8 @@ mod tests {
 
     #[test]
     fn aliases_of_models() {
-        let models = models(&parse(&["/m/a.gguf", "--alias", "b=a", "--alias", "c=/m/c.gguf"])).unwrap();
+        let models =
+            models(&parse(&["/m/a.gguf", "--alias", "b=a", "--alias", "c=/m/c.gguf"])).unwrap();
         assert_eq!(models[0].aliases, ["b"]);
         assert_eq!((models[1].name.as_str(), &models[1].aliases[..]), ("c", &["c".into()][..]));
     }

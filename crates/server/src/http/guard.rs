@@ -25,7 +25,13 @@ use crate::{
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Routes that need no key.
 const OPEN: [&str; 8] = [
-    "/health", "/v1/health", "/", "/page.js", "/page.css", "/markdown.js", "/docs",
+    "/health",
+    "/v1/health",
+    "/",
+    "/page.js",
+    "/page.css",
+    "/markdown.js",
+    "/docs",
     "/openapi.json",
 ];
 

@@ -119,7 +119,11 @@ impl Drop for Permit {
 mod tests {
     use super::*;
 
-    fn limits(requests: Option<u32>, tokens: Option<u32>, concurrent: Option<u32>) -> Arc<KeyLimits> {
+    fn limits(
+        requests: Option<u32>,
+        tokens: Option<u32>,
+        concurrent: Option<u32>,
+    ) -> Arc<KeyLimits> {
         let mut limits = Limits::default();
         limits.requests_per_minute = requests;
         limits.tokens_per_minute = tokens;

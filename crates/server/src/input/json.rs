@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn good_bodies() {
-        let text = r#" {"a": [1, -2, 1.5, "x", null, true, {"b": {}}], "big": 18446744073709551615} "#;
+        let text =
+            r#" {"a": [1, -2, 1.5, "x", null, true, {"b": {}}], "big": 18446744073709551615} "#;
         let expected: Value = serde_json::from_str(text).unwrap();
         assert_eq!(parse(text.as_bytes()).unwrap(), expected);
         let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));

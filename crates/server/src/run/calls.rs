@@ -47,7 +47,8 @@ impl Lark {
             Rule::Json(schema) => {
                 // any object, where the tool has no schema
                 let empty = schema.as_object().is_none_or(serde_json::Map::is_empty);
-                let schema = if empty { serde_json::json!({"type": "object"}) } else { schema.clone() };
+                let schema =
+                    if empty { serde_json::json!({"type": "object"}) } else { schema.clone() };
                 self.rule(&format!("%json {schema}"))
             }
             Rule::Without(text) => {

@@ -30,9 +30,9 @@ pub(crate) fn infill_prompt(
         [id] if tokenizer.token_text(*id) == Some(text) => Some(*id),
         _ => None,
     };
-    let named = TEXTS.iter().find_map(|[pre, suf, mid]| {
-        Some([by_text(pre)?, by_text(suf)?, by_text(mid)?])
-    });
+    let named = TEXTS
+        .iter()
+        .find_map(|[pre, suf, mid]| Some([by_text(pre)?, by_text(suf)?, by_text(mid)?]));
     let keyed = by_key(PREFIX).zip(by_key(SUFFIX)).zip(by_key(MIDDLE));
     let [pre, suf, mid] = match (keyed, named) {
         (Some(((pre, suf), mid)), _) => [pre, suf, mid],

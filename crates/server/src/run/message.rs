@@ -31,7 +31,8 @@ fn check_parts(content: &mut Content, path: &str) -> Result<(), ApiError> {
             "text" | "input_text" | "output_text" => part.get("text"),
             "refusal" => part.get("refusal"),
             _ => {
-                let message = format!("{path}.type is {kind:?}, expected text: the model reads text");
+                let message =
+                    format!("{path}.type is {kind:?}, expected text: the model reads text");
                 return Err(ApiError::field(path, message));
             }
         };
@@ -63,7 +64,10 @@ mod tests {
             (json!([5]), "messages[0]"),
             (json!([{"role": 1}]), "messages[0]"),
             (json!([{"role": "user", "content": 5}]), "messages[0]"),
-            (json!([{"role": "user", "content": [{"type": "image_url"}]}]), "messages[0].content[0]"),
+            (
+                json!([{"role": "user", "content": [{"type": "image_url"}]}]),
+                "messages[0].content[0]",
+            ),
             (json!([{"role": "user", "content": [{"type": "text"}]}]), "messages[0].content[0]"),
         ] {
             let error = messages(bad.as_array().unwrap().clone(), "messages").unwrap_err();

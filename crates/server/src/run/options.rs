@@ -77,7 +77,10 @@ impl Options {
             return fail(format!("{} strings, expected at most {STOPS}", stop.len()));
         }
         if let Some(long) = stop.iter().find(|stop| stop.len() > STOP_BYTES) {
-            return fail(format!("a string of {} bytes, expected at most {STOP_BYTES}", long.len()));
+            return fail(format!(
+                "a string of {} bytes, expected at most {STOP_BYTES}",
+                long.len()
+            ));
         }
         self.stop = stop.into_iter().filter(|stop| !stop.is_empty()).collect();
         Ok(())
@@ -100,12 +103,7 @@ impl Options {
     }
 
     /// The request for the text number `i` after a prompt.
-    pub(crate) fn request(
-        &self,
-        prompt: Prompt,
-        i: usize,
-        context: &Context,
-    ) -> Request {
+    pub(crate) fn request(&self, prompt: Prompt, i: usize, context: &Context) -> Request {
         let defaults = &context.lease.sampling;
         let sampling = sampling::with_defaults(self.sampling.clone(), &self.given, defaults);
         let mut request = Request::new("").sampling(sampling);
@@ -183,11 +181,15 @@ fn logit_bias(fields: &mut Fields) -> Result<Vec<(u32, f32)>, ApiError> {
     let path = fields.at("logit_bias");
     let pairs: Vec<(Value, Value)> = match value {
         Value::Object(map) => map.into_iter().map(|(id, bias)| (Value::String(id), bias)).collect(),
-        Value::Array(list) if list.iter().all(|pair| pair.as_array().is_some_and(|p| p.len() == 2)) => {
+        Value::Array(list)
+            if list.iter().all(|pair| pair.as_array().is_some_and(|p| p.len() == 2)) =>
+        {
             let pair = |pair: Value| (pair[0].clone(), pair[1].clone());
             list.into_iter().map(pair).collect()
         }
-        other => return Err(fields.wrong("logit_bias", &other, "an object of token ids and numbers")),
+        other => {
+            return Err(fields.wrong("logit_bias", &other, "an object of token ids and numbers"));
+        }
     };
     let mut all = Vec::with_capacity(pairs.len());
     for (id, bias) in pairs {

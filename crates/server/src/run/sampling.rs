@@ -103,10 +103,32 @@ pub(super) fn with_defaults(
         )*};
     }
     fill!(
-        temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
-        penalty_window, top_n_sigma, typical_p, xtc_probability, xtc_threshold, dynatemp_range,
-        dynatemp_exponent, dry_multiplier, dry_base, dry_allowed_length, dry_window, dry_breakers,
-        mirostat, mirostat_tau, mirostat_eta, adaptive_target, adaptive_decay, min_keep, order
+        temperature,
+        top_k,
+        top_p,
+        min_p,
+        repetition_penalty,
+        presence_penalty,
+        frequency_penalty,
+        penalty_window,
+        top_n_sigma,
+        typical_p,
+        xtc_probability,
+        xtc_threshold,
+        dynatemp_range,
+        dynatemp_exponent,
+        dry_multiplier,
+        dry_base,
+        dry_allowed_length,
+        dry_window,
+        dry_breakers,
+        mirostat,
+        mirostat_tau,
+        mirostat_eta,
+        adaptive_target,
+        adaptive_decay,
+        min_keep,
+        order
     );
     sampling
 }
@@ -119,7 +141,8 @@ mod tests {
 
     #[test]
     fn defaults_of_the_model() {
-        let body = json!({"temperature": 0.5, "repeat_penalty": 1.2, "samplers": ["top_k"], "seed": -1});
+        let body =
+            json!({"temperature": 0.5, "repeat_penalty": 1.2, "samplers": ["top_k"], "seed": -1});
         let (sampling, given) = take(&mut Fields::new(body).unwrap()).unwrap();
         let defaults = Sampling::default().temperature(0.1).top_p(0.3).repetition_penalty(2.0);
         let sampling = with_defaults(sampling, &given, &defaults);

@@ -9,7 +9,8 @@ use std::{
 };
 
 /// Keys that differ by process.
-static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::new(), RandomState::new()]);
+static KEYS: LazyLock<[RandomState; 2]> =
+    LazyLock::new(|| [RandomState::new(), RandomState::new()]);
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A new identifier: a prefix and 24 hexadecimal digits.

@@ -43,8 +43,12 @@ fn messages() {
         }
     }
     let expected = [
-        "message_start", "content_block_start", "content_block_delta", "content_block_stop",
-        "message_delta", "message_stop",
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
     ];
     assert_eq!(names, expected);
     assert_eq!(joined, text);

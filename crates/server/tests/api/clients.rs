@@ -20,7 +20,8 @@ fn client(package: &str) {
         skip(Need::Python, format_args!("{} has no package {package}", python.display()));
         return;
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/clients/{package}_client.py"));
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/clients/{package}_client.py"));
     let output = Command::new(&python)
         .arg(file)
         .arg(format!("http://{}", shared().address))

@@ -35,7 +35,8 @@ fn every_field_with_every_wrong_type() {
     let document = server.get("/openapi.json").ok();
     let mut tried = 0;
     for (path, methods) in document["paths"].as_object().unwrap() {
-        let Some(content) = methods["post"]["requestBody"]["content"].get("application/json") else {
+        let Some(content) = methods["post"]["requestBody"]["content"].get("application/json")
+        else {
             continue;
         };
         let example = &content["example"];
@@ -151,7 +152,8 @@ fn large_bodies() {
     assert_eq!(server.get("/health").status, 200);
     // without a length, in chunks
     let mut stream = server.connect();
-    let head = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+    let head =
+        b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                  connection: close\r\ntransfer-encoding: chunked\r\n\r\n";
     std::io::Write::write_all(&mut stream, head).unwrap();
     for _ in 0..40 {

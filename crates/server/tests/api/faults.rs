@@ -21,7 +21,8 @@ fn metric(server: &TestServer, name: &str) -> f64 {
 /// Waits until no request runs or waits.
 fn wait_idle(server: &TestServer) {
     let begun = Instant::now();
-    while metric(server, "pelton_requests_running") + metric(server, "pelton_requests_waiting") > 0.0
+    while metric(server, "pelton_requests_running") + metric(server, "pelton_requests_waiting")
+        > 0.0
     {
         assert!(begun.elapsed() < Duration::from_secs(10), "requests still run");
         std::thread::sleep(Duration::from_millis(20));

@@ -100,7 +100,13 @@ impl TestServer {
     }
 
     /// Sends a request and reads the whole response.
-    pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
         let mut stream = self.connect();
         stream.write_all(&self.head(method, path, headers, body.len())).unwrap();
         // the server may answer and close before it has read everything
@@ -109,7 +115,13 @@ impl TestServer {
     }
 
     /// The head of a request.
-    pub(crate) fn head(&self, method: &str, path: &str, headers: &[(&str, &str)], len: usize) -> Vec<u8> {
+    pub(crate) fn head(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        len: usize,
+    ) -> Vec<u8> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         if !headers.iter().any(|(name, _)| *name == "host") {
             head.push_str(&format!("host: {}\r\n", self.address));

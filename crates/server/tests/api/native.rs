@@ -28,7 +28,8 @@ fn templates_and_properties() {
     let body = json!({"messages": [{"role": "user", "content": "Hello there"}]});
     let prompt = server.post("/apply-template", &body).ok()["prompt"].clone();
     assert!(prompt.as_str().unwrap().contains("Hello there"));
-    let count = server.post("/v1/chat/completions/input_tokens", &body).ok()["input_tokens"].clone();
+    let count =
+        server.post("/v1/chat/completions/input_tokens", &body).ok()["input_tokens"].clone();
     let tokens = server.post("/tokenize", &body).ok();
     assert_eq!(tokens["count"], count);
     let props = server.get("/props").ok();
@@ -62,7 +63,8 @@ fn metrics() {
     // gauges and counters are there from the start
     assert!(before.contains("pelton_requests_running{model=\"built-in\"} 0\n"), "{before}");
     assert!(before.contains("pelton_requests_total{model=\"built-in\",outcome=\"length\"} 0\n"));
-    server.post("/v1/completions", &json!({"prompt": "Once", "max_tokens": 5, "ignore_eos": true}))
+    server
+        .post("/v1/completions", &json!({"prompt": "Once", "max_tokens": 5, "ignore_eos": true}))
         .ok();
     let after = server.get("/metrics").body;
     let value = |name: &str| {
@@ -73,7 +75,9 @@ fn metrics() {
     assert_eq!(value("pelton_generation_tokens_total{model=\"built-in\"}"), 5.0);
     assert_eq!(value("pelton_time_to_first_token_seconds_count{model=\"built-in\"}"), 1.0);
     assert_eq!(value("pelton_inter_token_latency_seconds_count{model=\"built-in\"}"), 4.0);
-    assert!(after.contains("pelton_http_requests_total{route=\"/v1/completions\",status=\"200\"} 1"));
+    assert!(
+        after.contains("pelton_http_requests_total{route=\"/v1/completions\",status=\"200\"} 1")
+    );
     // every sample belongs to a family with a type, as the format demands
     for (name, _) in samples(&after) {
         let name = name.split('{').next().unwrap();
@@ -93,14 +97,25 @@ fn metrics_of_vllm() {
     let text = server.get("/metrics").body;
     let labels = "{model_name=\"built-in\",engine=\"0\"";
     for name in [
-        "num_requests_running", "num_requests_waiting", "kv_cache_usage_perc",
-        "time_to_first_token_seconds_bucket", "inter_token_latency_seconds_bucket",
-        "request_time_per_output_token_seconds_bucket", "time_per_output_token_seconds_bucket",
-        "e2e_request_latency_seconds_bucket", "request_queue_time_seconds_bucket",
-        "request_prefill_time_seconds_bucket", "request_decode_time_seconds_bucket",
-        "request_prompt_tokens_bucket", "request_generation_tokens_bucket", "prompt_tokens_total",
-        "generation_tokens_total", "prefix_cache_queries_total", "prefix_cache_hits_total",
-        "request_success_total", "num_preemptions_total",
+        "num_requests_running",
+        "num_requests_waiting",
+        "kv_cache_usage_perc",
+        "time_to_first_token_seconds_bucket",
+        "inter_token_latency_seconds_bucket",
+        "request_time_per_output_token_seconds_bucket",
+        "time_per_output_token_seconds_bucket",
+        "e2e_request_latency_seconds_bucket",
+        "request_queue_time_seconds_bucket",
+        "request_prefill_time_seconds_bucket",
+        "request_decode_time_seconds_bucket",
+        "request_prompt_tokens_bucket",
+        "request_generation_tokens_bucket",
+        "prompt_tokens_total",
+        "generation_tokens_total",
+        "prefix_cache_queries_total",
+        "prefix_cache_hits_total",
+        "request_success_total",
+        "num_preemptions_total",
     ] {
         assert!(text.contains(&format!("vllm:{name}{labels}")), "{name}: {text}");
     }
@@ -121,7 +136,8 @@ fn the_dashboard_finds_its_metrics() {
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
             let names = query.split(|c| !is_name(c)).filter(|word| word.starts_with("pelton_"));
             for name in names {
-                let found = text.contains(&format!("\n{name}{{")) || text.contains(&format!("\n{name} "));
+                let found =
+                    text.contains(&format!("\n{name}{{")) || text.contains(&format!("\n{name} "));
                 assert!(found, "{name} of {query} is not in /metrics");
                 queries += 1;
             }

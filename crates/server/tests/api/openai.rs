@@ -153,10 +153,8 @@ fn chats() {
         .collect();
     assert_eq!(joined, text);
     assert_eq!(chunks.last().unwrap()["usage"], json["usage"]);
-    let reasons: Vec<_> = chunks
-        .iter()
-        .filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str())
-        .collect();
+    let reasons: Vec<_> =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str()).collect();
     assert_eq!(reasons, [json["choices"][0]["finish_reason"].as_str().unwrap()]);
     // parts, the developer's role, an older name of the limit
     let parts = json!({

@@ -13,9 +13,8 @@ fn keys(config: &mut Config) {
 fn api_keys() {
     let server = start(keys);
     let body = json!({"prompt": "Once", "max_tokens": 1}).to_string();
-    let send = |headers: &[(&str, &str)]| {
-        server.send("POST", "/v1/completions", headers, body.as_bytes())
-    };
+    let send =
+        |headers: &[(&str, &str)]| server.send("POST", "/v1/completions", headers, body.as_bytes());
     for headers in [
         &[][..],
         &[("authorization", "Bearer wrong")],
@@ -107,9 +106,8 @@ fn a_full_queue() {
 fn origins_and_hosts() {
     let server = start(|config| config.origins = vec!["https://good.example".to_owned()]);
     let body = json!({"prompt": "Once", "max_tokens": 1}).to_string();
-    let send = |headers: &[(&str, &str)]| {
-        server.send("POST", "/v1/completions", headers, body.as_bytes())
-    };
+    let send =
+        |headers: &[(&str, &str)]| server.send("POST", "/v1/completions", headers, body.as_bytes());
     assert_eq!(send(&[("origin", "https://evil.example")]).status, 403);
     let good = send(&[("origin", "https://good.example")]);
     assert_eq!(good.status, 200);

@@ -30,7 +30,10 @@ pub(super) fn take(fields: &mut Fields) -> Result<ChatRequest, ApiError> {
         message(Fields::of(path, value)?, &mut messages)?;
     }
     let mut chat = Chat::new(messages);
-    if chat.messages.last().is_some_and(|last| last.role == "assistant" && last.tool_calls.is_empty())
+    if chat
+        .messages
+        .last()
+        .is_some_and(|last| last.role == "assistant" && last.tool_calls.is_empty())
     {
         (chat.continue_final_message, chat.add_generation_prompt) = (true, false);
     }

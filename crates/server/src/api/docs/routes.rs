@@ -32,7 +32,7 @@ const CHAT: &str = "model:string !messages:array documents:array continue_final_
     reasoning_effort=none,minimal,low,medium,high,xhigh,max max_tokens:integer[1,4294967295] \
     max_completion_tokens:integer[1,4294967295] logprobs:boolean top_logprobs:integer[0,20] \
     tools:array tool_choice:string|object parallel_tool_calls:boolean n:integer[1,128] \
-    user:string metadata:object store:boolean service_tier:string";
+    user:string metadata:object store:boolean service_tier:string prediction:object";
 const OLLAMA: &str = "!model:string stream:boolean options:object format:string|object \
     think:boolean|string keep_alive:string|number logprobs:boolean top_logprobs:integer[0,20]";
 
@@ -140,7 +140,12 @@ pub(super) const ROUTES: &[Route] = &[
         &["!model:string !input:string|array truncate:boolean dimensions:integer[1,4294967295]"],
         r#"{"model": "built-in", "input": "Hello"}"#,
     ),
-    post("/api/show", "A model (Ollama)", &["!model:string verbose:boolean"], r#"{"model": "built-in"}"#),
+    post(
+        "/api/show",
+        "A model (Ollama)",
+        &["!model:string verbose:boolean"],
+        r#"{"model": "built-in"}"#,
+    ),
     get("/api/tags", "The models (Ollama)"),
     get("/api/ps", "The loaded models (Ollama)"),
     get("/api/version", "The version (Ollama)"),
@@ -156,7 +161,12 @@ pub(super) const ROUTES: &[Route] = &[
            add_special_tokens:boolean parse_special:boolean with_pieces:boolean messages:array"],
         r#"{"content": "Hello"}"#,
     ),
-    post("/detokenize", "The text of tokens", &["model:string !tokens:array"], r#"{"tokens": [5]}"#),
+    post(
+        "/detokenize",
+        "The text of tokens",
+        &["model:string !tokens:array"],
+        r#"{"tokens": [5]}"#,
+    ),
     post("/apply-template", "The prompt of a chat", &[CHAT], MESSAGES),
     post("/v1/chat/completions/input_tokens", "The tokens of a chat", &[CHAT], MESSAGES),
     post(

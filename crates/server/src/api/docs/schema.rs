@@ -55,8 +55,7 @@ fn operation(route: &Route) -> Value {
             required.extend(must.then_some(name));
         }
         let example: Value = serde_json::from_str(route.example).unwrap_or_default();
-        let schema =
-            json!({"type": "object", "properties": properties, "required": required});
+        let schema = json!({"type": "object", "properties": properties, "required": required});
         operation["requestBody"] = json!({
             "required": true,
             "content": {"application/json": {"schema": schema, "example": example}},
@@ -108,8 +107,7 @@ pub(super) fn html() -> String {
             let kinds: Vec<_> = kinds.into_iter().filter(|&kind| kind != "null").collect();
             let must = if required { "required" } else { "" };
             let kinds = kinds.join(", ");
-            let _ =
-                write!(page, "<tr><td><code>{name}</code><td>{kinds}<td>{must}</tr>");
+            let _ = write!(page, "<tr><td><code>{name}</code><td>{kinds}<td>{must}</tr>");
         }
         page.push_str("</table>");
     }

@@ -81,7 +81,10 @@ pub(in crate::api) async fn generate(
     let suffix = fields.string("suffix")?.filter(|suffix| !suffix.is_empty());
     let system = fields.string("system")?.filter(|system| !system.is_empty());
     if fields.string("template")?.is_some_and(|template| !template.is_empty()) {
-        return Err(ApiError::field("template", "template is there, expected none: the template is the server's"));
+        return Err(ApiError::field(
+            "template",
+            "template is there, expected none: the template is the server's",
+        ));
     }
     let (thinks, effort) = think(&mut fields)?;
     let options = options(&mut fields)?;
@@ -231,9 +234,7 @@ async fn text(
     let mut run = run::blocking(move || {
         let prompt = match suffix {
             None => Prompt::Text(prompt),
-            Some(suffix) => {
-                Prompt::Tokens(run::infill_prompt(&context.lease, &prompt, &suffix)?)
-            }
+            Some(suffix) => Prompt::Tokens(run::infill_prompt(&context.lease, &prompt, &suffix)?),
         };
         let request = options.request(prompt, 0, &context);
         TokenRun::start(&context, run::constrain(request, &options.output))

@@ -78,6 +78,10 @@ fn refuse(fields: &mut Fields) -> Result<(), ApiError> {
     }
     fields.boolean("store")?;
     fields.object("metadata")?;
+    if let Some(mut prediction) = fields.object("prediction")? {
+        prediction.choice("type", &["content"])?;
+        prediction.take("content");
+    }
     Ok(())
 }
 

@@ -91,7 +91,9 @@ impl Request {
         match (prompt, &self.suffix) {
             (_, None) => context.lease.encode(prompt),
             (Prompt::Text(text), Some(suffix)) => run::infill_prompt(&context.lease, text, suffix),
-            (_, Some(_)) => Err(ApiError::field("suffix", "suffix is there, expected texts as prompts")),
+            (_, Some(_)) => {
+                Err(ApiError::field("suffix", "suffix is there, expected texts as prompts"))
+            }
         }
     }
 
@@ -174,8 +176,7 @@ pub(in crate::api) async fn create(
     let context = app.context(lease, &caller, request.options.cache_salt.as_deref());
     let (id, created) = (new_id("cmpl-"), now());
     let name = context.lease.name.clone();
-    let head =
-        json!({"id": id, "object": "text_completion", "created": created, "model": name});
+    let head = json!({"id": id, "object": "text_completion", "created": created, "model": name});
     let log_probs = request.log_probs;
     let started = context.clone();
     let (request, texts) = run::blocking(move || {

@@ -7,6 +7,6 @@ pub(super) mod embeddings;
 mod log_probs;
 pub(super) mod models;
 mod prompts;
-pub(super) mod responses;
 pub(super) mod rerank;
+pub(super) mod responses;
 mod usage;

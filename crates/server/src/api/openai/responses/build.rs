@@ -256,13 +256,25 @@ mod tests {
         builder.end(FinishReason::End, json!({}));
         let frames = builder.frames();
         let expected = [
-            "created", "in_progress",
-            "output_item.added", "content_part.added", "reasoning_text.delta",
-            "reasoning_text.done", "content_part.done", "output_item.done",
-            "output_item.added", "content_part.added", "output_text.delta", "output_text.done",
-            "content_part.done", "output_item.done",
-            "output_item.added", "function_call_arguments.delta", "function_call_arguments.done",
-            "output_item.done", "completed",
+            "created",
+            "in_progress",
+            "output_item.added",
+            "content_part.added",
+            "reasoning_text.delta",
+            "reasoning_text.done",
+            "content_part.done",
+            "output_item.done",
+            "output_item.added",
+            "content_part.added",
+            "output_text.delta",
+            "output_text.done",
+            "content_part.done",
+            "output_item.done",
+            "output_item.added",
+            "function_call_arguments.delta",
+            "function_call_arguments.done",
+            "output_item.done",
+            "completed",
         ];
         assert_eq!(names(&frames), expected);
         for (i, (name, event)) in frames.iter().enumerate() {

@@ -22,7 +22,8 @@ pub(super) struct Request {
 pub(super) fn take(fields: &mut Fields) -> Result<Request, ApiError> {
     for name in ["previous_response_id", "conversation", "prompt"] {
         if fields.has(name) {
-            let message = format!("{name} is there, expected all items in input: nothing is stored");
+            let message =
+                format!("{name} is there, expected all items in input: nothing is stored");
             return Err(ApiError::field(name, message));
         }
     }
@@ -47,7 +48,8 @@ pub(super) fn take(fields: &mut Fields) -> Result<Request, ApiError> {
     let top = fields.integer("top_logprobs", 0..=20)?;
     keep("top_logprobs", top.unwrap_or(0).into());
     let include = fields.strings("include")?;
-    if include.iter().any(|one| one == "message.output_text.logprobs") || top.is_some_and(|n| n > 0) {
+    if include.iter().any(|one| one == "message.output_text.logprobs") || top.is_some_and(|n| n > 0)
+    {
         options.log_probs = u8::try_from(top.unwrap_or(0)).ok();
     }
     let mut effort = None;
