@@ -20,6 +20,10 @@ pub(crate) struct LoadArgs {
     /// Threads on the CPU; by default one for each physical core
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
+    /// Keep weights in the order of the file: less memory, but slower on a CPU with AVX2 and without
+    /// AVX-512, for which they are copied at load
+    #[arg(long)]
+    pub(crate) no_repack: bool,
     /// Positions of a sequence, at most; by default what the measured lengths need, or for `run` the
     /// model's own up to 4096
     #[arg(short, long, value_name = "N")]
@@ -113,8 +117,11 @@ pub(crate) fn load_on(
 
 /// The engine of the flags.
 pub(crate) fn engine(args: &LoadArgs) -> Result<Engine> {
-    Engine::on(args.device, args.threads())
-        .hint("`pelton devices` lists the GPUs; `--device cpu` runs on the CPU")
+    let engine = match args.no_repack {
+        true => Engine::in_file_order(args.device, args.threads()),
+        false => Engine::on(args.device, args.threads()),
+    };
+    engine.hint("`pelton devices` lists the GPUs; `--device cpu` runs on the CPU")
 }
 
 /// Opens a model file without loading it.

@@ -59,6 +59,7 @@ impl Subject {
             sequences: PREFILL,
             context: spec.context,
             pages: vec![pages],
+            snapshots: 0,
             kv,
             tokens: spec.vocab,
             bias: 0,

@@ -150,6 +150,7 @@ fn load(plan: Plan, threads: usize) -> Box<dyn Executable> {
         sequences: 1,
         context: 1,
         pages: Vec::new(),
+        snapshots: 0,
         kv: KvType::F16,
         tokens: VOCAB,
         bias: 0,

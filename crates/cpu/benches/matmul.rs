@@ -7,12 +7,15 @@
 //! copies that no cache holds them; GB/s of weights. Few: 8 rows, likewise. Prefill: 512 rows;
 //! 10⁹ multiplications and additions per second. The last columns are shares over all shapes: of
 //! the bandwidth that all threads reach when they only read, and of the peak rate of the
-//! instruction that multiplies bytes or f32.
+//! instruction that multiplies bytes or f32. Where the instruction set has kernels for packed rows,
+//! a second line is for those.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use pelton_cpu::gemm::{ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN, matmul};
+use pelton_cpu::gemm::{
+    ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN, can_pack, has_panels, matmul,
+};
 use pelton_cpu::isa::{InstructionSet, Isa};
 use pelton_cpu::pool::{Pool, SharedMut, default_threads};
 use pelton_quant::DType;
@@ -117,6 +120,7 @@ fn peak(pool: &Pool, isa: Isa) -> (f64, f64) {
     chains!(bytes256, "avx2", _mm256_set1_epi8(1), |sum, x| _mm256_maddubs_epi16(x, *sum));
     chains!(bytes512, "avx512bw", _mm512_set1_epi8(1), |sum, x| _mm512_maddubs_epi16(x, *sum));
     chains!(vnni, "avx512vnni", _mm512_set1_epi8(1), |sum, x| _mm512_dpbusd_epi32(*sum, x, x));
+    chains!(vnni256, "avxvnni", _mm256_set1_epi8(1), |sum, x| _mm256_dpbusd_avx_epi32(*sum, x, x));
     chains!(floats256, "avx2,fma", _mm256_set1_ps(0.5), |sum, x| _mm256_fmadd_ps(*sum, x, x));
     chains!(floats512, "avx512f", _mm512_set1_ps(0.5), |sum, x| _mm512_fmadd_ps(*sum, x, x));
 
@@ -129,6 +133,7 @@ fn peak(pool: &Pool, isa: Isa) -> (f64, f64) {
     };
     match isa.set() {
         InstructionSet::Avx2 => (rate(32, bytes256), rate(8, floats256)),
+        InstructionSet::AvxVnni => (rate(32, vnni256), rate(8, floats256)),
         InstructionSet::Avx512 => (rate(64, bytes512), rate(16, floats512)),
         InstructionSet::Avx512Vnni => (rate(64, vnni), rate(16, floats512)),
         _ => (f64::NAN, f64::NAN),
@@ -177,8 +182,16 @@ fn main() {
             Ok(activations) => activations,
             Err(error) => return eprintln!("{error}"),
         };
-        for ((&isa, peak), _) in isas.iter().zip(&peaks).zip(&isas_chosen).filter(|pair| *pair.1) {
-            print!("{:20}", format!("{dtype} {isa}"));
+        let lines = isas.iter().zip(&peaks).zip(&isas_chosen).filter(|pair| *pair.1);
+        let orders = [false, true];
+        for (((&isa, peak), _), packed) in
+            lines.flat_map(|line| orders.map(|packed| (line, packed)))
+        {
+            if packed && !(has_panels(isa) && can_pack(dtype, ROW_ALIGN)) {
+                continue;
+            }
+            let order = if packed { " packed" } else { "" };
+            print!("{:20}", format!("{dtype} {isa}{order}"));
             let peak = if kind == ActivationKind::F32 { peak.1 } else { peak.0 };
             let mut bytes = 0.0;
             let mut times = [0.0; 3];
@@ -187,7 +200,11 @@ fn main() {
                 let Some(len) = dtype.bytes_of(rows * cols) else { continue };
                 let matrices: Vec<_> = memory
                     .chunks_exact(len)
-                    .filter_map(|bytes| MatrixRef::new(dtype, rows, cols, bytes).ok())
+                    .filter_map(|bytes| match packed {
+                        // the bytes are all the same, so they are packed as they are
+                        true => MatrixRef::packed(dtype, rows, cols, bytes).ok(),
+                        false => MatrixRef::new(dtype, rows, cols, bytes).ok(),
+                    })
                     .collect();
                 bytes += len as f64;
                 let mut figures = Vec::new();

@@ -2,9 +2,9 @@
 //! it has been considered here.
 
 use pelton_graph::{
-    Activation, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask, Norm,
-    NormKind, Op, Plan, Pooling, RopeId, RopeStore, RopeStyle, Route, Scores, ShortConv, TableRow,
-    Values, WeightId, WeightKind,
+    Activation, Adapters, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask,
+    Norm, NormKind, Op, Plan, Pooling, RopeId, RopeStore, RopeStyle, Route, Scores, ShortConv,
+    TableRow, Values, WeightId, WeightKind,
 };
 
 /// Whether the reference path runs an op: elementary ops only.
@@ -44,6 +44,8 @@ pub(crate) fn fast(op: &Op, plan: &Plan) -> bool {
         Op::Route(route) => is_route(plan, route),
         Op::ExpertLinear(linear) => is_expert_linear(plan, linear),
         Op::ExpertSum { used } => *used > 0,
+        // ids are whole numbers in f32
+        Op::Adapters(Adapters { count, used }) => (1..=*count).contains(used) && *count <= 1 << 24,
         Op::Pool(pooling) => match pooling {
             Pooling::Mean | Pooling::First | Pooling::Last => true,
         },

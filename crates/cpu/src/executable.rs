@@ -27,13 +27,24 @@ pub struct Cpu {
 #[derive(Clone, Debug)]
 enum Path {
     Reference,
-    Fast { threads: usize, pool: Arc<Mutex<Option<Arc<Pool>>>> },
+    Fast { threads: usize, pool: Arc<Mutex<Option<Arc<Pool>>>>, repack: bool },
 }
 
 impl Cpu {
     /// The fast path on this many threads, at least one.
     pub fn new(threads: usize) -> Self {
-        Self { path: Path::Fast { threads: threads.max(1), pool: Arc::default() } }
+        Self { path: Path::Fast { threads: threads.max(1), pool: Arc::default(), repack: true } }
+    }
+
+    /// Leaves the weights as they are in the file, for as little memory as possible. Otherwise
+    /// they are copied at load where the kernels of the CPU are faster with another order of their
+    /// bytes.
+    #[must_use]
+    pub fn in_file_order(mut self) -> Self {
+        if let Path::Fast { repack, .. } = &mut self.path {
+            *repack = false;
+        }
+        self
     }
 
     /// The reference path: the specification of every op, on one thread.
@@ -93,15 +104,20 @@ impl Backend for Cpu {
 
         let steps = match &self.path {
             Path::Reference => Steps::Reference,
-            Path::Fast { threads, pool } => {
+            Path::Fast { threads, pool, .. } => {
                 let pool = shared_pool(pool, *threads)?;
                 Steps::Fast(Box::new(Exec::new(&plan, &limits, pool)?))
             }
         };
+        let (samples, tables) = (Samples::new(&limits, threads)?, PageTables::new(&limits));
+        let mut state = State::new(plan, checkpoint, limits)?;
+        if let (Steps::Fast(exec), Path::Fast { repack: true, .. }) = (&steps, &self.path) {
+            state.weights.pack(&state.plan, exec.pool(), exec.isa());
+        }
         Ok(Box::new(CpuExecutable {
-            samples: Samples::new(&limits, threads)?,
-            tables: PageTables::new(&limits),
-            state: State::new(plan, checkpoint, limits)?,
+            samples,
+            tables,
+            state,
             steps,
             next: 0,
             outstanding: None,
@@ -223,6 +239,24 @@ impl Executable for CpuExecutable {
         }
         Ok(())
     }
+
+    fn save_states(&mut self, slot: u32, snapshot: u32) -> Result<(), Error> {
+        self.state.limits.check_snapshot(slot, snapshot)?;
+        self.state.states.save(slot, snapshot);
+        Ok(())
+    }
+
+    fn restore_states(&mut self, snapshot: u32, slot: u32) -> Result<(), Error> {
+        self.state.limits.check_snapshot(slot, snapshot)?;
+        self.state.states.restore(snapshot, slot);
+        Ok(())
+    }
+
+    fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
+        let row = self.state.plan.adapters_of(&self.state.limits, slot, adapters)?;
+        self.state.adapters.set(slot, &row);
+        Ok(())
+    }
 }
 
 /// Reads every page of the weights once, so that the load waits for a slow disk, with progress, and
@@ -263,7 +297,9 @@ mod tests {
     }
 
     fn pool(cpu: &Cpu) -> Arc<Pool> {
-        let Path::Fast { threads, pool } = &cpu.path else { panic!("the reference has no pool") };
+        let Path::Fast { threads, pool, .. } = &cpu.path else {
+            panic!("the reference has no pool")
+        };
         shared_pool(pool, *threads).unwrap()
     }
 

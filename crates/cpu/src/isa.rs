@@ -1,6 +1,7 @@
 //! Vector instruction sets, and the proof that this CPU has one.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 /// An instruction set that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,6 +10,9 @@ pub enum InstructionSet {
     Portable,
     /// AVX2 with FMA and F16C: x86 since 2013 (Haswell) and 2017 (Zen).
     Avx2,
+    /// AVX2 with AVX-VNNI, which multiplies and adds bytes in one instruction: Intel's CPUs since
+    /// 2021 (Alder Lake) and Zen 5.
+    AvxVnni,
     /// AVX-512 F, BW, DQ and VL: since Skylake-SP and Zen 4.
     Avx512,
     /// AVX-512 with VNNI, which multiplies and adds bytes in one instruction: since Cascade Lake
@@ -26,15 +30,30 @@ pub enum InstructionSet {
 
 impl InstructionSet {
     /// Every set, from the least to the most capable of each architecture.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Portable,
         Self::Avx2,
+        Self::AvxVnni,
         Self::Avx512,
         Self::Avx512Vnni,
         Self::Neon,
         Self::NeonDotProd,
         Self::NeonI8mm,
     ];
+
+    /// The name in `PELTON_ISA`.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::AvxVnni => "avx-vnni",
+            Self::Avx512 => "avx512",
+            Self::Avx512Vnni => "avx512-vnni",
+            Self::Neon => "neon",
+            Self::NeonDotProd => "neon-dotprod",
+            Self::NeonI8mm => "neon-i8mm",
+        }
+    }
 
     /// Whether this CPU has all instructions of the set.
     #[cfg(target_arch = "x86_64")]
@@ -53,6 +72,7 @@ impl InstructionSet {
         match self {
             Self::Portable => true,
             Self::Avx2 => avx2(),
+            Self::AvxVnni => avx2() && is_x86_feature_detected!("avxvnni"),
             Self::Avx512 => avx2() && avx512(),
             Self::Avx512Vnni => avx2() && avx512() && is_x86_feature_detected!("avx512vnni"),
             Self::Neon | Self::NeonDotProd | Self::NeonI8mm => false,
@@ -67,7 +87,7 @@ impl InstructionSet {
         let neon = || cfg!(target_endian = "little") && is_aarch64_feature_detected!("neon");
         match self {
             Self::Portable => true,
-            Self::Avx2 | Self::Avx512 | Self::Avx512Vnni => false,
+            Self::Avx2 | Self::AvxVnni | Self::Avx512 | Self::Avx512Vnni => false,
             Self::Neon => neon(),
             Self::NeonDotProd => neon() && is_aarch64_feature_detected!("dotprod"),
             Self::NeonI8mm => neon() && is_aarch64_feature_detected!("i8mm"),
@@ -111,6 +131,35 @@ impl Isa {
         Self::available().last().unwrap_or(Self::PORTABLE)
     }
 
+    /// The set that the environment variable `PELTON_ISA` names, or the most capable set of this
+    /// CPU. The variable is read once.
+    ///
+    /// # Errors
+    /// If the variable names no set, or one that this CPU lacks.
+    pub fn chosen() -> Result<Self, String> {
+        static CHOSEN: OnceLock<Result<Isa, String>> = OnceLock::new();
+        let chosen = CHOSEN.get_or_init(|| match std::env::var_os("PELTON_ISA") {
+            Some(name) => Self::named(&name.to_string_lossy()),
+            None => Ok(Self::detect()),
+        });
+        chosen.clone()
+    }
+
+    /// The set of a name.
+    fn named(name: &str) -> Result<Self, String> {
+        let names: Vec<&str> = Self::available().map(|isa| isa.set().name()).collect();
+        let found = Self::available().find(|isa| isa.set().name() == name);
+        found.ok_or_else(|| {
+            let names = names.join(", ");
+            match InstructionSet::ALL.iter().any(|set| set.name() == name) {
+                true => {
+                    format!("PELTON_ISA={name}: this CPU lacks the set, expected one of {names}")
+                }
+                false => format!("PELTON_ISA={name}: no such set, expected one of {names}"),
+            }
+        })
+    }
+
     /// The sets of this CPU, from the least to the most capable.
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
         InstructionSet::ALL.into_iter().filter(|set| set.is_detected()).map(Self)
@@ -127,11 +176,30 @@ impl fmt::Display for Isa {
         f.write_str(match self.0 {
             InstructionSet::Portable => "portable",
             InstructionSet::Avx2 => "AVX2",
+            InstructionSet::AvxVnni => "AVX-VNNI",
             InstructionSet::Avx512 => "AVX-512",
             InstructionSet::Avx512Vnni => "AVX-512 VNNI",
             InstructionSet::Neon => "NEON",
             InstructionSet::NeonDotProd => "NEON dotprod",
             InstructionSet::NeonI8mm => "NEON i8mm",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_have_names() {
+        assert_eq!(Isa::named("portable"), Ok(Isa::PORTABLE));
+        for isa in Isa::available() {
+            assert_eq!(Isa::named(isa.set().name()), Ok(isa));
+        }
+        for (name, expected) in [("sse9", "no such set"), ("", "no such set")] {
+            assert!(Isa::named(name).unwrap_err().contains(expected));
+        }
+        let lacked = if cfg!(target_arch = "x86_64") { "neon-i8mm" } else { "avx2" };
+        assert!(Isa::named(lacked).unwrap_err().contains("this CPU lacks the set"));
     }
 }

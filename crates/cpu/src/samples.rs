@@ -239,6 +239,7 @@ mod tests {
             sequences: 2,
             context: 1 << 20,
             pages: vec![],
+            snapshots: 0,
             kv: pelton_graph::KvType::F16,
             tokens: 4,
             bias: 0,

@@ -55,21 +55,25 @@ impl fmt::Display for Device {
 }
 
 impl Device {
-    /// Opens the device; `threads` are for the CPU.
-    pub(crate) fn open(self, threads: usize) -> Result<Box<dyn Backend>, Error> {
+    /// Opens the device; `threads` are for the CPU, and whether it may repack weights.
+    pub(crate) fn open(self, threads: usize, repack: bool) -> Result<Box<dyn Backend>, Error> {
+        let cpu = || match repack {
+            true => Cpu::new(threads),
+            false => Cpu::new(threads).in_file_order(),
+        };
         match self {
-            Self::Cpu => Ok(Box::new(Cpu::new(threads))),
+            Self::Cpu => Ok(Box::new(cpu())),
             #[cfg(feature = "gpu")]
             Self::Gpu(number) => Ok(Box::new(pelton_gpu::Gpu::open(&pelton_gpu::choose(number)?)?)),
             #[cfg(feature = "gpu")]
             Self::Auto => match pelton_gpu::choose(None) {
                 Ok(adapter) => Ok(Box::new(pelton_gpu::Gpu::open(&adapter)?)),
-                Err(_) => Ok(Box::new(Cpu::new(threads))),
+                Err(_) => Ok(Box::new(cpu())),
             },
             #[cfg(not(feature = "gpu"))]
             Self::Gpu(_) => Err(Error::NoGpu),
             #[cfg(not(feature = "gpu"))]
-            Self::Auto => Ok(Box::new(Cpu::new(threads))),
+            Self::Auto => Ok(Box::new(cpu())),
         }
     }
 }

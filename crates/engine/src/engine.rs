@@ -32,7 +32,17 @@ impl Engine {
     ///
     /// If the device is a GPU and there is none, or it lacks what every kernel needs.
     pub fn on(device: Device, threads: usize) -> Result<Self, Error> {
-        Ok(Self { backend: device.open(threads)? })
+        Ok(Self { backend: device.open(threads, true)? })
+    }
+
+    /// As [`on`](Self::on), without a copy of the weights where a CPU multiplies them faster in
+    /// another order than that of the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`on`](Self::on).
+    pub fn in_file_order(device: Device, threads: usize) -> Result<Self, Error> {
+        Ok(Self { backend: device.open(threads, false)? })
     }
 
     /// An engine on any backend.

@@ -1,8 +1,10 @@
 //! A loaded model, and requests to it.
 
 mod chats;
+mod decode;
 mod defaults;
 mod embed;
+mod loras;
 mod many;
 mod rerank;
 mod value_plans;
@@ -36,6 +38,7 @@ use crate::{
 };
 
 pub use defaults::SamplingDefaults;
+use loras::{LORAS_OF_REQUEST, Loras};
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
 ///
@@ -63,14 +66,15 @@ struct Loaded {
     sequences: usize,
     /// The pooling of embeddings.
     pooling: Pooling,
+    decoding: decode::Decoding,
+    loras: Loras,
 }
 
 impl Loaded {
     /// The salt of a sequence's cached prefixes; `None` if a plan's sequences cannot share them:
-    /// rows that see later ones depend on the whole text, and a recurrent state is not in pages.
+    /// rows that see later ones depend on the whole text.
     fn salt(&self, salt: u64) -> Option<u64> {
-        let shares = !self.plan.whole_sequences && self.plan.states.is_empty();
-        shares.then_some(salt)
+        (!self.plan.whole_sequences).then_some(salt)
     }
 
     /// Refuses a request that needs other results than the plan's.
@@ -106,17 +110,13 @@ impl Model {
             pooling: options.pooling.map(value_plans::pooling_type),
         };
         let mut plan = value_plans::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
-        for (number, (path, scale)) in options.loras.iter().enumerate() {
-            if !scale.is_finite() {
-                return Err(Error::Option {
-                    option: "loras",
-                    found: format!("a scale of {scale}"),
-                    expected: "a finite number".to_owned(),
-                });
-            }
-            let tensors = Lora::open(path, &checkpoint)?.attach(&mut checkpoint, number, *scale)?;
-            plan = plan.add_lora(&tensors)?;
-        }
+        let adapters: Vec<Lora> = options
+            .loras
+            .iter()
+            .map(|(path, _)| Lora::open(path, &checkpoint))
+            .collect::<Result<_, _>>()?;
+        let tensors = Lora::attach(&adapters, &mut checkpoint)?;
+        plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
         let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         Self::load_plan(backend, plan, Arc::new(checkpoint), options, progress)
     }
@@ -149,26 +149,30 @@ impl Model {
             backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;
         let runner = Runner::new(executable);
         tracing::info!(pipeline = ?runner.pipeline, "the model is loaded");
-        let kv = KvCache::new(&plan.groups, &limits.pages, runner.pipeline.phases_agree);
+        let snapshots = (!plan.states.is_empty()).then_some(limits.snapshots);
+        let agree = runner.pipeline.phases_agree;
+        let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
         let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));
         let shared = Arc::new(Shared::new(Arc::clone(&bound)));
-        let resources = Resources { runner, kv, limits, plan: plan.clone() };
+        let loras = Loras::new(options, &plan)?;
+        let resources =
+            Resources { runner, kv, limits, plan: plan.clone(), loras: loras.defaults.clone() };
         let scheduler = Scheduler::new(resources, tokenizer.clone(), options.prefill_budget, bound);
         let (commands, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
-        let chat_template = OnceLock::new();
-        let loaded = Loaded {
+        let loaded = Arc::new(Loaded {
             checkpoint,
             plan,
             tokenizer,
-            chat_template,
+            chat_template: OnceLock::new(),
             context,
             rows,
             sequences,
             pooling,
-        };
-        let loaded = Arc::new(loaded);
+            decoding: decode::Decoding::default(),
+            loras,
+        });
         Ok(Self { commands, loaded, shared, worker })
     }
 
@@ -198,12 +202,8 @@ impl Model {
         request.sampling.check().map_err(Error::Sampling)?;
         let tokens = self.tokens(&request.prompt)?;
         self.check_request(&request, &tokens)?;
-        if request.constraint.is_some() {
-            return Err(pelton_constraint::Error::Unfinished.into());
-        }
-        if request.sampling.runs_on_host() {
-            return Err(Error::Sampling("samplers on the host are not wired yet".into()));
-        }
+        let (host, guide) = (self.host_draw(&request)?, self.guide(&request)?);
+        let loras = self.loaded.loras.of(request.loras.as_deref())?;
         let context = self.loaded.context;
         let place = self.shared.bound.enter(tokens.len())?;
         let most = match request.max_tokens {
@@ -213,9 +213,10 @@ impl Model {
         let seed = request.sampling.seed_or_random();
         let handle = RequestHandle::new(Stats::new(tokens.len(), seed));
         let output = Output::new(sink, handle.clone(), request.stop.clone(), request.ignore_end);
-        let goal = Goal::text(DrawOptions::new(&request, seed), output);
+        let goal = Goal::text(DrawOptions::new(&request, seed, host, guide), output);
         let salt = self.loaded.salt(request.cache_salt);
         let sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
+        let sequence = sequence.with_loras(loras);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
     }
@@ -295,6 +296,12 @@ impl Model {
         self.loaded.tokenizer.as_ref().ok_or_else(|| Error::NoVocabulary {
             file: Path::new(self.loaded.checkpoint.name()).to_owned(),
         })
+    }
+
+    /// The names of the LoRA adapters that requests can choose, in the order of the
+    /// [load](LoadOptions::lora): the paths that were given there.
+    pub fn loras(&self) -> &[String] {
+        &self.loaded.loras.names
     }
 
     /// The plan that the model runs.

@@ -32,6 +32,9 @@ impl<'a> Session<'a> {
         if positions > available {
             return Err(Error::CacheFull { needed: positions, available });
         }
+        if resources.plan.adapters().is_some() {
+            resources.runner.set_adapters(0, &resources.loras)?;
+        }
         Ok(Self { resources, pages, positions, position: 0, logits: Vec::new() })
     }
 

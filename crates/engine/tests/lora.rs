@@ -5,9 +5,11 @@
 use std::{fs, path::PathBuf};
 
 use pelton::{
-    Checkpoint, Engine, KvType, LoadOptions, Model,
+    Checkpoint, Engine, KvType, LoadOptions, Model, Request, Sampling,
+    graph::Backend,
     weights::{GgufWriter, Lora},
 };
+use pelton_cpu::Cpu;
 use pelton_testing::Random;
 use serde_json::json;
 
@@ -73,26 +75,34 @@ fn write_gguf(name: &str, architecture: &str, alpha: f32, additions: &[Addition]
 
 /// The model's file with `W + scale · b·a` in place of each matrix.
 fn merged(additions: &[Addition], scale: f64) -> PathBuf {
-    let mut out = fs::read(folder("qwen3").join("model.gguf")).unwrap();
-    let base = Checkpoint::from_bytes("base", out.clone()).unwrap();
-    for one in additions {
-        let tensor = base.tensor(&one.tensor).unwrap();
-        // random numbers, which occur once
-        let at = out.windows(tensor.bytes.len()).position(|bytes| bytes == tensor.bytes).unwrap();
-        for (i, value) in tensor.decode().into_iter().enumerate() {
-            let (row, column) = (i / one.inputs, i % one.inputs);
-            let product: f64 = (0..RANK)
-                .map(|r| {
-                    f64::from(one.b[row * RANK + r]) * f64::from(one.a[r * one.inputs + column])
-                })
-                .sum();
-            let sum = (f64::from(value) + scale * product) as f32;
-            out[at + 4 * i..][..4].copy_from_slice(&sum.to_le_bytes());
+    let base = fs::read(folder("qwen3").join("model.gguf")).unwrap();
+    let path = temporary(&format!("merged-{scale}.gguf"));
+    fs::write(&path, with_sums(base, &[(additions, scale)])).unwrap();
+    path
+}
+
+/// A model's file in F32 with `W + Σ scale · b·a` in place of each matrix.
+fn with_sums(mut out: Vec<u8>, all: &[(&[Addition], f64)]) -> Vec<u8> {
+    for (additions, scale) in all {
+        for one in *additions {
+            let base = Checkpoint::from_bytes("base", out.clone()).unwrap();
+            let tensor = base.tensor(&one.tensor).unwrap();
+            // random numbers, which occur once
+            let mut places = out.windows(tensor.bytes.len());
+            let at = places.position(|bytes| bytes == tensor.bytes).unwrap();
+            for (i, value) in tensor.decode().into_iter().enumerate() {
+                let (row, column) = (i / one.inputs, i % one.inputs);
+                let product: f64 = (0..RANK)
+                    .map(|r| {
+                        f64::from(one.b[row * RANK + r]) * f64::from(one.a[r * one.inputs + column])
+                    })
+                    .sum();
+                let sum = (f64::from(value) + scale * product) as f32;
+                out[at + 4 * i..][..4].copy_from_slice(&sum.to_le_bytes());
+            }
         }
     }
-    let path = temporary(&format!("merged-{scale}.gguf"));
-    fs::write(&path, out).unwrap();
-    path
+    out
 }
 
 fn load(path: PathBuf, options: LoadOptions) -> Model {
@@ -228,4 +238,150 @@ fn adapters_that_do_not_fit_are_refused_by_name() {
     assert!(error.contains("has no matrix"), "{error}");
     let error = Lora::open(folder("qwen3").join("model.gguf"), &base).unwrap_err().to_string();
     assert!(error.contains("general.type") || error.contains("adapter"), "{error}");
+}
+
+/// The adapters of a request: their numbers and scales.
+type Chosen = &'static [(usize, f32)];
+
+/// Tokens of the prompts of requests with adapters: more than two pages.
+const PROMPT: u32 = 150;
+
+fn request(prompt: u32, first: u32) -> Request {
+    let prompt: Vec<u32> = (0..prompt).map(|i| (i * i + 3 * i + first) % 100).collect();
+    let request = Request::from_tokens(prompt).max_tokens(8).ignore_end(true);
+    request.sampling(Sampling::greedy()).log_probs(1)
+}
+
+/// The greedy tokens of requests that run together, with their log-probabilities, and the tokens of
+/// prompts that were cached.
+fn texts(model: &Model, requests: Vec<Request>) -> Vec<(Vec<(u32, f32)>, usize)> {
+    let streams: Vec<_> =
+        requests.into_iter().map(|request| model.generate(request).unwrap()).collect();
+    let text = |mut stream: pelton::TokenStream| {
+        let tokens = stream.by_ref().map(|token| token.unwrap());
+        let tokens = tokens.map(|token| (token.id, token.log_prob.unwrap())).collect();
+        (tokens, stream.stats().cached_tokens)
+    };
+    streams.into_iter().map(text).collect()
+}
+
+fn assert_close(got: &[(u32, f32)], expected: &[(u32, f32)], what: &str) {
+    assert_eq!(got.len(), expected.len());
+    for (i, (got, expected)) in got.iter().zip(expected).enumerate() {
+        assert_eq!(got.0, expected.0, "{what}: token {i}");
+        assert!((got.1 - expected.1).abs() < 2e-3, "{what}: {got:?} {expected:?}");
+    }
+}
+
+/// Requests with adapters of their own, among them one with none, in one batch, compared with models
+/// whose matrices have the factors added.
+fn each_request_has_its_own(backend: impl Backend + Clone + 'static, name: &str) {
+    let file = fs::read(folder("qwen3").join("model.gguf")).unwrap();
+    let base = Checkpoint::from_bytes("base", file.clone()).unwrap();
+    let adapters = [additions(&base, &NAMES[..4], 4), additions(&base, &NAMES[2..], 5)];
+    let paths: Vec<PathBuf> = (0..)
+        .zip(&adapters)
+        .map(|(i, all)| write_gguf(&format!("{name}-{i}.gguf"), "qwen3", ALPHA, all))
+        .collect();
+    let options = LoadOptions::default().kv(KvType::F32).sequences(4).rows(64);
+    let loaded = options.clone().lora(&paths[0], 0.0).lora(&paths[1], 1.0);
+    let engine = Engine::with_backend(backend.clone());
+    let model = engine.load(folder("qwen3").join("model.gguf"), &loaded).unwrap();
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    assert_eq!(model.loras(), names);
+    let all: [Chosen; 4] = [&[], &[(0, 1.0)], &[(1, -0.5)], &[(0, 0.5), (1, 1.0)]];
+    let with = |request: Request, chosen: Chosen| {
+        let request = request.without_loras();
+        chosen.iter().fold(request, |request, &(i, scale)| match i {
+            0 => request.lora(&names[0], scale),
+            i => request.lora(format!("{name}-{i}"), scale),
+        })
+    };
+    let together = all.map(|chosen| with(request(PROMPT, 1), chosen)).to_vec();
+    let together = texts(&model, together);
+    let again = texts(&model, vec![with(request(PROMPT, 1), all[1])]);
+    assert_eq!(again[0], (together[1].0.clone(), 128), "a prefix of the same adapters");
+    for (chosen, (got, cached)) in all.into_iter().zip(&together) {
+        assert_eq!(*cached, 0, "a prefix of other adapters");
+        let sums: Vec<_> = chosen
+            .iter()
+            .map(|&(i, scale)| {
+                (&adapters[i][..], f64::from(ALPHA) / RANK as f64 * f64::from(scale))
+            })
+            .collect();
+        let path = temporary(&format!("{name}-merged.gguf"));
+        fs::write(&path, with_sums(file.clone(), &sums)).unwrap();
+        let merged = engine.load(&path, &options).unwrap();
+        assert_close(got, &texts(&merged, vec![request(PROMPT, 1)])[0].0, &format!("{chosen:?}"));
+    }
+    assert!(together[0].0 != together[1].0 && together[1].0 != together[2].0);
+    // requests that name none have those of the load
+    let default = texts(&model, vec![request(40, 3), with(request(40, 3), &[(1, 1.0)])]);
+    assert_eq!(default[0].0, default[1].0);
+    for (request, text) in [
+        (request(4, 1).lora("unknown", 1.0), "unknown"),
+        (request(4, 1).lora(&names[0], f32::NAN), "finite"),
+        (request(4, 1).lora(&names[0], 1.0).lora(&names[0], 1.0), "twice"),
+    ] {
+        let error = model.generate(request).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+}
+
+#[test]
+fn each_request_has_its_own_on_the_cpu() {
+    each_request_has_its_own(Cpu::new(2), "cpu");
+    each_request_has_its_own(Cpu::reference(), "reference");
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn each_request_has_its_own_on_a_gpu() {
+    use pelton::gpu::{Gpu, adapters};
+    use pelton_testing::{Need, skip};
+
+    match adapters().into_iter().next() {
+        Some(adapter) => each_request_has_its_own(Gpu::open_checked(&adapter).unwrap(), "gpu"),
+        None => skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software"),
+    }
+}
+
+/// Matrices in blocks: the products of the adapter are added to those of the stored matrices.
+#[test]
+fn weights_in_blocks() {
+    use pelton::graph::build;
+    use pelton::weights::Quantize;
+    use std::sync::Arc;
+
+    let file = fs::read(folder("qwen3").join("model.gguf")).unwrap();
+    let base = || Checkpoint::from_bytes("base", file.clone()).unwrap();
+    let additions = additions(&base(), &NAMES, 6);
+    let adapter = write_gguf("blocks.gguf", "qwen3", ALPHA, &additions);
+    let mut quantized = base().quantized(Quantize::Q8_0, |_, _| {}).unwrap();
+    // the same values in F32
+    let mut decoded = file.clone();
+    for tensor in base().tensors() {
+        let at = file.windows(tensor.bytes.len()).position(|bytes| bytes == tensor.bytes).unwrap();
+        let values = quantized.tensor(tensor.name).unwrap().decode();
+        decoded[at..at + tensor.bytes.len()].copy_from_slice(&bytes(&values));
+    }
+    let scale = f64::from(ALPHA) / RANK as f64;
+    let path = temporary("blocks-merged.gguf");
+    fs::write(&path, with_sums(decoded, &[(&additions, scale)])).unwrap();
+    let engine = Engine::with_backend(Cpu::reference());
+    let options = LoadOptions::default().kv(KvType::F32);
+    let expected = logits(&engine.load(path, &options).unwrap());
+
+    let in_blocks = NAMES
+        .iter()
+        .filter(|name| quantized.tensor(name).is_some_and(|tensor| tensor.dtype.block_len() > 1));
+    assert!(in_blocks.count() > 0, "no matrix in blocks");
+    let lora = Lora::open(&adapter, &quantized).unwrap();
+    let plan = build(&quantized).unwrap();
+    let tensors = Lora::attach(&[lora], &mut quantized).unwrap();
+    let plan = plan.add_loras(&tensors, 1).unwrap();
+    let options = options.lora(&adapter, 1.0);
+    let model = engine.load_plan(plan, Arc::new(quantized), &options).unwrap();
+    let worst = difference(&logits(&model), &expected);
+    assert!(worst < 5e-4, "{worst}");
 }

@@ -95,6 +95,7 @@ impl Loaded {
             sequences: 1,
             context,
             pages: vec![pages; plan.groups.len()],
+            snapshots: 0,
             kv: KvType::F32,
             tokens: plan.vocab,
             bias: 0,

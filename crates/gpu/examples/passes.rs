@@ -48,6 +48,7 @@ fn run(file: &str, depth: usize) -> Result<bool, Error> {
         sequences: 64,
         context,
         pages: vec![64 * pages_for(context)],
+        snapshots: 0,
         kv: KvType::F16,
         tokens: plan.vocab,
         bias: 0,

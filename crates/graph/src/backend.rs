@@ -100,6 +100,41 @@ pub trait Executable: Send {
     /// [`Error::Pass`] if the group or a page does not exist.
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error>;
 
+    /// Copies all recurrent states of a slot to a snapshot, one of
+    /// [`Limits::snapshots`](crate::Limits::snapshots): after all passes submitted so far, before
+    /// all later ones.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if the slot or the snapshot does not exist; other errors if the backend
+    /// fails.
+    fn save_states(&mut self, slot: u32, snapshot: u32) -> Result<(), Error> {
+        Err(no_snapshots(slot, snapshot))
+    }
+
+    /// Copies a snapshot to the recurrent states of a slot, in the order of
+    /// [`save_states`](Self::save_states). The slot's next row is at the position after those that
+    /// had run when the snapshot was saved.
+    ///
+    /// # Errors
+    ///
+    /// As [`save_states`](Self::save_states).
+    fn restore_states(&mut self, snapshot: u32, slot: u32) -> Result<(), Error> {
+        Err(no_snapshots(slot, snapshot))
+    }
+
+    /// Sets the LoRA adapters of a slot, each with its factor: those of its rows in all passes that
+    /// are submitted later. After the load every slot has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if the plan has no [`Op::Adapters`], or if the slot or an adapter does not
+    /// exist.
+    fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
+        let count = adapters.len();
+        Err(Error::Pass(format!("{count} adapters of slot {slot}, but the plan has none")))
+    }
+
     /// Runs a pass `passes` times and returns the time of each step. Called when all passes are
     /// taken; the results of the pass are dropped.
     ///
@@ -110,6 +145,10 @@ pub trait Executable: Send {
         let _ = (pass, passes);
         Err(Error::Profile)
     }
+}
+
+fn no_snapshots(slot: u32, snapshot: u32) -> Error {
+    Error::Pass(format!("snapshot {snapshot} of slot {slot}, but the backend has no snapshots"))
 }
 
 impl Plan {

@@ -38,9 +38,9 @@ pub use ids::{BufferId, RopeId, WeightId};
 pub use kv::{KvType, PAGE, pages_for};
 pub use limits::Limits;
 pub use op::{
-    Activation, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask, Norm,
-    NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy, TableRow,
-    alibi_slope,
+    Activation, Adapters, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask,
+    Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy,
+    TableRow, alibi_slope,
 };
 pub use pass::{Input, MAX_REPEAT, Outputs, Pass, Phase, RECENT, Row, Sample, Ticket, Want};
 pub use plan::{

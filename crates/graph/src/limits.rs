@@ -1,6 +1,6 @@
 //! The sizes that an executable is loaded for.
 
-use crate::{KvType, Rows};
+use crate::{Error, KvType, Rows};
 
 /// The sizes that an executable allocates for when it loads. It allocates nothing of a model's size
 /// afterwards.
@@ -17,6 +17,8 @@ pub struct Limits {
     /// Pages of each cache group `[groups]`, in the order of
     /// [`Plan::groups`](crate::Plan::groups), for all sequences together.
     pub pages: Vec<usize>,
+    /// Snapshots of recurrent states, each of all states of one slot.
+    pub snapshots: usize,
     /// The element type of the caches.
     pub kv: KvType,
     /// Number of tokens that can be drawn: those with an id below it. An embedding table may have
@@ -33,5 +35,23 @@ impl Limits {
             Rows::All => self.rows,
             Rows::Selected => self.wants,
         }
+    }
+
+    /// Checks the slot and the index of a snapshot that is saved or restored.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] naming the one that does not exist.
+    pub fn check_snapshot(&self, slot: u32, snapshot: u32) -> Result<(), Error> {
+        for (what, found, count) in
+            [("slot", slot, self.sequences), ("snapshot", snapshot, self.snapshots)]
+        {
+            if found as usize >= count {
+                return Err(Error::Pass(format!(
+                    "{what} {found} of recurrent states, expected one of {count}"
+                )));
+            }
+        }
+        Ok(())
     }
 }

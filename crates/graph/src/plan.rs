@@ -2,7 +2,7 @@
 
 use pelton_quant::DType;
 
-use crate::{BufferId, Op, Rope, RopeId, WeightId};
+use crate::{Adapters, BufferId, Error, Limits, Op, Rope, RopeId, WeightId};
 
 /// The use of a weight, which decides how a backend keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,6 +288,47 @@ impl Plan {
     /// A rotary embedding by its index.
     pub fn rope(&self, id: RopeId) -> &Rope {
         &self.ropes[id.0]
+    }
+
+    /// Whether a sequence can be cut back to any of its positions, as after a rejected draft: the
+    /// caches keep every position, recurrent states only the newest. A plan with states is cut
+    /// back to a position at which a snapshot was [saved](crate::Executable::save_states).
+    pub fn can_roll_back(&self) -> bool {
+        self.states.is_empty() && !self.whole_sequences
+    }
+
+    /// The LoRA adapters that its rows can have, if there are any.
+    pub fn adapters(&self) -> Option<Adapters> {
+        self.steps.iter().find_map(|step| match step.op {
+            Op::Adapters(adapters) => Some(adapters),
+            _ => None,
+        })
+    }
+
+    /// The ids and weights of a slot's adapters, as [`Adapters::row`] has them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if the plan has no adapters, or if the slot or an adapter does not exist.
+    pub fn adapters_of(
+        &self,
+        limits: &Limits,
+        slot: u32,
+        adapters: &[(u32, f32)],
+    ) -> Result<Vec<f32>, Error> {
+        let slots = limits.sequences;
+        match self.adapters() {
+            Some(all) if (slot as usize) < slots => all.row(adapters),
+            Some(_) => {
+                Err(Error::Pass(format!("slot {slot} of adapters, expected one of {slots}")))
+            }
+            None => Err(Error::Pass(format!("adapters of slot {slot}, but the plan has none"))),
+        }
+    }
+
+    /// Elements of the recurrent states of one slot.
+    pub fn state_len(&self) -> usize {
+        self.states.iter().map(|state| state.len).sum()
     }
 
     /// Elements per position in the caches of a group: keys and values of all its layers.

@@ -164,6 +164,7 @@ impl Plan {
             Op::Softcap(cap) => format!("at {cap}"),
             Op::Temper { beta, interval, .. } => format!("beta {beta}, interval {interval}"),
             Op::Route(route) => format!("{} of {} experts", route.used, route.experts),
+            Op::Adapters(adapters) => format!("{} of {}", adapters.used, adapters.count),
             Op::ExpertLinear(linear) => experts(linear),
             Op::ExpertGlu { gate, gating, .. } => {
                 format!("{}, {}", experts(gate), gating.name())

@@ -28,6 +28,7 @@ fn loaded() -> Loaded {
         sequences: 3,
         context: 256,
         pages: vec![8],
+        snapshots: 0,
         kv: KvType::F16,
         tokens: 70,
         bias: 2,

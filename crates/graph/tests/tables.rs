@@ -17,6 +17,7 @@ fn limits() -> Limits {
         sequences: SLOTS,
         context: 4 * PAGE + 1,
         pages: PAGES.to_vec(),
+        snapshots: 0,
         kv: KvType::F16,
         tokens: 1,
         bias: 0,

@@ -39,19 +39,23 @@ impl Sampler {
         let drawable = &logits[..tokens.min(logits.len())];
         let token = choose(&mut self.candidates, self.adjusted.of(drawable, draw, history), draw);
         let log_probs = match (token, draw.log_probs) {
-            (Some(token), Some(top)) => {
-                let log_sum = LogSum::of(logits);
-                let top = usize::from(top).min(LOG_PROBS_MAX);
-                self.candidates.fill(drawable, top, f32::NEG_INFINITY);
-                let of = |logit| log_sum.log_prob(logit);
-                Some(LogProbs {
-                    drawn: of(logits[token as usize]),
-                    top: self.candidates.sorted().iter().map(|c| (c.id, of(c.logit))).collect(),
-                })
-            }
+            (Some(token), Some(top)) => Some(self.log_probs(logits, tokens, token, top)),
             _ => None,
         };
         Sampled { token, log_probs }
+    }
+
+    /// The log-probabilities of a drawn token and of the `top` likeliest tokens under raw logits
+    /// `[vocab]`. Only tokens of ids below `tokens` are among the likeliest.
+    pub fn log_probs(&mut self, logits: &[f32], tokens: usize, drawn: u32, top: u8) -> LogProbs {
+        let log_sum = LogSum::of(logits);
+        let of = |logit| log_sum.log_prob(logit);
+        let top = usize::from(top).min(LOG_PROBS_MAX);
+        let drawable = &logits[..tokens.min(logits.len())];
+        self.candidates.fill(drawable, top, f32::NEG_INFINITY);
+        let top = self.candidates.sorted().iter().map(|c| (c.id, of(c.logit))).collect();
+        let drawn = logits.get(drawn as usize).copied().unwrap_or(f32::NAN);
+        LogProbs { drawn: of(drawn), top }
     }
 }
 

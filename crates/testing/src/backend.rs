@@ -19,6 +19,7 @@ pub fn limits(spec: &ModelSpec) -> Limits {
         sequences: 16,
         context: spec.context,
         pages: vec![16],
+        snapshots: 0,
         kv: KvType::F16,
         tokens: spec.vocab,
         bias: 16,

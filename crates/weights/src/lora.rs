@@ -11,6 +11,9 @@ use crate::gguf::TensorEntry;
 use crate::hf::lora as peft;
 use crate::{Error, Problem};
 
+/// Ranks are filled up with zeros to a multiple of this, the length of blocks of most formats.
+const RANK_UNIT: usize = 32;
+
 /// An adapter for a model: for each of some matrices `[outputs, inputs]` two factors `a` and `b`,
 /// with which the product is `y + b·(a·x)`.
 #[derive(Debug)]
@@ -34,8 +37,9 @@ pub struct LoraMatrix {
     b: Vec<f32>,
 }
 
-/// The names of an addition's factors in a checkpoint: `a` `[rank, inputs]`, and `b`
-/// `[outputs, rank]` times the scale, both in F32.
+/// The names of the factors of one matrix in a checkpoint, of all adapters: `a`
+/// `[adapters, rank, inputs]` and `b` `[adapters, outputs, rank]` times the scale, both in F32. The
+/// factors of an adapter without this matrix, or of a lower rank, have zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoraTensors {
     /// The matrix's name.
@@ -44,8 +48,10 @@ pub struct LoraTensors {
     pub a: String,
     /// The name of `b`.
     pub b: String,
-    /// Rows of `a`.
+    /// Rows of `a` of one adapter.
     pub rank: usize,
+    /// Adapters.
+    pub adapters: usize,
 }
 
 impl Lora {
@@ -98,36 +104,56 @@ impl Lora {
         &self.matrices
     }
 
-    /// Adds the factors to a checkpoint, `b` times the matrix's scale and `strength`, under names
-    /// that contain `number`.
+    /// Adds the factors of adapters to a checkpoint: for each matrix that one of them changes two
+    /// tensors with the factors of all.
     ///
     /// # Errors
     ///
-    /// If the checkpoint has an adapter with this number.
-    pub fn attach(
-        self,
-        base: &mut Checkpoint,
-        number: usize,
-        strength: f32,
-    ) -> Result<Vec<LoraTensors>, Error> {
-        let mut attached = Vec::with_capacity(self.matrices.len());
-        for LoraMatrix { tensor, rank, scale, a, b } in self.matrices {
-            let factor = scale * f64::from(strength);
-            let b: Vec<f32> = b.into_iter().map(|v| (f64::from(v) * factor) as f32).collect();
-            let names = ["a", "b"].map(|part| format!("lora.{number}.{tensor}.{part}"));
-            for (name, shape, values) in [
-                (&names[0], [a.len() / rank.max(1), rank], &a),
-                (&names[1], [rank, b.len() / rank.max(1)], &b),
-            ] {
+    /// If the checkpoint has such tensors, or if they are too large.
+    pub fn attach(adapters: &[Self], base: &mut Checkpoint) -> Result<Vec<LoraTensors>, Error> {
+        let mut matrices: BTreeMap<&str, Vec<(usize, &LoraMatrix)>> = BTreeMap::new();
+        for (number, adapter) in adapters.iter().enumerate() {
+            for matrix in &adapter.matrices {
+                matrices.entry(&matrix.tensor).or_default().push((number, matrix));
+            }
+        }
+        let mut attached = Vec::with_capacity(matrices.len());
+        for (tensor, factors) in matrices {
+            let Some(&(first, matrix)) = factors.first() else { continue };
+            let (inputs, outputs) = (matrix.a.len() / matrix.rank, matrix.b.len() / matrix.rank);
+            let ranks = factors.iter().map(|(_, matrix)| matrix.rank);
+            let rank = ranks.max().unwrap_or(1).next_multiple_of(RANK_UNIT);
+            let file = &adapters[first].file;
+            let names = ["a", "b"].map(|part| format!("lora.{tensor}.{part}"));
+            let shapes = [[inputs, rank, adapters.len()], [rank, outputs, adapters.len()]];
+            let rejected =
+                || Error::new(file, Problem::Adapter { fault: format!("{tensor:?} is too large") });
+            let len = |shape: &[usize; 3]| {
+                let len = shape.iter().try_fold(4usize, |len, &n| len.checked_mul(n));
+                Some(len.filter(|&len| len <= isize::MAX as usize)? / 4)
+            };
+            let mut values = Vec::with_capacity(2);
+            for shape in &shapes {
+                values.push(vec![0.0f32; len(shape).ok_or_else(rejected)?]);
+            }
+            for (number, LoraMatrix { rank: own, scale, a, b, .. }) in factors {
+                let to = &mut values[0][number * rank * inputs..];
+                to[..a.len()].copy_from_slice(a);
+                let to = values[1][number * rank * outputs..].chunks_mut(rank);
+                for (to, from) in to.zip(b.chunks(*own)) {
+                    for (to, &from) in to.iter_mut().zip(from) {
+                        *to = (f64::from(from) * scale) as f32;
+                    }
+                }
+            }
+            for ((name, shape), values) in names.iter().zip(&shapes).zip(&values) {
                 let bytes: Bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-                let entry = TensorEntry::new(name.clone(), DType::F32, &shape, bytes);
-                let fault = format!("{name:?} is too large");
-                let entry =
-                    entry.ok_or_else(|| Error::new(&self.file, Problem::Adapter { fault }))?;
-                base.add(entry)?;
+                let entry = TensorEntry::new(name.clone(), DType::F32, shape, bytes);
+                base.add(entry.ok_or_else(rejected)?)?;
             }
             let [a, b] = names;
-            attached.push(LoraTensors { tensor, a, b, rank });
+            let (tensor, adapters) = (tensor.to_owned(), adapters.len());
+            attached.push(LoraTensors { tensor, a, b, rank, adapters });
         }
         Ok(attached)
     }

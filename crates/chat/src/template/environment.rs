@@ -1,6 +1,6 @@
 //! The Jinja environment of transformers' chat templates.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -11,9 +11,14 @@ use minijinja::{
 };
 
 use super::bounds::{WIDTH, check_widths};
+use super::charge::{self, Counted, Text};
 use super::marks::{self, Ends};
 use super::numbers::python_float;
-use super::{Clock, json, methods};
+use super::{Clock, json, methods, operators};
+
+/// minijinja's filters of these names.
+const MAP: &str = "_pelton_map";
+const FORMAT: &str = "_pelton_format";
 
 /// The message of `raise_exception`, as the source of the error that it makes.
 #[derive(Debug)]
@@ -27,11 +32,18 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
+/// The syntax of transformers' templates.
+pub(super) fn syntax() -> SyntaxConfig {
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    syntax.unwrap_or_default()
+}
+
 /// The environment.
 pub(super) fn new(clock: Clock) -> Environment<'static> {
     let mut environment = Environment::new();
-    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    environment.set_syntax(syntax.unwrap_or_default());
+    environment.set_syntax(syntax());
+    operators::add_functions(&mut environment);
+    environment.remove_global("debug");
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_formatter(print);
@@ -41,6 +53,13 @@ pub(super) fn new(clock: Clock) -> Environment<'static> {
     environment.add_filter("string", string);
     environment.add_filter("format", format);
     environment.add_filter("indent", indent);
+    environment.add_filter("join", join);
+    environment.add_filter("replace", replace);
+    environment.add_filter(MAP, minijinja::filters::map);
+    environment.add_filter(FORMAT, minijinja::filters::format);
+    environment.add_filter("map", map);
+    environment.add_filter("list", list);
+    environment.add_filter("pprint", pprint);
     environment.add_filter("length", length);
     environment.add_filter("count", length);
     environment.add_test("iterable", is_iterable);
@@ -52,6 +71,7 @@ pub(super) fn new(clock: Clock) -> Environment<'static> {
 
 /// Prints a value as Python's `str` does.
 fn print(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    let mut out = Counted(out);
     let written = match float(value) {
         Some(text) => out.write_str(&text),
         None => write!(out, "{value}"),
@@ -66,17 +86,85 @@ fn float(value: &Value) -> Option<String> {
     f64::try_from(value.clone()).ok().map(python_float)
 }
 
-fn string(value: &Value) -> Value {
-    match float(value) {
+fn string(value: &Value) -> Result<Value, Error> {
+    Ok(match float(value) {
         Some(text) => Value::from(text),
         None if value.kind() == ValueKind::String => value.clone(),
-        None => Value::from(value.to_string()),
+        None => Value::from(charge::text(format_args!("{value}"))?),
+    })
+}
+
+fn pprint(value: &Value) -> Result<String, Error> {
+    charge::text(format_args!("{value:#?}"))
+}
+
+fn trim(state: &State<'_, '_>, value: &Value, set: Option<&str>) -> Result<String, Error> {
+    let text = charge::text(format_args!("{value}"))?;
+    Ok(marks::trim(&text, set, &marks::of(state), Ends::Both))
+}
+
+fn join(
+    value: &Value,
+    joiner: Option<&Value>,
+    attribute: Option<&str>,
+    options: Kwargs,
+) -> Result<String, Error> {
+    let joiner = match joiner {
+        Some(joiner) => charge::text(format_args!("{joiner}"))?,
+        None => charge::text(format_args!("{}", options.get::<Option<&str>>("d")?.unwrap_or("")))?,
+    };
+    let attribute = match attribute {
+        Some(name) => Some(name),
+        None => options.get("attribute")?,
+    };
+    options.assert_all_used()?;
+    let mut out = Text::default();
+    for (i, item) in items(value)?.enumerate() {
+        let item = match attribute {
+            Some(path) => path.split('.').try_fold(item, |item, name| item.get_attr(name))?,
+            None => item,
+        };
+        let joiner = if i > 0 { joiner.as_str() } else { "" };
+        write!(out, "{joiner}{item}").map_err(|_| Error::from(ErrorKind::WriteFailure))?;
+    }
+    Ok(out.0)
+}
+
+/// The items of a value, none of an undefined one.
+fn items(value: &Value) -> Result<impl Iterator<Item = Value> + use<>, Error> {
+    match value.is_undefined() {
+        true => Ok(Value::from(Vec::<Value>::new()).try_iter()?),
+        false => value.try_iter(),
     }
 }
 
-fn trim(state: &State<'_, '_>, value: &Value, set: Option<&str>) -> String {
-    let text = value.to_string();
-    marks::trim(&text, set, &marks::of(state), Ends::Both)
+fn replace(value: &Value, from: &Value, to: &Value) -> Result<String, Error> {
+    let text = |value: &Value| charge::text(format_args!("{value}"));
+    methods::replace(&text(value)?, &text(from)?, &text(to)?, None)
+}
+
+/// Applies a filter to each item, or gets an attribute of each.
+fn map(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    args: Rest<ValueOrKwargs>,
+) -> Result<Vec<Value>, Error> {
+    let mut args = args.into_values();
+    args.insert(0, Value::UNDEFINED);
+    let mut all = Vec::new();
+    for item in items(value)? {
+        args[0] = Value::from(vec![item]);
+        for value in state.apply_filter(MAP, &args)?.try_iter()? {
+            charge::items(all.len())?;
+            all.push(charge::value(value)?);
+        }
+    }
+    Ok(all)
+}
+
+fn list(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
+    charge::items(value.as_str().map_or_else(|| value.len().unwrap_or(0), str::len))?;
+    minijinja::filters::list(state, value)
 }
 
 /// The number of characters, items or keys; marks do not count, and an undefined value has none.
@@ -105,7 +193,10 @@ fn format(
     args: Rest<ValueOrKwargs>,
 ) -> Result<Value, Error> {
     check_widths(text.as_str().unwrap_or_default())?;
-    minijinja::filters::format(state, text, args)
+    let mut args = args.into_values();
+    methods::check_format(text.as_str().unwrap_or_default(), '%', &args)?;
+    args.insert(0, text.clone());
+    state.apply_filter(FORMAT, &args)
 }
 
 /// Indents the lines of a text, as Jinja does: not the first, nor blank ones.
@@ -127,18 +218,14 @@ fn indent(
             None => " ".repeat(usize::try_from(width)?.min(WIDTH)),
         },
     };
-    let mut out = String::new();
-    for (i, line) in value.to_string().split('\n').enumerate() {
-        if i > 0 {
-            out.push('\n');
-        }
+    let mut out = Text::default();
+    for (i, line) in charge::text(format_args!("{value}"))?.split('\n').enumerate() {
+        let newline = if i > 0 { "\n" } else { "" };
         let indented = if i == 0 { first } else { blank || !line.is_empty() };
-        if indented {
-            out.push_str(&margin);
-        }
-        out.push_str(line);
+        let margin = if indented { margin.as_str() } else { "" };
+        write!(out, "{newline}{margin}{line}").map_err(|_| Error::from(ErrorKind::WriteFailure))?;
     }
-    Ok(out)
+    Ok(out.0)
 }
 
 fn raise_exception(message: &Value) -> Result<Value, Error> {

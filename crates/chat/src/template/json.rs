@@ -7,8 +7,8 @@ use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 
 use super::bounds::DEPTH;
-use super::marks;
 use super::numbers::python_float;
+use super::{charge, marks};
 
 /// A JSON value as a value of the template.
 fn value(json: &serde_json::Value) -> Value {
@@ -90,6 +90,9 @@ impl Style {
         if depth > DEPTH {
             return Err(failed("the value of tojson is nested too deeply"));
         }
+        if out.len() > charge::left() {
+            charge::bytes(usize::MAX)?;
+        }
         match value.kind() {
             ValueKind::None => out.push_str("null"),
             ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
@@ -105,6 +108,7 @@ impl Style {
             }
             ValueKind::String => self.string(out, value.as_str().unwrap_or_default()),
             ValueKind::Seq | ValueKind::Iterable => {
+                charge::items(value.len().unwrap_or(0))?;
                 let items = value.try_iter()?.collect::<Vec<_>>();
                 self.items(out, depth, ('[', ']'), &items, |out, item| {
                     self.write(out, item, depth + 1)
@@ -148,6 +152,9 @@ impl Style {
             }
             self.line(out, depth + 1);
             each(out, item)?;
+            if out.len() > charge::left() {
+                charge::bytes(usize::MAX)?;
+            }
         }
         if !items.is_empty() {
             self.line(out, depth);

@@ -1,10 +1,13 @@
 //! Methods of Python's strings, dicts and lists that templates call.
 
+use std::fmt::Write;
+
 use minijinja::value::{ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 use super::bounds::{WIDTH, check_widths};
+use super::charge;
 use super::marks::{self, Ends};
 
 /// The methods that minijinja-contrib lacks, or that must pass over marks; then its own.
@@ -26,9 +29,34 @@ pub(super) fn call(
         }
         _ => None,
     };
-    match found {
-        Some(value) => Ok(value),
-        None => unknown_method_callback(state, value, method, args),
+    charge::value(match found {
+        Some(value) => value,
+        None => unknown_method_callback(state, value, method, args)?,
+    })
+}
+
+/// `str.replace`, with at most `limit` replacements.
+pub(super) fn replace(
+    text: &str,
+    from: &str,
+    to: &str,
+    limit: Option<usize>,
+) -> Result<String, Error> {
+    let count = text.matches(from).take(limit.unwrap_or(usize::MAX)).count();
+    charge::bytes(text.len().saturating_add(count.saturating_mul(to.len())))?;
+    Ok(text.replacen(from, to, limit.unwrap_or(usize::MAX)))
+}
+
+/// Refuses a format whose fields would be too long a text if each had all arguments.
+pub(super) fn check_format(format: &str, field: char, args: &[Value]) -> Result<(), Error> {
+    let mut all = charge::Text::default();
+    for arg in args {
+        write!(all, "{arg}").map_err(|_| Error::from(ErrorKind::WriteFailure))?;
+    }
+    let longest = all.0.len().saturating_add(64).saturating_mul(format.matches(field).count());
+    match longest.saturating_add(format.len()) > charge::left() {
+        true => charge::bytes(usize::MAX),
+        false => Ok(()),
     }
 }
 
@@ -55,7 +83,22 @@ fn string(
     Ok(Some(match method {
         "format" => {
             check_widths(text)?;
+            check_format(text, '{', args)?;
             return Ok(None);
+        }
+        "replace" => {
+            let (from, to, limit): (&str, &str, Option<i64>) = from_args(args)?;
+            let limit = limit.and_then(|limit| usize::try_from(limit).ok());
+            Value::from(replace(text, from, to, limit)?)
+        }
+        "join" => {
+            let (items,): (&Value,) = from_args(args)?;
+            let mut out = charge::Text::default();
+            for (i, item) in items.try_iter()?.enumerate() {
+                let joiner = if i > 0 { text } else { "" };
+                write!(out, "{joiner}{item}").map_err(|_| Error::from(ErrorKind::WriteFailure))?;
+            }
+            Value::from(out.0)
         }
         "split" => {
             let (separator, limit): (Option<&str>, Option<i64>) = from_args(args)?;

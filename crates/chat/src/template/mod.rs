@@ -2,6 +2,7 @@
 
 mod adapt;
 mod bounds;
+mod charge;
 mod chat;
 mod clock;
 mod environment;
@@ -10,6 +11,7 @@ mod json;
 mod marks;
 mod methods;
 mod numbers;
+mod operators;
 mod probe;
 mod render;
 mod segment;

@@ -8,11 +8,12 @@ use std::sync::OnceLock;
 use minijinja::{Environment, ErrorKind};
 use serde_json::{Map, Value};
 
+use super::charge::Account;
 use super::environment::{self, Raised};
 use super::marks::{self, Controls, Marks};
 use super::probe::Capabilities;
 use super::segment::Prompt;
-use super::{Chat, Clock, adapt, generation, json};
+use super::{Chat, Clock, adapt, generation, json, operators};
 use crate::Error;
 
 /// The roles that a template may join to a control token, such as `<|user|>`.
@@ -31,12 +32,15 @@ pub struct Limits {
     pub recursion: usize,
     /// Bytes of the result.
     pub output: usize,
+    /// Bytes of all texts that the operations of a rendering make. One text may have 16 MiB, and
+    /// one list a million items.
+    pub text: usize,
 }
 
 impl Default for Limits {
-    /// 20 million instructions, a depth of 256, 64 MiB.
+    /// 20 million instructions, a depth of 256, 64 MiB, 512 MiB.
     fn default() -> Self {
-        Self { fuel: 20_000_000, recursion: 256, output: 64 << 20 }
+        Self { fuel: 20_000_000, recursion: 256, output: 64 << 20, text: 512 << 20 }
     }
 }
 
@@ -88,12 +92,16 @@ impl Template {
     pub fn with(source: &str, clock: Clock, limits: Limits) -> Result<Self, Error> {
         let mut environment = environment::new(clock);
         environment.set_recursion_limit(limits.recursion);
-        environment.set_fuel(Some(limits.fuel));
-        let text = generation::rewrite(source).into_owned();
-        environment.add_template_owned(NAME, text).map_err(|error| Error::Syntax {
+        let syntax_error = |error: minijinja::Error| Error::Syntax {
             line: error.line().unwrap_or(0),
             reason: reason(&error),
-        })?;
+        };
+        let text = generation::rewrite(source);
+        let text = operators::rewrite(&text, environment::syntax()).map_err(syntax_error)?;
+        // each instruction can write a literal to a variable
+        let literals = limits.text.saturating_mul(2) / text.literal.max(1);
+        environment.set_fuel(Some(limits.fuel.min(literals as u64)));
+        environment.add_template_owned(NAME, text.source).map_err(syntax_error)?;
         Ok(Self {
             source: source.to_owned(),
             environment,
@@ -174,6 +182,9 @@ impl Template {
             return Err(Error::Invalid(
                 "continue_final_message and add_generation_prompt exclude each other".into(),
             ));
+        }
+        if let Some(name) = chat.kwargs.keys().find(|name| name.starts_with(operators::PREFIX)) {
+            return Err(Error::Invalid(format!("the variable {name:?} is reserved")));
         }
         for role in chat.messages.iter().map(|message| message.role.as_str()) {
             if !self.allows_role(role) {
@@ -259,11 +270,15 @@ impl Template {
     /// Runs the template.
     fn run(&self, variables: &Map<String, Value>) -> Result<String, Error> {
         let mut out = Bounded { bytes: Vec::new(), limit: self.limits.output, exceeded: false };
+        let account = Account::open(self.limits.text);
         let result = self.environment.get_template(NAME).and_then(|template| {
             template.render_captured_to(json::map(variables), &mut out).map(drop)
         });
         if out.exceeded {
             return Err(Error::Limit { limit: self.limits.output as u64, what: "bytes of output" });
+        }
+        if account.is_exceeded() {
+            return Err(Error::Limit { limit: self.limits.text as u64, what: "bytes of text" });
         }
         result.map_err(|error| self.failure(&error))?;
         String::from_utf8(out.bytes)

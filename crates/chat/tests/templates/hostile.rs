@@ -192,7 +192,6 @@ fn limits_hold() {
         "{{ 'x'.ljust(10000000000) }}",
         "{{ '%10000000000d' | format(1) }}",
         "{{ '{:10000000000}'.format(1) }}",
-        "{{ 'x' * 10000000000 }}",
         "{{ strftime_now('%10000000000d') }}",
         "{{ range(10000000000) }}",
         "{% include 'other' %}",
@@ -201,6 +200,60 @@ fn limits_hold() {
     }
     let nested = format!("{}1{}", "{{ (".to_owned() + &"(".repeat(5000), ")".repeat(5001) + " }}");
     assert!(matches!(failure(&nested, limits), Error::Syntax { line: 1, .. }));
+}
+
+/// Fuel does not bound texts: one instruction can double one.
+#[test]
+fn texts_do_not_grow_without_bound() {
+    let repeated = |step: &str| {
+        format!(
+            "{{% set ns = namespace(s='x' * 1000, l=['x' * 1000], n=[]) %}}\
+             {{% for i in range(64) %}}{{% set {step} %}}{{% endfor %}}"
+        )
+    };
+    let literal = "y".repeat(10_000);
+    let sources = [
+        "{{ 'x' * 10000000000 }}".to_owned(),
+        "{{ ['x'] * 10000000000 }}".to_owned(),
+        repeated("ns.s = ns.s ~ ns.s"),
+        repeated("ns.s = ns.s + ns.s"),
+        repeated("ns.s = ns.s * 2"),
+        repeated("ns.s = (ns.s, ns.s) | join"),
+        repeated("ns.s = ''.join([ns.s, ns.s])"),
+        repeated("ns.s = ns.s.replace('x', 'xx')"),
+        repeated("ns.s = ns.s | replace('x', 'xx')"),
+        repeated("ns.s = '%s%s' | format(ns.s, ns.s)"),
+        repeated("ns.s = '{}{}'.format(ns.s, ns.s)"),
+        repeated("ns.s = [ns.s, ns.s] | string"),
+        repeated("ns.s = [ns.s, ns.s] | tojson"),
+        repeated("ns.s = [ns.s, ns.s] | pprint"),
+        repeated("ns.l = ns.l + ns.l"),
+        repeated("ns.n = [ns.n, ns.n]") + "{{ ns.n }}",
+        repeated("ns.n = [ns.n, ns.n]") + "{{ ns.n ~ 'x' }}",
+        repeated("ns.n = [ns.n, ns.n]") + "{{ ns.n | tojson }}",
+        "{{ ('\n' * 1000000) | indent(9999, true, true) }}".to_owned(),
+        "{{ (['x' * 100000] * 100000) | map('upper') | list }}".to_owned(),
+        "{{ (['x' * 100000] * 100000) | join }}".to_owned(),
+        "{% macro f(s, n) %}{{ f(s ~ s, n - 1) if n }}{% endmacro %}{{ f('x' * 1000, 60) }}".into(),
+        "{% set ns = namespace(l=[]) %}{% for i in range(99999) %}\
+         {% set ns.l = ns.l + [('x' * 1000000)[i:]] %}{% endfor %}"
+            .into(),
+        format!(
+            "{{% set x %}}{{% for a in range(99999) %}}{{% for b in range(99999) %}}{literal}\
+             {{% endfor %}}{{% endfor %}}{{% endset %}}"
+        ),
+    ];
+    for source in sources {
+        match failure(&source, Limits::default()) {
+            Error::Limit { what: "bytes of text" | "instructions" | "bytes of output", .. } => {}
+            other => panic!("{source}: {other}"),
+        }
+    }
+    // what templates do with long texts is within the limits
+    let source = "{% set ns = namespace(t='') %}{% for m in messages %}\
+                  {% set ns.t = ns.t ~ m.content | trim ~ '\n' %}{% endfor %}{{ ns.t }}";
+    let messages: Vec<_> = (0..20).map(|_| Message::new("user", "word ".repeat(100_000))).collect();
+    assert_eq!(render(source, messages).text().len(), 20 * 500_000);
 }
 
 #[test]

@@ -17,8 +17,8 @@ pub(crate) struct Params {
 
 impl Params {
     /// All options by their names, without those that have no value.
-    fn values(&self) -> Vec<(&'static str, String)> {
-        let tokens = self.tokens.map(|tokens| ("tokens", tokens.to_string()));
+    fn values(&self) -> Vec<(String, String)> {
+        let tokens = self.tokens.map(|tokens| ("tokens".to_owned(), tokens.to_string()));
         tokens.into_iter().chain(self.sampling.values()).collect()
     }
 
@@ -71,7 +71,7 @@ mod tests {
         }
         let changed = params.changed("temperature 0.5 top_k=7").unwrap();
         let values = |params: &Params| params.values();
-        let expected = values(&params).into_iter().map(|(name, value)| match name {
+        let expected = values(&params).into_iter().map(|(name, value)| match &*name {
             "temperature" => (name, "0.5".to_owned()),
             "top-k" => (name, "7".to_owned()),
             _ => (name, value),

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     options: LoadArgs,
 }
 
-pub(crate) fn run(args: Args) -> Result<ExitCode> {
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let kwargs: Map<String, Value> = match &args.kwargs {
         Some(text) => serde_json::from_str(text).context("--kwargs is not a JSON object")?,
         None => Map::new(),
@@ -72,6 +72,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     let interrupt = Interrupt::install();
     let model = model::load(&args.model, &args.options, LoadOptions::default())?;
+    args.params.sampling.fill(&model);
     let template = template(&model, source.as_deref())?;
     let screen = Screen::new();
     let input = Input::new(screen.is_styled(), !args.no_history)?;

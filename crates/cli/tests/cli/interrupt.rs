@@ -13,7 +13,7 @@ use super::{pelton, temporary};
 const CONTEXT: u32 = 32_768;
 
 /// The built-in model with a longer context.
-fn long_model(name: &str) -> PathBuf {
+pub(super) fn long_model(name: &str) -> PathBuf {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny/pelton-tiny.gguf");
     let mut bytes = fs::read(file).unwrap();
     let key = b"llama.context_length";
@@ -31,7 +31,16 @@ fn start(model: PathBuf, prompt: &str, flags: &[&str]) -> Child {
     let mut child = pelton()
         .arg("run")
         .arg(model)
-        .args(["-", "--threads", "1", "--device", "cpu", "--context", &CONTEXT.to_string()])
+        .args([
+            "-",
+            "--echo",
+            "--threads",
+            "1",
+            "--device",
+            "cpu",
+            "--context",
+            &CONTEXT.to_string(),
+        ])
         .args(flags)
         .env("RUST_LOG", "pelton=debug")
         .stdin(Stdio::piped())

@@ -3,12 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
 mod bench;
+mod chat;
+#[cfg(target_os = "linux")]
+mod chat_terminal;
 mod errors;
 mod files;
 mod gpu;
 #[cfg(unix)]
 mod interrupt;
 mod logging;
+#[cfg(target_os = "linux")]
+mod pty;
 mod run;
 mod template;
 mod values;
@@ -17,6 +22,13 @@ use std::{
     path::PathBuf,
     process::{Command, Output},
 };
+
+/// Elsewhere there is no driver of pseudo-terminals.
+#[cfg(not(target_os = "linux"))]
+#[test]
+fn chats_on_a_terminal() {
+    pelton_testing::skip(pelton_testing::Need::Capability, "pseudo-terminals are driven on Linux");
+}
 
 fn pelton() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pelton"));

@@ -2,9 +2,9 @@
 
 use std::{io::Write, process::Stdio};
 
-use super::{json, pelton, run, stdout};
+use super::{json, pelton, run, stdout, temporary};
 
-const STORY: [&str; 6] = ["run", "Once upon a time", "-n", "30", "--seed", "5"];
+const STORY: [&str; 7] = ["run", "Once upon a time", "-n", "30", "--seed", "5", "--echo"];
 
 #[test]
 fn run_streams_text_to_stdout_and_statistics_to_stderr() {
@@ -32,7 +32,7 @@ fn run_says_the_same_in_json() {
 #[test]
 fn run_reads_a_prompt_from_stdin() {
     let mut child = pelton()
-        .args(["run", "-", "-n", "5", "--seed", "1"])
+        .args(["run", "-", "-n", "5", "--seed", "1", "--echo"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -72,4 +72,123 @@ fn run_in_a_given_memory_for_keys_and_values() {
         let args = [&STORY[..], &["--kv-memory", size]].concat();
         assert_eq!(stdout(&run(&args)), text, "{size}");
     }
+}
+
+#[test]
+fn run_prints_the_prompt_only_with_echo() {
+    let without = stdout(&run(&STORY[..6]));
+    assert_eq!(format!("Once upon a time{without}"), stdout(&run(&STORY)));
+}
+
+#[test]
+fn run_with_log_probabilities() {
+    let greedy = ["run", "Once upon a time", "-n", "5", "--temperature", "0", "--logprobs", "2"];
+    let object = json(&[&greedy[..], &["--json"]].concat());
+    let tokens = object["tokens"].as_array().unwrap();
+    assert_eq!(tokens.len(), 5);
+    for token in tokens {
+        let top = token["top"].as_array().unwrap();
+        assert_eq!((&top[0]["id"], &top[0]["log_prob"]), (&token["id"], &token["log_prob"]));
+        assert!(top[1]["log_prob"].as_f64().unwrap() <= token["log_prob"].as_f64().unwrap());
+    }
+    let text = stdout(&run(&greedy));
+    assert_eq!(text.lines().filter(|line| line.starts_with('"')).count(), 5, "{text}");
+}
+
+/// The texts of several prompts and samples are those that each gets alone, in order.
+#[test]
+fn run_with_prompts_and_samples() {
+    let file = temporary("prompts.txt");
+    std::fs::write(&file, "Once upon a time\n\nThe little fox\nOne day\n").unwrap();
+    let flags = ["-n", "12", "--seed", "7", "--xtc-probability", "0.5"];
+    let many =
+        [&["run", "--prompts", file.to_str().unwrap(), "--samples", "2"], &flags[..]].concat();
+    let text = stdout(&run(&many));
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 6);
+    for (i, line) in lines.iter().enumerate() {
+        assert_eq!((&line["index"], &line["sample"]), (&(i / 2).into(), &(i % 2).into()));
+        let seed = (7 + i % 2).to_string();
+        let prompt = line["prompt"].as_str().unwrap();
+        let alone = json(&[
+            "run",
+            prompt,
+            "-n",
+            "12",
+            "--seed",
+            &seed,
+            "--xtc-probability",
+            "0.5",
+            "--json",
+        ]);
+        assert_eq!(alone["text"], line["text"]);
+    }
+    let samples = stdout(&run(&["run", "One day", "-n", "5", "--samples", "3", "--seed", "1"]));
+    assert_eq!(samples.matches("--- sample ").count(), 3, "{samples}");
+}
+
+/// Every sampler changes a text at its place in the chain, and a wrong value is refused by name.
+#[test]
+fn run_with_each_sampler() {
+    let story = |flags: &[&'static str]| {
+        let seeded = ["run", "Once upon a time", "-n", "60", "--seed", "3", "--json"];
+        json(&[&seeded[..], flags].concat())["text"].as_str().unwrap().to_owned()
+    };
+    let plain = story(&[]);
+    for flags in [
+        &["--mirostat", "1"][..],
+        &["--mirostat", "2", "--mirostat-tau", "2"],
+        &["--adaptive-target", "0.3"],
+        &["--dry-multiplier", "9", "--dry-allowed-length", "0"],
+        &["--xtc-probability", "1"],
+        &["--typical-p", "0.2"],
+        &["--top-n-sigma", "0.1"],
+        &["--dynatemp-range", "0.8"],
+        &["--samplers", "temperature", "--temperature", "2"],
+        &["--logit-bias", "300=50"],
+    ] {
+        assert_ne!(story(flags), plain, "{flags:?}");
+    }
+    // without a sampler the temperature is 1
+    assert_eq!(story(&["--samplers", "xtc,dry"]), story(&["--samplers", "top-p", "--top-p", "1"]));
+    for (flag, value) in [("--mirostat", "3"), ("--adaptive-decay", "1"), ("--samplers", "warmth")]
+    {
+        let error = run(&["run", "x", flag, value]);
+        assert!(!error.status.success());
+        let text = String::from_utf8(error.stderr).unwrap();
+        assert!(text.contains(&flag[2..].replace('-', "_")) || text.contains(value), "{text}");
+    }
+}
+
+#[test]
+fn run_with_constraints() {
+    let file = |name: &str, text: &str| {
+        let path = temporary(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let schema = file(
+        "schema.json",
+        r#"{"type": "object", "properties": {"legs": {"type": "integer", "maximum": 9, "minimum": 0}},
+            "required": ["legs"], "additionalProperties": false}"#,
+    );
+    let text = |flags: &[&str]| {
+        let all = [&["run", "The fox:", "--seed", "1", "-n", "100"], flags].concat();
+        stdout(&run(&all)).trim_end_matches('\n').to_owned()
+    };
+    let object: serde_json::Value =
+        serde_json::from_str(&text(&["--json-schema", &schema])).unwrap();
+    assert!(object["legs"].as_u64().unwrap() < 10);
+    assert!(text(&["--json-object"]).starts_with('{'));
+    assert_eq!(text(&["--regex", "(abc){2}"]), "abcabc");
+    let gbnf = file("grammar.gbnf", "root ::= \"[\" [0-9]{3} \"]\"\n");
+    let bracketed = text(&["--grammar", &gbnf]);
+    assert!(bracketed.len() == 5 && bracketed.starts_with('['), "{bracketed}");
+    let lark = file("grammar.lark", "start: \"yes\" | \"no\"\n");
+    assert!(["yes", "no"].contains(&&*text(&["--grammar", &lark])));
+    let unsupported = file("unsupported.json", r#"{"not": {"type": "null"}}"#);
+    let error = super::refused(&["run", "x", "--json-schema", &unsupported], 1);
+    assert!(error.contains("'not'"), "{error}");
+    super::refused(&["run", "x", "--json-object", "--regex", "a"], 2);
 }

@@ -176,6 +176,6 @@ fn directories_are_models() {
         "cpu",
     ]));
     assert!(path.exists());
-    let output = run(&["run", &folder, "one", "-n", "3", "--device", "cpu"]);
+    let output = run(&["run", &folder, "one", "-n", "3", "--device", "cpu", "--echo"]);
     assert!(stdout(&output).starts_with("one"));
 }

@@ -9,9 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrayvec::ArrayVec;
 use pelton_graph::{Error, Limits, Op, Plan, WeightId};
 
-use crate::gemm::{
-    ActivationKind, Activations, MatrixRef, Output, Picked, ROW_ALIGN, matmul_picked,
-};
+use crate::gemm::{ActivationKind, Activations, Output, Picked, ROW_ALIGN, matmul_picked};
 use crate::isa::Isa;
 use crate::memory::{StoredMatrices, Weights};
 use crate::pool::{Pool, SharedMut};
@@ -48,7 +46,8 @@ impl<'a> GroupedProduct<'a> {
         let weight = plan.weight(weight);
         let (rows, cols) = (weight.rows, weight.row_len);
         // all matrices have the same size
-        MatrixRef::new(matrices.dtype, rows, cols, matrices.bytes(0))
+        matrices
+            .matrix(0, rows, cols)
             .map_err(|e| Error::Matrix { tensor: weight.name.clone(), what: e.to_string() })?;
         Ok(Self { matrices, rows, cols, bias, values: SharedMut::new(out) })
     }
@@ -79,9 +78,7 @@ impl<'a> GroupedProduct<'a> {
         picked: Picked<'_>,
         outputs: Range<usize>,
     ) {
-        let bytes = self.matrices.bytes(index);
-        let matrix = MatrixRef::new(self.matrices.dtype, self.rows, self.cols, bytes);
-        let Ok(matrix) = matrix else { return };
+        let Ok(matrix) = self.matrices.matrix(index, self.rows, self.cols) else { return };
         let output = Output {
             values: self.values,
             stride: self.rows,

@@ -32,10 +32,9 @@ impl<'a> Product<'a> {
         let &Linear { weight: id, bias } = linear;
         let weight = plan.weight(id);
         let matrix = weights.matrices(plan, id)?;
-        let matrix =
-            MatrixRef::new(matrix.dtype, weight.rows, weight.row_len, matrix.bytes(0)).map_err(
-                |error| Error::Matrix { tensor: weight.name.clone(), what: error.to_string() },
-            )?;
+        let matrix = matrix.matrix(0, weight.rows, weight.row_len).map_err(|error| {
+            Error::Matrix { tensor: weight.name.clone(), what: error.to_string() }
+        })?;
         let output = Output {
             values: SharedMut::new(out),
             stride: weight.rows,

@@ -54,7 +54,7 @@ impl Exec {
     /// # Errors
     /// [`Error::Memory`] if the system refuses the memory.
     pub(crate) fn new(plan: &Plan, limits: &Limits, pool: Arc<Pool>) -> Result<Self, Error> {
-        let isa = Isa::detect();
+        let isa = Isa::chosen().map_err(|what| Error::Device { device: "cpu".to_owned(), what })?;
         let angles = plan.ropes.iter().map(|rope| Angles::new(rope, limits.rows));
         let Widest { up, summand, experts } = Widest::of(plan);
         let rows = limits.rows.max(limits.wants);
@@ -91,6 +91,11 @@ impl Exec {
     /// The pool that steps run on.
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
+    }
+
+    /// The instruction set of the kernels.
+    pub(crate) fn isa(&self) -> Isa {
+        self.isa
     }
 
     /// Runs all steps of the plan.

@@ -75,7 +75,7 @@ impl Exec {
         step: usize,
         batch: &Batch<'_>,
     ) -> Result<(), Error> {
-        let State { plan, weights, buffers, caches, states, limits: _ } = state;
+        let State { plan, weights, buffers, caches, states, adapters, limits: _ } = state;
         let step = &plan.steps[step];
         let kind = plan.step_rows(step);
         let rows = plan.rows_of(step, batch.rows.len(), batch.selected.len());
@@ -227,6 +227,14 @@ impl Exec {
                 each_row(pool, &mut output(0)[..rows * out_width], out_width, |r, y| {
                     copy_row(copy, &x[r * width..(r + 1) * width], y);
                 });
+            }
+            Op::Adapters(pelton_graph::Adapters { count: _, used }) => {
+                let (mut ids, mut factors) = (output(0), output(1));
+                for r in 0..rows {
+                    let row = adapters.of(batch.row(kind, r).slot);
+                    ids[r * used..(r + 1) * used].copy_from_slice(row.0);
+                    factors[r * used..(r + 1) * used].copy_from_slice(row.1);
+                }
             }
             Op::Route(route) => {
                 let (logits, mut ids, mut chosen) = (input(0), output(0), output(1));

@@ -25,6 +25,15 @@ impl ActivationKind {
     pub const fn of(weights: DType) -> Self {
         if weights.block_len() == 1 { Self::F32 } else { Self::I8 }
     }
+
+    /// Units from one row of a chunk to the next. In f32 one more than the chunk has, as lines of
+    /// rows whose distance is a power of two would compete for a few sets of the cache.
+    pub(super) const fn pitch(self) -> usize {
+        match self {
+            Self::F32 => CHUNK + 1,
+            Self::I8 => CHUNK,
+        }
+    }
 }
 
 /// 32 quantized activations, in one cache line.
@@ -78,7 +87,7 @@ impl Activations {
     pub fn new(kind: ActivationKind, max_rows: usize, max_cols: usize) -> Result<Self, Error> {
         let max_chunks = max_cols.div_ceil(CHUNK * BLOCK);
         let needed = Self::bytes(kind, max_rows, max_cols);
-        let units = max_rows.checked_mul(max_chunks * CHUNK);
+        let units = max_rows.checked_mul(max_chunks * kind.pitch());
         let (floats, blocks) = match kind {
             ActivationKind::F32 => (units, Some(0)),
             ActivationKind::I8 => (Some(0), units),
@@ -99,7 +108,7 @@ impl Activations {
             ActivationKind::F32 => size_of::<Floats>(),
             ActivationKind::I8 => size_of::<Block>(),
         };
-        let units = max_cols.div_ceil(CHUNK * BLOCK) * CHUNK;
+        let units = max_cols.div_ceil(CHUNK * BLOCK) * kind.pitch();
         (max_rows as u128).saturating_mul(units as u128).saturating_mul(unit as u128)
     }
 
@@ -142,18 +151,25 @@ impl Activations {
                 ActivationKind::F32 => {
                     let to = &self.floats[place..][..count];
                     let (whole, rest) = from.as_chunks();
-                    let mut last = [0.0; BLOCK];
-                    last[..rest.len()].copy_from_slice(rest);
-                    for (cell, from) in to.iter().zip(whole.iter().chain([&last])) {
+                    for (cell, from) in to.iter().zip(whole) {
                         // SAFETY: this thread alone accesses the unit, by contract.
                         unsafe { *cell.get() = Floats(*from) };
+                    }
+                    if let Some(cell) = to.get(whole.len()) {
+                        let mut last = [0.0; BLOCK];
+                        last[..rest.len()].copy_from_slice(rest);
+                        // SAFETY: as above.
+                        unsafe { *cell.get() = Floats(last) };
                     }
                 }
                 ActivationKind::I8 => {
                     assert!(cols.is_multiple_of(BLOCK), "columns are not whole blocks of 32");
                     let to = &self.blocks[place..][..count];
                     // the contract of this function is that of `Quantize`
-                    dispatch(Isa::detect(), Quantize { from: from.as_chunks().0, to });
+                    dispatch(
+                        Isa::chosen().unwrap_or(Isa::PORTABLE),
+                        Quantize { from: from.as_chunks().0, to },
+                    );
                 }
             }
             unit += count;
@@ -167,12 +183,12 @@ impl Activations {
 
     /// Units from one chunk of a row to the next.
     pub(super) fn chunk_stride(&self) -> usize {
-        self.max_rows * CHUNK
+        self.max_rows * self.kind.pitch()
     }
 
     /// The index of unit `unit` of row `row`.
     pub(super) fn place(&self, row: usize, unit: usize) -> usize {
-        unit / CHUNK * self.chunk_stride() + row * CHUNK + unit % CHUNK
+        unit / CHUNK * self.chunk_stride() + row * self.kind.pitch() + unit % CHUNK
     }
 
     /// The blocks, if it keeps blocks.

@@ -1,4 +1,4 @@
-//! The vector operations in AVX2 with FMA and F16C: 8 rows at a time.
+//! The vector operations in AVX2 with FMA and F16C, with and without AVX-VNNI: 8 rows at a time.
 
 use std::arch::x86_64::*;
 
@@ -19,8 +19,9 @@ unsafe fn every_fourth(from: Rows, i: usize) -> __m256i {
     }
 }
 
-impl Vectors for Ymm {
-    const I8_ZERO: Option<u32> = None;
+impl<const VNNI: bool> Vectors for Ymm<VNNI> {
+    /// VNNI takes codes unsigned, so signed ones are moved up by 128.
+    const I8_ZERO: Option<u32> = if VNNI { Some(7) } else { None };
     const PANELS: usize = 1;
     type I = __m256i;
 
@@ -91,13 +92,17 @@ impl Vectors for Ymm {
             _mm256_cvtph_ps(_mm256_castsi256_si128(packed))
         }
     }
-
     #[inline(always)]
-    unsafe fn load_bf16(from: *const u8) -> __m256 {
+    unsafe fn f16_pairs(a: __m256i) -> [__m256; 2] {
         // SAFETY: as above.
         unsafe {
-            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
-            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
+            let halves = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+            let sorted = _mm256_shuffle_epi8(a, _mm256_broadcastsi128_si256(halves));
+            let sorted = _mm256_permute4x64_epi64::<0b11_01_10_00>(sorted);
+            [
+                _mm256_cvtph_ps(_mm256_castsi256_si128(sorted)),
+                _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(sorted)),
+            ]
         }
     }
 
@@ -105,6 +110,9 @@ impl Vectors for Ymm {
     unsafe fn load4(from: Rows) -> __m256i {
         // SAFETY: as above.
         unsafe {
+            if from.packed {
+                return _mm256_loadu_si256(from.first.cast());
+            }
             let mut rows = [0_i32; 8];
             for (i, row) in rows.iter_mut().enumerate() {
                 *row = from.first.add(i * from.stride).cast::<i32>().read_unaligned();
@@ -116,6 +124,9 @@ impl Vectors for Ymm {
     unsafe fn load16(from: Rows) -> [__m256i; 4] {
         // SAFETY: as above.
         unsafe {
+            if from.packed {
+                return [0, 32, 64, 96].map(|at| _mm256_loadu_si256(from.first.add(at).cast()));
+            }
             // A 4 x 4 transposition within each half: rows 0 to 3, and 4 to 7.
             let (a, b) = (every_fourth(from, 0), every_fourth(from, 1));
             let (c, d) = (every_fourth(from, 2), every_fourth(from, 3));
@@ -132,7 +143,12 @@ impl Vectors for Ymm {
 
     #[inline(always)]
     unsafe fn from_i8(a: __m256i) -> __m256i {
-        a
+        if VNNI {
+            // SAFETY: as above.
+            unsafe { _mm256_xor_si256(a, _mm256_set1_epi8(-128)) }
+        } else {
+            a
+        }
     }
     #[inline(always)]
     unsafe fn lookup(table: &[i8; 16], index: __m256i) -> __m256i {
@@ -181,8 +197,6 @@ impl Vectors for Ymm {
         }
     }
 
-    /// Bytes are multiplied in pairs into 16 bits, in which some of these pairs are added
-    /// before they are widened to 32: as many as surely fit.
     #[inline(always)]
     unsafe fn dot<const N: usize, const NR: usize, const MR: usize>(
         codes: Codes,
@@ -190,38 +204,83 @@ impl Vectors for Ymm {
         x: [*const i8; MR],
         start: [__m256i; MR],
     ) -> [[__m256i; MR]; NR] {
-        let chunk = codes.pairs_in_i16().min(N);
-        let mut sums = [start; NR];
-        for first in (0..N).step_by(chunk) {
-            // SAFETY: as above.
+        // SAFETY: as above.
+        unsafe {
+            if VNNI {
+                dot_vnni::<N, NR, MR>(weights, x, start)
+            } else {
+                dot_pairs::<N, NR, MR>(codes, weights, x, start)
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Vectors::dot`], with AVX-VNNI.
+#[inline(always)]
+unsafe fn dot_vnni<const N: usize, const NR: usize, const MR: usize>(
+    weights: [*const __m256i; NR],
+    x: [*const i8; MR],
+    start: [__m256i; MR],
+) -> [[__m256i; MR]; NR] {
+    let mut sums = [start; NR];
+    for i in 0..N {
+        for r in 0..MR {
+            // SAFETY: the caller's promise.
             unsafe {
-                let ones = _mm256_set1_epi16(1);
-                let mut pairs = [[_mm256_setzero_si256(); MR]; NR];
-                for i in first..first + chunk {
-                    for r in 0..MR {
-                        let x = x[r].add(4 * i).cast::<i32>().read_unaligned();
-                        let x = _mm256_set1_epi32(x);
-                        for n in 0..NR {
-                            let weights = *weights[n].add(i);
-                            let product = if codes == Codes::I8 {
-                                // The sign goes to the activations, as only those may have one.
-                                let x = _mm256_sign_epi8(x, weights);
-                                _mm256_maddubs_epi16(_mm256_abs_epi8(weights), x)
-                            } else {
-                                _mm256_maddubs_epi16(weights, x)
-                            };
-                            pairs[n][r] = _mm256_add_epi16(pairs[n][r], product);
-                        }
-                    }
-                }
+                let x = _mm256_set1_epi32(x[r].add(4 * i).cast::<i32>().read_unaligned());
                 for n in 0..NR {
-                    for r in 0..MR {
-                        let wide = _mm256_madd_epi16(pairs[n][r], ones);
-                        sums[n][r] = _mm256_add_epi32(sums[n][r], wide);
-                    }
+                    sums[n][r] = _mm256_dpbusd_avx_epi32(sums[n][r], *weights[n].add(i), x);
                 }
             }
         }
-        sums
     }
+    sums
+}
+
+/// Bytes are multiplied in pairs into 16 bits, in which some of these pairs are added
+/// before they are widened to 32: as many as surely fit.
+///
+/// # Safety
+/// As for [`Vectors::dot`].
+#[inline(always)]
+unsafe fn dot_pairs<const N: usize, const NR: usize, const MR: usize>(
+    codes: Codes,
+    weights: [*const __m256i; NR],
+    x: [*const i8; MR],
+    start: [__m256i; MR],
+) -> [[__m256i; MR]; NR] {
+    let chunk = codes.pairs_in_i16().min(N);
+    let mut sums = [start; NR];
+    for first in (0..N).step_by(chunk) {
+        // SAFETY: as above.
+        unsafe {
+            let ones = _mm256_set1_epi16(1);
+            let mut pairs = [[_mm256_setzero_si256(); MR]; NR];
+            for i in first..first + chunk {
+                for r in 0..MR {
+                    let x = x[r].add(4 * i).cast::<i32>().read_unaligned();
+                    let x = _mm256_set1_epi32(x);
+                    for n in 0..NR {
+                        let weights = *weights[n].add(i);
+                        let product = if codes == Codes::I8 {
+                            // The sign goes to the activations, as only those may have one.
+                            let x = _mm256_sign_epi8(x, weights);
+                            _mm256_maddubs_epi16(_mm256_abs_epi8(weights), x)
+                        } else {
+                            _mm256_maddubs_epi16(weights, x)
+                        };
+                        pairs[n][r] = _mm256_add_epi16(pairs[n][r], product);
+                    }
+                }
+            }
+            for n in 0..NR {
+                for r in 0..MR {
+                    let wide = _mm256_madd_epi16(pairs[n][r], ones);
+                    sums[n][r] = _mm256_add_epi32(sums[n][r], wide);
+                }
+            }
+        }
+    }
+    sums
 }

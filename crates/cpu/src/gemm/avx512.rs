@@ -106,11 +106,20 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
     }
 
     #[inline(always)]
-    unsafe fn load_bf16(from: *const u8) -> __m512 {
+    unsafe fn f16_pairs(a: __m512i) -> [__m512; 2] {
         // SAFETY: as above.
         unsafe {
-            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
-            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
+            // Lane i of the low half gets words 2i of both, of the high half words 2i + 1.
+            let step = _mm512_set1_epi32(0x0004_0004);
+            let mut halves = _mm512_set1_epi32(0x0002_0000);
+            let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7);
+            halves = _mm512_add_epi32(halves, _mm512_mullo_epi32(lanes, step));
+            let odd = _mm512_maskz_set1_epi32(0xff00, 0x0001_0001);
+            let sorted = _mm512_permutexvar_epi16(_mm512_add_epi32(halves, odd), a);
+            [
+                _mm512_cvtph_ps(_mm512_castsi512_si256(sorted)),
+                _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(sorted)),
+            ]
         }
     }
 
@@ -140,6 +149,42 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
                 _mm512_unpacklo_epi64(ab_high, cd_high),
                 _mm512_unpackhi_epi64(ab_high, cd_high),
             ]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load64(from: Rows) -> [__m512i; 16] {
+        // SAFETY: as above.
+        unsafe {
+            let zero = _mm512_setzero_si512();
+            let mut rows = [zero; 16];
+            for (i, row) in rows.iter_mut().enumerate() {
+                *row = _mm512_loadu_si512(from.first.add(i * from.stride).cast());
+            }
+            // Columns j, j + 4, j + 8 and j + 12 of rows 4g to 4g + 3 in the quarters of 4g + j.
+            let mut fours = [zero; 16];
+            for g in (0..16).step_by(4) {
+                let (a, b, c, d) = (rows[g], rows[g + 1], rows[g + 2], rows[g + 3]);
+                let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+                let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+                fours[g] = _mm512_unpacklo_epi64(ab_low, cd_low);
+                fours[g + 1] = _mm512_unpackhi_epi64(ab_low, cd_low);
+                fours[g + 2] = _mm512_unpacklo_epi64(ab_high, cd_high);
+                fours[g + 3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+            }
+            let mut words = [zero; 16];
+            for j in 0..4 {
+                let (a, b, c, d) = (fours[j], fours[j + 4], fours[j + 8], fours[j + 12]);
+                let ab_even = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
+                let ab_odd = _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b);
+                let cd_even = _mm512_shuffle_i32x4::<0b10_00_10_00>(c, d);
+                let cd_odd = _mm512_shuffle_i32x4::<0b11_01_11_01>(c, d);
+                words[j] = _mm512_shuffle_i32x4::<0b10_00_10_00>(ab_even, cd_even);
+                words[j + 4] = _mm512_shuffle_i32x4::<0b10_00_10_00>(ab_odd, cd_odd);
+                words[j + 8] = _mm512_shuffle_i32x4::<0b11_01_11_01>(ab_even, cd_even);
+                words[j + 12] = _mm512_shuffle_i32x4::<0b11_01_11_01>(ab_odd, cd_odd);
+            }
+            words
         }
     }
 

@@ -5,18 +5,22 @@ use std::ops::Range;
 use pelton_quant::DType;
 
 use super::activations::{ActivationKind, Activations};
-use super::float::{self, BF16, Element, F16, F32};
+use super::float::{self, FloatKernels};
+use super::float_kernels::{self, BF16, Element, F16, F32, FloatTile};
 use super::formats::{
     Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Iq4Nl, Iq4Xs, Mxfp4, Nvfp4, Q2K, Q3K, Q4_0,
     Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Tq1_0, Tq2_0,
 };
 use super::job::{Job, MatrixRef, Output, Picked};
-use super::quantized;
-use super::tile::Format;
+use super::kernels::{self, TileJob};
+use super::prefetch::RangePrefetch;
+use super::quantized::{self, JobFn, Kernels};
+use super::tile::{BLOCK, CHUNK, Coding, Format, Packed, Tile};
+use super::vectors::{Rows, Vectors};
 use crate::isa::{InstructionSet, Isa};
 #[cfg(target_arch = "aarch64")]
 use crate::simd::NeonPair;
-use crate::simd::Portable8;
+use crate::simd::{Portable8, Register};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Ymm, Zmm};
 
@@ -25,49 +29,116 @@ use super::neon::{DotProd, I8mm, Widening};
 
 /// The functions of one instruction set, into which all kernels are inlined.
 trait Functions {
-    unsafe fn quantized<F: Format>(job: &Job<'_>);
-    unsafe fn float<E: Element>(job: &Job<'_>);
+    /// The vectors of quantized products.
+    type Vectors: Vectors;
+    /// The functions of products in f32, of a set that has no less of what these use.
+    type Floats: Functions;
+    /// Whether formats get kernels that unpack into registers.
+    const DIRECT: bool;
+
+    unsafe fn direct<F: Format>(job: &Job<'_>);
+    unsafe fn unpack<F: Format>(
+        rows: Rows,
+        chunk: Range<usize>,
+        to: *mut u8,
+        prefetch: &mut RangePrefetch,
+    );
+    unsafe fn through<C: Coding, const NR: usize, const MR: usize, const MANY: bool>(
+        job: &Job<'_>,
+        tile_job: &TileJob,
+    );
+    unsafe fn float_direct<E: Element, const NR: usize, const MR: usize>(job: &Job<'_>);
+    unsafe fn float_pack<E: Element>(rows: Rows, cols: Range<usize>, to: *mut f32);
+    unsafe fn float_through<const NR: usize, const MR: usize>(job: &Job<'_>, tile: &FloatTile);
 }
 
-/// `$vectors` vectors of `$simd` make 16 lanes.
+/// With `$direct` block formats get kernels that unpack into registers.
 macro_rules! functions {
-    ($name:ident, $simd:ty, $vectors:literal $(, $features:literal)?) => {
+    ($name:ident, $floats:ident, $simd:ty, $direct:literal $(, $features:literal)?) => {
         struct $name;
 
         impl Functions for $name {
+            type Vectors = $simd;
+            type Floats = $floats;
+            const DIRECT: bool = $direct;
+
             $(#[target_feature(enable = $features)])?
-            unsafe fn quantized<F: Format>(job: &Job<'_>) {
+            unsafe fn direct<F: Format>(job: &Job<'_>) {
                 // SAFETY: the caller's promise.
-                unsafe { quantized::run::<$simd, F>(job) }
+                unsafe { kernels::direct::<$simd, F>(job) }
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn float<E: Element>(job: &Job<'_>) {
+            unsafe fn unpack<F: Format>(
+                rows: Rows,
+                chunk: Range<usize>,
+                to: *mut u8,
+                prefetch: &mut RangePrefetch,
+            ) {
                 // SAFETY: the caller's promise.
-                unsafe { float::run::<$simd, E, $vectors>(job) }
+                unsafe { kernels::unpack::<$simd, F>(rows, chunk, to, prefetch) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn through<C: Coding, const NR: usize, const MR: usize, const MANY: bool>(
+                job: &Job<'_>,
+                tile_job: &TileJob,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { kernels::through::<$simd, C, NR, MR, MANY>(job, tile_job) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn float_direct<E: Element, const NR: usize, const MR: usize>(job: &Job<'_>) {
+                // SAFETY: the caller's promise.
+                unsafe { float_kernels::direct::<$simd, E, NR, MR>(job) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn float_pack<E: Element>(rows: Rows, cols: Range<usize>, to: *mut f32) {
+                // SAFETY: the caller's promise.
+                unsafe { float_kernels::pack::<$simd, E>(rows, cols, to) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn float_through<const NR: usize, const MR: usize>(
+                job: &Job<'_>,
+                tile: &FloatTile,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { float_kernels::through::<$simd, NR, MR>(job, tile) }
             }
         }
     };
 }
 
-functions!(PortableFunctions, Portable8, 2);
+functions!(PortableFunctions, PortableFunctions, Portable8, false);
 #[cfg(target_arch = "x86_64")]
-functions!(Avx2Functions, Ymm, 2, "avx2,fma,f16c");
+functions!(Avx2Functions, Avx2Functions, Ymm<false>, true, "avx2,fma,f16c");
 #[cfg(target_arch = "x86_64")]
-functions!(Avx512Functions, Zmm<false>, 1, "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl");
+functions!(AvxVnniFunctions, Avx2Functions, Ymm<true>, true, "avx2,fma,f16c,avxvnni");
+#[cfg(target_arch = "x86_64")]
+functions!(
+    Avx512Functions,
+    Avx512Functions,
+    Zmm<false>,
+    true,
+    "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"
+);
 #[cfg(target_arch = "x86_64")]
 functions!(
     Avx512VnniFunctions,
+    Avx512Functions,
     Zmm<true>,
-    1,
+    true,
     "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
 );
 #[cfg(target_arch = "aarch64")]
-functions!(NeonFunctions, NeonPair<Widening>, 2, "neon");
+functions!(NeonFunctions, NeonFunctions, NeonPair<Widening>, true, "neon");
 #[cfg(target_arch = "aarch64")]
-functions!(NeonDotProdFunctions, NeonPair<DotProd>, 2, "neon,dotprod");
+functions!(NeonDotProdFunctions, NeonFunctions, NeonPair<DotProd>, true, "neon,dotprod");
 #[cfg(target_arch = "aarch64")]
-functions!(NeonI8mmFunctions, NeonPair<I8mm>, 2, "neon,i8mm");
+functions!(NeonI8mmFunctions, NeonFunctions, NeonPair<I8mm>, true, "neon,i8mm");
 
 /// Multiplies the first `batch` rows of activations with the rows `rows` of the matrix.
 ///
@@ -79,7 +150,8 @@ functions!(NeonI8mmFunctions, NeonPair<I8mm>, 2, "neon,i8mm");
 /// During the call no other thread writes these activations, nor accesses the results of `rows`.
 ///
 /// # Panics
-/// If the activations are of the wrong kind or have room for fewer than `batch` rows, `rows` reaches
+/// If the activations are of the wrong kind, the matrix is packed and the instruction set has no
+/// packed rows ([`has_panels`]), the activations have room for fewer than `batch` rows, `rows` reaches
 /// beyond the matrix, or the output is too short.
 pub unsafe fn matmul(
     isa: Isa,
@@ -114,6 +186,12 @@ pub unsafe fn matmul_picked(
     unsafe { multiply(isa, matrix, activations, batch, Some(picked), rows, output) }
 }
 
+/// Whether the instruction set multiplies packed rows ([`pack`](super::pack())), which are faster
+/// there.
+pub fn has_panels(isa: Isa) -> bool {
+    matches!(isa.set(), InstructionSet::Avx2 | InstructionSet::AvxVnni)
+}
+
 /// [`matmul`] or [`matmul_picked`].
 ///
 /// # Safety
@@ -133,6 +211,7 @@ unsafe fn multiply(
     if rows.is_empty() || batch == 0 {
         return;
     }
+    assert!(!matrix.is_packed() || has_panels(isa), "the instruction set has no packed rows");
     let kind = ActivationKind::of(matrix.dtype());
     assert_eq!(activations.kind(), kind, "activations of the wrong kind");
     let most = match picked {
@@ -147,9 +226,11 @@ unsafe fn multiply(
         weights: matrix.bytes().as_ptr(),
         matrix_rows: matrix.rows(),
         row_bytes: matrix.bytes().len() / matrix.rows(),
+        packed: matrix.is_packed(),
         cols: matrix.cols(),
         row_blocks: Activations::units(1, matrix.cols()),
         chunk_stride: activations.chunk_stride(),
+        pitch: kind.pitch(),
         blocks: activations.blocks(),
         floats: activations.floats(),
         batch,
@@ -171,7 +252,13 @@ unsafe fn run(isa: Isa, dtype: DType, job: &Job<'_>) {
     unsafe {
         match isa.set() {
             #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 if job.packed => run_packed::<Avx2Functions>(dtype, job),
+            #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx2 => run_with::<Avx2Functions>(dtype, job),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::AvxVnni if job.packed => run_packed::<AvxVnniFunctions>(dtype, job),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::AvxVnni => run_with::<AvxVnniFunctions>(dtype, job),
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx512 => run_with::<Avx512Functions>(dtype, job),
             #[cfg(target_arch = "x86_64")]
@@ -188,38 +275,133 @@ unsafe fn run(isa: Isa, dtype: DType, job: &Job<'_>) {
     }
 }
 
+/// Computes a job of a block format.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn blocks<T: Functions, F: Format>(job: &Job<'_>) {
+    const { assert!((CHUNK * BLOCK).is_multiple_of(F::DTYPE.block_len())) };
+    let kernels = const {
+        &Kernels {
+            lanes: <T::Vectors as Register>::LANES,
+            tile_bytes: size_of::<Tile<T::Vectors>>(),
+            chunk_bytes: CHUNK * BLOCK / F::DTYPE.block_len() * F::DTYPE.block_bytes(),
+            one: if T::DIRECT && F::DIRECT { Some(T::direct::<F> as JobFn) } else { None },
+            unpack: T::unpack::<F>,
+            few: [
+                T::through::<F::Coding, 1, 1, false>,
+                T::through::<F::Coding, 1, 2, false>,
+                T::through::<F::Coding, 1, 4, false>,
+                T::through::<F::Coding, 1, 8, false>,
+            ],
+            // As many sums, in integers and in f32, as fit into registers.
+            many: if <T::Vectors as Vectors>::PANELS == 2 {
+                [T::through::<F::Coding, 1, 6, true>, T::through::<F::Coding, 2, 6, true>]
+            } else {
+                [T::through::<F::Coding, 1, 4, true>; 2]
+            },
+            many_panels: <T::Vectors as Vectors>::PANELS,
+            many_rows: if <T::Vectors as Vectors>::PANELS == 2 { 6 } else { 4 },
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { quantized::run(job, kernels) }
+}
+
+/// Computes a job of an element type.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn floats<T: Functions, E: Element>(job: &Job<'_>) {
+    // As many sums as fit into registers, 32 with sixteen lanes and else 16; and with one activation
+    // row as many panels as it takes that sums do not wait for each other.
+    let kernels = const {
+        let wide = <T::Vectors as Register>::LANES == 16;
+        &FloatKernels {
+            lanes: <T::Vectors as Register>::LANES,
+            bytes: E::BYTES,
+            direct: if wide {
+                [T::float_direct::<E, 2, 1>, T::float_direct::<E, 2, 2>, T::float_direct::<E, 2, 4>]
+            } else {
+                [T::float_direct::<E, 4, 1>, T::float_direct::<E, 2, 2>, T::float_direct::<E, 2, 4>]
+            },
+            pack: T::float_pack::<E>,
+            rows: if wide { [12, 4] } else { [6, 2] },
+            tiles: if wide {
+                [
+                    [T::float_through::<1, 12>, T::float_through::<2, 12>],
+                    [T::float_through::<1, 4>, T::float_through::<2, 4>],
+                ]
+            } else {
+                [
+                    [T::float_through::<1, 6>, T::float_through::<2, 6>],
+                    [T::float_through::<1, 2>, T::float_through::<2, 2>],
+                ]
+            },
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { float::run(job, kernels) }
+}
+
 /// # Safety
 /// As for [`run`].
 unsafe fn run_with<T: Functions>(dtype: DType, job: &Job<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
         match dtype {
-            DType::F32 => T::float::<F32>(job),
-            DType::F16 => T::float::<F16>(job),
-            DType::BF16 => T::float::<BF16>(job),
-            DType::Q4_0 => T::quantized::<Q4_0>(job),
-            DType::Q4_1 => T::quantized::<Q4_1>(job),
-            DType::Q5_0 => T::quantized::<Q5_0>(job),
-            DType::Q5_1 => T::quantized::<Q5_1>(job),
-            DType::Q8_0 => T::quantized::<Q8_0>(job),
-            DType::Q2_K => T::quantized::<Q2K>(job),
-            DType::Q3_K => T::quantized::<Q3K>(job),
-            DType::Q4_K => T::quantized::<Q4K>(job),
-            DType::Q5_K => T::quantized::<Q5K>(job),
-            DType::Q6_K => T::quantized::<Q6K>(job),
-            DType::IQ4_NL => T::quantized::<Iq4Nl>(job),
-            DType::IQ4_XS => T::quantized::<Iq4Xs>(job),
-            DType::MXFP4 => T::quantized::<Mxfp4>(job),
-            DType::IQ3_S => T::quantized::<Iq3S>(job),
-            DType::IQ3_XXS => T::quantized::<Iq3Xxs>(job),
-            DType::IQ2_S => T::quantized::<Iq2S>(job),
-            DType::IQ2_XS => T::quantized::<Iq2Xs>(job),
-            DType::IQ2_XXS => T::quantized::<Iq2Xxs>(job),
-            DType::IQ1_S => T::quantized::<Iq1S>(job),
-            DType::IQ1_M => T::quantized::<Iq1M>(job),
-            DType::TQ1_0 => T::quantized::<Tq1_0>(job),
-            DType::TQ2_0 => T::quantized::<Tq2_0>(job),
-            DType::NVFP4 => T::quantized::<Nvfp4>(job),
+            DType::F32 => floats::<T::Floats, F32>(job),
+            DType::F16 => floats::<T::Floats, F16>(job),
+            DType::BF16 => floats::<T::Floats, BF16>(job),
+            DType::Q4_0 => blocks::<T, Q4_0>(job),
+            DType::Q4_1 => blocks::<T, Q4_1>(job),
+            DType::Q5_0 => blocks::<T, Q5_0>(job),
+            DType::Q5_1 => blocks::<T, Q5_1>(job),
+            DType::Q8_0 => blocks::<T, Q8_0>(job),
+            DType::Q2_K => blocks::<T, Q2K>(job),
+            DType::Q3_K => blocks::<T, Q3K>(job),
+            DType::Q4_K => blocks::<T, Q4K>(job),
+            DType::Q5_K => blocks::<T, Q5K>(job),
+            DType::Q6_K => blocks::<T, Q6K>(job),
+            DType::IQ4_NL => blocks::<T, Iq4Nl>(job),
+            DType::IQ4_XS => blocks::<T, Iq4Xs>(job),
+            DType::MXFP4 => blocks::<T, Mxfp4>(job),
+            DType::IQ3_S => blocks::<T, Iq3S>(job),
+            DType::IQ3_XXS => blocks::<T, Iq3Xxs>(job),
+            DType::IQ2_S => blocks::<T, Iq2S>(job),
+            DType::IQ2_XS => blocks::<T, Iq2Xs>(job),
+            DType::IQ2_XXS => blocks::<T, Iq2Xxs>(job),
+            DType::IQ1_S => blocks::<T, Iq1S>(job),
+            DType::IQ1_M => blocks::<T, Iq1M>(job),
+            DType::TQ1_0 => blocks::<T, Tq1_0>(job),
+            DType::TQ2_0 => blocks::<T, Tq2_0>(job),
+            DType::NVFP4 => blocks::<T, Nvfp4>(job),
+        }
+    }
+}
+
+/// Computes a job of packed rows.
+///
+/// # Safety
+/// As for [`run`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn run_packed<T: Functions>(dtype: DType, job: &Job<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match dtype {
+            DType::Q4_0 => blocks::<T, Packed<Q4_0>>(job),
+            DType::Q4_1 => blocks::<T, Packed<Q4_1>>(job),
+            DType::Q5_0 => blocks::<T, Packed<Q5_0>>(job),
+            DType::Q5_1 => blocks::<T, Packed<Q5_1>>(job),
+            DType::Q8_0 => blocks::<T, Packed<Q8_0>>(job),
+            DType::Q2_K => blocks::<T, Packed<Q2K>>(job),
+            DType::Q3_K => blocks::<T, Packed<Q3K>>(job),
+            DType::Q4_K => blocks::<T, Packed<Q4K>>(job),
+            DType::Q5_K => blocks::<T, Packed<Q5K>>(job),
+            DType::Q6_K => blocks::<T, Packed<Q6K>>(job),
+            DType::IQ4_NL => blocks::<T, Packed<Iq4Nl>>(job),
+            // `can_pack` is false for all others
+            _ => {}
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use pelton_quant::DType;
 
 use super::activations::Block;
-use super::tile::CHUNK;
+use super::pack;
 use crate::pool::SharedMut;
 
 /// A matrix `[rows, cols]` in its stored format: rows of blocks, one after the other.
@@ -15,6 +15,7 @@ pub struct MatrixRef<'a> {
     rows: usize,
     cols: usize,
     bytes: &'a [u8],
+    packed: bool,
 }
 
 /// The reason why bytes are not a matrix of some shape.
@@ -40,6 +41,14 @@ pub enum MatrixError {
         /// Bytes given.
         bytes: usize,
     },
+    /// Panels have eight rows, and only some types have kernels for them.
+    #[error("{rows} rows of {dtype} cannot be packed in panels of eight")]
+    Packed {
+        /// The stored type.
+        dtype: DType,
+        /// Rows of the matrix.
+        rows: usize,
+    },
 }
 
 impl<'a> MatrixRef<'a> {
@@ -58,7 +67,28 @@ impl<'a> MatrixRef<'a> {
         if row_bytes.checked_mul(rows) != Some(bytes.len()) {
             return Err(MatrixError::Bytes { dtype, rows, cols, bytes: bytes.len() });
         }
-        Ok(Self { dtype, rows, cols, bytes })
+        Ok(Self { dtype, rows, cols, bytes, packed: false })
+    }
+
+    /// A matrix whose rows have been packed in panels of eight ([`pack`](super::pack)).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and if rows of that type and number cannot be packed.
+    pub fn packed(
+        dtype: DType,
+        rows: usize,
+        cols: usize,
+        bytes: &'a [u8],
+    ) -> Result<Self, MatrixError> {
+        if !pack::can_pack(dtype, rows) {
+            return Err(MatrixError::Packed { dtype, rows });
+        }
+        Ok(Self { packed: true, ..Self::new(dtype, rows, cols, bytes)? })
+    }
+
+    /// Whether its rows are packed in panels.
+    pub fn is_packed(&self) -> bool {
+        self.packed
     }
 
     /// The stored type.
@@ -119,9 +149,13 @@ pub(super) struct Job<'a> {
     pub(super) weights: *const u8,
     pub(super) matrix_rows: usize,
     pub(super) row_bytes: usize,
+    /// Whether the rows are packed in panels.
+    pub(super) packed: bool,
     pub(super) cols: usize,
     pub(super) row_blocks: usize,
     pub(super) chunk_stride: usize,
+    /// Blocks (or 32 elements) from one activation row of a chunk to the next.
+    pub(super) pitch: usize,
     pub(super) blocks: *const Block,
     pub(super) floats: *const f32,
     pub(super) batch: usize,
@@ -167,7 +201,7 @@ impl Job<'_> {
                 row = picked.inputs[row] as usize;
             }
             // SAFETY: the row is one of the batch.
-            *x = unsafe { x.add(chunk * self.chunk_stride + row * CHUNK) };
+            *x = unsafe { x.add(chunk * self.chunk_stride + row * self.pitch) };
         }
         rows
     }

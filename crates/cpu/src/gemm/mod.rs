@@ -5,8 +5,8 @@
 //! BF16 weights in f32. The results are the same bit for bit for any instruction set
 //! ([`Isa`](crate::isa::Isa)), batch, partition of the rows and number of threads.
 //!
-//! `quantized.rs` and `float.rs` hold the loops, `formats/` the unpacking of blocks. Both are
-//! written in the vector operations of `vectors.rs`, which each instruction set implements.
+//! `quantized.rs` and `float.rs` hold the loops, `kernels.rs` the products of unpacked tiles and
+//! `formats/` the unpacking of blocks. All are written in the vector operations of `vectors.rs`, which each instruction set implements.
 
 mod activations;
 #[cfg(target_arch = "x86_64")]
@@ -15,10 +15,14 @@ mod avx2;
 mod avx512;
 mod dispatch;
 mod float;
+mod float_kernels;
 mod formats;
 mod job;
+mod kernels;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod pack;
+mod panel;
 mod portable;
 mod prefetch;
 mod quantized;
@@ -29,5 +33,6 @@ mod tile;
 mod vectors;
 
 pub use activations::{ActivationKind, Activations};
-pub use dispatch::{matmul, matmul_picked};
+pub use dispatch::{has_panels, matmul, matmul_picked};
 pub use job::{MatrixError, MatrixRef, Output, Picked, ROW_ALIGN};
+pub use pack::{PACKED_ROWS, can_pack, pack};

@@ -82,16 +82,6 @@ impl<P: Products> Vectors for NeonPair<P> {
     }
 
     #[inline(always)]
-    unsafe fn load_bf16(from: *const u8) -> Self::F {
-        // SAFETY: as above.
-        unsafe {
-            let halves = [vld1_u8(from), vld1_u8(from.add(8))];
-            let widen = |half| vshll_n_u16::<16>(vreinterpret_u16_u8(half));
-            each(halves, |half| vreinterpretq_f32_u32(widen(half)))
-        }
-    }
-
-    #[inline(always)]
     unsafe fn load4(from: Rows) -> Self::I {
         // SAFETY: as above; there are `LANES` rows.
         unsafe { [load4_of_four(from), load4_of_four(fifth(from))] }

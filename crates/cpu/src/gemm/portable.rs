@@ -1,6 +1,6 @@
 //! The vector operations in scalar Rust: the specification of the other implementations.
 
-use half::{bf16, f16};
+use half::f16;
 
 use super::vectors::{Codes, Rows, Vectors};
 use crate::simd::{Portable8, Register};
@@ -80,12 +80,6 @@ impl Vectors for Portable8 {
     #[inline(always)]
     unsafe fn f16_to_f32(a: Self::I) -> Self::F {
         each(a, |a| f16::from_bits(a as u16).to_f32())
-    }
-
-    #[inline(always)]
-    unsafe fn load_bf16(from: *const u8) -> Self::F {
-        // SAFETY: the caller's promise.
-        std::array::from_fn(|i| bf16::from_le_bytes(unsafe { bytes(from.add(2 * i)) }).to_f32())
     }
 
     #[inline(always)]

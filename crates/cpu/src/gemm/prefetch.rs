@@ -35,6 +35,11 @@ impl RangePrefetch {
         }
     }
 
+    /// Prefetches nothing.
+    pub(super) const fn idle() -> Self {
+        Self { next: std::ptr::null(), end: std::ptr::null(), behind: isize::MIN }
+    }
+
     /// Advances by the bytes that are used next.
     #[inline(always)]
     pub(super) fn advance(&mut self, bytes: usize) {

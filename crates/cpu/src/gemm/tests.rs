@@ -113,6 +113,16 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
+/// The rows of a matrix in panels, if its type and shape have them.
+fn packed(dtype: DType, rows: usize, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut packed = can_pack(dtype, rows).then(|| vec![0; bytes.len()])?;
+    let panel = bytes.len() / rows * PACKED_ROWS;
+    for (rows, to) in bytes.chunks(panel).zip(packed.chunks_mut(panel)) {
+        pack(dtype, rows, to);
+    }
+    Some(packed)
+}
+
 /// Multiplies with every instruction set and batch, and compares with f64.
 fn check(dtype: DType, rows: usize, cols: usize, bytes: &[u8], x: &[f32], batches: &[usize]) {
     let name = format!("{dtype} {rows} x {cols}");
@@ -155,6 +165,16 @@ fn check(dtype: DType, rows: usize, cols: usize, bytes: &[u8], x: &[f32], batche
             let same = bits(&found) == bits(&expected[..found.len()]);
             assert!(same, "{name}, {isa}: other results for batch {batch}");
         }
+        if has_panels(isa)
+            && let (Some(expected), Some(packed)) = (&expected, packed(dtype, rows, bytes))
+        {
+            let packed = MatrixRef::packed(dtype, rows, cols, &packed).unwrap();
+            for &batch in batches {
+                let found = product(isa, &packed, &activations, batch);
+                let same = bits(&found) == bits(&expected[..found.len()]);
+                assert!(same, "{name} packed, {isa}: other results for batch {batch}");
+            }
+        }
     }
 }
 
@@ -172,7 +192,7 @@ fn odd_shapes_of_every_format() {
     for dtype in DType::ALL {
         let block = dtype.block_len();
         let cols: &[usize] = if block == 1 { &[1, 15, 16, 33, 100] } else { &[1, 2, 3, 4, 5] };
-        for rows in [1, 3, 7, 65] {
+        for rows in [1, 3, 7, 65, 72] {
             for cols in cols.iter().map(|blocks| blocks * block) {
                 let bytes = random_matrix(dtype, rows, cols, &mut random);
                 let x: Vec<f32> = (0..33 * cols).map(|_| uniform(&mut random)).collect();
@@ -276,12 +296,18 @@ fn tiny_activations_are_zeros() {
 #[test]
 fn threads_and_partitions_change_nothing() {
     let mut random = Random::new(4);
-    let (rows, cols, batch) = (150, 512, 3);
+    let (rows, cols, batch) = (152, 512, 3);
     for dtype in [DType::Q4_0, DType::Q6_K, DType::F16] {
         let bytes = random_matrix(dtype, rows, cols, &mut random);
+        let panels = packed(dtype, rows, &bytes);
         let matrix = MatrixRef::new(dtype, rows, cols, &bytes).unwrap();
+        let packed = panels.map(|panels| MatrixRef::packed(dtype, rows, cols, panels.leak()));
         let x: Vec<f32> = (0..batch * cols).map(|_| uniform(&mut random)).collect();
         for isa in Isa::available() {
+            let matrix = match &packed {
+                Some(packed) if has_panels(isa) => packed.unwrap(),
+                _ => matrix,
+            };
             let expected = product(isa, &matrix, &prepare(dtype, &x, cols).0, batch);
             for (threads, align) in [(1, 1), (2, ROW_ALIGN), (3, 1), (5, 7)] {
                 let pool = Pool::new(threads).unwrap();

@@ -1,7 +1,10 @@
 //! Tiles of unpacked weights, and the interface of block formats that unpack them.
 
+use std::marker::PhantomData;
+
 use pelton_quant::DType;
 
+use super::pack::PACKED_ROWS;
 use super::vectors::{Codes, Rows, Vectors};
 
 /// Columns that share a scale in the activations: the block length common to all formats.
@@ -26,9 +29,8 @@ pub(super) struct Tile<S: Vectors> {
     pub(super) min: [S::F; 2],
 }
 
-/// A block format, whose bytes are unpacked to tiles.
-pub(super) trait Format {
-    const DTYPE: DType;
+/// How the tiles of a format code weights: all that the products of tiles depend on.
+pub(super) trait Coding {
     /// The range of the codes.
     const CODES: Codes;
     /// The exponent of the power of two that unsigned codes are offset by, if they are.
@@ -37,6 +39,18 @@ pub(super) trait Format {
     const HALVES: bool;
     /// Whether there are minima.
     const MIN: bool;
+}
+
+/// A block format, whose bytes are unpacked to tiles.
+pub(super) trait Format {
+    const DTYPE: DType;
+    /// How the tiles code weights.
+    type Coding: Coding;
+    /// Whether there is a kernel for one activation row that unpacks into registers. Formats whose
+    /// unpacking takes far longer than the products gain nothing from it.
+    const DIRECT: bool;
+    /// Whether blocks are those of packed rows.
+    const PACKED: bool = false;
     /// Tiles whose bytes are interleaved, so that they are unpacked together; at most 4.
     const GROUP: usize;
     /// The scales and other fields that all groups of a block use.
@@ -58,4 +72,43 @@ pub(super) trait Format {
         group: usize,
         to: *mut Tile<S>,
     );
+}
+
+/// A format whose rows are packed in panels ([`pack`](super::pack)).
+pub(super) struct Packed<F>(PhantomData<F>);
+
+impl<F: Format> Format for Packed<F> {
+    const DTYPE: DType = F::DTYPE;
+    type Coding = F::Coding;
+    const DIRECT: bool = true;
+    const PACKED: bool = true;
+    const GROUP: usize = F::GROUP;
+    type Header<S: Vectors> = F::Header<S>;
+
+    #[inline(always)]
+    unsafe fn header<S: Vectors>(block: Rows) -> Self::Header<S> {
+        // SAFETY: the caller's promise.
+        unsafe { F::header::<S>(block) }
+    }
+
+    #[inline(always)]
+    unsafe fn unpack<S: Vectors>(
+        block: Rows,
+        header: &Self::Header<S>,
+        group: usize,
+        to: *mut Tile<S>,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { F::unpack::<S>(block, header, group, to) }
+    }
+}
+
+/// Bytes from one block of rows to the next, and the rows as a kernel of the format reads them.
+#[inline(always)]
+pub(super) fn block_rows<F: Format>(rows: Rows) -> (usize, Rows) {
+    let bytes = F::DTYPE.block_bytes();
+    match F::PACKED {
+        true => (bytes * PACKED_ROWS, Rows { first: rows.first, stride: 4, packed: true }),
+        false => (bytes, Rows { packed: false, ..rows }),
+    }
 }

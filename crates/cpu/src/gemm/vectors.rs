@@ -1,5 +1,6 @@
 //! The vector operations of the kernels, one implementation per instruction set.
 
+use super::pack::PACKED_ROWS;
 use crate::simd::Register;
 
 /// The same offset in `LANES` consecutive rows of a matrix.
@@ -9,6 +10,9 @@ pub(super) struct Rows {
     pub(super) first: *const u8,
     /// Bytes from one row to the next; 0 loads one row into all lanes.
     pub(super) stride: usize,
+    /// Whether the rows are packed in a panel ([`pack`](super::pack)): the bytes of a field of all
+    /// rows are side by side, and `stride` is 4. A constant in every kernel.
+    pub(super) packed: bool,
 }
 
 impl Rows {
@@ -18,8 +22,9 @@ impl Rows {
     /// The address lies inside of the rows.
     #[inline(always)]
     pub(super) unsafe fn at(self, bytes: usize) -> Self {
+        let bytes = if self.packed { bytes * PACKED_ROWS } else { bytes };
         // SAFETY: the caller's promise.
-        Self { first: unsafe { self.first.add(bytes) }, stride: self.stride }
+        Self { first: unsafe { self.first.add(bytes) }, ..self }
     }
 }
 
@@ -88,14 +93,32 @@ pub(super) trait Vectors: Register {
     unsafe fn f32_of_bits(a: Self::I) -> Self::F;
     /// The low halves of the lanes as f16.
     unsafe fn f16_to_f32(a: Self::I) -> Self::F;
-
-    /// Loads `LANES` neighbouring bf16, little-endian, at any alignment.
-    unsafe fn load_bf16(from: *const u8) -> Self::F;
+    /// The low and the high halves of the lanes as f16.
+    #[inline(always)]
+    unsafe fn f16_pairs(a: Self::I) -> [Self::F; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [Self::f16_to_f32(a), Self::f16_to_f32(Self::shr(a, 16))] }
+    }
 
     /// Four bytes of each row.
     unsafe fn load4(from: Rows) -> Self::I;
     /// Sixteen bytes of each row: vector j holds bytes 4j to 4j+3 of all rows.
     unsafe fn load16(from: Rows) -> [Self::I; 4];
+    /// A line of 64 bytes of each row, as in [`load16`](Self::load16).
+    #[inline(always)]
+    unsafe fn load64(from: Rows) -> [Self::I; 16] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut words = [Self::splat_i(0); 16];
+            for i in 0..4 {
+                let four = Self::load16(from.at(16 * i));
+                for (j, word) in four.into_iter().enumerate() {
+                    words[4 * i + j] = word;
+                }
+            }
+            words
+        }
+    }
     /// Sixteen bytes of each row in the order of the codes of [`dot`](Self::dot).
     #[inline(always)]
     unsafe fn load_codes(from: Rows) -> [Self::I; 4] {

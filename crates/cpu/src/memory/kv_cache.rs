@@ -10,7 +10,7 @@
 //! layout of the elements of the other types; the scales follow in f16, `[dim / 32, PAGE]`
 //! for keys and values.
 
-use half::f16;
+use half::{f16, slice::HalfFloatSliceExt};
 use memmap2::MmapMut;
 use pelton_graph::{Cache, Error, KvType, PAGE, Values};
 
@@ -244,9 +244,14 @@ impl Writer<'_> {
 fn write(kv: KvType, bytes: &mut [u8], x: &[f32], offset: usize, place: impl Fn(usize) -> usize) {
     match kv {
         KvType::F16 => {
-            let elements = bytemuck::cast_slice_mut(bytes);
-            for (d, &x) in x.iter().enumerate() {
-                elements[place(d)] = f16::from_f32(x);
+            let elements: &mut [f16] = bytemuck::cast_slice_mut(bytes);
+            for (block, x) in x.chunks(BLOCK).enumerate() {
+                // in vectors, other than one by one
+                let mut halves = [f16::ZERO; BLOCK];
+                halves[..x.len()].convert_from_f32_slice(x);
+                for (i, &half) in halves[..x.len()].iter().enumerate() {
+                    elements[place(block * BLOCK + i)] = half;
+                }
             }
         }
         KvType::F32 => {

@@ -11,6 +11,6 @@ mod weights;
 pub(crate) use aligned::AlignedBuf;
 pub(crate) use available::{available, require_available};
 pub(crate) use kv_cache::{BLOCK, KvCache, Stored};
-pub(crate) use slot_states::SlotStates;
+pub(crate) use slot_states::{SlotAdapters, SlotStates};
 pub(crate) use state::{Buffers, State};
 pub(crate) use weights::{StoredMatrices, Weights};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pelton_graph::{BufferId, Error, Limits, Plan};
 use pelton_weights::Checkpoint;
 
-use super::{AlignedBuf, KvCache, SlotStates, Weights};
+use super::{AlignedBuf, KvCache, SlotAdapters, SlotStates, Weights};
 
 /// A loaded plan; everything in it is allocated once.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub(crate) struct State {
     /// The KV cache of each of [`Plan::caches`].
     pub(crate) caches: Vec<KvCache>,
     pub(crate) states: SlotStates,
+    pub(crate) adapters: SlotAdapters,
     pub(crate) limits: Limits,
 }
 
@@ -41,6 +42,7 @@ impl State {
             weights: Weights::new(&plan, checkpoint)?,
             buffers: Buffers::new(&plan, &limits)?,
             states: SlotStates::new(&plan, &limits)?,
+            adapters: SlotAdapters::new(&plan, &limits)?,
             caches,
             plan,
             limits,

@@ -1,10 +1,16 @@
-//! The plan's tensors: small ones decoded to f32, matrices as they lie in the file.
+//! The plan's tensors: small ones decoded to f32, matrices as they lie in the file or packed.
 
 use std::sync::Arc;
 
+use memmap2::MmapMut;
 use pelton_graph::{Error, Op, Plan, WeightId, WeightKind};
 use pelton_quant::DType;
 use pelton_weights::{Checkpoint, Tensor};
+
+use super::available;
+use crate::gemm::{MatrixError, MatrixRef, PACKED_ROWS, can_pack, has_panels, pack};
+use crate::isa::Isa;
+use crate::pool::{Pool, SharedMut};
 
 /// The plan's tensors, each of the kind, shape and type that the plan says.
 #[derive(Debug)]
@@ -17,7 +23,10 @@ pub(crate) struct Weights {
 enum Weight {
     /// A vector, or a table of vectors `[rows, row_len]`.
     Floats(Vec<f32>),
-    Matrices(Matrices),
+    Matrices {
+        stored: Matrices,
+        packed: Option<MmapMut>,
+    },
 }
 
 /// One or several matrices, each some rows of a matrix of their tensor.
@@ -39,11 +48,28 @@ pub(crate) struct StoredMatrices<'a> {
     pub(crate) dtype: DType,
     tensor: &'a [u8],
     matrices: Matrices,
+    packed: bool,
 }
 
 impl<'a> StoredMatrices<'a> {
+    /// Matrix `index` `[rows, cols]`; 0 if it is one.
+    ///
+    /// # Errors
+    /// If the shape is not that of the bytes.
+    pub(crate) fn matrix(
+        &self,
+        index: usize,
+        rows: usize,
+        cols: usize,
+    ) -> Result<MatrixRef<'a>, MatrixError> {
+        match self.packed {
+            true => MatrixRef::packed(self.dtype, rows, cols, self.bytes(index)),
+            false => MatrixRef::new(self.dtype, rows, cols, self.bytes(index)),
+        }
+    }
+
     /// The bytes of matrix `index`; 0 if it is one.
-    pub(crate) fn bytes(&self, index: usize) -> &'a [u8] {
+    fn bytes(&self, index: usize) -> &'a [u8] {
         let Matrices { tensor: _, row_bytes, first, rows, of } = self.matrices;
         let start = (index * of + first) * row_bytes;
         &self.tensor[start..start + rows * row_bytes]
@@ -87,7 +113,7 @@ impl Weights {
             }
             let index = checkpoint.tensor_index(&weight.name);
             let row_bytes = weight.dtype.bytes_of(weight.row_len);
-            all.push(Weight::Matrices(Matrices {
+            let stored = Matrices {
                 tensor: index.ok_or_else(|| refused("has no index".to_owned()))?,
                 row_bytes: row_bytes.ok_or_else(|| {
                     refused(format!("has rows of {}, expected whole blocks", weight.row_len))
@@ -95,9 +121,48 @@ impl Weights {
                 first,
                 rows,
                 of,
-            }));
+            };
+            all.push(Weight::Matrices { stored, packed: None });
         }
         Ok(Self { checkpoint, all })
+    }
+
+    /// Copies the matrices that steps multiply with, packed in panels, if the instruction set
+    /// multiplies those and there is memory for them. Otherwise they stay as they are.
+    pub(crate) fn pack(&mut self, plan: &Plan, pool: &Pool, isa: Isa) {
+        if !has_panels(isa) {
+            return;
+        }
+        let mut multiplied = vec![false; plan.weights.len()];
+        for step in &plan.steps {
+            if !matches!(step.op, Op::Embed { .. } | Op::AddTable { .. }) {
+                step.op.weights().into_iter().for_each(|id| multiplied[id.0] = true);
+            }
+        }
+        let packs: Vec<bool> = (self.all.iter().zip(&plan.weights).zip(multiplied))
+            .map(|((weight, of), multiplied)| {
+                let can = |matrices: &Matrices| can_pack(of.dtype, matrices.rows);
+                matches!(weight, Weight::Matrices { stored, .. } if multiplied && can(stored))
+            })
+            .collect();
+        let bytes_of = |(weight, of): (&Weight, &pelton_graph::Weight)| match weight {
+            Weight::Matrices { stored, .. } => of.count() * stored.rows * stored.row_bytes,
+            Weight::Floats(_) => 0,
+        };
+        let all = self.all.iter().zip(&plan.weights).zip(&packs).filter(|(_, packs)| **packs);
+        let needed: u128 = all.map(|(weight, _)| bytes_of(weight) as u128).sum();
+        if available().is_some_and(|available| needed > u128::from(available)) {
+            return;
+        }
+        for ((weight, of), _) in
+            self.all.iter_mut().zip(&plan.weights).zip(packs).filter(|(_, packs)| *packs)
+        {
+            let bytes = bytes_of((weight, of));
+            if let Weight::Matrices { stored, packed } = weight {
+                let tensor = self.checkpoint.tensor_at(stored.tensor).bytes;
+                *packed = copy_packed(of.dtype, tensor, *stored, bytes, pool);
+            }
+        }
     }
 
     /// The elements of a norm, a bias or another small weight.
@@ -107,8 +172,8 @@ impl Weights {
     pub(crate) fn vector(&self, id: WeightId) -> Result<&[f32], Error> {
         match &self.all[id.0] {
             Weight::Floats(values) => Ok(values),
-            Weight::Matrices(matrices) => Err(Error::Matrix {
-                tensor: self.checkpoint.tensor_at(matrices.tensor).name.to_owned(),
+            Weight::Matrices { stored, .. } => Err(Error::Matrix {
+                tensor: self.checkpoint.tensor_at(stored.tensor).name.to_owned(),
                 what: "is a matrix, expected a vector".to_owned(),
             }),
         }
@@ -128,9 +193,29 @@ impl Weights {
     /// If the weight is a vector.
     pub(crate) fn matrices(&self, plan: &Plan, id: WeightId) -> Result<StoredMatrices<'_>, Error> {
         match &self.all[id.0] {
-            Weight::Matrices(matrices) => {
-                let Tensor { dtype, bytes, .. } = self.checkpoint.tensor_at(matrices.tensor);
-                Ok(StoredMatrices { dtype, tensor: bytes, matrices: *matrices })
+            Weight::Matrices { stored, packed: Some(packed) } => {
+                let dtype = self.checkpoint.tensor_at(stored.tensor).dtype;
+                // the copy has the rows of the matrices alone
+                let matrices = Matrices { first: 0, of: stored.rows, ..*stored };
+                Ok(StoredMatrices { dtype, tensor: packed, matrices, packed: true })
+            }
+            Weight::Matrices { .. } => self.stored(plan, id),
+            Weight::Floats(_) => Err(Error::Matrix {
+                tensor: plan.weight(id).name.clone(),
+                what: "is a vector, expected a matrix".to_owned(),
+            }),
+        }
+    }
+
+    /// The matrices of a weight as they are in the file.
+    ///
+    /// # Errors
+    /// If the weight is a vector.
+    fn stored(&self, plan: &Plan, id: WeightId) -> Result<StoredMatrices<'_>, Error> {
+        match &self.all[id.0] {
+            Weight::Matrices { stored, .. } => {
+                let Tensor { dtype, bytes, .. } = self.checkpoint.tensor_at(stored.tensor);
+                Ok(StoredMatrices { dtype, tensor: bytes, matrices: *stored, packed: false })
             }
             Weight::Floats(_) => Err(Error::Matrix {
                 tensor: plan.weight(id).name.clone(),
@@ -151,11 +236,37 @@ impl Weights {
         row: usize,
         y: &mut [f32],
     ) -> Result<(), Error> {
-        let matrices = self.matrices(plan, id)?;
+        let matrices = self.stored(plan, id)?;
         let row_bytes = matrices.matrices.row_bytes;
         let blocks = &matrices.bytes(index)[row * row_bytes..(row + 1) * row_bytes];
         Ok(pelton_quant::decode(matrices.dtype, blocks, y)?)
     }
+}
+
+/// A copy of matrices in panels of eight rows; `None` if the system refuses the memory.
+fn copy_packed(
+    dtype: DType,
+    tensor: &[u8],
+    stored: Matrices,
+    bytes: usize,
+    pool: &Pool,
+) -> Option<MmapMut> {
+    let mut copy = MmapMut::map_anon(bytes).ok()?;
+    // fewer misses of address translation; without them it is as correct
+    #[cfg(target_os = "linux")]
+    let _ = copy.advise(memmap2::Advice::HugePage);
+    let panel = PACKED_ROWS * stored.row_bytes;
+    let of_matrix = stored.rows / PACKED_ROWS;
+    let to = SharedMut::new(&mut copy[..]);
+    pool.run(|worker| {
+        for i in worker.split(bytes / panel, 1) {
+            let row = i / of_matrix * stored.of + stored.first + i % of_matrix * PACKED_ROWS;
+            let from = &tensor[row * stored.row_bytes..][..panel];
+            // SAFETY: one thread writes a panel.
+            pack(dtype, from, unsafe { to.slice_mut(i * panel..(i + 1) * panel) });
+        }
+    });
+    Some(copy)
 }
 
 /// Whether each weight is a small table that is decoded at load: the taps of convolutions and the

@@ -46,7 +46,7 @@ impl Input {
 /// # Errors
 /// If it is a fused op.
 fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Error> {
-    let State { plan, weights, buffers, caches, states, limits: _ } = state;
+    let State { plan, weights, buffers, caches, states, adapters, limits: _ } = state;
     let step = &plan.steps[step];
     let kind = plan.step_rows(step);
     let rows = plan.rows_of(step, batch.rows.len(), batch.selected.len());
@@ -204,6 +204,14 @@ fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Err
         Op::Copy(copy) => {
             for (r, y) in out.chunks_mut(out_width).enumerate() {
                 ops::copy(copy, input(0, r), y);
+            }
+        }
+        Op::Adapters(pelton_graph::Adapters { count: _, used }) => {
+            let mut factors = buffers.write(step.outputs[1]);
+            for (r, ids) in out.chunks_mut(out_width).enumerate() {
+                let row = adapters.of(batch.row(kind, r).slot);
+                ids.copy_from_slice(row.0);
+                factors[r * used..(r + 1) * used].copy_from_slice(row.1);
             }
         }
         Op::Route(route) => {

@@ -18,7 +18,7 @@ pub(crate) fn dispatch(isa: Isa, body: impl Body) {
         }
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        InstructionSet::Avx2 => unsafe { x86::avx2(body) },
+        InstructionSet::Avx2 | InstructionSet::AvxVnni => unsafe { x86::avx2(body) },
         #[cfg(target_arch = "aarch64")]
         InstructionSet::Neon | InstructionSet::NeonDotProd | InstructionSet::NeonI8mm => {
             // SAFETY: as above.

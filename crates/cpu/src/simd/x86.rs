@@ -7,11 +7,11 @@ use half::f16;
 use super::lanes::{Body, LANES, Simd};
 use super::register::Register;
 
-/// A register of AVX2, with FMA and F16C.
+/// A register of AVX2, with FMA and F16C, on a CPU with AVX-VNNI if `VNNI`.
 #[derive(Clone, Copy)]
-pub(crate) struct Ymm;
+pub(crate) struct Ymm<const VNNI: bool>;
 
-impl Register for Ymm {
+impl<const VNNI: bool> Register for Ymm<VNNI> {
     const LANES: usize = 8;
     type F = __m256;
 
@@ -205,17 +205,23 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::V {
-        with_proof!([Ymm::splat(value); 2])
+        with_proof!([Ymm::<false>::splat(value); 2])
     }
     #[inline(always)]
     fn load(self, from: &[f32; LANES]) -> Self::V {
         let (low, high) = from.split_at(8);
-        with_proof!([Ymm::load_f32(low.as_ptr().cast()), Ymm::load_f32(high.as_ptr().cast())])
+        with_proof!([
+            Ymm::<false>::load_f32(low.as_ptr().cast()),
+            Ymm::<false>::load_f32(high.as_ptr().cast())
+        ])
     }
     #[inline(always)]
     fn load_f16(self, from: &[f16; LANES]) -> Self::V {
         let (low, high) = from.split_at(8);
-        with_proof!([Ymm::load_f16(low.as_ptr().cast()), Ymm::load_f16(high.as_ptr().cast())])
+        with_proof!([
+            Ymm::<false>::load_f16(low.as_ptr().cast()),
+            Ymm::<false>::load_f16(high.as_ptr().cast())
+        ])
     }
     #[inline(always)]
     fn load_i8(self, from: &[i8; LANES]) -> Self::V {
@@ -231,8 +237,8 @@ impl Simd for Avx2 {
     fn store(self, v: Self::V, to: &mut [f32; LANES]) {
         let (low, high) = to.split_at_mut(8);
         with_proof!({
-            Ymm::store(v[0], low.as_mut_ptr());
-            Ymm::store(v[1], high.as_mut_ptr());
+            Ymm::<false>::store(v[0], low.as_mut_ptr());
+            Ymm::<false>::store(v[1], high.as_mut_ptr());
         })
     }
     #[inline(always)]
@@ -241,7 +247,7 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     fn mul(self, a: Self::V, b: Self::V) -> Self::V {
-        both!(|i| Ymm::mul(a[i], b[i]))
+        both!(|i| Ymm::<false>::mul(a[i], b[i]))
     }
     #[inline(always)]
     fn max(self, a: Self::V, b: Self::V) -> Self::V {
@@ -254,7 +260,7 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        both!(|i| Ymm::fma(a[i], b[i], c[i]))
+        both!(|i| Ymm::<false>::fma(a[i], b[i], c[i]))
     }
     #[inline(always)]
     fn scale(self, a: Self::V, n: Self::V) -> Self::V {

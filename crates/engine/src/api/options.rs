@@ -92,8 +92,9 @@ impl LoadOptions {
         self
     }
 
-    /// Adds a LoRA adapter for all requests: a GGUF file, or a directory that PEFT saved, for a model
-    /// of the same kind. The scale multiplies the adapter's own.
+    /// Adds a LoRA adapter: a GGUF file, or a directory that PEFT saved, for a model of the same
+    /// kind. It holds for all requests that do not [name](crate::Request::lora) their adapters; the
+    /// scale multiplies the adapter's own, and with the scale 0 only requests that name it have it.
     pub fn lora(mut self, path: impl Into<PathBuf>, scale: f32) -> Self {
         self.loras.push((path.into(), scale));
         self

@@ -87,6 +87,10 @@ pub struct Request {
     /// The texts after which the constraint begins, the first that comes; without any it begins at
     /// once.
     pub triggers: Vec<Trigger>,
+    /// The LoRA adapters, by their [names](crate::Model::loras), each with a factor of its own
+    /// scale; `None` for those of the [load](crate::LoadOptions::lora), each with the scale given
+    /// there.
+    pub loras: Option<Vec<(String, f32)>>,
     /// The time from the submission to the end of the text, at most.
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes: requests share them only with requests of the same salt.
@@ -117,6 +121,7 @@ impl Request {
             logit_bias: Vec::new(),
             constraint: None,
             triggers: Vec::new(),
+            loras: None,
             deadline: None,
             cache_salt: 0,
         }
@@ -191,6 +196,18 @@ impl Request {
     /// call; without it the output is free. May be called several times: the first that comes counts.
     pub fn constrain_from(mut self, text: impl Into<String>) -> Self {
         self.triggers.push(Trigger { text: text.into(), included: true });
+        self
+    }
+
+    /// Adds a LoRA adapter to those of this request alone.
+    pub fn lora(mut self, name: impl Into<String>, scale: f32) -> Self {
+        self.loras.get_or_insert_default().push((name.into(), scale));
+        self
+    }
+
+    /// Sets that the request has no LoRA adapters.
+    pub fn without_loras(mut self) -> Self {
+        self.loras = Some(Vec::new());
         self
     }
 

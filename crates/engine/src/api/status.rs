@@ -32,6 +32,8 @@ pub struct Status {
     pub preempted: usize,
     /// Pages of each cache group.
     pub pages: Vec<PageCounts>,
+    /// Snapshots of recurrent states, which cached prefixes of a model with such states need.
+    pub snapshots: PageCounts,
     /// Prompt tokens of started requests that were found in the cache, since the load.
     pub prefix_hit_tokens: u64,
     /// Prompt tokens of started requests, since the load.

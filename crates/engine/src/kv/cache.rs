@@ -4,7 +4,7 @@ use pelton_graph::{CacheGroup, PAGE, pages_for};
 
 use super::{
     pool::{NodeId, PagePool},
-    prefix_tree::{Edge, PrefixTree},
+    prefix_tree::{Edge, Namespace, PrefixTree},
     sizing::windowed_pages,
     tables::SequencePages,
 };
@@ -22,20 +22,35 @@ struct Group {
 /// The pages of all cache groups and the tree of shared prefixes.
 pub(crate) struct KvCache {
     groups: Vec<Group>,
-    tree: PrefixTree,
+    pub(super) tree: PrefixTree,
+    /// Snapshots of recurrent states, each a page of its own kind; `None` if the plan has no such
+    /// states.
+    pub(super) snapshots: Option<PagePool>,
     /// Whether rows give the same bits in both phases.
-    phases_agree: bool,
+    pub(super) phases_agree: bool,
     evictions: u64,
 }
 
 impl KvCache {
-    pub(crate) fn new(groups: &[CacheGroup], pages: &[usize], phases_agree: bool) -> Self {
+    /// Pages of each group, and snapshots if the plan has recurrent states.
+    pub(crate) fn new(
+        groups: &[CacheGroup],
+        pages: &[usize],
+        snapshots: Option<usize>,
+        phases_agree: bool,
+    ) -> Self {
         let groups: Vec<Group> = groups
             .iter()
             .zip(pages)
             .map(|(group, &pages)| Group { pool: PagePool::new(pages), window: group.window })
             .collect();
-        Self { tree: PrefixTree::new(groups.len()), groups, phases_agree, evictions: 0 }
+        Self {
+            tree: PrefixTree::new(groups.len()),
+            groups,
+            snapshots: snapshots.map(PagePool::new),
+            phases_agree,
+            evictions: 0,
+        }
     }
 
     /// Pages that were evicted since the load.
@@ -65,17 +80,17 @@ impl KvCache {
     }
 
     /// The longest cached prefix of a sequence of which the first `prompt` tokens are its prompt:
-    /// whole pages, and at least one token fewer than there are. Holds its pages; returns them
-    /// with the number of positions.
+    /// whole pages, and at least one token fewer than there are; of a plan with recurrent states
+    /// one with a snapshot. Holds its pages; returns them with the number of positions.
     pub(crate) fn lookup(
         &mut self,
-        salt: u64,
+        namespace: impl Into<Namespace>,
         tokens: &[u32],
         prompt: usize,
     ) -> (SequencePages, usize) {
         let mut pages = SequencePages::new(self.groups.len());
         let mut path: Vec<NodeId> = Vec::new();
-        let mut node = self.tree.root(salt);
+        let mut node = self.tree.root(namespace);
         self.tree.move_hold(None, Some(node));
         pages.node = Some(node);
         while path.len() < tokens.len().saturating_sub(1) / PAGE {
@@ -90,8 +105,11 @@ impl KvCache {
             self.groups.iter().enumerate().all(|(g, group)| {
                 let from = first_seen(group.window, depth * PAGE) / PAGE;
                 path[from.min(depth)..depth].iter().all(|&node| self.tree.page(node, g).is_some())
-            })
+            }) && self.has_states(&path[..depth])
         };
+        if self.snapshots.is_some() {
+            pages.borders.push(path.len());
+        }
         let depth = (0..=path.len()).rev().find(|&depth| complete(depth)).unwrap_or(0);
         let Some(&deepest) = depth.checked_sub(1).and_then(|last| path.get(last)) else {
             return (pages, 0);
@@ -110,6 +128,7 @@ impl KvCache {
                 }
             }
         }
+        self.hold_snapshot(&mut pages, deepest);
         self.tree.move_hold(pages.node, Some(deepest));
         pages.node = Some(deepest);
         pages.depth = depth;
@@ -194,6 +213,7 @@ impl KvCache {
                     self.tree.set_page(node, g, None);
                 }
             }
+            self.drop_snapshot(node);
         }
         self.tree.prune(node);
         Some(())
@@ -248,10 +268,12 @@ impl KvCache {
             pages.node = Some(node);
             pages.depth += 1;
         }
+        self.cache_snapshots(pages, prompt / PAGE);
     }
 
     /// Frees everything that the tables hold, the deepest page first. May be called again.
     pub(crate) fn release(&mut self, pages: &mut SequencePages) {
+        self.release_snapshots(pages);
         for (group, table) in self.groups.iter_mut().zip(&mut pages.tables) {
             for &page in table.held().iter().rev() {
                 group.pool.unhold(page);
@@ -278,7 +300,7 @@ impl KvCache {
             }
             group.pool.check(&holders).map_err(|what| format!("cache group {g}: {what}"))?;
         }
-        Ok(())
+        self.check_snapshots(sequences)
     }
 }
 

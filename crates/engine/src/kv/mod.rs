@@ -9,8 +9,10 @@ mod cache;
 mod pool;
 mod prefix_tree;
 mod sizing;
+mod snapshots;
 mod tables;
 
 pub(crate) use cache::KvCache;
+pub(crate) use prefix_tree::Namespace;
 pub(crate) use sizing::{LOGIT_BIAS_MAX, Sizes, limits, wanted_context};
 pub(crate) use tables::SequencePages;

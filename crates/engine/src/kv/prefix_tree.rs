@@ -24,26 +24,44 @@ impl Edge {
     }
 }
 
+/// The prefixes that sequences can share: those of the same salt and LoRA adapters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Namespace {
+    /// The salt of the request.
+    pub(crate) salt: u64,
+    /// The adapters with the bits of their scales, in ascending order.
+    pub(crate) loras: Vec<(u32, u32)>,
+}
+
+impl From<u64> for Namespace {
+    fn from(salt: u64) -> Self {
+        Self { salt, loras: Vec::new() }
+    }
+}
+
 #[derive(Debug)]
 struct Node {
     parent: Option<NodeId>,
     /// The edge from the parent; `None` for a root.
     edge: Option<Arc<Edge>>,
-    salt: u64,
+    /// The namespace of a root.
+    namespace: Option<Namespace>,
     children: BTreeMap<Arc<Edge>, NodeId>,
     /// The page of each cache group, where it is cached.
     pages: Vec<Option<u32>>,
+    /// The snapshot of the recurrent states after this node's page.
+    snapshot: Option<u32>,
     /// Sequences whose deepest node this is.
     holders: u32,
 }
 
-/// The prefixes whose keys and values are cached: a root for each salt, below it a node for each
+/// The prefixes whose keys and values are cached: a root for each namespace, below it a node for each
 /// full page.
 #[derive(Debug)]
 pub(crate) struct PrefixTree {
     nodes: Vec<Node>,
     vacant: Vec<NodeId>,
-    roots: HashMap<u64, NodeId>,
+    roots: HashMap<Namespace, NodeId>,
     groups: usize,
 }
 
@@ -52,9 +70,15 @@ impl PrefixTree {
         Self { nodes: Vec::new(), vacant: Vec::new(), roots: HashMap::new(), groups }
     }
 
-    fn add(&mut self, parent: Option<NodeId>, edge: Option<Arc<Edge>>, salt: u64) -> NodeId {
+    fn add(
+        &mut self,
+        parent: Option<NodeId>,
+        edge: Option<Arc<Edge>>,
+        namespace: Option<Namespace>,
+    ) -> NodeId {
         let pages = vec![None; self.groups];
-        let node = Node { parent, edge, salt, children: BTreeMap::new(), pages, holders: 0 };
+        let children = BTreeMap::new();
+        let node = Node { parent, edge, namespace, children, pages, snapshot: None, holders: 0 };
         match self.vacant.pop() {
             Some(id) => {
                 self.nodes[id] = node;
@@ -67,13 +91,14 @@ impl PrefixTree {
         }
     }
 
-    /// The root of a salt, which it makes where there is none.
-    pub(crate) fn root(&mut self, salt: u64) -> NodeId {
-        if let Some(&root) = self.roots.get(&salt) {
+    /// The root of a namespace, which it makes where there is none.
+    pub(crate) fn root(&mut self, namespace: impl Into<Namespace>) -> NodeId {
+        let namespace = namespace.into();
+        if let Some(&root) = self.roots.get(&namespace) {
             return root;
         }
-        let root = self.add(None, None, salt);
-        self.roots.insert(salt, root);
+        let root = self.add(None, None, Some(namespace.clone()));
+        self.roots.insert(namespace, root);
         root
     }
 
@@ -88,7 +113,7 @@ impl PrefixTree {
             return child;
         }
         let edge = Arc::new(edge);
-        let child = self.add(Some(node), Some(Arc::clone(&edge)), self.nodes[node].salt);
+        let child = self.add(Some(node), Some(Arc::clone(&edge)), None);
         self.nodes[node].children.insert(edge, child);
         child
     }
@@ -99,6 +124,18 @@ impl PrefixTree {
 
     pub(crate) fn set_page(&mut self, node: NodeId, group: usize, page: Option<u32>) {
         self.nodes[node].pages[group] = page;
+    }
+
+    pub(crate) fn snapshot(&self, node: NodeId) -> Option<u32> {
+        self.nodes[node].snapshot
+    }
+
+    pub(crate) fn set_snapshot(&mut self, node: NodeId, snapshot: Option<u32>) {
+        self.nodes[node].snapshot = snapshot;
+    }
+
+    pub(crate) fn parent(&self, node: NodeId) -> Option<NodeId> {
+        self.nodes[node].parent
     }
 
     pub(crate) fn is_leaf(&self, node: NodeId) -> bool {
@@ -123,17 +160,19 @@ impl PrefixTree {
             let node = &mut self.nodes[id];
             let used = node.holders > 0
                 || !node.children.is_empty()
+                || node.snapshot.is_some()
                 || node.pages.iter().any(Option::is_some);
             if used {
                 return;
             }
-            let (parent, edge, salt) = (node.parent.take(), node.edge.take(), node.salt);
+            let (parent, edge) = (node.parent.take(), node.edge.take());
+            let namespace = node.namespace.take();
             match (parent, &edge) {
                 (Some(parent), Some(edge)) => {
                     self.nodes[parent].children.remove(edge);
                 }
                 _ => {
-                    self.roots.remove(&salt);
+                    self.roots.remove(&namespace.unwrap_or_default());
                 }
             }
             self.vacant.push(id);

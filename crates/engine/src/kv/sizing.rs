@@ -26,6 +26,11 @@ const WANTS: usize = 64;
 /// The share of the free memory that caches may take where the options do not say.
 const AUTO_SHARE: f64 = 0.9;
 
+/// Snapshots of recurrent states for cached prefixes, at most.
+const CACHED_SNAPSHOTS: usize = 8;
+/// The part of the memory of caches that snapshots may take: one of this many.
+const SNAPSHOT_PART: u64 = 4;
+
 /// What is known at load.
 pub(crate) struct Sizes<'a> {
     pub(crate) plan: &'a Plan,
@@ -72,7 +77,8 @@ pub(crate) fn limits(options: &LoadOptions, sizes: &Sizes<'_>) -> Result<Limits,
     if generates {
         rows = rows.min((pages_for(context) * PAGE).max(sequences));
     }
-    let pages = Pages::new(options, plan, sequences, rows, context).choose(options, sizes.free)?;
+    let (pages, snapshots) =
+        Pages::new(options, plan, sequences, rows, context).choose(options, sizes.free)?;
     let pools = plan.steps.iter().any(|step| matches!(step.op, Op::Pool(_)));
     Ok(Limits {
         rows,
@@ -81,6 +87,7 @@ pub(crate) fn limits(options: &LoadOptions, sizes: &Sizes<'_>) -> Result<Limits,
         sequences,
         context,
         pages,
+        snapshots,
         kv: options.kv,
         tokens: sizes.tokens.min(plan.vocab),
         bias: LOGIT_BIAS_MAX,
@@ -179,7 +186,23 @@ impl<'a> Pages<'a> {
         fits
     }
 
-    fn choose(&self, options: &LoadOptions, free: Option<u64>) -> Result<Vec<usize>, Error> {
+    /// Snapshots of recurrent states: of running sequences and of cached prefixes, in at most a
+    /// part of the memory of caches.
+    fn snapshots(&self, available: u64) -> usize {
+        if self.state == 0 {
+            return 0;
+        }
+        let wanted = self.sequences.saturating_mul(2).saturating_add(CACHED_SNAPSHOTS);
+        let fitting = available / SNAPSHOT_PART / self.state;
+        wanted.min(usize::try_from(fitting).unwrap_or(usize::MAX))
+    }
+
+    /// The pages of each group, and the snapshots of recurrent states.
+    fn choose(
+        &self,
+        options: &LoadOptions,
+        free: Option<u64>,
+    ) -> Result<(Vec<usize>, usize), Error> {
         let least = pages_for(self.context);
         let mut all = least.saturating_mul(self.sequences).min(u32::MAX as usize / PAGE);
         if !self.generates {
@@ -233,7 +256,12 @@ impl<'a> Pages<'a> {
                 ((free as f64 * f64::from(share)) as u64, self.cacheable(all))
             }
         };
-        let full = self.fitting(available, most);
+        let mut snapshots = self.snapshots(available);
+        let mut full = self.fitting(available - self.state * snapshots as u64, most);
+        if full < least {
+            // a sequence of full length comes before cached prefixes
+            (snapshots, full) = (0, self.fitting(available, most));
+        }
         if full < least {
             return Err(Error::KvMemory {
                 context: self.context,
@@ -243,7 +271,7 @@ impl<'a> Pages<'a> {
                 fits: full * PAGE,
             });
         }
-        Ok(self.of(full))
+        Ok((self.of(full), snapshots))
     }
 
     /// Where memory is given: more pages than the running sequences need, for cached prefixes.

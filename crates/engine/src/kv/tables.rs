@@ -35,13 +35,35 @@ pub(crate) struct SequencePages {
     pub(crate) node: Option<NodeId>,
     /// Full pages in the tree, from the first on.
     pub(crate) depth: usize,
+    /// Snapshots of its recurrent states that are not in the tree yet.
+    pub(crate) snapshots: Vec<Snapshot>,
+    /// The snapshot from which its states continue, until it is restored.
+    pub(crate) restore: Option<u32>,
+    /// Numbers of pages after which others continue, so that a snapshot there is of use.
+    pub(crate) borders: Vec<usize>,
+}
+
+/// A snapshot of the recurrent states of one sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// Its index in the executable.
+    pub(crate) index: u32,
+    /// Full pages of positions that the states have seen.
+    pub(crate) depth: usize,
 }
 
 impl SequencePages {
     /// Tables without pages.
     pub(crate) fn new(groups: usize) -> Self {
         let tables = std::iter::repeat_with(Table::default).take(groups).collect();
-        Self { tables, node: None, depth: 0 }
+        Self {
+            tables,
+            node: None,
+            depth: 0,
+            snapshots: Vec::new(),
+            restore: None,
+            borders: Vec::new(),
+        }
     }
 
     /// Notes that the executable has all entries.

@@ -102,3 +102,37 @@ fn of(metadata: &Metadata) -> SamplingDefaults {
 fn order(text: &str) -> Result<Vec<SamplerKind>, String> {
     text.split(';').map(str::trim).filter(|name| !name.is_empty()).map(str::parse).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use pelton_weights::{Checkpoint, GgufWriter};
+
+    use super::*;
+
+    #[test]
+    fn values_of_a_file_replace_defaults_unless_they_are_out_of_range() {
+        let mut writer = GgufWriter::new();
+        let mut set = |key: &str, value: Value| {
+            writer.set(&format!("general.sampling.{key}"), value).unwrap();
+        };
+        set("temp", Value::F32(0.6));
+        set("top_k", Value::I32(20));
+        set("top_p", Value::F32(7.0));
+        set("mirostat", Value::I32(-3));
+        set("penalty_last_n", Value::U32(128));
+        set("sequence", Value::String("top_k;temperature".into()));
+        let bytes = writer.begin(Vec::new()).unwrap().finish().unwrap();
+        let checkpoint = Checkpoint::from_bytes("a file", bytes).unwrap();
+        let defaults = of(checkpoint.metadata());
+        let order = vec![SamplerKind::TopK, SamplerKind::Temperature];
+        let expected =
+            Sampling::default().temperature(0.6).top_k(20).penalty_window(128).order(order);
+        assert_eq!(defaults.sampling, expected);
+        assert_eq!(
+            defaults.from_file.join(", "),
+            "temperature 0.6, top_k 20, penalty_window 128, order top_k;temperature"
+        );
+        assert_eq!(defaults.ignored.len(), 2, "{:?}", defaults.ignored);
+        assert!(defaults.ignored[0].starts_with("top_p is 7, expected"));
+    }
+}

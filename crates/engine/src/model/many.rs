@@ -84,7 +84,8 @@ impl Model {
             WantedRows::First | WantedRows::All => None,
         };
         let most = tokens.len().saturating_add(1);
-        let sequence = Sequence::new(tokens, most, salt, options.deadline, goal, place);
+        let sequence = Sequence::new(tokens, most, salt, options.deadline, goal, place)
+            .with_loras(self.loaded.loras.defaults.clone());
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
     }

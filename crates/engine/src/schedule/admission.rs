@@ -1,7 +1,7 @@
 //! Which requests start, and which lose their pages again.
 
-use super::scheduler::Scheduler;
-use crate::kv::SequencePages;
+use super::scheduler::{Resources, Scheduler};
+use crate::{Error, kv::SequencePages};
 
 /// Positions of generated tokens that a request must have pages for before it starts, if it can
 /// become that long.
@@ -27,21 +27,27 @@ impl Scheduler {
     fn try_start(&mut self, id: u64) -> bool {
         let Some(sequence) = self.sequences.get(&id) else { return true };
         // tokens that are still to be taken belong to it
-        if sequence.flights > 0 || self.waits(sequence.waits_for) {
+        if sequence.flights > 0 || sequence.goal.is_guide_busy() || self.waits(sequence.waits_for) {
             return true;
         }
         let fresh = sequence.place.is_some();
         let kv = &mut self.resources.kv;
-        let (mut pages, hit) = match sequence.salt {
-            Some(salt) => kv.lookup(salt, &sequence.tokens, sequence.prompt),
+        let (mut pages, hit) = match sequence.namespace() {
+            Some(namespace) => kv.lookup(namespace, &sequence.tokens, sequence.prompt),
             None => (SequencePages::new(kv.groups()), 0),
         };
         let leader = if fresh { self.leader(id, hit) } else { None };
         let kv = &mut self.resources.kv;
-        if leader.is_some() {
+        if let Some((leader, depth)) = leader {
             kv.release(&mut pages);
+            if let Some(leader) = self.sequences.get_mut(&leader)
+                && kv.is_recurrent()
+                && !leader.pages.borders.contains(&depth)
+            {
+                leader.pages.borders.push(depth);
+            }
             if let Some(sequence) = self.sequences.get_mut(&id) {
-                sequence.waits_for = leader;
+                sequence.waits_for = Some((leader, depth));
             }
             return true;
         }
@@ -61,6 +67,7 @@ impl Scheduler {
             return false;
         };
         tracing::debug!(id, slot, tokens = sequence.tokens.len(), hit, fresh, "a request starts");
+        let restore = kv.take_restore(&mut pages);
         sequence.start(slot, pages, hit);
         if sequence.place.take().is_some() {
             let queued = sequence.goal.age();
@@ -73,7 +80,24 @@ impl Scheduler {
         }
         self.queue.remove(&id);
         self.running.insert(id);
+        if let Err(error) = self.prepare_slot(id, slot, restore) {
+            self.end(id, Err(error));
+        }
         true
+    }
+
+    /// Gives a slot the recurrent states and the adapters of the sequence that starts in it.
+    fn prepare_slot(&mut self, id: u64, slot: u32, restore: Option<u32>) -> Result<(), Error> {
+        let Resources { runner, plan, .. } = &mut self.resources;
+        if let Some(snapshot) = restore {
+            runner.restore_states(snapshot, slot)?;
+        }
+        match self.sequences.get(&id) {
+            Some(sequence) if plan.adapters().is_some() => {
+                runner.set_adapters(slot, &sequence.loras)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether the prefix that a request waits for is still being computed.
@@ -93,7 +117,7 @@ impl Scheduler {
         let tokens = &sequence.tokens[..sequence.tokens.len().saturating_sub(1)];
         self.running.iter().find_map(|&leader| {
             let other = self.sequences.get(&leader)?;
-            if other.salt != sequence.salt || other.computed >= other.prompt {
+            if other.namespace() != sequence.namespace() || other.computed >= other.prompt {
                 return None;
             }
             let prompt = &other.tokens[..other.prompt];
@@ -124,7 +148,7 @@ impl Scheduler {
                 None => {
                     // every page is its own: the sizes of the pools rule that out
                     let available = self.resources.limits.context;
-                    let error = crate::Error::CacheFull { needed: positions, available };
+                    let error = Error::CacheFull { needed: positions, available };
                     self.end(id, Err(error));
                     return false;
                 }
@@ -143,7 +167,7 @@ impl Scheduler {
 
     /// Takes the pages and the slot of a sequence, which then waits to be resumed. Its full pages
     /// stay in the prefix tree until they are evicted.
-    fn preempt(&mut self, id: u64) {
+    pub(super) fn preempt(&mut self, id: u64) {
         let Some(sequence) = self.sequences.get_mut(&id) else { return };
         tracing::debug!(id, computed = sequence.computed, "a request is preempted");
         sequence.commit(&mut self.resources.kv);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use pelton_sampling::{FixedParams, Penalties};
+use pelton_sampling::{Draw, FixedParams, Penalties, Sampled};
 
-use super::{output::Output, values::Values};
+use super::{guide::Guide, host_draw::HostDraw, output::Output, values::Values};
 use crate::{
     Error,
     api::{FinishReason, Request, RequestHandle},
@@ -17,18 +17,59 @@ pub(crate) struct DrawOptions {
     pub(super) bias: Vec<(u32, f32)>,
     pub(super) log_probs: Option<u8>,
     pub(super) seed: u64,
+    /// The chain of samplers, where tokens are drawn on the host.
+    pub(super) host: Option<HostDraw>,
+    /// The constraint.
+    pub(super) guide: Option<Guide>,
 }
 
 impl DrawOptions {
     /// From a request's options, which are in their ranges.
-    pub(crate) fn new(request: &Request, seed: u64) -> Self {
+    pub(crate) fn new(
+        request: &Request,
+        seed: u64,
+        host: Option<HostDraw>,
+        guide: Option<Guide>,
+    ) -> Self {
         Self {
+            host,
+            guide,
             params: request.sampling.params(),
             penalties: request.sampling.penalties(),
             bias: request.logit_bias.clone(),
             log_probs: request.log_probs,
             seed,
         }
+    }
+
+    /// Draws the token after `position` from the logits `[vocab]` of its row, on the host.
+    pub(super) fn on_host(
+        &mut self,
+        logits: &[f32],
+        tokens: usize,
+        history: &[u32],
+        position: usize,
+        prompt: usize,
+    ) -> Option<Sampled> {
+        let draw = Draw {
+            seed: self.seed,
+            index: (position + 1 - prompt) as u64,
+            bias: &self.bias,
+            mask: self.guide.as_ref().and_then(Guide::mask),
+            log_probs: self.log_probs,
+            ..Draw::GREEDY
+        };
+        Some(self.host.as_mut()?.draw(logits, tokens, &draw, history))
+    }
+
+    /// Whether each token needs the host before the next pass.
+    pub(super) fn is_stepwise(&self) -> bool {
+        self.host.is_some() || self.guide.is_some()
+    }
+
+    /// Whether the constraint does not know yet which tokens may come next.
+    pub(super) fn is_guide_busy(&self) -> bool {
+        self.guide.as_ref().is_some_and(Guide::is_busy)
     }
 }
 
@@ -48,6 +89,11 @@ pub(crate) enum Goal {
 impl Goal {
     pub(crate) fn text(draw: DrawOptions, output: Output) -> Self {
         Self::Text { draw: Box::new(draw), output: Box::new(output) }
+    }
+
+    /// Whether the constraint does not know yet which tokens may come next.
+    pub(super) fn is_guide_busy(&self) -> bool {
+        matches!(self, Self::Text { draw, .. } if draw.is_guide_busy())
     }
 
     /// The request's handle.

@@ -2,11 +2,16 @@
 //!
 //! [`worker`] receives requests and drives a [`Scheduler`] step by step;
 //! [`admission`] decides which requests start, [`plan`] what the next pass runs, [`passes`] submits
-//! it and takes its results.
+//! it and takes its results, [`guided`] lets constraints follow the tokens of their sequences.
 
 mod admission;
 mod budget;
+mod follower;
+mod followers;
 mod goal;
+mod guide;
+mod guided;
+mod host_draw;
 mod output;
 mod passes;
 mod plan;
@@ -18,7 +23,10 @@ mod stop;
 mod values;
 mod worker;
 
+pub(crate) use follower::Follower;
 pub(crate) use goal::{DrawOptions, Goal};
+pub(crate) use guide::Guide;
+pub(crate) use host_draw::HostDraw;
 pub(crate) use output::{Output, Sink};
 pub(crate) use queue::QueueBound;
 pub(crate) use runner::{Runner, message};

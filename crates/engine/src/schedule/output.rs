@@ -26,6 +26,8 @@ pub(crate) struct Output {
     decoder: DecodeState,
     stops: StopMatcher,
     ignore_end: bool,
+    /// Whether the next token completes the text.
+    completes: bool,
     generated: usize,
     submitted: Instant,
     first: Option<Instant>,
@@ -44,6 +46,7 @@ impl Output {
             decoder: DecodeState::continuing(false),
             stops: StopMatcher::new(stop),
             ignore_end,
+            completes: false,
             generated: 0,
             submitted: Instant::now(),
             first: None,
@@ -53,6 +56,11 @@ impl Output {
     /// The time since the submission.
     pub(crate) fn age(&self) -> Duration {
         self.submitted.elapsed()
+    }
+
+    /// Announces that the next token, the last one, completes the text: it ends by itself.
+    pub(crate) fn complete(&mut self) {
+        self.completes = true;
     }
 
     /// Passes on the next token; `last` if there may be no more. Returns whether the text goes on.
@@ -93,6 +101,7 @@ impl Output {
         let reason = match (checked.stopped, ended, last) {
             (true, ..) => FinishReason::Stop,
             (_, true, _) => FinishReason::End,
+            (.., true) if self.completes => FinishReason::End,
             (.., true) => FinishReason::Length,
             _ => return self.sink.is_some(),
         };

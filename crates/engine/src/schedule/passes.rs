@@ -7,7 +7,7 @@ use pelton_sampling::Sampled;
 
 use super::{
     goal::Goal,
-    scheduler::{Entry, Flight, Scheduler, Work},
+    scheduler::{Entry, Flight, Resources, Scheduler, Work},
 };
 use crate::{Error, api::FinishReason};
 
@@ -32,7 +32,9 @@ impl Scheduler {
             );
             let end = entry.first + entry.count;
             let wanted = sequence.wants(entry.first, end, rows.len());
-            entry.values = if entry.samples { 0 } else { wanted.len() };
+            entry.values = wanted.iter().filter(|want| matches!(want, Want::Logits { .. })).count();
+            // one whose token is drawn on the host wants logits
+            entry.samples &= entry.values == 0;
             wants.extend(wanted);
             rows.extend((entry.first..end).map(|position| sequence.row(position)));
             let slot = sequence.slot.unwrap_or(0);
@@ -63,9 +65,29 @@ impl Scheduler {
                         sequence.ahead += work.repeat as usize;
                     }
                 }
+                self.save_states(&work);
                 self.flights.push_back(Flight { ticket, work, submitted });
             }
             Err(error) => self.fail_pass(&work, &error),
+        }
+    }
+
+    /// Saves the recurrent states of the sequences of a submitted pass that end at the border of a
+    /// page, as far as there are snapshots.
+    fn save_states(&mut self, work: &Work) {
+        for entry in &work.entries {
+            let Resources { runner, kv, .. } = &mut self.resources;
+            let Some(sequence) = self.sequences.get_mut(&entry.id) else { continue };
+            let (Some(slot), Some(_)) = (sequence.slot, sequence.salt) else { continue };
+            let (prompt, end) = (sequence.prompt, sequence.submitted);
+            let Some(snapshot) = kv.snapshot_at(&mut sequence.pages, prompt, end) else {
+                continue;
+            };
+            if let Err(error) = runner.save_states(slot, snapshot) {
+                // the sequence goes on without it
+                tracing::error!(%error, "a snapshot of recurrent states is not saved");
+                kv.forget_snapshot(&mut sequence.pages, snapshot);
+            }
         }
     }
 
@@ -133,7 +155,7 @@ impl Scheduler {
         &mut self,
         entry: &Entry,
         repeat: u32,
-        Results { sampled, values }: Results<'_>,
+        Results { mut sampled, values }: Results<'_>,
         time: Duration,
     ) {
         // a request that has ended: its results are dropped
@@ -149,7 +171,24 @@ impl Scheduler {
             sequence.goal.handle().update(|stats| stats.prefill += time);
         }
         match &mut sequence.goal {
-            Goal::Text { output, .. } => {
+            Goal::Text { draw, output } => {
+                if !values.is_empty() {
+                    let position = entry.first + entry.count - 1;
+                    let tokens = self.resources.limits.tokens;
+                    let history = &sequence.tokens[..];
+                    sampled.extend(draw.on_host(
+                        values,
+                        tokens,
+                        history,
+                        position,
+                        sequence.prompt,
+                    ));
+                }
+                if draw.guide.is_some()
+                    && let Some(sampled) = sampled.pop()
+                {
+                    return self.push_guide(entry.id, sampled);
+                }
                 for sampled in sampled {
                     self.status.generated_tokens += u64::from(sampled.token.is_some());
                     sequence.tokens.extend(sampled.token);

@@ -64,16 +64,22 @@ impl Scheduler {
 
     fn plan_decode(&mut self, mut ids: Vec<u64>, alone: bool) -> Option<Work> {
         let limits = &self.resources.limits;
+        let limits_rows = limits.rows;
         ids.truncate(limits.rows.min(limits.wants));
         let repeat = self.repeat_of(&ids, alone);
+        let mut spare = limits_rows.saturating_sub(ids.len());
         let mut entries = Vec::with_capacity(ids.len());
         for id in ids {
             let Some(sequence) = self.running.get(&id).and_then(|id| self.sequences.get(id)) else {
                 continue;
             };
             let first = sequence.submitted;
-            if self.reserve(id, first, first + repeat as usize) {
-                entries.push(Entry::new(id, first, 1, true));
+            // more than one row where a constraint has appended tokens
+            let count = sequence.appended().clamp(1, RECOMPUTE_ROWS.min(spare + 1));
+            spare -= count - 1;
+            let samples = sequence.samples_at(first + count);
+            if self.reserve(id, first, first + count - 1 + repeat as usize) {
+                entries.push(Entry::new(id, first, count, samples));
             }
         }
         self.work(Phase::Decode, entries, repeat)
@@ -135,6 +141,8 @@ impl Scheduler {
             }
             // a shorter chunk rather than a preemption
             let kv = &mut self.resources.kv;
+            let border = kv.next_border(&sequence.pages, sequence.prompt, first, first + count);
+            let count = border.map_or(count, |border| border - first);
             kv.slide(&mut sequence.pages, first);
             let least = ((first / PAGE + 1) * PAGE).min(end) - first;
             let fits = kv.can_grow([(&sequence.pages, first + count)].into_iter());

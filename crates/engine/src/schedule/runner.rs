@@ -31,6 +31,21 @@ impl Runner {
         Ok(ticket)
     }
 
+    /// Copies the recurrent states of a slot to a snapshot, after all submitted passes.
+    pub(crate) fn save_states(&mut self, slot: u32, snapshot: u32) -> Result<(), Error> {
+        guard(|| self.executable.save_states(slot, snapshot))
+    }
+
+    /// Copies a snapshot to the recurrent states of a slot, after all submitted passes.
+    pub(crate) fn restore_states(&mut self, snapshot: u32, slot: u32) -> Result<(), Error> {
+        guard(|| self.executable.restore_states(snapshot, slot))
+    }
+
+    /// Sets the LoRA adapters of a slot, for all passes that are submitted later.
+    pub(crate) fn set_adapters(&mut self, slot: u32, loras: &[(u32, f32)]) -> Result<(), Error> {
+        guard(|| self.executable.set_adapters(slot, loras))
+    }
+
     /// Waits for the oldest pass.
     pub(crate) fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
         self.tickets.retain(|&other| other != ticket);

@@ -11,6 +11,7 @@ use pelton_tokenizer::Tokenizer;
 
 use super::{
     budget::{Average, PrefillBudget},
+    followers::Followers,
     queue::QueueBound,
     runner::Runner,
     sequence::Sequence,
@@ -30,6 +31,8 @@ pub(crate) struct Resources {
     pub(crate) kv: KvCache,
     pub(crate) limits: Limits,
     pub(crate) plan: Plan,
+    /// The LoRA adapters of sequences that name none.
+    pub(crate) loras: Vec<(u32, f32)>,
 }
 
 /// A job that runs passes by hand while no request runs.
@@ -94,6 +97,8 @@ pub(crate) struct Scheduler {
     pub(super) flights: VecDeque<Flight>,
     pub(super) last_taken: Option<Instant>,
     pub(super) budget: PrefillBudget,
+    /// Constraints at work.
+    pub(super) followers: Followers,
     /// Seconds of one decoding pass.
     pub(super) decode_time: Average,
     /// The repeat of the decoding pass before, and its sequences.
@@ -130,6 +135,7 @@ impl Scheduler {
             next_id: 0,
             flights: VecDeque::new(),
             last_taken: None,
+            followers: Followers::default(),
             decode_time: Average::default(),
             repeat: 0,
             repeated: Vec::new(),
@@ -155,6 +161,7 @@ impl Scheduler {
         let id = self.number();
         self.sequences.insert(id, sequence);
         self.queue.insert(id);
+        self.begin_guide(id);
     }
 
     /// Accepts a job. It runs after the requests before it and before those after it.
@@ -183,6 +190,7 @@ impl Scheduler {
 
     /// Submits passes until the pipeline is full.
     pub(crate) fn fill(&mut self) {
+        self.collect_guides();
         while self.gone.is_none()
             && self.flights.len() < self.resources.runner.pipeline.depth.max(1)
         {
@@ -198,7 +206,7 @@ impl Scheduler {
     pub(crate) fn take_oldest(&mut self) {
         if let Some(flight) = self.flights.pop_front() {
             self.take(flight);
-        } else if self.gone.is_none() {
+        } else if self.gone.is_none() && !self.await_guide() {
             self.without_passes();
         }
         self.check();
@@ -308,6 +316,7 @@ impl Scheduler {
                 .filter(|id| self.sequences.get(id).is_some_and(|s| s.place.is_none()))
                 .count(),
             pages: self.resources.kv.counts(),
+            snapshots: self.resources.kv.snapshot_counts(),
             evictions: self.resources.kv.evictions(),
             ..self.status.clone()
         }

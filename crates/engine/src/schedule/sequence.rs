@@ -9,7 +9,7 @@ use super::{
     goal::{DrawOptions, Goal},
     queue::Place,
 };
-use crate::kv::{KvCache, SequencePages};
+use crate::kv::{KvCache, Namespace, SequencePages};
 
 /// What a sequence can run next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,10 @@ pub(crate) struct Sequence {
     pub(crate) prompt: usize,
     /// Tokens that there may be, the prompt's included.
     pub(crate) most: usize,
-    /// The namespace of its cached prefixes; `None` if its pages are not shared.
+    /// The salt of its cached prefixes; `None` if its pages are not shared.
     pub(crate) salt: Option<u64>,
+    /// Its LoRA adapters with their scales, in ascending order.
+    pub(crate) loras: Vec<(u32, f32)>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) goal: Goal,
     /// The place in the queue, until the first start.
@@ -79,6 +81,7 @@ impl Sequence {
             tokens,
             most,
             salt,
+            loras: Vec::new(),
             deadline,
             goal,
             place: Some(place),
@@ -91,6 +94,18 @@ impl Sequence {
             flights: 0,
             waits_for: None,
         }
+    }
+
+    /// The sequence with LoRA adapters, in ascending order.
+    pub(crate) fn with_loras(mut self, loras: Vec<(u32, f32)>) -> Self {
+        self.loras = loras;
+        self
+    }
+
+    /// The namespace of its cached prefixes; `None` if its pages are not shared.
+    pub(crate) fn namespace(&self) -> Option<Namespace> {
+        let loras = self.loras.iter().map(|&(id, scale)| (id, scale.to_bits())).collect();
+        Some(Namespace { salt: self.salt?, loras })
     }
 
     /// Begins to run in a slot, with pages of which the first `hit` positions are computed.
@@ -140,7 +155,11 @@ impl Sequence {
 
     /// Tokens that can be sampled before further results are taken.
     pub(crate) fn decodable(&self) -> usize {
-        match self.goal {
+        match &self.goal {
+            Goal::Text { draw, .. } if draw.is_stepwise() => {
+                let waits = self.flights > 0 || draw.is_guide_busy();
+                usize::from(!waits && self.tokens.len() < self.most)
+            }
             Goal::Text { .. } => self
                 .most
                 .saturating_sub(self.expected())
@@ -151,12 +170,20 @@ impl Sequence {
 
     /// Whether the last of the rows before `end` samples a token.
     pub(crate) fn samples_at(&self, end: usize) -> bool {
-        matches!(self.goal, Goal::Text { .. }) && end >= self.target
+        matches!(self.goal, Goal::Text { .. }) && end >= self.target && end >= self.tokens.len()
+    }
+
+    /// Known tokens from the next row on.
+    pub(crate) fn appended(&self) -> usize {
+        self.tokens.len().saturating_sub(self.submitted)
     }
 
     /// The wants of the rows `first..end`, the first of which is row `row` of a pass.
     pub(crate) fn wants(&self, first: usize, end: usize, row: usize) -> Vec<Want<'_>> {
         match &self.goal {
+            Goal::Text { draw, .. } if self.samples_at(end) && draw.host.is_some() => {
+                vec![Want::Logits { row: (row + end - 1 - first) as u32 }]
+            }
             Goal::Text { draw, .. } if self.samples_at(end) => {
                 vec![Want::Sample(self.sample(draw, row + end - 1 - first, end - 1))]
             }
@@ -183,7 +210,7 @@ impl Sequence {
             index: (position + 1 - self.prompt) as u64,
             penalties: options.penalties,
             bias: &options.bias,
-            mask: None,
+            mask: options.guide.as_ref().and_then(|guide| guide.mask()),
             log_probs: options.log_probs,
         };
         let (recent, pending) = match options.penalties {

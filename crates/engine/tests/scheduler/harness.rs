@@ -22,6 +22,16 @@ pub(crate) fn load(fake: &Fake, options: &LoadOptions, windows: &[Option<usize>]
     Engine::with_backend(fake.clone()).load_plan(plan, checkpoint, options).unwrap()
 }
 
+/// As [`load`], with a recurrent state next to the caches.
+pub(crate) fn load_recurrent(
+    fake: &Fake,
+    options: &LoadOptions,
+    windows: &[Option<usize>],
+) -> Model {
+    let (plan, checkpoint) = fake::recurrent_plan(VOCAB, CONTEXT, windows);
+    Engine::with_backend(fake.clone()).load_plan(plan, checkpoint, options).unwrap()
+}
+
 pub(crate) fn model(fake: &Fake, options: &LoadOptions) -> Model {
     load(fake, options, &[None])
 }
@@ -104,6 +114,19 @@ pub(crate) fn ids(model: &Model, request: Request) -> Vec<u32> {
 
 /// What a request gives alone, uncached, one pass after the other.
 pub(crate) fn alone(fake: &Fake, windows: &[Option<usize>], request: &Request) -> Vec<Token> {
+    alone_on(load, fake, windows, request)
+}
+
+/// Loads a plan with these windows.
+pub(crate) type Load = fn(&Fake, &LoadOptions, &[Option<usize>]) -> Model;
+
+/// As [`alone`], on another kind of plan.
+pub(crate) fn alone_on(
+    load: Load,
+    fake: &Fake,
+    windows: &[Option<usize>],
+    request: &Request,
+) -> Vec<Token> {
     let plain = Fake::default();
     let plain = if fake.pipeline.phases_agree { plain } else { plain.with_phases() };
     let model = load(&plain, &LoadOptions::default().context(CONTEXT), windows);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use pelton::{LoadOptions, graph::Phase};
-use pelton_testing::fake::{Fake, PassRecord};
+use pelton::{Engine, LoadOptions, graph::Phase};
+use pelton_testing::fake::{self, Fake, PassRecord};
 
-use crate::harness::{alone, assert_sound, greedy, ids, load, model, prompt, submit};
+use crate::harness::{VOCAB, alone, assert_sound, greedy, ids, load, model, prompt, submit};
 
 fn prompt_rows(passes: &[PassRecord]) -> usize {
     let prompts = passes.iter().filter(|pass| pass.phase == Phase::Prompt);
@@ -83,4 +83,44 @@ fn an_answer_is_a_prefix_where_phases_agree() {
         assert_eq!(tokens, expected.iter().map(|token| token.id).collect::<Vec<_>>());
         assert_sound(&fake);
     }
+}
+
+/// Requests share prefixes with those of the same adapters, and a slot has the adapters of the
+/// request that runs in it.
+#[test]
+fn other_adapters_share_nothing() {
+    let load = |fake: &Fake, sequences| {
+        let (plan, checkpoint) = fake::adapters_plan(VOCAB, 4000, &[None], 3);
+        let options = LoadOptions::default().context(4000).sequences(sequences);
+        let options = options.lora("a", 1.0).lora("b", 0.0).lora("c", 0.0);
+        Engine::with_backend(fake.clone()).load_plan(plan, checkpoint, &options).unwrap()
+    };
+    let fake = Fake::pipelined(2, 4);
+    let model = load(&fake, 3);
+    let plain = || greedy(prompt(300, 1), 30);
+    let requests = [
+        plain(),
+        plain().without_loras(),
+        plain().lora("b", 1.0),
+        plain().lora("b", 0.5),
+        plain().lora("c", 1.0).lora("b", 1.0),
+        plain().lora("b", 1.0).lora("c", 1.0),
+        plain().lora("a", 1.0),
+    ];
+    let runs: Vec<_> = requests.iter().map(|r| submit(&model, r.clone()).unwrap()).collect();
+    let texts: Vec<_> = runs.iter().map(|run| run.finished()).collect();
+    let cached: Vec<_> = texts.iter().map(|(_, stats)| stats.cached_tokens).collect();
+    // the order of names does not matter, and the first request has the adapter of the load
+    assert_eq!(cached, [0, 0, 0, 0, 0, 256, 256]);
+    for (request, (text, _)) in requests.iter().zip(&texts) {
+        let alone = Fake::default();
+        assert_eq!(*text, ids(&load(&alone, 1), request.clone()));
+    }
+    let mut different: Vec<_> = texts.iter().map(|(text, _)| text).collect();
+    different.sort();
+    different.dedup();
+    assert_eq!(different.len(), 5);
+    let error = model.generate(plain().lora("a", 1.0).lora("b", 1.0).lora("c", 1.0)).unwrap_err();
+    assert!(error.to_string().contains("at most 2"), "{error}");
+    assert_sound(&fake);
 }

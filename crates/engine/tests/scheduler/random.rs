@@ -9,30 +9,37 @@ use pelton_testing::{
 };
 
 use crate::harness::{
-    End, alone, assert_all_pages_back, assert_sound, load, memory, prompt, submit,
+    End, Load, alone_on, assert_all_pages_back, assert_sound, load, load_recurrent, memory, prompt,
+    submit,
 };
 
 /// Requests that a family of schedules is made of, with what each gives alone.
 struct Family {
     fake: Fake,
     windows: &'static [Option<usize>],
+    load: Load,
     requests: Vec<(Request, Vec<Token>)>,
 }
 
 fn families() -> Vec<Family> {
-    let windows: [&[Option<usize>]; 3] = [&[None], &[None, Some(70)], &[Some(100)]];
+    let kinds: [(&[Option<usize>], Load); 4] = [
+        (&[None], load),
+        (&[None, Some(70)], load),
+        (&[Some(100)], load),
+        (&[None, Some(70)], load_recurrent),
+    ];
     let mut families = Vec::new();
-    for windows in windows {
+    for (windows, load) in kinds {
         for fake in [Fake::default(), Fake::default().with_phases()] {
             let mut random = Random::new(3);
             let requests = (0..30)
                 .map(|_| request(&mut random))
                 .map(|request| {
-                    let tokens = alone(&fake, windows, &request);
+                    let tokens = alone_on(load, &fake, windows, &request);
                     (request, tokens)
                 })
                 .collect();
-            families.push(Family { fake, windows, requests });
+            families.push(Family { fake, windows, load, requests });
         }
     }
     families
@@ -82,7 +89,7 @@ fn schedule(family: &Family, seed: u64) -> Status {
         true => options.kv_memory(memory_of(family.windows, pages, sequences)),
         false => options,
     };
-    let model = load(&fake, &options, family.windows);
+    let model = (family.load)(&fake, &options, family.windows);
     let may_fail = random.below(3) == 0;
     if may_fail {
         for i in 0..1 + random.below(3) {

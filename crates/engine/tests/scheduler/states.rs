@@ -1,15 +1,15 @@
 //! Plans with recurrent states, which are not in pages.
 
-use pelton::{Engine, LoadOptions, Model, Request};
-use pelton_testing::fake::{self, Fake};
+use pelton::{LoadOptions, Model, Request};
+use pelton_testing::fake::Fake;
 
 use crate::harness::{
-    CONTEXT, VOCAB, assert_all_pages_back, assert_sound, greedy, memory, prompt, submit,
+    CONTEXT, VOCAB, assert_all_pages_back, assert_sound, greedy, load_recurrent, memory, prompt,
+    submit,
 };
 
 fn load(fake: &Fake, options: &LoadOptions) -> Model {
-    let (plan, checkpoint) = fake::recurrent_plan(VOCAB, CONTEXT, &[None]);
-    Engine::with_backend(fake.clone()).load_plan(plan, checkpoint, options).unwrap()
+    load_recurrent(fake, options, &[None])
 }
 
 fn alone(phases: bool, request: &Request) -> Vec<u32> {
@@ -20,22 +20,71 @@ fn alone(phases: bool, request: &Request) -> Vec<u32> {
     tokens
 }
 
-/// A hit would lack the state.
+/// Three requests with a common prompt: the first one saves its states where the others branch off.
 #[test]
-fn prefixes_are_not_shared() {
-    let fake = Fake::pipelined(2, 4);
-    let model = load(&fake, &LoadOptions::default().context(2000).sequences(3));
-    let requests: Vec<_> =
-        (0..3).map(|i| greedy([prompt(500, 1), prompt(20, i)].concat(), 30)).collect();
-    let runs: Vec<_> = requests.iter().map(|r| submit(&model, r.clone()).unwrap()).collect();
-    for (run, request) in runs.iter().zip(&requests) {
-        let (tokens, stats) = run.finished();
-        assert_eq!((tokens, stats.cached_tokens), (alone(false, request), 0));
+fn prefixes_are_shared_with_their_states() {
+    for (depth, phases) in [(1, false), (2, true), (3, false)] {
+        let fake = Fake::pipelined(depth, 4);
+        let fake = if phases { fake.with_phases() } else { fake };
+        let model = load(&fake, &LoadOptions::default().context(2000).sequences(3).rows(256));
+        let requests: Vec<_> =
+            (0..3).map(|i| greedy([prompt(500, 1), prompt(20, i)].concat(), 30)).collect();
+        let runs: Vec<_> = requests.iter().map(|r| submit(&model, r.clone()).unwrap()).collect();
+        for (i, (run, request)) in runs.iter().zip(&requests).enumerate() {
+            let (tokens, stats) = run.finished();
+            let cached = if i == 0 { 0 } else { 448 };
+            assert_eq!((tokens, stats.cached_tokens), (alone(phases, request), cached));
+        }
+        // the whole of its prompt but the last page
+        let (again, stats) = submit(&model, requests[0].clone()).unwrap().finished();
+        assert_eq!((again, stats.cached_tokens), (alone(phases, &requests[0]), 512));
+        // a prompt that branches off where nobody has before
+        let branch = |i| greedy([prompt(140, 1), prompt(200, i)].concat(), 20);
+        for (i, cached) in [(7, 0), (8, 128), (9, 128)] {
+            let (tokens, stats) = submit(&model, branch(i)).unwrap().finished();
+            assert_eq!((tokens, stats.cached_tokens), (alone(phases, &branch(i)), cached));
+        }
+        assert_all_pages_back(&model);
+        let snapshots = model.status().snapshots;
+        assert_eq!((snapshots.private, snapshots.evictable), (0, snapshots.cached));
+        assert!(snapshots.cached > 0);
+        assert_sound(&fake);
     }
-    let again = submit(&model, requests[0].clone()).unwrap().finished();
-    assert_eq!((again.0, again.1.cached_tokens), (alone(false, &requests[0]), 0));
-    assert!(model.status().pages.iter().all(|pages| pages.cached == 0));
-    assert_all_pages_back(&model);
+}
+
+/// Where phases agree, the next turn of a chat continues after the answer's last full page.
+#[test]
+fn an_answer_is_a_prefix() {
+    for (phases, cached) in [(false, 256), (true, 64)] {
+        let fake = if phases { Fake::default().with_phases() } else { Fake::default() };
+        let model = load(&fake, &LoadOptions::default().context(1000));
+        let question = prompt(100, 1);
+        let answer = submit(&model, greedy(question.clone(), 190)).unwrap().finished().0;
+        let next = greedy([question, answer, prompt(20, 2)].concat(), 20);
+        let (tokens, stats) = submit(&model, next.clone()).unwrap().finished();
+        assert_eq!((tokens, stats.cached_tokens), (alone(phases, &next), cached));
+        assert_sound(&fake);
+    }
+}
+
+/// More prompts than snapshots: the oldest ones are replaced, texts stay the same.
+#[test]
+fn the_oldest_snapshots_are_evicted() {
+    let fake = Fake::pipelined(2, 4);
+    let model = load(&fake, &LoadOptions::default().context(300).kv_memory(memory(6000)));
+    let total = model.status().snapshots.total;
+    assert_eq!(total, 2 + 8);
+    let request = |i| greedy(prompt(150, i), 5);
+    let cached = |i| {
+        let (tokens, stats) = submit(&model, request(i)).unwrap().finished();
+        assert_eq!(tokens, alone(false, &request(i)));
+        stats.cached_tokens
+    };
+    assert!((0..total).all(|i| cached(i) == 0));
+    assert!((0..total).all(|i| cached(i) == 128));
+    assert_eq!((cached(33), cached(0), cached(2)), (0, 0, 128));
+    let counts = model.status().snapshots;
+    assert_eq!((counts.cached, counts.private), (total, 0));
     assert_sound(&fake);
 }
 

@@ -7,6 +7,7 @@
        softcap        x = cap · tanh(x / cap)
        temper         x *= 1 + beta · ln(1 + ⌊(position + offset) / interval⌋)
        expert_sum     y = Σ_s weights[s] · x[s]
+       adapters       the ids and weights of the adapters of the row's slot
        copy           a strided copy of groups of elements
    A thread computes an element, a vector of four where the width is a multiple of four; the grid's y
    is the row. WIDTH counts elements of a thread. #}
@@ -35,6 +36,11 @@ alias Element = {{ element }};
 {% elif op == "temper" %}
 @group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read_write> x: array<Element>;
+{% elif op == "adapters" %}
+@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> adapters: array<f32>;
+@group(0) @binding(2) var<storage, read_write> ids: array<f32>;
+@group(0) @binding(3) var<storage, read_write> weights: array<f32>;
 {% elif op == "expert_sum" %}
 @group(0) @binding(0) var<storage, read> x: array<Element>;
 @group(0) @binding(1) var<storage, read> weights: array<f32>;
@@ -65,6 +71,10 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 {% elif op == "temper" %}
     let steps = (rows[id.y].y + {{ offset }}u) / {{ interval }}u;
     x[i] *= 1.0 + {{ beta }} * log(1.0 + f32(steps));
+{% elif op == "adapters" %}
+    let at = rows[id.y].z * (2u * WIDTH) + id.x;
+    ids[i] = adapters[at];
+    weights[i] = adapters[at + WIDTH];
 {% elif op == "expert_sum" %}
     // in the order of the chosen experts
     var sum = Element(0.0);

@@ -125,6 +125,12 @@ impl RowOp {
         Self::elementwise("glu", width, bindings, context! { gating, one_gate, to })
     }
 
+    /// The adapters of rows. Bindings: rows, the adapters of slots, ids, weights.
+    pub(crate) fn adapters(used: usize) -> Self {
+        let bindings = vec![Access::Read, Access::Read, Access::ReadWrite, Access::ReadWrite];
+        Self::elements("adapters", used, 1, bindings, context! {})
+    }
+
     /// The selection of rows. Bindings: x, the indices of the rows, y.
     pub(crate) fn select(width: usize) -> Self {
         let bindings = vec![Access::Read, Access::Read, Access::ReadWrite];
@@ -271,7 +277,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         all.push(RowOp::sum_splits(50, [3, 64], add, bias));
     }
     for width in [50, 2048] {
-        all.extend([RowOp::add, RowOp::select].map(|op| op(width)));
+        all.extend([RowOp::add, RowOp::select, RowOp::adapters].map(|op| op(width)));
         for activation in ACTIVATIONS {
             all.push(RowOp::activate(width, activation));
             let gating = Gating::Product(activation);

@@ -33,6 +33,8 @@ pub(crate) struct Inputs {
     pub(crate) order: wgpu::Buffer,
     /// The sequences `[rows, 2]` u32: the first of their rows in `order`, and their number.
     pub(crate) sequences: wgpu::Buffer,
+    /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
+    pub(crate) adapters: wgpu::Buffer,
     /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
     pub(crate) recent: wgpu::Buffer,
 }
@@ -41,7 +43,9 @@ pub(crate) struct Inputs {
 pub(crate) const SAMPLED: u32 = u32::MAX;
 
 impl Inputs {
-    pub(crate) fn new(device: &Device, limits: &Limits) -> Result<Self, Error> {
+    pub(crate) fn new(device: &Device, plan: &Plan, limits: &Limits) -> Result<Self, Error> {
+        let adapters = plan.adapters().map_or(Ok(Vec::new()), |all| all.row(&[]))?;
+        let adapters = adapters.repeat(limits.sequences);
         let table = pages_for(limits.context);
         let slots = limits.sequences;
         let inputs = Self {
@@ -54,9 +58,19 @@ impl Inputs {
             tiles: device.buffer("tiles", 8 * limits.rows as u64)?,
             order: device.buffer("rows by sequence", 4 * limits.rows as u64)?,
             sequences: device.buffer("sequences", 8 * limits.rows as u64)?,
+            adapters: device.buffer("adapters", 4 * adapters.len() as u64)?,
             recent: device.buffer("recent tokens", 4 * (slots * RECENT) as u64)?,
         };
+        if !adapters.is_empty() {
+            device.queue.write_buffer(&inputs.adapters, 0, bytemuck::cast_slice(&adapters));
+        }
         Ok(inputs)
+    }
+
+    /// Writes the ids and the weights `[2, used]` of a slot's adapters.
+    pub(crate) fn write_adapters(&self, device: &Device, slot: u32, row: &[f32]) {
+        let at = u64::from(slot) * 4 * row.len() as u64;
+        device.queue.write_buffer(&self.adapters, at, bytemuck::cast_slice(row));
     }
 
     /// The page tables of a group.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use pelton_graph::{BufferId, Error, KvType, Op, Plan, Step};
+use pelton_graph::{Adapters, BufferId, Error, KvType, Op, Plan, Step};
 
 use crate::{
     device::{Access, Device, Kernel},
@@ -104,6 +104,11 @@ impl<'a> Lowering<'a> {
             Op::Attend(op) => self.attend(op, read(0), write(0), bucket),
             Op::RopeAttend(op, attend) => {
                 self.rope_attend(op, attend, [read(0), read(1), read(2)], write(0), bucket)
+            }
+            Op::Adapters(Adapters { count: _, used }) => {
+                let inputs = self.inputs;
+                let buffers = [&inputs.rows, &inputs.adapters, write(0), write(1)];
+                self.row_op(&RowOp::adapters(*used), &buffers).map(one)
             }
             Op::Route(op) => self.route(op, read(0), [write(0), write(1)]).map(one),
             Op::ExpertLinear(linear) => {

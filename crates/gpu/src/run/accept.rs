@@ -1,8 +1,9 @@
 //! The check whether the kernels can run an op.
 
 use pelton_graph::{
-    Attention as AttentionOp, Cache, ExpertLinear, Gating, KvType, Linear, Mask, Norm, Op, Plan,
-    Pooling, RopeStore, ShortConv, Step, StridedCopy, TableRow, Values, WeightId, WeightKind,
+    Adapters, Attention as AttentionOp, Cache, ExpertLinear, Gating, KvType, Linear, Mask, Norm,
+    Op, Plan, Pooling, RopeStore, ShortConv, Step, StridedCopy, TableRow, Values, WeightId,
+    WeightKind,
 };
 
 use crate::{
@@ -86,6 +87,7 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
         Op::Glu(Gating::Product(_) | Gating::Clamped { alpha: _, limit: _ }) => true,
         Op::Copy(StridedCopy { count, width, from: _, to: _ }) => *count > 0 && *width > 0,
         Op::ExpertSum { used } => *used > 0,
+        Op::Adapters(Adapters { count, used }) => (1..=*count).contains(used),
         // a sequence's rows lie one after the other in its pass
         Op::Pool(Pooling::Mean | Pooling::First | Pooling::Last) => plan.whole_sequences,
         Op::NormLinear { norm: op, linears } => rms(op) && linears.iter().all(linear),

@@ -27,7 +27,7 @@ use crate::{
     run::{
         accept::accepts,
         in_flight::{DEPTH, InFlight},
-        memory::{allocate_caches, allocate_states, check_kv, check_memory},
+        memory::{States, allocate_caches, check_kv, check_memory},
         profile,
     },
     weights::Weights,
@@ -96,6 +96,7 @@ struct GpuExecutable {
     limits: Limits,
     buffers: Vec<wgpu::Buffer>,
     caches: Vec<crate::lower::Cache>,
+    states: States,
     inputs: Inputs,
     /// The dispatches `[buckets, steps]` of each step, in the order of [`RowBucket::ALL`].
     buckets: [Vec<Vec<Dispatch>>; 7],
@@ -137,7 +138,7 @@ impl GpuExecutable {
         let caches = allocate_caches(&device, &plan, &limits)?;
         let pages = caches.iter().flat_map(|cache| cache.buffers().map(|(_, bytes)| *bytes));
         let page = pages.max().unwrap_or(0);
-        let states = allocate_states(&device, &plan, &limits)?;
+        let states = States::allocate(&device, &plan, &limits)?;
         let turns = plan
             .ropes
             .iter()
@@ -148,7 +149,7 @@ impl GpuExecutable {
                 Ok(buffer)
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        let inputs = Inputs::new(&device, &limits)?;
+        let inputs = Inputs::new(&device, &plan, &limits)?;
         let attentions = attentions(&plan, &limits, inputs.table);
         let scratch = Scratch::new(&device, &plan, &limits, &attentions)?;
         let mut lowering = Lowering {
@@ -160,7 +161,7 @@ impl GpuExecutable {
             scratch: &scratch,
             caches: &caches,
             kv: limits.kv,
-            states: &states,
+            states: &states.slots,
             turns: &turns,
             rows: limits.rows,
             decode_rows: decode_rows(&limits),
@@ -210,6 +211,7 @@ impl GpuExecutable {
             limits,
             buffers,
             caches,
+            states,
             inputs,
             buckets,
             alone,
@@ -398,6 +400,22 @@ impl Executable for GpuExecutable {
         }
         self.device.queue.submit([encoder.finish()]);
         self.device.check()
+    }
+
+    fn save_states(&mut self, slot: u32, snapshot: u32) -> Result<(), Error> {
+        self.limits.check_snapshot(slot, snapshot)?;
+        self.states.save(&self.device, slot, snapshot)
+    }
+
+    fn restore_states(&mut self, snapshot: u32, slot: u32) -> Result<(), Error> {
+        self.limits.check_snapshot(slot, snapshot)?;
+        self.states.restore(&self.device, snapshot, slot)
+    }
+
+    fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
+        let row = self.plan.adapters_of(&self.limits, slot, adapters)?;
+        self.inputs.write_adapters(&self.device, slot, &row);
+        Ok(())
     }
 
     fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {

@@ -23,19 +23,59 @@ pub(crate) fn allocate_caches(
     plan.caches.iter().map(allocate).collect()
 }
 
-/// Bytes of a recurrent state of all slots.
-fn state_bytes(state: &State, limits: &Limits) -> u64 {
-    (4 * state.len as u64).saturating_mul(limits.sequences as u64)
+/// Bytes of a recurrent state of `count` slots or snapshots.
+fn state_bytes(state: &State, count: usize) -> u64 {
+    (4 * state.len as u64).saturating_mul(count as u64)
 }
 
-/// Allocates the recurrent states `[states]`, each `[slots, len]`.
-pub(crate) fn allocate_states(
-    device: &Device,
-    plan: &Plan,
-    limits: &Limits,
-) -> Result<Vec<wgpu::Buffer>, Error> {
-    let allocate = |state| device.buffer("state", state_bytes(state, limits));
-    plan.states.iter().map(allocate).collect()
+/// The recurrent states of a plan and their snapshots. The two are different buffers, because a
+/// copy within one is not allowed.
+pub(crate) struct States {
+    /// `[states]`, each `[slots, len]` f32.
+    pub(crate) slots: Vec<wgpu::Buffer>,
+    /// `[states]`, each `[snapshots, len]` f32.
+    snapshots: Vec<wgpu::Buffer>,
+    /// Bytes `[states]` of one slot.
+    bytes: Vec<u64>,
+}
+
+impl States {
+    pub(crate) fn allocate(device: &Device, plan: &Plan, limits: &Limits) -> Result<Self, Error> {
+        let allocate = |name, count| -> Result<Vec<_>, Error> {
+            let states = plan.states.iter();
+            states.map(|state| device.buffer(name, state_bytes(state, count))).collect()
+        };
+        Ok(Self {
+            slots: allocate("states", limits.sequences)?,
+            snapshots: allocate("snapshots of states", limits.snapshots)?,
+            bytes: plan.states.iter().map(|state| state_bytes(state, 1)).collect(),
+        })
+    }
+
+    /// Submits a copy of the states of a slot to a snapshot.
+    pub(crate) fn save(&self, device: &Device, slot: u32, snapshot: u32) -> Result<(), Error> {
+        Self::copy(device, &self.bytes, (&self.slots, slot), (&self.snapshots, snapshot))
+    }
+
+    /// Submits a copy of a snapshot to the states of a slot.
+    pub(crate) fn restore(&self, device: &Device, snapshot: u32, slot: u32) -> Result<(), Error> {
+        Self::copy(device, &self.bytes, (&self.snapshots, snapshot), (&self.slots, slot))
+    }
+
+    fn copy(
+        device: &Device,
+        bytes: &[u64],
+        from: (&[wgpu::Buffer], u32),
+        to: (&[wgpu::Buffer], u32),
+    ) -> Result<(), Error> {
+        let mut encoder = device.device.create_command_encoder(&Default::default());
+        for ((source, target), &bytes) in from.0.iter().zip(to.0).zip(bytes) {
+            let at = |index: u32| u64::from(index) * bytes;
+            encoder.copy_buffer_to_buffer(source, at(from.1), target, at(to.1), bytes);
+        }
+        device.queue.submit([encoder.finish()]);
+        device.check()
+    }
 }
 
 /// Refuses element types of KV caches that the kernels do not support.
@@ -72,7 +112,10 @@ pub(crate) fn check_memory(device: &Device, plan: &Plan, limits: &Limits) -> Res
         .iter()
         .map(|b| (4 * b.width as u64).saturating_mul(limits.rows_of(b.rows) as u64))
         .fold(0, u64::saturating_add);
-    let states = plan.states.iter().map(|state| state_bytes(state, limits));
+    let states = plan
+        .states
+        .iter()
+        .map(|state| state_bytes(state, limits.sequences.saturating_add(limits.snapshots)));
     let buffers = states.fold(buffers, u64::saturating_add);
     let needed = weights.saturating_add(cache).saturating_add(buffers);
     if needed <= available {

@@ -1,6 +1,6 @@
 //! Mixtures of experts.
 
-use crate::WeightId;
+use crate::{Error, WeightId};
 
 /// The function from router logits to scores of experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,4 +55,48 @@ pub struct ExpertLinear {
     pub bias: Option<WeightId>,
     /// Chosen experts of a row.
     pub used: usize,
+}
+
+/// The LoRA adapters (arXiv 2106.09685) of each row: those of its slot, which
+/// [`Executable::set_adapters`](crate::Executable::set_adapters) sets.
+///
+/// Their products are those of experts: `y += Σ_s weights[s] · b[ids[s]]·(a[ids[s]]·x)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adapters {
+    /// Adapters of the plan; every id is below it.
+    pub count: usize,
+    /// Ids and weights of a row, at most `count`. Those that a slot does not use have weight 0.
+    pub used: usize,
+}
+
+impl Adapters {
+    /// The ids `[used]` and the weights `[used]` of a slot's adapters, one after the other: the
+    /// given adapters with their factors, then other ones with weight 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if an adapter does not exist or is given twice, if there are too many, or if
+    /// a factor is not finite.
+    pub fn row(&self, adapters: &[(u32, f32)]) -> Result<Vec<f32>, Error> {
+        let &Self { count, used } = self;
+        if adapters.len() > used {
+            let found = adapters.len();
+            return Err(Error::Pass(format!(
+                "{found} adapters of a slot, expected at most {used}"
+            )));
+        }
+        for (i, &(id, factor)) in adapters.iter().enumerate() {
+            let twice = adapters[..i].iter().any(|&(other, _)| other == id);
+            if id as usize >= count || twice || !factor.is_finite() {
+                return Err(Error::Pass(format!(
+                    "adapter {id} with factor {factor}, expected different ones of {count} with \
+                     finite factors"
+                )));
+            }
+        }
+        let others = (0..count as u32).filter(|id| adapters.iter().all(|(other, _)| other != id));
+        let all = adapters.iter().copied().chain(others.map(|id| (id, 0.0))).take(used);
+        let (ids, factors): (Vec<f32>, Vec<f32>) = all.map(|(id, f)| (id as f32, f)).unzip();
+        Ok([ids, factors].concat())
+    }
 }

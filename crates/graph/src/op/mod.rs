@@ -8,7 +8,7 @@ mod recurrent;
 
 pub use attention::{Attention, Mask, RopeStore, alibi_slope};
 pub use elements::{Activation, Gating, Pooling, Strided, StridedCopy, TableRow};
-pub use experts::{ExpertGroups, ExpertLinear, Route, Scores};
+pub use experts::{Adapters, ExpertGroups, ExpertLinear, Route, Scores};
 pub use norm::{Norm, NormKind};
 pub use recurrent::{GatedDelta, ShortConv};
 
@@ -100,6 +100,9 @@ pub enum Op {
     Softcap(f32),
     /// `x → y`: a strided copy; other elements of `y` stay.
     Copy(StridedCopy),
+    /// `() → ids weights`: the LoRA adapters `[used]` of the row's slot; ids are whole numbers in
+    /// f32.
+    Adapters(Adapters),
     /// `logits → ids weights`: the choice of experts `[used]` each; ids are whole numbers in f32.
     Route(Route),
     /// `x ids → y`: `y[s] = weight[ids[s]] · x[s] + bias[ids[s]]` for each chosen expert `s`; `x`
@@ -174,6 +177,7 @@ impl Op {
             Self::Scale(_) => "scale",
             Self::Softcap(_) => "softcap",
             Self::Copy(_) => "copy",
+            Self::Adapters(_) => "adapters",
             Self::Route(_) => "route",
             Self::ExpertLinear(_) => "expert_linear",
             Self::ExpertSum { .. } => "expert_sum",
@@ -220,6 +224,7 @@ impl Op {
             | Self::Scale(_)
             | Self::Softcap(_)
             | Self::Copy(_)
+            | Self::Adapters(_)
             | Self::ExpertSum { .. }
             | Self::Select
             | Self::Pool(_) => Vec::new(),

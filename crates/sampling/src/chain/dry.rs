@@ -19,7 +19,7 @@ pub struct Dry {
     pub allowed_len: usize,
     /// The newest tokens that are searched, prompt included; 0 switches DRY off.
     pub window: usize,
-    /// Sequences of tokens that no repetition crosses.
+    /// Sequences of tokens that no repetition crosses. A [`Chain`](super::Chain) sorts them.
     pub breakers: Vec<Vec<u32>>,
 }
 
@@ -43,11 +43,18 @@ impl Dry {
         self.multiplier == 0.0 || self.base < 1.0 || self.window == 0
     }
 
+    /// The breakers that begin with a token.
+    fn with_head(&self, token: u32) -> &[Vec<u32>] {
+        let first = self.breakers.partition_point(|breaker| breaker[..] < [token][..]);
+        let all = &self.breakers[first..];
+        &all[..all.partition_point(|breaker| breaker.first() == Some(&token))]
+    }
+
     /// The number of newest tokens after the latest breaker; all if there is none.
     fn after_breaker(&self, recent: &[u32]) -> usize {
         let start = |i: usize| {
             let ends = |breaker: &&Vec<u32>| recent[i..].starts_with(breaker);
-            self.breakers.iter().filter(ends).map(|breaker| i + breaker.len()).max()
+            self.with_head(recent[i]).iter().filter(ends).map(|breaker| i + breaker.len()).max()
         };
         (0..recent.len()).rev().find_map(start).map_or(recent.len(), |end| recent.len() - end)
     }
@@ -89,7 +96,7 @@ impl Scratch {
         };
         for c in candidates.change() {
             if let Some(&len) = self.longest.get(&c.id)
-                && !dry.breakers.iter().any(|breaker| *breaker == [c.id])
+                && dry.with_head(c.id).first().is_none_or(|breaker| breaker.len() > 1)
             {
                 let exponent = (len - dry.allowed_len).min(most) as f64;
                 c.logit -= dry.multiplier * dry.base.powf(exponent);

@@ -161,7 +161,7 @@ impl Chain {
     ///
     /// A sentence that names the value out of its range, a stage that occurs twice, or a stage
     /// after one that draws.
-    pub fn new(stages: Vec<Stage>) -> Result<Self, String> {
+    pub fn new(mut stages: Vec<Stage>) -> Result<Self, String> {
         for (at, stage) in stages.iter().enumerate() {
             stage.check()?;
             if stages[..at].iter().any(|before| before.name() == stage.name()) {
@@ -170,6 +170,11 @@ impl Chain {
             if stage.draws() && at + 1 < stages.len() {
                 let next = stages[at + 1].name();
                 return Err(format!("{next} follows {}, which must be last", stage.name()));
+            }
+        }
+        for stage in &mut stages {
+            if let Stage::Dry(dry) = stage {
+                dry.breakers.sort_unstable();
             }
         }
         Ok(Self { stages })

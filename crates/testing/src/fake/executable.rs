@@ -34,6 +34,14 @@ struct OwnSample {
     pending: usize,
 }
 
+/// A copy between a slot's states and a snapshot, or a change of a slot's adapters.
+#[derive(Clone, Copy)]
+enum StateCopy {
+    Save { slot: u32, snapshot: u32 },
+    Restore { snapshot: u32, slot: u32 },
+    Adapters { slot: u32, hash: u64 },
+}
+
 /// A pass that waits to be run.
 struct Queued {
     ticket: Ticket,
@@ -59,6 +67,12 @@ pub(super) struct FakeExecutable {
     ring: Vec<[u32; RECENT]>,
     /// The recurrent states of each slot after each position that has run.
     states: Vec<Vec<u64>>,
+    /// The snapshots of such states.
+    snapshots: Vec<Vec<u64>>,
+    /// A hash of the LoRA adapters of each slot, 0 for none.
+    adapters: Vec<u64>,
+    /// Copies of states and changes of adapters, each with the number of the pass before which it is made.
+    copies: VecDeque<(u64, StateCopy)>,
     /// For each slot the ticket before which its passes belong to a sequence whose caches a failed
     /// pass has spoiled: they were queued already.
     spoiled: Vec<u64>,
@@ -80,6 +94,9 @@ impl FakeExecutable {
             cells: Cells::new(&limits.pages),
             ring: vec![[u32::MAX; RECENT]; limits.sequences],
             states: vec![Vec::new(); limits.sequences],
+            snapshots: vec![Vec::new(); limits.snapshots],
+            adapters: vec![0; limits.sequences],
+            copies: VecDeque::new(),
             spoiled: vec![0; limits.sequences],
             current: 0,
             queue: VecDeque::new(),
@@ -109,8 +126,24 @@ impl FakeExecutable {
         }
     }
 
+    /// Makes the copies of states that were asked for before the pass `ticket` was submitted.
+    fn copy_states(&mut self, ticket: u64) {
+        while let Some((_, copy)) = self.copies.pop_front_if(|(before, _)| *before <= ticket) {
+            match copy {
+                StateCopy::Save { slot, snapshot } => {
+                    self.snapshots[snapshot as usize] = self.states[slot as usize].clone();
+                }
+                StateCopy::Restore { snapshot, slot } => {
+                    self.states[slot as usize] = self.snapshots[snapshot as usize].clone();
+                }
+                StateCopy::Adapters { slot, hash } => self.adapters[slot as usize] = hash,
+            }
+        }
+    }
+
     fn run(&mut self, queued: &Queued) {
         self.current = queued.ticket.0;
+        self.copy_states(self.current);
         for (group, slot, first, pages) in &queued.edits {
             let edit = TableEdit { group: *group, slot: *slot, first: *first, pages };
             if let Err(error) = self.tables.apply(&edit) {
@@ -125,7 +158,8 @@ impl FakeExecutable {
                     chunk = (row.slot, position);
                 }
                 let input = if n == 0 { row.input } else { Input::Sampled };
-                self.run_row(row.slot as usize, position, input, self.mode(queued.phase, chunk.1));
+                let mode = self.mode(queued.phase, chunk.1) ^ self.adapters[row.slot as usize];
+                self.run_row(row.slot as usize, position, input, mode);
             }
             for want in &queued.wants {
                 match want {
@@ -394,6 +428,26 @@ impl Executable for FakeExecutable {
 
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {
         self.cells.copy_page(group, from as usize, to as usize);
+        Ok(())
+    }
+
+    fn save_states(&mut self, slot: u32, snapshot: u32) -> Result<(), Error> {
+        self.limits.check_snapshot(slot, snapshot)?;
+        self.copies.push_back((self.next, StateCopy::Save { slot, snapshot }));
+        Ok(())
+    }
+
+    fn restore_states(&mut self, snapshot: u32, slot: u32) -> Result<(), Error> {
+        self.limits.check_snapshot(slot, snapshot)?;
+        self.copies.push_back((self.next, StateCopy::Restore { snapshot, slot }));
+        Ok(())
+    }
+
+    fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
+        self.plan.adapters_of(&self.limits, slot, adapters)?;
+        let words = adapters.iter().map(|&(id, f)| u64::from(id) << 32 | u64::from(f.to_bits()));
+        let hash = words.fold(0, |hash, word| mix(hash + 1, word));
+        self.copies.push_back((self.next, StateCopy::Adapters { slot, hash }));
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ mod options;
 use std::sync::Arc;
 
 use pelton_graph::{
-    Backend, Error, Executable, Limits, Op, OutputKind, Plan, Pooling, State, build,
+    Adapters, Backend, Error, Executable, Limits, Op, OutputKind, Plan, Pooling, State, Step, build,
 };
 use pelton_weights::Checkpoint;
 
@@ -88,6 +88,19 @@ pub fn recurrent_plan(
 ) -> (Plan, Arc<Checkpoint>) {
     let (mut plan, checkpoint) = plan(vocab, context, windows);
     plan.states = vec![State { len: 16 }];
+    (plan, checkpoint)
+}
+
+/// As [`plan`], with `count` LoRA adapters, of which each row can have two.
+pub fn adapters_plan(
+    vocab: usize,
+    context: usize,
+    windows: &[Option<usize>],
+    count: usize,
+) -> (Plan, Arc<Checkpoint>) {
+    let (mut plan, checkpoint) = plan(vocab, context, windows);
+    let op = Op::Adapters(Adapters { count, used: 2 });
+    plan.steps.insert(0, Step { op, inputs: Vec::new(), outputs: Vec::new(), layer: None });
     (plan, checkpoint)
 }
 

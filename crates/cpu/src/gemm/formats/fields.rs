@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use super::super::vectors::{Rows, Vectors};
 
-/// The f16 at `offset` of blocks of `block_bytes` bytes. Four bytes are read, all inside of the
-/// block.
+/// The f16 at `offset` of blocks of `block_bytes` bytes: in packed rows a unit of its own, else four
+/// bytes are read, all inside of the block.
 ///
 /// # Safety
 /// `block` is a whole block of at least four bytes, and the instructions of `S` exist.
@@ -13,6 +13,9 @@ use super::super::vectors::{Rows, Vectors};
 pub(super) unsafe fn f16_at<S: Vectors>(block: Rows, offset: usize, block_bytes: usize) -> S::F {
     // SAFETY: the caller's promise.
     unsafe {
+        if block.packed {
+            return S::load_f16(block.at(offset).first);
+        }
         if offset + 4 <= block_bytes {
             S::f16_to_f32(S::load4(block.at(offset)))
         } else {
@@ -29,8 +32,8 @@ pub(super) unsafe fn f16_at<S: Vectors>(block: Rows, offset: usize, block_bytes:
 pub(super) unsafe fn f16_pair_at<S: Vectors>(block: Rows, offset: usize) -> (S::F, S::F) {
     // SAFETY: the caller's promise.
     unsafe {
-        let both = S::load4(block.at(offset));
-        (S::f16_to_f32(both), S::f16_to_f32(S::shr(both, 16)))
+        let [first, second] = S::f16_pairs(S::load4(block.at(offset)));
+        (first, second)
     }
 }
 

@@ -5,7 +5,8 @@ use std::mem::offset_of;
 use pelton_quant::{BlockMxfp4, BlockNvfp4, DType, FP4_LEVELS};
 
 use super::super::tile::{Format, Tile};
-use super::super::vectors::{Codes, Rows, Vectors};
+use super::super::vectors::{Rows, Vectors};
+use super::codings;
 use super::fields::{byte, levels, nibbles};
 
 /// 2^(e - 128) of exponents 0 to 255.
@@ -31,10 +32,8 @@ pub(in super::super) struct Mxfp4;
 
 impl Format for Mxfp4 {
     const DTYPE: DType = DType::MXFP4;
-    const CODES: Codes = Codes::I8;
-    const ZERO: Option<u32> = None;
-    const HALVES: bool = false;
-    const MIN: bool = false;
+    type Coding = codings::I8;
+    const DIRECT: bool = true;
     const GROUP: usize = 1;
     type Header<S: Vectors> = ();
 
@@ -58,10 +57,8 @@ pub(in super::super) struct Nvfp4;
 
 impl Format for Nvfp4 {
     const DTYPE: DType = DType::NVFP4;
-    const CODES: Codes = Codes::I8;
-    const ZERO: Option<u32> = None;
-    const HALVES: bool = true;
-    const MIN: bool = false;
+    type Coding = codings::I8Halves;
+    const DIRECT: bool = false;
     const GROUP: usize = 2;
     /// A scale for every 16 columns, a byte each.
     type Header<S: Vectors> = S::I;

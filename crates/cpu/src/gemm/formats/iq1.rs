@@ -7,7 +7,8 @@ use std::mem::offset_of;
 use pelton_quant::{BlockIq1M, BlockIq1S, DType, IQ1_GRID};
 
 use super::super::tile::{Format, Tile};
-use super::super::vectors::{Codes, Rows, Vectors};
+use super::super::vectors::{Rows, Vectors};
+use super::codings;
 use super::fields::{byte, f16_at};
 use super::grids::{eight, field, odd_multiple, ordered};
 
@@ -36,10 +37,8 @@ pub(in super::super) struct Iq1S;
 
 impl Format for Iq1S {
     const DTYPE: DType = DType::IQ1_S;
-    const CODES: Codes = Codes::U5;
-    const ZERO: Option<u32> = Some(4);
-    const HALVES: bool = false;
-    const MIN: bool = false;
+    type Coding = codings::U5Minus16;
+    const DIRECT: bool = false;
     const GROUP: usize = 4;
     /// An eighth of the scale, and 16 bits for each block of 32: upper bits of the indices, scale
     /// and sign.
@@ -99,10 +98,8 @@ pub(in super::super) struct Iq1MHeader<S: Vectors> {
 
 impl Format for Iq1M {
     const DTYPE: DType = DType::IQ1_M;
-    const CODES: Codes = Codes::U5;
-    const ZERO: Option<u32> = Some(4);
-    const HALVES: bool = true;
-    const MIN: bool = false;
+    type Coding = codings::U5Minus16Halves;
+    const DIRECT: bool = false;
     const GROUP: usize = 4;
     type Header<S: Vectors> = Iq1MHeader<S>;
 

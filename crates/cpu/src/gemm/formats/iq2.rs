@@ -7,7 +7,8 @@ use pelton_quant::{
 };
 
 use super::super::tile::{Format, Tile};
-use super::super::vectors::{Codes, Rows, Vectors};
+use super::super::vectors::{Rows, Vectors};
+use super::codings;
 use super::fields::{byte, f16_at};
 use super::grids::{eight, even, field, odd_multiple, signed, signs_of_sevens};
 
@@ -32,10 +33,8 @@ pub(in super::super) struct Iq2Xxs;
 
 impl Format for Iq2Xxs {
     const DTYPE: DType = DType::IQ2_XXS;
-    const CODES: Codes = Codes::I8;
-    const ZERO: Option<u32> = None;
-    const HALVES: bool = false;
-    const MIN: bool = false;
+    type Coding = codings::I8;
+    const DIRECT: bool = false;
     const GROUP: usize = 2;
     /// An eighth of the scale.
     type Header<S: Vectors> = S::F;
@@ -72,10 +71,8 @@ pub(in super::super) struct Iq2Xs;
 
 impl Format for Iq2Xs {
     const DTYPE: DType = DType::IQ2_XS;
-    const CODES: Codes = Codes::I8;
-    const ZERO: Option<u32> = None;
-    const HALVES: bool = true;
-    const MIN: bool = false;
+    type Coding = codings::I8Halves;
+    const DIRECT: bool = false;
     const GROUP: usize = 2;
     /// An eighth of the scale, and four bits of scale for every 16 columns.
     type Header<S: Vectors> = (S::F, [S::I; 2]);
@@ -145,10 +142,8 @@ pub(in super::super) struct Iq2SHeader<S: Vectors> {
 
 impl Format for Iq2S {
     const DTYPE: DType = DType::IQ2_S;
-    const CODES: Codes = Codes::I8;
-    const ZERO: Option<u32> = None;
-    const HALVES: bool = true;
-    const MIN: bool = false;
+    type Coding = codings::I8Halves;
+    const DIRECT: bool = false;
     const GROUP: usize = 4;
     type Header<S: Vectors> = Iq2SHeader<S>;
 

@@ -5,7 +5,8 @@ use std::mem::offset_of;
 use pelton_quant::{BlockIq3S, BlockIq3Xxs, DType, IQ3_S_GRID, IQ3_XXS_GRID};
 
 use super::super::tile::{Format, Tile};
-use super::super::vectors::{Codes, Rows, Vectors};
+use super::super::vectors::{Rows, Vectors};
+use super::codings;
 use super::fields::{byte, bytes32, f16_at};
 use super::grids::{field, four, odd_multiple, signed, signs_of_sevens};
 
@@ -14,10 +15,8 @@ pub(in super::super) struct Iq3Xxs;
 
 impl Format for Iq3Xxs {
     const DTYPE: DType = DType::IQ3_XXS;
-    const CODES: Codes = Codes::I8;
-    const ZERO: Option<u32> = None;
-    const HALVES: bool = false;
-    const MIN: bool = false;
+    type Coding = codings::I8;
+    const DIRECT: bool = false;
     const GROUP: usize = 2;
     /// A quarter of the scale, and the words of signs and scale of the blocks of 32.
     type Header<S: Vectors> = (S::F, [S::I; 8]);
@@ -75,10 +74,8 @@ pub(in super::super) struct Iq3SHeader<S: Vectors> {
 
 impl Format for Iq3S {
     const DTYPE: DType = DType::IQ3_S;
-    const CODES: Codes = Codes::I8;
-    const ZERO: Option<u32> = None;
-    const HALVES: bool = false;
-    const MIN: bool = false;
+    type Coding = codings::I8;
+    const DIRECT: bool = false;
     const GROUP: usize = 2;
     type Header<S: Vectors> = Iq3SHeader<S>;
 

@@ -5,7 +5,8 @@ use std::mem::offset_of;
 use pelton_quant::{BlockIq4Xs, DType, IQ4_NL_LEVELS};
 
 use super::super::tile::{Format, Tile};
-use super::super::vectors::{Codes, Rows, Vectors};
+use super::super::vectors::{Rows, Vectors};
+use super::codings;
 use super::fields::{levels, nibbles};
 
 /// See [`BlockIq4Xs`].
@@ -28,10 +29,8 @@ const _: () = {
 
 impl Format for Iq4Xs {
     const DTYPE: DType = DType::IQ4_XS;
-    const CODES: Codes = Codes::I8;
-    const ZERO: Option<u32> = None;
-    const HALVES: bool = false;
-    const MIN: bool = false;
+    type Coding = codings::I8;
+    const DIRECT: bool = true;
     const GROUP: usize = 1;
     type Header<S: Vectors> = Iq4XsHeader<S>;
 

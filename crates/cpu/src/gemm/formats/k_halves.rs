@@ -7,7 +7,8 @@ use std::mem::offset_of;
 use pelton_quant::{BlockQ2K, BlockQ3K, BlockQ6K, DType};
 
 use super::super::tile::{Format, Tile};
-use super::super::vectors::{Codes, Rows, Vectors};
+use super::super::vectors::{Rows, Vectors};
+use super::codings;
 use super::fields::{bits, bits8, byte, f16_at, f16_pair_at, load32, with_bits8};
 
 /// See [`BlockQ2K`].
@@ -24,10 +25,8 @@ pub(in super::super) struct Q2KHeader<S: Vectors> {
 
 impl Format for Q2K {
     const DTYPE: DType = DType::Q2_K;
-    const CODES: Codes = Codes::U4;
-    const ZERO: Option<u32> = None;
-    const HALVES: bool = true;
-    const MIN: bool = true;
+    type Coding = codings::U4MinHalves;
+    const DIRECT: bool = true;
     const GROUP: usize = 4;
     type Header<S: Vectors> = Q2KHeader<S>;
 
@@ -86,10 +85,8 @@ pub(in super::super) struct Q3KHeader<S: Vectors> {
 
 impl Format for Q3K {
     const DTYPE: DType = DType::Q3_K;
-    const CODES: Codes = Codes::U4;
-    const ZERO: Option<u32> = Some(2);
-    const HALVES: bool = true;
-    const MIN: bool = false;
+    type Coding = codings::U4Minus4Halves;
+    const DIRECT: bool = true;
     const GROUP: usize = 4;
     type Header<S: Vectors> = Q3KHeader<S>;
 
@@ -160,10 +157,8 @@ pub(in super::super) struct Q6KHeader<S: Vectors> {
 
 impl Format for Q6K {
     const DTYPE: DType = DType::Q6_K;
-    const CODES: Codes = Codes::U6;
-    const ZERO: Option<u32> = Some(5);
-    const HALVES: bool = true;
-    const MIN: bool = false;
+    type Coding = codings::U6Minus32Halves;
+    const DIRECT: bool = true;
     const GROUP: usize = 4;
     type Header<S: Vectors> = Q6KHeader<S>;
 

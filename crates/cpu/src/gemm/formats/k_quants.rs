@@ -5,7 +5,8 @@ use std::mem::offset_of;
 use pelton_quant::{BlockQ4K, BlockQ5K, DType};
 
 use super::super::tile::{Format, Tile};
-use super::super::vectors::{Codes, Rows, Vectors};
+use super::super::vectors::{Rows, Vectors};
+use super::codings;
 use super::fields::{bits, bits8, byte, load32, with_bits8};
 
 /// Scales and minima of a super-block.
@@ -41,9 +42,10 @@ impl<S: Vectors> Scales<S> {
             let [d, a, b, c] = S::load16(block);
             let upper_scales = S::shl(bits::<S>(a, 6, 2), 4);
             let upper_mins = S::shl(bits::<S>(b, 6, 2), 4);
+            let [d, dmin] = S::f16_pairs(d);
             Self {
-                d: S::f16_to_f32(d),
-                minus_dmin: S::mul(S::f16_to_f32(S::shr(d, 16)), S::splat(-1.0)),
+                d,
+                minus_dmin: S::mul(dmin, S::splat(-1.0)),
                 scales: [bits::<S>(a, 0, 6), S::or(bits::<S>(c, 0, 4), upper_scales)],
                 mins: [bits::<S>(b, 0, 6), S::or(bits::<S>(c, 4, 4), upper_mins)],
             }
@@ -71,10 +73,8 @@ pub(in super::super) struct Q4K;
 
 impl Format for Q4K {
     const DTYPE: DType = DType::Q4_K;
-    const CODES: Codes = Codes::U4;
-    const ZERO: Option<u32> = None;
-    const HALVES: bool = false;
-    const MIN: bool = true;
+    type Coding = codings::U4Min;
+    const DIRECT: bool = true;
     const GROUP: usize = 2;
     type Header<S: Vectors> = Scales<S>;
 
@@ -104,10 +104,8 @@ pub(in super::super) struct Q5K;
 
 impl Format for Q5K {
     const DTYPE: DType = DType::Q5_K;
-    const CODES: Codes = Codes::U5;
-    const ZERO: Option<u32> = None;
-    const HALVES: bool = false;
-    const MIN: bool = true;
+    type Coding = codings::U5Min;
+    const DIRECT: bool = true;
     const GROUP: usize = 2;
     /// Also the fifth bits: bit b of byte l is that of column l of block b of 32.
     type Header<S: Vectors> = (Scales<S>, [S::I; 8]);

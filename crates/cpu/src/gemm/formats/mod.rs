@@ -4,6 +4,7 @@
 //! be inlined into the one that enables the instruction set, and closures cannot have it.
 
 mod blocks32;
+mod codings;
 mod fields;
 mod fp4;
 mod grids;

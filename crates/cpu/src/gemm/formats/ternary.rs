@@ -5,7 +5,8 @@ use std::mem::offset_of;
 use pelton_quant::{BlockTq1_0, BlockTq2_0, DType};
 
 use super::super::tile::{Format, Tile};
-use super::super::vectors::{Codes, Rows, Vectors};
+use super::super::vectors::{Rows, Vectors};
+use super::codings;
 use super::fields::{bits8, f16_at, load32};
 use super::grids::ordered;
 
@@ -14,10 +15,8 @@ pub(in super::super) struct Tq2_0;
 
 impl Format for Tq2_0 {
     const DTYPE: DType = DType::TQ2_0;
-    const CODES: Codes = Codes::U4;
-    const ZERO: Option<u32> = Some(0);
-    const HALVES: bool = false;
-    const MIN: bool = false;
+    type Coding = codings::U4Minus1;
+    const DIRECT: bool = false;
     const GROUP: usize = 4;
     /// The scale.
     type Header<S: Vectors> = S::F;
@@ -77,10 +76,8 @@ pub(in super::super) struct Tq1_0;
 
 impl Format for Tq1_0 {
     const DTYPE: DType = DType::TQ1_0;
-    const CODES: Codes = Codes::U4;
-    const ZERO: Option<u32> = Some(0);
-    const HALVES: bool = false;
-    const MIN: bool = false;
+    type Coding = codings::U4Minus1;
+    const DIRECT: bool = false;
     const GROUP: usize = 4;
     /// The scale.
     type Header<S: Vectors> = S::F;

@@ -24,7 +24,7 @@ pub(super) fn pairs<T: Copy>(a: Pair<T>, b: Pair<T>, f: impl Fn(T, T) -> T) -> P
 #[inline(always)]
 pub(super) unsafe fn fifth(rows: Rows) -> Rows {
     // SAFETY: the caller's promise.
-    Rows { first: unsafe { rows.first.add(4 * rows.stride) }, stride: rows.stride }
+    Rows { first: unsafe { rows.first.add(4 * rows.stride) }, ..rows }
 }
 
 /// Four bytes of each of four rows.

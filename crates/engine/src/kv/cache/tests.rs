@@ -9,7 +9,7 @@ fn cache(groups: &[(Option<usize>, usize)]) -> KvCache {
     let windows: Vec<CacheGroup> =
         groups.iter().map(|&(window, _)| CacheGroup { window }).collect();
     let pages: Vec<usize> = groups.iter().map(|&(_, pages)| pages).collect();
-    KvCache::new(&windows, &pages, true)
+    KvCache::new(&windows, &pages, None, true)
 }
 
 /// Runs a sequence from its hit to its end. Returns its pages and the hit.
@@ -96,7 +96,7 @@ fn leaves_are_evicted_first_and_held_pages_never() {
 
 #[test]
 fn pages_of_generated_tokens_are_hit_by_their_own_split_only() {
-    let mut kv = KvCache::new(&[CacheGroup { window: None }], &[20], false);
+    let mut kv = KvCache::new(&[CacheGroup { window: None }], &[20], None, false);
     let text = tokens(3, 1);
     let (mut a, _) = run(&mut kv, 0, &text, 100);
     // the page that the prompt ends in and the one after it were not run as a prompt

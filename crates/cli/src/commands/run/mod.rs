@@ -1,0 +1,203 @@
+//! `pelton run`: the continuation of a prompt.
+
+mod answer;
+mod constraint;
+mod many;
+
+use std::{
+    fs,
+    io::{Write, stdout},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use pelton::{LoadOptions, Model, Request};
+
+use self::{
+    answer::Answer,
+    constraint::ConstraintArgs,
+    many::{Form, Item},
+};
+use super::text_or_stdin;
+use crate::{
+    interrupt::{EXIT_CODE, Interrupt},
+    model::{self, LoadArgs},
+    output::WithHint,
+    sampling::SamplingArgs,
+};
+
+#[derive(clap::Args)]
+#[command(
+    override_usage = "pelton run [OPTIONS] [MODEL] <PROMPT>\n       \
+                      pelton run [OPTIONS] [MODEL] --prompts <FILE>",
+    after_help = "Without MODEL the built-in model runs. A PROMPT of - is read from standard input.\n\
+                  The text goes to standard output, the statistics to standard error. Ctrl-C ends \
+                  the text\nwhen the submitted passes end, with exit code 130; a second one ends the \
+                  process at once."
+)]
+pub(crate) struct Args {
+    /// A model file or directory (or nothing for the built-in model), and the text to continue
+    #[arg(required_unless_present = "prompts", num_args = 1..=2, value_names = ["MODEL", "PROMPT"])]
+    words: Vec<String>,
+    /// Tokens to generate, at most; by default as many as the context has room for
+    #[arg(short = 'n', long, value_name = "N")]
+    tokens: Option<usize>,
+    /// Print the prompt before the text
+    #[arg(long)]
+    echo: bool,
+    /// End before this string; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Print the log-probabilities of each token and of the N likeliest ones, up to 20
+    #[arg(long, value_name = "N")]
+    logprobs: Option<u8>,
+    /// Generate N texts for each prompt, together; their seeds follow each other
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    samples: u32,
+    /// Continue each line of this file (- for standard input): writes a JSON object a line, in the
+    /// order of the prompts
+    #[arg(long, value_name = "FILE")]
+    prompts: Option<PathBuf>,
+    /// Texts that are generated at the same time, at most
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    parallel: u16,
+    /// Write one JSON object with the text and the statistics
+    #[arg(long)]
+    json: bool,
+    /// Add X to the logit of a token, by its id; -inf for never; may be given several times
+    #[arg(long, value_name = "ID=X", value_parser = bias, allow_hyphen_values = true)]
+    logit_bias: Vec<(u32, f32)>,
+    #[command(flatten)]
+    constraint: ConstraintArgs,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+impl Args {
+    /// The model and the prompts.
+    fn subject(&self) -> Result<(&str, Vec<String>)> {
+        match (&self.prompts, self.words.as_slice()) {
+            (None, [file, prompt]) => Ok((file, vec![text_or_stdin(prompt)?])),
+            (None, [prompt]) => Ok((model::BUILT_IN, vec![text_or_stdin(prompt)?])),
+            (Some(path), []) => Ok((model::BUILT_IN, lines(path)?)),
+            (Some(path), [file]) => Ok((file, lines(path)?)),
+            (Some(_), _) => bail!("found a prompt next to --prompts, expected one of them"),
+            (None, _) => bail!("expected a prompt, or a model and a prompt"),
+        }
+    }
+
+    /// The request of a prompt; `sample` is added to the seed.
+    fn request(&self, prompt: &str, model: &Request, sample: u64) -> Request {
+        let mut request = model.clone();
+        request.prompt = prompt.into();
+        request.sampling.seed = request.sampling.seed.map(|seed| seed.wrapping_add(sample));
+        request
+    }
+
+    /// A request without a prompt.
+    fn template(&self) -> Result<Request> {
+        let mut request = Request::new("").sampling(self.sampling.sampling());
+        request.max_tokens = self.tokens;
+        request.stop.clone_from(&self.stop);
+        request.log_probs = self.logprobs;
+        for &(token, bias) in &self.logit_bias {
+            request = request.logit_bias(token, bias);
+        }
+        self.constraint.apply(request)
+    }
+}
+
+/// Parses a token and the summand of its logit.
+fn bias(text: &str) -> Result<(u32, f32)> {
+    let (id, bias) = text.split_once('=').context("expected ID=X, as in 7=-1.5")?;
+    let id = id.trim().parse().context("expected the id of a token before =")?;
+    let bias: f32 = bias.trim().parse().context("expected a number after =")?;
+    ensure!(!bias.is_nan(), "expected a number after =");
+    Ok((id, bias))
+}
+
+/// The lines of a file of prompts that are not empty.
+fn lines(path: &Path) -> Result<Vec<String>> {
+    let text = match path.to_str() {
+        Some("-") => text_or_stdin("-")?,
+        _ => fs::read_to_string(path).with_context(|| format!("{}", path.display()))?,
+    };
+    let lines: Vec<String> =
+        text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    ensure!(!lines.is_empty(), "{} has no line, expected a prompt a line", path.display());
+    Ok(lines)
+}
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    let (file, prompts) = args.subject()?;
+    let file = file.to_owned();
+    let interrupt = Interrupt::install();
+    let texts = prompts.len().saturating_mul(args.samples as usize);
+    let sequences = texts.min(usize::from(args.parallel));
+    let model = model::load(&file, &args.load, LoadOptions::default().sequences(sequences))?;
+    args.sampling.fill(&model);
+    let template = args.template()?;
+    if let ([prompt], None, 1) = (&prompts[..], &args.prompts, args.samples) {
+        return one(&args, &model, prompt, &template, &interrupt);
+    }
+    let samples = u64::from(args.samples);
+    let items = (0..).zip(&prompts).flat_map(|(index, prompt)| {
+        let template = &template;
+        let args = &args;
+        (0..samples).map(move |sample| Item {
+            prompt: prompt.clone(),
+            index,
+            sample: sample as usize,
+            request: args.request(prompt, template, sample),
+        })
+    });
+    let form = match args.json || args.prompts.is_some() {
+        true => Form::Lines,
+        false => Form::Text { echo: args.echo },
+    };
+    many::run(&model, items.collect(), form, &interrupt.flag())
+}
+
+/// Generates one text, which is printed as it comes.
+fn one(
+    args: &Args,
+    model: &Model,
+    prompt: &str,
+    template: &Request,
+    interrupt: &Interrupt,
+) -> Result<ExitCode> {
+    let mut stream = model
+        .generate(args.request(prompt, template, 0))
+        .hint("`pelton run --help` describes the options")?;
+    interrupt.cancels(stream.handle());
+    tracing::debug!(prompt_tokens = stream.stats().prompt_tokens, "the request is submitted");
+    let mut out = stdout().lock();
+    if args.echo && !args.json {
+        out.write_all(prompt.as_bytes())?;
+        out.flush()?;
+    }
+    let answer = Answer::read(&mut stream, |token| {
+        if !args.json {
+            out.write_all(token.text.as_bytes())?;
+            out.flush()?;
+        }
+        Ok(())
+    })?;
+    let tokenizer = model.tokenizer().ok();
+    if args.json {
+        writeln!(out, "{:#}", answer.to_json(prompt, tokenizer))?;
+    } else {
+        writeln!(out)?;
+        answer.write_log_probs_if_any(&mut out, tokenizer)?;
+        out.flush()?;
+        answer.print_stats();
+    }
+    // dropping the model waits for its thread, so the GPU is idle when the process ends
+    match answer.is_interrupted() {
+        true => Ok(ExitCode::from(EXIT_CODE)),
+        false => Ok(ExitCode::SUCCESS),
+    }
+}

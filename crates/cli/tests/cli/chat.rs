@@ -1,0 +1,124 @@
+//! `pelton chat` in a pipe.
+
+use std::{
+    fs,
+    io::Write,
+    process::{Output, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use super::{pelton, refused, run, stdout, temporary};
+
+const SUM: &str = "What is 2 plus 3?";
+
+/// A chat of greedy answers with the built-in model, whose standard input is a text.
+fn chat(input: &str, flags: &[&str]) -> Output {
+    chat_with(input, &[&["--temperature", "0"], flags].concat())
+}
+
+fn chat_with(input: &str, flags: &[&str]) -> Output {
+    let mut child = pelton()
+        .args(["chat", "--device", "cpu", "--threads", "1"])
+        .args(flags)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// The text that the built-in model writes after a prompt.
+fn continuation(prompt: &str) -> String {
+    let flags = ["--device", "cpu", "--threads", "1", "--temperature", "0", "--json"];
+    let json = super::json(&[&["run", prompt], &flags[..]].concat());
+    json["text"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn each_line_is_answered_as_its_rendered_prompt_is_continued() {
+    let other = "What is the capital of France?";
+    let output = chat(&format!("{SUM}\n{other}\n"), &["--system", "Be kind."]);
+    let first = format!("<|system|>Be kind.<|end|><|user|>{SUM}<|end|><|assistant|>");
+    let answer = continuation(&first);
+    let second =
+        continuation(&format!("{first}{answer}<|end|><|user|>{other}<|end|><|assistant|>"));
+    assert_eq!(stdout(&output), format!("{answer}\n{second}\n"));
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn commands_in_a_pipe() {
+    let saved = temporary("chat-pipe.json");
+    let file = saved.display();
+    let input = format!(
+        "{SUM}\n/retry\n/undo\n/system Be kind.\n/system\n/edit x\n{SUM}\n/edit What is 4 plus 4?\n\
+         /save {file}\n/reset\n/load {file}\n/params top-k 7\n/params\n/stats\n/quit\n{SUM}\n"
+    );
+    let output = chat(&input, &[]);
+    // /edit without a message, once
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(errors, "error: there is no message of yours to edit\n");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], lines[1]);
+    assert_eq!(lines[2], "Be kind.");
+    assert!(lines[3].contains('5') && lines[4].contains('8'), "{text}");
+    assert!(lines[5..].iter().any(|line| line.starts_with("  top-k ") && line.ends_with(" 7")));
+    assert!(text.contains("4 answers"), "{text}");
+    let json: Value = serde_json::from_str(&fs::read_to_string(&saved).unwrap()).unwrap();
+    let expected = json!({"messages": [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "What is 4 plus 4?"},
+        {"role": "assistant", "content": lines[4]},
+    ]});
+    assert_eq!(json, expected);
+    // the file is one that `pelton template` reads
+    let rendered = stdout(&run(&["template", "built-in", "--messages", saved.to_str().unwrap()]));
+    assert!(rendered.contains(&format!("<|assistant|>{}<|end|>", lines[4])), "{rendered}");
+}
+
+#[test]
+fn reasoning_and_styles_are_for_terminals() {
+    let template = temporary("chat-pipe.jinja");
+    let turns = "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>\
+                 {% endfor %}<|assistant|>{# <tool_call> #}";
+    let think = |think: &str| {
+        fs::write(&template, format!("{turns}{think}")).unwrap();
+        stdout(&chat(&format!("{SUM}\n"), &["--template", template.to_str().unwrap()]))
+    };
+    assert_eq!(think("<think>"), "");
+    assert!(think("").contains('5'));
+}
+
+#[test]
+fn seeds_repeat_answers_and_retries_differ() {
+    let flags = ["--seed", "7", "--temperature", "1.5", "--top-k", "0", "-n", "30"];
+    let input = "Tell me a story.\n/retry\n";
+    let first = stdout(&chat_with(input, &flags));
+    assert_eq!(first, stdout(&chat_with(input, &flags)));
+    let answers: Vec<&str> = first.lines().collect();
+    assert!(answers.len() >= 2 && answers[0] != answers[answers.len() - 1], "{first}");
+}
+
+#[test]
+fn what_is_refused() {
+    for (flags, words) in [
+        (&["--kwargs", "1"][..], "--kwargs"),
+        (&["--template", "/nothing.jinja"], "/nothing.jinja"),
+        (&["--load", "/nothing.json"], "/nothing.json"),
+        (&["--top-p", "2"], "top_p"),
+        (&["/nothing.gguf"], "/nothing.gguf"),
+    ] {
+        let said = refused(&[&["chat"], flags].concat(), 1);
+        assert!(said.contains(words), "{said}");
+    }
+    let output = chat(&format!("{}\n{SUM}\n", "word ".repeat(2000)), &[]);
+    let errors = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(errors.contains("the prompt has") && errors.contains("/undo"), "{errors}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains('5'));
+    assert_eq!(output.status.code(), Some(1));
+}

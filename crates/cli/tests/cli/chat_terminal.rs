@@ -1,0 +1,142 @@
+//! `pelton chat` on a terminal.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{interrupt::long_model, pelton, pty::Terminal, temporary};
+
+const SUM: &str = "What is 2 plus 3?";
+
+/// A chat of greedy answers with the built-in model or another.
+fn chat(flags: &[&str]) -> Terminal {
+    let mut command = pelton();
+    command.args(["chat", "--no-history", "--device", "cpu", "--threads", "1"]).args(flags);
+    let terminal = Terminal::start(command);
+    terminal.wait("> ", 1);
+    terminal
+}
+
+fn greedy(flags: &[&str]) -> Terminal {
+    chat(&[&["--temperature", "0"], flags].concat())
+}
+
+/// The numbers of reused tokens in the lines after the answers.
+fn reused(screen: &str) -> Vec<u32> {
+    let number = |line: &str| line.split(" reused").next()?.rsplit(' ').next()?.parse().ok();
+    screen.lines().filter(|line| line.contains(" reused")).filter_map(number).collect()
+}
+
+#[test]
+fn turns_undo_and_the_end() {
+    let system = "You are a friendly helper. ".repeat(14);
+    let saved = temporary("chat-turns.json");
+    let mut terminal = greedy(&["--system", &system]);
+    terminal.send(&format!("{SUM}\r"));
+    terminal.wait("reused]", 1);
+    terminal.send("What is 4 plus 4?\r");
+    terminal.wait("reused]", 2);
+    let text = terminal.text();
+    let counts = reused(&text);
+    assert!(counts[0] == 0 && counts[1] >= 64, "{text}");
+    assert!(text.contains('5') && text.contains('8'), "{text}");
+
+    terminal.send("/undo\r");
+    terminal.wait("forgotten: What is 4 plus 4?", 1);
+    terminal.send("/retry\r");
+    terminal.wait("reused]", 3);
+    terminal.send(&format!("/save {}\r", saved.display()));
+    terminal.wait("2 messages are saved", 1);
+    let json: Value = serde_json::from_str(&fs::read_to_string(&saved).unwrap()).unwrap();
+    let roles: Vec<_> = json["messages"].as_array().unwrap().iter().map(|m| &m["role"]).collect();
+    assert_eq!(roles, ["system", "user", "assistant"]);
+    assert_eq!(json["messages"][1]["content"], SUM);
+
+    // Tab completes, and the statistics count all answers
+    terminal.send("/sta\t\r");
+    terminal.wait("3 answers", 1);
+    // /edit offers the message: its last characters are replaced
+    terminal.send("/edit\r");
+    terminal.wait(&format!("> {SUM}"), 2);
+    terminal.send("\x7f\x7f4?\r");
+    terminal.wait("What is 2 plus 4?", 1);
+    terminal.wait("reused]", 4);
+    terminal.send("/nothing\r");
+    terminal.wait("there is no command /nothing", 1);
+    terminal.send("\x04");
+    assert!(terminal.end().success());
+}
+
+#[test]
+fn ctrl_c_stops_an_answer_and_not_the_program() {
+    let model = long_model("chat-interrupt.gguf");
+    // at this temperature an end token is as likely as any other
+    let flags = ["--temperature", "1000", "--top-k", "0", "--min-p", "0", "--context", "32768"];
+    let mut terminal = chat(&[&[model.to_str().unwrap()], &flags[..]].concat());
+    terminal.send("Tell me a story.\r");
+    terminal.wait_until("answer", |screen| {
+        screen.split("story.").nth(1).is_some_and(|answer| answer.trim().len() > 20)
+    });
+    terminal.send("\x03");
+    terminal.wait("stopped]", 1);
+
+    // in the editor it clears the line
+    terminal.send("half a line\x03");
+    terminal.wait("/quit ends", 1);
+    terminal.send("/params temperature 0\r");
+    terminal.send(&format!("/reset\r{SUM}\r"));
+    terminal.wait("reused]", 1);
+    let text = terminal.text();
+    assert!(text.rsplit(SUM).next().unwrap().contains('5'), "{text}");
+    terminal.send("/quit\r");
+    assert!(terminal.end().success());
+}
+
+#[test]
+fn a_narrower_terminal_wraps_the_line() {
+    let mut terminal = greedy(&[]);
+    terminal.send(SUM);
+    terminal.wait(SUM, 1);
+    terminal.resize(12);
+    terminal.wait_until("wrapped line", |_| {
+        terminal.rows().ends_with(&["> What is 2 ".to_owned(), "plus 3?".to_owned()])
+    });
+    terminal.resize(super::pty::COLUMNS);
+    terminal.send("\r");
+    terminal.wait("reused]", 1);
+    // Alt-Enter and a backslash continue a message, which a block of quotation marks does too
+    terminal.send("What is\x1b\r2 plus\\\r3?\r");
+    terminal.wait("reused]", 2);
+    terminal.send("\"\"\"\rWhat is 2\rplus 3?\r\"\"\"\r");
+    terminal.wait("reused]", 3);
+    let saved = temporary("chat-lines.json");
+    terminal.send(&format!("/save {}\r", saved.display()));
+    terminal.wait("6 messages are saved", 1);
+    let json: Value = serde_json::from_str(&fs::read_to_string(&saved).unwrap()).unwrap();
+    assert_eq!(json["messages"][2]["content"], "What is\n2 plus\n3?");
+    assert_eq!(json["messages"][4]["content"], "What is 2\nplus 3?");
+    terminal.send("\x04");
+    assert!(terminal.end().success());
+}
+
+#[test]
+fn reasoning_is_dimmed_and_markdown_rendered() {
+    // The model answers from a table of facts; the template opens reasoning, which the answer of
+    // the model never closes, or has it end at once.
+    let template = |name: &str, prefix: &str| {
+        let path = temporary(name);
+        let turns = "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>\
+                     {% endfor %}<|assistant|>{# <tool_call> #}";
+        fs::write(&path, format!("{turns}{prefix}")).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let mut terminal = greedy(&["--template", &template("chat-think.jinja", "<think>")]);
+    terminal.send(&format!("{SUM}\r"));
+    terminal.wait("reused]", 1);
+    let raw = terminal.raw();
+    assert!(terminal.text().contains("of reasoning"), "{raw:?}");
+    let shown = raw.rsplit("\x1b[2m").nth(1).unwrap();
+    assert!(shown.split("\x1b[0m").next().unwrap().trim().len() > 0, "{raw:?}");
+    terminal.send("\x04");
+    assert!(terminal.end().success());
+}

@@ -1,0 +1,147 @@
+//! One text under a constraint.
+
+use std::fmt;
+
+use toktrie::TokEnv;
+
+use crate::Error;
+
+/// Follows one text under a constraint, token by token. After an error it stays in error.
+pub struct Matcher {
+    inner: llguidance::Matcher,
+    environment: TokEnv,
+    /// Tokens of the vocabulary.
+    tokens: usize,
+}
+
+impl Matcher {
+    pub(crate) fn new(inner: llguidance::Matcher, environment: TokEnv, tokens: usize) -> Self {
+        Self { inner, environment, tokens }
+    }
+
+    /// A matcher in the same state that shares nothing with this one.
+    pub fn copy(&self) -> Self {
+        Self {
+            inner: self.inner.deep_clone(),
+            environment: TokEnv::clone(&self.environment),
+            tokens: self.tokens,
+        }
+    }
+
+    /// The tokens that may come next, a bit each: token `t` is bit `t % 32` of word `t / 32`. The end
+    /// tokens are among them where the text may end. At least one is.
+    ///
+    /// # Errors
+    ///
+    /// If the text has ended, if the constraint became too complex, or if no token may come.
+    pub fn mask(&mut self) -> Result<Vec<u32>, Error> {
+        let mask = self.inner.compute_mask().map_err(|error| stuck(&error))?;
+        let mut words = mask.as_slice().to_vec();
+        words.resize(self.tokens.div_ceil(32), 0);
+        if let Some(last) = words.last_mut()
+            && !self.tokens.is_multiple_of(32)
+        {
+            *last &= (1 << (self.tokens % 32)) - 1;
+        }
+        match words.iter().any(|&word| word != 0) {
+            true => Ok(words),
+            false => Err(Error::Stuck("no token of the vocabulary may come".to_owned())),
+        }
+    }
+
+    /// Takes the next token of the text.
+    ///
+    /// # Errors
+    ///
+    /// If it may not come.
+    pub fn consume(&mut self, token: u32) -> Result<(), Error> {
+        self.inner.consume_token(token).map_err(|error| stuck(&error))
+    }
+
+    /// Takes tokens up to the first that may not come; returns their number.
+    ///
+    /// # Errors
+    ///
+    /// If the constraint became too complex.
+    pub fn try_consume(&mut self, tokens: &[u32]) -> Result<usize, Error> {
+        self.inner.try_consume_tokens(tokens).map_err(|error| stuck(&error))
+    }
+
+    /// Takes bytes, whatever their tokens; returns whether they may come. If not, some of them may
+    /// have been taken.
+    ///
+    /// # Errors
+    ///
+    /// If the constraint became too complex.
+    pub fn try_consume_bytes(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let trie = self.environment.tok_trie();
+        let tokens = trie.greedy_tokenize(bytes);
+        let length: usize = tokens.iter().map(|&token| trie.token(token).len()).sum();
+        Ok(length == bytes.len() && self.try_consume(&tokens)? == tokens.len())
+    }
+
+    /// Takes the tokens that have to come next, and returns them: none if there is a choice.
+    ///
+    /// # Errors
+    ///
+    /// If the constraint became too complex.
+    pub fn consume_forced(&mut self) -> Result<Vec<u32>, Error> {
+        if self.is_stopped() {
+            return Ok(Vec::new());
+        }
+        let tokens = self.inner.compute_ff_tokens();
+        // it has no token for what the constraint forces, or one that has no place in the model
+        let known = tokens.iter().take_while(|&&token| (token as usize) < self.tokens).count();
+        let taken = self.try_consume(&tokens[..known])?;
+        Ok(tokens[..taken].to_vec())
+    }
+
+    /// Takes back the newest `tokens` tokens.
+    ///
+    /// # Errors
+    ///
+    /// If there are not as many.
+    pub fn rollback(&mut self, tokens: usize) -> Result<(), Error> {
+        self.inner.rollback(tokens).map_err(|error| stuck(&error))
+    }
+
+    /// Whether the text may end here.
+    ///
+    /// # Errors
+    ///
+    /// If an earlier call failed.
+    pub fn is_accepting(&mut self) -> Result<bool, Error> {
+        self.inner.is_accepting().map_err(|error| stuck(&error))
+    }
+
+    /// Whether nothing may come any more: the text has ended, or a call failed.
+    pub fn is_stopped(&self) -> bool {
+        self.inner.is_stopped()
+    }
+
+    /// Whether a whole text, from here on, is allowed.
+    ///
+    /// # Errors
+    ///
+    /// If the constraint became too complex.
+    pub fn accepts(&mut self, text: &[u8]) -> Result<bool, Error> {
+        Ok(self.try_consume_bytes(text)? && self.is_accepting()?)
+    }
+
+    /// Parts of the constraint that its compiler warns of.
+    pub fn warnings(&mut self) -> Vec<String> {
+        self.inner.grammar_warnings()
+    }
+}
+
+impl fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Matcher").field("stopped", &self.is_stopped()).finish_non_exhaustive()
+    }
+}
+
+fn stuck(error: &impl fmt::Display) -> Error {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    Error::Stuck(line.chars().take(200).collect())
+}

@@ -1,0 +1,142 @@
+//! Constraints and samplers on the host, made for a request.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use pelton_constraint::Compiler;
+use pelton_sampling::chain::BREAKER_LEN_MAX;
+use pelton_tokenizer::{Special, TokenType, Tokenizer};
+
+use super::Model;
+use crate::{
+    Error,
+    api::Request,
+    schedule::{Follower, Guide, HostDraw},
+};
+
+/// Triggers of a request, at most.
+const TRIGGERS_MAX: usize = 64;
+/// Bytes of a trigger, at most.
+const TRIGGER_BYTES_MAX: usize = 256;
+
+/// The breakers of DRY as strings, and as sequences of tokens.
+type Breakers = (Vec<String>, Vec<Vec<u32>>);
+
+/// What requests share: it is made with the first that needs it.
+#[derive(Default)]
+pub(super) struct Decoding {
+    compiler: OnceLock<Result<Compiler, pelton_constraint::Error>>,
+    /// Those of the newest request with DRY.
+    breakers: Mutex<Option<Breakers>>,
+}
+
+impl Model {
+    /// The chain of a request's samplers, if they run on the host.
+    pub(super) fn host_draw(&self, request: &Request) -> Result<Option<HostDraw>, Error> {
+        let sampling = &request.sampling;
+        if !sampling.runs_on_host() {
+            return Ok(None);
+        }
+        let breakers = match sampling.dry_multiplier > 0.0 {
+            true => self.breakers(&sampling.dry_breakers),
+            false => Vec::new(),
+        };
+        Ok(Some(HostDraw::new(sampling.chain(breakers).map_err(Error::Sampling)?)))
+    }
+
+    /// The compiled constraint of a request.
+    pub(super) fn guide(&self, request: &Request) -> Result<Option<Guide>, Error> {
+        let triggers = &request.triggers;
+        let lengths = triggers.iter().map(|trigger| trigger.text.len());
+        for (option, found, most) in [
+            ("the number of triggers", triggers.len(), TRIGGERS_MAX),
+            ("the bytes of a trigger", lengths.clone().max().unwrap_or(1), TRIGGER_BYTES_MAX),
+        ] {
+            if found > most {
+                let expected = format!("at most {most}");
+                return Err(Error::RequestOption { option, found: found.to_string(), expected });
+            }
+        }
+        if lengths.clone().any(|length| length == 0) {
+            let (found, expected) = ("empty".to_owned(), "a text".to_owned());
+            return Err(Error::RequestOption { option: "a trigger", found, expected });
+        }
+        let Some(constraint) = &request.constraint else { return Ok(None) };
+        self.tokenizer()?;
+        let Some(tokenizer) = &self.loaded.tokenizer else { return Ok(None) };
+        let compiler = self.loaded.decoding.compiler.get_or_init(|| Compiler::new(tokenizer));
+        let matcher = compiler.as_ref().map_err(Clone::clone)?.compile(constraint)?;
+        let forces = request.log_probs.is_none();
+        let vocab = self.loaded.plan.vocab;
+        let follower =
+            Follower::new(matcher, Arc::clone(tokenizer), triggers.clone(), forces, vocab);
+        Ok(Some(Guide::new(follower, vocab)))
+    }
+
+    fn breakers(&self, strings: &[String]) -> Vec<Vec<u32>> {
+        let Some(tokenizer) = self.loaded.tokenizer.as_deref() else { return Vec::new() };
+        let mut cached =
+            self.loaded.decoding.breakers.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*cached {
+            Some((known, tokens)) if known == strings => tokens.clone(),
+            _ => {
+                let tokens = breaker_tokens(tokenizer, strings);
+                *cached = Some((strings.to_vec(), tokens.clone()));
+                tokens
+            }
+        }
+    }
+}
+
+/// The sequences of tokens whose text has a breaker in it: tokens that contain it, and tokens that
+/// end in its beginning with those of its rest.
+fn breaker_tokens(tokenizer: &Tokenizer, strings: &[String]) -> Vec<Vec<u32>> {
+    let mut all = Vec::new();
+    for breaker in strings.iter().map(String::as_bytes) {
+        for id in 0..tokenizer.vocab_size() as u32 {
+            let text = match tokenizer.token_type(id) {
+                Some(TokenType::Normal | TokenType::UserDefined | TokenType::Byte) => {
+                    tokenizer.token_bytes(id).unwrap_or_default()
+                }
+                _ => continue,
+            };
+            if text.windows(breaker.len()).any(|window| window == breaker) {
+                all.push(vec![id]);
+                continue;
+            }
+            let least = (text.len() + 1).saturating_sub(breaker.len());
+            for begin in least..text.len() {
+                let Some(rest) = breaker.strip_prefix(&text[begin..]) else { continue };
+                let Ok(rest) = str::from_utf8(rest) else { continue };
+                let Ok(tail) = tokenizer.encode(rest, Special::Ignore) else { continue };
+                let mut sequence = vec![id];
+                sequence.extend(tail);
+                sequence.truncate(BREAKER_LEN_MAX);
+                all.push(sequence);
+            }
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::built_in;
+
+    #[test]
+    fn breakers_are_tokens_that_contain_them_or_begin_them() {
+        let tokenizer = Tokenizer::from_metadata(built_in().unwrap().metadata()).unwrap();
+        let text = "\" then";
+        let all = breaker_tokens(&tokenizer, &[text.to_owned(), "\n".to_owned()]);
+        let decoded = |ids: &[u32]| tokenizer.decode(ids, false);
+        assert!(!all.is_empty());
+        for sequence in &all {
+            let decoded = decoded(sequence);
+            assert!(decoded.contains(text) || decoded.contains('\n'), "{decoded:?}");
+        }
+        let whole = tokenizer.encode("\"", Special::Ignore).unwrap();
+        assert!(all.iter().any(|sequence| whole.ends_with(&sequence[..1])));
+    }
+}

@@ -1,0 +1,85 @@
+//! The LoRA adapters of a model, and those that a request chooses.
+
+use std::path::Path;
+
+use pelton_graph::Plan;
+
+use crate::{Error, api::LoadOptions};
+
+/// LoRA adapters of one request, at most.
+pub(super) const LORAS_OF_REQUEST: usize = 4;
+
+/// The LoRA adapters of a model.
+pub(super) struct Loras {
+    /// Their paths.
+    pub(super) names: Vec<String>,
+    /// Those of requests that name none, with their scales, in ascending order.
+    pub(super) defaults: Vec<(u32, f32)>,
+    /// Adapters of a request, at most.
+    most: usize,
+}
+
+fn refused(found: String, expected: String) -> Error {
+    Error::Option { option: "lora", found, expected }
+}
+
+impl Loras {
+    /// The adapters of a plan, which were loaded in the order of the options.
+    pub(super) fn new(options: &LoadOptions, plan: &Plan) -> Result<Self, Error> {
+        let names: Vec<String> =
+            options.loras.iter().map(|(path, _)| path.display().to_string()).collect();
+        let most = plan.adapters().map_or(0, |adapters| adapters.used);
+        let defaults = (0..).zip(options.loras.iter().map(|(_, scale)| *scale)).collect();
+        let mut loras = Self { names, defaults: Vec::new(), most };
+        loras.defaults = loras.checked(defaults)?;
+        Ok(loras)
+    }
+
+    /// The adapters with these names, or those of requests that name none.
+    pub(super) fn of(&self, named: Option<&[(String, f32)]>) -> Result<Vec<(u32, f32)>, Error> {
+        let Some(named) = named else { return Ok(self.defaults.clone()) };
+        let mut all = Vec::with_capacity(named.len().min(self.names.len()));
+        for (name, scale) in named {
+            all.push((self.find(name)?, *scale));
+        }
+        self.checked(all)
+    }
+
+    /// The adapter whose path, or whose file name without its ending, is `name`.
+    fn find(&self, name: &str) -> Result<u32, Error> {
+        let short = |path: &str| Path::new(path).file_stem().is_some_and(|stem| stem == name);
+        let by = |is: &dyn Fn(&str) -> bool| {
+            let mut found = (0..).zip(&self.names).filter(|(_, path)| is(path));
+            let first = found.next().map(|(id, _)| id);
+            if found.next().is_some() { None } else { first }
+        };
+        by(&|path| path == name).or_else(|| by(&short)).ok_or_else(|| {
+            let expected = match self.names.is_empty() {
+                true => "none: the model was loaded without adapters".to_owned(),
+                false => format!("one of {}", self.names.join(", ")),
+            };
+            refused(format!("{name:?}"), expected)
+        })
+    }
+
+    /// The adapters that have an effect, in ascending order.
+    fn checked(&self, mut all: Vec<(u32, f32)>) -> Result<Vec<(u32, f32)>, Error> {
+        all.sort_by_key(|(id, _)| *id);
+        let name = |id: u32| self.names.get(id as usize).map_or("", String::as_str);
+        if let Some((id, scale)) = all.iter().find(|(_, scale)| !scale.is_finite()) {
+            let found = format!("a scale of {scale} for {}", name(*id));
+            return Err(refused(found, "a finite number".to_owned()));
+        }
+        if let Some([(id, _), _]) = all.array_windows().find(|[a, b]| a.0 == b.0) {
+            return Err(refused(format!("{} twice", name(*id)), "each adapter once".to_owned()));
+        }
+        all.retain(|(_, scale)| *scale != 0.0);
+        match all.len() > self.most {
+            true => Err(refused(
+                format!("{} adapters for one request", all.len()),
+                format!("at most {}", self.most),
+            )),
+            false => Ok(all),
+        }
+    }
+}

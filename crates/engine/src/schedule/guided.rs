@@ -1,0 +1,127 @@
+//! Constrained sequences: their tokens go through followers before they are passed on.
+
+use std::time::{Duration, Instant};
+
+use pelton_sampling::Sampled;
+
+use super::{
+    follower::Outcome,
+    followers::Done,
+    goal::{DrawOptions, Goal},
+    scheduler::Scheduler,
+};
+use crate::{Error, api::FinishReason};
+
+/// The time that a pass waits for the masks of constrained sequences, at most, while others could
+/// run: almost all masks take less, and a pass of its own costs those others more.
+const WAIT: Duration = Duration::from_millis(2);
+/// The time until cancellations are looked for again, while nothing else is to be done.
+const IDLE_WAIT: Duration = Duration::from_millis(50);
+
+impl Scheduler {
+    /// Lets a constraint begin, if the sequence has one.
+    pub(super) fn begin_guide(&mut self, id: u64) {
+        let step = self.draw_options(id).and_then(|draw| draw.guide.as_mut()?.start());
+        if let Some((follower, step)) = step {
+            self.followers.send(id, follower, step);
+        }
+    }
+
+    /// Hands a sampled token of a constrained sequence to its follower.
+    pub(super) fn push_guide(&mut self, id: u64, sampled: Sampled) {
+        let Some(draw) = self.draw_options(id) else { return };
+        let (Some(guide), Some(token)) = (draw.guide.as_mut(), sampled.token) else {
+            // no logit was a number: the output says so
+            return self.pass_on(id, vec![sampled], false);
+        };
+        if let Some((follower, step)) = guide.push(sampled, token) {
+            self.followers.send(id, follower, step);
+        }
+    }
+
+    /// Takes followers back, and waits a little for those that are at work.
+    pub(super) fn collect_guides(&mut self) {
+        let deadline = Instant::now() + WAIT;
+        while self.followers.are_busy() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Some(done) = self.followers.receive(left) else { return };
+            self.guided(done);
+        }
+    }
+
+    /// Waits for a follower when there is nothing else to do. Returns whether there was one.
+    pub(super) fn await_guide(&mut self) -> bool {
+        let busy = self.followers.are_busy();
+        if busy && let Some(done) = self.followers.receive(IDLE_WAIT) {
+            self.guided(done);
+        }
+        busy
+    }
+
+    fn draw_options(&mut self, id: u64) -> Option<&mut DrawOptions> {
+        match &mut self.sequences.get_mut(&id)?.goal {
+            Goal::Text { draw, .. } => Some(draw),
+            Goal::Values(_) => None,
+        }
+    }
+
+    fn guided(&mut self, Done { id, follower, outcome }: Done) {
+        // a request that has ended
+        let Some(draw) = self.draw_options(id) else { return };
+        let Some(guide) = draw.guide.as_mut() else { return };
+        match outcome {
+            Outcome::Failed(error) => self.end(id, Err(Error::Constraint(error))),
+            Outcome::Taken { forced, ended, mask } => {
+                let pending = guide.taken(follower, mask);
+                let forced =
+                    forced.into_iter().map(|id| Sampled { token: Some(id), log_probs: None });
+                let tokens: Vec<Sampled> = pending.into_iter().chain(forced).collect();
+                self.pass_on(id, tokens, ended);
+            }
+            Outcome::Refused => {
+                guide.refused(follower);
+                if let Some(host) = &mut draw.host {
+                    host.undo();
+                }
+                let Some(sequence) = self.sequences.get_mut(&id) else { return };
+                if sequence.slot.is_none() {
+                    return;
+                }
+                if !self.resources.plan.states.is_empty() {
+                    // a recurrent state has seen the row, so it is computed again from a snapshot
+                    return self.preempt(id);
+                }
+                // the row is run again: its token is drawn by the new mask
+                let last = sequence.tokens.len() - 1;
+                (sequence.submitted, sequence.computed) = (last, last);
+            }
+        }
+    }
+
+    /// Passes tokens of a constrained sequence on; `ended` if the constraint ends the text with them.
+    fn pass_on(&mut self, id: u64, tokens: Vec<Sampled>, ended: bool) {
+        let Some(sequence) = self.sequences.get_mut(&id) else { return };
+        let Goal::Text { output, .. } = &mut sequence.goal else { return };
+        let count = tokens.len();
+        for (i, sampled) in tokens.into_iter().enumerate() {
+            self.status.generated_tokens += u64::from(sampled.token.is_some());
+            sequence.tokens.extend(sampled.token);
+            let completes = ended && i + 1 == count;
+            if completes {
+                output.complete();
+            }
+            let last = completes || sequence.tokens.len() >= sequence.most;
+            if !output.push(sampled, last, self.tokenizer.as_deref()) {
+                // its output has had the last event
+                return self.end(id, Ok(FinishReason::Cancelled));
+            }
+        }
+        if ended {
+            return self.end(id, Ok(FinishReason::End));
+        }
+        if sequence.slot.is_some() {
+            sequence.commit(&mut self.resources.kv);
+            self.resources.kv.slide(&mut sequence.pages, sequence.submitted);
+        }
+    }
+}
