@@ -79,7 +79,7 @@ SCHEMA = {
 }
 FORMAT = {"type": "json_schema", "json_schema": {"name": "sum", "schema": SCHEMA, "strict": True}}
 try:
-    answer = chat(response_format=FORMAT, max_tokens=100)
+    answer = chat(response_format=FORMAT, max_tokens=300)
 except openai.BadRequestError as error:
     assert "not wired" in str(error), error
 else:
@@ -87,7 +87,7 @@ else:
     assert set(value) == {"sum", "right"} and isinstance(value["right"], bool), value
     streamed = "".join(
         c.choices[0].delta.content or ""
-        for c in chat(response_format=FORMAT, max_tokens=100, stream=True)
+        for c in chat(response_format=FORMAT, max_tokens=300, stream=True)
     )
     assert json.loads(streamed) == value
     choice = client.completions.create(
@@ -109,13 +109,13 @@ else:
             },
         },
     }
-    called = chat(tools=[tool], tool_choice="required", parallel_tool_calls=False, max_tokens=100)
+    called = chat(tools=[tool], tool_choice="required", parallel_tool_calls=False, max_tokens=300)
     assert called.choices[0].finish_reason == "tool_calls", called
     call = called.choices[0].message.tool_calls[0]
     assert call.function.name == "add" and isinstance(json.loads(call.function.arguments)["a"], bool)
     with client.chat.completions.stream(
         model="built-in", messages=QUESTION, tools=[tool], tool_choice="required",
-        parallel_tool_calls=False, max_tokens=100, temperature=0,
+        parallel_tool_calls=False, max_tokens=300, temperature=0,
     ) as stream:
         for _ in stream:
             pass
