@@ -1,235 +1,280 @@
-//! Tiny models of all families through the scheduler: a request's text is the same alone, in a
-//! batch, after a prefix hit and with windows that are shorter than the text; and the same on the CPU
-//! as on a GPU.
-//!
-//! The expected texts come from passes that the tests form by hand, one row of one slot at a time
-//! (`models.rs` compares such rows with PyPI `transformers`).
+//! Samplers on the host and constraints, with the built-in model.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::{
-    Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
-use std::thread;
 
-use pelton::graph::{Backend, PAGE};
-use pelton::{Engine, KvType, LoadOptions, Model, Request, Sampling, Stats};
-use pelton_cpu::Cpu;
-use serde_json::Value;
+use pelton::{
+    Constraint, Engine, Error, FinishReason, LoadOptions, Model, Request, SamplerKind, Sampling,
+    Token,
+};
+use pelton_testing::{Need, Random, skip};
+use serde_json::{Value, json};
 
-/// Tokens of the embedding tables of all of these models that have a meaning.
-const VOCAB: u32 = 100;
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/models")
+fn model(sequences: usize) -> Model {
+    let options = LoadOptions::default().context(512).sequences(sequences);
+    Engine::with_threads(2).load_built_in(&options).unwrap()
 }
 
-/// A model that generates text, and the sizes of its texts.
-struct Family {
-    name: String,
-    /// The greatest change of its logits by rounding.
-    rounding: f32,
-    /// Positions of a sequence.
-    context: usize,
-    /// Pages of the common prefix of prompts.
-    pages: usize,
-    /// Generated tokens of each text.
-    tokens: usize,
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 2, "maxLength": 20},
+            "age": {"type": "integer", "minimum": 0, "maximum": 150},
+            "height": {"type": "number"},
+            "kind": {"enum": ["fox", "heron", "frog"]},
+            "friends": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"name": {"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"}, "met": {"type": "string", "format": "date"}},
+                    "required": ["name", "met"],
+                    "additionalProperties": false
+                },
+                "maxItems": 3
+            },
+            "home": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/place"}]}
+        },
+        "required": ["name", "age", "height", "kind", "friends", "home"],
+        "additionalProperties": false,
+        "$defs": {"place": {
+            "type": "object",
+            "properties": {"river": {"type": "boolean"}, "trees": {"const": 7}},
+            "required": ["river", "trees"],
+            "additionalProperties": false
+        }}
+    })
 }
 
-fn families() -> Vec<Family> {
-    let index: Value =
-        serde_json::from_slice(&fs::read(folder().join("models.json")).unwrap()).unwrap();
-    let causal = index.as_object().unwrap().iter().filter(|(_, model)| model["kind"] == "causal");
-    let family = |(name, model): (&String, &Value)| {
-        let (name, rounding) = (name.clone(), model["rounding"].as_f64().unwrap() as f32);
-        // this one has 128 positions
-        let (context, pages, tokens) = if name == "gpt2" { (128, 1, 32) } else { (256, 2, 64) };
-        Family { name, rounding, context, pages, tokens }
-    };
-    causal.map(family).collect()
-}
-
-impl Family {
-    /// The model with room for several sequences, in chunks of prompts of one page.
-    fn load(&self, backend: impl Backend + 'static) -> Model {
-        let folder = folder().join(&self.name);
-        let file = folder.join("model.gguf");
-        let path = if file.is_file() { file } else { folder };
-        let options = LoadOptions::default().context(self.context).sequences(4);
-        let options = options.rows(PAGE).kv(KvType::F32);
-        Engine::with_backend(backend).load(path, &options).unwrap()
-    }
-
-    /// Prompts of a batch, of which the second and the third have a prefix in common, and a later
-    /// prompt with that prefix.
-    fn prompts(&self) -> ([Vec<u32>; 4], Vec<u32>) {
-        let common = tokens(self.pages * PAGE + 7, 1);
-        let after = |len, seed| [common.clone(), tokens(len, seed)].concat();
-        ([tokens(21, 2), after(20, 3), after(9, 4), tokens(PAGE + 12, 5)], after(14, 6))
-    }
-
-    /// The greedy text after a prompt and the logits before each of its tokens, from passes formed
-    /// by hand. With `text` its tokens are run in place of the likeliest ones.
-    fn by_hand(
-        &self,
-        model: &Model,
-        prompt: &[u32],
-        text: Option<&[u32]>,
-    ) -> (Vec<u32>, Vec<Vec<f32>>) {
-        let (prompt, text, count) = (prompt.to_vec(), text.map(<[u32]>::to_vec), self.tokens);
-        model
-            .session(self.context, move |session| {
-                let mut logits = vec![session.run(&prompt)?.to_vec()];
-                let mut tokens = vec![likeliest(&logits[0])];
-                while tokens.len() < count {
-                    let last = tokens.len() - 1;
-                    let token = text.as_ref().map_or(tokens[last], |text| text[last]);
-                    logits.push(session.run(&[token])?.to_vec());
-                    tokens.push(likeliest(&logits[last + 1]));
-                }
-                Ok((tokens, logits))
-            })
-            .unwrap()
-    }
-
-    /// What differs between the texts of a model in all circumstances.
-    fn differences(&self, model: &Model) -> Vec<String> {
-        let (batch, later) = self.prompts();
-        let mut failed = Vec::new();
-        let greedy = |prompt: &[u32]| {
-            let request = Request::from_tokens(prompt).max_tokens(self.tokens).ignore_end(true);
-            request.sampling(Sampling::greedy())
-        };
-        for (i, prompt) in batch.iter().chain([&later]).enumerate() {
-            let expected = self.by_hand(model, prompt, None).0;
-            // a salt of its own: nothing is cached
-            let text = texts(model, vec![greedy(prompt).cache_salt(1 + i as u64)]).remove(0).0;
-            let ids: Vec<_> = text.iter().map(|(id, _)| *id).collect();
-            if ids != expected {
-                failed.push(format!("prompt {i}: {ids:?}, by hand {expected:?}"));
-            }
-        }
-        // drawn texts do not end in loops, as greedy ones may
-        let drawn = |prompt: &[u32]| {
-            let sampling = Sampling::default().seed(7).temperature(1.0);
-            greedy(prompt).sampling(sampling).log_probs(1)
-        };
-        let alone = |i: usize, prompt: &[u32]| {
-            texts(model, vec![drawn(prompt).cache_salt(100 + i as u64)]).remove(0).0
-        };
-        let together = texts(model, batch.iter().map(|prompt| drawn(prompt)).collect());
-        for (i, ((text, _), prompt)) in together.iter().zip(&batch).enumerate() {
-            if *text != alone(i, prompt) {
-                failed.push(format!("prompt {i} in a batch"));
-            }
-        }
-        let (text, stats) = texts(model, vec![drawn(&later)]).remove(0);
-        if text != alone(4, &later) {
-            failed.push("a prompt after a prefix hit".to_owned());
-        }
-        if stats.cached_tokens != self.pages * PAGE {
-            failed.push(format!("{} tokens of a prefix are cached", stats.cached_tokens));
-        }
-        failed
+fn sampling(random: &mut Random) -> Sampling {
+    let good = Sampling::default().seed(random.bits());
+    match random.below(9) {
+        0 => good.mirostat(2).mirostat_tau(3.0),
+        1 => good.mirostat(1),
+        2 => good.adaptive_target(0.4),
+        3 => good.dry_multiplier(0.8).temperature(0.3),
+        4 => good.xtc_probability(0.5).xtc_threshold(0.1),
+        5 => good.typical_p(0.8).dynatemp_range(0.5),
+        6 => good.top_n_sigma(1.0).temperature(2.0),
+        7 => good.order(vec![SamplerKind::Temperature, SamplerKind::TopK, SamplerKind::MinP]),
+        _ => good.temperature(1.2).repetition_penalty(1.1),
     }
 }
 
-/// Tokens without a pattern, from a linear congruential generator.
-fn tokens(len: usize, seed: u32) -> Vec<u32> {
-    let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
-    let next = |_| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 16) % VOCAB
-    };
-    (0..len).map(next).collect()
-}
-
-fn likeliest(logits: &[f32]) -> u32 {
-    let best = (0..logits.len()).fold(0, |best, i| if logits[i] > logits[best] { i } else { best });
-    best as u32
-}
-
-/// The tokens of requests that run together, each with the bits of its log-probability.
-fn texts(model: &Model, requests: Vec<Request>) -> Vec<(Vec<(u32, Option<u32>)>, Stats)> {
-    let streams: Vec<_> =
-        requests.into_iter().map(|request| model.generate(request).unwrap()).collect();
-    let text = |mut stream: pelton::TokenStream| {
-        let token = |token: pelton::Token| (token.id, token.log_prob.map(f32::to_bits));
-        let tokens = stream.by_ref().map(|next| token(next.unwrap())).collect();
-        (tokens, stream.handle().stats())
-    };
-    streams.into_iter().map(text).collect()
-}
-
-/// Runs `check` for all families, on as many threads as there are cores.
-fn for_each(families: &[Family], check: impl Fn(&Family) -> Vec<String> + Sync) {
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(String::new()));
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from).min(4) {
-            scope.spawn(|| {
-                while let Some(family) = families.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    for what in check(family) {
-                        *failed.lock().unwrap() += &format!("{}: {what}\n", family.name);
-                    }
-                }
-            });
+fn constraint(random: &mut Random) -> Option<Constraint> {
+    match random.below(6) {
+        0 => Some(Constraint::JsonSchema(schema())),
+        1 => Some(Constraint::JsonObject),
+        2 => {
+            Some(Constraint::Regex("(The|A) [a-z]{3,8} (ran|sat) by the river, [0-9]{2}\\.".into()))
         }
-    });
-    let failed = failed.into_inner().unwrap();
-    assert!(failed.is_empty(), "\n{failed}");
+        3 => Some(Constraint::Gbnf(
+            "root ::= \"(\" item (\", \" item)* \")\"\nitem ::= root | [a-z]{2,5}".into(),
+        )),
+        4 => Some(Constraint::Lark("start: WORD (\" \" WORD)*\nWORD: /[a-z]{1,6}/".into())),
+        _ => None,
+    }
 }
 
 #[test]
-fn texts_on_the_cpu() {
-    let families = families();
-    assert!(families.len() >= 53, "{} models", families.len());
-    for_each(&families, |family| family.differences(&family.load(Cpu::new(1))));
+fn texts_in_a_batch_equal_those_alone() {
+    let mut random = Random::new(7);
+    let requests: Vec<Request> = (0..24)
+        .map(|i| {
+            let prompt = ["Once upon a time", "The little fox", "One day"][random.below(3)];
+            let mut request = Request::new(prompt)
+                .sampling(sampling(&mut random))
+                .max_tokens(8 + random.below(60))
+                .cache_salt(i);
+            request.constraint = constraint(&mut random);
+            if random.below(4) == 0 {
+                request.log_probs = Some(2);
+            }
+            if random.below(4) == 0 && request.constraint.is_some() {
+                request = request.constrain_after(["the", ".", "a"][random.below(3)]);
+            }
+            request
+        })
+        .collect();
+    let alone = model(1);
+    let tokens = |model: &Model, request: &Request| -> Vec<Token> {
+        model.generate(request.clone()).unwrap().map(Result::unwrap).collect()
+    };
+    let expected: Vec<Vec<Token>> = requests.iter().map(|r| tokens(&alone, r)).collect();
+    let together = model(6);
+    let streams: Vec<_> = requests.iter().map(|r| together.generate(r.clone()).unwrap()).collect();
+    for (i, (stream, expected)) in streams.into_iter().zip(&expected).enumerate() {
+        let got: Vec<Token> = stream.map(Result::unwrap).collect();
+        assert_eq!(&got, expected, "{i}: {:?}", requests[i]);
+    }
+    // the status is published after the last event
+    let begun = Instant::now();
+    while together.status().pages[0].private > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", together.status());
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
-/// Models that a software driver runs within the time of a test: a window with soft caps, recurrent
-/// states with experts, latent attention, sinks with experts, chunked attention, shared caches.
-#[cfg(feature = "gpu")]
-const ON_A_GPU: [&str; 6] =
-    ["gemma2", "qwen3-next", "deepseek-v2-lite", "gpt-oss", "llama4", "gemma4-shared-kv"];
-
-/// The texts of the GPU, and along the texts of the CPU the likeliest tokens, except where two are
-/// as likely up to rounding.
-#[cfg(feature = "gpu")]
+/// A chain that always takes the likeliest token says what the draw where the logits are says.
 #[test]
-fn texts_on_a_gpu() {
-    use pelton::gpu::{Gpu, adapters};
-    use pelton_testing::{Need, skip};
-
-    let Some(adapter) = adapters().into_iter().next() else {
-        skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
-        return;
+fn a_greedy_chain_has_the_tokens_and_log_probabilities_of_a_greedy_draw() {
+    let model = model(1);
+    let request =
+        |sampling| Request::new("Once upon a time").sampling(sampling).max_tokens(40).log_probs(3);
+    let order = vec![SamplerKind::MinP, SamplerKind::TopK, SamplerKind::Temperature];
+    let host = Sampling::greedy().order(order);
+    assert!(host.runs_on_host() && !Sampling::greedy().runs_on_host());
+    let tokens = |sampling| -> Vec<Token> {
+        model.generate(request(sampling)).unwrap().map(Result::unwrap).collect()
     };
-    let all = std::env::var_os("PELTON_FULL").is_some();
-    let mut families = families();
-    families.retain(|family| all || ON_A_GPU.contains(&family.name.as_str()));
-    assert!(families.len() >= ON_A_GPU.len());
-    let gpu = Gpu::open_checked(&adapter).unwrap();
-    let (near_ties, tokens) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    for_each(&families, |family| {
-        let (model, cpu) = (family.load(gpu.clone()), family.load(Cpu::new(1)));
-        let mut failed = family.differences(&model);
-        let prompt = &family.prompts().0[1];
-        let (text, logits) = family.by_hand(&cpu, prompt, None);
-        let (found, _) = family.by_hand(&model, prompt, Some(&text));
-        for (i, (&found, &token)) in found.iter().zip(&text).enumerate() {
-            let lead = logits[i][token as usize] - logits[i][found as usize];
-            if lead > 2e-3f32.max(8.0 * family.rounding) {
-                failed.push(format!("token {i} leads by {lead} on the CPU"));
-            }
-            near_ties.fetch_add(usize::from(found != token), Ordering::Relaxed);
+    assert_eq!(tokens(host), tokens(Sampling::greedy()));
+}
+
+#[test]
+fn texts_match_their_constraints_as_a_whole() {
+    let model = model(4);
+    let hot = |seed| Sampling::default().temperature(1.5).top_k(0).top_p(1.0).min_p(0.0).seed(seed);
+    for seed in 0..10 {
+        let regex = Constraint::Regex("(fox|heron)-[0-9]{4}".into());
+        let request = Request::new("Its name is ").sampling(hot(seed)).constraint(regex);
+        let mut stream = model.generate(request).unwrap();
+        let text = stream.text().unwrap();
+        assert_eq!(stream.finish_reason(), Some(FinishReason::End), "{text}");
+        let (kind, number) = text.split_once('-').unwrap();
+        assert!(["fox", "heron"].contains(&kind) && number.len() == 4, "{text}");
+        assert!(number.bytes().all(|b| b.is_ascii_digit()), "{text}");
+    }
+    let fixed = "There is nothing to choose here: 1, 2, 3.";
+    let request = Request::new("Say: ").constraint(Constraint::Regex(fixed.replace('.', "\\.")));
+    let mut stream = model.generate(request).unwrap();
+    assert_eq!(stream.text().unwrap(), fixed);
+    // what is not finished is a length
+    let short =
+        Request::new("Say: ").constraint(Constraint::Regex("[ab]{50}".into())).max_tokens(3);
+    let mut stream = model.generate(short).unwrap();
+    stream.text().unwrap();
+    assert_eq!(stream.finish_reason(), Some(FinishReason::Length));
+}
+
+#[test]
+fn constraints_begin_at_their_triggers() {
+    let model = model(4);
+    let digits = || Constraint::Regex("[0-9]{3}".into());
+    for seed in 0..8 {
+        let request = Request::new("Once upon a time")
+            .sampling(Sampling::default().seed(seed))
+            .constraint(digits())
+            .constrain_after("the")
+            .max_tokens(200);
+        let mut stream = model.generate(request).unwrap();
+        let text = stream.text().unwrap();
+        assert_eq!(stream.finish_reason(), Some(FinishReason::End), "{text}");
+        let (_, after) = text.split_once("the").unwrap();
+        assert!(after.len() == 3 && after.bytes().all(|b| b.is_ascii_digit()), "{text}");
+
+        let request = Request::new("Once upon a time")
+            .sampling(Sampling::default().seed(seed))
+            .constraint(Constraint::Regex("the! [0-9]{3}".into()))
+            .constrain_from("the")
+            .max_tokens(200);
+        let text = model.generate(request).unwrap().text().unwrap();
+        if let Some((_, after)) = text.split_once("the") {
+            assert!(after.len() == 5 && after.starts_with("! "), "{text}");
         }
-        tokens.fetch_add(text.len(), Ordering::Relaxed);
-        failed
-    });
-    let (near_ties, tokens) = (near_ties.into_inner(), tokens.into_inner());
-    assert!(100 * near_ties <= tokens, "{near_ties} of {tokens} tokens differ");
+    }
+}
+
+#[test]
+fn what_cannot_be_enforced_is_refused_by_name() {
+    let model = model(1);
+    let refused = |constraint| {
+        let request = Request::new("x").constraint(constraint);
+        model.generate(request).unwrap_err().to_string()
+    };
+    for keyword in ["not", "if", "contains", "uniqueItems", "propertyNames", "x-guidance"] {
+        let sentence = refused(Constraint::JsonSchema(json!({"type": "object", keyword: {}})));
+        assert!(sentence.contains(&format!("'{keyword}'")), "{sentence}");
+    }
+    let format = refused(Constraint::JsonSchema(json!({"type": "string", "format": "colour"})));
+    assert!(format.contains("colour"), "{format}");
+    for (constraint, part) in [
+        (Constraint::Regex("(".into()), "regular expression"),
+        (Constraint::Regex("(?=a)b".into()), "regular expression"),
+        (Constraint::Lark("start: missing".into()), "missing"),
+        (Constraint::Gbnf("root ::= missing".into()), "'missing' is not defined"),
+        (Constraint::Gbnf("root ::= \"a".into()), "line 1"),
+        (Constraint::Regex("a".repeat(2 << 20)), "expected at most"),
+    ] {
+        let sentence = refused(constraint);
+        assert!(sentence.contains(part) && sentence.lines().count() == 1, "{sentence}");
+    }
+    let empty = Request::new("x").constraint(Constraint::JsonObject).constrain_after("");
+    assert!(matches!(model.generate(empty), Err(Error::RequestOption { .. })));
+    let many = Request::new("x").sampling(Sampling::default().mirostat(3));
+    assert!(matches!(model.generate(many), Err(Error::Sampling(_))));
+}
+
+/// JSON at a high temperature, judged by PyPI `jsonschema`.
+#[test]
+fn generated_json_validates() {
+    const VALIDATE: &str = "
+import json, sys
+import jsonschema
+for line in sys.stdin:
+    case = json.loads(line)
+    validator = jsonschema.Draft202012Validator(
+        case['schema'], format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+    errors = [error.message for error in validator.iter_errors(json.loads(case['text']))]
+    print(json.dumps(errors))
+";
+    let python = std::env::var_os("PELTON_PYTHON").unwrap_or_else(|| "python3".into());
+    let has = Command::new(&python).args(["-c", "import jsonschema"]).output();
+    if !has.is_ok_and(|output| output.status.success()) {
+        return skip(Need::Python, "no python with jsonschema");
+    }
+    let count = if std::env::var_os("PELTON_FULL").is_some() { 500 } else { 40 };
+    let model = model(8);
+    let any =
+        json!({"type": "object", "properties": {"a": {}}, "required": ["a"], "maxProperties": 3});
+    let streams: Vec<_> = (0..count)
+        .map(|seed| {
+            let schema = if seed % 4 == 3 { any.clone() } else { schema() };
+            let hot = Sampling::default().temperature(1.5).seed(seed);
+            let request = Request::new("A description of the animal in JSON:\n")
+                .constraint(Constraint::JsonSchema(schema.clone()))
+                .sampling(hot);
+            (schema, model.generate(request).unwrap())
+        })
+        .collect();
+    let mut lines = String::new();
+    let mut ended = 0;
+    for (schema, mut stream) in streams {
+        let text = stream.text().unwrap();
+        // one that reaches the end of the context is not finished
+        if stream.finish_reason() == Some(FinishReason::End) {
+            ended += 1;
+            lines += &format!("{}\n", json!({"schema": schema, "text": text}));
+        }
+    }
+    assert!(ended * 10 >= count * 8, "{ended} of {count} ended");
+    let mut child = Command::new(&python)
+        .args(["-c", VALIDATE])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let judged = String::from_utf8(output.stdout).unwrap();
+    for (errors, case) in judged.lines().zip(lines.lines()) {
+        assert_eq!(errors, "[]", "{case}");
+    }
+    assert_eq!(judged.lines().count() as u64, ended);
 }

@@ -71,14 +71,12 @@ impl Follower {
     }
 
     fn try_step(&mut self, token: Option<u32>) -> Result<Outcome, Error> {
-        match token {
-            Some(token) if !self.triggers.is_empty() => {
-                if !self.look_for_trigger(token)? {
-                    return Ok(Outcome::Refused);
-                }
+        if let Some(token) = token {
+            if self.triggers.is_empty() {
+                self.matcher.consume(token)?;
+            } else if !self.look_for_trigger(token)? {
+                return Ok(Outcome::Refused);
             }
-            Some(token) => self.matcher.consume(token)?,
-            None => {}
         }
         if !self.triggers.is_empty() {
             return Ok(Outcome::Taken { forced: Vec::new(), ended: false, mask: None });
