@@ -124,10 +124,12 @@ mod tests {
         tokens: Option<u32>,
         concurrent: Option<u32>,
     ) -> Arc<KeyLimits> {
-        let mut limits = Limits::default();
-        limits.requests_per_minute = requests;
-        limits.tokens_per_minute = tokens;
-        limits.concurrent = concurrent;
+        let limits = Limits {
+            requests_per_minute: requests,
+            tokens_per_minute: tokens,
+            concurrent,
+            ..Limits::default()
+        };
         Arc::new(KeyLimits::new(&limits))
     }
 

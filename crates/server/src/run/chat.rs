@@ -93,11 +93,11 @@ impl ChatRequest {
                 let message = format!("{path} asks for a tool call, expected tools");
                 return Err(ApiError::field(path, message));
             }
-            ToolChoice::Named(name) => {
-                if !self.chat.tools.iter().any(|tool| tool_name(tool) == Some(name)) {
-                    let message = format!("{path} names {name:?}, expected one of the tools");
-                    return Err(ApiError::field(path, message));
-                }
+            ToolChoice::Named(name)
+                if !self.chat.tools.iter().any(|tool| tool_name(tool) == Some(name)) =>
+            {
+                let message = format!("{path} names {name:?}, expected one of the tools");
+                return Err(ApiError::field(path, message));
             }
             _ => {}
         }

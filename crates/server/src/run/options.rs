@@ -91,10 +91,10 @@ impl Options {
         if let Some(mut format) = fields.object("response_format")? {
             self.output = response_format(&mut format)?;
         }
-        if let Some(mut given) = fields.object("structured_outputs")? {
-            if let Some(output) = structured(&mut given, "")? {
-                self.output = output;
-            }
+        if let Some(mut given) = fields.object("structured_outputs")?
+            && let Some(output) = structured(&mut given, "")?
+        {
+            self.output = output;
         }
         if let Some(output) = structured(fields, "guided_")? {
             self.output = output;
