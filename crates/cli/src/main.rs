@@ -1,5 +1,5 @@
 //! The command line of Pelton: `pelton run`, `chat`, `embed`, `rerank`, `inspect`, `tokenize`, `template`,
-//! `logits`, `bench`, `profile` and `devices`.
+//! `logits`, `serve`, `bench`, `profile` and `devices`.
 //!
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
 //! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
@@ -23,7 +23,8 @@ use clap::{Parser, Subcommand};
 #[cfg(feature = "gpu")]
 use crate::commands::devices;
 use crate::commands::{
-    bench, chat as chat_command, embed, inspect, logits, profile, rerank, run, template, tokenize,
+    bench, chat as chat_command, embed, inspect, logits, profile, rerank, run, serve, template,
+    tokenize,
 };
 
 /// Language models on your own machine.
@@ -57,6 +58,8 @@ enum Command {
     Tokenize(tokenize::Args),
     /// Show the prompt that a model is given for a chat
     Template(template::Args),
+    /// Serve models over HTTP: the APIs of OpenAI, Anthropic and Ollama, and a page to chat in
+    Serve(Box<serve::Args>),
     /// Write a model's logits for given tokens to a .npy file
     Logits(logits::Args),
     /// Measure prefill and decode speed, of one sequence or of several at once
@@ -72,7 +75,10 @@ fn main() -> ExitCode {
     #[cfg(feature = "gpu")]
     quiet_vulkan();
     let command = Cli::parse().command;
-    logging::start();
+    match &command {
+        Command::Serve(args) => logging::start_with(serve::LOG, args.log_format()),
+        _ => logging::start(),
+    }
     let outcome = match command {
         Command::Run(args) => run::run(args),
         Command::Chat(args) => chat_command::run(args),
@@ -82,6 +88,7 @@ fn main() -> ExitCode {
         Command::Tokenize(args) => tokenize::run(args).map(|()| ExitCode::SUCCESS),
         Command::Template(args) => template::run(args).map(|()| ExitCode::SUCCESS),
         Command::Logits(args) => logits::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
         Command::Profile(args) => profile::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "gpu")]

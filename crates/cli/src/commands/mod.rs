@@ -10,6 +10,7 @@ pub(crate) mod logits;
 pub(crate) mod profile;
 pub(crate) mod rerank;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod template;
 pub(crate) mod tokenize;
 

@@ -1,0 +1,304 @@
+//! `pelton serve`: models over HTTP.
+
+use std::{env, ffi::OsString, fs, path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use pelton::LoadOptions;
+use pelton_server::{ApiKey, Config, MetricNames, ModelConfig};
+
+use crate::{
+    logging,
+    model::{BUILT_IN, LoadArgs},
+    output::WithHint,
+};
+
+/// The log lines without `RUST_LOG`.
+pub(crate) const LOG: &str = "warn,pelton_server=info,pelton::access=info";
+
+#[derive(clap::Args)]
+#[command(
+    args_override_self = true,
+    after_help = "Requests name a model by its file name without .gguf, or by an alias. Keys are \
+                  read from a file with\na line SECRET or NAME SECRET each, or from the environment \
+                  variable PELTON_API_KEY. A file for --config\nhas the long options as keys, such \
+                  as port = 8080, and models = [\"a.gguf\"]; the command line overrides it.\n\
+                  Ctrl-C lets running requests end; a second one ends the process at once."
+)]
+pub(crate) struct Args {
+    /// Model files or directories, or built-in; without any the built-in model
+    #[arg(value_name = "MODEL")]
+    models: Vec<String>,
+    /// The address to listen on
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    host: String,
+    /// The port to listen on; 0 for any that is free
+    #[arg(long, value_name = "PORT", default_value_t = 8080)]
+    port: u16,
+    /// A further name for a model, which may be one that is not listed otherwise; may be given
+    /// several times
+    #[arg(long, value_name = "NAME=MODEL")]
+    alias: Vec<String>,
+    /// A file of API keys, one of which every request must have
+    #[arg(long, value_name = "FILE")]
+    api_key_file: Option<PathBuf>,
+    /// Listen on a public address without API keys
+    #[arg(long)]
+    allow_public: bool,
+    /// Requests of a model that run at the same time
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    parallel: usize,
+    /// Requests that wait for their start; further ones are answered 429
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    queue: usize,
+    /// Prompt tokens of the requests that wait, at most
+    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    queue_tokens: usize,
+    /// A Jinja file instead of the chat templates of the models
+    #[arg(long, value_name = "FILE")]
+    chat_template: Option<PathBuf>,
+    /// Load a model with its first request instead of at the start
+    #[arg(long)]
+    lazy: bool,
+    /// Unload a model after this time without requests
+    #[arg(long, value_name = "SECONDS")]
+    idle_timeout: Option<u64>,
+    /// End a generation with an error after this time
+    #[arg(long, value_name = "SECONDS")]
+    request_timeout: Option<u64>,
+    /// Time for running requests to end after Ctrl-C
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    shutdown_timeout: u64,
+    /// Bytes of a request's body, at most
+    #[arg(long, value_name = "N", default_value_t = 32 << 20)]
+    max_body: usize,
+    /// Requests a minute of each API key
+    #[arg(long, value_name = "N")]
+    requests_per_minute: Option<u32>,
+    /// Tokens a minute of each API key, of prompts and texts
+    #[arg(long, value_name = "N")]
+    tokens_per_minute: Option<u32>,
+    /// Requests of each API key at the same time
+    #[arg(long, value_name = "N")]
+    concurrent: Option<u32>,
+    /// Let requests of different API keys share cached prefixes, whose use can be seen in times
+    #[arg(long)]
+    share_prefixes: bool,
+    /// An origin whose web pages may send requests, or * for all; may be given several times
+    #[arg(long, value_name = "ORIGIN")]
+    cors: Vec<String>,
+    /// The names of the metrics at /metrics
+    #[arg(long, value_enum, value_name = "NAMES", default_value = "pelton")]
+    metrics_names: Names,
+    /// How log lines are written
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    log_format: logging::Format,
+    /// Write prompts into the log lines of level debug
+    #[arg(long)]
+    log_prompts: bool,
+    /// A TOML file with defaults for these options
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+/// [`MetricNames`], for the command line.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Names {
+    Pelton,
+    Vllm,
+}
+
+impl Args {
+    /// How log lines are written.
+    pub(crate) fn log_format(&self) -> logging::Format {
+        self.log_format
+    }
+}
+
+/// The arguments on their own, to be parsed with those of a file.
+#[derive(Parser)]
+#[command(name = "pelton serve")]
+struct Alone {
+    #[command(flatten)]
+    args: Args,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let args = match &args.config {
+        None => args,
+        Some(file) => {
+            let named = || format!("the configuration in {}", file.display());
+            let text = fs::read_to_string(file).with_context(named)?;
+            let mut words: Vec<OsString> = vec!["pelton serve".into()];
+            words.extend(words_of(&text).with_context(named)?.into_iter().map(OsString::from));
+            words.extend(env::args_os().skip_while(|word| word != "serve").skip(1));
+            Alone::parse_from(words).args
+        }
+    };
+    let config = config(&args)?;
+    pelton_server::serve_until_signal(config, |address| {
+        eprintln!("listening on http://{address}");
+    })
+    .hint("`pelton serve --help` describes the options")
+}
+
+/// The words of the command line that a file stands for.
+fn words_of(text: &str) -> Result<Vec<String>> {
+    let table: toml::Table = text.parse()?;
+    let (mut words, mut models) = (Vec::new(), Vec::new());
+    for (key, value) in table {
+        let values = match value {
+            toml::Value::Array(list) => list,
+            other => vec![other],
+        };
+        for value in values {
+            let text = match value {
+                toml::Value::String(text) => text,
+                toml::Value::Integer(number) => number.to_string(),
+                toml::Value::Float(number) => number.to_string(),
+                toml::Value::Boolean(true) => {
+                    words.push(format!("--{key}"));
+                    continue;
+                }
+                toml::Value::Boolean(false) => continue,
+                _ => bail!("{key} is a table or a time, expected a string, a number or a list"),
+            };
+            match key.as_str() {
+                "models" => models.push(text),
+                "config" => bail!("config is the name of another file, expected one file"),
+                _ => words.push(format!("--{key}={text}")),
+            }
+        }
+    }
+    words.extend(models);
+    Ok(words)
+}
+
+fn source(text: &str) -> ModelConfig {
+    match text {
+        BUILT_IN => ModelConfig::built_in(),
+        path => ModelConfig::file(path),
+    }
+}
+
+/// The models, each once, with their names.
+fn models(args: &Args) -> Result<Vec<ModelConfig>> {
+    let mut models: Vec<ModelConfig> = Vec::new();
+    for text in &args.models {
+        let model = source(text);
+        if !models.iter().any(|other| other.path == model.path) {
+            models.push(model);
+        }
+    }
+    for alias in &args.alias {
+        let Some((name, text)) = alias.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            bail!("--alias is {alias}, expected NAME=MODEL");
+        };
+        let mut model = source(text);
+        let known = models.iter_mut().find(|other| other.path == model.path || other.name == text);
+        match known {
+            Some(known) => known.aliases.push(name.to_owned()),
+            None => {
+                model.aliases.push(name.to_owned());
+                models.push(model);
+            }
+        }
+    }
+    if models.is_empty() {
+        models.push(ModelConfig::built_in());
+    }
+    for model in &mut models {
+        model.template.clone_from(&args.chat_template);
+    }
+    Ok(models)
+}
+
+fn config(args: &Args) -> Result<Config> {
+    let mut keys = Vec::new();
+    if let Some(file) = &args.api_key_file {
+        let text = fs::read_to_string(file)
+            .with_context(|| format!("the API keys in {} could not be read", file.display()))?;
+        keys = ApiKey::parse(&text);
+        if keys.is_empty() {
+            bail!("{} has no API key, expected a line with one", file.display());
+        }
+    }
+    if let Ok(secret) = env::var("PELTON_API_KEY") {
+        keys.extend(ApiKey::parse(&secret));
+    }
+    let mut load = LoadOptions::default()
+        .sequences(args.parallel)
+        .kv(args.load.kv())
+        .kv_memory(args.load.kv_memory)
+        .queue_requests(args.queue)
+        .queue_tokens(args.queue_tokens);
+    load.context = args.load.context;
+    for (path, scale) in &args.load.lora {
+        load = load.lora(path, *scale);
+    }
+    let mut config = Config::default();
+    config.host.clone_from(&args.host);
+    config.port = args.port;
+    config.models = models(args)?;
+    config.load = load;
+    config.device = args.load.device;
+    config.threads = args.load.threads();
+    config.keys = keys;
+    config.allow_public = args.allow_public;
+    config.share_prefixes = args.share_prefixes;
+    config.origins.clone_from(&args.cors);
+    config.idle_timeout = args.idle_timeout.map(Duration::from_secs);
+    config.lazy = args.lazy;
+    config.log_prompts = args.log_prompts;
+    config.metrics = match args.metrics_names {
+        Names::Pelton => MetricNames::Pelton,
+        Names::Vllm => MetricNames::Vllm,
+    };
+    let limits = &mut config.limits;
+    limits.body_bytes = args.max_body;
+    limits.request_time = args.request_timeout.map(Duration::from_secs);
+    limits.shutdown_time = Duration::from_secs(args.shutdown_timeout);
+    limits.requests_per_minute = args.requests_per_minute;
+    limits.tokens_per_minute = args.tokens_per_minute;
+    limits.concurrent = args.concurrent;
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Args {
+        let words = ["pelton serve"].iter().chain(words).copied();
+        Alone::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).args
+    }
+
+    #[test]
+    fn a_file_gives_defaults() {
+        let file = "port = 9000\nlazy = true\nallow-public = false\nalias = [\"x=built-in\"]\n\
+                    models = [\"built-in\", \"/m/a.gguf\"]\n";
+        let mut words = words_of(file).unwrap();
+        words.push("--port=9001".to_owned());
+        let args = parse(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!((args.port, args.lazy, args.allow_public), (9001, true, false));
+        let models = models(&args).unwrap();
+        assert_eq!(models.len(), 2);
+        assert_eq!(
+            (models[0].name.as_str(), &models[0].aliases[..]),
+            ("built-in", &["x".into()][..])
+        );
+        assert_eq!(models[1].name, "a");
+        assert!(words_of("a = { b = 1 }").is_err());
+        assert!(words_of("port = ").is_err());
+    }
+
+    #[test]
+    fn aliases_of_models() {
+        let models =
+            models(&parse(&["/m/a.gguf", "--alias", "b=a", "--alias", "c=/m/c.gguf"])).unwrap();
+        assert_eq!(models[0].aliases, ["b"]);
+        assert_eq!((models[1].name.as_str(), &models[1].aliases[..]), ("c", &["c".into()][..]));
+    }
+}

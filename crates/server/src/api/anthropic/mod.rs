@@ -1,0 +1,4 @@
+//! The API of Anthropic.
+
+pub(super) mod messages;
+mod request;

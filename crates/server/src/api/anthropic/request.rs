@@ -1,0 +1,196 @@
+//! From the body of a request to a chat.
+
+use pelton::chat::{Chat, Message, ToolCall, ToolChoice};
+use serde_json::{Value, json};
+
+use crate::{
+    error::ApiError,
+    input::{Fields, kind},
+    run::{self, ChatRequest, Options},
+};
+
+/// The beginning of a system block that some clients send with a new nonce each time: it would keep
+/// every prompt from being found in the cache.
+const NONCE: &str = "x-anthropic-billing-header";
+
+/// Takes a chat out of a body. Without `max_tokens` it is for a count of tokens.
+pub(super) fn take(fields: &mut Fields) -> Result<ChatRequest, ApiError> {
+    let mut messages = Vec::new();
+    let system = system(fields)?;
+    if !system.is_empty() {
+        messages.push(Message::new("system", system));
+    }
+    let list = fields.list("messages")?;
+    let list = list.ok_or_else(|| fields.missing("messages", "a list of messages"))?;
+    if list.is_empty() {
+        return Err(fields.wrong("messages", &Value::Array(list), "at least one message"));
+    }
+    for (i, value) in list.into_iter().enumerate() {
+        let path = format!("messages[{i}]");
+        message(Fields::of(path, value)?, &mut messages)?;
+    }
+    let mut chat = Chat::new(messages);
+    if chat
+        .messages
+        .last()
+        .is_some_and(|last| last.role == "assistant" && last.tool_calls.is_empty())
+    {
+        (chat.continue_final_message, chat.add_generation_prompt) = (true, false);
+    }
+    if let Some(mut thinking) = fields.object("thinking")? {
+        let kinds = ["enabled", "adaptive", "disabled"];
+        let kind = thinking.choice("type", &kinds)?;
+        let kind = kind.ok_or_else(|| thinking.missing("type", "enabled or disabled"))?;
+        chat.enable_thinking = Some(kind != "disabled");
+        thinking.count("budget_tokens", 0)?;
+    }
+    fields.object("metadata")?;
+    fields.string("service_tier")?;
+    let mut options = Options::take(fields)?;
+    options.take_stop(fields, "stop_sequences")?;
+    if let Some(mut output) = fields.object("output_config")? {
+        let efforts = ["low", "medium", "high", "xhigh", "max"];
+        chat.reasoning_effort = output.choice("effort", &efforts)?.map(str::to_owned);
+        if let Some(mut format) = output.object("format")? {
+            options.output = run::response_format(&mut format)?;
+        }
+    }
+    let mut request = ChatRequest::new(chat, options);
+    for mut tool in fields.objects("tools")? {
+        // tools of the provider, such as a web search, are not ours
+        if tool.string("type")?.is_some_and(|kind| kind != "custom") {
+            continue;
+        }
+        let name = tool.string("name")?;
+        let name = name.ok_or_else(|| tool.missing("name", "the name of the tool"))?;
+        let description = tool.string("description")?;
+        let schema = tool.object("input_schema")?.map(|schema| Value::Object(schema.rest()));
+        let mut function = json!({"name": name});
+        if let Some(description) = description {
+            function["description"] = description.into();
+        }
+        function["parameters"] = schema.unwrap_or_else(|| json!({"type": "object"}));
+        request.chat.tools.push(json!({"type": "function", "function": function}));
+    }
+    if let Some(mut choice) = fields.object("tool_choice")? {
+        let word = choice.choice("type", &["auto", "any", "tool", "none"])?;
+        let choose = match word.ok_or_else(|| choice.missing("type", "auto, any, tool or none"))? {
+            "any" => ToolChoice::Required,
+            "none" => ToolChoice::None,
+            "tool" => {
+                let name = choice.string("name")?;
+                ToolChoice::Named(name.ok_or_else(|| choice.missing("name", "the name of a tool"))?)
+            }
+            _ => ToolChoice::Auto,
+        };
+        request.parallel = !choice.boolean("disable_parallel_tool_use")?.unwrap_or(false);
+        request.set_choice(choose, "tool_choice")?;
+    }
+    Ok(request)
+}
+
+/// The system prompt: a string, or the texts of a list of blocks.
+fn system(fields: &mut Fields) -> Result<String, ApiError> {
+    match fields.take("system") {
+        None => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text),
+        Some(Value::Array(blocks)) => {
+            let texts = texts(blocks, "system")?;
+            let texts: Vec<_> = texts.into_iter().filter(|text| !text.starts_with(NONCE)).collect();
+            Ok(texts.join("\n"))
+        }
+        Some(other) => Err(fields.wrong("system", &other, "a string or a list of text blocks")),
+    }
+}
+
+/// The texts of blocks; other blocks are refused.
+fn texts(blocks: Vec<Value>, path: &str) -> Result<Vec<String>, ApiError> {
+    let one = |(i, block)| {
+        let mut block = Fields::of(format!("{path}[{i}]"), block)?;
+        match block.string("type")?.as_deref() {
+            Some("text") | None => {
+                block.string("text")?.ok_or_else(|| block.missing("text", "a string"))
+            }
+            Some(other) => Err(no_text(&block, other)),
+        }
+    };
+    blocks.into_iter().enumerate().map(one).collect()
+}
+
+fn no_text(block: &Fields, kind: &str) -> ApiError {
+    let path = block.at("type");
+    let message = format!("{path} is {kind:?}, expected text: the model reads text");
+    ApiError::field(path, message)
+}
+
+/// Adds a message: results of tools become messages of their own.
+fn message(mut fields: Fields, messages: &mut Vec<Message>) -> Result<(), ApiError> {
+    let role = fields.choice("role", &["user", "assistant", "system"])?;
+    let role = role.ok_or_else(|| fields.missing("role", "user or assistant"))?;
+    let path = fields.at("content");
+    let content = fields.take("content");
+    let blocks = match content.ok_or_else(|| fields.missing("content", "a string or blocks"))? {
+        Value::String(text) => {
+            messages.push(Message::new(role, text));
+            return Ok(());
+        }
+        Value::Array(blocks) => blocks,
+        other => {
+            let message = format!("{path} is {}, expected a string or a list", kind(&other));
+            return Err(ApiError::field(path, message));
+        }
+    };
+    let mut own = Message::new(role, "");
+    let (mut text, mut reasoning) = (Vec::new(), String::new());
+    for (i, block) in blocks.into_iter().enumerate() {
+        let mut block = Fields::of(format!("{path}[{i}]"), block)?;
+        let kind = block.string("type")?.ok_or_else(|| block.missing("type", "a kind of block"))?;
+        match kind.as_str() {
+            "text" => {
+                let one = block.string("text")?;
+                text.push(one.ok_or_else(|| block.missing("text", "a string"))?);
+            }
+            "thinking" => reasoning.push_str(&block.string("thinking")?.unwrap_or_default()),
+            "redacted_thinking" => {}
+            "tool_use" => {
+                let id = block.string("id")?.unwrap_or_default();
+                let name = block.string("name")?;
+                let name = name.ok_or_else(|| block.missing("name", "the name of the tool"))?;
+                let input = block.object("input")?.map(|input| Value::Object(input.rest()));
+                let input = input.unwrap_or_else(|| json!({}));
+                own.tool_calls.push(ToolCall::new(id, name, input));
+            }
+            "tool_result" => messages.push(tool_result(block, messages)?),
+            other => return Err(no_text(&block, other)),
+        }
+    }
+    if !reasoning.is_empty() {
+        own.reasoning_content = Some(reasoning);
+    }
+    if !text.is_empty() || !own.tool_calls.is_empty() || own.reasoning_content.is_some() {
+        let text = text.join("\n");
+        own.content = Some(pelton::chat::Content::Text(text));
+        messages.push(own);
+    }
+    Ok(())
+}
+
+/// The result of a tool, with the name of the tool from the call before.
+fn tool_result(mut block: Fields, messages: &[Message]) -> Result<Message, ApiError> {
+    let id = block.string("tool_use_id")?;
+    let id = id.ok_or_else(|| block.missing("tool_use_id", "the id of a call"))?;
+    let path = block.at("content");
+    let text = match block.take("content") {
+        None => String::new(),
+        Some(Value::String(text)) => text,
+        Some(Value::Array(blocks)) => texts(blocks, &path)?.join("\n"),
+        Some(other) => return Err(block.wrong("content", &other, "a string or a list of blocks")),
+    };
+    let text = match block.boolean("is_error")? {
+        Some(true) => format!("Error: {text}"),
+        _ => text,
+    };
+    let mut calls = messages.iter().rev().flat_map(|message| &message.tool_calls);
+    let name = calls.find(|call| call.id() == Some(&id)).map_or("", ToolCall::name).to_owned();
+    Ok(Message::tool_result(id, name, text))
+}

@@ -1,0 +1,183 @@
+//! All routes with their fields.
+//!
+//! A field is `NAME:TYPE`, with `!` before it if it must be there. A type is one of JSON Schema's
+//! names, or several with `|` between them, with a range `[LEAST,MOST]`, or `=A,B` for one of some
+//! words. Every field may be null.
+
+/// A route.
+pub(super) struct Route {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) about: &'static str,
+    /// The fields of the body, in lists that routes share.
+    pub(super) fields: &'static [&'static str],
+    /// A body that is answered.
+    pub(super) example: &'static str,
+}
+
+const SAMPLING: &str = "temperature:number[0,] top_k:integer[-1,4294967295] top_p:number[0,1] \
+    min_p:number[0,1] repetition_penalty:number[0.01,100] repeat_penalty:number[0.01,100] \
+    presence_penalty:number[-100,100] frequency_penalty:number[-100,100] \
+    penalty_window:integer[-1,4096] repeat_last_n:integer[-1,4096] seed:integer \
+    top_n_sigma:number typical_p:number[0,1] xtc_probability:number[0,1] xtc_threshold:number[0,1] \
+    dynatemp_range:number[0,] dynatemp_exponent:number dry_multiplier:number[0,] dry_base:number[0,] \
+    dry_allowed_length:integer[-1,4294967295] dry_penalty_last_n:integer[-1,4294967295] \
+    dry_sequence_breakers:string|array mirostat:integer[0,2] mirostat_tau:number[0,] \
+    mirostat_eta:number[0,] samplers:string|array ignore_eos:boolean logit_bias:object|array cache_salt:string";
+const STOP: &str = "stop:string|array";
+const OUTPUT: &str = "response_format:object structured_outputs:object";
+const STREAM: &str = "stream:boolean stream_options:object";
+const CHAT: &str = "model:string !messages:array documents:array continue_final_message:boolean \
+    add_generation_prompt:boolean enable_thinking:boolean chat_template_kwargs:object \
+    reasoning_effort=none,minimal,low,medium,high,xhigh,max max_tokens:integer[1,4294967295] \
+    max_completion_tokens:integer[1,4294967295] logprobs:boolean top_logprobs:integer[0,20] \
+    tools:array tool_choice:string|object parallel_tool_calls:boolean n:integer[1,128] \
+    user:string metadata:object store:boolean service_tier:string prediction:object";
+const OLLAMA: &str = "!model:string stream:boolean options:object format:string|object \
+    think:boolean|string keep_alive:string|number logprobs:boolean top_logprobs:integer[0,20]";
+
+const fn get(path: &'static str, about: &'static str) -> Route {
+    Route { method: "get", path, about, fields: &[], example: "" }
+}
+
+const fn post(
+    path: &'static str,
+    about: &'static str,
+    fields: &'static [&'static str],
+    example: &'static str,
+) -> Route {
+    Route { method: "post", path, about, fields, example }
+}
+
+const MESSAGES: &str = r#"{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}"#;
+
+/// All routes.
+pub(super) const ROUTES: &[Route] = &[
+    post(
+        "/v1/chat/completions",
+        "The next message of a conversation (OpenAI)",
+        &[CHAT, SAMPLING, STOP, OUTPUT, STREAM],
+        MESSAGES,
+    ),
+    post(
+        "/v1/completions",
+        "Texts after prompts (OpenAI)",
+        &[
+            "model:string !prompt:string|array suffix:string max_tokens:integer[0,4294967295] \
+             n:integer[1,128] best_of:integer[1,128] logprobs:integer[0,20] echo:boolean \
+             user:string",
+            SAMPLING,
+            STOP,
+            OUTPUT,
+            STREAM,
+        ],
+        r#"{"prompt": "Once upon a time", "max_tokens": 4}"#,
+    ),
+    post(
+        "/v1/responses",
+        "A response to items (OpenAI)",
+        &[
+            "model:string !input:string|array instructions:string \
+             max_output_tokens:integer[1,4294967295] reasoning:object text:object tools:array \
+             tool_choice:string|object parallel_tool_calls:boolean top_logprobs:integer[0,20] \
+             include:string|array truncation=auto,disabled metadata:object store:boolean stream:boolean \
+             background:boolean user:string",
+            SAMPLING,
+        ],
+        r#"{"input": "Hello", "max_output_tokens": 4}"#,
+    ),
+    post(
+        "/v1/embeddings",
+        "Embeddings of texts (OpenAI)",
+        &["model:string !input:string|array encoding_format=float,base64 \
+           dimensions:integer[1,4294967295] normalize:boolean"],
+        r#"{"input": "Hello"}"#,
+    ),
+    post(
+        "/v1/rerank",
+        "The relevance of documents for a query (Jina, Cohere)",
+        &["model:string !query:string !documents:array top_n:integer[1,4294967295] \
+           return_documents:boolean raw_scores:boolean"],
+        r#"{"query": "Hello", "documents": ["a", "b"]}"#,
+    ),
+    get("/v1/models", "The models (OpenAI)"),
+    post("/models/load", "Loads a model", &["model:string"], "{}"),
+    post("/models/unload", "Unloads a model", &["model:string"], "{}"),
+    post(
+        "/v1/messages",
+        "The next message of a conversation (Anthropic)",
+        &[
+            "model:string !max_tokens:integer[0,4294967295] !messages:array system:string|array \
+             stop_sequences:string|array tools:array tool_choice:object thinking:object \
+             output_config:object metadata:object stream:boolean",
+            SAMPLING,
+        ],
+        MESSAGES,
+    ),
+    post(
+        "/v1/messages/count_tokens",
+        "The tokens of a prompt (Anthropic)",
+        &["model:string !messages:array system:string|array tools:array tool_choice:object \
+           thinking:object"],
+        r#"{"messages": [{"role": "user", "content": "Hello"}]}"#,
+    ),
+    post(
+        "/api/chat",
+        "The next message of a conversation (Ollama)",
+        &[OLLAMA, "messages:array tools:array"],
+        r#"{"model": "built-in", "messages": [{"role": "user", "content": "Hello"}],
+            "options": {"num_predict": 4}}"#,
+    ),
+    post(
+        "/api/generate",
+        "A text after a prompt (Ollama)",
+        &[OLLAMA, "prompt:string suffix:string system:string template:string raw:boolean"],
+        r#"{"model": "built-in", "prompt": "Hello", "options": {"num_predict": 4}}"#,
+    ),
+    post(
+        "/api/embed",
+        "Embeddings of texts (Ollama)",
+        &["!model:string !input:string|array truncate:boolean dimensions:integer[1,4294967295]"],
+        r#"{"model": "built-in", "input": "Hello"}"#,
+    ),
+    post(
+        "/api/show",
+        "A model (Ollama)",
+        &["!model:string verbose:boolean"],
+        r#"{"model": "built-in"}"#,
+    ),
+    get("/api/tags", "The models (Ollama)"),
+    get("/api/ps", "The loaded models (Ollama)"),
+    get("/api/version", "The version (Ollama)"),
+    get("/health", "Whether all models are loaded"),
+    get("/metrics", "Counters for Prometheus"),
+    get("/props", "Properties of the first model (llama.cpp)"),
+    get("/slots", "The load of the models (llama.cpp)"),
+    get("/tokenizer_info", "Special tokens of the first model (vLLM)"),
+    post(
+        "/tokenize",
+        "Tokens of a text (llama.cpp, vLLM)",
+        &["model:string content:string prompt:string add_special:boolean \
+           add_special_tokens:boolean parse_special:boolean with_pieces:boolean messages:array"],
+        r#"{"content": "Hello"}"#,
+    ),
+    post(
+        "/detokenize",
+        "The text of tokens",
+        &["model:string !tokens:array"],
+        r#"{"tokens": [5]}"#,
+    ),
+    post("/apply-template", "The prompt of a chat", &[CHAT], MESSAGES),
+    post("/v1/chat/completions/input_tokens", "The tokens of a chat", &[CHAT], MESSAGES),
+    post(
+        "/infill",
+        "Text between a prefix and a suffix (llama.cpp)",
+        &[
+            "model:string !input_prefix:string input_suffix:string input_extra:array \
+             prompt:string n_predict:integer[-1,4294967295] stream:boolean",
+            SAMPLING,
+            STOP,
+        ],
+        r#"{"input_prefix": "a", "input_suffix": "b", "n_predict": 4}"#,
+    ),
+];

@@ -1,0 +1,5 @@
+//! The server's own state, and the paths that llama.cpp's clients know.
+
+pub(super) mod infill;
+pub(super) mod state;
+pub(super) mod text;

@@ -1,0 +1,136 @@
+//! Health, properties, slots, metrics.
+
+use std::sync::Arc;
+
+use axum::{
+    Json as Answer,
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    app::App,
+    error::ApiError,
+    metrics::{Gauges, render},
+    models::Served,
+};
+
+/// `GET /health`: 200 once all models are loaded (or not yet wanted), 503 before and at the end.
+pub(in crate::api) async fn health(State(app): State<Arc<App>>) -> Response {
+    let states = app.registry.entries().iter().map(|entry| entry.state());
+    let status = match states.into_iter().find(|&state| state == "loading" || state == "failed") {
+        _ if app.is_stopping() => "shutting down",
+        Some("loading") => "loading model",
+        Some(_) => "error",
+        None => "ok",
+    };
+    let code = if status == "ok" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Answer(json!({"status": status}))).into_response()
+}
+
+/// `GET /metrics`
+pub(in crate::api) async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let mut models = Vec::new();
+    for entry in app.registry.entries() {
+        let served = entry.loaded();
+        let status = served.as_ref().and_then(|served| Some(served.model().ok()?.status()));
+        let gauges = Gauges { loaded: served.is_some(), status: status.unwrap_or_default() };
+        let name = entry.config.name.clone();
+        models.push((name.clone(), app.metrics.model(&name), gauges));
+    }
+    let text = render(app.config.metrics, &app.metrics.http, &models);
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+fn piece(served: &Served, id: Option<u32>) -> Value {
+    let tokenizer = served.model().ok().and_then(|model| model.tokenizer().ok());
+    tokenizer.zip(id).and_then(|(tokenizer, id)| tokenizer.token_text(id)).into()
+}
+
+/// `GET /props`
+pub(in crate::api) async fn props(State(app): State<Arc<App>>) -> Result<Answer<Value>, ApiError> {
+    let entry = first(&app)?;
+    let served = app.registry.load(entry).await?;
+    let model = served.model()?;
+    let tokenizer = model.tokenizer().ok();
+    let sampling = &served.sampling;
+    let template = served.template().ok();
+    let caps = template.map(|template| {
+        let caps = template.template().capabilities();
+        json!({
+            "supports_system_role": caps.system, "supports_tools": caps.tools,
+            "supports_tool_calls": caps.tool_calls, "supports_thinking": caps.thinking,
+        })
+    });
+    Ok(Answer(json!({
+        "default_generation_settings": {
+            "n_ctx": model.context(),
+            "params": {
+                "temperature": sampling.temperature, "top_k": sampling.top_k,
+                "top_p": sampling.top_p, "min_p": sampling.min_p,
+                "repeat_penalty": sampling.repetition_penalty,
+                "repeat_last_n": sampling.penalty_window,
+                "presence_penalty": sampling.presence_penalty,
+                "frequency_penalty": sampling.frequency_penalty,
+            },
+        },
+        "total_slots": slots_of(&app),
+        "model_alias": served.name,
+        "model_path": entry.config.path.as_deref().map(|path| path.display().to_string()),
+        "modalities": {"vision": false, "audio": false},
+        "chat_template": template.filter(|_| served.has_template).map(|t| t.template().source()),
+        "chat_template_caps": caps,
+        "bos_token": piece(&served, tokenizer.and_then(|t| t.bos())),
+        "eos_token": piece(&served, tokenizer.and_then(|t| t.eos())),
+        "build_info": format!("pelton {}", env!("CARGO_PKG_VERSION")),
+        "backend": app.registry.backend(),
+    })))
+}
+
+/// The first model.
+pub(super) fn first(app: &App) -> Result<&Arc<crate::models::Entry>, ApiError> {
+    let first = app.registry.entries().first();
+    first.ok_or_else(|| ApiError::unavailable("the server has no model"))
+}
+
+/// Sequences that run at the same time.
+fn slots_of(app: &App) -> usize {
+    app.config.load.sequences.unwrap_or(1)
+}
+
+/// `GET /slots`: the load of each model. Requests have no fixed slots; the counts are what matters.
+pub(in crate::api) async fn slots(State(app): State<Arc<App>>) -> Answer<Value> {
+    let mut all = Vec::new();
+    for entry in app.registry.entries() {
+        let Some(served) = entry.loaded() else { continue };
+        let Ok(model) = served.model() else { continue };
+        let status = model.status();
+        for id in 0..slots_of(&app) {
+            all.push(json!({
+                "id": id, "model": served.name, "n_ctx": model.context(),
+                "is_processing": id < status.running,
+            }));
+        }
+    }
+    Answer(all.into())
+}
+
+/// `GET /tokenizer_info`
+pub(in crate::api) async fn tokenizer_info(
+    State(app): State<Arc<App>>,
+) -> Result<Answer<Value>, ApiError> {
+    let served = app.registry.load(first(&app)?).await?;
+    let tokenizer = served.model()?.tokenizer()?;
+    let pad = tokenizer.eos();
+    Ok(Answer(json!({
+        "bos_token": piece(&served, tokenizer.bos()),
+        "eos_token": piece(&served, tokenizer.eos()),
+        "pad_token": piece(&served, pad),
+        "chat_template": tokenizer.chat_template(),
+        "vocab_size": tokenizer.vocab_size(),
+        "model_max_length": served.model()?.context(),
+    })))
+}

@@ -1,0 +1,7 @@
+//! The API of Ollama: lines of JSON.
+
+pub(super) mod embed;
+pub(super) mod generate;
+pub(super) mod models;
+mod request;
+mod times;

@@ -1,0 +1,96 @@
+//! From the fields of a body to options and messages.
+
+use pelton::chat::Message;
+use serde_json::{Map, Value};
+
+use crate::{
+    error::ApiError,
+    input::Fields,
+    run::{Options, Output},
+};
+
+/// The name of a model without the tag that Ollama's clients add.
+pub(super) fn model(fields: &mut Fields) -> Result<String, ApiError> {
+    let field = if fields.has("name") { "name" } else { "model" };
+    let name = fields.string(field)?;
+    let name = name.ok_or_else(|| fields.missing("model", "the name of a model"))?;
+    Ok(name.strip_suffix(":latest").unwrap_or(&name).to_owned())
+}
+
+/// Takes `options` and `format` out of a body, where the model's defaults hold as elsewhere.
+pub(super) fn options(fields: &mut Fields) -> Result<Options, ApiError> {
+    let mut given = fields.object("options")?.unwrap_or_default();
+    let mut options = Options::take(&mut given)?;
+    options.take_stop(&mut given, "stop")?;
+    // negative numbers are for no limit
+    let count = given.integer("num_predict", -2..=i64::from(u32::MAX))?;
+    options.max_tokens = count.and_then(|count| usize::try_from(count).ok()).filter(|&n| n > 0);
+    given.integer("num_ctx", 0..=i64::from(u32::MAX))?;
+    options.output = match fields.take("format") {
+        None => Output::Text,
+        Some(Value::String(word)) if word.is_empty() => Output::Text,
+        Some(Value::String(word)) if word == "json" => Output::Json,
+        Some(schema @ Value::Object(_)) => Output::Schema(schema),
+        Some(other) => return Err(fields.wrong("format", &other, "json or a JSON Schema")),
+    };
+    // log-probabilities are checked, and not written: no client of Ollama's API reads them here
+    fields.boolean("logprobs")?;
+    fields.integer("top_logprobs", 0..=20)?;
+    Ok(options)
+}
+
+/// Takes whether and how much the model reasons out of a body.
+pub(super) fn think(fields: &mut Fields) -> Result<(Option<bool>, Option<String>), ApiError> {
+    match fields.take("think") {
+        None => Ok((None, None)),
+        Some(Value::Bool(think)) => Ok((Some(think), None)),
+        Some(Value::String(word)) if ["low", "medium", "high", "max"].contains(&word.as_str()) => {
+            Ok((Some(true), Some(word)))
+        }
+        Some(other) => Err(fields.wrong("think", &other, "true, false, low, medium or high")),
+    }
+}
+
+/// Whether a request without messages unloads the model.
+pub(super) fn unloads(fields: &mut Fields) -> Result<bool, ApiError> {
+    match fields.take("keep_alive") {
+        None => Ok(false),
+        Some(Value::String(text)) => {
+            Ok(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()) == "0")
+        }
+        Some(Value::Number(number)) => Ok(number.as_f64() == Some(0.0)),
+        Some(other) => Err(fields.wrong("keep_alive", &other, "seconds or a time such as 5m")),
+    }
+}
+
+/// Refuses images.
+pub(super) fn no_images(fields: &mut Fields) -> Result<(), ApiError> {
+    match fields.list("images")? {
+        Some(images) if !images.is_empty() => {
+            let message = "images has elements, expected none: the model reads text";
+            Err(ApiError::field(fields.at("images"), message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes the messages out of a body.
+pub(super) fn messages(fields: &mut Fields) -> Result<Vec<Message>, ApiError> {
+    let mut all = Vec::new();
+    for mut one in fields.objects("messages")? {
+        no_images(&mut one)?;
+        let path = one.at("");
+        let path = path.trim_end_matches('.').to_owned();
+        let name = one.string("tool_name")?;
+        let mut map: Map<String, Value> = one.rest();
+        if let Some(name) = name {
+            map.insert("name".to_owned(), name.into());
+        }
+        let message = Message::try_from(Value::Object(map)).map_err(|error| {
+            let message = format!("{path}: {error}");
+            ApiError::field(path.clone(), message)
+        })?;
+        all.push(message);
+    }
+    Ok(all)
+}

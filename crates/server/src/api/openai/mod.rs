@@ -1,0 +1,12 @@
+//! The API of OpenAI.
+
+pub(super) mod chat;
+mod choices;
+pub(super) mod completions;
+pub(super) mod embeddings;
+mod log_probs;
+pub(super) mod models;
+mod prompts;
+pub(super) mod rerank;
+pub(super) mod responses;
+mod usage;

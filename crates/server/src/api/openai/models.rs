@@ -1,0 +1,60 @@
+//! The list of models; loading and unloading.
+
+use std::sync::Arc;
+
+use axum::{
+    Json as Answer,
+    extract::{Path, State},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    app::{App, Json},
+    error::ApiError,
+    models::Entry,
+};
+
+fn model(entry: &Entry) -> Value {
+    let context = entry.loaded().and_then(|served| Some(served.model().ok()?.context()));
+    json!({
+        "id": entry.config.name, "object": "model", "created": entry.created,
+        "owned_by": "pelton", "aliases": entry.config.aliases, "status": entry.state(),
+        "max_model_len": context,
+    })
+}
+
+/// `GET /v1/models`
+pub(in crate::api) async fn list(State(app): State<Arc<App>>) -> Answer<Value> {
+    let data: Vec<_> = app.registry.entries().iter().map(|entry| model(entry)).collect();
+    Answer(json!({"object": "list", "data": data}))
+}
+
+/// `GET /v1/models/{name}`
+pub(in crate::api) async fn one(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+) -> Result<Answer<Value>, ApiError> {
+    Ok(Answer(model(app.registry.find(Some(&name))?)))
+}
+
+/// `POST /models/load`
+pub(in crate::api) async fn load(
+    State(app): State<Arc<App>>,
+    Json(mut fields): Json,
+) -> Result<Answer<Value>, ApiError> {
+    let name = fields.string("model")?;
+    let entry = app.registry.find(name.as_deref())?;
+    app.registry.load(entry).await?;
+    Ok(Answer(json!({"success": true, "model": entry.config.name, "status": entry.state()})))
+}
+
+/// `POST /models/unload`
+pub(in crate::api) async fn unload(
+    State(app): State<Arc<App>>,
+    Json(mut fields): Json,
+) -> Result<Answer<Value>, ApiError> {
+    let name = fields.string("model")?;
+    let entry = app.registry.find(name.as_deref())?;
+    let unloaded = entry.unload();
+    Ok(Answer(json!({"success": true, "model": entry.config.name, "unloaded": unloaded})))
+}

@@ -1,0 +1,74 @@
+//! The routes.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    http::{Method, StatusCode},
+    middleware,
+    routing::{delete, get, post},
+};
+
+use super::{anthropic, docs, native, ollama, openai, page};
+use crate::{
+    app::App,
+    error::ApiError,
+    http::{Guard, guard},
+};
+
+/// All routes, behind the guard.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let layer = middleware::from_fn_with_state(Guard::new(Arc::clone(&app)), guard);
+    Router::new()
+        .route("/v1/models", get(openai::models::list))
+        .route("/v1/models/{*name}", get(openai::models::one))
+        .route("/models/load", post(openai::models::load))
+        .route("/models/unload", post(openai::models::unload))
+        .route("/v1/completions", post(openai::completions::create))
+        .route("/v1/chat/completions", post(openai::chat::create))
+        .route("/v1/responses", post(openai::responses::create))
+        .route("/v1/embeddings", post(openai::embeddings::create))
+        .route("/v1/rerank", post(openai::rerank::create))
+        .route("/rerank", post(openai::rerank::create))
+        .route("/", get(page::index))
+        .route("/page.js", get(page::script))
+        .route("/page.css", get(page::style))
+        .route("/markdown.js", get(page::markdown))
+        .route("/openapi.json", get(docs::document))
+        .route("/docs", get(docs::page))
+        .route("/health", get(native::state::health))
+        .route("/v1/health", get(native::state::health))
+        .route("/metrics", get(native::state::metrics))
+        .route("/props", get(native::state::props))
+        .route("/slots", get(native::state::slots))
+        .route("/tokenizer_info", get(native::state::tokenizer_info))
+        .route("/tokenize", post(native::text::tokenize))
+        .route("/detokenize", post(native::text::detokenize))
+        .route("/apply-template", post(native::text::apply_template))
+        .route("/v1/chat/completions/input_tokens", post(native::text::input_tokens))
+        .route("/infill", post(native::infill::create))
+        .route("/v1/messages", post(anthropic::messages::create))
+        .route("/v1/messages/count_tokens", post(anthropic::messages::count_tokens))
+        .route("/api/chat", post(ollama::generate::chat))
+        .route("/api/generate", post(ollama::generate::generate))
+        .route("/api/embed", post(ollama::embed::embed))
+        .route("/api/embeddings", post(ollama::embed::embeddings))
+        .route("/api/tags", get(ollama::models::tags))
+        .route("/api/ps", get(ollama::models::running))
+        .route("/api/version", get(ollama::models::version))
+        .route("/api/show", post(ollama::models::show))
+        .route("/api/pull", post(ollama::models::unsupported))
+        .route("/api/push", post(ollama::models::unsupported))
+        .route("/api/create", post(ollama::models::unsupported))
+        .route("/api/copy", post(ollama::models::unsupported))
+        .route("/api/delete", delete(ollama::models::unsupported))
+        .fallback(|| async {
+            ApiError::new(StatusCode::NOT_FOUND, "there is no such path; /docs lists all")
+        })
+        .method_not_allowed_fallback(|method: Method| async move {
+            let message = format!("the path has no method {method}; /docs lists all");
+            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message)
+        })
+        .with_state(app)
+        .layer(layer)
+}

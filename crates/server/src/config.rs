@@ -1,0 +1,202 @@
+//! What a server is started with.
+
+use std::{path::PathBuf, time::Duration};
+
+use pelton::{Device, LoadOptions};
+
+/// A model that the server offers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelConfig {
+    /// The name that requests give.
+    pub name: String,
+    /// Further names.
+    pub aliases: Vec<String>,
+    /// A model file or directory; `None` for the built-in model.
+    pub path: Option<PathBuf>,
+    /// A Jinja file instead of the model's chat template.
+    pub template: Option<PathBuf>,
+}
+
+impl ModelConfig {
+    /// The built-in model, under the name `built-in`.
+    pub fn built_in() -> Self {
+        Self { name: "built-in".into(), aliases: Vec::new(), path: None, template: None }
+    }
+
+    /// A model file or directory, under its name without the extension.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        let gguf = path.extension().is_some_and(|extension| extension == "gguf");
+        let name = if gguf { path.file_stem() } else { path.file_name() };
+        let name = name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        Self { name, aliases: Vec::new(), path: Some(path), template: None }
+    }
+}
+
+/// A secret that requests carry, and what it allows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    /// The name in logs and metrics.
+    pub name: String,
+    /// The secret.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for ApiKey {
+    /// Without the secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiKey").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl ApiKey {
+    /// The keys of a file's text: a line `SECRET` or `NAME SECRET` each, `#` begins a comment.
+    pub fn parse(text: &str) -> Vec<Self> {
+        let lines = text.lines().map(str::trim).enumerate();
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let key = |(number, line): (usize, &str)| match line.split_once(char::is_whitespace) {
+            Some((name, secret)) => {
+                Self { name: name.to_owned(), secret: secret.trim().to_owned() }
+            }
+            None => Self { name: format!("key-{}", number + 1), secret: line.to_owned() },
+        };
+        lines.map(key).collect()
+    }
+}
+
+/// Which names the metrics have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetricNames {
+    /// `pelton_…`.
+    #[default]
+    Pelton,
+    /// `vllm:…`, for dashboards that exist.
+    Vllm,
+}
+
+/// Bounds of connections and requests.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of a body, at most.
+    pub body_bytes: usize,
+    /// Time for the head of a request.
+    pub header_time: Duration,
+    /// Time for the body of a request.
+    pub body_time: Duration,
+    /// Time in which a client must read something of a response that waits for it.
+    pub write_time: Duration,
+    /// Time of a generation, from its submission to its end; `None` for any.
+    pub request_time: Option<Duration>,
+    /// Connections at the same time, at most.
+    pub connections: usize,
+    /// Requests a minute of one key (or of all clients without keys); `None` for any number.
+    pub requests_per_minute: Option<u32>,
+    /// Tokens a minute, of prompts and texts, of one key; `None` for any number.
+    pub tokens_per_minute: Option<u32>,
+    /// Requests of one key at the same time; `None` for any number.
+    pub concurrent: Option<u32>,
+    /// Texts, prompts or documents of one request, at most.
+    pub batch: usize,
+    /// Time between two comments in a stream that has nothing else.
+    pub keep_alive: Duration,
+    /// Time for running requests after the first signal to end.
+    pub shutdown_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 32 << 20,
+            header_time: Duration::from_secs(30),
+            body_time: Duration::from_secs(60),
+            write_time: Duration::from_secs(60),
+            request_time: None,
+            connections: 4096,
+            requests_per_minute: None,
+            tokens_per_minute: None,
+            concurrent: None,
+            batch: 2048,
+            keep_alive: Duration::from_secs(10),
+            shutdown_time: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The address to listen on: a host name or an IP address.
+    pub host: String,
+    /// The port; 0 for any that is free.
+    pub port: u16,
+    /// The models.
+    pub models: Vec<ModelConfig>,
+    /// How each model is loaded.
+    pub load: LoadOptions,
+    /// Where the models run.
+    pub device: Device,
+    /// Threads on the CPU.
+    pub threads: usize,
+    /// The keys, one of which a request must have; none for a server without keys.
+    pub keys: Vec<ApiKey>,
+    /// Whether a server without keys may listen on a public address.
+    pub allow_public: bool,
+    /// Whether requests of different keys share cached prefixes: the time of an answer then tells
+    /// whether somebody else has sent the same text.
+    pub share_prefixes: bool,
+    /// Origins whose pages may send requests: `https://example.com`, or `*` for all.
+    pub origins: Vec<String>,
+    /// Bounds of connections and requests.
+    pub limits: Limits,
+    /// Time without requests after which a model is unloaded; `None` for never.
+    pub idle_timeout: Option<Duration>,
+    /// Whether models are loaded by their first request instead of at the start.
+    pub lazy: bool,
+    /// The names of the metrics.
+    pub metrics: MetricNames,
+    /// Whether prompts and texts are logged, at level debug.
+    pub log_prompts: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            host: "127.0.0.1".to_owned(),
+            port: 8080,
+            models: Vec::new(),
+            load: LoadOptions::default().sequences(4),
+            device: Device::default(),
+            threads: pelton::default_threads(),
+            keys: Vec::new(),
+            allow_public: false,
+            share_prefixes: false,
+            origins: Vec::new(),
+            limits: Limits::default(),
+            idle_timeout: None,
+            lazy: false,
+            metrics: MetricNames::default(),
+            log_prompts: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_file() {
+        let keys = ApiKey::parse("# ours\nalice  s3cret\n\nplain\n");
+        let pairs: Vec<_> = keys.iter().map(|k| (k.name.as_str(), k.secret.as_str())).collect();
+        assert_eq!(pairs, [("alice", "s3cret"), ("key-4", "plain")]);
+        assert!(!format!("{keys:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn names_of_files() {
+        assert_eq!(ModelConfig::file("/m/qwen.Q4_K.gguf").name, "qwen.Q4_K");
+        assert_eq!(ModelConfig::file("/m/Llama-3.2/").name, "Llama-3.2");
+    }
+}

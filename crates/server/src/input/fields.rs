@@ -1,0 +1,244 @@
+//! The fields of a JSON object, taken out one by one by type and range.
+
+use std::ops::RangeInclusive;
+
+use serde_json::{Map, Value};
+
+use crate::error::ApiError;
+
+/// The fields of an object that are not taken yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields {
+    map: Map<String, Value>,
+    /// The path of the object within the body, empty for the body itself.
+    path: String,
+}
+
+/// A value, for a sentence: what kind it is, and itself if it is short.
+pub(crate) fn kind(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) if text.chars().count() <= 40 => format!("{text:?}"),
+        Value::String(_) => "a string".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+impl Fields {
+    /// The fields of a body.
+    pub(crate) fn new(body: Value) -> Result<Self, ApiError> {
+        Self::of(String::new(), body)
+    }
+
+    /// The fields of the object at a path.
+    pub(crate) fn of(path: String, value: Value) -> Result<Self, ApiError> {
+        match value {
+            Value::Object(map) => Ok(Self { map, path }),
+            other if path.is_empty() => Err(ApiError::invalid(format!(
+                "the body is {}, expected a JSON object",
+                kind(&other)
+            ))),
+            other => {
+                let message = format!("{path} is {}, expected an object", kind(&other));
+                Err(ApiError::field(path, message))
+            }
+        }
+    }
+
+    /// The path of a field.
+    pub(crate) fn at(&self, name: &str) -> String {
+        match self.path.as_str() {
+            "" => name.to_owned(),
+            path => format!("{path}.{name}"),
+        }
+    }
+
+    /// An error about a field.
+    pub(crate) fn wrong(&self, name: &str, found: &Value, expected: &str) -> ApiError {
+        let path = self.at(name);
+        let message = format!("{path} is {}, expected {expected}", kind(found));
+        ApiError::field(path, message)
+    }
+
+    /// An error about a field that is not there.
+    pub(crate) fn missing(&self, name: &str, expected: &str) -> ApiError {
+        let path = self.at(name);
+        let message = format!("{path} is missing, expected {expected}");
+        ApiError::field(path, message)
+    }
+
+    /// A field that is not null.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+        self.map.remove(name).filter(|value| !value.is_null())
+    }
+
+    /// All fields that are left.
+    pub(crate) fn rest(self) -> Map<String, Value> {
+        self.map
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.map.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    pub(crate) fn string(&mut self, name: &str) -> Result<Option<String>, ApiError> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(self.wrong(name, &other, "a string")),
+        }
+    }
+
+    pub(crate) fn boolean(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Bool(value)) => Ok(Some(value)),
+            Some(other) => Err(self.wrong(name, &other, "true or false")),
+        }
+    }
+
+    pub(crate) fn number(
+        &mut self,
+        name: &str,
+        range: RangeInclusive<f64>,
+    ) -> Result<Option<f64>, ApiError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        match value.as_f64() {
+            Some(number) if range.contains(&number) => Ok(Some(number)),
+            _ => {
+                let expected = format!("a number from {} to {}", range.start(), range.end());
+                Err(self.wrong(name, &value, &expected))
+            }
+        }
+    }
+
+    pub(crate) fn integer(
+        &mut self,
+        name: &str,
+        range: RangeInclusive<i64>,
+    ) -> Result<Option<i64>, ApiError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        match integer(&value) {
+            Some(number) if range.contains(&number) => Ok(Some(number)),
+            _ => {
+                let expected = format!("an integer from {} to {}", range.start(), range.end());
+                Err(self.wrong(name, &value, &expected))
+            }
+        }
+    }
+
+    /// An integer from `least` on.
+    pub(crate) fn count(&mut self, name: &str, least: i64) -> Result<Option<usize>, ApiError> {
+        let count = self.integer(name, least..=i64::from(u32::MAX))?;
+        Ok(count.and_then(|count| usize::try_from(count).ok()))
+    }
+
+    pub(crate) fn choice(
+        &mut self,
+        name: &str,
+        names: &[&'static str],
+    ) -> Result<Option<&'static str>, ApiError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        match names.iter().find(|&&one| value.as_str() == Some(one)) {
+            Some(&one) => Ok(Some(one)),
+            None => Err(self.wrong(name, &value, &format!("one of {}", names.join(", ")))),
+        }
+    }
+
+    pub(crate) fn list(&mut self, name: &str) -> Result<Option<Vec<Value>>, ApiError> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Array(list)) => Ok(Some(list)),
+            Some(other) => Err(self.wrong(name, &other, "a list")),
+        }
+    }
+
+    pub(crate) fn object(&mut self, name: &str) -> Result<Option<Self>, ApiError> {
+        let path = self.at(name);
+        self.take(name).map(|value| Self::of(path, value)).transpose()
+    }
+
+    /// A list of objects; empty if there is none.
+    pub(crate) fn objects(&mut self, name: &str) -> Result<Vec<Self>, ApiError> {
+        let path = self.at(name);
+        let list = self.list(name)?.unwrap_or_default();
+        let each = list.into_iter().enumerate();
+        each.map(|(i, value)| Self::of(format!("{path}[{i}]"), value)).collect()
+    }
+
+    /// A string or a list of strings; empty if there is none.
+    pub(crate) fn strings(&mut self, name: &str) -> Result<Vec<String>, ApiError> {
+        const EXPECTED: &str = "a string or a list of strings";
+        match self.take(name) {
+            None => Ok(Vec::new()),
+            Some(Value::String(text)) => Ok(vec![text]),
+            Some(Value::Array(list)) => {
+                let path = self.at(name);
+                let text = |(i, value)| match value {
+                    Value::String(text) => Ok(text),
+                    other => {
+                        let path = format!("{path}[{i}]");
+                        let message = format!("{path} is {}, expected a string", kind(&other));
+                        Err(ApiError::field(path, message))
+                    }
+                };
+                list.into_iter().enumerate().map(text).collect()
+            }
+            Some(other) => Err(self.wrong(name, &other, EXPECTED)),
+        }
+    }
+
+    /// A list of token ids; `None` if there is none.
+    pub(crate) fn ids(&mut self, name: &str) -> Result<Option<Vec<u32>>, ApiError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        match ids(&value) {
+            Some(ids) => Ok(Some(ids)),
+            None => Err(self.wrong(name, &value, "a list of token ids")),
+        }
+    }
+}
+
+/// A list of token ids.
+pub(crate) fn ids(value: &Value) -> Option<Vec<u32>> {
+    let list = value.as_array()?;
+    list.iter().map(|id| u32::try_from(integer(id)?).ok()).collect()
+}
+
+/// A number without a fraction, however it is written.
+fn integer(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| {
+        let number = value.as_f64()?;
+        (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sentences_name_the_field() {
+        let mut fields = Fields::new(json!({
+            "a": "x", "b": 3, "c": {"d": [1]}, "e": null, "f": [{"g": true}], "h": 2.5, "i": 4.0,
+        }))
+        .unwrap();
+        let error = fields.number("a", 0.0..=2.0).unwrap_err();
+        assert_eq!(error.message, "a is \"x\", expected a number from 0 to 2");
+        assert_eq!(error.param.as_deref(), Some("a"));
+        let error = fields.integer("b", 0..=2).unwrap_err();
+        assert_eq!(error.message, "b is 3, expected an integer from 0 to 2");
+        let error = fields.object("c").unwrap().unwrap().string("d").unwrap_err();
+        assert_eq!(error.message, "c.d is a list, expected a string");
+        assert_eq!(fields.string("e").unwrap(), None);
+        let error = fields.objects("f").unwrap()[0].choice("g", &["x", "y"]).unwrap_err();
+        assert_eq!(error.message, "f[0].g is true, expected one of x, y");
+        assert!(fields.integer("h", 0..=9).is_err());
+        assert_eq!(fields.integer("i", 0..=9).unwrap(), Some(4));
+        assert!(Fields::new(json!([])).is_err());
+    }
+}

@@ -1,0 +1,148 @@
+//! Strict JSON: no key twice in an object, a bounded depth.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::error::ApiError;
+
+/// The depth of nested lists and objects, at most.
+const DEPTH: usize = 100;
+
+/// Parses the body of a request.
+///
+/// # Errors
+///
+/// If it is not UTF-8 or not JSON, has a key twice, or is nested too deeply.
+pub(crate) fn parse(body: &[u8]) -> Result<Value, ApiError> {
+    let text = std::str::from_utf8(body).map_err(|error| {
+        ApiError::invalid(format!("the body is not UTF-8 from byte {} on", error.valid_up_to()))
+    })?;
+    let mut source = serde_json::Deserializer::from_str(text);
+    let value = Strict { depth: 0 }.deserialize(&mut source);
+    let value = value.and_then(|value| source.end().map(|()| value));
+    value.map_err(|error| ApiError::invalid(format!("the body is not valid JSON: {error}")))
+}
+
+#[derive(Clone, Copy)]
+struct Strict {
+    depth: usize,
+}
+
+impl Strict {
+    fn deeper<E: de::Error>(self) -> Result<Self, E> {
+        match self.depth < DEPTH {
+            true => Ok(Self { depth: self.depth + 1 }),
+            false => Err(E::custom(format!("nested deeper than {DEPTH} lists and objects"))),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
+        let number = Number::from_f64(value).ok_or_else(|| E::custom("a number is not finite"))?;
+        Ok(Value::Number(number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut list = Vec::new();
+        while let Some(value) = access.next_element_seed(inner)? {
+            list.push(value);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut map = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            let value = access.next_value_seed(inner)?;
+            if map.contains_key(&key) {
+                return Err(de::Error::custom(format!("the key {key:?} is there twice")));
+            }
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn good_bodies() {
+        let text =
+            r#" {"a": [1, -2, 1.5, "x", null, true, {"b": {}}], "big": 18446744073709551615} "#;
+        let expected: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(parse(text.as_bytes()).unwrap(), expected);
+        let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+        assert!(parse(deep.as_bytes()).is_ok());
+        assert_eq!(parse(b"\"\\ud83d\\ude00\"").unwrap(), json!("\u{1f600}"));
+    }
+
+    #[test]
+    fn bad_bodies() {
+        let deep = "[".repeat(10_000);
+        let objects = "{\"a\":".repeat(10_000);
+        for (body, found) in [
+            (&b""[..], "EOF"),
+            (b"{\"a\": 1, \"a\": 2}", "twice"),
+            (b"{\"a\": {\"b\": 1, \"b\": 1}}", "twice"),
+            (b"{\"a\": 1} x", "trailing"),
+            (b"{'a': 1}", "key must be a string"),
+            (b"{\"a\": 1e999}", "number"),
+            (b"{\"a\": \"\xff\"}", "UTF-8"),
+            (b"\"\\ud800\"", "hex escape"),
+            (b"{\"a\": NaN}", "expected"),
+            (deep.as_bytes(), "nested deeper"),
+            (objects.as_bytes(), "nested deeper"),
+        ] {
+            let error = parse(body).unwrap_err();
+            assert_eq!(error.status.as_u16(), 400);
+            assert!(error.message.contains(found), "{} {found}", error.message);
+        }
+    }
+}

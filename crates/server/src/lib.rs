@@ -1,0 +1,29 @@
+//! The HTTP server of Pelton: the APIs of OpenAI, Anthropic, Ollama and llama.cpp.
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), pelton_server::Error> {
+//! let server = pelton_server::Server::bind(pelton_server::Config::default()).await?;
+//! server.run(std::future::pending()).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Inside, imports go one way: `config`, `error`, `input` (bodies to fields), `metrics`, `models`
+//! (the registry), `run` (requests to models), `wire` (bodies of responses), `app`, `http`
+//! (connections, keys, limits), `api` (the handlers), `server`.
+
+mod api;
+mod app;
+mod config;
+mod error;
+mod http;
+mod input;
+mod metrics;
+mod models;
+mod run;
+mod server;
+mod usage;
+mod wire;
+
+pub use config::{ApiKey, Config, Limits, MetricNames, ModelConfig};
+pub use server::{Error, Server, serve_until_signal};

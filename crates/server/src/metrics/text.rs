@@ -1,0 +1,206 @@
+//! The text of all metrics.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{Display, Write},
+    sync::{Mutex, PoisonError, atomic::Ordering},
+};
+
+use pelton::Status;
+
+use super::{
+    histogram::{Histogram, SECONDS},
+    model::{ModelMetrics, Outcome},
+};
+use crate::config::MetricNames;
+
+/// Counts of HTTP requests.
+pub(crate) struct Http {
+    /// By route and status.
+    requests: Mutex<BTreeMap<(String, u16), u64>>,
+    seconds: Histogram,
+    open: std::sync::atomic::AtomicI64,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            requests: Mutex::default(),
+            seconds: Histogram::new(SECONDS),
+            open: Default::default(),
+        }
+    }
+}
+
+impl Http {
+    pub(crate) fn connections(&self, change: i64) {
+        self.open.fetch_add(change, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end(&self, route: &str, status: u16, seconds: f64) {
+        self.seconds.observe(seconds);
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        *requests.entry((route.to_owned(), status)).or_default() += 1;
+    }
+}
+
+/// The load of a model at the moment; zeros if it is not loaded.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    pub(crate) loaded: bool,
+    pub(crate) status: Status,
+}
+
+impl Gauges {
+    /// The part of the pages that running sequences use, 0 to 1.
+    fn usage(&self) -> f64 {
+        let (mut used, mut total) = (0, 0);
+        for pages in &self.status.pages {
+            used += pages.total - pages.free - pages.evictable;
+            total += pages.total;
+        }
+        if total == 0 { 0.0 } else { used as f64 / total as f64 }
+    }
+}
+
+struct Writer<'a> {
+    out: String,
+    prefix: &'static str,
+    models: &'a [(String, std::sync::Arc<ModelMetrics>, Gauges)],
+    /// Whether models have the label `engine` too.
+    engine: bool,
+}
+
+impl Writer<'_> {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let prefix = self.prefix;
+        // writing to a string does not fail
+        let _ = writeln!(self.out, "# HELP {prefix}{name} {help}\n# TYPE {prefix}{name} {kind}");
+    }
+
+    fn labels(&self, model: &str) -> String {
+        let model = model.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        match self.engine {
+            true => format!("model_name=\"{model}\",engine=\"0\""),
+            false => format!("model=\"{model}\""),
+        }
+    }
+
+    fn values<V: Display>(
+        &mut self,
+        (name, kind, help): (&str, &str, &str),
+        value: impl Fn(&ModelMetrics, &Gauges) -> V,
+    ) {
+        self.head(name, kind, help);
+        for (model, metrics, gauges) in self.models {
+            let labels = self.labels(model);
+            let _ =
+                writeln!(self.out, "{}{name}{{{labels}}} {}", self.prefix, value(metrics, gauges));
+        }
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, of: impl Fn(&ModelMetrics) -> &Histogram) {
+        self.head(name, "histogram", help);
+        for (model, metrics, _) in self.models {
+            let labels = self.labels(model);
+            of(metrics).write(&mut self.out, &format!("{}{name}", self.prefix), &labels);
+        }
+    }
+}
+
+/// The text of all metrics under some names.
+pub(crate) fn render(
+    names: MetricNames,
+    http: &Http,
+    models: &[(String, std::sync::Arc<ModelMetrics>, Gauges)],
+) -> String {
+    let vllm = names == MetricNames::Vllm;
+    let prefix = if vllm { "vllm:" } else { "pelton_" };
+    let mut w = Writer { out: String::new(), prefix, models, engine: vllm };
+    let load = |name: &'static str, own: &'static str| if vllm { name } else { own };
+
+    let name = load("num_requests_running", "requests_running");
+    w.values((name, "gauge", "Requests that run"), |_, g| g.status.running);
+    let name = load("num_requests_waiting", "requests_waiting");
+    w.values((name, "gauge", "Requests that wait for their start"), |_, g| {
+        g.status.queued + g.status.preempted
+    });
+    let name = load("kv_cache_usage_perc", "kv_cache_usage_ratio");
+    let help = "Part of the pages of keys and values that running requests use, 0 to 1";
+    w.values((name, "gauge", help), |_, g| g.usage());
+    if vllm {
+        let name = "gpu_cache_usage_perc";
+        w.values((name, "gauge", help), |_, g| g.usage());
+    } else {
+        w.values(("model_loaded", "gauge", "Whether the model is loaded"), |_, g| {
+            u8::from(g.loaded)
+        });
+        w.values(("queued_tokens", "gauge", "Prompt tokens of waiting requests"), |_, g| {
+            g.status.queued_tokens
+        });
+        w.values(("failed_passes_total", "counter", "Passes that failed"), |_, g| {
+            g.status.failed_passes
+        });
+        w.values(("page_evictions_total", "counter", "Cached pages that were evicted"), |_, g| {
+            g.status.evictions
+        });
+    }
+    let name = load("num_preemptions_total", "preemptions_total");
+    w.values((name, "counter", "Preemptions of requests"), |_, g| g.status.preemptions);
+    let queries = ("prefix_cache_queries_total", "counter", "Prompt tokens looked up in the cache");
+    w.values(queries, |_, g| g.status.prefix_lookup_tokens);
+    let hits = ("prefix_cache_hits_total", "counter", "Prompt tokens found in the cache");
+    w.values(hits, |_, g| g.status.prefix_hit_tokens);
+    w.values(("prompt_tokens_total", "counter", "Prompt tokens of ended requests"), |m, _| {
+        m.prompt_tokens.load(Ordering::Relaxed)
+    });
+    w.values(("generation_tokens_total", "counter", "Tokens that were generated"), |m, _| {
+        m.generation_tokens.load(Ordering::Relaxed)
+    });
+
+    let (name, label) = match vllm {
+        true => ("request_success_total", "finished_reason"),
+        false => ("requests_total", "outcome"),
+    };
+    w.head(name, "counter", "Requests that ended, by their end");
+    for (model, metrics, _) in models {
+        for outcome in Outcome::ALL {
+            let (labels, count) = (w.labels(model), metrics.ended(outcome));
+            let outcome = outcome.name();
+            let _ = writeln!(w.out, "{prefix}{name}{{{labels},{label}=\"{outcome}\"}} {count}");
+        }
+    }
+
+    let help = "Time from the submission to the first token";
+    w.histogram("time_to_first_token_seconds", help, |m| &m.first_token);
+    w.histogram("inter_token_latency_seconds", "Time between two tokens", |m| &m.inter_token);
+    let help = "Mean time of a token after the first, by request";
+    w.histogram("request_time_per_output_token_seconds", help, |m| &m.per_token);
+    if vllm {
+        w.histogram("time_per_output_token_seconds", "Time between two tokens", |m| &m.inter_token);
+    }
+    let name = load("e2e_request_latency_seconds", "request_duration_seconds");
+    w.histogram(name, "Time from the submission to the end", |m| &m.end_to_end);
+    w.histogram("request_queue_time_seconds", "Time in the queue", |m| &m.queue);
+    w.histogram("request_prefill_time_seconds", "Time of the prompt", |m| &m.prefill);
+    w.histogram("request_decode_time_seconds", "Time after the first token", |m| &m.decode);
+    w.histogram("request_prompt_tokens", "Tokens of a prompt", |m| &m.prompt_lengths);
+    w.histogram("request_generation_tokens", "Tokens of a text", |m| &m.generation_lengths);
+
+    if !vllm {
+        w.head("http_connections", "gauge", "Open connections");
+        let open = http.open.load(Ordering::Relaxed);
+        let _ = writeln!(w.out, "pelton_http_connections {open}");
+        w.head("http_requests_total", "counter", "HTTP requests by route and status");
+        let requests = http.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((route, status), count) in &*requests {
+            let _ = writeln!(
+                w.out,
+                "pelton_http_requests_total{{route=\"{route}\",status=\"{status}\"}} {count}"
+            );
+        }
+        w.head("http_request_duration_seconds", "histogram", "Time of an HTTP request");
+        http.seconds.write(&mut w.out, "pelton_http_request_duration_seconds", "server=\"pelton\"");
+    }
+    w.out
+}

@@ -1,0 +1,158 @@
+//! A loaded model with its chat template.
+
+use std::sync::Arc;
+
+use pelton::{
+    Model, Prompt, Sampling,
+    chat::{Chat, ChatPrompt, ChatTemplate, Content, Format, Message, ToolChoice},
+};
+
+use crate::{config::ModelConfig, error::ApiError};
+
+/// The template of models without one: the texts of all messages, a line each. It has tools in the
+/// markers of the Hermes models.
+const PLAIN: &str = "\
+{%- if tools %}{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}{% endif -%}
+{%- for m in messages %}
+{%- if m.content is string %}{{ m.content }}{% endif %}
+{%- for call in m.tool_calls or [] %}<tool_call>\n{{ call.function | tojson }}\n</tool_call>{% endfor %}
+{%- if not loop.last %}{{ '\n' }}{% endif %}
+{%- endfor %}";
+
+/// A loaded model with its chat template.
+pub(crate) struct Served {
+    pub(crate) name: String,
+    model: Option<Model>,
+    template: Option<Arc<ChatTemplate>>,
+    /// Whether the model has a chat template.
+    pub(crate) has_template: bool,
+    /// The defaults of sampling, those of the model file included.
+    pub(crate) sampling: Sampling,
+}
+
+impl Served {
+    pub(crate) fn new(config: &ModelConfig, model: Model) -> Result<Self, ApiError> {
+        let own = match &config.template {
+            Some(file) => {
+                let source = std::fs::read_to_string(file).map_err(|error| {
+                    let file = file.display();
+                    ApiError::internal(format!("the chat template {file} cannot be read: {error}"))
+                })?;
+                Some(Arc::new(model.chat_template_from(&source)?))
+            }
+            None => match model.chat_template() {
+                Ok(template) => Some(Arc::clone(template)),
+                Err(pelton::Error::Chat(error)) => {
+                    tracing::warn!(model = config.name, %error, "the chat template is not used");
+                    None
+                }
+                Err(_) => None,
+            },
+        };
+        let has_template = own.is_some();
+        // a file without a vocabulary answers token ids only
+        let template = own.or_else(|| model.chat_template_from(PLAIN).ok().map(Arc::new));
+        let template = template.map(|template| with_calls(&model, template)).transpose()?;
+        let defaults = model.sampling_defaults();
+        for sentence in &defaults.ignored {
+            tracing::warn!(model = config.name, sentence, "a default of the file is ignored");
+        }
+        let (name, sampling) = (config.name.clone(), defaults.sampling);
+        Ok(Self { name, model: Some(model), template, has_template, sampling })
+    }
+
+    pub(crate) fn model(&self) -> Result<&Model, ApiError> {
+        self.model.as_ref().ok_or_else(|| ApiError::unavailable("the model was unloaded"))
+    }
+
+    pub(crate) fn template(&self) -> Result<&ChatTemplate, ApiError> {
+        match &self.template {
+            Some(template) => Ok(template),
+            None => Err(ApiError::invalid("the model has no vocabulary, expected token ids")),
+        }
+    }
+
+    /// The prompt of a chat. Texts of control tokens in messages are ordinary text.
+    pub(crate) fn render(
+        &self,
+        chat: &Chat,
+        choice: &ToolChoice,
+        parallel: bool,
+    ) -> Result<ChatPrompt, ApiError> {
+        let template = self.template()?;
+        let explained;
+        let mut chat = chat;
+        if !chat.tools.is_empty()
+            && *choice != ToolChoice::None
+            && !template.template().capabilities().tools
+        {
+            explained = with_tools(chat);
+            chat = &explained;
+        }
+        let mut prompt = template.prompt_with(chat, choice, parallel)?;
+        if !self.has_template {
+            prompt.prompt = Prompt::Tokens(self.encode(&prompt.prompt)?);
+        }
+        Ok(prompt)
+    }
+
+    /// The tokens of a prompt.
+    pub(crate) fn encode(&self, prompt: &Prompt) -> Result<Vec<u32>, ApiError> {
+        let tokenizer = self.model()?.tokenizer()?;
+        match prompt {
+            Prompt::Text(text) => Ok(tokenizer.encode_prompt(text)?),
+            Prompt::Tokens(tokens) => Ok(tokens.clone()),
+            Prompt::Segments(segments) => {
+                let mut tokens = self.template()?.encode(segments)?;
+                if !self.has_template
+                    && let Some(&first) = tokenizer.encode_prompt("")?.first()
+                {
+                    // the token that begins every text
+                    tokens.insert(0, first);
+                }
+                Ok(tokens)
+            }
+            _ => Err(ApiError::internal("a prompt of an unknown kind")),
+        }
+    }
+}
+
+/// A template whose format has tool calls: that of the Hermes models, if it has none of its own.
+fn with_calls(model: &Model, template: Arc<ChatTemplate>) -> Result<Arc<ChatTemplate>, ApiError> {
+    match (template.output_format().calls, Format::named("hermes")) {
+        (None, Some(hermes)) => {
+            let again = model.chat_template_from(template.template().source())?;
+            Ok(Arc::new(again.format(hermes)))
+        }
+        _ => Ok(template),
+    }
+}
+
+/// A chat whose system message explains the tools, for templates that do not write them.
+fn with_tools(chat: &Chat) -> Chat {
+    let tools: Vec<String> = chat.tools.iter().map(ToString::to_string).collect();
+    let text = format!(
+        "You may call these tools, each a JSON object with its name and its parameters:\n{}\n\
+         A call is written as <tool_call>\n{{\"name\": NAME, \"arguments\": OBJECT}}\n</tool_call>",
+        tools.join("\n")
+    );
+    let mut chat = chat.clone();
+    match chat.messages.first_mut().filter(|first| first.role == "system") {
+        Some(first) => {
+            let own = first.text().unwrap_or_default();
+            first.content = Some(Content::Text(format!("{own}\n\n{text}")));
+        }
+        None => chat.messages.insert(0, Message::new("system", text)),
+    }
+    chat
+}
+
+impl Drop for Served {
+    /// Unloads the model on another thread: it waits for the passes that run.
+    fn drop(&mut self) {
+        let model = self.model.take();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn_blocking(move || drop(model));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A chat, from its messages to running replies.
+
+use pelton::chat::{Chat, ChatPrompt, ToolChoice};
+use serde_json::Value;
+
+use super::{
+    constraint::constrain_chat,
+    options::Options,
+    reply::ReplyRun,
+    tokens::{Context, TokenRun},
+};
+use crate::{error::ApiError, input::Fields, models::Served};
+
+/// A chat whose replies are wanted, from any API.
+#[derive(Clone, Debug)]
+pub(crate) struct ChatRequest {
+    pub(crate) chat: Chat,
+    pub(crate) options: Options,
+    pub(crate) tool_choice: ToolChoice,
+    /// Whether one reply may have several tool calls.
+    pub(crate) parallel: bool,
+    /// Replies.
+    pub(crate) n: usize,
+}
+
+impl ChatRequest {
+    pub(crate) fn new(chat: Chat, options: Options) -> Self {
+        Self { chat, options, tool_choice: ToolChoice::Auto, parallel: true, n: 1 }
+    }
+
+    /// Takes `tools` of OpenAI's shape and `tool_choice` out of a body.
+    pub(crate) fn take_tools(&mut self, fields: &mut Fields) -> Result<(), ApiError> {
+        let path = fields.at("tools");
+        for (i, tool) in fields.list("tools")?.unwrap_or_default().into_iter().enumerate() {
+            let mut one = Fields::of(format!("{path}[{i}]"), tool.clone())?;
+            // tools of the provider, such as a web search, are not ours
+            if one.string("type")?.is_some_and(|kind| kind != "function") {
+                continue;
+            }
+            let mut function =
+                one.object("function")?.ok_or_else(|| one.missing("function", "an object"))?;
+            if function.string("name")?.is_none_or(|name| name.is_empty()) {
+                return Err(function.missing("name", "the name of the tool"));
+            }
+            function.string("description")?;
+            function.object("parameters")?;
+            self.chat.tools.push(tool);
+        }
+        let choice = match fields.take("tool_choice") {
+            None => ToolChoice::Auto,
+            Some(Value::String(word)) => match word.as_str() {
+                "auto" => ToolChoice::Auto,
+                "none" => ToolChoice::None,
+                "required" | "any" => ToolChoice::Required,
+                _ => {
+                    let expected = "auto, none, required or a tool";
+                    return Err(fields.wrong("tool_choice", &Value::String(word), expected));
+                }
+            },
+            Some(other) => self.named_choice(Fields::of(fields.at("tool_choice"), other)?)?,
+        };
+        self.set_choice(choice, "tool_choice")?;
+        self.parallel = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
+        Ok(())
+    }
+
+    fn named_choice(&mut self, mut choice: Fields) -> Result<ToolChoice, ApiError> {
+        if choice.string("type")?.as_deref() == Some("allowed_tools") {
+            let mut inner = match choice.object("allowed_tools")? {
+                Some(inner) => inner,
+                None => choice,
+            };
+            let mut names = Vec::new();
+            for mut tool in inner.objects("tools")? {
+                let function = tool.object("function")?;
+                names.extend(function.unwrap_or(tool).string("name")?);
+            }
+            self.chat.tools.retain(|tool| names.iter().any(|name| tool_name(tool) == Some(name)));
+            return match inner.choice("mode", &["auto", "required"])? {
+                Some("required") => Ok(ToolChoice::Required),
+                _ => Ok(ToolChoice::Auto),
+            };
+        }
+        let mut function = choice.object("function")?.unwrap_or(choice);
+        let name = function.string("name")?;
+        name.map(ToolChoice::Named).ok_or_else(|| function.missing("name", "the name of a tool"))
+    }
+
+    /// Sets which tools are called.
+    pub(crate) fn set_choice(&mut self, choice: ToolChoice, path: &str) -> Result<(), ApiError> {
+        match &choice {
+            ToolChoice::Required if self.chat.tools.is_empty() => {
+                let message = format!("{path} asks for a tool call, expected tools");
+                return Err(ApiError::field(path, message));
+            }
+            ToolChoice::Named(name)
+                if !self.chat.tools.iter().any(|tool| tool_name(tool) == Some(name)) =>
+            {
+                let message = format!("{path} names {name:?}, expected one of the tools");
+                return Err(ApiError::field(path, message));
+            }
+            _ => {}
+        }
+        self.tool_choice = choice;
+        Ok(())
+    }
+
+    /// Renders the chat. Blocks for as long as that takes.
+    pub(crate) fn render(&self, served: &Served) -> Result<ChatPrompt, ApiError> {
+        served.render(&self.chat, &self.tool_choice, self.parallel)
+    }
+
+    /// Renders the chat and submits the requests of its replies. Blocks for as long as that takes.
+    pub(crate) fn start(self, context: &Context) -> Result<Vec<ReplyRun>, ApiError> {
+        let prompt = self.render(&context.lease)?;
+        if context.log_prompts {
+            tracing::debug!(prompt = prompt.text(), "a chat is rendered");
+        }
+        let run = |i| {
+            let base = prompt.prompt.clone();
+            let request = self.options.request(base, i, context);
+            let request = constrain_chat(request, &prompt, &self.options.output)?;
+            Ok(ReplyRun::new(TokenRun::start(context, request)?, prompt.parser()))
+        };
+        (0..self.n).map(run).collect()
+    }
+}
+
+/// The name of a tool of OpenAI's shape.
+pub(crate) fn tool_name(tool: &Value) -> Option<&str> {
+    tool.get("function")?.get("name")?.as_str()
+}

@@ -1,0 +1,94 @@
+//! What the text of a request must be, as the engine takes it.
+
+use pelton::{
+    Constraint, Request,
+    chat::{AnswerStart, ChatPrompt},
+};
+
+use super::{calls::lark, options::Output};
+use crate::error::ApiError;
+
+/// The constraint of an output; `None` for any text.
+fn constraint(output: &Output) -> Option<Constraint> {
+    Some(match output {
+        Output::Text => return None,
+        Output::Json => Constraint::JsonObject,
+        Output::Schema(schema) => Constraint::JsonSchema(schema.clone()),
+        Output::Regex(regex) => Constraint::Regex(regex.clone()),
+        Output::Choice(texts) => {
+            let texts: Vec<String> = texts.iter().map(|text| escaped(text)).collect();
+            Constraint::Regex(texts.join("|"))
+        }
+        // GBNF names its rules with ::=, which Lark does not know
+        Output::Grammar(grammar) if grammar.contains("::=") => Constraint::Gbnf(grammar.clone()),
+        Output::Grammar(grammar) => Constraint::Lark(grammar.clone()),
+    })
+}
+
+/// A regular expression that only matches the text.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "\\.+*?()|[]{}^$#&-~".contains(c) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+/// Constrains the text of a request.
+pub(crate) fn constrain(mut request: Request, output: &Output) -> Request {
+    request.constraint = constraint(output);
+    request
+}
+
+/// Constrains the reply to a chat: its tool calls, or its answer after the reasoning.
+pub(crate) fn constrain_chat(
+    request: Request,
+    prompt: &ChatPrompt,
+    output: &Output,
+) -> Result<Request, ApiError> {
+    let constraint = constraint(output);
+    let required = prompt.calls.as_ref().is_some_and(|calls| calls.required);
+    if required && constraint.is_some() {
+        let message = "response_format and a tool choice that demands a call exclude each other";
+        return Err(ApiError::field("response_format", message));
+    }
+    match (&prompt.calls, constraint) {
+        (Some(calls), None) => {
+            let request = request.constraint(Constraint::Lark(lark(&calls.grammar.calls)?));
+            match calls.required {
+                true => Ok(from_answer(request, prompt.start)),
+                false => {
+                    let triggers = calls.grammar.triggers.iter();
+                    Ok(triggers.fold(request, |request, text| request.constrain_from(text)))
+                }
+            }
+        }
+        (_, Some(constraint)) => Ok(from_answer(request.constraint(constraint), prompt.start)),
+        (None, None) => Ok(request),
+    }
+}
+
+/// Lets the constraint of a request begin where the answer does.
+fn from_answer(request: Request, start: AnswerStart) -> Request {
+    match start {
+        AnswerStart::After(text) => request.constrain_after(text),
+        AnswerStart::First | AnswerStart::AfterOptional { .. } => request,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_texts() {
+        let output = Output::Choice(vec!["a.b".into(), "c|d".into()]);
+        assert_eq!(constraint(&output), Some(Constraint::Regex("a\\.b|c\\|d".into())));
+        assert_eq!(constraint(&Output::Text), None);
+        let gbnf = Output::Grammar("root ::= \"a\"".into());
+        assert!(matches!(constraint(&gbnf), Some(Constraint::Gbnf(_))));
+    }
+}

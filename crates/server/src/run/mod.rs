@@ -1,0 +1,27 @@
+//! Requests to models: from fields of a body to tokens, replies and values.
+
+mod blocking;
+mod calls;
+mod chat;
+mod constraint;
+mod infill;
+mod message;
+mod options;
+mod reply;
+mod sampling;
+mod score;
+mod tokens;
+mod values;
+
+pub(crate) use blocking::blocking;
+pub(crate) use chat::ChatRequest;
+pub(crate) use constraint::constrain;
+pub(crate) use infill::infill_prompt;
+pub(crate) use message::messages;
+pub(crate) use options::response_format;
+pub(crate) use options::{Options, Output};
+pub(crate) use reply::LogToken;
+pub(crate) use reply::{Piece, ReplyRun};
+pub(crate) use score::{Scored, score};
+pub(crate) use tokens::{Context, End, TokenRun};
+pub(crate) use values::{embed, rerank};

@@ -1,0 +1,216 @@
+//! Options of a generation: the fields that all APIs have in common.
+
+use pelton::{Prompt, Request, Sampling};
+use serde_json::Value;
+
+use super::{sampling, tokens::Context};
+use crate::{
+    error::ApiError,
+    input::{Fields, kind},
+};
+
+/// Stop strings of a request, at most.
+const STOPS: usize = 64;
+/// Bytes of a stop string, at most.
+const STOP_BYTES: usize = 4096;
+
+/// What the text must be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Output {
+    #[default]
+    Text,
+    /// Any JSON object.
+    Json,
+    /// JSON that a schema allows.
+    Schema(Value),
+    /// A text that a regular expression matches.
+    Regex(String),
+    /// One of some texts.
+    Choice(Vec<String>),
+    /// A text of a grammar.
+    Grammar(String),
+}
+
+/// Options of a generation.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) max_tokens: Option<usize>,
+    pub(crate) sampling: Sampling,
+    /// The names of the fields of `sampling` that the request gives; the model's defaults hold for
+    /// the others.
+    pub(crate) given: Vec<&'static str>,
+    pub(crate) stop: Vec<String>,
+    pub(crate) ignore_end: bool,
+    pub(crate) log_probs: Option<u8>,
+    pub(crate) logit_bias: Vec<(u32, f32)>,
+    pub(crate) output: Output,
+    /// A client's own namespace of cached prefixes.
+    pub(crate) cache_salt: Option<String>,
+}
+
+impl Options {
+    /// Takes the options out of a body. `log_probs`, `max_tokens` and `stop` differ by API.
+    pub(crate) fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+        let (sampling, given) = sampling::take(fields)?;
+        let ignore_end = fields.boolean("ignore_eos")?.unwrap_or(false);
+        let logit_bias = logit_bias(fields)?;
+        let cache_salt = fields.string("cache_salt")?;
+        Ok(Self {
+            max_tokens: None,
+            sampling,
+            given,
+            stop: Vec::new(),
+            ignore_end,
+            log_probs: None,
+            logit_bias,
+            output: Output::default(),
+            cache_salt,
+        })
+    }
+
+    /// Takes the stop strings out of a field.
+    pub(crate) fn take_stop(&mut self, fields: &mut Fields, name: &str) -> Result<(), ApiError> {
+        let stop = fields.strings(name)?;
+        let path = fields.at(name);
+        let fail = |what: String| Err(ApiError::field(path.clone(), format!("{path} has {what}")));
+        if stop.len() > STOPS {
+            return fail(format!("{} strings, expected at most {STOPS}", stop.len()));
+        }
+        if let Some(long) = stop.iter().find(|stop| stop.len() > STOP_BYTES) {
+            return fail(format!(
+                "a string of {} bytes, expected at most {STOP_BYTES}",
+                long.len()
+            ));
+        }
+        self.stop = stop.into_iter().filter(|stop| !stop.is_empty()).collect();
+        Ok(())
+    }
+
+    /// Takes `response_format`, `structured_outputs` and the older names of both.
+    pub(crate) fn take_output(&mut self, fields: &mut Fields) -> Result<(), ApiError> {
+        if let Some(mut format) = fields.object("response_format")? {
+            self.output = response_format(&mut format)?;
+        }
+        if let Some(mut given) = fields.object("structured_outputs")?
+            && let Some(output) = structured(&mut given, "")?
+        {
+            self.output = output;
+        }
+        if let Some(output) = structured(fields, "guided_")? {
+            self.output = output;
+        }
+        Ok(())
+    }
+
+    /// The request for the text number `i` after a prompt.
+    pub(crate) fn request(&self, prompt: Prompt, i: usize, context: &Context) -> Request {
+        let defaults = &context.lease.sampling;
+        let sampling = sampling::with_defaults(self.sampling.clone(), &self.given, defaults);
+        let mut request = Request::new("").sampling(sampling);
+        request.prompt = prompt;
+        if let Some(seed) = self.sampling.seed {
+            request.sampling.seed = Some(seed.wrapping_add(i as u64));
+        }
+        request.max_tokens = self.max_tokens;
+        request.stop.clone_from(&self.stop);
+        request.ignore_end = self.ignore_end;
+        request.log_probs = self.log_probs;
+        request.logit_bias.clone_from(&self.logit_bias);
+        request.cache_salt = context.salt;
+        request.deadline = context.deadline;
+        request
+    }
+}
+
+/// OpenAI's `response_format`, or the `format` of its Responses.
+pub(crate) fn response_format(format: &mut Fields) -> Result<Output, ApiError> {
+    let kinds = ["text", "json_object", "json_schema"];
+    let expected = "one of text, json_object, json_schema";
+    match format.choice("type", &kinds)?.ok_or_else(|| format.missing("type", expected))? {
+        "json_object" => match format.take("schema") {
+            Some(schema) => Ok(Output::Schema(schema)),
+            None => Ok(Output::Json),
+        },
+        "json_schema" => {
+            let mut inner = match format.object("json_schema")? {
+                Some(inner) => inner,
+                None if format.has("schema") => format.clone(),
+                None => return Err(format.missing("json_schema", "an object with a schema")),
+            };
+            let schema = inner.take("schema");
+            schema.map(Output::Schema).ok_or_else(|| inner.missing("schema", "a JSON Schema"))
+        }
+        _ => Ok(Output::Text),
+    }
+}
+
+/// vLLM's ways to say what a text must be, by names with a prefix.
+fn structured(fields: &mut Fields, prefix: &str) -> Result<Option<Output>, ApiError> {
+    let named = |name: &str| format!("{prefix}{name}");
+    let mut found = None;
+    if let Some(schema) = fields.take(&named("json")) {
+        // a schema may come as its text
+        let schema = match schema {
+            Value::String(text) => crate::input::parse(text.as_bytes())?,
+            other => other,
+        };
+        found = Some(Output::Schema(schema));
+    }
+    if let Some(regex) = fields.string(&named("regex"))? {
+        found = Some(Output::Regex(regex));
+    }
+    let choices = fields.strings(&named("choice"))?;
+    if !choices.is_empty() {
+        found = Some(Output::Choice(choices));
+    }
+    if let Some(grammar) = fields.string(&named("grammar"))? {
+        found = Some(Output::Grammar(grammar));
+    }
+    if !prefix.is_empty() {
+        return Ok(found);
+    }
+    if fields.boolean("json_object")? == Some(true) {
+        found = Some(Output::Json);
+    }
+    Ok(found)
+}
+
+/// `{"ID": BIAS}`, or llama.cpp's `[[ID, BIAS], …]`, where `false` is negative infinity.
+fn logit_bias(fields: &mut Fields) -> Result<Vec<(u32, f32)>, ApiError> {
+    let Some(value) = fields.take("logit_bias") else { return Ok(Vec::new()) };
+    let path = fields.at("logit_bias");
+    let pairs: Vec<(Value, Value)> = match value {
+        Value::Object(map) => map.into_iter().map(|(id, bias)| (Value::String(id), bias)).collect(),
+        Value::Array(list)
+            if list.iter().all(|pair| pair.as_array().is_some_and(|p| p.len() == 2)) =>
+        {
+            let pair = |pair: Value| (pair[0].clone(), pair[1].clone());
+            list.into_iter().map(pair).collect()
+        }
+        other => {
+            return Err(fields.wrong("logit_bias", &other, "an object of token ids and numbers"));
+        }
+    };
+    let mut all = Vec::with_capacity(pairs.len());
+    for (id, bias) in pairs {
+        let number = match &id {
+            Value::String(text) => text.parse().ok(),
+            other => other.as_u64().and_then(|id| u32::try_from(id).ok()),
+        };
+        let number: u32 = number.ok_or_else(|| {
+            let message = format!("{path} names {}, expected a token id", kind(&id));
+            ApiError::field(path.clone(), message)
+        })?;
+        let bias = match &bias {
+            Value::Bool(false) => Some(f64::NEG_INFINITY),
+            other => other.as_f64().filter(|bias| (-1e4..=1e4).contains(bias)),
+        };
+        let bias = bias.ok_or_else(|| {
+            let message = format!("{path}.{number} is no number from -10000 to 10000");
+            ApiError::field(format!("{path}.{number}"), message)
+        })?;
+        // OpenAI says that -100 bans a token
+        all.push((number, if bias <= -100.0 { f32::NEG_INFINITY } else { bias as f32 }));
+    }
+    Ok(all)
+}

@@ -1,0 +1,14 @@
+//! The server as its clients see it: real requests over loopback to the built-in model.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
+
+mod anthropic;
+mod clients;
+mod errors;
+mod faults;
+mod harness;
+mod native;
+mod ollama;
+mod openai;
+mod pressure;
+mod soak;

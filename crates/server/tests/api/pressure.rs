@@ -1,0 +1,171 @@
+//! Keys, limits, origins, full queues.
+
+use pelton_server::{ApiKey, Config, Error, Server};
+use serde_json::json;
+
+use crate::harness::{config, start};
+
+fn keys(config: &mut Config) {
+    config.keys = ApiKey::parse("alice first-secret\nbob second-secret\n");
+}
+
+#[test]
+fn api_keys() {
+    let server = start(keys);
+    let body = json!({"prompt": "Once", "max_tokens": 1}).to_string();
+    let send =
+        |headers: &[(&str, &str)]| server.send("POST", "/v1/completions", headers, body.as_bytes());
+    for headers in [
+        &[][..],
+        &[("authorization", "Bearer wrong")],
+        &[("authorization", "Bearer first-secre")],
+        &[("authorization", "Bearer first-secret2")],
+        &[("authorization", "first-secret")],
+        &[("x-api-key", "")],
+    ] {
+        let answer = send(headers);
+        assert_eq!(answer.status, 401, "{headers:?}");
+        assert_eq!(answer.json()["error"]["type"], "authentication_error");
+        assert!(!answer.body.contains("secret"));
+    }
+    for headers in [
+        [("authorization", "Bearer first-secret")],
+        [("authorization", "bearer second-secret")],
+        [("x-api-key", "second-secret")],
+    ] {
+        assert_eq!(send(&headers).status, 200, "{headers:?}");
+    }
+    assert_eq!(server.get("/health").status, 200);
+    assert_eq!(server.get("/metrics").status, 401);
+    assert_eq!(server.get("/v1/models").status, 401);
+}
+
+/// Cached prefixes are shared by requests of the same key only.
+#[test]
+fn prefixes_of_keys() {
+    for share in [false, true] {
+        let server = start(|config| {
+            keys(config);
+            config.share_prefixes = share;
+        });
+        let prompt = "One day a little cat sat on a mat. ".repeat(12);
+        let body = json!({"prompt": prompt, "max_tokens": 1}).to_string();
+        let cached = |secret: &str| {
+            let headers = [("x-api-key", secret)];
+            let json = server.send("POST", "/v1/completions", &headers, body.as_bytes()).ok();
+            json["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap()
+        };
+        assert_eq!(cached("first-secret"), 0);
+        assert!(cached("first-secret") >= 64);
+        assert_eq!(cached("second-secret") > 0, share);
+    }
+}
+
+#[test]
+fn limits_of_keys() {
+    let server = start(|config| {
+        keys(config);
+        config.limits.requests_per_minute = Some(2);
+    });
+    let body = json!({"prompt": "Once", "max_tokens": 1}).to_string();
+    let send = |secret: &str| {
+        server.send("POST", "/v1/completions", &[("x-api-key", secret)], body.as_bytes())
+    };
+    assert_eq!((send("first-secret").status, send("first-secret").status), (200, 200));
+    let refused = send("first-secret");
+    assert_eq!(refused.status, 429);
+    assert!(refused.headers["retry-after"].parse::<u64>().unwrap() >= 1);
+    assert_eq!(send("second-secret").status, 200);
+}
+
+#[test]
+fn a_full_queue() {
+    let server = start(|config| {
+        config.load = config.load.clone().context(1024).sequences(1).queue_requests(1);
+    });
+    let body = json!({"prompt": "Once", "max_tokens": 100, "ignore_eos": true}).to_string();
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let send = || server.send("POST", "/v1/completions", &[], body.as_bytes());
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(send)).collect();
+        let answers = threads.into_iter().map(|thread| thread.join().unwrap());
+        answers
+            .map(|answer| {
+                if answer.status == 429 {
+                    assert!(answer.headers.contains_key("retry-after"));
+                    assert_eq!(answer.json()["error"]["type"], "rate_limit_error");
+                }
+                answer.status
+            })
+            .collect()
+    });
+    assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
+    assert!(statuses.contains(&200) && statuses.contains(&429), "{statuses:?}");
+}
+
+#[test]
+fn origins_and_hosts() {
+    let server = start(|config| config.origins = vec!["https://good.example".to_owned()]);
+    let body = json!({"prompt": "Once", "max_tokens": 1}).to_string();
+    let send =
+        |headers: &[(&str, &str)]| server.send("POST", "/v1/completions", headers, body.as_bytes());
+    assert_eq!(send(&[("origin", "https://evil.example")]).status, 403);
+    let good = send(&[("origin", "https://good.example")]);
+    assert_eq!(good.status, 200);
+    assert_eq!(good.headers["access-control-allow-origin"], "https://good.example");
+    let own = format!("http://{}", server.address);
+    assert_eq!(send(&[("origin", &own)]).status, 200);
+    let preflight =
+        server.send("OPTIONS", "/v1/completions", &[("origin", "https://good.example")], b"");
+    assert_eq!(preflight.status, 204);
+    // a name that somebody lets point to this machine
+    assert_eq!(send(&[("host", "evil.example:80")]).status, 403);
+    assert_eq!(send(&[("host", "localhost:80")]).status, 200);
+    // off unless told
+    let plain = crate::harness::shared();
+    let answer = plain.send("GET", "/health", &[], b"");
+    assert!(!answer.headers.contains_key("access-control-allow-origin"));
+    let answer = plain.send("GET", "/v1/models", &[("origin", "https://good.example")], b"");
+    assert_eq!(answer.status, 403);
+}
+
+#[test]
+fn refused_configurations() {
+    let bind = |change: &dyn Fn(&mut Config)| {
+        let mut config = config();
+        config.lazy = true;
+        change(&mut config);
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(Server::bind(config)).map(|_| ())
+    };
+    let public = bind(&|config| config.host = "0.0.0.0".to_owned());
+    assert!(matches!(&public, Err(Error::Config(text)) if text.contains("public")), "{public:?}");
+    let told = bind(&|config| {
+        config.host = "0.0.0.0".to_owned();
+        config.allow_public = true;
+    });
+    assert!(told.is_ok(), "{told:?}");
+    let keyed = bind(&|config| {
+        config.host = "0.0.0.0".to_owned();
+        keys(config);
+    });
+    assert!(keyed.is_ok(), "{keyed:?}");
+    let twice = bind(&|config| {
+        config.models = vec![pelton_server::ModelConfig::built_in(); 2];
+    });
+    assert!(matches!(&twice, Err(Error::Config(text)) if text.contains("built-in")), "{twice:?}");
+    let missing = bind(&|config| {
+        config.lazy = false;
+        config.models = vec![pelton_server::ModelConfig::file("/nothing/here.gguf")];
+    });
+    assert!(matches!(&missing, Err(Error::Load(text)) if text.contains("here")), "{missing:?}");
+}
+
+#[test]
+fn identifiers_of_requests() {
+    let server = crate::harness::shared();
+    let answer = server.send("GET", "/v1/models", &[("x-request-id", "trace-7")], b"");
+    assert_eq!(answer.headers["x-request-id"], "trace-7");
+    assert_eq!(answer.headers["request-id"], "trace-7");
+    let answer = server.send("GET", "/v1/models", &[("x-request-id", "a b<c>")], b"");
+    assert!(answer.headers["x-request-id"].starts_with("req-"));
+}

@@ -1,0 +1,53 @@
+"""The client of Anthropic against a server whose address is the argument."""
+
+import sys
+
+import anthropic
+
+client = anthropic.Anthropic(base_url=sys.argv[1], api_key="none", max_retries=0)
+OPTIONS = dict(
+    model="built-in",
+    max_tokens=16,
+    messages=[{"role": "user", "content": "What is 2 plus 3?"}],
+)
+GREEDY = dict(extra_body={"temperature": 0})
+
+message = client.messages.create(**OPTIONS, **GREEDY)
+text = message.content[0].text
+assert "5" in text, message
+assert message.usage.input_tokens + message.usage.cache_read_input_tokens > 0
+with client.messages.stream(**OPTIONS, **GREEDY) as stream:
+    assert "".join(stream.text_stream) == text
+    final = stream.get_final_message()
+    assert final.stop_reason == message.stop_reason
+    assert final.usage.output_tokens == message.usage.output_tokens
+
+count = client.messages.count_tokens(model="built-in", messages=OPTIONS["messages"])
+assert count.input_tokens == (
+    message.usage.input_tokens + message.usage.cache_read_input_tokens
+), count
+
+stopped = client.messages.create(**OPTIONS, stop_sequences=[text[1:3]], **GREEDY)
+assert (stopped.stop_reason, stopped.stop_sequence) == ("stop_sequence", text[1:3])
+
+# tools, thinking and a system prompt are accepted
+client.messages.create(
+    **OPTIONS,
+    system="Be short.",
+    thinking={"type": "disabled"},
+    tools=[{"name": "add", "description": "Adds", "input_schema": {"type": "object"}}],
+    tool_choice={"type": "none"},
+)
+
+for options, kind in [
+    (OPTIONS | {"model": "none"}, anthropic.NotFoundError),
+    (OPTIONS | {"extra_body": {"top_k": "many"}}, anthropic.BadRequestError),
+    (OPTIONS | {"messages": []}, anthropic.BadRequestError),
+]:
+    try:
+        client.messages.create(**options)
+    except kind:
+        pass
+    else:
+        raise AssertionError(f"no {kind}")
+print("all checks passed")
