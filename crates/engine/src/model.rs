@@ -224,7 +224,12 @@ impl Model {
         request.sampling.check().map_err(Error::Sampling)?;
         let tokens = self.tokens(&request.prompt)?;
         self.check_request(&request, &tokens)?;
-        let (host, guide) = (self.host_draw(&request)?, self.guide(&request)?);
+        if request.constraint.is_some() {
+            self.tokenizer()?;
+        }
+        let (decoding, tokenizer) = (&self.loaded.decoding, self.loaded.tokenizer.as_ref());
+        let host = decoding.host_draw(&request, tokenizer)?;
+        let guide = decoding.guide(&request, tokenizer, self.loaded.plan.vocab)?;
         let loras = self.loaded.loras.of(request.loras.as_deref())?;
         let context = self.loaded.context;
         // those tokens need the host one by one
@@ -348,6 +353,13 @@ impl Model {
     /// [load](LoadOptions::lora): the paths that were given there.
     pub fn loras(&self) -> &[String] {
         &self.loaded.loras.names
+    }
+
+    /// The defaults of sampling: the keys `general.sampling.*` of a GGUF file, or those of
+    /// `generation_config.json`, in place of [`Sampling::default`](pelton_sampling::Sampling)'s
+    /// values. No request uses them by itself.
+    pub fn sampling_defaults(&self) -> SamplingDefaults {
+        defaults::of(self.loaded.checkpoint.metadata())
     }
 
     /// The plan that the model runs.

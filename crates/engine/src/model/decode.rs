@@ -6,7 +6,6 @@ use pelton_constraint::Compiler;
 use pelton_sampling::chain::BREAKER_LEN_MAX;
 use pelton_tokenizer::{Special, TokenType, Tokenizer};
 
-use super::Model;
 use crate::{
     Error,
     api::Request,
@@ -29,22 +28,31 @@ pub(super) struct Decoding {
     breakers: Mutex<Option<Breakers>>,
 }
 
-impl Model {
+impl Decoding {
     /// The chain of a request's samplers, if they run on the host.
-    pub(super) fn host_draw(&self, request: &Request) -> Result<Option<HostDraw>, Error> {
+    pub(super) fn host_draw(
+        &self,
+        request: &Request,
+        tokenizer: Option<&Arc<Tokenizer>>,
+    ) -> Result<Option<HostDraw>, Error> {
         let sampling = &request.sampling;
         if !sampling.runs_on_host() {
             return Ok(None);
         }
         let breakers = match sampling.dry_multiplier > 0.0 {
-            true => self.breakers(&sampling.dry_breakers),
+            true => self.breakers(&sampling.dry_breakers, tokenizer),
             false => Vec::new(),
         };
         Ok(Some(HostDraw::new(sampling.chain(breakers).map_err(Error::Sampling)?)))
     }
 
     /// The compiled constraint of a request.
-    pub(super) fn guide(&self, request: &Request) -> Result<Option<Guide>, Error> {
+    pub(super) fn guide(
+        &self,
+        request: &Request,
+        tokenizer: Option<&Arc<Tokenizer>>,
+        vocab: usize,
+    ) -> Result<Option<Guide>, Error> {
         let triggers = &request.triggers;
         let lengths = triggers.iter().map(|trigger| trigger.text.len());
         for (option, found, most) in [
@@ -60,22 +68,20 @@ impl Model {
             let (found, expected) = ("empty".to_owned(), "a text".to_owned());
             return Err(Error::RequestOption { option: "a trigger", found, expected });
         }
-        let Some(constraint) = &request.constraint else { return Ok(None) };
-        self.tokenizer()?;
-        let Some(tokenizer) = &self.loaded.tokenizer else { return Ok(None) };
-        let compiler = self.loaded.decoding.compiler.get_or_init(|| Compiler::new(tokenizer));
+        let (Some(constraint), Some(tokenizer)) = (&request.constraint, tokenizer) else {
+            return Ok(None);
+        };
+        let compiler = self.compiler.get_or_init(|| Compiler::new(tokenizer));
         let matcher = compiler.as_ref().map_err(Clone::clone)?.compile(constraint)?;
         let forces = request.log_probs.is_none();
-        let vocab = self.loaded.plan.vocab;
         let follower =
             Follower::new(matcher, Arc::clone(tokenizer), triggers.clone(), forces, vocab);
         Ok(Some(Guide::new(follower, vocab)))
     }
 
-    fn breakers(&self, strings: &[String]) -> Vec<Vec<u32>> {
-        let Some(tokenizer) = self.loaded.tokenizer.as_deref() else { return Vec::new() };
-        let mut cached =
-            self.loaded.decoding.breakers.lock().unwrap_or_else(PoisonError::into_inner);
+    fn breakers(&self, strings: &[String], tokenizer: Option<&Arc<Tokenizer>>) -> Vec<Vec<u32>> {
+        let Some(tokenizer) = tokenizer else { return Vec::new() };
+        let mut cached = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
         match &*cached {
             Some((known, tokens)) if known == strings => tokens.clone(),
             _ => {

@@ -3,8 +3,6 @@
 use pelton_sampling::{SamplerKind, Sampling};
 use pelton_weights::{Metadata, Value};
 
-use super::Model;
-
 /// Sampling options with the values that a model file recommends.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -15,15 +13,6 @@ pub struct SamplingDefaults {
     pub from_file: Vec<String>,
     /// The values that are out of their ranges and have no effect, a sentence each.
     pub ignored: Vec<String>,
-}
-
-impl Model {
-    /// The defaults of sampling: the keys `general.sampling.*` of a GGUF file, or those of
-    /// `generation_config.json`, in place of [`Sampling::default`]'s values. No request uses them by
-    /// itself.
-    pub fn sampling_defaults(&self) -> SamplingDefaults {
-        of(self.checkpoint().metadata())
-    }
 }
 
 impl SamplingDefaults {
@@ -62,7 +51,8 @@ const SIZES: [(&str, &str, SetSize); 3] = [
     ("mirostat", "mirostat", |s, version| s.mirostat(u8::try_from(version).unwrap_or(u8::MAX))),
 ];
 
-fn of(metadata: &Metadata) -> SamplingDefaults {
+/// The defaults of a model file.
+pub(super) fn of(metadata: &Metadata) -> SamplingDefaults {
     let mut defaults = SamplingDefaults {
         sampling: Sampling::default(),
         from_file: Vec::new(),
