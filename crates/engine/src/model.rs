@@ -257,8 +257,9 @@ impl Model {
         let speculation = request.speculation.unwrap_or(self.loaded.speculation);
         let mut prediction = match &request.prediction {
             None => Vec::new(),
+            // the middle of a text: nothing is added before it
             Some(Prompt::Text(text)) => self.tokenizer()?.encode(text, Special::Parse)?,
-            Some(Prompt::Tokens(tokens)) => tokens.clone(),
+            Some(other) => self.tokens(other)?,
         };
         let vocab = self.loaded.plan.vocab;
         if let Some(&token) = prediction.iter().find(|&&token| token as usize >= vocab) {

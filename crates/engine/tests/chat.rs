@@ -1,5 +1,7 @@
 //! Chats with the built-in model.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
+
 use pelton::chat::{AnswerStart, Chat, ChatTemplate, Event, Message, ToolChoice};
 use pelton::{Engine, Error, FinishReason, LoadOptions, Model, Prompt, Request, Sampling};
 use serde_json::json;

@@ -155,8 +155,11 @@ fn likeliest(logits: &[f32]) -> u32 {
     best as u32
 }
 
-/// The tokens of requests that run together, each with the bits of its log-probability.
-fn texts(model: &Model, requests: Vec<Request>) -> Vec<(Vec<(u32, Option<u32>)>, Stats)> {
+/// Tokens, each with the bits of its log-probability.
+type Drawn = Vec<(u32, Option<u32>)>;
+
+/// The tokens of requests that run together.
+fn texts(model: &Model, requests: Vec<Request>) -> Vec<(Drawn, Stats)> {
     let streams: Vec<_> =
         requests.into_iter().map(|request| model.generate(request).unwrap()).collect();
     let text = |mut stream: pelton::TokenStream| {

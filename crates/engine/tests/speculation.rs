@@ -122,7 +122,7 @@ impl Noised {
         let mut random = Random::new(5);
         let checkpoint = built_in().unwrap();
         for tensor in checkpoint.tensors().filter(|tensor| tensor.name.contains("ffn_down")) {
-            let bytes = &tensor.bytes[..];
+            let bytes = &tensor.bytes;
             let at = file.windows(64).position(|window| window == &bytes[..64]).unwrap();
             for _ in 0..bytes.len() / each {
                 file[at + random.below(bytes.len())] ^= 1;

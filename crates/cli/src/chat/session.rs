@@ -230,14 +230,14 @@ impl<'a> Session<'a> {
         sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(self.attempt));
         let mut request = Request::new("").sampling(sampling);
         request.max_tokens = self.params.tokens;
-        let mut stream = self.model.chat(&prompt, request).map_err(|error| match error {
-            error @ pelton::Error::PromptTooLong { .. } => Err::<(), _>(error)
-                .hint(
-                    "/undo or /reset forgets messages; --context N makes room if the model has it",
-                )
-                .unwrap_err(),
-            error => error.into(),
-        })?;
+        let stream = self.model.chat(&prompt, request);
+        let too_long = matches!(stream, Err(pelton::Error::PromptTooLong { .. }));
+        let mut stream = match too_long {
+            true => stream.hint(
+                "/undo or /reset forgets messages; --context N makes room if the model has it",
+            )?,
+            false => stream?,
+        };
         self.interrupt.cancels(stream.handle());
         for event in &mut stream {
             self.screen.event(&event?)?;

@@ -136,7 +136,7 @@ fn reasoning_is_dimmed_and_markdown_rendered() {
     let raw = terminal.raw();
     assert!(terminal.text().contains("of reasoning"), "{raw:?}");
     let shown = raw.rsplit("\x1b[2m").nth(1).unwrap();
-    assert!(shown.split("\x1b[0m").next().unwrap().trim().len() > 0, "{raw:?}");
+    assert!(!shown.split("\x1b[0m").next().unwrap().trim().is_empty(), "{raw:?}");
     terminal.send("\x04");
     assert!(terminal.end().success());
 }

@@ -5,7 +5,11 @@ use pelton_graph::{Error, Limits, Op, Plan, RECENT, Row, WeightKind, pages_for};
 use crate::{
     device::Device,
     kernels::{
-        attention::Attention, experts::Sort, matmul::{DECODE, DECODE_FEW, decode_splits}, to_f16::padded, to_q8::UNIT,
+        attention::Attention,
+        experts::Sort,
+        matmul::{DECODE, DECODE_FEW, decode_splits},
+        to_f16::padded,
+        to_q8::UNIT,
     },
 };
 

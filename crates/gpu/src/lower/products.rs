@@ -338,8 +338,8 @@ impl<'a> Lowering<'a> {
             RowBucket::Many => Some((DECODE, self.decode_rows)),
             _ => None,
         };
-        let splits = decode
-            .map_or(1, |(tile, rows)| decode_splits(&tile, matrix.row_len, outputs, rows));
+        let splits =
+            decode.map_or(1, |(tile, rows)| decode_splits(&tile, matrix.row_len, outputs, rows));
         let whole_k = splits == 1;
         let mut calls = Vec::with_capacity(matrix.shards.len() + 1);
         for shard in &matrix.shards {
