@@ -253,7 +253,7 @@ impl Executable for CpuExecutable {
     }
 
     fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
-        let row = self.state.plan.adapters_of(&self.state.limits, slot, adapters)?;
+        let row = self.state.plan.adapters_of(self.state.limits.sequences, slot, adapters)?;
         self.state.adapters.set(slot, &row);
         Ok(())
     }

@@ -9,6 +9,7 @@ mod loras;
 mod many;
 mod rerank;
 mod value_plans;
+mod vocabulary;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -21,7 +22,7 @@ use std::{
 
 use pelton_graph::{Backend, BuildOptions, OutputKind, Plan};
 use pelton_sampling::LOG_PROBS_MAX;
-use pelton_tokenizer::{Special, TokenType, Tokenizer};
+use pelton_tokenizer::{Special, Tokenizer};
 use pelton_weights::{Checkpoint, Lora};
 
 use crate::{
@@ -141,7 +142,7 @@ impl Model {
             Err(pelton_tokenizer::Error::NoVocabulary) => None,
             Err(error) => return Err(error.into()),
         };
-        let tokens = tokenizer.as_deref().map_or(plan.vocab, used_tokens);
+        let tokens = tokenizer.as_deref().map_or(plan.vocab, vocabulary::used_tokens);
         let weight =
             |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
         let free = backend.free_memory(plan.weights.iter().map(weight).sum());
@@ -425,11 +426,4 @@ impl Model {
     fn send(&self, command: Command) -> Result<(), Error> {
         self.commands.send(command).map_err(|_| self.shared.error())
     }
-}
-
-/// The number of tokens up to the last that is used: vocabularies are padded at the end.
-fn used_tokens(tokenizer: &Tokenizer) -> usize {
-    let ids = 0..tokenizer.vocab_size() as u32;
-    let last = ids.rev().find(|&id| tokenizer.token_type(id) != Some(TokenType::Unused));
-    last.map_or(0, |id| id as usize + 1)
 }

@@ -2,7 +2,7 @@
 
 use pelton_quant::DType;
 
-use crate::{Adapters, BufferId, Error, Limits, Op, Rope, RopeId, WeightId};
+use crate::{Adapters, BufferId, Error, Op, Rope, RopeId, WeightId};
 
 /// The use of a weight, which decides how a backend keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,18 +305,17 @@ impl Plan {
         })
     }
 
-    /// The ids and weights of a slot's adapters, as [`Adapters::row`] has them.
+    /// The ids and weights of the adapters of one of `slots` slots, as [`Adapters::row`] has them.
     ///
     /// # Errors
     ///
     /// [`Error::Pass`] if the plan has no adapters, or if the slot or an adapter does not exist.
     pub fn adapters_of(
         &self,
-        limits: &Limits,
+        slots: usize,
         slot: u32,
         adapters: &[(u32, f32)],
     ) -> Result<Vec<f32>, Error> {
-        let slots = limits.sequences;
         match self.adapters() {
             Some(all) if (slot as usize) < slots => all.row(adapters),
             Some(_) => {

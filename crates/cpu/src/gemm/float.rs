@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::float_kernels::{FloatTile, PITCH};
+use super::float_kernels::{CHUNK, FloatTile, PITCH};
 use super::job::Job;
 use super::panel::panel;
 use super::prefetch::prefetch_rows;
@@ -21,11 +21,6 @@ use super::vectors::Rows;
 
 /// Activation rows up to which weights are multiplied as they are read.
 const MAX_DIRECT: usize = 4;
-/// Columns multiplied at a time: half a chunk of the activations. As vectors of a column they and
-/// a tile of activations fit into a first-level cache.
-pub(super) const CHUNK: usize = 256;
-/// Columns to whose multiples packed weights are padded.
-pub(super) const STEP: usize = 16;
 /// Panels that a chunk of the activations is multiplied with before the next chunk.
 const PANELS: usize = 16;
 /// Activation rows multiplied with a group of panels before the next rows: a chunk of them and

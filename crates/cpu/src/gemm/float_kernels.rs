@@ -4,7 +4,6 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::activations::ActivationKind;
-use super::float::{CHUNK, STEP};
 use super::job::Job;
 use super::kernels::store;
 use super::panel::{Panel, panel, prefetch_job};
@@ -12,6 +11,11 @@ use super::tile::{self, BLOCK};
 use super::vectors::{Rows, Vectors};
 use crate::memory::prefetch::{Level, prefetch};
 
+/// Columns multiplied at a time: half a chunk of the activations. As vectors of a column they and
+/// a tile of activations fit into a first-level cache.
+pub(super) const CHUNK: usize = 256;
+/// Columns to whose multiples packed weights are padded.
+pub(super) const STEP: usize = 16;
 /// Elements from one activation row to the next.
 pub(super) const PITCH: usize = ActivationKind::F32.pitch() * BLOCK;
 /// Columns of a chunk of the activations.

@@ -413,7 +413,7 @@ impl Executable for GpuExecutable {
     }
 
     fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
-        let row = self.plan.adapters_of(&self.limits, slot, adapters)?;
+        let row = self.plan.adapters_of(self.limits.sequences, slot, adapters)?;
         self.inputs.write_adapters(&self.device, slot, &row);
         Ok(())
     }

@@ -445,7 +445,7 @@ impl Executable for FakeExecutable {
     }
 
     fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
-        self.plan.adapters_of(&self.limits, slot, adapters)?;
+        self.plan.adapters_of(self.limits.sequences, slot, adapters)?;
         let words = adapters.iter().map(|&(id, f)| u64::from(id) << 32 | u64::from(f.to_bits()));
         let hash = words.fold(0, |hash, word| mix(hash + 1, word));
         self.copies.push_back((self.next, StateCopy::Adapters { slot, hash }));

@@ -1,5 +1,6 @@
 //! Flags of `pelton bench`.
 
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use crate::{model::LoadArgs, speculate::SpeculateArgs};
@@ -60,4 +61,18 @@ pub(super) enum Format {
     Json,
     /// Comma-separated values
     Csv,
+}
+
+/// The single length of an option, with a default.
+pub(super) fn one_length(option: &str, lengths: Option<&[usize]>, default: usize) -> Result<usize> {
+    match lengths {
+        None => Ok(default),
+        Some(&[length]) => Ok(length),
+        Some(lengths) => {
+            bail!(
+                "{option} has {} values, expected one with --streams or --speculation",
+                lengths.len()
+            )
+        }
+    }
 }

@@ -8,9 +8,10 @@ mod streams;
 mod subject;
 mod tokens;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 pub(crate) use args::Args;
+use args::one_length;
 
 pub(crate) fn run(args: Args) -> Result<()> {
     match &args.streams {
@@ -23,20 +24,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
                 shared_prefix: args.shared_prefix,
             };
             streams::run(&args, streams, workload)
-        }
-    }
-}
-
-/// The single length of an option, with a default.
-fn one_length(option: &str, lengths: Option<&[usize]>, default: usize) -> Result<usize> {
-    match lengths {
-        None => Ok(default),
-        Some(&[length]) => Ok(length),
-        Some(lengths) => {
-            bail!(
-                "{option} has {} values, expected one with --streams or --speculation",
-                lengths.len()
-            )
         }
     }
 }

@@ -48,8 +48,8 @@ struct Outcome {
 /// The request of a run: tokens drawn at temperature 1, which a model with random weights, or after
 /// a random prompt, draws from nearly its whole vocabulary.
 fn request(args: &Args, seed: u64, vocab: usize) -> Result<Request> {
-    let prompt = super::one_length("-p", args.prompt.as_deref(), 64)?;
-    let tokens = super::one_length("-n", args.tokens.as_deref(), 128)?;
+    let prompt = super::args::one_length("-p", args.prompt.as_deref(), 64)?;
+    let tokens = super::args::one_length("-n", args.tokens.as_deref(), 128)?;
     if prompt == 0 || tokens < 2 {
         bail!("-p is {prompt} and -n {tokens}, expected at least 1 and 2 with --speculation");
     }
@@ -59,8 +59,8 @@ fn request(args: &Args, seed: u64, vocab: usize) -> Result<Request> {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let prompt = super::one_length("-p", args.prompt.as_deref(), 64)?;
-    let tokens = super::one_length("-n", args.tokens.as_deref(), 128)?;
+    let prompt = super::args::one_length("-p", args.prompt.as_deref(), 64)?;
+    let tokens = super::args::one_length("-n", args.tokens.as_deref(), 128)?;
     let context = positions(("-p", prompt), ("-n", tokens))?;
     let subject = Subject::load(args, LoadOptions::default().context(context))?;
     let repetitions = u64::from(args.repetitions);

@@ -1,5 +1,9 @@
 //! The number of drafted tokens that a pass verifies.
 
+/// Drafted tokens of one sequence in a pass, at most: with the row before them they fill the 16 rows
+/// that every backend computes bit for bit as each alone.
+pub(crate) const DRAFT_MAX: usize = 15;
+
 /// The least gain for which drafts are verified.
 const GAIN_MIN: f64 = 1.03;
 

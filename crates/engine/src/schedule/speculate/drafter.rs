@@ -1,8 +1,8 @@
 //! The drafts of one sequence from the text so far and from a predicted text.
 
 use super::{
-    DRAFT_MAX,
     acceptance::{Rate, Rates},
+    choose::DRAFT_MAX,
     lookup::{Lookup, Match},
 };
 use crate::api::Speculation;

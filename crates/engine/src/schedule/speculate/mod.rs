@@ -11,13 +11,9 @@ mod draft_model;
 mod drafter;
 mod lookup;
 
-pub(super) use choose::{Choice, all, choose};
+pub(super) use choose::{Choice, DRAFT_MAX, all, choose};
 pub(super) use costs::PassCosts;
 pub(super) use draft_model::Ask;
 pub(crate) use draft_model::DraftModel;
 pub(crate) use drafter::Drafter;
 pub(super) use drafter::Proposal;
-
-/// Drafted tokens of one sequence in a pass, at most: with the row before them they fill the 16 rows
-/// that every backend computes bit for bit as each alone.
-pub(super) const DRAFT_MAX: usize = 15;
