@@ -15,7 +15,9 @@ use super::job::{Job, MatrixRef, Output, Picked};
 use super::kernels::{self, TileJob};
 use super::prefetch::RangePrefetch;
 use super::quantized::{self, JobFn, Kernels};
-use super::tile::{BLOCK, CHUNK, Coding, Format, Packed, Tile};
+#[cfg(target_arch = "x86_64")]
+use super::tile::Packed;
+use super::tile::{BLOCK, CHUNK, Coding, Format, Tile};
 use super::vectors::{Rows, Vectors};
 use crate::isa::{InstructionSet, Isa};
 #[cfg(target_arch = "aarch64")]

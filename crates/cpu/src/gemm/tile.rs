@@ -1,5 +1,6 @@
 //! Tiles of unpacked weights, and the interface of block formats that unpack them.
 
+#[cfg(target_arch = "x86_64")]
 use std::marker::PhantomData;
 
 use pelton_quant::DType;
@@ -74,9 +75,11 @@ pub(super) trait Format {
     );
 }
 
-/// A format whose rows are packed in panels ([`pack`](super::pack)).
+/// A format whose rows are packed in panels ([`pack`](super::pack)), for AVX2 and AVX-VNNI.
+#[cfg(target_arch = "x86_64")]
 pub(super) struct Packed<F>(PhantomData<F>);
 
+#[cfg(target_arch = "x86_64")]
 impl<F: Format> Format for Packed<F> {
     const DTYPE: DType = F::DTYPE;
     type Coding = F::Coding;

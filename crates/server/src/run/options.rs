@@ -44,6 +44,8 @@ pub(crate) struct Options {
     pub(crate) log_probs: Option<u8>,
     pub(crate) logit_bias: Vec<(u32, f32)>,
     pub(crate) output: Output,
+    /// A text that the answer is expected to resemble.
+    pub(crate) prediction: Option<String>,
     /// A client's own namespace of cached prefixes.
     pub(crate) cache_salt: Option<String>,
 }
@@ -63,6 +65,7 @@ impl Options {
             ignore_end,
             log_probs: None,
             logit_bias,
+            prediction: None,
             output: Output::default(),
             cache_salt,
         })
@@ -116,6 +119,7 @@ impl Options {
         request.ignore_end = self.ignore_end;
         request.log_probs = self.log_probs;
         request.logit_bias.clone_from(&self.logit_bias);
+        request.prediction = self.prediction.clone().map(Prompt::Text);
         request.cache_salt = context.salt;
         request.deadline = context.deadline;
         request

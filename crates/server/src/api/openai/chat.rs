@@ -45,6 +45,7 @@ pub(in crate::api) fn take(app: &App, fields: &mut Fields) -> Result<ChatRequest
     let mut options = Options::take(fields)?;
     options.take_stop(fields, "stop")?;
     options.take_output(fields)?;
+    options.prediction = prediction(fields)?;
     for name in ["max_tokens", "max_completion_tokens"] {
         options.max_tokens = fields.count(name, 1)?.or(options.max_tokens);
     }
@@ -78,11 +79,25 @@ fn refuse(fields: &mut Fields) -> Result<(), ApiError> {
     }
     fields.boolean("store")?;
     fields.object("metadata")?;
-    if let Some(mut prediction) = fields.object("prediction")? {
-        prediction.choice("type", &["content"])?;
-        prediction.take("content");
-    }
     Ok(())
+}
+
+/// Takes OpenAI's `prediction`: a text, whole or in parts, that the answer is expected to resemble.
+fn prediction(fields: &mut Fields) -> Result<Option<String>, ApiError> {
+    const EXPECTED: &str = "a string or a list of parts of type text";
+    let Some(mut given) = fields.object("prediction")? else { return Ok(None) };
+    given.choice("type", &["content"])?;
+    match given.take("content") {
+        None => Err(given.missing("content", EXPECTED)),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(Value::Array(parts)) => {
+            let texts: Option<Vec<&str>> = parts.iter().map(|part| part["text"].as_str()).collect();
+            let texts = texts
+                .ok_or_else(|| given.wrong("content", &Value::Array(parts.clone()), EXPECTED))?;
+            Ok(Some(texts.concat()))
+        }
+        Some(other) => Err(given.wrong("content", &other, EXPECTED)),
+    }
 }
 
 /// Takes the ways to say whether and how much the model reasons out of a body.
