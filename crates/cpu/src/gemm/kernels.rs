@@ -169,7 +169,7 @@ pub(super) unsafe fn through<
 /// Adds the products of one tile of each of `NR` panels with `MR` blocks of activations.
 ///
 /// # Safety
-/// As for [`run`]; the tiles are unpacked.
+/// As for the function of a job; the tiles are unpacked.
 #[inline(always)]
 unsafe fn multiply<S: Vectors, C: Coding, const NR: usize, const MR: usize>(
     tiles: [*const Tile<S>; NR],

@@ -75,7 +75,7 @@ pub(super) trait Format {
     );
 }
 
-/// A format whose rows are packed in panels ([`pack`](super::pack)), for AVX2 and AVX-VNNI.
+/// A format whose rows are packed in panels (`pack`), for AVX2 and AVX-VNNI.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Packed<F>(PhantomData<F>);
 

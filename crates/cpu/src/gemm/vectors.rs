@@ -10,7 +10,7 @@ pub(super) struct Rows {
     pub(super) first: *const u8,
     /// Bytes from one row to the next; 0 loads one row into all lanes.
     pub(super) stride: usize,
-    /// Whether the rows are packed in a panel ([`pack`](super::pack)): the bytes of a field of all
+    /// Whether the rows are packed in a panel (`pack`): the bytes of a field of all
     /// rows are side by side, and `stride` is 4. A constant in every kernel.
     pub(super) packed: bool,
 }

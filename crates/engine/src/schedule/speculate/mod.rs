@@ -2,7 +2,7 @@
 //!
 //! Sources of drafts are the [`lookup`] of n-grams in the text so far and in a predicted text, and
 //! a [draft model](draft_model). A [`Drafter`] keeps the rate of acceptance of each for one sequence;
-//! [`costs`] has the measured times of passes; [`choose`] compares both.
+//! [`costs`] has the measured times of passes; [`choose()`] compares both.
 
 mod acceptance;
 mod choose;
