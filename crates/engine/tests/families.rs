@@ -225,9 +225,12 @@ fn texts_on_a_gpu() {
         let prompt = &family.prompts().0[1];
         let (text, logits) = family.by_hand(&cpu, prompt, None);
         let (found, _) = family.by_hand(&model, prompt, Some(&text));
+        // weights in blocks are multiplied with activations in 8 bits, whose rounding can tip the
+        // choice of an expert
+        let tie: f32 = if family.name == "gpt-oss-mxfp4" { 5e-2 } else { 2e-3 };
         for (i, (&found, &token)) in found.iter().zip(&text).enumerate() {
             let lead = logits[i][token as usize] - logits[i][found as usize];
-            if lead > 2e-3f32.max(8.0 * family.rounding) {
+            if lead > tie.max(8.0 * family.rounding) {
                 failed.push(format!("token {i} leads by {lead} on the CPU"));
             }
             near_ties.fetch_add(usize::from(found != token), Ordering::Relaxed);
