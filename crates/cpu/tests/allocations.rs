@@ -67,9 +67,10 @@ fn of_every_op() {
                 run(len);
                 ALLOCATIONS.load(Ordering::Relaxed) - before
             };
-            // threads of the pool allocate while they start
-            let least = std::iter::repeat_with(allocated).take(3).min();
-            assert_eq!(least, Some(0), "{name}, {len} rows");
+            // a thread of the pool allocates at its first product of a size, which on a busy machine
+            // another thread may have computed in the runs before
+            let mut runs = std::iter::repeat_with(allocated).take(10);
+            assert!(runs.any(|count| count == 0), "{name}, {len} rows");
         }
     });
 }

@@ -7,7 +7,8 @@ use pelton_testing::ops;
 fn every_op_equals_its_reference() {
     let outcome = ops::check(&Cpu::new(3), &Cpu::reference());
     assert!(outcome.compared > 200, "only {} plans were compared", outcome.compared);
-    assert!(outcome.skipped.iter().all(|(op, _)| *op == "rope_attend"), "{outcome:?}");
+    let gpu_alone = ["rope_attend", "expert_sum_add"];
+    assert!(outcome.skipped.iter().all(|(op, _)| gpu_alone.contains(op)), "{outcome:?}");
 }
 
 /// A row's result depends neither on the other rows of a pass nor on the number of threads.
