@@ -58,7 +58,9 @@ impl Compiler {
     }
 
     fn with(environment: TokEnv, tokens: usize) -> Result<Self, Error> {
-        let capabilities = InferenceCapabilities { ff_tokens: true, ..Default::default() };
+        // forced text has to be encoded as the model's own
+        let ff_tokens = environment.tokenize_is_canonical();
+        let capabilities = InferenceCapabilities { ff_tokens, ..Default::default() };
         let slices = SlicedBiasComputer::json_slices();
         let mut factory = ParserFactory::new(&environment, capabilities, &slices)
             .map_err(|error| Error::Vocabulary(error.to_string()))?;

@@ -1,11 +1,16 @@
-//! llama.cpp's cases of grammars, and the JSON Schema Test Suite.
+//! llama.cpp's cases of grammars, the JSON Schema Test Suite, and a schema with published vocabularies.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panic")]
 
 mod common;
 
+use std::sync::Arc;
+
 use pelton_constraint::{Compiler, Constraint};
-use serde_json::Value;
+use pelton_testing::Random;
+use pelton_tokenizer::Tokenizer;
+use pelton_weights::Checkpoint;
+use serde_json::{Value, json};
 
 /// Strings of llama.cpp's cases on which the standard decides otherwise: JSON Schema's objects are
 /// open, an integer may have any number of digits and a fraction of zeros, the order of members is
@@ -91,4 +96,62 @@ fn json_schema_test_suite() {
     println!("judged as the suite {}, otherwise {}, refused {}", counts[0], counts[1], counts[2]);
     common::compare(&found, include_str!("schema-disagreements.txt"), "schema-disagreements.txt");
     assert!(counts[0] > 900 && counts[1] < 60, "{counts:?}");
+}
+
+/// Published vocabularies of several kinds of tokenizers.
+const NAMES: [&str; 5] = ["gpt-2", "llama-bpe", "llama-spm", "phi-3", "qwen2"];
+
+/// Texts of randomly drawn tokens, compared with the same schema over single bytes.
+#[test]
+fn texts_of_drawn_tokens_are_allowed() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "name": { "type": "string", "maxLength": 12 },
+            "kind": { "enum": ["first choice", "second choice"] },
+            "count": { "type": "integer", "minimum": 0, "maximum": 999 }
+        },
+        "required": ["name", "kind", "count"],
+        "additionalProperties": false
+    });
+    let constraint = Constraint::JsonSchema(schema);
+    let bytes = Compiler::of_bytes().unwrap().compile(&constraint).unwrap();
+    for name in NAMES {
+        let Some(file) = common::find(&format!("vocab/ggml-vocab-{name}.gguf")) else { return };
+        let checkpoint = Checkpoint::open(file).unwrap();
+        let tokenizer = Arc::new(Tokenizer::from_metadata(checkpoint.metadata()).unwrap());
+        let start = Compiler::new(&tokenizer).unwrap().compile(&constraint);
+        let start = start.unwrap_or_else(|error| panic!("{name}: {error}"));
+        for seed in 0..4 {
+            let mut random = Random::new(seed);
+            let mut matcher = start.copy();
+            let mut text: Vec<u8> = Vec::new();
+            let mut append = |ids: &[u32]| {
+                for &id in ids {
+                    text.extend(tokenizer.token_bytes(id).unwrap());
+                }
+            };
+            for _ in 0..400 {
+                append(&matcher.consume_forced().unwrap());
+                if matcher.is_stopped() {
+                    break;
+                }
+                let mask = matcher.mask().unwrap();
+                let allowed: Vec<u32> = (0..tokenizer.vocab_size() as u32)
+                    .filter(|&id| mask[id as usize / 32] >> (id % 32) & 1 == 1)
+                    .collect();
+                assert!(!allowed.is_empty(), "{name}, seed {seed}: no token is allowed");
+                let id = allowed[random.below(allowed.len())];
+                if tokenizer.ends().contains(&id) {
+                    break;
+                }
+                matcher.consume(id).unwrap();
+                append(&[id]);
+            }
+            let shown = String::from_utf8_lossy(&text).into_owned();
+            assert!(bytes.copy().accepts(&text).unwrap(), "{name}, seed {seed}: {shown:?}");
+            let value: Value = serde_json::from_slice(&text).unwrap();
+            assert!(value["count"].as_u64().unwrap() <= 999, "{name}: {shown}");
+        }
+    }
 }

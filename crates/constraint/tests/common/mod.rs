@@ -8,7 +8,7 @@ use std::{
 use pelton_testing::{Need, skip};
 
 /// A file or folder of the test data; the test is skipped where it is absent.
-fn find(path: &str) -> Option<PathBuf> {
+pub(crate) fn find(path: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(path);
     if path.exists() {
         return Some(path);

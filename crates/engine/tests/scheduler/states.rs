@@ -32,8 +32,10 @@ fn prefixes_are_shared_with_their_states() {
         let runs: Vec<_> = requests.iter().map(|r| submit(&model, r.clone()).unwrap()).collect();
         for (i, (run, request)) in runs.iter().zip(&requests).enumerate() {
             let (tokens, stats) = run.finished();
-            let cached = if i == 0 { 0 } else { 448 };
-            assert_eq!((tokens, stats.cached_tokens), (alone(phases, request), cached));
+            // one that comes after the first chunk of 256 rows need not wait for the second
+            let cached: &[usize] = if i == 0 { &[0] } else { &[256, 448] };
+            assert_eq!(tokens, alone(phases, request));
+            assert!(cached.contains(&stats.cached_tokens), "{i}: {}", stats.cached_tokens);
         }
         // the whole of its prompt but the last page
         let (again, stats) = submit(&model, requests[0].clone()).unwrap().finished();
