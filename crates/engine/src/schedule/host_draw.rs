@@ -12,12 +12,15 @@ pub(crate) struct HostDraw {
     /// The state before the last draw.
     before: ChainState,
     sampler: ChainSampler,
+    /// The scratch memory of log-probabilities.
+    log_probs: Sampler,
 }
 
 impl HostDraw {
     pub(crate) fn new(chain: Chain) -> Self {
         let state = chain.start();
-        Self { chain, state, before: state, sampler: ChainSampler::new() }
+        let sampler = ChainSampler::new();
+        Self { chain, state, before: state, sampler, log_probs: Sampler::new() }
     }
 
     /// Draws from the logits `[vocab]` of one row, by a draw's seed, index, bias and mask.
@@ -32,7 +35,7 @@ impl HostDraw {
         let state = &mut self.state;
         let mut sampled = self.sampler.sample(logits, tokens, draw, &self.chain, state, history);
         if let (Some(token), Some(top)) = (sampled.token, draw.log_probs) {
-            sampled.log_probs = Some(Sampler::new().log_probs(logits, tokens, token, top));
+            sampled.log_probs = Some(self.log_probs.log_probs(logits, tokens, token, top));
         }
         sampled
     }

@@ -126,7 +126,7 @@ impl FakeExecutable {
         }
     }
 
-    /// Makes the copies of states that were asked for before the pass `ticket` was submitted.
+    /// Makes the copies of states requested before the pass `ticket` was submitted.
     fn copy_states(&mut self, ticket: u64) {
         while let Some((_, copy)) = self.copies.pop_front_if(|(before, _)| *before <= ticket) {
             match copy {
