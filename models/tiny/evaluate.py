@@ -14,7 +14,7 @@ import sys
 
 import corpus
 import torch
-from corpus import arithmetic, chats, facts, tasks, words
+from corpus import arithmetic, chats, facts, tasks, tools, words
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 SEED = 2026
@@ -251,6 +251,49 @@ def names(subject):
     return dict(cases=len(cases), right=round(1 - len(wrong) / len(cases), 4), wrong=wrong[:12])
 
 
+def compared(prompts, expected, got, shown=12):
+    wrong = [dict(expected=e, got=g) for e, g in zip(expected, got) if g != e]
+    return dict(cases=len(prompts), right=round(1 - len(wrong) / len(prompts), 4), wrong=wrong[:shown])
+
+
+def tool_head(listed, tool):
+    """A prompt with tools up to the answer to a question that needs one of them."""
+    asked = corpus.prompt(tool.asked)[len(corpus.BEGIN) :]
+    return f"{corpus.BEGIN}{corpus.SYSTEM}{tools.listed(listed)}{corpus.END}{asked}"
+
+
+def tool_calls(subject):
+    """Calls of one of one to four tools; answers from a result; questions that need no tool."""
+    rng = random.Random(f"tools {SEED}")
+    calls, results, others = ([], []), ([], []), ([], [])
+    for _ in range(400):
+        listed = tools.some_tools(rng, rng.randint(1, 4))
+        tool = rng.choice(listed)
+        head = tool_head(listed, tool)
+        calls[0].append(head)
+        calls[1].append(tool.call())
+        after = f"{corpus.END}{corpus.TOOL}{tool.result}{corpus.END}{corpus.ASSISTANT}"
+        results[0].append(head + tool.call() + after)
+        results[1].append(tool.answer)
+        asked, answered = facts.question(rng)[:2]
+        tool.asked = asked
+        others[0].append(tool_head(listed, tool))
+        others[1].append(answered)
+    return {
+        name: compared(*cases, subject.answers(cases[0], 120))
+        for name, cases in [("calls", calls), ("answers", results), ("no_call", others)]
+    }
+
+
+def thinking(subject):
+    """The answer after a thought that the prompt begins."""
+    cases = arithmetic.held_out_sums()[:200] + facts.HELD_OUT[:200]
+    expected = [answer for _, answer in cases]
+    prompts = [corpus.prompt(asked) + "<think>\n" for asked, _ in cases]
+    got = [text.rpartition("</think>\n\n")[2] for text in subject.answers(prompts, 120)]
+    return compared(prompts, expected, got)
+
+
 SHOWN = [
     "Hello!",
     "Who are you?",
@@ -296,6 +339,8 @@ def main():
         second_turn=pronouns(subject),
         unseen_names=names(subject),
         lists=lists(subject),
+        tools=tool_calls(subject),
+        thinking=thinking(subject),
         greedy=greedy_figures,
         sampled=sampled_figures,
         sampled_top_k_40=sampled_of_40,
