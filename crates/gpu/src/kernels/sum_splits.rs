@@ -180,6 +180,7 @@ mod tests {
                     false => device.content(&y_buffers[i]),
                 };
                 for r in 0..ROWS {
+                    let biases = output.bias.then_some(&biases[i]);
                     for n in 0..output.rows {
                         let mut expected = at(r, first + n);
                         if sum.glu.is_some() {
@@ -187,7 +188,7 @@ mod tests {
                         }
                         let place = r * output.rows + n;
                         expected += if sum.add { f64::from(before[i][place]) } else { 0.0 };
-                        expected += if output.bias { f64::from(biases[i][n]) } else { 0.0 };
+                        expected += biases.map_or(0.0, |bias| f64::from(bias[n]));
                         let bound = if sum.halves { expected.abs() / 1000.0 + 1e-6 } else { 1e-5 };
                         let difference = (f64::from(got[place]) - expected).abs();
                         assert!(difference < bound, "{sum:?} {r} {n}: {expected}");
