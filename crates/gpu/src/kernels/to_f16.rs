@@ -4,7 +4,7 @@ use minijinja::context;
 use pelton_graph::Error;
 
 use crate::{
-    device::{Access, Device, Kernel},
+    device::{Access, Capabilities, Device, Kernel},
     kernels::template,
 };
 
@@ -55,15 +55,21 @@ impl ToF16 {
         all
     }
 
+    /// Threads of a workgroup: four elements of a long row for each, where the GPU allows as many.
+    fn threads(&self, capabilities: &Capabilities) -> usize {
+        let wanted = if self.k >= 4096 { 1024 } else { 256 };
+        wanted.min(capabilities.workgroup_threads as usize)
+    }
+
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self) -> Result<String, Error> {
+    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<String, Error> {
         template::render(
             "to_f16.wgsl",
             context! {
                 k => self.k,
                 per_row => self.per_row,
                 padded => padded(self.k),
-                threads => 256,
+                threads => self.threads(capabilities),
                 splits => self.partial.map_or(0, |partial| partial.splits),
                 slab_rows => self.partial.map_or(0, |partial| partial.slab_rows),
                 bias => self.partial.is_some_and(|partial| partial.bias),
@@ -74,7 +80,11 @@ impl ToF16 {
     }
 
     pub(crate) fn kernel(&self, device: &Device) -> Result<Kernel, Error> {
-        device.kernel(&format!("to_f16 {}", self.k), &self.source()?, &self.bindings())
+        device.kernel(
+            &format!("to_f16 {}", self.k),
+            &self.source(&device.capabilities)?,
+            &self.bindings(),
+        )
     }
 }
 
@@ -89,11 +99,12 @@ const PARTIALS: [Option<Partial>; 3] = [
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for k in [50, 256] {
+    for k in [50, 256, 4096] {
         for norm in [None, Some(1e-5)] {
             for partial in PARTIALS {
                 let prepare = ToF16 { k, per_row: 1, norm, partial };
-                all.push((format!("{prepare:?}"), prepare.source().unwrap()));
+                let source = prepare.source(&crate::testing::capabilities(32)).unwrap();
+                all.push((format!("{prepare:?}"), source));
             }
         }
     }
@@ -119,7 +130,7 @@ mod tests {
     fn rows_are_rounded_and_padded() {
         let Some(device) = device() else { return };
         const ROWS: usize = 5;
-        for k in [1, 50, 64, 2052] {
+        for k in [1, 50, 64, 2052, 4100] {
             let cases = [None, Some(1e-5)]
                 .into_iter()
                 .flat_map(|norm| PARTIALS.map(|partial| ToF16 { k, per_row: 1, norm, partial }));

@@ -234,7 +234,13 @@ impl<'a> Lowering<'a> {
         if let Some(bias) = linear.bias {
             buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
         }
-        let call = self.call(&op.source()?, &op.bindings(), "to_f16", &buffers, Grid::Row)?;
+        let call = self.call(
+            &op.source(&self.device.capabilities)?,
+            &op.bindings(),
+            "to_f16",
+            &buffers,
+            Grid::Row,
+        )?;
         Ok(vec![call])
     }
 

@@ -324,7 +324,7 @@ impl<'a> Lowering<'a> {
         if let Some(norm) = norm {
             buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
         }
-        let source = prepare.source()?;
+        let source = prepare.source(&self.device.capabilities)?;
         self.call(&source, &prepare.bindings(), "to_f16", &buffers, rows_times(per_row))
     }
 
