@@ -110,7 +110,7 @@ impl Model {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         if let Some(to) = options.quantize {
-            checkpoint = checkpoint.quantized(to, |_, _| {})?;
+            checkpoint = checkpoint.quantized(to, |done, all| progress(done as u64, all as u64))?;
         }
         let build = BuildOptions {
             context: Some(kv::wanted_context(options)),
@@ -148,9 +148,6 @@ impl Model {
         let free = backend.free_memory(plan.weights.iter().map(weight).sum());
         let pooling = value_plans::pooling(&plan, options)?;
         let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free })?;
-        if value_plans::ignores_token_types(&plan) {
-            tracing::warn!("the document of a pair has the token type of the query");
-        }
         tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
         let executable =
             backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;

@@ -145,14 +145,24 @@ impl Tokenizer {
     /// # Errors
     /// See [`encode`](Self::encode).
     pub fn encode_pair(&self, first: &str, second: &str) -> Result<Vec<u32>, Error> {
-        let mut ids = Vec::with_capacity((first.len() + second.len()) / 3 + 4);
+        Ok(self.encode_pair_parts(first, second)?.concat())
+    }
+
+    /// The two parts of [`encode_pair`](Self::encode_pair): the first text with the tokens around
+    /// it, and the second with the end of the prompt, the tokens of type 1 in BERT.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_pair_parts(&self, first: &str, second: &str) -> Result<[Vec<u32>; 2], Error> {
+        let mut ids = Vec::with_capacity(first.len() / 3 + 4);
         ids.extend(self.prompt_begin);
         self.encode_into(&[(first, Special::Ignore)], &mut ids)?;
         ids.extend(self.prompt_end);
         ids.extend(self.pair_separator);
-        self.encode_into(&[(second, Special::Ignore)], &mut ids)?;
-        ids.extend(self.prompt_end);
-        Ok(ids)
+        let mut rest = Vec::with_capacity(second.len() / 3 + 1);
+        self.encode_into(&[(second, Special::Ignore)], &mut rest)?;
+        rest.extend(self.prompt_end);
+        Ok([ids, rest])
     }
 
     /// Encodes the concatenation of texts, of which only those with [`Special::Parse`] can have
