@@ -73,6 +73,10 @@ impl Scheduler {
             Outcome::Failed(error) => self.end(id, Err(Error::Constraint(error))),
             Outcome::Taken { forced, ended, mask } => {
                 let pending = guide.taken(follower, mask);
+                if let Some(sequence) = self.sequences.get(&id) {
+                    let count = forced.len();
+                    sequence.goal.handle().update(|stats| stats.forced_tokens += count);
+                }
                 let forced =
                     forced.into_iter().map(|id| Sampled { token: Some(id), log_probs: None });
                 let tokens: Vec<Sampled> = pending.into_iter().chain(forced).collect();
