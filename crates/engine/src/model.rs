@@ -233,9 +233,11 @@ impl Model {
         let guide = decoding.guide(&request, tokenizer, self.loaded.plan.vocab)?;
         let loras = self.loaded.loras.of(request.loras.as_deref())?;
         let context = self.loaded.context;
-        // those tokens need the host one by one
-        let stepwise = host.is_some() || guide.is_some();
-        let drafter = self.drafter(&request, &tokens)?.filter(|_| !stepwise);
+        // tokens drawn on the host need it one by one; forced ones come whatever their bias, which
+        // a draw among drafts cannot do
+        let excludes = request.logit_bias.iter().any(|(_, bias)| bias.is_infinite());
+        let drafts = host.is_none() && guide.as_ref().is_none_or(|g| g.can_draft() && !excludes);
+        let drafter = self.drafter(&request, &tokens)?.filter(|_| drafts);
         let place = self.shared.bound.enter(tokens.len())?;
         let most = match request.max_tokens {
             Some(generated) => tokens.len().saturating_add(generated).min(context),

@@ -1,6 +1,9 @@
 //! Constrained sequences: their tokens go through followers before they are passed on.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use pelton_sampling::Sampled;
 
@@ -8,7 +11,8 @@ use super::{
     follower::Outcome,
     followers::Done,
     goal::{DrawOptions, Goal},
-    scheduler::Scheduler,
+    guide::Guide,
+    scheduler::{Draft, Scheduler},
 };
 use crate::{Error, api::FinishReason};
 
@@ -27,15 +31,76 @@ impl Scheduler {
         }
     }
 
-    /// Hands a sampled token of a constrained sequence to its follower.
-    pub(super) fn push_guide(&mut self, id: u64, sampled: Sampled) {
+    /// Hands sampled tokens of a constrained sequence to its follower, all but the last of which
+    /// were drafted.
+    pub(super) fn push_guide(&mut self, id: u64, sampled: Vec<Sampled>) {
         let Some(draw) = self.draw_options(id) else { return };
-        let (Some(guide), Some(token)) = (draw.guide.as_mut(), sampled.token) else {
+        let known = sampled.iter().all(|sampled| sampled.token.is_some());
+        let Some(guide) = draw.guide.as_mut().filter(|_| known) else {
             // no logit was a number: the output says so
-            return self.pass_on(id, vec![sampled], false);
+            return self.pass_on(id, sampled, false);
         };
-        if let Some((follower, step)) = guide.push(sampled, token) {
+        if let Some((follower, step)) = guide.push(sampled) {
             self.followers.send(id, follower, step);
+        }
+    }
+
+    /// Cuts the drafts of constrained sequences to what their constraints allow, on workers. Returns
+    /// the sequences whose drafts are not ready in time: they cannot be in the next pass.
+    pub(super) fn allow_drafts(&mut self, drafts: &mut BTreeMap<u64, Draft>) -> Vec<u64> {
+        let mut sent = Vec::new();
+        for (&id, draft) in drafts.iter_mut() {
+            let Some(guide) = self.draw_options(id).and_then(|draw| draw.guide.as_mut()) else {
+                continue;
+            };
+            let (count, most) = (draft.tokens.len(), draft.most);
+            let tokens = std::mem::take(&mut draft.tokens);
+            // one that was late for an earlier pass, of the same place
+            if let Some(ready) = guide.take_drafts() {
+                draft.tokens = ready;
+                draft.tokens.truncate(most);
+            } else if let Some((follower, step)) = guide.draft(tokens, most) {
+                self.followers.send(id, follower, step);
+                sent.push((id, count));
+            } else {
+                self.observe_refused_draft(id, draft.by_model);
+            }
+        }
+        let deadline = Instant::now() + WAIT;
+        let is_busy = |scheduler: &Self, id: &u64| {
+            scheduler.sequences.get(id).is_some_and(|sequence| sequence.goal.is_guide_busy())
+        };
+        while sent.iter().any(|(id, _)| is_busy(self, id)) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Some(done) = self.followers.receive(left) else { break };
+            self.guided(done);
+        }
+        let mut late = Vec::new();
+        for (id, count) in sent {
+            if is_busy(self, &id) {
+                late.push(id);
+                drafts.remove(&id);
+                continue;
+            }
+            let guide = self.draw_options(id).and_then(|draw| draw.guide.as_mut());
+            let allowed = guide.and_then(Guide::take_drafts).unwrap_or_default();
+            if let Some(draft) = drafts.get_mut(&id) {
+                let (is_cut, by_model) = (allowed.len() < count, draft.by_model);
+                draft.tokens = allowed;
+                if is_cut {
+                    self.observe_refused_draft(id, by_model);
+                }
+            }
+        }
+        drafts.retain(|_, draft| !draft.tokens.is_empty());
+        late
+    }
+
+    /// Takes note of a draft model's token that the constraint does not allow.
+    fn observe_refused_draft(&mut self, id: u64, by_model: bool) {
+        let drafter = self.sequences.get_mut(&id).and_then(|s| s.drafter.as_mut());
+        if let Some(drafter) = drafter.filter(|_| by_model) {
+            drafter.observe_model(1, 0);
         }
     }
 
@@ -82,10 +147,14 @@ impl Scheduler {
                 let tokens: Vec<Sampled> = pending.into_iter().chain(forced).collect();
                 self.pass_on(id, tokens, ended);
             }
+            Outcome::Drafted(drafted) => guide.drafted(follower, drafted),
             Outcome::Refused => {
-                guide.refused(follower);
+                let taken = guide.refused(follower);
                 if let Some(host) = &mut draw.host {
                     host.undo();
+                }
+                if !taken.is_empty() {
+                    self.pass_on(id, taken, false);
                 }
                 let Some(sequence) = self.sequences.get_mut(&id) else { return };
                 if sequence.slot.is_none() {

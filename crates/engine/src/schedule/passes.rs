@@ -177,7 +177,7 @@ impl Scheduler {
             sequence.verifying = false;
             // the positions above the accepted ones are run again
             sampled.truncate(accepted(&entry.drafts, &sampled) + 1);
-            computed = entry.first + sampled.len();
+            computed = entry.first + entry.count - entry.drafts.len() - 1 + sampled.len();
             if current {
                 sequence.submitted = computed;
             }
@@ -202,9 +202,7 @@ impl Scheduler {
                         sequence.prompt,
                     ));
                 }
-                if draw.guide.is_some()
-                    && let Some(sampled) = sampled.pop()
-                {
+                if draw.guide.is_some() && !sampled.is_empty() {
                     return self.push_guide(entry.id, sampled);
                 }
                 for sampled in sampled {
