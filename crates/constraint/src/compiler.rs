@@ -99,7 +99,9 @@ impl Compiler {
         }
         // llguidance rolls no grammar back that counts tokens or stops at a text
         let rolls_back = match constraint {
-            Constraint::Lark(text) => !["max_tokens", "stop"].iter().any(|word| text.contains(word)),
+            Constraint::Lark(text) => {
+                !["max_tokens", "stop"].iter().any(|word| text.contains(word))
+            }
             _ => true,
         };
         let environment = Arc::clone(&self.environment);

@@ -269,7 +269,8 @@ fn random_requests_of_sixteen_clients() {
     }
     // the model answers as at its beginning
     for Known { request, tokens } in known.iter().take(8) {
-        let again: Vec<Token> = model.generate(request.clone()).unwrap().map(Result::unwrap).collect();
+        let again: Vec<Token> =
+            model.generate(request.clone()).unwrap().map(Result::unwrap).collect();
         assert_eq!(&again, tokens);
     }
 }

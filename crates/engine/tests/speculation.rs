@@ -86,7 +86,9 @@ fn constraint(random: &mut Random) -> Constraint {
             "root ::= \"(\" item (\", \" item)* \")\"\nitem ::= root | [a-z]{2,5}".into(),
         ),
         // one that cannot be rolled back
-        _ => Constraint::Lark("start: (WORD \" \")+ w\nw[max_tokens=2]: /.*/\nWORD: /[a-z]{1,6}/".into()),
+        _ => Constraint::Lark(
+            "start: (WORD \" \")+ w\nw[max_tokens=2]: /.*/\nWORD: /[a-z]{1,6}/".into(),
+        ),
     }
 }
 
@@ -134,7 +136,7 @@ fn runs_alone_and_in_a_batch(
         let stats = model.status().speculation;
         println!("{stats:?}");
         let rejected = stats.drafted - stats.accepted;
-        assert!(stats.accepted > 3 * runs as u64 && rejected > 3 * runs as u64, "{stats:?}");
+        assert!(stats.accepted > 3 * runs as u64 && rejected > 2 * runs as u64, "{stats:?}");
     }
     assert_eq!(plain.status().speculation.drafted, 0);
 }

@@ -9,6 +9,7 @@ use pelton_sampling::Sampled;
 
 use super::{
     goal::Goal,
+    resources::Resources,
     scheduler::{Draft, Scheduler, Work},
     sequence::Sequence,
     speculate::{Ask, Choice, DRAFT_MAX, Proposal, all, choose},
@@ -80,6 +81,7 @@ impl Scheduler {
                     drafts.insert(id, Draft { tokens, most: count, by_model: is_modelled });
                 }
             }
+            self.prepare_rollbacks(&mut drafts);
             let late = self.allow_drafts(&mut drafts);
             ids.retain(|id| !late.contains(id));
             time = begun.elapsed();
@@ -99,6 +101,19 @@ impl Scheduler {
             self.repeated.clear();
         }
         (drafts, time)
+    }
+
+    /// Takes snapshots of recurrent states for the sequences that have drafts; without one a sequence
+    /// has none.
+    fn prepare_rollbacks(&mut self, drafts: &mut BTreeMap<u64, Draft>) {
+        let Resources { kv, .. } = &mut self.resources;
+        if !kv.is_recurrent() {
+            return;
+        }
+        drafts.retain(|id, _| {
+            let sequence = self.sequences.get_mut(id);
+            sequence.is_some_and(|s| kv.rollback_snapshot(&mut s.pages).is_some())
+        });
     }
 
     /// The drafts with the greatest expected gain; `None` without any source.
@@ -183,7 +198,12 @@ impl Scheduler {
             return (all(&chances, rows), modelled, if sequences > 0 { count } else { 0 });
         }
         let drafting = if sequences > 0 { count as f64 * self.costs.model(sequences) } else { 0.0 };
-        let cost = |rows| self.costs.drafts(rows + appended, ids.len(), plain) + drafting;
+        let cost = |rows| {
+            let cost = self.costs.drafts(rows + appended, ids.len(), plain);
+            // where recurrent states are rolled back, accepted tokens are run again
+            let again = if self.resources.kv.is_recurrent() { cost - plain } else { 0.0 };
+            cost + again + drafting
+        };
         let rows = rows.min(self.costs.rows_to_try(ids.len()));
         let count = if sequences > 0 { count } else { 0 };
         (choose(&chances, rows, plain, cost), modelled, count)

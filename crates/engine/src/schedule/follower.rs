@@ -150,10 +150,9 @@ impl Follower {
         if !self.triggers.is_empty() {
             return Ok(self.draft_before_trigger(&draft[..draft.len().min(most)]));
         }
-        let saved = self.saved.get_or_insert_with(|| Saved {
-            matcher: self.matcher.copy(),
-            tokens: Vec::new(),
-        });
+        let saved = self
+            .saved
+            .get_or_insert_with(|| Saved { matcher: self.matcher.copy(), tokens: Vec::new() });
         debug_assert!(!saved.matcher.is_stopped());
         let mut taken = 0;
         let drafted = self

@@ -70,11 +70,7 @@ impl Guide {
 
     /// The follower and the step of a draft of at most `most` tokens; `None` if its first token may
     /// not come.
-    pub(super) fn draft(
-        &mut self,
-        tokens: Vec<u32>,
-        most: usize,
-    ) -> Option<(Box<Follower>, Step)> {
+    pub(super) fn draft(&mut self, tokens: Vec<u32>, most: usize) -> Option<(Box<Follower>, Step)> {
         let &first = tokens.first()?;
         if self.mask.as_deref().is_some_and(|mask| !allows(mask, first)) {
             return None;

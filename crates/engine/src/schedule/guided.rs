@@ -8,7 +8,7 @@ use std::{
 use pelton_sampling::Sampled;
 
 use super::{
-    follower::Outcome,
+    follower::{Follower, Outcome, Step},
     followers::Done,
     goal::{DrawOptions, Goal},
     guide::Guide,
@@ -23,11 +23,18 @@ const WAIT: Duration = Duration::from_millis(2);
 const IDLE_WAIT: Duration = Duration::from_millis(50);
 
 impl Scheduler {
+    /// Lets a follower take a step. For the only request the calling thread has nothing else to do:
+    /// a change of threads costs more than most masks.
+    fn send_follower(&mut self, id: u64, follower: Box<Follower>, step: Step) {
+        let at_once = self.sequences.len() == 1 && !matches!(step, Step::Start);
+        self.followers.send(id, follower, step, at_once);
+    }
+
     /// Lets a constraint begin, if the sequence has one.
     pub(super) fn begin_guide(&mut self, id: u64) {
         let step = self.draw_options(id).and_then(|draw| draw.guide.as_mut()?.start());
         if let Some((follower, step)) = step {
-            self.followers.send(id, follower, step);
+            self.send_follower(id, follower, step);
         }
     }
 
@@ -41,7 +48,7 @@ impl Scheduler {
             return self.pass_on(id, sampled, false);
         };
         if let Some((follower, step)) = guide.push(sampled) {
-            self.followers.send(id, follower, step);
+            self.send_follower(id, follower, step);
         }
     }
 
@@ -60,7 +67,7 @@ impl Scheduler {
                 draft.tokens = ready;
                 draft.tokens.truncate(most);
             } else if let Some((follower, step)) = guide.draft(tokens, most) {
-                self.followers.send(id, follower, step);
+                self.send_follower(id, follower, step);
                 sent.push((id, count));
             } else {
                 self.observe_refused_draft(id, draft.by_model);

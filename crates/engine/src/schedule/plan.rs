@@ -70,8 +70,11 @@ impl Scheduler {
         let rows = limits.rows.min(self.resources.runner.pipeline.exact_rows);
         ids.truncate(limits.rows.min(limits.wants));
         let (mut drafts, drafting) = self.drafts(&mut ids);
-        let repeat = if drafts.is_empty() { self.repeat_of(&ids, alone) } else { 1 };
-        let appended = |id| self.sequences.get(id).map_or(1, |s| s.appended().max(1));
+        // repeats run one row of each sequence
+        let appended = |id: &u64| self.sequences.get(id).map_or(1, |s| s.appended().max(1));
+        let single = drafts.is_empty() && ids.iter().all(|id| appended(id) == 1);
+        let repeat = if single { self.repeat_of(&ids, alone) } else { 1 };
+        let appended = |id: &u64| self.sequences.get(id).map_or(1, |s| s.appended().max(1));
         let each = drafts.iter().map(|(id, draft)| draft.tokens.len() + appended(id) - 1);
         let drafted: usize = each.sum();
         let mut spare = rows.saturating_sub(ids.len() + drafted);

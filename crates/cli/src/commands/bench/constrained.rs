@@ -52,8 +52,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let context = positions(("-p", prompt), ("-n", tokens))?;
     let subject = Subject::load(args, LoadOptions::default().context(context))?;
     let repetitions = u64::from(args.repetitions);
-    let bar =
-        Progress::new("measuring {bar:32} {pos} of {len} runs, {eta} left", 2 * repetitions);
+    let bar = Progress::new("measuring {bar:32} {pos} of {len} runs, {eta} left", 2 * repetitions);
     let mut runs = Vec::new();
     let (mut all, mut forced) = (0, 0);
     // the first pair warms up
