@@ -171,16 +171,17 @@ fn print(format: Format, subject: &Subject, outcomes: &[Outcome]) -> Result<()> 
             }
         }
         Format::Json => {
-            let rows = outcomes.iter().map(|Outcome { task, plain, speculative, ratio, runs, stats }| {
-                let mut row = subject.to_json();
-                row["task"] = task.name().into();
-                row["plain_tokens_per_second"] = plain.to_json();
-                row["speculative_tokens_per_second"] = speculative.to_json();
-                row["ratio"] = ratio.to_json();
-                row["runs"] = json!(runs);
-                row["drafts"] = json!({"drafted": stats.drafted, "accepted": stats.accepted});
-                row
-            });
+            let rows =
+                outcomes.iter().map(|Outcome { task, plain, speculative, ratio, runs, stats }| {
+                    let mut row = subject.to_json();
+                    row["task"] = task.name().into();
+                    row["plain_tokens_per_second"] = plain.to_json();
+                    row["speculative_tokens_per_second"] = speculative.to_json();
+                    row["ratio"] = ratio.to_json();
+                    row["runs"] = json!(runs);
+                    row["drafts"] = json!({"drafted": stats.drafted, "accepted": stats.accepted});
+                    row
+                });
             writeln!(out, "{:#}", Value::Array(rows.collect()))?;
         }
         Format::Csv => {
