@@ -177,6 +177,20 @@ impl Tokenizer {
         Ok(ids)
     }
 
+    /// Encodes the middle of a text: as [`encode`](Self::encode) without special tokens, and without
+    /// the space that some vocabularies add at the beginning of a text.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_continuing(&self, text: &str) -> Result<Vec<u32>, Error> {
+        if u32::try_from(text.len()).is_err() {
+            return Err(Error::TextTooLong { found: text.len() });
+        }
+        let mut ids = Vec::with_capacity(text.len() / 3 + 2);
+        self.encode_text(Cow::Borrowed(text), false, &mut Merger::default(), &mut ids)?;
+        Ok(ids)
+    }
+
     fn encode_into(&self, parts: &[(&str, Special)], ids: &mut Vec<u32>) -> Result<(), Error> {
         // One byte is reserved for the space that may be added.
         let length = parts.iter().fold(0, |sum: usize, (text, _)| sum.saturating_add(text.len()));
