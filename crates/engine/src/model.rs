@@ -236,7 +236,7 @@ impl Model {
         // those tokens need the host one by one
         let stepwise = host.is_some() || guide.is_some();
         let drafter = self.drafter(&request, &tokens)?.filter(|_| !stepwise);
-        let place = self.shared.bound.enter(tokens.len())?;
+        let place = self.shared.bound.enter(tokens.len(), request.client.id)?;
         let most = match request.max_tokens {
             Some(generated) => tokens.len().saturating_add(generated).min(context),
             None => context,
@@ -248,7 +248,7 @@ impl Model {
         let salt = self.loaded.salt(request.cache_salt);
         let mut sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         sequence.drafter = drafter;
-        let sequence = sequence.with_loras(loras);
+        let sequence = sequence.with_loras(loras).of(request.client);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
     }
