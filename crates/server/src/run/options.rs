@@ -46,6 +46,8 @@ pub(crate) struct Options {
     pub(crate) output: Output,
     /// A text that the answer is expected to resemble.
     pub(crate) prediction: Option<String>,
+    /// The LoRA adapters by name, each with a scale; `None` for those of the load.
+    pub(crate) loras: Option<Vec<(String, f32)>>,
     /// A client's own namespace of cached prefixes.
     pub(crate) cache_salt: Option<String>,
 }
@@ -66,6 +68,7 @@ impl Options {
             log_probs: None,
             logit_bias,
             prediction: None,
+            loras: loras(fields)?,
             output: Output::default(),
             cache_salt,
         })
@@ -121,6 +124,8 @@ impl Options {
         request.logit_bias.clone_from(&self.logit_bias);
         request.prediction = self.prediction.clone().map(Prompt::Text);
         request.cache_salt = context.salt;
+        request.client = context.client;
+        request.loras.clone_from(&self.loras);
         request.deadline = context.deadline;
         request
     }
@@ -177,6 +182,22 @@ fn structured(fields: &mut Fields, prefix: &str) -> Result<Option<Output>, ApiEr
         found = Some(Output::Json);
     }
     Ok(found)
+}
+
+/// The field `lora`: a list of adapters, each with `name` and `scale`, which is 1 without one.
+fn loras(fields: &mut Fields) -> Result<Option<Vec<(String, f32)>>, ApiError> {
+    if !fields.has("lora") {
+        return Ok(None);
+    }
+    let mut all = Vec::new();
+    for mut one in fields.objects("lora")? {
+        let name = one.string("name")?;
+        let name = name.ok_or_else(|| one.missing("name", "the name of an adapter"))?;
+        let most = f64::from(f32::MAX);
+        let scale = one.number("scale", -most..=most)?.unwrap_or(1.0);
+        all.push((name, scale as f32));
+    }
+    Ok(Some(all))
 }
 
 /// `{"ID": BIAS}`, or llama.cpp's `[[ID, BIAS], …]`, where `false` is negative infinity.

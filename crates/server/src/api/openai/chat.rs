@@ -142,10 +142,7 @@ pub(in crate::api) async fn create(
             });
             let count = run_all(each.collect::<Vec<_>>()).await?;
             if usage {
-                let mut chunk = head;
-                chunk["choices"] = json!([]);
-                chunk["usage"] = count.json();
-                frames.data(&chunk).await?;
+                frames.usage(head, count.json()).await?;
             }
             Ok(frames.done().await?)
         }));
