@@ -90,7 +90,9 @@ impl Scheduler {
         if sequence.place.take().is_some() {
             let text = sequence.most.saturating_sub(sequence.prompt).min(RESERVE);
             sequence.charged = text;
-            self.shares.charge(sequence.client.id, (sequence.prompt - hit + text) as u64);
+            // tokens that a constraint forces may be there already
+            let run = sequence.tokens.len().saturating_sub(hit);
+            self.shares.charge(sequence.client.id, (run + text) as u64);
             let queued = sequence.goal.age();
             sequence.goal.handle().update(|stats| {
                 stats.queued = Some(queued);

@@ -146,6 +146,8 @@ pub(crate) fn response_format(format: &mut Fields) -> Result<Output, ApiError> {
                 None if format.has("schema") => format.clone(),
                 None => return Err(format.missing("json_schema", "an object with a schema")),
             };
+            inner.string("name")?;
+            inner.boolean("strict")?;
             let schema = inner.take("schema");
             schema.map(Output::Schema).ok_or_else(|| inner.missing("schema", "a JSON Schema"))
         }

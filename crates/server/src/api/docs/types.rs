@@ -14,22 +14,26 @@ const TYPES: &str = r##"{
       "name": {"type": ["string", "null"]}
     }}},
   "content": {"anyOf": [{"type": ["string", "null"]}, {"type": "array", "items": {
-    "type": "object", "required": ["type", "text"], "properties": {
-      "type": {"enum": ["text"]}, "text": {"type": "string"}
+    "type": "object", "required": ["text"], "properties": {
+      "type": {"enum": ["text", "input_text", "output_text", null]}, "text": {"type": "string"}
     }}}]},
-  "tools": {"type": ["array", "null"], "items": {
-    "type": "object", "required": ["type", "function"], "properties": {
-      "type": {"enum": ["function"]},
+  "tools": {"type": ["array", "null"], "items": {"anyOf": [{
+    "type": "object", "required": ["function"], "properties": {
+      "type": {"enum": ["function", null]},
       "function": {"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string", "minLength": 1},
         "description": {"type": ["string", "null"]},
         "parameters": {"type": ["object", "null"]}
       }}
-    }}},
+    }}, {
+    "description": "A tool of a provider, which is skipped",
+    "type": "object", "required": ["type"], "properties": {
+      "type": {"type": "string", "not": {"const": "function"}}
+    }}]}},
   "format": {"type": ["object", "null"], "required": ["type"], "properties": {
     "type": {"enum": ["text", "json_object", "json_schema"]},
     "json_schema": {"type": ["object", "null"], "required": ["schema"], "properties": {
-      "name": {"type": "string"}, "schema": {"type": "object"}, "strict": {"type": ["boolean", "null"]}
+      "name": {"type": ["string", "null"]}, "schema": {"type": ["object", "boolean"]}, "strict": {"type": ["boolean", "null"]}
     }}
   }},
   "prediction": {"type": ["object", "null"], "required": ["content"], "properties": {

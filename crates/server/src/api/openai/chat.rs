@@ -91,7 +91,14 @@ fn prediction(fields: &mut Fields) -> Result<Option<String>, ApiError> {
         None => Err(given.missing("content", EXPECTED)),
         Some(Value::String(text)) => Ok(Some(text)),
         Some(Value::Array(parts)) => {
-            let texts: Option<Vec<&str>> = parts.iter().map(|part| part["text"].as_str()).collect();
+            let text = |part: &'_ Value| match &part["type"] {
+                Value::Null => part["text"].as_str().map(str::to_owned),
+                Value::String(kind) if kind.ends_with("text") => {
+                    part["text"].as_str().map(str::to_owned)
+                }
+                _ => None,
+            };
+            let texts: Option<Vec<String>> = parts.iter().map(text).collect();
             let texts = texts
                 .ok_or_else(|| given.wrong("content", &Value::Array(parts.clone()), EXPECTED))?;
             Ok(Some(texts.concat()))
