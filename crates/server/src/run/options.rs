@@ -135,19 +135,22 @@ impl Options {
 pub(crate) fn response_format(format: &mut Fields) -> Result<Output, ApiError> {
     let kinds = ["text", "json_object", "json_schema"];
     let expected = "one of text, json_object, json_schema";
+    let mut given = format.object("json_schema")?;
+    if let Some(given) = &mut given {
+        given.string("name")?;
+        given.boolean("strict")?;
+    }
     match format.choice("type", &kinds)?.ok_or_else(|| format.missing("type", expected))? {
         "json_object" => match format.take("schema") {
             Some(schema) => Ok(Output::Schema(schema)),
             None => Ok(Output::Json),
         },
         "json_schema" => {
-            let mut inner = match format.object("json_schema")? {
+            let mut inner = match given {
                 Some(inner) => inner,
                 None if format.has("schema") => format.clone(),
                 None => return Err(format.missing("json_schema", "an object with a schema")),
             };
-            inner.string("name")?;
-            inner.boolean("strict")?;
             let schema = inner.take("schema");
             schema.map(Output::Schema).ok_or_else(|| inner.missing("schema", "a JSON Schema"))
         }

@@ -13,10 +13,11 @@ const TYPES: &str = r##"{
       "tool_call_id": {"type": ["string", "null"]},
       "name": {"type": ["string", "null"]}
     }}},
-  "content": {"anyOf": [{"type": ["string", "null"]}, {"type": "array", "items": {
-    "type": "object", "required": ["text"], "properties": {
+  "content": {"anyOf": [{"type": ["string", "null"]}, {"type": "array", "items": {"anyOf": [
+    {"type": "string"},
+    {"type": "object", "required": ["text"], "properties": {
       "type": {"enum": ["text", "input_text", "output_text", null]}, "text": {"type": "string"}
-    }}}]},
+    }}]}}]},
   "tools": {"type": ["array", "null"], "items": {"anyOf": [{
     "type": "object", "required": ["function"], "properties": {
       "type": {"enum": ["function", null]},

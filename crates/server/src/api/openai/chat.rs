@@ -91,11 +91,12 @@ fn prediction(fields: &mut Fields) -> Result<Option<String>, ApiError> {
         None => Err(given.missing("content", EXPECTED)),
         Some(Value::String(text)) => Ok(Some(text)),
         Some(Value::Array(parts)) => {
-            let text = |part: &'_ Value| match &part["type"] {
-                Value::Null => part["text"].as_str().map(str::to_owned),
-                Value::String(kind) if kind.ends_with("text") => {
-                    part["text"].as_str().map(str::to_owned)
-                }
+            let is_text = |kind: &Value| {
+                kind.is_null() || kind.as_str().is_some_and(|kind| kind.ends_with("text"))
+            };
+            let text = |part: &Value| match part {
+                Value::String(text) => Some(text.clone()),
+                part if is_text(&part["type"]) => part["text"].as_str().map(str::to_owned),
                 _ => None,
             };
             let texts: Option<Vec<String>> = parts.iter().map(text).collect();
