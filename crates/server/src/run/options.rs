@@ -133,27 +133,33 @@ impl Options {
 
 /// OpenAI's `response_format`, or the `format` of its Responses.
 pub(crate) fn response_format(format: &mut Fields) -> Result<Output, ApiError> {
+    const EXPECTED: &str = "a JSON Schema";
     let kinds = ["text", "json_object", "json_schema"];
     let expected = "one of text, json_object, json_schema";
-    let mut given = format.object("json_schema")?;
-    if let Some(given) = &mut given {
-        given.string("name")?;
-        given.boolean("strict")?;
+    let mut inner = format.object("json_schema")?;
+    let mut schema = None;
+    if let Some(inner) = &mut inner {
+        inner.string("name")?;
+        inner.boolean("strict")?;
+        schema = inner.take("schema");
+        if let Some(other) = schema.as_ref().filter(|one| !one.is_object() && !one.is_boolean()) {
+            return Err(inner.wrong("schema", other, EXPECTED));
+        }
     }
     match format.choice("type", &kinds)?.ok_or_else(|| format.missing("type", expected))? {
         "json_object" => match format.take("schema") {
             Some(schema) => Ok(Output::Schema(schema)),
             None => Ok(Output::Json),
         },
-        "json_schema" => {
-            let mut inner = match given {
-                Some(inner) => inner,
-                None if format.has("schema") => format.clone(),
-                None => return Err(format.missing("json_schema", "an object with a schema")),
-            };
-            let schema = inner.take("schema");
-            schema.map(Output::Schema).ok_or_else(|| inner.missing("schema", "a JSON Schema"))
-        }
+        "json_schema" => match (schema, inner) {
+            (Some(schema), _) => Ok(Output::Schema(schema)),
+            (None, Some(inner)) => Err(inner.missing("schema", EXPECTED)),
+            // the form of OpenAI's Responses
+            (None, None) => match format.take("schema") {
+                Some(schema) => Ok(Output::Schema(schema)),
+                None => Err(format.missing("json_schema", "an object with a schema")),
+            },
+        },
         _ => Ok(Output::Text),
     }
 }
