@@ -157,6 +157,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn references_have_schemas() {
+        let (document, types) = (document().to_string(), types());
+        assert!(types.len() > 10);
+        for rest in document.split("#/components/schemas/").skip(1) {
+            let name = rest.split('"').next().unwrap();
+            assert!(types.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
     fn fields_of_text() {
         let (name, schema, required) = field("!input:string|array");
         assert_eq!((name, required), ("input", true));
