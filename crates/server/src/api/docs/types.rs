@@ -33,8 +33,8 @@ const TYPES: &str = r##"{
     }}]}},
   "format": {"type": ["object", "null"], "required": ["type"], "properties": {
     "type": {"enum": ["text", "json_object", "json_schema"]},
-    "json_schema": {"type": ["object", "null"], "required": ["schema"], "properties": {
-      "name": {"type": ["string", "null"]}, "schema": {"type": ["object", "boolean"]}, "strict": {"type": ["boolean", "null"]}
+    "json_schema": {"type": ["object", "null"], "properties": {
+      "name": {"type": ["string", "null"]}, "schema": {"type": ["object", "boolean", "null"]}, "strict": {"type": ["boolean", "null"]}
     }}
   }},
   "prediction": {"type": ["object", "null"], "required": ["content"], "properties": {
