@@ -43,6 +43,15 @@ async function accessible(page, state) {
   assert.deepEqual(found, [], state);
 }
 
+/** Lets the page read this many bytes a second, so that an answer takes a time. */
+async function slow(page, bytes) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Network.enable");
+  await session.send("Network.emulateNetworkConditions", {
+    offline: false, latency: 0, downloadThroughput: bytes, uploadThroughput: -1,
+  });
+}
+
 async function picture(page, name) {
   if (PICTURES) await page.screenshot({ path: `${PICTURES}/${name}.png` });
 }
@@ -51,6 +60,7 @@ async function picture(page, name) {
 {
   const page = await open();
   await accessible(page, "an empty page");
+  await slow(page, 20_000);
   await send(page, STORY);
   await page.locator(".message.busy").waitFor();
   await page.waitForFunction(() => document.querySelector(".busy .body")?.textContent.length > 10);
@@ -60,6 +70,7 @@ async function picture(page, name) {
   assert.ok(whole.startsWith(early.trim().slice(0, 5)) && whole.length > early.length, whole);
   assert.match(await page.locator(".stats").textContent(), /first token after [\d.]+ s, [\d.]+ tokens\/s/);
   await accessible(page, "a conversation");
+  await slow(page, -1);
 
   // edits the question: the old one stays as a branch
   await page.getByRole("button", { name: "Edit" }).click();
@@ -113,11 +124,7 @@ async function picture(page, name) {
   await page.getByLabel("Probabilities of tokens").check();
   await accessible(page, "the settings");
   await page.getByRole("button", { name: "Settings" }).click();
-  // the stream is held back, so that there is something to stop
-  await page.route("**/v1/chat/completions", (route) => {
-    const body = { ...route.request().postDataJSON(), ignore_eos: true, max_tokens: 900 };
-    return route.continue({ postData: JSON.stringify(body) });
-  });
+  await slow(page, 20_000);
   await send(page, STORY);
   await page.waitForFunction(() => document.querySelector(".busy .body")?.textContent.length > 10);
   await page.getByRole("button", { name: "Stop" }).click();
@@ -127,7 +134,7 @@ async function picture(page, name) {
   await page.waitForTimeout(200);
   assert.equal(await last(page).textContent(), stopped);
   assert.match(await last(page).locator("span").first().getAttribute("title"), /%/);
-  await page.unroute("**/v1/chat/completions");
+  await slow(page, -1);
   await send(page, "What is 2 plus 3?");
   await page.locator(".message").nth(3).locator(".stats").waitFor();
   await ended(page);
@@ -201,6 +208,15 @@ async function picture(page, name) {
   await page.locator(".message.user", { hasText: "3 plus 4" }).waitFor();
   await page.locator(".message.assistant .stats").waitFor();
   assert.match(await page.locator(".message.user .tools").textContent(), /2\/2/);
+  await page.context().close();
+}
+
+// the list of all paths
+{
+  const page = await open();
+  await page.goto(`${address}/docs`);
+  assert.ok((await page.locator("h2").count()) > 20);
+  await accessible(page, "/docs");
   await page.context().close();
 }
 

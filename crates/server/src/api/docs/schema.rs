@@ -122,14 +122,14 @@ pub(super) fn html() -> String {
         h2{font-size:1.1rem;margin-top:2rem}code,pre{font:14px/1.4 ui-monospace,monospace}\
         pre{overflow:auto;padding:.5rem;border:1px solid #8886}table{border-collapse:collapse}\
         td{padding:.1rem 1rem .1rem 0;vertical-align:top}</style>\
-        <h1>API of Pelton</h1><p><a href=openapi.json>openapi.json</a> is this page for programs.</p>"
+        <main><h1>API of Pelton</h1><p><a href=openapi.json>openapi.json</a> is this page for programs.</p>"
         .to_owned();
     for route in ROUTES {
         let (method, path) = (route.method.to_uppercase(), route.path);
         // writing to a string does not fail
         let _ = write!(page, "<h2><code>{method} {path}</code></h2><p>{}.</p>", route.about);
         if !route.example.is_empty() {
-            let _ = write!(page, "<pre>{}</pre>", route.example);
+            let _ = write!(page, "<pre tabindex=0>{}</pre>", route.example);
         }
         page.push_str("<table>");
         for (name, schema, required) in fields(route) {
@@ -147,8 +147,10 @@ pub(super) fn html() -> String {
     }
     page.push_str("<h2>Nested values</h2>");
     for (name, schema) in types() {
-        let _ = write!(page, "<h3 id={name}><code>{name}</code></h3><pre>{schema:#}</pre>");
+        let _ =
+            write!(page, "<h3 id={name}><code>{name}</code></h3><pre tabindex=0>{schema:#}</pre>");
     }
+    page.push_str("</main></html>");
     page
 }
 
