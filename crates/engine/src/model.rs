@@ -236,7 +236,7 @@ impl Model {
         let excludes = request.logit_bias.iter().any(|(_, bias)| bias.is_infinite());
         let drafts = host.is_none() && guide.as_ref().is_none_or(|g| g.can_draft() && !excludes);
         let drafter = self.drafter(&request, &tokens)?.filter(|_| drafts);
-        let place = self.shared.bound.enter(tokens.len())?;
+        let place = self.shared.bound.enter(tokens.len(), request.client.id)?;
         let most = match request.max_tokens {
             Some(generated) => tokens.len().saturating_add(generated).min(context),
             None => context,
@@ -248,7 +248,7 @@ impl Model {
         let salt = self.loaded.salt(request.cache_salt);
         let mut sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         sequence.drafter = drafter;
-        let sequence = sequence.with_loras(loras);
+        let sequence = sequence.with_loras(loras).of(request.client);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
     }

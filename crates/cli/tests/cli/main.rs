@@ -15,6 +15,8 @@ mod logging;
 #[cfg(target_os = "linux")]
 mod pty;
 mod run;
+#[cfg(unix)]
+mod serve;
 mod template;
 mod values;
 

@@ -1,5 +1,6 @@
 //! The values that go into a model and come out of it.
 
+mod client;
 mod event;
 mod handle;
 mod options;
@@ -9,6 +10,7 @@ mod status;
 mod stream;
 mod values;
 
+pub use client::Client;
 pub use event::{Event, FinishReason, Flow, Stats, Token};
 pub use handle::RequestHandle;
 pub use options::{DraftSource, KvMemory, LoadOptions};

@@ -11,7 +11,7 @@ use pelton_graph::Op;
 use super::{Loaded, Model};
 use crate::{
     Error,
-    api::{EmbedOptions, Flow, KeepAlive, RequestHandle, RerankOptions, Stats},
+    api::{Client, EmbedOptions, Flow, KeepAlive, RequestHandle, RerankOptions, Stats},
     schedule::{Command, Goal, Sequence, Values, WantedRows},
 };
 
@@ -37,17 +37,20 @@ impl Text {
 pub(super) struct Common {
     pub(super) deadline: Option<Duration>,
     pub(super) cache_salt: u64,
+    pub(super) client: Client,
 }
 
 impl EmbedOptions {
     pub(super) fn common(&self) -> Common {
-        Common { deadline: self.deadline, cache_salt: self.cache_salt }
+        let Self { deadline, cache_salt, client, .. } = *self;
+        Common { deadline, cache_salt, client }
     }
 }
 
 impl RerankOptions {
     pub(super) fn common(&self) -> Common {
-        Common { deadline: self.deadline, cache_salt: self.cache_salt }
+        let Self { deadline, cache_salt, client, .. } = *self;
+        Common { deadline, cache_salt, client }
     }
 }
 
@@ -86,7 +89,7 @@ impl Model {
             let vocab = self.loaded.plan.vocab as u32;
             tokens[second..].iter_mut().for_each(|token| *token += vocab);
         }
-        let place = self.shared.bound.enter(tokens.len())?;
+        let place = self.shared.bound.enter(tokens.len(), options.client.id)?;
         let handle = RequestHandle::new(Stats::new(tokens.len(), 0));
         let rows = wanted.of(0, tokens.len(), tokens.len()).len();
         let len = rows * self.loaded.plan.output_width();
@@ -99,7 +102,8 @@ impl Model {
         };
         let most = tokens.len().saturating_add(1);
         let sequence = Sequence::new(tokens, most, salt, options.deadline, goal, place)
-            .with_loras(self.loaded.loras.defaults.clone());
+            .with_loras(self.loaded.loras.defaults.clone())
+            .of(options.client);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
     }

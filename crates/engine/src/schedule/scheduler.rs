@@ -15,6 +15,7 @@ use super::{
     queue::QueueBound,
     resources::Resources,
     sequence::Sequence,
+    shares::Shares,
     speculate::{DraftModel, PassCosts},
 };
 use crate::{
@@ -112,6 +113,8 @@ pub(crate) struct Scheduler {
     pub(super) queue: BTreeSet<u64>,
     /// Requests with a slot.
     pub(super) running: BTreeSet<u64>,
+    /// The tokens that each client was served.
+    pub(super) shares: Shares,
     pub(super) slots: Vec<u32>,
     jobs: VecDeque<(u64, Job)>,
     next_id: u64,
@@ -157,6 +160,7 @@ impl Scheduler {
             sequences: BTreeMap::new(),
             queue: BTreeSet::new(),
             running: BTreeSet::new(),
+            shares: Shares::default(),
             jobs: VecDeque::new(),
             next_id: 0,
             flights: VecDeque::new(),
@@ -187,6 +191,7 @@ impl Scheduler {
             return sequence.goal.finish(FinishReason::Length);
         }
         let id = self.number();
+        self.shares.enter(sequence.client.id);
         self.sequences.insert(id, sequence);
         self.queue.insert(id);
         self.begin_guide(id);
@@ -290,6 +295,8 @@ impl Scheduler {
         if end.is_ok() {
             sequence.commit(&mut self.resources.kv);
         }
+        let (expected, generated) = (sequence.charged as u64, sequence.generated() as u64);
+        self.shares.leave(sequence.client.id, expected, generated);
         self.slots.extend(sequence.release(&mut self.resources.kv));
         self.status.ended += 1;
         match end {
