@@ -18,7 +18,8 @@ pub(crate) const ROUNDS_MAX: usize = 16;
 /// Where tools come from.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ToolArgs {
-    /// A JSON file with a list of tools; you write the results of their calls
+    /// A JSON file with a list of tools; you write the result of each call, without a terminal as the
+    /// next line of standard input
     #[arg(long, value_name = "FILE")]
     tools: Option<String>,
     /// A command that starts a server of tools by the Model Context Protocol on its standard input

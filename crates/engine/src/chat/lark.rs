@@ -374,6 +374,10 @@ mod tests {
         assert!(!accepts(matcher.copy(), text, Special::Plain), "{grammar}");
         let empty = "<tool><|user|>{<|system|>!<|system|>}";
         assert!(accepts(matcher.copy(), empty, Special::Parse), "{grammar}");
+        // a forced beginning has the control token too
+        let forced = matcher.copy().consume_forced().unwrap();
+        let start = tokenizer.encode("<tool><|user|>{", Special::Parse).unwrap();
+        assert!(forced.len() >= 2 && start.starts_with(&forced), "{forced:?} {start:?}");
         let long = "<tool><|user|>{abcdef<|system|>!<|system|>}";
         assert!(!accepts(matcher.copy(), long, Special::Parse), "{grammar}");
     }
