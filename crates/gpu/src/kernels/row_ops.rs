@@ -200,21 +200,6 @@ impl RowOp {
         Self { label: "pool", file: "pool.wgsl", parameters, bindings, groups }
     }
 
-    /// The sum over K splits. Bindings: partial sums `[splits, slab_rows, n]`, y, and the bias if
-    /// there is one.
-    pub(crate) fn sum_splits(
-        n: usize,
-        [splits, slab_rows]: [usize; 2],
-        add: bool,
-        bias: bool,
-    ) -> Self {
-        let mut bindings = vec![Access::Read, Access::ReadWrite];
-        bindings.extend(bias.then_some(Access::Read));
-        let groups = n.div_ceil(THREADS) as u32;
-        let parameters = context! { n, splits, slab_rows, add, bias };
-        Self { label: "sum_splits", file: "sum_splits.wgsl", parameters, bindings, groups }
-    }
-
     fn elementwise(op: &'static str, width: usize, bindings: Vec<Access>, more: Value) -> Self {
         let (lanes, _) = vector(&[width]);
         Self::elements(op, width / lanes, lanes, bindings, more)
@@ -273,9 +258,6 @@ pub(crate) fn sources() -> Vec<(String, String)> {
             let norm = RowNorm { kind, length, eps: 1e-6, weight_heads, bias_heads };
             all.extend([false, true].map(|in_place| RowOp::norm(&norm, heads, in_place)));
         }
-    }
-    for (add, bias) in [(false, true), (true, false)] {
-        all.push(RowOp::sum_splits(50, [3, 64], add, bias));
     }
     for width in [50, 2048] {
         all.extend([RowOp::add, RowOp::select, RowOp::adapters].map(|op| op(width)));
