@@ -147,9 +147,10 @@ impl Model {
         let tokens = tokenizer.as_deref().map_or(plan.vocab, vocabulary::used_tokens);
         let weight =
             |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
-        let free = backend.free_memory(plan.weights.iter().map(weight).sum());
+        let weights = plan.weights.iter().map(weight).sum();
+        let (free, rows) = (backend.free_memory(weights), backend.prompt_rows(&plan, weights));
         let pooling = value_plans::pooling(&plan, options)?;
-        let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free })?;
+        let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free, rows })?;
         tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
         let executable =
             backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;

@@ -48,8 +48,9 @@ pub struct LoadOptions {
     /// Sequences that run at the same time, at most; `None` for 1, or 32 of a model of embeddings or
     /// scores.
     pub sequences: Option<usize>,
-    /// Rows of one pass, at most: tokens of prompts that are run together. `None` for 512, or for
-    /// the context, up to 16,384, if that is longer and the model's texts are run as a whole.
+    /// Rows of one pass, at most: tokens of prompts that are run together. `None` for 512, on a GPU
+    /// with matrix cores and enough memory for up to 2,048, or for the context, up to 16,384, if that
+    /// is longer and the model's texts are run as a whole.
     pub rows: Option<usize>,
     /// The pooling of embeddings; `None` for the one that the file names.
     pub pooling: Option<Pooling>,
