@@ -32,6 +32,7 @@
 //! `schedule` (the thread that runs passes), `session`, `model`, `engine`.
 
 mod api;
+mod built_in;
 pub mod chat;
 mod device;
 mod engine;
@@ -46,8 +47,9 @@ pub use api::{
     KvMemory, LoadOptions, PageCounts, Pooling, Prompt, Request, RequestHandle, RerankOptions,
     Score, Speculation, SpeculationStats, Stats, Status, Token, TokenStream, Trigger,
 };
+pub use built_in::built_in;
 pub use device::Device;
-pub use engine::{Engine, built_in};
+pub use engine::Engine;
 pub use error::Error;
 pub use model::{Model, SamplingDefaults};
 pub use pelton_constraint::Constraint;

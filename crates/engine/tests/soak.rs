@@ -1,7 +1,7 @@
 //! Sixteen clients of one model with random requests: 4 seconds, 45 with `PELTON_FULL`, or as many as
 //! `PELTON_SOAK` says.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
 use std::{
     path::PathBuf,
