@@ -76,7 +76,7 @@ fn demanded_calls_have_valid_arguments() {
             let start = |seed| {
                 let mut sampling = Sampling::greedy();
                 (sampling.temperature, sampling.seed) = (1.5, Some(seed));
-                let request = Request::new("").max_tokens(160).sampling(sampling);
+                let request = Request::new("").max_tokens(400).sampling(sampling);
                 model.chat(&prompt, request).unwrap()
             };
             let replies: Vec<_> = (0..6).map(start).collect();
