@@ -32,7 +32,9 @@ fn valid(label: &str, source: &str) -> (naga::Module, ModuleInfo) {
         .unwrap_or_else(|e| panic!("{label}: {}", e.emit_to_string(source)));
     let mut capabilities = Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     if for_matrix_cores(source) {
-        capabilities |= Capabilities::SHADER_FLOAT16 | Capabilities::COOPERATIVE_MATRIX;
+        capabilities |= Capabilities::SHADER_FLOAT16
+            | Capabilities::COOPERATIVE_MATRIX
+            | Capabilities::SUBGROUP_BARRIER;
     }
     let info = Validator::new(ValidationFlags::all(), capabilities)
         .validate(&module)

@@ -28,6 +28,14 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// Rows of a pass, at most, where the caller of [`load`](Self::load) has no number of its own:
+    /// enough for the speed of long prompts, with buffers that are small next to the memory that
+    /// `weights` bytes of weights leave.
+    fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
+        let _ = (plan, weights);
+        512
+    }
+
     /// Prepares a plan to run: lays out the weights in the backend's memory, and allocates buffers
     /// and caches. `progress` is called repeatedly with the loaded bytes and the total of bytes.
     ///

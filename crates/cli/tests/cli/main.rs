@@ -6,6 +6,7 @@ mod bench;
 mod chat;
 #[cfg(target_os = "linux")]
 mod chat_terminal;
+mod chat_tools;
 mod errors;
 mod files;
 mod gpu;

@@ -29,6 +29,15 @@ const FAILURES_MAX: usize = 3;
 /// A job that runs passes by hand while no request runs.
 pub(crate) type Job = Box<dyn FnOnce(&mut Resources) + Send>;
 
+/// Drafted tokens of one sequence.
+pub(super) struct Draft {
+    pub(super) tokens: Vec<u32>,
+    /// Tokens that the pass has room for.
+    pub(super) most: usize,
+    /// Whether the draft model drafted them.
+    pub(super) by_model: bool,
+}
+
 /// Rows of one sequence in a pass.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
@@ -53,10 +62,12 @@ impl Entry {
         Self { id, first, count, samples, values: 0, drafts: Vec::new(), by_model: false }
     }
 
-    /// The newest token of a sequence, at position `first`, and drafts of those after it.
-    pub(super) fn verifying(id: u64, first: usize, drafts: Vec<u32>, by_model: bool) -> Self {
-        let count = drafts.len() + 1;
-        Self { id, first, count, samples: count, values: 0, drafts, by_model }
+    /// The newest `known` tokens of a sequence, from position `first` on, and a draft of those after
+    /// them.
+    pub(super) fn verifying(id: u64, first: usize, known: usize, draft: Draft) -> Self {
+        let Draft { tokens: drafts, by_model, .. } = draft;
+        let (count, samples) = (known + drafts.len(), drafts.len() + 1);
+        Self { id, first, count, samples, values: 0, drafts, by_model }
     }
 }
 

@@ -105,10 +105,12 @@ impl Adapter {
     }
 
     /// Whether there are matrix cores that the kernels support: 16×16 products of f16 with sums in
-    /// f32, and subgroups of exactly 32.
+    /// f32, and subgroups of exactly 32 whose threads can wait for each other.
     pub fn has_matrix_cores(&self) -> bool {
         use wgpu::CooperativeScalarType::{F16, F32};
-        let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_F16;
+        let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
+            | wgpu::Features::SUBGROUP_BARRIER
+            | wgpu::Features::SHADER_F16;
         self.inner.features().contains(needed)
             && self.subgroup_widths() == (32, 32)
             && self.inner.cooperative_matrix_properties().iter().any(|p| {

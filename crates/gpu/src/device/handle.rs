@@ -54,7 +54,8 @@ impl Device {
             features |= wgpu::Features::SHADER_F16;
         }
         if matrix_cores {
-            features |= wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+            features |=
+                wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SUBGROUP_BARRIER;
         }
         let stamps =
             wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES;

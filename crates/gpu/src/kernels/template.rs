@@ -19,6 +19,7 @@ const FILES: &[(&str, &str)] = &[
     ("gating.wgsl", include_str!("gating.wgsl")),
     ("pool.wgsl", include_str!("pool.wgsl")),
     ("sum.wgsl", include_str!("sum.wgsl")),
+    ("attend_cores.wgsl", include_str!("attend_cores.wgsl")),
     ("attend_decode.wgsl", include_str!("attend_decode.wgsl")),
     ("attend_prompt.wgsl", include_str!("attend_prompt.wgsl")),
     ("bandwidth.wgsl", include_str!("bandwidth.wgsl")),

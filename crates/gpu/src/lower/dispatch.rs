@@ -121,8 +121,8 @@ pub(crate) enum Grid {
     },
     /// The merge of KV splits.
     Merge(Attention),
-    /// Attention of prompt rows.
-    Prompt(Attention),
+    /// `x` workgroups of attention for each tile of prompt rows.
+    Prompt { x: u32 },
 }
 
 /// The properties of a pass that the grids of a step depend on.
@@ -173,7 +173,7 @@ impl Dispatch {
                 1 => return None,
                 _ => attention.merge_groups(rows),
             },
-            Grid::Prompt(attention) => attention.prompt_groups(tiles),
+            Grid::Prompt { x } => [x, tiles as u32, 1],
         })
     }
 }

@@ -12,7 +12,7 @@ use pelton_weights::Checkpoint;
 use crate::{
     device::{Adapter, Device, Kernel},
     kernels::{
-        attention::Attention,
+        attention::{Attention, tiles},
         matvec::Tuning,
         rope_store::rotation_steps,
         sample::{Sample, SampleBuffers, SampleCall},
@@ -75,6 +75,21 @@ impl Backend for Gpu {
         self.device.memory.map(|memory| memory.saturating_sub(weights) / 16 * 15)
     }
 
+    /// With matrix cores as many as keep a large GPU busy in attention, whose workgroups have up to 64
+    /// rows each, if their activations take half of the memory that
+    /// [`free_memory`](Self::free_memory) leaves for them.
+    fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
+        const LEAST: usize = 512;
+        let left = self.device.memory.map_or(0, |memory| memory.saturating_sub(weights) / 32);
+        let of_all = plan.buffers.iter().filter(|buffer| buffer.rows == Rows::All);
+        let width: u64 = of_all.map(|buffer| 4 * buffer.width as u64).sum();
+        let fits = |rows: &usize| rows.saturating_mul(width as usize) as u64 <= left;
+        match self.device.capabilities.matrix_cores {
+            true => [4 * LEAST, 2 * LEAST].into_iter().find(fits).unwrap_or(LEAST),
+            false => LEAST,
+        }
+    }
+
     fn load(
         &self,
         plan: Plan,
@@ -107,8 +122,8 @@ struct GpuExecutable {
     in_flight: InFlight,
     /// A copy of one page of a layer, while it is copied within a cache.
     page: wgpu::Buffer,
-    /// The attention op with the most query heads per key head: its tiling is valid for all.
-    attention: Option<Attention>,
+    /// Rows of a tile of attention, at most: the least of all ops, valid for all.
+    tile_rows: Option<usize>,
     sample_bytes: Vec<u8>,
     samples: Vec<Sampled>,
     logits: Vec<f32>,
@@ -199,7 +214,7 @@ impl GpuExecutable {
         device.wait()?;
         Ok(Self {
             page: device.buffer("page", page)?,
-            attention: attentions.into_iter().max_by_key(|a| a.heads / a.caches.kv_heads),
+            tile_rows: attentions.iter().map(|a| a.tile_rows(a.cores(&device.capabilities))).min(),
             tables: PageTables::new(&limits),
             logits: vec![0.0; logits_len],
             sample_bytes: Vec::with_capacity(sample.results().size() as usize),
@@ -249,8 +264,8 @@ impl GpuExecutable {
         if !selected.is_empty() {
             queue.write_buffer(&self.inputs.selected, 0, bytemuck::cast_slice(&selected));
         }
-        let tiles = match (pass.phase, &self.attention) {
-            (Phase::Prompt, Some(attention)) => attention.tiles(pass.rows),
+        let tiles = match (pass.phase, self.tile_rows) {
+            (Phase::Prompt, Some(most)) => tiles(pass.rows, most),
             _ => Vec::new(),
         };
         if !tiles.is_empty() {

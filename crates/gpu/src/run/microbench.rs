@@ -1,5 +1,7 @@
 //! Measurements of single kernels for tuning, which no model needs.
 
+pub mod attention;
+
 use std::{sync::Arc, time::Instant};
 
 use pelton_graph::Error;

@@ -2,10 +2,11 @@
 
 use half::f16;
 use pelton_graph::{Input, KvType, Rope, RopeStyle, alibi_slope};
-use pelton_testing::Random;
+use pelton_testing::{Need, Random, skip};
 
-use super::*;
+use super::{written_out::written_out, *};
 use crate::{
+    device::{Device, Kernel},
     kernels::rope_store::{RopeStore, Rotation, rotation_steps},
     testing::{compiled, device, normals},
 };
@@ -16,11 +17,44 @@ struct Case {
     attention: Attention,
     prepare: HeadPrep,
     rows: Vec<Row>,
+    /// Whether all work splits on matrix cores are run.
+    cores: bool,
 }
 
 /// Entries of a slot's page table, and pages of the caches.
 const TABLE: usize = 8;
 const PAGES: usize = 64;
+
+/// Work splits on matrix cores that software compiles and runs soon.
+const CORES: [Cores; 3] = [
+    Cores::of(16, 2, 32),
+    Cores::of(32, 1, 64),
+    Cores { step: 16, prefetch: false, ..Cores::of(16, 1, 32) },
+];
+
+/// The kernel for prompt rows; `None` if the device has too little workgroup memory for it. Without
+/// matrix cores they are written out.
+pub(super) fn prompt_kernel(
+    device: &Device,
+    attention: &Attention,
+    cores: Option<&Cores>,
+) -> Option<Kernel> {
+    let Some(cores) = cores else {
+        let source = attention.prompt_source().unwrap();
+        return Some(compiled(device, &source, &attention.prompt_bindings()));
+    };
+    let mut source = attention.cores_source(cores).unwrap();
+    let mut bytes = cores.bytes(attention.key_dim, attention.value_dim);
+    if !device.capabilities.matrix_cores {
+        source = written_out(&source, attention, cores);
+        bytes += cores.subgroups * 32 * 4;
+    }
+    if bytes > device.capabilities.workgroup_bytes as usize {
+        skip(Need::Capability, format_args!("{cores:?} needs more workgroup memory"));
+        return None;
+    }
+    Some(compiled(device, &source, &attention.prompt_bindings()))
+}
 
 /// Rows of runs `(slot, positions)`.
 fn rows(runs: &[(u32, std::ops::Range<u32>)]) -> Vec<Row> {
@@ -33,7 +67,7 @@ fn case(head_dim: usize, heads: usize, kv_heads: usize, kv: KvType, rows: Vec<Ro
     let attention = Attention::causal(heads, head_dim, caches);
     let rope =
         Some(Rotation { style: RopeStyle::Halves, pairs: head_dim / 2, factor: 1f32.to_bits() });
-    Case { attention, prepare: HeadPrep { rope, ..HeadPrep::default() }, rows }
+    Case { attention, prepare: HeadPrep { rope, ..HeadPrep::default() }, rows, cores: false }
 }
 
 /// Heads after norm and rotation, in f64.
@@ -285,21 +319,26 @@ impl Case {
                 );
             }
         }
-        let tiles = self.attention.tiles(&self.rows);
-        let groups = self.attention.prompt_groups(tiles.len());
-        let (tiles, a) = (device.with(&tiles), device.with(&poison));
-        let mut buffers = vec![&rows, &tables, &tiles, &q_buffer, &key_cache, &value_cache, &a];
-        buffers.extend(with_sinks);
-        device.run(
-            &compiled(
-                &device,
-                &self.attention.prompt_source().unwrap(),
-                &self.attention.prompt_bindings(),
-            ),
-            &buffers,
-            groups,
-        );
-        close("a of a prompt", self, &device.content::<f32>(&a), &expected, 1e-5);
+        let mut variants = vec![None];
+        // software takes seconds to compile larger heads
+        if kv == KvType::F16 && head_dim % 4 == 0 && (self.cores || head_dim <= 24) {
+            variants.extend(CORES.iter().take(if self.cores { 3 } else { 1 }).map(Some));
+        }
+        for cores in variants {
+            let Some(kernel) = prompt_kernel(&device, &self.attention, cores) else { continue };
+            let most = self.attention.tile_rows(cores.copied());
+            let tiles = tiles(&self.rows, most);
+            let x = self.attention.prompt_groups(cores.copied());
+            let groups = [x, tiles.len() as u32, 1];
+            let (tiles, a) = (device.with(&tiles), device.with(&poison));
+            let mut buffers = vec![&rows, &tables, &tiles, &q_buffer, &key_cache, &value_cache, &a];
+            buffers.extend(with_sinks);
+            device.run(&kernel, &buffers, groups);
+            // queries and weights are rounded to f16 for matrix cores
+            let tolerance = if cores.is_some() { 2e-3 } else { 1e-5 };
+            let what = format!("a of a prompt by {cores:?}");
+            close(&what, self, &device.content::<f32>(&a), &expected, tolerance);
+        }
     }
 }
 
@@ -354,6 +393,15 @@ fn windows_of_decoding_rows() {
         let mut case = case(64, 4, 2, KvType::F16, decoding());
         case.attention.mask = Mask::Causal { window: Some(window) };
         case.check();
+    }
+}
+
+#[test]
+fn every_work_split_on_matrix_cores() {
+    for (head_dim, heads, kv_heads, window) in [(32, 6, 2, None), (40, 4, 1, Some(70))] {
+        let mut case = case(head_dim, heads, kv_heads, KvType::F16, mixed());
+        case.attention.mask = Mask::Causal { window };
+        Case { cores: true, ..case }.check();
     }
 }
 
@@ -449,5 +497,46 @@ fn rows_are_independent() {
         let got = run(&alone, splits);
         let row = r * heads * head_dim..(r + 1) * heads * head_dim;
         assert!(got[row.clone()] == all[row], "the row at {position}");
+    }
+}
+
+/// A prompt row has the same bits on matrix cores in any chunk, in a tile with any other rows, and in
+/// every work split with steps of one length.
+#[test]
+fn prompt_rows_are_independent_on_matrix_cores() {
+    let Some(device) = device() else { return };
+    let (head_dim, heads, kv_heads) = (32, 6, 2);
+    let caches = Caches { kv_heads, kv: KvType::F16, table: TABLE };
+    let attention = Attention {
+        // scores that rise often and far
+        scale: 1.0,
+        mask: Mask::Causal { window: Some(100) },
+        ..Attention::causal(heads, head_dim, caches)
+    };
+    let pages: Vec<u32> = (0..PAGES as u32).collect();
+    let cached = to_cache(caches.kv, &normals(8, PAGES * kv_heads * PAGE * head_dim));
+    let (tables, keys, values) = (device.with(&pages), device.with(&cached), device.with(&cached));
+    let last = 150;
+    let q = normals(40, last * heads * head_dim);
+    let run = |cores: &Cores, positions: std::ops::Range<usize>| -> Vec<f32> {
+        let words: Vec<[u32; 4]> = positions.clone().map(|p| [7, p as u32, 3, 0]).collect();
+        let rows = rows(&[(3, positions.start as u32..positions.end as u32)]);
+        let q = &q[positions.start * heads * head_dim..positions.end * heads * head_dim];
+        let tiles = tiles(&rows, attention.tile_rows(Some(*cores)));
+        let groups = [attention.prompt_groups(Some(*cores)), tiles.len() as u32, 1];
+        let a = device.with(&vec![f32::NAN; q.len()]);
+        let (rows, tiles, q) = (device.with(&words), device.with(&tiles), device.with(q));
+        let kernel = prompt_kernel(&device, &attention, Some(cores)).unwrap();
+        device.run(&kernel, &[&rows, &tables, &tiles, &q, &keys, &values, &a], groups);
+        device.content(&a)
+    };
+    let whole = run(&CORES[0], 0..last);
+    assert!(whole.iter().all(|v| v.is_finite()));
+    for (cores, cuts) in [(CORES[0], vec![1, 64, 101]), (CORES[1], vec![]), (CORES[1], vec![128])] {
+        let ends = cuts.iter().copied().chain([last]);
+        let starts = [0].into_iter().chain(cuts.iter().copied());
+        let pieces: Vec<f32> = starts.zip(ends).flat_map(|(a, b)| run(&cores, a..b)).collect();
+        let differ = whole.iter().zip(&pieces).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+        assert_eq!((differ, pieces.len()), (0, whole.len()), "{cores:?} cut at {cuts:?}");
     }
 }

@@ -1,0 +1,167 @@
+//! Attention of prompt rows on matrix cores: the work split, and the kernel's source.
+
+use std::f32::consts::LOG2_E;
+
+use minijinja::context;
+use pelton_graph::{Error, KvType, PAGE};
+
+use super::Attention;
+use crate::{device::Capabilities, kernels::template};
+
+/// The work split of attention of prompt rows on matrix cores.
+///
+/// A row's result depends on [`step`](Self::step) alone, which is the same in all of
+/// [`ALL`](Self::ALL).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cores {
+    /// Queries of a subgroup: 16 or 32.
+    pub queries: usize,
+    /// Subgroups of a workgroup.
+    pub subgroups: usize,
+    /// Positions whose keys and values are in workgroup memory at a time: a divisor of a page.
+    pub staged: usize,
+    /// Positions of a step of the softmax: 16 or 32, and a divisor of `staged`.
+    pub step: usize,
+    /// Whether the next positions are loaded to registers while the staged ones are multiplied.
+    pub prefetch: bool,
+}
+
+/// Threads of a subgroup; where there are matrix cores for us it is so.
+const SUBGROUP: usize = 32;
+
+/// Edge of a product of matrix cores.
+const CORE: usize = 16;
+
+/// Maximum elements of a key or a value: with more, the sums do not fit in registers.
+const MOST: usize = 256;
+
+/// Maximum elements of a key or a value with 32 queries a subgroup.
+const MOST_OF_TWO_BLOCKS: usize = 80;
+
+/// Maximum elements of a key or a value with prefetch: with more, registers do not suffice.
+const MOST_OF_PREFETCH: usize = 128;
+
+impl Cores {
+    /// The work splits to choose from, the fastest for long prompts first.
+    pub const ALL: [Self; 5] = [
+        Self::of(32, 8, 64),
+        Self::of(32, 8, 32),
+        Self::of(16, 8, 32),
+        Self::of(16, 4, 32),
+        Self { prefetch: false, ..Self::of(16, 4, 32) },
+    ];
+
+    /// A work split with prefetch and steps of 32 positions.
+    pub const fn of(queries: usize, subgroups: usize, staged: usize) -> Self {
+        Self { queries, subgroups, staged, step: 32, prefetch: true }
+    }
+
+    /// Threads of a workgroup.
+    const fn threads(&self) -> usize {
+        self.subgroups * SUBGROUP
+    }
+
+    /// Bytes of workgroup memory, for keys and values of these lengths.
+    pub(crate) const fn bytes(&self, key_dim: usize, value_dim: usize) -> usize {
+        const fn row(dim: usize) -> usize {
+            (dim.next_multiple_of(CORE) + 8) * 2
+        }
+        let scores = (self.step + if self.step == 32 { 8 } else { 4 }) * 4 + (self.step + 8) * 2;
+        self.staged * (row(key_dim) + row(value_dim)) + self.subgroups * CORE * scores
+    }
+}
+
+impl Attention {
+    /// The work split on matrix cores; `None` if there are none, or if the kernel does not support
+    /// these heads or the type of the caches.
+    pub(crate) fn cores(&self, capabilities: &Capabilities) -> Option<Cores> {
+        let dim = self.key_dim.max(self.value_dim);
+        let fits = |cores: &Cores| {
+            (cores.queries == CORE || dim <= MOST_OF_TWO_BLOCKS)
+                && (!cores.prefetch || dim <= MOST_OF_PREFETCH)
+                && cores.bytes(self.key_dim, self.value_dim)
+                    <= capabilities.workgroup_bytes as usize
+                && cores.threads() <= capabilities.workgroup_threads as usize
+        };
+        let supported = capabilities.matrix_cores
+            && self.caches.kv == KvType::F16
+            && self.unit() == 4
+            && dim <= MOST;
+        Cores::ALL.into_iter().find(|cores| supported && fits(cores))
+    }
+
+    /// The WGSL of the kernel for prompt rows on matrix cores. Its bindings are those of the kernel
+    /// without.
+    pub(crate) fn cores_source(&self, cores: &Cores) -> Result<String, Error> {
+        let &Cores { queries, subgroups, staged, step, prefetch } = cores;
+        debug_assert!(PAGE.is_multiple_of(staged) && staged.is_multiple_of(step));
+        template::render(
+            "attend_cores.wgsl",
+            context! {
+                queries, subgroups, staged, step, prefetch,
+                threads => cores.threads(),
+                key_cores => self.key_dim.div_ceil(CORE),
+                value_cores => self.value_dim.div_ceil(CORE),
+                // queries are scaled before they are rounded, and a bound of scores comes after
+                query_scale => template::float(self.scale * LOG2_E),
+                before_cap => template::float(self.softcap.map_or(1.0, |cap| 1.0 / (cap * LOG2_E))),
+                ..self.parameters(self.heads_of_tile(cores.subgroups * cores.queries))
+            },
+        )
+    }
+}
+
+/// The capabilities of a GPU with matrix cores.
+#[cfg(test)]
+fn capabilities() -> Capabilities {
+    Capabilities {
+        matrix_cores: true,
+        workgroup_bytes: 48 << 10,
+        ..crate::testing::capabilities(32)
+    }
+}
+
+/// Kernels for the test of translations.
+#[cfg(test)]
+pub(super) fn sources(attention: &Attention) -> Vec<(String, String)> {
+    let capabilities = capabilities();
+    let chosen = attention.cores(&capabilities);
+    let source = |cores| (format!("{cores:?}"), attention.cores_source(&cores).unwrap());
+    chosen.map(source).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::rope_store::Caches;
+
+    #[test]
+    fn work_splits_fit() {
+        let split = |head_dim, kv| {
+            let caches = Caches { kv_heads: 2, kv, table: 8 };
+            Attention::causal(8, head_dim, caches).cores(&capabilities())
+        };
+        let halves = |head_dim| split(head_dim, KvType::F16);
+        assert_eq!(halves(64), Some(Cores::of(32, 8, 64)));
+        assert_eq!(halves(80), Some(Cores::of(32, 8, 32)));
+        assert_eq!(halves(128), Some(Cores::of(16, 8, 32)));
+        for head_dim in (4..=256).step_by(4) {
+            assert!(halves(head_dim).is_some_and(|c| c.bytes(head_dim, head_dim) <= 48 << 10));
+        }
+        // caches in f32 are not rounded
+        assert_eq!((halves(260), halves(66), split(64, KvType::F32)), (None, None, None));
+    }
+
+    #[test]
+    fn tiles_have_whole_groups_or_parts() {
+        let rows = |heads, kv_heads| {
+            let caches = Caches { kv_heads, kv: KvType::F16, table: 8 };
+            let attention = Attention::causal(heads, 64, caches);
+            let cores = attention.cores(&capabilities());
+            (attention.tile_rows(cores), attention.prompt_groups(cores))
+        };
+        assert_eq!(rows(32, 8), (64, 8));
+        assert_eq!(rows(28, 4), (36, 4));
+        assert_eq!(rows(512, 1), (1, 2));
+    }
+}
