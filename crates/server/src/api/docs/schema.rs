@@ -121,7 +121,7 @@ pub(super) fn html() -> String {
         <style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
         h2{font-size:1.1rem;margin-top:2rem}code,pre{font:14px/1.4 ui-monospace,monospace}\
         pre{overflow:auto;padding:.5rem;border:1px solid #8886}table{border-collapse:collapse}\
-        td{padding:.1rem 1rem .1rem 0;vertical-align:top}</style>\
+        td{padding:.1rem 1rem .1rem 0;vertical-align:top}a{color:inherit}</style>\
         <main><h1>API of Pelton</h1><p><a href=openapi.json>openapi.json</a> is this page for programs.</p>"
         .to_owned();
     for route in ROUTES {
