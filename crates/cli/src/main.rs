@@ -6,6 +6,7 @@
 
 mod chat;
 mod commands;
+mod constrain;
 mod interrupt;
 mod logging;
 mod memory;

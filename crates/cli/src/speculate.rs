@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use pelton::{LoadOptions, Speculation, SpeculationStats};
 
+use crate::model::BUILT_IN;
+
 /// Flags of commands that generate text.
 #[derive(clap::Args)]
 pub(crate) struct SpeculateArgs {
@@ -12,17 +14,23 @@ pub(crate) struct SpeculateArgs {
     /// --streams`) or always
     #[arg(long, value_name = "WHEN")]
     speculate: Option<Speculation>,
-    /// A small model with the same vocabulary that drafts tokens: a file or a directory
+    /// A small model with the same vocabulary that drafts tokens: a file, a directory or built-in
     #[arg(long, value_name = "MODEL")]
     draft: Option<PathBuf>,
 }
 
 impl SpeculateArgs {
+    /// Whether a draft model was given.
+    pub(crate) fn has_draft(&self) -> bool {
+        self.draft.is_some()
+    }
+
     /// The options of a load with these flags.
     pub(crate) fn apply(&self, options: LoadOptions) -> LoadOptions {
         let speculation = self.speculate.unwrap_or(options.speculation);
         let options = options.speculation(speculation);
         match &self.draft {
+            Some(draft) if draft.as_os_str() == BUILT_IN => options.draft_built_in(),
             Some(draft) => options.draft(draft),
             None => options,
         }

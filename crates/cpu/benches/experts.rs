@@ -120,6 +120,7 @@ fn plan(kind: Kind, dtype: DType, layers: usize) -> Plan {
         ropes: Vec::new(),
         steps,
         vocab: VOCAB,
+        token_types: 1,
         context: 1,
         whole_sequences: false,
         output: OutputKind::Embedding,

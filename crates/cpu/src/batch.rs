@@ -1,6 +1,6 @@
 //! The rows of one run of a pass, with their tokens known.
 
-use pelton_graph::{PageTables, Rows};
+use pelton_graph::{PageTables, Phase, Rows};
 
 /// One token of one sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,7 @@ pub(crate) struct BatchRow {
 /// What the steps of a plan run over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch<'a> {
+    pub(crate) phase: Phase,
     pub(crate) rows: &'a [BatchRow],
     /// Indices of the rows whose logits are computed, ascending.
     pub(crate) selected: &'a [u32],

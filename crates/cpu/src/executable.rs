@@ -164,7 +164,8 @@ impl CpuExecutable {
         samples.begin(pass);
         for repeat in 0..pass.repeat {
             samples.resolve(pass, repeat);
-            let batch = Batch { rows: samples.rows(), selected: samples.selected(), tables };
+            let (rows, selected) = (samples.rows(), samples.selected());
+            let batch = Batch { phase: pass.phase, rows, selected, tables };
             match steps {
                 Steps::Reference => reference::run(state, &batch)?,
                 Steps::Fast(exec) => exec.run(state, &batch)?,
@@ -188,7 +189,11 @@ impl CpuExecutable {
 
 impl Executable for CpuExecutable {
     fn pipeline(&self) -> Pipeline {
-        Pipeline { depth: 1, repeat: 1, phases_agree: true, exact_rows: usize::MAX }
+        let phases_agree = match &self.steps {
+            Steps::Reference => true,
+            Steps::Fast(exec) => exec.phases_agree(),
+        };
+        Pipeline { depth: 1, repeat: 1, phases_agree, exact_rows: usize::MAX }
     }
 
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {

@@ -42,9 +42,9 @@ mod schedule;
 mod session;
 
 pub use api::{
-    AsyncTokenStream, EmbedOptions, Embedding, Event, FinishReason, Flow, KvMemory, LoadOptions,
-    PageCounts, Pooling, Prompt, Request, RequestHandle, RerankOptions, Score, Speculation,
-    SpeculationStats, Stats, Status, Token, TokenStream, Trigger,
+    AsyncTokenStream, Client, DraftSource, EmbedOptions, Embedding, Event, FinishReason, Flow,
+    KvMemory, LoadOptions, PageCounts, Pooling, Prompt, Request, RequestHandle, RerankOptions,
+    Score, Speculation, SpeculationStats, Stats, Status, Token, TokenStream, Trigger,
 };
 pub use device::Device;
 pub use engine::{Engine, built_in};

@@ -70,6 +70,8 @@ struct Loaded {
     pooling: Pooling,
     /// Whether tokens are drafted where a request does not say.
     speculation: Speculation,
+    /// Whether rejected drafts can be taken back.
+    rolls_back: bool,
     decoding: decode::Decoding,
     loras: Loras,
 }
@@ -110,7 +112,7 @@ impl Model {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         if let Some(to) = options.quantize {
-            checkpoint = checkpoint.quantized(to, |_, _| {})?;
+            checkpoint = checkpoint.quantized(to, |done, all| progress(done as u64, all as u64))?;
         }
         let build = BuildOptions {
             context: Some(kv::wanted_context(options)),
@@ -149,9 +151,6 @@ impl Model {
         let (free, rows) = (backend.free_memory(weights), backend.prompt_rows(&plan, weights));
         let pooling = value_plans::pooling(&plan, options)?;
         let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free, rows })?;
-        if value_plans::ignores_token_types(&plan) {
-            tracing::warn!("the document of a pair has the token type of the query");
-        }
         tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
         let executable =
             backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;
@@ -163,7 +162,7 @@ impl Model {
             limits: &limits,
             tokenizer: tokenizer.as_deref(),
         };
-        let load_draft = |path: &std::path::PathBuf| draft::load(backend, path, &target, progress);
+        let load_draft = |source| draft::load(backend, source, &target, progress);
         let draft_model = options.draft.as_ref().map(load_draft).transpose()?;
         let snapshots = (!plan.states.is_empty()).then_some(limits.snapshots);
         let agree = runner.pipeline.phases_agree;
@@ -179,11 +178,9 @@ impl Model {
             Scheduler::new(resources, tokens, options.prefill_budget, bound, draft_model);
         let (commands, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
-        // a recurrent state cannot be rolled back
-        let speculation = match plan.states.is_empty() {
-            true => options.speculation,
-            false => Speculation::Off,
-        };
+        // a recurrent state is rolled back to a snapshot
+        let rolls_back = plan.states.is_empty() || snapshots.is_some_and(|count| count > 0);
+        let speculation = if rolls_back { options.speculation } else { Speculation::Off };
         let loaded = Arc::new(Loaded {
             checkpoint,
             plan,
@@ -194,6 +191,7 @@ impl Model {
             sequences,
             pooling,
             speculation,
+            rolls_back,
             decoding: decode::Decoding::default(),
             loras,
         });
@@ -234,10 +232,12 @@ impl Model {
         let guide = decoding.guide(&request, tokenizer, self.loaded.plan.vocab)?;
         let loras = self.loaded.loras.of(request.loras.as_deref())?;
         let context = self.loaded.context;
-        // those tokens need the host one by one
-        let stepwise = host.is_some() || guide.is_some();
-        let drafter = self.drafter(&request, &tokens)?.filter(|_| !stepwise);
-        let place = self.shared.bound.enter(tokens.len())?;
+        // tokens drawn on the host need it one by one; forced ones come whatever their bias, which
+        // a draw among drafts cannot do
+        let excludes = request.logit_bias.iter().any(|(_, bias)| bias.is_infinite());
+        let drafts = host.is_none() && guide.as_ref().is_none_or(|g| g.can_draft() && !excludes);
+        let drafter = self.drafter(&request, &tokens)?.filter(|_| drafts);
+        let place = self.shared.bound.enter(tokens.len(), request.client.id)?;
         let most = match request.max_tokens {
             Some(generated) => tokens.len().saturating_add(generated).min(context),
             None => context,
@@ -249,7 +249,7 @@ impl Model {
         let salt = self.loaded.salt(request.cache_salt);
         let mut sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         sequence.drafter = drafter;
-        let sequence = sequence.with_loras(loras);
+        let sequence = sequence.with_loras(loras).of(request.client);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
     }
@@ -269,7 +269,7 @@ impl Model {
         }
         // more than that cannot be generated
         prediction.truncate(self.loaded.context);
-        if speculation == Speculation::Off || !self.loaded.plan.states.is_empty() {
+        if speculation == Speculation::Off || !self.loaded.rolls_back {
             return Ok(None);
         }
         Ok(Some(Box::new(Drafter::new(speculation, tokens, prediction))))

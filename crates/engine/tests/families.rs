@@ -1,6 +1,6 @@
 //! Tiny models of all families through the scheduler: a request's text is the same alone, in a
-//! batch, after a prefix hit and with windows that are shorter than the text; and the same on the CPU
-//! as on a GPU.
+//! batch, with drafts, after a prefix hit and with windows that are shorter than the text; and the
+//! same on the CPU as on a GPU.
 //!
 //! The expected texts come from passes that the tests form by hand, one row of one slot at a time
 //! (`models.rs` compares such rows with PyPI `transformers`).
@@ -16,7 +16,7 @@ use std::sync::{
 use std::thread;
 
 use pelton::graph::{Backend, PAGE};
-use pelton::{Engine, KvType, LoadOptions, Model, Request, Sampling, Stats};
+use pelton::{Engine, KvType, LoadOptions, Model, Request, Sampling, Speculation, Stats};
 use pelton_cpu::Cpu;
 use serde_json::Value;
 
@@ -127,6 +127,19 @@ impl Family {
         for (i, ((text, _), prompt)) in together.iter().zip(&batch).enumerate() {
             if *text != alone(i, prompt) {
                 failed.push(format!("prompt {i} in a batch"));
+            }
+        }
+        // drafts of which every seventh is wrong
+        let drafted = |prompt: &[u32], text: &Drawn| {
+            let wrong = |(i, &(id, _)): (usize, &(u32, _))| (id + u32::from(i % 7 == 6)) % VOCAB;
+            let prediction: Vec<u32> = text.iter().enumerate().map(wrong).collect();
+            drawn(prompt).prediction(prediction).speculation(Speculation::Always)
+        };
+        let requests = batch.iter().zip(&together).map(|(prompt, (text, _))| drafted(prompt, text));
+        for (i, (text, stats)) in texts(model, requests.collect()).into_iter().enumerate() {
+            let drafts = stats.speculation;
+            if text != together[i].0 || drafts.accepted == 0 || drafts.accepted == drafts.drafted {
+                failed.push(format!("prompt {i} with drafts: {drafts:?}"));
             }
         }
         let (text, stats) = texts(model, vec![drawn(&later)]).remove(0);

@@ -130,6 +130,7 @@ fn decoding(executable: &mut dyn Executable, plan: &Plan) -> Result<bool, Error>
         let expected = &alone[(COUNT - count) * plan.vocab..];
         all &= same(&format!("a pass of {count} rows"), expected, &got);
     }
+    beyond(executable, plan)?;
     // rows of one slot, as in verification
     let draft = rows(100..108, 0);
     forward(executable, Phase::Prompt, &rows(0..100, 0), &[], 0)?;
@@ -139,6 +140,30 @@ fn decoding(executable: &mut dyn Executable, plan: &Plan) -> Result<bool, Error>
         single.extend(forward(executable, Phase::Decode, &[*row], &[], 1)?);
     }
     Ok(all & same("8 rows of one slot", &single, &together))
+}
+
+/// Prints how far the logits of rows in passes of more than 16 rows, whose products run on matrix
+/// cores, are from those of the rows alone.
+fn beyond(executable: &mut dyn Executable, plan: &Plan) -> Result<(), Error> {
+    let at = |slot: usize| 3 * slot + 5;
+    for slot in 0..64 {
+        forward(executable, Phase::Prompt, &rows(0..at(slot), slot as u32), &[], 0)?;
+    }
+    let last: Vec<Row> =
+        (0..64).flat_map(|slot| rows(at(slot)..at(slot) + 1, slot as u32)).collect();
+    let mut alone = Vec::new();
+    for row in &last {
+        alone.extend(forward(executable, Phase::Decode, &[*row], &[], 1)?);
+    }
+    let norm = alone.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / alone.len() as f64;
+    for count in [17, 29, 32, 50, 64] {
+        let got = forward(executable, Phase::Decode, &last[..count], &[], count)?;
+        let pairs = got.iter().zip(&alone[..count * plan.vocab]);
+        let most = pairs.map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max);
+        let share = most / norm.sqrt();
+        println!("a pass of {count} rows: logits differ by {share:.1e} of their RMS at most");
+    }
+    Ok(())
 }
 
 /// Whether the logits after a prompt are the same for all chunks.

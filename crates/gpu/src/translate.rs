@@ -21,6 +21,7 @@ fn sources() -> Vec<(String, String)> {
         crate::kernels::rope_store::sources(),
         crate::kernels::sample::sources(),
         crate::kernels::row_ops::sources(),
+        crate::kernels::sum_splits::sources(),
     ]
     .concat()
 }

@@ -91,9 +91,9 @@ impl Pass<'_> {
         tables: &PageTables,
     ) -> Result<(), Error> {
         if let Input::Token(token) = input
-            && token as usize >= plan.vocab
+            && token as usize >= plan.input_tokens()
         {
-            let vocab = plan.vocab;
+            let vocab = plan.input_tokens();
             return refuse(format!(
                 "token {token} of row {i} is not below the vocabulary's {vocab}"
             ));

@@ -31,6 +31,19 @@ pub enum Error {
         architecture: String,
     },
 
+    /// A value of a tensor is not as expected.
+    #[error("{file}: tensor '{tensor}' has the value {found}, expected {expected}")]
+    TensorValue {
+        /// The file.
+        file: String,
+        /// The tensor.
+        tensor: String,
+        /// The value.
+        found: String,
+        /// What was expected of it.
+        expected: &'static str,
+    },
+
     /// A matrix of an adapter is of no linear of the plan.
     #[error("no linear layer of the model has the adapter's matrix '{tensor}'")]
     Adapter {

@@ -11,7 +11,8 @@ pub const RECENT: usize = 128;
 /// The maximum of [`Pass::repeat`].
 pub const MAX_REPEAT: u32 = 32;
 
-/// The kind of work of a pass, which decides the kernels on a GPU.
+/// The kind of work of a pass, which decides the kernels of a GPU, and of unquantized weights on a
+/// CPU.
 ///
 /// Kernels for prompts and for decoding sum in different orders. So a row always runs in the phase
 /// of its position, whatever the number of rows: then its result depends neither on the other rows

@@ -21,6 +21,7 @@ use crate::{
     http::{is_local, serve},
     metrics::Metrics,
     models::Registry,
+    telemetry::{Collector, Telemetry},
 };
 
 /// Why a server does not start.
@@ -85,7 +86,9 @@ impl Server {
         })?;
         let registry = Registry::new(&config, engine);
         let metrics = Metrics::default();
-        let app = Arc::new(App { config, registry, metrics, stopping: AtomicBool::new(false) });
+        let telemetry = Telemetry::start(config.otlp.as_deref().and_then(Collector::parse));
+        let stopping = AtomicBool::new(false);
+        let app = Arc::new(App { config, registry, metrics, stopping, telemetry });
         for entry in app.registry.entries() {
             // all metrics are there from the start
             app.metrics.model(&entry.config.name);
@@ -130,6 +133,7 @@ impl Server {
         if let Some(idle) = idle {
             idle.abort();
         }
+        app.telemetry.flush().await;
         app.registry.unload_all();
     }
 }
@@ -151,6 +155,11 @@ fn check(config: &Config) -> Result<(), Error> {
     }
     if let Some(key) = config.keys.iter().find(|key| key.secret.is_empty()) {
         return fail(format!("the API key {} is empty", key.name));
+    }
+    if let Some(url) = &config.otlp
+        && Collector::parse(url).is_none()
+    {
+        return fail(format!("the collector of traces is {url:?}, expected http://HOST:PORT"));
     }
     if config.keys.is_empty() && !config.allow_public && !is_local(&config.host) {
         return fail(format!(

@@ -81,6 +81,24 @@ fn commands_in_a_pipe() {
     assert!(rendered.contains(&format!("<|assistant|>{}<|end|>", lines[4])), "{rendered}");
 }
 
+/// An answer that was cut goes on as if it had not been.
+#[test]
+fn an_answer_is_continued() {
+    let saved = temporary("chat-continued.json");
+    let input = format!("{SUM}\n/params tokens 40\n/continue\n/save {}\n", saved.display());
+    let whole = stdout(&chat(&format!("{SUM}\n"), &[]));
+    let output = chat(&input, &["-n", "2"]);
+    assert!(output.status.success(), "{output:?}");
+    let json: Value = serde_json::from_str(&fs::read_to_string(&saved).unwrap()).unwrap();
+    assert_eq!(json["messages"].as_array().unwrap().len(), 2, "{json}");
+    assert_eq!(json["messages"][1]["content"], whole.trim_end(), "{json}");
+    let text = stdout(&output);
+    assert!(text.lines().count() == 2 && text.replace('\n', "").len() >= whole.len() - 1, "{text}");
+    let output = chat("/continue\n", &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("no answer to continue"), "{said}");
+}
+
 #[test]
 fn reasoning_and_styles_are_for_terminals() {
     let template = temporary("chat-pipe.jinja");

@@ -6,6 +6,7 @@ mod bench;
 mod chat;
 #[cfg(target_os = "linux")]
 mod chat_terminal;
+mod chat_tools;
 mod errors;
 mod files;
 mod gpu;
@@ -15,6 +16,8 @@ mod logging;
 #[cfg(target_os = "linux")]
 mod pty;
 mod run;
+#[cfg(unix)]
+mod serve;
 mod template;
 mod values;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pelton_graph::{Error, Limits, Linear, Op, Plan};
+use pelton_graph::{Error, Limits, Linear, Op, Phase, Plan};
 
 use super::norms::{NormRow, NormWeights};
 use crate::gemm::{self, ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN};
@@ -72,6 +72,11 @@ impl Multiplier {
         }
         let normed = AlignedBuf::zeroed("normed rows", rows, widest_norm(plan))?;
         Ok(Self { isa, activations, normed })
+    }
+
+    /// Begins a pass over rows of a phase.
+    pub(super) fn begin(&mut self, phase: Phase) {
+        self.activations.iter_mut().for_each(|activations| activations.set_phase(phase));
     }
 
     /// Bytes that [`new`](Self::new) allocates.

@@ -16,11 +16,11 @@ mod step;
 
 use std::sync::Arc;
 
-use pelton_graph::{Error, Limits, Op, Plan};
+use pelton_graph::{Error, Limits, Op, Phase, Plan};
 
 use crate::batch::Batch;
 use crate::isa::Isa;
-use crate::memory::{AlignedBuf, State};
+use crate::memory::{AlignedBuf, State, multiplied};
 use crate::pool::Pool;
 use crate::route::RouteScratch;
 use attention::Attender;
@@ -35,6 +35,8 @@ const PRODUCTS: usize = 8;
 pub(crate) struct Exec {
     pool: Arc<Pool>,
     isa: Isa,
+    /// Whether both phases run the kernels of prompts.
+    phases_agree: bool,
     multiplier: Multiplier,
     grouped: Grouped,
     attender: Attender,
@@ -67,6 +69,7 @@ impl Exec {
             angles: angles.collect::<Result<_, _>>()?,
             routes: (0..pool.threads()).map(|_| RouteScratch::new(experts)).collect(),
             isa,
+            phases_agree: phases_agree(plan),
             pool,
         })
     }
@@ -98,6 +101,11 @@ impl Exec {
         self.isa
     }
 
+    /// Whether both phases give the same bits for a row.
+    pub(crate) fn phases_agree(&self) -> bool {
+        self.phases_agree
+    }
+
     /// Runs all steps of the plan.
     ///
     /// # Errors
@@ -107,12 +115,33 @@ impl Exec {
         for (rope, angles) in state.plan.ropes.iter().zip(&mut self.angles) {
             angles.begin(rope, batch);
         }
+        let phase = if self.phases_agree { Phase::Prompt } else { batch.phase };
+        self.multiplier.begin(phase);
+        self.grouped.begin(phase);
         self.attender.begin(batch, state.plan.whole_sequences);
         for step in 0..state.plan.steps.len() {
             self.run_step(state, step, batch)?;
         }
         Ok(())
     }
+}
+
+/// Whether a plan runs the kernels of prompts in both phases. Kernels for products in f32 that sum
+/// in another order are faster for few rows, but then a sequence's answer is computed again where it
+/// becomes a part of a prompt. So a plan has them if a part of its weights worth the while is in F32,
+/// F16 or BF16, not only the routers of its experts.
+fn phases_agree(plan: &Plan) -> bool {
+    let (mut floats, mut all) = (0_u128, 0);
+    for (weight, multiplied) in plan.weights.iter().zip(multiplied(plan)) {
+        if multiplied && weight.is_matrix() {
+            let elements = (weight.count() * weight.rows) as u128 * weight.row_len as u128;
+            let (len, bytes) = (weight.dtype.block_len(), weight.dtype.block_bytes());
+            let bytes = elements * bytes as u128 / len as u128;
+            all += bytes;
+            floats += if len == 1 { bytes } else { 0 };
+        }
+    }
+    floats == 0 || floats.saturating_mul(8) < all
 }
 
 /// The widest rows of a plan's steps.

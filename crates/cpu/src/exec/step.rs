@@ -88,7 +88,8 @@ impl Exec {
         match &step.op {
             Op::Embed { table } => {
                 try_each_row(pool, &mut output(0)[..rows * out_width], out_width, |r, y| {
-                    weights.decode_row(plan, *table, 0, batch.row(kind, r).token as usize, y)
+                    let token = batch.row(kind, r).token as usize % plan.vocab;
+                    weights.decode_row(plan, *table, 0, token, y)
                 })?;
             }
             Op::AddTable { table, row } => {
@@ -97,6 +98,7 @@ impl Exec {
                     let index = match row {
                         TableRow::Position => batch.row(kind, r).position as usize,
                         TableRow::Fixed(row) => *row,
+                        TableRow::TokenType => batch.row(kind, r).token as usize / plan.vocab,
                     };
                     weights.decode_row(plan, *table, 0, index, y)
                 })?;
@@ -268,6 +270,16 @@ impl Exec {
                 experts(&mut self.grouped, pool, at, linear, &products, |_, _| ());
             }
             Op::ExpertGlu { gate, up, gating } => self.expert_glu(at, [gate, up], *gating)?,
+            Op::ExpertScale { factors, used } => {
+                let (ids, factors) = (input(1), weights.vector(*factors)?);
+                let ids = &**ids;
+                each_row(pool, &mut output(0)[..rows * out_width], out_width, |r, x| {
+                    let ids = &ids[r * used..(r + 1) * used];
+                    for (x, &id) in x.chunks_exact_mut(out_width / used).zip(ids) {
+                        x.iter_mut().for_each(|x| *x *= factors[id as usize]);
+                    }
+                });
+            }
             Op::ExpertSum { used } => {
                 let (y, chosen) = (input(0), input(1));
                 let (y, chosen) = (&**y, &**chosen);

@@ -133,13 +133,7 @@ impl Weights {
         if !has_panels(isa) {
             return;
         }
-        let mut multiplied = vec![false; plan.weights.len()];
-        for step in &plan.steps {
-            if !matches!(step.op, Op::Embed { .. } | Op::AddTable { .. }) {
-                step.op.weights().into_iter().for_each(|id| multiplied[id.0] = true);
-            }
-        }
-        let packs: Vec<bool> = (self.all.iter().zip(&plan.weights).zip(multiplied))
+        let packs: Vec<bool> = (self.all.iter().zip(&plan.weights).zip(multiplied(plan)))
             .map(|((weight, of), multiplied)| {
                 let can = |matrices: &Matrices| can_pack(of.dtype, matrices.rows);
                 matches!(weight, Weight::Matrices { stored, .. } if multiplied && can(stored))
@@ -241,6 +235,17 @@ impl Weights {
         let blocks = &matrices.bytes(index)[row * row_bytes..(row + 1) * row_bytes];
         Ok(pelton_quant::decode(matrices.dtype, blocks, y)?)
     }
+}
+
+/// Whether each weight is multiplied by a step, not only looked up.
+pub(crate) fn multiplied(plan: &Plan) -> Vec<bool> {
+    let mut multiplied = vec![false; plan.weights.len()];
+    for step in &plan.steps {
+        if !matches!(step.op, Op::Embed { .. } | Op::AddTable { .. }) {
+            step.op.weights().into_iter().for_each(|id| multiplied[id.0] = true);
+        }
+    }
+    multiplied
 }
 
 /// A copy of matrices in panels of eight rows; `None` if the system refuses the memory.

@@ -21,6 +21,16 @@ pub enum KvMemory {
     ShareOfFree(f32),
 }
 
+/// A small model that drafts tokens for another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DraftSource {
+    /// A file or a directory.
+    Path(PathBuf),
+    /// The [built-in model](crate::built_in).
+    BuiltIn,
+}
+
 /// The sizes that a model is loaded for. A model allocates nothing of its own size afterwards.
 ///
 /// ```
@@ -60,8 +70,8 @@ pub struct LoadOptions {
     pub prefill_budget: Duration,
     /// Whether tokens are drafted, and verified several at a time.
     pub speculation: Speculation,
-    /// A small model with the same vocabulary that drafts tokens: a file or a directory.
-    pub draft: Option<PathBuf>,
+    /// A small model with the same vocabulary that drafts tokens.
+    pub draft: Option<DraftSource>,
 }
 
 impl Default for LoadOptions {
@@ -159,9 +169,15 @@ impl LoadOptions {
         self
     }
 
-    /// Sets the model that drafts tokens.
+    /// Sets the model that drafts tokens: a file or a directory.
     pub fn draft(mut self, path: impl Into<PathBuf>) -> Self {
-        self.draft = Some(path.into());
+        self.draft = Some(DraftSource::Path(path.into()));
+        self
+    }
+
+    /// Lets the [built-in model](crate::built_in) draft tokens.
+    pub fn draft_built_in(mut self) -> Self {
+        self.draft = Some(DraftSource::BuiltIn);
         self
     }
 }

@@ -6,7 +6,7 @@ use pelton_chat::Segment;
 use pelton_constraint::Constraint;
 use pelton_sampling::Sampling;
 
-use crate::api::Speculation;
+use crate::api::{Client, Speculation};
 
 /// The text before the one that is generated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +97,8 @@ pub struct Request {
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes: requests share them only with requests of the same salt.
     pub cache_salt: u64,
+    /// The sender, which decides with others when the request starts.
+    pub client: Client,
     /// A text that the generated one is expected to resemble, as that of a file of which a few lines
     /// are to be changed. It is a source of drafts: it changes the speed, never the text.
     pub prediction: Option<Prompt>,
@@ -131,6 +133,7 @@ impl Request {
             loras: None,
             deadline: None,
             cache_salt: 0,
+            client: Client::default(),
             prediction: None,
             speculation: None,
         }
@@ -229,6 +232,12 @@ impl Request {
     /// Sets the namespace of cached prefixes.
     pub fn cache_salt(mut self, salt: u64) -> Self {
         self.cache_salt = salt;
+        self
+    }
+
+    /// Sets the sender.
+    pub fn client(mut self, client: Client) -> Self {
+        self.client = client;
         self
     }
 

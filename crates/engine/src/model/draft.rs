@@ -1,6 +1,6 @@
 //! The load of a draft model.
 
-use std::{path::Path, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use pelton_graph::{Backend, BuildOptions, Limits, OutputKind, Plan, pages_for};
 use pelton_tokenizer::Tokenizer;
@@ -9,6 +9,8 @@ use pelton_weights::Checkpoint;
 use super::vocabulary::used_tokens;
 use crate::{
     Error,
+    api::DraftSource,
+    built_in,
     kv::KvCache,
     schedule::{DraftModel, Resources, Runner},
 };
@@ -21,7 +23,7 @@ pub(super) struct Target<'a> {
     pub(super) tokenizer: Option<&'a Tokenizer>,
 }
 
-/// Loads a draft model from a file or a directory.
+/// Loads a draft model.
 ///
 /// # Errors
 ///
@@ -29,20 +31,29 @@ pub(super) struct Target<'a> {
 /// as any load.
 pub(super) fn load(
     backend: &dyn Backend,
-    path: &Path,
+    source: &DraftSource,
     target: &Target<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<DraftModel, Error> {
-    let fail = |found: String, expected: String| {
-        Err(Error::Draft { file: path.to_owned(), found, expected })
+    let file = match source {
+        DraftSource::Path(path) => path.clone(),
+        DraftSource::BuiltIn => PathBuf::from("built-in"),
     };
-    if !target.plan.states.is_empty() {
+    let fail =
+        |found: String, expected: String| Err(Error::Draft { file: file.clone(), found, expected });
+    if !target.plan.states.is_empty() && target.limits.snapshots == 0 {
         return fail(
-            format!("is for {}, which has recurrent states", target.name),
+            format!(
+                "is for {}, which has recurrent states and no memory for snapshots",
+                target.name
+            ),
             "a model whose rejected tokens can be rolled back".to_owned(),
         );
     }
-    let checkpoint = Checkpoint::open(path)?;
+    let checkpoint = match source {
+        DraftSource::Path(path) => Checkpoint::open(path)?,
+        DraftSource::BuiltIn => built_in()?,
+    };
     let build = BuildOptions { context: Some(target.limits.context), ..BuildOptions::default() };
     let plan = pelton_graph::build_with(&checkpoint, &build)?;
     if plan.output != OutputKind::Logits || plan.whole_sequences || !plan.states.is_empty() {
@@ -71,7 +82,7 @@ pub(super) fn load(
     let executable = backend.load(plan.clone(), Arc::new(checkpoint), limits.clone(), progress)?;
     let runner = Runner::new(executable);
     let kv = KvCache::new(&plan.groups, &limits.pages, None, runner.pipeline.phases_agree);
-    tracing::info!(draft = %path.display(), ?limits, "the draft model is loaded");
+    tracing::info!(draft = %file.display(), ?limits, "the draft model is loaded");
     Ok(DraftModel::new(Resources { runner, kv, limits, plan, loras: Vec::new() }))
 }
 

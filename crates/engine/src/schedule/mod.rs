@@ -22,6 +22,7 @@ mod resources;
 mod runner;
 mod scheduler;
 mod sequence;
+mod shares;
 mod speculate;
 mod stop;
 mod values;

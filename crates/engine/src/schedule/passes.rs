@@ -23,6 +23,10 @@ struct Results<'a> {
 impl Scheduler {
     /// Submits a pass; if that fails, its requests fail.
     pub(super) fn submit(&mut self, mut work: Work) {
+        let submitted = Instant::now();
+        if let Err(error) = self.save_rollbacks(&work) {
+            return self.fail_pass(&work, &error);
+        }
         let mut rows: Vec<Row> = Vec::new();
         let mut wants: Vec<Want<'_>> = Vec::new();
         let mut tables: Vec<TableEdit<'_>> = Vec::new();
@@ -63,7 +67,6 @@ impl Scheduler {
             wants: &wants,
             repeat: work.repeat,
         };
-        let submitted = Instant::now();
         match self.resources.runner.submit(&pass) {
             Ok(ticket) => {
                 for entry in &work.entries {
@@ -81,10 +84,23 @@ impl Scheduler {
         }
     }
 
+    /// Saves the recurrent states that the drafts of a pass may have to be rolled back to.
+    fn save_rollbacks(&mut self, work: &Work) -> Result<(), Error> {
+        for entry in work.entries.iter().filter(|entry| !entry.drafts.is_empty()) {
+            if let Some(sequence) = self.sequences.get(&entry.id)
+                && let (Some(slot), Some(snapshot)) = (sequence.slot, sequence.pages.rollback)
+            {
+                self.resources.runner.save_states(slot, snapshot)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Saves the recurrent states of the sequences of a submitted pass that end at the border of a
     /// page, as far as there are snapshots.
     fn save_states(&mut self, work: &Work) {
-        for entry in &work.entries {
+        // states after drafted tokens may be rolled back
+        for entry in work.entries.iter().filter(|entry| entry.drafts.is_empty()) {
             let Resources { runner, kv, .. } = &mut self.resources;
             let Some(sequence) = self.sequences.get_mut(&entry.id) else { continue };
             let (Some(slot), Some(_)) = (sequence.slot, sequence.salt) else { continue };
@@ -177,7 +193,17 @@ impl Scheduler {
             sequence.verifying = false;
             // the positions above the accepted ones are run again
             sampled.truncate(accepted(&entry.drafts, &sampled) + 1);
-            computed = entry.first + sampled.len();
+            computed = entry.first + entry.count - entry.drafts.len() - 1 + sampled.len();
+            if let Some(snapshot) = sequence.pages.rollback
+                && let Some(slot) = sequence.slot
+                && sampled.len() <= entry.drafts.len()
+            {
+                // recurrent states have seen the rejected tokens: the others are run again
+                computed = entry.first;
+                if let Err(error) = self.resources.runner.restore_states(snapshot, slot) {
+                    return self.end(entry.id, Err(error));
+                }
+            }
             if current {
                 sequence.submitted = computed;
             }
@@ -202,9 +228,7 @@ impl Scheduler {
                         sequence.prompt,
                     ));
                 }
-                if draw.guide.is_some()
-                    && let Some(sampled) = sampled.pop()
-                {
+                if draw.guide.is_some() && !sampled.is_empty() {
                     return self.push_guide(entry.id, sampled);
                 }
                 for sampled in sampled {

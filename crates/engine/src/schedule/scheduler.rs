@@ -15,6 +15,7 @@ use super::{
     queue::QueueBound,
     resources::Resources,
     sequence::Sequence,
+    shares::Shares,
     speculate::{DraftModel, PassCosts},
 };
 use crate::{
@@ -27,6 +28,15 @@ const FAILURES_MAX: usize = 3;
 
 /// A job that runs passes by hand while no request runs.
 pub(crate) type Job = Box<dyn FnOnce(&mut Resources) + Send>;
+
+/// Drafted tokens of one sequence.
+pub(super) struct Draft {
+    pub(super) tokens: Vec<u32>,
+    /// Tokens that the pass has room for.
+    pub(super) most: usize,
+    /// Whether the draft model drafted them.
+    pub(super) by_model: bool,
+}
 
 /// Rows of one sequence in a pass.
 #[derive(Clone, Debug)]
@@ -52,10 +62,12 @@ impl Entry {
         Self { id, first, count, samples, values: 0, drafts: Vec::new(), by_model: false }
     }
 
-    /// The newest token of a sequence, at position `first`, and drafts of those after it.
-    pub(super) fn verifying(id: u64, first: usize, drafts: Vec<u32>, by_model: bool) -> Self {
-        let count = drafts.len() + 1;
-        Self { id, first, count, samples: count, values: 0, drafts, by_model }
+    /// The newest `known` tokens of a sequence, from position `first` on, and a draft of those after
+    /// them.
+    pub(super) fn verifying(id: u64, first: usize, known: usize, draft: Draft) -> Self {
+        let Draft { tokens: drafts, by_model, .. } = draft;
+        let (count, samples) = (known + drafts.len(), drafts.len() + 1);
+        Self { id, first, count, samples, values: 0, drafts, by_model }
     }
 }
 
@@ -101,6 +113,8 @@ pub(crate) struct Scheduler {
     pub(super) queue: BTreeSet<u64>,
     /// Requests with a slot.
     pub(super) running: BTreeSet<u64>,
+    /// The tokens that each client was served.
+    pub(super) shares: Shares,
     pub(super) slots: Vec<u32>,
     jobs: VecDeque<(u64, Job)>,
     next_id: u64,
@@ -146,6 +160,7 @@ impl Scheduler {
             sequences: BTreeMap::new(),
             queue: BTreeSet::new(),
             running: BTreeSet::new(),
+            shares: Shares::default(),
             jobs: VecDeque::new(),
             next_id: 0,
             flights: VecDeque::new(),
@@ -176,6 +191,7 @@ impl Scheduler {
             return sequence.goal.finish(FinishReason::Length);
         }
         let id = self.number();
+        self.shares.enter(sequence.client.id);
         self.sequences.insert(id, sequence);
         self.queue.insert(id);
         self.begin_guide(id);
@@ -279,6 +295,8 @@ impl Scheduler {
         if end.is_ok() {
             sequence.commit(&mut self.resources.kv);
         }
+        let (expected, generated) = (sequence.charged as u64, sequence.generated() as u64);
+        self.shares.leave(sequence.client.id, expected, generated);
         self.slots.extend(sequence.release(&mut self.resources.kv));
         self.status.ended += 1;
         match end {

@@ -5,7 +5,10 @@ use std::time::Duration;
 use pelton_graph::{Input, RECENT, Row, Want};
 
 use super::{goal::Goal, queue::Place, speculate::Drafter};
-use crate::kv::{KvCache, Namespace, SequencePages};
+use crate::{
+    api::Client,
+    kv::{KvCache, Namespace, SequencePages},
+};
 
 /// What a sequence can run next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +46,9 @@ pub(crate) struct Sequence {
     pub(crate) salt: Option<u64>,
     /// Its LoRA adapters with their scales, in ascending order.
     pub(crate) loras: Vec<(u32, f32)>,
+    pub(crate) client: Client,
+    /// Tokens of its text for which its client was charged when it started.
+    pub(crate) charged: usize,
     pub(crate) deadline: Option<Duration>,
     pub(crate) goal: Goal,
     /// The place in the queue, until the first start.
@@ -82,6 +88,8 @@ impl Sequence {
             most,
             salt,
             loras: Vec::new(),
+            client: Client::default(),
+            charged: 0,
             deadline,
             goal,
             place: Some(place),
@@ -102,6 +110,17 @@ impl Sequence {
     pub(crate) fn with_loras(mut self, loras: Vec<(u32, f32)>) -> Self {
         self.loras = loras;
         self
+    }
+
+    /// The sequence with its client.
+    pub(crate) fn of(mut self, client: Client) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// Tokens of its text so far.
+    pub(crate) fn generated(&self) -> usize {
+        self.tokens.len().saturating_sub(self.prompt)
     }
 
     /// The namespace of its cached prefixes; `None` if its pages are not shared.

@@ -268,6 +268,7 @@ fn products() -> Vec<(String, String)> {
                     splits,
                     slab_rows,
                     experts,
+                    fused_with: [None; 2],
                 };
                 all.push((format!("{product:?}"), product.source(&DECODE).unwrap()));
             }

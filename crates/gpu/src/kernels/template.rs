@@ -36,6 +36,7 @@ const FILES: &[(&str, &str)] = &[
     ("formats/floats.wgsl", include_str!("formats/floats.wgsl")),
     ("formats/halves.wgsl", include_str!("formats/halves.wgsl")),
     ("formats/values.wgsl", include_str!("formats/values.wgsl")),
+    ("half_range.wgsl", include_str!("half_range.wgsl")),
     ("heads.wgsl", include_str!("heads.wgsl")),
     ("lanes.wgsl", include_str!("lanes.wgsl")),
     ("matvec.wgsl", include_str!("matvec.wgsl")),
@@ -183,6 +184,17 @@ pub(crate) fn format(layout: &Layout) -> Value {
         kind => "",
         defines => true,
     }
+}
+
+/// The matrices of a kernel with several: the parameters of each one's format, the suffix of its
+/// names, and whether it is the first of its format.
+pub(crate) fn matrices(layouts: &[Layout]) -> Vec<Value> {
+    let matrix = |(i, layout): (usize, &Layout)| {
+        let first = layouts.iter().position(|other| other == layout).unwrap_or(i);
+        let kind = if first == 0 { String::new() } else { first.to_string() };
+        context! { kind, defines => first == i, of => format(layout) }
+    };
+    layouts.iter().enumerate().map(matrix).collect()
 }
 
 /// Sixteen signed bytes as four words, in WGSL.

@@ -1,6 +1,6 @@
 //! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
 
-use pelton_graph::{Error, Limits, Op, Plan, RECENT, Row, WeightKind, pages_for};
+use pelton_graph::{Error, Limits, Linear, Op, Plan, RECENT, Row, WeightKind, pages_for};
 
 use crate::{
     device::Device,
@@ -244,16 +244,39 @@ pub(crate) fn decode_rows(limits: &Limits) -> usize {
     limits.rows.min(limits.wants.max(MAX_DRAFT))
 }
 
-/// Maximum elements of the partial sums of a matrix product with K splits.
+/// Maximum elements of the partial sums of matrix products with K splits, alone or in one dispatch.
 fn partial_len(plan: &Plan, rows: usize) -> usize {
-    let matrices = plan.weights.iter().filter(|weight| weight.kind == WeightKind::Matrix);
-    let len = |weight: &pelton_graph::Weight| {
-        let splits = [(DECODE, rows), (DECODE_FEW, DECODE_FEW.batch)]
-            .map(|(tile, rows)| decode_splits(&tile, weight.row_len, weight.rows, rows));
-        let splits = splits[0].max(splits[1]);
-        if splits == 1 { 0 } else { splits * rows * weight.rows }
+    let len = |k: usize, outputs: usize| {
+        let tiles = [(DECODE, rows), (DECODE_FEW, DECODE_FEW.batch)];
+        let splits = tiles.map(|(tile, rows)| decode_splits(&tile, k, outputs, rows));
+        (splits[0].max(splits[1]), rows * outputs)
     };
-    matrices.map(len).max().unwrap_or(0)
+    let of = |linears: &[&Linear]| {
+        let weights = || linears.iter().map(|linear| plan.weight(linear.weight));
+        len(weights().next().map_or(0, |w| w.row_len), weights().map(|w| w.rows).sum())
+    };
+    // without splits the product of one matrix has no partial sums, unless a later step adds them
+    let when_split = |(splits, len): (usize, usize)| if splits == 1 { 0 } else { splits * len };
+    let lens = plan.steps.iter().map(|step| match &step.op {
+        Op::Linear(linear) => when_split(of(&[linear])),
+        Op::LinearAdd(linear) => {
+            let (splits, len) = of(&[linear]);
+            splits * len
+        }
+        Op::NormLinear { norm: _, linears } => {
+            let all: Vec<&Linear> = linears.iter().collect();
+            let (splits, len) = if all.len() > 1 { of(&all) } else { (0, 0) };
+            let alone = all.iter().map(|linear| when_split(of(&[linear]))).max();
+            alone.unwrap_or(0).max(splits * len)
+        }
+        Op::NormGlu { norm: _, gate, up, gating: _ } => {
+            let (splits, len) = of(&[gate, up]);
+            let alone = [gate, up].map(|linear| when_split(of(&[linear])));
+            alone[0].max(alone[1]).max(splits * len)
+        }
+        _ => 0,
+    });
+    lens.max().unwrap_or(0)
 }
 
 /// Elements of the KV splits of the attention op that has the most of them, for `rows` rows at

@@ -368,6 +368,7 @@ impl<'a> Lowering<'a> {
             splits: 1,
             slab_rows: 0,
             experts: Some(experts),
+            fused_with: [None; 2],
         };
         let mut buffers = whole(&[&self.scratch.halves, product.y, &self.inputs.pass]);
         buffers.extend(self.chosen_by(product, experts.pick)?);

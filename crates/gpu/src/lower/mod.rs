@@ -6,6 +6,7 @@ pub(crate) mod buffers;
 pub(crate) mod dispatch;
 mod experts;
 pub(crate) mod lowering;
+mod matmul;
 mod products;
 mod recurrent;
 mod rows;

@@ -5,7 +5,6 @@ use pelton_quant::DType;
 
 use crate::{
     kernels::{
-        matmul::{DECODE, DECODE_FEW, Matmul, decode_splits},
         matvec::{FusedMatrix, MatVec, Tuning},
         matvec_rows::MatVecRows,
         row_ops::{Product, RowOp},
@@ -45,7 +44,10 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         let matrix = self.weights.matrix(linear.weight)?;
         let operand = self.operand(matrix, bucket);
-        let mut calls = self.prepare(operand, norm, x, matrix.row_len, 1)?;
+        let mut calls = match self.halves_ready(step, bucket) {
+            true => Vec::new(),
+            false => self.prepare(operand, norm, x, matrix.row_len, 1)?,
+        };
         calls.extend(self.product(operand, linear, norm, x, y, step, add, bucket)?);
         Ok(calls)
     }
@@ -163,6 +165,9 @@ impl<'a> Lowering<'a> {
         if let Some(call) = self.side_by_side(norm, linears, x, outputs, step, bucket)? {
             return Ok(vec![call]);
         }
+        if self.fuses_on_cores(linears, bucket)? {
+            return self.fused_matmul(norm, linears, x, outputs, step, None, bucket);
+        }
         // each kind of operand is prepared once
         let mut operands = Vec::new();
         let mut calls = Vec::with_capacity(linears.len() + 1);
@@ -170,7 +175,10 @@ impl<'a> Lowering<'a> {
             let matrix = self.weights.matrix(linear.weight)?;
             let operand = self.operand(matrix, bucket);
             if !operands.contains(&operand) {
-                calls.extend(self.prepare(operand, Some(norm), x, matrix.row_len, 1)?);
+                calls.extend(match operand {
+                    Operand::F16 => self.complete(norm, x, matrix.row_len, step, bucket)?,
+                    _ => self.prepare(operand, Some(norm), x, matrix.row_len, 1)?,
+                });
                 operands.push(operand);
             }
         }
@@ -311,73 +319,13 @@ impl<'a> Lowering<'a> {
         x: &wgpu::Buffer,
         [k, per_row]: [usize; 2],
     ) -> Result<Dispatch, Error> {
-        let prepare = ToF16 { k, per_row, norm: norm.map(|norm| norm.eps) };
+        let prepare = ToF16 { k, per_row, norm: norm.map(|norm| norm.eps), partial: None };
         let mut buffers = whole(&[x, &self.scratch.halves]);
         if let Some(norm) = norm {
             buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
         }
-        let source = prepare.source()?;
+        let source = prepare.source(&self.device.capabilities)?;
         self.call(&source, &prepare.bindings(), "to_f16", &buffers, rows_times(per_row))
-    }
-
-    /// A product on matrix cores, of activations in 16 bits. With few rows K is split, for enough
-    /// workgroups.
-    fn matmul(
-        &mut self,
-        linear: &Linear,
-        y: &wgpu::Buffer,
-        step: &Step,
-        add: bool,
-        bucket: RowBucket,
-    ) -> Result<Vec<Dispatch>, Error> {
-        let matrix = self.weights.matrix(linear.weight)?;
-        let outputs = self.plan.weight(linear.weight).rows;
-        let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
-        let decode = match bucket {
-            RowBucket::ThirtyTwo => Some((DECODE_FEW, DECODE_FEW.batch)),
-            RowBucket::Many => Some((DECODE, self.decode_rows)),
-            _ => None,
-        };
-        let splits =
-            decode.map_or(1, |(tile, rows)| decode_splits(&tile, matrix.row_len, outputs, rows));
-        let whole_k = splits == 1;
-        let mut calls = Vec::with_capacity(matrix.shards.len() + 1);
-        for shard in &matrix.shards {
-            let matmul = Matmul {
-                layout: matrix.layout,
-                k: matrix.row_len,
-                rows: shard.rows.len(),
-                offset: shard.rows.start,
-                stride: outputs,
-                bias: linear.bias.is_some() && whole_k,
-                add: add && whole_k,
-                count_at: usize::from(selected),
-                splits,
-                slab_rows: self.decode_rows,
-                experts: None,
-            };
-            let tile = match decode {
-                Some((tile, _)) => tile,
-                None => matmul.tile(&self.device.capabilities, self.rows),
-            };
-            let to = if whole_k { y } else { &self.scratch.partial };
-            let mut buffers = whole(&[&self.scratch.halves, to, &self.inputs.pass]);
-            if let Some(bias) = linear.bias.filter(|_| whole_k) {
-                buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
-            }
-            buffers.extend(shard.bindings());
-            let grid = Grid::Tiles(tile, matmul.rows, splits);
-            let source = matmul.source(&tile)?;
-            calls.push(self.call(&source, &matmul.bindings(), "matmul", &buffers, grid)?);
-        }
-        if !whole_k {
-            let sizes = [splits, self.decode_rows];
-            let sum = RowOp::sum_splits(outputs, sizes, add, linear.bias.is_some());
-            let mut buffers = vec![&self.scratch.partial, y];
-            buffers.extend(linear.bias.map(|bias| self.weights.vector(bias)).transpose()?);
-            calls.push(self.row_op(&sum, &buffers)?);
-        }
-        Ok(calls)
     }
 
     /// Gate and up in one kernel where they are of one type, else one after the other.
@@ -395,6 +343,9 @@ impl<'a> Lowering<'a> {
         let plain = gate.bias.is_none() && up.bias.is_none();
         let alike = gates.layout == ups.layout && rows(gates) == rows(ups) && plain;
         let operand = self.operand(gates, bucket);
+        if self.gates_on_cores([gate, up], bucket)? {
+            return self.fused_matmul(norm, &[*gate, *up], x, &[g], step, Some(gating), bucket);
+        }
         if !alike || operand == Operand::F16 {
             let width = self.plan.weight(up.weight).rows;
             let up_buffer = &self.scratch.up;

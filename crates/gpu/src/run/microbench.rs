@@ -91,6 +91,7 @@ impl Bench {
             splits: 1,
             slab_rows: 0,
             experts: None,
+            fused_with: [None; 2],
         };
         let planes = layout.packed(matrix, rows, k);
         let planes =
@@ -105,7 +106,7 @@ impl Bench {
             planes,
         };
         let x = self.upload(bytemuck::cast_slice(x))?;
-        let prepare = ToF16 { k, per_row: 1, norm: None }.kernel(device)?;
+        let prepare = ToF16 { k, per_row: 1, norm: None, partial: None }.kernel(device)?;
         product.dispatch(&prepare, &[&x, &product.activations], [batch as u32, 1, 1], 1)?;
         Ok(product)
     }

@@ -23,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) metrics: Arc<ModelMetrics>,
     /// The namespace of cached prefixes.
     pub(crate) salt: u64,
+    /// The key that sent it.
+    pub(crate) client: pelton::Client,
     pub(crate) deadline: Option<std::time::Duration>,
     pub(crate) log_prompts: bool,
     /// Counts tokens for the limits and the log line of the request.

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
-use crate::{model::LoadArgs, speculate::SpeculateArgs};
+use crate::{constrain::ConstraintArgs, model::LoadArgs, speculate::SpeculateArgs};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -15,12 +15,14 @@ has its first token; decode speed counts the tokens that come while all streams 
 last first token, until the first stream ends. Tokens that a backend samples in one submission arrive together, so the median \
 time between tokens can be near 0.\n\
 With --speculation each test generates -n tokens of one request at temperature 1, in turn without and \
-with speculation: copy gives the request the text as its prediction, random does not.")]
+with speculation: copy gives the request the text as its prediction, random does not.\n\
+With a constraint each test generates -n tokens of one request at temperature 1, free and constrained \
+in turn; forced tokens have no alternative and need no draw.")]
 pub(crate) struct Args {
     /// A model file or directory, or built-in
     pub(super) model: String,
     /// Prompt lengths, separated by commas; 0 for none [default: 512, 128 with
-    /// --streams, 64 with --speculation]
+    /// --streams, 64 with --speculation or a constraint]
     #[arg(short, long, value_name = "N", value_delimiter = ',')]
     pub(super) prompt: Option<Vec<usize>>,
     /// Numbers of tokens to generate, separated by commas; 0 for none [default: 128, or 64 with
@@ -48,6 +50,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_enum, default_value = "md")]
     pub(super) output: Format,
     #[command(flatten)]
+    pub(super) constraint: ConstraintArgs,
+    #[command(flatten)]
     pub(super) speculate: SpeculateArgs,
     #[command(flatten)]
     pub(super) load: LoadArgs,
@@ -70,7 +74,7 @@ pub(super) fn one_length(option: &str, lengths: Option<&[usize]>, default: usize
         Some(&[length]) => Ok(length),
         Some(lengths) => {
             bail!(
-                "{option} has {} values, expected one with --streams or --speculation",
+                "{option} has {} values, expected one with --streams, --speculation or a constraint",
                 lengths.len()
             )
         }

@@ -140,7 +140,11 @@ impl DraftModel {
             let tokens = ask.tokens.iter().enumerate().skip(first);
             rows.extend(tokens.map(|(p, &token)| row(Input::Token(token), p, ask.slot)));
             let vocab = self.resources.plan.vocab;
-            wants.push(Want::Sample(ask.sample(rows.len() - 1, ask.tokens.len() - 1, vocab)));
+            let sample = ask.sample(rows.len() - 1, ask.tokens.len() - 1, vocab);
+            // the mask of a constraint is known for the first token alone
+            let mask = ask.draw.mask().filter(|mask| mask.len() == vocab.div_ceil(32));
+            let draw = Draw { mask, ..sample.draw };
+            wants.push(Want::Sample(Sample { draw, ..sample }));
             ends.push((ask.slot, ask.tokens.len()));
         }
         let sampled = self.run(Phase::Decode, &rows, &wants, 1, &ends)?;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+mod calls;
+
 use pelton::chat::{AnswerStart, Chat, ChatTemplate, Event, Message, ToolChoice};
 use pelton::{Engine, Error, FinishReason, LoadOptions, Model, Prompt, Request, Sampling};
 use serde_json::json;

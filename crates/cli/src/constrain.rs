@@ -8,7 +8,7 @@ use pelton::{Constraint, Request};
 /// Flags of constraints, of which one can be given.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Constraints")]
-pub(super) struct ConstraintArgs {
+pub(crate) struct ConstraintArgs {
     /// Generate JSON that the schema in this file allows
     #[arg(long, value_name = "FILE", group = "constraint")]
     json_schema: Option<PathBuf>,
@@ -27,8 +27,16 @@ pub(super) struct ConstraintArgs {
 }
 
 impl ConstraintArgs {
+    /// Whether a constraint was given.
+    pub(crate) fn is_some(&self) -> bool {
+        self.json_object
+            || self.json_schema.is_some()
+            || self.regex.is_some()
+            || self.grammar.is_some()
+    }
+
     /// The request with the constraint of the flags.
-    pub(super) fn apply(&self, request: Request) -> Result<Request> {
+    pub(crate) fn apply(&self, request: Request) -> Result<Request> {
         let Some(constraint) = self.constraint()? else { return Ok(request) };
         let begin = |request: Request, text: &String| request.constrain_after(text);
         Ok(self.constrain_after.iter().fold(request.constraint(constraint), begin))
