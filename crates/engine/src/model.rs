@@ -37,6 +37,7 @@ use crate::{
         Command, Drafter, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler,
         Sequence, Shared, Sink, Worker, message,
     },
+    session::effort_of,
 };
 
 pub use defaults::SamplingDefaults;
@@ -70,6 +71,8 @@ struct Loaded {
     pooling: Pooling,
     /// Whether tokens are drafted where a request does not say.
     speculation: Speculation,
+    /// The effort of requests that do not say.
+    effort: f64,
     decoding: decode::Decoding,
     loras: Loras,
 }
@@ -124,7 +127,18 @@ impl Model {
             .collect::<Result<_, _>>()?;
         let tensors = Lora::attach(&adapters, &mut checkpoint)?;
         plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
-        let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
+        let mut plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
+        if let Some(effort) = options.effort {
+            if plan.output != OutputKind::Logits {
+                return Err(Error::Option {
+                    option: "effort",
+                    found: effort.to_string(),
+                    expected: "none, as the model generates no text".to_owned(),
+                });
+            }
+            plan = plan.with_effort()?;
+            effort_of(effort, &plan)?;
+        }
         Self::load_plan(backend, plan, Arc::new(checkpoint), options, progress)
     }
 
@@ -193,6 +207,7 @@ impl Model {
             sequences,
             pooling,
             speculation,
+            effort: options.effort.unwrap_or(1.0),
             decoding: decode::Decoding::default(),
             loras,
         });
@@ -232,6 +247,7 @@ impl Model {
         let host = decoding.host_draw(&request, tokenizer)?;
         let guide = decoding.guide(&request, tokenizer, self.loaded.plan.vocab)?;
         let loras = self.loaded.loras.of(request.loras.as_deref())?;
+        let effort = effort_of(request.effort.unwrap_or(self.loaded.effort), &self.loaded.plan)?;
         let context = self.loaded.context;
         // those tokens need the host one by one
         let stepwise = host.is_some() || guide.is_some();
@@ -248,6 +264,7 @@ impl Model {
         let salt = self.loaded.salt(request.cache_salt);
         let mut sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         sequence.drafter = drafter;
+        (sequence.effort, sequence.effort_in_prompt) = (effort, request.effort_in_prompt);
         let sequence = sequence.with_loras(loras);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)

@@ -17,6 +17,7 @@ mod dispatch;
 mod float;
 mod float_kernels;
 mod formats;
+pub mod input_major;
 mod job;
 mod kernels;
 #[cfg(target_arch = "aarch64")]

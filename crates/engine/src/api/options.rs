@@ -61,6 +61,9 @@ pub struct LoadOptions {
     pub speculation: Speculation,
     /// A small model with the same vocabulary that drafts tokens: a file or a directory.
     pub draft: Option<PathBuf>,
+    /// The [effort](crate::Request::effort) of requests that do not say, with which requests can have
+    /// any; `None` if all have effort 1.
+    pub effort: Option<f64>,
 }
 
 impl Default for LoadOptions {
@@ -79,6 +82,7 @@ impl Default for LoadOptions {
             prefill_budget: Duration::from_millis(100),
             speculation: Speculation::Auto,
             draft: None,
+            effort: None,
         }
     }
 }
@@ -155,6 +159,13 @@ impl LoadOptions {
     /// Sets whether tokens are drafted.
     pub fn speculation(mut self, speculation: Speculation) -> Self {
         self.speculation = speculation;
+        self
+    }
+
+    /// Sets the effort of requests that do not say, above 0 and at most 1, and lets requests have any.
+    /// The weights that it applies to are then kept in another order, instead of the file's.
+    pub fn effort(mut self, effort: f64) -> Self {
+        self.effort = Some(effort);
         self
     }
 

@@ -23,7 +23,7 @@ const SAMPLING: &str = "temperature:number[0,] top_k:integer[-1,4294967295] top_
     dynatemp_range:number[0,] dynatemp_exponent:number dry_multiplier:number[0,] dry_base:number[0,] \
     dry_allowed_length:integer[-1,4294967295] dry_penalty_last_n:integer[-1,4294967295] \
     dry_sequence_breakers:string|array mirostat:integer[0,2] mirostat_tau:number[0,] \
-    mirostat_eta:number[0,] samplers:string|array ignore_eos:boolean logit_bias:object|array cache_salt:string";
+    mirostat_eta:number[0,] samplers:string|array ignore_eos:boolean logit_bias:object|array cache_salt:string effort:number[0,1]";
 const STOP: &str = "stop:string|array";
 const OUTPUT: &str = "response_format:object structured_outputs:object";
 const STREAM: &str = "stream:boolean stream_options:object";
