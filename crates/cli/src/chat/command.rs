@@ -14,6 +14,7 @@ pub(crate) enum Command {
     Save,
     Load,
     Params,
+    Effort,
     Stats,
     Quit,
 }
@@ -29,6 +30,7 @@ pub(crate) const COMMANDS: &[(Command, &str, &str, &str)] = &[
     (Command::Save, "/save", "FILE", "write the messages to a JSON file"),
     (Command::Load, "/load", "FILE", "read messages from a JSON file"),
     (Command::Params, "/params", "[NAME VALUE]...", "show or set the options of sampling"),
+    (Command::Effort, "/effort", "[E]", "show or set the effort of answers (--effort)"),
     (Command::Stats, "/stats", "", "show tokens and times"),
     (Command::Quit, "/quit", "", "end"),
 ];

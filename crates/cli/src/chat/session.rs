@@ -44,6 +44,8 @@ pub(crate) struct Session<'a> {
     pub(crate) conversation: Conversation,
     pub(crate) params: Params,
     pub(crate) thinking: Thinking,
+    /// The effort of answers.
+    effort: f64,
     pub(crate) input: Input,
     pub(crate) screen: Screen,
     pub(crate) interrupt: Interrupt,
@@ -63,7 +65,7 @@ enum Next {
 impl<'a> Session<'a> {
     pub(crate) fn new(
         (model, template): (&'a Model, &'a ChatTemplate),
-        (conversation, params, thinking): (Conversation, Params, Thinking),
+        (conversation, params, thinking, effort): (Conversation, Params, Thinking, f64),
         (input, screen): (Input, Screen),
         interrupt: Interrupt,
     ) -> Self {
@@ -73,6 +75,7 @@ impl<'a> Session<'a> {
             conversation,
             params,
             thinking,
+            effort,
             input,
             screen,
             interrupt,
@@ -165,6 +168,7 @@ impl<'a> Session<'a> {
             }
             Command::Params if argument.is_empty() => self.screen.show(&self.params.show())?,
             Command::Params => self.params = self.params.changed(argument)?,
+            Command::Effort => return self.set_effort(argument),
             Command::Stats => self.screen.show(&self.stats())?,
             Command::Quit => {}
         }
@@ -188,6 +192,19 @@ impl<'a> Session<'a> {
         self.attempt = 0;
         self.conversation.push(Message::new("user", text));
         self.answer()
+    }
+
+    fn set_effort(&mut self, argument: &str) -> Result<()> {
+        if argument.is_empty() {
+            self.screen.show(&self.effort.to_string())?;
+            return Ok(());
+        }
+        let effort = crate::model::effort(argument).map_err(anyhow::Error::msg)?;
+        if effort < 1.0 && !self.model.plan().has_effort() {
+            bail!("effort is {effort}, expected 1 of a chat that was started without --effort");
+        }
+        self.effort = effort;
+        Ok(())
     }
 
     fn system(&mut self, argument: &str) -> Result<()> {
@@ -228,7 +245,7 @@ impl<'a> Session<'a> {
         let prompt = self.template.prompt(&chat)?;
         let mut sampling = self.params.sampling.sampling();
         sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(self.attempt));
-        let mut request = Request::new("").sampling(sampling);
+        let mut request = Request::new("").sampling(sampling).effort(self.effort);
         request.max_tokens = self.params.tokens;
         let stream = self.model.chat(&prompt, request);
         let too_long = matches!(stream, Err(pelton::Error::PromptTooLong { .. }));

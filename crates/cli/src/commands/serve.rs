@@ -235,6 +235,7 @@ fn config(args: &Args) -> Result<Config> {
         .queue_requests(args.queue)
         .queue_tokens(args.queue_tokens);
     load.context = args.load.context;
+    load.effort = args.load.effort;
     for (path, scale) in &args.load.lora {
         load = load.lora(path, *scale);
     }
