@@ -16,6 +16,8 @@ mod lines;
 mod live;
 mod repack;
 mod select;
+#[cfg(test)]
+mod tests;
 mod tiles;
 #[cfg(target_arch = "x86_64")]
 mod x86;
