@@ -75,6 +75,10 @@ impl Backend for Cpu {
         }
     }
 
+    fn has_effort(&self) -> bool {
+        matches!(self.path, Path::Fast { .. })
+    }
+
     /// Weights are mapped from their file, and can be evicted.
     fn free_memory(&self, _weights: u64) -> Option<u64> {
         available()
@@ -111,6 +115,9 @@ impl Backend for Cpu {
         };
         let (samples, tables) = (Samples::new(&limits, threads)?, PageTables::new(&limits));
         let mut state = State::new(plan, checkpoint, limits)?;
+        if let Steps::Fast(exec) = &steps {
+            state.weights.set_input_major(&state.plan, exec.pool())?;
+        }
         if let (Steps::Fast(exec), Path::Fast { repack: true, .. }) = (&steps, &self.path) {
             state.weights.pack(&state.plan, exec.pool(), exec.isa());
         }
@@ -165,7 +172,8 @@ impl CpuExecutable {
         for repeat in 0..pass.repeat {
             samples.resolve(pass, repeat);
             let (rows, selected) = (samples.rows(), samples.selected());
-            let batch = Batch { phase: pass.phase, rows, selected, tables };
+            let efforts = pass.efforts;
+            let batch = Batch { phase: pass.phase, rows, selected, tables, efforts };
             match steps {
                 Steps::Reference => reference::run(state, &batch)?,
                 Steps::Fast(exec) => exec.run(state, &batch)?,

@@ -37,6 +37,7 @@ use crate::{
         Command, Drafter, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler,
         Sequence, Shared, Sink, Worker, message,
     },
+    session::effort_of,
 };
 
 pub use defaults::SamplingDefaults;
@@ -72,6 +73,8 @@ struct Loaded {
     speculation: Speculation,
     /// Whether rejected drafts can be taken back.
     rolls_back: bool,
+    /// The effort of requests that do not say.
+    effort: f64,
     decoding: decode::Decoding,
     loras: Loras,
 }
@@ -126,7 +129,18 @@ impl Model {
             .collect::<Result<_, _>>()?;
         let tensors = Lora::attach(&adapters, &mut checkpoint)?;
         plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
-        let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
+        let mut plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
+        if let Some(effort) = options.effort {
+            if plan.output != OutputKind::Logits {
+                return Err(Error::Option {
+                    option: "effort",
+                    found: effort.to_string(),
+                    expected: "none, as the model generates no text".to_owned(),
+                });
+            }
+            plan = plan.with_effort()?;
+            effort_of(effort, &plan)?;
+        }
         Self::load_plan(backend, plan, Arc::new(checkpoint), options, progress)
     }
 
@@ -192,6 +206,7 @@ impl Model {
             pooling,
             speculation,
             rolls_back,
+            effort: options.effort.unwrap_or(1.0),
             decoding: decode::Decoding::default(),
             loras,
         });
@@ -231,6 +246,7 @@ impl Model {
         let host = decoding.host_draw(&request, tokenizer)?;
         let guide = decoding.guide(&request, tokenizer, self.loaded.plan.vocab)?;
         let loras = self.loaded.loras.of(request.loras.as_deref())?;
+        let effort = effort_of(request.effort.unwrap_or(self.loaded.effort), &self.loaded.plan)?;
         let context = self.loaded.context;
         // tokens drawn on the host need it one by one; forced ones come whatever their bias, which
         // a draw among drafts cannot do
@@ -249,6 +265,7 @@ impl Model {
         let salt = self.loaded.salt(request.cache_salt);
         let mut sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         sequence.drafter = drafter;
+        (sequence.effort, sequence.effort_in_prompt) = (effort, request.effort_in_prompt);
         let sequence = sequence.with_loras(loras).of(request.client);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)

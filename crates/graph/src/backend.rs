@@ -21,6 +21,12 @@ pub trait Backend: Send + Sync {
     /// [`Plan::check_accepted`] for each op of a plan that is loaded.
     fn accepts(&self, op: &Op, plan: &Plan) -> bool;
 
+    /// Whether rows of its passes can have an [`Effort`](crate::Effort) below 1, in plans whose
+    /// weights are [marked](crate::Weight::effort) for it.
+    fn has_effort(&self) -> bool {
+        false
+    }
+
     /// Bytes that are free for caches of keys and values next to `weights` bytes of weights, which
     /// are not loaded yet; `None` if the backend has no such measurement.
     fn free_memory(&self, weights: u64) -> Option<u64> {
@@ -160,13 +166,19 @@ fn no_snapshots(slot: u32, snapshot: u32) -> Error {
 }
 
 impl Plan {
-    /// Refuses a plan with an op that the backend does not accept. [`Backend::load`] calls it
-    /// first.
+    /// Refuses a plan with an op that the backend does not accept, or with an effort that it does
+    /// not have. [`Backend::load`] calls it first.
     ///
     /// # Errors
     ///
-    /// [`Error::Op`] naming the backend, the first such op and its layer.
+    /// [`Error::Op`] naming the backend, the first such op and its layer; [`Error::Effort`].
     pub fn check_accepted(&self, backend: &dyn Backend) -> Result<(), Error> {
+        if self.has_effort() && !backend.has_effort() {
+            return Err(Error::Effort(format!(
+                "'{}' cannot run rows of an effort below 1, expected the fast path of the CPU",
+                backend.name()
+            )));
+        }
         match self.steps.iter().find(|step| !backend.accepts(&step.op, self)) {
             None => Ok(()),
             Some(step) => Err(Error::Op {

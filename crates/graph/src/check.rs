@@ -29,6 +29,20 @@ impl Pass<'_> {
         for (i, row) in self.rows.iter().enumerate() {
             self.check_row(i, row, plan, limits, tables)?;
         }
+        if !self.efforts.is_empty() && self.efforts.len() != self.rows.len() {
+            return refuse(format!(
+                "{} efforts, expected one of each of the {} rows or none",
+                self.efforts.len(),
+                self.rows.len()
+            ));
+        }
+        if !plan.has_effort()
+            && let Some(effort) = self.efforts.iter().find(|effort| !effort.is_full())
+        {
+            return refuse(format!(
+                "effort {effort}, expected 1: the model was not loaded for less"
+            ));
+        }
         if self.wants.len() > limits.wants {
             return refuse(format!(
                 "{} wants, expected at most {}",

@@ -55,6 +55,10 @@ pub enum Error {
     #[error("pass refused: {0}")]
     Pass(String),
 
+    /// The plan or the backend has no effort below 1.
+    #[error("{0}")]
+    Effort(String),
+
     /// A backend cannot run an op of the plan.
     #[error("'{backend}' cannot run the op '{op}'{}", .layer.map_or(String::new(), |n| format!(" of layer {n}")))]
     Op {

@@ -2,7 +2,7 @@
 
 use pelton_sampling::{Draw, Sampled};
 
-use crate::TableEdit;
+use crate::{Effort, TableEdit};
 
 /// Number of the newest tokens of each slot that an executable keeps: the maximum of
 /// [`Sample::pending`], in the last repeat too.
@@ -100,6 +100,9 @@ pub struct Pass<'a> {
     pub tables: &'a [TableEdit<'a>],
     /// The wanted results, in ascending order of rows.
     pub wants: &'a [Want<'a>],
+    /// The effort of each row, in all repeats; empty if all are full. Below 1 only if the plan has
+    /// [weights](crate::Weight::effort) for it.
+    pub efforts: &'a [Effort],
     /// Number of passes that run one after the other, 1 to [`MAX_REPEAT`]. Each repeat after the
     /// first runs the tokens that the previous one sampled, at the next positions, with draws of
     /// the next indices. Above 1 every row is of a different slot and has one [`Want::Sample`]
@@ -110,7 +113,7 @@ pub struct Pass<'a> {
 impl<'a> Pass<'a> {
     /// A pass that runs once, of rows whose page tables need no edit.
     pub fn new(phase: Phase, rows: &'a [Row], wants: &'a [Want<'a>]) -> Self {
-        Self { phase, rows, tables: &[], wants, repeat: 1 }
+        Self { phase, rows, tables: &[], wants, efforts: &[], repeat: 1 }
     }
 
     /// The number of [`Want::Sample`]s.

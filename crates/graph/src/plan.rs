@@ -34,6 +34,9 @@ pub struct Weight {
     pub row_len: usize,
     /// The range of a fused tensor that the weight is.
     pub part: Option<Part>,
+    /// Whether rows can have an [`Effort`](crate::Effort) below 1 in products with it: of a matrix,
+    /// set by [`Plan::with_effort`].
+    pub effort: bool,
 }
 
 /// A range of a fused tensor, in rows, of a vector in elements. Of several matrices it is the same

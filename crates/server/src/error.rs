@@ -164,6 +164,7 @@ impl From<pelton::Error> for ApiError {
                 let param = text.split(' ').next().unwrap_or_default().to_owned();
                 Self::field(param, text)
             }
+            E::Effort { .. } => Self::field("effort", text),
             E::Chat(error) => error.into(),
             E::Constraint(_) => Self::field("response_format", text),
             E::EmptyPrompt => Self::field("prompt", text),

@@ -46,6 +46,8 @@ pub(crate) struct Session<'a> {
     pub(crate) params: Params,
     pub(crate) thinking: Thinking,
     pub(crate) tools: Tools,
+    /// The effort of answers.
+    effort: f64,
     pub(crate) input: Input,
     pub(crate) screen: Screen,
     pub(crate) interrupt: Interrupt,
@@ -65,7 +67,13 @@ enum Next {
 impl<'a> Session<'a> {
     pub(crate) fn new(
         (model, template): (&'a Model, &'a ChatTemplate),
-        (conversation, params, thinking, tools): (Conversation, Params, Thinking, Tools),
+        (conversation, params, thinking, tools, effort): (
+            Conversation,
+            Params,
+            Thinking,
+            Tools,
+            f64,
+        ),
         (input, screen): (Input, Screen),
         interrupt: Interrupt,
     ) -> Self {
@@ -76,6 +84,7 @@ impl<'a> Session<'a> {
             params,
             thinking,
             tools,
+            effort,
             input,
             screen,
             interrupt,
@@ -169,6 +178,7 @@ impl<'a> Session<'a> {
             }
             Command::Params if argument.is_empty() => self.screen.show(&self.params.show())?,
             Command::Params => self.params = self.params.changed(argument)?,
+            Command::Effort => return self.set_effort(argument),
             Command::Stats => self.screen.show(&self.stats())?,
             Command::Tools => self.screen.show(&self.tools.show())?,
             Command::Quit => {}
@@ -193,6 +203,19 @@ impl<'a> Session<'a> {
         self.attempt = 0;
         self.conversation.push(Message::new("user", text));
         self.answer()
+    }
+
+    fn set_effort(&mut self, argument: &str) -> Result<()> {
+        if argument.is_empty() {
+            self.screen.show(&self.effort.to_string())?;
+            return Ok(());
+        }
+        let effort = crate::model::effort(argument).map_err(anyhow::Error::msg)?;
+        if effort < 1.0 && !self.model.plan().has_effort() {
+            bail!("effort is {effort}, expected 1 of a chat that was started without --effort");
+        }
+        self.effort = effort;
+        Ok(())
     }
 
     fn system(&mut self, argument: &str) -> Result<()> {
@@ -305,7 +328,7 @@ impl<'a> Session<'a> {
         };
         let mut sampling = self.params.sampling.sampling();
         sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(self.attempt));
-        let mut request = Request::new("").sampling(sampling);
+        let mut request = Request::new("").sampling(sampling).effort(self.effort);
         request.max_tokens = self.params.tokens;
         let stream = self.model.chat(&prompt, request);
         let too_long = matches!(stream, Err(pelton::Error::PromptTooLong { .. }));

@@ -116,3 +116,16 @@ fn lengths_do_not_overflow() {
     let text = refused(&["profile", "built-in", "--depth", most, "--rows", "2"], 1);
     assert!(text.contains(&format!("--depth {most} and --rows 2 are too many")), "{text}");
 }
+
+#[test]
+fn efforts_take_turns() {
+    let args = ["bench", "built-in", "-p", "0", "-n", "3", "-r", "2", "-t", "1", "--device", "cpu"];
+    let rows = json(&[&args[..], &["--efforts", "1,0.5", "-o", "json"]].concat());
+    let tests: Vec<_> = rows.as_array().unwrap().iter().map(|r| r["test"].clone()).collect();
+    assert_eq!(tests, ["tg3", "tg3 e0.5"]);
+    assert!(rows.as_array().unwrap().iter().all(|r| r["runs"].as_array().unwrap().len() == 2));
+    let one = json(&[&args[..], &["--effort", "0.25", "-o", "json"]].concat());
+    assert_eq!(one[0]["test"], "tg3 e0.25");
+    let message = refused(&["bench", "built-in", "--efforts", "0"], 2);
+    assert!(message.contains("above 0 and at most 1"), "{message}");
+}

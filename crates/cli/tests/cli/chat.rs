@@ -140,3 +140,25 @@ fn what_is_refused() {
     assert!(String::from_utf8(output.stdout).unwrap().contains('5'));
     assert_eq!(output.status.code(), Some(1));
 }
+
+#[test]
+fn the_effort_changes_during_a_chat() {
+    let answer = |input: &str, flags: &[&str]| {
+        let output = chat(input, flags);
+        assert!(output.stderr.is_empty(), "{output:?}");
+        stdout(&output)
+    };
+    let full = answer(&format!("{SUM}\n"), &[]);
+    let input = format!("/effort\n{SUM}\n/effort 0.05\n/effort\n/retry\n/effort 1\n/retry\n");
+    let changed = answer(&input, &["--effort", "1"]);
+    let (first, rest) = changed.strip_prefix("1\n").unwrap().split_at(full.len());
+    assert_eq!(first, full);
+    let rest = rest.strip_prefix("0.05\n").unwrap();
+    assert!(rest.ends_with(&full) && rest.len() > full.len() && !rest.starts_with(&full), "{rest}");
+    for (input, words) in
+        [("/effort 0.5\n", "started without --effort"), ("/effort 2\n", "at most 1")]
+    {
+        let output = chat(input, &[]);
+        assert!(String::from_utf8_lossy(&output.stderr).contains(words), "{output:?}");
+    }
+}

@@ -13,6 +13,7 @@ mod gpu;
 #[cfg(unix)]
 mod interrupt;
 mod logging;
+mod perplexity;
 #[cfg(target_os = "linux")]
 mod pty;
 mod run;

@@ -6,6 +6,7 @@
 
 mod activations;
 mod attention;
+mod effort;
 mod grouped;
 mod linear;
 mod norms;
@@ -61,7 +62,7 @@ impl Exec {
         let Widest { up, summand, experts } = Widest::of(plan);
         let rows = limits.rows.max(limits.wants);
         Ok(Self {
-            multiplier: Multiplier::new(plan, limits, isa)?,
+            multiplier: Multiplier::new(plan, limits, isa, pool.threads())?,
             grouped: Grouped::new(plan, limits, isa)?,
             attender: Attender::new(plan, limits, pool.threads())?,
             up: AlignedBuf::zeroed("gated products", rows, up)?,
@@ -81,7 +82,7 @@ impl Exec {
         let rows = limits.rows.max(limits.wants);
         angles
             .chain([
-                Multiplier::bytes(plan, limits),
+                Multiplier::bytes(plan, limits, threads),
                 Grouped::bytes(plan, limits),
                 Attender::bytes(plan, limits, threads),
                 AlignedBuf::bytes(rows, up),

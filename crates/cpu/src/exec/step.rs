@@ -8,6 +8,7 @@ use pelton_graph::{
 };
 
 use super::activations::{Each, Factor, Function, Glu};
+use super::effort::Efforts;
 use super::grouped::{Grouped, GroupedProduct, Pairs};
 use super::linear::Product;
 use super::norms::{HeadNormRow, NormRow, NormWeights};
@@ -29,6 +30,7 @@ struct Context<'a> {
     buffers: &'a Buffers,
     step: &'a Step,
     rows: usize,
+    efforts: Efforts<'a>,
 }
 
 type Read<'a> = std::cell::Ref<'a, AlignedBuf>;
@@ -79,7 +81,8 @@ impl Exec {
         let step = &plan.steps[step];
         let kind = plan.step_rows(step);
         let rows = plan.rows_of(step, batch.rows.len(), batch.selected.len());
-        let context = Context { plan, weights, buffers, step, rows };
+        let efforts = Efforts { batch, rows: kind };
+        let context = Context { plan, weights, buffers, step, rows, efforts };
         let at = &context;
         let (input, output) = (|i| at.input(i), |i| at.output(i));
         let (width, out_width) = (|i| at.width(i), at.out_width());
@@ -118,12 +121,12 @@ impl Exec {
             Op::Linear(linear) => {
                 let (x, mut out) = (input(0), output(0));
                 let product = [Product::new(plan, weights, linear, &mut out, false)?];
-                self.multiplier.run(pool, None, &x[..rows * width(0)], &product, |_| ());
+                self.multiplier.run(pool, None, &x[..rows * width(0)], &product, efforts, |_| ());
             }
             Op::LinearAdd(linear) => {
                 let (x, mut out) = (input(1), output(0));
                 let product = [Product::new(plan, weights, linear, &mut out, true)?];
-                self.multiplier.run(pool, None, &x[..rows * width(1)], &product, |_| ());
+                self.multiplier.run(pool, None, &x[..rows * width(1)], &product, efforts, |_| ());
             }
             Op::NormLinear { norm, linears } => self.norm_linear(at, norm, linears)?,
             Op::NormGlu { norm, gate, up, gating } => {
@@ -327,7 +330,7 @@ impl Exec {
                 .zip(&mut outputs)
                 .map(|(linear, out)| Product::new(at.plan, at.weights, linear, out, false))
                 .collect::<Result<ArrayVec<_, PRODUCTS>, _>>()?;
-            self.multiplier.run(&self.pool, Some(norm), x, &products, |_| ());
+            self.multiplier.run(&self.pool, Some(norm), x, &products, at.efforts, |_| ());
         }
         Ok(())
     }
@@ -346,7 +349,8 @@ impl Exec {
         let (gate, up) = (gates.values(), ups.values());
         let x = &x[..at.rows * at.width(0)];
         let (isa, rows) = (self.isa, at.rows);
-        self.multiplier.run(&self.pool, Some(norm), x, &[gates, ups], |partition| {
+        let products = [gates, ups];
+        self.multiplier.run(&self.pool, Some(norm), x, &products, at.efforts, |partition| {
             for r in 0..rows {
                 let place = r * out_width + partition.start..r * out_width + partition.end;
                 // SAFETY: this thread alone writes its partition of both outputs.

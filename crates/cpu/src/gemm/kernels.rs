@@ -178,7 +178,7 @@ pub(super) unsafe fn through<
 /// # Safety
 /// As for the function of a job; the tiles are unpacked.
 #[inline(always)]
-unsafe fn multiply<S: Vectors, C: Coding, const NR: usize, const MR: usize>(
+pub(super) unsafe fn multiply<S: Vectors, C: Coding, const NR: usize, const MR: usize>(
     tiles: [*const Tile<S>; NR],
     x: [*const Block; MR],
     sums: &mut [[S::F; MR]; NR],

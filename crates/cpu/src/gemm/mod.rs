@@ -20,6 +20,7 @@ mod float;
 mod float_decode;
 mod float_kernels;
 mod formats;
+pub mod input_major;
 mod job;
 mod kernels;
 #[cfg(target_arch = "aarch64")]

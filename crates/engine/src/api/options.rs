@@ -72,6 +72,9 @@ pub struct LoadOptions {
     pub speculation: Speculation,
     /// A small model with the same vocabulary that drafts tokens.
     pub draft: Option<DraftSource>,
+    /// The [effort](crate::Request::effort) of requests that do not say, with which requests can have
+    /// any; `None` if all have effort 1.
+    pub effort: Option<f64>,
 }
 
 impl Default for LoadOptions {
@@ -90,6 +93,7 @@ impl Default for LoadOptions {
             prefill_budget: Duration::from_millis(100),
             speculation: Speculation::Auto,
             draft: None,
+            effort: None,
         }
     }
 }
@@ -166,6 +170,13 @@ impl LoadOptions {
     /// Sets whether tokens are drafted.
     pub fn speculation(mut self, speculation: Speculation) -> Self {
         self.speculation = speculation;
+        self
+    }
+
+    /// Sets the effort of requests that do not say, above 0 and at most 1, and lets requests have any.
+    /// The weights that it applies to are then kept in another order, instead of the file's.
+    pub fn effort(mut self, effort: f64) -> Self {
+        self.effort = Some(effort);
         self
     }
 

@@ -104,6 +104,12 @@ pub struct Request {
     pub prediction: Option<Prompt>,
     /// Whether tokens are drafted; `None` for [`LoadOptions::speculation`](crate::LoadOptions).
     pub speculation: Option<Speculation>,
+    /// The fraction of the inputs of each matrix that is multiplied for a token, those of the greatest
+    /// influence: above 0 and at most 1, which is the whole model. Less is faster and less exact.
+    /// `None` for [`LoadOptions::effort`](crate::LoadOptions::effort), without which it is 1.
+    pub effort: Option<f64>,
+    /// Whether the prompt has that effort too. Otherwise it is read with effort 1.
+    pub effort_in_prompt: bool,
 }
 
 impl Request {
@@ -136,6 +142,8 @@ impl Request {
             client: Client::default(),
             prediction: None,
             speculation: None,
+            effort: None,
+            effort_in_prompt: false,
         }
     }
 
@@ -244,6 +252,28 @@ impl Request {
     /// Sets the text that the generated one is expected to resemble.
     pub fn prediction(mut self, prediction: impl Into<Prompt>) -> Self {
         self.prediction = Some(prediction.into());
+        self
+    }
+
+    /// Sets the effort of generated tokens; the model must have been loaded with
+    /// [`LoadOptions::effort`](crate::LoadOptions::effort) for one below 1.
+    ///
+    /// ```
+    /// use pelton::{Engine, LoadOptions, Request};
+    ///
+    /// let model = Engine::with_threads(1).load_built_in(&LoadOptions::default().effort(1.0))?;
+    /// let request = Request::new("Once upon a time").max_tokens(8).effort(0.7);
+    /// println!("{}", model.generate(request)?.text()?);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn effort(mut self, effort: f64) -> Self {
+        self.effort = Some(effort);
+        self
+    }
+
+    /// Sets whether the prompt has the effort of the generated tokens.
+    pub fn effort_in_prompt(mut self, whether: bool) -> Self {
+        self.effort_in_prompt = whether;
         self
     }
 

@@ -51,7 +51,7 @@ impl Scheduler {
         let fresh = sequence.place.is_some();
         let kv = &mut self.resources.kv;
         let (mut pages, hit) = match sequence.namespace() {
-            Some(namespace) => kv.lookup(namespace, &sequence.tokens, sequence.prompt),
+            Some(namespace) => kv.lookup(namespace, sequence.shareable(), sequence.prompt),
             None => (SequencePages::new(kv.groups()), 0),
         };
         let leader = if fresh { self.leader(id, hit) } else { None };
@@ -137,7 +137,8 @@ impl Scheduler {
         let sequence = self.sequences.get(&id)?;
         // `None` for one that shares nothing
         sequence.salt?;
-        let tokens = &sequence.tokens[..sequence.tokens.len().saturating_sub(1)];
+        let tokens = sequence.shareable();
+        let tokens = &tokens[..tokens.len().saturating_sub(1)];
         self.running.iter().find_map(|&leader| {
             let other = self.sequences.get(&leader)?;
             if other.namespace() != sequence.namespace() || other.computed >= other.prompt {

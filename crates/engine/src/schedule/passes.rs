@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pelton_graph::{Input, Pass, Phase, Row, TableEdit, Want};
+use pelton_graph::{Effort, Input, Pass, Phase, Row, TableEdit, Want};
 use pelton_sampling::Sampled;
 
 use super::{
@@ -28,6 +28,7 @@ impl Scheduler {
             return self.fail_pass(&work, &error);
         }
         let mut rows: Vec<Row> = Vec::new();
+        let mut efforts: Vec<Effort> = Vec::new();
         let mut wants: Vec<Want<'_>> = Vec::new();
         let mut tables: Vec<TableEdit<'_>> = Vec::new();
         for entry in &mut work.entries {
@@ -46,6 +47,7 @@ impl Scheduler {
             wants.extend(wanted);
             let slot = sequence.slot.unwrap_or(0);
             let known = end - entry.drafts.len();
+            efforts.extend((entry.first..end).map(|position| sequence.effort_at(position)));
             rows.extend((entry.first..known).map(|position| sequence.row(position)));
             rows.extend((known..end).zip(&entry.drafts).map(|(position, &token)| Row {
                 input: Input::Token(token),
@@ -59,12 +61,16 @@ impl Scheduler {
                 }
             }
         }
+        if efforts.iter().all(|effort| effort.is_full()) {
+            efforts.clear();
+        }
         tracing::trace!(phase = ?work.phase, rows = rows.len(), repeat = work.repeat, "a pass");
         let pass = Pass {
             phase: work.phase,
             rows: &rows,
             tables: &tables,
             wants: &wants,
+            efforts: &efforts,
             repeat: work.repeat,
         };
         match self.resources.runner.submit(&pass) {
@@ -105,6 +111,10 @@ impl Scheduler {
             let Some(sequence) = self.sequences.get_mut(&entry.id) else { continue };
             let (Some(slot), Some(_)) = (sequence.slot, sequence.salt) else { continue };
             let (prompt, end) = (sequence.prompt, sequence.submitted);
+            // prefixes beyond the prompt are not shared
+            if end > prompt && !sequence.is_uniform() {
+                continue;
+            }
             let Some(snapshot) = kv.snapshot_at(&mut sequence.pages, prompt, end) else {
                 continue;
             };

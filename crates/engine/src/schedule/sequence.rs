@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pelton_graph::{Input, RECENT, Row, Want};
+use pelton_graph::{Effort, Input, RECENT, Row, Want};
 
 use super::{goal::Goal, queue::Place, speculate::Drafter};
 use crate::{
@@ -49,6 +49,10 @@ pub(crate) struct Sequence {
     pub(crate) client: Client,
     /// Tokens of its text for which its client was charged when it started.
     pub(crate) charged: usize,
+    /// The effort of its rows after the prompt, and whether that of the prompt's rows is the same
+    /// instead of full.
+    pub(crate) effort: Effort,
+    pub(crate) effort_in_prompt: bool,
     pub(crate) deadline: Option<Duration>,
     pub(crate) goal: Goal,
     /// The place in the queue, until the first start.
@@ -90,6 +94,8 @@ impl Sequence {
             loras: Vec::new(),
             client: Client::default(),
             charged: 0,
+            effort: Effort::FULL,
+            effort_in_prompt: false,
             deadline,
             goal,
             place: Some(place),
@@ -123,10 +129,34 @@ impl Sequence {
         self.tokens.len().saturating_sub(self.prompt)
     }
 
+    /// Whether all of its rows have the same effort.
+    pub(crate) fn is_uniform(&self) -> bool {
+        self.effort.is_full() || self.effort_in_prompt
+    }
+
+    /// The effort of the row at a position.
+    pub(crate) fn effort_at(&self, position: usize) -> Effort {
+        match position < self.prompt && !self.effort_in_prompt {
+            true => Effort::FULL,
+            false => self.effort,
+        }
+    }
+
+    /// Its tokens that cached prefixes can stand for: where the rows after the prompt have another
+    /// effort, those of the prompt and one more, which is run.
+    pub(crate) fn shareable(&self) -> &[u32] {
+        match self.is_uniform() {
+            true => &self.tokens,
+            false => &self.tokens[..self.tokens.len().min(self.prompt + 1)],
+        }
+    }
+
     /// The namespace of its cached prefixes; `None` if its pages are not shared.
     pub(crate) fn namespace(&self) -> Option<Namespace> {
         let loras = self.loras.iter().map(|&(id, scale)| (id, scale.to_bits())).collect();
-        Some(Namespace { salt: self.salt?, loras })
+        let below = self.effort_in_prompt && !self.effort.is_full();
+        let effort = below.then(|| self.effort.bits());
+        Some(Namespace { salt: self.salt?, loras, effort })
     }
 
     /// Begins to run in a slot, with pages of which the first `hit` positions are computed.
@@ -162,7 +192,8 @@ impl Sequence {
         if self.slot.is_none() || self.verifying {
             return Next::Nothing;
         }
-        let prompt_end = if phases_agree { self.target } else { self.prompt };
+        let agree = phases_agree && self.is_uniform();
+        let prompt_end = if agree { self.target } else { self.prompt };
         if self.submitted < prompt_end {
             Next::Prompt { end: prompt_end }
         } else if self.submitted + 1 < self.target {
@@ -236,7 +267,8 @@ impl Sequence {
 
     /// Puts its full pages whose tokens are final into the prefix tree.
     pub(crate) fn commit(&mut self, kv: &mut KvCache) {
-        let positions = self.computed.min(self.tokens.len());
+        let shared = if self.is_uniform() { self.tokens.len() } else { self.prompt };
+        let positions = self.computed.min(shared);
         kv.commit(&mut self.pages, &self.tokens, self.prompt, positions);
     }
 }

@@ -65,6 +65,10 @@ fn request(random: &mut Random) -> Request {
         request = request.log_probs(random.below(4) as u8);
     }
     if random.below(4) == 0 {
+        let effort = [0.25, 0.5, 1.0][random.below(3)];
+        request = request.effort(effort).effort_in_prompt(random.below(3) == 0);
+    }
+    if random.below(4) == 0 {
         request = request.logit_bias(random.below(50) as u32, 3.0);
     }
     request

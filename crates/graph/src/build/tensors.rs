@@ -148,8 +148,8 @@ impl<'a> Tensors<'a> {
         row_len: usize,
         part: Option<Part>,
     ) -> Result<WeightId, Error> {
-        let mut weight =
-            Weight { name: name.to_owned(), dtype: DType::F32, kind, rows, row_len, part };
+        let (name_of, dtype) = (name.to_owned(), DType::F32);
+        let mut weight = Weight { name: name_of, dtype, kind, rows, row_len, part, effort: false };
         weight.dtype = self.checkpoint.require(name, &weight.dims())?.dtype;
         self.used.insert(name.to_owned());
         self.weights.push(weight);

@@ -41,6 +41,8 @@ pub(crate) struct Options {
     pub(crate) given: Vec<&'static str>,
     pub(crate) stop: Vec<String>,
     pub(crate) ignore_end: bool,
+    /// The effort of generated tokens; `None` for that of the load.
+    pub(crate) effort: Option<f64>,
     pub(crate) log_probs: Option<u8>,
     pub(crate) logit_bias: Vec<(u32, f32)>,
     pub(crate) output: Output,
@@ -57,6 +59,7 @@ impl Options {
     pub(crate) fn take(fields: &mut Fields) -> Result<Self, ApiError> {
         let (sampling, given) = sampling::take(fields)?;
         let ignore_end = fields.boolean("ignore_eos")?.unwrap_or(false);
+        let effort = fields.number("effort", 0.0..=1.0)?;
         let logit_bias = logit_bias(fields)?;
         let cache_salt = fields.string("cache_salt")?;
         Ok(Self {
@@ -65,6 +68,7 @@ impl Options {
             given,
             stop: Vec::new(),
             ignore_end,
+            effort,
             log_probs: None,
             logit_bias,
             prediction: None,
@@ -120,6 +124,7 @@ impl Options {
         request.max_tokens = self.max_tokens;
         request.stop.clone_from(&self.stop);
         request.ignore_end = self.ignore_end;
+        request.effort = self.effort;
         request.log_probs = self.log_probs;
         request.logit_bias.clone_from(&self.logit_bias);
         request.prediction = self.prediction.clone().map(Prompt::Text);

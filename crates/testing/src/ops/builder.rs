@@ -86,7 +86,15 @@ impl Builder {
     ) -> WeightId {
         let id = self.plan.weights.len();
         let name = format!("w{id}");
-        self.plan.weights.push(Weight { name, dtype, kind, rows, row_len, part: None });
+        self.plan.weights.push(Weight {
+            name,
+            dtype,
+            kind,
+            rows,
+            row_len,
+            part: None,
+            effort: false,
+        });
         self.values.push(values);
         WeightId(id)
     }

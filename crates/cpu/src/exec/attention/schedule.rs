@@ -273,8 +273,13 @@ mod tests {
                 let mut tables = PageTables::new(&limits);
                 let edit = TableEdit { group: 0, slot: 0, first: 0, pages: &table };
                 tables.apply(&edit).unwrap();
-                let batch =
-                    Batch { phase: Phase::Prompt, rows: &rows, tables: &tables, selected: &[] };
+                let batch = Batch {
+                    phase: Phase::Prompt,
+                    rows: &rows,
+                    tables: &tables,
+                    selected: &[],
+                    efforts: &[],
+                };
                 let q = normals(rows.len() * 14 * head_dim);
                 let outs: Vec<Vec<f32>> = Isa::available()
                     .map(|isa| {

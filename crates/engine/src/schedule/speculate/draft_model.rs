@@ -191,8 +191,8 @@ impl DraftModel {
                 }
             }
         }
-        let ticket =
-            resources.runner.submit(&Pass { phase, rows, tables: &tables, wants, repeat })?;
+        let pass = Pass { tables: &tables, repeat, ..Pass::new(phase, rows, wants) };
+        let ticket = resources.runner.submit(&pass)?;
         ends.iter().for_each(|&(slot, _)| slots[slot as usize].pages.mark_sent());
         Ok(resources.runner.take(ticket)?.samples.to_vec())
     }
