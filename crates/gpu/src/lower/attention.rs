@@ -108,7 +108,7 @@ impl<'a> Lowering<'a> {
             buffers.push(tables);
             buffers.extend(whole(&[&self.inputs.tiles, q, keys, values, a]));
             buffers.extend(whole(&self.sinks(op)?));
-            let cores = attention.cores(&self.device.capabilities);
+            let cores = attention.cores(&self.device.capabilities, self.rows);
             let source = match cores {
                 Some(cores) => attention.cores_source(&cores)?,
                 None => attention.prompt_source()?,

@@ -214,7 +214,10 @@ impl GpuExecutable {
         device.wait()?;
         Ok(Self {
             page: device.buffer("page", page)?,
-            tile_rows: attentions.iter().map(|a| a.tile_rows(a.cores(&device.capabilities))).min(),
+            tile_rows: attentions
+                .iter()
+                .map(|a| a.tile_rows(a.cores(&device.capabilities, limits.rows)))
+                .min(),
             tables: PageTables::new(&limits),
             logits: vec![0.0; logits_len],
             sample_bytes: Vec::with_capacity(sample.results().size() as usize),

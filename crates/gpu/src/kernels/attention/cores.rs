@@ -41,11 +41,15 @@ const MOST_OF_TWO_BLOCKS: usize = 80;
 /// Maximum elements of a key or a value with prefetch: with more, registers do not suffice.
 const MOST_OF_PREFETCH: usize = 128;
 
+/// Workgroups that keep most of a large GPU busy: with fewer of 32 queries a subgroup, 16 are faster.
+const GROUPS: usize = 96;
+
 impl Cores {
     /// The work splits to choose from, the fastest for long prompts first.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::of(32, 8, 64),
         Self::of(32, 8, 32),
+        Self::of(16, 8, 64),
         Self::of(16, 8, 32),
         Self::of(16, 4, 32),
         Self { prefetch: false, ..Self::of(16, 4, 32) },
@@ -72,12 +76,17 @@ impl Cores {
 }
 
 impl Attention {
-    /// The work split on matrix cores; `None` if there are none, or if the kernel does not support
-    /// these heads or the type of the caches.
-    pub(crate) fn cores(&self, capabilities: &Capabilities) -> Option<Cores> {
+    /// The work split on matrix cores for passes of up to `rows` rows; `None` if there are none, or if
+    /// the kernel does not support these heads or the type of the caches.
+    pub(crate) fn cores(&self, capabilities: &Capabilities, rows: usize) -> Option<Cores> {
         let dim = self.key_dim.max(self.value_dim);
+        let groups = |cores: &Cores| {
+            let tiles = rows.div_ceil(self.tile_rows(Some(*cores)));
+            tiles * self.prompt_groups(Some(*cores)) as usize
+        };
         let fits = |cores: &Cores| {
-            (cores.queries == CORE || dim <= MOST_OF_TWO_BLOCKS)
+            (cores.queries == CORE || groups(cores) >= GROUPS)
+                && (cores.queries == CORE || dim <= MOST_OF_TWO_BLOCKS)
                 && (!cores.prefetch || dim <= MOST_OF_PREFETCH)
                 && cores.bytes(self.key_dim, self.value_dim)
                     <= capabilities.workgroup_bytes as usize
@@ -125,7 +134,7 @@ fn capabilities() -> Capabilities {
 #[cfg(test)]
 pub(super) fn sources(attention: &Attention) -> Vec<(String, String)> {
     let capabilities = capabilities();
-    let chosen = attention.cores(&capabilities);
+    let chosen = attention.cores(&capabilities, 2048);
     let source = |cores| (format!("{cores:?}"), attention.cores_source(&cores).unwrap());
     chosen.map(source).into_iter().collect()
 }
@@ -139,7 +148,7 @@ mod tests {
     fn work_splits_fit() {
         let split = |head_dim, kv| {
             let caches = Caches { kv_heads: 2, kv, table: 8 };
-            Attention::causal(8, head_dim, caches).cores(&capabilities())
+            Attention::causal(8, head_dim, caches).cores(&capabilities(), 16_384)
         };
         let halves = |head_dim| split(head_dim, KvType::F16);
         assert_eq!(halves(64), Some(Cores::of(32, 8, 64)));
@@ -148,6 +157,11 @@ mod tests {
         for head_dim in (4..=256).step_by(4) {
             assert!(halves(head_dim).is_some_and(|c| c.bytes(head_dim, head_dim) <= 48 << 10));
         }
+        // few rows are few tiles
+        let caches = Caches { kv_heads: 8, kv: KvType::F16, table: 8 };
+        let few = |rows| Attention::causal(32, 64, caches).cores(&capabilities(), rows);
+        assert_eq!(few(512), Some(Cores::of(16, 8, 64)));
+        assert_eq!(few(2048), Some(Cores::of(32, 8, 64)));
         // caches in f32 are not rounded
         assert_eq!((halves(260), halves(66), split(64, KvType::F32)), (None, None, None));
     }
@@ -157,7 +171,7 @@ mod tests {
         let rows = |heads, kv_heads| {
             let caches = Caches { kv_heads, kv: KvType::F16, table: 8 };
             let attention = Attention::causal(heads, 64, caches);
-            let cores = attention.cores(&capabilities());
+            let cores = attention.cores(&capabilities(), 16_384);
             (attention.tile_rows(cores), attention.prompt_groups(cores))
         };
         assert_eq!(rows(32, 8), (64, 8));

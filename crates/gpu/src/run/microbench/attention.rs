@@ -116,7 +116,7 @@ impl Bench {
 impl Prompt {
     /// The work split that a model uses.
     pub fn cores(&self) -> Option<Cores> {
-        self.attention.cores(&self.device.capabilities)
+        self.attention.cores(&self.device.capabilities, self.words.len())
     }
 
     /// The bytes of workgroup memory of a work split.
