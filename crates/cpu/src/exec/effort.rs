@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use pelton_graph::{Effort, Error, Plan, Rows};
 
-use super::PRODUCTS;
 use crate::batch::Batch;
 use crate::gemm::input_major::{InputMajor, LiveRows};
 use crate::gemm::{ActivationKind, Activations};
@@ -19,6 +18,9 @@ pub(super) struct Efforts<'a> {
     pub(super) batch: &'a Batch<'a>,
     pub(super) rows: Rows,
 }
+
+/// Matrices that one region multiplies, at most.
+pub(super) const PRODUCTS: usize = 8;
 
 /// The live inputs of the rows of a step.
 pub(super) struct LiveInputs {

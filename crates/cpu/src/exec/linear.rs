@@ -5,8 +5,7 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 use pelton_graph::{Error, Limits, Linear, Op, Phase, Plan};
 
-use super::PRODUCTS;
-use super::effort::{Efforts, LiveInputs};
+use super::effort::{Efforts, LiveInputs, PRODUCTS};
 use super::norms::{NormRow, NormWeights};
 use crate::gemm::input_major::{self, InputMajor, OUTPUT_ALIGN, Task};
 use crate::gemm::{self, ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN};

@@ -29,9 +29,6 @@ use grouped::Grouped;
 use linear::Multiplier;
 use rope_store::Angles;
 
-/// Matrices that one region multiplies, at most.
-const PRODUCTS: usize = 8;
-
 /// The pool, and the memory that steps need besides the plan's buffers.
 pub(crate) struct Exec {
     pool: Arc<Pool>,

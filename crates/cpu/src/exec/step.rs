@@ -7,8 +7,10 @@ use pelton_graph::{
     Error, ExpertLinear, GatedDelta, Gating, Linear, Norm, Op, Plan, RopeStore, Step, TableRow,
 };
 
+use super::Exec;
 use super::activations::{Each, Factor, Function, Glu};
 use super::effort::Efforts;
+use super::effort::PRODUCTS;
 use super::grouped::{Grouped, GroupedProduct, Pairs};
 use super::linear::Product;
 use super::norms::{HeadNormRow, NormRow, NormWeights};
@@ -17,7 +19,6 @@ use super::rope_store::{Heads, RopeStoreRows};
 use super::row_ops::{
     AddTo, WeightedSum, copy_row, each_range, each_row, pool_rows, store_rows, temper, try_each_row,
 };
-use super::{Exec, PRODUCTS};
 use crate::batch::Batch;
 use crate::memory::{AlignedBuf, Buffers, State, Weights};
 use crate::pool::{Pool, SharedMut};

@@ -2,11 +2,12 @@
 
 use std::f32::consts::LOG2_E;
 
-pub use cores::Cores;
 use minijinja::{Value, context};
 use pelton_graph::{
     Attention as AttentionOp, Cache, Error, KvType, Mask, PAGE, Row, Values, pages_for,
 };
+
+pub use work_split::Cores;
 
 use crate::{
     device::{Access, Capabilities},
@@ -494,5 +495,6 @@ mod cores;
 mod dims;
 #[cfg(test)]
 mod tests;
+mod work_split;
 #[cfg(test)]
 mod written_out;

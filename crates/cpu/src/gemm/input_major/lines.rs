@@ -1,6 +1,5 @@
 //! The vector operations on lines, besides those of all products.
 
-
 use super::super::vectors::Vectors;
 use crate::simd::Portable8;
 

@@ -159,14 +159,14 @@ impl LiveRows {
 fn compact(from: &Block, live: &[bool; BLOCK], halves: bool) -> LiveBlock {
     let mut to = LiveBlock::zeroed();
     let (mut at, mut sums) = (0, [0; 2]);
-    for half in 0..2 {
+    let (codes, lives) = (from.codes.chunks(16), live.chunks(16));
+    for (half, ((codes, lives), sum)) in codes.zip(lives).zip(&mut sums).enumerate() {
         let begin = at;
-        for input in half * 16..(half + 1) * 16 {
+        for (i, (&code, &is_live)) in codes.iter().zip(lives).enumerate() {
             // without a branch: the next one overwrites an input that is not live
-            to.block.codes[at & 31] = from.codes[input];
-            to.lines[at & 31] = input as u8;
-            let is_live = live[input];
-            sums[half] += i32::from(from.codes[input]) * i32::from(is_live);
+            to.block.codes[at & 31] = code;
+            to.lines[at & 31] = (16 * half + i) as u8;
+            *sum += i32::from(code) * i32::from(is_live);
             at += usize::from(is_live);
         }
         if halves || half == 1 {

@@ -21,9 +21,9 @@ pub(super) unsafe fn unpack<S: Lines, K: Coded>(at: &BlockAt, run: usize, to: *m
             for group in 0..8 {
                 let inputs = [4 * group, 4 * group + 1, 4 * group + 2, 4 * group + 3];
                 let codes = Segment::<S, K>::codes(at, inputs, run, segment);
-                for vector in 0..Segment::<S, K>::VECTORS {
+                for (vector, codes) in codes.iter().enumerate().take(Segment::<S, K>::VECTORS) {
                     let tile = to.add(Segment::<S, K>::output(segment, vector) / S::LANES);
-                    (*tile).codes[group] = codes[vector];
+                    (*tile).codes[group] = *codes;
                 }
             }
             for vector in 0..Segment::<S, K>::VECTORS {

@@ -1,36 +1,15 @@
-//! Attention of prompt rows on matrix cores: the work split, and the kernel's source.
+//! Attention of prompt rows on matrix cores: the choice of the work split, and the kernel's source.
 
 use std::f32::consts::LOG2_E;
 
 use minijinja::context;
 use pelton_graph::{Error, KvType, PAGE};
 
-use super::Attention;
+use super::{
+    Attention,
+    work_split::{CORE, Cores},
+};
 use crate::{device::Capabilities, kernels::template};
-
-/// The work split of attention of prompt rows on matrix cores.
-///
-/// A row's result depends on [`step`](Self::step) alone, which is the same in all of
-/// [`ALL`](Self::ALL).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cores {
-    /// Queries of a subgroup: 16 or 32.
-    pub queries: usize,
-    /// Subgroups of a workgroup.
-    pub subgroups: usize,
-    /// Positions whose keys and values are in workgroup memory at a time: a divisor of a page.
-    pub staged: usize,
-    /// Positions of a step of the softmax: 16 or 32, and a divisor of `staged`.
-    pub step: usize,
-    /// Whether the next positions are loaded to registers while the staged ones are multiplied.
-    pub prefetch: bool,
-}
-
-/// Threads of a subgroup; where there are matrix cores for us it is so.
-const SUBGROUP: usize = 32;
-
-/// Edge of a product of matrix cores.
-const CORE: usize = 16;
 
 /// Maximum elements of a key or a value: with more, the sums do not fit in registers.
 const MOST: usize = 256;
@@ -44,37 +23,6 @@ const MOST_OF_PREFETCH: usize = 128;
 /// Workgroups that keep most of a large GPU busy: with fewer of 32 queries a subgroup, 16 are faster.
 const GROUPS: usize = 96;
 
-impl Cores {
-    /// The work splits to choose from, the fastest for long prompts first.
-    pub const ALL: [Self; 6] = [
-        Self::of(32, 8, 64),
-        Self::of(32, 8, 32),
-        Self::of(16, 8, 64),
-        Self::of(16, 8, 32),
-        Self::of(16, 4, 32),
-        Self { prefetch: false, ..Self::of(16, 4, 32) },
-    ];
-
-    /// A work split with prefetch and steps of 32 positions.
-    pub const fn of(queries: usize, subgroups: usize, staged: usize) -> Self {
-        Self { queries, subgroups, staged, step: 32, prefetch: true }
-    }
-
-    /// Threads of a workgroup.
-    const fn threads(&self) -> usize {
-        self.subgroups * SUBGROUP
-    }
-
-    /// Bytes of workgroup memory, for keys and values of these lengths.
-    pub(crate) const fn bytes(&self, key_dim: usize, value_dim: usize) -> usize {
-        const fn row(dim: usize) -> usize {
-            (dim.next_multiple_of(CORE) + 8) * 2
-        }
-        let scores = (self.step + if self.step == 32 { 8 } else { 4 }) * 4 + (self.step + 8) * 2;
-        self.staged * (row(key_dim) + row(value_dim)) + self.subgroups * CORE * scores
-    }
-}
-
 impl Attention {
     /// The work split on matrix cores for passes of up to `rows` rows; `None` if there are none, or if
     /// the kernel does not support these heads or the type of the caches.
@@ -85,8 +33,7 @@ impl Attention {
             tiles * self.prompt_groups(Some(*cores)) as usize
         };
         let fits = |cores: &Cores| {
-            (cores.queries == CORE || groups(cores) >= GROUPS)
-                && (cores.queries == CORE || dim <= MOST_OF_TWO_BLOCKS)
+            (cores.queries == CORE || (groups(cores) >= GROUPS && dim <= MOST_OF_TWO_BLOCKS))
                 && (!cores.prefetch || dim <= MOST_OF_PREFETCH)
                 && cores.bytes(self.key_dim, self.value_dim)
                     <= capabilities.workgroup_bytes as usize

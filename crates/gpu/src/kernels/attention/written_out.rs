@@ -1,6 +1,6 @@
 //! The kernel for matrix cores in plain WGSL, for tests on devices that have none.
 
-use super::{Attention, cores::Cores};
+use super::{Attention, Cores};
 
 /// What matrix cores and subgroups of 32 do, written out: keys and values stay in workgroup memory,
 /// lane `l` of 32 holds row `l / 2` of queries and weights, and 8 elements of row `l / 2` of sums.
