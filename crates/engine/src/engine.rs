@@ -93,7 +93,7 @@ impl Engine {
         Model::load_plan(self.backend.as_ref(), plan, checkpoint, options, &mut |_, _| {})
     }
 
-    /// Loads the [built-in](built_in) model.
+    /// Loads the [built-in](built_in()) model.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ pub enum KvMemory {
 pub enum DraftSource {
     /// A file or a directory.
     Path(PathBuf),
-    /// The [built-in model](crate::built_in).
+    /// The [built-in model](crate::built_in()).
     BuiltIn,
 }
 
@@ -186,7 +186,7 @@ impl LoadOptions {
         self
     }
 
-    /// Lets the [built-in model](crate::built_in) draft tokens.
+    /// Lets the [built-in model](crate::built_in()) draft tokens.
     pub fn draft_built_in(mut self) -> Self {
         self.draft = Some(DraftSource::BuiltIn);
         self

@@ -15,7 +15,9 @@ use super::layout::{InputMajor, OUTPUT_ALIGN, SLAB};
 use super::lines::Lines;
 use super::live::{CHUNK, LiveBlock, LiveColumn, LiveRows};
 use super::tiles::{self, ROWS};
-use crate::isa::{InstructionSet, Isa};
+#[cfg(target_arch = "x86_64")]
+use crate::isa::InstructionSet;
+use crate::isa::Isa;
 use crate::simd::Portable8;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Ymm, Zmm};
