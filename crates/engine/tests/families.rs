@@ -136,11 +136,16 @@ impl Family {
             drawn(prompt).prediction(prediction).speculation(Speculation::Always)
         };
         let requests = batch.iter().zip(&together).map(|(prompt, (text, _))| drafted(prompt, text));
+        let (mut all, mut accepted) = (0, 0);
         for (i, (text, stats)) in texts(model, requests.collect()).into_iter().enumerate() {
             let drafts = stats.speculation;
-            if text != together[i].0 || drafts.accepted == 0 || drafts.accepted == drafts.drafted {
+            (all, accepted) = (all + drafts.drafted, accepted + drafts.accepted);
+            if text != together[i].0 {
                 failed.push(format!("prompt {i} with drafts: {drafts:?}"));
             }
+        }
+        if accepted == 0 || accepted == all {
+            failed.push(format!("{accepted} of {all} drafts were accepted"));
         }
         let (text, stats) = texts(model, vec![drawn(&later)]).remove(0);
         if text != alone(4, &later) {

@@ -52,13 +52,14 @@ fn keys_and_values_in_q8_0() {
     }
 }
 
-/// A prompt in chunks gives the logits of one token at a time.
+/// A prompt in chunks gives the logits of one token at a time. KV in f32: products of floats sum in
+/// other orders in prompts than in decoding, which in f16 could round a key to its neighbor.
 #[test]
 fn prefill_in_any_split() {
     for case in cases() {
         let ids = &case.ids[..64];
         for cpu in [Cpu::reference(), Cpu::new(2)] {
-            let model = case.load(cpu.clone(), KvType::F16);
+            let model = case.load(cpu.clone(), KvType::F32);
             let one_by_one = run(&model, ids, &[1; 64]);
             for chunks in [&[1, 63][..], &[17, 47], &[64]] {
                 let difference = greatest_difference(&run(&model, ids, chunks), &one_by_one);

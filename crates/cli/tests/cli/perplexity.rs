@@ -74,6 +74,8 @@ fn saved_logits_are_those_of_transformers() {
         "--base",
         &fixtures("perplexity/windows.kld"),
         "--json",
+        "--kv",
+        "f32",
         "--device",
         "cpu",
     ]);
@@ -148,7 +150,7 @@ fn texts_that_do_not_fit() {
     let message = refused(&[&text, "--context", "2"]);
     assert!(message.contains("expected at least 3"), "{message}");
     fs::write(&other, [0xff, 0xfe]).unwrap();
-    let message = refused(&[other.to_str().unwrap()]);
+    let message = refused(&[other.to_str().unwrap(), "--context", "16"]);
     assert!(message.contains("is not text"), "{message}");
 }
 

@@ -157,7 +157,7 @@ impl<'a> Builder<'a> {
 
     /// The step of a linear of the tensor `name.weight`, from `x` to `y`. Where the file has
     /// `name.scale` `[1]`, as next to NVFP4 weights, the inputs are multiplied by it: it is a factor of
-    /// the product, not of the bias.
+    /// the product, not of the bias. A router's `ffn_gate_inp.scale` is another tensor: a norm's factors.
     pub(super) fn linear_step(
         &mut self,
         name: &str,
@@ -167,7 +167,7 @@ impl<'a> Builder<'a> {
     ) -> Result<(), Error> {
         let scale = format!("{name}.scale");
         let mut input = x;
-        if self.tensors.has(&scale) {
+        if self.tensors.has(&scale) && !name.ends_with("ffn_gate_inp") {
             let factor = self.tensors.factor(&scale)?;
             let Buffer { width, rows, .. } = *self.plan.buffer(x);
             input = self.buffer_of(SCALED, width, rows);
