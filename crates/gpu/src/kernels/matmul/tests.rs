@@ -129,7 +129,9 @@ fn compare(m: Matmul, tile: Tile, count: usize) {
     }
     let got: Vec<f32> = device.content(&y);
 
-    let twice = m.layout.sub > 0 || matches!(m.layout.dtype, DType::Q4_1 | DType::Q5_1);
+    let twice = m.layout.sub > 0
+        || m.layout.d_units > 1
+        || matches!(m.layout.dtype, DType::Q4_1 | DType::Q5_1);
     for (i, got) in got.iter().enumerate() {
         let (r, n) = (i / m.rows, i % m.rows);
         let terms = weights[n * m.k..][..m.k].iter().zip(&a[r * m.k..]);
