@@ -69,7 +69,7 @@ fn configurations() {
         ("llama-awq", "group_size", json!(0), "group"),
         ("llama-awq", "group_size", json!(-1), "which do not fit 4 bits in groups of all inputs"),
         ("llama-awq", "group_size", json!(64), "which do not fit 4 bits in groups of 64"),
-        ("llama-awq", "group_size", json!(1u64 << 62), "which do not fit"),
+        ("llama-awq", "group_size", json!(1u64 << 62), "expected an integer from 0 to 2^31 - 1"),
         ("llama-awq", "group_size", json!("x"), "group_size"),
         ("llama-awq", "version", json!("gemv"), "AWQ version \"gemv\", expected gemm"),
         ("llama-gptq", "checkpoint_format", json!("marlin"), "expected gptq or gptq_v2"),

@@ -232,16 +232,16 @@ impl<'a> Converter<'a> {
     /// become blocks if `blocks` allows it.
     fn loaded(&self, source: &Source, blocks: bool) -> Result<Loaded, Problem> {
         let fault = |fault: String| fault_of(source, fault);
+        let codes = packed::loaded(self.config, &self.sources, source, blocks);
+        if let Some(loaded) = codes.map_err(fault)? {
+            return Ok(loaded);
+        }
         let shape = source.shape.clone();
         if let Some(dtype) = source.stored.dtype() {
             return Ok(Loaded { shape, dtype, bytes: source.bytes.clone() });
         }
         let quantized = mlx::loaded(self.config, &self.sources, source, blocks);
         if let Some(loaded) = quantized.map_err(fault)? {
-            return Ok(loaded);
-        }
-        let codes = packed::loaded(self.config, &self.sources, source, blocks);
-        if let Some(loaded) = codes.map_err(fault)? {
             return Ok(loaded);
         }
         if !matches!(source.stored, Stored::F8E4M3 | Stored::F8E5M2) {
