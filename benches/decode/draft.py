@@ -18,7 +18,6 @@ import sys
 import zlib
 from pathlib import Path
 
-import gguf
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -48,32 +47,12 @@ def data_of(name, dims, kind, noise, silent):
 
 
 def write(path, layers, noise=0.0):
-    shape = SHAPE._replace(layers=layers)
-    writer = gguf.GGUFWriter(path, shape.arch)
-    writer.add_name(path.stem)
-    writer.add_block_count(layers)
-    writer.add_context_length(shape.context)
-    writer.add_embedding_length(shape.hidden)
-    writer.add_feed_forward_length(shape.ffn)
-    writer.add_head_count(shape.heads)
-    writer.add_head_count_kv(shape.kv_heads)
-    writer.add_rope_dimension_count(shape.head_dim)
-    writer.add_rope_freq_base(shape.theta)
-    writer.add_layer_norm_rms_eps(1e-5)
-    models.add_vocabulary(writer, shape.vocab)
-    every = list(models.tensors(shape, KIND))
-    for name, dims, kind in every:
-        block_len, block_bytes = gguf.GGML_QUANT_SIZES[kind]
-        size = int(np.prod(dims)) // block_len * block_bytes
-        writer.add_tensor_info(name, dims, np.dtype(np.float32), size, raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_ti_data_to_file()
-    for name, dims, kind in every:
+    def data(name, dims, kind):
         layer = int(name.split(".")[1]) if name.startswith("blk.") else 0
         adds = ".attn_output." in name or ".ffn_down." in name
-        writer.write_tensor_data(data_of(name, dims, kind, noise, adds and layer >= LAYERS))
-    writer.close()
+        return data_of(name, dims, kind, noise, adds and layer >= LAYERS)
+
+    models.write(path, SHAPE._replace(layers=layers), KIND, data)
 
 
 def main():

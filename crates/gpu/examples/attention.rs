@@ -14,7 +14,7 @@ use pelton_gpu::{
     adapters,
     microbench::{
         Bench,
-        attention::{Cores, Heads, Prompt},
+        attention::{Heads, Prompt, WorkSplit},
     },
 };
 use pelton_graph::Error;
@@ -36,16 +36,16 @@ const CHECKED: [Heads; 5] = [
 ];
 
 /// Work splits to measure.
-const CANDIDATES: [Cores; 9] = [
-    Cores::of(32, 8, 64),
-    Cores::of(16, 8, 64),
-    Cores::of(32, 8, 32),
-    Cores::of(16, 8, 32),
-    Cores::of(32, 4, 32),
-    Cores::of(16, 4, 32),
-    Cores { step: 16, ..Cores::of(16, 4, 32) },
-    Cores { prefetch: false, ..Cores::of(16, 8, 32) },
-    Cores { prefetch: false, ..Cores::of(16, 4, 32) },
+const CANDIDATES: [WorkSplit; 9] = [
+    WorkSplit::of(32, 8, 64),
+    WorkSplit::of(16, 8, 64),
+    WorkSplit::of(32, 8, 32),
+    WorkSplit::of(16, 8, 32),
+    WorkSplit::of(32, 4, 32),
+    WorkSplit::of(16, 4, 32),
+    WorkSplit { step: 16, ..WorkSplit::of(16, 4, 32) },
+    WorkSplit { prefetch: false, ..WorkSplit::of(16, 8, 32) },
+    WorkSplit { prefetch: false, ..WorkSplit::of(16, 4, 32) },
 ];
 
 /// Rows that are compared with f64.
@@ -151,8 +151,8 @@ fn compare(bench: &Bench, heads: &Heads, rows: usize, depth: usize) -> Result<bo
 }
 
 /// The work splits that fit these heads, the model's own first.
-fn usable(prompt: &Prompt, heads: &Heads) -> Vec<Cores> {
-    let mut all: Vec<Cores> = prompt.cores().into_iter().collect();
+fn usable(prompt: &Prompt, heads: &Heads) -> Vec<WorkSplit> {
+    let mut all: Vec<WorkSplit> = prompt.cores().into_iter().collect();
     for cores in CANDIDATES {
         let fits = prompt.bytes(&cores) <= BYTES
             && (cores.queries == 16 || heads.head_dim <= 80)
@@ -223,7 +223,7 @@ fn measure(
         let seconds = all[2];
         let what = match cores {
             None => "without".to_owned(),
-            Some(Cores { queries, subgroups, staged, step, prefetch }) => format!(
+            Some(WorkSplit { queries, subgroups, staged, step, prefetch }) => format!(
                 "{queries} queries x {subgroups}, {staged} staged, steps of {step}{}{}",
                 if prefetch { "" } else { ", no prefetch" },
                 if cores == chosen { " *" } else { "" }

@@ -7,7 +7,7 @@ use pelton_graph::{
     Attention as AttentionOp, Cache, Error, KvType, Mask, PAGE, Row, Values, pages_for,
 };
 
-pub use work_split::Cores;
+pub use work_split::WorkSplit;
 
 use crate::{
     device::{Access, Capabilities},
@@ -349,18 +349,18 @@ impl Attention {
     }
 
     /// Queries of a tile of prompt rows, with a work split on matrix cores or without them.
-    fn queries(cores: Option<Cores>) -> usize {
+    fn queries(cores: Option<WorkSplit>) -> usize {
         cores.map_or(QUERIES, |cores| cores.queries * cores.subgroups)
     }
 
     /// Rows of a tile of prompt rows, at most.
-    pub(crate) fn tile_rows(&self, cores: Option<Cores>) -> usize {
+    pub(crate) fn tile_rows(&self, cores: Option<WorkSplit>) -> usize {
         let queries = Self::queries(cores);
         (queries / self.heads_of_tile(queries)).max(1)
     }
 
     /// Workgroups of a kernel for prompt rows for each tile.
-    pub(crate) fn prompt_groups(&self, cores: Option<Cores>) -> u32 {
+    pub(crate) fn prompt_groups(&self, cores: Option<WorkSplit>) -> u32 {
         (self.heads / self.heads_of_tile(Self::queries(cores))) as u32
     }
 

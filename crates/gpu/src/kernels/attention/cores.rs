@@ -7,7 +7,7 @@ use pelton_graph::{Error, KvType, PAGE};
 
 use super::{
     Attention,
-    work_split::{CORE, Cores},
+    work_split::{CORE, WorkSplit},
 };
 use crate::{device::Capabilities, kernels::template};
 
@@ -26,13 +26,13 @@ const GROUPS: usize = 96;
 impl Attention {
     /// The work split on matrix cores for passes of up to `rows` rows; `None` if there are none, or if
     /// the kernel does not support these heads or the type of the caches.
-    pub(crate) fn cores(&self, capabilities: &Capabilities, rows: usize) -> Option<Cores> {
+    pub(crate) fn cores(&self, capabilities: &Capabilities, rows: usize) -> Option<WorkSplit> {
         let dim = self.key_dim.max(self.value_dim);
-        let groups = |cores: &Cores| {
+        let groups = |cores: &WorkSplit| {
             let tiles = rows.div_ceil(self.tile_rows(Some(*cores)));
             tiles * self.prompt_groups(Some(*cores)) as usize
         };
-        let fits = |cores: &Cores| {
+        let fits = |cores: &WorkSplit| {
             (cores.queries == CORE || (groups(cores) >= GROUPS && dim <= MOST_OF_TWO_BLOCKS))
                 && (!cores.prefetch || dim <= MOST_OF_PREFETCH)
                 && cores.bytes(self.key_dim, self.value_dim)
@@ -43,13 +43,13 @@ impl Attention {
             && self.caches.kv == KvType::F16
             && self.unit() == 4
             && dim <= MOST;
-        Cores::ALL.into_iter().find(|cores| supported && fits(cores))
+        WorkSplit::ALL.into_iter().find(|cores| supported && fits(cores))
     }
 
     /// The WGSL of the kernel for prompt rows on matrix cores. Its bindings are those of the kernel
     /// without.
-    pub(crate) fn cores_source(&self, cores: &Cores) -> Result<String, Error> {
-        let &Cores { queries, subgroups, staged, step, prefetch } = cores;
+    pub(crate) fn cores_source(&self, cores: &WorkSplit) -> Result<String, Error> {
+        let &WorkSplit { queries, subgroups, staged, step, prefetch } = cores;
         debug_assert!(PAGE.is_multiple_of(staged) && staged.is_multiple_of(step));
         template::render(
             "attend_cores.wgsl",
@@ -98,17 +98,17 @@ mod tests {
             Attention::causal(8, head_dim, caches).cores(&capabilities(), 16_384)
         };
         let halves = |head_dim| split(head_dim, KvType::F16);
-        assert_eq!(halves(64), Some(Cores::of(32, 8, 64)));
-        assert_eq!(halves(80), Some(Cores::of(32, 8, 32)));
-        assert_eq!(halves(128), Some(Cores::of(16, 8, 32)));
+        assert_eq!(halves(64), Some(WorkSplit::of(32, 8, 64)));
+        assert_eq!(halves(80), Some(WorkSplit::of(32, 8, 32)));
+        assert_eq!(halves(128), Some(WorkSplit::of(16, 8, 32)));
         for head_dim in (4..=256).step_by(4) {
             assert!(halves(head_dim).is_some_and(|c| c.bytes(head_dim, head_dim) <= 48 << 10));
         }
         // few rows are few tiles
         let caches = Caches { kv_heads: 8, kv: KvType::F16, table: 8 };
         let few = |rows| Attention::causal(32, 64, caches).cores(&capabilities(), rows);
-        assert_eq!(few(512), Some(Cores::of(16, 8, 64)));
-        assert_eq!(few(2048), Some(Cores::of(32, 8, 64)));
+        assert_eq!(few(512), Some(WorkSplit::of(16, 8, 64)));
+        assert_eq!(few(2048), Some(WorkSplit::of(32, 8, 64)));
         // caches in f32 are not rounded
         assert_eq!((halves(260), halves(66), split(64, KvType::F32)), (None, None, None));
     }

@@ -98,7 +98,7 @@ fn check(attention: Attention, lengths: &[usize]) {
         }
     };
     let poison = vec![f32::NAN; count * heads * value_dim];
-    let split = Cores::of(16, 2, 32);
+    let split = WorkSplit::of(16, 2, 32);
     for cores in [None, (caches.kv == KvType::F16).then_some(&split)] {
         let tiles = tiles(&rows, attention.tile_rows(cores.copied()));
         let groups = [attention.prompt_groups(cores.copied()), tiles.len() as u32, 1];

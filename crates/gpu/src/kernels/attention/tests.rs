@@ -26,10 +26,10 @@ const TABLE: usize = 8;
 const PAGES: usize = 64;
 
 /// Work splits on matrix cores that software compiles and runs soon.
-const CORES: [Cores; 3] = [
-    Cores::of(16, 2, 32),
-    Cores::of(32, 1, 64),
-    Cores { step: 16, prefetch: false, ..Cores::of(16, 1, 32) },
+const CORES: [WorkSplit; 3] = [
+    WorkSplit::of(16, 2, 32),
+    WorkSplit::of(32, 1, 64),
+    WorkSplit { step: 16, prefetch: false, ..WorkSplit::of(16, 1, 32) },
 ];
 
 /// The kernel for prompt rows; `None` if the device has too little workgroup memory for it. Without
@@ -37,7 +37,7 @@ const CORES: [Cores; 3] = [
 pub(super) fn prompt_kernel(
     device: &Device,
     attention: &Attention,
-    cores: Option<&Cores>,
+    cores: Option<&WorkSplit>,
 ) -> Option<Kernel> {
     let Some(cores) = cores else {
         let source = attention.prompt_source().unwrap();
@@ -513,7 +513,7 @@ fn prompt_rows_are_independent_on_matrix_cores() {
     let (tables, keys, values) = (device.with(&pages), device.with(&cached), device.with(&cached));
     let last = 150;
     let q = normals(40, last * heads * head_dim);
-    let run = |cores: &Cores, positions: std::ops::Range<usize>| -> Vec<f32> {
+    let run = |cores: &WorkSplit, positions: std::ops::Range<usize>| -> Vec<f32> {
         let words: Vec<[u32; 4]> = positions.clone().map(|p| [7, p as u32, 3, 0]).collect();
         let rows = rows(&[(3, positions.start as u32..positions.end as u32)]);
         let q = &q[positions.start * heads * head_dim..positions.end * heads * head_dim];

@@ -5,7 +5,7 @@
 /// A row's result depends on [`step`](Self::step) alone, which is the same in all of
 /// [`ALL`](Self::ALL).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cores {
+pub struct WorkSplit {
     /// Queries of a subgroup: 16 or 32.
     pub queries: usize,
     /// Subgroups of a workgroup.
@@ -24,7 +24,7 @@ const SUBGROUP: usize = 32;
 /// Edge of a product of matrix cores.
 pub(super) const CORE: usize = 16;
 
-impl Cores {
+impl WorkSplit {
     /// The work splits to choose from, the fastest for long prompts first.
     pub const ALL: [Self; 6] = [
         Self::of(32, 8, 64),

@@ -6,7 +6,7 @@ use half::f16;
 use pelton_graph::{Error, Input, KvType, Mask, PAGE, Row, pages_for};
 
 use super::Bench;
-pub use crate::kernels::attention::Cores;
+pub use crate::kernels::attention::WorkSplit;
 use crate::{
     device::{Device, Kernel},
     kernels::{
@@ -115,17 +115,17 @@ impl Bench {
 
 impl Prompt {
     /// The work split that a model uses.
-    pub fn cores(&self) -> Option<Cores> {
+    pub fn cores(&self) -> Option<WorkSplit> {
         self.attention.cores(&self.device.capabilities, self.words.len())
     }
 
     /// The bytes of workgroup memory of a work split.
-    pub fn bytes(&self, cores: &Cores) -> usize {
+    pub fn bytes(&self, cores: &WorkSplit) -> usize {
         cores.bytes(self.attention.key_dim, self.attention.value_dim)
     }
 
     /// Compiles the kernel of a work split, or the one without matrix cores.
-    pub fn by(&self, cores: Option<Cores>) -> Result<Split<'_>, Error> {
+    pub fn by(&self, cores: Option<WorkSplit>) -> Result<Split<'_>, Error> {
         let Self { device, attention, .. } = self;
         let source = match cores {
             Some(cores) => attention.cores_source(&cores)?,
