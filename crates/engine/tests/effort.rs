@@ -58,15 +58,7 @@ fn effort_1_is_the_dense_model() {
         let ids: Vec<u32> = (0..40).map(|i| i * 37 % 80).collect();
         let expected = logits(&dense, &ids, 30, 1.0);
         let at_1 = logits(&full, &ids, 30, 1.0);
-        if dtype.block_len() == 1 {
-            // products of floats sum in another order in decoding
-            for (got, dense) in at_1.iter().zip(&expected) {
-                let (got, dense) = (f32::from_bits(*got), f32::from_bits(*dense));
-                assert!((got - dense).abs() < 2e-3, "{dtype}: {got} for {dense}");
-            }
-        } else {
-            assert_eq!(at_1, expected, "{dtype}");
-        }
+        assert_eq!(at_1, expected, "{dtype}");
         // the split of the rows into passes changes nothing at any effort
         let below = logits(&full, &ids, 30, 0.6);
         if dtype.block_len() > 1 {

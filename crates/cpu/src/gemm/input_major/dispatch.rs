@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pelton_graph::Phase;
 use pelton_quant::DType;
 
 use super::super::activations::{ActivationKind, Activations, Block};
@@ -9,7 +10,7 @@ use super::super::formats::{Q4_0, Q4_1, Q4K, Q5K, Q6K, Q8_0};
 use super::super::job::Output;
 use super::super::scratch;
 use super::super::tile::{BLOCK, Tile};
-use super::columns::{self, BF16, Column, F16, F32};
+use super::columns::{self, BF16, Column, F16, F32, PARTIAL};
 use super::kernels::{All, BlockAt, Coded, Inputs, RUN, one_block};
 use super::layout::{InputMajor, OUTPUT_ALIGN, SLAB};
 use super::lines::Lines;
@@ -120,9 +121,9 @@ unsafe fn run<S: Lines, const NR: usize>(task: &Task<'_>, outputs: Range<usize>)
             DType::Q4_K => coded::<S, Q4K, NR>(task, outputs),
             DType::Q5_K => coded::<S, Q5K, NR>(task, outputs),
             DType::Q6_K => coded::<S, Q6K, NR>(task, outputs),
-            DType::F16 => floats::<S, F16>(task, outputs),
-            DType::BF16 => floats::<S, BF16>(task, outputs),
-            DType::F32 => floats::<S, F32>(task, outputs),
+            DType::F16 => floats_of_phase::<S, F16>(task, outputs),
+            DType::BF16 => floats_of_phase::<S, BF16>(task, outputs),
+            DType::F32 => floats_of_phase::<S, F32>(task, outputs),
             // `InputMajor::new` makes no other
             _ => {}
         }
@@ -255,6 +256,69 @@ unsafe fn many_rows<S: Lines, K: Coded, const NR: usize>(task: &Task<'_>, output
                         unsafe { store(output, row as usize, first, outputs.end, &ordered) };
                     }
                 }
+            }
+        }
+    }
+    scratch::free(memory);
+}
+
+/// # Safety
+/// As for [`multiply`].
+#[inline(always)]
+unsafe fn floats_of_phase<S: Lines, E: Column>(task: &Task<'_>, outputs: Range<usize>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match task.activations.phase() {
+            Phase::Prompt => floats::<S, E>(task, outputs),
+            Phase::Decode => floats_of_decoding::<S, E>(task, outputs),
+        }
+    }
+}
+
+/// The sums of rows of decoding: run by run of the outputs, and row by row.
+///
+/// # Safety
+/// As for [`multiply`].
+#[inline(always)]
+unsafe fn floats_of_decoding<S: Lines, E: Column>(task: &Task<'_>, outputs: Range<usize>) {
+    let Task { matrix, dense, live, lists, .. } = task;
+    let mut all = [LiveColumn { input: 0, x: 0.0 }; CHUNK];
+    let mut memory = scratch::alloc(PARTIAL * RUN * size_of::<f32>());
+    for (slab, width, first, part) in slabs(matrix, outputs.clone()) {
+        let stride = width * E::BYTES;
+        for (run, i) in part
+            .clone()
+            .step_by(RUN)
+            .flat_map(|run| (0..dense.len() + live.len()).map(move |i| (run, i)))
+        {
+            let partial = &mut memory[..PARTIAL * RUN];
+            partial.fill(0.0);
+            let row = if i < dense.len() { dense[i] } else { live[i - dense.len()] } as usize;
+            for chunk in 0..matrix.cols.div_ceil(CHUNK) {
+                // SAFETY: the caller's promise; activations are padded to a multiple of 32 inputs.
+                unsafe {
+                    let columns = match lists {
+                        Some((lists, of)) if i >= dense.len() => {
+                            lists.columns(of + i - dense.len(), chunk)
+                        }
+                        _ => {
+                            let inputs = chunk * CHUNK..matrix.cols.min((chunk + 1) * CHUNK);
+                            let x = row_of(task, row, inputs.start);
+                            for (i, to) in all[..inputs.len()].iter_mut().enumerate() {
+                                let input = (inputs.start + i) as u32;
+                                *to = LiveColumn { input, x: *x.add(i) };
+                            }
+                            &all[..inputs.len()]
+                        }
+                    };
+                    let from = slab.add(run * E::BYTES);
+                    columns::add_to_lanes::<S, E>(from, stride, columns, partial.as_mut_ptr());
+                }
+            }
+            // SAFETY: the caller's promise; there are as many partial sums.
+            unsafe {
+                columns::sum_lanes::<S>(partial.as_mut_ptr());
+                store(&task.output, row, first + run, outputs.end, &partial[..RUN]);
             }
         }
     }

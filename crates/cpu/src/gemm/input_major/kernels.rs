@@ -276,9 +276,9 @@ pub(super) unsafe fn one_block<S: Lines, K: Coded, I: Inputs>(
     let groups = inputs.groups(halves);
     // SAFETY: the caller's promise; of the activations the first `4 groups` codes are read.
     unsafe {
-        for run in runs {
+        for run in runs.clone() {
             if let Some((at, inputs)) = next {
-                prefetch_run::<K, I>(at, inputs, run);
+                prefetch_run::<K, I>(at, inputs, &runs, run);
             }
             for segment in 0..Segment::<S, K>::COUNT {
                 let block = inputs.block();
@@ -353,27 +353,29 @@ unsafe fn dot_groups<S: Lines, K: Coded, I: Inputs>(
     }
 }
 
-/// Prefetches the lines and the fields of a run.
+/// Prefetches the fields of a run, and of the lines of all runs as large a part as the run is of
+/// them: whole lines, as a memory is fastest with neighbouring addresses.
 #[inline(always)]
-fn prefetch_run<K: Coded, I: Inputs>(at: &BlockAt, inputs: I, run: usize) {
+fn prefetch_run<K: Coded, I: Inputs>(
+    at: &BlockAt,
+    inputs: I,
+    runs: &std::ops::Range<usize>,
+    run: usize,
+) {
     let fields = &K::FIELDS;
-    let (line, of_run) = (fields.line(at.outputs), fields.line(RUN));
-    let groups = inputs.groups(K::Coding::HALVES);
-    for group in 0..groups[0] + groups[1] {
+    let line = fields.line(at.outputs);
+    let place = |bytes: usize| runs.start * bytes..runs.end * bytes;
+    let [first, second] = inputs.groups(K::Coding::HALVES);
+    for group in (run - runs.start..first + second).step_by(runs.len()) {
         for input in inputs.lines(group) {
-            let from = at.lines.wrapping_add(input * line + run * of_run);
-            prefetch(from, Level::First);
-            if of_run > 64 {
-                prefetch(from.wrapping_add(64), Level::First);
+            for byte in place(fields.line(RUN)).step_by(64) {
+                prefetch(at.lines.wrapping_add(input * line + byte), Level::First);
             }
-        }
-    }
-    if fields.upper_bits > 0 {
-        let (upper, of_run) = (fields.upper(at.outputs), fields.upper(RUN));
-        for group in 0..groups[0] + groups[1] {
-            for input in inputs.lines(group) {
-                let from = at.lines.wrapping_add(32 * line + input * upper + run * of_run);
-                prefetch(from, Level::First);
+            if fields.upper_bits > 0 {
+                let upper = at.lines.wrapping_add(32 * line + input * fields.upper(at.outputs));
+                for byte in place(fields.upper(RUN)).step_by(64) {
+                    prefetch(upper.wrapping_add(byte), Level::First);
+                }
             }
         }
     }
