@@ -15,6 +15,7 @@ mod guide;
 mod guided;
 mod host_draw;
 mod output;
+mod own_drafts;
 mod passes;
 mod plan;
 mod queue;

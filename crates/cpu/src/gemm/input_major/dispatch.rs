@@ -11,7 +11,7 @@ use super::super::job::Output;
 use super::super::scratch;
 use super::super::tile::{BLOCK, Tile};
 use super::columns::{self, BF16, Column, F16, F32, PARTIAL};
-use super::kernels::{All, BlockAt, Coded, Inputs, RUN, one_block};
+use super::kernels::{All, BlockAt, Coded, Inputs, Places, RUN, one_block};
 use super::layout::{InputMajor, OUTPUT_ALIGN, SLAB};
 use super::lines::Lines;
 use super::live::{CHUNK, LiveBlock, LiveColumn, LiveRows};
@@ -199,13 +199,18 @@ unsafe fn one_row<S: Lines, K: Coded, I: Inputs>(
         sums.fill(0.0);
         // SAFETY: the caller's promise; there is a sum for each output of the part.
         unsafe {
+            let place = |block: usize| {
+                Places::new::<K>(BlockAt::new::<K>(slab, width, block), inputs(block))
+            };
+            let runs = part.start / RUN..part.end / RUN;
+            let mut at = place(0);
             for block in 0..blocks {
-                let at = BlockAt::new::<K>(slab, width, block);
-                let later = (block + 1 < blocks)
-                    .then(|| (BlockAt::new::<K>(slab, width, block + 1), inputs(block + 1)));
-                let next = later.as_ref().map(|(at, inputs)| (at, *inputs));
-                let runs = part.start / RUN..part.end / RUN;
-                one_block::<S, K, I>(&at, inputs(block), runs, sums.as_mut_ptr(), next);
+                let next = (block + 1 < blocks).then(|| place(block + 1));
+                let (inputs, sums) = (inputs(block), sums.as_mut_ptr());
+                one_block::<S, K>(&at, inputs.block(), runs.clone(), sums, next.as_ref());
+                if let Some(next) = next {
+                    at = next;
+                }
             }
             store(&task.output, row, first + part.start, outputs.end, sums);
         }
