@@ -3,8 +3,8 @@
 //! usage: passes MODEL.gguf [DEPTH]
 //!
 //! Compares logits bit for bit: those of decoding rows alone and in passes of 2 to 16 rows, and
-//! those of a prompt in different chunks. Then prints the time of a pass of 1 to 64 rows at position
-//! DEPTH. Exits with status 1 if rows depend on each other.
+//! those of a prompt in different chunks. Then prints the time of a pass of 1 to 64 decoding rows at
+//! position DEPTH, and of a pass over 32 to 512 rows of a prompt. Exits with status 1 if rows depend on each other.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -17,6 +17,8 @@ use pelton_weights::Checkpoint;
 
 /// Numbers of rows of the timed passes.
 const ROWS: [usize; 11] = [1, 2, 3, 4, 8, 12, 16, 17, 24, 32, 64];
+/// Numbers of rows of the timed passes over prompts.
+const PROMPT_ROWS: [usize; 6] = [32, 64, 128, 192, 256, 512];
 /// Tokens of the prompt that runs in chunks.
 const PROMPT: usize = 200;
 
@@ -41,7 +43,7 @@ fn run(file: &str, depth: usize) -> Result<bool, Error> {
     let gpu = Gpu::open(&choose(None)?)?;
     let checkpoint = Arc::new(Checkpoint::open(file)?);
     let plan = build(&checkpoint)?.fuse(&|op, plan| gpu.accepts(op, plan));
-    let context = (depth + 64).max(PROMPT + 64);
+    let context = (depth + 64).max(512);
     let limits = Limits {
         rows: 512,
         wants: 64,
@@ -87,6 +89,22 @@ fn run(file: &str, depth: usize) -> Result<bool, Error> {
             }
             eprintln!("{count} rows, µs by kind of step: {kinds:.0?}");
         }
+    }
+    println!("| rows of a prompt | ms a pass | tokens/s | dispatches |");
+    println!("| ---: | ---: | ---: | ---: |");
+    for count in PROMPT_ROWS {
+        let rows = rows(0..count, 0);
+        let wants = [Want::Logits { row: count as u32 - 1 }];
+        let profile = executable.profile(&Pass::new(Phase::Prompt, &rows, &wants), 16)?;
+        let seconds = profile.pass.as_secs_f64();
+        let dispatches: usize = profile.steps.iter().map(|step| step.dispatches).sum();
+        let rate = count as f64 / seconds;
+        println!("| {count} | {:.3} | {rate:.0} | {dispatches} |", 1e3 * seconds);
+        let mut kinds = std::collections::BTreeMap::<&str, f64>::new();
+        for (step, measured) in plan.steps.iter().zip(&profile.steps) {
+            *kinds.entry(step.op.name()).or_default() += 1e6 * measured.time.as_secs_f64();
+        }
+        eprintln!("{count} rows of a prompt, µs by kind of step: {kinds:.0?}");
     }
     Ok(independent)
 }

@@ -1,6 +1,6 @@
 //! Dispatches of kernels, and their grids for the rows of a pass.
 
-use std::sync::Arc;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use pelton_graph::Phase;
 
@@ -82,6 +82,8 @@ pub(crate) struct Dispatch {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) bindings: wgpu::BindGroup,
     pub(crate) grid: Grid,
+    /// The numbers of rows of the step with which it runs.
+    pub(crate) rows: RangeInclusive<usize>,
     /// Whether it is independent of the previous dispatch, so that both can run concurrently.
     pub(crate) concurrent: bool,
 }
@@ -144,6 +146,9 @@ impl Dispatch {
     /// The workgroups for the rows of a pass; `None` if the kernel does not run in it.
     pub(crate) fn groups(&self, shape: &PassShape) -> Option<[u32; 3]> {
         let &PassShape { rows, bound, tiles, distinct, sequences } = shape;
+        if !self.rows.contains(&rows) {
+            return None;
+        }
         Some(match self.grid {
             Grid::Rows { x, batch } => [x, (rows as u32).div_ceil(batch), 1],
             Grid::Tiles(tile, outputs, splits) => {

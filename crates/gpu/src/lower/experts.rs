@@ -369,6 +369,7 @@ impl<'a> Lowering<'a> {
             slab_rows: 0,
             experts: Some(experts),
             fused_with: [None; 2],
+            own_y: false,
         };
         let mut buffers = whole(&[&self.scratch.halves, product.y, &self.inputs.pass]);
         buffers.extend(self.chosen_by(product, experts.pick)?);
