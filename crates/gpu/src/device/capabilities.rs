@@ -1,5 +1,7 @@
 //! The capabilities of a GPU by which kernels are chosen.
 
+use std::ffi::OsStr;
+
 /// The capabilities and limits of a GPU by which kernels are chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Capabilities {
@@ -22,4 +24,30 @@ pub(crate) struct Capabilities {
     pub(crate) binding_bytes: u64,
     /// Maximum bytes of a buffer.
     pub(crate) buffer_bytes: u64,
+}
+
+/// Whether `value`, that of the environment variable `PELTON_MATRIX_CORES`, allows matrix cores: `on`
+/// or none does, `off` does not.
+///
+/// # Errors
+/// If it has any other value.
+pub(super) fn matrix_cores_allowed(value: Option<&OsStr>) -> Result<bool, String> {
+    match value.map(OsStr::to_string_lossy).as_deref() {
+        None | Some("on") => Ok(true),
+        Some("off") => Ok(false),
+        Some(other) => Err(format!("PELTON_MATRIX_CORES={other}, expected on or off")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrix_cores_are_switched_off_by_name() {
+        let allowed = |value: &str| matrix_cores_allowed(Some(OsStr::new(value)));
+        assert_eq!(matrix_cores_allowed(None), Ok(true));
+        assert_eq!((allowed("on"), allowed("off")), (Ok(true), Ok(false)));
+        assert!(allowed("").is_err() && allowed("OFF").is_err());
+    }
 }

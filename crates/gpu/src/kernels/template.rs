@@ -46,6 +46,7 @@ const FILES: &[(&str, &str)] = &[
     ("matvec_rows.wgsl", include_str!("matvec_rows.wgsl")),
     ("quantize.wgsl", include_str!("quantize.wgsl")),
     ("squares.wgsl", include_str!("squares.wgsl")),
+    ("tiled_matmul.wgsl", include_str!("tiled_matmul.wgsl")),
     ("to_q8.wgsl", include_str!("to_q8.wgsl")),
     ("merge.wgsl", include_str!("merge.wgsl")),
     ("norm.wgsl", include_str!("norm.wgsl")),

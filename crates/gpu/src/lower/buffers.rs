@@ -149,6 +149,8 @@ impl Cache {
 pub(crate) struct Scratch {
     /// Activations in f16, for products on matrix cores.
     pub(crate) halves: wgpu::Buffer,
+    /// Activations in f32 after a norm, for products of prompt rows with weights in floats.
+    pub(crate) normed: wgpu::Buffer,
     /// Activations in 8 bits `[rows, 2, units]`, 16 bytes each, for products of several rows.
     pub(crate) codes: wgpu::Buffer,
     /// Their scales and sums of codes `[rows, units]`, 8 bytes each.
@@ -184,13 +186,15 @@ impl Scratch {
             Op::ExpertGlu { gate: _, up, gating: _ } => Some(up.used * plan.weight(up.weight).rows),
             _ => None,
         });
-        // without matrix cores prompts run in the kernels for decoding, 16 rows at a time
+        // without matrix cores prompts have activations in 8 bits too
         let quantized = if cores { rows.max(limits.wants) } else { most };
+        let normed = if cores { 0 } else { most * longest_normed(plan) };
         let units = quantized * longest.div_ceil(UNIT);
         let partial = if cores { partial_len(plan, rows) } else { 0 };
         let (pairs, tiles) = sorted_len(plan, most);
         Ok(Self {
             halves: device.buffer("activations in f16", 2 * halves as u64)?,
+            normed: device.buffer("activations after a norm", 4 * normed as u64)?,
             codes: device.buffer("activations in 8 bits", 32 * units as u64)?,
             scales: device.buffer("scales of activations", 8 * units as u64)?,
             partial: device.buffer("partial sums", 4 * partial as u64)?,
@@ -221,6 +225,20 @@ fn longest_operand(plan: &Plan) -> usize {
         Some(if own { used * padded(row_len) } else { padded(row_len) })
     });
     single.chain(several).max().unwrap_or(0)
+}
+
+/// Elements of the longest row that a norm before products with weights in floats has.
+fn longest_normed(plan: &Plan) -> usize {
+    let rows = plan.steps.iter().flat_map(|step| {
+        let linears: Vec<&Linear> = match &step.op {
+            Op::NormLinear { norm: _, linears } => linears.iter().collect(),
+            Op::NormGlu { norm: _, gate, up, gating: _ } => vec![gate, up],
+            _ => Vec::new(),
+        };
+        let weights = linears.into_iter().map(|linear| plan.weight(linear.weight));
+        weights.filter(|weight| weight.dtype.block_len() == 1).map(|weight| weight.row_len)
+    });
+    rows.max().unwrap_or(0)
 }
 
 /// Pairs of `rows` rows and their experts, and the tiles of them, at most.

@@ -6,7 +6,7 @@ use pelton_graph::Phase;
 
 use crate::{
     device::Kernel,
-    kernels::{attention::Attention, experts::Sort, matmul::Tile},
+    kernels::{attention::Attention, experts::Sort, matmul::Tile, tiled_matmul::ThreadTile},
 };
 
 /// Maximum rows of a decoding pass in which each row has the bits that it has alone, on a GPU with
@@ -93,6 +93,9 @@ pub(crate) enum Grid {
     Rows { x: u32, batch: u32 },
     /// The workgroups of [`Tile::groups`] for a number of outputs, times a number of K splits.
     Tiles(Tile, usize, usize),
+    /// The workgroups of [`ThreadTile::groups`] for a number of outputs, times a number of heads, in
+    /// passes of more than `above` and up to `to` rows.
+    ThreadTiles { tile: ThreadTile, outputs: usize, heads: u32, above: usize, to: usize },
     /// One workgroup for each row.
     Row,
     /// As many workgroups for each row.
@@ -149,6 +152,11 @@ impl Dispatch {
             Grid::Tiles(tile, outputs, splits) => {
                 let [x, y, _] = tile.groups(rows, outputs);
                 [x, y, splits as u32]
+            }
+            Grid::ThreadTiles { above, to, .. } if rows <= above || rows > to => return None,
+            Grid::ThreadTiles { tile, outputs, heads, .. } => {
+                let [x, y, _] = tile.groups(rows, outputs);
+                [x, y, heads]
             }
             Grid::Row => [rows as u32, 1, 1],
             Grid::RowTimes(times) => [rows as u32, times, 1],

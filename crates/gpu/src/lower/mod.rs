@@ -10,6 +10,7 @@ mod matmul;
 mod products;
 mod recurrent;
 mod rows;
+mod tiled_matmul;
 pub(crate) mod timestamps;
 
 pub(crate) use buffers::{Cache, Inputs, Scratch};
