@@ -1,10 +1,11 @@
 //! Passes of a model by their number of rows: time and batch invariance.
 //!
-//! usage: passes MODEL.gguf [DEPTH]
+//! usage: passes MODEL.gguf [DEPTH [prompts]]
 //!
 //! Compares logits bit for bit: those of decoding rows alone and in passes of 2 to 16 rows, and
 //! those of a prompt in different chunks. Then prints the time of a pass of 1 to 64 rows at position
-//! DEPTH, and of passes over the rows of a prompt. Exits with status 1 if rows depend on each other.
+//! DEPTH, and of passes over the rows of a prompt; with `prompts` of those alone. Exits with status 1 if
+//! rows depend on each other.
 
 use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
 
@@ -29,7 +30,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let depth = arguments.next().and_then(|depth| depth.parse().ok()).unwrap_or(128);
-    match run(&file, depth) {
+    let prompts = arguments.next().is_some_and(|argument| argument == "prompts");
+    match run(&file, depth, prompts) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -39,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(file: &str, depth: usize) -> Result<bool, Error> {
+fn run(file: &str, depth: usize, prompts: bool) -> Result<bool, Error> {
     let gpu = Gpu::open(&choose(None)?)?;
     let checkpoint = Arc::new(Checkpoint::open(file)?);
     let plan = build(&checkpoint)?.fuse(&|op, plan| gpu.accepts(op, plan));
@@ -65,11 +67,11 @@ fn run(file: &str, depth: usize) -> Result<bool, Error> {
         .map(|(slot, pages)| TableEdit { group: 0, slot, first: 0, pages })
         .collect();
     forward(executable, Phase::Prompt, &rows(0..1, 0), &edits, 0)?;
-    let independent = decoding(executable, &plan)? & prompt(executable)?;
+    let independent = (prompts || decoding(executable, &plan)?) & prompt(executable)?;
 
     println!("{file} on {}, depth {depth}", gpu.name());
     println!("| rows | ms a pass | tokens/s | dispatches |\n| ---: | ---: | ---: | ---: |");
-    for count in ROWS {
+    for count in ROWS.into_iter().filter(|_| !prompts) {
         let rows: Vec<Row> = (0..count as u32)
             .map(|slot| Row { input: Input::Token(slot), position: depth as u32, slot })
             .collect();

@@ -31,9 +31,22 @@ pub(crate) struct TiledMatmul {
     pub(crate) add: bool,
     /// The index of the number of rows of activations in the numbers of a pass.
     pub(crate) count_at: usize,
+    /// Whether the K splits have workgroups of their own, which write their partial sums.
+    pub(crate) on_grid: bool,
     /// The matrices of this shard, if there are several, each of `rows` rows.
     pub(crate) experts: Option<Experts>,
 }
+
+/// Elements of a K split.
+const SPLIT: usize = 1024;
+
+/// K splits of a product of rows of `k` elements: of any number of rows, so that all sum alike.
+pub(crate) const fn splits(k: usize) -> usize {
+    k.div_ceil(SPLIT)
+}
+
+/// Rows of activations up to which K splits have workgroups of their own.
+pub(crate) const FEW_ROWS: usize = 128;
 
 /// The work split of a product: the tile of y of a workgroup, and the results of each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +63,14 @@ pub(crate) struct ThreadTile {
     pub(crate) pieces: usize,
 }
 
-/// Workgroups that keep most of a large GPU busy: more of them are not worth decoding weights more
-/// often.
-const GROUPS: usize = 96;
+/// Workgroups that keep a large GPU busy, two on each multiprocessor.
+const GROUPS: usize = 264;
 
 impl ThreadTile {
-    /// The tiles of GPUs by their rows of activations, in ascending order.
+    /// The tiles: of few rows of activations, and of many with few or many workgroups.
     pub(crate) const ALL: [Self; 3] = [
-        Self::of([32, 64], [4, 4], 4),
-        Self::of([64, 64], [4, 4], 4),
+        Self::of([32, 64], [4, 4], 8),
+        Self::of([64, 64], [4, 4], 8),
         Self::of([128, 64], [8, 4], 4),
     ];
 
@@ -75,10 +87,6 @@ impl ThreadTile {
         }
     }
 
-    const fn threads(&self) -> usize {
-        (self.batch / self.thread_batch) * (self.rows / self.thread_rows)
-    }
-
     /// Bytes of workgroup memory, for the formats that have most scales.
     const fn bytes(&self) -> usize {
         let pieces = self.pieces * (self.batch + self.rows + 2);
@@ -90,51 +98,43 @@ impl ThreadTile {
         [count.div_ceil(self.batch) as u32, rows.div_ceil(self.rows) as u32, 1]
     }
 
-    fn fits(&self, capabilities: &Capabilities) -> bool {
-        self.bytes() <= capabilities.workgroup_bytes as usize
-            && self.threads() <= capabilities.workgroup_threads as usize
+    /// The tile with fewer pieces where workgroup memory is short.
+    fn within(self, capabilities: &Capabilities) -> Self {
+        match self.bytes() <= capabilities.workgroup_bytes as usize {
+            true => self,
+            false => Self { pieces: 4, ..self },
+        }
     }
 
-    /// The tile of products with a matrix for each head or expert, which has few rows each.
+    /// The tile of few rows, and of products with a matrix for each head or expert, which has few
+    /// rows each.
     pub(crate) fn of_few(capabilities: &Capabilities) -> Self {
         match Self::unrolls(capabilities) {
-            true => Self::ALL[0],
+            true => Self::ALL[0].within(capabilities),
             false => Self::SOFTWARE,
         }
     }
 
     /// Whether kernels may be unrolled for many results of a thread.
-    const fn unrolls(capabilities: &Capabilities) -> bool {
+    pub(crate) const fn unrolls(capabilities: &Capabilities) -> bool {
         capabilities.batch >= 8
     }
 }
 
 impl TiledMatmul {
-    /// The tiles for up to `most` rows of activations, each with the number of rows up to which it
-    /// computes a pass, in ascending order. All tiles sum in the same order, so that a row's result
-    /// does not depend on the choice.
-    pub(crate) fn tiles(
-        &self,
-        capabilities: &Capabilities,
-        most: usize,
-    ) -> Vec<(ThreadTile, usize)> {
+    /// The tile for passes of more than [`FEW_ROWS`] rows, and of up to `most`. All tiles sum in the
+    /// same order, so that a row's result does not depend on the choice.
+    pub(crate) fn tile(&self, capabilities: &Capabilities, most: usize) -> ThreadTile {
         if !ThreadTile::unrolls(capabilities) {
-            return vec![(ThreadTile::SOFTWARE, usize::MAX)];
+            return ThreadTile::SOFTWARE;
         }
-        let [first, others @ ..] = ThreadTile::ALL;
-        let mut tiles = vec![(first, usize::MAX)];
-        for tile in others {
-            let [across, down, _] = tile.groups(most, self.rows);
-            let Some((before, to)) = tiles.last_mut().filter(|(before, _)| before.batch < most)
-            else {
-                break;
-            };
-            if tile.fits(capabilities) && (across * down) as usize >= GROUPS {
-                *to = before.batch;
-                tiles.push((tile, usize::MAX));
-            }
+        let [_, middle, large] = ThreadTile::ALL.map(|tile| tile.within(capabilities));
+        let [across, down, _] = large.groups(most, self.rows);
+        let fits = large.bytes() <= capabilities.workgroup_bytes as usize;
+        match fits && (across * down) as usize >= GROUPS {
+            true => large,
+            false => middle,
         }
-        tiles
     }
 
     /// The bindings: codes and scales, or activations in f32; then y, the numbers of the pass, the
@@ -165,6 +165,10 @@ impl TiledMatmul {
                 bias => self.bias,
                 add => self.add,
                 count_at => self.count_at,
+                splits => splits(self.k),
+                split_units => SPLIT / self.layout.unit,
+                on_grid => self.on_grid,
+                slab_rows => FEW_ROWS,
                 experts => self.experts.map(|experts| experts.parameters(self.rows)),
                 ..template::format(&self.layout)
             },
@@ -190,6 +194,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
             bias: false,
             add: false,
             count_at: 0,
+            on_grid: false,
             experts: None,
         };
         let experts = |pick, own| {
@@ -201,6 +206,8 @@ pub(crate) fn sources() -> Vec<(String, String)> {
             plain,
             TiledMatmul { k: if blocks { 768 } else { 770 }, norm: blocks, bias: true, ..plain },
             TiledMatmul { add: true, ..plain },
+            TiledMatmul { k: 3 * 1024, on_grid: true, ..plain },
+            TiledMatmul { k: 3 * 1024, add: true, ..plain },
             experts(Pick::Sorted, true),
             TiledMatmul { bias: true, ..experts(Pick::Sorted, false) },
             experts(Pick::Heads, true),

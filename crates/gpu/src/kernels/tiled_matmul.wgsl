@@ -1,13 +1,16 @@
 {# A matrix product for many rows of activations, without matrix cores:
        y[r][n] = Σ_k W[n][k] · a[r][k] (· factor[r]) (+ bias[n])
        y[r][n] += …                                      with add
+       y[s][r][n] = the partial sums of K split s        with on_grid
    With `experts` there are several matrices, of which a workgroup chooses one (experts.wgsl).
    A workgroup computes a tile of y, `batch` rows of activations by `rows` rows of the matrix, and a
    thread `thread_batch` by `thread_rows` results of it, whose sums stay in registers. Both operands
    pass through workgroup memory, `pieces` vectors of 16 bytes of each row at a time: of weights in
    blocks decoded codes, 16 in a piece, and of activations those of to_q8.wgsl; of weights in floats
-   four f32. While a step is multiplied, the next is on its way to registers. Each sum goes along K
-   in order, so a result does not depend on the tile. #}
+   four f32. While a step is multiplied, the next is on its way to registers.
+   K is split in the same way whether workgroups of their own compute the splits or one computes them
+   one after the other, and each sum goes along its split in order: a result does not depend on the
+   tile. #}
 {% set threads = batch // thread_batch * (rows // thread_rows) %}
 {% set across = rows // thread_rows %}
 {% set down = batch // thread_batch %}
@@ -15,6 +18,9 @@
 {% set step_units = pieces // each %}
 const UNITS = {{ units }}u;
 const STEPS = {{ (units + step_units - 1) // step_units }}u;
+{% if splits > 1 %}
+const SPLIT_STEPS = {{ split_units // step_units }}u;
+{% endif %}
 // vectors between the pieces of a tile: one more than its rows, so that the pieces of a row lie in
 // different banks
 const LEFT = {{ batch + 1 }}u;
@@ -170,7 +176,10 @@ fn fetch_step(step: u32, thread: u32, first: u32, count: u32, first_row: u32) ->
         let p = thread + {{ i * threads }}u;
         let r = min(p / {{ step_units }}u, {{ batch - 1 }}u);
         let u = step * {{ step_units }}u + p % {{ step_units }}u;
-        let some = q8_scales[{{ a_row("r") }} * UNITS + min(u, UNITS - 1u)];
+        {{ "var" if norm else "let" }} some = q8_scales[{{ a_row("r") }} * UNITS + min(u, UNITS - 1u)];
+{% if norm %}
+        some.x *= factors[{{ a_row("r") }}];
+{% endif %}
         fetched.s{{ i }} = select(vec2(0.0), some, u < UNITS);
     }
 {% endfor %}
@@ -271,10 +280,21 @@ fn main(
 {% for j in range(thread_batch) %}
 {% for i in range(thread_rows) %}
     var sum{{ j }}_{{ i }} = 0.0;
+{% if splits > 1 and not on_grid %}
+    var total{{ j }}_{{ i }} = 0.0;
+{% endif %}
 {% endfor %}
 {% endfor %}
-    var next = fetch_step(0u, thread, first, count, first_row);
-    for (var step = 0u; step < STEPS; step++) {
+{% if on_grid %}
+    let first_step = group.z * SPLIT_STEPS;
+    let end_step = min(first_step + SPLIT_STEPS, STEPS);
+    let slab = group.z * {{ slab_rows }}u;
+{% else %}
+    let first_step = 0u;
+    let end_step = STEPS;
+{% endif %}
+    var next = fetch_step(first_step, thread, first, count, first_row);
+    for (var step = first_step; step < end_step; step++) {
         workgroupBarrier();
         keep_step(next, thread);
         workgroupBarrier();
@@ -312,20 +332,29 @@ fn main(
 {% endfor %}
         }
 {% endif %}
+{% if splits > 1 and not on_grid %}
+        if ((step + 1u) % SPLIT_STEPS == 0u || step + 1u == STEPS) {
+            let is_first = step < SPLIT_STEPS;
+{% for j in range(thread_batch) %}
+{% for i in range(thread_rows) %}
+            total{{ j }}_{{ i }} = select(total{{ j }}_{{ i }} + sum{{ j }}_{{ i }}, sum{{ j }}_{{ i }}, is_first);
+            sum{{ j }}_{{ i }} = 0.0;
+{% endfor %}
+{% endfor %}
+        }
+{% endif %}
     }
+{% set result = "total" if splits > 1 and not on_grid else "sum" %}
 {% for j in range(thread_batch) %}
     {
         let r = first + line + {{ j * down }}u;
         if (r < end) {
-            let to = {{ "y_row(r - first)" if experts else "r" }} * {{ stride }}u + {{ offset }}u;
-{% if norm %}
-            let factor = factors[r];
-{% endif %}
+            let to = {{ "y_row(r - first)" if experts else "(slab + r)" if on_grid else "r" }} * {{ stride }}u + {{ offset }}u;
 {% for i in range(thread_rows) %}
             {
                 let n = first_row + column + {{ i * across }}u;
                 if (n < {{ matrix_rows }}u) {
-                    y[to + n] {{ "+=" if add else "=" }} sum{{ j }}_{{ i }}{{ " * factor" if norm }}{% if bias %} + bias[{{ "which * %su"|format(stride) if experts else "%su"|format(offset) }} + n]{% endif %};
+                    y[to + n] = {{ "y[to + n] + " if add }}{{ result }}{{ j }}_{{ i }}{% if bias %} + bias[{{ "which * %su"|format(stride) if experts else "%su"|format(offset) }} + n]{% endif %};
                 }
             }
 {% endfor %}

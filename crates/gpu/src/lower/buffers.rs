@@ -1,6 +1,6 @@
 //! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
 
-use pelton_graph::{Error, Limits, Linear, Op, Plan, RECENT, Row, WeightKind, pages_for};
+use pelton_graph::{Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, WeightKind, pages_for};
 
 use crate::{
     device::Device,
@@ -8,6 +8,7 @@ use crate::{
         attention::Attention,
         experts::Sort,
         matmul::{DECODE, DECODE_FEW, decode_splits},
+        tiled_matmul::{FEW_ROWS, ThreadTile, splits},
         to_f16::padded,
         to_q8::UNIT,
     },
@@ -190,7 +191,11 @@ impl Scratch {
         let quantized = if cores { rows.max(limits.wants) } else { most };
         let normed = if cores { 0 } else { most * longest_normed(plan) };
         let units = quantized * longest.div_ceil(UNIT);
-        let partial = if cores { partial_len(plan, rows) } else { 0 };
+        let partial = match cores {
+            true => partial_len(plan, rows),
+            false if ThreadTile::unrolls(&device.capabilities) => tiled_partial_len(plan),
+            false => 0,
+        };
         let (pairs, tiles) = sorted_len(plan, most);
         Ok(Self {
             halves: device.buffer("activations in f16", 2 * halves as u64)?,
@@ -293,6 +298,25 @@ fn partial_len(plan: &Plan, rows: usize) -> usize {
             alone[0].max(alone[1]).max(splits * len)
         }
         _ => 0,
+    });
+    lens.max().unwrap_or(0)
+}
+
+/// Maximum elements of the partial sums of products of few prompt rows without matrix cores.
+fn tiled_partial_len(plan: &Plan) -> usize {
+    let of_all = plan.steps.iter().filter(|step| plan.step_rows(step) == Rows::All);
+    let lens = of_all.flat_map(|step| {
+        let linears: Vec<&Linear> = match &step.op {
+            Op::Linear(linear) | Op::LinearAdd(linear) => vec![linear],
+            Op::NormLinear { norm: _, linears } => linears.iter().collect(),
+            Op::NormGlu { norm: _, gate, up, gating: _ } => vec![gate, up],
+            _ => Vec::new(),
+        };
+        let weights = linears.into_iter().map(|linear| plan.weight(linear.weight));
+        weights.map(|weight| match splits(weight.row_len) {
+            1 => 0,
+            splits => splits * FEW_ROWS * weight.rows,
+        })
     });
     lens.max().unwrap_or(0)
 }

@@ -93,9 +93,11 @@ pub(crate) enum Grid {
     Rows { x: u32, batch: u32 },
     /// The workgroups of [`Tile::groups`] for a number of outputs, times a number of K splits.
     Tiles(Tile, usize, usize),
-    /// The workgroups of [`ThreadTile::groups`] for a number of outputs, times a number of heads, in
-    /// passes of more than `above` and up to `to` rows.
-    ThreadTiles { tile: ThreadTile, outputs: usize, heads: u32, above: usize, to: usize },
+    /// The workgroups of [`ThreadTile::groups`] for a number of outputs, times a number of heads or K
+    /// splits, in passes of more than `above` and up to `to` rows.
+    ThreadTiles { tile: ThreadTile, outputs: usize, times: u32, above: usize, to: usize },
+    /// `x` workgroups for each row, in passes of up to `to` rows.
+    RowsUpTo { x: u32, to: usize },
     /// One workgroup for each row.
     Row,
     /// As many workgroups for each row.
@@ -154,10 +156,12 @@ impl Dispatch {
                 [x, y, splits as u32]
             }
             Grid::ThreadTiles { above, to, .. } if rows <= above || rows > to => return None,
-            Grid::ThreadTiles { tile, outputs, heads, .. } => {
+            Grid::ThreadTiles { tile, outputs, times, .. } => {
                 let [x, y, _] = tile.groups(rows, outputs);
-                [x, y, heads]
+                [x, y, times]
             }
+            Grid::RowsUpTo { to, .. } if rows > to => return None,
+            Grid::RowsUpTo { x, .. } => [x, rows as u32, 1],
             Grid::Row => [rows as u32, 1, 1],
             Grid::RowTimes(times) => [rows as u32, times, 1],
             Grid::One => [1, 1, 1],

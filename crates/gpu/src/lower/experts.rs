@@ -150,7 +150,7 @@ impl<'a> Lowering<'a> {
                     let tile = ThreadTile::of_few(&self.device.capabilities);
                     let outputs = self.plan.weight(weight).rows;
                     let (above, to) = (0, usize::MAX);
-                    let grid = Grid::ThreadTiles { tile, outputs, heads: z, above, to };
+                    let grid = Grid::ThreadTiles { tile, outputs, times: z, above, to };
                     self.tiled_experts(&several, matrix, experts, shard, grid)?
                 }
                 Operand::Q8 | Operand::Normed => {
@@ -376,6 +376,7 @@ impl<'a> Lowering<'a> {
             bias: product.bias.is_some(),
             add: false,
             count_at: product.count_at,
+            on_grid: false,
             experts: Some(experts),
         };
         let scratch = self.scratch;

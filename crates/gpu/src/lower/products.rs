@@ -206,6 +206,7 @@ impl<'a> Lowering<'a> {
         // K splits share one buffer of partial sums
         calls.extend(match bucket {
             RowBucket::ThirtyTwo | RowBucket::Many => products,
+            RowBucket::Prompt if !self.device.capabilities.matrix_cores => products,
             _ => concurrent(products),
         });
         Ok(calls)

@@ -6,7 +6,11 @@ use pelton_testing::Random;
 use super::*;
 use crate::{
     device::Device,
-    kernels::{experts::Pick, to_q8::ToQ8},
+    kernels::{
+        experts::Pick,
+        sum_splits::{Output, SumSplits},
+        to_q8::ToQ8,
+    },
     testing::{device, normals},
 };
 
@@ -21,6 +25,7 @@ fn plain(dtype: DType, k: usize, rows: usize) -> TiledMatmul {
         bias: false,
         add: false,
         count_at: 1,
+        on_grid: false,
         experts: None,
     }
 }
@@ -111,25 +116,43 @@ fn every_tile_and_what_comes_after() {
 }
 
 #[test]
-fn results_do_not_depend_on_the_tile() {
+fn results_depend_neither_on_the_tile_nor_on_the_grid() {
     let Some(device) = device() else { return };
-    let (count, m) = (70, plain(DType::Q5_K, 512, 90));
-    let bytes = Random::new(3).blocks(m.layout.dtype, m.k * m.rows, 0.0, 0.1);
-    let (inputs, _) = prepared(&device, &m, &normals(1, m.k * count));
-    let planes: Vec<_> =
-        m.layout.packed(&bytes, m.rows, m.k).iter().map(|plane| device.with(plane)).collect();
-    let pass = device.with(&[99, count as u32]);
-    let run = |tile: ThreadTile| -> Vec<u32> {
+    for (dtype, k) in [(DType::Q5_K, 2560), (DType::F16, 2052)] {
+        let (count, m) = (70, TiledMatmul { norm: dtype == DType::Q5_K, ..plain(dtype, k, 92) });
+        let bytes = Random::new(3).blocks(dtype, k * m.rows, 0.0, 0.1);
+        let (inputs, _) = prepared(&device, &m, &normals(1, k * count));
+        let planes: Vec<_> =
+            m.layout.packed(&bytes, m.rows, k).iter().map(|plane| device.with(plane)).collect();
+        let (pass, factors) = (device.with(&[99, count as u32]), device.with(&normals(2, count)));
+        let run = |m: &TiledMatmul, tile: ThreadTile, y: &wgpu::Buffer| {
+            let mut buffers: Vec<&wgpu::Buffer> = inputs.iter().collect();
+            buffers.extend([y, &pass]);
+            buffers.extend(m.norm.then_some(&factors));
+            buffers.extend(&planes);
+            let source = m.source(&tile).unwrap();
+            let kernel = device.kernel("product", &source, &m.bindings()).unwrap();
+            let [across, down, _] = tile.groups(count, m.rows);
+            let times = if m.on_grid { splits(k) as u32 } else { 1 };
+            device.run(&kernel, &buffers, [across, down, times]);
+        };
+        let whole = |tile: ThreadTile| -> Vec<u32> {
+            let y = device.with(&vec![f32::NAN; m.rows * count]);
+            run(&m, tile, &y);
+            device.content(&y)
+        };
+        let expected = whole(ThreadTile::SOFTWARE);
+        assert!(ThreadTile::ALL.into_iter().all(|tile| whole(tile) == expected), "{dtype}");
+        let partial = device.with(&vec![f32::NAN; splits(k) * FEW_ROWS * m.rows]);
+        run(&TiledMatmul { on_grid: true, ..m }, ThreadTile::ALL[0], &partial);
+        let outputs = vec![Output { rows: m.rows, bias: false }];
+        let (splits, slab_rows) = (splits(k), FEW_ROWS);
+        let sum = SumSplits { splits, slab_rows, outputs, add: false, glu: None, halves: false };
+        let kernel = device.kernel("sum", &sum.source().unwrap(), &sum.bindings()).unwrap();
         let y = device.with(&vec![f32::NAN; m.rows * count]);
-        let mut buffers: Vec<&wgpu::Buffer> = inputs.iter().collect();
-        buffers.extend([&y, &pass]);
-        buffers.extend(&planes);
-        let kernel = device.kernel("product", &m.source(&tile).unwrap(), &m.bindings()).unwrap();
-        device.run(&kernel, &buffers, tile.groups(count, m.rows));
-        device.content(&y)
-    };
-    let expected = run(ThreadTile::SOFTWARE);
-    assert!(ThreadTile::ALL.into_iter().all(|tile| run(tile) == expected));
+        device.run(&kernel, &[&partial, &y], [sum.groups(), count as u32, 1]);
+        assert!(device.content::<u32>(&y) == expected, "{dtype}");
+    }
 }
 
 /// Products of pairs of rows and experts in tiles, or of heads, compared with f64.
@@ -216,15 +239,15 @@ fn experts_and_heads() {
 fn tiles_are_chosen_by_rows_and_outputs() {
     let capabilities = crate::testing::capabilities(32);
     let [few, middle, large] = ThreadTile::ALL;
-    let tiles = |rows, most| plain(DType::Q4_0, 2048, rows).tiles(&capabilities, most);
-    assert_eq!(tiles(8192, 512), [(few, 32), (middle, 64), (large, usize::MAX)]);
-    assert_eq!(tiles(1024, 512), [(few, 32), (middle, usize::MAX)]);
-    assert_eq!(tiles(256, 512), [(few, usize::MAX)]);
-    assert_eq!(tiles(8192, 32), [(few, usize::MAX)]);
+    let tile = |rows| plain(DType::Q4_0, 2048, rows).tile(&capabilities, 512);
+    assert_eq!((tile(8192), tile(2048)), (large, middle));
     let software = Capabilities { batch: 4, ..capabilities.clone() };
     let product = plain(DType::Q4_0, 2048, 8192);
-    assert_eq!(product.tiles(&software, 512), [(ThreadTile::SOFTWARE, usize::MAX)]);
-    let little = Capabilities { workgroup_bytes: 16 << 10, ..capabilities };
-    assert_eq!(product.tiles(&little, 512).last(), Some(&(middle, usize::MAX)));
-    assert!(few.bytes() <= 16 << 10);
+    assert_eq!(product.tile(&software, 512), ThreadTile::SOFTWARE);
+    let little = Capabilities { workgroup_bytes: 16 << 10, ..capabilities.clone() };
+    assert_eq!(product.tile(&little, 512), ThreadTile { pieces: 4, ..middle });
+    assert_eq!(ThreadTile::of_few(&little), ThreadTile { pieces: 4, ..few });
+    let fits = |tile: &ThreadTile| tile.within(&little).bytes() <= 16 << 10;
+    assert!([few, middle].iter().all(fits));
+    assert_eq!([1024, 1056, 14336].map(splits), [1, 2, 14]);
 }
