@@ -12,8 +12,10 @@ pub(crate) struct Capabilities {
     /// Maximum rows of activations for which a kernel is unrolled: a software driver needs a second
     /// to compile it for sixteen.
     pub(crate) batch: usize,
-    /// Whether there are matrix cores for 16×16 products of f16 with sums in f32.
+    /// Whether there are matrix cores for products of f16 with sums in f32.
     pub(crate) matrix_cores: bool,
+    /// Edge of the square matrices that they multiply: 16, or 8 (Apple).
+    pub(crate) core: usize,
     /// Whether the GPU can write timestamps between steps.
     pub(crate) timestamps: bool,
     /// Maximum threads of a workgroup.
@@ -24,6 +26,14 @@ pub(crate) struct Capabilities {
     pub(crate) binding_bytes: u64,
     /// Maximum bytes of a buffer.
     pub(crate) buffer_bytes: u64,
+}
+
+impl Capabilities {
+    /// Whether there are matrix cores for 16×16 products and subgroups of 32 alone, as NVIDIA has
+    /// them, which the attention kernel on matrix cores is written for.
+    pub(crate) const fn cores_of_16_by_32_lanes(&self) -> bool {
+        self.matrix_cores && self.core == 16 && self.subgroup == 32 && self.widest_subgroup == 32
+    }
 }
 
 /// Whether `value`, that of the environment variable `PELTON_MATRIX_CORES`, allows matrix cores: `on`

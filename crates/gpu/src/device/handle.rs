@@ -96,6 +96,7 @@ impl Device {
             widest_subgroup: adapter.subgroup_widths().1.max(1),
             batch: batch(adapter, &limits),
             matrix_cores,
+            core: adapter.core().unwrap_or(16),
             timestamps,
             workgroup_threads: limits.max_compute_invocations_per_workgroup,
             workgroup_bytes: limits.max_compute_workgroup_storage_size,

@@ -418,7 +418,7 @@ impl<'a> Lowering<'a> {
         let mut buffers = whole(&[&self.scratch.halves, product.y, &self.inputs.pass]);
         buffers.extend(self.chosen_by(product, experts.pick)?);
         buffers.extend(shard.bindings());
-        let source = matmul.source(&DECODE)?;
+        let source = matmul.source(&DECODE.on(&self.device.capabilities))?;
         let bindings = matmul.bindings();
         self.call(&source, &bindings, "expert matmul", &buffers, grid)
     }

@@ -39,7 +39,7 @@ impl Attention {
                     <= capabilities.workgroup_bytes as usize
                 && cores.threads() <= capabilities.workgroup_threads as usize
         };
-        let supported = capabilities.matrix_cores
+        let supported = capabilities.cores_of_16_by_32_lanes()
             && self.caches.kv != KvType::F32
             && self.unit() == 4
             && dim <= MOST;

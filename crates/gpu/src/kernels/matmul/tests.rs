@@ -347,6 +347,7 @@ fn tiles_leave_enough_workgroups() {
         widest_subgroup: 32,
         batch: 16,
         matrix_cores: true,
+        core: 16,
         timestamps: false,
         workgroup_threads: 256,
         workgroup_bytes: 48 << 10,
