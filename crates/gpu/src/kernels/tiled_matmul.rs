@@ -38,7 +38,7 @@ pub(crate) struct TiledMatmul {
 }
 
 /// Elements of a K split.
-const SPLIT: usize = 1024;
+const SPLIT: usize = 512;
 
 /// K splits of a product of rows of `k` elements: of any number of rows, so that all sum alike.
 pub(crate) const fn splits(k: usize) -> usize {

@@ -249,5 +249,5 @@ fn tiles_are_chosen_by_rows_and_outputs() {
     assert_eq!(ThreadTile::of_few(&little), ThreadTile { pieces: 4, ..few });
     let fits = |tile: &ThreadTile| tile.within(&little).bytes() <= 16 << 10;
     assert!([few, middle].iter().all(fits));
-    assert_eq!([1024, 1056, 14336].map(splits), [1, 2, 14]);
+    assert_eq!([512, 544, 14336].map(splits), [1, 2, 28]);
 }
