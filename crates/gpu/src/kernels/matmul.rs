@@ -59,10 +59,13 @@ pub struct Tile {
     /// Halves in an element of workgroup memory: 4, or 1 where cores read single halves alone
     /// (Apple).
     pub wide: usize,
+    /// The least and the greatest number of threads of a subgroup. Where they differ, there are
+    /// threads for the greatest number, and with narrower subgroups some of them compute nothing.
+    pub lanes: [usize; 2],
 }
 
-/// Threads of a subgroup; where there are matrix cores for us it is so.
-const SUBGROUP: usize = 32;
+/// Sums of a thread, at most: with more of them registers may not suffice.
+const SUMS: usize = 64;
 
 /// Workgroups that keep most of a large device busy: more of them are not worth decoding weights
 /// more often.
@@ -87,10 +90,35 @@ impl Tile {
             step,
             core: 16,
             wide: 4,
+            lanes: [32, 32],
         }
     }
 
-    /// Subgroups of a workgroup.
+    /// The tile for the matrix cores and the subgroups of a GPU: with smaller patches where a thread
+    /// would have too many sums.
+    pub(crate) fn on(self, capabilities: &Capabilities) -> Self {
+        let core = capabilities.core;
+        let (wide, lanes) = match core {
+            // those of Apple, whose subgroups have 32 threads though Metal reports a range
+            8 => (1, [32, 32]),
+            _ => {
+                let widths = [capabilities.subgroup, capabilities.widest_subgroup];
+                (self.wide, widths.map(|width| width as usize))
+            }
+        };
+        let mut tile = Self { core, wide, lanes, ..self };
+        while tile.patch_batch * tile.patch_rows > SUMS * lanes[0] && tile.patch_batch > core {
+            tile.patch_batch /= 2;
+        }
+        tile
+    }
+
+    /// Threads of a workgroup.
+    const fn threads(&self) -> usize {
+        self.subgroups() * self.lanes[1]
+    }
+
+    /// Subgroups of a workgroup that compute a patch each.
     const fn subgroups(&self) -> usize {
         (self.batch / self.patch_batch) * (self.rows / self.patch_rows)
     }
@@ -145,15 +173,17 @@ impl Matmul {
     ///
     /// All tiles sum in the same order, so what a row gets does not depend on the choice.
     pub(crate) fn tile(&self, capabilities: &Capabilities, count: usize) -> Tile {
-        let [.., smallest] = Tile::ALL;
+        let tiles = Tile::ALL.map(|tile| tile.on(capabilities));
+        let [.., smallest] = tiles;
         let fits = |tile: &Tile| {
             let [across, down, _] = tile.groups(count, self.tiled_rows(tile));
             let padding = count.next_multiple_of(tile.batch) - count;
             tile.bytes() <= capabilities.workgroup_bytes as usize
+                && tile.threads() <= capabilities.workgroup_threads as usize
                 && 4 * padding < count
                 && (across * down) as usize * self.splits >= GROUPS
         };
-        Tile::ALL.into_iter().find(fits).unwrap_or(smallest)
+        tiles.into_iter().find(fits).unwrap_or(smallest)
     }
 
     /// The tiles for passes of up to `most` rows of activations, each with its first and last
@@ -249,7 +279,9 @@ impl Matmul {
                 core => tile.core,
                 wide => tile.wide,
                 subgroups => tile.subgroups(),
-                threads => tile.subgroups() * SUBGROUP,
+                threads => tile.threads(),
+                lanes => tile.lanes[1],
+                varying => tile.lanes[0] != tile.lanes[1],
                 ..template::format(&self.layout)
             },
         )
@@ -269,7 +301,11 @@ impl Matmul {
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
     use pelton_quant::DType;
-    let apple = Tile { core: 8, wide: 1, ..Tile::of([64, 64], [32, 32], 32) };
+    // Apple, and AMD and Intel with subgroups of fixed and of varying width
+    let others = [(8, 32, 32), (16, 64, 64), (16, 32, 64), (16, 16, 16), (16, 8, 32)];
+    let others = others.map(|(core, subgroup, widest_subgroup)| {
+        DECODE.on(&Capabilities { core, widest_subgroup, ..crate::testing::capabilities(subgroup) })
+    });
     let mut all = Vec::new();
     let part = |dtype| Some(FusedMatrix { layout: Layout::of(dtype), rows: 100 });
     let fused = Matmul {
@@ -293,8 +329,11 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         all.push((format!("{own:?}"), own.source(&Tile::ALL[0]).unwrap()));
     }
     for dtype in DType::ALL {
-        for tile in Tile::ALL.into_iter().chain([DECODE_FEW, apple]) {
+        for tile in Tile::ALL.into_iter().chain([DECODE_FEW]).chain(others) {
             for (bias, add) in [(false, false), (true, false), (false, true)] {
+                if others.contains(&tile) && (bias || add) {
+                    continue;
+                }
                 let layout = Layout::of(dtype);
                 let m = Matmul {
                     layout,

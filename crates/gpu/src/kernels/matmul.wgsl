@@ -14,6 +14,10 @@
    the right operand by columns (coopLoad). #}
 enable f16;
 enable wgpu_cooperative_matrix;
+{% if varying %}
+// the condition that a subgroup has a patch is the same in all of its threads
+diagnostic(off, derivative_uniformity);
+{% endif %}
 
 const UNITS = {{ units }}u;
 // halves in an element of the tiles
@@ -179,9 +183,11 @@ fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(subgroup_id) subgroup: u32,
     @builtin(subgroup_invocation_id) lane: u32,
+{% if varying %}
+    @builtin(subgroup_size) width: u32,
+{% endif %}
 ) {
-    // matrix cores are used with subgroups of 32 alone
-    let thread = subgroup * 32u + lane;
+    let thread = subgroup * {{ "width" if varying else "%su"|format(lanes) }} + lane;
     let count = pass_info[{{ count_at }}];
     // groups that share weights follow each other
 {% if experts %}
@@ -234,6 +240,9 @@ fn main(
         keep_step(next, thread, part);
         workgroupBarrier();
         next = fetch_step(min(step + 1u, {{ padded // step - 1 }}u), thread, first, count, part);
+{% if varying %}
+        if (subgroup < {{ subgroups }}u) {
+{% endif %}
 {% for k in range(step // core) %}
 {% for i in range(patch_batch // core) %}
         let l{{ k }}_{{ i }} = coopLoadT<{{ matrix }}<f16, A>>(&left[(patch_first + {{ i * core }}u) * STRIDE + {{ k * core // wide }}u], STRIDE);
@@ -247,17 +256,30 @@ fn main(
 {% endfor %}
 {% endfor %}
 {% endfor %}
+{% if varying %}
+        }
+{% endif %}
     }
     // through workgroup memory, because a matrix is stored whole and y may end within it
     let corner = subgroup * {{ core * staged_stride }}u;
 {% for i in range(patch_batch // core) %}
 {% for j in range(patch_rows // core) %}
+{% if varying %}
+    if (subgroup < {{ subgroups }}u) {
+{% endif %}
     let sum{{ i }}_{{ j }} = sums{{ i }}_{{ j }};
     coopStoreT(sum{{ i }}_{{ j }}, &staged[corner], {{ staged_stride }}u);
+{% if varying %}
+    }
+{% endif %}
     workgroupBarrier();
-{% for e in range(core * core // 32) %}
+{% for e in range(1 if varying else core * core // lanes) %}
+{% if varying %}
+    for (var e = lane; e < {{ core * core }}u && subgroup < {{ subgroups }}u; e += width) {
+{% else %}
     {
-        let e = lane + {{ e * 32 }}u;
+        let e = lane + {{ e * lanes }}u;
+{% endif %}
         let r = first + patch_first + {{ i * core }}u + e / {{ core }}u;
         let n = part.first_row + patch_row + {{ j * core }}u + e % {{ core }}u;
         if (r < {{ "end_pair" if experts else "count" }} && n < part.rows) {

@@ -1,5 +1,5 @@
 {# The results of a product from the partial sums [s][r][n] of its K splits:
-       y[r][n] = (y[r][n] with add) + Σ_s partial[s][r][n] (+ bias[n]), in that order
+       y[r][n] = Σ_s partial[s][r][n] (+ y[r][n] with add) (+ bias[n])
        y[r][n] = gate[n] · up[n], with glu: a gated product of the halves of the sums' row
    Several parts have a y and a bias each, and follow each other in the sums' row. With `halves` y is
    in f16, for products on matrix cores. A thread computes an element, a vector of four where all
@@ -26,9 +26,9 @@ const WIDTH = {{ width }}u;
 {% include "half_range.wgsl" %}
 {% endif %}
 
-fn summed(row: u32, n: u32{{ ", before: Element" if add }}) -> Element {
+fn summed(row: u32, n: u32) -> Element {
     let at = row * TOTAL + n;
-    var sum = {{ "before + " if add }}partial[at];
+    var sum = partial[at];
 {% for s in range(1, splits) %}
     sum += partial[{{ s * slab_rows }}u * TOTAL + at];
 {% endfor %}
@@ -44,12 +44,13 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     let value = gated(summed(id.y, id.x), summed(id.y, WIDTH + id.x));
     y0[id.y * WIDTH + id.x] = {{ "halved(value)" if halves else "value" }};
 {% else %}
+    let sum = summed(id.y, id.x);
 {% for part in parts %}
 {% set i = loop.index0 %}
     if (id.x >= {{ part.first }}u && id.x < {{ part.first + part.rows }}u) {
         let n = id.x - {{ part.first }}u;
         let at = id.y * {{ part.rows }}u + n;
-        y{{ i }}[at] = summed(id.y, id.x{{ ", y%s[at]"|format(i) if add }}){{ " + bias%s[n]"|format(i) if part.bias }};
+        y{{ i }}[at] = {{ "y%s[at] + "|format(i) if add }}sum{{ " + bias%s[n]"|format(i) if part.bias }};
     }
 {% endfor %}
 {% endif %}

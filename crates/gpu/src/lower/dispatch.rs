@@ -6,7 +6,7 @@ use pelton_graph::Phase;
 
 use crate::{
     device::Kernel,
-    kernels::{attention::Attention, experts::Sort, matmul::Tile},
+    kernels::{attention::Attention, experts::Sort, matmul::Tile, tiled_matmul::ThreadTile},
 };
 
 /// Maximum rows of a decoding pass in which each row has the bits that it has alone, on a GPU with
@@ -95,6 +95,9 @@ pub(crate) enum Grid {
     Rows { x: u32, batch: u32 },
     /// The workgroups of [`Tile::groups`] for a number of outputs, times a number of K splits.
     Tiles(Tile, usize, usize),
+    /// The workgroups of [`ThreadTile::groups`] for a number of outputs, times a number of heads or K
+    /// splits.
+    ThreadTiles { tile: ThreadTile, outputs: usize, times: u32 },
     /// One workgroup for each row.
     Row,
     /// As many workgroups for each row.
@@ -154,6 +157,10 @@ impl Dispatch {
             Grid::Tiles(tile, outputs, splits) => {
                 let [x, y, _] = tile.groups(rows, outputs);
                 [x, y, splits as u32]
+            }
+            Grid::ThreadTiles { tile, outputs, times } => {
+                let [x, y, _] = tile.groups(rows, outputs);
+                [x, y, times]
             }
             Grid::Row => [rows as u32, 1, 1],
             Grid::RowTimes(times) => [rows as u32, times, 1],

@@ -23,12 +23,16 @@ use crate::{
 
 impl<'a> Lowering<'a> {
     /// The tile of a decoding pass, and its rows at most; `None` for prompts.
-    const fn decode_tile(&self, bucket: RowBucket) -> Option<(Tile, usize)> {
+    fn decode_tile(&self, bucket: RowBucket) -> Option<(Tile, usize)> {
         match bucket {
-            RowBucket::ThirtyTwo => Some((DECODE_FEW, DECODE_FEW.batch)),
-            RowBucket::Many => Some((DECODE, self.decode_rows)),
+            RowBucket::ThirtyTwo => Some((self.on_cores(DECODE_FEW), DECODE_FEW.batch)),
+            RowBucket::Many => Some((self.on_cores(DECODE), self.decode_rows)),
             _ => None,
         }
+    }
+
+    fn on_cores(&self, tile: Tile) -> Tile {
+        tile.on(&self.device.capabilities)
     }
 
     /// A product of activations in 16 bits.

@@ -11,6 +11,7 @@ mod products;
 mod prompt_matmul;
 mod recurrent;
 mod rows;
+mod tiled_matmul;
 pub(crate) mod timestamps;
 
 pub(crate) use buffers::{Cache, Inputs, Scratch};

@@ -27,6 +27,8 @@ pub(super) enum Operand {
     Q8,
     /// In 16 bits, for matrix cores.
     F16,
+    /// In f32 after the norm, for tiles of weights in floats.
+    Normed,
 }
 
 impl<'a> Lowering<'a> {
@@ -67,7 +69,12 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         match operand {
             Operand::F32 => self.matvec(linear, norm, x, y, step, add, bucket),
-            Operand::Q8 => self.matvec_rows(linear, norm.is_some(), y, step, add, bucket),
+            Operand::Q8 if bucket != RowBucket::Prompt => {
+                self.matvec_rows(linear, norm.is_some(), y, step, add, bucket)
+            }
+            Operand::Q8 | Operand::Normed => {
+                self.tiled_matmul(linear, norm.is_some(), x, y, step, add)
+            }
             Operand::F16 => self.matmul(linear, y, step, add, bucket),
         }
     }
@@ -290,6 +297,7 @@ impl<'a> Lowering<'a> {
             }
             RowBucket::One | RowBucket::Two | RowBucket::Four => Operand::F32,
             _ if matrix.layout.blocks() => Operand::Q8,
+            RowBucket::Prompt if !self.device.capabilities.matrix_cores => Operand::Normed,
             _ => Operand::F32,
         }
     }
@@ -311,6 +319,10 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         match operand {
             Operand::F32 => Ok(Vec::new()),
+            Operand::Normed => match norm {
+                Some(norm) => self.norm(norm, 1, k, x, Some(&self.scratch.normed)),
+                None => Ok(Vec::new()),
+            },
             Operand::F16 => self.halve(norm, x, [k, per_row]).map(one),
             Operand::Q8 => self.quantize(norm, x, [k, per_row]).map(one),
         }
@@ -367,7 +379,7 @@ impl<'a> Lowering<'a> {
         if self.gates_on_cores([gate, up], bucket)? {
             return self.fused_matmul(norm, &[*gate, *up], x, &[g], step, Some(gating), bucket);
         }
-        if !alike || operand == Operand::F16 {
+        if !alike || operand == Operand::F16 || bucket == RowBucket::Prompt {
             let width = self.plan.weight(up.weight).rows;
             let up_buffer = &self.scratch.up;
             let mut calls =

@@ -364,6 +364,7 @@ fn tiles_leave_enough_workgroups() {
         widest_subgroup: 32,
         batch: 16,
         matrix_cores: true,
+        core: 16,
         timestamps: false,
         workgroup_threads: 256,
         workgroup_bytes: 48 << 10,
@@ -388,6 +389,6 @@ fn tiles_leave_enough_workgroups() {
     assert_eq!(prompt_splits(4096, 28672), 1);
     assert_eq!(prompt_splits(64, 64), 1);
     let little = Capabilities { workgroup_bytes: 32 << 10, ..capabilities };
-    assert_eq!(plain(DType::Q4_0, 4096, 28672).tile(&little, 512), Tile::ALL[1]);
+    assert_eq!(plain(DType::Q4_0, 4096, 28672).tile(&little, 512), Tile::ALL[2]);
     assert!(Tile::ALL.iter().all(|tile| tile.bytes() <= 48 << 10));
 }
