@@ -201,7 +201,7 @@ impl Executable for CpuExecutable {
             Steps::Reference => true,
             Steps::Fast(exec) => exec.phases_agree(),
         };
-        Pipeline { depth: 1, repeat: 1, phases_agree, exact_rows: usize::MAX }
+        Pipeline { depth: 1, repeat: 1, phases_agree, exact_rows: usize::MAX, late_draws: false }
     }
 
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
@@ -212,6 +212,10 @@ impl Executable for CpuExecutable {
             self.tables.apply(edit)?;
         }
         pass.check(&self.state.plan, &self.state.limits, &self.tables)?;
+        if pass.draws_later() {
+            // the pass is over when it is submitted
+            return Err(Error::Pass("a draw that comes later, expected none on a CPU".to_owned()));
+        }
         let pool = match &self.steps {
             Steps::Reference => None,
             Steps::Fast(exec) => Some(Arc::clone(exec.pool())),
