@@ -227,7 +227,7 @@ impl Executable for CpuExecutable {
             Steps::Reference => true,
             Steps::Fast(exec) => exec.phases_agree(),
         };
-        Pipeline { depth: 1, repeat: 1, phases_agree, exact_rows: usize::MAX }
+        Pipeline { depth: 1, repeat: 1, phases_agree, exact_rows: usize::MAX, late_draws: false }
     }
 
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
@@ -235,6 +235,10 @@ impl Executable for CpuExecutable {
             return Err(Error::Pass(format!("pass {ticket} has not been taken")));
         }
         self.begin(pass)?;
+        if pass.draws_later() {
+            // the pass is over when it is submitted
+            return Err(Error::Pass("a draw that comes later, expected none on a CPU".to_owned()));
+        }
         let pool = match &self.steps {
             Steps::Reference => None,
             Steps::Fast(exec) => Some(Arc::clone(exec.pool())),
