@@ -136,7 +136,8 @@ fn slabs(
     matrix: &InputMajor,
     outputs: Range<usize>,
 ) -> impl Iterator<Item = (*const u8, usize, usize, Range<usize>)> {
-    (outputs.start / SLAB..outputs.end.div_ceil(SLAB)).map(move |index| {
+    let of_slab = matrix.fields.slab();
+    (outputs.start / of_slab..outputs.end.div_ceil(of_slab)).map(move |index| {
         let slab = matrix.slab(index);
         let first = outputs.start.max(slab.first) - slab.first;
         let end = (outputs.end - slab.first).min(slab.outputs).next_multiple_of(RUN);
