@@ -179,13 +179,14 @@ impl Body for Compact<'_> {
         let halves = matrix.dtype() == DType::Q6_K;
         let all = x.len() / BLOCK;
         let blocks = &rows.blocks[to * (rows.cols / BLOCK)..][..all];
-        for block in units.start * CHUNK / BLOCK..all.min(units.end * CHUNK / BLOCK) {
+        let (first, end) = (units.start * CHUNK / BLOCK, all.min(units.end * CHUNK / BLOCK));
+        for (block, live) in blocks.iter().enumerate().take(end).skip(first) {
             let mask = choice.mask(block, &mut ties);
             let place = activations.place(row, block);
             // SAFETY: it has been prepared, and this thread alone writes the block.
             unsafe {
                 let from = &*activations.blocks().add(place);
-                compact(from, mask, halves, &mut *blocks[block].get());
+                compact(from, mask, halves, &mut *live.get());
             }
         }
     }
