@@ -101,9 +101,9 @@ fn autotuning_changes_nothing() {
     assert!(groups("[512, 132]") < groups("[512, 528]"));
 }
 
-/// A cache type that no kernel reads is refused, and the error names those that can be.
+/// Heads of no whole blocks are refused in Q8_0, and the error names the types that can be.
 #[test]
-fn caches_in_blocks_are_refused() {
+fn caches_of_parts_of_blocks_are_refused() {
     let Some(device) = device() else { return };
     let spec = ModelSpec::default();
     let limits = Limits { kv: KvType::Q8_0, ..limits(&spec) };
