@@ -19,7 +19,7 @@ use pelton_weights::Checkpoint;
 /// Numbers of rows of the timed passes.
 const ROWS: [usize; 11] = [1, 2, 3, 4, 8, 12, 16, 17, 24, 32, 64];
 /// Numbers of rows of the timed passes over a prompt.
-const PROMPTS: [usize; 4] = [16, 64, 128, 512];
+const PROMPTS: [usize; 7] = [16, 32, 64, 128, 192, 256, 512];
 /// Tokens of the prompt that runs in chunks.
 const PROMPT: usize = 200;
 

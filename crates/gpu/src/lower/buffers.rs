@@ -1,13 +1,15 @@
 //! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
 
-use pelton_graph::{Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, WeightKind, pages_for};
+use pelton_graph::{
+    Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, Step, WeightKind, pages_for,
+};
 
 use crate::{
     device::Device,
     kernels::{
         attention::Attention,
         experts::Sort,
-        matmul::{DECODE, DECODE_FEW, decode_splits},
+        matmul::{DECODE, DECODE_FEW, decode_splits, prompt_splits},
         tiled_matmul::{FEW_ROWS, ThreadTile, splits},
         to_f16::padded,
         to_q8::UNIT,
@@ -158,7 +160,7 @@ pub(crate) struct Scratch {
     pub(crate) scales: wgpu::Buffer,
     /// The factors `[rows]` f32 of the norm before the product.
     pub(crate) factors: wgpu::Buffer,
-    /// Partial sums of K splits `[splits, decode rows, outputs]` f32.
+    /// Partial sums of K splits `[splits, rows, outputs]` f32.
     pub(crate) partial: wgpu::Buffer,
     /// The up operand of a gated product.
     pub(crate) up: wgpu::Buffer,
@@ -192,7 +194,7 @@ impl Scratch {
         let normed = if cores { 0 } else { most * longest_normed(plan) };
         let units = quantized * longest.div_ceil(UNIT);
         let partial = match cores {
-            true => partial_len(plan, rows),
+            true => partial_len(plan, rows, limits.rows),
             false if ThreadTile::unrolls(&device.capabilities) => tiled_partial_len(plan),
             false => 0,
         };
@@ -267,8 +269,9 @@ pub(crate) fn decode_rows(limits: &Limits) -> usize {
     limits.rows.min(limits.wants.max(MAX_DRAFT))
 }
 
-/// Maximum elements of the partial sums of matrix products with K splits, alone or in one dispatch.
-fn partial_len(plan: &Plan, rows: usize) -> usize {
+/// Maximum elements of the partial sums of matrix products with K splits, alone or in one dispatch: of
+/// `rows` rows of decoding, or `most` of prompts.
+fn partial_len(plan: &Plan, rows: usize, most: usize) -> usize {
     let len = |k: usize, outputs: usize| {
         let tiles = [(DECODE, rows), (DECODE_FEW, DECODE_FEW.batch)];
         let splits = tiles.map(|(tile, rows)| decode_splits(&tile, k, outputs, rows));
@@ -280,6 +283,25 @@ fn partial_len(plan: &Plan, rows: usize) -> usize {
     };
     // without splits the product of one matrix has no partial sums, unless a later step adds them
     let when_split = |(splits, len): (usize, usize)| if splits == 1 { 0 } else { splits * len };
+    let prompts = |step: &Step| {
+        let linears: Vec<&Linear> = match &step.op {
+            Op::Linear(linear) | Op::LinearAdd(linear) => vec![linear],
+            Op::NormLinear { norm: _, linears } => linears.iter().collect(),
+            Op::NormGlu { norm: _, gate, up, gating: _ } => vec![gate, up],
+            _ => return 0,
+        };
+        // each run of matrices may be in one dispatch
+        let runs = (0..linears.len())
+            .flat_map(|first| (first..linears.len()).map(move |last| first..=last));
+        let len = |run: std::ops::RangeInclusive<usize>| {
+            let weights = || linears[run.clone()].iter().map(|linear| plan.weight(linear.weight));
+            let total = weights().map(|weight| weight.rows).sum();
+            let splits = prompt_splits(weights().next().map_or(0, |w| w.row_len), total);
+            if splits == 1 { 0 } else { splits * most * total }
+        };
+        runs.map(len).max().unwrap_or(0)
+    };
+    let prompts = plan.steps.iter().map(prompts).max().unwrap_or(0);
     let lens = plan.steps.iter().map(|step| match &step.op {
         Op::Linear(linear) => when_split(of(&[linear])),
         Op::LinearAdd(linear) => {
@@ -299,7 +321,7 @@ fn partial_len(plan: &Plan, rows: usize) -> usize {
         }
         _ => 0,
     });
-    lens.max().unwrap_or(0)
+    lens.max().unwrap_or(0).max(prompts)
 }
 
 /// Maximum elements of the partial sums of products of few prompt rows without matrix cores.

@@ -1,6 +1,6 @@
 //! Dispatches of kernels, and their grids for the rows of a pass.
 
-use std::sync::Arc;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use pelton_graph::Phase;
 
@@ -82,6 +82,8 @@ pub(crate) struct Dispatch {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) bindings: wgpu::BindGroup,
     pub(crate) grid: Grid,
+    /// The numbers of rows of the step with which it runs.
+    pub(crate) rows: RangeInclusive<usize>,
     /// Whether it is independent of the previous dispatch, so that both can run concurrently.
     pub(crate) concurrent: bool,
 }
@@ -94,10 +96,8 @@ pub(crate) enum Grid {
     /// The workgroups of [`Tile::groups`] for a number of outputs, times a number of K splits.
     Tiles(Tile, usize, usize),
     /// The workgroups of [`ThreadTile::groups`] for a number of outputs, times a number of heads or K
-    /// splits, in passes of more than `above` and up to `to` rows.
-    ThreadTiles { tile: ThreadTile, outputs: usize, times: u32, above: usize, to: usize },
-    /// `x` workgroups for each row, in passes of up to `to` rows.
-    RowsUpTo { x: u32, to: usize },
+    /// splits.
+    ThreadTiles { tile: ThreadTile, outputs: usize, times: u32 },
     /// One workgroup for each row.
     Row,
     /// As many workgroups for each row.
@@ -149,19 +149,19 @@ impl Dispatch {
     /// The workgroups for the rows of a pass; `None` if the kernel does not run in it.
     pub(crate) fn groups(&self, shape: &PassShape) -> Option<[u32; 3]> {
         let &PassShape { rows, bound, tiles, distinct, sequences } = shape;
+        if !self.rows.contains(&rows) {
+            return None;
+        }
         Some(match self.grid {
             Grid::Rows { x, batch } => [x, (rows as u32).div_ceil(batch), 1],
             Grid::Tiles(tile, outputs, splits) => {
                 let [x, y, _] = tile.groups(rows, outputs);
                 [x, y, splits as u32]
             }
-            Grid::ThreadTiles { above, to, .. } if rows <= above || rows > to => return None,
-            Grid::ThreadTiles { tile, outputs, times, .. } => {
+            Grid::ThreadTiles { tile, outputs, times } => {
                 let [x, y, _] = tile.groups(rows, outputs);
                 [x, y, times]
             }
-            Grid::RowsUpTo { to, .. } if rows > to => return None,
-            Grid::RowsUpTo { x, .. } => [x, rows as u32, 1],
             Grid::Row => [rows as u32, 1, 1],
             Grid::RowTimes(times) => [rows as u32, times, 1],
             Grid::One => [1, 1, 1],

@@ -149,8 +149,7 @@ impl<'a> Lowering<'a> {
                 Operand::Q8 | Operand::Normed if bucket == RowBucket::Prompt => {
                     let tile = ThreadTile::of_few(&self.device.capabilities);
                     let outputs = self.plan.weight(weight).rows;
-                    let (above, to) = (0, usize::MAX);
-                    let grid = Grid::ThreadTiles { tile, outputs, times: z, above, to };
+                    let grid = Grid::ThreadTiles { tile, outputs, times: z };
                     self.tiled_experts(&several, matrix, experts, shard, grid)?
                 }
                 Operand::Q8 | Operand::Normed => {
@@ -414,6 +413,7 @@ impl<'a> Lowering<'a> {
             slab_rows: 0,
             experts: Some(experts),
             fused_with: [None; 2],
+            own_y: false,
         };
         let mut buffers = whole(&[&self.scratch.halves, product.y, &self.inputs.pass]);
         buffers.extend(self.chosen_by(product, experts.pick)?);

@@ -164,7 +164,7 @@ impl<'a> Lowering<'a> {
             }
         };
         let bindings = self.device.bind(label, &kernel, buffers)?;
-        Ok(Dispatch { kernel, bindings, grid, concurrent: false })
+        Ok(Dispatch { kernel, bindings, grid, rows: 0..=usize::MAX, concurrent: false })
     }
 }
 

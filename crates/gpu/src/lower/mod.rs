@@ -8,6 +8,7 @@ mod experts;
 pub(crate) mod lowering;
 mod matmul;
 mod products;
+mod prompt_matmul;
 mod recurrent;
 mod rows;
 mod tiled_matmul;

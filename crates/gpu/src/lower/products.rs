@@ -190,8 +190,20 @@ impl<'a> Lowering<'a> {
             }
         }
         let mut products = Vec::with_capacity(linears.len());
-        for (linear, y) in linears.iter().zip(outputs) {
-            let operand = self.operand(self.weights.matrix(linear.weight)?, bucket);
+        let mut rest = linears.iter().zip(outputs).enumerate();
+        while let Some((i, (linear, y))) = rest.next() {
+            let matrix = self.weights.matrix(linear.weight)?;
+            let operand = self.operand(matrix, bucket);
+            if bucket == RowBucket::Prompt && operand == Operand::F16 {
+                let suits = |other: &&Linear| self.fuses_in_prompts(linear, other);
+                let count = 1 + linears[i + 1..].iter().take_while(suits).take(2).count();
+                if count > 1 {
+                    let (linears, outputs) = (&linears[i..i + count], &outputs[i..i + count]);
+                    products.extend(self.prompt_matmul(linears, outputs, step, false)?);
+                    rest.nth(count - 2);
+                    continue;
+                }
+            }
             products.extend(self.product(
                 operand,
                 linear,
@@ -205,11 +217,19 @@ impl<'a> Lowering<'a> {
         }
         // K splits share one buffer of partial sums
         calls.extend(match bucket {
-            RowBucket::ThirtyTwo | RowBucket::Many => products,
-            RowBucket::Prompt if !self.device.capabilities.matrix_cores => products,
+            RowBucket::ThirtyTwo | RowBucket::Many | RowBucket::Prompt => products,
             _ => concurrent(products),
         });
         Ok(calls)
+    }
+
+    /// Whether two products of rows of a prompt can run in one dispatch.
+    fn fuses_in_prompts(&self, linear: &Linear, other: &Linear) -> bool {
+        let matrix = |linear: &Linear| self.weights.matrix(linear.weight);
+        let (Ok(first), Ok(second)) = (matrix(linear), matrix(other)) else { return false };
+        let plain = linear.bias.is_none() && other.bias.is_none();
+        let single = first.shards.len() == 1 && second.shards.len() == 1;
+        plain && single && first.layout == second.layout
     }
 
     /// One call for two or three products of few rows that read one norm, if their matrices are of

@@ -53,25 +53,12 @@ impl Lowering<'_> {
                 on_grid: false,
                 experts: None,
             };
-            let grid = |tile, times, above, to| Grid::ThreadTiles {
-                tile,
-                outputs: shard.rows.len(),
-                times,
-                above,
-                to,
-            };
+            let grid = |tile, times| Grid::ThreadTiles { tile, outputs: shard.rows.len(), times };
             if self.rows > above {
                 let tile = product.tile(&self.device.capabilities, self.rows);
-                let grid = grid(tile, 1, above, usize::MAX);
-                calls.push(self.tiled_call(
-                    &product,
-                    &tile,
-                    linear,
-                    matrix,
-                    shard,
-                    [x, y],
-                    grid,
-                )?);
+                let grid = grid(tile, 1);
+                let call = self.tiled_call(&product, &tile, linear, matrix, shard, [x, y], grid)?;
+                calls.push(Dispatch { rows: above + 1..=usize::MAX, ..call });
             }
             if above > 0 {
                 let (product, to, times) = match on_grid {
@@ -81,16 +68,9 @@ impl Lowering<'_> {
                     }
                     false => (product, y, 1),
                 };
-                let grid = grid(few, times, 0, above);
-                calls.push(self.tiled_call(
-                    &product,
-                    &few,
-                    linear,
-                    matrix,
-                    shard,
-                    [x, to],
-                    grid,
-                )?);
+                let grid = grid(few, times);
+                let call = self.tiled_call(&product, &few, linear, matrix, shard, [x, to], grid)?;
+                calls.push(Dispatch { rows: 0..=above, ..call });
             }
         }
         if on_grid {
@@ -101,9 +81,10 @@ impl Lowering<'_> {
             if let Some(bias) = linear.bias {
                 buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
             }
-            let grid = Grid::RowsUpTo { x: sum.groups(), to: FEW_ROWS };
+            let grid = Grid::Rows { x: sum.groups(), batch: 1 };
             let (source, bindings) = (sum.source()?, sum.bindings());
-            calls.push(self.call(&source, &bindings, "sum_splits", &buffers, grid)?);
+            let call = self.call(&source, &bindings, "sum_splits", &buffers, grid)?;
+            calls.push(Dispatch { rows: 0..=FEW_ROWS, ..call });
         }
         Ok(calls)
     }

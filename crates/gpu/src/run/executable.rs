@@ -362,6 +362,7 @@ impl Executable for GpuExecutable {
                 true => EXACT_ROWS,
                 false => usize::MAX,
             },
+            late_draws: true,
         }
     }
 
@@ -386,7 +387,35 @@ impl Executable for GpuExecutable {
         drop(compute);
         let results = (self.sample.results(), self.sample.result_bytes(&call, pass.repeat));
         let logits = (&self.buffers[self.plan.logits.0], logits_bytes);
-        self.in_flight.submit(&self.device, encoder, call, pass.repeat, [results, logits])
+        let device = &self.device;
+        let ticket =
+            self.in_flight.submit(device, encoder, call, pass.repeat, [results, logits])?;
+        if let ([row], true) = (pass.rows, pass.draws_later()) {
+            self.in_flight.await_draw(*row);
+        }
+        Ok(ticket)
+    }
+
+    /// The draw has commands of its own, which the GPU runs after those of the pass: meanwhile the
+    /// host finds the draw.
+    fn draw(
+        &mut self,
+        ticket: Ticket,
+        sample: Option<&pelton_graph::Sample<'_>>,
+    ) -> Result<(), Error> {
+        let row = self.in_flight.begin_draw(ticket)?;
+        let Some(&sample) = sample else { return Ok(()) };
+        let (rows, wants) = ([row], [Want::Sample(sample)]);
+        let pass = Pass::new(Phase::Decode, &rows, &wants);
+        pass.check(&self.plan, &self.limits, &self.tables)?;
+        let call = self.sample.prepare(&self.device, &pass);
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut compute = encoder.begin_compute_pass(&Default::default());
+        self.sample.record(&mut compute, &call);
+        drop(compute);
+        let results = (self.sample.results(), self.sample.result_bytes(&call, 1));
+        self.in_flight.submit_draw(&self.device, encoder, call, results);
+        Ok(())
     }
 
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
