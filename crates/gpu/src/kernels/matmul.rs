@@ -106,11 +106,12 @@ impl Tile {
                 (self.wide, widths.map(|width| width as usize))
             }
         };
-        let mut tile = Self { core, wide, lanes, ..self };
-        while tile.patch_batch * tile.patch_rows > SUMS * lanes[0] && tile.patch_batch > core {
-            tile.patch_batch /= 2;
-        }
-        tile
+        let fits = |patch: &usize| {
+            self.batch.is_multiple_of(*patch) && patch * self.patch_rows <= SUMS * lanes[0]
+        };
+        let mut patches = (1..=self.patch_batch / core).rev().map(|n| n * core);
+        let patch_batch = patches.find(fits).unwrap_or(core);
+        Self { core, wide, lanes, patch_batch, ..self }
     }
 
     /// Threads of a workgroup.

@@ -20,7 +20,7 @@ use crate::{
     lower::{
         Inputs, Scratch,
         autotune::{self, Choices},
-        buffers::{SAMPLED, by_sequence, decode_rows},
+        buffers::{SAMPLED, by_sequence, decode_rows, prompt_partial_len},
         dispatch::{Dispatch, EXACT_ROWS, PassShape, RowBucket, StepDispatches},
         lowering::Lowering,
     },
@@ -82,7 +82,8 @@ impl Backend for Gpu {
         const LEAST: usize = 512;
         let left = self.device.memory.map_or(0, |memory| memory.saturating_sub(weights) / 32);
         let of_all = plan.buffers.iter().filter(|buffer| buffer.rows == Rows::All);
-        let width: u64 = of_all.map(|buffer| 4 * buffer.width as u64).sum();
+        let partial = 4 * prompt_partial_len(plan) as u64;
+        let width = partial + of_all.map(|buffer| 4 * buffer.width as u64).sum::<u64>();
         let fits = |rows: &usize| rows.saturating_mul(width as usize) as u64 <= left;
         match self.device.capabilities.matrix_cores {
             true => [4 * LEAST, 2 * LEAST].into_iter().find(fits).unwrap_or(LEAST),

@@ -358,6 +358,23 @@ fn splits_of_k() {
 }
 
 #[test]
+fn tiles_divide_into_patches_on_every_gpu() {
+    for (core, subgroup, widest_subgroup) in
+        [(8, 4, 64), (16, 64, 64), (16, 32, 64), (16, 32, 32), (16, 16, 16), (16, 8, 32)]
+    {
+        let base = crate::testing::capabilities(subgroup);
+        let capabilities = Capabilities { core, widest_subgroup, ..base };
+        for tile in Tile::ALL.into_iter().chain([DECODE_FEW]) {
+            let Tile { patch_batch, patch_rows, lanes, .. } = tile.on(&capabilities);
+            assert!(tile.batch % patch_batch == 0 && patch_batch % core == 0, "{tile:?}");
+            assert!(patch_batch * patch_rows <= SUMS * lanes[0], "{tile:?} by {lanes:?}");
+            let native = core == 16 && lanes == [32, 32];
+            assert!(!native || tile.on(&capabilities) == tile, "{tile:?}");
+        }
+    }
+}
+
+#[test]
 fn tiles_leave_enough_workgroups() {
     let capabilities = Capabilities {
         subgroup: 32,
