@@ -43,6 +43,10 @@ pub(super) fn prompt_kernel(
         let source = attention.prompt_source().unwrap();
         return Some(compiled(device, &source, &attention.prompt_bindings()));
     };
+    if !device.device.features().contains(wgpu::Features::SHADER_F16) {
+        skip(Need::Capability, "the device has no 16-bit floats");
+        return None;
+    }
     let mut source = attention.cores_source(cores).unwrap();
     let mut bytes = cores.bytes(attention.key_dim, attention.value_dim);
     if !device.capabilities.matrix_cores {
