@@ -136,17 +136,21 @@ impl Tile {
     }
 }
 
-/// K splits of a product of prompt rows, the same for all passes: a row's sum has one order.
-pub(crate) fn prompt_splits(k: usize, outputs: usize) -> usize {
+/// K splits of a product of prompt rows, the same for all passes of up to `rows` rows: a row's sum
+/// has one order.
+pub(crate) fn prompt_splits(k: usize, outputs: usize, rows: usize) -> usize {
     /// Steps of K that a split has, at least.
     const STEPS: usize = 8;
     /// Workgroups of a pass of 128 rows that hide the latency of each other on a large GPU.
     const ENOUGH: usize = 512;
     /// More splits than this were no faster on an H200, and make more partial sums.
     const MOST: usize = 4;
+    /// Bytes of the partial sums, at most.
+    const BYTES: usize = 256 << 20;
     let [.., tile] = Tile::ALL;
     let [across, down, _] = tile.groups(128, outputs);
-    let most = (padded(k) / tile.step / STEPS).clamp(1, MOST);
+    let fitting = BYTES / (4 * rows * outputs).max(1);
+    let most = (padded(k) / tile.step / STEPS).min(fitting).clamp(1, MOST);
     (ENOUGH / (across * down) as usize).clamp(1, most)
 }
 

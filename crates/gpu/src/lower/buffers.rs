@@ -194,7 +194,9 @@ impl Scratch {
         let normed = if cores { 0 } else { most * longest_normed(plan) };
         let units = quantized * longest.div_ceil(UNIT);
         let partial = match cores {
-            true => partial_len(plan, rows).max(limits.rows * prompt_partial_len(plan)),
+            true => {
+                partial_len(plan, rows).max(limits.rows * prompt_partial_len(plan, limits.rows))
+            }
             false if ThreadTile::unrolls(&device.capabilities) => tiled_partial_len(plan),
             false => 0,
         };
@@ -315,8 +317,9 @@ fn products(step: &Step) -> Vec<&Linear> {
     }
 }
 
-/// Maximum elements of the partial sums of a row of a prompt, on matrix cores.
-pub(crate) fn prompt_partial_len(plan: &Plan) -> usize {
+/// Maximum elements of the partial sums of a row of a prompt on matrix cores, in passes of up to `most`
+/// rows.
+pub(crate) fn prompt_partial_len(plan: &Plan, most: usize) -> usize {
     let of_all = plan.steps.iter().filter(|step| plan.step_rows(step) == Rows::All);
     let lens = of_all.flat_map(|step| {
         let rows = |linear: &Linear| plan.weight(linear.weight).rows;
@@ -327,7 +330,7 @@ pub(crate) fn prompt_partial_len(plan: &Plan) -> usize {
         let len = |run: std::ops::Range<usize>| {
             let run = &linears[run];
             let total = run.iter().map(|linear| rows(linear)).sum();
-            match prompt_splits(plan.weight(run[0].weight).row_len, total) {
+            match prompt_splits(plan.weight(run[0].weight).row_len, total, most) {
                 1 => 0,
                 splits => splits * total,
             }

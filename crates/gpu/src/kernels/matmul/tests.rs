@@ -402,9 +402,12 @@ fn tiles_leave_enough_workgroups() {
     let by_rows = [(0, 64, small), (65, 128, large), (129, 192, middle), (193, 512, large)];
     assert_eq!(tiles(Matmul { splits: 4, ..plain(DType::Q4_0, 4096, 4096) }), by_rows);
     // matrices with few outputs are split, those with many are not
-    assert_eq!(prompt_splits(14336, 4096), 4);
-    assert_eq!(prompt_splits(4096, 28672), 1);
-    assert_eq!(prompt_splits(64, 64), 1);
+    assert_eq!(prompt_splits(14336, 4096, 2048), 4);
+    assert_eq!(prompt_splits(4096, 28672, 2048), 1);
+    assert_eq!(prompt_splits(64, 64, 2048), 1);
+    // and only as far as their sums are no burden
+    assert_eq!(prompt_splits(14336, 4096, 8192), 2);
+    assert_eq!(prompt_splits(14336, 4096, 65_535), 1);
     let little = Capabilities { workgroup_bytes: 32 << 10, ..capabilities };
     assert_eq!(plain(DType::Q4_0, 4096, 28672).tile(&little, 512), Tile::ALL[2]);
     assert!(Tile::ALL.iter().all(|tile| tile.bytes() <= 48 << 10));
