@@ -35,9 +35,9 @@ pub(super) fn load(
     target: &Target<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<DraftModel>, Error> {
-    let file = match source {
-        DraftSource::Path(path) => path.clone(),
-        DraftSource::BuiltIn => PathBuf::from("built-in"),
+    let (file, checkpoint) = match source {
+        DraftSource::Path(path) => (path.clone(), Checkpoint::open(path)?),
+        DraftSource::BuiltIn => (PathBuf::from("built-in"), built_in()?),
         DraftSource::Effort(_) => return Ok(None),
     };
     let fail =
@@ -51,10 +51,6 @@ pub(super) fn load(
             "a model whose rejected tokens can be rolled back".to_owned(),
         );
     }
-    let checkpoint = match source {
-        DraftSource::Path(path) => Checkpoint::open(path)?,
-        DraftSource::BuiltIn | DraftSource::Effort(_) => built_in()?,
-    };
     let build = BuildOptions { context: Some(target.limits.context), ..BuildOptions::default() };
     let plan = pelton_graph::build_with(&checkpoint, &build)?;
     if plan.output != OutputKind::Logits || plan.whole_sequences || !plan.states.is_empty() {
