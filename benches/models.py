@@ -42,6 +42,8 @@ class Shape(NamedTuple):
 
 
 SHAPES = {
+    # ten times the built-in model
+    "synthetic-70m": Shape("llama", 13, 640, 10, 5, 64, 1728, 16384, True, 1e4, 2048),
     "smollm-135m": Shape("llama", 30, 576, 9, 3, 64, 1536, 49152, True, 1e4, 2048),
     "qwen3-0.6b": Shape("qwen3", 28, 1024, 16, 8, 128, 3072, 151936, True, 1e6, 40960),
     "tinyllama-1.1b": Shape("llama", 22, 2048, 32, 4, 64, 5632, 32000, False, 1e4, 2048),
@@ -147,8 +149,17 @@ def add_vocabulary(writer, size):
     writer.add_eos_token_id(2)
 
 
-def write(path, shape, kind):
+def write(path, shape, kind, data=None):
+    """Write a model. `data(name, dims, kind)` gives a tensor's data, random ones if it is absent."""
     rng = np.random.default_rng(1)
+
+    def random_data(_, dims, kind):
+        *outer, cols = dims
+        if not outer:
+            return np.ones(cols, np.float32)
+        return random_matrix(rng, int(np.prod(outer)), cols, kind)
+
+    data = data or random_data
     writer = gguf.GGUFWriter(path, shape.arch)
     writer.add_name(f"{path.stem}, random weights")
     writer.add_block_count(shape.layers)
@@ -177,11 +188,8 @@ def write(path, shape, kind):
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
-    for _, dims, kind in every:
-        *outer, cols = dims
-        data = random_matrix(rng, int(np.prod(outer)), cols, kind) if outer else np.ones(
-            cols, np.float32)
-        writer.write_tensor_data(data)
+    for name, dims, kind in every:
+        writer.write_tensor_data(data(name, dims, kind))
     writer.close()
 
 

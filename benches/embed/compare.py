@@ -5,7 +5,8 @@ Each pair embeds TEXTS texts of LENGTH tokens (with [CLS] and [SEP]) in both pro
 loaded the model before. Prints texts/s of both and their ratio, median and range over the pairs,
 and the greatest difference of the embeddings.
 
-usage: compare.py PELTON FOLDER [--texts 64] [--length 128] [--threads 2] [--pairs 5] [--json]
+usage: compare.py PELTON FOLDER [--texts 64] [--length 128] [--threads 2] [--pairs 5]
+                  [--quantize q8_0] [--json]
   PELTON  a release binary
   FOLDER  written by make.py
 needs: pip install numpy onnxruntime
@@ -36,7 +37,9 @@ def texts_of(count, length):
 def pelton(a, texts):
     """The embeddings, and the seconds that they took after the load."""
     command = [a.pelton, "embed", a.folder, "-", "--threads", str(a.threads), "--pooling", "mean",
-               "--json"]
+               "--json", "--device", "cpu"]
+    if a.quantize:
+        command += ["--quantize", a.quantize]
     out = subprocess.run(command, input="\n".join(texts), capture_output=True, text=True,
                          check=True).stdout
     answer = json.loads(out)
@@ -59,6 +62,7 @@ def main():
     ap.add_argument("--length", type=int, default=128)
     ap.add_argument("--threads", type=int, default=2)
     ap.add_argument("--pairs", type=int, default=5)
+    ap.add_argument("--quantize", help="convert Pelton's weights at load")
     ap.add_argument("--json", action="store_true")
     a = ap.parse_args()
     texts, ids = texts_of(a.texts, a.length)
@@ -78,7 +82,7 @@ def main():
                       "ratio": onnx_seconds / seconds})
     ratios = sorted(pair["ratio"] for pair in pairs)
     result = {"cpu": cpu(), "threads": a.threads, "texts": a.texts, "length": a.length,
-              "onnxruntime": onnxruntime.__version__, "pairs": pairs,
+              "weights": a.quantize or "f32", "onnxruntime": onnxruntime.__version__, "pairs": pairs,
               "ratio": statistics.median(ratios), "difference": difference}
     if a.json:
         print(json.dumps(result, indent=1))

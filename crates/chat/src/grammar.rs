@@ -3,10 +3,31 @@
 
 use serde_json::{Value, json};
 
-use crate::format::{Body, Calls, Format, Separator};
+use crate::{
+    Error,
+    format::{Body, Calls, Format, Separator},
+};
 
 /// The beginning of a call's header in gpt-oss.
 const HARMONY: &str = "<|channel|>commentary to=functions.";
+
+/// Keywords of schemas that allow nothing less.
+const ANNOTATIONS: [&str; 11] = [
+    "$comment",
+    "$id",
+    "$schema",
+    "default",
+    "deprecated",
+    "description",
+    "examples",
+    "readOnly",
+    "strict",
+    "title",
+    "writeOnly",
+];
+
+/// Keywords whose schemas others refer to.
+const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
 /// The texts that an output may have.
 ///
@@ -18,8 +39,18 @@ pub enum Rule {
     Text(String),
     /// Compact or spaced JSON that the schema allows.
     Json(Value),
-    /// Any text in which this one does not occur.
-    Without(String),
+    /// A string that the schema allows, without quotation marks and escapes, and `end` after it. The
+    /// string does not contain `end` without the white space around it.
+    Raw {
+        /// The schema of the string.
+        schema: Value,
+        /// What ends it.
+        end: String,
+    },
+    /// Any text up to the first occurrence of this one, and this one.
+    Until(String),
+    /// Up to four spaces and line breaks.
+    Space,
     /// A text of so many ASCII letters and digits.
     Alphanumeric(usize),
     /// Numbers and constants as JSON, strings between other quotation marks, keys without any.
@@ -61,30 +92,36 @@ impl Format {
     /// one call, and at most one unless `parallel`. `None` if the format has no calls or if there are
     /// no tools.
     ///
+    /// # Errors
+    ///
+    /// If the format writes arguments one by one, and a schema has keywords that concern several.
+    ///
     /// ```
     /// use pelton_chat::{Format, Rule};
     /// use serde_json::json;
     ///
     /// let tools = [json!({"type": "function", "function": {"name": "f", "parameters": {}}})];
-    /// let grammar = Format::named("hermes").unwrap().grammar(&tools, false).unwrap();
+    /// let grammar = Format::named("hermes").unwrap().grammar(&tools, false)?.unwrap();
     /// assert_eq!(grammar.triggers, ["<tool_call>"]);
     /// assert_eq!(
     ///     grammar.calls,
     ///     Rule::Sequence(vec![
     ///         Rule::Text("<tool_call>\n{\"name\": \"f\", \"arguments\": ".into()),
-    ///         Rule::Json(json!({})),
+    ///         Rule::Json(json!({"type": "object"})),
     ///         Rule::Text("}\n</tool_call>".into()),
     ///     ])
     /// );
+    /// # Ok::<(), pelton_chat::Error>(())
     /// ```
-    pub fn grammar(&self, tools: &[Value], parallel: bool) -> Option<ToolGrammar> {
-        let calls = self.calls?;
+    pub fn grammar(&self, tools: &[Value], parallel: bool) -> Result<Option<ToolGrammar>, Error> {
+        let Some(calls) = self.calls else { return Ok(None) };
         let tools: Vec<Tool<'_>> = tools.iter().filter_map(Tool::new).collect();
         if tools.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let one = choice(tools.iter().map(|tool| calls.call(tool)).collect());
-        let max = if parallel { None } else { Some(1) };
+        let one = choice(tools.iter().map(|tool| calls.call(tool)).collect::<Result<_, _>>()?);
+        // a call of harmony ends the output
+        let max = if parallel && calls.body != Body::Harmony { None } else { Some(1) };
         let (section, close) = calls.sections.first().copied().unwrap_or_default();
         let section = |rule: Rule| match section {
             "" => rule,
@@ -120,7 +157,7 @@ impl Format {
             Body::Object { .. } if calls.bare => triggers = vec!["{\"name\": \"".to_owned()],
             _ => {}
         }
-        Some(ToolGrammar { triggers, calls: rule })
+        Ok(Some(ToolGrammar { triggers, calls: rule }))
     }
 }
 
@@ -133,28 +170,76 @@ struct Tool<'t> {
 impl<'t> Tool<'t> {
     fn new(tool: &'t Value) -> Option<Self> {
         let function = tool.get("function").unwrap_or(tool);
-        let schema = function.get("parameters").filter(|schema| !schema.is_null());
+        let schema = function.get("parameters").filter(|schema| {
+            // any object, where the tool has no schema
+            schema.as_object().is_some_and(|schema| !schema.is_empty())
+        });
         let schema = schema.cloned().unwrap_or_else(|| json!({"type": "object"}));
         Some(Self { name: function.get("name")?.as_str()?, schema })
     }
 
-    /// The parameters: name, schema, and whether it is required.
-    fn parameters(&self) -> Vec<(&str, &Value, bool)> {
+    /// The parameters: name, schema, and whether it is required. Definitions that the schema of all
+    /// of them refers to are in each that has a reference.
+    fn parameters(&self) -> Result<Vec<(&str, Value, bool)>, Error> {
+        self.check_flat()?;
         let is_required = |name: &str| {
             self.schema["required"].as_array().is_some_and(|all| all.iter().any(|n| n == name))
         };
-        let properties = self.schema["properties"].as_object();
-        properties
-            .into_iter()
-            .flatten()
-            .map(|(name, schema)| (name.as_str(), schema, is_required(name)))
-            .collect()
+        let properties = self.schema["properties"].as_object().into_iter().flatten();
+        let with_definitions = |schema: &Value| {
+            let mut schema = schema.clone();
+            let refers = schema.to_string().contains("\"$ref\"");
+            if let Value::Object(map) = &mut schema
+                && refers
+            {
+                for key in DEFINITIONS {
+                    if let Some(all) = self.schema.get(key) {
+                        map.insert(key.to_owned(), all.clone());
+                    }
+                }
+            }
+            schema
+        };
+        Ok(properties
+            .map(|(name, schema)| (name.as_str(), with_definitions(schema), is_required(name)))
+            .collect())
+    }
+
+    /// Refuses a schema that says more about the arguments than each of them can show.
+    fn check_flat(&self) -> Result<(), Error> {
+        let refuse = |what: String| {
+            Err(Error::Invalid(format!(
+                "the parameters of the tool {:?} {what}, expected an object with properties: the \
+                 chat template's format writes each argument by itself",
+                self.name
+            )))
+        };
+        let map = self.schema.as_object();
+        for (key, value) in map.into_iter().flatten() {
+            let name = key.as_str();
+            match name {
+                "type" if value == "object" => {}
+                "type" => return refuse(format!("have the type {value}")),
+                "properties" | "required" => {}
+                // arguments that are no properties are never written
+                "additionalProperties" => {}
+                _ if ANNOTATIONS.contains(&name) || DEFINITIONS.contains(&name) => {}
+                _ => return refuse(format!("have the keyword {name:?}")),
+            }
+        }
+        let required = self.schema["required"].as_array();
+        for name in required.into_iter().flatten().filter_map(Value::as_str) {
+            if self.schema["properties"].get(name).is_none() {
+                return refuse(format!("require {name:?}, which is no property"));
+            }
+        }
+        Ok(())
     }
 }
 
 impl Calls {
     /// One call.
-    fn call(&self, tool: &Tool<'_>) -> Rule {
+    fn call(&self, tool: &Tool<'_>) -> Result<Rule, Error> {
         // Llama 3 writes the object alone; the marker is for its built-in tools.
         let is_bare = self.bare && matches!(self.body, Body::Object { .. });
         let open = self.open.first().copied().filter(|_| !is_bare).unwrap_or_default();
@@ -162,7 +247,7 @@ impl Calls {
         let arguments = Rule::Json(tool.schema.clone());
         let (before, after) = (format!("{open}{}", self.padding), self.padding);
         let close = self.close;
-        match self.body {
+        Ok(match self.body {
             Body::Object { arguments: key } => sequence([
                 text(format!("{before}{{\"name\": \"{name}\", \"{key}\": ")),
                 arguments,
@@ -182,11 +267,10 @@ impl Calls {
             ]),
             Body::Elements { name_end, parameter, parameter_end, value_end } => {
                 let mut rules = vec![text(format!("{before}{name}{name_end}"))];
-                for (key, schema, required) in tool.parameters() {
-                    let value = element(parameter_end, value_end, schema);
-                    let mut element = vec![text(format!("{parameter}{key}"))];
-                    element.extend([value, text(value_end)]);
-                    rules.push(optional(sequence(element), required));
+                for (key, schema, required) in tool.parameters()? {
+                    let element = element(parameter_end, value_end, &schema);
+                    let rule = sequence([text(format!("{parameter}{key}")), element]);
+                    rules.push(optional(rule, required));
                 }
                 rules.push(text(close));
                 sequence(rules)
@@ -197,15 +281,14 @@ impl Calls {
                 text(close),
             ]),
             Body::Python => {
-                let parameters = tool.parameters();
                 let mut rules = vec![text(format!("{name}("))];
-                for (i, (key, schema, required)) in parameters.iter().enumerate() {
+                for (i, (key, schema, required)) in tool.parameters()?.into_iter().enumerate() {
                     let argument = sequence([
                         text(format!("{}{key}=", if i > 0 { ", " } else { "" })),
-                        Rule::Python((*schema).clone()),
+                        Rule::Python(schema),
                     ]);
                     // The first argument has no comma before it, so it cannot be left out alone.
-                    rules.push(optional(argument, *required || i == 0));
+                    rules.push(optional(argument, required || i == 0));
                 }
                 rules.push(text(")"));
                 sequence(rules)
@@ -215,28 +298,42 @@ impl Calls {
                 arguments,
                 text(close),
             ]),
-        }
+        })
     }
 }
 
-/// What is between the name of a parameter and the end of its value.
+/// What follows the name of a parameter: its value with the texts around it.
 fn element(separator: Separator, value_end: &str, schema: &Value) -> Rule {
-    let is_text = schema["type"] == "string" && schema.get("enum").is_none();
-    let strings: Option<Vec<&str>> =
-        schema["enum"].as_array().and_then(|all| all.iter().map(Value::as_str).collect());
-    let value = match strings {
-        Some(all) => choice(all.into_iter().map(text).collect()),
-        None if is_text => Rule::Without(value_end.to_owned()),
-        None => Rule::Json(schema.clone()),
+    let end = value_end.trim_end();
+    let margin = &value_end[end.len()..];
+    let fixed = |text: &str| Rule::Text(format!("{text}{end}"));
+    let strings = schema["enum"].as_array().and_then(|all| {
+        all.iter().map(Value::as_str).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())
+    });
+    let is_string = match &schema["type"] {
+        Value::String(name) => name == "string",
+        // the parser takes the value for a string then
+        Value::Array(names) => names.iter().any(|name| name == "string"),
+        _ => false,
     };
-    let before = match separator {
-        Separator::Text(first, second) => format!("{first}{second}"),
-        Separator::Typed { string, json } => match value {
-            Rule::Json(_) => json.to_owned(),
-            _ => string.to_owned(),
-        },
+    let value = match (schema["const"].as_str(), strings) {
+        (Some(text), _) => Some(fixed(text)),
+        (None, Some(all)) => Some(choice(all.into_iter().map(fixed).collect())),
+        (None, None) if is_string => {
+            let mut schema = schema.clone();
+            schema["type"] = json!("string");
+            Some(Rule::Raw { schema, end: end.to_owned() })
+        }
+        (None, None) => None,
     };
-    sequence([text(before), value])
+    let (first, second, json) = match separator {
+        Separator::Text(first, second) => (first, second, format!("{first}{second}")),
+        Separator::Typed { string, json } => (string, "", json.to_owned()),
+    };
+    match value {
+        Some(value) => sequence([text(format!("{first}{second}")), value, text(margin)]),
+        None => sequence([text(json), Rule::Json(schema.clone()), text(value_end)]),
+    }
 }
 
 fn text(text: impl Into<String>) -> Rule {

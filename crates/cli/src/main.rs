@@ -1,11 +1,12 @@
 //! The command line of Pelton: `pelton run`, `chat`, `embed`, `rerank`, `inspect`, `tokenize`, `template`,
-//! `logits`, `serve`, `bench`, `profile` and `devices`.
+//! `logits`, `perplexity`, `serve`, `bench`, `profile` and `devices`.
 //!
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
 //! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
 
 mod chat;
 mod commands;
+mod constrain;
 mod interrupt;
 mod logging;
 mod memory;
@@ -14,6 +15,7 @@ mod npy;
 mod output;
 mod progress;
 mod sampling;
+mod scores;
 mod speculate;
 
 use std::process::ExitCode;
@@ -23,8 +25,8 @@ use clap::{Parser, Subcommand};
 #[cfg(feature = "gpu")]
 use crate::commands::devices;
 use crate::commands::{
-    bench, chat as chat_command, embed, inspect, logits, profile, rerank, run, serve, template,
-    tokenize,
+    bench, chat as chat_command, embed, inspect, logits, perplexity, profile, rerank, run, serve,
+    template, tokenize,
 };
 
 /// Language models on your own machine.
@@ -62,6 +64,8 @@ enum Command {
     Serve(Box<serve::Args>),
     /// Write a model's logits for given tokens to a .npy file
     Logits(logits::Args),
+    /// Measure how well a model predicts a text, and how far it is from saved logits
+    Perplexity(perplexity::Args),
     /// Measure prefill and decode speed, of one sequence or of several at once
     Bench(bench::Args),
     /// Show the time of each step of a pass, on a GPU
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         Command::Tokenize(args) => tokenize::run(args).map(|()| ExitCode::SUCCESS),
         Command::Template(args) => template::run(args).map(|()| ExitCode::SUCCESS),
         Command::Logits(args) => logits::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Perplexity(args) => perplexity::run(args).map(|()| ExitCode::SUCCESS),
         Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
         Command::Profile(args) => profile::run(args).map(|()| ExitCode::SUCCESS),

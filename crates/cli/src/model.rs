@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::ValueEnum;
 use pelton::{
-    Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model, weights::Quantize,
+    Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model,
+    graph::Error as GraphError, weights::Quantize,
 };
 
 use crate::{memory, output::WithHint, progress::Progress};
@@ -41,6 +42,10 @@ pub(crate) struct LoadArgs {
     /// model is loaded: q8_0, q4_0 or q4_k_m
     #[arg(long, value_name = "TYPE", value_parser = quantize)]
     pub(crate) quantize: Option<Quantize>,
+    /// The fraction of the inputs of each matrix that is multiplied for a generated token, above 0
+    /// and at most 1: less is faster and less exact (docs/effort.md); CPU only
+    #[arg(long, value_name = "E", value_parser = effort)]
+    pub(crate) effort: Option<f64>,
     /// Memory for keys and values: auto (what all sequences need), bytes with a suffix K, M or G,
     /// or a percentage of the free memory such as 50%
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = memory::parse)]
@@ -70,7 +75,7 @@ pub(crate) enum Kv {
     F16,
     /// 32 bits an element: twice the memory
     F32,
-    /// 8 bits an element in blocks of 32: half the memory, a little less exact; CPU only
+    /// 8 bits an element in blocks of 32: half the memory, a little less exact
     #[value(name = "q8_0")]
     Q8_0,
 }
@@ -87,6 +92,14 @@ fn lora(text: &str) -> Result<(PathBuf, f32), String> {
     match path {
         "" => Err("expected a path".to_owned()),
         path => Ok((path.into(), scale)),
+    }
+}
+
+/// Parses an effort.
+pub(crate) fn effort(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(effort) if effort > 0.0 && effort <= 1.0 => Ok(effort),
+        _ => Err("expected a number above 0 and at most 1".to_owned()),
     }
 }
 
@@ -112,6 +125,7 @@ pub(crate) fn load_on(
     let mut options = options.kv(args.kv()).kv_memory(args.kv_memory);
     options.context = args.context.or(options.context);
     options.quantize = args.quantize.or(options.quantize);
+    options.effort = args.effort.or(options.effort);
     let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
     let show = &mut |done, all| bar.counter().set(done, all);
     let model = match file {
@@ -122,6 +136,9 @@ pub(crate) fn load_on(
     match model {
         Err(error @ Error::Context { .. }) if args.context.is_none() => {
             Err(error).hint("without --context it is the sum of the lengths on the command line")
+        }
+        Err(error @ Error::Graph(GraphError::Effort(_))) => {
+            Err(error).hint("--effort needs --device cpu and a model of text")
         }
         model => model.hint(hint(file)),
     }

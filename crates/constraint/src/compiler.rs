@@ -97,7 +97,15 @@ impl Compiler {
         if let Some(error) = inner.get_error() {
             return Err(refused(schema::reworded(&error)));
         }
-        let matcher = Matcher::new(inner, Arc::clone(&self.environment), self.tokens);
+        // llguidance rolls no grammar back that counts tokens or stops at a text
+        let rolls_back = match constraint {
+            Constraint::Lark(text) => {
+                !["max_tokens", "stop"].iter().any(|word| text.contains(word))
+            }
+            _ => true,
+        };
+        let environment = Arc::clone(&self.environment);
+        let matcher = Matcher::new(inner, environment, self.tokens, rolls_back);
         let copy = matcher.copy();
         self.keep(key, matcher);
         Ok(copy)

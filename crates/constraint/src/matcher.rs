@@ -12,11 +12,17 @@ pub struct Matcher {
     environment: TokEnv,
     /// Tokens of the vocabulary.
     tokens: usize,
+    rolls_back: bool,
 }
 
 impl Matcher {
-    pub(crate) fn new(inner: llguidance::Matcher, environment: TokEnv, tokens: usize) -> Self {
-        Self { inner, environment, tokens }
+    pub(crate) fn new(
+        inner: llguidance::Matcher,
+        environment: TokEnv,
+        tokens: usize,
+        rolls_back: bool,
+    ) -> Self {
+        Self { inner, environment, tokens, rolls_back }
     }
 
     /// A matcher in the same state that shares nothing with this one.
@@ -25,7 +31,13 @@ impl Matcher {
             inner: self.inner.deep_clone(),
             environment: TokEnv::clone(&self.environment),
             tokens: self.tokens,
+            rolls_back: self.rolls_back,
         }
+    }
+
+    /// Whether tokens can be [taken back](Self::rollback).
+    pub fn can_roll_back(&self) -> bool {
+        self.rolls_back
     }
 
     /// The tokens that may come next, a bit each: token `t` is bit `t % 32` of word `t / 32`. The end
@@ -100,7 +112,7 @@ impl Matcher {
     ///
     /// # Errors
     ///
-    /// If there are not as many.
+    /// If there are not as many, or if the constraint [cannot](Self::can_roll_back).
     pub fn rollback(&mut self, tokens: usize) -> Result<(), Error> {
         self.inner.rollback(tokens).map_err(|error| stuck(&error))
     }

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use pelton_tokenizer::{Special, TokenType, Tokenizer};
+use pelton_tokenizer::{TokenType, Tokenizer};
 use toktrie::{TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
 
 use crate::Error;
@@ -32,7 +32,7 @@ impl TokenizerEnv for Vocabulary {
         match &self.tokenizer {
             Some(tokenizer) if self.canonical => {
                 self.trie.tokenize_with_greedy_fallback(bytes, |text| {
-                    let ids = tokenizer.encode(text, Special::Ignore);
+                    let ids = tokenizer.encode_continuing(text);
                     ids.unwrap_or_else(|_| self.trie.greedy_tokenize(text.as_bytes()))
                 })
             }
@@ -57,9 +57,9 @@ pub(crate) fn of(tokenizer: &Arc<Tokenizer>) -> Result<TokEnv, Error> {
         words.push(b"\xff<end>".to_vec());
     }
     let trie = trie(&words, &ends)?;
-    // one that adds spaces encodes the middle of a text differently
+    // a tokenizer that normalizes texts, or adds spaces in their middle, encodes no other's bytes
     let canonical = ["a", "{\"a", "1"].iter().all(|text| {
-        tokenizer.encode(text, Special::Ignore).is_ok_and(|ids| {
+        tokenizer.encode_continuing(text).is_ok_and(|ids| {
             let bytes: Vec<u8> = ids.iter().flat_map(|&id| word(tokenizer, id)).collect();
             bytes == text.as_bytes()
         })

@@ -46,6 +46,7 @@ fn plan(kind: Kind, dtype: DType, layers: usize) -> Plan {
         rows,
         row_len,
         part: None,
+        effort: false,
     };
     let mut weights = vec![
         weight("x".to_owned(), DType::F32, WeightKind::Matrix, VOCAB, COLS),
@@ -120,6 +121,7 @@ fn plan(kind: Kind, dtype: DType, layers: usize) -> Plan {
         ropes: Vec::new(),
         steps,
         vocab: VOCAB,
+        token_types: 1,
         context: 1,
         whole_sequences: false,
         output: OutputKind::Embedding,

@@ -7,7 +7,8 @@
 //! copies that no cache holds them; GB/s of weights. Few: 8 rows, likewise. Prefill: 512 rows;
 //! 10⁹ multiplications and additions per second. The last columns are shares over all shapes: of
 //! the bandwidth that all threads reach when they only read, and of the peak rate of the
-//! instruction that multiplies bytes or f32. Where the instruction set has kernels for packed rows,
+//! instruction that multiplies bytes or f32. Both are measured again before each shape, as a
+//! shared machine is not equally fast all the time. Where the instruction set has kernels for packed rows,
 //! a second line is for those.
 
 use std::hint::black_box;
@@ -18,6 +19,7 @@ use pelton_cpu::gemm::{
 };
 use pelton_cpu::isa::{InstructionSet, Isa};
 use pelton_cpu::pool::{Pool, SharedMut, default_threads};
+use pelton_graph::Phase;
 use pelton_quant::DType;
 
 /// Bytes of weights that are read.
@@ -163,8 +165,7 @@ fn main() {
     };
     // codes and scales that are finite and normal in all formats
     let memory = vec![0x2c_u8; MEMORY];
-    let bandwidth = bandwidth(&pool, &memory) / 1e9;
-    println!("{threads} threads read {bandwidth:.1} GB/s");
+    println!("{threads} threads read {:.1} GB/s", bandwidth(&pool, &memory) / 1e9);
     let peaks: Vec<_> = isas.iter().map(|&isa| peak(&pool, isa)).collect();
     for (isa, (bytes, floats)) in isas.iter().zip(&peaks).filter(|(_, peak)| !peak.0.is_nan()) {
         println!("{isa}: {bytes:.0} GOP/s of bytes, {floats:.0} GOP/s of f32");
@@ -178,24 +179,19 @@ fn main() {
     let mut out = vec![0.0; (FEW * most).max(PREFILL * MOST_PREFILL_ROWS)];
     for dtype in DType::ALL.into_iter().zip(types_chosen).filter(|pair| pair.1).map(|pair| pair.0) {
         let kind = ActivationKind::of(dtype);
-        let activations = match Activations::new(kind, PREFILL, widest) {
+        let mut activations = match Activations::new(kind, PREFILL, widest) {
             Ok(activations) => activations,
             Err(error) => return eprintln!("{error}"),
         };
-        let lines = isas.iter().zip(&peaks).zip(&isas_chosen).filter(|pair| *pair.1);
+        let lines = isas.iter().zip(&isas_chosen).filter(|pair| *pair.1);
         let orders = [false, true];
-        for (((&isa, peak), _), packed) in
-            lines.flat_map(|line| orders.map(|packed| (line, packed)))
-        {
+        for ((&isa, _), packed) in lines.flat_map(|line| orders.map(|packed| (line, packed))) {
             if packed && !(has_panels(isa) && can_pack(dtype, ROW_ALIGN)) {
                 continue;
             }
             let order = if packed { " packed" } else { "" };
             print!("{:20}", format!("{dtype} {isa}{order}"));
-            let peak = if kind == ActivationKind::F32 { peak.1 } else { peak.0 };
-            let mut bytes = 0.0;
-            let mut times = [0.0; 3];
-            let mut prefill_ops = 0.0;
+            let (mut least, mut times) = ([0.0; 3], [0.0; 3]);
             for (rows, cols) in SHAPES {
                 let Some(len) = dtype.bytes_of(rows * cols) else { continue };
                 let matrices: Vec<_> = memory
@@ -206,8 +202,11 @@ fn main() {
                         false => MatrixRef::new(dtype, rows, cols, bytes).ok(),
                     })
                     .collect();
-                bytes += len as f64;
+                let time_to_read = len as f64 / bandwidth(&pool, &memory);
+                least[0] += time_to_read;
+                least[1] += time_to_read;
                 let mut figures = Vec::new();
+                activations.set_phase(Phase::Decode);
                 for (time, batch) in times.iter_mut().zip([1, FEW]) {
                     let (x, out) = (&x[..batch * cols], &mut out[..batch * rows]);
                     let seconds = seconds(&matrices, |matrix| {
@@ -217,27 +216,24 @@ fn main() {
                     figures.push(format!("{:.1}", len as f64 / seconds / 1e9));
                 }
                 if isa != Isa::PORTABLE && rows <= MOST_PREFILL_ROWS {
+                    activations.set_phase(Phase::Prompt);
                     let (x, out) = (&x[..PREFILL * cols], &mut out[..PREFILL * rows]);
                     let seconds = seconds(&[matrices[0]; 10], |matrix| {
                         product(&pool, isa, matrix, &activations, x, out);
                     });
                     let ops = 2.0 * (rows * cols * PREFILL) as f64;
-                    prefill_ops += ops;
+                    let peak = peak(&pool, isa);
+                    let peak = if kind == ActivationKind::F32 { peak.1 } else { peak.0 };
+                    least[2] += ops / (peak * 1e9);
                     times[2] += seconds;
                     figures.push(format!("{:.0}", ops / seconds / 1e9));
                 }
                 print!("{:>20}", figures.join(" "));
             }
-            let [decode, few, prefill] = times;
-            let share = |amount: f64, time: f64, ceiling: f64| {
-                format!("{:.0} %", 100.0 * amount / time / 1e9 / ceiling)
-            };
-            println!(
-                "{:>10}{:>10}{:>10}",
-                share(bytes, decode, bandwidth),
-                share(bytes, few, bandwidth),
-                share(prefill_ops, prefill, peak)
-            );
+            for (least, time) in least.into_iter().zip(times) {
+                print!("{:>10}", format!("{:.0} %", 100.0 * least / time));
+            }
+            println!();
         }
     }
 }

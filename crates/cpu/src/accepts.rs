@@ -44,6 +44,7 @@ pub(crate) fn fast(op: &Op, plan: &Plan) -> bool {
         Op::Copy(copy) => copy.count > 0 && copy.width > 0,
         Op::Route(route) => is_route(plan, route),
         Op::ExpertLinear(linear) => is_expert_linear(plan, linear),
+        Op::ExpertScale { factors, used } => *used > 0 && is_vector(plan, *factors),
         Op::ExpertSum { used } => *used > 0,
         // ids are whole numbers in f32
         Op::Adapters(Adapters { count, used }) => (1..=*count).contains(used) && *count <= 1 << 24,
@@ -97,6 +98,7 @@ fn is_table(plan: &Plan, id: WeightId, row: TableRow) -> bool {
         && match row {
             TableRow::Position => plan.context <= rows,
             TableRow::Fixed(row) => row < rows,
+            TableRow::TokenType => plan.token_types <= rows,
         }
 }
 

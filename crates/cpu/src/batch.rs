@@ -1,6 +1,6 @@
 //! The rows of one run of a pass, with their tokens known.
 
-use pelton_graph::{PageTables, Rows};
+use pelton_graph::{Effort, PageTables, Phase, Rows};
 
 /// One token of one sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +16,13 @@ pub(crate) struct BatchRow {
 /// What the steps of a plan run over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch<'a> {
+    pub(crate) phase: Phase,
     pub(crate) rows: &'a [BatchRow],
     /// Indices of the rows whose logits are computed, ascending.
     pub(crate) selected: &'a [u32],
     pub(crate) tables: &'a PageTables,
+    /// The effort of each row; empty if all are full.
+    pub(crate) efforts: &'a [Effort],
 }
 
 impl<'a> Batch<'a> {
@@ -34,6 +37,15 @@ impl<'a> Batch<'a> {
             Rows::All => &self.rows[i],
             Rows::Selected => &self.rows[self.selected[i] as usize],
         }
+    }
+
+    /// The effort of row `i` of a buffer.
+    pub(crate) fn effort(&self, rows: Rows, i: usize) -> Effort {
+        let row = match rows {
+            Rows::All => i,
+            Rows::Selected => self.selected[i] as usize,
+        };
+        self.efforts.get(row).copied().unwrap_or_default()
     }
 
     /// The positions of a slot's sequence with those of this pass, of which the last is the

@@ -16,8 +16,8 @@ use pelton_testing::{
     backend::{Subject, forward, limits, load, logits, relative_difference, rows, tokens, unfused},
 };
 
-/// Calls `test` with the fast path on `threads` threads. Its results are those of the row alone,
-/// bit for bit.
+/// Calls `test` with the fast path on `threads` threads. Its results are those of the row alone, in
+/// the same phase, bit for bit.
 fn fast(threads: usize, test: impl FnOnce(Subject<'_>)) {
     let (backend, reference) = (Cpu::new(threads), Cpu::reference());
     test(Subject { backend: &backend, reference: &reference, tolerance: 0.0 });
@@ -31,8 +31,11 @@ fn equals_reference() {
 /// f16 and q8_0 differ by more where a last bit tips the rounding of a key or value.
 #[test]
 fn far_positions() {
-    let types = [(KvType::F32, 1e-5), (KvType::F16, 1e-3), (KvType::Q8_0, 1e-2)];
-    fast(3, |subject| subject.far_positions(&types));
+    // also how far logits of the two phases may differ
+    let types = [(KvType::F32, 1e-5, 1e-3), (KvType::F16, 1e-3, 5e-3), (KvType::Q8_0, 1e-2, 5e-2)];
+    for (kv, limit, tolerance) in types {
+        fast(3, |subject| Subject { tolerance, ..subject }.far_positions(&[(kv, limit)]));
+    }
 }
 
 /// The error of keys and values in eight bits, and the refusal of heads that are no whole blocks.
@@ -69,7 +72,22 @@ fn each_fusion_alone() {
 
 #[test]
 fn any_chunks() {
-    fast(2, |subject| subject.any_chunks(&DType::ALL));
+    let floats: Vec<_> = DType::ALL.into_iter().filter(|dtype| dtype.block_len() == 1).collect();
+    let blocks: Vec<_> = DType::ALL.into_iter().filter(|dtype| dtype.block_len() > 1).collect();
+    fast(2, |subject| subject.any_chunks(&blocks));
+    // phases sum products in f32 in different orders
+    fast(2, |subject| Subject { tolerance: 2e-3, ..subject }.any_chunks(&floats));
+}
+
+/// Phases agree, and an answer in the cache is a part of a later prompt, unless weights in floats
+/// have kernels of their own for decoding.
+#[test]
+fn phases_agree_with_weights_in_blocks() {
+    for dtype in DType::ALL {
+        let spec = ModelSpec::wide(dtype);
+        let executable = load(&Cpu::new(2), &spec, &unfused, limits(&spec));
+        assert_eq!(executable.pipeline().phases_agree, dtype.block_len() > 1, "{dtype}");
+    }
 }
 
 /// A partition decides which thread computes a value, not how.

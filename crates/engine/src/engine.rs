@@ -6,9 +6,7 @@ use pelton_cpu::Cpu;
 use pelton_graph::{Backend, Plan};
 use pelton_weights::Checkpoint;
 
-use crate::{Device, Error, LoadOptions, Model};
-
-static BUILT_IN: &[u8] = include_bytes!("../../../models/tiny/pelton-tiny.gguf");
+use crate::{Device, Error, LoadOptions, Model, built_in};
 
 /// A backend, on which models are loaded.
 pub struct Engine {
@@ -95,7 +93,7 @@ impl Engine {
         Model::load_plan(self.backend.as_ref(), plan, checkpoint, options, &mut |_, _| {})
     }
 
-    /// Loads the [built-in](built_in) model.
+    /// Loads the [built-in](built_in()) model.
     ///
     /// # Errors
     ///
@@ -123,13 +121,4 @@ impl Default for Engine {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// The model that is part of the library: a few million parameters, enough to tell a short story.
-///
-/// # Errors
-///
-/// If the library was built from a broken file.
-pub fn built_in() -> Result<Checkpoint, Error> {
-    Ok(Checkpoint::from_bytes("the built-in model", BUILT_IN)?)
 }

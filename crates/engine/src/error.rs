@@ -41,6 +41,15 @@ pub enum Error {
         expected: String,
     },
 
+    /// The effort of a request is out of its range, or the model was not loaded for it.
+    #[error("effort is {found}, expected {expected}")]
+    Effort {
+        /// The effort.
+        found: f64,
+        /// The values that it can have.
+        expected: &'static str,
+    },
+
     /// A draft model cannot draft for the model.
     #[error("the draft model {} {found}, expected {expected}", .file.display())]
     Draft {

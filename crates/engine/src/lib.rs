@@ -32,6 +32,7 @@
 //! `schedule` (the thread that runs passes), `session`, `model`, `engine`.
 
 mod api;
+mod built_in;
 pub mod chat;
 mod device;
 mod engine;
@@ -42,12 +43,13 @@ mod schedule;
 mod session;
 
 pub use api::{
-    AsyncTokenStream, EmbedOptions, Embedding, Event, FinishReason, Flow, KvMemory, LoadOptions,
-    PageCounts, Pooling, Prompt, Request, RequestHandle, RerankOptions, Score, Speculation,
-    SpeculationStats, Stats, Status, Token, TokenStream, Trigger,
+    AsyncTokenStream, Client, DraftSource, EmbedOptions, Embedding, Event, FinishReason, Flow,
+    KvMemory, LoadOptions, PageCounts, Pooling, Prompt, Request, RequestHandle, RerankOptions,
+    Score, Speculation, SpeculationStats, Stats, Status, Token, TokenStream, Trigger,
 };
+pub use built_in::built_in;
 pub use device::Device;
-pub use engine::{Engine, built_in};
+pub use engine::Engine;
 pub use error::Error;
 pub use model::{Model, SamplingDefaults};
 pub use pelton_constraint::Constraint;

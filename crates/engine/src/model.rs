@@ -28,8 +28,8 @@ use pelton_weights::{Checkpoint, Lora};
 use crate::{
     Error, Session,
     api::{
-        AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt, Request,
-        RequestHandle, Speculation, Stats, Status, TokenStream, channel,
+        AsyncTokenStream, DraftSource, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt,
+        Request, RequestHandle, Speculation, Stats, Status, TokenStream, channel,
     },
     chat::{self, ChatTemplate},
     kv::{self, KvCache},
@@ -37,6 +37,7 @@ use crate::{
         Command, Drafter, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler,
         Sequence, Shared, Sink, Worker, message,
     },
+    session::effort_of,
 };
 
 pub use defaults::SamplingDefaults;
@@ -70,6 +71,10 @@ struct Loaded {
     pooling: Pooling,
     /// Whether tokens are drafted where a request does not say.
     speculation: Speculation,
+    /// Whether rejected drafts can be taken back.
+    rolls_back: bool,
+    /// The effort of requests that do not say.
+    effort: f64,
     decoding: decode::Decoding,
     loras: Loras,
 }
@@ -110,7 +115,7 @@ impl Model {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         if let Some(to) = options.quantize {
-            checkpoint = checkpoint.quantized(to, |_, _| {})?;
+            checkpoint = checkpoint.quantized(to, |done, all| progress(done as u64, all as u64))?;
         }
         let build = BuildOptions {
             context: Some(kv::wanted_context(options)),
@@ -124,7 +129,19 @@ impl Model {
             .collect::<Result<_, _>>()?;
         let tensors = Lora::attach(&adapters, &mut checkpoint)?;
         plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
-        let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
+        let mut plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
+        let drafts_itself = matches!(options.draft, Some(DraftSource::Effort(_)));
+        if let Some(effort) = options.effort.or(drafts_itself.then_some(1.0)) {
+            if plan.output != OutputKind::Logits {
+                return Err(Error::Option {
+                    option: "effort",
+                    found: effort.to_string(),
+                    expected: "none, as the model generates no text".to_owned(),
+                });
+            }
+            plan = plan.with_effort()?;
+            effort_of(effort, &plan)?;
+        }
         Self::load_plan(backend, plan, Arc::new(checkpoint), options, progress)
     }
 
@@ -145,12 +162,10 @@ impl Model {
         let tokens = tokenizer.as_deref().map_or(plan.vocab, vocabulary::used_tokens);
         let weight =
             |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
-        let free = backend.free_memory(plan.weights.iter().map(weight).sum());
+        let weights = plan.weights.iter().map(weight).sum();
+        let (free, rows) = (backend.free_memory(weights), backend.prompt_rows(&plan, weights));
         let pooling = value_plans::pooling(&plan, options)?;
-        let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free })?;
-        if value_plans::ignores_token_types(&plan) {
-            tracing::warn!("the document of a pair has the token type of the query");
-        }
+        let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free, rows })?;
         tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
         let executable =
             backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;
@@ -162,8 +177,9 @@ impl Model {
             limits: &limits,
             tokenizer: tokenizer.as_deref(),
         };
-        let load_draft = |path: &std::path::PathBuf| draft::load(backend, path, &target, progress);
-        let draft_model = options.draft.as_ref().map(load_draft).transpose()?;
+        let own_draft = draft::own_effort(options, &plan)?;
+        let load_draft = |source| draft::load(backend, source, &target, progress);
+        let draft_model = options.draft.as_ref().map(load_draft).transpose()?.flatten();
         let snapshots = (!plan.states.is_empty()).then_some(limits.snapshots);
         let agree = runner.pipeline.phases_agree;
         let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
@@ -174,15 +190,19 @@ impl Model {
         let resources =
             Resources { runner, kv, limits, plan: plan.clone(), loras: loras.defaults.clone() };
         let tokens = tokenizer.clone();
-        let scheduler =
-            Scheduler::new(resources, tokens, options.prefill_budget, bound, draft_model);
+        let scheduler = Scheduler::new(
+            resources,
+            tokens,
+            options.prefill_budget,
+            bound,
+            draft_model,
+            own_draft,
+        );
         let (commands, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
-        // a recurrent state cannot be rolled back
-        let speculation = match plan.states.is_empty() {
-            true => options.speculation,
-            false => Speculation::Off,
-        };
+        // a recurrent state is rolled back to a snapshot
+        let rolls_back = plan.states.is_empty() || snapshots.is_some_and(|count| count > 0);
+        let speculation = if rolls_back { options.speculation } else { Speculation::Off };
         let loaded = Arc::new(Loaded {
             checkpoint,
             plan,
@@ -193,6 +213,8 @@ impl Model {
             sequences,
             pooling,
             speculation,
+            rolls_back,
+            effort: options.effort.unwrap_or(1.0),
             decoding: decode::Decoding::default(),
             loras,
         });
@@ -232,11 +254,14 @@ impl Model {
         let host = decoding.host_draw(&request, tokenizer)?;
         let guide = decoding.guide(&request, tokenizer, self.loaded.plan.vocab)?;
         let loras = self.loaded.loras.of(request.loras.as_deref())?;
+        let effort = effort_of(request.effort.unwrap_or(self.loaded.effort), &self.loaded.plan)?;
         let context = self.loaded.context;
-        // those tokens need the host one by one
-        let stepwise = host.is_some() || guide.is_some();
-        let drafter = self.drafter(&request, &tokens)?.filter(|_| !stepwise);
-        let place = self.shared.bound.enter(tokens.len())?;
+        // tokens drawn on the host need it one by one; forced ones come whatever their bias, which
+        // a draw among drafts cannot do
+        let excludes = request.logit_bias.iter().any(|(_, bias)| bias.is_infinite());
+        let drafts = host.is_none() && guide.as_ref().is_none_or(|g| g.can_draft() && !excludes);
+        let drafter = self.drafter(&request, &tokens)?.filter(|_| drafts);
+        let place = self.shared.bound.enter(tokens.len(), request.client.id)?;
         let most = match request.max_tokens {
             Some(generated) => tokens.len().saturating_add(generated).min(context),
             None => context,
@@ -248,7 +273,8 @@ impl Model {
         let salt = self.loaded.salt(request.cache_salt);
         let mut sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         sequence.drafter = drafter;
-        let sequence = sequence.with_loras(loras);
+        (sequence.effort, sequence.effort_in_prompt) = (effort, request.effort_in_prompt);
+        let sequence = sequence.with_loras(loras).of(request.client);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
     }
@@ -268,7 +294,7 @@ impl Model {
         }
         // more than that cannot be generated
         prediction.truncate(self.loaded.context);
-        if speculation == Speculation::Off || !self.loaded.plan.states.is_empty() {
+        if speculation == Speculation::Off || !self.loaded.rolls_back {
             return Ok(None);
         }
         Ok(Some(Box::new(Drafter::new(speculation, tokens, prediction))))

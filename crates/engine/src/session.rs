@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use pelton_graph::{
-    Input, MAX_REPEAT, OutputKind, PAGE, Pass, Phase, Profile, Row, Sample, TableEdit, Ticket, Want,
+    Effort, Input, MAX_REPEAT, OutputKind, PAGE, Pass, Phase, Plan, Profile, Row, Sample,
+    TableEdit, Ticket, Want,
 };
 use pelton_sampling::Draw;
 
@@ -21,6 +22,7 @@ pub struct Session<'a> {
     positions: usize,
     /// Positions that have been run.
     position: usize,
+    effort: Effort,
     logits: Vec<f32>,
 }
 
@@ -35,7 +37,19 @@ impl<'a> Session<'a> {
         if resources.plan.adapters().is_some() {
             resources.runner.set_adapters(0, &resources.loras)?;
         }
-        Ok(Self { resources, pages, positions, position: 0, logits: Vec::new() })
+        let effort = Effort::FULL;
+        Ok(Self { resources, pages, positions, position: 0, effort, logits: Vec::new() })
+    }
+
+    /// Sets the effort of the rows that are run from now on, in any phase: above 0 and at most 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Effort`] if it is out of its range, or below 1 of a model that was loaded without
+    /// [`LoadOptions::effort`](crate::LoadOptions::effort).
+    pub fn set_effort(&mut self, effort: f64) -> Result<(), Error> {
+        self.effort = effort_of(effort, &self.resources.plan)?;
+        Ok(())
     }
 
     /// Runs tokens in as few passes as possible, and returns the logits `[vocab]` after the last; of
@@ -134,6 +148,7 @@ impl<'a> Session<'a> {
             rows: &[row],
             tables: &tables,
             wants: &[Want::Sample(sample)],
+            efforts: &[self.effort],
             repeat: repeat as u32,
         };
         let ticket = self.resources.runner.submit(&pass)?;
@@ -155,7 +170,8 @@ impl<'a> Session<'a> {
         let wants = [Want::Logits { row: (tokens.len() as u32).saturating_sub(1) }];
         let tables = edits(&self.pages);
         let phase = self.phase_of(tokens);
-        let pass = Pass { tables: &tables, ..Pass::new(phase, &rows, &wants) };
+        let efforts = vec![self.effort; rows.len()];
+        let pass = Pass { tables: &tables, efforts: &efforts, ..Pass::new(phase, &rows, &wants) };
         let profile = self.resources.runner.profile(&pass, passes)?;
         self.pages.mark_sent();
         if !self.resources.plan.states.is_empty() {
@@ -199,7 +215,8 @@ impl<'a> Session<'a> {
         let wants: Vec<Want<'_>> =
             wants.iter().flatten().map(|&row| Want::Logits { row }).collect();
         let tables = edits(&self.pages);
-        let pass = Pass { tables: &tables, ..Pass::new(phase, &rows, &wants) };
+        let efforts = vec![self.effort; rows.len()];
+        let pass = Pass { tables: &tables, efforts: &efforts, ..Pass::new(phase, &rows, &wants) };
         let ticket = self.resources.runner.submit(&pass)?;
         self.pages.mark_sent();
         let outputs = self.resources.runner.take(ticket)?;
@@ -261,6 +278,18 @@ impl Drop for Session<'_> {
     fn drop(&mut self) {
         self.resources.runner.drain();
         self.resources.kv.release(&mut self.pages);
+    }
+}
+
+/// The effort of a request to a model with that plan.
+pub(crate) fn effort_of(effort: f64, plan: &Plan) -> Result<Effort, Error> {
+    match Effort::new(effort) {
+        None => Err(Error::Effort { found: effort, expected: "a number above 0 and at most 1" }),
+        Some(below) if !below.is_full() && !plan.has_effort() => Err(Error::Effort {
+            found: effort,
+            expected: "1: the model was not loaded for an effort below 1",
+        }),
+        Some(effort) => Ok(effort),
     }
 }
 

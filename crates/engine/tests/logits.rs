@@ -52,17 +52,19 @@ fn keys_and_values_in_q8_0() {
     }
 }
 
-/// A prompt in chunks gives the logits of one token at a time.
+/// A prompt in chunks gives the logits of one token at a time. KV in f32: products of floats sum in
+/// other orders in prompts than in decoding, which in f16 could round a key to its neighbor.
 #[test]
 fn prefill_in_any_split() {
     for case in cases() {
         let ids = &case.ids[..64];
         for cpu in [Cpu::reference(), Cpu::new(2)] {
-            let model = case.load(cpu.clone(), KvType::F16);
+            let model = case.load(cpu.clone(), KvType::F32);
             let one_by_one = run(&model, ids, &[1; 64]);
             for chunks in [&[1, 63][..], &[17, 47], &[64]] {
                 let difference = greatest_difference(&run(&model, ids, chunks), &one_by_one);
-                assert!(difference < 1e-4, "{} in {chunks:?}: {difference}", case.name);
+                let tolerance = 1e-4f32.max(4.0 * case.rounding);
+                assert!(difference < tolerance, "{} in {chunks:?}: {difference}", case.name);
             }
         }
     }
@@ -71,7 +73,7 @@ fn prefill_in_any_split() {
 #[test]
 fn fused_as_unfused() {
     for case in cases() {
-        let checkpoint = Arc::new(Checkpoint::open(case.path()).unwrap());
+        let checkpoint = Arc::new(Checkpoint::open(&case.path).unwrap());
         let plan = build(&checkpoint).unwrap();
         let cpu = Cpu::new(2);
         let fused = plan.clone().fuse(&|op, plan| cpu.accepts(op, plan));
@@ -83,6 +85,7 @@ fn fused_as_unfused() {
             run(&model, &case.ids, &[case.ids.len()])
         });
         let difference = greatest_difference(&fused, &unfused);
-        assert!(difference < 1e-4, "{}: {difference}", case.name);
+        let tolerance = 1e-4f32.max(4.0 * case.rounding);
+        assert!(difference < tolerance, "{}: {difference}", case.name);
     }
 }

@@ -17,6 +17,11 @@ use pelton::{Checkpoint, KvType};
 use pelton_cpu::Cpu;
 use serde_json::Value;
 
+#[path = "models/quantized.rs"]
+mod quantized;
+#[path = "models/scaled.rs"]
+mod scaled;
+
 /// Rows that the decoding phase runs one by one after a prompt.
 const DECODED: usize = 8;
 
@@ -69,11 +74,16 @@ impl Model {
     fn checkpoints(&self) -> Vec<(&'static str, Arc<Checkpoint>)> {
         let open = |file| Arc::new(Checkpoint::open(self.path(file)).unwrap());
         let mut all = vec![("directory", open(""))];
-        // the converter drops the pooler of this one, which its scores depend on
-        if self.path("model.gguf").is_file() && self.name != "bert-reranker" {
+        if self.has_file() {
             all.push(("GGUF", open("model.gguf")));
         }
         all
+    }
+
+    /// Whether a GGUF file gives the same results.
+    fn has_file(&self) -> bool {
+        // the converter drops the pooler of this one, which its scores depend on
+        self.path("model.gguf").is_file() && self.name != "bert-reranker"
     }
 }
 
@@ -115,7 +125,8 @@ impl Loaded {
         let edit = |group| TableEdit { group, slot: 0, first: 0, pages };
         let tables: Vec<_> = (0..self.plan.groups.len() as u32).map(edit).collect();
         let wants: Vec<_> = wants.iter().map(|&row| Want::Logits { row }).collect();
-        let pass = Pass { phase, rows: &rows, tables: &tables, wants: &wants, repeat: 1 };
+        let pass =
+            Pass { phase, rows: &rows, tables: &tables, wants: &wants, efforts: &[], repeat: 1 };
         let ticket = self.executable.submit(&pass).unwrap();
         self.executable.take(ticket).unwrap().logits.to_vec()
     }
@@ -139,7 +150,7 @@ fn difference(a: &[f32], b: &[f32]) -> f32 {
 struct Subject {
     name: &'static str,
     backend: Box<dyn Backend>,
-    /// Whether it runs directories in addition to GGUF files.
+    /// Whether it runs directories of models that have a GGUF file too.
     directories: bool,
     /// Whether it rounds activations to 8 bits next to weights in blocks, which tips the choice of
     /// experts; the tests of ops compare such products.
@@ -187,7 +198,8 @@ fn compare(
         for (file, checkpoint) in model.checkpoints() {
             for subject in subjects {
                 let in_blocks = checkpoint.tensors().any(|tensor| tensor.dtype.block_len() > 1);
-                if file == "directory" && !subject.directories || in_blocks && subject.rounds {
+                let twice = file == "directory" && model.has_file();
+                if twice && !subject.directories || in_blocks && subject.rounds {
                     continue;
                 }
                 for (what, difference) in check(model, &checkpoint, subject.backend.as_ref()) {
@@ -204,7 +216,7 @@ fn compare(
 
 /// The logits of prompts of several lengths, and of rows that are decoded one by one.
 fn compare_logits(subjects: &[Subject]) {
-    compare(subjects, "causal", 53, |model, checkpoint, backend| {
+    compare(subjects, "causal", 59, |model, checkpoint, backend| {
         let mut failed = Vec::new();
         for suffix in ["", "-2"] {
             let ids = model.path(&format!("ids{suffix}.npy"));
@@ -259,11 +271,18 @@ fn compare_texts(
     file: &str,
     tolerance: f32,
 ) -> Vec<(String, f32)> {
-    let (ids, expected) = (integers(&model.path("ids.npy")), floats(&model.path(file)));
+    let (mut ids, expected) = (integers(&model.path("ids.npy")), floats(&model.path(file)));
     let lengths = integers(&model.path("lengths.npy"));
     let width = expected.len() / lengths.len();
     let mut loaded = Loaded::new(checkpoint, backend, *lengths.iter().max().unwrap() as usize);
     assert_eq!(loaded.plan.output_width(), width);
+    if file == "scores-types.npy" {
+        assert_eq!(loaded.plan.token_types, 2);
+        let types = integers(&model.path("types.npy"));
+        assert!(types.contains(&0) && types.contains(&1), "{types:?}");
+        let vocab = loaded.plan.vocab as u32;
+        ids.iter_mut().zip(types).for_each(|(id, kind)| *id += kind * vocab);
+    }
     let mut first = 0;
     let mut failed = Vec::new();
     for (text, expected) in lengths.iter().zip(expected.chunks(width)) {
@@ -279,7 +298,7 @@ fn compare_texts(
 }
 
 fn compare_embeddings(subjects: &[Subject]) {
-    compare(subjects, "encoder", 6, |model, checkpoint, backend| {
+    compare(subjects, "encoder", 8, |model, checkpoint, backend| {
         compare_texts(model, checkpoint, backend, "embedding.npy", 1e-4)
     });
 }
@@ -287,7 +306,12 @@ fn compare_embeddings(subjects: &[Subject]) {
 fn compare_scores(subjects: &[Subject]) {
     compare(subjects, "reranker", 5, |model, checkpoint, backend| {
         let tolerance = 1e-4f32.max(4.0 * model.rounding);
-        compare_texts(model, checkpoint, backend, "scores.npy", tolerance)
+        let mut failed = compare_texts(model, checkpoint, backend, "scores.npy", tolerance);
+        if model.path("types.npy").is_file() {
+            let file = "scores-types.npy";
+            failed.extend(compare_texts(model, checkpoint, backend, file, tolerance));
+        }
+        failed
     });
 }
 

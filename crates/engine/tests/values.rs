@@ -158,6 +158,19 @@ fn scores_equal_those_of_transformers() {
     }
 }
 
+/// The document of a BERT reranker has the token type 1: the tokens of its text give the score that
+/// transformers computes with these types.
+#[test]
+fn the_document_of_a_pair_has_a_type_of_its_own() {
+    // the second text of the fixture: ids, and types from a third of them on
+    let model = load_path(folder("bert-reranker"), |options| options);
+    let expected = floats("bert-reranker", "pair.npy").1;
+    let (query, documents) = ("abc", ["cab bac", "b"]);
+    let raw = RerankOptions::default().raw(true);
+    let got = model.rerank(query, &documents, &raw).unwrap();
+    check("pairs", &got.iter().map(|score| score.score).collect::<Vec<_>>(), &expected);
+}
+
 #[test]
 fn a_language_model_embeds_by_its_last_token() {
     let path = folder("qwen3").join("model.gguf");

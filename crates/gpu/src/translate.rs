@@ -15,12 +15,14 @@ fn sources() -> Vec<(String, String)> {
         crate::kernels::matvec::sources(),
         crate::kernels::matmul::sources(),
         crate::kernels::matvec_rows::sources(),
+        crate::kernels::tiled_matmul::sources(),
         crate::kernels::to_q8::sources(),
         crate::kernels::to_f16::sources(),
         crate::run::profile::sources(),
         crate::kernels::rope_store::sources(),
         crate::kernels::sample::sources(),
         crate::kernels::row_ops::sources(),
+        crate::kernels::sum_splits::sources(),
     ]
     .concat()
 }
@@ -31,7 +33,9 @@ fn valid(label: &str, source: &str) -> (naga::Module, ModuleInfo) {
         .unwrap_or_else(|e| panic!("{label}: {}", e.emit_to_string(source)));
     let mut capabilities = Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     if for_matrix_cores(source) {
-        capabilities |= Capabilities::SHADER_FLOAT16 | Capabilities::COOPERATIVE_MATRIX;
+        capabilities |= Capabilities::SHADER_FLOAT16
+            | Capabilities::COOPERATIVE_MATRIX
+            | Capabilities::SUBGROUP_BARRIER;
     }
     let info = Validator::new(ValidationFlags::all(), capabilities)
         .validate(&module)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pelton_weights::Checkpoint;
 
-use crate::{Error, Limits, Op, Outputs, Pass, Plan, Profile, Ticket};
+use crate::{Error, Limits, Op, Outputs, Pass, Plan, Profile, Sample, Ticket};
 
 /// A CPU or a GPU, on which plans are loaded.
 ///
@@ -21,11 +21,25 @@ pub trait Backend: Send + Sync {
     /// [`Plan::check_accepted`] for each op of a plan that is loaded.
     fn accepts(&self, op: &Op, plan: &Plan) -> bool;
 
+    /// Whether rows of its passes can have an [`Effort`](crate::Effort) below 1, in plans whose
+    /// weights are [marked](crate::Weight::effort) for it.
+    fn has_effort(&self) -> bool {
+        false
+    }
+
     /// Bytes that are free for caches of keys and values next to `weights` bytes of weights, which
     /// are not loaded yet; `None` if the backend has no such measurement.
     fn free_memory(&self, weights: u64) -> Option<u64> {
         let _ = weights;
         None
+    }
+
+    /// Rows of a pass, at most, where the caller of [`load`](Self::load) has no number of its own:
+    /// enough for the speed of long prompts, with buffers that are small next to the memory that
+    /// `weights` bytes of weights leave.
+    fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
+        let _ = (plan, weights);
+        512
     }
 
     /// Prepares a plan to run: lays out the weights in the backend's memory, and allocates buffers
@@ -58,6 +72,9 @@ pub struct Pipeline {
     /// Number of rows up to which the rows of a decoding pass have the bits that each has alone;
     /// `usize::MAX` if there is no such limit.
     pub exact_rows: usize,
+    /// Whether a pass can have a [`Want::Later`](crate::Want::Later). Of use where passes run while
+    /// the host does something else.
+    pub late_draws: bool,
 }
 
 /// A plan with its weights and caches resident on one backend.
@@ -82,6 +99,19 @@ pub trait Executable: Send {
     /// [`Error::Pass`] if [`Pass::check`] refuses the pass, or if too many passes are not taken
     /// yet; other errors if the backend fails. There is no ticket then and nothing to take.
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error>;
+
+    /// Samples the token of the newest pass, whose want is a [`Want::Later`](crate::Want::Later), by
+    /// a draw of its row 0; with `None` the pass has no sample. Called once for each such pass,
+    /// before the next one is submitted and before it is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if the ticket is not that of the newest pass, if that one waits for no draw,
+    /// or if a value of the draw is out of its range; other errors if the backend fails.
+    fn draw(&mut self, ticket: Ticket, sample: Option<&Sample<'_>>) -> Result<(), Error> {
+        let _ = sample;
+        Err(Error::Pass(format!("a draw of pass {}, but the backend has no late draws", ticket.0)))
+    }
 
     /// Waits for the oldest pass that is not taken yet, and returns its results, which the
     /// executable overwrites later.
@@ -152,13 +182,19 @@ fn no_snapshots(slot: u32, snapshot: u32) -> Error {
 }
 
 impl Plan {
-    /// Refuses a plan with an op that the backend does not accept. [`Backend::load`] calls it
-    /// first.
+    /// Refuses a plan with an op that the backend does not accept, or with an effort that it does
+    /// not have. [`Backend::load`] calls it first.
     ///
     /// # Errors
     ///
-    /// [`Error::Op`] naming the backend, the first such op and its layer.
+    /// [`Error::Op`] naming the backend, the first such op and its layer; [`Error::Effort`].
     pub fn check_accepted(&self, backend: &dyn Backend) -> Result<(), Error> {
+        if self.has_effort() && !backend.has_effort() {
+            return Err(Error::Effort(format!(
+                "'{}' cannot run rows of an effort below 1, expected the fast path of the CPU",
+                backend.name()
+            )));
+        }
         match self.steps.iter().find(|step| !backend.accepts(&step.op, self)) {
             None => Ok(()),
             Some(step) => Err(Error::Op {

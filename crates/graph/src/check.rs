@@ -29,6 +29,20 @@ impl Pass<'_> {
         for (i, row) in self.rows.iter().enumerate() {
             self.check_row(i, row, plan, limits, tables)?;
         }
+        if !self.efforts.is_empty() && self.efforts.len() != self.rows.len() {
+            return refuse(format!(
+                "{} efforts, expected one of each of the {} rows or none",
+                self.efforts.len(),
+                self.rows.len()
+            ));
+        }
+        if !plan.has_effort()
+            && let Some(effort) = self.efforts.iter().find(|effort| !effort.is_full())
+        {
+            return refuse(format!(
+                "effort {effort}, expected 1: the model was not loaded for less"
+            ));
+        }
         if self.wants.len() > limits.wants {
             return refuse(format!(
                 "{} wants, expected at most {}",
@@ -46,7 +60,7 @@ impl Pass<'_> {
             };
             match want {
                 Want::Logits { row: _ } => {}
-                Want::Sample(_) if plan.output != OutputKind::Logits => {
+                Want::Sample(_) | Want::Later { .. } if plan.output != OutputKind::Logits => {
                     return refuse(format!(
                         "want {i} is a sample, expected outputs only: the model has no logits"
                     ));
@@ -55,6 +69,12 @@ impl Pass<'_> {
                     check_draw(i, sample, plan, limits)?;
                     self.check_history(i, sample, row, plan)?;
                 }
+                Want::Later { .. } if [self.rows.len(), self.wants.len()] != [1, 1] => {
+                    return refuse(format!(
+                        "want {i} is drawn later, expected it alone in a pass of one row"
+                    ));
+                }
+                Want::Later { .. } => {}
             }
         }
         if plan.whole_sequences {
@@ -91,9 +111,9 @@ impl Pass<'_> {
         tables: &PageTables,
     ) -> Result<(), Error> {
         if let Input::Token(token) = input
-            && token as usize >= plan.vocab
+            && token as usize >= plan.input_tokens()
         {
-            let vocab = plan.vocab;
+            let vocab = plan.input_tokens();
             return refuse(format!(
                 "token {token} of row {i} is not below the vocabulary's {vocab}"
             ));

@@ -31,6 +31,19 @@ pub enum Error {
         architecture: String,
     },
 
+    /// A value of a tensor is not as expected.
+    #[error("{file}: tensor '{tensor}' has the value {found}, expected {expected}")]
+    TensorValue {
+        /// The file.
+        file: String,
+        /// The tensor.
+        tensor: String,
+        /// The value.
+        found: String,
+        /// What was expected of it.
+        expected: &'static str,
+    },
+
     /// A matrix of an adapter is of no linear of the plan.
     #[error("no linear layer of the model has the adapter's matrix '{tensor}'")]
     Adapter {
@@ -41,6 +54,10 @@ pub enum Error {
     /// A pass has a value that does not fit the plan, the limits or the executable's state.
     #[error("pass refused: {0}")]
     Pass(String),
+
+    /// The plan or the backend has no effort below 1.
+    #[error("{0}")]
+    Effort(String),
 
     /// A backend cannot run an op of the plan.
     #[error("'{backend}' cannot run the op '{op}'{}", .layer.map_or(String::new(), |n| format!(" of layer {n}")))]

@@ -13,6 +13,7 @@ mod arch;
 mod backend;
 mod build;
 mod check;
+mod effort;
 mod error;
 mod fuse;
 mod ids;
@@ -33,6 +34,7 @@ pub use arch::{
 };
 pub use backend::{Backend, Executable, Pipeline};
 pub use build::{BuildOptions, PoolingType, build, build_for, build_with};
+pub use effort::Effort;
 pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};
 pub use kv::{KvType, PAGE, pages_for};

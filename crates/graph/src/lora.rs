@@ -5,7 +5,7 @@ use pelton_weights::LoraTensors;
 
 use crate::{
     Adapters, Buffer, BufferId, Error, ExpertLinear, Op, Plan, Rows, Step, Weight, WeightId,
-    WeightKind,
+    WeightKind, plan::SCALED,
 };
 
 /// The buffers of the chosen adapters of each row.
@@ -50,6 +50,14 @@ impl Plan {
                 _ => None,
             };
             let (x, y) = (step.inputs.first().copied(), step.outputs.first().copied());
+            // a factor next to the matrix is none of the adapters
+            let x = x.and_then(|x| match self.buffer(x).name == SCALED {
+                true => steps.iter().rev().find_map(|step| {
+                    let copies = matches!(step.op, Op::Copy(_)) && step.outputs == [x];
+                    step.inputs.first().copied().filter(|_| copies)
+                }),
+                false => Some(x),
+            });
             let layer = step.layer;
             steps.push(step);
             let (Some((at, linear)), Some(x), Some(y)) = (lora, x, y) else { continue };
@@ -107,7 +115,7 @@ impl Plan {
     ) -> WeightId {
         let part = part.and_then(|weight| weight.part);
         let (name, dtype, kind) = (name.to_owned(), DType::F32, WeightKind::Matrices { count });
-        self.weights.push(Weight { name, dtype, kind, rows, row_len, part });
+        self.weights.push(Weight { name, dtype, kind, rows, row_len, part, effort: false });
         WeightId(self.weights.len() - 1)
     }
 

@@ -2,7 +2,7 @@
 
 use pelton_sampling::{Draw, Sampled};
 
-use crate::TableEdit;
+use crate::{Effort, TableEdit};
 
 /// Number of the newest tokens of each slot that an executable keeps: the maximum of
 /// [`Sample::pending`], in the last repeat too.
@@ -11,7 +11,8 @@ pub const RECENT: usize = 128;
 /// The maximum of [`Pass::repeat`].
 pub const MAX_REPEAT: u32 = 32;
 
-/// The kind of work of a pass, which decides the kernels on a GPU.
+/// The kind of work of a pass, which decides the kernels of a GPU, and of unquantized weights on a
+/// CPU.
 ///
 /// Kernels for prompts and for decoding sum in different orders. So a row always runs in the phase
 /// of its position, whatever the number of rows: then its result depends neither on the other rows
@@ -72,13 +73,20 @@ pub enum Want<'a> {
     },
     /// A sampled token.
     Sample(Sample<'a>),
+    /// A token whose draw is not known yet: [`Executable::draw`](crate::Executable::draw) samples it
+    /// after the pass was submitted. The pass has this single want, a single row and no repeats, on
+    /// a backend with [`Pipeline::late_draws`](crate::Pipeline::late_draws).
+    Later {
+        /// The index of the row in [`Pass::rows`].
+        row: u32,
+    },
 }
 
 impl Want<'_> {
     /// The index of its row in [`Pass::rows`].
     pub const fn row(&self) -> u32 {
         match self {
-            Self::Logits { row } => *row,
+            Self::Logits { row } | Self::Later { row } => *row,
             Self::Sample(sample) => sample.row,
         }
     }
@@ -99,6 +107,9 @@ pub struct Pass<'a> {
     pub tables: &'a [TableEdit<'a>],
     /// The wanted results, in ascending order of rows.
     pub wants: &'a [Want<'a>],
+    /// The effort of each row, in all repeats; empty if all are full. Below 1 only if the plan has
+    /// [weights](crate::Weight::effort) for it.
+    pub efforts: &'a [Effort],
     /// Number of passes that run one after the other, 1 to [`MAX_REPEAT`]. Each repeat after the
     /// first runs the tokens that the previous one sampled, at the next positions, with draws of
     /// the next indices. Above 1 every row is of a different slot and has one [`Want::Sample`]
@@ -109,7 +120,7 @@ pub struct Pass<'a> {
 impl<'a> Pass<'a> {
     /// A pass that runs once, of rows whose page tables need no edit.
     pub fn new(phase: Phase, rows: &'a [Row], wants: &'a [Want<'a>]) -> Self {
-        Self { phase, rows, tables: &[], wants, repeat: 1 }
+        Self { phase, rows, tables: &[], wants, efforts: &[], repeat: 1 }
     }
 
     /// The number of [`Want::Sample`]s.
@@ -117,9 +128,14 @@ impl<'a> Pass<'a> {
         self.wants.iter().filter(|want| matches!(want, Want::Sample(_))).count()
     }
 
+    /// Whether its only token is drawn after its submission ([`Want::Later`]).
+    pub fn draws_later(&self) -> bool {
+        self.wants.iter().any(|want| matches!(want, Want::Later { .. }))
+    }
+
     /// The number of [`Want::Logits`].
     pub fn logits(&self) -> usize {
-        self.wants.len() - self.samples()
+        self.wants.iter().filter(|want| matches!(want, Want::Logits { .. })).count()
     }
 }
 
@@ -132,6 +148,7 @@ pub struct Ticket(pub u64);
 pub struct Outputs<'a> {
     /// The results `[wants, output width]` of the [`Want::Logits`], in their order.
     pub logits: &'a [f32],
-    /// The sampled tokens `[repeat, wants]` of the [`Want::Sample`]s, in their order.
+    /// The sampled tokens `[repeat, wants]` of the [`Want::Sample`]s, in their order; or the token
+    /// of a [`Want::Later`], if one was drawn.
     pub samples: &'a [Sampled],
 }

@@ -34,6 +34,9 @@ pub struct Weight {
     pub row_len: usize,
     /// The range of a fused tensor that the weight is.
     pub part: Option<Part>,
+    /// Whether rows can have an [`Effort`](crate::Effort) below 1 in products with it: of a matrix,
+    /// set by [`Plan::with_effort`].
+    pub effort: bool,
 }
 
 /// A range of a fused tensor, in rows, of a vector in elements. Of several matrices it is the same
@@ -192,6 +195,9 @@ pub struct State {
     pub len: usize,
 }
 
+/// The name of the buffers of a linear's inputs times the factor next to its matrix.
+pub(crate) const SCALED: &str = "scaled";
+
 /// The meaning of a plan's last buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputKind {
@@ -258,6 +264,9 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Rows of the embedding table; every token is below it.
     pub vocab: usize,
+    /// The token types: 2 or more if tokens have one, else 1. The token of a row of type `t` is
+    /// `t · vocab` plus its id, so that pages of different types are never shared.
+    pub token_types: usize,
     /// Maximum positions of a sequence; every position is below it.
     pub context: usize,
     /// Whether all rows of a sequence have to be in one pass, because rows see later ones or are
@@ -278,6 +287,11 @@ impl Plan {
     /// A buffer by its index.
     pub fn buffer(&self, id: BufferId) -> &Buffer {
         &self.buffers[id.0]
+    }
+
+    /// The tokens of rows, of every type, are below this.
+    pub fn input_tokens(&self) -> usize {
+        self.vocab.saturating_mul(self.token_types)
     }
 
     /// Elements of a result: the vocabulary of a decoder, the width of an embedding.

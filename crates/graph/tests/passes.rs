@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
 use pelton_graph::{
-    Error, Input, KvType, Limits, MAX_REPEAT, PAGE, PageTables, Pass, Phase, Plan, RECENT, Row,
-    Sample, TableEdit, Want, build,
+    Effort, Error, Input, KvType, Limits, MAX_REPEAT, PAGE, PageTables, Pass, Phase, Plan, RECENT,
+    Row, Sample, TableEdit, Want, build,
 };
 use pelton_sampling::{Draw, LOG_PROBS_MAX, PENALTY_WINDOW_MAX, Penalties};
 use pelton_testing::ModelSpec;
@@ -231,4 +231,36 @@ fn repeats() {
     loaded.accepts(&pass(&rows, &wants, 9));
     let what = "want 0 has 129 pending tokens in repeat 10, expected at most 128";
     loaded.refuses(&pass(&rows, &wants, 10), what);
+}
+
+#[test]
+fn efforts() {
+    let mut loaded = loaded();
+    let rows = [at(0), at(1)];
+    let [half, tenth] = [0.5, 0.1].map(|effort| Effort::new(effort).unwrap());
+    let pass = |efforts| Pass { efforts, ..Pass::new(Phase::Prompt, &rows, &[]) };
+    let (full, mixed, three) = ([Effort::FULL; 2], [half, tenth], [half; 3]);
+    let one_lower = [Effort::FULL, tenth];
+    loaded.accepts(&pass(&full));
+    loaded.refuses(&pass(&one_lower), "effort 0.1, expected 1");
+    loaded.plan = loaded.plan.with_effort().unwrap();
+    loaded.accepts(&pass(&mixed));
+    loaded.accepts(&pass(&[]));
+    for count in [1, 3] {
+        loaded.refuses(&pass(&three[..count]), "expected one of each of the 2 rows or none");
+    }
+}
+
+#[test]
+fn a_draw_that_comes_later_is_alone() {
+    let loaded = loaded();
+    let (one, two) = ([other(4)], [at(4), other(4)]);
+    let later = [Want::Later { row: 0 }];
+    let both = [Want::Logits { row: 0 }, Want::Later { row: 0 }];
+    loaded.accepts(&Pass::new(Phase::Decode, &one, &later));
+    let what = "want 0 is drawn later, expected it alone in a pass of one row";
+    loaded.refuses(&Pass::new(Phase::Decode, &two, &later), what);
+    loaded.refuses(&Pass::new(Phase::Decode, &one, &both), "want 1 is drawn later");
+    let pass = Pass { repeat: 2, ..Pass::new(Phase::Decode, &one, &later) };
+    loaded.refuses(&pass, "repeat above 1");
 }

@@ -13,6 +13,7 @@ use axum::{
     http::{StatusCode, header, request::Parts},
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use pelton::Client;
 
 use crate::{
     config::Config,
@@ -21,6 +22,7 @@ use crate::{
     metrics::Metrics,
     models::{Lease, Registry},
     run::Context,
+    telemetry::Telemetry,
     usage::Usage,
 };
 
@@ -30,6 +32,7 @@ pub(crate) struct App {
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
     pub(crate) stopping: AtomicBool,
+    pub(crate) telemetry: Telemetry,
 }
 
 /// Who sent a request.
@@ -48,6 +51,7 @@ impl App {
         Context {
             metrics,
             salt: self.salt(caller, salt),
+            client: self.client(caller),
             deadline: self.config.limits.request_time,
             log_prompts: self.config.log_prompts,
             usage: Arc::clone(&caller.usage),
@@ -66,6 +70,13 @@ impl App {
                 hasher.finish().max(1)
             }
         }
+    }
+
+    /// The sender of a caller's requests: its key.
+    fn client(&self, caller: &Caller) -> Client {
+        let Some(key) = caller.key else { return Client::default() };
+        let priority = self.config.keys.get(key).map_or(0, |key| key.priority);
+        Client::new(key as u64 + 1).priority(priority)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

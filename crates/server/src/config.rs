@@ -40,6 +40,8 @@ pub struct ApiKey {
     pub name: String,
     /// The secret.
     pub secret: String,
+    /// The priority of its requests: those with a higher one start first.
+    pub priority: i32,
 }
 
 impl std::fmt::Debug for ApiKey {
@@ -50,18 +52,43 @@ impl std::fmt::Debug for ApiKey {
 }
 
 impl ApiKey {
-    /// The keys of a file's text: a line `SECRET` or `NAME SECRET` each, `#` begins a comment.
-    pub fn parse(text: &str) -> Vec<Self> {
-        let lines = text.lines().map(str::trim).enumerate();
-        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let key = |(number, line): (usize, &str)| match line.split_once(char::is_whitespace) {
-            Some((name, secret)) => {
-                Self { name: name.to_owned(), secret: secret.trim().to_owned() }
-            }
-            None => Self { name: format!("key-{}", number + 1), secret: line.to_owned() },
-        };
-        lines.map(key).collect()
+    /// The keys of a file's text: a line `SECRET`, `NAME SECRET` or `NAME SECRET priority=N` each;
+    /// `#` begins a comment.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`] with the number of a line of another form.
+    pub fn parse(text: &str) -> Result<Vec<Self>, KeyError> {
+        let lines = text.lines().map(str::trim).zip(1..);
+        let lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+        lines.map(|(line, number)| Self::of_line(line, number)).collect()
     }
+
+    fn of_line(line: &str, number: usize) -> Result<Self, KeyError> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let fail = || KeyError { line: number };
+        let key = |name: String, secret: &str, priority| {
+            Ok(Self { name, secret: secret.to_owned(), priority })
+        };
+        match words.as_slice() {
+            [secret] => key(format!("key-{number}"), secret, 0),
+            [name, secret] => key((*name).to_owned(), secret, 0),
+            [name, secret, rest @ ..] => {
+                let [priority] = rest else { return Err(fail()) };
+                let priority = priority.strip_prefix("priority=").and_then(|n| n.parse().ok());
+                key((*name).to_owned(), secret, priority.ok_or_else(fail)?)
+            }
+            [] => Err(fail()),
+        }
+    }
+}
+
+/// A line of API keys is of another form. The text of the line, which may be a secret, is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} is of another form, expected SECRET, NAME SECRET or NAME SECRET priority=N")]
+pub struct KeyError {
+    /// The number of the line, from 1.
+    pub line: usize,
 }
 
 /// Which names the metrics have.
@@ -158,6 +185,8 @@ pub struct Config {
     pub metrics: MetricNames,
     /// Whether prompts and texts are logged, at level debug.
     pub log_prompts: bool,
+    /// A collector of OpenTelemetry to which a span of each request is sent: `http://HOST:PORT`.
+    pub otlp: Option<String>,
 }
 
 impl Default for Config {
@@ -178,6 +207,7 @@ impl Default for Config {
             lazy: false,
             metrics: MetricNames::default(),
             log_prompts: false,
+            otlp: None,
         }
     }
 }
@@ -188,9 +218,16 @@ mod tests {
 
     #[test]
     fn keys_of_a_file() {
-        let keys = ApiKey::parse("# ours\nalice  s3cret\n\nplain\n");
-        let pairs: Vec<_> = keys.iter().map(|k| (k.name.as_str(), k.secret.as_str())).collect();
-        assert_eq!(pairs, [("alice", "s3cret"), ("key-4", "plain")]);
+        let text = "# ours\nalice  s3cret\n\nplain\nbatch s5cret priority=-1\n";
+        let keys = ApiKey::parse(text).unwrap();
+        let all: Vec<_> =
+            keys.iter().map(|k| (k.name.as_str(), k.secret.as_str(), k.priority)).collect();
+        let expected = [("alice", "s3cret", 0), ("key-4", "plain", 0), ("batch", "s5cret", -1)];
+        assert_eq!(all, expected);
+        for wrong in ["a s3cret priority=high", "a s3cret 7", "a s3cret priority=1 more"] {
+            let error = ApiKey::parse(wrong).unwrap_err().to_string();
+            assert!(error.contains("line 1") && !error.contains("s3cret"), "{error}");
+        }
         assert!(!format!("{keys:?}").contains("s3cret"));
     }
 

@@ -157,11 +157,14 @@ impl From<pelton::Error> for ApiError {
                 Self { extra, param: Some("input".to_owned()), ..error }
                     .code("context_length_exceeded")
             }
-            E::RequestOption { option, .. } => Self::field(option, text),
+            E::RequestOption { option, .. } | E::Option { option: option @ "lora", .. } => {
+                Self::field(option, text)
+            }
             E::Sampling(_) => {
                 let param = text.split(' ').next().unwrap_or_default().to_owned();
                 Self::field(param, text)
             }
+            E::Effort { .. } => Self::field("effort", text),
             E::Chat(error) => error.into(),
             E::Constraint(_) => Self::field("response_format", text),
             E::EmptyPrompt => Self::field("prompt", text),

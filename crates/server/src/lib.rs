@@ -22,8 +22,9 @@ mod metrics;
 mod models;
 mod run;
 mod server;
+mod telemetry;
 mod usage;
 mod wire;
 
-pub use config::{ApiKey, Config, Limits, MetricNames, ModelConfig};
+pub use config::{ApiKey, Config, KeyError, Limits, MetricNames, ModelConfig};
 pub use server::{Error, Server, serve_until_signal};

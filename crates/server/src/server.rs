@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread::available_parallelism,
     time::Duration,
 };
 
@@ -21,6 +22,7 @@ use crate::{
     http::{is_local, serve},
     metrics::Metrics,
     models::Registry,
+    telemetry::{Collector, Telemetry},
 };
 
 /// Why a server does not start.
@@ -85,7 +87,9 @@ impl Server {
         })?;
         let registry = Registry::new(&config, engine);
         let metrics = Metrics::default();
-        let app = Arc::new(App { config, registry, metrics, stopping: AtomicBool::new(false) });
+        let telemetry = Telemetry::start(config.otlp.as_deref().and_then(Collector::parse));
+        let stopping = AtomicBool::new(false);
+        let app = Arc::new(App { config, registry, metrics, stopping, telemetry });
         for entry in app.registry.entries() {
             // all metrics are there from the start
             app.metrics.model(&entry.config.name);
@@ -130,6 +134,7 @@ impl Server {
         if let Some(idle) = idle {
             idle.abort();
         }
+        app.telemetry.flush().await;
         app.registry.unload_all();
     }
 }
@@ -152,6 +157,11 @@ fn check(config: &Config) -> Result<(), Error> {
     if let Some(key) = config.keys.iter().find(|key| key.secret.is_empty()) {
         return fail(format!("the API key {} is empty", key.name));
     }
+    if let Some(url) = &config.otlp
+        && Collector::parse(url).is_none()
+    {
+        return fail(format!("the collector of traces is {url:?}, expected http://HOST:PORT"));
+    }
     if config.keys.is_empty() && !config.allow_public && !is_local(&config.host) {
         return fail(format!(
             "{} is a public address: everybody who reaches it could use the models, expected API \
@@ -170,8 +180,9 @@ fn check(config: &Config) -> Result<(), Error> {
 /// As [`Server::bind`].
 pub fn serve_until_signal(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        // the models compute on threads of their own
-        .worker_threads(2)
+        // the models compute on threads of their own, which on few cores would have to wait for a
+        // second worker that looks for work whenever the first one is woken
+        .worker_threads(if available_parallelism().map_or(1, usize::from) > 2 { 2 } else { 1 })
         .max_blocking_threads(64)
         .enable_all()
         .build()

@@ -211,7 +211,7 @@ const WHOLE: [&[(u32, usize)]; 6] = [
 fn passes(plan: &Plan) -> Vec<RowsOfPass> {
     let mut random = Random::new(5);
     let mut rows_of = |slot: u32, position: usize, len: usize| {
-        let tokens: Vec<u32> = (0..len).map(|_| random.below(plan.vocab) as u32).collect();
+        let tokens: Vec<u32> = (0..len).map(|_| random.below(plan.input_tokens()) as u32).collect();
         rows(&tokens, position, slot)
     };
     let mut all: Vec<Vec<Row>> = Vec::new();

@@ -130,10 +130,14 @@ fn strips_before(vocabulary: &Vocabulary<'_>, text: &str) -> bool {
     }
 }
 
-fn strips_after(vocabulary: &Vocabulary<'_>, text: &str) -> bool {
+/// Whether the vocabulary is Phi-3's.
+pub(crate) fn is_phi_3(vocabulary: &Vocabulary<'_>) -> bool {
     let name = vocabulary.name.unwrap_or_default().to_ascii_lowercase();
-    (name.contains("phi-3") || name.contains("phi3"))
-        && !matches!(text, "<unk>" | "<s>" | "<|endoftext|>")
+    name.contains("phi-3") || name.contains("phi3")
+}
+
+fn strips_after(vocabulary: &Vocabulary<'_>, text: &str) -> bool {
+    is_phi_3(vocabulary) && !matches!(text, "<unk>" | "<s>" | "<|endoftext|>")
 }
 
 /// Texts of control tokens that end a turn in some family of models, independent of the keys of a

@@ -47,9 +47,32 @@ pub struct Tokenizer {
     /// End-of-generation tokens, in ascending order.
     ends: Vec<u32>,
     add_space_prefix: bool,
+    /// Whether that space is added after each special token too.
+    space_after_special: Spaces,
     /// Whether encoding adds a space before a text, which decoding removes.
     strip_first_space: bool,
     chat_template: Option<String>,
+}
+
+/// Where else than before the first text the space is added.
+#[derive(Clone, Copy, Debug)]
+struct Spaces {
+    /// After special tokens in one text.
+    in_text: bool,
+    /// After special tokens in a rendered chat.
+    in_parts: bool,
+}
+
+impl Spaces {
+    /// GGUF files do not state it. In a text llama.cpp adds the space; in a rendered chat it would
+    /// be one that the template has not written, so that only Phi-3 has it, whose `tokenizer.json`
+    /// prepends it (transformers, `modeling_gguf_pytorch_utils.py` and `tokenization_llama.py`).
+    fn of(vocabulary: &Vocabulary<'_>) -> Self {
+        match vocabulary.space_after_special {
+            Some(stated) => Self { in_text: stated, in_parts: stated },
+            None => Self { in_text: true, in_parts: special::is_phi_3(vocabulary) },
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -108,6 +131,7 @@ impl Tokenizer {
             eos: vocabulary.eos,
             ends: special::ends(vocabulary),
             add_space_prefix: rules.add_space_prefix,
+            space_after_special: Spaces::of(vocabulary),
             strip_first_space: rules.add_space_prefix || vocabulary.model == Model::WordPiece,
             chat_template: vocabulary.chat_template.map(str::to_owned),
         })
@@ -119,7 +143,7 @@ impl Tokenizer {
     /// If the vocabulary has no token for a piece of the text, or the text is 4 GiB or longer.
     pub fn encode(&self, text: &str, special: Special) -> Result<Vec<u32>, Error> {
         let mut ids = Vec::with_capacity(text.len() / 3 + 2);
-        self.encode_into(&[(text, special)], &mut ids)?;
+        self.encode_into(&[(text, special)], self.space_after_special.in_text, &mut ids)?;
         Ok(ids)
     }
 
@@ -132,7 +156,7 @@ impl Tokenizer {
     pub fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut ids = Vec::with_capacity(text.len() / 3 + 2);
         ids.extend(self.prompt_begin);
-        self.encode_into(&[(text, Special::Parse)], &mut ids)?;
+        self.encode_into(&[(text, Special::Parse)], self.space_after_special.in_text, &mut ids)?;
         ids.extend(self.prompt_end);
         Ok(ids)
     }
@@ -145,36 +169,70 @@ impl Tokenizer {
     /// # Errors
     /// See [`encode`](Self::encode).
     pub fn encode_pair(&self, first: &str, second: &str) -> Result<Vec<u32>, Error> {
-        let mut ids = Vec::with_capacity((first.len() + second.len()) / 3 + 4);
+        Ok(self.encode_pair_parts(first, second)?.concat())
+    }
+
+    /// The two parts of [`encode_pair`](Self::encode_pair): the first text with the tokens around
+    /// it, and the second with the end of the prompt, the tokens of type 1 in BERT.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_pair_parts(&self, first: &str, second: &str) -> Result<[Vec<u32>; 2], Error> {
+        let mut ids = Vec::with_capacity(first.len() / 3 + 4);
         ids.extend(self.prompt_begin);
-        self.encode_into(&[(first, Special::Ignore)], &mut ids)?;
+        self.encode_into(&[(first, Special::Ignore)], self.space_after_special.in_text, &mut ids)?;
         ids.extend(self.prompt_end);
         ids.extend(self.pair_separator);
-        self.encode_into(&[(second, Special::Ignore)], &mut ids)?;
-        ids.extend(self.prompt_end);
-        Ok(ids)
+        let mut rest = Vec::with_capacity(second.len() / 3 + 1);
+        self.encode_into(
+            &[(second, Special::Ignore)],
+            self.space_after_special.in_text,
+            &mut rest,
+        )?;
+        rest.extend(self.prompt_end);
+        Ok([ids, rest])
     }
 
     /// Encodes the concatenation of texts, of which only those with [`Special::Parse`] can have
     /// special tokens: a template filled with untrusted text. Ordinary text is encoded across the
-    /// borders of the parts.
+    /// borders of the parts. Where a vocabulary adds a space before a text, it does so at the
+    /// beginning and, unless the file states it, not after special tokens, as in transformers.
     ///
     /// # Errors
     /// See [`encode`](Self::encode).
     pub fn encode_parts(&self, parts: &[(&str, Special)]) -> Result<Vec<u32>, Error> {
         let mut ids = Vec::with_capacity(parts.iter().map(|(text, _)| text.len() / 3 + 2).sum());
-        self.encode_into(parts, &mut ids)?;
+        self.encode_into(parts, self.space_after_special.in_parts, &mut ids)?;
         Ok(ids)
     }
 
-    fn encode_into(&self, parts: &[(&str, Special)], ids: &mut Vec<u32>) -> Result<(), Error> {
+    /// Encodes the middle of a text: as [`encode`](Self::encode) without special tokens, and without
+    /// the space that some vocabularies add at the beginning of a text.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_continuing(&self, text: &str) -> Result<Vec<u32>, Error> {
+        if u32::try_from(text.len()).is_err() {
+            return Err(Error::TextTooLong { found: text.len() });
+        }
+        let mut ids = Vec::with_capacity(text.len() / 3 + 2);
+        self.encode_text(Cow::Borrowed(text), false, &mut Merger::default(), &mut ids)?;
+        Ok(ids)
+    }
+
+    fn encode_into(
+        &self,
+        parts: &[(&str, Special)],
+        space_after_special: bool,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), Error> {
         // One byte is reserved for the space that may be added.
         let length = parts.iter().fold(0, |sum: usize, (text, _)| sum.saturating_add(text.len()));
         if u32::try_from(length).map_or(true, |length| length == u32::MAX) {
             return Err(Error::TextTooLong { found: length });
         }
         let mut merger = Merger::default();
-        // The space is added before the first text and before a text after a special token.
+        // The space is added before the first text, and perhaps before one after a special token.
         let mut begins = true;
         let mut pending = Cow::Borrowed("");
         for &(text, special) in parts {
@@ -182,7 +240,7 @@ impl Tokenizer {
                 match fragment {
                     Fragment::Token(id) => {
                         self.encode_text(std::mem::take(&mut pending), begins, &mut merger, ids)?;
-                        begins = true;
+                        begins = space_after_special;
                         ids.push(id);
                     }
                     Fragment::Text(text) if pending.is_empty() => pending = Cow::Borrowed(text),
@@ -194,7 +252,7 @@ impl Tokenizer {
         self.encode_text(pending, begins, &mut merger, ids)
     }
 
-    /// Encodes text between special tokens; `begins` if it comes first or after a special token.
+    /// Encodes text between special tokens; `begins` if a space may be added before it.
     fn encode_text(
         &self,
         text: Cow<'_, str>,

@@ -104,6 +104,9 @@ pub struct Vocabulary<'a> {
     pub add_separator: Option<bool>,
     /// Whether encoding adds a space before a text, if the file states it.
     pub add_space_prefix: Option<bool>,
+    /// Whether encoding adds that space after each special token too, if the file states it: a
+    /// `tokenizer.json` does, a GGUF file does not.
+    pub space_after_special: Option<bool>,
     /// Whether [`Model::Unigram`] collapses runs of spaces and removes spaces at both ends.
     pub remove_extra_whitespaces: bool,
     /// Whether [`Model::WordPiece`] converts text to lower case.
@@ -138,6 +141,7 @@ impl<'a> Vocabulary<'a> {
             add_eos: None,
             add_separator: None,
             add_space_prefix: None,
+            space_after_special: None,
             remove_extra_whitespaces: false,
             lowercase: true,
             strip_accents: true,
@@ -193,6 +197,7 @@ impl<'a> Vocabulary<'a> {
         this.add_eos = metadata.opt_bool("tokenizer.ggml.add_eos_token")?;
         this.add_separator = metadata.opt_bool("tokenizer.ggml.add_sep_token")?;
         this.add_space_prefix = metadata.opt_bool("tokenizer.ggml.add_space_prefix")?;
+        this.space_after_special = metadata.opt_bool("tokenizer.ggml.space_after_special")?;
         this.remove_extra_whitespaces =
             metadata.opt_bool("tokenizer.ggml.remove_extra_whitespaces")?.unwrap_or(false);
         this.lowercase = metadata.opt_bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(true);

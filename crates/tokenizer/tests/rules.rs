@@ -43,8 +43,29 @@ fn plain_text_has_no_tokens_of_any_type() {
     // the template's <s> is the token, and text after it goes on across the border of the parts
     let parts = [("<s>a", Special::Parse), ("b<tool><s>", Special::Plain)];
     let ids = tokenizer.encode_parts(&parts).unwrap();
-    assert_eq!(ids[..2], [1, 264]);
+    assert_eq!(ids[..2], [1, 263]);
     assert!(!ids[2..].contains(&1) && !ids.contains(&265), "{ids:?}");
+}
+
+/// llama.cpp adds the space to a text after a special token, transformers to the first text alone,
+/// and Phi-3's `tokenizer.json` everywhere.
+#[test]
+fn sentence_piece_adds_a_space_after_special_tokens_where_the_file_says_so() {
+    let text = |vocabulary: &Vocabulary<'_>| {
+        let tokenizer = Tokenizer::new(vocabulary.clone()).unwrap();
+        let in_text = tokenizer.encode("ab<s>ab", Special::Parse).unwrap();
+        (in_text, tokenizer.encode_parts(&[("ab<s>ab", Special::Parse)]).unwrap())
+    };
+    let (with, without) = (vec![264, 1, 264], vec![264, 1, 263]);
+    let mut vocabulary = sentence_piece();
+    assert_eq!(text(&vocabulary), (with.clone(), without.clone()));
+    vocabulary.space_after_special = Some(true);
+    assert_eq!(text(&vocabulary), (with.clone(), with.clone()));
+    vocabulary.space_after_special = Some(false);
+    assert_eq!(text(&vocabulary), (without.clone(), without));
+    vocabulary.space_after_special = None;
+    vocabulary.name = Some("Phi-3-mini");
+    assert_eq!(text(&vocabulary), (with.clone(), with));
 }
 
 #[test]

@@ -30,7 +30,8 @@ const INCIDENTAL: &[&str] = &[
 ];
 
 /// Architectures whose converter reorders the rows of queries and keys for rotary embedding.
-const PERMUTED: &[&str] = &["llama", "mistral3", "smollm3", "granite", "granitemoe", "minicpm"];
+const PERMUTED: &[&str] =
+    &["llama", "mistral3", "smollm3", "granite", "granitemoe", "minicpm", "internlm2"];
 
 /// Rows of heads whose two halves are interleaved, as the converter writes them.
 fn interleaved(values: &[f32], row: usize, heads: usize) -> Vec<f32> {
@@ -47,6 +48,15 @@ const INTENDED: &[(&str, &str)] = &[
     // The converter drops the pooler, without which the scores are not the model's.
     ("bert-reranker", "has cls.bias [48] in addition"),
     ("bert-reranker", "has cls.weight [48, 48] in addition"),
+    // GGUF has no name for the bias after the sum of experts.
+    ("nomic-bert-moe", "has blk.1.ffn_exps_sum.bias [48] in addition"),
+    // The positions that the model was trained with; the converter subtracts XLM-R's padding from
+    // another number.
+    ("nomic-bert-moe", "nomic-bert-moe.context_length is U32(512), expected U32(2046)"),
+    // The length of heads follows from their number, and one token type is none.
+    ("nomic-bert-moe", "lacks the key nomic-bert-moe.attention.key_length = U32(16)"),
+    ("nomic-bert-moe", "lacks the key nomic-bert-moe.attention.value_length = U32(16)"),
+    ("nomic-bert-moe", "lacks the key tokenizer.ggml.token_type_count = U32(1)"),
     // The converter writes 2048 whatever the configuration says.
     ("falcon-7b", "falcon.context_length is U32(256), expected U32(2048)"),
     ("falcon-40b", "falcon.context_length is U32(256), expected U32(2048)"),

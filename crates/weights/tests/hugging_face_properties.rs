@@ -39,6 +39,10 @@ const MODELS: &[&str] = &[
     "embedding-gemma",
     "modernbert",
     "qwen3-reranker",
+    "internlm2",
+    "nomic-bert-moe",
+    "llama-awq",
+    "llama-gptq",
 ];
 
 fn model(name: &str) -> PathBuf {

@@ -1,6 +1,6 @@
 //! Texts made from the grammars are parsed as the calls that they are.
 
-use pelton_chat::{Body, FORMATS, Format, Reply, Rule};
+use pelton_chat::{FORMATS, Format, Reply, Rule};
 use pelton_testing::Random;
 use serde_json::{Value, json};
 
@@ -63,7 +63,9 @@ fn sample(rule: &Rule, random: &mut Random) -> String {
     match rule {
         Rule::Text(text) => text.clone(),
         Rule::Json(schema) => value(schema, random).to_string(),
-        Rule::Without(_) => ["Paris", "", "12", "a\nb", "<x>"][random.below(5)].to_owned(),
+        Rule::Raw { end, .. } => {
+            format!("{}{end}", ["Paris", "", "12", "a\nb", "<x>"][random.below(5)])
+        }
         Rule::Alphanumeric(n) => "a1B2c3D4e5".chars().cycle().take(*n).collect(),
         Rule::Gemma(schema) => gemma(&value(schema, random)),
         Rule::Python(schema) => match value(schema, random) {
@@ -77,7 +79,8 @@ fn sample(rule: &Rule, random: &mut Random) -> String {
             0 => String::new(),
             _ => sample(rule, random),
         },
-        Rule::Repeat { rule, between, min, .. } => {
+        Rule::Repeat { rule, between, min, max } => {
+            assert_eq!((*min, *max), (1, None));
             let texts: Vec<_> = (0..min + random.below(3)).map(|_| sample(rule, random)).collect();
             texts.join(&sample(between, random))
         }
@@ -91,19 +94,15 @@ fn texts_of_the_grammars_are_calls() {
     let tools = tools();
     for format in FORMATS.iter().filter(|format| format.calls.is_some()) {
         for parallel in [false, true] {
-            let grammar = format.grammar(&tools, parallel).unwrap();
+            let grammar = format.grammar(&tools, parallel).unwrap().unwrap();
             for _ in 0..200 {
-                let mut text = sample(&grammar.calls, &mut random);
+                let text = sample(&grammar.calls, &mut random);
                 assert!(
                     grammar.triggers.iter().any(|trigger| text.starts_with(trigger)),
                     "{}: {text:?} begins with none of {:?}",
                     format.name,
                     grammar.triggers
                 );
-                if format.calls.unwrap().body == Body::Harmony {
-                    text = text
-                        .replace("<|call|><|channel|>", "<|call|><|start|>assistant<|channel|>");
-                }
                 let parser = pelton_chat::Parser::new(format, &tools);
                 let events = parse(parser, [text.as_bytes()]);
                 check(&events);
@@ -132,6 +131,28 @@ fn texts_of_the_grammars_are_calls() {
 
 #[test]
 fn no_grammar_without_tools() {
-    assert_eq!(Format::named("hermes").unwrap().grammar(&[], true), None);
-    assert_eq!(Format::named("think").unwrap().grammar(&tools(), true), None);
+    assert_eq!(Format::named("hermes").unwrap().grammar(&[], true), Ok(None));
+    assert_eq!(Format::named("think").unwrap().grammar(&tools(), true), Ok(None));
+}
+
+#[test]
+fn arguments_that_stand_alone_have_schemas_that_do() {
+    let coder = Format::named("qwen3-coder").unwrap();
+    let grammar =
+        |parameters: Value| coder.grammar(&[json!({"name": "f", "parameters": parameters})], true);
+    for (bad, words) in [
+        (json!({"anyOf": []}), "\"anyOf\""),
+        (json!({"type": "object", "minProperties": 1}), "\"minProperties\""),
+        (json!({"type": "array"}), "\"array\""),
+        (json!({"required": ["x"], "properties": {"y": {}}}), "\"x\""),
+    ] {
+        let said = grammar(bad).unwrap_err().to_string();
+        assert!(said.contains(words) && said.contains("\"f\""), "{said}");
+    }
+    // a reference keeps what it refers to
+    let point = json!({"type": "object", "properties": {"x": {"type": "number"}}});
+    let parameters = json!({"title": "F", "additionalProperties": false, "$defs": {"P": point},
+        "properties": {"at": {"$ref": "#/$defs/P"}, "n": {"type": "integer"}}});
+    let text = format!("{:?}", grammar(parameters).unwrap());
+    assert_eq!(text.matches("$defs\": Object").count(), 1, "{text}");
 }

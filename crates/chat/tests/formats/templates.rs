@@ -65,7 +65,7 @@ fn calls_that_templates_write() {
         assert_eq!(parsed, arguments, "{file}: {output:?}");
 
         if exact {
-            let grammar = format.grammar(&tools, false).unwrap();
+            let grammar = format.grammar(&tools, false).unwrap().unwrap();
             let Rule::Sequence(rules) = grammar.calls else { panic!("{:?}", grammar.calls) };
             let mut at = 0;
             for rule in rules {

@@ -9,12 +9,15 @@ pub(crate) enum Command {
     Reset,
     Undo,
     Retry,
+    Continue,
     Edit,
     System,
     Save,
     Load,
     Params,
+    Effort,
     Stats,
+    Tools,
     Quit,
 }
 
@@ -24,12 +27,15 @@ pub(crate) const COMMANDS: &[(Command, &str, &str, &str)] = &[
     (Command::Reset, "/reset", "", "forget all messages but the system message"),
     (Command::Undo, "/undo", "", "forget your last message and its answer"),
     (Command::Retry, "/retry", "", "answer your last message again"),
+    (Command::Continue, "/continue", "", "go on with the last answer, where it was cut"),
     (Command::Edit, "/edit", "[TEXT]", "change your last message and answer it again"),
     (Command::System, "/system", "[TEXT]", "show or set the system message; - for none"),
     (Command::Save, "/save", "FILE", "write the messages to a JSON file"),
     (Command::Load, "/load", "FILE", "read messages from a JSON file"),
     (Command::Params, "/params", "[NAME VALUE]...", "show or set the options of sampling"),
+    (Command::Effort, "/effort", "[E]", "show or set the effort of answers (--effort)"),
     (Command::Stats, "/stats", "", "show tokens and times"),
+    (Command::Tools, "/tools", "", "list the tools that the model can call"),
     (Command::Quit, "/quit", "", "end"),
 ];
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail};
-use pelton::chat::Message;
+use pelton::chat::{Message, ToolCall};
 use serde_json::{Value, json};
 
 /// The messages so far, the system message apart from the others.
@@ -58,6 +58,18 @@ impl Conversation {
             }
             None => false,
         }
+    }
+
+    /// The tools that the last message calls.
+    pub(crate) fn last_calls(&self) -> &[ToolCall] {
+        self.messages.last().map_or(&[], |message| &message.tool_calls)
+    }
+
+    /// Removes the last message if it is an answer of the model that can go on, and returns it.
+    pub(crate) fn take_answer(&mut self) -> Option<Message> {
+        self.messages.pop_if(|last| {
+            last.role == "assistant" && last.tool_calls.is_empty() && last.text().is_some()
+        })
     }
 
     /// The text of the user's last message.
@@ -126,6 +138,10 @@ mod tests {
         assert_eq!(Conversation::from_json(json.clone()).unwrap(), chat);
         assert_eq!(Conversation::from_json(json["messages"].clone()).unwrap(), chat);
 
+        let answer = chat.take_answer().unwrap();
+        assert_eq!((answer.text().as_deref(), chat.len()), (Some("d"), 3));
+        assert!(chat.take_answer().is_none());
+        chat.push(answer);
         assert!(chat.retry());
         assert_eq!((chat.len(), chat.last_text().as_deref()), (3, Some("c")));
         assert_eq!(chat.undo().unwrap().text().as_deref(), Some("c"));

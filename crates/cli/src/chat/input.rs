@@ -92,18 +92,39 @@ impl Input {
             Self::Lines => read_lines(&mut stdin().lock()),
         }
     }
+
+    /// Waits for the answer to a question, which a terminal shows.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn ask(&mut self, question: &str) -> Result<Read> {
+        match self {
+            Self::Terminal(terminal) => terminal.line(question, question, ""),
+            Self::Lines => read_lines(&mut stdin().lock()),
+        }
+    }
 }
 
 impl Terminal {
     fn read(&mut self, initial: &str) -> Result<Read> {
         let styled = if self.styled { STYLED_PROMPT } else { PROMPT };
-        match self.editor.readline_with_initial(&(PROMPT, styled), (initial, "")) {
-            Ok(line) => {
-                if !line.trim().is_empty() && self.editor.add_history_entry(&line)? {
-                    self.save();
-                }
-                Ok(Read::Text(text::text(&line)))
-            }
+        let read = self.line(PROMPT, styled, initial)?;
+        if let Read::Text(line) = &read
+            && !line.trim().is_empty()
+            && self.editor.add_history_entry(line)?
+        {
+            self.save();
+        }
+        Ok(match read {
+            Read::Text(line) => Read::Text(text::text(&line)),
+            other => other,
+        })
+    }
+
+    /// A line as the user wrote it.
+    fn line(&mut self, prompt: &str, styled: &str, initial: &str) -> Result<Read> {
+        match self.editor.readline_with_initial(&(prompt, styled), (initial, "")) {
+            Ok(line) => Ok(Read::Text(line)),
             Err(ReadlineError::Interrupted) => Ok(Read::Interrupted),
             Err(ReadlineError::Eof) => Ok(Read::End),
             Err(error) => Err(error).context("the terminal cannot be read"),

@@ -2,19 +2,24 @@
 //!
 //! Imports go one way: `text` and `markdown` (from and to the user), `command` (lines that begin
 //! with a slash), `params` (options that can be changed), `conversation` (the messages), `input`
-//! (an editor on a terminal, lines otherwise), `screen` (output), `session` (the loop).
+//! (an editor on a terminal, lines otherwise), `screen` (output), `mcp` (servers of tools), `tools`
+//! (all tools of a chat), `session` (the loop), `calling` (calls of tools in it).
 
+mod calling;
 mod command;
 mod conversation;
 mod input;
 mod markdown;
+mod mcp;
 mod params;
 mod screen;
 mod session;
 mod text;
+mod tools;
 
 pub(crate) use conversation::Conversation;
 pub(crate) use input::Input;
 pub(crate) use params::Params;
 pub(crate) use screen::Screen;
 pub(crate) use session::{Session, Thinking};
+pub(crate) use tools::{ToolArgs, Tools};

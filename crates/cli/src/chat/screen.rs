@@ -71,6 +71,10 @@ impl Screen {
                 self.begin(Part::Call)?;
                 self.print(&format!("[{name} "))
             }
+            // JSON that a model wrote can have control characters nevertheless
+            Event::ToolCallArguments { delta, .. } if self.terminal => {
+                self.print(&printable(delta))
+            }
             Event::ToolCallArguments { delta, .. } => self.print(delta),
             Event::ToolCallEnd { .. } => self.print("]\n"),
             Event::ToolCallBroken { text, .. } => self.content(text),
@@ -165,6 +169,7 @@ impl Screen {
         if !self.terminal {
             return;
         }
+        let text = printable(text);
         match self.styled && stderr().is_terminal() {
             true => eprintln!("{DIM}{text}{RESET}"),
             false => eprintln!("{text}"),

@@ -5,7 +5,7 @@ use std::{fs, process::ExitCode, time::Duration};
 use anyhow::{Context, Result, bail};
 use pelton::{
     FinishReason, Model, Request, Stats,
-    chat::{Chat, ChatTemplate, Message},
+    chat::{Chat, ChatTemplate, Content, Message, ToolChoice},
 };
 use serde_json::{Map, Value};
 
@@ -13,6 +13,7 @@ use super::{
     Conversation, Input, Params, Screen,
     command::{self, Command, Entry},
     input::Read,
+    tools::{ROUNDS_MAX, Tools},
 };
 use crate::{interrupt::Interrupt, output::WithHint};
 
@@ -44,6 +45,9 @@ pub(crate) struct Session<'a> {
     pub(crate) conversation: Conversation,
     pub(crate) params: Params,
     pub(crate) thinking: Thinking,
+    pub(crate) tools: Tools,
+    /// The effort of answers.
+    effort: f64,
     pub(crate) input: Input,
     pub(crate) screen: Screen,
     pub(crate) interrupt: Interrupt,
@@ -63,7 +67,13 @@ enum Next {
 impl<'a> Session<'a> {
     pub(crate) fn new(
         (model, template): (&'a Model, &'a ChatTemplate),
-        (conversation, params, thinking): (Conversation, Params, Thinking),
+        (conversation, params, thinking, tools, effort): (
+            Conversation,
+            Params,
+            Thinking,
+            Tools,
+            f64,
+        ),
         (input, screen): (Input, Screen),
         interrupt: Interrupt,
     ) -> Self {
@@ -73,6 +83,8 @@ impl<'a> Session<'a> {
             conversation,
             params,
             thinking,
+            tools,
+            effort,
             input,
             screen,
             interrupt,
@@ -151,6 +163,7 @@ impl<'a> Session<'a> {
                 self.attempt += 1;
                 self.answer()?;
             }
+            Command::Continue => self.continue_answer()?,
             Command::Edit => return self.edit(argument),
             Command::System => return self.system(argument),
             Command::Save => {
@@ -165,7 +178,9 @@ impl<'a> Session<'a> {
             }
             Command::Params if argument.is_empty() => self.screen.show(&self.params.show())?,
             Command::Params => self.params = self.params.changed(argument)?,
+            Command::Effort => return self.set_effort(argument),
             Command::Stats => self.screen.show(&self.stats())?,
+            Command::Tools => self.screen.show(&self.tools.show())?,
             Command::Quit => {}
         }
         Ok(())
@@ -188,6 +203,19 @@ impl<'a> Session<'a> {
         self.attempt = 0;
         self.conversation.push(Message::new("user", text));
         self.answer()
+    }
+
+    fn set_effort(&mut self, argument: &str) -> Result<()> {
+        if argument.is_empty() {
+            self.screen.show(&self.effort.to_string())?;
+            return Ok(());
+        }
+        let effort = crate::model::effort(argument).map_err(anyhow::Error::msg)?;
+        if effort < 1.0 && !self.model.plan().has_effort() {
+            bail!("effort is {effort}, expected 1 of a chat that was started without --effort");
+        }
+        self.effort = effort;
+        Ok(())
     }
 
     fn system(&mut self, argument: &str) -> Result<()> {
@@ -219,16 +247,88 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Prints the answer, and returns a line about it.
+    /// Goes on with the last answer.
+    fn continue_answer(&mut self) -> Result<()> {
+        let Some(mut answer) = self.conversation.take_answer() else {
+            bail!("there is no answer to continue");
+        };
+        let mut chat = self.chat();
+        chat.messages.push(answer.clone());
+        (chat.add_generation_prompt, chat.continue_final_message) = (false, true);
+        let result = self.stream(&chat, &ToolChoice::Auto);
+        self.interrupt.release();
+        self.screen.end_answer()?;
+        let more = match result {
+            Ok((message, note, stopped)) => {
+                self.screen.note(&note);
+                let text = message.text().unwrap_or_default();
+                answer.content =
+                    Some(Content::Text(answer.text().unwrap_or_default() + text.as_str()));
+                answer.tool_calls = message.tool_calls;
+                Ok(stopped)
+            }
+            Err(error) => Err(error),
+        };
+        let calls = answer.tool_calls.clone();
+        self.conversation.push(answer);
+        let stopped = more?;
+        match !calls.is_empty() && self.run_calls(&calls, stopped)? {
+            true => self.answer(),
+            false => Ok(()),
+        }
+    }
+
+    /// Prints the answer, and returns a line about it. While the answer calls tools, they are run
+    /// and the model goes on.
     fn try_answer(&mut self) -> Result<String> {
+        let mut choice = self.tools.choice().clone();
+        for _ in 0..ROUNDS_MAX {
+            let (note, stopped) = self.try_part(&choice)?;
+            let calls = self.conversation.last_calls().to_vec();
+            if calls.is_empty() {
+                return Ok(note);
+            }
+            self.interrupt.release();
+            self.screen.end_answer()?;
+            self.screen.note(&note);
+            if !self.run_calls(&calls, stopped)? {
+                return Ok("[stopped]".to_owned());
+            }
+            if choice != ToolChoice::None {
+                choice = ToolChoice::Auto;
+            }
+        }
+        Ok(format!("[stopped after {ROUNDS_MAX} rounds of calls]"))
+    }
+
+    /// Prints an answer or a part of it that calls tools, and adds it to the messages. Returns a line
+    /// about it, and whether it was stopped.
+    fn try_part(&mut self, choice: &ToolChoice) -> Result<(String, bool)> {
+        let (message, note, stopped) = self.stream(&self.chat(), choice)?;
+        self.conversation.push(message);
+        Ok((note, stopped))
+    }
+
+    /// The messages, tools and options.
+    fn chat(&self) -> Chat {
         let mut chat = Chat::new(self.conversation.messages());
         chat.enable_thinking = self.thinking.enable;
         chat.reasoning_effort = self.thinking.effort.clone();
         chat.kwargs = self.thinking.kwargs.clone();
-        let prompt = self.template.prompt(&chat)?;
+        chat.tools = self.tools.definitions().to_vec();
+        chat
+    }
+
+    /// Prints what the model writes after a chat. Returns its message, a line about it, and whether
+    /// it was stopped.
+    fn stream(&mut self, chat: &Chat, choice: &ToolChoice) -> Result<(Message, String, bool)> {
+        let prompt = match chat.tools.is_empty() {
+            true => self.template.prompt(chat)?,
+            false => self.template.prompt_with(chat, choice, true)?,
+        };
         let mut sampling = self.params.sampling.sampling();
         sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(self.attempt));
-        let mut request = Request::new("").sampling(sampling);
+        let mut request = Request::new("").sampling(sampling).effort(self.effort);
         request.max_tokens = self.params.tokens;
         let stream = self.model.chat(&prompt, request);
         let too_long = matches!(stream, Err(pelton::Error::PromptTooLong { .. }));
@@ -243,11 +343,12 @@ impl<'a> Session<'a> {
             self.screen.event(&event?)?;
         }
         let stats = stream.stats();
-        self.conversation.push(stream.message());
+        let message = stream.message();
         self.totals.add(&stats);
-        let note = note(&stats, stream.finish_reason(), stream.reasoning_tokens());
+        let reason = stream.finish_reason();
+        let note = note(&stats, reason, stream.reasoning_tokens());
         self.last = Some((stats, stream.reasoning_tokens()));
-        Ok(note)
+        Ok((message, note, reason == Some(FinishReason::Cancelled)))
     }
 
     /// Tokens and times of the last answer and of all.

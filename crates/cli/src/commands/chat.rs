@@ -1,6 +1,6 @@
 //! `pelton chat`: a conversation with a model.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use anyhow::{Context, Result};
 use pelton::{Error, LoadOptions, Model, chat::ChatTemplate};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::text_or_stdin;
 use crate::{
-    chat::{Conversation, Input, Params, Screen, Session, Thinking},
+    chat::{Conversation, Input, Params, Screen, Session, Thinking, ToolArgs, Tools},
     interrupt::Interrupt,
     model::{self, LoadArgs},
     output::WithHint,
@@ -46,6 +46,8 @@ pub(crate) struct Args {
     #[arg(long)]
     no_history: bool,
     #[command(flatten)]
+    tools: ToolArgs,
+    #[command(flatten)]
     params: Params,
     #[command(flatten)]
     options: LoadArgs,
@@ -70,10 +72,11 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     if let Some(text) = &args.system {
         conversation.set_system(Some(text_or_stdin(text)?));
     }
+    let tools = Tools::new(&args.tools)?;
     let interrupt = Interrupt::install();
     let model = model::load(&args.model, &args.options, LoadOptions::default())?;
     args.params.sampling.fill(&model);
-    let template = template(&model, source.as_deref())?;
+    let template = template(&model, source.as_deref(), !tools.is_empty())?;
     let screen = Screen::new();
     let input = Input::new(screen.is_styled(), !args.no_history)?;
     if input.is_terminal() {
@@ -86,21 +89,29 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let thinking = Thinking { enable: args.think, effort: args.reasoning_effort, kwargs };
     let mut session = Session::new(
         (&model, &template),
-        (conversation, args.params, thinking),
+        (conversation, args.params, thinking, tools, args.options.effort.unwrap_or(1.0)),
         (input, screen),
         interrupt,
     );
     session.run()
 }
 
-/// The chat template: of a file, or else the model's.
-fn template(model: &Model, source: Option<&str>) -> Result<std::sync::Arc<ChatTemplate>> {
-    match source {
-        Some(source) => Ok(std::sync::Arc::new(model.chat_template_from(source)?)),
+/// The chat template: of a file, or else the model's. With tools, one that writes none has them
+/// explained in a message.
+fn template(model: &Model, source: Option<&str>, tools: bool) -> Result<Arc<ChatTemplate>> {
+    let template = match source {
+        Some(source) => Arc::new(model.chat_template_from(source)?),
         None => match model.chat_template() {
             Err(error @ Error::NoChatTemplate { .. }) => Err(error)
-                .hint("--template FILE names one; `pelton run` continues a text without one"),
-            template => Ok(template.cloned()?),
+                .hint("--template FILE names one; `pelton run` continues a text without one")?,
+            template => Arc::clone(template?),
         },
+    };
+    match tools {
+        true => {
+            let again = model.chat_template_from(template.template().source())?;
+            Ok(Arc::new(again.explaining_tools()))
+        }
+        false => Ok(template),
     }
 }

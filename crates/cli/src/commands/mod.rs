@@ -7,6 +7,7 @@ pub(crate) mod devices;
 pub(crate) mod embed;
 pub(crate) mod inspect;
 pub(crate) mod logits;
+pub(crate) mod perplexity;
 pub(crate) mod profile;
 pub(crate) mod rerank;
 pub(crate) mod run;

@@ -11,6 +11,7 @@ use crate::{
     logging,
     model::{BUILT_IN, LoadArgs},
     output::WithHint,
+    speculate::SpeculateArgs,
 };
 
 /// The log lines without `RUST_LOG`.
@@ -20,8 +21,8 @@ pub(crate) const LOG: &str = "warn,pelton_server=info,pelton::access=info";
 #[command(
     args_override_self = true,
     after_help = "Requests name a model by its file name without .gguf, or by an alias. Keys are \
-                  read from a file with\na line SECRET or NAME SECRET each, or from the environment \
-                  variable PELTON_API_KEY. A file for --config\nhas the long options as keys, such \
+                  read from a file with\na line SECRET, NAME SECRET or NAME SECRET priority=N each, or from \
+                  the environment variable\nPELTON_API_KEY. A file for --config\nhas the long options as keys, such \
                   as port = 8080, and models = [\"a.gguf\"]; the command line overrides it.\n\
                   Ctrl-C lets running requests end; a second one ends the process at once."
 )]
@@ -93,12 +94,18 @@ pub(crate) struct Args {
     /// How log lines are written
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: logging::Format,
+    /// Send a span of each request to a collector of OpenTelemetry, by OTLP over HTTP; the
+    /// default is the environment variable OTEL_EXPORTER_OTLP_ENDPOINT, if there is one
+    #[arg(long, value_name = "http://HOST:PORT")]
+    otlp: Option<String>,
     /// Write prompts into the log lines of level debug
     #[arg(long)]
     log_prompts: bool,
     /// A TOML file with defaults for these options
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    speculate: SpeculateArgs,
     #[command(flatten)]
     load: LoadArgs,
 }
@@ -220,13 +227,14 @@ fn config(args: &Args) -> Result<Config> {
     if let Some(file) = &args.api_key_file {
         let text = fs::read_to_string(file)
             .with_context(|| format!("the API keys in {} could not be read", file.display()))?;
-        keys = ApiKey::parse(&text);
+        keys =
+            ApiKey::parse(&text).with_context(|| format!("the API keys in {}", file.display()))?;
         if keys.is_empty() {
             bail!("{} has no API key, expected a line with one", file.display());
         }
     }
     if let Ok(secret) = env::var("PELTON_API_KEY") {
-        keys.extend(ApiKey::parse(&secret));
+        keys.extend(ApiKey::parse(&secret).context("the environment variable PELTON_API_KEY")?);
     }
     let mut load = LoadOptions::default()
         .sequences(args.parallel)
@@ -235,6 +243,8 @@ fn config(args: &Args) -> Result<Config> {
         .queue_requests(args.queue)
         .queue_tokens(args.queue_tokens);
     load.context = args.load.context;
+    load = args.speculate.apply(load);
+    load.effort = args.load.effort;
     for (path, scale) in &args.load.lora {
         load = load.lora(path, *scale);
     }
@@ -252,6 +262,8 @@ fn config(args: &Args) -> Result<Config> {
     config.idle_timeout = args.idle_timeout.map(Duration::from_secs);
     config.lazy = args.lazy;
     config.log_prompts = args.log_prompts;
+    let collector = || env::var("OTEL_EXPORTER_OTLP_ENDPOINT").ok().filter(|url| !url.is_empty());
+    config.otlp = args.otlp.clone().or_else(collector);
     config.metrics = match args.metrics_names {
         Names::Pelton => MetricNames::Pelton,
         Names::Vllm => MetricNames::Vllm,

@@ -54,6 +54,27 @@ fn streams() {
 }
 
 #[test]
+fn constrained_and_drafted() {
+    let args = ["bench", "built-in", "--device", "cpu", "-p", "8", "-n", "40", "-r", "2"];
+    let bench = |more: &[&'static str]| [&args[..], &["--threads", "1"], more].concat();
+    let row = &json(&bench(&["--regex", "([a-z]{4}, the fox ran\\. ){50}", "-o", "json"]))[0];
+    assert_eq!((&row["tokens"], row["runs"].as_array().unwrap().len()), (&80.into(), 2));
+    let forced = row["forced"].as_u64().unwrap();
+    assert!(20 < forced && forced < 80 && row["ratio"]["median"].as_f64().unwrap() > 0.0, "{row}");
+    let table = stdout(&run(&bench(&["--json-object", "--constrain-after", "zzz"])));
+    assert!(table.lines().count() == 3 && table.contains("| 0 of 80 |"), "{table}");
+    let drafts = ["--speculation", "--speculate", "always", "--draft", "built-in", "-o", "json"];
+    let rows = json(&bench(&drafts));
+    assert_eq!((&rows[0]["task"], rows.as_array().unwrap().len()), (&"draft".into(), 1));
+    let count = |key: &str| rows[0]["drafts"][key].as_u64().unwrap();
+    assert!(count("accepted") > 40 && count("accepted") <= count("drafted"), "{rows}");
+    let text = refused(&bench(&["--json-object", "--speculation"]), 1);
+    assert!(text.contains("found a constraint with --speculation"), "{text}");
+    let text = refused(&bench(&["--regex", "[a-c]"]), 1);
+    assert!(text.contains("a text ended after"), "{text}");
+}
+
+#[test]
 fn streams_are_checked() {
     let bench = |more: &[&'static str]| [&["bench", "built-in", "--device", "cpu"], more].concat();
     for wrong in [
@@ -94,4 +115,17 @@ fn lengths_do_not_overflow() {
     assert!(text.contains("'context' is") && text.contains("hint: without --context"), "{text}");
     let text = refused(&["profile", "built-in", "--depth", most, "--rows", "2"], 1);
     assert!(text.contains(&format!("--depth {most} and --rows 2 are too many")), "{text}");
+}
+
+#[test]
+fn efforts_take_turns() {
+    let args = ["bench", "built-in", "-p", "0", "-n", "3", "-r", "2", "-t", "1", "--device", "cpu"];
+    let rows = json(&[&args[..], &["--efforts", "1,0.5", "-o", "json"]].concat());
+    let tests: Vec<_> = rows.as_array().unwrap().iter().map(|r| r["test"].clone()).collect();
+    assert_eq!(tests, ["tg3", "tg3 e0.5"]);
+    assert!(rows.as_array().unwrap().iter().all(|r| r["runs"].as_array().unwrap().len() == 2));
+    let one = json(&[&args[..], &["--effort", "0.25", "-o", "json"]].concat());
+    assert_eq!(one[0]["test"], "tg3 e0.25");
+    let message = refused(&["bench", "built-in", "--efforts", "0"], 2);
+    assert!(message.contains("above 0 and at most 1"), "{message}");
 }

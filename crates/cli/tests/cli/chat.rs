@@ -81,6 +81,24 @@ fn commands_in_a_pipe() {
     assert!(rendered.contains(&format!("<|assistant|>{}<|end|>", lines[4])), "{rendered}");
 }
 
+/// An answer that was cut goes on as if it had not been.
+#[test]
+fn an_answer_is_continued() {
+    let saved = temporary("chat-continued.json");
+    let input = format!("{SUM}\n/params tokens 40\n/continue\n/save {}\n", saved.display());
+    let whole = stdout(&chat(&format!("{SUM}\n"), &[]));
+    let output = chat(&input, &["-n", "2"]);
+    assert!(output.status.success(), "{output:?}");
+    let json: Value = serde_json::from_str(&fs::read_to_string(&saved).unwrap()).unwrap();
+    assert_eq!(json["messages"].as_array().unwrap().len(), 2, "{json}");
+    assert_eq!(json["messages"][1]["content"], whole.trim_end(), "{json}");
+    let text = stdout(&output);
+    assert!(text.lines().count() == 2 && text.replace('\n', "").len() >= whole.len() - 1, "{text}");
+    let output = chat("/continue\n", &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("no answer to continue"), "{said}");
+}
+
 #[test]
 fn reasoning_and_styles_are_for_terminals() {
     let template = temporary("chat-pipe.jinja");
@@ -121,4 +139,26 @@ fn what_is_refused() {
     assert!(errors.contains("the prompt has") && errors.contains("/undo"), "{errors}");
     assert!(String::from_utf8(output.stdout).unwrap().contains('5'));
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn the_effort_changes_during_a_chat() {
+    let answer = |input: &str, flags: &[&str]| {
+        let output = chat(input, flags);
+        assert!(output.stderr.is_empty(), "{output:?}");
+        stdout(&output)
+    };
+    let full = answer(&format!("{SUM}\n"), &[]);
+    let input = format!("/effort\n{SUM}\n/effort 0.05\n/effort\n/retry\n/effort 1\n/retry\n");
+    let changed = answer(&input, &["--effort", "1"]);
+    let (first, rest) = changed.strip_prefix("1\n").unwrap().split_at(full.len());
+    assert_eq!(first, full);
+    let rest = rest.strip_prefix("0.05\n").unwrap();
+    assert!(rest.ends_with(&full) && rest.len() > full.len() && !rest.starts_with(&full), "{rest}");
+    for (input, words) in
+        [("/effort 0.5\n", "started without --effort"), ("/effort 2\n", "at most 1")]
+    {
+        let output = chat(input, &[]);
+        assert!(String::from_utf8_lossy(&output.stderr).contains(words), "{output:?}");
+    }
 }

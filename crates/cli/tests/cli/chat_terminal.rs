@@ -140,3 +140,66 @@ fn reasoning_is_dimmed_and_markdown_rendered() {
     terminal.send("\x04");
     assert!(terminal.end().success());
 }
+
+#[test]
+fn calls_are_asked_about() {
+    use super::chat_tools::{flags, result, server};
+
+    // the answer has an escape sequence, which the terminal is not given
+    let server = server("chat-consent.sh", &result("Sunny\u{1b}[2J, 21", false));
+    let saved = temporary("chat-consent.json");
+    let mut all = flags("chat-consent");
+    all.extend(["--mcp".to_owned(), server]);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let mut terminal = chat(&all);
+    terminal.send("/tools\r");
+    terminal.wait("get_weather          The weather", 1);
+    terminal.send(&format!("{SUM}\r"));
+    terminal.wait("The model wants to call get_weather with {\"city\":\"Paris\"}", 1);
+    terminal.wait("always>", 1);
+    terminal.send("maybe\r");
+    terminal.wait("always>", 2);
+    terminal.send("yes\r");
+    terminal.wait("get_weather gives: Sunny", 1);
+    // a line after the call and one after the answer
+    terminal.wait("reused", 2);
+    let raw = terminal.raw();
+    assert!(!raw.contains("Sunny\u{1b}"), "{raw:?}");
+    terminal.send("/retry\r");
+    terminal.wait("always>", 3);
+    terminal.send("no\r");
+    terminal.wait("The user declined the call.", 1);
+    terminal.wait("reused", 4);
+    terminal.send("/retry\r");
+    terminal.wait("always>", 4);
+    // Ctrl-C ends the answer and not the chat
+    terminal.send("\x03");
+    terminal.wait("[stopped]", 1);
+    terminal.send(&format!("/save {}\r", saved.display()));
+    terminal.wait("3 messages are saved", 1);
+    let json: Value = serde_json::from_str(&fs::read_to_string(&saved).unwrap()).unwrap();
+    assert_eq!(json["messages"][2]["content"], "The user stopped the call.");
+    terminal.send("\x04");
+    assert!(terminal.end().success());
+}
+
+#[test]
+fn ctrl_c_stops_a_call() {
+    use super::chat_tools::{flags, server};
+
+    let server = server("chat-slow.sh", "sleep 100");
+    let mut all = flags("chat-slow");
+    all.extend(["--allow-calls", "--mcp"].map(str::to_owned));
+    all.push(server);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let mut terminal = chat(&all);
+    terminal.send(&format!("{SUM}\r"));
+    terminal.wait("[get_weather", 1);
+    terminal.wait("reused", 1);
+    // the line is printed before the call
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    terminal.send("\x03");
+    terminal.wait("[stopped]", 1);
+    terminal.send("/quit\r");
+    assert!(terminal.end().success());
+}

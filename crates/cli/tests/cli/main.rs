@@ -6,15 +6,19 @@ mod bench;
 mod chat;
 #[cfg(target_os = "linux")]
 mod chat_terminal;
+mod chat_tools;
 mod errors;
 mod files;
 mod gpu;
 #[cfg(unix)]
 mod interrupt;
 mod logging;
+mod perplexity;
 #[cfg(target_os = "linux")]
 mod pty;
 mod run;
+#[cfg(unix)]
+mod serve;
 mod template;
 mod values;
 
@@ -54,7 +58,7 @@ fn refused(args: &[&str], code: i32) -> String {
 }
 
 fn fixture(name: &str) -> String {
-    format!("{}/../../tests/fixtures/logits/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../../tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 fn temporary(name: &str) -> PathBuf {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
-use pelton_graph::{Error, Limits, Op, Plan, WeightId};
+use pelton_graph::{Error, Limits, Op, Phase, Plan, WeightId};
 
 use crate::gemm::{ActivationKind, Activations, Output, Picked, ROW_ALIGN, matmul_picked};
 use crate::isa::Isa;
@@ -144,6 +144,11 @@ impl Grouped {
             inputs: zeros(pairs),
             outputs: zeros(pairs),
         })
+    }
+
+    /// Begins a pass over rows of a phase.
+    pub(super) fn begin(&mut self, phase: Phase) {
+        self.activations.iter_mut().for_each(|(_, activations)| activations.set_phase(phase));
     }
 
     /// Bytes that [`new`](Self::new) allocates.

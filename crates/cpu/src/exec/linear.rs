@@ -2,18 +2,54 @@
 
 use std::ops::Range;
 
-use pelton_graph::{Error, Limits, Linear, Op, Plan};
+use arrayvec::ArrayVec;
+use pelton_graph::{Error, Limits, Linear, Op, Phase, Plan};
 
+use super::effort::{Efforts, LiveInputs, PRODUCTS};
 use super::norms::{NormRow, NormWeights};
+use crate::gemm::input_major::{self, InputMajor, OUTPUT_ALIGN, Task};
 use crate::gemm::{self, ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN};
 use crate::isa::Isa;
 use crate::memory::{AlignedBuf, Weights};
 use crate::pool::{Pool, SharedMut};
 use crate::simd::dispatch;
 
+/// A matrix `[outputs, cols]` in one of its orders.
+#[derive(Clone, Copy)]
+enum Matrix<'a> {
+    /// Row by row, or in panels of rows.
+    Rows(MatrixRef<'a>),
+    /// Input by input.
+    Lines(&'a InputMajor),
+}
+
+impl Matrix<'_> {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Rows(matrix) => matrix.rows(),
+            Self::Lines(lines) => lines.rows(),
+        }
+    }
+
+    fn cols(&self) -> usize {
+        match self {
+            Self::Rows(matrix) => matrix.cols(),
+            Self::Lines(lines) => lines.cols(),
+        }
+    }
+
+    /// The activations that it is multiplied with.
+    fn kind(&self) -> ActivationKind {
+        ActivationKind::of(match self {
+            Self::Rows(matrix) => matrix.dtype(),
+            Self::Lines(lines) => lines.dtype(),
+        })
+    }
+}
+
 /// A matrix `[outputs, cols]` and the buffer `[rows, outputs]` of its products.
 pub(super) struct Product<'a> {
-    matrix: MatrixRef<'a>,
+    matrix: Matrix<'a>,
     output: Output<'a>,
 }
 
@@ -31,10 +67,17 @@ impl<'a> Product<'a> {
     ) -> Result<Self, Error> {
         let &Linear { weight: id, bias } = linear;
         let weight = plan.weight(id);
-        let matrix = weights.matrices(plan, id)?;
-        let matrix = matrix.matrix(0, weight.rows, weight.row_len).map_err(|error| {
-            Error::Matrix { tensor: weight.name.clone(), what: error.to_string() }
-        })?;
+        let matrix = match weights.input_major(id) {
+            Some(lines) => Matrix::Lines(lines),
+            None => {
+                let matrix = weights.matrices(plan, id)?;
+                let matrix = matrix.matrix(0, weight.rows, weight.row_len);
+                Matrix::Rows(matrix.map_err(|error| Error::Matrix {
+                    tensor: weight.name.clone(),
+                    what: error.to_string(),
+                })?)
+            }
+        };
         let output = Output {
             values: SharedMut::new(out),
             stride: weight.rows,
@@ -57,6 +100,8 @@ pub(super) struct Multiplier {
     activations: Vec<Activations>,
     /// Normed rows, before they become activations.
     normed: AlignedBuf,
+    /// The live inputs of rows of an effort below 1.
+    live: LiveInputs,
 }
 
 impl Multiplier {
@@ -64,32 +109,46 @@ impl Multiplier {
     ///
     /// # Errors
     /// [`Error::Memory`] if the system refuses the memory.
-    pub(super) fn new(plan: &Plan, limits: &Limits, isa: Isa) -> Result<Self, Error> {
+    pub(super) fn new(
+        plan: &Plan,
+        limits: &Limits,
+        isa: Isa,
+        threads: usize,
+    ) -> Result<Self, Error> {
         let rows = limits.rows.max(limits.wants);
         let mut activations = Vec::new();
         for (kind, cols) in widest(plan) {
             activations.push(Activations::new(kind, rows, cols)?);
         }
         let normed = AlignedBuf::zeroed("normed rows", rows, widest_norm(plan))?;
-        Ok(Self { isa, activations, normed })
+        let live = LiveInputs::new(plan, rows, threads)?;
+        Ok(Self { isa, activations, normed, live })
+    }
+
+    /// Begins a pass over rows of a phase.
+    pub(super) fn begin(&mut self, phase: Phase) {
+        self.activations.iter_mut().for_each(|activations| activations.set_phase(phase));
     }
 
     /// Bytes that [`new`](Self::new) allocates.
-    pub(super) fn bytes(plan: &Plan, limits: &Limits) -> u128 {
+    pub(super) fn bytes(plan: &Plan, limits: &Limits, threads: usize) -> u128 {
         let rows = limits.rows.max(limits.wants);
         let activations = widest(plan).map(|(kind, cols)| Activations::bytes(kind, rows, cols));
-        activations.fold(AlignedBuf::bytes(rows, widest_norm(plan)), u128::saturating_add)
+        let others = AlignedBuf::bytes(rows, widest_norm(plan));
+        let others = others.saturating_add(LiveInputs::bytes(plan, threads));
+        activations.fold(others, u128::saturating_add)
     }
 
     /// Multiplies the rows of `x` `[rows, cols]`, normed first if there is a norm, with every matrix
     /// `[outputs, cols]`. A thread that has computed its partition of all products calls `finish`
     /// with its partition of the first matrix's outputs.
-    pub(super) fn run(
+    pub(super) fn run<'a>(
         &mut self,
         pool: &Pool,
         norm: Option<NormWeights<'_>>,
         x: &[f32],
-        products: &[Product<'_>],
+        products: &[Product<'a>],
+        efforts: Efforts<'_>,
         finish: impl Fn(Range<usize>) + Sync,
     ) {
         let Some(first) = products.first() else { return };
@@ -97,10 +156,19 @@ impl Multiplier {
         let rows = x.len() / cols;
         let units = Activations::units(rows, cols);
         let normed = SharedMut::new(&mut self.normed);
-        let isa = self.isa;
-        let used = |a: &&Activations| {
-            products.iter().any(|p| ActivationKind::of(p.matrix.dtype()) == a.kind())
+        let (isa, live) = (self.isa, &mut self.live);
+        let lines = |product: &Product<'a>| match product.matrix {
+            Matrix::Rows(_) => None,
+            Matrix::Lines(lines) => Some(lines),
         };
+        let matrices: ArrayVec<_, PRODUCTS> = products.iter().take(PRODUCTS).map(lines).collect();
+        let has_lines = matrices.iter().any(Option::is_some);
+        let align = if has_lines { OUTPUT_ALIGN } else { ROW_ALIGN };
+        live.begin(has_lines, rows, efforts);
+        let live = &*live;
+        let activations = &self.activations;
+        let of_kind = |kind| activations.iter().find(|a| a.kind() == kind);
+        let used = |a: &&Activations| products.iter().any(|p| p.matrix.kind() == a.kind());
         pool.run(|worker| {
             let mut x = x;
             if let Some(norm) = norm {
@@ -114,20 +182,44 @@ impl Multiplier {
                 // SAFETY: all rows have been written, and are not written again in this region.
                 x = unsafe { normed.slice(0..rows * cols) };
             }
-            for activations in self.activations.iter().filter(used) {
+            for activations in activations.iter().filter(used) {
                 // SAFETY: one thread prepares a unit, and products read it after the barrier.
                 unsafe { activations.prepare(x, cols, worker.split(units, 1)) };
             }
             worker.barrier();
-            for Product { matrix, output } in products {
-                let kind = ActivationKind::of(matrix.dtype());
-                let outputs = worker.split(matrix.rows(), ROW_ALIGN);
-                if let Some(activations) = self.activations.iter().find(|a| a.kind() == kind) {
-                    // SAFETY: activations are complete, and one thread computes an output.
-                    unsafe { gemm::matmul(isa, matrix, activations, rows, outputs, output) };
+            for strip in live.strips() {
+                if !strip.is_empty() {
+                    // SAFETY: all threads choose for the same rows, which have been prepared, and
+                    // none multiplies them before the barrier.
+                    unsafe { live.choose(isa, worker, strip.clone(), x, &matrices, &of_kind) };
+                    worker.barrier();
+                }
+                for (index, Product { matrix, output }) in products.iter().enumerate() {
+                    let outputs = worker.split(matrix.rows(), align);
+                    let Some(activations) = of_kind(matrix.kind()) else { continue };
+                    match matrix {
+                        // all rows are multiplied with the first strip
+                        Matrix::Rows(_) if strip.start > 0 => {}
+                        Matrix::Rows(matrix) => {
+                            // SAFETY: activations are complete, and one thread computes an output.
+                            unsafe {
+                                gemm::matmul(isa, matrix, activations, rows, outputs, output)
+                            };
+                        }
+                        Matrix::Lines(matrix) => {
+                            let (lists, output) = (live.lists(index), *output);
+                            let (dense, live) = live.rows(strip.clone());
+                            let task = Task { matrix, activations, dense, live, lists, output };
+                            // SAFETY: as above, and the live inputs are complete.
+                            unsafe { input_major::multiply(isa, &task, outputs) };
+                        }
+                    }
+                }
+                if !strip.is_empty() {
+                    worker.barrier();
                 }
             }
-            finish(worker.split(first.matrix.rows(), ROW_ALIGN));
+            finish(worker.split(first.matrix.rows(), align));
         });
     }
 }

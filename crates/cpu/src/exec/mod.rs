@@ -6,6 +6,7 @@
 
 mod activations;
 mod attention;
+mod effort;
 mod grouped;
 mod linear;
 mod norms;
@@ -15,12 +16,13 @@ mod row_ops;
 mod step;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use pelton_graph::{Error, Limits, Op, Plan};
+use pelton_graph::{Error, Limits, Op, Phase, Plan};
 
 use crate::batch::Batch;
 use crate::isa::Isa;
-use crate::memory::{AlignedBuf, State};
+use crate::memory::{AlignedBuf, State, multiplied};
 use crate::pool::Pool;
 use crate::route::RouteScratch;
 use attention::Attender;
@@ -28,13 +30,12 @@ use grouped::Grouped;
 use linear::Multiplier;
 use rope_store::Angles;
 
-/// Matrices that one region multiplies, at most.
-const PRODUCTS: usize = 8;
-
 /// The pool, and the memory that steps need besides the plan's buffers.
 pub(crate) struct Exec {
     pool: Arc<Pool>,
     isa: Isa,
+    /// Whether both phases run the kernels of prompts.
+    phases_agree: bool,
     multiplier: Multiplier,
     grouped: Grouped,
     attender: Attender,
@@ -59,7 +60,7 @@ impl Exec {
         let Widest { up, summand, experts } = Widest::of(plan);
         let rows = limits.rows.max(limits.wants);
         Ok(Self {
-            multiplier: Multiplier::new(plan, limits, isa)?,
+            multiplier: Multiplier::new(plan, limits, isa, pool.threads())?,
             grouped: Grouped::new(plan, limits, isa)?,
             attender: Attender::new(plan, limits, pool.threads())?,
             up: AlignedBuf::zeroed("gated products", rows, up)?,
@@ -67,6 +68,7 @@ impl Exec {
             angles: angles.collect::<Result<_, _>>()?,
             routes: (0..pool.threads()).map(|_| RouteScratch::new(experts)).collect(),
             isa,
+            phases_agree: phases_agree(plan),
             pool,
         })
     }
@@ -78,7 +80,7 @@ impl Exec {
         let rows = limits.rows.max(limits.wants);
         angles
             .chain([
-                Multiplier::bytes(plan, limits),
+                Multiplier::bytes(plan, limits, threads),
                 Grouped::bytes(plan, limits),
                 Attender::bytes(plan, limits, threads),
                 AlignedBuf::bytes(rows, up),
@@ -98,21 +100,70 @@ impl Exec {
         self.isa
     }
 
+    /// Whether both phases give the same bits for a row.
+    pub(crate) fn phases_agree(&self) -> bool {
+        self.phases_agree
+    }
+
     /// Runs all steps of the plan.
     ///
     /// # Errors
     /// If an op or a weight is not of the kind that loading accepts.
     pub(crate) fn run(&mut self, state: &mut State, batch: &Batch<'_>) -> Result<(), Error> {
+        self.begin(state, batch);
+        (0..state.plan.steps.len()).try_for_each(|step| self.run_step(state, step, batch))
+    }
+
+    /// Runs all steps of the plan and adds the time of each to `times` `[steps]`.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) fn run_timed(
+        &mut self,
+        state: &mut State,
+        batch: &Batch<'_>,
+        times: &mut [Duration],
+    ) -> Result<(), Error> {
+        self.begin(state, batch);
+        let mut last = Instant::now();
+        for (step, time) in times.iter_mut().enumerate() {
+            self.run_step(state, step, batch)?;
+            let now = Instant::now();
+            *time += now - last;
+            last = now;
+        }
+        Ok(())
+    }
+
+    /// Prepares what all steps of a pass share.
+    fn begin(&mut self, state: &State, batch: &Batch<'_>) {
         // the rotations of the positions and the tiles of attention are the same in all layers
         for (rope, angles) in state.plan.ropes.iter().zip(&mut self.angles) {
             angles.begin(rope, batch);
         }
+        let phase = if self.phases_agree { Phase::Prompt } else { batch.phase };
+        self.multiplier.begin(phase);
+        self.grouped.begin(phase);
         self.attender.begin(batch, state.plan.whole_sequences);
-        for step in 0..state.plan.steps.len() {
-            self.run_step(state, step, batch)?;
-        }
-        Ok(())
     }
+}
+
+/// Whether a plan runs the kernels of prompts in both phases. Kernels for products in f32 that sum
+/// in another order are faster for few rows, but then a sequence's answer is computed again where it
+/// becomes a part of a prompt. So a plan has them if a part of its weights worth the while is in F32,
+/// F16 or BF16, not only the routers of its experts.
+fn phases_agree(plan: &Plan) -> bool {
+    let (mut floats, mut all) = (0_u128, 0);
+    for (weight, multiplied) in plan.weights.iter().zip(multiplied(plan)) {
+        if multiplied && weight.is_matrix() {
+            let elements = (weight.count() * weight.rows) as u128 * weight.row_len as u128;
+            let (len, bytes) = (weight.dtype.block_len(), weight.dtype.block_bytes());
+            let bytes = elements * bytes as u128 / len as u128;
+            all += bytes;
+            floats += if len == 1 { bytes } else { 0 };
+        }
+    }
+    floats == 0 || floats.saturating_mul(8) < all
 }
 
 /// The widest rows of a plan's steps.

@@ -7,7 +7,10 @@ use pelton_graph::{
     Error, ExpertLinear, GatedDelta, Gating, Linear, Norm, Op, Plan, RopeStore, Step, TableRow,
 };
 
+use super::Exec;
 use super::activations::{Each, Factor, Function, Glu};
+use super::effort::Efforts;
+use super::effort::PRODUCTS;
 use super::grouped::{Grouped, GroupedProduct, Pairs};
 use super::linear::Product;
 use super::norms::{HeadNormRow, NormRow, NormWeights};
@@ -16,7 +19,6 @@ use super::rope_store::{Heads, RopeStoreRows};
 use super::row_ops::{
     AddTo, WeightedSum, copy_row, each_range, each_row, pool_rows, store_rows, temper, try_each_row,
 };
-use super::{Exec, PRODUCTS};
 use crate::batch::Batch;
 use crate::memory::{AlignedBuf, Buffers, State, Weights};
 use crate::pool::{Pool, SharedMut};
@@ -29,6 +31,7 @@ struct Context<'a> {
     buffers: &'a Buffers,
     step: &'a Step,
     rows: usize,
+    efforts: Efforts<'a>,
 }
 
 type Read<'a> = std::cell::Ref<'a, AlignedBuf>;
@@ -79,7 +82,8 @@ impl Exec {
         let step = &plan.steps[step];
         let kind = plan.step_rows(step);
         let rows = plan.rows_of(step, batch.rows.len(), batch.selected.len());
-        let context = Context { plan, weights, buffers, step, rows };
+        let efforts = Efforts { batch, rows: kind };
+        let context = Context { plan, weights, buffers, step, rows, efforts };
         let at = &context;
         let (input, output) = (|i| at.input(i), |i| at.output(i));
         let (width, out_width) = (|i| at.width(i), at.out_width());
@@ -88,7 +92,8 @@ impl Exec {
         match &step.op {
             Op::Embed { table } => {
                 try_each_row(pool, &mut output(0)[..rows * out_width], out_width, |r, y| {
-                    weights.decode_row(plan, *table, 0, batch.row(kind, r).token as usize, y)
+                    let token = batch.row(kind, r).token as usize % plan.vocab;
+                    weights.decode_row(plan, *table, 0, token, y)
                 })?;
             }
             Op::AddTable { table, row } => {
@@ -97,6 +102,7 @@ impl Exec {
                     let index = match row {
                         TableRow::Position => batch.row(kind, r).position as usize,
                         TableRow::Fixed(row) => *row,
+                        TableRow::TokenType => batch.row(kind, r).token as usize / plan.vocab,
                     };
                     weights.decode_row(plan, *table, 0, index, y)
                 })?;
@@ -116,12 +122,12 @@ impl Exec {
             Op::Linear(linear) => {
                 let (x, mut out) = (input(0), output(0));
                 let product = [Product::new(plan, weights, linear, &mut out, false)?];
-                self.multiplier.run(pool, None, &x[..rows * width(0)], &product, |_| ());
+                self.multiplier.run(pool, None, &x[..rows * width(0)], &product, efforts, |_| ());
             }
             Op::LinearAdd(linear) => {
                 let (x, mut out) = (input(1), output(0));
                 let product = [Product::new(plan, weights, linear, &mut out, true)?];
-                self.multiplier.run(pool, None, &x[..rows * width(1)], &product, |_| ());
+                self.multiplier.run(pool, None, &x[..rows * width(1)], &product, efforts, |_| ());
             }
             Op::NormLinear { norm, linears } => self.norm_linear(at, norm, linears)?,
             Op::NormGlu { norm, gate, up, gating } => {
@@ -268,6 +274,16 @@ impl Exec {
                 experts(&mut self.grouped, pool, at, linear, &products, |_, _| ());
             }
             Op::ExpertGlu { gate, up, gating } => self.expert_glu(at, [gate, up], *gating)?,
+            Op::ExpertScale { factors, used } => {
+                let (ids, factors) = (input(1), weights.vector(*factors)?);
+                let ids = &**ids;
+                each_row(pool, &mut output(0)[..rows * out_width], out_width, |r, x| {
+                    let ids = &ids[r * used..(r + 1) * used];
+                    for (x, &id) in x.chunks_exact_mut(out_width / used).zip(ids) {
+                        x.iter_mut().for_each(|x| *x *= factors[id as usize]);
+                    }
+                });
+            }
             Op::ExpertSum { used } => {
                 let (y, chosen) = (input(0), input(1));
                 let (y, chosen) = (&**y, &**chosen);
@@ -315,7 +331,7 @@ impl Exec {
                 .zip(&mut outputs)
                 .map(|(linear, out)| Product::new(at.plan, at.weights, linear, out, false))
                 .collect::<Result<ArrayVec<_, PRODUCTS>, _>>()?;
-            self.multiplier.run(&self.pool, Some(norm), x, &products, |_| ());
+            self.multiplier.run(&self.pool, Some(norm), x, &products, at.efforts, |_| ());
         }
         Ok(())
     }
@@ -334,7 +350,8 @@ impl Exec {
         let (gate, up) = (gates.values(), ups.values());
         let x = &x[..at.rows * at.width(0)];
         let (isa, rows) = (self.isa, at.rows);
-        self.multiplier.run(&self.pool, Some(norm), x, &[gates, ups], |partition| {
+        let products = [gates, ups];
+        self.multiplier.run(&self.pool, Some(norm), x, &products, at.efforts, |partition| {
             for r in 0..rows {
                 let place = r * out_width + partition.start..r * out_width + partition.end;
                 // SAFETY: this thread alone writes its partition of both outputs.

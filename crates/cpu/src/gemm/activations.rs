@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 
 use bytemuck::Zeroable;
-use pelton_graph::Error;
+use pelton_graph::{Error, Phase};
 use pelton_quant::DType;
 
 use super::tile::{BLOCK, CHUNK};
@@ -72,6 +72,7 @@ pub struct Activations {
     floats: Box<[UnsafeCell<Floats>]>,
     blocks: Box<[UnsafeCell<Block>]>,
     kind: ActivationKind,
+    phase: Phase,
     max_rows: usize,
     max_chunks: usize,
 }
@@ -97,6 +98,7 @@ impl Activations {
             floats: zeroed(floats).ok_or_else(refused)?,
             blocks: zeroed(blocks).ok_or_else(refused)?,
             kind,
+            phase: Phase::Prompt,
             max_rows,
             max_chunks,
         })
@@ -115,6 +117,17 @@ impl Activations {
     /// The form of its activations.
     pub fn kind(&self) -> ActivationKind {
         self.kind
+    }
+
+    /// The phase of its rows, at first [`Phase::Prompt`].
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Sets the phase of the rows that are prepared next. Products of F32, F16 and BF16 matrices
+    /// sum in an order of the phase; all other products are the same in both.
+    pub fn set_phase(&mut self, phase: Phase) {
+        self.phase = phase;
     }
 
     /// The number of units into which preparing `rows` rows of `cols` columns can be split.

@@ -22,7 +22,7 @@ unsafe fn every_fourth(from: Rows, i: usize) -> __m256i {
 impl<const VNNI: bool> Vectors for Ymm<VNNI> {
     /// VNNI takes codes unsigned, so signed ones are moved up by 128.
     const I8_ZERO: Option<u32> = if VNNI { Some(7) } else { None };
-    const PANELS: usize = 1;
+    const PANELS: usize = 2;
     type I = __m256i;
 
     #[inline(always)]

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use pelton_graph::Phase;
 use pelton_quant::DType;
 
 use super::activations::{ActivationKind, Activations};
 use super::float::{self, FloatKernels};
+use super::float_decode::{self, DecodeKernels};
 use super::float_kernels::{self, BF16, Element, F16, F32, FloatTile};
 use super::formats::{
     Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Iq4Nl, Iq4Xs, Mxfp4, Nvfp4, Q2K, Q3K, Q4_0,
@@ -50,6 +52,12 @@ trait Functions {
         tile_job: &TileJob,
     );
     unsafe fn float_direct<E: Element, const NR: usize, const MR: usize>(job: &Job<'_>);
+    unsafe fn float_decode<E: Element, const NR: usize, const MR: usize>(
+        job: &Job<'_>,
+        rows: Range<usize>,
+        x: usize,
+        prefetch: &mut RangePrefetch,
+    );
     unsafe fn float_pack<E: Element>(rows: Rows, cols: Range<usize>, to: *mut f32);
     unsafe fn float_through<const NR: usize, const MR: usize>(job: &Job<'_>, tile: &FloatTile);
 }
@@ -94,6 +102,17 @@ macro_rules! functions {
             unsafe fn float_direct<E: Element, const NR: usize, const MR: usize>(job: &Job<'_>) {
                 // SAFETY: the caller's promise.
                 unsafe { float_kernels::direct::<$simd, E, NR, MR>(job) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn float_decode<E: Element, const NR: usize, const MR: usize>(
+                job: &Job<'_>,
+                rows: Range<usize>,
+                x: usize,
+                prefetch: &mut RangePrefetch,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { float_decode::rows::<$simd, E, NR, MR>(job, rows, x, prefetch) }
             }
 
             $(#[target_feature(enable = $features)])?
@@ -235,6 +254,7 @@ unsafe fn multiply(
         pitch: kind.pitch(),
         blocks: activations.blocks(),
         floats: activations.floats(),
+        phase: activations.phase(),
         batch,
         picked,
         rows,
@@ -284,26 +304,42 @@ unsafe fn run(isa: Isa, dtype: DType, job: &Job<'_>) {
 unsafe fn blocks<T: Functions, F: Format>(job: &Job<'_>) {
     const { assert!((CHUNK * BLOCK).is_multiple_of(F::DTYPE.block_len())) };
     let kernels = const {
+        let wide = <T::Vectors as Register>::LANES == 16;
+        // two scales for a block leave too few registers for two panels
+        let pair = wide || !<F::Coding as Coding>::HALVES;
+        let panels = if pair { <T::Vectors as Vectors>::PANELS } else { 1 };
         &Kernels {
             lanes: <T::Vectors as Register>::LANES,
             tile_bytes: size_of::<Tile<T::Vectors>>(),
             chunk_bytes: CHUNK * BLOCK / F::DTYPE.block_len() * F::DTYPE.block_bytes(),
             one: if T::DIRECT && F::DIRECT { Some(T::direct::<F> as JobFn) } else { None },
             unpack: T::unpack::<F>,
+            // Tiles of as many sums, in integers and in f32, as fit into registers: 32 with sixteen
+            // lanes, else 16 or pairs.
+            most_few: if wide { 8 } else { 12 },
             few: [
-                T::through::<F::Coding, 1, 1, false>,
-                T::through::<F::Coding, 1, 2, false>,
-                T::through::<F::Coding, 1, 4, false>,
-                T::through::<F::Coding, 1, 8, false>,
+                (1, T::through::<F::Coding, 1, 1, false>),
+                (2, T::through::<F::Coding, 1, 2, false>),
+                if wide {
+                    (4, T::through::<F::Coding, 1, 4, false>)
+                } else {
+                    (3, T::through::<F::Coding, 1, 3, false>)
+                },
+                if wide {
+                    (8, T::through::<F::Coding, 1, 8, false>)
+                } else {
+                    (4, T::through::<F::Coding, 1, 4, false>)
+                },
             ],
-            // As many sums, in integers and in f32, as fit into registers.
-            many: if <T::Vectors as Vectors>::PANELS == 2 {
+            many: if wide {
                 [T::through::<F::Coding, 1, 6, true>, T::through::<F::Coding, 2, 6, true>]
+            } else if panels == 2 {
+                [T::through::<F::Coding, 1, 4, true>, T::through::<F::Coding, 2, 4, true>]
             } else {
                 [T::through::<F::Coding, 1, 4, true>; 2]
             },
-            many_panels: <T::Vectors as Vectors>::PANELS,
-            many_rows: if <T::Vectors as Vectors>::PANELS == 2 { 6 } else { 4 },
+            many_panels: panels,
+            many_rows: if wide { 6 } else { 4 },
         }
     };
     // SAFETY: the caller's promise.
@@ -342,8 +378,34 @@ unsafe fn floats<T: Functions, E: Element>(job: &Job<'_>) {
             },
         }
     };
+    let decode = const {
+        if <T::Vectors as Register>::LANES == 16 {
+            &DecodeKernels {
+                kernels: [
+                    (4, T::float_decode::<E, 4, 4>),
+                    (2, T::float_decode::<E, 4, 2>),
+                    (1, T::float_decode::<E, 4, 1>),
+                ],
+                rows: 4,
+            }
+        } else {
+            &DecodeKernels {
+                kernels: [
+                    (3, T::float_decode::<E, 2, 3>),
+                    (2, T::float_decode::<E, 2, 2>),
+                    (1, T::float_decode::<E, 4, 1>),
+                ],
+                rows: 4,
+            }
+        }
+    };
     // SAFETY: the caller's promise.
-    unsafe { float::run(job, kernels) }
+    unsafe {
+        match job.phase {
+            Phase::Prompt => float::run(job, kernels),
+            Phase::Decode => float_decode::run(job, decode),
+        }
+    }
 }
 
 /// # Safety

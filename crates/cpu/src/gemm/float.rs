@@ -1,4 +1,4 @@
-//! Products of F32, F16 and BF16 matrices.
+//! Products of F32, F16 and BF16 matrices with rows of prompts.
 //!
 //! A lane of a vector is a row of the matrix, and a sum proceeds column by column within a chunk of
 //! 256 columns; the sums of the chunks are added in their order. As in the quantized products, the

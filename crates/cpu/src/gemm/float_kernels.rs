@@ -28,6 +28,12 @@ const LINE: usize = 64;
 pub(super) trait Element {
     const BYTES: usize;
 
+    /// Loads `S::LANES` neighbouring elements.
+    ///
+    /// # Safety
+    /// They are readable, and the instructions of `S` exist.
+    unsafe fn load<S: Vectors>(from: *const u8) -> S::F;
+
     /// Writes `LINE` bytes of each row as a vector for each column.
     ///
     /// # Safety
@@ -40,6 +46,12 @@ pub(super) struct F32;
 
 impl Element for F32 {
     const BYTES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn load<S: Vectors>(from: *const u8) -> S::F {
+        // SAFETY: the caller's promise.
+        unsafe { S::load_f32(from) }
+    }
 
     #[inline(always)]
     unsafe fn columns<S: Vectors>(from: Rows, to: *mut f32) {
@@ -59,6 +71,12 @@ impl Element for F16 {
     const BYTES: usize = 2;
 
     #[inline(always)]
+    unsafe fn load<S: Vectors>(from: *const u8) -> S::F {
+        // SAFETY: the caller's promise.
+        unsafe { S::load_f16(from) }
+    }
+
+    #[inline(always)]
     unsafe fn columns<S: Vectors>(from: Rows, to: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -76,6 +94,12 @@ pub(super) struct BF16;
 
 impl Element for BF16 {
     const BYTES: usize = 2;
+
+    #[inline(always)]
+    unsafe fn load<S: Vectors>(from: *const u8) -> S::F {
+        // SAFETY: the caller's promise.
+        unsafe { S::load_bf16(from) }
+    }
 
     #[inline(always)]
     unsafe fn columns<S: Vectors>(from: Rows, to: *mut f32) {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pelton_graph::Phase;
 use pelton_quant::DType;
 
 use super::activations::Block;
@@ -158,6 +159,8 @@ pub(super) struct Job<'a> {
     pub(super) pitch: usize,
     pub(super) blocks: *const Block,
     pub(super) floats: *const f32,
+    /// The phase of the activation rows, which decides the kernels of products in f32.
+    pub(super) phase: Phase,
     pub(super) batch: usize,
     /// The activation rows of the batch and their results, if they are not the first ones.
     pub(super) picked: Option<Picked<'a>>,

@@ -35,7 +35,14 @@ pub(super) struct TileJob {
 /// The instructions of `S` exist, and the job's promises hold (see [`Job`]).
 #[inline(always)]
 pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
-    let mut prefetch = prefetch_job(job, S::LANES);
+    let mut prefetch = if F::PACKED {
+        let start = job.weights.wrapping_add(job.rows.start * job.row_bytes);
+        // the last fields of a block are read with the first ones
+        let lead = F::DTYPE.block_bytes() * S::LANES;
+        RangePrefetch::packed(start, job.rows.len() * job.row_bytes, lead)
+    } else {
+        prefetch_job(job, S::LANES)
+    };
     let mut row = job.rows.start;
     while row < job.rows.end {
         // SAFETY: the caller's promise; there are as many blocks in a row of weights as in one
@@ -171,7 +178,7 @@ pub(super) unsafe fn through<
 /// # Safety
 /// As for the function of a job; the tiles are unpacked.
 #[inline(always)]
-unsafe fn multiply<S: Vectors, C: Coding, const NR: usize, const MR: usize>(
+pub(super) unsafe fn multiply<S: Vectors, C: Coding, const NR: usize, const MR: usize>(
     tiles: [*const Tile<S>; NR],
     x: [*const Block; MR],
     sums: &mut [[S::F; MR]; NR],

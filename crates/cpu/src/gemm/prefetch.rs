@@ -9,7 +9,11 @@ const PAGE: usize = 4096;
 /// Pages that are prefetched in turn.
 const PAGES: usize = 8;
 
-/// Prefetches a range of memory into the second-level cache, some distance before its use.
+/// Bytes that packed rows are prefetched before their use by one activation row: of 768, 1024, 2048
+/// and 4096 the distance at which all formats read fastest on two cores of Zen 3.
+const PACKED_LEAD: usize = 1024;
+
+/// Prefetches a range of memory, some distance before its use.
 ///
 /// Sequential requests reach two thirds of the memory's bandwidth (22 of 32 GB/s with two threads
 /// of a Sapphire Rapids and pages of 4 KiB), as each new page is a wait: for its address, and for
@@ -20,24 +24,41 @@ pub(super) struct RangePrefetch {
     /// The next line in the first of the pages.
     next: *const u8,
     end: *const u8,
+    /// Whether lines are prefetched one after the other, not from several pages in turn.
+    in_order: bool,
     /// Bytes that should have been requested by now and were not.
     behind: isize,
 }
 
 impl RangePrefetch {
-    /// Prefetches `len` bytes at `start`, at least `lead` bytes before their use.
+    /// Prefetches `len` bytes at `start` into the second-level cache, at least `lead` bytes before
+    /// their use.
     #[inline(always)]
     pub(super) fn new(start: *const u8, len: usize, lead: usize) -> Self {
         Self {
             next: start.wrapping_sub(start.addr() % PAGE),
             end: start.wrapping_add(len),
+            in_order: false,
             behind: (lead + PAGES * PAGE) as isize,
+        }
+    }
+
+    /// Prefetches `len` bytes of packed rows at `start`, which are used one after the other and lie
+    /// in large pages, into the first-level cache, `lead` bytes more before their use.
+    #[inline(always)]
+    pub(super) fn packed(start: *const u8, len: usize, lead: usize) -> Self {
+        Self {
+            next: start.wrapping_sub(start.addr() % LINE),
+            end: start.wrapping_add(len),
+            in_order: true,
+            behind: (lead + PACKED_LEAD) as isize,
         }
     }
 
     /// Prefetches nothing.
     pub(super) const fn idle() -> Self {
-        Self { next: std::ptr::null(), end: std::ptr::null(), behind: isize::MIN }
+        let next = std::ptr::null();
+        Self { next, end: next, in_order: false, behind: isize::MIN }
     }
 
     /// Advances by the bytes that are used next.
@@ -45,6 +66,12 @@ impl RangePrefetch {
     pub(super) fn advance(&mut self, bytes: usize) {
         self.behind += bytes as isize;
         while self.behind > 0 {
+            if self.in_order {
+                self.behind -= LINE as isize;
+                prefetch(self.next, Level::First);
+                self.next = self.next.wrapping_add(LINE);
+                continue;
+            }
             self.behind -= (PAGES * LINE) as isize;
             let last = self.next.wrapping_add((PAGES - 1) * PAGE);
             for page in 0..PAGES {

@@ -19,9 +19,6 @@ use super::scratch;
 use super::tile::CHUNK;
 use super::vectors::Rows;
 
-/// Activation rows up to which a panel is multiplied in all of its columns before the next one.
-/// With more rows several panels are multiplied with a chunk of the columns of many rows.
-const MAX_FEW: usize = 8;
 /// Panels that a chunk of the activations is multiplied with before the next chunk.
 const PANELS: usize = 16;
 /// Activation rows multiplied with a group of panels before the next rows: a chunk of them and
@@ -46,8 +43,11 @@ pub(super) struct Kernels {
     /// One activation row, if there is a kernel that unpacks into registers.
     pub(super) one: Option<JobFn>,
     pub(super) unpack: UnpackFn,
-    /// One panel with 1, 2, 4 and 8 activation rows.
-    pub(super) few: [TileFn; 4],
+    /// Activation rows up to which a panel is multiplied in all of its columns before the next one.
+    /// With more rows several panels are multiplied with a chunk of the columns of many rows.
+    pub(super) most_few: usize,
+    /// One panel with some activation rows, and their number: 1 first, and ascending.
+    pub(super) few: [(usize, TileFn); 4],
     /// One panel, and as many as a tile of many rows has, with `many_rows` activation rows.
     pub(super) many: [TileFn; 2],
     pub(super) many_panels: usize,
@@ -64,26 +64,29 @@ pub(super) unsafe fn run(job: &Job<'_>, kernels: &Kernels) {
         match (job.batch, kernels.one) {
             (0, _) => {}
             (1, Some(one)) => one(job),
-            (1, None) => few(job, kernels, kernels.few[0], 1),
-            (2, _) => few(job, kernels, kernels.few[1], 2),
-            (3..=4, _) => few(job, kernels, kernels.few[2], 4),
-            (5..=MAX_FEW, _) => few(job, kernels, kernels.few[3], MAX_FEW),
+            (batch, _) if batch <= kernels.most_few => few(job, kernels),
             _ => many(job, kernels),
         }
     }
 }
 
-/// The product for at most `rows` activation rows: a chunk of the columns of a panel is unpacked
-/// into the first-level cache and multiplied with all of them.
+/// The product for few activation rows: a chunk of the columns of a panel is unpacked into the
+/// first-level cache and multiplied with all of them.
 ///
 /// # Safety
 /// As for [`run`].
-unsafe fn few(job: &Job<'_>, kernels: &Kernels, kernel: TileFn, rows: usize) {
+unsafe fn few(job: &Job<'_>, kernels: &Kernels) {
     let lanes = kernels.lanes;
     let tiles = CHUNK * kernels.tile_bytes;
-    let mut scratch = scratch::alloc(tiles + rows * lanes * size_of::<f32>());
+    // a kernel of all rows or of half of them, and so on
+    let largest = kernels.few[3].0;
+    let each = job.batch.div_ceil(job.batch.div_ceil(largest));
+    let smallest = kernels.few.iter().find(|(rows, _)| *rows >= each);
+    let &(rows, kernel) = smallest.unwrap_or(&kernels.few[3]);
+    let sums = job.batch.next_multiple_of(rows) * lanes;
+    let mut scratch = scratch::alloc(tiles + sums * size_of::<f32>());
     let start = scratch.as_mut_ptr().cast::<u8>();
-    let so_far = start.wrapping_add(tiles).cast();
+    let so_far = start.wrapping_add(tiles).cast::<f32>();
     let mut prefetch = prefetch_job(job, lanes);
     let mut row = job.rows.start;
     while row < job.rows.end {
@@ -95,8 +98,13 @@ unsafe fn few(job: &Job<'_>, kernels: &Kernels, kernel: TileFn, rows: usize) {
             for first in (0..job.row_blocks).step_by(CHUNK) {
                 let chunk = first..job.row_blocks.min(first + CHUNK);
                 (kernels.unpack)(panel.rows, chunk.clone(), start, &mut prefetch);
-                let tile_job = TileJob { panels: [panel; 2], chunk, row: 0, tiles: start, so_far };
-                kernel(job, &tile_job);
+                let mut tile_job =
+                    TileJob { panels: [panel; 2], chunk, row: 0, tiles: start, so_far };
+                while tile_job.row < job.batch {
+                    kernel(job, &tile_job);
+                    tile_job.row += rows;
+                    tile_job.so_far = tile_job.so_far.add(rows * lanes);
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Every instruction set of this machine and every format compared with arithmetic in f64.
 
 use half::f16;
+use pelton_graph::Phase;
 use pelton_quant::{DType, decode};
 use pelton_testing::Random;
 
@@ -99,6 +100,14 @@ fn prepare(dtype: DType, x: &[f32], cols: usize) -> (Activations, Vec<f64>, Vec<
     (activations, values, errors)
 }
 
+/// The phases whose kernels for a type differ.
+fn phases(dtype: DType) -> &'static [Phase] {
+    match ActivationKind::of(dtype) {
+        ActivationKind::F32 => &[Phase::Prompt, Phase::Decode],
+        ActivationKind::I8 => &[Phase::Prompt],
+    }
+}
+
 /// The product of the first `batch` rows.
 fn product(isa: Isa, matrix: &MatrixRef<'_>, activations: &Activations, batch: usize) -> Vec<f32> {
     let mut out = vec![f32::NAN; batch * matrix.rows()];
@@ -123,7 +132,7 @@ fn packed(dtype: DType, rows: usize, bytes: &[u8]) -> Option<Vec<u8>> {
     Some(packed)
 }
 
-/// Multiplies with every instruction set and batch, and compares with f64.
+/// Multiplies with every phase, instruction set and batch, and compares with f64.
 fn check(dtype: DType, rows: usize, cols: usize, bytes: &[u8], x: &[f32], batches: &[usize]) {
     let name = format!("{dtype} {rows} x {cols}");
     // formats are readable at any address
@@ -132,10 +141,15 @@ fn check(dtype: DType, rows: usize, cols: usize, bytes: &[u8], x: &[f32], batche
     let matrix = MatrixRef::new(dtype, rows, cols, &shifted[1..]).unwrap();
     let mut weights = vec![0.0; rows * cols];
     decode(dtype, bytes, &mut weights).unwrap();
-    let (activations, seen, errors) = prepare(dtype, x, cols);
+    let (mut activations, seen, errors) = prepare(dtype, x, cols);
 
     let mut expected = None;
-    for isa in Isa::available() {
+    let sets = Isa::available().collect::<Vec<_>>();
+    for (&phase, &isa) in phases(dtype).iter().flat_map(|p| sets.iter().map(move |i| (p, i))) {
+        if activations.phase() != phase {
+            activations.set_phase(phase);
+            expected = None;
+        }
         for &batch in batches {
             let found = product(isa, &matrix, &activations, batch);
             // The first, which is Portable and the largest batch, is compared with f64; all
@@ -216,15 +230,23 @@ fn more_weights_than_are_unpacked_at_once() {
 fn more_rows_than_are_multiplied_at_once() {
     let mut random = Random::new(6);
     let (rows, cols, batch) = (40, 768, 1100);
-    for dtype in [DType::Q4_0, DType::Q6_K, DType::F16] {
+    let decode = (DType::F16, Phase::Decode);
+    for (dtype, phase) in [DType::Q4_0, DType::Q6_K, DType::F16]
+        .map(|d| (d, Phase::Prompt))
+        .into_iter()
+        .chain([decode])
+    {
         let bytes = random_matrix(dtype, rows, cols, &mut random);
         let matrix = MatrixRef::new(dtype, rows, cols, &bytes).unwrap();
         let x: Vec<f32> = (0..batch * cols).map(|_| uniform(&mut random)).collect();
-        let activations = prepare(dtype, &x, cols).0;
-        let alone: Vec<f32> = x
-            .chunks(cols)
-            .flat_map(|x| product(Isa::detect(), &matrix, &prepare(dtype, x, cols).0, 1))
-            .collect();
+        let prepared = |x: &[f32]| {
+            let mut activations = prepare(dtype, x, cols).0;
+            activations.set_phase(phase);
+            activations
+        };
+        let activations = prepared(&x);
+        let alone: Vec<f32> =
+            x.chunks(cols).flat_map(|x| product(Isa::detect(), &matrix, &prepared(x), 1)).collect();
         // accumulation shows a result that is written twice
         let expected: Vec<f32> = alone.iter().map(|value| value + 0.5).collect();
         for isa in Isa::available() {

@@ -1,4 +1,5 @@
-//! The plan's tensors: small ones decoded to f32, matrices as they lie in the file or packed.
+//! The plan's tensors: small ones decoded to f32, matrices as they lie in the file, packed, or in
+//! input-major order.
 
 use std::sync::Arc;
 
@@ -7,7 +8,8 @@ use pelton_graph::{Error, Op, Plan, WeightId, WeightKind};
 use pelton_quant::DType;
 use pelton_weights::{Checkpoint, Tensor};
 
-use super::available;
+use super::{available, require_available};
+use crate::gemm::input_major::{InputMajor, has_lines};
 use crate::gemm::{MatrixError, MatrixRef, PACKED_ROWS, can_pack, has_panels, pack};
 use crate::isa::Isa;
 use crate::pool::{Pool, SharedMut};
@@ -26,6 +28,11 @@ enum Weight {
     Matrices {
         stored: Matrices,
         packed: Option<MmapMut>,
+    },
+    /// A matrix whose rows can have an effort below 1.
+    Lines {
+        stored: Matrices,
+        lines: InputMajor,
     },
 }
 
@@ -127,19 +134,54 @@ impl Weights {
         Ok(Self { checkpoint, all })
     }
 
+    /// Copies the matrices that are marked for effort to input-major order, in place of all other
+    /// orders.
+    ///
+    /// # Errors
+    /// [`Error::Effort`] if the type of one has no such order, [`Error::Memory`] if there is not
+    /// enough memory.
+    pub(crate) fn set_input_major(&mut self, plan: &Plan, pool: &Pool) -> Result<(), Error> {
+        let what = "weights in input-major order";
+        let marked = || plan.weights.iter().enumerate().filter(|(_, weight)| weight.effort);
+        let mut needed = 0_u128;
+        for (_, weight) in marked() {
+            let bytes = InputMajor::bytes_of(weight.dtype, weight.rows, weight.row_len);
+            needed += bytes.filter(|_| has_lines(weight.dtype)).ok_or_else(|| {
+                Error::Effort(format!(
+                    "tensor '{}' is stored as {}, expected F32, F16, BF16, Q4_0, Q4_1, Q8_0, \
+                     Q4_K, Q5_K or Q6_K for an effort below 1",
+                    weight.name, weight.dtype
+                ))
+            })? as u128;
+        }
+        require_available(what, needed)?;
+        for (i, weight) in marked() {
+            let Weight::Matrices { stored, packed: _ } = &self.all[i] else { continue };
+            let Matrices { tensor, row_bytes, first, rows, of: _ } = *stored;
+            let bytes = self.checkpoint.tensor_at(tensor).bytes;
+            let bytes = &bytes[first * row_bytes..(first + rows) * row_bytes];
+            let lines = InputMajor::new(weight.dtype, rows, weight.row_len, bytes, pool)
+                .ok_or(Error::Memory { what, needed, available: None })?;
+            self.all[i] = Weight::Lines { stored: *stored, lines };
+        }
+        Ok(())
+    }
+
+    /// The matrix of a weight in input-major order, if it is marked for effort.
+    pub(crate) fn input_major(&self, id: WeightId) -> Option<&InputMajor> {
+        match &self.all[id.0] {
+            Weight::Lines { stored: _, lines } => Some(lines),
+            Weight::Floats(_) | Weight::Matrices { .. } => None,
+        }
+    }
+
     /// Copies the matrices that steps multiply with, packed in panels, if the instruction set
     /// multiplies those and there is memory for them. Otherwise they stay as they are.
     pub(crate) fn pack(&mut self, plan: &Plan, pool: &Pool, isa: Isa) {
         if !has_panels(isa) {
             return;
         }
-        let mut multiplied = vec![false; plan.weights.len()];
-        for step in &plan.steps {
-            if !matches!(step.op, Op::Embed { .. } | Op::AddTable { .. }) {
-                step.op.weights().into_iter().for_each(|id| multiplied[id.0] = true);
-            }
-        }
-        let packs: Vec<bool> = (self.all.iter().zip(&plan.weights).zip(multiplied))
+        let packs: Vec<bool> = (self.all.iter().zip(&plan.weights).zip(multiplied(plan)))
             .map(|((weight, of), multiplied)| {
                 let can = |matrices: &Matrices| can_pack(of.dtype, matrices.rows);
                 matches!(weight, Weight::Matrices { stored, .. } if multiplied && can(stored))
@@ -147,7 +189,7 @@ impl Weights {
             .collect();
         let bytes_of = |(weight, of): (&Weight, &pelton_graph::Weight)| match weight {
             Weight::Matrices { stored, .. } => of.count() * stored.rows * stored.row_bytes,
-            Weight::Floats(_) => 0,
+            Weight::Floats(_) | Weight::Lines { .. } => 0,
         };
         let all = self.all.iter().zip(&plan.weights).zip(&packs).filter(|(_, packs)| **packs);
         let needed: u128 = all.map(|(weight, _)| bytes_of(weight) as u128).sum();
@@ -172,7 +214,7 @@ impl Weights {
     pub(crate) fn vector(&self, id: WeightId) -> Result<&[f32], Error> {
         match &self.all[id.0] {
             Weight::Floats(values) => Ok(values),
-            Weight::Matrices { stored, .. } => Err(Error::Matrix {
+            Weight::Matrices { stored, .. } | Weight::Lines { stored, .. } => Err(Error::Matrix {
                 tensor: self.checkpoint.tensor_at(stored.tensor).name.to_owned(),
                 what: "is a matrix, expected a vector".to_owned(),
             }),
@@ -199,7 +241,7 @@ impl Weights {
                 let matrices = Matrices { first: 0, of: stored.rows, ..*stored };
                 Ok(StoredMatrices { dtype, tensor: packed, matrices, packed: true })
             }
-            Weight::Matrices { .. } => self.stored(plan, id),
+            Weight::Matrices { .. } | Weight::Lines { .. } => self.stored(plan, id),
             Weight::Floats(_) => Err(Error::Matrix {
                 tensor: plan.weight(id).name.clone(),
                 what: "is a vector, expected a matrix".to_owned(),
@@ -213,7 +255,7 @@ impl Weights {
     /// If the weight is a vector.
     fn stored(&self, plan: &Plan, id: WeightId) -> Result<StoredMatrices<'_>, Error> {
         match &self.all[id.0] {
-            Weight::Matrices { stored, .. } => {
+            Weight::Matrices { stored, .. } | Weight::Lines { stored, .. } => {
                 let Tensor { dtype, bytes, .. } = self.checkpoint.tensor_at(stored.tensor);
                 Ok(StoredMatrices { dtype, tensor: bytes, matrices: *stored, packed: false })
             }
@@ -241,6 +283,17 @@ impl Weights {
         let blocks = &matrices.bytes(index)[row * row_bytes..(row + 1) * row_bytes];
         Ok(pelton_quant::decode(matrices.dtype, blocks, y)?)
     }
+}
+
+/// Whether each weight is multiplied by a step, not only looked up.
+pub(crate) fn multiplied(plan: &Plan) -> Vec<bool> {
+    let mut multiplied = vec![false; plan.weights.len()];
+    for step in &plan.steps {
+        if !matches!(step.op, Op::Embed { .. } | Op::AddTable { .. }) {
+            step.op.weights().into_iter().for_each(|id| multiplied[id.0] = true);
+        }
+    }
+    multiplied
 }
 
 /// A copy of matrices in panels of eight rows; `None` if the system refuses the memory.

@@ -70,13 +70,13 @@ fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Err
     match &step.op {
         Op::Embed { table } => {
             for (row, y) in out_rows().zip(out.chunks_mut(out_width)) {
-                weights.decode_row(plan, *table, 0, row.token as usize, y)?;
+                weights.decode_row(plan, *table, 0, row.token as usize % plan.vocab, y)?;
             }
         }
         Op::AddTable { table, row: of } => {
             let mut summand = vec![0.0; out_width];
             for (row, x) in out_rows().zip(out.chunks_mut(out_width)) {
-                let index = rows::table_row(*of, row.position);
+                let index = rows::table_row(*of, row, plan.vocab);
                 weights.decode_row(plan, *table, 0, index, &mut summand)?;
                 rows::add(x, &summand);
             }
@@ -236,6 +236,14 @@ fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Err
                         let bias = bias.map_or(0.0, |bias| bias[expert * outputs + n]);
                         *y = ops::dot(&matrix_row, x) + bias;
                     }
+                }
+            }
+        }
+        Op::ExpertScale { factors, used } => {
+            let factors = weights.vector(*factors)?;
+            for (r, x) in out.chunks_mut(out_width).enumerate() {
+                for (x, &id) in x.chunks_mut(out_width / used).zip(input(1, r)) {
+                    x.iter_mut().for_each(|x| *x *= factors[id as usize]);
                 }
             }
         }

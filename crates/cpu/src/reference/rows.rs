@@ -2,11 +2,14 @@
 
 use pelton_graph::{Pooling, TableRow};
 
+use crate::batch::BatchRow;
+
 /// The row of a table that is added to a row.
-pub(super) fn table_row(row: TableRow, position: u32) -> usize {
-    match row {
-        TableRow::Position => position as usize,
+pub(super) fn table_row(table: TableRow, row: &BatchRow, vocab: usize) -> usize {
+    match table {
+        TableRow::Position => row.position as usize,
         TableRow::Fixed(row) => row,
+        TableRow::TokenType => row.token as usize / vocab,
     }
 }
 

@@ -54,6 +54,14 @@ impl<P: Copy + 'static> Register for NeonPair<P> {
             ]
         }
     }
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u8) -> Self::F {
+        // SAFETY: as above.
+        unsafe {
+            let widen = |half| vshll_n_u16::<16>(vreinterpret_u16_u8(half));
+            [vld1_u8(from), vld1_u8(from.add(8))].map(|half| vreinterpretq_f32_u32(widen(half)))
+        }
+    }
 }
 
 /// Proof of NEON.

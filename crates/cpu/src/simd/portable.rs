@@ -1,6 +1,6 @@
 //! Sixteen lanes in an array.
 
-use half::f16;
+use half::{bf16, f16};
 
 use super::lanes::{LANES, Simd};
 use super::register::Register;
@@ -59,6 +59,11 @@ impl Register for Portable8 {
     unsafe fn load_f16(from: *const u8) -> Self::F {
         // SAFETY: the caller's promise.
         std::array::from_fn(|i| f16::from_le_bytes(unsafe { bytes(from.add(2 * i)) }).to_f32())
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u8) -> Self::F {
+        // SAFETY: the caller's promise.
+        std::array::from_fn(|i| bf16::from_le_bytes(unsafe { bytes(from.add(2 * i)) }).to_f32())
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) trait Register: Copy + 'static {
     unsafe fn load_f32(from: *const u8) -> Self::F;
     /// Loads little-endian f16.
     unsafe fn load_f16(from: *const u8) -> Self::F;
+    /// Loads little-endian bf16.
+    unsafe fn load_bf16(from: *const u8) -> Self::F;
     /// Writes `LANES` elements.
     unsafe fn store(a: Self::F, to: *mut f32);
 }

@@ -45,6 +45,14 @@ impl<const VNNI: bool> Register for Ymm<VNNI> {
         // SAFETY: as above.
         unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
     }
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u8) -> __m256 {
+        // SAFETY: as above.
+        unsafe {
+            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
+        }
+    }
 }
 
 /// A register of AVX-512 F, BW, DQ and VL, on a CPU with VNNI if `VNNI`.
@@ -84,6 +92,14 @@ impl<const VNNI: bool> Register for Zmm<VNNI> {
     unsafe fn load_f16(from: *const u8) -> __m512 {
         // SAFETY: as above.
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u8) -> __m512 {
+        // SAFETY: as above.
+        unsafe {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
+        }
     }
 }
 

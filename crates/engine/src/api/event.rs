@@ -50,6 +50,8 @@ pub struct Stats {
     pub cached_tokens: usize,
     /// Tokens that were generated, the one that ended the text included.
     pub generated_tokens: usize,
+    /// Generated tokens to which the constraint left no alternative: they were not drawn.
+    pub forced_tokens: usize,
     /// The seed with which the same request gives the same text again.
     pub seed: u64,
     /// From the submission to the start of the prompt; `None` before.
@@ -73,6 +75,7 @@ impl Stats {
             prompt_tokens,
             cached_tokens: 0,
             generated_tokens: 0,
+            forced_tokens: 0,
             seed,
             queued: None,
             time_to_first_token: None,

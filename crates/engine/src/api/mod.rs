@@ -1,5 +1,6 @@
 //! The values that go into a model and come out of it.
 
+mod client;
 mod event;
 mod handle;
 mod options;
@@ -9,9 +10,10 @@ mod status;
 mod stream;
 mod values;
 
+pub use client::Client;
 pub use event::{Event, FinishReason, Flow, Stats, Token};
 pub use handle::RequestHandle;
-pub use options::{KvMemory, LoadOptions};
+pub use options::{DraftSource, KvMemory, LoadOptions};
 pub use request::{Prompt, Request, Trigger};
 pub use speculation::{Speculation, SpeculationStats};
 pub use status::{PageCounts, Status};

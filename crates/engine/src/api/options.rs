@@ -21,6 +21,18 @@ pub enum KvMemory {
     ShareOfFree(f32),
 }
 
+/// A small model that drafts tokens for another one.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum DraftSource {
+    /// A file or a directory.
+    Path(PathBuf),
+    /// The [built-in model](crate::built_in()).
+    BuiltIn,
+    /// The model itself, at this [effort](crate::Request::effort).
+    Effort(f64),
+}
+
 /// The sizes that a model is loaded for. A model allocates nothing of its own size afterwards.
 ///
 /// ```
@@ -38,8 +50,9 @@ pub struct LoadOptions {
     /// Sequences that run at the same time, at most; `None` for 1, or 32 of a model of embeddings or
     /// scores.
     pub sequences: Option<usize>,
-    /// Rows of one pass, at most: tokens of prompts that are run together. `None` for 512, or for
-    /// the context, up to 16,384, if that is longer and the model's texts are run as a whole.
+    /// Rows of one pass, at most: tokens of prompts that are run together. `None` for 512, on a GPU
+    /// with matrix cores and enough memory for up to 2,048, or for the context, up to 16,384, if that
+    /// is longer and the model's texts are run as a whole.
     pub rows: Option<usize>,
     /// The pooling of embeddings; `None` for the one that the file names.
     pub pooling: Option<Pooling>,
@@ -59,8 +72,11 @@ pub struct LoadOptions {
     pub prefill_budget: Duration,
     /// Whether tokens are drafted, and verified several at a time.
     pub speculation: Speculation,
-    /// A small model with the same vocabulary that drafts tokens: a file or a directory.
-    pub draft: Option<PathBuf>,
+    /// A small model with the same vocabulary that drafts tokens.
+    pub draft: Option<DraftSource>,
+    /// The [effort](crate::Request::effort) of requests that do not say, with which requests can have
+    /// any; `None` if all have effort 1.
+    pub effort: Option<f64>,
 }
 
 impl Default for LoadOptions {
@@ -79,6 +95,7 @@ impl Default for LoadOptions {
             prefill_budget: Duration::from_millis(100),
             speculation: Speculation::Auto,
             draft: None,
+            effort: None,
         }
     }
 }
@@ -158,9 +175,29 @@ impl LoadOptions {
         self
     }
 
-    /// Sets the model that drafts tokens.
+    /// Sets the effort of requests that do not say, above 0 and at most 1, and lets requests have any.
+    /// The weights that it applies to are then kept in another order, instead of the file's.
+    pub fn effort(mut self, effort: f64) -> Self {
+        self.effort = Some(effort);
+        self
+    }
+
+    /// Sets the model that drafts tokens: a file or a directory.
     pub fn draft(mut self, path: impl Into<PathBuf>) -> Self {
-        self.draft = Some(path.into());
+        self.draft = Some(DraftSource::Path(path.into()));
+        self
+    }
+
+    /// Lets the model draft its own tokens at an effort, above 0 and below 1, for requests of a
+    /// higher one. The texts are those of the requests' effort.
+    pub fn draft_effort(mut self, effort: f64) -> Self {
+        self.draft = Some(DraftSource::Effort(effort));
+        self
+    }
+
+    /// Lets the [built-in model](crate::built_in()) draft tokens.
+    pub fn draft_built_in(mut self) -> Self {
+        self.draft = Some(DraftSource::BuiltIn);
         self
     }
 }

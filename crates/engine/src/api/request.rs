@@ -6,7 +6,7 @@ use pelton_chat::Segment;
 use pelton_constraint::Constraint;
 use pelton_sampling::Sampling;
 
-use crate::api::Speculation;
+use crate::api::{Client, Speculation};
 
 /// The text before the one that is generated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,11 +97,19 @@ pub struct Request {
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes: requests share them only with requests of the same salt.
     pub cache_salt: u64,
+    /// The sender, which decides with others when the request starts.
+    pub client: Client,
     /// A text that the generated one is expected to resemble, as that of a file of which a few lines
     /// are to be changed. It is a source of drafts: it changes the speed, never the text.
     pub prediction: Option<Prompt>,
     /// Whether tokens are drafted; `None` for [`LoadOptions::speculation`](crate::LoadOptions).
     pub speculation: Option<Speculation>,
+    /// The fraction of the inputs of each matrix that is multiplied for a token, those of the greatest
+    /// influence: above 0 and at most 1, which is the whole model. Less is faster and less exact.
+    /// `None` for [`LoadOptions::effort`](crate::LoadOptions::effort), without which it is 1.
+    pub effort: Option<f64>,
+    /// Whether the prompt has that effort too. Otherwise it is read with effort 1.
+    pub effort_in_prompt: bool,
 }
 
 impl Request {
@@ -131,8 +139,11 @@ impl Request {
             loras: None,
             deadline: None,
             cache_salt: 0,
+            client: Client::default(),
             prediction: None,
             speculation: None,
+            effort: None,
+            effort_in_prompt: false,
         }
     }
 
@@ -232,9 +243,37 @@ impl Request {
         self
     }
 
+    /// Sets the sender.
+    pub fn client(mut self, client: Client) -> Self {
+        self.client = client;
+        self
+    }
+
     /// Sets the text that the generated one is expected to resemble.
     pub fn prediction(mut self, prediction: impl Into<Prompt>) -> Self {
         self.prediction = Some(prediction.into());
+        self
+    }
+
+    /// Sets the effort of generated tokens; the model must have been loaded with
+    /// [`LoadOptions::effort`](crate::LoadOptions::effort) for one below 1.
+    ///
+    /// ```
+    /// use pelton::{Engine, LoadOptions, Request};
+    ///
+    /// let model = Engine::with_threads(1).load_built_in(&LoadOptions::default().effort(1.0))?;
+    /// let request = Request::new("Once upon a time").max_tokens(8).effort(0.7);
+    /// println!("{}", model.generate(request)?.text()?);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn effort(mut self, effort: f64) -> Self {
+        self.effort = Some(effort);
+        self
+    }
+
+    /// Sets whether the prompt has the effort of the generated tokens.
+    pub fn effort_in_prompt(mut self, whether: bool) -> Self {
+        self.effort_in_prompt = whether;
         self
     }
 

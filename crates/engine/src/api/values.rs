@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use super::Client;
+
 /// The rows of a text that an embedding summarizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -48,11 +50,19 @@ pub struct EmbedOptions {
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes, which only models with causal attention have.
     pub cache_salt: u64,
+    /// The sender.
+    pub client: Client,
 }
 
 impl Default for EmbedOptions {
     fn default() -> Self {
-        Self { dimensions: None, normalize: true, deadline: None, cache_salt: 0 }
+        Self {
+            dimensions: None,
+            normalize: true,
+            deadline: None,
+            cache_salt: 0,
+            client: Client::default(),
+        }
     }
 }
 
@@ -78,6 +88,12 @@ impl EmbedOptions {
     /// Sets the namespace of cached prefixes.
     pub fn cache_salt(mut self, salt: u64) -> Self {
         self.cache_salt = salt;
+        self
+    }
+
+    /// Sets the sender.
+    pub fn client(mut self, client: Client) -> Self {
+        self.client = client;
         self
     }
 }
@@ -115,6 +131,8 @@ pub struct RerankOptions {
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes, which only models with causal attention have.
     pub cache_salt: u64,
+    /// The sender.
+    pub client: Client,
 }
 
 impl RerankOptions {
@@ -133,6 +151,12 @@ impl RerankOptions {
     /// Sets the namespace of cached prefixes.
     pub fn cache_salt(mut self, salt: u64) -> Self {
         self.cache_salt = salt;
+        self
+    }
+
+    /// Sets the sender.
+    pub fn client(mut self, client: Client) -> Self {
+        self.client = client;
         self
     }
 }

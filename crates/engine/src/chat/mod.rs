@@ -29,8 +29,12 @@
 //! prompt goes into a [`Request`](crate::Request) and each [`Token`](crate::Token) to
 //! [`ReplyParser::push`].
 
+mod explain;
 mod ids;
+mod lark;
+mod notation;
 mod prompt;
+mod raw;
 mod reply;
 mod stream;
 mod template;

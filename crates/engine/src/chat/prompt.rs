@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
-use pelton_chat::{Format, Parser, Segment, ToolGrammar};
+use pelton_chat::{Error, Format, Parser, Rule, Segment, ToolGrammar};
+use pelton_constraint::Constraint;
 use pelton_tokenizer::Tokenizer;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::reply::ReplyParser;
-use crate::api::Prompt;
+use super::{lark::lark, reply::ReplyParser};
+use crate::api::{Prompt, Request};
+
+/// The name of gpt-oss's format.
+const HARMONY: &str = "harmony";
+/// The beginning of a message of reasoning in gpt-oss, its end, and what follows it.
+const ANALYSIS: [&str; 3] = ["<|channel|>analysis<|message|>", "<|end|>", "<|start|>assistant"];
 
 /// Whether and how the model calls tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,6 +103,80 @@ impl ChatPrompt {
         &self.text
     }
 
+    /// Constrains the output of a request as this prompt demands: to tool calls, if the tool choice
+    /// or a strict tool demands those, whose arguments the tools' schemas allow; otherwise to the
+    /// constraint that the request has. Either begins where the answer does, after the reasoning.
+    ///
+    /// # Errors
+    ///
+    /// If the request has a constraint although calls are demanded, or if a schema has a keyword
+    /// that the format of the calls cannot enforce.
+    pub fn constrain(&self, mut request: Request) -> Result<Request, Error> {
+        let Some(calls) = &self.calls else { return self.answer(request) };
+        match (request.constraint.is_some(), calls.required) {
+            (true, true) => Err(Error::Invalid(
+                "a tool call is demanded, expected a request without another constraint".into(),
+            )),
+            // the answer instead of calls
+            (true, false) => self.answer(request),
+            (false, true) => {
+                let rule = self.after_reasoning(calls.grammar.calls.clone());
+                request.constraint = Some(Constraint::Lark(self.lark(&rule)?));
+                Ok(request)
+            }
+            (false, false) => {
+                request.constraint = Some(Constraint::Lark(self.lark(&calls.grammar.calls)?));
+                let triggers = calls.grammar.triggers.iter();
+                Ok(triggers.fold(request, |request, text| request.constrain_from(text)))
+            }
+        }
+    }
+
+    /// Lets the constraint of a request begin where the answer does.
+    fn answer(&self, mut request: Request) -> Result<Request, Error> {
+        // with triggers the caller says where it begins
+        if !request.triggers.is_empty() {
+            return Ok(request);
+        }
+        let Some(constraint) = request.constraint.take() else { return Ok(request) };
+        let schema = match &constraint {
+            Constraint::JsonSchema(schema) => Some(schema.clone()),
+            Constraint::JsonObject => Some(json!({"type": "object"})),
+            _ => None,
+        };
+        Ok(match (self.start, schema) {
+            (AnswerStart::After(text), _) => request.constraint(constraint).constrain_after(text),
+            (AnswerStart::AfterOptional { .. }, Some(schema)) => {
+                let rule = self.after_reasoning(Rule::Json(schema));
+                request.constraint(Constraint::Lark(self.lark(&rule)?))
+            }
+            _ => request.constraint(constraint),
+        })
+    }
+
+    fn lark(&self, rule: &Rule) -> Result<String, Error> {
+        lark(rule, &self.parsing.tokenizer)
+    }
+
+    /// The output whose answer is a rule's text: it may come after reasoning.
+    fn after_reasoning(&self, rule: Rule) -> Rule {
+        let text = |text: &str| Rule::Text(text.to_owned());
+        let until = |text: &str| Rule::Until(text.to_owned());
+        let optional = |rules| Rule::Optional(Box::new(Rule::Sequence(rules)));
+        let is_harmony = self.parsing.format.name == HARMONY;
+        Rule::Sequence(match self.start {
+            AnswerStart::After(_) if is_harmony => {
+                let [open, close, next] = ANALYSIS;
+                vec![optional(vec![text(open), until(close), text(next)]), rule]
+            }
+            AnswerStart::First => vec![rule],
+            AnswerStart::After(close) => vec![until(close), Rule::Space, rule],
+            AnswerStart::AfterOptional { open, close } => {
+                vec![optional(vec![text(open), until(close), Rule::Space]), rule]
+            }
+        })
+    }
+
     /// A parser of the answer.
     pub fn parser(&self) -> ReplyParser {
         ReplyParser::new(Arc::clone(&self.parsing.tokenizer), self.parsing.parser())
@@ -116,7 +196,7 @@ impl Parsing {
 
 /// Where the answer to a prompt begins.
 fn start(prompt: &str, parsing: &Parsing) -> AnswerStart {
-    if parsing.format.name == "harmony" {
+    if parsing.format.name == HARMONY {
         return match parsing.continued {
             Some(_) => AnswerStart::First,
             None => AnswerStart::After("<|channel|>final<|message|>"),

@@ -6,6 +6,7 @@ use pelton_chat::{Chat, Clock, Format, Limits, Segment, Template, is_tool_name};
 use pelton_tokenizer::{Special, TokenType, Tokenizer};
 use serde_json::Value;
 
+use super::explain::explained;
 use super::prompt::{CallConstraint, ChatPrompt, Parsing, ToolChoice};
 
 /// The chat template of a model: it renders messages, and knows how the model writes reasoning and
@@ -15,6 +16,7 @@ pub struct ChatTemplate {
     tokenizer: Arc<Tokenizer>,
     template: Template,
     format: &'static Format,
+    explains_tools: bool,
 }
 
 impl ChatTemplate {
@@ -46,13 +48,26 @@ impl ChatTemplate {
             }
         }
         let format = Format::detect(source);
-        Ok(Self { tokenizer, template, format })
+        Ok(Self { tokenizer, template, format, explains_tools: false })
     }
 
     /// Sets the format of reasoning and tool calls, instead of the one that the template shows.
     #[must_use]
     pub fn format(mut self, format: &'static Format) -> Self {
         self.format = format;
+        self
+    }
+
+    /// Lets a template that writes no tools have some: a system message lists and explains them, and
+    /// calls have the format of the Hermes models. Without effect on templates that write tools.
+    #[must_use]
+    pub fn explaining_tools(mut self) -> Self {
+        self.explains_tools = !self.template.capabilities().tools;
+        if self.format.calls.is_none()
+            && let Some(hermes) = Format::named("hermes")
+        {
+            self.format = hermes;
+        }
         self
     }
 
@@ -104,6 +119,9 @@ impl ChatTemplate {
                 without.tools.clear();
                 self.template.render(&without)?
             }
+            _ if self.explains_tools && !chat.tools.is_empty() => {
+                self.template.render(&explained(chat))?
+            }
             _ => self.template.render(chat)?,
         };
         let calls = self.constraint(&chat.tools, choice, parallel)?;
@@ -149,7 +167,7 @@ impl ChatTemplate {
         if tools.is_empty() {
             return Err(invalid("the tool choice demands a call, but there are no tools".into()));
         }
-        match self.format.grammar(tools, parallel) {
+        match self.format.grammar(tools, parallel)? {
             Some(grammar) => Ok(Some(CallConstraint { grammar, required })),
             None if required => Err(invalid(format!(
                 "the tool choice demands a call, but the chat template's format {:?} has none",

@@ -24,18 +24,20 @@ impl Edge {
     }
 }
 
-/// The prefixes that sequences can share: those of the same salt and LoRA adapters.
+/// The prefixes that sequences can share: those of the same salt, LoRA adapters and effort.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Namespace {
     /// The salt of the request.
     pub(crate) salt: u64,
     /// The adapters with the bits of their scales, in ascending order.
     pub(crate) loras: Vec<(u32, u32)>,
+    /// The bits of the effort of prompts, if it is below 1.
+    pub(crate) effort: Option<u64>,
 }
 
 impl From<u64> for Namespace {
     fn from(salt: u64) -> Self {
-        Self { salt, loras: Vec::new() }
+        Self { salt, ..Self::default() }
     }
 }
 

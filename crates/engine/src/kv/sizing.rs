@@ -13,8 +13,6 @@ use crate::{
 pub(crate) const LOGIT_BIAS_MAX: usize = 512;
 /// The context where none is chosen and the model's is longer: enough for a conversation.
 const DEFAULT_CONTEXT: usize = 4096;
-/// Rows of a pass where none are chosen.
-const DEFAULT_ROWS: usize = 512;
 /// Sequences of a model without logits where none are chosen.
 const DEFAULT_TEXTS: usize = 32;
 /// Sequences that run at the same time, at most.
@@ -38,6 +36,8 @@ pub(crate) struct Sizes<'a> {
     pub(crate) tokens: usize,
     /// Bytes that caches can be allocated from, if known.
     pub(crate) free: Option<u64>,
+    /// Rows of a pass where none are chosen.
+    pub(crate) rows: usize,
 }
 
 /// Pages of a windowed group that a sequence holds while it decodes, at most.
@@ -68,8 +68,8 @@ pub(crate) fn limits(options: &LoadOptions, sizes: &Sizes<'_>) -> Result<Limits,
         return Err(Error::Context { asked: context, context: plan.context });
     }
     let rows = options.rows.unwrap_or(match plan.whole_sequences {
-        false => DEFAULT_ROWS.max(sequences),
-        true => (pages_for(context) * PAGE).clamp(DEFAULT_ROWS.max(sequences), ROWS_MAX),
+        false => sizes.rows.max(sequences),
+        true => (pages_for(context) * PAGE).clamp(sizes.rows.max(sequences), ROWS_MAX),
     });
     let rows = in_range("rows", rows, PAGE.max(sequences), ROWS_MAX)?;
     // whole pages, so that a chunk of a prompt can always end at the border of one
@@ -301,7 +301,7 @@ mod tests {
         let mut plan =
             build(&ModelSpec { context: 100_000, ..ModelSpec::default() }.checkpoint()).unwrap();
         change(&mut plan);
-        limits(options, &Sizes { plan: &plan, tokens: 70, free })
+        limits(options, &Sizes { plan: &plan, tokens: 70, free, rows: 512 })
     }
 
     #[test]

@@ -90,6 +90,15 @@ impl KvCache {
         Some(index)
     }
 
+    /// The snapshot of a sequence for the states before its drafted tokens, if one is free or can be
+    /// evicted. It stays with the sequence.
+    pub(crate) fn rollback_snapshot(&mut self, pages: &mut SequencePages) -> Option<u32> {
+        if pages.rollback.is_none() {
+            pages.rollback = self.alloc_snapshot();
+        }
+        pages.rollback
+    }
+
     /// Frees a snapshot that could not be saved.
     pub(crate) fn forget_snapshot(&mut self, pages: &mut SequencePages, index: u32) {
         if let Some(pool) = &mut self.snapshots {
@@ -147,6 +156,7 @@ impl KvCache {
         self.take_restore(pages);
         if let Some(pool) = &mut self.snapshots {
             pages.snapshots.drain(..).for_each(|snapshot| pool.unhold(snapshot.index));
+            pages.rollback.take().into_iter().for_each(|snapshot| pool.unhold(snapshot));
         }
         pages.borders.clear();
     }
@@ -160,7 +170,9 @@ impl KvCache {
         let mut holders = vec![0; pool.counts().total];
         for pages in sequences {
             let own = pages.snapshots.iter().map(|snapshot| snapshot.index);
-            own.chain(pages.restore).for_each(|index| holders[index as usize] += 1);
+            own.chain(pages.restore)
+                .chain(pages.rollback)
+                .for_each(|index| holders[index as usize] += 1);
         }
         pool.check(&holders).map_err(|what| format!("snapshots of states: {what}"))
     }

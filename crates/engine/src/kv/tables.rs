@@ -37,6 +37,8 @@ pub(crate) struct SequencePages {
     pub(crate) depth: usize,
     /// Snapshots of its recurrent states that are not in the tree yet.
     pub(crate) snapshots: Vec<Snapshot>,
+    /// The snapshot to which its states are rolled back where a draft is rejected.
+    pub(crate) rollback: Option<u32>,
     /// The snapshot from which its states continue, until it is restored.
     pub(crate) restore: Option<u32>,
     /// Numbers of pages after which others continue, so that a snapshot there is of use.
@@ -61,6 +63,7 @@ impl SequencePages {
             node: None,
             depth: 0,
             snapshots: Vec::new(),
+            rollback: None,
             restore: None,
             borders: Vec::new(),
         }

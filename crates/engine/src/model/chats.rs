@@ -36,14 +36,15 @@ impl Model {
     }
 
     /// Submits a request for the answer to a chat, and returns the answer's parts as an iterator
-    /// that waits for each. The prompt of `request` is replaced; its other fields hold. A
-    /// [`CallConstraint`](crate::chat::CallConstraint) of the prompt is for the caller to add.
+    /// that waits for each. The prompt of `request` is replaced; its other fields hold. The output
+    /// is constrained as [`ChatPrompt::constrain`] says.
     ///
     /// # Errors
     ///
-    /// As [`generate`](Self::generate).
+    /// As [`generate`](Self::generate) and [`ChatPrompt::constrain`].
     pub fn chat(&self, prompt: &ChatPrompt, mut request: Request) -> Result<ChatStream, Error> {
         request.prompt = prompt.prompt.clone();
+        let request = prompt.constrain(request)?;
         Ok(ChatStream::new(self.generate(request)?, prompt.parser()))
     }
 }

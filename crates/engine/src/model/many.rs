@@ -11,15 +11,25 @@ use pelton_graph::Op;
 use super::{Loaded, Model};
 use crate::{
     Error,
-    api::{EmbedOptions, Flow, KeepAlive, RequestHandle, RerankOptions, Stats},
+    api::{Client, EmbedOptions, Flow, KeepAlive, RequestHandle, RerankOptions, Stats},
     schedule::{Command, Goal, Sequence, Values, WantedRows},
 };
 
-/// A text whose values are wanted.
+/// A text whose values are wanted, or a pair of texts.
+#[derive(Clone)]
 pub(super) struct Text {
     /// Its number in the call.
     pub(super) number: usize,
     pub(super) tokens: Vec<u32>,
+    /// The first token of the second text of a pair, the number of tokens if there is none. From it
+    /// on the token type is 1, in a model that has types.
+    pub(super) second: usize,
+}
+
+impl Text {
+    pub(super) fn one(number: usize, tokens: Vec<u32>) -> Self {
+        Self { number, second: tokens.len(), tokens }
+    }
 }
 
 /// The options that all requests for values have.
@@ -27,17 +37,20 @@ pub(super) struct Text {
 pub(super) struct Common {
     pub(super) deadline: Option<Duration>,
     pub(super) cache_salt: u64,
+    pub(super) client: Client,
 }
 
 impl EmbedOptions {
     pub(super) fn common(&self) -> Common {
-        Common { deadline: self.deadline, cache_salt: self.cache_salt }
+        let Self { deadline, cache_salt, client, .. } = *self;
+        Common { deadline, cache_salt, client }
     }
 }
 
 impl RerankOptions {
     pub(super) fn common(&self) -> Common {
-        Common { deadline: self.deadline, cache_salt: self.cache_salt }
+        let Self { deadline, cache_salt, client, .. } = *self;
+        Common { deadline, cache_salt, client }
     }
 }
 
@@ -71,8 +84,12 @@ impl Model {
     ) -> Result<RequestHandle, Error> {
         self.shared.check()?;
         self.check_text(&text)?;
-        let Text { number: _, tokens } = text;
-        let place = self.shared.bound.enter(tokens.len())?;
+        let Text { number: _, mut tokens, second } = text;
+        if self.loaded.plan.token_types > 1 {
+            let vocab = self.loaded.plan.vocab as u32;
+            tokens[second..].iter_mut().for_each(|token| *token += vocab);
+        }
+        let place = self.shared.bound.enter(tokens.len(), options.client.id)?;
         let handle = RequestHandle::new(Stats::new(tokens.len(), 0));
         let rows = wanted.of(0, tokens.len(), tokens.len()).len();
         let len = rows * self.loaded.plan.output_width();
@@ -85,7 +102,8 @@ impl Model {
         };
         let most = tokens.len().saturating_add(1);
         let sequence = Sequence::new(tokens, most, salt, options.deadline, goal, place)
-            .with_loras(self.loaded.loras.defaults.clone());
+            .with_loras(self.loaded.loras.defaults.clone())
+            .of(options.client);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
     }
@@ -110,12 +128,12 @@ impl Model {
         Ok(())
     }
 
-    /// Encodes `count` texts, checks them all, and submits them, as many at a time as keep the model
+    /// Encodes `count` texts by their numbers, checks them all, and submits them, as many at a time as keep the model
     /// busy; passes each result to `each`, as they come.
     pub(super) fn run_many<T: Send + 'static>(
         &self,
         count: usize,
-        encode: impl Fn(usize) -> Result<Vec<u32>, Error>,
+        encode: impl Fn(usize) -> Result<Text, Error>,
         mut each: impl FnMut(usize, T) -> Flow,
         submit: impl Fn(Text, Sender<(usize, Result<T, Error>)>) -> Result<RequestHandle, Error>,
     ) -> Result<(), Error> {
@@ -124,7 +142,7 @@ impl Model {
         }
         let mut texts = Vec::with_capacity(count);
         for number in 0..count {
-            let text = Text { number, tokens: encode(number)? };
+            let text = encode(number)?;
             self.check_text(&text)?;
             texts.push(text);
         }
@@ -138,8 +156,7 @@ impl Model {
                 && let Some(text) = left.peek()
             {
                 let number = text.number;
-                let copy = Text { number, tokens: text.tokens.clone() };
-                match submit(copy, sender.clone()) {
+                match submit(text.clone(), sender.clone()) {
                     Ok(handle) => unfinished.0.insert(number, handle),
                     // others fill the queue: the next one takes the place of a finished one
                     Err(Error::Busy { .. }) if !unfinished.0.is_empty() => break,

@@ -43,8 +43,8 @@ impl Model {
     ///
     /// A pair is encoded as its file says: by the template `tokenizer.chat_template.rerank`, or with
     /// separators as BERT and XLM-RoBERTa have them. Special tokens written in a query or a
-    /// document are ordinary text. All tokens have the token type 0, as in llama.cpp; transformers
-    /// gives the document of a BERT reranker the type 1, and so other scores.
+    /// document are ordinary text. Where the model has token types, as BERT does, the document and
+    /// the separator after it have the type 1, as in transformers (llama.cpp: 0).
     ///
     /// # Errors
     ///
@@ -78,11 +78,16 @@ impl Model {
         options: &RerankOptions,
         each: impl FnMut(usize, Score) -> Flow,
     ) -> Result<(), Error> {
-        self.score_many(documents.len(), |i| self.pair(query, documents[i].as_ref()), options, each)
+        self.score_many(
+            documents.len(),
+            |i| self.pair(i, query, documents[i].as_ref()),
+            options,
+            each,
+        )
     }
 
     /// The scores of prompts, each of which has a query and a document already, in their order.
-    /// Otherwise as [`rerank`](Self::rerank).
+    /// All tokens have the type 0. Otherwise as [`rerank`](Self::rerank).
     ///
     /// # Errors
     ///
@@ -91,7 +96,7 @@ impl Model {
         let mut all: Vec<Option<Score>> = prompts.iter().map(|_| None).collect();
         self.score_many(
             prompts.len(),
-            |i| self.tokens(&prompts[i]),
+            |i| Ok(Text::one(i, self.tokens(&prompts[i])?)),
             options,
             |i, score| {
                 all[i] = Some(score);
@@ -104,7 +109,7 @@ impl Model {
     fn score_many(
         &self,
         count: usize,
-        encode: impl Fn(usize) -> Result<Vec<u32>, Error>,
+        encode: impl Fn(usize) -> Result<Text, Error>,
         options: &RerankOptions,
         each: impl FnMut(usize, Score) -> Flow,
     ) -> Result<(), Error> {
@@ -136,7 +141,7 @@ impl Model {
         done: impl FnOnce(Result<Score, Error>) + Send + 'static,
     ) -> Result<RequestHandle, Error> {
         let (labels, raw) = (self.labels()?, options.raw);
-        let text = Text { number: 0, tokens: self.pair(query, document)? };
+        let text = self.pair(0, query, document)?;
         let count = text.tokens.len();
         let begun = Instant::now();
         self.submit_values(text, WantedRows::Last, options.common(), begun, move |outcome| {
@@ -144,13 +149,20 @@ impl Model {
         })
     }
 
-    /// The tokens of a query and a document.
-    fn pair(&self, query: &str, document: &str) -> Result<Vec<u32>, Error> {
+    /// A query and a document as text `number`.
+    fn pair(&self, number: usize, query: &str, document: &str) -> Result<Text, Error> {
         let tokenizer = self.tokenizer()?;
         let template = self.loaded.checkpoint.metadata().opt_string(TEMPLATE)?;
         Ok(match template {
-            Some(template) => tokenizer.encode_parts(&fill(template, query, document))?,
-            None => tokenizer.encode_pair(query, document)?,
+            Some(template) => {
+                Text::one(number, tokenizer.encode_parts(&fill(template, query, document))?)
+            }
+            None => {
+                let [mut tokens, document] = tokenizer.encode_pair_parts(query, document)?;
+                let second = tokens.len();
+                tokens.extend(document);
+                Text { number, tokens, second }
+            }
         })
     }
 

@@ -1,8 +1,6 @@
-//! Plans whose results are values of texts: their pooling, and what they leave out.
+//! Plans whose results are values of texts: their pooling, and the norm that requests apply.
 
-use pelton_graph::{
-    Norm, NormKind, Op, OutputKind, Plan, Pooling as PoolOp, PoolingType, TableRow,
-};
+use pelton_graph::{Norm, NormKind, Op, OutputKind, Plan, Pooling as PoolOp, PoolingType};
 
 use crate::{
     Error,
@@ -59,13 +57,4 @@ pub(super) fn without_norm(mut plan: Plan) -> Plan {
         plan.steps.pop();
     }
     plan
-}
-
-/// Whether a plan adds the same row of a table of several token types to all rows.
-pub(super) fn ignores_token_types(plan: &Plan) -> bool {
-    plan.output == OutputKind::Scores
-        && plan.steps.iter().any(|step| match step.op {
-            Op::AddTable { table, row: TableRow::Fixed(_) } => plan.weight(table).tensor_rows() > 1,
-            _ => false,
-        })
 }

@@ -1,5 +1,7 @@
 //! Which requests start, and which lose their pages again.
 
+use std::cmp::Reverse;
+
 use super::{resources::Resources, scheduler::Scheduler};
 use crate::{Error, kv::SequencePages};
 
@@ -8,19 +10,35 @@ use crate::{Error, kv::SequencePages};
 const RESERVE: usize = 256;
 
 impl Scheduler {
-    /// Starts requests in the order of their arrival, while there are slots and pages. The first
-    /// that finds too few pages holds up those after it; one that waits for another's prefix does
-    /// not.
+    /// Starts requests by priority, then in the order of the tokens that their clients were served,
+    /// then in the order of their arrival, while there are slots and pages. The first that finds too
+    /// few pages holds up those after it; one that waits for another's prefix does not.
     pub(super) fn admit(&mut self) {
         if self.slots.is_empty() || self.queue.is_empty() {
             return;
         }
-        let waiting: Vec<u64> = self.queue.range(..self.before_job()).copied().collect();
-        for id in waiting {
+        let mut waiting: Vec<u64> = self.queue.range(..self.before_job()).copied().collect();
+        self.sort(&mut waiting);
+        while let Some(id) = waiting.pop() {
             if self.slots.is_empty() || !self.try_start(id) {
                 return;
             }
+            if self.shares.are_several() && !self.queue.contains(&id) {
+                self.sort(&mut waiting);
+            }
         }
+    }
+
+    /// Sorts waiting requests, the next one last. Preempted ones come before others of their
+    /// priority.
+    fn sort(&self, waiting: &mut [u64]) {
+        waiting.sort_by_cached_key(|id| {
+            let key = self.sequences.get(id).map(|sequence| {
+                let served = self.shares.served(sequence.client.id);
+                (Reverse(sequence.client.priority), sequence.place.is_some(), served, *id)
+            });
+            Reverse(key)
+        });
     }
 
     /// Starts a request. Returns whether the next one may be tried.
@@ -33,7 +51,7 @@ impl Scheduler {
         let fresh = sequence.place.is_some();
         let kv = &mut self.resources.kv;
         let (mut pages, hit) = match sequence.namespace() {
-            Some(namespace) => kv.lookup(namespace, &sequence.tokens, sequence.prompt),
+            Some(namespace) => kv.lookup(namespace, sequence.shareable(), sequence.prompt),
             None => (SequencePages::new(kv.groups()), 0),
         };
         let leader = if fresh { self.leader(id, hit) } else { None };
@@ -70,6 +88,11 @@ impl Scheduler {
         let restore = kv.take_restore(&mut pages);
         sequence.start(slot, pages, hit);
         if sequence.place.take().is_some() {
+            let text = sequence.most.saturating_sub(sequence.prompt).min(RESERVE);
+            sequence.charged = text;
+            // tokens that a constraint forces may be there already
+            let run = sequence.tokens.len().saturating_sub(hit);
+            self.shares.charge(sequence.client.id, (run + text) as u64);
             let queued = sequence.goal.age();
             sequence.goal.handle().update(|stats| {
                 stats.queued = Some(queued);
@@ -114,7 +137,8 @@ impl Scheduler {
         let sequence = self.sequences.get(&id)?;
         // `None` for one that shares nothing
         sequence.salt?;
-        let tokens = &sequence.tokens[..sequence.tokens.len().saturating_sub(1)];
+        let tokens = sequence.shareable();
+        let tokens = &tokens[..tokens.len().saturating_sub(1)];
         self.running.iter().find_map(|&leader| {
             let other = self.sequences.get(&leader)?;
             if other.namespace() != sequence.namespace() || other.computed >= other.prompt {
@@ -156,12 +180,16 @@ impl Scheduler {
         }
     }
 
-    /// The running sequence with the least computed work, never the oldest.
+    /// The running sequence of the lowest priority with the least computed work, never the oldest of
+    /// the highest priority.
     fn victim(&self) -> Option<u64> {
-        let others = self.running.iter().skip(1);
-        others.copied().min_by_key(|id| {
+        let priority =
+            |id: &u64| self.sequences.get(id).map_or(0, |sequence| sequence.client.priority);
+        let first = self.running.iter().copied().min_by_key(|id| (Reverse(priority(id)), *id));
+        let others = self.running.iter().copied().filter(|id| Some(*id) != first);
+        others.min_by_key(|id| {
             let work = self.sequences.get(id).map_or(0, |sequence| sequence.submitted);
-            (work, std::cmp::Reverse(*id))
+            (priority(id), work, Reverse(*id))
         })
     }
 

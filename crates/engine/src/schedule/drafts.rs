@@ -9,20 +9,18 @@ use pelton_sampling::Sampled;
 
 use super::{
     goal::Goal,
-    scheduler::{Scheduler, Work},
+    resources::Resources,
+    scheduler::{Draft, Scheduler, Work},
+    sequence::Sequence,
     speculate::{Ask, Choice, DRAFT_MAX, Proposal, all, choose},
 };
 use crate::api::{Speculation, SpeculationStats};
 
+/// Rows of one sequence that compute tokens again in a pass: with so few, every backend's rows have
+/// the bits that they had alone.
+pub(super) const RECOMPUTE_ROWS: usize = 16;
 /// Numbers of tokens that a draft model is considered for.
 const MODEL_COUNTS: [usize; 8] = [1, 2, 3, 4, 6, 8, 11, DRAFT_MAX];
-
-/// Drafted tokens of one sequence.
-pub(super) struct Draft {
-    pub(super) tokens: Vec<u32>,
-    /// Whether the draft model drafted them.
-    pub(super) by_model: bool,
-}
 
 /// The drafts that a pass of some sequences is to verify.
 struct Plan {
@@ -49,13 +47,13 @@ impl Scheduler {
         if self.flights.iter().any(|flight| flight.work.drafted() > 0) {
             return true;
         }
-        let ahead = ids.iter().any(|id| self.sequences.get(id).is_some_and(|s| s.ahead > 0));
-        ahead && self.plan_drafts(ids).is_some_and(|plan| plan.choice.is_some())
+        let in_flight = |id| self.sequences.get(id).is_some_and(|s| s.ahead + s.flights > 0);
+        ids.iter().any(in_flight) && self.plan_drafts(ids).is_some_and(|plan| plan.choice.is_some())
     }
 
-    /// Drafts of the sequences that decode next, for which there are pages, with the time that the
-    /// draft model took.
-    pub(super) fn drafts(&mut self, ids: &[u64]) -> (BTreeMap<u64, Draft>, Duration) {
+    /// Drafts of the sequences that decode next, for which there are pages, with the time that they
+    /// took. Sequences whose constraints are not ready with them in time leave `ids`.
+    pub(super) fn drafts(&mut self, ids: &mut Vec<u64>) -> (BTreeMap<u64, Draft>, Duration) {
         let plan = self.plan_drafts(ids).filter(|plan| plan.choice.is_some());
         let mut drafts = BTreeMap::new();
         let mut time = Duration::ZERO;
@@ -80,15 +78,20 @@ impl Scheduler {
                 };
                 let tokens = found[..found.len().min(count)].to_vec();
                 if !tokens.is_empty() {
-                    drafts.insert(id, Draft { tokens, by_model: is_modelled });
+                    drafts.insert(id, Draft { tokens, most: count, by_model: is_modelled });
                 }
             }
+            self.prepare_rollbacks(&mut drafts);
+            let late = self.allow_drafts(&mut drafts);
+            ids.retain(|id| !late.contains(id));
+            time = begun.elapsed();
         }
         // drafts never cost another sequence its pages
         let reach = ids.iter().filter_map(|id| {
             let sequence = self.sequences.get(id)?;
             let drafted = drafts.get(id).map_or(0, |draft| draft.tokens.len());
-            Some((&sequence.pages, sequence.submitted + drafted + 1))
+            let appended = sequence.appended().max(1);
+            Some((&sequence.pages, sequence.submitted + appended + drafted))
         });
         if !drafts.is_empty() && !self.resources.kv.can_grow(reach) {
             drafts.clear();
@@ -100,11 +103,27 @@ impl Scheduler {
         (drafts, time)
     }
 
+    /// Takes snapshots of recurrent states for the sequences that have drafts; without one a sequence
+    /// has none.
+    fn prepare_rollbacks(&mut self, drafts: &mut BTreeMap<u64, Draft>) {
+        let Resources { kv, .. } = &mut self.resources;
+        if !kv.is_recurrent() {
+            return;
+        }
+        drafts.retain(|id, _| {
+            let sequence = self.sequences.get_mut(id);
+            sequence.is_some_and(|s| kv.rollback_snapshot(&mut s.pages).is_some())
+        });
+    }
+
     /// The drafts with the greatest expected gain; `None` without any source.
     fn plan_drafts(&mut self, ids: &[u64]) -> Option<Plan> {
         let limits = &self.resources.limits;
         let pipeline = &self.resources.runner.pipeline;
-        let rows = limits.rows.min(limits.wants).min(pipeline.exact_rows);
+        // rows of tokens that constraints have appended come on top of one a sequence
+        let sequences = || ids.iter().filter_map(|id| self.sequences.get(id));
+        let appended: usize = sequences().map(|s| s.appended().saturating_sub(1)).sum();
+        let rows = limits.rows.min(limits.wants).min(pipeline.exact_rows).saturating_sub(appended);
         if rows <= ids.len() {
             return None;
         }
@@ -113,6 +132,7 @@ impl Scheduler {
         for id in ids {
             let mut proposal = Proposal::default();
             let mut most = 0;
+            let known = self.sequences.get(id).map_or(0, Sequence::appended);
             if let Some(sequence) = self.sequences.get_mut(id)
                 && let Some(drafter) = &mut sequence.drafter
             {
@@ -121,6 +141,8 @@ impl Scheduler {
                 always |= drafter.speculation == Speculation::Always;
                 // the row of the newest token samples one too
                 most = sequence.most.saturating_sub(sequence.tokens.len() + 1).min(DRAFT_MAX);
+                // those are to be run first
+                most = if known > RECOMPUTE_ROWS { 0 } else { most };
                 proposal = drafter.propose(&sequence.tokens, most);
             }
             room.push(most);
@@ -132,10 +154,10 @@ impl Scheduler {
         // without this time there is nothing to compare with
         let plain = self.costs.plain(ids.len());
         let plain = if always { Some(plain.unwrap_or(0.0)) } else { plain }?;
-        let mut best = self.choose_with_model(ids, &proposals, &room, (rows, plain, always), 0);
-        if self.draft_model.is_some() {
+        let model = (rows, appended, plain, always);
+        let mut best = self.choose_with_model(ids, &proposals, &room, model, 0);
+        if self.has_draft_model() {
             for count in MODEL_COUNTS {
-                let model = (rows, plain, always);
                 let other = self.choose_with_model(ids, &proposals, &room, model, count);
                 let better = other.0.gain > best.0.gain || (always && count <= 4);
                 if other.0.is_some() && better {
@@ -154,7 +176,7 @@ impl Scheduler {
         ids: &[u64],
         proposals: &[Proposal],
         room: &[usize],
-        (rows, plain, always): (usize, f64, bool),
+        (rows, appended, plain, always): (usize, usize, f64, bool),
         count: usize,
     ) -> (Choice, Vec<bool>, usize) {
         let mut by_model: Vec<Option<Vec<f64>>> = Vec::with_capacity(ids.len());
@@ -176,17 +198,37 @@ impl Scheduler {
             return (all(&chances, rows), modelled, if sequences > 0 { count } else { 0 });
         }
         let drafting = if sequences > 0 { count as f64 * self.costs.model(sequences) } else { 0.0 };
-        let cost = |rows| self.costs.drafts(rows, ids.len(), plain) + drafting;
+        let cost = |rows| {
+            let cost = self.costs.drafts(rows + appended, ids.len(), plain);
+            // where recurrent states are rolled back, accepted tokens are run again
+            let again = if self.resources.kv.is_recurrent() { cost - plain } else { 0.0 };
+            cost + again + drafting
+        };
         let rows = rows.min(self.costs.rows_to_try(ids.len()));
         let count = if sequences > 0 { count } else { 0 };
         (choose(&chances, rows, plain, cost), modelled, count)
     }
 
+    /// Whether there is a draft model, which may be the model itself.
+    fn has_draft_model(&self) -> bool {
+        self.draft_model.is_some() || self.own_draft.is_some()
+    }
+
     /// The draft model's tokens of the sequences that it is to draft for.
     fn model_drafts(&mut self, ids: &[u64], plan: &Plan) -> BTreeMap<u64, Vec<u32>> {
-        let Some(model) = self.draft_model.as_mut().filter(|_| plan.count > 0) else {
+        if plan.count == 0 {
             return BTreeMap::new();
-        };
+        }
+        if let Some(effort) = self.own_draft {
+            let each = ids.iter().zip(&plan.modelled).filter(|(_, by_model)| **by_model);
+            let asked: Vec<u64> = each.map(|(&id, _)| id).collect();
+            return self.own_drafts(&asked, plan.count, effort).unwrap_or_else(|error| {
+                tracing::error!(%error, "a pass of low effort failed, and drafts no more");
+                self.own_draft = None;
+                BTreeMap::new()
+            });
+        }
+        let Some(model) = self.draft_model.as_mut() else { return BTreeMap::new() };
         let mut asks = Vec::new();
         for (&id, _) in ids.iter().zip(&plan.modelled).filter(|(_, by_model)| **by_model) {
             if let Some(sequence) = self.sequences.get(&id)
@@ -212,7 +254,7 @@ impl Scheduler {
             return;
         }
         if work.drafted() == 0 {
-            if self.draft_model.is_some() {
+            if self.has_draft_model() {
                 for entry in &work.entries {
                     let sequence = self.sequences.get_mut(&entry.id);
                     if let Some(drafter) = sequence.and_then(|s| s.drafter.as_mut()) {

@@ -7,31 +7,62 @@ use pelton_tokenizer::Tokenizer;
 
 use crate::api::Trigger;
 
+/// The tokens that may come at one place `[vocab / 32]`; `None` for all.
+pub(super) type Mask = Option<Vec<u32>>;
+
 /// What a follower takes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
+#[derive(Clone, Debug)]
+pub(super) enum Step {
     /// The beginning of the text.
     Start,
-    /// The next token.
-    Token(u32),
+    /// The next tokens.
+    Tokens(Vec<u32>),
+    /// Tokens that may come next, the first of which is allowed.
+    Draft {
+        /// The tokens.
+        tokens: Vec<u32>,
+        /// Tokens of the result, at most.
+        most: usize,
+    },
 }
 
 /// What became of it.
 #[derive(Debug)]
-pub(crate) enum Outcome {
-    /// It was taken.
+pub(super) enum Outcome {
+    /// They were taken.
     Taken {
         /// The tokens that have to come next: they were taken too.
         forced: Vec<u32>,
         /// Whether the text ends here.
         ended: bool,
-        /// The tokens that may come next `[vocab / 32]`; `None` for all.
-        mask: Option<Vec<u32>>,
+        /// The tokens that may come next.
+        mask: Mask,
     },
-    /// The token may not come here, which no mask could know: another one has to be drawn.
+    /// The last token may not come here, which no mask could know: another one has to be drawn.
     Refused,
+    /// The part of a draft that may come.
+    Drafted(Drafted),
     /// The constraint cannot be followed.
     Failed(Error),
+}
+
+/// The beginning of a draft that a constraint allows, with the tokens that it forces.
+#[derive(Debug, Default)]
+pub(super) struct Drafted {
+    pub(super) tokens: Vec<u32>,
+    /// The tokens that may come after each of them: a single one where the next is forced.
+    pub(super) masks: Vec<Mask>,
+}
+
+/// Whether a mask has a token.
+pub(super) fn allows(mask: &[u32], token: u32) -> bool {
+    mask.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1)
+}
+
+/// A matcher before the first draft, and the tokens that were taken since.
+struct Saved {
+    matcher: Matcher,
+    tokens: Vec<u32>,
 }
 
 /// A matcher with the triggers that it waits for.
@@ -44,6 +75,10 @@ pub(crate) struct Follower {
     tail: Vec<u8>,
     /// Whether tokens without a choice are taken without a draw.
     forces: bool,
+    /// Whether drafts can be followed.
+    drafts: bool,
+    /// From which the matcher is made again if a draft leaves it in error.
+    saved: Option<Saved>,
     /// Words of a mask.
     words: usize,
 }
@@ -57,23 +92,38 @@ impl Follower {
         forces: bool,
         vocab: usize,
     ) -> Self {
-        let words = vocab.div_ceil(32);
-        Self { matcher, tokenizer, triggers, tail: Vec::new(), forces, words }
+        let (words, drafts) = (vocab.div_ceil(32), matcher.can_roll_back());
+        let (tail, saved) = (Vec::new(), None);
+        Self { matcher, tokenizer, triggers, tail, forces, drafts, saved, words }
+    }
+
+    /// Whether drafts can be followed.
+    pub(super) fn can_draft(&self) -> bool {
+        self.drafts
+    }
+
+    /// Whether it waits for no trigger.
+    pub(super) fn has_begun(&self) -> bool {
+        self.triggers.is_empty()
     }
 
     /// Takes a step.
-    pub(crate) fn step(&mut self, step: Step) -> Outcome {
-        let token = match step {
-            Step::Start => None,
-            Step::Token(token) => Some(token),
+    pub(super) fn step(&mut self, step: Step) -> Outcome {
+        let outcome = match step {
+            Step::Start => self.take(&[]),
+            Step::Tokens(tokens) => self.take(&tokens),
+            Step::Draft { tokens, most } => self.draft(&tokens, most).map(Outcome::Drafted),
         };
-        self.try_step(token).unwrap_or_else(Outcome::Failed)
+        outcome.unwrap_or_else(Outcome::Failed)
     }
 
-    fn try_step(&mut self, token: Option<u32>) -> Result<Outcome, Error> {
-        if let Some(token) = token {
+    fn take(&mut self, tokens: &[u32]) -> Result<Outcome, Error> {
+        for &token in tokens {
             if self.triggers.is_empty() {
                 self.matcher.consume(token)?;
+                if let Some(saved) = &mut self.saved {
+                    saved.tokens.push(token);
+                }
             } else if !self.look_for_trigger(token)? {
                 return Ok(Outcome::Refused);
             }
@@ -81,17 +131,120 @@ impl Follower {
         if !self.triggers.is_empty() {
             return Ok(Outcome::Taken { forced: Vec::new(), ended: false, mask: None });
         }
-        let forced = if self.forces { self.matcher.consume_forced()? } else { Vec::new() };
+        let forced = self.forced()?;
+        if let Some(saved) = &mut self.saved {
+            saved.tokens.extend(&forced);
+        }
         let ended = self.matcher.is_stopped();
-        let mask = match ended {
-            true => None,
-            false => {
-                let mut mask = self.matcher.mask()?;
-                mask.resize(self.words, 0);
-                Some(mask)
-            }
-        };
+        let mask = if ended { None } else { Some(self.mask()?) };
         Ok(Outcome::Taken { forced, ended, mask })
+    }
+
+    fn forced(&mut self) -> Result<Vec<u32>, Error> {
+        if self.forces { self.matcher.consume_forced() } else { Ok(Vec::new()) }
+    }
+
+    fn mask(&mut self) -> Result<Vec<u32>, Error> {
+        let mut mask = self.matcher.mask()?;
+        mask.resize(self.words, 0);
+        Ok(mask)
+    }
+
+    /// Follows a draft as far as it is allowed and the text goes on after it, and returns.
+    fn draft(&mut self, draft: &[u32], most: usize) -> Result<Drafted, Error> {
+        if !self.triggers.is_empty() {
+            return Ok(self.draft_before_trigger(&draft[..draft.len().min(most)]));
+        }
+        let saved = self
+            .saved
+            .get_or_insert_with(|| Saved { matcher: self.matcher.copy(), tokens: Vec::new() });
+        debug_assert!(!saved.matcher.is_stopped());
+        let mut taken = 0;
+        let drafted = self
+            .draft_tokens(draft, most, &mut taken)
+            .and_then(|drafted| self.matcher.rollback(taken).map(|()| drafted));
+        drafted.or_else(|_| self.restore().map(|()| Drafted::default()))
+    }
+
+    /// Follows a draft; `taken` counts the tokens that the matcher took.
+    fn draft_tokens(
+        &mut self,
+        draft: &[u32],
+        most: usize,
+        taken: &mut usize,
+    ) -> Result<Drafted, Error> {
+        let mut drafted = Drafted::default();
+        let mut draft = draft.iter().copied().peekable();
+        while let Some(token) = draft.next() {
+            let mask = drafted.masks.last().and_then(Option::as_deref);
+            let may_come = mask.is_none_or(|mask| allows(mask, token));
+            if drafted.tokens.len() >= most || !may_come || self.tokenizer.is_end(token) {
+                break;
+            }
+            self.matcher.consume(token)?;
+            *taken += 1;
+            let forced = self.forced()?;
+            *taken += forced.len();
+            if self.matcher.is_stopped() {
+                break;
+            }
+            let mut agrees = true;
+            drafted.tokens.push(token);
+            for &next in &forced {
+                drafted.masks.push(Some(self.only(next)));
+                drafted.tokens.push(next);
+                agrees = agrees && draft.next_if_eq(&next).is_some();
+            }
+            drafted.masks.push(Some(self.mask()?));
+            if !agrees {
+                break;
+            }
+        }
+        drafted.tokens.truncate(most);
+        drafted.masks.truncate(most);
+        Ok(drafted)
+    }
+
+    /// A mask of a single token.
+    fn only(&self, token: u32) -> Vec<u32> {
+        let mut mask = vec![0; self.words];
+        if let Some(word) = mask.get_mut(token as usize / 32) {
+            *word |= 1 << (token % 32);
+        }
+        mask
+    }
+
+    /// The part of a draft after which the constraint has not begun and the text goes on.
+    fn draft_before_trigger(&self, draft: &[u32]) -> Drafted {
+        let mut tail = self.tail.clone();
+        let free = draft.iter().take_while(|&&token| {
+            tail.extend_from_slice(self.tokenizer.token_bytes(token).unwrap_or_default());
+            !self.tokenizer.is_end(token) && self.trigger_in(&tail).is_none()
+        });
+        let tokens: Vec<u32> = free.copied().collect();
+        Drafted { masks: vec![None; tokens.len()], tokens }
+    }
+
+    /// Makes the matcher again, which a draft has left in error. No drafts are followed afterwards.
+    fn restore(&mut self) -> Result<(), Error> {
+        self.drafts = false;
+        if let Some(Saved { mut matcher, tokens }) = self.saved.take() {
+            for token in tokens {
+                matcher.consume(token)?;
+            }
+            self.matcher = matcher;
+        }
+        Ok(())
+    }
+
+    /// The end of the first trigger in a text, and its index.
+    fn trigger_in(&self, text: &[u8]) -> Option<(usize, usize)> {
+        let ends = |trigger: &Trigger| {
+            let wanted = trigger.text.as_bytes();
+            let mut windows = text.windows(wanted.len());
+            windows.position(|window| window == wanted).map(|at| at + wanted.len())
+        };
+        (0..).zip(&self.triggers).filter_map(|(i, t)| Some((ends(t)?, i))).min()
     }
 
     /// Adds a token to the text before the constraint, which may begin with it. Returns false if the
@@ -104,13 +257,7 @@ impl Follower {
         let bytes = self.tokenizer.token_bytes(token).unwrap_or_default();
         let before = self.tail.len();
         self.tail.extend_from_slice(bytes);
-        let ends = |trigger: &Trigger| {
-            let text = trigger.text.as_bytes();
-            let mut windows = self.tail.windows(text.len());
-            windows.position(|window| window == text).map(|at| at + text.len())
-        };
-        let found = (0..).zip(&self.triggers).filter_map(|(i, t)| Some((ends(t)?, i))).min();
-        let Some((end, index)) = found else {
+        let Some((end, index)) = self.trigger_in(&self.tail) else {
             let longest = self.triggers.iter().map(|t| t.text.len()).max().unwrap_or(1);
             self.tail.drain(..self.tail.len().saturating_sub(longest - 1));
             return Ok(true);

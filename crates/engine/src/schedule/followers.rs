@@ -47,10 +47,14 @@ impl Followers {
         self.busy > 0
     }
 
-    /// Lets a sequence's follower take a step.
-    pub(super) fn send(&mut self, id: u64, follower: Box<Follower>, step: Step) {
+    /// Lets a sequence's follower take a step: on a worker, or at once on the calling thread where
+    /// it would only wait.
+    pub(super) fn send(&mut self, id: u64, follower: Box<Follower>, step: Step, at_once: bool) {
         self.busy += 1;
         let job = Job { id, follower, step };
+        if at_once {
+            return self.own.push(run(job));
+        }
         let (sender, _) = self.threads.get_or_insert_with(start);
         if let Err(mpsc::SendError(job)) = sender.send(job) {
             self.own.push(run(job));

@@ -52,13 +52,15 @@ impl DrawOptions {
         prompt: usize,
         tokens: &'a [u32],
     ) -> Sample<'a> {
+        // the rows after that of the newest known token have drafted tokens
+        let drafted = (position + 1).saturating_sub(tokens.len());
         let draw = Draw {
             params: self.params,
             seed: self.seed,
             index: (position + 1 - prompt) as u64,
             penalties: self.penalties,
             bias: &self.bias,
-            mask: self.guide.as_ref().and_then(Guide::mask),
+            mask: self.guide.as_ref().and_then(|guide| guide.mask_after(drafted)),
             log_probs: self.log_probs,
         };
         let (recent, pending) = match self.penalties {
@@ -87,16 +89,27 @@ impl DrawOptions {
             seed: self.seed,
             index: (position + 1 - prompt) as u64,
             bias: &self.bias,
-            mask: self.guide.as_ref().and_then(Guide::mask),
+            mask: self.guide.as_ref().and_then(|guide| guide.mask_after(0)),
             log_probs: self.log_probs,
             ..Draw::GREEDY
         };
         Some(self.host.as_mut()?.draw(logits, tokens, &draw, history))
     }
 
+    /// The tokens that may come next; `None` for all.
+    pub(super) fn mask(&self) -> Option<&[u32]> {
+        self.guide.as_ref().and_then(|guide| guide.mask_after(0))
+    }
+
     /// Whether each token needs the host before the next pass.
     pub(super) fn is_stepwise(&self) -> bool {
         self.host.is_some() || self.guide.is_some()
+    }
+
+    /// Whether the row of the next token can run before the token before it is known to the host,
+    /// which draws none and whose mask for the draw comes in time.
+    pub(super) fn can_run_ahead(&self) -> bool {
+        self.host.is_none() && self.guide.as_ref().is_some_and(Guide::can_run_ahead)
     }
 
     /// Whether the constraint does not know yet which tokens may come next.

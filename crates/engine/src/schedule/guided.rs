@@ -1,14 +1,18 @@
 //! Constrained sequences: their tokens go through followers before they are passed on.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use pelton_sampling::Sampled;
 
 use super::{
-    follower::Outcome,
+    follower::{Follower, Outcome, Step},
     followers::Done,
     goal::{DrawOptions, Goal},
-    scheduler::Scheduler,
+    guide::Guide,
+    scheduler::{Draft, Scheduler},
 };
 use crate::{Error, api::FinishReason};
 
@@ -19,23 +23,91 @@ const WAIT: Duration = Duration::from_millis(2);
 const IDLE_WAIT: Duration = Duration::from_millis(50);
 
 impl Scheduler {
+    /// Lets a follower take a step. For the only request the calling thread has nothing else to do:
+    /// a change of threads costs more than most masks.
+    fn send_follower(&mut self, id: u64, follower: Box<Follower>, step: Step) {
+        let at_once = self.sequences.len() == 1 && !matches!(step, Step::Start);
+        self.followers.send(id, follower, step, at_once);
+    }
+
     /// Lets a constraint begin, if the sequence has one.
     pub(super) fn begin_guide(&mut self, id: u64) {
         let step = self.draw_options(id).and_then(|draw| draw.guide.as_mut()?.start());
         if let Some((follower, step)) = step {
-            self.followers.send(id, follower, step);
+            self.send_follower(id, follower, step);
         }
     }
 
-    /// Hands a sampled token of a constrained sequence to its follower.
-    pub(super) fn push_guide(&mut self, id: u64, sampled: Sampled) {
+    /// Hands sampled tokens of a constrained sequence to its follower, all but the last of which
+    /// were drafted.
+    pub(super) fn push_guide(&mut self, id: u64, sampled: Vec<Sampled>) {
         let Some(draw) = self.draw_options(id) else { return };
-        let (Some(guide), Some(token)) = (draw.guide.as_mut(), sampled.token) else {
+        let known = sampled.iter().all(|sampled| sampled.token.is_some());
+        let Some(guide) = draw.guide.as_mut().filter(|_| known) else {
             // no logit was a number: the output says so
-            return self.pass_on(id, vec![sampled], false);
+            return self.pass_on(id, sampled, false);
         };
-        if let Some((follower, step)) = guide.push(sampled, token) {
-            self.followers.send(id, follower, step);
+        if let Some((follower, step)) = guide.push(sampled) {
+            self.send_follower(id, follower, step);
+        }
+    }
+
+    /// Cuts the drafts of constrained sequences to what their constraints allow, on workers. Returns
+    /// the sequences whose drafts are not ready in time: they cannot be in the next pass.
+    pub(super) fn allow_drafts(&mut self, drafts: &mut BTreeMap<u64, Draft>) -> Vec<u64> {
+        let mut sent = Vec::new();
+        for (&id, draft) in drafts.iter_mut() {
+            let Some(guide) = self.draw_options(id).and_then(|draw| draw.guide.as_mut()) else {
+                continue;
+            };
+            let (count, most) = (draft.tokens.len(), draft.most);
+            let tokens = std::mem::take(&mut draft.tokens);
+            // one that was late for an earlier pass, of the same place
+            if let Some(ready) = guide.take_drafts() {
+                draft.tokens = ready;
+                draft.tokens.truncate(most);
+            } else if let Some((follower, step)) = guide.draft(tokens, most) {
+                self.send_follower(id, follower, step);
+                sent.push((id, count));
+            } else {
+                self.observe_refused_draft(id, draft.by_model);
+            }
+        }
+        let deadline = Instant::now() + WAIT;
+        let is_busy = |scheduler: &Self, id: &u64| {
+            scheduler.sequences.get(id).is_some_and(|sequence| sequence.goal.is_guide_busy())
+        };
+        while sent.iter().any(|(id, _)| is_busy(self, id)) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Some(done) = self.followers.receive(left) else { break };
+            self.guided(done);
+        }
+        let mut late = Vec::new();
+        for (id, count) in sent {
+            if is_busy(self, &id) {
+                late.push(id);
+                drafts.remove(&id);
+                continue;
+            }
+            let guide = self.draw_options(id).and_then(|draw| draw.guide.as_mut());
+            let allowed = guide.and_then(Guide::take_drafts).unwrap_or_default();
+            if let Some(draft) = drafts.get_mut(&id) {
+                let (is_cut, by_model) = (allowed.len() < count, draft.by_model);
+                draft.tokens = allowed;
+                if is_cut {
+                    self.observe_refused_draft(id, by_model);
+                }
+            }
+        }
+        drafts.retain(|_, draft| !draft.tokens.is_empty());
+        late
+    }
+
+    /// Takes note of a draft model's token that the constraint does not allow.
+    fn observe_refused_draft(&mut self, id: u64, by_model: bool) {
+        let drafter = self.sequences.get_mut(&id).and_then(|s| s.drafter.as_mut());
+        if let Some(drafter) = drafter.filter(|_| by_model) {
+            drafter.observe_model(1, 0);
         }
     }
 
@@ -73,15 +145,23 @@ impl Scheduler {
             Outcome::Failed(error) => self.end(id, Err(Error::Constraint(error))),
             Outcome::Taken { forced, ended, mask } => {
                 let pending = guide.taken(follower, mask);
+                if let Some(sequence) = self.sequences.get(&id) {
+                    let count = forced.len();
+                    sequence.goal.handle().update(|stats| stats.forced_tokens += count);
+                }
                 let forced =
                     forced.into_iter().map(|id| Sampled { token: Some(id), log_probs: None });
                 let tokens: Vec<Sampled> = pending.into_iter().chain(forced).collect();
                 self.pass_on(id, tokens, ended);
             }
+            Outcome::Drafted(drafted) => guide.drafted(follower, drafted),
             Outcome::Refused => {
-                guide.refused(follower);
+                let taken = guide.refused(follower);
                 if let Some(host) = &mut draw.host {
                     host.undo();
+                }
+                if !taken.is_empty() {
+                    self.pass_on(id, taken, false);
                 }
                 let Some(sequence) = self.sequences.get_mut(&id) else { return };
                 if sequence.slot.is_none() {

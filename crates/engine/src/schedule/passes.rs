@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pelton_graph::{Input, Pass, Phase, Row, TableEdit, Want};
+use pelton_graph::{Effort, Input, Pass, Phase, Row, TableEdit, Want};
 use pelton_sampling::Sampled;
 
 use super::{
@@ -23,9 +23,15 @@ struct Results<'a> {
 impl Scheduler {
     /// Submits a pass; if that fails, its requests fail.
     pub(super) fn submit(&mut self, mut work: Work) {
+        let submitted = Instant::now();
+        if let Err(error) = self.save_rollbacks(&work) {
+            return self.fail_pass(&work, &error);
+        }
         let mut rows: Vec<Row> = Vec::new();
+        let mut efforts: Vec<Effort> = Vec::new();
         let mut wants: Vec<Want<'_>> = Vec::new();
         let mut tables: Vec<TableEdit<'_>> = Vec::new();
+        let mut later = false;
         for entry in &mut work.entries {
             let Some(sequence) = self.sequences.get(&entry.id) else { continue };
             debug_assert!(
@@ -35,6 +41,7 @@ impl Scheduler {
             let end = entry.first + entry.count;
             let wanted = sequence.wants(entry.first, end, rows.len(), entry.drafts.len());
             entry.values = wanted.iter().filter(|want| matches!(want, Want::Logits { .. })).count();
+            later |= wanted.iter().any(|want| matches!(want, Want::Later { .. }));
             if entry.values > 0 {
                 // one whose token is drawn on the host wants logits
                 entry.samples = 0;
@@ -42,6 +49,7 @@ impl Scheduler {
             wants.extend(wanted);
             let slot = sequence.slot.unwrap_or(0);
             let known = end - entry.drafts.len();
+            efforts.extend((entry.first..end).map(|position| sequence.effort_at(position)));
             rows.extend((entry.first..known).map(|position| sequence.row(position)));
             rows.extend((known..end).zip(&entry.drafts).map(|(position, &token)| Row {
                 input: Input::Token(token),
@@ -55,15 +63,18 @@ impl Scheduler {
                 }
             }
         }
+        if efforts.iter().all(|effort| effort.is_full()) {
+            efforts.clear();
+        }
         tracing::trace!(phase = ?work.phase, rows = rows.len(), repeat = work.repeat, "a pass");
         let pass = Pass {
             phase: work.phase,
             rows: &rows,
             tables: &tables,
             wants: &wants,
+            efforts: &efforts,
             repeat: work.repeat,
         };
-        let submitted = Instant::now();
         match self.resources.runner.submit(&pass) {
             Ok(ticket) => {
                 for entry in &work.entries {
@@ -73,22 +84,40 @@ impl Scheduler {
                     sequence.flights += 1;
                     sequence.ahead += entry.samples * work.repeat as usize;
                     sequence.verifying = !entry.drafts.is_empty();
+                    sequence.awaits_draw = later;
                 }
                 self.save_states(&work);
-                self.flights.push_back(Flight { ticket, work, submitted });
+                self.flights.push_back(Flight { ticket, work, submitted, awaits_draw: later });
             }
             Err(error) => self.fail_pass(&work, &error),
         }
     }
 
+    /// Saves the recurrent states that the drafts of a pass may have to be rolled back to.
+    fn save_rollbacks(&mut self, work: &Work) -> Result<(), Error> {
+        for entry in work.entries.iter().filter(|entry| !entry.drafts.is_empty()) {
+            if let Some(sequence) = self.sequences.get(&entry.id)
+                && let (Some(slot), Some(snapshot)) = (sequence.slot, sequence.pages.rollback)
+            {
+                self.resources.runner.save_states(slot, snapshot)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Saves the recurrent states of the sequences of a submitted pass that end at the border of a
     /// page, as far as there are snapshots.
     fn save_states(&mut self, work: &Work) {
-        for entry in &work.entries {
+        // states after drafted tokens may be rolled back
+        for entry in work.entries.iter().filter(|entry| entry.drafts.is_empty()) {
             let Resources { runner, kv, .. } = &mut self.resources;
             let Some(sequence) = self.sequences.get_mut(&entry.id) else { continue };
             let (Some(slot), Some(_)) = (sequence.slot, sequence.salt) else { continue };
             let (prompt, end) = (sequence.prompt, sequence.submitted);
+            // prefixes beyond the prompt are not shared
+            if end > prompt && !sequence.is_uniform() {
+                continue;
+            }
             let Some(snapshot) = kv.snapshot_at(&mut sequence.pages, prompt, end) else {
                 continue;
             };
@@ -101,8 +130,11 @@ impl Scheduler {
     }
 
     /// Waits for a pass and passes its results on.
-    pub(super) fn take(&mut self, flight: Flight) {
-        let Flight { ticket, work, submitted } = flight;
+    pub(super) fn take(&mut self, mut flight: Flight) {
+        if flight.awaits_draw {
+            self.draw_none(&mut flight);
+        }
+        let Flight { ticket, work, submitted, .. } = flight;
         // the results leave the executable before they are passed on, which may take longer
         let taken = self.resources.runner.take(ticket);
         let outcome = taken.map(|outputs| (outputs.samples.to_vec(), outputs.logits.to_vec()));
@@ -177,7 +209,17 @@ impl Scheduler {
             sequence.verifying = false;
             // the positions above the accepted ones are run again
             sampled.truncate(accepted(&entry.drafts, &sampled) + 1);
-            computed = entry.first + sampled.len();
+            computed = entry.first + entry.count - entry.drafts.len() - 1 + sampled.len();
+            if let Some(snapshot) = sequence.pages.rollback
+                && let Some(slot) = sequence.slot
+                && sampled.len() <= entry.drafts.len()
+            {
+                // recurrent states have seen the rejected tokens: the others are run again
+                computed = entry.first;
+                if let Err(error) = self.resources.runner.restore_states(snapshot, slot) {
+                    return self.end(entry.id, Err(error));
+                }
+            }
             if current {
                 sequence.submitted = computed;
             }
@@ -202,9 +244,7 @@ impl Scheduler {
                         sequence.prompt,
                     ));
                 }
-                if draw.guide.is_some()
-                    && let Some(sampled) = sampled.pop()
-                {
+                if draw.guide.is_some() && !sampled.is_empty() {
                     return self.push_guide(entry.id, sampled);
                 }
                 for sampled in sampled {
@@ -230,7 +270,7 @@ impl Scheduler {
     }
 
     /// Fails the requests of a pass.
-    fn fail_pass(&mut self, work: &Work, error: &Error) {
+    pub(super) fn fail_pass(&mut self, work: &Work, error: &Error) {
         let reason = match error {
             Error::Pass(reason) => reason.clone(),
             other => other.to_string(),

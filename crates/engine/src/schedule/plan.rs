@@ -6,14 +6,11 @@ use pelton_graph::{OutputKind, PAGE, Phase};
 
 use super::{
     budget::split_rows,
-    drafts::Draft,
+    drafts::RECOMPUTE_ROWS,
     scheduler::{Entry, Scheduler, Turn, Work},
     sequence::Next,
 };
 
-/// Rows of one pass that computes generated tokens again: with so few, every backend's rows have
-/// the bits that they had alone.
-const RECOMPUTE_ROWS: usize = 16;
 /// Seconds that one submission of decoding passes may take: newcomers wait that long.
 const SUBMISSION: f64 = 0.05;
 
@@ -24,12 +21,12 @@ impl Scheduler {
     pub(super) fn plan(&mut self) -> Option<Work> {
         // a plan comes to nothing where its sequences are preempted: then less is left to plan
         for _ in 0..=2 * self.running.len() + 2 {
-            let agree = self.resources.runner.pipeline.phases_agree;
+            let (agree, late) = (self.resources.runner.pipeline.phases_agree, self.draws_late());
             let (mut decode, mut prompts, mut recompute) = (Vec::new(), Vec::new(), Vec::new());
             for (&id, sequence) in
                 self.running.iter().filter_map(|id| self.sequences.get_key_value(id))
             {
-                match sequence.next(agree) {
+                match sequence.next(agree, late) {
                     Next::Nothing => {}
                     Next::Prompt { end } => prompts.push((id, end)),
                     Next::Recompute { end } => recompute.push((id, end)),
@@ -72,9 +69,14 @@ impl Scheduler {
         let limits = &self.resources.limits;
         let rows = limits.rows.min(self.resources.runner.pipeline.exact_rows);
         ids.truncate(limits.rows.min(limits.wants));
-        let (mut drafts, drafting) = self.drafts(&ids);
-        let repeat = if drafts.is_empty() { self.repeat_of(&ids, alone) } else { 1 };
-        let drafted: usize = drafts.values().map(|draft| draft.tokens.len()).sum();
+        let (mut drafts, drafting) = self.drafts(&mut ids);
+        // repeats run one row of each sequence
+        let appended = |id: &u64| self.sequences.get(id).map_or(1, |s| s.appended().max(1));
+        let single = drafts.is_empty() && ids.iter().all(|id| appended(id) == 1);
+        let repeat = if single { self.repeat_of(&ids, alone) } else { 1 };
+        let appended = |id: &u64| self.sequences.get(id).map_or(1, |s| s.appended().max(1));
+        let each = drafts.iter().map(|(id, draft)| draft.tokens.len() + appended(id) - 1);
+        let drafted: usize = each.sum();
         let mut spare = rows.saturating_sub(ids.len() + drafted);
         let mut entries = Vec::with_capacity(ids.len());
         for id in ids {
@@ -82,11 +84,12 @@ impl Scheduler {
                 continue;
             };
             let first = sequence.submitted;
+            // more than one row where a constraint has appended tokens
+            let known = sequence.appended().max(1);
             let entry = match drafts.remove(&id) {
-                Some(Draft { tokens, by_model }) => Entry::verifying(id, first, tokens, by_model),
+                Some(draft) => Entry::verifying(id, first, known, draft),
                 None => {
-                    // more than one row where a constraint has appended tokens
-                    let count = sequence.appended().clamp(1, RECOMPUTE_ROWS.min(spare + 1));
+                    let count = known.min(RECOMPUTE_ROWS).min(spare + 1);
                     spare -= count - 1;
                     Entry::new(id, first, count, sequence.samples_at(first + count))
                 }
@@ -116,8 +119,9 @@ impl Scheduler {
             true => (2 * self.repeat).clamp(1, most).min(timely.max(1)),
             false => 1,
         };
+        let late = self.draws_late();
         let sequences = || ids.iter().filter_map(|id| self.sequences.get(id));
-        let decodable = sequences().map(|sequence| sequence.decodable()).min().unwrap_or(1);
+        let decodable = sequences().map(|sequence| sequence.decodable(late)).min().unwrap_or(1);
         let mut repeat = self.repeat.min(u32::try_from(decodable).unwrap_or(u32::MAX)).max(1);
         let fits = |repeat: u32| {
             let reach = sequences().map(|s| (&s.pages, s.submitted + repeat as usize));

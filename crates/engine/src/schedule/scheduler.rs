@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pelton_graph::{Phase, Ticket};
+use pelton_graph::{Effort, Phase, Ticket};
 use pelton_tokenizer::Tokenizer;
 
 use super::{
@@ -15,6 +15,7 @@ use super::{
     queue::QueueBound,
     resources::Resources,
     sequence::Sequence,
+    shares::Shares,
     speculate::{DraftModel, PassCosts},
 };
 use crate::{
@@ -27,6 +28,15 @@ const FAILURES_MAX: usize = 3;
 
 /// A job that runs passes by hand while no request runs.
 pub(crate) type Job = Box<dyn FnOnce(&mut Resources) + Send>;
+
+/// Drafted tokens of one sequence.
+pub(super) struct Draft {
+    pub(super) tokens: Vec<u32>,
+    /// Tokens that the pass has room for.
+    pub(super) most: usize,
+    /// Whether the draft model drafted them.
+    pub(super) by_model: bool,
+}
 
 /// Rows of one sequence in a pass.
 #[derive(Clone, Debug)]
@@ -52,10 +62,12 @@ impl Entry {
         Self { id, first, count, samples, values: 0, drafts: Vec::new(), by_model: false }
     }
 
-    /// The newest token of a sequence, at position `first`, and drafts of those after it.
-    pub(super) fn verifying(id: u64, first: usize, drafts: Vec<u32>, by_model: bool) -> Self {
-        let count = drafts.len() + 1;
-        Self { id, first, count, samples: count, values: 0, drafts, by_model }
+    /// The newest `known` tokens of a sequence, from position `first` on, and a draft of those after
+    /// them.
+    pub(super) fn verifying(id: u64, first: usize, known: usize, draft: Draft) -> Self {
+        let Draft { tokens: drafts, by_model, .. } = draft;
+        let (count, samples) = (known + drafts.len(), drafts.len() + 1);
+        Self { id, first, count, samples, values: 0, drafts, by_model }
     }
 }
 
@@ -81,6 +93,8 @@ pub(super) struct Flight {
     pub(super) ticket: Ticket,
     pub(super) work: Work,
     pub(super) submitted: Instant,
+    /// Whether its token is not drawn yet.
+    pub(super) awaits_draw: bool,
 }
 
 /// The kinds of passes that take turns.
@@ -101,6 +115,8 @@ pub(crate) struct Scheduler {
     pub(super) queue: BTreeSet<u64>,
     /// Requests with a slot.
     pub(super) running: BTreeSet<u64>,
+    /// The tokens that each client was served.
+    pub(super) shares: Shares,
     pub(super) slots: Vec<u32>,
     jobs: VecDeque<(u64, Job)>,
     next_id: u64,
@@ -115,6 +131,8 @@ pub(crate) struct Scheduler {
     pub(super) costs: PassCosts,
     /// The draft model, if there is one.
     pub(super) draft_model: Option<DraftModel>,
+    /// The effort at which the model drafts for itself, if it does.
+    pub(super) own_draft: Option<Effort>,
     /// The repeat of the decoding pass before, and its sequences.
     pub(super) repeat: u32,
     pub(super) repeated: Vec<u64>,
@@ -137,6 +155,7 @@ impl Scheduler {
         prefill_budget: Duration,
         bound: Arc<QueueBound>,
         draft_model: Option<DraftModel>,
+        own_draft: Option<Effort>,
     ) -> Self {
         Self {
             slots: (0..resources.limits.sequences as u32).rev().collect(),
@@ -146,6 +165,7 @@ impl Scheduler {
             sequences: BTreeMap::new(),
             queue: BTreeSet::new(),
             running: BTreeSet::new(),
+            shares: Shares::default(),
             jobs: VecDeque::new(),
             next_id: 0,
             flights: VecDeque::new(),
@@ -154,6 +174,7 @@ impl Scheduler {
             decode_time: Average::default(),
             costs: PassCosts::default(),
             draft_model,
+            own_draft,
             repeat: 0,
             repeated: Vec::new(),
             turn: Turn::Prompt,
@@ -176,6 +197,7 @@ impl Scheduler {
             return sequence.goal.finish(FinishReason::Length);
         }
         let id = self.number();
+        self.shares.enter(sequence.client.id);
         self.sequences.insert(id, sequence);
         self.queue.insert(id);
         self.begin_guide(id);
@@ -208,7 +230,9 @@ impl Scheduler {
     /// Submits passes until the pipeline is full.
     pub(crate) fn fill(&mut self) {
         self.collect_guides();
+        self.draw_late();
         while self.gone.is_none()
+            && !self.flights.back().is_some_and(|flight| flight.awaits_draw)
             && self.flights.len() < self.resources.runner.pipeline.depth.max(1)
         {
             self.sweep();
@@ -221,7 +245,9 @@ impl Scheduler {
 
     /// Takes the results of the oldest pass, if there is one.
     pub(crate) fn take_oldest(&mut self) {
-        if let Some(flight) = self.flights.pop_front() {
+        if self.flights.front().is_some_and(|flight| flight.awaits_draw) && self.await_guide() {
+            // its draw follows
+        } else if let Some(flight) = self.flights.pop_front() {
             self.take(flight);
         } else if self.gone.is_none() && !self.await_guide() {
             self.without_passes();
@@ -279,6 +305,8 @@ impl Scheduler {
         if end.is_ok() {
             sequence.commit(&mut self.resources.kv);
         }
+        let (expected, generated) = (sequence.charged as u64, sequence.generated() as u64);
+        self.shares.leave(sequence.client.id, expected, generated);
         self.slots.extend(sequence.release(&mut self.resources.kv));
         self.status.ended += 1;
         match end {

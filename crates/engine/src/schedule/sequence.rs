@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use pelton_graph::{Input, RECENT, Row, Want};
+use pelton_graph::{Effort, Input, RECENT, Row, Sample, Want};
 
 use super::{goal::Goal, queue::Place, speculate::Drafter};
-use crate::kv::{KvCache, Namespace, SequencePages};
+use crate::{
+    api::Client,
+    kv::{KvCache, Namespace, SequencePages},
+};
 
 /// What a sequence can run next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +46,13 @@ pub(crate) struct Sequence {
     pub(crate) salt: Option<u64>,
     /// Its LoRA adapters with their scales, in ascending order.
     pub(crate) loras: Vec<(u32, f32)>,
+    pub(crate) client: Client,
+    /// Tokens of its text for which its client was charged when it started.
+    pub(crate) charged: usize,
+    /// The effort of its rows after the prompt, and whether that of the prompt's rows is the same
+    /// instead of full.
+    pub(crate) effort: Effort,
+    pub(crate) effort_in_prompt: bool,
     pub(crate) deadline: Option<Duration>,
     pub(crate) goal: Goal,
     /// The place in the queue, until the first start.
@@ -63,6 +73,8 @@ pub(crate) struct Sequence {
     pub(crate) drafter: Option<Box<Drafter>>,
     /// Whether a pass that verifies drafts was not taken yet: its next position is not known.
     pub(crate) verifying: bool,
+    /// Whether the newest of its passes waits for its draw.
+    pub(crate) awaits_draw: bool,
 }
 
 impl Sequence {
@@ -82,6 +94,10 @@ impl Sequence {
             most,
             salt,
             loras: Vec::new(),
+            client: Client::default(),
+            charged: 0,
+            effort: Effort::FULL,
+            effort_in_prompt: false,
             deadline,
             goal,
             place: Some(place),
@@ -95,6 +111,7 @@ impl Sequence {
             waits_for: None,
             drafter: None,
             verifying: false,
+            awaits_draw: false,
         }
     }
 
@@ -104,10 +121,45 @@ impl Sequence {
         self
     }
 
+    /// The sequence with its client.
+    pub(crate) fn of(mut self, client: Client) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// Tokens of its text so far.
+    pub(crate) fn generated(&self) -> usize {
+        self.tokens.len().saturating_sub(self.prompt)
+    }
+
+    /// Whether all of its rows have the same effort.
+    pub(crate) fn is_uniform(&self) -> bool {
+        self.effort.is_full() || self.effort_in_prompt
+    }
+
+    /// The effort of the row at a position.
+    pub(crate) fn effort_at(&self, position: usize) -> Effort {
+        match position < self.prompt && !self.effort_in_prompt {
+            true => Effort::FULL,
+            false => self.effort,
+        }
+    }
+
+    /// Its tokens that cached prefixes can stand for: where the rows after the prompt have another
+    /// effort, those of the prompt and one more, which is run.
+    pub(crate) fn shareable(&self) -> &[u32] {
+        match self.is_uniform() {
+            true => &self.tokens,
+            false => &self.tokens[..self.tokens.len().min(self.prompt + 1)],
+        }
+    }
+
     /// The namespace of its cached prefixes; `None` if its pages are not shared.
     pub(crate) fn namespace(&self) -> Option<Namespace> {
         let loras = self.loras.iter().map(|&(id, scale)| (id, scale.to_bits())).collect();
-        Some(Namespace { salt: self.salt?, loras })
+        let below = self.effort_in_prompt && !self.effort.is_full();
+        let effort = below.then(|| self.effort.bits());
+        Some(Namespace { salt: self.salt?, loras, effort })
     }
 
     /// Begins to run in a slot, with pages of which the first `hit` positions are computed.
@@ -139,16 +191,18 @@ impl Sequence {
         self.slot.is_some() && self.submitted < self.target
     }
 
-    pub(crate) fn next(&self, phases_agree: bool) -> Next {
-        if self.slot.is_none() || self.verifying {
+    /// What can be run next; with `late_draws` a constrained sequence runs ahead of its draws.
+    pub(crate) fn next(&self, phases_agree: bool, late_draws: bool) -> Next {
+        if self.slot.is_none() || self.verifying || self.awaits_draw {
             return Next::Nothing;
         }
-        let prompt_end = if phases_agree { self.target } else { self.prompt };
+        let agree = phases_agree && self.is_uniform();
+        let prompt_end = if agree { self.target } else { self.prompt };
         if self.submitted < prompt_end {
             Next::Prompt { end: prompt_end }
         } else if self.submitted + 1 < self.target {
             Next::Recompute { end: self.target }
-        } else if self.decodable() > 0 {
+        } else if self.decodable(late_draws) > 0 {
             Next::Decode
         } else {
             Next::Nothing
@@ -156,11 +210,20 @@ impl Sequence {
     }
 
     /// Tokens that can be sampled before further results are taken.
-    pub(crate) fn decodable(&self) -> usize {
+    pub(crate) fn decodable(&self, late_draws: bool) -> usize {
         match &self.goal {
             Goal::Text { draw, .. } if draw.is_stepwise() => {
-                let waits = self.flights > 0 || draw.is_guide_busy();
-                usize::from(!waits && self.tokens.len() < self.most)
+                let waits = match self.ahead {
+                    _ if !late_draws || !draw.can_run_ahead() => {
+                        self.flights > 0 || draw.is_guide_busy()
+                    }
+                    // its mask is known
+                    0 => draw.is_guide_busy(),
+                    // its mask follows from the token that is ahead
+                    1 => false,
+                    _ => true,
+                };
+                usize::from(!waits && self.expected() < self.most)
             }
             Goal::Text { .. } => self
                 .most
@@ -194,6 +257,11 @@ impl Sequence {
             Goal::Text { draw, .. } if self.samples_at(end) && draw.host.is_some() => {
                 vec![Want::Logits { row: (row + end - 1 - first) as u32 }]
             }
+            Goal::Text { draw, .. }
+                if self.samples_at(end) && draw.is_stepwise() && self.ahead > 0 =>
+            {
+                vec![Want::Later { row: (row + end - 1 - first) as u32 }]
+            }
             Goal::Text { draw, .. } if self.samples_at(end) => (end - 1 - drafts..end)
                 .map(|position| {
                     let row = row + position - first;
@@ -209,6 +277,17 @@ impl Sequence {
         }
     }
 
+    /// The draw of a pass that was submitted without it, whose row is at `position`; `None` if the
+    /// token of the row or the one after it is not as expected, or if that one is known.
+    pub(crate) fn late_sample(&self, position: usize) -> Option<Sample<'_>> {
+        match &self.goal {
+            Goal::Text { draw, .. } if self.tokens.len() == position + 1 => {
+                Some(draw.sample(0, position, self.prompt, &self.tokens))
+            }
+            _ => None,
+        }
+    }
+
     /// The row at a position.
     pub(crate) fn row(&self, position: usize) -> Row {
         let input = self.tokens.get(position).map_or(Input::Sampled, |&token| Input::Token(token));
@@ -217,7 +296,8 @@ impl Sequence {
 
     /// Puts its full pages whose tokens are final into the prefix tree.
     pub(crate) fn commit(&mut self, kv: &mut KvCache) {
-        let positions = self.computed.min(self.tokens.len());
+        let shared = if self.is_uniform() { self.tokens.len() } else { self.prompt };
+        let positions = self.computed.min(shared);
         kv.commit(&mut self.pages, &self.tokens, self.prompt, positions);
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use pelton::graph::{Input, Phase};
+use pelton::{
+    Client,
+    graph::{Input, Phase},
+};
 use pelton_testing::fake::{Fake, PassRecord};
 
 use crate::harness::{assert_sound, greedy, model, plain, prompt, submit};
@@ -88,4 +91,49 @@ fn a_prompt_longer_than_a_pass() {
     let rows: Vec<usize> = log.passes.iter().map(|pass| pass.rows.len()).take(9).collect();
     assert_eq!(rows, [128, 128, 128, 128, 128, 128, 128, 104, 1]);
     assert!(log.passes[..7].iter().all(|pass| pass.samples == 0));
+}
+
+/// The order in which requests of a model with one slot start, by their numbers in `clients`.
+fn order(clients: &[Client]) -> Vec<usize> {
+    let fake = Fake::default().slow(Duration::from_micros(20));
+    let model = model(&fake, &plain().context(2000).sequences(1));
+    // the blocker lets the others arrive; it is of the first client, and its work counts
+    let blocker = submit(&model, greedy(prompt(1900, 0), 40).client(clients[0])).unwrap();
+    while model.status().running == 0 {
+        std::thread::yield_now();
+    }
+    let runs: Vec<_> = clients
+        .iter()
+        .enumerate()
+        .map(|(i, client)| submit(&model, greedy(prompt(20, i), 4).client(*client)).unwrap())
+        .collect();
+    let waiting = model.status().queued;
+    assert_eq!(waiting, clients.len(), "the blocker has ended too early");
+    blocker.finished();
+    let mut started: Vec<_> = runs
+        .iter()
+        .enumerate()
+        .map(|(i, run)| (run.finished().1.queued.unwrap(), run.submitted, i))
+        .map(|(queued, submitted, i)| (submitted + queued, i))
+        .collect();
+    started.sort();
+    assert_sound(&fake);
+    started.into_iter().map(|(_, i)| i).collect()
+}
+
+#[test]
+fn clients_take_turns() {
+    let (many, few) = (Client::new(1), Client::new(2));
+    // the first has been served a long prompt, so the second's come first, and then they alternate
+    let order = order(&[many, many, many, many, few, few]);
+    let place = |i: usize| order.iter().position(|&other| other == i).unwrap();
+    assert!(place(4) <= 1 && place(5) <= 3, "{order:?}");
+    assert!(place(0) < place(1) && place(1) < place(2) && place(2) < place(3), "{order:?}");
+}
+
+#[test]
+fn higher_priorities_start_first() {
+    let client = |id, priority| Client::new(id).priority(priority);
+    let order = order(&[client(1, 0), client(2, -1), client(2, -1), client(3, 5), client(1, 0)]);
+    assert_eq!(order, [3, 0, 4, 1, 2]);
 }

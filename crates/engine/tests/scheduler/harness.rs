@@ -65,16 +65,18 @@ pub(crate) enum End {
 /// A submitted request.
 pub(crate) struct Running {
     pub(crate) handle: RequestHandle,
+    pub(crate) submitted: Instant,
     events: Receiver<Event>,
 }
 
 pub(crate) fn submit(model: &Model, request: Request) -> Result<Running, Error> {
+    let submitted = Instant::now();
     let (sender, events) = channel();
     let handle = model.submit(request, move |event| {
         let _ = sender.send(event);
         Flow::Continue
     })?;
-    Ok(Running { handle, events })
+    Ok(Running { handle, submitted, events })
 }
 
 impl Running {

@@ -124,3 +124,62 @@ fn other_adapters_share_nothing() {
     assert!(error.to_string().contains("at most 2"), "{error}");
     assert_sound(&fake);
 }
+
+/// The prompt of a request whose answer alone has an effort below 1 is shared with all others, its
+/// answer with none; one whose prompt has it too shares both with those of the same effort.
+#[test]
+fn other_efforts_share_full_prompts_alone() {
+    for fake in [Fake::default(), Fake::pipelined(3, 8), Fake::pipelined(2, 4).with_phases()] {
+        let model = model(&fake, &LoadOptions::default().context(4000));
+        let agree = fake.pipeline.phases_agree;
+        let question = prompt(300, 1);
+        let request = || greedy(question.clone(), 200);
+        let half = || request().effort(0.5);
+        let mut answers = Vec::new();
+        for (request, cached) in [
+            (request(), 0),
+            (half(), 256),
+            (half().effort(0.25), 256),
+            (half().effort_in_prompt(true), 0),
+            (half().effort_in_prompt(true), 256),
+            (half().effort(0.25).effort_in_prompt(true), 0),
+            (request().effort(1.0).effort_in_prompt(true), 256),
+        ] {
+            let (tokens, stats) = submit(&model, request.clone()).unwrap().finished();
+            let expected = alone(&fake, &[None], &request);
+            assert_eq!(tokens, expected.iter().map(|token| token.id).collect::<Vec<_>>());
+            assert_eq!(stats.cached_tokens, cached, "{request:?}");
+            answers.push(tokens);
+        }
+        let mut different = answers.clone();
+        different.sort();
+        different.dedup();
+        assert_eq!(different.len(), 5, "every effort is seen");
+        // the next question after each answer: only answers of the prompt's effort are prefixes
+        for (answer, effort, in_prompt, cached) in [
+            (0, 1.0, false, if agree { 448 } else { 256 }),
+            (1, 0.5, false, 256),
+            (3, 0.5, true, if agree { 448 } else { 256 }),
+            (3, 0.25, true, 256),
+        ] {
+            let next = [&question[..], &answers[answer][..], &prompt(20, 2)[..]].concat();
+            let next = greedy(next, 20).effort(effort).effort_in_prompt(in_prompt);
+            let (tokens, stats) = submit(&model, next.clone()).unwrap().finished();
+            let expected = alone(&fake, &[None], &next);
+            assert_eq!(tokens, expected.iter().map(|token| token.id).collect::<Vec<_>>());
+            assert_eq!(stats.cached_tokens, cached, "answer {answer} at {effort}");
+        }
+        assert_sound(&fake);
+    }
+}
+
+#[test]
+fn efforts_out_of_range() {
+    let fake = Fake::default();
+    let model = model(&fake, &LoadOptions::default().context(400));
+    for effort in [0.0, -1.0, 1.5, f64::NAN, f64::INFINITY] {
+        let error = model.generate(greedy(prompt(10, 1), 2).effort(effort)).unwrap_err();
+        assert!(error.to_string().contains("above 0 and at most 1"), "{error}");
+    }
+    ids(&model, greedy(prompt(10, 1), 2).effort(1e-9));
+}

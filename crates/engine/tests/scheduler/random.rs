@@ -65,6 +65,10 @@ fn request(random: &mut Random) -> Request {
         request = request.log_probs(random.below(4) as u8);
     }
     if random.below(4) == 0 {
+        let effort = [0.25, 0.5, 1.0][random.below(3)];
+        request = request.effort(effort).effort_in_prompt(random.below(3) == 0);
+    }
+    if random.below(4) == 0 {
         request = request.logit_bias(random.below(50) as u32, 3.0);
     }
     request
@@ -183,7 +187,10 @@ fn any_schedule_gives_each_request_its_own_text() {
     }
     println!("{drafted} drafted, {accepted} accepted");
     println!("{hits} hit, {preemptions} preempted, {evictions} evicted, {failed} failed");
-    assert!(hits > 50 * schedules && preemptions > schedules / 10);
+    assert!(
+        hits > 50 * schedules && preemptions > schedules / 20,
+        "{hits} hits and {preemptions} preemptions in {schedules}"
+    );
     assert!(evictions > schedules && failed > schedules / 10);
     assert!(accepted > 50 * schedules && drafted - accepted > 50 * schedules);
 }

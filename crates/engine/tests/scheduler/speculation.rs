@@ -12,7 +12,8 @@ use pelton_testing::{
 };
 
 use crate::harness::{
-    CONTEXT, VOCAB, alone, assert_all_pages_back, assert_sound, greedy, load, model, prompt, submit,
+    CONTEXT, VOCAB, alone, alone_on, assert_all_pages_back, assert_sound, greedy, load,
+    load_recurrent, memory, model, prompt, submit,
 };
 
 fn always() -> LoadOptions {
@@ -106,13 +107,49 @@ fn windowed_groups() {
     assert_sound(&fake);
 }
 
-/// A recurrent state has no positions to return to.
+/// A recurrent state has no positions to return to: it is rolled back to a snapshot.
 #[test]
-fn recurrent_states_are_not_drafted_for() {
+fn recurrent_states_are_rolled_back() {
+    for (depth, repeat) in [(1, 1), (2, 8)] {
+        let fake = Fake::pipelined(depth, repeat);
+        let (plan, checkpoint) = fake::recurrent_plan(VOCAB, CONTEXT, &[None]);
+        let engine = Engine::with_backend(fake.clone());
+        let draft = DraftFile::new(VOCAB);
+        let options = always().sequences(3);
+        let drafted = options.clone().draft(&draft.0);
+        for options in [options, drafted] {
+            let model = engine.load_plan(plan.clone(), checkpoint.clone(), &options).unwrap();
+            let requests = [greedy(prompt(20, 1), 300), greedy(prompt(130, 2), 200)];
+            let requests = requests.map(|request| {
+                let text: Vec<u32> = alone_on(load_recurrent, &fake, &[None], &request)
+                    .iter()
+                    .map(|token| token.id)
+                    .collect();
+                let mut wrong = text.clone();
+                wrong.iter_mut().step_by(23).for_each(|token| *token = (*token + 1) % 50);
+                (request.prediction(wrong), text)
+            });
+            let runs =
+                requests.each_ref().map(|(request, _)| submit(&model, request.clone()).unwrap());
+            for (run, (_, text)) in runs.iter().zip(&requests) {
+                assert_eq!(&run.finished().0, text);
+            }
+            assert_all_pages_back(&model);
+            let stats = model.status().speculation;
+            assert!(stats.accepted > 300 && stats.drafted > stats.accepted + 20, "{stats:?}");
+        }
+        assert_sound(&fake);
+    }
+}
+
+/// Without memory for snapshots nothing is drafted.
+#[test]
+fn recurrent_states_without_snapshots() {
     let fake = Fake::default();
     let (plan, checkpoint) = fake::recurrent_plan(VOCAB, CONTEXT, &[None]);
     let engine = Engine::with_backend(fake.clone());
-    let model = engine.load_plan(plan.clone(), checkpoint.clone(), &always()).unwrap();
+    let options = always().context(640).kv_memory(memory(640));
+    let model = engine.load_plan(plan.clone(), checkpoint.clone(), &options).unwrap();
     let request = greedy(prompt(20, 1), 50);
     let (text, _) = submit(&model, request.clone()).unwrap().finished();
     let predicted = request.prediction(text.clone()).speculation(Speculation::Always);
@@ -120,7 +157,7 @@ fn recurrent_states_are_not_drafted_for() {
     assert_eq!((tokens, stats.speculation.drafted), (text, 0));
     assert_sound(&fake);
     let draft = DraftFile::new(VOCAB);
-    let error = engine.load_plan(plan, checkpoint, &always().draft(&draft.0)).err().unwrap();
+    let error = engine.load_plan(plan, checkpoint, &options.draft(&draft.0)).err().unwrap();
     assert!(error.to_string().contains("recurrent states"), "{error}");
 }
 

@@ -1,4 +1,4 @@
-{# x[r] += a row of a table, that of the row's position or a fixed one, if this shard of the table has
+{# x[r] += a row of a table, that of the row's position or token type or a fixed one, if this shard of the table has
    it. A thread decodes a unit. #}
 const K = {{ k }}u;
 const UNITS = {{ units }}u;
@@ -13,7 +13,7 @@ const UNITS = {{ units }}u;
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     let unit = id.x;
-    let at = {{ fixed ~ "u" if fixed is not none else "rows[id.y].y" }};
+    let at = {{ row }};
     if (unit >= UNITS || at < {{ first }}u || at >= {{ first + rows }}u) {
         return;
     }

@@ -7,6 +7,8 @@ use pelton_graph::{
     Attention as AttentionOp, Cache, Error, KvType, Mask, PAGE, Row, Values, pages_for,
 };
 
+pub use work_split::WorkSplit;
+
 use crate::{
     device::{Access, Capabilities},
     kernels::{
@@ -19,7 +21,8 @@ use crate::{
 ///
 /// Decoding rows run in the kernel of [`decode_source`](Self::decode_source), and if their
 /// positions are split, then in that of [`merge_source`](Self::merge_source). Prompt rows run in
-/// that of [`prompt_source`](Self::prompt_source).
+/// that of [`prompt_source`](Self::prompt_source), or on matrix cores in that of
+/// [`cores_source`](Self::cores_source).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Attention {
     /// Query heads; a multiple of the KV heads, within the limits of [`fits`](Self::fits).
@@ -111,9 +114,9 @@ impl Attention {
         }
     }
 
-    /// Query heads of a workgroup of the kernel for prompt rows.
-    fn prompt_heads(&self) -> usize {
-        self.most_heads(|n| n <= QUERIES)
+    /// Query heads of a tile of `queries` queries, in a workgroup of a kernel for prompt rows.
+    fn heads_of_tile(&self, queries: usize) -> usize {
+        self.most_heads(|n| n <= queries)
     }
 
     /// Elements of a unit.
@@ -169,6 +172,7 @@ impl Attention {
             one_split => ONE_SPLIT,
             most_splits => self.most_splits(),
             threads => THREADS,
+            reads => true,
             ..self.caches.parameters(self.key_dim, self.value_dim, self.prefix)
         }
     }
@@ -228,7 +232,11 @@ impl Attention {
         // queries, their scores and weights, the state of their softmax
         let each = 4 * self.key_dim + 8 * PAGE + 12;
         // the row's own key and value, the angles and the factors of norms
-        let stored = self.caches.kv.bytes(self.key_dim) + self.caches.kv.bytes(self.value_dim);
+        let stored = match self.caches.kv {
+            KvType::F32 => 4 * (self.key_dim + self.value_dim),
+            // codes of four elements come with their scale
+            KvType::F16 | KvType::Q8_0 => 2 * (self.key_dim + self.value_dim),
+        };
         let own = stored + 4 * self.key_dim;
         queries * each + if fused { own + 4 * (queries + 1) } else { 0 }
     }
@@ -345,29 +353,23 @@ impl Attention {
         template::render("merge.wgsl", context! { at_once => AT_ONCE, ..self.parameters(1) })
     }
 
-    /// The tiles `[tiles, 2]` of the kernel for prompt rows: first row and number of rows, which are
-    /// consecutive positions of one slot. The last rows come first, because they see the most
-    /// positions: the workgroups that start last should be short.
-    pub(crate) fn tiles(&self, rows: &[Row]) -> Vec<[u32; 2]> {
-        let most = (QUERIES / self.prompt_heads()).max(1);
-        let mut tiles = Vec::new();
-        let mut first = 0;
-        for run in rows.chunk_by(|a, b| a.slot == b.slot && a.position + 1 == b.position) {
-            for tile in run.chunks(most) {
-                tiles.push([first, tile.len() as u32]);
-                first += tile.len() as u32;
-            }
-        }
-        tiles.reverse();
-        tiles
+    /// Queries of a tile of prompt rows, with a work split on matrix cores or without them.
+    fn queries(cores: Option<WorkSplit>) -> usize {
+        cores.map_or(QUERIES, |cores| cores.queries * cores.subgroups)
     }
 
-    /// Workgroups of the kernel for prompt rows.
-    pub(crate) fn prompt_groups(&self, tiles: usize) -> [u32; 3] {
-        [(self.heads / self.prompt_heads()) as u32, tiles as u32, 1]
+    /// Rows of a tile of prompt rows, at most.
+    pub(crate) fn tile_rows(&self, cores: Option<WorkSplit>) -> usize {
+        let queries = Self::queries(cores);
+        (queries / self.heads_of_tile(queries)).max(1)
     }
 
-    /// The bindings of the kernel for prompt rows: rows, page tables, [`tiles`](Self::tiles), q,
+    /// Workgroups of a kernel for prompt rows for each tile.
+    pub(crate) fn prompt_groups(&self, cores: Option<WorkSplit>) -> u32 {
+        (self.heads / self.heads_of_tile(Self::queries(cores))) as u32
+    }
+
+    /// The bindings of the kernel for prompt rows: rows, page tables, [`tiles`], q,
     /// keys, values, a and the sinks.
     pub(crate) fn prompt_bindings(&self) -> Vec<Access> {
         use Access::{Read, ReadWrite};
@@ -376,7 +378,7 @@ impl Attention {
         bindings
     }
 
-    /// The WGSL of the kernel for prompt rows.
+    /// The WGSL of the kernel for prompt rows without matrix cores.
     pub(crate) fn prompt_source(&self) -> Result<String, Error> {
         let (units, value_units) = (self.units(), self.value_units());
         // a thread loads one unit of a slice of keys, and one of queries
@@ -389,10 +391,26 @@ impl Attention {
                 tile => TILE,
                 columns => value_units.div_ceil(16),
                 rows_of_values => 1 << (TILE / value_units).min(PAGE).ilog2(),
-                ..self.parameters(self.prompt_heads())
+                ..self.parameters(self.heads_of_tile(QUERIES))
             },
         )
     }
+}
+
+/// The tiles `[tiles, 2]` of the kernels for prompt rows: first row and number of rows, at most
+/// `most`, which are consecutive positions of one slot. The last rows come first, because they see the
+/// most positions: the workgroups that start last should be short.
+pub(crate) fn tiles(rows: &[Row], most: usize) -> Vec<[u32; 2]> {
+    let mut tiles = Vec::new();
+    let mut first = 0;
+    for run in rows.chunk_by(|a, b| a.slot == b.slot && a.position + 1 == b.position) {
+        for tile in run.chunks(most) {
+            tiles.push([first, tile.len() as u32]);
+            first += tile.len() as u32;
+        }
+    }
+    tiles.reverse();
+    tiles
 }
 
 #[cfg(test)]
@@ -417,7 +435,7 @@ impl Attention {
 /// Every kernel, for the test that all of them translate.
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
-    use pelton_graph::KvType::{F16, F32};
+    use pelton_graph::KvType::{F16, F32, Q8_0};
 
     use crate::{kernels::rope_store::preparations, testing::capabilities};
     let mut all = Vec::new();
@@ -434,6 +452,8 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         (128, 8, 2, F16, None),
         (128, 2, 1, F32, None),
         (256, 16, 1, F16, Some(100)),
+        (64, 8, 1, Q8_0, Some(64)),
+        (96, 2, 2, Q8_0, None),
     ]
     .map(plain)
     .into();
@@ -446,6 +466,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         Attention { alibi: Some(8.0), softcap: Some(9.0), sinks: true, value_dim: 10, ..small },
         Attention { key_dim: 36, value_dim: 20, prefix: true, heads: 128, ..small },
         Attention { key_dim: 576, value_dim: 512, prefix: true, ..plain((64, 128, 1, F16, None)) },
+        Attention { key_dim: 576, value_dim: 512, prefix: true, ..plain((64, 128, 1, Q8_0, None)) },
         Attention { key_dim: 192, ..plain((128, 16, 16, F16, None)) },
         Attention { key_dim: 33, sinks: true, ..plain((7, 6, 2, F32, None)) },
     ]);
@@ -454,6 +475,9 @@ pub(crate) fn sources() -> Vec<(String, String)> {
             all.push((format!("{what} {attention:?}"), source.unwrap()));
         };
         add("prompt".to_owned(), attention.prompt_source());
+        for (what, source) in cores::sources(&attention) {
+            add(format!("prompt by {what}"), Ok(source));
+        }
         add("merge".to_owned(), attention.merge_source());
         for subgroup in [4, 8, 32, 64] {
             let capabilities = capabilities(subgroup);
@@ -474,7 +498,11 @@ pub(crate) fn sources() -> Vec<(String, String)> {
     all
 }
 
+mod cores;
 #[cfg(test)]
 mod dims;
 #[cfg(test)]
 mod tests;
+mod work_split;
+#[cfg(test)]
+mod written_out;

@@ -6,6 +6,7 @@
        scale          x *= factor
        softcap        x = cap · tanh(x / cap)
        temper         x *= 1 + beta · ln(1 + ⌊(position + offset) / interval⌋)
+       expert_scale   x[s] *= factors[ids[s]]
        expert_sum     y = Σ_s weights[s] · x[s], or y += … with add
        adapters       the ids and weights of the adapters of the row's slot
        copy           a strided copy of groups of elements
@@ -41,6 +42,10 @@ alias Element = {{ element }};
 @group(0) @binding(1) var<storage, read> adapters: array<f32>;
 @group(0) @binding(2) var<storage, read_write> ids: array<f32>;
 @group(0) @binding(3) var<storage, read_write> weights: array<f32>;
+{% elif op == "expert_scale" %}
+@group(0) @binding(0) var<storage, read_write> x: array<Element>;
+@group(0) @binding(1) var<storage, read> ids: array<f32>;
+@group(0) @binding(2) var<storage, read> factors: array<f32>;
 {% elif op == "expert_sum" %}
 @group(0) @binding(0) var<storage, read> x: array<Element>;
 @group(0) @binding(1) var<storage, read> weights: array<f32>;
@@ -75,6 +80,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     let at = rows[id.y].z * (2u * WIDTH) + id.x;
     ids[i] = adapters[at];
     weights[i] = adapters[at + WIDTH];
+{% elif op == "expert_scale" %}
+    x[i] *= factors[u32(ids[id.y * {{ used }}u + id.x / {{ of_one }}u])];
 {% elif op == "expert_sum" %}
     // in the order of the chosen experts
     var sum = Element(0.0);

@@ -29,6 +29,9 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
             recent[at] = token;
         }
     }
+{% if types is not none %}
+    token %= {{ types }}u;
+{% endif %}
     if (unit >= UNITS || token < {{ first }}u || token >= {{ first + rows }}u) {
         return;
     }

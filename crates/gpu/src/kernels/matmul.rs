@@ -1,11 +1,11 @@
 //! Matrix products for many rows of activations, on matrix cores.
 
-use minijinja::context;
+use minijinja::{Value, context};
 use pelton_graph::Error;
 
 use crate::{
     device::{Access, Capabilities, Device, Kernel},
-    kernels::{experts::Experts, template, to_f16::padded},
+    kernels::{experts::Experts, matvec::FusedMatrix, template, to_f16::padded},
     weights::Layout,
 };
 
@@ -34,6 +34,11 @@ pub(crate) struct Matmul {
     pub(crate) slab_rows: usize,
     /// The matrices of this part, if there are several, each of `rows` rows.
     pub(crate) experts: Option<Experts>,
+    /// The second and third matrix of a fused product of the same activations, whose outputs come
+    /// after those of the first: all in blocks, or all of one format.
+    pub(crate) fused_with: [Option<FusedMatrix>; 2],
+    /// Whether each matrix of a fused product has a y of its own.
+    pub(crate) own_y: bool,
 }
 
 /// The work split of a product: the tile of y of a workgroup, and the patch of each subgroup.
@@ -54,10 +59,13 @@ pub struct Tile {
     /// Halves in an element of workgroup memory: 4, or 1 where cores read single halves alone
     /// (Apple).
     pub wide: usize,
+    /// The least and the greatest number of threads of a subgroup. Where they differ, there are
+    /// threads for the greatest number, and with narrower subgroups some of them compute nothing.
+    pub lanes: [usize; 2],
 }
 
-/// Threads of a subgroup; where there are matrix cores for us it is so.
-const SUBGROUP: usize = 32;
+/// Sums of a thread, at most: with more of them registers may not suffice.
+const SUMS: usize = 64;
 
 /// Workgroups that keep most of a large device busy: more of them are not worth decoding weights
 /// more often.
@@ -65,8 +73,9 @@ const GROUPS: usize = 96;
 
 impl Tile {
     /// The tiles to choose from, the largest first: it decodes a weight least often.
-    pub const ALL: [Self; 3] = [
+    pub const ALL: [Self; 4] = [
         Self::of([128, 128], [64, 32], 64),
+        Self::of([96, 128], [48, 32], 64),
         Self::of([128, 64], [64, 32], 64),
         Self::of([64, 64], [32, 32], 64),
     ];
@@ -81,10 +90,36 @@ impl Tile {
             step,
             core: 16,
             wide: 4,
+            lanes: [32, 32],
         }
     }
 
-    /// Subgroups of a workgroup.
+    /// The tile for the matrix cores and the subgroups of a GPU: with smaller patches where a thread
+    /// would have too many sums.
+    pub(crate) fn on(self, capabilities: &Capabilities) -> Self {
+        let core = capabilities.core;
+        let (wide, lanes) = match core {
+            // those of Apple, whose subgroups have 32 threads though Metal reports a range
+            8 => (1, [32, 32]),
+            _ => {
+                let widths = [capabilities.subgroup, capabilities.widest_subgroup];
+                (self.wide, widths.map(|width| width as usize))
+            }
+        };
+        let fits = |patch: &usize| {
+            self.batch.is_multiple_of(*patch) && patch * self.patch_rows <= SUMS * lanes[0]
+        };
+        let mut patches = (1..=self.patch_batch / core).rev().map(|n| n * core);
+        let patch_batch = patches.find(fits).unwrap_or(core);
+        Self { core, wide, lanes, patch_batch, ..self }
+    }
+
+    /// Threads of a workgroup.
+    const fn threads(&self) -> usize {
+        self.subgroups() * self.lanes[1]
+    }
+
+    /// Subgroups of a workgroup that compute a patch each.
     const fn subgroups(&self) -> usize {
         (self.batch / self.patch_batch) * (self.rows / self.patch_rows)
     }
@@ -101,8 +136,26 @@ impl Tile {
     }
 }
 
+/// K splits of a product of prompt rows, the same for all passes of up to `rows` rows: a row's sum
+/// has one order.
+pub(crate) fn prompt_splits(k: usize, outputs: usize, rows: usize) -> usize {
+    /// Steps of K that a split has, at least.
+    const STEPS: usize = 8;
+    /// Workgroups of a pass of 128 rows that hide the latency of each other on a large GPU.
+    const ENOUGH: usize = 512;
+    /// More splits than this were no faster on an H200, and make more partial sums.
+    const MOST: usize = 4;
+    /// Bytes of the partial sums, at most.
+    const BYTES: usize = 256 << 20;
+    let [.., tile] = Tile::ALL;
+    let [across, down, _] = tile.groups(128, outputs);
+    let fitting = BYTES / (4 * rows * outputs).max(1);
+    let most = (padded(k) / tile.step / STEPS).min(fitting).clamp(1, MOST);
+    (ENOUGH / (across * down) as usize).clamp(1, most)
+}
+
 /// The tile of decoding passes, of up to 64 rows a tile.
-pub(crate) const DECODE: Tile = Tile::ALL[2];
+pub(crate) const DECODE: Tile = Tile::ALL[3];
 /// The tile of decoding passes of up to 32 rows.
 pub(crate) const DECODE_FEW: Tile = Tile::of([32, 64], [32, 16], 64);
 
@@ -120,25 +173,63 @@ pub(crate) fn decode_splits(tile: &Tile, k: usize, outputs: usize, rows: usize) 
 }
 
 impl Matmul {
-    /// The tile for `count` rows of activations: the largest that leaves enough workgroups.
+    /// The tile for `count` rows of activations: the largest that leaves enough workgroups and little
+    /// of itself empty.
     ///
     /// All tiles sum in the same order, so what a row gets does not depend on the choice.
     pub(crate) fn tile(&self, capabilities: &Capabilities, count: usize) -> Tile {
-        let [.., smallest] = Tile::ALL;
+        let tiles = Tile::ALL.map(|tile| tile.on(capabilities));
+        let [.., smallest] = tiles;
         let fits = |tile: &Tile| {
-            let [across, down, _] = tile.groups(count, self.rows);
+            let [across, down, _] = tile.groups(count, self.tiled_rows(tile));
+            let padding = count.next_multiple_of(tile.batch) - count;
             tile.bytes() <= capabilities.workgroup_bytes as usize
-                && tile.batch < count + smallest.batch
-                && (across * down) as usize >= GROUPS
+                && tile.threads() <= capabilities.workgroup_threads as usize
+                && 4 * padding < count
+                && (across * down) as usize * self.splits >= GROUPS
         };
-        Tile::ALL.into_iter().find(fits).unwrap_or(smallest)
+        tiles.into_iter().find(fits).unwrap_or(smallest)
     }
 
-    /// The bindings: the prepared activations, y, the numbers of the pass, the bias, and the
-    /// matrix's planes.
+    /// The tiles for passes of up to `most` rows of activations, each with its first and last
+    /// number of rows.
+    pub(crate) fn tiles(
+        &self,
+        capabilities: &Capabilities,
+        most: usize,
+    ) -> Vec<(usize, usize, Tile)> {
+        let [.., smallest] = Tile::ALL;
+        let mut all: Vec<(usize, usize, Tile)> = Vec::new();
+        for to in (1..=most.div_ceil(smallest.batch)).map(|n| n * smallest.batch) {
+            let tile = self.tile(capabilities, to);
+            match all.last_mut() {
+                Some((_, last, same)) if *same == tile => *last = to,
+                Some(&mut (_, last, _)) => all.push((last + 1, to, tile)),
+                None => all.push((0, to, tile)),
+            }
+        }
+        all
+    }
+
+    /// The matrices with outputs of their own.
+    fn parts(&self) -> impl Iterator<Item = FusedMatrix> {
+        let first = FusedMatrix { layout: self.layout, rows: self.rows };
+        [first].into_iter().chain(self.fused_with.into_iter().flatten())
+    }
+
+    /// Rows of the matrices, each filled up to whole tiles.
+    pub(crate) fn tiled_rows(&self, tile: &Tile) -> usize {
+        self.parts().map(|part| part.rows.next_multiple_of(tile.rows)).sum()
+    }
+
+    /// The bindings: the prepared activations, y, the numbers of the pass, the further y, the bias,
+    /// and the matrices' planes.
     pub(crate) fn bindings(&self) -> Vec<Access> {
-        let planes = self.layout.bindings();
+        let planes: usize = self.parts().map(|part| part.layout.bindings()).sum();
         let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
+        if self.own_y {
+            all.extend(self.parts().skip(1).map(|_| Access::ReadWrite));
+        }
         let experts = self.experts.map_or(0, |experts| experts.bindings().len());
         all.extend(std::iter::repeat_n(Access::Read, usize::from(self.bias) + experts + planes));
         all
@@ -146,10 +237,33 @@ impl Matmul {
 
     /// The WGSL of the kernel.
     pub(crate) fn source(&self, tile: &Tile) -> Result<String, Error> {
+        let layouts: Vec<Layout> = self.parts().map(|part| part.layout).collect();
+        let matrices = template::matrices(&layouts);
+        let mut at = (0, self.offset);
+        let parts: Vec<Value> = self
+            .parts()
+            .map(|FusedMatrix { rows, .. }| {
+                let (first, offset) = at;
+                at = (first + rows.div_ceil(tile.rows), offset + rows);
+                context! { rows, first, offset }
+            })
+            .collect();
+        // each format with the condition that a workgroup's matrix has it
+        let kinds: Vec<Value> = layouts
+            .iter()
+            .enumerate()
+            .filter(|(i, layout)| layouts.iter().position(|other| other == *layout) == Some(*i))
+            .map(|(i, layout)| {
+                let same = layouts.iter().enumerate().filter(|(_, other)| *other == layout);
+                let when: Vec<String> = same.map(|(j, _)| format!("part.index == {j}u")).collect();
+                let name = if i == 0 { String::new() } else { i.to_string() };
+                context! { name, when => when.join(" || ") }
+            })
+            .collect();
         template::render(
             "matmul.wgsl",
             context! {
-                matrix_rows => self.rows,
+                parts, matrices, kinds,
                 offset => self.offset,
                 y_stride => self.stride,
                 units => self.layout.units(self.k),
@@ -158,6 +272,7 @@ impl Matmul {
                 add => self.add,
                 count_at => self.count_at,
                 splits => self.splits,
+                own_y => self.own_y && self.fused_with[0].is_some(),
                 split_steps => (padded(self.k) / tile.step).div_ceil(self.splits),
                 slab_rows => self.slab_rows,
                 experts => self.experts.map(|experts| experts.parameters(self.rows)),
@@ -169,7 +284,9 @@ impl Matmul {
                 core => tile.core,
                 wide => tile.wide,
                 subgroups => tile.subgroups(),
-                threads => tile.subgroups() * SUBGROUP,
+                threads => tile.threads(),
+                lanes => tile.lanes[1],
+                varying => tile.lanes[0] != tile.lanes[1],
                 ..template::format(&self.layout)
             },
         )
@@ -189,11 +306,39 @@ impl Matmul {
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
     use pelton_quant::DType;
-    let apple = Tile { core: 8, wide: 1, ..Tile::of([64, 64], [32, 32], 32) };
+    // Apple, and AMD and Intel with subgroups of fixed and of varying width
+    let others = [(8, 32, 32), (16, 64, 64), (16, 32, 64), (16, 16, 16), (16, 8, 32)];
+    let others = others.map(|(core, subgroup, widest_subgroup)| {
+        DECODE.on(&Capabilities { core, widest_subgroup, ..crate::testing::capabilities(subgroup) })
+    });
     let mut all = Vec::new();
+    let part = |dtype| Some(FusedMatrix { layout: Layout::of(dtype), rows: 100 });
+    let fused = Matmul {
+        layout: Layout::of(DType::Q4_K),
+        k: 768,
+        rows: 70,
+        offset: 0,
+        stride: 270,
+        bias: false,
+        add: false,
+        count_at: 0,
+        splits: 2,
+        slab_rows: 64,
+        experts: None,
+        own_y: false,
+        fused_with: [part(DType::Q4_K), part(DType::Q6_K)],
+    };
+    all.push((format!("{fused:?}"), fused.source(&DECODE).unwrap()));
+    for add in [false, true] {
+        let own = Matmul { own_y: true, add, splits: 1, ..fused };
+        all.push((format!("{own:?}"), own.source(&Tile::ALL[0]).unwrap()));
+    }
     for dtype in DType::ALL {
-        for tile in Tile::ALL.into_iter().chain([DECODE_FEW, apple]) {
+        for tile in Tile::ALL.into_iter().chain([DECODE_FEW]).chain(others) {
             for (bias, add) in [(false, false), (true, false), (false, true)] {
+                if others.contains(&tile) && (bias || add) {
+                    continue;
+                }
                 let layout = Layout::of(dtype);
                 let m = Matmul {
                     layout,
@@ -207,6 +352,8 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     splits: 1 + usize::from(add),
                     slab_rows: 64,
                     experts: None,
+                    fused_with: [None; 2],
+                    own_y: false,
                 };
                 let label = format!("matmul {dtype} {tile:?} bias {bias} add {add}");
                 all.push((label, m.source(&tile).unwrap()));
@@ -217,304 +364,4 @@ pub(crate) fn sources() -> Vec<(String, String)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use half::f16;
-    use pelton_quant::DType;
-    use pelton_testing::{Need, Random, skip};
-
-    use super::*;
-    use crate::{
-        kernels::{experts::Pick, row_ops::RowOp},
-        testing::{device, normals},
-    };
-
-    /// Small, so that software compiles and runs it soon; as Apple's cores take it.
-    const NARROW: Tile = Tile { core: 8, wide: 1, ..Tile::of([32, 16], [16, 8], 32) };
-    /// The same in the form for all others.
-    const WIDE: Tile = Tile::of([32, 32], [16, 32], 32);
-
-    /// What matrix cores do, written out, for devices that have none: operands stay in workgroup
-    /// memory, and lane `l` of 32 holds elements `l`, `l + 32` … of a sum, row by row.
-    fn written_out(source: &str, tile: &Tile) -> String {
-        let mut out = String::new();
-        for line in source.lines().filter(|line| !line.starts_with("enable wgpu")) {
-            let line = match (line.find("coopLoad"), line.find("(&"), line.find("], ")) {
-                (Some(from), Some(begin), Some(end)) => {
-                    let at = line[begin..end].split_once('[').unwrap().1;
-                    format!("{}{at};", &line[..from])
-                }
-                _ => line
-                    .replace("coopMultiplyAdd(", "multiply_add(lane, ")
-                    .replace("coopStoreT(", "store(lane, ")
-                    .replace("&staged[corner]", "corner"),
-            };
-            out.push_str(&line);
-            out.push('\n');
-        }
-        let (core, each) = (tile.core, tile.core * tile.core / 32);
-        let half = |operand: &str, row: &str| match tile.wide {
-            1 => format!("f32({operand}[at_{operand} + {row} * STRIDE + k])"),
-            _ => format!("f32({operand}[at_{operand} + {row} * STRIDE + k / 4u][k % 4u])"),
-        };
-        let (l, r) = (half("left", "i"), half("right", "j"));
-        out = out
-            .replace(&format!("coop_mat{core}x{core}<f32, C>()"), "Sums()")
-            .replace(
-                "@builtin(subgroup_id) subgroup: u32,",
-                "@builtin(local_invocation_index) index: u32,",
-            )
-            .replace("@builtin(subgroup_invocation_id) lane: u32,", "")
-            .replace(
-                "let thread =",
-                "let subgroup = index / 32u; let lane = index % 32u; let thread =",
-            );
-        out + &format!(
-            "struct Sums {{ v: array<f32, {each}> }}
-            fn multiply_add(lane: u32, at_left: u32, at_right: u32, sums: Sums) -> Sums {{
-                var out = sums;
-                for (var e = 0u; e < {each}u; e++) {{
-                    let i = (lane + e * 32u) / {core}u;
-                    let j = (lane + e * 32u) % {core}u;
-                    for (var k = 0u; k < {core}u; k++) {{ out.v[e] += {l} * {r}; }}
-                }}
-                return out;
-            }}
-            fn store(lane: u32, sums: Sums, at: u32, stride: u32) {{
-                var s = sums;
-                for (var e = 0u; e < {each}u; e++) {{
-                    let i = (lane + e * 32u) / {core}u;
-                    let j = (lane + e * 32u) % {core}u;
-                    staged[at + i * stride + j] = s.v[e];
-                }}
-            }}"
-        )
-    }
-
-    /// Compares a product with f64, of operands rounded to 16 bits. With K splits the bias and what is
-    /// there are added with the partial sums.
-    fn compare(m: Matmul, tile: Tile, count: usize) {
-        let Some(device) = device() else { return };
-        let product = match m.splits {
-            1 => m,
-            _ => Matmul { bias: false, add: false, ..m },
-        };
-        let mut source = product.source(&tile).unwrap();
-        if !device.capabilities.matrix_cores {
-            source = written_out(&source, &tile);
-        } else if tile.core != 16 {
-            return;
-        }
-        if tile.bytes() > device.capabilities.workgroup_bytes as usize {
-            skip(Need::Capability, format_args!("{tile:?} needs more workgroup memory"));
-            return;
-        }
-        let bytes = Random::new(3).blocks(m.layout.dtype, m.k * m.rows, 0.0, 0.1);
-        let mut weights = vec![0.0; m.k * m.rows];
-        pelton_quant::decode(m.layout.dtype, &bytes, &mut weights).unwrap();
-        let a: Vec<f16> = normals(1, m.k * count).into_iter().map(f16::from_f32).collect();
-        let (bias, before) = (normals(2, m.rows), normals(5, m.rows * count));
-        let mut rows = vec![f16::ZERO; padded(m.k) * count];
-        for (row, a) in rows.chunks_mut(padded(m.k)).zip(a.chunks(m.k)) {
-            row[..m.k].copy_from_slice(a);
-        }
-        let planes = m.layout.packed(&bytes, m.rows, m.k);
-
-        // poison: what is not written shows
-        let y = device.with(&if m.add { before.clone() } else { vec![f32::NAN; m.rows * count] });
-        let (rows, pass) = (device.with(&rows), device.with(&[99, count as u32]));
-        let bias_buffer = device.with(&bias);
-        let planes: Vec<_> = planes.iter().map(|plane| device.with(plane)).collect();
-        let partial = device.with(&vec![f32::NAN; m.splits * m.slab_rows.max(1) * m.rows]);
-        let mut buffers = vec![&rows, if m.splits > 1 { &partial } else { &y }, &pass];
-        if product.bias {
-            buffers.push(&bias_buffer);
-        }
-        buffers.extend(&planes);
-        let kernel = device.kernel("matmul", &source, &product.bindings()).unwrap();
-        let [across, down, _] = tile.groups(count, m.rows);
-        device.run(&kernel, &buffers, [across, down, m.splits as u32]);
-        if m.splits > 1 {
-            let sum = RowOp::sum_splits(m.rows, [m.splits, m.slab_rows], m.add, m.bias);
-            let kernel = device.kernel("sum", &sum.source().unwrap(), sum.bindings()).unwrap();
-            let mut buffers = vec![&partial, &y];
-            buffers.extend(m.bias.then_some(&bias_buffer));
-            device.run(&kernel, &buffers, [sum.groups, count as u32, 1]);
-        }
-        let got: Vec<f32> = device.content(&y);
-
-        for (i, got) in got.iter().enumerate() {
-            let (r, n) = (i / m.rows, i % m.rows);
-            let terms = weights[n * m.k..][..m.k].iter().zip(&a[r * m.k..]);
-            let product = |(w, a): (&f32, &f16)| f64::from(f16::from_f32(*w)) * f64::from(*a);
-            let mut expected: f64 = terms.map(product).sum();
-            expected += if m.bias { f64::from(bias[n]) } else { 0.0 };
-            expected += if m.add { f64::from(before[i]) } else { 0.0 };
-            let difference = (f64::from(*got) - expected).abs();
-            let tolerance = 1e-4 * (m.k as f64).sqrt();
-            assert!(difference < tolerance, "{m:?} {tile:?} ({r}, {n}): {got} for {expected}");
-        }
-    }
-
-    fn plain(dtype: DType, k: usize, rows: usize) -> Matmul {
-        let layout = Layout::of(dtype);
-        Matmul {
-            layout,
-            k,
-            rows,
-            offset: 0,
-            stride: rows,
-            bias: false,
-            add: false,
-            count_at: 1,
-            splits: 1,
-            slab_rows: 0,
-            experts: None,
-        }
-    }
-
-    #[test]
-    fn every_format() {
-        for dtype in DType::ALL {
-            let k = if dtype.block_len() == 1 { 50 } else { 3 * dtype.block_len() };
-            compare(plain(dtype, k, 21), NARROW, 34);
-            compare(plain(dtype, k, 37), WIDE, 19);
-        }
-    }
-
-    #[test]
-    fn every_tile_and_what_comes_after() {
-        for tile in Tile::ALL {
-            for dtype in [DType::F16, DType::Q4_0] {
-                let plain = plain(dtype, 160, 131);
-                compare(plain, tile, 133);
-                compare(Matmul { bias: true, ..plain }, tile, 17);
-                compare(Matmul { add: true, ..plain }, tile, 65);
-            }
-        }
-    }
-
-    /// Products of pairs of rows and experts in tiles, or of heads, compared with f64.
-    fn compare_several(dtype: DType, pick: Pick, own: bool) {
-        const EXPERTS: usize = 3;
-        const USED: usize = 2;
-        const ROWS: usize = 41;
-        let Some(device) = device() else { return };
-        let (k, outputs) = (3 * dtype.block_len().max(20), 21);
-        let used = if pick == Pick::Heads { EXPERTS } else { USED };
-        let experts = Experts { pick, count: EXPERTS, first: 0, end: EXPERTS, used, own };
-        let m = Matmul { bias: true, experts: Some(experts), ..plain(dtype, k, outputs) };
-        let mut source = m.source(&WIDE).unwrap();
-        if !device.capabilities.matrix_cores {
-            source = written_out(&source, &WIDE);
-        }
-        let bytes = Random::new(3).blocks(dtype, EXPERTS * k * outputs, 0.0, 0.1);
-        let mut weights = vec![0.0; EXPERTS * k * outputs];
-        pelton_quant::decode(dtype, &bytes, &mut weights).unwrap();
-        let layout = Layout::of(dtype);
-        let sizes = layout.planes(EXPERTS * outputs, k);
-        let mut planes: Vec<Vec<u8>> = sizes.iter().map(|&n| vec![0; n as usize]).collect();
-        let mut views: Vec<&mut [u8]> = planes.iter_mut().map(Vec::as_mut_slice).collect();
-        layout.pack(&bytes, k, &mut views);
-        let x_rows = if own { ROWS * used } else { ROWS };
-        let x: Vec<f16> = normals(1, x_rows * k).into_iter().map(f16::from_f32).collect();
-        let mut padded_x = vec![f16::ZERO; padded(k) * x_rows];
-        for (to, from) in padded_x.chunks_mut(padded(k)).zip(x.chunks(k)) {
-            to[..k].copy_from_slice(from);
-        }
-        let bias = normals(2, EXPERTS * outputs);
-        // the expert of each pair: the first one has most, the second none in the last rows
-        let mut random = Random::new(4);
-        let id = |pair: usize| match pick {
-            Pick::Heads => pair % EXPERTS,
-            _ => [0, 0, 1, 2][(pair * 7 + random.below(2)) % 4],
-        };
-        let ids: Vec<usize> = (0..ROWS * used).map(id).collect();
-        let mut pairs: Vec<u32> = (0..ids.len() as u32).collect();
-        pairs.sort_by_key(|&pair| ids[pair as usize]);
-        let mut tiles: Vec<[u32; 4]> = vec![[0; 4]];
-        let mut first = 0;
-        for run in pairs.chunk_by(|&a, &b| ids[a as usize] == ids[b as usize]) {
-            for tile in run.chunks(WIDE.batch) {
-                let end = first + tile.len() as u32;
-                tiles.push([ids[tile[0] as usize] as u32, first, end, 0]);
-                first = end;
-            }
-        }
-        let y = device.with(&vec![f32::NAN; ids.len() * outputs]);
-        let (x_buffer, pass) = (device.with(&padded_x), device.with(&[99, ROWS as u32]));
-        let (bias_buffer, planes) = (device.with(&bias), planes.iter().map(|p| device.with(p)));
-        let planes: Vec<_> = planes.collect();
-        let (tile_buffer, pair_buffer) = (device.with(&tiles), device.with(&pairs));
-        let mut buffers = vec![&x_buffer, &y, &pass, &bias_buffer];
-        if pick == Pick::Sorted {
-            buffers.extend([&tile_buffer, &pair_buffer]);
-        }
-        buffers.extend(&planes);
-        let [across, down, _] = WIDE.groups(ROWS, outputs);
-        let groups = match pick {
-            Pick::Heads => [across, down, EXPERTS as u32],
-            _ => [tiles.len() as u32, down, 1],
-        };
-        device.run(&device.kernel("matmul", &source, &m.bindings()).unwrap(), &buffers, groups);
-        let got: Vec<f32> = device.content(&y);
-        for (i, got) in got.iter().enumerate() {
-            let (pair, n) = (i / outputs, i % outputs);
-            let (expert, row) = (ids[pair], if own { pair } else { pair / used });
-            let weights = &weights[(expert * outputs + n) * k..][..k];
-            let product = |(w, a): (&f32, &f16)| f64::from(f16::from_f32(*w)) * f64::from(*a);
-            let sum: f64 = weights.iter().zip(&x[row * k..]).map(product).sum();
-            let expected = sum + f64::from(bias[expert * outputs + n]);
-            let difference = (f64::from(*got) - expected).abs();
-            let tolerance = 1e-4 * (k as f64).sqrt();
-            assert!(difference < tolerance, "{m:?} ({pair}, {n}): {got} for {expected}");
-        }
-    }
-
-    #[test]
-    fn experts_and_heads() {
-        for dtype in [DType::F16, DType::Q4_0] {
-            compare_several(dtype, Pick::Sorted, false);
-            compare_several(dtype, Pick::Sorted, true);
-            compare_several(dtype, Pick::Heads, true);
-        }
-    }
-
-    #[test]
-    fn splits_of_k() {
-        for (k, splits) in [(640, 3), (704, 2), (320, 5)] {
-            let m = Matmul { splits, slab_rows: 40, ..plain(DType::Q4_0, k, 131) };
-            compare(m, DECODE, 33);
-            compare(Matmul { bias: true, add: true, ..m }, DECODE, 40);
-            compare(m, DECODE_FEW, 29);
-        }
-        // matrices with few outputs are split, those with many are not
-        assert_eq!(decode_splits(&DECODE, 4096, 1024, 64), 8);
-        assert_eq!(decode_splits(&DECODE, 14336, 4096, 64), 3);
-        assert_eq!(decode_splits(&DECODE, 4096, 14336, 64), 1);
-        assert_eq!(decode_splits(&DECODE, 64, 64, 64), 1);
-    }
-
-    #[test]
-    fn tiles_leave_enough_workgroups() {
-        let capabilities = Capabilities {
-            subgroup: 32,
-            widest_subgroup: 32,
-            batch: 16,
-            matrix_cores: true,
-            timestamps: false,
-            workgroup_threads: 256,
-            workgroup_bytes: 48 << 10,
-            binding_bytes: 1 << 30,
-            buffer_bytes: 1 << 30,
-        };
-        let tile = |rows, count| plain(DType::Q4_0, 4096, rows).tile(&capabilities, count);
-        assert_eq!(tile(28672, 512), Tile::ALL[0]);
-        assert_eq!(tile(4096, 512), Tile::ALL[0]);
-        assert_eq!(tile(2048, 512), Tile::ALL[1]);
-        assert_eq!(tile(1024, 512), Tile::ALL[2]);
-        assert_eq!(tile(28672, 17), Tile::ALL[2]);
-        let little = Capabilities { workgroup_bytes: 32 << 10, ..capabilities };
-        assert_eq!(plain(DType::Q4_0, 4096, 28672).tile(&little, 512), Tile::ALL[1]);
-        assert!(Tile::ALL.iter().all(|tile| tile.bytes() <= 48 << 10));
-    }
-}
+mod tests;

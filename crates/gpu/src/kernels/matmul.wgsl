@@ -2,7 +2,9 @@
        y[r][n] = Σ_k W[n][k] · a[r][k] (+ bias[n])
        y[r][n] += …                                      with add
        y[s][r][n] = partial sums of K split s            with splits
-   With `experts` there are several matrices, of which a workgroup chooses one (experts.wgsl).
+   With `experts` there are several matrices, of which a workgroup chooses one (experts.wgsl). With
+   several `parts` there are as many matrices, whose outputs follow each other in a row of y, or with `own_y`
+   are buffers of their own.
    A workgroup makes a tile of y, `batch` rows of activations by `rows` rows of the matrix, and each
    of its subgroups a patch of that. Both operands pass through workgroup memory, `step` numbers
    deep, where the weights arrive decoded; while one step is multiplied the next is on its way to
@@ -12,8 +14,11 @@
    the right operand by columns (coopLoad). #}
 enable f16;
 enable wgpu_cooperative_matrix;
+{% if varying %}
+// the condition that a subgroup has a patch is the same in all of its threads
+diagnostic(off, derivative_uniformity);
+{% endif %}
 
-const ROWS = {{ matrix_rows }}u;
 const UNITS = {{ units }}u;
 // halves in an element of the tiles
 {% set element = "vec4<f16>" if wide == 4 else "f16" %}
@@ -25,6 +30,12 @@ const STRIDE = {{ (step + 8) // wide }}u;
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
 @group(0) @binding(2) var<storage, read> pass_info: array<u32>;
 {% set next = namespace(b=3) %}
+{% if own_y %}
+{% for part in parts[1:] %}
+@group(0) @binding({{ next.b }}) var<storage, read_write> y{{ loop.index }}: array<f32>;
+{% set next.b = next.b + 1 %}
+{% endfor %}
+{% endif %}
 {% if bias %}
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 {% set next.b = 4 %}
@@ -32,10 +43,23 @@ const STRIDE = {{ (step + 8) // wide }}u;
 {% if experts %}
 {% include "experts.wgsl" %}
 {% endif %}
-{% set w = 0 %}
+{% for matrix in matrices %}
+{% set w = loop.index0 %}
 {% set b = next.b %}
+{% with kind=matrix.kind, defines=matrix.defines, format=matrix.of.format,
+    low_type=matrix.of.low_type, low_bits=matrix.of.low_bits, high_bits=matrix.of.high_bits,
+    high_bytes=matrix.of.high_bytes, entry=matrix.of.entry, sections=matrix.of.sections,
+    scales=matrix.of.scales,
+    zero=matrix.of.zero, has_min=matrix.of.has_min, levels=matrix.of.levels,
+    sub_bytes=matrix.of.sub_bytes, d_shift=matrix.of.d_shift %}
 {% include family %}
+{% if defines %}
 {% include "formats/halves.wgsl" %}
+{% endif %}
+{% endwith %}
+{% set next.b = next.b + matrix.of.sections %}
+{% endfor %}
+{% set several = parts | length > 1 %}
 
 var<workgroup> left: array<{{ element }}, {{ batch * (step + 8) // wide }}>;
 var<workgroup> right: array<{{ element }}, {{ rows * (step + 8) // wide }}>;
@@ -67,14 +91,24 @@ struct Fetched {
     a{{ i }}: vec4<f16>,
     b{{ i }}: vec4<f16>,
 {% endfor %}
+{% for kind in kinds %}
 {% for i in range(w_turns) %}
-    w{{ i }}: Raw,
+    w{{ i }}{{ kind.name }}: Raw{{ kind.name }},
 {% endfor %}
+{% endfor %}
+}
+
+// The matrix of a workgroup: its index, its rows, its first output, and the workgroup's first row.
+struct Part {
+    index: u32,
+    rows: u32,
+    offset: u32,
+    first_row: u32,
 }
 
 // Rows after the last repeat it: they are not written to y. Units after a row's last repeat it, and
 // meet zeros of `a`.
-fn fetch_step(step: u32, thread: u32, first: u32, count: u32, first_row: u32) -> Fetched {
+fn fetch_step(step: u32, thread: u32, first: u32, count: u32, part: Part) -> Fetched {
 {% for i in range(turns) %}
     let p{{ i }} = thread + {{ i * threads }}u;
     let at{{ i }} = {{ "x_row(p%s / %su)"|format(i, across) if experts else "min(first + p%s / %su, count - 1u)"|format(i, across) }} * {{ padded // 4 }}u
@@ -82,21 +116,30 @@ fn fetch_step(step: u32, thread: u32, first: u32, count: u32, first_row: u32) ->
 {% endfor %}
 {% for i in range(w_turns) %}
     let q{{ i }} = thread + {{ i * threads }}u;
-    let row{{ i }} = min(first_row + q{{ i }} / {{ w_across }}u, ROWS - 1u);
+    let row{{ i }} = min(part.first_row + q{{ i }} / {{ w_across }}u, part.rows - 1u);
     let unit{{ i }} = {{ "min(" if units % w_across }}step * {{ w_across }}u + q{{ i }} % {{ w_across }}u{{ ", UNITS - 1u)" if units % w_across }};
 {% endfor %}
-    return Fetched(
+    var fetched: Fetched;
 {% for i in range(turns) %}
-        a[at{{ i }}],
-        a[at{{ i }} + 1u],
+    fetched.a{{ i }} = a[at{{ i }}];
+    fetched.b{{ i }} = a[at{{ i }} + 1u];
 {% endfor %}
+{% for matrix in matrices %}
+{% set w = loop.index0 %}
+{% if several %}
+    if (part.index == {{ w }}u) {
+{% endif %}
 {% for i in range(w_turns) %}
-        fetch0({{ "base_row + " if experts }}row{{ i }}, unit{{ i }}),
+    fetched.w{{ i }}{{ matrix.kind }} = fetch{{ w }}({{ "base_row + " if experts }}row{{ i }}, unit{{ i }});
 {% endfor %}
-    );
+{% if several %}
+    }
+{% endif %}
+{% endfor %}
+    return fetched;
 }
 
-fn keep_step(f: Fetched, thread: u32) {
+fn keep_step(f: Fetched, thread: u32, part: Part) {
 {% for i in range(turns) %}
     let p{{ i }} = thread + {{ i * threads }}u;
 {% if (i + 1) * threads > pieces %}
@@ -109,18 +152,26 @@ fn keep_step(f: Fetched, thread: u32) {
     }
 {% endif %}
 {% endfor %}
+{% for kind in kinds %}
+{% if kinds | length > 1 %}
+    if ({{ kind.when }}) {
+{% endif %}
 {% for i in range(w_turns) %}
     let q{{ i }} = thread + {{ i * threads }}u;
 {% if (i + 1) * threads > w_pieces %}
     if (q{{ i }} < {{ w_pieces }}u) {
 {% endif %}
-    let u{{ i }} = decode(f.w{{ i }});
+    let u{{ i }} = decode{{ kind.name }}(f.w{{ i }}{{ kind.name }});
     let to{{ i }} = q{{ i }} / {{ w_across }}u * STRIDE + q{{ i }} % {{ w_across }}u * {{ unit // wide }}u;
 {% for j in range(unit // 4) %}
-    let v{{ i }}_{{ j }} = halves{{ j }}(u{{ i }});
+    let v{{ i }}_{{ j }} = halves{{ j }}{{ kind.name }}(u{{ i }});
 {{ keep("right", "to" ~ i, j, "v" ~ i ~ "_" ~ j) -}}
 {% endfor %}
 {% if (i + 1) * threads > w_pieces %}
+    }
+{% endif %}
+{% endfor %}
+{% if kinds | length > 1 %}
     }
 {% endif %}
 {% endfor %}
@@ -132,9 +183,11 @@ fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(subgroup_id) subgroup: u32,
     @builtin(subgroup_invocation_id) lane: u32,
+{% if varying %}
+    @builtin(subgroup_size) width: u32,
+{% endif %}
 ) {
-    // matrix cores are used with subgroups of 32 alone
-    let thread = subgroup * 32u + lane;
+    let thread = subgroup * {{ "width" if varying else "%su"|format(lanes) }} + lane;
     let count = pass_info[{{ count_at }}];
     // groups that share weights follow each other
 {% if experts %}
@@ -156,15 +209,17 @@ fn main(
 {% else %}
     let first = group.x * {{ batch }}u;
 {% endif %}
-    let first_row = group.y * {{ rows }}u;
+    var part = Part(0u, {{ parts[0].rows }}u, {{ offset }}u, group.y * {{ rows }}u);
+{% for part in parts %}
+{% if loop.index0 > 0 %}
+    if (group.y >= {{ part.first }}u) {
+        part = Part({{ loop.index0 }}u, {{ part.rows }}u, {{ part.offset }}u, (group.y - {{ part.first }}u) * {{ rows }}u);
+    }
+{% endif %}
+{% endfor %}
     // the subgroup's patch in the tile
     let patch_first = subgroup / {{ rows // patch_rows }}u * {{ patch_batch }}u;
     let patch_row = subgroup % {{ rows // patch_rows }}u * {{ patch_rows }}u;
-{% for i in range(patch_batch // core) %}
-{% for j in range(patch_rows // core) %}
-    var sums{{ i }}_{{ j }} = {{ matrix }}<f32, C>();
-{% endfor %}
-{% endfor %}
 {% if splits > 1 %}
     let first_step = group.z * {{ split_steps }}u;
     let end_step = min(first_step + {{ split_steps }}u, {{ padded // step }}u);
@@ -174,12 +229,20 @@ fn main(
     let end_step = {{ padded // step }}u;
     let slab = 0u;
 {% endif %}
-    var next = fetch_step(first_step, thread, first, count, first_row);
+    var next = fetch_step(first_step, thread, first, count, part);
+{% for i in range(patch_batch // core) %}
+{% for j in range(patch_rows // core) %}
+    var sums{{ i }}_{{ j }} = {{ matrix }}<f32, C>();
+{% endfor %}
+{% endfor %}
     for (var step = first_step; step < end_step; step++) {
         workgroupBarrier();
-        keep_step(next, thread);
+        keep_step(next, thread, part);
         workgroupBarrier();
-        next = fetch_step(min(step + 1u, {{ padded // step - 1 }}u), thread, first, count, first_row);
+        next = fetch_step(min(step + 1u, {{ padded // step - 1 }}u), thread, first, count, part);
+{% if varying %}
+        if (subgroup < {{ subgroups }}u) {
+{% endif %}
 {% for k in range(step // core) %}
 {% for i in range(patch_batch // core) %}
         let l{{ k }}_{{ i }} = coopLoadT<{{ matrix }}<f16, A>>(&left[(patch_first + {{ i * core }}u) * STRIDE + {{ k * core // wide }}u], STRIDE);
@@ -193,21 +256,45 @@ fn main(
 {% endfor %}
 {% endfor %}
 {% endfor %}
+{% if varying %}
+        }
+{% endif %}
     }
     // through workgroup memory, because a matrix is stored whole and y may end within it
     let corner = subgroup * {{ core * staged_stride }}u;
 {% for i in range(patch_batch // core) %}
 {% for j in range(patch_rows // core) %}
+{% if varying %}
+    if (subgroup < {{ subgroups }}u) {
+{% endif %}
     let sum{{ i }}_{{ j }} = sums{{ i }}_{{ j }};
     coopStoreT(sum{{ i }}_{{ j }}, &staged[corner], {{ staged_stride }}u);
+{% if varying %}
+    }
+{% endif %}
     workgroupBarrier();
-{% for e in range(core * core // 32) %}
+{% for e in range(1 if varying else core * core // lanes) %}
+{% if varying %}
+    for (var e = lane; e < {{ core * core }}u && subgroup < {{ subgroups }}u; e += width) {
+{% else %}
     {
-        let e = lane + {{ e * 32 }}u;
+        let e = lane + {{ e * lanes }}u;
+{% endif %}
         let r = first + patch_first + {{ i * core }}u + e / {{ core }}u;
-        let n = first_row + patch_row + {{ j * core }}u + e % {{ core }}u;
-        if (r < {{ "end_pair" if experts else "count" }} && n < ROWS) {
-            y[(slab + {{ "y_row(r - first)" if experts else "r" }}) * {{ y_stride }}u + {{ offset }}u + n] {{ "+=" if add else "=" }} staged[corner + e / {{ core }}u * {{ staged_stride }}u + e % {{ core }}u]{% if bias %} + bias[{{ "which * %su"|format(y_stride) if experts else "%su"|format(offset) }} + n]{% endif %};
+        let n = part.first_row + patch_row + {{ j * core }}u + e % {{ core }}u;
+        if (r < {{ "end_pair" if experts else "count" }} && n < part.rows) {
+            let sum = staged[corner + e / {{ core }}u * {{ staged_stride }}u + e % {{ core }}u]{% if bias %} + bias[{{ "which * %su"|format(y_stride) if experts else "%su"|format(offset) }} + n]{% endif %};
+{% if own_y %}
+            let at = r * part.rows + n;
+{% for part in parts %}
+            if (part.index == {{ loop.index0 }}u) {
+                y{{ loop.index0 or "" }}[at] {{ "+=" if add else "=" }} sum;
+            }
+{% endfor %}
+{% else %}
+            let at = (slab + {{ "y_row(r - first)" if experts else "r" }}) * {{ y_stride }}u + part.offset + n;
+            y[at] {{ "+=" if add else "=" }} sum;
+{% endif %}
         }
     }
 {% endfor %}

@@ -204,16 +204,7 @@ impl MatVec {
             })
             .collect();
         let layouts = self.layouts();
-        let matrices: Vec<Value> = layouts
-            .iter()
-            .enumerate()
-            .map(|(i, layout)| {
-                // the suffix of a format is the index of the first matrix that has it
-                let first = layouts.iter().position(|other| other == layout).unwrap_or(i);
-                let kind = if first == 0 { String::new() } else { first.to_string() };
-                context! { kind, defines => first == i, of => template::format(layout) }
-            })
-            .collect();
+        let matrices = template::matrices(&layouts);
         template::render(
             "matvec.wgsl",
             context! {
@@ -292,6 +283,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     widest_subgroup: 32,
                     batch: 16,
                     matrix_cores: false,
+                    core: 16,
                     timestamps: false,
                     workgroup_threads: 256,
                     workgroup_bytes: 32 << 10,

@@ -9,6 +9,8 @@ pub(crate) mod recurrent;
 pub(crate) mod rope_store;
 pub(crate) mod row_ops;
 pub(crate) mod sample;
+pub(crate) mod sum_splits;
 pub(crate) mod template;
+pub(crate) mod tiled_matmul;
 pub(crate) mod to_f16;
 pub(crate) mod to_q8;

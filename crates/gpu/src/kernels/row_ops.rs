@@ -55,29 +55,36 @@ const THREADS: usize = 64;
 
 impl RowOp {
     /// Embedding. Bindings: rows, recent tokens, row counts of the pass, x, and the planes of a
-    /// shard of the table that begins with token `first`.
-    pub(crate) fn embed(layout: &Layout, k: usize, first: usize, rows: usize) -> Self {
+    /// shard of the table that begins with token `first`. With `types` a token's id is its
+    /// remainder by that vocabulary.
+    pub(crate) fn embed(
+        layout: &Layout,
+        k: usize,
+        [first, rows]: [usize; 2],
+        types: Option<usize>,
+    ) -> Self {
         let units = layout.units(k);
         let mut bindings = vec![Access::Read, Access::ReadWrite, Access::Read, Access::ReadWrite];
         bindings.extend(vec![Access::Read; layout.bindings()]);
         let recent = pelton_graph::RECENT;
-        let parameters = context! { k, units, first, rows, recent, ..template::format(layout) };
+        let parameters =
+            context! { k, units, first, rows, recent, types, ..template::format(layout) };
         let groups = units.div_ceil(THREADS) as u32;
         Self { label: "embed", file: "embed.wgsl", parameters, bindings, groups }
     }
 
     /// The sum of a row and a row of a table. Bindings: rows, x, and the planes of a shard of the
-    /// table that begins with row `first`; `fixed` is the row, if not that of the position.
+    /// table that begins with row `first`; `row` is the expression of the row.
     pub(crate) fn add_table(
         layout: &Layout,
         k: usize,
         [first, rows]: [usize; 2],
-        fixed: Option<usize>,
+        row: &str,
     ) -> Self {
         let units = layout.units(k);
         let mut bindings = vec![Access::Read, Access::ReadWrite];
         bindings.extend(vec![Access::Read; layout.bindings()]);
-        let parameters = context! { k, units, first, rows, fixed, ..template::format(layout) };
+        let parameters = context! { k, units, first, rows, row, ..template::format(layout) };
         let groups = units.div_ceil(THREADS) as u32;
         Self { label: "add_table", file: "add_table.wgsl", parameters, bindings, groups }
     }
@@ -162,6 +169,15 @@ impl RowOp {
         Self::elementwise("temper", width, vec![Access::Read, Access::ReadWrite], more)
     }
 
+    /// The results of `used` experts times their factors. Bindings: the results, ids, the factors of
+    /// all experts.
+    pub(crate) fn expert_scale(width: usize, used: usize) -> Self {
+        let bindings = vec![Access::ReadWrite, Access::Read, Access::Read];
+        let (lanes, _) = vector(&[width / used]);
+        let of_one = width / used / lanes;
+        Self::elements("expert_scale", width / lanes, lanes, bindings, context! { used, of_one })
+    }
+
     /// The sum of the results of `used` experts, with `add` added to what is there. Bindings: their
     /// results, their weights, the sum.
     pub(crate) fn expert_sum(width: usize, used: usize, add: bool) -> Self {
@@ -198,21 +214,6 @@ impl RowOp {
         let parameters = context! { width, element, pooling };
         let groups = width.div_ceil(COLUMNS) as u32;
         Self { label: "pool", file: "pool.wgsl", parameters, bindings, groups }
-    }
-
-    /// The sum over K splits. Bindings: partial sums `[splits, slab_rows, n]`, y, and the bias if
-    /// there is one.
-    pub(crate) fn sum_splits(
-        n: usize,
-        [splits, slab_rows]: [usize; 2],
-        add: bool,
-        bias: bool,
-    ) -> Self {
-        let mut bindings = vec![Access::Read, Access::ReadWrite];
-        bindings.extend(bias.then_some(Access::Read));
-        let groups = n.div_ceil(THREADS) as u32;
-        let parameters = context! { n, splits, slab_rows, add, bias };
-        Self { label: "sum_splits", file: "sum_splits.wgsl", parameters, bindings, groups }
     }
 
     fn elementwise(op: &'static str, width: usize, bindings: Vec<Access>, more: Value) -> Self {
@@ -262,9 +263,10 @@ pub(crate) fn sources() -> Vec<(String, String)> {
     use pelton_graph::Strided;
     use pelton_quant::DType;
     let mut all: Vec<RowOp> =
-        DType::ALL.iter().map(|&d| RowOp::embed(&Layout::of(d), 256, 9, 70)).collect();
-    for (dtype, fixed) in [(DType::F16, None), (DType::Q6_K, Some(3))] {
-        all.push(RowOp::add_table(&Layout::of(dtype), 256, [2, 70], fixed));
+        DType::ALL.iter().map(|&d| RowOp::embed(&Layout::of(d), 256, [9, 70], None)).collect();
+    all.push(RowOp::embed(&Layout::of(DType::F32), 256, [9, 70], Some(1000)));
+    for (dtype, row) in [(DType::F16, "rows[id.y].y"), (DType::Q6_K, "3u")] {
+        all.push(RowOp::add_table(&Layout::of(dtype), 256, [2, 70], row));
     }
     for kind in [NormKind::Rms, NormKind::Layer, NormKind::L2] {
         for (length, heads, weight_heads, bias_heads) in
@@ -273,9 +275,6 @@ pub(crate) fn sources() -> Vec<(String, String)> {
             let norm = RowNorm { kind, length, eps: 1e-6, weight_heads, bias_heads };
             all.extend([false, true].map(|in_place| RowOp::norm(&norm, heads, in_place)));
         }
-    }
-    for (add, bias) in [(false, true), (true, false)] {
-        all.push(RowOp::sum_splits(50, [3, 64], add, bias));
     }
     for width in [50, 2048] {
         all.extend([RowOp::add, RowOp::select, RowOp::adapters].map(|op| op(width)));
@@ -290,6 +289,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         all.push(RowOp::scale(width, 0.125));
         all.push(RowOp::softcap(width, 30.0));
         all.push(RowOp::temper(width, 0.1, 8192, 1));
+        all.push(RowOp::expert_scale(3 * width, 3));
         all.push(RowOp::expert_sum(width, 3, false));
         all.push(RowOp::expert_sum(width, 3, true));
         all.extend([Pooling::Mean, Pooling::First, Pooling::Last].map(|p| RowOp::pool(width, p)));

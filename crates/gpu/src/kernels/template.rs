@@ -19,6 +19,7 @@ const FILES: &[(&str, &str)] = &[
     ("gating.wgsl", include_str!("gating.wgsl")),
     ("pool.wgsl", include_str!("pool.wgsl")),
     ("sum.wgsl", include_str!("sum.wgsl")),
+    ("attend_cores.wgsl", include_str!("attend_cores.wgsl")),
     ("attend_decode.wgsl", include_str!("attend_decode.wgsl")),
     ("attend_prompt.wgsl", include_str!("attend_prompt.wgsl")),
     ("bandwidth.wgsl", include_str!("bandwidth.wgsl")),
@@ -35,6 +36,7 @@ const FILES: &[(&str, &str)] = &[
     ("formats/floats.wgsl", include_str!("formats/floats.wgsl")),
     ("formats/halves.wgsl", include_str!("formats/halves.wgsl")),
     ("formats/values.wgsl", include_str!("formats/values.wgsl")),
+    ("half_range.wgsl", include_str!("half_range.wgsl")),
     ("heads.wgsl", include_str!("heads.wgsl")),
     ("lanes.wgsl", include_str!("lanes.wgsl")),
     ("matvec.wgsl", include_str!("matvec.wgsl")),
@@ -42,11 +44,14 @@ const FILES: &[(&str, &str)] = &[
     ("matmul.wgsl", include_str!("matmul.wgsl")),
     ("block_products.wgsl", include_str!("block_products.wgsl")),
     ("matvec_rows.wgsl", include_str!("matvec_rows.wgsl")),
+    ("q8_codes.wgsl", include_str!("q8_codes.wgsl")),
     ("quantize.wgsl", include_str!("quantize.wgsl")),
     ("squares.wgsl", include_str!("squares.wgsl")),
+    ("tiled_matmul.wgsl", include_str!("tiled_matmul.wgsl")),
     ("to_q8.wgsl", include_str!("to_q8.wgsl")),
     ("merge.wgsl", include_str!("merge.wgsl")),
     ("norm.wgsl", include_str!("norm.wgsl")),
+    ("store_q8.wgsl", include_str!("store_q8.wgsl")),
     ("store.wgsl", include_str!("store.wgsl")),
     ("sum_splits.wgsl", include_str!("sum_splits.wgsl")),
     ("to_f16.wgsl", include_str!("to_f16.wgsl")),
@@ -182,6 +187,17 @@ pub(crate) fn format(layout: &Layout) -> Value {
         kind => "",
         defines => true,
     }
+}
+
+/// The matrices of a kernel with several: the parameters of each one's format, the suffix of its
+/// names, and whether it is the first of its format.
+pub(crate) fn matrices(layouts: &[Layout]) -> Vec<Value> {
+    let matrix = |(i, layout): (usize, &Layout)| {
+        let first = layouts.iter().position(|other| other == layout).unwrap_or(i);
+        let kind = if first == 0 { String::new() } else { first.to_string() };
+        context! { kind, defines => first == i, of => format(layout) }
+    };
+    layouts.iter().enumerate().map(matrix).collect()
 }
 
 /// Sixteen signed bytes as four words, in WGSL.

@@ -4,7 +4,7 @@ use minijinja::context;
 use pelton_graph::Error;
 
 use crate::{
-    device::{Access, Device, Kernel},
+    device::{Access, Capabilities, Device, Kernel},
     kernels::template,
 };
 
@@ -26,25 +26,53 @@ pub(crate) struct ToF16 {
     pub(crate) per_row: usize,
     /// The `eps` of a norm before the conversion.
     pub(crate) norm: Option<f32>,
+    /// The partial sums that x is completed with before, of a product that adds to x.
+    pub(crate) partial: Option<Partial>,
+}
+
+/// Partial sums `[splits, slab_rows, outputs]` f32 of a product with K splits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Partial {
+    /// K splits.
+    pub(crate) splits: usize,
+    /// Rows of one split.
+    pub(crate) slab_rows: usize,
+    /// Whether the product has a bias.
+    pub(crate) bias: bool,
 }
 
 impl ToF16 {
-    /// The bindings: x, the f16 rows, and the norm's weight. A workgroup converts a row.
+    /// The bindings: x, the f16 rows, the norm's weight, the partial sums and their bias. A workgroup
+    /// converts a row.
     pub(crate) fn bindings(&self) -> Vec<Access> {
-        let mut all = vec![Access::Read, Access::ReadWrite];
+        let x = if self.partial.is_some() { Access::ReadWrite } else { Access::Read };
+        let mut all = vec![x, Access::ReadWrite];
         all.extend(self.norm.map(|_| Access::Read));
+        if let Some(partial) = self.partial {
+            all.push(Access::Read);
+            all.extend(partial.bias.then_some(Access::Read));
+        }
         all
     }
 
+    /// Threads of a workgroup: four elements of a long row for each, where the GPU allows as many.
+    fn threads(&self, capabilities: &Capabilities) -> usize {
+        let wanted = if self.k >= 4096 { 1024 } else { 256 };
+        wanted.min(capabilities.workgroup_threads as usize)
+    }
+
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self) -> Result<String, Error> {
+    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<String, Error> {
         template::render(
             "to_f16.wgsl",
             context! {
                 k => self.k,
                 per_row => self.per_row,
                 padded => padded(self.k),
-                threads => 256,
+                threads => self.threads(capabilities),
+                splits => self.partial.map_or(0, |partial| partial.splits),
+                slab_rows => self.partial.map_or(0, |partial| partial.slab_rows),
+                bias => self.partial.is_some_and(|partial| partial.bias),
                 norm => self.norm.is_some(),
                 eps => self.norm.map_or_else(String::new, template::float),
             },
@@ -52,18 +80,32 @@ impl ToF16 {
     }
 
     pub(crate) fn kernel(&self, device: &Device) -> Result<Kernel, Error> {
-        device.kernel(&format!("to_f16 {}", self.k), &self.source()?, &self.bindings())
+        device.kernel(
+            &format!("to_f16 {}", self.k),
+            &self.source(&device.capabilities)?,
+            &self.bindings(),
+        )
     }
 }
+
+#[cfg(test)]
+const PARTIALS: [Option<Partial>; 3] = [
+    None,
+    Some(Partial { splits: 1, slab_rows: 6, bias: false }),
+    Some(Partial { splits: 3, slab_rows: 6, bias: true }),
+];
 
 /// Kernels for the test of translations.
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for k in [50, 256] {
+    for k in [50, 256, 4096] {
         for norm in [None, Some(1e-5)] {
-            let prepare = ToF16 { k, per_row: 1, norm };
-            all.push((format!("{prepare:?}"), prepare.source().unwrap()));
+            for partial in PARTIALS {
+                let prepare = ToF16 { k, per_row: 1, norm, partial };
+                let source = prepare.source(&crate::testing::capabilities(32)).unwrap();
+                all.push((format!("{prepare:?}"), source));
+            }
         }
     }
     all
@@ -88,18 +130,33 @@ mod tests {
     fn rows_are_rounded_and_padded() {
         let Some(device) = device() else { return };
         const ROWS: usize = 5;
-        for k in [1, 50, 64, 2052] {
-            for norm in [None, Some(1e-5)] {
-                let p = ToF16 { k, per_row: 1, norm };
-                let (x, weight) = (normals(1, ROWS * k), normals(2, k));
+        for k in [1, 50, 64, 2052, 4100] {
+            let cases = [None, Some(1e-5)]
+                .into_iter()
+                .flat_map(|norm| PARTIALS.map(|partial| ToF16 { k, per_row: 1, norm, partial }));
+            for p in cases {
+                let (mut x, weight) = (normals(1, ROWS * k), normals(2, k));
                 // NaN, so that an element that is not written fails the comparison
                 let a = device.with(&vec![f16::NAN; ROWS * padded(k)]);
                 let (x_buffer, weight_buffer) = (device.with(&x), device.with(&weight));
                 let mut buffers = vec![&x_buffer, &a];
-                buffers.extend(norm.map(|_| &weight_buffer));
+                buffers.extend(p.norm.map(|_| &weight_buffer));
+                let slab = 6 * k;
+                let (partial, bias) = (normals(3, 3 * slab), normals(4, k));
+                let (partial_buffer, bias_buffer) = (device.with(&partial), device.with(&bias));
+                if let Some(Partial { splits, bias: added, .. }) = p.partial {
+                    buffers.push(&partial_buffer);
+                    buffers.extend(added.then_some(&bias_buffer));
+                    for (i, x) in x.iter_mut().enumerate() {
+                        *x += (0..splits).map(|s| partial[s * slab + i]).sum::<f32>();
+                        *x += if added { bias[i % k] } else { 0.0 };
+                    }
+                }
                 device.run(&p.kernel(&device).unwrap(), &buffers, [ROWS as u32, 1, 1]);
+                let completed: Vec<f32> = device.content(&x_buffer);
+                assert!(completed.iter().zip(&x).all(|(got, e)| (got - e).abs() < 1e-5), "{p:?}");
                 let got: Vec<f16> = device.content(&a);
-                for (got, x) in got.chunks(padded(k)).zip(x.chunks(k)) {
+                for (got, x) in got.chunks(padded(k)).zip(completed.chunks(k)) {
                     for (i, (got, e)) in got.iter().zip(expected(&p, x, &weight)).enumerate() {
                         let difference = (f64::from(*got) - e).abs();
                         // half a step of 11 bits, or of subnormal values
@@ -115,7 +172,7 @@ mod tests {
     #[test]
     fn large_values_are_clamped_and_nan_is_kept() {
         let Some(device) = device() else { return };
-        let p = ToF16 { k: 5, per_row: 1, norm: None };
+        let p = ToF16 { k: 5, per_row: 1, norm: None, partial: None };
         let a = device.with(&vec![f16::ZERO; padded(5)]);
         let x = device.with(&[1e6f32, -1e30, 65504.0, 2.0, f32::NAN]);
         device.run(&p.kernel(&device).unwrap(), &[&x, &a], [1, 1, 1]);

@@ -1,5 +1,7 @@
 {# Activations in f16 for products on matrix cores, with rows padded with zeros:
        a = x, or norm(x)
+   With `splits`, x is completed first from the partial sums [s][r][n] of the K splits of a product:
+       x[r][n] += Σ_s partial[s][r][n] (+ bias[n])
    A workgroup converts a row. #}
 const K = {{ k }}u;
 const THREADS = {{ threads }}u;
@@ -8,11 +10,32 @@ const VECTORS = {{ padded // 4 }}u;
 
 {% set vector = k % 4 == 0 %}
 {% set element = "vec4<f32>" if vector else "f32" %}
-@group(0) @binding(0) var<storage, read> x: array<{{ element }}>;
+@group(0) @binding(0) var<storage, {{ "read_write" if splits else "read" }}> x: array<{{ element }}>;
 @group(0) @binding(1) var<storage, read_write> a: array<vec2<u32>>;
 {% if norm %}
 @group(0) @binding(2) var<storage, read> norm_weight: array<{{ element }}>;
 {% include "rms.wgsl" %}
+{% endif %}
+{% include "half_range.wgsl" %}
+{% if splits %}
+{% set b = 3 if norm else 2 %}
+@group(0) @binding({{ b }}) var<storage, read> partial: array<{{ element }}>;
+{% if bias %}
+@group(0) @binding({{ b + 1 }}) var<storage, read> bias: array<{{ element }}>;
+{% endif %}
+
+// Completes the elements that the thread reads later.
+fn complete(row: u32, thread: u32) {
+    const N = {{ k // 4 if vector else k }}u;
+    for (var i = thread; i < N; i += THREADS) {
+        let at = row * N + i;
+        var sum = partial[at];
+{% for s in range(1, splits) %}
+        sum += partial[{{ s * slab_rows }}u * N + at];
+{% endfor %}
+        x[at] = x[at] + sum{{ " + bias[i]" if bias }};
+    }
+}
 {% endif %}
 
 @compute @workgroup_size({{ threads }})
@@ -25,6 +48,13 @@ fn main(
 ) {
     let thread = subgroup * width + lane;
     let row = {{ "group.x * %su + group.y"|format(per_row) if per_row > 1 else "group.x" }};
+{% if splits %}
+    complete(row, thread);
+{% if not vector %}
+    // without vectors other threads convert the elements than those that complete them
+    storageBarrier();
+{% endif %}
+{% endif %}
 {% if norm %}
     let scale = factor(row, thread, subgroup, subgroups, lane);
 {% endif %}
@@ -48,10 +78,6 @@ fn main(
         }
 {% endfor %}
 {% endif %}
-        // values beyond the range of f16 become its greatest value rather than an infinity, so that
-        // an outlier loses accuracy and not the whole row; NaN is kept
-        let is_nan = (bitcast<vec4<u32>>(v) & vec4(0x7fffffffu)) > vec4(0x7f800000u);
-        v = select(clamp(v, vec4(-65504.0), vec4(65504.0)), v, is_nan);
-        a[row * VECTORS + i] = vec2(pack2x16float(v.xy), pack2x16float(v.zw));
+        a[row * VECTORS + i] = halved(v);
     }
 }

@@ -108,8 +108,13 @@ impl<'a> Lowering<'a> {
             buffers.push(tables);
             buffers.extend(whole(&[&self.inputs.tiles, q, keys, values, a]));
             buffers.extend(whole(&self.sinks(op)?));
-            let (source, bindings) = (attention.prompt_source()?, attention.prompt_bindings());
-            let grid = Grid::Prompt(attention);
+            let cores = attention.cores(&self.device.capabilities, self.rows);
+            let source = match cores {
+                Some(cores) => attention.cores_source(&cores)?,
+                None => attention.prompt_source()?,
+            };
+            let bindings = attention.prompt_bindings();
+            let grid = Grid::Prompt { x: attention.prompt_groups(cores) };
             return Ok(vec![self.call(&source, &bindings, "attend", &buffers, grid)?]);
         }
         // rows that see later ones are never decoded

@@ -1,12 +1,12 @@
 //! Dispatches of kernels, and their grids for the rows of a pass.
 
-use std::sync::Arc;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use pelton_graph::Phase;
 
 use crate::{
     device::Kernel,
-    kernels::{attention::Attention, experts::Sort, matmul::Tile},
+    kernels::{attention::Attention, experts::Sort, matmul::Tile, tiled_matmul::ThreadTile},
 };
 
 /// Maximum rows of a decoding pass in which each row has the bits that it has alone, on a GPU with
@@ -82,6 +82,8 @@ pub(crate) struct Dispatch {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) bindings: wgpu::BindGroup,
     pub(crate) grid: Grid,
+    /// The numbers of rows of the step with which it runs.
+    pub(crate) rows: RangeInclusive<usize>,
     /// Whether it is independent of the previous dispatch, so that both can run concurrently.
     pub(crate) concurrent: bool,
 }
@@ -93,6 +95,9 @@ pub(crate) enum Grid {
     Rows { x: u32, batch: u32 },
     /// The workgroups of [`Tile::groups`] for a number of outputs, times a number of K splits.
     Tiles(Tile, usize, usize),
+    /// The workgroups of [`ThreadTile::groups`] for a number of outputs, times a number of heads or K
+    /// splits.
+    ThreadTiles { tile: ThreadTile, outputs: usize, times: u32 },
     /// One workgroup for each row.
     Row,
     /// As many workgroups for each row.
@@ -121,8 +126,8 @@ pub(crate) enum Grid {
     },
     /// The merge of KV splits.
     Merge(Attention),
-    /// Attention of prompt rows.
-    Prompt(Attention),
+    /// `x` workgroups of attention for each tile of prompt rows.
+    Prompt { x: u32 },
 }
 
 /// The properties of a pass that the grids of a step depend on.
@@ -144,11 +149,18 @@ impl Dispatch {
     /// The workgroups for the rows of a pass; `None` if the kernel does not run in it.
     pub(crate) fn groups(&self, shape: &PassShape) -> Option<[u32; 3]> {
         let &PassShape { rows, bound, tiles, distinct, sequences } = shape;
+        if !self.rows.contains(&rows) {
+            return None;
+        }
         Some(match self.grid {
             Grid::Rows { x, batch } => [x, (rows as u32).div_ceil(batch), 1],
             Grid::Tiles(tile, outputs, splits) => {
                 let [x, y, _] = tile.groups(rows, outputs);
                 [x, y, splits as u32]
+            }
+            Grid::ThreadTiles { tile, outputs, times } => {
+                let [x, y, _] = tile.groups(rows, outputs);
+                [x, y, times]
             }
             Grid::Row => [rows as u32, 1, 1],
             Grid::RowTimes(times) => [rows as u32, times, 1],
@@ -173,7 +185,7 @@ impl Dispatch {
                 1 => return None,
                 _ => attention.merge_groups(rows),
             },
-            Grid::Prompt(attention) => attention.prompt_groups(tiles),
+            Grid::Prompt { x } => [x, tiles as u32, 1],
         })
     }
 }

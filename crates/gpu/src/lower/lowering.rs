@@ -88,6 +88,11 @@ impl<'a> Lowering<'a> {
             }
             Op::Copy(copy) => self.copy(copy, step, [read(0), write(0)]),
             Op::Pool(pooling) => self.pool(*pooling, width(0), [read(0), write(0)]),
+            Op::ExpertScale { factors, used } => {
+                let op = RowOp::expert_scale(width(0), *used);
+                let factors = self.weights.vector(*factors)?;
+                self.row_op(&op, &[write(0), read(1), factors]).map(one)
+            }
             Op::ExpertSum { used } => {
                 let op = RowOp::expert_sum(width(0), *used, false);
                 self.row_op(&op, &[read(0), read(1), write(0)]).map(one)
@@ -159,7 +164,7 @@ impl<'a> Lowering<'a> {
             }
         };
         let bindings = self.device.bind(label, &kernel, buffers)?;
-        Ok(Dispatch { kernel, bindings, grid, concurrent: false })
+        Ok(Dispatch { kernel, bindings, grid, rows: 0..=usize::MAX, concurrent: false })
     }
 }
 

@@ -5,7 +5,6 @@ use pelton_quant::DType;
 
 use crate::{
     kernels::{
-        matmul::{DECODE, DECODE_FEW, Matmul, decode_splits},
         matvec::{FusedMatrix, MatVec, Tuning},
         matvec_rows::MatVecRows,
         row_ops::{Product, RowOp},
@@ -28,6 +27,8 @@ pub(super) enum Operand {
     Q8,
     /// In 16 bits, for matrix cores.
     F16,
+    /// In f32 after the norm, for tiles of weights in floats.
+    Normed,
 }
 
 impl<'a> Lowering<'a> {
@@ -45,7 +46,10 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         let matrix = self.weights.matrix(linear.weight)?;
         let operand = self.operand(matrix, bucket);
-        let mut calls = self.prepare(operand, norm, x, matrix.row_len, 1)?;
+        let mut calls = match self.halves_ready(step, bucket) {
+            true => Vec::new(),
+            false => self.prepare(operand, norm, x, matrix.row_len, 1)?,
+        };
         calls.extend(self.product(operand, linear, norm, x, y, step, add, bucket)?);
         Ok(calls)
     }
@@ -65,7 +69,12 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         match operand {
             Operand::F32 => self.matvec(linear, norm, x, y, step, add, bucket),
-            Operand::Q8 => self.matvec_rows(linear, norm.is_some(), y, step, add, bucket),
+            Operand::Q8 if bucket != RowBucket::Prompt => {
+                self.matvec_rows(linear, norm.is_some(), y, step, add, bucket)
+            }
+            Operand::Q8 | Operand::Normed => {
+                self.tiled_matmul(linear, norm.is_some(), x, y, step, add)
+            }
             Operand::F16 => self.matmul(linear, y, step, add, bucket),
         }
     }
@@ -163,6 +172,9 @@ impl<'a> Lowering<'a> {
         if let Some(call) = self.side_by_side(norm, linears, x, outputs, step, bucket)? {
             return Ok(vec![call]);
         }
+        if self.fuses_on_cores(linears, bucket)? {
+            return self.fused_matmul(norm, linears, x, outputs, step, None, bucket);
+        }
         // each kind of operand is prepared once
         let mut operands = Vec::new();
         let mut calls = Vec::with_capacity(linears.len() + 1);
@@ -170,13 +182,28 @@ impl<'a> Lowering<'a> {
             let matrix = self.weights.matrix(linear.weight)?;
             let operand = self.operand(matrix, bucket);
             if !operands.contains(&operand) {
-                calls.extend(self.prepare(operand, Some(norm), x, matrix.row_len, 1)?);
+                calls.extend(match operand {
+                    Operand::F16 => self.complete(norm, x, matrix.row_len, step, bucket)?,
+                    _ => self.prepare(operand, Some(norm), x, matrix.row_len, 1)?,
+                });
                 operands.push(operand);
             }
         }
         let mut products = Vec::with_capacity(linears.len());
-        for (linear, y) in linears.iter().zip(outputs) {
-            let operand = self.operand(self.weights.matrix(linear.weight)?, bucket);
+        let mut rest = linears.iter().zip(outputs).enumerate();
+        while let Some((i, (linear, y))) = rest.next() {
+            let matrix = self.weights.matrix(linear.weight)?;
+            let operand = self.operand(matrix, bucket);
+            if bucket == RowBucket::Prompt && operand == Operand::F16 {
+                let suits = |other: &&Linear| self.fuses_in_prompts(linear, other);
+                let count = 1 + linears[i + 1..].iter().take_while(suits).take(2).count();
+                if count > 1 {
+                    let (linears, outputs) = (&linears[i..i + count], &outputs[i..i + count]);
+                    products.extend(self.prompt_matmul(linears, outputs, step, false)?);
+                    rest.nth(count - 2);
+                    continue;
+                }
+            }
             products.extend(self.product(
                 operand,
                 linear,
@@ -190,10 +217,19 @@ impl<'a> Lowering<'a> {
         }
         // K splits share one buffer of partial sums
         calls.extend(match bucket {
-            RowBucket::ThirtyTwo | RowBucket::Many => products,
+            RowBucket::ThirtyTwo | RowBucket::Many | RowBucket::Prompt => products,
             _ => concurrent(products),
         });
         Ok(calls)
+    }
+
+    /// Whether two products of rows of a prompt can run in one dispatch.
+    fn fuses_in_prompts(&self, linear: &Linear, other: &Linear) -> bool {
+        let matrix = |linear: &Linear| self.weights.matrix(linear.weight);
+        let (Ok(first), Ok(second)) = (matrix(linear), matrix(other)) else { return false };
+        let plain = linear.bias.is_none() && other.bias.is_none();
+        let single = first.shards.len() == 1 && second.shards.len() == 1;
+        plain && single && first.layout == second.layout
     }
 
     /// One call for two or three products of few rows that read one norm, if their matrices are of
@@ -261,6 +297,7 @@ impl<'a> Lowering<'a> {
             }
             RowBucket::One | RowBucket::Two | RowBucket::Four => Operand::F32,
             _ if matrix.layout.blocks() => Operand::Q8,
+            RowBucket::Prompt if !self.device.capabilities.matrix_cores => Operand::Normed,
             _ => Operand::F32,
         }
     }
@@ -282,6 +319,10 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         match operand {
             Operand::F32 => Ok(Vec::new()),
+            Operand::Normed => match norm {
+                Some(norm) => self.norm(norm, 1, k, x, Some(&self.scratch.normed)),
+                None => Ok(Vec::new()),
+            },
             Operand::F16 => self.halve(norm, x, [k, per_row]).map(one),
             Operand::Q8 => self.quantize(norm, x, [k, per_row]).map(one),
         }
@@ -311,73 +352,13 @@ impl<'a> Lowering<'a> {
         x: &wgpu::Buffer,
         [k, per_row]: [usize; 2],
     ) -> Result<Dispatch, Error> {
-        let prepare = ToF16 { k, per_row, norm: norm.map(|norm| norm.eps) };
+        let prepare = ToF16 { k, per_row, norm: norm.map(|norm| norm.eps), partial: None };
         let mut buffers = whole(&[x, &self.scratch.halves]);
         if let Some(norm) = norm {
             buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
         }
-        let source = prepare.source()?;
+        let source = prepare.source(&self.device.capabilities)?;
         self.call(&source, &prepare.bindings(), "to_f16", &buffers, rows_times(per_row))
-    }
-
-    /// A product on matrix cores, of activations in 16 bits. With few rows K is split, for enough
-    /// workgroups.
-    fn matmul(
-        &mut self,
-        linear: &Linear,
-        y: &wgpu::Buffer,
-        step: &Step,
-        add: bool,
-        bucket: RowBucket,
-    ) -> Result<Vec<Dispatch>, Error> {
-        let matrix = self.weights.matrix(linear.weight)?;
-        let outputs = self.plan.weight(linear.weight).rows;
-        let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
-        let decode = match bucket {
-            RowBucket::ThirtyTwo => Some((DECODE_FEW, DECODE_FEW.batch)),
-            RowBucket::Many => Some((DECODE, self.decode_rows)),
-            _ => None,
-        };
-        let splits =
-            decode.map_or(1, |(tile, rows)| decode_splits(&tile, matrix.row_len, outputs, rows));
-        let whole_k = splits == 1;
-        let mut calls = Vec::with_capacity(matrix.shards.len() + 1);
-        for shard in &matrix.shards {
-            let matmul = Matmul {
-                layout: matrix.layout,
-                k: matrix.row_len,
-                rows: shard.rows.len(),
-                offset: shard.rows.start,
-                stride: outputs,
-                bias: linear.bias.is_some() && whole_k,
-                add: add && whole_k,
-                count_at: usize::from(selected),
-                splits,
-                slab_rows: self.decode_rows,
-                experts: None,
-            };
-            let tile = match decode {
-                Some((tile, _)) => tile,
-                None => matmul.tile(&self.device.capabilities, self.rows),
-            };
-            let to = if whole_k { y } else { &self.scratch.partial };
-            let mut buffers = whole(&[&self.scratch.halves, to, &self.inputs.pass]);
-            if let Some(bias) = linear.bias.filter(|_| whole_k) {
-                buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
-            }
-            buffers.extend(shard.bindings());
-            let grid = Grid::Tiles(tile, matmul.rows, splits);
-            let source = matmul.source(&tile)?;
-            calls.push(self.call(&source, &matmul.bindings(), "matmul", &buffers, grid)?);
-        }
-        if !whole_k {
-            let sizes = [splits, self.decode_rows];
-            let sum = RowOp::sum_splits(outputs, sizes, add, linear.bias.is_some());
-            let mut buffers = vec![&self.scratch.partial, y];
-            buffers.extend(linear.bias.map(|bias| self.weights.vector(bias)).transpose()?);
-            calls.push(self.row_op(&sum, &buffers)?);
-        }
-        Ok(calls)
     }
 
     /// Gate and up in one kernel where they are of one type, else one after the other.
@@ -395,7 +376,10 @@ impl<'a> Lowering<'a> {
         let plain = gate.bias.is_none() && up.bias.is_none();
         let alike = gates.layout == ups.layout && rows(gates) == rows(ups) && plain;
         let operand = self.operand(gates, bucket);
-        if !alike || operand == Operand::F16 {
+        if self.gates_on_cores([gate, up], bucket)? {
+            return self.fused_matmul(norm, &[*gate, *up], x, &[g], step, Some(gating), bucket);
+        }
+        if !alike || operand == Operand::F16 || bucket == RowBucket::Prompt {
             let width = self.plan.weight(up.weight).rows;
             let up_buffer = &self.scratch.up;
             let mut calls =

@@ -20,7 +20,8 @@ impl<'a> Lowering<'a> {
         let mut calls = Vec::with_capacity(matrix.shards.len());
         for shard in &matrix.shards {
             let (first, rows) = (shard.rows.start, shard.rows.len());
-            let op = RowOp::embed(&matrix.layout, matrix.row_len, first, rows);
+            let types = (self.plan.token_types > 1).then_some(self.plan.vocab);
+            let op = RowOp::embed(&matrix.layout, matrix.row_len, [first, rows], types);
             let inputs = self.inputs;
             let mut buffers = whole(&[&inputs.rows, &inputs.recent, &inputs.pass, x]);
             buffers.extend(shard.bindings());
@@ -36,15 +37,17 @@ impl<'a> Lowering<'a> {
         row: TableRow,
         x: &wgpu::Buffer,
     ) -> Result<Vec<Dispatch>, Error> {
-        let fixed = match row {
-            TableRow::Position => None,
-            TableRow::Fixed(row) => Some(row),
+        // as the kernel has it
+        let row = match row {
+            TableRow::Position => "rows[id.y].y".to_owned(),
+            TableRow::Fixed(row) => format!("{row}u"),
+            TableRow::TokenType => format!("rows[id.y].x / {}u", self.plan.vocab),
         };
         let matrix = self.weights.matrix(table)?;
         let mut calls = Vec::with_capacity(matrix.shards.len());
         for shard in &matrix.shards {
             let rows = [shard.rows.start, shard.rows.len()];
-            let op = RowOp::add_table(&matrix.layout, matrix.row_len, rows, fixed);
+            let op = RowOp::add_table(&matrix.layout, matrix.row_len, rows, &row);
             let mut buffers = whole(&[&self.inputs.rows, x]);
             buffers.extend(shard.bindings());
             calls.push(self.bound_row_op(&op, &buffers)?);

@@ -69,9 +69,10 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
         Op::Embed { table } => kind(*table, WeightKind::Matrix),
         Op::Norm(op) => norm(op),
         Op::HeadNorm { norm: op, heads } => *heads > 0 && norm(op),
-        Op::AddTable { table, row: TableRow::Position | TableRow::Fixed(_) } => {
-            kind(*table, WeightKind::Matrix)
-        }
+        Op::AddTable {
+            table,
+            row: TableRow::Position | TableRow::Fixed(_) | TableRow::TokenType,
+        } => kind(*table, WeightKind::Matrix),
         Op::Linear(op) | Op::LinearAdd(op) => linear(op),
         Op::Rope { rope: _, heads } => rotates_heads(*heads),
         Op::Store { cache } => {
@@ -86,6 +87,7 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
         Op::Temper { beta: _, interval, offset: _ } => *interval > 0,
         Op::Glu(Gating::Product(_) | Gating::Clamped { alpha: _, limit: _ }) => true,
         Op::Copy(StridedCopy { count, width, from: _, to: _ }) => *count > 0 && *width > 0,
+        Op::ExpertScale { factors, used } => *used > 0 && kind(*factors, WeightKind::Vector),
         Op::ExpertSum { used } | Op::ExpertSumAdd { used } => *used > 0,
         Op::Adapters(Adapters { count, used }) => (1..=*count).contains(used),
         // a sequence's rows lie one after the other in its pass

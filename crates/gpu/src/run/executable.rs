@@ -12,7 +12,7 @@ use pelton_weights::Checkpoint;
 use crate::{
     device::{Adapter, Device, Kernel},
     kernels::{
-        attention::Attention,
+        attention::{Attention, tiles},
         matvec::Tuning,
         rope_store::rotation_steps,
         sample::{Sample, SampleBuffers, SampleCall},
@@ -20,7 +20,7 @@ use crate::{
     lower::{
         Inputs, Scratch,
         autotune::{self, Choices},
-        buffers::{SAMPLED, by_sequence, decode_rows},
+        buffers::{SAMPLED, by_sequence, decode_rows, prompt_partial_len},
         dispatch::{Dispatch, EXACT_ROWS, PassShape, RowBucket, StepDispatches},
         lowering::Lowering,
     },
@@ -75,6 +75,24 @@ impl Backend for Gpu {
         self.device.memory.map(|memory| memory.saturating_sub(weights) / 16 * 15)
     }
 
+    /// With matrix cores as many as keep a large GPU busy in attention, whose workgroups have up to 64
+    /// rows each, if their activations take half of the memory that
+    /// [`free_memory`](Self::free_memory) leaves for them.
+    fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
+        const LEAST: usize = 512;
+        let left = self.device.memory.map_or(0, |memory| memory.saturating_sub(weights) / 32);
+        let of_all = plan.buffers.iter().filter(|buffer| buffer.rows == Rows::All);
+        let width: u64 = of_all.map(|buffer| 4 * buffer.width as u64).sum();
+        let fits = |rows: &usize| {
+            let partial = 4 * prompt_partial_len(plan, *rows) as u64;
+            (*rows as u64).saturating_mul(width + partial) <= left
+        };
+        match self.device.capabilities.matrix_cores {
+            true => [4 * LEAST, 2 * LEAST].into_iter().find(fits).unwrap_or(LEAST),
+            false => LEAST,
+        }
+    }
+
     fn load(
         &self,
         plan: Plan,
@@ -107,8 +125,8 @@ struct GpuExecutable {
     in_flight: InFlight,
     /// A copy of one page of a layer, while it is copied within a cache.
     page: wgpu::Buffer,
-    /// The attention op with the most query heads per key head: its tiling is valid for all.
-    attention: Option<Attention>,
+    /// Rows of a tile of attention, at most: the least of all ops, valid for all.
+    tile_rows: Option<usize>,
     sample_bytes: Vec<u8>,
     samples: Vec<Sampled>,
     logits: Vec<f32>,
@@ -199,7 +217,10 @@ impl GpuExecutable {
         device.wait()?;
         Ok(Self {
             page: device.buffer("page", page)?,
-            attention: attentions.into_iter().max_by_key(|a| a.heads / a.caches.kv_heads),
+            tile_rows: attentions
+                .iter()
+                .map(|a| a.tile_rows(a.cores(&device.capabilities, limits.rows)))
+                .min(),
             tables: PageTables::new(&limits),
             logits: vec![0.0; logits_len],
             sample_bytes: Vec::with_capacity(sample.results().size() as usize),
@@ -249,8 +270,8 @@ impl GpuExecutable {
         if !selected.is_empty() {
             queue.write_buffer(&self.inputs.selected, 0, bytemuck::cast_slice(&selected));
         }
-        let tiles = match (pass.phase, &self.attention) {
-            (Phase::Prompt, Some(attention)) => attention.tiles(pass.rows),
+        let tiles = match (pass.phase, self.tile_rows) {
+            (Phase::Prompt, Some(most)) => tiles(pass.rows, most),
             _ => Vec::new(),
         };
         if !tiles.is_empty() {
@@ -344,6 +365,7 @@ impl Executable for GpuExecutable {
                 true => EXACT_ROWS,
                 false => usize::MAX,
             },
+            late_draws: true,
         }
     }
 
@@ -368,7 +390,35 @@ impl Executable for GpuExecutable {
         drop(compute);
         let results = (self.sample.results(), self.sample.result_bytes(&call, pass.repeat));
         let logits = (&self.buffers[self.plan.logits.0], logits_bytes);
-        self.in_flight.submit(&self.device, encoder, call, pass.repeat, [results, logits])
+        let device = &self.device;
+        let ticket =
+            self.in_flight.submit(device, encoder, call, pass.repeat, [results, logits])?;
+        if let ([row], true) = (pass.rows, pass.draws_later()) {
+            self.in_flight.await_draw(*row);
+        }
+        Ok(ticket)
+    }
+
+    /// The draw has commands of its own, which the GPU runs after those of the pass: meanwhile the
+    /// host finds the draw.
+    fn draw(
+        &mut self,
+        ticket: Ticket,
+        sample: Option<&pelton_graph::Sample<'_>>,
+    ) -> Result<(), Error> {
+        let row = self.in_flight.begin_draw(ticket)?;
+        let Some(&sample) = sample else { return Ok(()) };
+        let (rows, wants) = ([row], [Want::Sample(sample)]);
+        let pass = Pass::new(Phase::Decode, &rows, &wants);
+        pass.check(&self.plan, &self.limits, &self.tables)?;
+        let call = self.sample.prepare(&self.device, &pass);
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut compute = encoder.begin_compute_pass(&Default::default());
+        self.sample.record(&mut compute, &call);
+        drop(compute);
+        let results = (self.sample.results(), self.sample.result_bytes(&call, 1));
+        self.in_flight.submit_draw(&self.device, encoder, call, results);
+        Ok(())
     }
 
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {

@@ -1,5 +1,7 @@
 //! Measurements of single kernels for tuning, which no model needs.
 
+pub mod attention;
+
 use std::{sync::Arc, time::Instant};
 
 use pelton_graph::Error;
@@ -27,6 +29,9 @@ pub struct Shape {
     /// Rows of activations.
     pub batch: usize,
 }
+
+/// K splits of a measured product, at most.
+pub const MOST_SPLITS: usize = 8;
 
 /// A GPU with matrix cores, for measurements.
 #[derive(Debug)]
@@ -89,6 +94,8 @@ impl Bench {
             splits: 1,
             slab_rows: 0,
             experts: None,
+            fused_with: [None; 2],
+            own_y: false,
         };
         let planes = layout.packed(matrix, rows, k);
         let planes =
@@ -98,12 +105,12 @@ impl Bench {
             matmul,
             batch,
             activations: device.buffer("activations", (batch * padded(k) * 2) as u64)?,
-            y: device.buffer("y", (batch * rows * 4) as u64)?,
+            y: device.buffer("y", (MOST_SPLITS * batch * rows * 4) as u64)?,
             pass: self.upload(bytemuck::bytes_of(&(batch as u32)))?,
             planes,
         };
         let x = self.upload(bytemuck::cast_slice(x))?;
-        let prepare = ToF16 { k, per_row: 1, norm: None }.kernel(device)?;
+        let prepare = ToF16 { k, per_row: 1, norm: None, partial: None }.kernel(device)?;
         product.dispatch(&prepare, &[&x, &product.activations], [batch as u32, 1, 1], 1)?;
         Ok(product)
     }
@@ -127,10 +134,12 @@ impl Product {
         self.matmul.tile(&self.device.capabilities, self.batch)
     }
 
-    /// Compiles the kernel for a tile.
-    pub fn by(&self, tile: &Tile) -> Result<Tiled<'_>, Error> {
-        let groups = tile.groups(self.batch, self.matmul.rows);
-        Ok(Tiled { product: self, kernel: self.matmul.kernel(&self.device, tile)?, groups })
+    /// Compiles the kernel for a tile and a number of K splits, whose partial sums it leaves.
+    pub fn by(&self, tile: &Tile, splits: usize) -> Result<Tiled<'_>, Error> {
+        let [x, y, _] = tile.groups(self.batch, self.matmul.rows);
+        let matmul = Matmul { splits, slab_rows: self.batch, ..self.matmul };
+        let kernel = matmul.kernel(&self.device, tile)?;
+        Ok(Tiled { product: self, kernel, groups: [x, y, splits as u32] })
     }
 
     /// Runs a kernel `times` times, and returns the seconds of all runs.

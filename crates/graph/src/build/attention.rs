@@ -102,19 +102,16 @@ impl Builder<'_> {
                 continue;
             }
             let of = q_rows + k_rows + v_rows;
+            let name = self.name(if fused { "attn_qkv" } else { part });
             let linear = match fused {
                 true => {
-                    let name = self.name("attn_qkv");
                     self.tensors.linear_part(&name, Part { first, of }, rows, self.sizes.hidden)?
                 }
-                false => {
-                    let name = self.name(part);
-                    self.tensors.linear(&name, rows, self.sizes.hidden)?
-                }
+                false => self.tensors.linear(&name, rows, self.sizes.hidden)?,
             };
             first += rows;
             let linear = self.checked_bias(part, fused, rows, linear)?;
-            self.step(Op::Linear(linear), &[n], &[buffer]);
+            self.linear_step(&name, linear, n, buffer)?;
         }
         match buffers.as_slice() {
             &[q, k, v] => Ok([q, k, v]),

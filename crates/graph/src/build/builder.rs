@@ -7,8 +7,8 @@ use super::shapes::Shapes;
 use super::sizes::Sizes;
 use super::tensors::Tensors;
 use crate::{
-    Buffer, BufferId, Error, Norm, NormKind, Op, OutputKind, Plan, Rows, Shape, Step, Strided,
-    StridedCopy, WeightId, arch::Architecture,
+    Buffer, BufferId, Error, Linear, Norm, NormKind, Op, OutputKind, Plan, Rows, Shape, Step,
+    Strided, StridedCopy, WeightId, arch::Architecture, plan::SCALED,
 };
 
 /// A plan under construction.
@@ -42,6 +42,7 @@ impl<'a> Builder<'a> {
             ropes: shapes.ropes.clone(),
             steps: Vec::new(),
             vocab: sizes.vocab,
+            token_types: 1,
             context: shapes.context,
             whole_sequences: !shapes.causal,
             output: OutputKind::Logits,
@@ -150,8 +151,31 @@ impl<'a> Builder<'a> {
         let part = self.name(part);
         let linear = self.tensors.linear(&part, rows, self.width(x))?;
         let y = self.buffer_of(name, rows, self.plan.buffer(x).rows);
-        self.step(Op::Linear(linear), &[x], &[y]);
+        self.linear_step(&part, linear, x, y)?;
         Ok(y)
+    }
+
+    /// The step of a linear of the tensor `name.weight`, from `x` to `y`. Where the file has
+    /// `name.scale` `[1]`, as next to NVFP4 weights, the inputs are multiplied by it: it is a factor of
+    /// the product, not of the bias. A router's `ffn_gate_inp.scale` is another tensor: a norm's factors.
+    pub(super) fn linear_step(
+        &mut self,
+        name: &str,
+        linear: Linear,
+        x: BufferId,
+        y: BufferId,
+    ) -> Result<(), Error> {
+        let scale = format!("{name}.scale");
+        let mut input = x;
+        if self.tensors.has(&scale) && !name.ends_with("ffn_gate_inp") {
+            let factor = self.tensors.factor(&scale)?;
+            let Buffer { width, rows, .. } = *self.plan.buffer(x);
+            input = self.buffer_of(SCALED, width, rows);
+            self.copy([x, input], [1, width], [0, width], [0, width]);
+            self.in_place(Op::Scale(factor), input);
+        }
+        self.step(Op::Linear(linear), &[input], &[y]);
+        Ok(())
     }
 }
 

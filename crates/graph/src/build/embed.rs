@@ -1,5 +1,7 @@
 //! Embeddings of tokens and positions.
 
+use pelton_weights::MAX_SIZE;
+
 use super::builder::Builder;
 use crate::{
     Activation, BufferId, Error, Gating, NormKind, Op, TableRow,
@@ -16,9 +18,13 @@ impl Builder<'_> {
             self.in_place(Op::Scale(factor), x);
         }
         if self.tensors.has("token_types.weight") {
-            let rows = self.tensors.dim("token_types.weight", 1).max(1);
+            // ids of all types have to be sizes
+            let most = (MAX_SIZE / vocab).max(1);
+            let rows = self.tensors.dim("token_types.weight", 1).clamp(1, most);
             let table = self.tensors.matrix("token_types.weight", rows, hidden)?;
-            self.in_place(Op::AddTable { table, row: TableRow::Fixed(0) }, x);
+            self.plan.token_types = rows;
+            let row = if rows > 1 { TableRow::TokenType } else { TableRow::Fixed(0) };
+            self.in_place(Op::AddTable { table, row }, x);
         }
         if self.tensors.has("position_embd.weight") {
             let table = self.tensors.matrix("position_embd.weight", self.sizes.context, hidden)?;
@@ -48,7 +54,7 @@ impl Builder<'_> {
 
     /// Width of a layer's own embedding; 0 for none.
     fn per_layer_width(&self) -> Result<usize, Error> {
-        let limit = pelton_weights::MAX_SIZE / self.sizes.layers;
+        let limit = MAX_SIZE / self.sizes.layers;
         Ok(self.keys.opt_nonzero("embedding_length_per_layer_input", limit)?.unwrap_or(0))
     }
 

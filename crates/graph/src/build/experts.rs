@@ -5,6 +5,7 @@ use pelton_weights::MAX_SIZE;
 use super::builder::Builder;
 use crate::{
     Activation, BufferId, Error, ExpertGroups, ExpertLinear, Gating, Op, Part, Route, Scores,
+    TableRow,
     arch::{FeedForward, Moe},
 };
 
@@ -47,10 +48,16 @@ impl Builder<'_> {
         let o = self.buffer(name, hidden);
         if moe.weigh_input {
             self.step(Op::ExpertLinear(down), &[g, ids], &[o]);
+            self.expert_scale("ffn_down_exps", &down, [o, ids], experts)?;
         } else {
             let each = self.buffer("o_experts", used * hidden);
             self.step(Op::ExpertLinear(down), &[g, ids], &[each]);
             self.step(Op::ExpertSum { used }, &[each, weights], &[o]);
+        }
+        let bias = self.name("ffn_exps_sum.bias");
+        if self.tensors.has(&bias) {
+            let table = self.tensors.matrix(&bias, 1, hidden)?;
+            self.in_place(Op::AddTable { table, row: TableRow::Fixed(0) }, o);
         }
         if self.has("ffn_up_shexp.weight") {
             self.shared_experts(n, o)?;
@@ -83,6 +90,7 @@ impl Builder<'_> {
     fn route(&mut self, moe: &Moe, sizes: Sizes) -> Result<Route, Error> {
         let Sizes { experts, used, .. } = sizes;
         let keys = self.keys;
+        let has_bias = self.has("ffn_down_exps.bias");
         let name = "expert_gating_func";
         let scores = match keys.opt_nonzero(name, MAX_SIZE)? {
             None => moe.scores,
@@ -99,15 +107,21 @@ impl Builder<'_> {
         let mut vector = |name: &String| -> Result<_, Error> {
             self.tensors.has(name).then(|| self.tensors.vector(name, experts)).transpose()
         };
+        // a factor of the down linears is one of the weights, where these multiply the results
+        let bias = vector(&names[0])?;
+        let expert_scale = match moe.weigh_input || has_bias {
+            true => None,
+            false => vector(&names[1])?,
+        };
         Ok(Route {
             experts,
             used,
             scores,
-            bias: vector(&names[0])?,
+            bias,
             groups,
             normalize: keys.opt_bool("expert_weights_norm")?.unwrap_or(moe.normalize),
             scale: keys.opt_nonnegative("expert_weights_scale")?.unwrap_or(1.0),
-            expert_scale: vector(&names[1])?,
+            expert_scale,
         })
     }
 
@@ -151,6 +165,7 @@ impl Builder<'_> {
             (None, FeedForward::Plain(activation)) => {
                 let linear = self.expert_linear("ffn_up_exps", shape, used, None)?;
                 self.step(Op::ExpertLinear(linear), &[n, ids], &[g]);
+                self.expert_scale("ffn_up_exps", &linear, [g, ids], experts)?;
                 self.in_place(Op::Activate(activation), g);
                 return Ok(g);
             }
@@ -172,8 +187,14 @@ impl Builder<'_> {
                 (gate, up, gating.unwrap_or(Gating::Product(activation)))
             }
         };
-        self.step(Op::ExpertLinear(gate_linear), &[n, ids], &[gate]);
-        self.step(Op::ExpertLinear(up_linear), &[n, ids], &[up]);
+        let names = match self.has("ffn_gate_up_exps.weight") {
+            true => ["ffn_gate_up_exps"; 2],
+            false => ["ffn_gate_exps", "ffn_up_exps"],
+        };
+        for (name, linear, y) in [(names[0], gate_linear, gate), (names[1], up_linear, up)] {
+            self.step(Op::ExpertLinear(linear), &[n, ids], &[y]);
+            self.expert_scale(name, &linear, [y, ids], experts)?;
+        }
         self.step(Op::Glu(activation), &[gate, up], &[g]);
         Ok(g)
     }
@@ -194,6 +215,24 @@ impl Builder<'_> {
             false => None,
         };
         Ok(ExpertLinear { weight, bias, used })
+    }
+
+    /// Multiplies the results of experts by `part.scale` `[experts]`, where the file has that, as next
+    /// to NVFP4 weights. It is no factor of biases: files with both are refused, as the tensor is
+    /// left unused.
+    fn expert_scale(
+        &mut self,
+        part: &str,
+        linear: &ExpertLinear,
+        [y, ids]: [BufferId; 2],
+        experts: usize,
+    ) -> Result<(), Error> {
+        let name = self.name(&format!("{part}.scale"));
+        if linear.bias.is_none() && self.tensors.has(&name) {
+            let factors = self.tensors.vector(&name, experts)?;
+            self.step(Op::ExpertScale { factors, used: linear.used }, &[y, ids], &[y]);
+        }
+        Ok(())
     }
 
     /// Adds the network of the experts that all rows have to `o`, times the sigmoid of its gate if

@@ -78,7 +78,7 @@ impl Builder<'_> {
             let row_len = self.sizes.hidden;
             let linear = self.tensors.linear_part(&tensor, Part { first, of }, width, row_len)?;
             let y = self.buffer(name, width);
-            self.step(Op::Linear(linear), &[n], &[y]);
+            self.linear_step(&tensor, linear, n, y)?;
             Ok(y)
         };
         Ok([part(0, "gate")?, part(width, "up")?])

@@ -62,7 +62,7 @@ impl Builder<'_> {
             false => self.tensors.linear("output", self.sizes.vocab, hidden)?,
         };
         let logits = self.selected("logits", self.sizes.vocab);
-        self.step(Op::Linear(linear), &[last_n], &[logits]);
+        self.linear_step("output", linear, last_n, logits)?;
         if let Some(factor) = self.logit_scale()? {
             self.in_place(Op::Scale(factor), logits);
         }

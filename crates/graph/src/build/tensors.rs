@@ -40,6 +40,19 @@ impl<'a> Tensors<'a> {
         Ok(tensor.decode())
     }
 
+    /// The finite number of a tensor `[1]`.
+    pub(super) fn factor(&mut self, name: &str) -> Result<f32, Error> {
+        match self.decode(name, 1)?.as_slice() {
+            [factor] if factor.is_finite() => Ok(*factor),
+            found => Err(Error::TensorValue {
+                file: self.checkpoint.name().to_owned(),
+                tensor: name.to_owned(),
+                found: found.first().map_or("none".to_owned(), f32::to_string),
+                expected: "a finite number",
+            }),
+        }
+    }
+
     /// Marks a tensor as known, although the plan does not read it.
     pub(super) fn ignore(&mut self, name: &str) {
         self.used.insert(name.to_owned());
@@ -135,8 +148,8 @@ impl<'a> Tensors<'a> {
         row_len: usize,
         part: Option<Part>,
     ) -> Result<WeightId, Error> {
-        let mut weight =
-            Weight { name: name.to_owned(), dtype: DType::F32, kind, rows, row_len, part };
+        let (name_of, dtype) = (name.to_owned(), DType::F32);
+        let mut weight = Weight { name: name_of, dtype, kind, rows, row_len, part, effort: false };
         weight.dtype = self.checkpoint.require(name, &weight.dims())?.dtype;
         self.used.insert(name.to_owned());
         self.weights.push(weight);
@@ -158,6 +171,8 @@ impl<'a> Tensors<'a> {
             };
             layer.is_some_and(|layer| layer >= layers)
                 || self.used.contains(name)
+                // of activations in NVFP4, which stay as they are here
+                || name.ends_with(".input_scale")
                 || unused.iter().any(|start| part.starts_with(start))
         };
         match self.checkpoint.tensors().find(|tensor| !is_known(tensor.name)) {

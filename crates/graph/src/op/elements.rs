@@ -103,4 +103,8 @@ pub enum TableRow {
     Position,
     /// The same for all rows.
     Fixed(usize),
+    /// That of the row's token type, which its token carries (see [`Plan::token_types`]).
+    ///
+    /// [`Plan::token_types`]: crate::Plan::token_types
+    TokenType,
 }

@@ -108,6 +108,13 @@ pub enum Op {
     /// `x ids → y`: `y[s] = weight[ids[s]] · x[s] + bias[ids[s]]` for each chosen expert `s`; `x`
     /// has one row for all of them or `[used, inputs]`.
     ExpertLinear(ExpertLinear),
+    /// `x ids → x`, in place: `x[s] · factors[ids[s]]` for each chosen expert `s` of `[used, width]`.
+    ExpertScale {
+        /// The factor of each expert `[experts]`.
+        factors: WeightId,
+        /// Chosen experts of a row.
+        used: usize,
+    },
     /// `y weights → o`: `Σ_s weights[s] · y[s]` of `[used, width]`.
     ExpertSum {
         /// Chosen experts of a row.
@@ -185,6 +192,7 @@ impl Op {
             Self::Adapters(_) => "adapters",
             Self::Route(_) => "route",
             Self::ExpertLinear(_) => "expert_linear",
+            Self::ExpertScale { .. } => "expert_scale",
             Self::ExpertSum { .. } => "expert_sum",
             Self::Select => "select",
             Self::Pool(_) => "pool",
@@ -212,6 +220,7 @@ impl Op {
             Self::GatedDelta(delta) => vec![delta.rate, delta.shift],
             Self::Route(route) => route.bias.into_iter().chain(route.expert_scale).collect(),
             Self::ExpertLinear(l) => experts(l).collect(),
+            Self::ExpertScale { factors, .. } => vec![*factors],
             Self::NormLinear { norm, linears } => {
                 norm.weights().chain(linears.iter().flat_map(linear)).collect()
             }

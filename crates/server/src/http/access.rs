@@ -12,7 +12,11 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::limits::Permit;
-use crate::{app::App, usage::Usage};
+use crate::{
+    app::App,
+    telemetry::{Place, Span},
+    usage::Usage,
+};
 
 /// What is known of a request, logged when it is dropped.
 pub(super) struct Access {
@@ -26,6 +30,7 @@ pub(super) struct Access {
     pub(super) begun: Instant,
     pub(super) usage: Arc<Usage>,
     pub(super) permit: Option<Permit>,
+    pub(super) place: Place,
     /// Whether all of the response was written.
     pub(super) complete: bool,
 }
@@ -38,6 +43,16 @@ impl Drop for Access {
             permit.charge(prompt + generated);
         }
         self.app.metrics.http.end(&self.route, self.status, seconds);
+        self.app.telemetry.record(|| Span {
+            place: self.place.clone(),
+            method: self.method.clone(),
+            route: self.route.clone(),
+            status: self.status,
+            duration: self.begun.elapsed(),
+            request_id: self.id.clone(),
+            model: self.usage.model(),
+            tokens: (prompt, generated),
+        });
         let quiet = matches!(self.route.as_str(), "/health" | "/metrics");
         let (id, method, route) = (&self.id, &self.method, &self.route);
         let milliseconds = (seconds * 1e4).round() / 10.0;

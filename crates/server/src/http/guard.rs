@@ -18,6 +18,7 @@ use super::{
 use crate::{
     app::{App, Caller},
     error::{ApiError, Shape},
+    telemetry::Place,
     usage::Usage,
     wire::new_id,
 };
@@ -131,6 +132,7 @@ pub(crate) async fn guard(
     let route = matched.unwrap_or_else(|| "other".to_owned());
     let method = request.method().to_string();
     let usage = Arc::new(Usage::default());
+    let place = Place::of(request.headers());
     let origin = request.headers().get(header::ORIGIN).cloned();
     let checked = check(&guard, &request, &route, origin.as_ref());
     let (key, permit, mut response) = match checked {
@@ -168,7 +170,8 @@ pub(crate) async fn guard(
     let status = response.status().as_u16();
     let app = Arc::clone(&guard.app);
     let complete = false;
-    let access = Access { app, id, method, route, key, status, begun, usage, permit, complete };
+    let access =
+        Access { app, id, method, route, key, status, begun, usage, permit, place, complete };
     let (parts, inner) = response.into_parts();
     Response::from_parts(parts, Body::new(Logged { inner, access }))
 }

@@ -7,6 +7,8 @@ use pelton::{
     chat::{Chat, ChatPrompt, ChatTemplate, Content, Format, Message, ToolChoice},
 };
 
+use serde_json::json;
+
 use crate::{config::ModelConfig, error::ApiError};
 
 /// The template of models without one: the texts of all messages, a line each. It has tools in the
@@ -80,16 +82,15 @@ impl Served {
         parallel: bool,
     ) -> Result<ChatPrompt, ApiError> {
         let template = self.template()?;
-        let explained;
-        let mut chat = chat;
-        if !chat.tools.is_empty()
-            && *choice != ToolChoice::None
-            && !template.template().capabilities().tools
-        {
-            explained = with_tools(chat);
-            chat = &explained;
+        let mut chat = std::borrow::Cow::Borrowed(chat);
+        let capabilities = template.template().capabilities();
+        if !chat.tools.is_empty() && *choice != ToolChoice::None && !capabilities.tools {
+            explain_tools(chat.to_mut());
         }
-        let mut prompt = template.prompt_with(chat, choice, parallel)?;
+        if !capabilities.tool_calls && has_calls(&chat) {
+            write_calls(chat.to_mut());
+        }
+        let mut prompt = template.prompt_with(&chat, choice, parallel)?;
         if !self.has_template {
             prompt.prompt = Prompt::Tokens(self.encode(&prompt.prompt)?);
         }
@@ -128,15 +129,14 @@ fn with_calls(model: &Model, template: Arc<ChatTemplate>) -> Result<Arc<ChatTemp
     }
 }
 
-/// A chat whose system message explains the tools, for templates that do not write them.
-fn with_tools(chat: &Chat) -> Chat {
+/// Explains the tools in the system message, for templates that do not write them.
+fn explain_tools(chat: &mut Chat) {
     let tools: Vec<String> = chat.tools.iter().map(ToString::to_string).collect();
     let text = format!(
         "You may call these tools, each a JSON object with its name and its parameters:\n{}\n\
          A call is written as <tool_call>\n{{\"name\": NAME, \"arguments\": OBJECT}}\n</tool_call>",
         tools.join("\n")
     );
-    let mut chat = chat.clone();
     match chat.messages.first_mut().filter(|first| first.role == "system") {
         Some(first) => {
             let own = first.text().unwrap_or_default();
@@ -144,7 +144,27 @@ fn with_tools(chat: &Chat) -> Chat {
         }
         None => chat.messages.insert(0, Message::new("system", text)),
     }
-    chat
+}
+
+/// Whether a message calls tools or is the result of one.
+fn has_calls(chat: &Chat) -> bool {
+    chat.messages.iter().any(|message| !message.tool_calls.is_empty() || message.role == "tool")
+}
+
+/// Writes calls of tools and their results as texts, for templates that do not write them.
+fn write_calls(chat: &mut Chat) {
+    for message in &mut chat.messages {
+        let mut text = message.text().unwrap_or_default();
+        if message.role == "tool" {
+            message.role = "user".to_owned();
+            text = format!("<tool_response>\n{text}\n</tool_response>");
+        }
+        for call in std::mem::take(&mut message.tool_calls) {
+            let call = json!({"name": call.name(), "arguments": call.arguments()});
+            text.push_str(&format!("<tool_call>\n{call}\n</tool_call>"));
+        }
+        message.content = Some(Content::Text(text));
+    }
 }
 
 impl Drop for Served {

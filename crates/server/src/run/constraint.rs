@@ -1,11 +1,8 @@
 //! What the text of a request must be, as the engine takes it.
 
-use pelton::{
-    Constraint, Request,
-    chat::{AnswerStart, ChatPrompt},
-};
+use pelton::{Constraint, Request, chat::ChatPrompt};
 
-use super::{calls::lark, options::Output};
+use super::options::Output;
 use crate::error::ApiError;
 
 /// The constraint of an output; `None` for any text.
@@ -49,34 +46,13 @@ pub(crate) fn constrain_chat(
     prompt: &ChatPrompt,
     output: &Output,
 ) -> Result<Request, ApiError> {
-    let constraint = constraint(output);
+    let request = constrain(request, output);
     let required = prompt.calls.as_ref().is_some_and(|calls| calls.required);
-    if required && constraint.is_some() {
+    if required && request.constraint.is_some() {
         let message = "response_format and a tool choice that demands a call exclude each other";
         return Err(ApiError::field("response_format", message));
     }
-    match (&prompt.calls, constraint) {
-        (Some(calls), None) => {
-            let request = request.constraint(Constraint::Lark(lark(&calls.grammar.calls)?));
-            match calls.required {
-                true => Ok(from_answer(request, prompt.start)),
-                false => {
-                    let triggers = calls.grammar.triggers.iter();
-                    Ok(triggers.fold(request, |request, text| request.constrain_from(text)))
-                }
-            }
-        }
-        (_, Some(constraint)) => Ok(from_answer(request.constraint(constraint), prompt.start)),
-        (None, None) => Ok(request),
-    }
-}
-
-/// Lets the constraint of a request begin where the answer does.
-fn from_answer(request: Request, start: AnswerStart) -> Request {
-    match start {
-        AnswerStart::After(text) => request.constrain_after(text),
-        AnswerStart::First | AnswerStart::AfterOptional { .. } => request,
-    }
+    prompt.constrain(request).map_err(|error| ApiError::field("tools", error.to_string()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use pelton::chat::{Content, Error, Message};
 use serde_json::Value;
 
-use crate::error::ApiError;
+use crate::{error::ApiError, input::kind as kind_of};
 
 /// Messages from the JSON of chat APIs. Parts that are no text are refused.
 pub(crate) fn messages(list: Vec<Value>, path: &str) -> Result<Vec<Message>, ApiError> {
@@ -26,7 +26,14 @@ fn check_parts(content: &mut Content, path: &str) -> Result<(), ApiError> {
     let Content::Parts(parts) = content else { return Ok(()) };
     for (i, part) in parts.iter_mut().enumerate() {
         let path = format!("{path}.content[{i}]");
-        let kind = part.get("type").and_then(Value::as_str).unwrap_or("text").to_owned();
+        let kind = match part.get("type") {
+            None | Some(Value::Null) => "text".to_owned(),
+            Some(Value::String(kind)) => kind.clone(),
+            Some(other) => {
+                let message = format!("{path}.type is {}, expected a string", kind_of(other));
+                return Err(ApiError::field(path, message));
+            }
+        };
         let text = match kind.as_str() {
             "text" | "input_text" | "output_text" => part.get("text"),
             "refusal" => part.get("refusal"),

@@ -1,7 +1,6 @@
 //! Requests to models: from fields of a body to tokens, replies and values.
 
 mod blocking;
-mod calls;
 mod chat;
 mod constraint;
 mod infill;

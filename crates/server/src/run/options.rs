@@ -41,11 +41,15 @@ pub(crate) struct Options {
     pub(crate) given: Vec<&'static str>,
     pub(crate) stop: Vec<String>,
     pub(crate) ignore_end: bool,
+    /// The effort of generated tokens; `None` for that of the load.
+    pub(crate) effort: Option<f64>,
     pub(crate) log_probs: Option<u8>,
     pub(crate) logit_bias: Vec<(u32, f32)>,
     pub(crate) output: Output,
     /// A text that the answer is expected to resemble.
     pub(crate) prediction: Option<String>,
+    /// The LoRA adapters by name, each with a scale; `None` for those of the load.
+    pub(crate) loras: Option<Vec<(String, f32)>>,
     /// A client's own namespace of cached prefixes.
     pub(crate) cache_salt: Option<String>,
 }
@@ -55,6 +59,7 @@ impl Options {
     pub(crate) fn take(fields: &mut Fields) -> Result<Self, ApiError> {
         let (sampling, given) = sampling::take(fields)?;
         let ignore_end = fields.boolean("ignore_eos")?.unwrap_or(false);
+        let effort = fields.number("effort", 0.0..=1.0)?;
         let logit_bias = logit_bias(fields)?;
         let cache_salt = fields.string("cache_salt")?;
         Ok(Self {
@@ -63,9 +68,11 @@ impl Options {
             given,
             stop: Vec::new(),
             ignore_end,
+            effort,
             log_probs: None,
             logit_bias,
             prediction: None,
+            loras: loras(fields)?,
             output: Output::default(),
             cache_salt,
         })
@@ -117,10 +124,13 @@ impl Options {
         request.max_tokens = self.max_tokens;
         request.stop.clone_from(&self.stop);
         request.ignore_end = self.ignore_end;
+        request.effort = self.effort;
         request.log_probs = self.log_probs;
         request.logit_bias.clone_from(&self.logit_bias);
         request.prediction = self.prediction.clone().map(Prompt::Text);
         request.cache_salt = context.salt;
+        request.client = context.client;
+        request.loras.clone_from(&self.loras);
         request.deadline = context.deadline;
         request
     }
@@ -128,22 +138,33 @@ impl Options {
 
 /// OpenAI's `response_format`, or the `format` of its Responses.
 pub(crate) fn response_format(format: &mut Fields) -> Result<Output, ApiError> {
+    const EXPECTED: &str = "a JSON Schema";
     let kinds = ["text", "json_object", "json_schema"];
     let expected = "one of text, json_object, json_schema";
+    let mut inner = format.object("json_schema")?;
+    let mut schema = None;
+    if let Some(inner) = &mut inner {
+        inner.string("name")?;
+        inner.boolean("strict")?;
+        schema = inner.take("schema");
+        if let Some(other) = schema.as_ref().filter(|one| !one.is_object() && !one.is_boolean()) {
+            return Err(inner.wrong("schema", other, EXPECTED));
+        }
+    }
     match format.choice("type", &kinds)?.ok_or_else(|| format.missing("type", expected))? {
         "json_object" => match format.take("schema") {
             Some(schema) => Ok(Output::Schema(schema)),
             None => Ok(Output::Json),
         },
-        "json_schema" => {
-            let mut inner = match format.object("json_schema")? {
-                Some(inner) => inner,
-                None if format.has("schema") => format.clone(),
-                None => return Err(format.missing("json_schema", "an object with a schema")),
-            };
-            let schema = inner.take("schema");
-            schema.map(Output::Schema).ok_or_else(|| inner.missing("schema", "a JSON Schema"))
-        }
+        "json_schema" => match (schema, inner) {
+            (Some(schema), _) => Ok(Output::Schema(schema)),
+            (None, Some(inner)) => Err(inner.missing("schema", EXPECTED)),
+            // the form of OpenAI's Responses
+            (None, None) => match format.take("schema") {
+                Some(schema) => Ok(Output::Schema(schema)),
+                None => Err(format.missing("json_schema", "an object with a schema")),
+            },
+        },
         _ => Ok(Output::Text),
     }
 }
@@ -177,6 +198,22 @@ fn structured(fields: &mut Fields, prefix: &str) -> Result<Option<Output>, ApiEr
         found = Some(Output::Json);
     }
     Ok(found)
+}
+
+/// The field `lora`: a list of adapters, each with `name` and `scale`, which is 1 without one.
+fn loras(fields: &mut Fields) -> Result<Option<Vec<(String, f32)>>, ApiError> {
+    if !fields.has("lora") {
+        return Ok(None);
+    }
+    let mut all = Vec::new();
+    for mut one in fields.objects("lora")? {
+        let name = one.string("name")?;
+        let name = name.ok_or_else(|| one.missing("name", "the name of an adapter"))?;
+        let most = f64::from(f32::MAX);
+        let scale = one.number("scale", -most..=most)?.unwrap_or(1.0);
+        all.push((name, scale as f32));
+    }
+    Ok(Some(all))
 }
 
 /// `{"ID": BIAS}`, or llama.cpp's `[[ID, BIAS], …]`, where `false` is negative infinity.

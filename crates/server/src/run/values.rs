@@ -67,6 +67,7 @@ pub(crate) async fn embed(
     mut options: EmbedOptions,
 ) -> Result<Vec<Embedding>, ApiError> {
     (options.cache_salt, options.deadline) = (context.salt, context.deadline);
+    options.client = context.client;
     let model = context.lease.model()?;
     let submit = |i: usize, sender: Sender<Embedding>| {
         model.submit_embedding(&texts[i], &options, move |outcome| {
@@ -88,6 +89,7 @@ pub(crate) async fn rerank(
     mut options: RerankOptions,
 ) -> Result<Vec<Score>, ApiError> {
     (options.cache_salt, options.deadline) = (context.salt, context.deadline);
+    options.client = context.client;
     let model = context.lease.model()?;
     let submit = |i: usize, sender: Sender<Score>| {
         model.submit_rerank(query, &documents[i], &options, move |outcome| {

@@ -81,6 +81,13 @@ impl Frames {
         self.write(format!("event: {name}\ndata: {value}\n\n")).await
     }
 
+    /// Writes the chunk of OpenAI's streams that has the tokens of all choices, and no choice.
+    pub(crate) async fn usage(&self, mut head: Value, usage: Value) -> Result<(), Gone> {
+        head["choices"] = Value::Array(Vec::new());
+        head["usage"] = usage;
+        self.data(&head).await
+    }
+
     /// Writes the end of OpenAI's streams.
     pub(crate) async fn done(&self) -> Result<(), Gone> {
         self.write("data: [DONE]\n\n".to_owned()).await

@@ -1,33 +1,40 @@
-//! Official clients in Python, each with a file of its own.
+//! Official clients in Python and Node, each with a file of its own, and a browser.
 
 use std::{
-    path::Path,
+    ffi::OsString,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
+use pelton::KvType;
+use pelton_server::ModelConfig;
 use pelton_testing::{Need, skip};
 
-use crate::harness::shared;
+use crate::harness::{TestServer, shared, start};
 
-/// Runs a client's file with the address of a server.
-fn client(package: &str) {
-    let python = std::env::var_os("PELTON_PYTHON").unwrap_or_else(|| "python3".into());
-    let found = Command::new(&python)
-        .args(["-c", &format!("import {package}")])
-        .stderr(Stdio::null())
-        .status();
-    if !found.is_ok_and(|status| status.success()) {
-        skip(Need::Python, format_args!("{} has no package {package}", python.display()));
-        return;
-    }
-    let file =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/clients/{package}_client.py"));
-    let output = Command::new(&python)
-        .arg(file)
-        .arg(format!("http://{}", shared().address))
+fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+fn python() -> OsString {
+    std::env::var_os("PELTON_PYTHON").unwrap_or_else(|| "python3".into())
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// Runs a program with the address of a server as its last argument but those of `more`.
+fn run(mut command: Command, server: &TestServer, more: &[&str]) {
+    let output = command
+        .arg(format!("http://{}", server.address))
+        .args(more)
         .env_remove("HTTP_PROXY")
         .env_remove("http_proxy")
         .env("NO_PROXY", "*")
+        .env("LANGSMITH_TRACING", "false")
+        .env("HF_HUB_OFFLINE", "1")
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
@@ -35,17 +42,125 @@ fn client(package: &str) {
     assert!(text.contains("all checks passed"), "{text}");
 }
 
+/// Runs the file of a client in Python, which needs a package.
+fn client(package: &str, file: &str, server: &TestServer) {
+    let python = python();
+    if !succeeds(Command::new(&python).args(["-c", &format!("import {package}")])) {
+        skip(Need::Python, format_args!("{} has no package {package}", python.display()));
+        return;
+    }
+    let mut command = Command::new(&python);
+    command.arg(tests().join("clients").join(file));
+    run(command, server, &[]);
+}
+
+/// Runs the file of a client in Node, if its packages are installed.
+fn node(file: &str, package: &str, server: &TestServer, more: &[&str]) {
+    let folder = tests().join("node");
+    if !folder.join("node_modules").join(package).exists() {
+        skip(Need::Capability, format_args!("{package} is not installed in {}", folder.display()));
+        return;
+    }
+    let mut command = Command::new("node");
+    command.arg(folder.join(file));
+    run(command, server, more);
+}
+
+/// Whether `./check --full` runs, which installs the packages of more clients.
+fn full() -> bool {
+    std::env::var_os("PELTON_FULL").is_some()
+}
+
 #[test]
 fn openai() {
-    client("openai");
+    client("openai", "openai_client.py", shared());
 }
 
 #[test]
 fn anthropic() {
-    client("anthropic");
+    client("anthropic", "anthropic_client.py", shared());
 }
 
 #[test]
 fn ollama() {
-    client("ollama");
+    client("ollama", "ollama_client.py", shared());
+}
+
+#[test]
+fn langchain() {
+    if full() {
+        client("langchain_openai", "langchain_openai_client.py", shared());
+    }
+}
+
+/// Requests that are generated from the OpenAPI document.
+#[test]
+fn schemathesis() {
+    if full() {
+        client("schemathesis", "schemathesis_client.py", shared());
+    }
+}
+
+/// Log-likelihoods of lm-evaluation-harness.
+#[test]
+fn lm_eval() {
+    if full() {
+        let server = start(|config| {
+            let model = tests().join("../../../tests/fixtures/models/qwen3");
+            config.models = vec![ModelConfig::file(model)];
+            config.load = config.load.clone().context(128).kv(KvType::F32);
+        });
+        client("lm_eval", "lm_eval_client.py", &server);
+    }
+}
+
+#[test]
+fn openai_in_node() {
+    if full() {
+        node("openai_client.mjs", "openai", shared(), &[]);
+    }
+}
+
+/// The page in a browser. With `PELTON_SCREENSHOTS` pictures of it are written to that folder.
+#[test]
+fn page() {
+    const BROWSERS: [&str; 3] =
+        ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+    if !full() {
+        return;
+    }
+    let Some(browser) = BROWSERS.into_iter().find(|path| Path::new(path).exists()) else {
+        skip(Need::Capability, "there is no Chromium");
+        return;
+    };
+    let server = start(|config| {
+        config.load = config.load.clone().context(1024);
+    });
+    node("page.mjs", "playwright-core", &server, &[browser]);
+}
+
+/// The container file, the systemd unit and the Kubernetes manifest, read by their linters.
+#[test]
+fn deployment_files() {
+    if !full() {
+        return;
+    }
+    let docs = tests().join("../../../docs/serve");
+    let program = |name: &str| Path::new(&python()).with_file_name(name);
+    let unit = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pelton.service");
+    let text = std::fs::read_to_string(docs.join("pelton.service")).unwrap();
+    // the program must exist
+    let own = std::env::current_exe().unwrap();
+    let own = own.to_str().unwrap();
+    std::fs::write(&unit, text.replace("/usr/local/bin/pelton", own)).unwrap();
+    for (linter, argument, file) in [
+        (program("hadolint"), "--no-color", docs.join("Containerfile")),
+        (program("kubernetes-validate"), "--strict", docs.join("kubernetes.yaml")),
+        (PathBuf::from("systemd-analyze"), "verify", unit),
+    ] {
+        match Command::new(&linter).arg(argument).arg(&file).output() {
+            Ok(output) => assert!(output.status.success(), "{}: {output:?}", linter.display()),
+            Err(_) => skip(Need::Capability, format_args!("there is no {}", linter.display())),
+        }
+    }
 }

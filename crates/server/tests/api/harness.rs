@@ -137,6 +137,11 @@ impl TestServer {
         self.send("GET", path, &[], b"")
     }
 
+    /// The body at a path, read with a key.
+    pub(crate) fn get_as(&self, secret: &str, path: &str) -> String {
+        self.send("GET", path, &[("x-api-key", secret)], b"").body
+    }
+
     pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
         self.send("POST", path, &[], body.to_string().as_bytes())
     }

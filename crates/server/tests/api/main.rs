@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
+mod adapters;
 mod anthropic;
 mod clients;
 mod errors;
@@ -12,3 +13,4 @@ mod ollama;
 mod openai;
 mod pressure;
 mod soak;
+mod traces;

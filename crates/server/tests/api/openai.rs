@@ -152,7 +152,9 @@ fn chats() {
         .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str())
         .collect();
     assert_eq!(joined, text);
-    assert_eq!(chunks.last().unwrap()["usage"], json["usage"]);
+    for count in ["prompt_tokens", "completion_tokens", "total_tokens"] {
+        assert_eq!(chunks.last().unwrap()["usage"][count], json["usage"][count], "{count}");
+    }
     let reasons: Vec<_> =
         chunks.iter().filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str()).collect();
     assert_eq!(reasons, [json["choices"][0]["finish_reason"].as_str().unwrap()]);

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::harness::{config, start};
 
 fn keys(config: &mut Config) {
-    config.keys = ApiKey::parse("alice first-secret\nbob second-secret\n");
+    config.keys = ApiKey::parse("alice first-secret\nbob second-secret\n").unwrap();
 }
 
 #[test]
@@ -168,4 +168,68 @@ fn identifiers_of_requests() {
     assert_eq!(answer.headers["request-id"], "trace-7");
     let answer = server.send("GET", "/v1/models", &[("x-request-id", "a b<c>")], b"");
     assert!(answer.headers["x-request-id"].starts_with("req-"));
+}
+
+/// The request of a key that has none before it is answered before most of another key's.
+#[test]
+fn keys_take_turns() {
+    let server = start(|config| {
+        keys(config);
+        config.load = config.load.clone().context(512).sequences(1);
+    });
+    let body = |tokens: usize| {
+        json!({"prompt": "Once", "max_tokens": tokens, "ignore_eos": true}).to_string()
+    };
+    let send = |secret: &str, tokens: usize| {
+        let answer = server.send(
+            "POST",
+            "/v1/completions",
+            &[("x-api-key", secret)],
+            body(tokens).as_bytes(),
+        );
+        answer.ok();
+        std::time::Instant::now()
+    };
+    std::thread::scope(|scope| {
+        let many: Vec<_> = (0..8).map(|_| scope.spawn(|| send("first-secret", 300))).collect();
+        while !server
+            .get_as("first-secret", "/metrics")
+            .contains("pelton_requests_waiting{model=\"built-in\"} 7")
+        {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let one = scope.spawn(|| send("second-secret", 2)).join().unwrap();
+        let later = many.into_iter().map(|thread| thread.join().unwrap()).filter(|end| *end > one);
+        assert!(later.count() >= 5);
+    });
+}
+
+/// 256 requests for 16 slots and 64 places: the others are refused, and none hangs.
+#[test]
+fn many_requests_at_once() {
+    let server = start(|config| {
+        config.load = config.load.clone().context(256).sequences(16).queue_requests(64);
+    });
+    let body = json!({"prompt": "Once", "max_tokens": 128, "ignore_eos": true}).to_string();
+    let begun = std::time::Instant::now();
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let send = || {
+            let answer = server.send("POST", "/v1/completions", &[], body.as_bytes());
+            match answer.status {
+                429 => assert!(answer.headers["retry-after"].parse::<u64>().unwrap() >= 1),
+                _ => assert_eq!(answer.ok()["usage"]["completion_tokens"], 128),
+            }
+            answer.status
+        };
+        let threads: Vec<_> = (0..256).map(|_| scope.spawn(send)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let count = |wanted: u16| statuses.iter().filter(|status| **status == wanted).count();
+    assert_eq!(count(200) + count(429), 256, "{statuses:?}");
+    assert!(count(200) >= 64 && count(429) >= 1, "{} and {}", count(200), count(429));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(60));
+    let metrics = server.get("/metrics").body;
+    for gauge in ["pelton_requests_running", "pelton_requests_waiting"] {
+        assert!(metrics.contains(&format!("{gauge}{{model=\"built-in\"}} 0\n")), "{metrics}");
+    }
 }

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use pelton_graph::{
-    Error, Executable, Input, Limits, Op, Outputs, PAGE, PageTables, Pass, Phase, Pipeline, Plan,
-    RECENT, Row, TableEdit, Ticket, Want,
+    Effort, Error, Executable, Input, Limits, Op, Outputs, PAGE, PageTables, Pass, Phase, Pipeline,
+    Plan, RECENT, Row, TableEdit, Ticket, Want,
 };
 use pelton_sampling::{Draw, FixedParams, Penalties, Sampled, Sampler};
 
@@ -50,6 +50,8 @@ struct Queued {
     edits: Vec<(u32, u32, u32, Vec<u32>)>,
     wants: Vec<OwnWant>,
     repeat: u32,
+    /// The effort of each row, or none.
+    efforts: Vec<Effort>,
     failure: Option<Failure>,
 }
 
@@ -152,13 +154,18 @@ impl FakeExecutable {
         }
         for n in 0..queued.repeat {
             let mut chunk = (u32::MAX, 0);
-            for row in &queued.rows {
+            for (i, row) in queued.rows.iter().enumerate() {
                 let position = row.position + n;
                 if chunk.0 != row.slot {
                     chunk = (row.slot, position);
                 }
                 let input = if n == 0 { row.input } else { Input::Sampled };
-                let mode = self.mode(queued.phase, chunk.1) ^ self.adapters[row.slot as usize];
+                let effort = match queued.efforts.get(i) {
+                    Some(effort) if !effort.is_full() => mix(3, effort.bits()),
+                    _ => 0,
+                };
+                let adapters = self.adapters[row.slot as usize];
+                let mode = self.mode(queued.phase, chunk.1) ^ adapters ^ effort;
                 self.run_row(row.slot as usize, position, input, mode);
             }
             for want in &queued.wants {
@@ -364,8 +371,11 @@ impl Executable for FakeExecutable {
             return Err(error);
         }
         self.check_rows(pass);
+        if pass.draws_later() {
+            return Err(Error::Pass("the fake has no late draws".to_owned()));
+        }
         let own = |want: &Want<'_>| match want {
-            Want::Logits { row } => OwnWant::Logits { row: *row as usize },
+            Want::Logits { row } | Want::Later { row } => OwnWant::Logits { row: *row as usize },
             Want::Sample(sample) => OwnWant::Sample(Box::new(OwnSample {
                 row: sample.row as usize,
                 params: sample.draw.params,
@@ -389,6 +399,7 @@ impl Executable for FakeExecutable {
             edits: pass.tables.iter().map(edit).collect(),
             wants: pass.wants.iter().map(own).collect(),
             repeat: pass.repeat,
+            efforts: pass.efforts.to_vec(),
             failure,
         });
         let mut log = self.fake.log();

@@ -1,5 +1,5 @@
 //! A fake backend whose model is a deterministic function of everything that an engine must get
-//! right: tokens, positions, page tables, phases, chunk borders, draws.
+//! right: tokens, positions, page tables, phases, chunk borders, efforts, draws.
 //!
 //! It stores each row's token in its paged caches together with a hash of all that came before, and
 //! computes logits from what it reads back through the page tables. So a wrong table, a page that
@@ -31,6 +31,10 @@ impl Backend for Fake {
     }
 
     fn accepts(&self, _op: &Op, _plan: &Plan) -> bool {
+        true
+    }
+
+    fn has_effort(&self) -> bool {
         true
     }
 
@@ -110,7 +114,7 @@ pub fn plan(vocab: usize, context: usize, windows: &[Option<usize>]) -> (Plan, A
     let layers = windows.len();
     let spec = ModelSpec { vocab, context, layers, ..ModelSpec::default() };
     let checkpoint = spec.checkpoint();
-    let mut plan = build(&checkpoint).unwrap();
+    let mut plan = build(&checkpoint).unwrap().with_effort().unwrap();
     plan.groups = windows.iter().map(|&window| pelton_graph::CacheGroup { window }).collect();
     for (group, cache) in plan.caches.iter_mut().enumerate() {
         cache.group = group;

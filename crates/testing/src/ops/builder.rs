@@ -38,6 +38,13 @@ pub(super) struct Heads {
 }
 
 impl Builder {
+    /// A plan of tokens of several types.
+    pub(super) fn typed(vocab: usize, token_types: usize) -> Self {
+        let mut builder = Self::new(vocab);
+        builder.plan.token_types = token_types;
+        builder
+    }
+
     /// A plan whose logits have `vocab` elements. It has as many tokens: rows of its tables.
     pub(super) fn new(vocab: usize) -> Self {
         let logits = Buffer { name: "logits", width: vocab, rows: Rows::Selected };
@@ -61,6 +68,7 @@ impl Builder {
             ropes: Vec::new(),
             steps: Vec::new(),
             vocab,
+            token_types: 1,
             context: CONTEXT,
             whole_sequences: false,
             output: OutputKind::Logits,
@@ -78,7 +86,15 @@ impl Builder {
     ) -> WeightId {
         let id = self.plan.weights.len();
         let name = format!("w{id}");
-        self.plan.weights.push(Weight { name, dtype, kind, rows, row_len, part: None });
+        self.plan.weights.push(Weight {
+            name,
+            dtype,
+            kind,
+            rows,
+            row_len,
+            part: None,
+            effort: false,
+        });
         self.values.push(values);
         WeightId(id)
     }

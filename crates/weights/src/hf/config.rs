@@ -39,6 +39,9 @@ pub(super) struct Config {
     pub(super) head_dim: usize,
     /// Whether the output layer shares the token embedding.
     pub(super) tied: bool,
+    /// Whether the configuration says that it does not; without a word a folder may lack the layer,
+    /// which transformers ties then.
+    pub(super) untied: bool,
 }
 
 impl Config {
@@ -70,9 +73,10 @@ impl Config {
                 return Err(all.invalid("num_attention_heads", heads, &expected));
             }
         };
-        let tied = all.flag(&["tie_word_embeddings"])?.unwrap_or(false);
+        let stated = all.flag(&["tie_word_embeddings"])?;
+        let (tied, untied) = (stated == Some(true), stated == Some(false));
         let class = class.unwrap_or_default();
-        Ok(Self { all, class, model_type, layers, hidden, heads, head_dim, tied })
+        Ok(Self { all, class, model_type, layers, hidden, heads, head_dim, tied, untied })
     }
 
     /// Number of key-value heads; all heads if the configuration does not say.

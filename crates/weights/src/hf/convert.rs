@@ -11,6 +11,7 @@ use super::float8;
 use super::gather::View;
 use super::mlx::{self, Loaded};
 use super::mxfp4;
+use super::packed;
 use super::rules::{How, Match, Part, Pieces, decimal, find};
 use super::stored::{Source, Stored};
 use crate::gguf::TensorEntry;
@@ -105,6 +106,10 @@ impl<'a> Converter<'a> {
         let family = self.family;
         // Multimodal models have the language model's tensors under a name of their own.
         let name = source.name.replacen("language_model.", "", 1);
+        let name = match name.strip_suffix(packed::CODES) {
+            Some(module) => format!("{module}.weight"),
+            None => name,
+        };
         let unknown = || Problem::UnknownTensor {
             tensor: source.name.clone(),
             architecture: family.architecture,
@@ -125,8 +130,12 @@ impl<'a> Converter<'a> {
         // The scales of a known weight are used with it.
         let scaled = SCALES.iter().find_map(|end| source.name.strip_suffix(end));
         let module = mlx::ENDS.iter().find_map(|end| source.name.strip_suffix(end));
+        let of_codes = packed::ENDS.iter().find_map(|end| source.name.strip_suffix(end));
+        let has_codes =
+            |module: &str| self.sources.contains_key(&format!("{module}{}", packed::CODES));
         if scaled.is_some_and(|weight| self.sources.contains_key(weight))
             || module.is_some_and(|module| self.sources.contains_key(&format!("{module}.weight")))
+            || of_codes.is_some_and(has_codes)
         {
             return Ok(None);
         }
@@ -219,10 +228,14 @@ impl<'a> Converter<'a> {
             && !source.name.ends_with("linear_attn.norm.weight")
     }
 
-    /// A tensor in a type of checkpoints: FP8 is expanded, and MLX's codes become blocks if
-    /// `blocks` allows it.
+    /// A tensor in a type of checkpoints: FP8 is expanded, and the codes of MLX, AWQ and GPTQ
+    /// become blocks if `blocks` allows it.
     fn loaded(&self, source: &Source, blocks: bool) -> Result<Loaded, Problem> {
         let fault = |fault: String| fault_of(source, fault);
+        let codes = packed::loaded(self.config, &self.sources, source, blocks);
+        if let Some(loaded) = codes.map_err(fault)? {
+            return Ok(loaded);
+        }
         let shape = source.shape.clone();
         if let Some(dtype) = source.stored.dtype() {
             return Ok(Loaded { shape, dtype, bytes: source.bytes.clone() });
@@ -336,7 +349,7 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// Checks that the embedding and, unless it is tied, the output layer are there.
+    /// Checks that the embedding is there, and the output layer if the configuration says so.
     fn check_ends(&self, made: &[TensorEntry]) -> Result<(), Problem> {
         let has = |name: &str| made.iter().any(|tensor| tensor.name == name);
         let class = &self.config.class;
@@ -345,7 +358,7 @@ impl<'a> Converter<'a> {
             .any(|end| class.ends_with(end));
         let missing = if !has("token_embd.weight") {
             "token_embd.weight"
-        } else if generates && !self.config.tied && !has("output.weight") {
+        } else if generates && self.config.untied && !has("output.weight") {
             "output.weight"
         } else {
             return Ok(());

@@ -11,6 +11,8 @@ pub(super) struct Family {
     pub(super) classes: &'static [&'static str],
     /// Values of `model_type`, for files without `architectures`.
     pub(super) types: &'static [&'static str],
+    /// A key of the configuration that must be above 0, for variants of one class; empty for none.
+    pub(super) needs: &'static str,
     /// Name in GGUF.
     pub(super) architecture: &'static str,
     /// Keys beyond [`COMMON`](super::common_keys::COMMON), or in place of them.
@@ -36,6 +38,7 @@ impl Family {
     pub(super) const DECODER: Self = Self {
         classes: &[],
         types: &[],
+        needs: "",
         architecture: "",
         keys: &[],
         globals: &[],
@@ -49,6 +52,11 @@ impl Family {
 
     /// Whether the configuration is one of this family.
     pub(super) fn has(&self, config: &Config) -> bool {
+        if !self.needs.is_empty()
+            && !matches!(config.all.size(&[self.needs]), Ok(Some(size)) if size > 0)
+        {
+            return false;
+        }
         if config.class.is_empty() {
             return self.types.contains(&config.model_type.as_str());
         }

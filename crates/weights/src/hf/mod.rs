@@ -19,6 +19,7 @@ pub(crate) mod lora;
 mod mlx;
 mod mxfp4;
 mod names;
+mod packed;
 mod reranker;
 mod rope;
 mod rope_tensors;

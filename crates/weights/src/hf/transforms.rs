@@ -39,6 +39,25 @@ pub(super) fn transposed_experts(_: &Config, shape: &[usize]) -> Parts {
     Ok(vec![Part::of("", View::new(shape).swapped(1, 2))])
 }
 
+/// Stacked experts `[experts · width, inputs]` of nomic-embed-text 2: the view
+/// `[experts, width, inputs]`.
+fn nomic_experts(config: &Config, shape: &[usize]) -> Result<View, String> {
+    let experts = config_size(config, "num_experts")?;
+    let (rows, columns) = matrix(shape)?;
+    require(rows.is_multiple_of(experts), || format!("a multiple of {experts} rows"))?;
+    Ok(View::new(&[experts, rows / experts, columns]))
+}
+
+/// First linears of the experts of nomic-embed-text 2.
+pub(super) fn nomic_up(config: &Config, shape: &[usize]) -> Parts {
+    Ok(vec![Part::of("", nomic_experts(config, shape)?)])
+}
+
+/// Second linears of the experts of nomic-embed-text 2, which are stored transposed.
+pub(super) fn nomic_down(config: &Config, shape: &[usize]) -> Parts {
+    Ok(vec![Part::of("", nomic_experts(config, shape)?.swapped(1, 2))])
+}
+
 /// The two halves of the rows.
 fn halves(shape: &[usize], view: View, first: &'static str, second: &'static str) -> Parts {
     let Some(dim) = shape.len().checked_sub(2) else {

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
-use crate::{model::LoadArgs, speculate::SpeculateArgs};
+use crate::{constrain::ConstraintArgs, model::LoadArgs, speculate::SpeculateArgs};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -15,12 +15,14 @@ has its first token; decode speed counts the tokens that come while all streams 
 last first token, until the first stream ends. Tokens that a backend samples in one submission arrive together, so the median \
 time between tokens can be near 0.\n\
 With --speculation each test generates -n tokens of one request at temperature 1, in turn without and \
-with speculation: copy gives the request the text as its prediction, random does not.")]
+with speculation: copy gives the request the text as its prediction, random does not.\n\
+With a constraint each test generates -n tokens of one request at temperature 1, free and constrained \
+in turn; forced tokens have no alternative and need no draw.")]
 pub(crate) struct Args {
     /// A model file or directory, or built-in
     pub(super) model: String,
     /// Prompt lengths, separated by commas; 0 for none [default: 512, 128 with
-    /// --streams, 64 with --speculation]
+    /// --streams, 64 with --speculation or a constraint]
     #[arg(short, long, value_name = "N", value_delimiter = ',')]
     pub(super) prompt: Option<Vec<usize>>,
     /// Numbers of tokens to generate, separated by commas; 0 for none [default: 128, or 64 with
@@ -40,6 +42,10 @@ pub(crate) struct Args {
     /// Measure speculation: decoding with it next to decoding without it
     #[arg(long, conflicts_with_all = ["streams", "depth"])]
     pub(super) speculation: bool,
+    /// Decode at each of these efforts, separated by commas, in turn: each run has all of them
+    #[arg(long, value_name = "E", value_delimiter = ',', value_parser = crate::model::effort,
+          conflicts_with_all = ["streams", "speculation", "effort"])]
+    pub(super) efforts: Option<Vec<f64>>,
     /// Measured runs of each test, after warm-up runs of half a second
     #[arg(short, long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -47,6 +53,8 @@ pub(crate) struct Args {
     /// Format of the results
     #[arg(short, long, value_enum, default_value = "md")]
     pub(super) output: Format,
+    #[command(flatten)]
+    pub(super) constraint: ConstraintArgs,
     #[command(flatten)]
     pub(super) speculate: SpeculateArgs,
     #[command(flatten)]
@@ -70,7 +78,7 @@ pub(super) fn one_length(option: &str, lengths: Option<&[usize]>, default: usize
         Some(&[length]) => Ok(length),
         Some(lengths) => {
             bail!(
-                "{option} has {} values, expected one with --streams or --speculation",
+                "{option} has {} values, expected one with --streams, --speculation or a constraint",
                 lengths.len()
             )
         }

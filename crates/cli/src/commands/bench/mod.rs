@@ -1,6 +1,7 @@
 //! `pelton bench`: prefill and decode speed.
 
 mod args;
+mod constrained;
 mod single;
 mod speculation;
 mod spread;
@@ -15,6 +16,7 @@ use args::one_length;
 
 pub(crate) fn run(args: Args) -> Result<()> {
     match &args.streams {
+        None if args.constraint.is_some() => constrained::run(&args),
         None if args.speculation => speculation::run(&args),
         None => single::run(&args),
         Some(streams) => {

@@ -27,27 +27,34 @@ const SEED: u64 = 1;
 #[derive(Clone, Copy)]
 enum Test {
     Prompt(usize),
-    Decode(usize),
+    /// Tokens, and the effort of each.
+    Decode(usize, f64),
 }
 
 impl Test {
     fn length(self) -> usize {
         match self {
-            Self::Prompt(n) | Self::Decode(n) => n,
+            Self::Prompt(n) | Self::Decode(n, _) => n,
         }
     }
 
     fn option(self) -> &'static str {
         match self {
             Self::Prompt(_) => "-p",
-            Self::Decode(_) => "-n",
+            Self::Decode(..) => "-n",
         }
+    }
+
+    /// Whether it differs from another in its effort alone.
+    fn takes_turns_with(self, other: Self) -> bool {
+        matches!((self, other), (Self::Decode(a, _), Self::Decode(b, _)) if a == b)
     }
 
     fn name(self, depth: usize) -> String {
         let name = match self {
             Self::Prompt(n) => format!("pp{n}"),
-            Self::Decode(n) => format!("tg{n}"),
+            Self::Decode(n, 1.0) => format!("tg{n}"),
+            Self::Decode(n, effort) => format!("tg{n} e{effort}"),
         };
         if depth > 0 { format!("{name} @ d{depth}") } else { name }
     }
@@ -74,7 +81,12 @@ impl Outcome {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let prompts = args.prompt.as_deref().unwrap_or(&[512]).iter().map(|&n| Test::Prompt(n));
-    let decodes = args.tokens.as_deref().unwrap_or(&[128]).iter().map(|&n| Test::Decode(n));
+    let efforts = match &args.efforts {
+        Some(efforts) => efforts.clone(),
+        None => vec![args.load.effort.unwrap_or(1.0)],
+    };
+    let decodes = args.tokens.as_deref().unwrap_or(&[128]).iter();
+    let decodes = decodes.flat_map(|&n| efforts.iter().map(move |&e| Test::Decode(n, e)));
     let tests: Vec<Test> = prompts.chain(decodes).filter(|test| test.length() > 0).collect();
     let depth = args.depth;
     let mut context = depth.max(1);
@@ -82,24 +94,34 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let length = (test.option(), test.length());
         context = context.max(positions(("--depth", depth), length)?);
     }
-    let subject = Subject::load(args, LoadOptions::default().context(context))?;
+    let mut options = LoadOptions::default().context(context);
+    options.effort = args.efforts.as_ref().map(|_| 1.0);
+    let subject = Subject::load(args, options)?;
     let repetitions = args.repetitions as usize;
     let runs = (tests.len() * repetitions) as u64;
     let bar = Progress::new("measuring {bar:32} {pos} of {len} runs, {eta} left", runs);
     let mut outcomes = Vec::new();
-    for test in tests {
-        // a GPU that was idle takes a while to reach its clock rate
-        let begun = Instant::now();
-        measure(&subject.model, test, depth)?;
-        while begun.elapsed() < WARM_UP {
-            measure(&subject.model, test, depth)?;
+    // tests of different efforts take turns, so that what else the machine does is the same for all
+    let of_one = |a: &Test, b: &Test| a.takes_turns_with(*b);
+    for tests in tests.chunk_by(of_one) {
+        let mut speeds = vec![Vec::with_capacity(repetitions); tests.len()];
+        for test in tests {
+            // a GPU that was idle takes a while to reach its clock rate
+            let begun = Instant::now();
+            measure(&subject.model, *test, depth)?;
+            while begun.elapsed() < WARM_UP {
+                measure(&subject.model, *test, depth)?;
+            }
         }
-        let mut speeds = Vec::with_capacity(repetitions);
         for _ in 0..repetitions {
-            speeds.push(test.length() as f64 / measure(&subject.model, test, depth)?);
-            bar.counter().add(1);
+            for (test, speeds) in tests.iter().zip(&mut speeds) {
+                speeds.push(test.length() as f64 / measure(&subject.model, *test, depth)?);
+                bar.counter().add(1);
+            }
         }
-        outcomes.push(Outcome { test: test.name(depth), speeds });
+        for (test, speeds) in tests.iter().zip(speeds) {
+            outcomes.push(Outcome { test: test.name(depth), speeds });
+        }
     }
     drop(bar);
     print(args.output, &subject, &outcomes)
@@ -111,7 +133,7 @@ fn measure(model: &Model, test: Test, depth: usize) -> Result<f64> {
     let before = random(depth);
     let tokens = random(match test {
         Test::Prompt(n) => n,
-        Test::Decode(_) => 1,
+        Test::Decode(..) => 1,
     });
     Ok(model.session(depth + test.length(), move |session| {
         if !before.is_empty() {
@@ -120,7 +142,10 @@ fn measure(model: &Model, test: Test, depth: usize) -> Result<f64> {
         let begun = Instant::now();
         match test {
             Test::Prompt(_) => session.run(&tokens).map(drop)?,
-            Test::Decode(n) => session.decode(tokens[0], n).map(drop)?,
+            Test::Decode(n, effort) => {
+                session.set_effort(effort)?;
+                session.decode(tokens[0], n).map(drop)?;
+            }
         }
         Ok(begun.elapsed().as_secs_f64())
     })?)

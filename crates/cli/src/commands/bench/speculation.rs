@@ -21,15 +21,21 @@ enum Task {
     Copy,
     /// Random tokens that nothing predicts.
     Random,
+    /// Random tokens that a draft model drafts.
+    Draft,
 }
 
 impl Task {
-    const ALL: [Self; 2] = [Self::Copy, Self::Random];
+    /// The tasks of a measurement: with a draft model its own.
+    fn all(args: &Args) -> &'static [Self] {
+        if args.speculate.has_draft() { &[Self::Draft] } else { &[Self::Copy, Self::Random] }
+    }
 
     fn name(self) -> &'static str {
         match self {
             Self::Copy => "copy",
             Self::Random => "random",
+            Self::Draft => "draft",
         }
     }
 }
@@ -40,9 +46,18 @@ struct Outcome {
     /// Tokens a second.
     plain: Spread,
     speculative: Spread,
-    /// The speed of each speculative run relative to the plain one before it.
+    /// The speed of each speculative run relative to the plain one next to it.
     ratio: Spread,
-    stats: SpeculationStats,
+    /// Tokens a second of each pair, plain and speculative.
+    runs: Vec<[f64; 2]>,
+    stats: Drafts,
+}
+
+/// Drafted tokens of all measured runs.
+#[derive(Default)]
+struct Drafts {
+    drafted: u64,
+    accepted: u64,
 }
 
 /// The request of a run: tokens drawn at temperature 1, which a model with random weights, or after
@@ -64,35 +79,49 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let context = positions(("-p", prompt), ("-n", tokens))?;
     let subject = Subject::load(args, LoadOptions::default().context(context))?;
     let repetitions = u64::from(args.repetitions);
-    let runs = 2 * Task::ALL.len() as u64 * repetitions;
+    let runs = 2 * Task::all(args).len() as u64 * repetitions;
     let bar = Progress::new("measuring {bar:32} {pos} of {len} runs, {eta} left", runs);
     let mut outcomes = Vec::new();
-    for task in Task::ALL {
-        let (mut plain, mut speculative, mut stats) = (vec![], vec![], SpeculationStats::default());
+    for &task in Task::all(args) {
+        let (mut plain, mut speculative, mut stats) = (vec![], vec![], Drafts::default());
         // the first run warms up: it measures the times that later ones decide by
         for seed in 0..=repetitions {
             let request = request(args, seed + 1, subject.model.plan().vocab)?;
-            let (text, speed, _) =
-                generate(&subject, request.clone().speculation(Speculation::Off))?;
-            let drafted = match task {
-                Task::Copy => request.prediction(text.clone()),
-                Task::Random => request,
+            let plainly = request.clone().speculation(Speculation::Off);
+            // in turn the one or the other comes first, as a machine becomes slower or faster; a
+            // copy needs its text before
+            let (text, speed, same, faster, drafts) = match task {
+                Task::Random | Task::Draft if seed % 2 == 0 => {
+                    let (same, faster, drafts) = generate(&subject, request)?;
+                    let (text, speed, _) = generate(&subject, plainly)?;
+                    (text, speed, same, faster, drafts)
+                }
+                _ => {
+                    let (text, speed, _) = generate(&subject, plainly)?;
+                    let drafted = match task {
+                        Task::Copy => request.prediction(text.clone()),
+                        Task::Random | Task::Draft => request,
+                    };
+                    let (same, faster, drafts) = generate(&subject, drafted)?;
+                    (text, speed, same, faster, drafts)
+                }
             };
-            let (same, faster, drafts) = generate(&subject, drafted)?;
             if same != text {
                 bail!("the texts with and without speculation differ");
             }
             if seed > 0 {
                 plain.push(speed);
                 speculative.push(faster);
-                stats = drafts;
+                stats.drafted += drafts.drafted;
+                stats.accepted += drafts.accepted;
                 bar.counter().add(2);
             }
         }
-        let ratio = speculative.iter().zip(&plain).map(|(a, b)| a / b);
+        let runs: Vec<[f64; 2]> = plain.iter().zip(&speculative).map(|(&a, &b)| [a, b]).collect();
         outcomes.push(Outcome {
             task,
-            ratio: Spread::of(ratio),
+            ratio: Spread::of(runs.iter().map(|[plain, speculative]| speculative / plain)),
+            runs,
             plain: Spread::of(plain),
             speculative: Spread::of(speculative),
             stats,
@@ -123,7 +152,7 @@ fn print(format: Format, subject: &Subject, outcomes: &[Outcome]) -> Result<()> 
                  | ratio (range) | accepted of drafted |"
             )?;
             writeln!(out, "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: |")?;
-            for Outcome { task, plain, speculative, ratio, stats } in outcomes {
+            for Outcome { task, plain, speculative, ratio, stats, .. } in outcomes {
                 writeln!(
                     out,
                     "| {} | {} | {} | {} | {:.2} | {:.2} | {:.2} ({:.2} to {:.2}) | {} of {} |",
@@ -142,15 +171,17 @@ fn print(format: Format, subject: &Subject, outcomes: &[Outcome]) -> Result<()> 
             }
         }
         Format::Json => {
-            let rows = outcomes.iter().map(|Outcome { task, plain, speculative, ratio, stats }| {
-                let mut row = subject.to_json();
-                row["task"] = task.name().into();
-                row["plain_tokens_per_second"] = plain.to_json();
-                row["speculative_tokens_per_second"] = speculative.to_json();
-                row["ratio"] = ratio.to_json();
-                row["drafts"] = json!({"drafted": stats.drafted, "accepted": stats.accepted});
-                row
-            });
+            let rows =
+                outcomes.iter().map(|Outcome { task, plain, speculative, ratio, runs, stats }| {
+                    let mut row = subject.to_json();
+                    row["task"] = task.name().into();
+                    row["plain_tokens_per_second"] = plain.to_json();
+                    row["speculative_tokens_per_second"] = speculative.to_json();
+                    row["ratio"] = ratio.to_json();
+                    row["runs"] = json!(runs);
+                    row["drafts"] = json!({"drafted": stats.drafted, "accepted": stats.accepted});
+                    row
+                });
             writeln!(out, "{:#}", Value::Array(rows.collect()))?;
         }
         Format::Csv => {
@@ -158,7 +189,7 @@ fn print(format: Format, subject: &Subject, outcomes: &[Outcome]) -> Result<()> 
                 out,
                 "{CSV_HEAD},task,plain_tokens_per_second,speculative_tokens_per_second,ratio"
             )?;
-            for Outcome { task, plain, speculative, ratio, stats: _ } in outcomes {
+            for Outcome { task, plain, speculative, ratio, .. } in outcomes {
                 let (plain, fast, ratio) = (plain.median, speculative.median, ratio.median);
                 let subject = subject.to_csv();
                 writeln!(out, "{subject},{},{plain:.4},{fast:.4},{ratio:.4}", task.name())?;

@@ -1,7 +1,6 @@
 //! `pelton run`: the continuation of a prompt.
 
 mod answer;
-mod constraint;
 mod many;
 
 use std::{
@@ -16,11 +15,11 @@ use pelton::{LoadOptions, Model, Prompt, Request};
 
 use self::{
     answer::Answer,
-    constraint::ConstraintArgs,
     many::{Form, Item},
 };
 use super::text_or_stdin;
 use crate::{
+    constrain::ConstraintArgs,
     interrupt::{EXIT_CODE, Interrupt},
     model::{self, LoadArgs},
     output::WithHint,

@@ -237,7 +237,7 @@ fn follows(a: &BatchRow, b: &BatchRow) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pelton_graph::{KvType, PageTables, TableEdit, build, pages_for};
+    use pelton_graph::{KvType, PageTables, Phase, TableEdit, build, pages_for};
     use pelton_testing::{ModelSpec, Random, backend::limits};
 
     use super::*;
@@ -273,7 +273,13 @@ mod tests {
                 let mut tables = PageTables::new(&limits);
                 let edit = TableEdit { group: 0, slot: 0, first: 0, pages: &table };
                 tables.apply(&edit).unwrap();
-                let batch = Batch { rows: &rows, tables: &tables, selected: &[] };
+                let batch = Batch {
+                    phase: Phase::Prompt,
+                    rows: &rows,
+                    tables: &tables,
+                    selected: &[],
+                    efforts: &[],
+                };
                 let q = normals(rows.len() * 14 * head_dim);
                 let outs: Vec<Vec<f32>> = Isa::available()
                     .map(|isa| {

@@ -140,7 +140,11 @@ impl DraftModel {
             let tokens = ask.tokens.iter().enumerate().skip(first);
             rows.extend(tokens.map(|(p, &token)| row(Input::Token(token), p, ask.slot)));
             let vocab = self.resources.plan.vocab;
-            wants.push(Want::Sample(ask.sample(rows.len() - 1, ask.tokens.len() - 1, vocab)));
+            let sample = ask.sample(rows.len() - 1, ask.tokens.len() - 1, vocab);
+            // the mask of a constraint is known for the first token alone
+            let mask = ask.draw.mask().filter(|mask| mask.len() == vocab.div_ceil(32));
+            let draw = Draw { mask, ..sample.draw };
+            wants.push(Want::Sample(Sample { draw, ..sample }));
             ends.push((ask.slot, ask.tokens.len()));
         }
         let sampled = self.run(Phase::Decode, &rows, &wants, 1, &ends)?;
@@ -187,8 +191,8 @@ impl DraftModel {
                 }
             }
         }
-        let ticket =
-            resources.runner.submit(&Pass { phase, rows, tables: &tables, wants, repeat })?;
+        let pass = Pass { tables: &tables, repeat, ..Pass::new(phase, rows, wants) };
+        let ticket = resources.runner.submit(&pass)?;
         ends.iter().for_each(|&(slot, _)| slots[slot as usize].pages.mark_sent());
         Ok(resources.runner.take(ticket)?.samples.to_vec())
     }
@@ -198,9 +202,9 @@ fn row(input: Input, position: usize, slot: u32) -> Row {
     Row { input, position: position as u32, slot }
 }
 
-impl Ask<'_> {
+impl<'a> Ask<'a> {
     /// The draw of the token after `position`, in row `row` of a pass.
-    fn sample(&self, row: usize, position: usize, vocab: usize) -> Sample<'_> {
+    pub(crate) fn sample(&self, row: usize, position: usize, vocab: usize) -> Sample<'a> {
         let sample = self.draw.sample(row, position, self.prompt, self.tokens);
         // what the draft lacks costs acceptance only
         let known = sample.draw.bias.iter().all(|&(token, _)| (token as usize) < vocab);

@@ -3,7 +3,7 @@
 
 use pelton_graph::{Input, KvType, alibi_slope};
 
-use super::*;
+use super::{tests::prompt_kernel, *};
 use crate::{
     kernels::rope_store::Store,
     testing::{compiled, device, normals},
@@ -88,21 +88,25 @@ fn check(attention: Attention, lengths: &[usize]) {
             }
         }
     }
+    // keys, values, and on matrix cores queries and weights too, are rounded to f16
+    let tolerance = if caches.kv == KvType::F16 { 4e-3 } else { 1e-5 };
     let compare = |what: &str, a: &wgpu::Buffer| {
         let got: Vec<f32> = device.content(a);
         for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
             let difference = (f64::from(*got) - expected).abs();
-            assert!(difference < 1e-5, "{what} {i}: {got} for {expected}, {attention:?}");
+            assert!(difference < tolerance, "{what} {i}: {got} for {expected}, {attention:?}");
         }
     };
     let poison = vec![f32::NAN; count * heads * value_dim];
-    let tiles = attention.tiles(&rows);
-    let groups = attention.prompt_groups(tiles.len());
-    let (tiles, a) = (device.with(&tiles), device.with(&poison));
-    let kernel =
-        compiled(&device, &attention.prompt_source().unwrap(), &attention.prompt_bindings());
-    device.run(&kernel, &[&row_buffer, &tables, &tiles, &q_buffer, &keys, values, &a], groups);
-    compare("prompt", &a);
+    let split = WorkSplit::of(16, 2, 32);
+    for cores in [None, (caches.kv == KvType::F16).then_some(&split)] {
+        let tiles = tiles(&rows, attention.tile_rows(cores.copied()));
+        let groups = [attention.prompt_groups(cores.copied()), tiles.len() as u32, 1];
+        let (tiles, a) = (device.with(&tiles), device.with(&poison));
+        let Some(kernel) = prompt_kernel(&device, &attention, cores) else { continue };
+        device.run(&kernel, &[&row_buffer, &tables, &tiles, &q_buffer, &keys, values, &a], groups);
+        compare(&format!("prompt by {cores:?}"), &a);
+    }
     if let Mask::Symmetric { .. } = mask {
         return;
     }
@@ -130,6 +134,22 @@ fn keys_and_values_of_different_lengths() {
         [heads(6, 2, 24, 10), heads(3, 1, 6, 80), heads(4, 4, 192, 128), heads(4, 2, 33, 7)]
     {
         check(attention, &[70, 3]);
+    }
+}
+
+/// The same on matrix cores, with lengths that are no multiples of 16.
+#[test]
+fn lengths_on_matrix_cores() {
+    let halves = |attention: Attention| {
+        let caches = Caches { kv: KvType::F16, ..attention.caches };
+        Attention { caches, ..attention }
+    };
+    check(halves(heads(6, 2, 24, 12)), &[70, 3]);
+    check(halves(heads(4, 4, 96, 40)), &[65]);
+    check(halves(Attention { prefix: true, ..heads(8, 1, 36, 20) }), &[70, 20]);
+    for window in [None, Some(0), Some(70)] {
+        let mask = Mask::Symmetric { window };
+        check(halves(Attention { mask, alibi: Some(8.0), ..heads(6, 2, 16, 16) }), &[1, 130]);
     }
 }
 

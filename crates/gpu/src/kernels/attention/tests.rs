@@ -2,12 +2,13 @@
 
 use half::f16;
 use pelton_graph::{Input, KvType, Rope, RopeStyle, alibi_slope};
-use pelton_testing::Random;
+use pelton_testing::{Need, Random, skip};
 
-use super::*;
+use super::{written_out::written_out, *};
 use crate::{
-    kernels::rope_store::{RopeStore, Rotation, rotation_steps},
-    testing::{compiled, device, normals},
+    device::{Device, Kernel},
+    kernels::rope_store::{RopeStore, Rotation, rotation_steps, stored_bytes},
+    testing::{compiled, device, normals, q8_block},
 };
 
 /// A batch after random cached positions: a layer's steps from q, k, v to a.
@@ -16,11 +17,48 @@ struct Case {
     attention: Attention,
     prepare: HeadPrep,
     rows: Vec<Row>,
+    /// How many of [`CORES`] are run: software takes seconds to compile one.
+    cores: usize,
 }
 
 /// Entries of a slot's page table, and pages of the caches.
 const TABLE: usize = 8;
 const PAGES: usize = 64;
+
+/// Work splits on matrix cores that software compiles and runs soon.
+const CORES: [WorkSplit; 3] = [
+    WorkSplit::of(16, 2, 32),
+    WorkSplit::of(32, 1, 64),
+    WorkSplit { step: 16, prefetch: false, ..WorkSplit::of(16, 1, 32) },
+];
+
+/// The kernel for prompt rows; `None` if the device has too little workgroup memory for it. Without
+/// matrix cores they are written out.
+pub(super) fn prompt_kernel(
+    device: &Device,
+    attention: &Attention,
+    cores: Option<&WorkSplit>,
+) -> Option<Kernel> {
+    let Some(cores) = cores else {
+        let source = attention.prompt_source().unwrap();
+        return Some(compiled(device, &source, &attention.prompt_bindings()));
+    };
+    if !device.device.features().contains(wgpu::Features::SHADER_F16) {
+        skip(Need::Capability, "the device has no 16-bit floats");
+        return None;
+    }
+    let mut source = attention.cores_source(cores).unwrap();
+    let mut bytes = cores.bytes(attention.key_dim, attention.value_dim);
+    if !device.capabilities.matrix_cores {
+        source = written_out(&source, attention, cores);
+        bytes += cores.subgroups * 32 * 4;
+    }
+    if bytes > device.capabilities.workgroup_bytes as usize {
+        skip(Need::Capability, format_args!("{cores:?} needs more workgroup memory"));
+        return None;
+    }
+    Some(compiled(device, &source, &attention.prompt_bindings()))
+}
 
 /// Rows of runs `(slot, positions)`.
 fn rows(runs: &[(u32, std::ops::Range<u32>)]) -> Vec<Row> {
@@ -33,7 +71,7 @@ fn case(head_dim: usize, heads: usize, kv_heads: usize, kv: KvType, rows: Vec<Ro
     let attention = Attention::causal(heads, head_dim, caches);
     let rope =
         Some(Rotation { style: RopeStyle::Halves, pairs: head_dim / 2, factor: 1f32.to_bits() });
-    Case { attention, prepare: HeadPrep { rope, ..HeadPrep::default() }, rows }
+    Case { attention, prepare: HeadPrep { rope, ..HeadPrep::default() }, rows, cores: 0 }
 }
 
 /// Heads after norm and rotation, in f64.
@@ -84,21 +122,40 @@ fn rope(rotation: Rotation) -> Rope {
     Rope { style: rotation.style, frequencies, factor: 1.0, scaling: "" }
 }
 
-fn to_cache(kv: KvType, values: &[f32]) -> Vec<u8> {
+fn to_cache(kv: KvType, values: &[f32], dim: usize) -> Vec<u8> {
     match kv {
         KvType::F16 => values.iter().flat_map(|&v| f16::from_f32(v).to_le_bytes()).collect(),
         KvType::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-        KvType::Q8_0 => unreachable!("refused at load"),
+        KvType::Q8_0 => {
+            let position = |x: &[f32]| {
+                let (codes, scales): (Vec<_>, Vec<_>) = x.chunks(32).map(q8_block).unzip();
+                let codes = codes.into_iter().flatten().map(i8::cast_unsigned);
+                let mut bytes: Vec<u8> = codes.collect();
+                bytes.extend(scales.into_iter().flat_map(f16::to_le_bytes));
+                bytes.resize(stored_bytes(kv, dim), 0);
+                bytes
+            };
+            values.chunks(dim).flat_map(position).collect()
+        }
     }
 }
 
-fn from_cache(kv: KvType, bytes: &[u8]) -> Vec<f32> {
+fn from_cache(kv: KvType, bytes: &[u8], dim: usize) -> Vec<f32> {
     match kv {
         KvType::F16 => bytes.chunks(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
         KvType::F32 => {
             bytes.chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
         }
-        KvType::Q8_0 => unreachable!("refused at load"),
+        KvType::Q8_0 => {
+            let position = |bytes: &[u8]| -> Vec<f32> {
+                let scale = |d: usize| {
+                    let at = dim + d / 32 * 2;
+                    f16::from_le_bytes([bytes[at], bytes[at + 1]]).to_f32()
+                };
+                (0..dim).map(|d| scale(d) * f32::from(bytes[d].cast_signed())).collect()
+            };
+            bytes.chunks(stored_bytes(kv, dim)).flat_map(position).collect()
+        }
     }
 }
 
@@ -140,7 +197,8 @@ impl Case {
                 }
             }
         }
-        let (keys_before, values_before) = (to_cache(kv, &keys), to_cache(kv, &values));
+        let before = |x: &[f32]| to_cache(kv, x, head_dim);
+        let (keys_before, values_before) = (before(&keys), before(&values));
         let q = normals(1, count * heads * head_dim);
         let (k, v) =
             (normals(2, count * kv_heads * head_dim), normals(3, count * kv_heads * head_dim));
@@ -194,11 +252,12 @@ impl Case {
         }
         let stored_keys: Vec<u8> = device.content(&key_cache);
         let stored_values: Vec<u8> = device.content(&value_cache);
-        assert!(stored_values == to_cache(kv, &values), "values of {self:?}");
-        assert!(stored_keys == to_cache(kv, &keys), "keys of {self:?}");
+        assert!(stored_values == to_cache(kv, &values, head_dim), "values of {self:?}");
+        assert!(stored_keys == to_cache(kv, &keys, head_dim), "keys of {self:?}");
 
         // attend
-        let (keys, values) = (from_cache(kv, &stored_keys), from_cache(kv, &stored_values));
+        let after = |bytes: &[u8]| from_cache(kv, bytes, head_dim);
+        let (keys, values) = (after(&stored_keys), after(&stored_values));
         let mut expected = Vec::new();
         for (r, row) in self.rows.iter().enumerate() {
             let position = row.position as usize;
@@ -285,21 +344,23 @@ impl Case {
                 );
             }
         }
-        let tiles = self.attention.tiles(&self.rows);
-        let groups = self.attention.prompt_groups(tiles.len());
-        let (tiles, a) = (device.with(&tiles), device.with(&poison));
-        let mut buffers = vec![&rows, &tables, &tiles, &q_buffer, &key_cache, &value_cache, &a];
-        buffers.extend(with_sinks);
-        device.run(
-            &compiled(
-                &device,
-                &self.attention.prompt_source().unwrap(),
-                &self.attention.prompt_bindings(),
-            ),
-            &buffers,
-            groups,
-        );
-        close("a of a prompt", self, &device.content::<f32>(&a), &expected, 1e-5);
+        let mut variants = vec![None];
+        variants.extend(CORES.iter().take(self.cores).map(Some));
+        for cores in variants {
+            let Some(kernel) = prompt_kernel(&device, &self.attention, cores) else { continue };
+            let most = self.attention.tile_rows(cores.copied());
+            let tiles = tiles(&self.rows, most);
+            let x = self.attention.prompt_groups(cores.copied());
+            let groups = [x, tiles.len() as u32, 1];
+            let (tiles, a) = (device.with(&tiles), device.with(&poison));
+            let mut buffers = vec![&rows, &tables, &tiles, &q_buffer, &key_cache, &value_cache, &a];
+            buffers.extend(with_sinks);
+            device.run(&kernel, &buffers, groups);
+            // queries and weights are rounded to f16 for matrix cores
+            let tolerance = if cores.is_some() { 2e-3 } else { 1e-5 };
+            let what = format!("a of a prompt by {cores:?}");
+            close(&what, self, &device.content::<f32>(&a), &expected, tolerance);
+        }
     }
 }
 
@@ -357,6 +418,20 @@ fn windows_of_decoding_rows() {
     }
 }
 
+#[test]
+fn keys_and_values_in_blocks() {
+    for (head_dim, heads, kv_heads) in [(64, 6, 2), (96, 4, 2), (32, 2, 1), (128, 8, 1)] {
+        case(head_dim, heads, kv_heads, KvType::Q8_0, decoding()).check();
+    }
+    Case { cores: 1, ..case(32, 6, 2, KvType::Q8_0, mixed()) }.check();
+}
+
+#[test]
+fn every_work_split_on_matrix_cores() {
+    let case = case(16, 6, 2, KvType::F16, rows(&[(1, 50..70), (4, 0..3)]));
+    Case { cores: CORES.len(), ..case }.check();
+}
+
 /// Bounds of scores, sinks, ALiBi and chunks, alone and together.
 #[test]
 fn other_scores() {
@@ -369,9 +444,10 @@ fn other_scores() {
         (3, 3, Mask::Chunked { chunk: 48 }, None, true, None),
         (4, 2, Mask::Chunked { chunk: 128 }, None, false, None),
     ] {
-        for rows in [decoding(), mixed()] {
+        for (rows, cores) in [(decoding(), 0), (mixed(), 1)] {
             let mut case = case(24, heads, kv_heads, KvType::F16, rows);
             case.attention = Attention { mask, softcap, sinks, alibi, ..case.attention };
+            case.cores = cores;
             case.check();
         }
     }
@@ -416,7 +492,7 @@ fn rows_are_independent() {
     let attention = Attention::causal(heads, head_dim, caches);
     let pages: Vec<u32> = (0..PAGES as u32).collect();
     let cached = normals(8, PAGES * kv_heads * PAGE * head_dim);
-    let cached = to_cache(caches.kv, &cached);
+    let cached = to_cache(caches.kv, &cached, head_dim);
     let (tables, keys, values) = (device.with(&pages), device.with(&cached), device.with(&cached));
     let run = |positions: &[u32], splits: usize| -> Vec<f32> {
         let words: Vec<[u32; 4]> = (0..).zip(positions).map(|(s, &p)| [7, p, s, 0]).collect();
@@ -449,5 +525,46 @@ fn rows_are_independent() {
         let got = run(&alone, splits);
         let row = r * heads * head_dim..(r + 1) * heads * head_dim;
         assert!(got[row.clone()] == all[row], "the row at {position}");
+    }
+}
+
+/// A prompt row has the same bits on matrix cores in any chunk, in a tile with any other rows, and in
+/// every work split with steps of one length.
+#[test]
+fn prompt_rows_are_independent_on_matrix_cores() {
+    let Some(device) = device() else { return };
+    let (head_dim, heads, kv_heads) = (32, 6, 2);
+    let caches = Caches { kv_heads, kv: KvType::F16, table: TABLE };
+    let attention = Attention {
+        // scores that rise often and far
+        scale: 1.0,
+        mask: Mask::Causal { window: Some(100) },
+        ..Attention::causal(heads, head_dim, caches)
+    };
+    let pages: Vec<u32> = (0..PAGES as u32).collect();
+    let cached = to_cache(caches.kv, &normals(8, PAGES * kv_heads * PAGE * head_dim), head_dim);
+    let (tables, keys, values) = (device.with(&pages), device.with(&cached), device.with(&cached));
+    let last = 150;
+    let q = normals(40, last * heads * head_dim);
+    let run = |cores: &WorkSplit, positions: std::ops::Range<usize>| -> Vec<f32> {
+        let words: Vec<[u32; 4]> = positions.clone().map(|p| [7, p as u32, 3, 0]).collect();
+        let rows = rows(&[(3, positions.start as u32..positions.end as u32)]);
+        let q = &q[positions.start * heads * head_dim..positions.end * heads * head_dim];
+        let tiles = tiles(&rows, attention.tile_rows(Some(*cores)));
+        let groups = [attention.prompt_groups(Some(*cores)), tiles.len() as u32, 1];
+        let a = device.with(&vec![f32::NAN; q.len()]);
+        let (rows, tiles, q) = (device.with(&words), device.with(&tiles), device.with(q));
+        let kernel = prompt_kernel(&device, &attention, Some(cores)).unwrap();
+        device.run(&kernel, &[&rows, &tables, &tiles, &q, &keys, &values, &a], groups);
+        device.content(&a)
+    };
+    let whole = run(&CORES[0], 0..last);
+    assert!(whole.iter().all(|v| v.is_finite()));
+    for (cores, cuts) in [(CORES[0], vec![1, 64, 101]), (CORES[1], vec![]), (CORES[1], vec![128])] {
+        let ends = cuts.iter().copied().chain([last]);
+        let starts = [0].into_iter().chain(cuts.iter().copied());
+        let pieces: Vec<f32> = starts.zip(ends).flat_map(|(a, b)| run(&cores, a..b)).collect();
+        let differ = whole.iter().zip(&pieces).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+        assert_eq!((differ, pieces.len()), (0, whole.len()), "{cores:?} cut at {cuts:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod routes;
 mod schema;
+mod types;
 
 use axum::{
     Json as Answer,

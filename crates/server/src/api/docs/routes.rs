@@ -2,7 +2,7 @@
 //!
 //! A field is `NAME:TYPE`, with `!` before it if it must be there. A type is one of JSON Schema's
 //! names, or several with `|` between them, with a range `[LEAST,MOST]`, or `=A,B` for one of some
-//! words. Every field may be null.
+//! words, or `@NAME` for a schema of `types`. Every field may be null.
 
 /// A route.
 pub(super) struct Route {
@@ -22,19 +22,20 @@ const SAMPLING: &str = "temperature:number[0,] top_k:integer[-1,4294967295] top_
     top_n_sigma:number typical_p:number[0,1] xtc_probability:number[0,1] xtc_threshold:number[0,1] \
     dynatemp_range:number[0,] dynatemp_exponent:number dry_multiplier:number[0,] dry_base:number[0,] \
     dry_allowed_length:integer[-1,4294967295] dry_penalty_last_n:integer[-1,4294967295] \
-    dry_sequence_breakers:string|array mirostat:integer[0,2] mirostat_tau:number[0,] \
-    mirostat_eta:number[0,] samplers:string|array ignore_eos:boolean logit_bias:object|array cache_salt:string";
-const STOP: &str = "stop:string|array";
-const OUTPUT: &str = "response_format:object structured_outputs:object";
-const STREAM: &str = "stream:boolean stream_options:object";
-const CHAT: &str = "model:string !messages:array documents:array continue_final_message:boolean \
+    dry_sequence_breakers:@strings mirostat:integer[0,2] mirostat_tau:number[0,] \
+    mirostat_eta:number[0,] samplers:string|array ignore_eos:boolean logit_bias:@bias \
+    cache_salt:string lora:@loras effort:number[0,1]";
+const STOP: &str = "stop:@strings";
+const OUTPUT: &str = "response_format:@format structured_outputs:object";
+const STREAM: &str = "stream:boolean stream_options:@stream_options";
+const CHAT: &str = "model:string !messages:@messages documents:array continue_final_message:boolean \
     add_generation_prompt:boolean enable_thinking:boolean chat_template_kwargs:object \
     reasoning_effort=none,minimal,low,medium,high,xhigh,max max_tokens:integer[1,4294967295] \
     max_completion_tokens:integer[1,4294967295] logprobs:boolean top_logprobs:integer[0,20] \
-    tools:array tool_choice:string|object parallel_tool_calls:boolean n:integer[1,128] \
-    user:string metadata:object store:boolean service_tier:string prediction:object";
+    tools:@tools tool_choice:string|object parallel_tool_calls:boolean n:integer[1,128] \
+    user:string metadata:object store:boolean service_tier:string prediction:@prediction";
 const OLLAMA: &str = "!model:string stream:boolean options:object format:string|object \
-    think:boolean|string keep_alive:string|number logprobs:boolean top_logprobs:integer[0,20]";
+    think:@think keep_alive:string|number logprobs:boolean top_logprobs:integer[0,20]";
 
 const fn get(path: &'static str, about: &'static str) -> Route {
     Route { method: "get", path, about, fields: &[], example: "" }
@@ -63,7 +64,7 @@ pub(super) const ROUTES: &[Route] = &[
         "/v1/completions",
         "Texts after prompts (OpenAI)",
         &[
-            "model:string !prompt:string|array suffix:string max_tokens:integer[0,4294967295] \
+            "model:string !prompt:@prompts suffix:string max_tokens:integer[0,4294967295] \
              n:integer[1,128] best_of:integer[1,128] logprobs:integer[0,20] echo:boolean \
              user:string",
             SAMPLING,
@@ -89,7 +90,7 @@ pub(super) const ROUTES: &[Route] = &[
     post(
         "/v1/embeddings",
         "Embeddings of texts (OpenAI)",
-        &["model:string !input:string|array encoding_format=float,base64 \
+        &["model:string !input:@prompts encoding_format=float,base64 \
            dimensions:integer[1,4294967295] normalize:boolean"],
         r#"{"input": "Hello"}"#,
     ),
@@ -108,7 +109,7 @@ pub(super) const ROUTES: &[Route] = &[
         "The next message of a conversation (Anthropic)",
         &[
             "model:string !max_tokens:integer[0,4294967295] !messages:array system:string|array \
-             stop_sequences:string|array tools:array tool_choice:object thinking:object \
+             stop_sequences:string|array tools:array tool_choice:object thinking:@thinking \
              output_config:object metadata:object stream:boolean",
             SAMPLING,
         ],
@@ -118,13 +119,13 @@ pub(super) const ROUTES: &[Route] = &[
         "/v1/messages/count_tokens",
         "The tokens of a prompt (Anthropic)",
         &["model:string !messages:array system:string|array tools:array tool_choice:object \
-           thinking:object"],
+           thinking:@thinking"],
         r#"{"messages": [{"role": "user", "content": "Hello"}]}"#,
     ),
     post(
         "/api/chat",
         "The next message of a conversation (Ollama)",
-        &[OLLAMA, "messages:array tools:array"],
+        &[OLLAMA, "messages:array tools:@tools"],
         r#"{"model": "built-in", "messages": [{"role": "user", "content": "Hello"}],
             "options": {"num_predict": 4}}"#,
     ),
@@ -137,7 +138,7 @@ pub(super) const ROUTES: &[Route] = &[
     post(
         "/api/embed",
         "Embeddings of texts (Ollama)",
-        &["!model:string !input:string|array truncate:boolean dimensions:integer[1,4294967295]"],
+        &["!model:string !input:@strings truncate:boolean dimensions:integer[1,4294967295]"],
         r#"{"model": "built-in", "input": "Hello"}"#,
     ),
     post(
@@ -161,12 +162,7 @@ pub(super) const ROUTES: &[Route] = &[
            add_special_tokens:boolean parse_special:boolean with_pieces:boolean messages:array"],
         r#"{"content": "Hello"}"#,
     ),
-    post(
-        "/detokenize",
-        "The text of tokens",
-        &["model:string !tokens:array"],
-        r#"{"tokens": [5]}"#,
-    ),
+    post("/detokenize", "The text of tokens", &["model:string !tokens:@ids"], r#"{"tokens": [5]}"#),
     post("/apply-template", "The prompt of a chat", &[CHAT], MESSAGES),
     post("/v1/chat/completions/input_tokens", "The tokens of a chat", &[CHAT], MESSAGES),
     post(

@@ -4,7 +4,10 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-use super::routes::{ROUTES, Route};
+use super::{
+    routes::{ROUTES, Route},
+    types::{reference, types},
+};
 
 /// The schema of a field, and whether it must be there.
 fn field(text: &str) -> (&str, Value, bool) {
@@ -18,6 +21,9 @@ fn field(text: &str) -> (&str, Value, bool) {
         return (name, json!({"enum": words}), required);
     }
     let (name, rest) = text.split_once(':').unwrap_or((text, "object"));
+    if let Some(named) = rest.strip_prefix('@') {
+        return (name, reference(named), required);
+    }
     let (types, range) = rest.split_once('[').unwrap_or((rest, ""));
     let mut types: Vec<Value> = types.split('|').map(Value::from).collect();
     if !required {
@@ -42,11 +48,33 @@ fn fields(route: &Route) -> impl Iterator<Item = (&'static str, Value, bool)> {
 }
 
 fn operation(route: &Route) -> Value {
-    let error = json!({"description": "An error that names the field"});
+    let shape = match route.path {
+        path if path.starts_with("/v1/messages") => "anthropic_error",
+        path if path.starts_with("/api/") => "ollama_error",
+        _ => "openai_error",
+    };
+    let error = json!({
+        "description": "An error that names the field",
+        "content": {"application/json": {"schema": reference(shape)}},
+    });
+    let streams = fields(route).any(|(name, ..)| name == "stream");
+    let mut answers = Map::new();
+    match route.path {
+        "/metrics" => answers.insert("text/plain".to_owned(), json!({})),
+        "/slots" => {
+            answers.insert("application/json".to_owned(), json!({"schema": {"type": "array"}}))
+        }
+        _ => answers.insert("application/json".to_owned(), json!({"schema": {"type": "object"}})),
+    };
+    if streams {
+        let lines = route.path.starts_with("/api/");
+        let kind = if lines { "application/x-ndjson" } else { "text/event-stream" };
+        answers.insert(kind.to_owned(), json!({}));
+    }
     let mut operation = json!({
         "summary": route.about,
         "operationId": format!("{}{}", route.method, route.path.replace(['/', '-'], "_")),
-        "responses": {"200": {"description": "The answer"}, "default": error},
+        "responses": {"200": {"description": "The answer", "content": answers}, "default": error},
     });
     if route.method == "post" {
         let (mut properties, mut required) = (Map::new(), Vec::new());
@@ -78,7 +106,10 @@ pub(super) fn document() -> Value {
                             and llama.cpp.",
         },
         "paths": paths,
-        "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+        "components": {
+            "schemas": types(),
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
         "security": [{}, {"key": []}],
     })
 }
@@ -90,15 +121,15 @@ pub(super) fn html() -> String {
         <style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
         h2{font-size:1.1rem;margin-top:2rem}code,pre{font:14px/1.4 ui-monospace,monospace}\
         pre{overflow:auto;padding:.5rem;border:1px solid #8886}table{border-collapse:collapse}\
-        td{padding:.1rem 1rem .1rem 0;vertical-align:top}</style>\
-        <h1>API of Pelton</h1><p><a href=openapi.json>openapi.json</a> is this page for programs.</p>"
+        td{padding:.1rem 1rem .1rem 0;vertical-align:top}a{color:inherit}</style>\
+        <main><h1>API of Pelton</h1><p><a href=openapi.json>openapi.json</a> is this page for programs.</p>"
         .to_owned();
     for route in ROUTES {
         let (method, path) = (route.method.to_uppercase(), route.path);
         // writing to a string does not fail
         let _ = write!(page, "<h2><code>{method} {path}</code></h2><p>{}.</p>", route.about);
         if !route.example.is_empty() {
-            let _ = write!(page, "<pre>{}</pre>", route.example);
+            let _ = write!(page, "<pre tabindex=0>{}</pre>", route.example);
         }
         page.push_str("<table>");
         for (name, schema, required) in fields(route) {
@@ -106,17 +137,36 @@ pub(super) fn html() -> String {
             let kinds: Vec<_> = kind.into_iter().flatten().filter_map(Value::as_str).collect();
             let kinds: Vec<_> = kinds.into_iter().filter(|&kind| kind != "null").collect();
             let must = if required { "required" } else { "" };
-            let kinds = kinds.join(", ");
+            let mut kinds = kinds.join(", ");
+            if let Some(named) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
+                let _ = write!(kinds, "<a href=#{named}>{named}</a>");
+            }
             let _ = write!(page, "<tr><td><code>{name}</code><td>{kinds}<td>{must}</tr>");
         }
         page.push_str("</table>");
     }
+    page.push_str("<h2>Nested values</h2>");
+    for (name, schema) in types() {
+        let _ =
+            write!(page, "<h3 id={name}><code>{name}</code></h3><pre tabindex=0>{schema:#}</pre>");
+    }
+    page.push_str("</main></html>");
     page
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn references_have_schemas() {
+        let (document, types) = (document().to_string(), types());
+        assert!(types.len() > 10);
+        for rest in document.split("#/components/schemas/").skip(1) {
+            let name = rest.split('"').next().unwrap();
+            assert!(types.contains_key(name), "{name}");
+        }
+    }
 
     #[test]
     fn fields_of_text() {

@@ -91,7 +91,15 @@ fn prediction(fields: &mut Fields) -> Result<Option<String>, ApiError> {
         None => Err(given.missing("content", EXPECTED)),
         Some(Value::String(text)) => Ok(Some(text)),
         Some(Value::Array(parts)) => {
-            let texts: Option<Vec<&str>> = parts.iter().map(|part| part["text"].as_str()).collect();
+            let is_text = |kind: &Value| {
+                kind.is_null() || kind.as_str().is_some_and(|kind| kind.ends_with("text"))
+            };
+            let text = |part: &Value| match part {
+                Value::String(text) => Some(text.clone()),
+                part if is_text(&part["type"]) => part["text"].as_str().map(str::to_owned),
+                _ => None,
+            };
+            let texts: Option<Vec<String>> = parts.iter().map(text).collect();
             let texts = texts
                 .ok_or_else(|| given.wrong("content", &Value::Array(parts.clone()), EXPECTED))?;
             Ok(Some(texts.concat()))
@@ -142,10 +150,7 @@ pub(in crate::api) async fn create(
             });
             let count = run_all(each.collect::<Vec<_>>()).await?;
             if usage {
-                let mut chunk = head;
-                chunk["choices"] = json!([]);
-                chunk["usage"] = count.json();
-                frames.data(&chunk).await?;
+                frames.usage(head, count.json()).await?;
             }
             Ok(frames.done().await?)
         }));

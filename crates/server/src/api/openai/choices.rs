@@ -15,17 +15,13 @@ where
     let mut tasks: JoinSet<_> = texts.into_iter().collect();
     let mut sum = Count::default();
     while let Some(outcome) = tasks.join_next().await {
-        let count = match outcome {
-            Ok(count) => count?,
+        match outcome {
+            Ok(count) => sum.add_all(&count?),
             Err(error) => {
                 let message = format!("a text could not be finished: {error}");
                 return Err(ApiError::internal(message).into());
             }
-        };
-        sum.prompt += count.prompt;
-        sum.cached += count.cached;
-        sum.generated += count.generated;
-        sum.reasoning += count.reasoning;
+        }
     }
     Ok(sum)
 }

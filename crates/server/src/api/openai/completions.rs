@@ -192,10 +192,7 @@ pub(in crate::api) async fn create(
             let each = each.map(|text| text.send(frames.clone(), head.clone(), context.clone()));
             let count = run_all(each.collect::<Vec<_>>()).await?;
             if usage {
-                let mut chunk = head;
-                chunk["choices"] = json!([]);
-                chunk["usage"] = count.json();
-                frames.data(&chunk).await?;
+                frames.usage(head, count.json()).await?;
             }
             Ok(frames.done().await?)
         }));
@@ -205,9 +202,7 @@ pub(in crate::api) async fn create(
     for text in texts {
         let (choice, own, score) = text.collect(&context, log_probs).await?;
         all.push((choice, score));
-        count.prompt += own.prompt;
-        count.cached += own.cached;
-        count.generated += own.generated;
+        count.add_all(&own);
     }
     let mut body = head;
     body["choices"] = best(all, request.best_of, request.n);

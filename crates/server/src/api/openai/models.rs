@@ -16,11 +16,21 @@ use crate::{
 
 fn model(entry: &Entry) -> Value {
     let context = entry.loaded().and_then(|served| Some(served.model().ok()?.context()));
+    let loras: Vec<String> = match entry.loaded().as_ref().map(|served| served.model()) {
+        Some(Ok(model)) => model.loras().iter().map(|name| lora_name(name)).collect(),
+        _ => Vec::new(),
+    };
     json!({
         "id": entry.config.name, "object": "model", "created": entry.created,
         "owned_by": "pelton", "aliases": entry.config.aliases, "status": entry.state(),
-        "max_model_len": context,
+        "max_model_len": context, "loras": loras,
     })
+}
+
+/// The name of an adapter in requests: that of its file without the ending.
+fn lora_name(path: &str) -> String {
+    let path = std::path::Path::new(path);
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// `GET /v1/models`

@@ -10,6 +10,9 @@ pub(super) struct Count {
     pub(super) cached: usize,
     pub(super) generated: usize,
     pub(super) reasoning: usize,
+    /// Tokens that were drafted, by a prediction or otherwise, and those that were right.
+    pub(super) drafted: usize,
+    pub(super) accepted: usize,
 }
 
 impl Count {
@@ -21,6 +24,18 @@ impl Count {
         }
         self.generated += stats.generated_tokens;
         self.reasoning += reasoning;
+        self.drafted += stats.speculation.drafted as usize;
+        self.accepted += stats.speculation.accepted as usize;
+    }
+
+    /// Adds the tokens of other texts.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        self.prompt += other.prompt;
+        self.cached += other.cached;
+        self.generated += other.generated;
+        self.reasoning += other.reasoning;
+        self.drafted += other.drafted;
+        self.accepted += other.accepted;
     }
 
     pub(super) fn json(&self) -> Value {
@@ -29,7 +44,11 @@ impl Count {
             "completion_tokens": self.generated,
             "total_tokens": self.prompt + self.generated,
             "prompt_tokens_details": {"cached_tokens": self.cached},
-            "completion_tokens_details": {"reasoning_tokens": self.reasoning},
+            "completion_tokens_details": {
+                "reasoning_tokens": self.reasoning,
+                "accepted_prediction_tokens": self.accepted,
+                "rejected_prediction_tokens": self.drafted.saturating_sub(self.accepted),
+            },
         })
     }
 }
@@ -45,6 +64,8 @@ pub(super) fn timings(stats: &Stats) -> Value {
         "predicted_n": stats.generated_tokens,
         "predicted_ms": milliseconds(stats.decode),
         "predicted_per_second": stats.decode_tokens_per_second(),
+        "draft_n": stats.speculation.drafted,
+        "draft_n_accepted": stats.speculation.accepted,
     })
 }
 

@@ -6,7 +6,19 @@ const $ = (id) => document.getElementById(id);
 const SETTINGS = ["system", "temperature", "top_p", "top_k", "min_p", "seed", "max_tokens", "schema", "key", "logprobs"];
 const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "seed", "max_tokens"];
 
-let chats = JSON.parse(localStorage.getItem("pelton-chats") || "[]");
+const WIDE = matchMedia("(min-width: 60.01rem)");
+const EXAMPLES = ["Tell me a story about a cat", "What is 2 plus 3?", "Write about the sea"];
+
+// What the browser has kept under a name; nothing if it is damaged or forbidden.
+function kept(name, otherwise) {
+  try {
+    return JSON.parse(localStorage.getItem(name)) ?? otherwise;
+  } catch {
+    return otherwise;
+  }
+}
+
+let chats = kept("pelton-chats", []);
 let chat = chats[0] || null;
 let running = null;
 
@@ -14,10 +26,13 @@ const save = () => {
   try {
     localStorage.setItem("pelton-chats", JSON.stringify(chats));
   } catch {
-    status("The browser has no room for more conversations: export and delete some.");
+    status("The browser has no room for more conversations: export and delete some.", true);
   }
 };
-const status = (text) => ($("status").textContent = text);
+function status(text, wrong = false) {
+  $("status").textContent = text;
+  $("status").classList.toggle("wrong", wrong);
+}
 
 function button(label, act) {
   const node = document.createElement("button");
@@ -76,7 +91,6 @@ function fill(node, message) {
       body.append(span);
     }
   } else if (message.role === "user") {
-    body.style.whiteSpace = "pre-wrap";
     body.textContent = message.content;
   } else {
     body.append(...markdown(message.content));
@@ -110,20 +124,63 @@ function tools(at) {
     next.setAttribute("aria-label", "Next branch");
     row.append(previous, `${here + 1}/${all.length}`, next);
   }
-  row.append(button("Copy", () => navigator.clipboard.writeText(message.content)));
+  const copy = button("Copy", () => {
+    navigator.clipboard.writeText(message.content).then(() => (copy.textContent = "Copied"));
+  });
+  row.append(copy);
   if (message.role === "user") row.append(button("Edit", () => edit(at)));
   else row.append(button("Regenerate", () => { chat.leaf = message.parent; answer(); }));
-  if (message.stats) row.append(message.stats);
+  if (message.stats) {
+    const stats = document.createElement("span");
+    stats.className = "stats";
+    stats.textContent = message.stats;
+    row.append(stats);
+  }
   return row;
 }
 
+// Edits a message in its place; the new text begins a branch next to the old one.
 function edit(at) {
   if (running) return;
-  const text = $("text");
-  text.value = chat.messages[at].content;
-  chat.leaf = chat.messages[at].parent;
-  show();
+  const { content, parent } = chat.messages[at];
+  const node = $("messages").querySelector(`[data-at="${at}"]`);
+  const form = document.createElement("form");
+  const text = document.createElement("textarea");
+  const row = document.createElement("div");
+  const done = button("Send", () => form.requestSubmit());
+  form.className = "editor";
+  row.className = "row";
+  done.className = "main";
+  text.rows = Math.min(10, content.split("\n").length + 1);
+  text.value = content;
+  text.setAttribute("aria-label", "Edited message");
+  text.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") show();
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      form.requestSubmit();
+    }
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (!text.value.trim() || running) return;
+    chat.leaf = parent;
+    add({ role: "user", content: text.value });
+    answer();
+  });
+  row.append(button("Cancel", show), done);
+  form.append(text, row);
+  node.replaceChildren(form);
   text.focus();
+}
+
+function welcome() {
+  const node = document.createElement("div");
+  node.className = "welcome";
+  const heading = document.createElement("h2");
+  heading.textContent = "What shall we write?";
+  node.append(heading, ...EXAMPLES.map((text) => button(text, () => { $("text").value = text; send(); })));
+  return node;
 }
 
 function show() {
@@ -136,7 +193,7 @@ function show() {
     node.append(tools(at));
     return node;
   });
-  $("messages").replaceChildren(...nodes);
+  $("messages").replaceChildren(...(nodes.length ? nodes : [welcome()]));
   $("messages").scrollTop = $("messages").scrollHeight;
   list();
 }
@@ -145,8 +202,13 @@ function list() {
   const word = $("search").value.toLowerCase();
   const fits = (one) => !word || one.messages.some((m) => m.content.toLowerCase().includes(word));
   $("chats").replaceChildren(...chats.filter(fits).map((one) => {
-    const open = button(one.title || "New chat", () => { if (!running) { chat = one; show(); } });
-    open.setAttribute("aria-current", one === chat);
+    const title = button(one.title || "New chat", () => {
+      if (running) return;
+      chat = one;
+      show();
+      if (!WIDE.matches) open($("menu"), $("side"), false);
+    });
+    title.setAttribute("aria-current", one === chat);
     const remove = button("×", () => {
       if (running) return;
       chats = chats.filter((other) => other !== one);
@@ -156,7 +218,7 @@ function list() {
     });
     remove.setAttribute("aria-label", `Delete ${one.title || "chat"}`);
     const item = document.createElement("li");
-    item.append(open, remove);
+    item.append(title, remove);
     return item;
   }));
 }
@@ -224,20 +286,23 @@ async function answer() {
   try {
     body = request();
   } catch (error) {
-    status(`The JSON Schema is not valid: ${error.message}`);
+    status(`The JSON Schema is not valid: ${error.message}`, true);
     return;
   }
-  status("");
+  status("The model is answering.");
   const message = { role: "assistant", content: "" };
   const at = add(message);
   show();
   const node = $("messages").lastElementChild;
+  node.classList.add("busy");
   running = new AbortController();
   $("send").hidden = true;
   $("stop").hidden = false;
   const begun = performance.now();
   let first = 0;
   let drawn = 0;
+  let stopped = false;
+  let failed = "";
   try {
     const response = await fetch("v1/chat/completions", {
       method: "POST", headers: headers(), body: JSON.stringify(body), signal: running.signal,
@@ -255,8 +320,10 @@ async function answer() {
       }
     }
   } catch (error) {
-    if (error.name !== "AbortError") status(error.message);
+    stopped = error.name === "AbortError";
+    failed = stopped ? "" : error.message;
   }
+  status(failed || (stopped ? "The answer was stopped." : ""), Boolean(failed));
   if (first) {
     const seconds = (performance.now() - first) / 1000;
     const rate = message.count > 1 && seconds > 0 ? `, ${((message.count - 1) / seconds).toFixed(1)} tokens/s` : "";
@@ -284,6 +351,7 @@ function send() {
   chat.title ||= text.slice(0, 60);
   add({ role: "user", content: text });
   $("text").value = "";
+  grow();
   answer();
 }
 
@@ -293,19 +361,19 @@ async function models() {
     const json = await response.json();
     if (!response.ok) throw new Error(json.error.message);
     $("model").replaceChildren(...json.data.map((model) => new Option(model.id, model.id)));
-    const kept = localStorage.getItem("pelton-model");
-    if (json.data.some((model) => model.id === kept)) $("model").value = kept;
+    const last = localStorage.getItem("pelton-model");
+    if (json.data.some((model) => model.id === last)) $("model").value = last;
     status("");
   } catch (error) {
-    status(`The models could not be read: ${error.message}`);
+    status(`The models could not be read: ${error.message}`, true);
   }
 }
 
 for (const name of SETTINGS) {
   const node = $(name);
-  const kept = JSON.parse(localStorage.getItem("pelton-settings") || "{}");
-  if (node.type === "checkbox") node.checked = Boolean(kept[name]);
-  else if (kept[name] !== undefined) node.value = kept[name];
+  const value = kept("pelton-settings", {})[name];
+  if (node.type === "checkbox") node.checked = Boolean(value);
+  else if (value !== undefined) node.value = value;
   node.addEventListener("change", () => {
     const all = Object.fromEntries(SETTINGS.map((one) => [one, $(one).type === "checkbox" ? $(one).checked : $(one).value]));
     localStorage.setItem("pelton-settings", JSON.stringify(all));
@@ -313,21 +381,56 @@ for (const name of SETTINGS) {
     if (name === "logprobs" && !running) show();
   });
 }
-const toggle = (open, target) => open.addEventListener("click", () => {
-  target.hidden = !target.hidden;
-  open.setAttribute("aria-expanded", !target.hidden);
-});
-toggle($("menu"), $("side"));
-toggle($("settings-open"), $("settings"));
+// Shows or hides a panel; on a narrow screen one at a time covers the messages.
+function open(opener, panel, shown) {
+  panel.hidden = !shown;
+  opener.setAttribute("aria-expanded", shown);
+  if (panel === $("side") && WIDE.matches) localStorage.setItem("pelton-side", shown);
+}
+const PANELS = [[$("menu"), $("side")], [$("settings-open"), $("settings")]];
+for (const [opener, panel] of PANELS) {
+  opener.addEventListener("click", () => {
+    const shown = panel.hidden;
+    if (!WIDE.matches) PANELS.forEach(([other, its]) => open(other, its, false));
+    open(opener, panel, shown);
+  });
+}
+open($("menu"), $("side"), WIDE.matches && kept("pelton-side", true));
+
+// The height of the field for the message follows its text.
+function grow() {
+  const text = $("text");
+  text.style.height = "auto";
+  text.style.height = `${text.scrollHeight}px`;
+}
+$("text").addEventListener("input", grow);
 $("model").addEventListener("change", () => localStorage.setItem("pelton-model", $("model").value));
 $("form").addEventListener("submit", (event) => { event.preventDefault(); send(); });
 $("stop").addEventListener("click", () => running?.abort());
-$("new").addEventListener("click", () => { if (!running) { chat = null; show(); $("text").focus(); } });
+$("new").addEventListener("click", () => {
+  if (running) return;
+  chat = null;
+  if (!WIDE.matches) open($("menu"), $("side"), false);
+  show();
+  $("text").focus();
+});
 $("search").addEventListener("input", list);
 $("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }
 });
-document.addEventListener("keydown", (event) => { if (event.key === "Escape") running?.abort(); });
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  if (running) {
+    running.abort();
+  } else if (!WIDE.matches) {
+    const shown = PANELS.find(([, panel]) => !panel.hidden);
+    if (shown) {
+      open(...shown, false);
+      shown[0].focus();
+    }
+  }
+});
+$("key-form").addEventListener("submit", (event) => event.preventDefault());
 $("export").addEventListener("click", () => {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([JSON.stringify(chats, null, 1)], { type: "application/json" }));
@@ -348,9 +451,10 @@ $("import-file").addEventListener("change", async (event) => {
     save();
     list();
   } catch (error) {
-    status(`The file could not be imported: ${error.message}`);
+    status(`The file could not be imported: ${error.message}`, true);
   }
   event.target.value = "";
 });
 models();
 show();
+if (WIDE.matches) $("text").focus();

@@ -41,6 +41,15 @@ fn tables() -> Vec<Case> {
             cases.push(Case { tolerance: tolerance(DType::F32), ..case(name, b, x, &[]) });
         }
     }
+    // the tokens of the passes are ids of three types
+    for (dtype, width) in [(DType::F32, 33), (DType::Q8_0, 96)] {
+        let mut b = Builder::typed(width, 3);
+        let x = b.embed(DType::F32, width);
+        let table = b.table(dtype, width, 3);
+        b.step(Op::AddTable { table, row: TableRow::TokenType }, &[x], &[x]);
+        let name = format!("add_table {dtype} {width}, token types");
+        cases.push(Case { tolerance: tolerance(DType::F32), ..case(name, b, x, &[]) });
+    }
     cases
 }
 

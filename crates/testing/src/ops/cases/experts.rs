@@ -92,6 +92,10 @@ pub(super) fn products() -> Vec<Case> {
             let linear = b.expert_linear(dtype, experts, used, cols, outputs, bias);
             let y = b.buffer(used * outputs, x);
             b.step(Op::ExpertLinear(linear), &[x, ids], &[y]);
+            if (i + j) % 3 == 0 {
+                let factors = b.vector(experts, 1.0, 0.3);
+                b.step(Op::ExpertScale { factors, used }, &[y, ids], &[y]);
+            }
             let o = b.buffer(outputs, x);
             b.step(Op::ExpertSum { used }, &[y, weights], &[o]);
             let shape = format!("{dtype} {used} of {experts}, {cols} to {outputs}, bias {bias}");

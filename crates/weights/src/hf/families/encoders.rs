@@ -3,10 +3,10 @@
 use crate::hf::common_keys::{LABELS, RANK, some, window_pattern};
 use crate::hf::config::Config;
 use crate::hf::family::{Family, GELU};
-use crate::hf::keys::{Key, check, derived, fixed_flag, fixed_text, number, size, text};
+use crate::hf::keys::{Key, check, derived, fixed_flag, fixed_text, flag, number, size, text};
 use crate::hf::rope::Rope;
 use crate::hf::rules::{Rule, keep, parts};
-use crate::hf::transforms::positions_after_padding;
+use crate::hf::transforms::{nomic_down, nomic_up, positions_after_padding};
 use crate::{Error, Value};
 
 type Computed = Result<Option<Value>, Error>;
@@ -70,6 +70,16 @@ const NOMIC_BLOCK: &[Rule] = &[
     keep("mlp.fc11", "ffn_up"),
     keep("mlp.fc12", "ffn_gate"),
     keep("mlp.fc2", "ffn_down"),
+];
+
+/// nomic-embed-text 2: layers with a plain feed-forward network or with stacked experts, whose sum
+/// has one bias. GGUF has no name of that; llama.cpp leaves it out.
+const NOMIC_EXPERTS: &[Rule] = &[
+    keep("mlp.fc1", "ffn_up"),
+    keep("mlp.router.layer", "ffn_gate_inp"),
+    parts("mlp.experts.mlp.w1", "ffn_up_exps.weight", nomic_up),
+    parts("mlp.experts.mlp.w2", "ffn_down_exps.weight", nomic_down),
+    keep("mlp.experts.bias", "ffn_exps_sum.bias"),
 ];
 
 const MODERN: Family = Family {
@@ -137,6 +147,25 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         classes: &["NomicBertModel"],
         types: &["nomic_bert"],
+        needs: "moe_every_n_layers",
+        architecture: "nomic-bert-moe",
+        keys: &[
+            NOT_CAUSAL,
+            derived("context_length", nomic_context),
+            check(check_nomic),
+            size("moe_every_n_layers", &["moe_every_n_layers"]),
+            size("expert_used_count", &["moe_top_k"]),
+            flag("expert_weights_norm", &["moe_normalize_expert_weights"]).optional(),
+        ],
+        globals: &[EMBEDDINGS, &[keep("emb_ln", "token_embd_norm")]],
+        blocks: &[NOMIC_BLOCK, NOMIC_EXPERTS],
+        block: "encoder.layers.",
+        activations: GELU,
+        ..BERT
+    },
+    Family {
+        classes: &["NomicBertModel"],
+        types: &["nomic_bert"],
         architecture: "nomic-bert",
         keys: &[NOT_CAUSAL, derived("context_length", nomic_context), check(check_nomic)],
         globals: &[EMBEDDINGS, &[keep("emb_ln", "token_embd_norm")]],
@@ -200,13 +229,6 @@ fn check_nomic(config: &Config, _: &Rope) -> Computed {
     }
     if config.all.number(&["rotary_emb_fraction"])?.is_some_and(|fraction| fraction != 1.0) {
         return Err(config.unsupported("rotary_emb_fraction", "another number", "1"));
-    }
-    if config.all.get("moe_every_n_layers").is_some_and(|value| value.as_u64() != Some(0)) {
-        return Err(config.unsupported(
-            "moe_every_n_layers",
-            "a number",
-            "a model without experts",
-        ));
     }
     Ok(None)
 }

@@ -274,6 +274,7 @@ fn set_text_rules(
     }
     if matches!(algorithm, Algorithm::SentencePiece | Algorithm::Marked | Algorithm::Unigram) {
         out.set("tokenizer.ggml.add_space_prefix", adds_space(contents));
+        out.set("tokenizer.ggml.space_after_special", adds_space_everywhere(contents));
     }
     if algorithm != Algorithm::Unigram {
         return Ok(());
@@ -313,6 +314,17 @@ fn adds_space(contents: &Contents) -> bool {
             Some(scheme) => scheme != "never",
             None => step.get("add_prefix_space").and_then(Json::as_bool).unwrap_or(true),
         })
+}
+
+/// Whether that space is put before the text after a special token too: by all but the newest files,
+/// whose pre-tokenizer says that it comes first.
+fn adds_space_everywhere(contents: &Contents) -> bool {
+    let first = |step: &&Json| {
+        kind(step) == "Metaspace"
+            && step.get("prepend_scheme").and_then(Json::as_str) == Some("first")
+    };
+    let is_first = steps(&contents.pre_tokenizer).iter().any(first);
+    adds_space(contents) && !is_first
 }
 
 /// Decodes base64 (RFC 4648) with or without padding.

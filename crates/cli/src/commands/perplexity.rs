@@ -1,0 +1,219 @@
+//! `pelton perplexity`: how well a model predicts a text, and how far it is from saved logits.
+
+use std::{fs, io::Write, io::stdout, path::PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use pelton::{LoadOptions, Model, graph::OutputKind, tokenizer::Special};
+use serde_json::json;
+
+use crate::{
+    model::{self, LoadArgs},
+    output::WithHint,
+    progress::Progress,
+    scores::{
+        CONTEXT_MIN,
+        base_file::{BaseFile, BaseWriter},
+        score::{LogProbs, Score, score},
+        scored,
+        statistics::Summary,
+    },
+};
+
+/// Tokens of a window where neither the command line nor a file of logits says.
+const CONTEXT: usize = 512;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A model file or directory, or built-in
+    model: String,
+    /// A file of text in UTF-8; with --base it can be left out, and must be the text of that file
+    #[arg(required_unless_present = "base")]
+    text: Option<PathBuf>,
+    /// Compare with the logits in this file, which --save-base or llama.cpp's
+    /// --kl-divergence-base wrote; --context is that of the file
+    #[arg(long, value_name = "FILE.kld")]
+    base: Option<PathBuf>,
+    /// Write the logits to a file, for --base and for llama.cpp's --kl-divergence: two bytes for each
+    /// scored token and each token of the vocabulary
+    #[arg(long, value_name = "FILE.kld", conflicts_with = "base")]
+    save_base: Option<PathBuf>,
+    /// With --effort: read the first half of each window, which is not scored, with effort 1, as
+    /// prompts are
+    #[arg(long, requires = "effort")]
+    dense_context: bool,
+    /// Score the first windows only
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    windows: Option<u32>,
+    /// Write a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+pub(crate) fn run(mut args: Args) -> Result<()> {
+    let mut base = args.base.as_deref().map(BaseFile::open).transpose()?;
+    if let (Some(base), Some(context)) = (&base, args.load.context) {
+        ensure!(
+            base.context == context,
+            "--context is {context}, expected the {} of the saved logits",
+            base.context
+        );
+    }
+    let context =
+        base.as_ref().map_or_else(|| args.load.context.unwrap_or(CONTEXT), |base| base.context);
+    ensure!(
+        context >= CONTEXT_MIN,
+        "--context is {context}, expected at least {CONTEXT_MIN} tokens of a window"
+    );
+    args.load.context = Some(context);
+    let model = model::load(&args.model, &args.load, LoadOptions::default())?;
+    if model.plan().output != OutputKind::Logits {
+        bail!("{} computes no logits, expected a model that generates text", args.model);
+    }
+    let vocab = model.plan().vocab;
+    if let Some(base) = &base {
+        ensure!(
+            base.vocab == vocab,
+            "the saved logits have a vocabulary of {}, expected that of {}, which is {vocab}",
+            base.vocab,
+            args.model
+        );
+    }
+    let begin = begin(&model)?;
+    let mut tokens = tokens(&model, &args, base.as_ref(), begin)?;
+    let windows = tokens.len() / context;
+    ensure!(
+        windows > 0,
+        "the text has {} tokens, expected at least one window of {context} (--context)",
+        tokens.len()
+    );
+    let windows = args.windows.map_or(windows, |most| windows.min(most as usize));
+    tokens.truncate(windows * context);
+    let save = |path: &PathBuf| BaseWriter::create(path, context, vocab, &tokens);
+    let mut writer = args.save_base.as_ref().map(save).transpose()?;
+
+    let all = windows as u64;
+    let bar = Progress::new("{bar:32} window {pos} of {len}, {eta} left", all);
+    let mut scores = Vec::with_capacity(windows * scored(context).len());
+    for tokens in tokens.chunks_exact(context) {
+        let rows = base.as_mut().map(BaseFile::next_window).transpose()?;
+        let mut tokens = tokens.to_vec();
+        // as llama.cpp does: a window begins as a text does, in place of its first token
+        tokens[0] = begin.unwrap_or(tokens[0]);
+        let efforts = args.efforts();
+        let window = Window { tokens, base: rows, save: writer.is_some(), efforts };
+        let scored = window.run(&model)?;
+        scores.extend(scored.scores);
+        if let Some(writer) = &mut writer {
+            writer.window(&scored.saved)?;
+        }
+        bar.counter().add(1);
+    }
+    drop(bar);
+    if let Some(writer) = writer {
+        writer.finish()?;
+    }
+    let summary = Summary::of(&scores);
+    let mut out = stdout().lock();
+    match args.json {
+        true => {
+            let mut object = summary.to_json();
+            object["model"] = json!(args.model);
+            object["context"] = json!(context);
+            object["windows"] = json!(windows);
+            object["effort"] = json!(args.efforts()[1]);
+            writeln!(out, "{object}")?;
+        }
+        false => write!(out, "{}", summary.to_text())?,
+    }
+    Ok(())
+}
+
+impl Args {
+    /// The efforts of the two halves of a window.
+    fn efforts(&self) -> [f64; 2] {
+        let effort = self.load.effort.unwrap_or(1.0);
+        [if self.dense_context { 1.0 } else { effort }, effort]
+    }
+}
+
+/// The token before every text, if the model has one.
+fn begin(model: &Model) -> Result<Option<u32>> {
+    let Ok(tokenizer) = model.tokenizer() else { return Ok(None) };
+    let added = tokenizer.encode_prompt("")?;
+    Ok(tokenizer.bos().filter(|bos| added.first() == Some(bos)))
+}
+
+/// The tokens of the text, which are those of the saved logits if there are any.
+fn tokens(
+    model: &Model,
+    args: &Args,
+    base: Option<&BaseFile>,
+    begin: Option<u32>,
+) -> Result<Vec<u32>> {
+    let Some(path) = &args.text else {
+        return Ok(base.map(|base| base.tokens.clone()).unwrap_or_default());
+    };
+    let name = path.display();
+    let bytes = fs::read(path).with_context(|| format!("{name} could not be read"))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|error| error.utf8_error())
+        .with_context(|| format!("{name} is not text, expected UTF-8"))?;
+    let tokenizer = model
+        .tokenizer()
+        .hint(format!("`pelton inspect {}` shows the vocabulary's metadata", args.model))?;
+    let mut tokens: Vec<u32> = begin.into_iter().collect();
+    tokens.extend(tokenizer.encode(&text, Special::Ignore)?);
+    match base {
+        Some(base) if !tokens.starts_with(&base.tokens) => bail!(
+            "the tokens of {name} are others than those of the saved logits, expected the same text"
+        ),
+        Some(base) => Ok(base.tokens.clone()),
+        None => Ok(tokens),
+    }
+}
+
+/// One window of a text.
+struct Window {
+    tokens: Vec<u32>,
+    /// The saved log-probabilities of the scored rows.
+    base: Option<Vec<LogProbs>>,
+    /// Whether log-probabilities are to be saved.
+    save: bool,
+    /// The efforts of the first half and of the scored one.
+    efforts: [f64; 2],
+}
+
+/// The scored rows of a window.
+struct Scored {
+    scores: Vec<Score>,
+    saved: Vec<LogProbs>,
+}
+
+impl Window {
+    fn run(self, model: &Model) -> Result<Scored> {
+        let Self { tokens, base, save, efforts } = self;
+        let rows = scored(tokens.len());
+        let (scores, saved) = model.session(tokens.len(), move |session| {
+            session.set_effort(efforts[0])?;
+            session.run(&tokens[..rows.start])?;
+            session.set_effort(efforts[1])?;
+            let (mut scores, mut saved) = (Vec::with_capacity(rows.len()), Vec::new());
+            session.run_all(&tokens[rows.clone()], |logits| {
+                let i = scores.len();
+                let next = tokens[rows.start + i + 1];
+                scores.push(score(logits, next, base.as_ref().map(|base| &base[i])));
+                if save {
+                    saved.push(LogProbs::of(logits));
+                }
+            })?;
+            Ok((scores, saved))
+        })?;
+        let scores: Option<Vec<_>> = scores.into_iter().collect();
+        let Some(scores) = scores else {
+            bail!("logits that are no numbers, expected finite ones of every scored token");
+        };
+        Ok(Scored { scores, saved })
+    }
+}

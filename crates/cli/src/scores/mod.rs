@@ -1,0 +1,20 @@
+//! Perplexity over a text, and the divergence from saved logits.
+//!
+//! A text is cut into windows of `context` tokens that do not overlap. The first half of a window
+//! is read only; each token of the second half but its first is scored, by the logits of the token
+//! before it. That is the rule of llama.cpp's `llama-perplexity`, whose files of saved logits
+//! ([`base_file`]) are read and written.
+
+pub(crate) mod base_file;
+pub(crate) mod score;
+pub(crate) mod statistics;
+
+use std::ops::Range;
+
+/// The least tokens of a window: one of them is scored.
+pub(crate) const CONTEXT_MIN: usize = 3;
+
+/// The rows of a window of `context` tokens whose logits are scored. Row `i` predicts token `i + 1`.
+pub(crate) const fn scored(context: usize) -> Range<usize> {
+    context / 2..context - 1
+}

@@ -1,0 +1,194 @@
+//! Products of F32, F16 and BF16 matrices with rows of decoding and verification.
+//!
+//! A lane of a vector is a column here, modulo 16: each of 16 partial sums of a result runs over its
+//! columns in order, and at the end they are added pairwise. So weights are multiplied as they are
+//! read, without a transposition. The order is the same whatever the batch, the threads and the
+//! instruction set; it differs from that of prompts (`float.rs`).
+
+use std::ops::Range;
+
+use super::float_kernels::Element;
+use super::job::Job;
+use super::prefetch::RangePrefetch;
+use super::tile::{BLOCK, CHUNK};
+use super::vectors::{Rows, Vectors};
+
+/// Partial sums of a result.
+const WIDTH: usize = 16;
+/// Columns of a chunk of the activations.
+const COLUMNS: usize = CHUNK * BLOCK;
+/// Bytes of weights that are multiplied with all activation rows before the next: a part of a
+/// first-level cache.
+const STRIP_BYTES: usize = 16 << 10;
+
+/// A kernel that multiplies some rows of the matrix with activation rows from some row on.
+pub(super) type RowsFn = unsafe fn(&Job<'_>, Range<usize>, usize, &mut RangePrefetch);
+
+/// The kernels of an element type, for an instruction set.
+pub(super) struct DecodeKernels {
+    /// Kernels and the numbers of their activation rows, descending; the last has one.
+    pub(super) kernels: [(usize, RowsFn); 3],
+    /// Rows of the matrix that a kernel multiplies at a time.
+    pub(super) rows: usize,
+}
+
+/// Computes the job's rows.
+///
+/// # Safety
+/// The instructions of the kernels exist, and the job's promises hold (see [`Job`]).
+pub(super) unsafe fn run(job: &Job<'_>, kernels: &DecodeKernels) {
+    let start = job.weights.wrapping_add(job.rows.start * job.row_bytes);
+    let lead = kernels.rows * job.row_bytes;
+    let mut prefetch = RangePrefetch::new(start, job.rows.len() * job.row_bytes, lead);
+    let strip = (STRIP_BYTES / job.row_bytes).max(1).next_multiple_of(kernels.rows);
+    for row in job.rows.clone().step_by(strip) {
+        let rows = row..job.rows.end.min(row + strip);
+        let mut x = 0;
+        let mut idle = RangePrefetch::idle();
+        while x < job.batch {
+            let left = job.batch - x;
+            // the last rows in one kernel, of more rows if need be
+            let fits = kernels.kernels.iter().rev().find(|(count, _)| *count >= left);
+            let (count, kernel) = fits.unwrap_or(&kernels.kernels[0]);
+            let prefetch = if x == 0 { &mut prefetch } else { &mut idle };
+            // SAFETY: the caller's promise; the rows are some of the job's.
+            unsafe { kernel(job, rows.clone(), x, prefetch) };
+            x += count;
+        }
+    }
+}
+
+/// Multiplies rows of the matrix, `NR` at a time, with `MR` activation rows from `x` on; those
+/// beyond the batch are dropped. One or two vectors of `S` make 16 lanes.
+///
+/// # Safety
+/// The instructions of `S` exist, the job's promises hold (see [`Job`]), and the rows are some of
+/// the job's.
+#[inline(always)]
+pub(super) unsafe fn rows<S: Vectors, E: Element, const NR: usize, const MR: usize>(
+    job: &Job<'_>,
+    rows: Range<usize>,
+    x: usize,
+    prefetch: &mut RangePrefetch,
+) {
+    const { assert!(S::LANES == WIDTH || 2 * S::LANES == WIDTH) };
+    let mut row = rows.start;
+    while row < rows.end {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if rows.end - row >= NR {
+                tile::<S, E, NR, MR>(job, row, x, prefetch);
+                row += NR;
+            } else {
+                tile::<S, E, 1, MR>(job, row, x, prefetch);
+                row += 1;
+            }
+        }
+    }
+}
+
+/// [`rows`] for `NR` rows from `row` on.
+///
+/// # Safety
+/// As for [`rows`].
+#[inline(always)]
+unsafe fn tile<S: Vectors, E: Element, const NR: usize, const MR: usize>(
+    job: &Job<'_>,
+    row: usize,
+    first_x: usize,
+    prefetch: &mut RangePrefetch,
+) {
+    // SAFETY: the caller's promise. Activations are padded with zeros to a multiple of `WIDTH`;
+    // the last columns of weights, if they do not fill a step, are copied before they are read.
+    unsafe {
+        let mut sums = [[[S::splat(0.0); 2]; MR]; NR];
+        let first = job.weights.add(row * job.row_bytes);
+        let mut weights = Rows { first, stride: job.row_bytes, packed: false };
+        for chunk in 0..job.cols.div_ceil(COLUMNS) {
+            let floats = job.floats.cast::<[f32; BLOCK]>();
+            let mut x: [*const [f32; BLOCK]; MR] = job.activation_rows(floats, first_x, chunk);
+            let cols = COLUMNS.min(job.cols - chunk * COLUMNS);
+            // two steps are a block of activations
+            for _ in 0..cols / BLOCK {
+                prefetch.advance(NR * BLOCK * E::BYTES);
+                for half in 0..2 {
+                    step::<S, E, NR, MR>(weights, x, half * WIDTH, &mut sums);
+                    weights.first = weights.first.wrapping_add(WIDTH * E::BYTES);
+                }
+                for x in &mut x {
+                    *x = x.wrapping_add(1);
+                }
+            }
+            let mut left = cols % BLOCK;
+            let mut within = 0;
+            while left > 0 {
+                let mut last = [[0_u8; WIDTH * 4]; NR];
+                let count = left.min(WIDTH);
+                for (n, last) in last.iter_mut().enumerate() {
+                    let from = weights.first.add(n * weights.stride);
+                    std::ptr::copy_nonoverlapping(from, last.as_mut_ptr(), count * E::BYTES);
+                }
+                let copy = Rows { first: last.as_ptr().cast(), stride: WIDTH * 4, packed: false };
+                step::<S, E, NR, MR>(copy, x, within, &mut sums);
+                weights.first = weights.first.wrapping_add(count * E::BYTES);
+                within += WIDTH;
+                left -= count;
+            }
+        }
+        for r in 0..MR.min(job.batch - first_x) {
+            let mut results = [0.0; NR];
+            for (result, sums) in results.iter_mut().zip(&sums) {
+                let mut lanes = [0.0; WIDTH];
+                for (v, part) in sums[r].iter().enumerate().take(WIDTH / S::LANES) {
+                    S::store(*part, lanes.as_mut_ptr().add(v * S::LANES));
+                }
+                *result = sum(&lanes);
+            }
+            job.output(first_x + r, row, &results);
+        }
+    }
+}
+
+/// Adds the products of `WIDTH` columns, those from `within` on of a block of activations.
+///
+/// # Safety
+/// They are readable in all rows, and the instructions of `S` exist.
+#[inline(always)]
+unsafe fn step<S: Vectors, E: Element, const NR: usize, const MR: usize>(
+    weights: Rows,
+    x: [*const [f32; BLOCK]; MR],
+    within: usize,
+    sums: &mut [[[S::F; 2]; MR]; NR],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        #[expect(clippy::needless_range_loop, reason = "it indexes inside of the sums")]
+        for v in 0..WIDTH / S::LANES {
+            let mut w = [S::splat(0.0); NR];
+            for (n, w) in w.iter_mut().enumerate() {
+                let at = n * weights.stride + v * S::LANES * E::BYTES;
+                *w = E::load::<S>(weights.first.add(at));
+            }
+            for r in 0..MR {
+                let x = S::load_f32(x[r].cast::<f32>().add(within + v * S::LANES).cast());
+                for n in 0..NR {
+                    sums[n][r][v] = S::fma(w[n], x, sums[n][r][v]);
+                }
+            }
+        }
+    }
+}
+
+/// The sum of the partial sums: halves onto halves, down to one.
+#[inline(always)]
+fn sum(lanes: &[f32; WIDTH]) -> f32 {
+    // arrays of their own: in place the additions would be done one by one
+    let (mut eight, mut four) = ([0.0; 8], [0.0; 4]);
+    for i in 0..8 {
+        eight[i] = lanes[i] + lanes[i + 8];
+    }
+    for i in 0..4 {
+        four[i] = eight[i] + eight[i + 4];
+    }
+    (four[0] + four[2]) + (four[1] + four[3])
+}

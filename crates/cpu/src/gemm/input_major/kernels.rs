@@ -1,0 +1,393 @@
+//! The product of one row with lines of codes: only those of its live inputs are read.
+
+use std::marker::PhantomData;
+
+use super::super::activations::Block;
+use super::super::formats::{Q4_0, Q4_1, Q4K, Q5K, Q6K, Q8_0};
+use super::super::tile::{Coding, Format};
+use super::super::vectors::Codes;
+use super::layout::Fields;
+use super::lines::Lines;
+use super::live::LiveBlock;
+use crate::memory::prefetch::{Level, prefetch};
+
+/// Outputs that a kernel computes at a time.
+pub(super) const RUN: usize = 128;
+
+/// A format whose codes are kept in lines.
+pub(super) trait Coded {
+    type Coding: Coding;
+    const FIELDS: Fields;
+
+    /// The scales and minima of `LANES` outputs from output `output` of a slab on, for each half if
+    /// the halves are separate.
+    ///
+    /// # Safety
+    /// The place is one of the outputs, and the instructions of `S` exist.
+    unsafe fn scales<S: Lines>(at: &BlockAt, output: usize) -> [[S::F; 2]; 2];
+}
+
+/// The place of a block of 32 inputs in a slab.
+#[derive(Clone, Copy)]
+pub(super) struct BlockAt {
+    /// The fields of its super-block.
+    pub(super) head: *const u8,
+    /// Its own fields.
+    pub(super) fields: *const u8,
+    /// Its lines.
+    pub(super) lines: *const u8,
+    /// Outputs of the slab.
+    pub(super) outputs: usize,
+}
+
+impl BlockAt {
+    /// Block `block` of the slab at `slab`.
+    ///
+    /// # Safety
+    /// There is such a block.
+    #[inline(always)]
+    pub(super) unsafe fn new<K: Coded>(slab: *const u8, outputs: usize, block: usize) -> Self {
+        let fields = &K::FIELDS;
+        let blocks = fields.inputs / 32;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let head = slab.add(block / blocks * fields.super_block(outputs));
+            let own = head.add(fields.super_head * outputs);
+            let own = own.add(block % blocks * fields.block(outputs));
+            Self { head, fields: own, lines: own.add(fields.block_head * outputs), outputs }
+        }
+    }
+}
+
+/// Implements `Coded` for blocks of 32 with a scale, and perhaps a minimum, in f16.
+macro_rules! simple {
+    ($name:ident, min: $min:literal) => {
+        impl Coded for $name {
+            type Coding = <Self as Format>::Coding;
+            const FIELDS: Fields = fields_of::<Self>();
+
+            #[inline(always)]
+            unsafe fn scales<S: Lines>(at: &BlockAt, output: usize) -> [[S::F; 2]; 2] {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let scale = S::load_f16(at.fields.add(2 * output));
+                    let min = match $min {
+                        true => S::load_f16(at.fields.add(2 * (at.outputs + output))),
+                        false => S::splat(0.0),
+                    };
+                    [[scale; 2], [min; 2]]
+                }
+            }
+        }
+    };
+}
+
+/// The fields of a format.
+const fn fields_of<F: Format>() -> Fields {
+    match Fields::of(F::DTYPE) {
+        Some(fields) => fields,
+        None => Fields { inputs: 32, super_head: 0, block_head: 0, line_bits: 8, upper_bits: 0 },
+    }
+}
+
+simple!(Q4_0, min: false);
+simple!(Q4_1, min: true);
+simple!(Q8_0, min: false);
+
+/// Implements `Coded` for super-blocks of 256 with scales and minima of six bits.
+macro_rules! with_mins {
+    ($name:ident) => {
+        impl Coded for $name {
+            type Coding = <Self as Format>::Coding;
+            const FIELDS: Fields = fields_of::<Self>();
+
+            #[inline(always)]
+            unsafe fn scales<S: Lines>(at: &BlockAt, output: usize) -> [[S::F; 2]; 2] {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let d = S::load_f16(at.head.add(2 * output));
+                    let dmin = S::load_f16(at.head.add(2 * (at.outputs + output)));
+                    let scale = S::u8_to_f32(at.fields.add(output));
+                    let min = S::u8_to_f32(at.fields.add(at.outputs + output));
+                    let min = S::mul(S::mul(dmin, S::splat(-1.0)), min);
+                    [[S::mul(d, scale); 2], [min; 2]]
+                }
+            }
+        }
+    };
+}
+
+with_mins!(Q4K);
+with_mins!(Q5K);
+
+impl Coded for Q6K {
+    type Coding = <Self as Format>::Coding;
+    const FIELDS: Fields = fields_of::<Self>();
+
+    #[inline(always)]
+    unsafe fn scales<S: Lines>(at: &BlockAt, output: usize) -> [[S::F; 2]; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let d = S::load_f16(at.head.add(2 * output));
+            let [first, second] =
+                [0, at.outputs].map(|half| S::i8_to_f32(at.fields.add(half + output)));
+            [[S::mul(d, first), S::mul(d, second)], [S::splat(0.0); 2]]
+        }
+    }
+}
+
+/// The lines of a run of outputs.
+pub(super) struct Segment<S, K>(PhantomData<(S, K)>);
+
+impl<S: Lines, K: Coded> Segment<S, K> {
+    /// Whether lines have four bits for each output, or those and more.
+    pub(super) const NIBBLES: bool = K::FIELDS.line_bits == 4;
+    /// Vectors of codes that a segment of lines gives.
+    pub(super) const VECTORS: usize = if Self::NIBBLES { 8 } else { 4 };
+    /// Segments of a run.
+    pub(super) const COUNT: usize = RUN / (Self::VECTORS * S::LANES);
+
+    /// The first output of vector `vector` of segment `segment` of a run.
+    #[inline(always)]
+    pub(super) const fn output(segment: usize, vector: usize) -> usize {
+        // segments of 64 bytes
+        let of_chunk = 16 / S::LANES;
+        let (chunk, within) = (segment / of_chunk, segment % of_chunk);
+        if Self::NIBBLES {
+            chunk * 128 + vector / 4 * 64 + vector % 4 * 16 + within * S::LANES
+        } else {
+            chunk * 64 + vector * 16 + within * S::LANES
+        }
+    }
+
+    /// The codes of four inputs, whose lines are so many bytes after the first of a block: vector
+    /// `v` holds those of the outputs from `output(segment, v)` of run `run` on.
+    ///
+    /// # Safety
+    /// The lines exist, and the instructions of `S` too.
+    #[inline(always)]
+    pub(super) unsafe fn codes(
+        at: &BlockAt,
+        lines: [u32; 4],
+        run: usize,
+        segment: usize,
+    ) -> [S::I; 8] {
+        let fields = &K::FIELDS;
+        let place = run * fields.line(RUN) + segment * 4 * S::LANES;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = at.lines.add(place);
+            let both = S::interleave(lines.map(|line| S::load(from.add(line as usize))));
+            let mut codes = [S::splat_i(0); 8];
+            if !Self::NIBBLES {
+                for (to, codes_of) in codes.iter_mut().zip(both) {
+                    *to = S::from_i8(codes_of);
+                }
+                return codes;
+            }
+            let mask = S::splat_i(0x0f0f_0f0f);
+            for k in 0..4 {
+                codes[k] = S::and(both[k], mask);
+                codes[4 + k] = S::and(S::shr(both[k], 4), mask);
+            }
+            if fields.upper_bits > 0 {
+                let bits = fields.upper_bits;
+                let from = at.lines.add(32 * fields.line(at.outputs) + run * fields.upper(RUN));
+                let load = |line: u32| match bits {
+                    1 => S::upper::<1>(from.add(line as usize / 4), segment),
+                    _ => S::upper::<2>(from.add(line as usize / 2), segment),
+                };
+                let uppers = S::interleave(lines.map(load));
+                let mask = S::splat_i(if bits == 1 { 0x1010_1010 } else { 0x3030_3030 });
+                for k in 0..4 {
+                    codes[k] = S::or(codes[k], S::and(S::shl(uppers[k], 4), mask));
+                    let high = S::shl(uppers[k], 4 - bits as u32);
+                    codes[4 + k] = S::or(codes[4 + k], S::and(high, mask));
+                }
+            }
+            codes
+        }
+    }
+}
+
+/// The inputs of a row that are multiplied with a block.
+pub(super) trait Inputs: Copy {
+    /// The block of activations.
+    fn block(&self) -> &Block;
+    /// The line of input `i` of those.
+    fn line(&self, i: usize) -> u8;
+    /// Groups of four of each half, or all, and none.
+    fn groups(&self, halves: bool) -> [usize; 2];
+}
+
+/// All inputs of a block.
+#[derive(Clone, Copy)]
+pub(super) struct All<'a>(pub(super) &'a Block);
+
+impl Inputs for All<'_> {
+    #[inline(always)]
+    fn block(&self) -> &Block {
+        self.0
+    }
+    #[inline(always)]
+    fn line(&self, i: usize) -> u8 {
+        i as u8
+    }
+    #[inline(always)]
+    fn groups(&self, halves: bool) -> [usize; 2] {
+        if halves { [4, 4] } else { [8, 0] }
+    }
+}
+
+impl Inputs for &LiveBlock {
+    #[inline(always)]
+    fn block(&self) -> &Block {
+        &self.block
+    }
+    #[inline(always)]
+    fn line(&self, i: usize) -> u8 {
+        self.lines[i] & 31
+    }
+    #[inline(always)]
+    fn groups(&self, _: bool) -> [usize; 2] {
+        // at most eight of both
+        self.groups.map(|groups| usize::from(groups.min(8)))
+    }
+}
+
+/// The lines of the inputs that are multiplied with a block.
+#[derive(Clone, Copy)]
+pub(super) struct Places {
+    at: BlockAt,
+    /// Bytes from the block's first line to that of each input.
+    lines: [u32; 32],
+    groups: [usize; 2],
+}
+
+impl Places {
+    /// The lines of `inputs` in the block `at`.
+    #[inline(always)]
+    pub(super) fn new<K: Coded>(at: BlockAt, inputs: impl Inputs) -> Self {
+        let line = K::FIELDS.line(at.outputs) as u32;
+        let lines = std::array::from_fn(|i| u32::from(inputs.line(i)) * line);
+        Self { at, lines, groups: inputs.groups(K::Coding::HALVES) }
+    }
+
+    /// Prefetches the lines and the fields of a run.
+    #[inline(always)]
+    fn prefetch<K: Coded>(&self, run: usize) {
+        let (at, fields) = (&self.at, &K::FIELDS);
+        let count = (4 * (self.groups[0] + self.groups[1])).min(32);
+        let of_run = fields.line(RUN);
+        let from = at.lines.wrapping_add(run * of_run);
+        for &line in &self.lines[..count] {
+            for byte in (0..of_run).step_by(64) {
+                prefetch(from.wrapping_add(line as usize + byte), Level::First);
+            }
+        }
+        // several runs of upper bits are in a cache line
+        let of_run = fields.upper(RUN);
+        if of_run > 0 && (run * of_run).is_multiple_of(64) {
+            let from = at.lines.wrapping_add(32 * fields.line(at.outputs) + run * of_run);
+            for &line in &self.lines[..count] {
+                let line = line as usize * fields.upper_bits / 4;
+                prefetch(from.wrapping_add(line), Level::First);
+            }
+        }
+        // fields of two bytes lie 256 bytes a run apart, others 128
+        for byte in (0..fields.block_head * RUN).step_by(64) {
+            let field = byte / (2 * RUN);
+            let from = field * 2 * at.outputs + run * 2 * RUN + byte % (2 * RUN);
+            prefetch(at.fields.wrapping_add(from), Level::First);
+        }
+    }
+}
+
+/// Adds the products of a block's inputs with the runs `runs` of outputs to their sums, and
+/// prefetches the same of `next`.
+///
+/// # Safety
+/// The block exists, the instructions of `S` too, and `sums` has a value for each output of the
+/// runs, from the first on.
+#[inline(always)]
+pub(super) unsafe fn one_block<S: Lines, K: Coded>(
+    places: &Places,
+    block: &Block,
+    runs: std::ops::Range<usize>,
+    sums: *mut f32,
+    next: Option<&Places>,
+) {
+    let (first, halves) = (runs.start, K::Coding::HALVES);
+    let groups = places.groups;
+    // SAFETY: the caller's promise; of the activations the first `4 groups` codes are read.
+    unsafe {
+        for run in runs {
+            if let Some(next) = next {
+                next.prefetch::<K>(run);
+            }
+            for segment in 0..Segment::<S, K>::COUNT {
+                let [first_half, second_half] = if halves {
+                    let first = dot_groups::<S, K>(places, block, 0..groups[0], 0, run, segment);
+                    let all = groups[0] + groups[1];
+                    [first, dot_groups::<S, K>(places, block, groups[0]..all, 1, run, segment)]
+                } else {
+                    [dot_groups::<S, K>(places, block, 0..groups[0], 0, run, segment); 2]
+                };
+                for vector in 0..Segment::<S, K>::VECTORS {
+                    let output = Segment::<S, K>::output(segment, vector);
+                    let [scale, min] = K::scales::<S>(&places.at, run * RUN + output);
+                    let to = sums.add((run - first) * RUN + output);
+                    let mut sum = S::load_f32(to.cast_const().cast());
+                    let mut product = S::mul(S::to_f32(first_half[vector]), scale[0]);
+                    if halves {
+                        product = S::fma(S::to_f32(second_half[vector]), scale[1], product);
+                    }
+                    sum = S::fma(product, S::splat(block.scale), sum);
+                    if K::Coding::MIN {
+                        sum = S::fma(min[0], S::splat(block.sum), sum);
+                    }
+                    S::store(sum, to);
+                }
+            }
+        }
+    }
+}
+
+/// The integer products of some groups of a block, offset included.
+///
+/// # Safety
+/// As for [`one_block`].
+#[inline(always)]
+unsafe fn dot_groups<S: Lines, K: Coded>(
+    places: &Places,
+    block: &Block,
+    groups: std::ops::Range<usize>,
+    half: usize,
+    run: usize,
+    segment: usize,
+) -> [S::I; 8] {
+    let is_signed = matches!(K::Coding::CODES, Codes::I8);
+    let zero = if is_signed { S::I8_ZERO } else { K::Coding::ZERO };
+    // SAFETY: the caller's promise.
+    unsafe {
+        let minus_sum =
+            if K::Coding::HALVES { block.minus_half_sums[half] } else { block.minus_sum };
+        let start = match zero {
+            Some(zero) => S::shl(S::splat_i(minus_sum), zero),
+            None => S::splat_i(0),
+        };
+        let mut sums = [start; 8];
+        let lines = (&raw const places.lines).cast::<[u32; 4]>();
+        let x = (&raw const block.codes).cast::<i8>();
+        for group in groups {
+            let codes = Segment::<S, K>::codes(&places.at, *lines.add(group), run, segment);
+            let x = x.add(4 * group);
+            for vector in 0..Segment::<S, K>::VECTORS {
+                let code = &raw const codes[vector];
+                let [[sum]] = S::dot::<1, 1, 1>(K::Coding::CODES, [code], [x], [sums[vector]]);
+                sums[vector] = sum;
+            }
+        }
+        sums
+    }
+}

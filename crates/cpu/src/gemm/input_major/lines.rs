@@ -1,0 +1,69 @@
+//! The vector operations on lines, besides those of all products.
+
+use super::super::vectors::Vectors;
+use crate::simd::Portable8;
+
+/// Vectors of `LANES` lanes of four bytes that lines are loaded into.
+///
+/// # Safety
+/// As for [`Vectors`].
+pub(super) trait Lines: Vectors {
+    /// Loads `4 LANES` bytes.
+    unsafe fn load(from: *const u8) -> Self::I;
+    /// Interleaves the bytes of four vectors: lane `4 l + i` of vector `k` holds byte
+    /// `16 l + 4 k + i` of each of them, in their order.
+    unsafe fn interleave(lines: [Self::I; 4]) -> [Self::I; 4];
+    /// The upper bits of the bytes of segment `segment` of 64 bytes: `2 BITS` for each, from
+    /// `16 BITS` bytes.
+    unsafe fn upper<const BITS: usize>(from: *const u8, segment: usize) -> Self::I;
+    /// `LANES` unsigned bytes as f32.
+    unsafe fn u8_to_f32(from: *const u8) -> Self::F;
+    /// `LANES` signed bytes as f32.
+    unsafe fn i8_to_f32(from: *const u8) -> Self::F;
+}
+
+/// # Safety
+/// `LANES` elements of `N` bytes are readable.
+#[inline(always)]
+unsafe fn elements<const N: usize, T>(from: *const u8, f: impl Fn([u8; N]) -> T) -> [T; 8] {
+    // SAFETY: the caller's promise.
+    std::array::from_fn(|i| f(unsafe { from.cast::<[u8; N]>().add(i).read() }))
+}
+
+impl Lines for Portable8 {
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self::I {
+        // SAFETY: the caller's promise.
+        unsafe { elements(from, i32::from_le_bytes) }
+    }
+    #[inline(always)]
+    unsafe fn interleave(lines: [Self::I; 4]) -> [Self::I; 4] {
+        let byte = |line: usize, at: usize| lines[line][at / 4].to_le_bytes()[at % 4];
+        std::array::from_fn(|k| {
+            std::array::from_fn(|lane| {
+                let at = lane / 4 * 16 + 4 * k + lane % 4;
+                i32::from_le_bytes(std::array::from_fn(|line| byte(line, at)))
+            })
+        })
+    }
+    #[inline(always)]
+    unsafe fn upper<const BITS: usize>(from: *const u8, segment: usize) -> Self::I {
+        let byte = |i: usize| {
+            let place = 32 * segment + i;
+            let shift = 2 * BITS * (place / (16 * BITS));
+            // SAFETY: the caller's promise.
+            unsafe { *from.add(place % (16 * BITS)) >> shift & ((1 << (2 * BITS)) - 1) as u8 }
+        };
+        std::array::from_fn(|lane| i32::from_le_bytes(std::array::from_fn(|i| byte(4 * lane + i))))
+    }
+    #[inline(always)]
+    unsafe fn u8_to_f32(from: *const u8) -> Self::F {
+        // SAFETY: the caller's promise.
+        unsafe { elements(from, |[byte]| f32::from(byte)) }
+    }
+    #[inline(always)]
+    unsafe fn i8_to_f32(from: *const u8) -> Self::F {
+        // SAFETY: the caller's promise.
+        unsafe { elements(from, |[byte]| f32::from(byte as i8)) }
+    }
+}

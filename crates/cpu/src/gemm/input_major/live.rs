@@ -1,0 +1,236 @@
+//! The live inputs of rows, compacted for the kernels.
+
+use std::cell::UnsafeCell;
+use std::ops::Range;
+
+use bytemuck::Zeroable;
+use pelton_quant::DType;
+
+use super::super::activations::{Activations, Block};
+use super::super::tile::BLOCK;
+use super::layout::InputMajor;
+use super::select::Choice;
+use crate::isa::Isa;
+use crate::simd::{Body, Simd, dispatch};
+
+/// The live inputs of a block of 32, in groups of four.
+#[derive(Clone, Copy, Debug, Zeroable)]
+#[repr(C, align(64))]
+pub(super) struct LiveBlock {
+    /// The codes of the live inputs, from the first on, and sums over them.
+    pub(super) block: Block,
+    /// The input of each code; where a group is not full an input of it again, with the code 0.
+    pub(super) lines: [u8; BLOCK],
+    /// Groups of the first and the second half, if the halves are separate; or all, and none.
+    pub(super) groups: [u8; 2],
+}
+
+/// A live input of a row of floats.
+#[derive(Clone, Copy, Debug, Zeroable)]
+#[repr(C)]
+pub(super) struct LiveColumn {
+    pub(super) input: u32,
+    pub(super) x: f32,
+}
+
+/// Inputs of floats whose products are added up before they are added to the others.
+pub(super) const CHUNK: usize = 256;
+
+/// The live inputs of several rows, each `[cols]`, which threads fill together.
+#[derive(Debug)]
+pub struct LiveRows {
+    cols: usize,
+    blocks: Box<[UnsafeCell<LiveBlock>]>,
+    /// The live columns of a chunk begin at its first input.
+    columns: Box<[UnsafeCell<LiveColumn>]>,
+    /// The number of live columns of each chunk `[rows, chunks]`.
+    counts: Box<[UnsafeCell<u32>]>,
+    choices: Box<[UnsafeCell<Choice>]>,
+}
+
+// SAFETY: plain data; the contracts of `choose` and `multiply` keep writers and readers apart.
+unsafe impl Sync for LiveRows {}
+
+/// The choice of a row's live inputs for one matrix.
+#[derive(Clone, Copy)]
+pub struct Chosen<'a> {
+    /// The row `[cols]`.
+    pub x: &'a [f32],
+    /// The matrix.
+    pub matrix: &'a InputMajor,
+    /// The number of live inputs.
+    pub live: usize,
+    /// The prepared activations and the row of them, for a matrix in blocks.
+    pub activations: Option<(&'a Activations, usize)>,
+}
+
+impl LiveRows {
+    /// Allocates for `rows` rows of up to `blocks` inputs in blocks and `floats` inputs in floats,
+    /// and the choices of `threads` threads; `None` if the system refuses the memory.
+    pub fn new(rows: usize, blocks: usize, floats: usize, threads: usize) -> Option<Self> {
+        let cols = blocks.max(floats).next_multiple_of(CHUNK);
+        let per_row = |cols: usize| rows.checked_mul(cols);
+        Some(Self {
+            cols,
+            blocks: zeroed(per_row(if blocks > 0 { cols / BLOCK } else { 0 })?)?,
+            columns: zeroed(per_row(if floats > 0 { cols } else { 0 })?)?,
+            counts: zeroed(per_row(cols / CHUNK)?)?,
+            choices: (0..threads).map(|_| UnsafeCell::new(Choice::new(cols))).collect(),
+        })
+    }
+
+    /// Bytes that [`new`](Self::new) allocates.
+    pub fn bytes(rows: usize, blocks: usize, floats: usize, threads: usize) -> u128 {
+        let cols = blocks.max(floats).next_multiple_of(CHUNK) as u128;
+        let of_blocks = if blocks > 0 { cols / 32 * size_of::<LiveBlock>() as u128 } else { 0 };
+        let of_floats = if floats > 0 { cols * size_of::<LiveColumn>() as u128 } else { 0 };
+        rows as u128 * (of_blocks + of_floats + cols / 64) + threads as u128 * 4 * cols
+    }
+
+    /// The chunks of a row of `cols` inputs, into which compacting it can be split.
+    pub const fn units(cols: usize) -> usize {
+        cols.div_ceil(CHUNK)
+    }
+
+    /// Chooses the live inputs of a row, and compacts those of the chunks `units` as row `to`.
+    ///
+    /// # Safety
+    /// No other thread reads or writes these chunks of row `to`, nor calls this as thread `thread`;
+    /// the row of the activations has been prepared, and no thread writes it.
+    ///
+    /// # Panics
+    /// If there is no such row or chunk.
+    pub unsafe fn choose(
+        &self,
+        isa: Isa,
+        thread: usize,
+        to: usize,
+        chosen: &Chosen<'_>,
+        units: Range<usize>,
+    ) {
+        let &Chosen { x, matrix, live, activations: _ } = chosen;
+        let norms = matrix.norms();
+        assert!(x.len() <= self.cols && x.len() == norms.len(), "rows of another length");
+        assert!(units.end <= Self::units(x.len()), "chunks beyond the row");
+        // SAFETY: one thread has this scratch memory, by contract.
+        let choice = unsafe { &mut *self.choices[thread].get() };
+        choice.choose(isa, x, norms, live);
+        dispatch(isa, Compact { rows: self, to, chosen, choice, units });
+    }
+
+    /// The blocks of a row.
+    pub(super) fn blocks(&self, row: usize) -> *const LiveBlock {
+        let blocks = &self.blocks[row * (self.cols / BLOCK)..][..self.cols / BLOCK];
+        UnsafeCell::raw_get(blocks.as_ptr())
+    }
+
+    /// The live columns of chunk `chunk` of a row.
+    ///
+    /// # Safety
+    /// The row has been chosen and is not being written.
+    pub(super) unsafe fn columns(&self, row: usize, chunk: usize) -> &[LiveColumn] {
+        let columns = &self.columns[row * self.cols + chunk * CHUNK..][..CHUNK];
+        // SAFETY: the caller's promise.
+        unsafe {
+            let count = *self.counts[row * (self.cols / CHUNK) + chunk].get() as usize;
+            let columns = &columns[..count.min(CHUNK)];
+            std::slice::from_raw_parts(UnsafeCell::raw_get(columns.as_ptr()), columns.len())
+        }
+    }
+}
+
+/// The compaction of some chunks of a row, compiled for an instruction set. No other thread accesses
+/// them.
+struct Compact<'a> {
+    rows: &'a LiveRows,
+    to: usize,
+    chosen: &'a Chosen<'a>,
+    choice: &'a Choice,
+    units: Range<usize>,
+}
+
+impl Body for Compact<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Self { rows, to, chosen, choice, units } = self;
+        let &Chosen { x, matrix, live: _, activations } = chosen;
+        let mut ties = choice.ties_from(units.start * CHUNK);
+        let Some((activations, row)) = activations else {
+            let columns = &rows.columns[to * rows.cols..][..rows.cols];
+            for unit in units {
+                let mut found = 0;
+                for block in unit * CHUNK / BLOCK..x.len().min((unit + 1) * CHUNK).div_ceil(BLOCK) {
+                    let mut mask = choice.mask(block, &mut ties);
+                    while mask != 0 {
+                        let input = block * BLOCK + mask.trailing_zeros() as usize;
+                        mask &= mask - 1;
+                        let column = LiveColumn { input: input as u32, x: x[input] };
+                        // SAFETY: this thread alone writes the chunk.
+                        unsafe { *columns[unit * CHUNK + found].get() = column };
+                        found += 1;
+                    }
+                }
+                // SAFETY: as above.
+                unsafe { *rows.counts[to * (rows.cols / CHUNK) + unit].get() = found as u32 };
+            }
+            return;
+        };
+        // those have a scale for each half of a block
+        let halves = matrix.dtype() == DType::Q6_K;
+        let all = x.len() / BLOCK;
+        let blocks = &rows.blocks[to * (rows.cols / BLOCK)..][..all];
+        let (first, end) = (units.start * CHUNK / BLOCK, all.min(units.end * CHUNK / BLOCK));
+        for (block, live) in blocks.iter().enumerate().take(end).skip(first) {
+            let mask = choice.mask(block, &mut ties);
+            let place = activations.place(row, block);
+            // SAFETY: it has been prepared, and this thread alone writes the block.
+            unsafe {
+                let from = &*activations.blocks().add(place);
+                compact(from, mask, halves, &mut *live.get());
+            }
+        }
+    }
+}
+
+/// Writes the inputs of `mask` of a block; with `halves` those of each half begin a group.
+#[inline(always)]
+fn compact(from: &Block, mask: u32, halves: bool, to: &mut LiveBlock) {
+    let (mut at, mut sums) = (0, [0; 2]);
+    for (half, sum) in sums.iter_mut().enumerate() {
+        let begin = at;
+        let mut left = mask >> (16 * half) & 0xffff;
+        while left != 0 {
+            let input = 16 * half + left.trailing_zeros() as usize;
+            left &= left - 1;
+            let code = from.codes[input & 31];
+            to.block.codes[at & 31] = code;
+            to.lines[at & 31] = input as u8;
+            *sum += i32::from(code);
+            at += 1;
+        }
+        if halves || half == 1 {
+            // the last group is filled up with an input that is read anyway
+            let last = to.lines[at.saturating_sub(1) & 31];
+            let end = at.next_multiple_of(4);
+            for place in at..end {
+                (to.block.codes[place & 31], to.lines[place & 31]) = (0, last);
+            }
+            at = end;
+        }
+        to.groups[half] = ((at - if halves { begin } else { 0 }) / 4) as u8;
+    }
+    if !halves {
+        to.groups = [to.groups[1], 0];
+    }
+    let sum = sums[0] + sums[1];
+    to.block.scale = from.scale;
+    to.block.minus_sum = -sum;
+    to.block.minus_half_sums = [-sums[0], -sums[1]];
+    to.block.sum = from.scale * sum as f32;
+    to.block.half_sums = [from.scale * sums[0] as f32, from.scale * sums[1] as f32];
+}
+
+/// A slice of `len` zeroed values; `None` if the system refuses the memory.
+fn zeroed<T: Zeroable>(len: usize) -> Option<Box<[UnsafeCell<T>]>> {
+    Some(bytemuck::allocation::try_zeroed_vec(len).ok()?.into_boxed_slice())
+}

@@ -1,0 +1,345 @@
+//! Selections compared with a sort, products with arithmetic in f64, and rows of effort 1 with the
+//! products of rows of matrices, bit for bit, on every instruction set of this machine.
+
+use pelton_graph::Phase;
+use pelton_quant::{DType, decode};
+use pelton_testing::Random;
+
+use super::super::activations::{ActivationKind, Activations};
+use super::super::job::{MatrixRef, Output};
+use super::super::matmul;
+use super::super::tile::BLOCK;
+use super::layout::OUTPUT_ALIGN;
+use super::{Chosen, InputMajor, LiveRows, Task, has_lines, live_inputs, multiply};
+use crate::isa::Isa;
+use crate::pool::{Pool, SharedMut};
+
+/// Every type that has lines.
+fn types() -> impl Iterator<Item = DType> {
+    DType::ALL.into_iter().filter(|&dtype| has_lines(dtype))
+}
+
+/// The indices of the `count` greatest |x|·norm, those of the lowest index of equal ones: a stable
+/// sort of all.
+fn sorted(x: &[f32], norms: &[f32], count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..x.len()).collect();
+    let score = |i: usize| (x[i] * norms[i]).abs();
+    order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
+    order.truncate(count);
+    order.sort_unstable();
+    order
+}
+
+#[test]
+fn selections_are_those_of_a_sort() {
+    let mut random = Random::new(1);
+    for len in [1, 2, 31, 32, 33, 100, 1000, 5632] {
+        let heavy = |random: &mut Random| {
+            let x = random.normal(0.0, 1.0);
+            x * x * x
+        };
+        let norms: Vec<f32> = (0..len).map(|_| random.normal(1.0, 0.1).abs()).collect();
+        let distinct: Vec<f32> = (0..len).map(|_| heavy(&mut random)).collect();
+        // few values, so that most are equal to others
+        let equal: Vec<f32> = (0..len).map(|_| random.below(4) as f32 - 1.0).collect();
+        let ones = vec![1.0; len];
+        let special: Vec<f32> = (0..len)
+            .map(|_| {
+                [0.0, -0.0, f32::NAN, f32::INFINITY, f32::MIN_POSITIVE, 1e-44, -3.0, f32::MAX]
+                    [random.below(8)]
+            })
+            .collect();
+        for (x, norms) in
+            [(&distinct, &norms), (&equal, &ones), (&special, &ones), (&vec![0.0; len], &norms)]
+        {
+            for count in [1, 2, len / 4, len / 2, len - len / 10, len - 1, len] {
+                let count = count.clamp(1, len);
+                let expected = sorted(x, norms, count);
+                for isa in Isa::available() {
+                    let found = live_inputs(isa, x, norms, count);
+                    assert_eq!(found, expected, "{isa}, {count} of {len}");
+                }
+            }
+        }
+    }
+}
+
+/// A matrix in both orders, and its decoded weights.
+struct Both {
+    dtype: DType,
+    rows: usize,
+    cols: usize,
+    bytes: Vec<u8>,
+    lines: InputMajor,
+    weights: Vec<f32>,
+}
+
+impl Both {
+    fn new(dtype: DType, rows: usize, cols: usize, threads: usize, random: &mut Random) -> Self {
+        let bytes = random.blocks(dtype, rows * cols, 0.0, 1.0);
+        let mut weights = vec![0.0; rows * cols];
+        decode(dtype, &bytes, &mut weights).unwrap();
+        let pool = Pool::new(threads).unwrap();
+        let lines = InputMajor::new(dtype, rows, cols, &bytes, &pool).unwrap();
+        Self { dtype, rows, cols, bytes, lines, weights }
+    }
+
+    fn prepare(&self, x: &[f32]) -> Activations {
+        self.prepare_for(Phase::Decode, x)
+    }
+
+    fn prepare_for(&self, phase: Phase, x: &[f32]) -> Activations {
+        let rows = x.len() / self.cols;
+        let kind = ActivationKind::of(self.dtype);
+        let mut activations = Activations::new(kind, rows, self.cols).unwrap();
+        activations.set_phase(phase);
+        // SAFETY: one thread.
+        unsafe { activations.prepare(x, self.cols, 0..Activations::units(rows, self.cols)) };
+        activations
+    }
+
+    /// The product of rows of matrices.
+    fn dense(&self, isa: Isa, activations: &Activations, batch: usize) -> Vec<f32> {
+        let mut out = vec![f32::NAN; batch * self.rows];
+        let output = output(&mut out, self.rows, None, false);
+        let matrix = MatrixRef::new(self.dtype, self.rows, self.cols, &self.bytes).unwrap();
+        // SAFETY: one thread.
+        unsafe { matmul(isa, &matrix, activations, batch, 0..self.rows, &output) };
+        out
+    }
+
+    /// The live inputs of rows of `x`, `count` of each.
+    fn live(&self, x: &[f32], count: usize, activations: &Activations) -> LiveRows {
+        let rows = x.len() / self.cols;
+        let (blocks, floats) = match ActivationKind::of(self.dtype) {
+            ActivationKind::I8 => (self.cols, 0),
+            ActivationKind::F32 => (0, self.cols),
+        };
+        let lists = LiveRows::new(rows, blocks, floats, 1).unwrap();
+        for (row, x) in x.chunks(self.cols).enumerate() {
+            let of_blocks = (blocks > 0).then_some((activations, row));
+            let chosen = Chosen { x, matrix: &self.lines, live: count, activations: of_blocks };
+            // in two parts, as two threads do
+            let units = LiveRows::units(self.cols);
+            for part in [0..units / 2, units / 2..units] {
+                // SAFETY: one thread.
+                unsafe { lists.choose(Isa::detect(), 0, row, &chosen, part) };
+            }
+        }
+        lists
+    }
+
+    /// The product in input-major order, computed in parts that begin at whole runs.
+    fn product(
+        &self,
+        isa: Isa,
+        activations: &Activations,
+        (dense, live): (&[u32], &[u32]),
+        lists: Option<&LiveRows>,
+        parts: usize,
+        out: &mut [f32],
+    ) {
+        let output = output(out, self.rows, None, false);
+        let lists = lists.map(|lists| (lists, 0));
+        let task = Task { matrix: &self.lines, activations, dense, live, lists, output };
+        let step = self.rows.div_ceil(parts).next_multiple_of(OUTPUT_ALIGN);
+        for first in (0..self.rows).step_by(step) {
+            // SAFETY: one thread.
+            unsafe { multiply(isa, &task, first..self.rows.min(first + step)) };
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("{} {} x {}", self.dtype, self.rows, self.cols)
+    }
+}
+
+fn output<'a>(
+    out: &'a mut [f32],
+    stride: usize,
+    bias: Option<&'a [f32]>,
+    accumulate: bool,
+) -> Output<'a> {
+    Output { values: SharedMut::new(out), stride, bias, accumulate }
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// Shapes with slabs that are not full and widths of one and of several super-blocks.
+fn shapes(dtype: DType) -> [(usize, usize); 4] {
+    match dtype.block_len() {
+        1 => [(1, 1), (130, 33), (1100, 300), (64, 512)],
+        block => [(1, block), (130, 2 * block), (1100, 256), (257, 1024)],
+    }
+}
+
+/// Each phase with each instruction set of this machine.
+fn phases_and_sets() -> impl Iterator<Item = (Phase, Isa)> {
+    [Phase::Prompt, Phase::Decode]
+        .into_iter()
+        .flat_map(|phase| Isa::available().map(move |isa| (phase, isa)))
+}
+
+#[test]
+fn rows_of_effort_1_are_those_of_the_dense_product() {
+    let mut random = Random::new(2);
+    for dtype in types() {
+        for (rows, cols) in shapes(dtype) {
+            let both = Both::new(dtype, rows, cols, 3, &mut random);
+            let batch = 7;
+            let x = random.normals(batch * cols, 0.1, 1.0);
+            for (phase, isa) in phases_and_sets() {
+                let activations = both.prepare_for(phase, &x);
+                let expected = both.dense(Isa::detect(), &activations, batch);
+                for count in [1, 2, 5, 7] {
+                    // rows in another order, so that none is at its index
+                    let picked: Vec<u32> = (0..count).rev().collect();
+                    let mut out = vec![f32::NAN; batch * rows];
+                    both.product(isa, &activations, (&picked, &[]), None, 2, &mut out);
+                    let len = count as usize * rows;
+                    let same = bits(&out[..len]) == bits(&expected[..len]);
+                    assert!(same, "{}, {isa}, {count} rows", both.name());
+                    assert!(out[len..].iter().all(|value| value.is_nan()), "{}", both.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn live_inputs_alone_are_multiplied() {
+    let mut random = Random::new(3);
+    for dtype in types() {
+        for (rows, cols) in shapes(dtype) {
+            let both = Both::new(dtype, rows, cols, 1, &mut random);
+            let batch = 3;
+            let x: Vec<f32> =
+                random.normals(batch * cols, 0.0, 1.0).iter().map(|x| x * x * x).collect();
+            for phase in [Phase::Prompt, Phase::Decode] {
+                let activations = both.prepare_for(phase, &x);
+                for count in [1, cols / 10, cols / 2, cols - cols / 8, cols] {
+                    let count = count.clamp(1, cols);
+                    let lists = both.live(&x, count, &activations);
+                    let mut expected: Option<Vec<f32>> = None;
+                    for isa in Isa::available() {
+                        for parts in [1, 3] {
+                            let mut out = vec![f32::NAN; batch * rows];
+                            let picked = (&[][..], &[0, 1, 2][..]);
+                            both.product(isa, &activations, picked, Some(&lists), parts, &mut out);
+                            if let Some(expected) = &expected {
+                                assert_eq!(bits(&out), bits(expected), "{}, {isa}", both.name());
+                                continue;
+                            }
+                            compare_with_f64(&both, &x, count, &activations, &out);
+                            expected = Some(out);
+                        }
+                    }
+                    if count == cols {
+                        let all = both.dense(Isa::detect(), &activations, batch);
+                        assert_eq!(bits(&all), bits(&expected.unwrap()), "{}", both.name());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Compares results with sums over the inputs that a sort selects.
+fn compare_with_f64(both: &Both, x: &[f32], count: usize, activations: &Activations, out: &[f32]) {
+    let (rows, cols) = (both.rows, both.cols);
+    for (r, x) in x.chunks(cols).enumerate() {
+        let live = sorted(x, both.lines.norms(), count);
+        let seen = |k: usize| match activations.kind() {
+            ActivationKind::F32 => f64::from(x[k]),
+            ActivationKind::I8 => {
+                // SAFETY: one thread, and it has prepared the block.
+                let block = unsafe { &*activations.blocks().add(activations.place(r, k / BLOCK)) };
+                f64::from(block.scale) * f64::from(block.codes[k % BLOCK])
+            }
+        };
+        for n in 0..rows {
+            let products = live.iter().map(|&k| f64::from(both.weights[n * cols + k]) * seen(k));
+            let (sum, magnitude) =
+                products.fold((0.0, 0.0), |(sum, all), p| (sum + p, all + f64::abs(p)));
+            // codes and minima are added up apart, each larger than their difference
+            let largest = live.iter().map(|&k| seen(k).abs()).sum::<f64>() * 10.0;
+            let found = f64::from(out[r * rows + n]);
+            assert!(
+                (found - sum).abs() <= 1e-5 * (magnitude + largest),
+                "{}, {count} live, result {n} of row {r}: {found} instead of {sum}",
+                both.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn rows_of_any_effort_share_a_product() {
+    let mut random = Random::new(4);
+    for dtype in [DType::Q4_0, DType::Q6_K, DType::F16] {
+        let (rows, cols, batch) = (300, 512, 6);
+        let both = Both::new(dtype, rows, cols, 2, &mut random);
+        let x = random.normals(batch * cols, 0.0, 1.0);
+        let activations = both.prepare(&x);
+        let lists = both.live(&x, 200, &activations);
+        let isa = Isa::detect();
+        let mut all = vec![f32::NAN; batch * rows];
+        both.product(isa, &activations, (&[], &[0, 1, 2, 3, 4, 5]), Some(&lists), 1, &mut all);
+        let full = both.dense(isa, &activations, batch);
+        // row `i` of the lists belongs to the `i`-th live row
+        let mut mixed = vec![f32::NAN; batch * rows];
+        let picked = (&[3, 4, 5][..], &[0, 1, 2][..]);
+        both.product(isa, &activations, picked, Some(&lists), 2, &mut mixed);
+        assert_eq!(bits(&mixed[..3 * rows]), bits(&all[..3 * rows]), "{dtype}");
+        assert_eq!(bits(&mixed[3 * rows..]), bits(&full[3 * rows..]), "{dtype}");
+    }
+}
+
+#[test]
+fn results_are_added_to_biases_and_to_values() {
+    let mut random = Random::new(5);
+    for dtype in [DType::Q8_0, DType::BF16] {
+        let (rows, cols) = (200, 64);
+        let both = Both::new(dtype, rows, cols, 1, &mut random);
+        let (x, bias) = (random.normals(2 * cols, 0.0, 1.0), random.normals(rows, 0.0, 1.0));
+        let activations = both.prepare(&x);
+        let matrix = MatrixRef::new(dtype, rows, cols, &both.bytes).unwrap();
+        for accumulate in [false, true] {
+            let before = random.normals(2 * rows, 0.0, 1.0);
+            let [mut expected, mut found] = [before.clone(), before];
+            let to = output(&mut expected, rows, Some(&bias), accumulate);
+            // SAFETY: one thread.
+            unsafe { matmul(Isa::detect(), &matrix, &activations, 2, 0..rows, &to) };
+            let to = output(&mut found, rows, Some(&bias), accumulate);
+            let (dense, live, lists) = (&[0, 1][..], &[][..], None);
+            let matrix = &both.lines;
+            let task = Task { matrix, activations: &activations, dense, live, lists, output: to };
+            // SAFETY: as above.
+            unsafe { multiply(Isa::detect(), &task, 0..rows) };
+            assert_eq!(bits(&found), bits(&expected), "{dtype}");
+        }
+    }
+}
+
+#[test]
+fn norms_and_sizes() {
+    let mut random = Random::new(6);
+    for dtype in types() {
+        let (rows, cols) = (1500, 256);
+        let both = Both::new(dtype, rows, cols, 2, &mut random);
+        for (k, &norm) in both.lines.norms().iter().enumerate() {
+            let squares = (0..rows).map(|n| f64::from(both.weights[n * cols + k]).powi(2));
+            let expected = squares.sum::<f64>().sqrt();
+            assert!((f64::from(norm) / expected - 1.0).abs() < 1e-6, "{dtype}");
+        }
+        // a whole slab has no padding
+        let (kept, stored) =
+            (InputMajor::bytes_of(dtype, 1024, 256).unwrap(), dtype.bytes_of(1024 * 256).unwrap());
+        assert!(kept >= stored && kept * 20 < stored * 21, "{dtype}: {kept} for {stored}");
+    }
+    assert_eq!(InputMajor::bytes_of(DType::Q4_0, 10, 33), None);
+    assert_eq!(InputMajor::bytes_of(DType::Q5_0, 10, 32), None);
+    assert_eq!(InputMajor::bytes_of(DType::Q4_K, usize::MAX, 256), None);
+}

@@ -1,0 +1,87 @@
+//! LoRA adapters of single requests.
+
+use std::path::{Path, PathBuf};
+
+use pelton::{
+    Checkpoint, Engine, LoadOptions, Request, Sampling,
+    weights::{GgufWriter, Lora},
+};
+use pelton_server::ModelConfig;
+use serde_json::{Value, json};
+
+use crate::harness::start;
+
+fn base() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/models/qwen3/model.gguf")
+}
+
+/// An adapter of rank 1 that adds a large product to one matrix.
+fn adapter() -> PathBuf {
+    let base = Checkpoint::open(base()).unwrap();
+    let tensor = base.tensor("blk.0.attn_q.weight").unwrap();
+    let (inputs, outputs) = (tensor.row_len(), tensor.rows());
+    let dtype = base.tensor("output_norm.weight").unwrap().dtype;
+    let mut writer = GgufWriter::new();
+    writer.set("general.type", "adapter").unwrap();
+    writer.set("adapter.type", "lora").unwrap();
+    writer.set("general.architecture", "qwen3").unwrap();
+    writer.set("adapter.lora.alpha", 8.0f32).unwrap();
+    writer.declare("blk.0.attn_q.weight.lora_a", dtype, &[inputs, 1]).unwrap();
+    writer.declare("blk.0.attn_q.weight.lora_b", dtype, &[1, outputs]).unwrap();
+    let mut body = writer.begin(Vec::new()).unwrap();
+    for count in [inputs, outputs] {
+        let values = (0..count).map(|i| (i as f32 * 0.7).sin());
+        body.write(&values.flat_map(f32::to_le_bytes).collect::<Vec<u8>>()).unwrap();
+    }
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sines.gguf");
+    std::fs::write(&path, body.finish().unwrap()).unwrap();
+    Lora::open(&path, &base).unwrap();
+    path
+}
+
+/// The texts are those of the library with the same adapters; its sums are compared with merged
+/// matrices elsewhere.
+#[test]
+fn adapters_of_requests() {
+    let path = adapter();
+    let options = LoadOptions::default().context(64).lora(&path, 0.0);
+    let engine = Engine::on(pelton::Device::Cpu, 1).unwrap();
+    let model = engine.load(base(), &options).unwrap();
+    let prompt: Vec<u32> = (5..25).collect();
+    let expected = |scale: Option<f32>| {
+        let request = Request::from_tokens(prompt.clone()).max_tokens(12).ignore_end(true);
+        let mut request = request.sampling(Sampling::greedy());
+        if let Some(scale) = scale {
+            request = request.lora("sines", scale);
+        }
+        model.generate(request).unwrap().text().unwrap()
+    };
+    let server = start(|config| {
+        config.models = vec![ModelConfig::file(base())];
+        config.load = options.clone().sequences(2);
+    });
+    let send = |lora: Value| {
+        let body = json!({"prompt": prompt, "max_tokens": 12, "temperature": 0,
+                          "ignore_eos": true, "lora": lora});
+        server.post("/v1/completions", &body)
+    };
+    let text = |lora: Value| send(lora).ok()["choices"][0]["text"].as_str().unwrap().to_owned();
+    let (none, all) = (expected(None), expected(Some(1.0)));
+    assert_ne!(none, all);
+    assert_eq!(text(Value::Null), none);
+    assert_eq!(text(json!([{"name": "sines"}])), all);
+    assert_eq!(text(json!([{"name": "sines", "scale": 0.5}])), expected(Some(0.5)));
+    assert_eq!(text(json!([])), none);
+    for wrong in [
+        json!([{"name": "cosines"}]),
+        json!([{"scale": 1}]),
+        json!("sines"),
+        json!([{"name": "sines", "scale": "1"}]),
+        json!([{"name": "sines"}, {"name": "sines"}]),
+    ] {
+        let answer = send(wrong.clone());
+        assert_eq!(answer.status, 400, "{wrong}: {}", answer.body);
+        assert!(answer.json()["error"]["param"].as_str().unwrap().starts_with("lora"), "{wrong}");
+    }
+    assert_eq!(server.get("/v1/models").ok()["data"][0]["loras"], json!(["sines"]));
+}
