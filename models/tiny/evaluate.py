@@ -14,7 +14,8 @@ import sys
 
 import corpus
 import torch
-from corpus import arithmetic, chats, facts, tasks, tools, words
+from corpus import arithmetic, chats, facts, tasks, thoughts, tools, words
+from train import labels
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 SEED = 2026
@@ -34,14 +35,18 @@ Every child
 """.strip().splitlines()
 
 
-def round_to_q8_0(weight):
-    """Round to Q8_0: blocks of 32 with a float16 scale and integers from -127 to 127, halves
+def q8_0(weight):
+    """Codes of Q8_0: blocks of 32 with a float16 scale and integers from -127 to 127, halves
     away from zero, as in ggml's quantize_row_q8_0_ref."""
     blocks = weight.reshape(-1, 32)
     scale = blocks.abs().amax(1, keepdim=True) / 127
     scaled = torch.where(scale > 0, blocks * (1 / scale), 0.0)
-    steps = scaled.sign() * (scaled.abs() + 0.5).floor()
-    return (steps * scale.half().float()).reshape(weight.shape)
+    return scaled.sign() * (scaled.abs() + 0.5).floor(), scale.half()
+
+
+def round_to_q8_0(weight):
+    codes, scale = q8_0(weight)
+    return (codes * scale.float()).reshape(weight.shape)
 
 
 class Subject:
@@ -95,14 +100,16 @@ class Subject:
         return [self.tokenizer.decode(row, skip_special_tokens=True) for row in rows]
 
     def nats(self, documents):
-        """The sum of the negative log-likelihoods of all tokens after the first."""
+        """The sum of the negative log-likelihoods of all tokens after the first, without those
+        that open a thought."""
         total, count = 0.0, 0
         for document in documents:
             ids = torch.tensor([self.encode(document)], device=self.device)
             with torch.no_grad():
                 logits = self.model(ids[:, :-1], use_cache=False).logits[0]
-            total += torch.nn.functional.cross_entropy(logits, ids[0, 1:], reduction="sum").item()
-            count += ids.shape[1] - 1
+            expected = labels(ids, self.encode)[0]
+            total += torch.nn.functional.cross_entropy(logits, expected, reduction="sum").item()
+            count += (expected >= 0).sum().item()
         return total, count
 
 
@@ -294,6 +301,18 @@ def thinking(subject):
     return compared(prompts, expected, got)
 
 
+def unasked_thoughts(subject):
+    """The probability that an answer begins with a thought though the prompt has none."""
+    cases = arithmetic.held_out_sums() + arithmetic.held_out_differences() + facts.HELD_OUT
+    first = subject.encode(thoughts.OPENED)[0]
+    shares = []
+    for asked, _ in cases[::4]:
+        ids = torch.tensor([subject.encode(corpus.prompt(asked))], device=subject.device)
+        with torch.no_grad():
+            shares.append(subject.model(ids).logits[0, -1].softmax(-1)[first].item())
+    return dict(cases=len(shares), mean=round(sum(shares) / len(shares), 6), most=round(max(shares), 6))
+
+
 SHOWN = [
     "Hello!",
     "Who are you?",
@@ -341,6 +360,7 @@ def main():
         lists=lists(subject),
         tools=tool_calls(subject),
         thinking=thinking(subject),
+        unasked_thoughts=unasked_thoughts(subject),
         greedy=greedy_figures,
         sampled=sampled_figures,
         sampled_top_k_40=sampled_of_40,

@@ -1,9 +1,10 @@
 """Generator of the training corpus of Pelton's tiny model.
 
-`document(rng)` is one training document, including the model's special tokens.
+`document(rng, mix)` is one training document, including the model's special tokens, of a mix
+of MIXES.
 """
 
-from . import arithmetic, chats, facts, stories, thoughts, tools
+from . import arithmetic, chats, facts, stories, thoughts, tools, varied
 
 BEGIN, END = "<|begin|>", "<|end|>"
 SYSTEM, USER, ASSISTANT, TOOL = "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>"
@@ -148,19 +149,24 @@ def plain_sums(rng):
     return raw(arithmetic.column(rng))
 
 
+def plain_varied(rng):
+    return raw(varied.text(rng))
+
+
 # The fraction of documents of each kind; a story has about three times the tokens of a chat.
 KINDS = {
     story: 22,
     story_chat: 9,
-    chat: 62,
+    chat: 72,
     tool_chat: 24,
     thinking_chat: 14,
     plain_facts: 3,
     plain_sums: 4,
 }
-_KINDS, _WEIGHTS = list(KINDS), list(KINDS.values())
+MIXES = {"tiny": KINDS, "varied": {**KINDS, plain_varied: 70}}
 
 
-def document(rng):
+def document(rng, mix="tiny"):
     """One training document."""
-    return rng.choices(_KINDS, _WEIGHTS)[0](rng)
+    kinds = MIXES[mix]
+    return rng.choices(list(kinds), list(kinds.values()))[0](rng)

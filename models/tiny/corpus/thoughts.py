@@ -1,6 +1,6 @@
 """Short thoughts before an answer, between `<think>` and `</think>`."""
 
-from . import arithmetic, facts, tasks
+from . import arithmetic, facts, names, tasks, words
 from .grammar import capital
 
 
@@ -28,6 +28,15 @@ def of_difference(rng):
     return asked, f"I take {b} away from {a}. {check}.", f"{a} - {b} = {a - b}."
 
 
+def of_tale(rng):
+    more = rng.random() < 0.5
+    a, b = arithmetic.addends(rng) if more else arithmetic.minuend(rng)
+    asked, answered, _ = arithmetic.tale(names.first(rng), a, b, rng.choice(words.FOODS), more)
+    if more:
+        return asked, f"I add {a} and {b}. {sum_by_tens(a, b)}", answered
+    return asked, f"I take {b} away from {a}. {a} - {b} = {a - b}.", answered
+
+
 def of_fact(rng):
     fact = rng.choice(facts.FACTS)
     asked = rng.choice(fact["questions"])
@@ -41,8 +50,8 @@ def of_task(rng):
     return asked, thought, answered
 
 
-KINDS = [of_sum, of_difference, of_fact, of_task]
-WEIGHTS = [40, 20, 25, 15]
+KINDS = [of_sum, of_difference, of_tale, of_fact, of_task]
+WEIGHTS = [32, 18, 12, 25, 13]
 
 
 def question(rng):
@@ -50,6 +59,9 @@ def question(rng):
     return rng.choices(KINDS, WEIGHTS)[0](rng)
 
 
+OPENED = "<think>\n"
+
+
 def thinking(thought, answer):
     """An answer after a thought."""
-    return f"<think>\n{thought}\n</think>\n\n{answer}"
+    return f"{OPENED}{thought}\n</think>\n\n{answer}"

@@ -44,6 +44,9 @@ class Tool:
             "parameters": {"type": "object", "properties": parameters, "required": required},
         }
 
+    def rename(self, name):
+        self.name = self.definition["name"] = name
+
     def call(self):
         body = {"name": self.name, "arguments": self.arguments}
         return f"<tool_call>\n{json.dumps(body, ensure_ascii=False)}\n</tool_call>"
@@ -194,6 +197,8 @@ def some_tools(rng, count):
     found = {}
     while len(found) < count:
         tool = rng.choices(KINDS, WEIGHTS)[0](rng)
+        if rng.random() < 0.25:
+            tool.rename(rng.choice(["{}_{}", "{1}_{0}"]).format(tool.name, identifier(rng)))
         found.setdefault(tool.name, tool)
     return list(found.values())
 
