@@ -130,6 +130,7 @@ struct GpuExecutable {
     sample_bytes: Vec<u8>,
     samples: Vec<Sampled>,
     logits: Vec<f32>,
+    hidden: Vec<f32>,
     _weights: Weights,
 }
 
@@ -213,7 +214,9 @@ impl GpuExecutable {
             pass_buffers,
         )?;
         let logits_len = limits.wants * plan.output_width();
-        let in_flight = InFlight::new(&device, sample.results().size(), 4 * logits_len as u64)?;
+        let hidden_len = limits.rows * plan.hidden_width();
+        let bytes = [sample.results().size(), 4 * logits_len as u64, 4 * hidden_len as u64];
+        let in_flight = InFlight::new(&device, bytes)?;
         device.wait()?;
         Ok(Self {
             page: device.buffer("page", page)?,
@@ -223,6 +226,7 @@ impl GpuExecutable {
                 .min(),
             tables: PageTables::new(&limits),
             logits: vec![0.0; logits_len],
+            hidden: vec![0.0; hidden_len],
             sample_bytes: Vec::with_capacity(sample.results().size() as usize),
             samples: Vec::with_capacity(limits.wants * MAX_REPEAT as usize),
             sample,
@@ -267,6 +271,10 @@ impl GpuExecutable {
             }
         }
         queue.write_buffer(&self.inputs.rows, 0, bytemuck::cast_slice(&rows));
+        if let Some(hidden) = self.plan.hidden.filter(|hidden| hidden.is_input) {
+            let states = bytemuck::cast_slice(pass.hidden);
+            queue.write_buffer(&self.buffers[hidden.buffer.0], 0, states);
+        }
         if !selected.is_empty() {
             queue.write_buffer(&self.inputs.selected, 0, bytemuck::cast_slice(&selected));
         }
@@ -391,8 +399,14 @@ impl Executable for GpuExecutable {
         let results = (self.sample.results(), self.sample.result_bytes(&call, pass.repeat));
         let logits = (&self.buffers[self.plan.logits.0], logits_bytes);
         let device = &self.device;
-        let ticket =
-            self.in_flight.submit(device, encoder, call, pass.repeat, [results, logits])?;
+        let kept = self.plan.hidden.filter(|_| pass.keeps_hidden);
+        let hidden_bytes = 4 * (pass.rows.len() * self.plan.hidden_width()) as u64;
+        let hidden = match kept {
+            Some(hidden) => (&self.buffers[hidden.buffer.0], hidden_bytes),
+            None => (logits.0, 0),
+        };
+        let outputs = [results, logits, hidden];
+        let ticket = self.in_flight.submit(device, encoder, call, pass.repeat, outputs)?;
         if let ([row], true) = (pass.rows, pass.draws_later()) {
             self.in_flight.await_draw(*row);
         }
@@ -422,11 +436,12 @@ impl Executable for GpuExecutable {
     }
 
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
-        let Self { device, in_flight, sample, sample_bytes, samples, logits, .. } = self;
-        let taken = in_flight.take(device, ticket, sample_bytes, logits)?;
+        let Self { device, in_flight, sample, sample_bytes, samples, logits, hidden, .. } = self;
+        let taken = in_flight.take(device, ticket, sample_bytes, [logits, hidden])?;
         samples.clear();
         sample.parse(&taken.sample, taken.repeat, sample_bytes, samples);
-        Ok(Outputs { logits: &logits[..taken.logits_len()], samples })
+        let (logits, hidden) = (&logits[..taken.logits_len()], &hidden[..taken.hidden_len()]);
+        Ok(Outputs { logits, samples, hidden })
     }
 
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {

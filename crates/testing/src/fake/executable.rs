@@ -434,7 +434,7 @@ impl Executable for FakeExecutable {
         match queued.failure {
             Some(Failure::Take) => Err(Error::Pass("a failure of the test".to_owned())),
             Some(Failure::TakePanic) => panic!("a panic of the test"),
-            _ => Ok(Outputs { logits: &self.logits, samples: &self.samples }),
+            _ => Ok(Outputs { logits: &self.logits, samples: &self.samples, hidden: &[] }),
         }
     }
 
