@@ -165,7 +165,9 @@ impl Model {
             |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
         let keeps_hidden = plan.hidden.is_some_and(|hidden| !hidden.is_input);
         let head = if keeps_hidden { draft::head_plan(&checkpoint, options)? } else { None };
-        let weights = plan.weights.iter().chain(head.iter().flat_map(|head| &head.weights));
+        let own = |weight: &&pelton_graph::Weight| !plan.weights.contains(weight);
+        let of_head = head.iter().flat_map(|head| head.weights.iter().filter(own));
+        let weights = plan.weights.iter().chain(of_head);
         let weights = weights.map(weight).sum();
         let of_head = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
         let free = backend.free_memory(weights).map(|free| free.saturating_sub(of_head));

@@ -80,11 +80,13 @@ impl Loaded {
         position: usize,
         hidden: &[f32],
     ) -> (Vec<f32>, Vec<f32>) {
-        let row = |(position, &token): (u32, _)| Row { input: Input::Token(token), position, slot: 0 };
+        let row =
+            |(position, &token): (u32, _)| Row { input: Input::Token(token), position, slot: 0 };
         let rows: Vec<Row> = (position as u32..).zip(tokens).map(row).collect();
         let wants: Vec<_> = (0..rows.len() as u32).map(|row| Want::Logits { row }).collect();
         let tables = self.tables();
-        let pass = Pass { tables: &tables, hidden, keeps_hidden: true, ..Pass::new(phase, &rows, &wants) };
+        let pass =
+            Pass { tables: &tables, hidden, keeps_hidden: true, ..Pass::new(phase, &rows, &wants) };
         let ticket = self.executable.submit(&pass).unwrap();
         let outputs = self.executable.take(ticket).unwrap();
         (outputs.logits.to_vec(), outputs.hidden.to_vec())
@@ -95,12 +97,8 @@ impl Loaded {
         let rows = [Row { input: Input::Sampled, position, slot: 0 }];
         let wants = [greedy(0)];
         let tables = self.tables();
-        let pass = Pass {
-            tables: &tables,
-            hidden,
-            repeat,
-            ..Pass::new(Phase::Decode, &rows, &wants)
-        };
+        let pass =
+            Pass { tables: &tables, hidden, repeat, ..Pass::new(Phase::Decode, &rows, &wants) };
         let ticket = self.executable.submit(&pass).unwrap();
         let samples = self.executable.take(ticket).unwrap().samples;
         samples.iter().map(|sampled| sampled.token.unwrap()).collect()

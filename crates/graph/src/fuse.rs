@@ -32,7 +32,8 @@ impl Plan {
         let mut rest = self.steps.as_slice();
         while let Some(first) = rest.first() {
             let found = CANDIDATES.iter().filter_map(|find| find(rest)).find(|(len, step)| {
-                accepts(&step.op, self) && covers(&rest[..*len], step, &rest[*len..], &self.results())
+                accepts(&step.op, self)
+                    && covers(&rest[..*len], step, &rest[*len..], &self.results())
             });
             let (len, step) = found.unwrap_or_else(|| (1, first.clone()));
             fused.push(step);

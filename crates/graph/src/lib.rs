@@ -46,8 +46,8 @@ pub use op::{
 };
 pub use pass::{Input, MAX_REPEAT, Outputs, Pass, Phase, RECENT, Row, Sample, Ticket, Want};
 pub use plan::{
-    Buffer, Cache, CacheGroup, Hidden, OutputKind, Part, Plan, Rows, Shape, State, Step, Values, Weight,
-    WeightKind,
+    Buffer, Cache, CacheGroup, Hidden, OutputKind, Part, Plan, Rows, Shape, State, Step, Values,
+    Weight, WeightKind,
 };
 pub use profile::{Profile, StepProfile};
 pub use rope::{Rope, RopeStyle};

@@ -17,7 +17,11 @@ fn options() -> LoadOptions {
     LoadOptions::default().context(256).rows(PAGE).speculation(Speculation::Always)
 }
 
-fn load(backend: &(impl Backend + Clone + 'static), path: &PathBuf, options: &LoadOptions) -> Model {
+fn load(
+    backend: &(impl Backend + Clone + 'static),
+    path: &PathBuf,
+    options: &LoadOptions,
+) -> Model {
     Engine::with_backend(backend.clone()).load(path, options).unwrap()
 }
 
@@ -32,7 +36,8 @@ fn requests(random: &mut Random, count: usize) -> Vec<Request> {
     let mut request = |i: usize| {
         let len = 3 + random.below(90);
         let own = prompt(random, len);
-        let tokens = if i % 3 == 0 { [&common[..], &own[..20.min(own.len())]].concat() } else { own };
+        let tokens =
+            if i % 3 == 0 { [&common[..], &own[..20.min(own.len())]].concat() } else { own };
         let sampling = match i % 4 {
             0 => Sampling::greedy(),
             1 => Sampling::default().seed(random.bits()).temperature(1.0).top_k(0),
@@ -76,8 +81,8 @@ fn texts_equal(
 }
 
 /// The heads of random models are hardly ever right.
-fn wrong_drafts(backend: &(impl Backend + Clone + 'static), count: usize) {
-    for name in NAMES {
+fn wrong_drafts(backend: &(impl Backend + Clone + 'static), names: &[&str], count: usize) {
+    for name in names {
         for stats in texts_equal(backend, &file(name), count) {
             println!("{name}: {stats:?}");
             assert!(stats.drafted > 20 * count as u64, "{name}: {stats:?}");
@@ -99,7 +104,7 @@ fn right_drafts(backend: &(impl Backend + Clone + 'static), count: usize) {
 
 #[test]
 fn drafts_that_are_wrong_on_the_cpu() {
-    wrong_drafts(&Cpu::new(2), 12);
+    wrong_drafts(&Cpu::new(2), &NAMES, 12);
 }
 
 #[test]
@@ -118,7 +123,8 @@ fn drafts_on_a_gpu() {
     };
     let gpu = pelton::gpu::Gpu::open_checked(&adapter).unwrap();
     right_drafts(&gpu, 4);
-    wrong_drafts(&gpu, 4);
+    // with recurrent states, and by far the most to compile
+    wrong_drafts(&gpu, &["qwen3.5"], 3);
 }
 
 /// A copy of a model's file in which no layer changes the residual stream, so that the next token

@@ -30,13 +30,14 @@ use crate::{
         memory::{States, allocate_caches, check_kv, check_memory},
         profile,
     },
-    weights::Weights,
+    weights::{SharedMatrices, Weights},
 };
 
 /// A GPU as a backend.
 #[derive(Clone, Debug)]
 pub struct Gpu {
     device: Arc<Device>,
+    pub(crate) matrices: Arc<SharedMatrices>,
 }
 
 impl Gpu {
@@ -46,7 +47,7 @@ impl Gpu {
     ///
     /// [`Error::Device`] if the GPU lacks a capability that every kernel needs, or the driver fails.
     pub fn open(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self { device: Device::open(adapter, false)? })
+        Ok(Self::of(Device::open(adapter, false)?))
     }
 
     /// Opens a GPU with kernels that check every index: slower, for tests.
@@ -55,7 +56,11 @@ impl Gpu {
     ///
     /// As [`open`](Self::open).
     pub fn open_checked(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self { device: Device::open(adapter, true)? })
+        Ok(Self::of(Device::open(adapter, true)?))
+    }
+
+    pub(crate) fn of(device: Arc<Device>) -> Self {
+        Self { device, matrices: Arc::default() }
     }
 }
 
@@ -103,9 +108,17 @@ impl Backend for Gpu {
         plan.check_accepted(self)?;
         let device = Arc::clone(&self.device);
         let tuning = autotune::cache_file();
+        let source = Sources { checkpoint: &checkpoint, matrices: &self.matrices };
         let file = tuning.as_deref();
-        Ok(Box::new(GpuExecutable::load(device, plan, &checkpoint, limits, file, progress)?))
+        Ok(Box::new(GpuExecutable::load(device, plan, source, limits, file, progress)?))
     }
+}
+
+/// What the weights of a plan are loaded from.
+struct Sources<'a> {
+    checkpoint: &'a Arc<Checkpoint>,
+    /// The matrices of plans that are loaded.
+    matrices: &'a SharedMatrices,
 }
 
 struct GpuExecutable {
@@ -138,14 +151,14 @@ impl GpuExecutable {
     fn load(
         device: Arc<Device>,
         plan: Plan,
-        checkpoint: &Checkpoint,
+        Sources { checkpoint, matrices }: Sources<'_>,
         limits: Limits,
         tuning: Option<&std::path::Path>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         check_limits(&device, &plan, &limits)?;
         check_memory(&device, &plan, &limits)?;
-        let weights = Weights::load(&device, &plan, checkpoint, progress)?;
+        let weights = Weights::load(&device, &plan, checkpoint, matrices, progress)?;
         let buffers = plan
             .buffers
             .iter()

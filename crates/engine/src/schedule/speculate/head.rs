@@ -11,11 +11,7 @@ use pelton_graph::{Input, PAGE, Pass, Phase, Row, TableEdit, Ticket, Want};
 use pelton_sampling::{Draw, Sampled};
 
 use super::draft_model::{Ask, DECODE_ROWS, row};
-use crate::{
-    Error,
-    kv::SequencePages,
-    schedule::resources::Resources,
-};
+use crate::{Error, kv::SequencePages, schedule::resources::Resources};
 
 /// The rows of one slot.
 struct Slot {

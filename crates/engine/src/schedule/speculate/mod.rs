@@ -14,8 +14,8 @@ mod lookup;
 
 pub(super) use choose::{Choice, DRAFT_MAX, all, choose};
 pub(super) use costs::PassCosts;
-pub(super) use draft_model::{Ask, DECODE_ROWS};
 pub(crate) use draft_model::DraftModel;
+pub(super) use draft_model::{Ask, DECODE_ROWS};
 pub(crate) use drafter::Drafter;
 pub(super) use drafter::Proposal;
 pub(crate) use head::HeadModel;
