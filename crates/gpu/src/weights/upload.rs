@@ -1,6 +1,12 @@
 //! The upload of a plan's tensors to the GPU.
 
-use std::{borrow::Cow, num::NonZero, ops::Range, sync::mpsc, thread};
+use std::{
+    borrow::Cow,
+    num::NonZero,
+    ops::Range,
+    sync::{Arc, mpsc},
+    thread,
+};
 
 use pelton_graph::{Error, Plan, WeightId};
 use pelton_weights::Checkpoint;
@@ -8,6 +14,7 @@ use pelton_weights::Checkpoint;
 use crate::{
     device::Device,
     weights::{
+        SharedMatrices,
         layout::Layout,
         source::{Source, decoded},
     },
@@ -26,7 +33,7 @@ pub(crate) enum Resident {
     /// A norm's weight, a bias or another small tensor, in f32.
     Vector(wgpu::Buffer),
     /// A matrix, or several of equal shape one after the other, in the stored format.
-    Matrix(Matrix),
+    Matrix(Arc<Matrix>),
 }
 
 /// A matrix, in shards of whole rows if it is larger than a binding; of several matrices a shard has
@@ -65,12 +72,14 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// Repacks and uploads every weight: of a fused tensor its own rows. `progress` is called with the
+    /// Repacks and uploads every weight that no loaded plan of the checkpoint has: of a fused tensor its
+    /// own rows. `progress` is called with the
     /// uploaded bytes of the file and the total of bytes.
     pub(crate) fn load(
         device: &Device,
         plan: &Plan,
-        checkpoint: &Checkpoint,
+        checkpoint: &Arc<Checkpoint>,
+        shared: &SharedMatrices,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         let all: u64 = plan
@@ -93,6 +102,10 @@ impl Weights {
                 residents.push(Resident::Vector(buffer));
                 continue;
             }
+            if let Some(matrix) = shared.find(checkpoint, weight) {
+                residents.push(Resident::Matrix(matrix));
+                continue;
+            }
             let layout = Layout::of(weight.dtype);
             let source = Source::new(weight, tensor.bytes)?;
             let mut shards = Vec::new();
@@ -105,9 +118,17 @@ impl Weights {
                 done += (shard.rows.len() * source.row_len()) as u64;
                 shards.push(shard);
             }
-            residents.push(Resident::Matrix(Matrix { layout, row_len: weight.row_len, shards }));
+            let matrix = Arc::new(Matrix { layout, row_len: weight.row_len, shards });
+            residents.push(Resident::Matrix(matrix));
         }
         upload.finish()?;
+        for (weight, resident) in plan.weights.iter().zip(&residents) {
+            if let Resident::Matrix(matrix) = resident
+                && shared.find(checkpoint, weight).is_none()
+            {
+                shared.add(checkpoint, weight, matrix);
+            }
+        }
         Ok(Self { all: residents })
     }
 
