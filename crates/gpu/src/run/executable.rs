@@ -10,7 +10,7 @@ use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
 
 use crate::{
-    device::{Adapter, Device, Kernel},
+    device::{Adapter, Device, Kernel, Mirror},
     kernels::{
         attention::{Attention, tiles},
         matvec::Tuning,
@@ -120,6 +120,7 @@ struct GpuExecutable {
     caches: Vec<crate::lower::Cache>,
     states: States,
     inputs: Inputs,
+    written: Written,
     /// The dispatches `[buckets, steps]` of each step, in the order of [`RowBucket::ALL`].
     buckets: [Vec<Vec<Dispatch>>; RowBucket::ALL.len()],
     /// The dispatches of each step of a decoding pass over a single row that is selected.
@@ -239,6 +240,7 @@ impl GpuExecutable {
             caches,
             states,
             inputs,
+            written: Written::default(),
             buckets,
             alone,
             _weights: weights,
@@ -261,9 +263,9 @@ impl GpuExecutable {
         }
         let mut selected: Vec<u32> = pass.wants.iter().map(Want::row).collect();
         selected.dedup();
-        let queue = &self.device.queue;
+        let Self { device, inputs, written, .. } = self;
         let counts = [pass.rows.len() as u32, selected.len() as u32];
-        queue.write_buffer(&self.inputs.pass, 0, bytemuck::cast_slice(&counts));
+        written.counts.write(device, &inputs.pass, &counts);
         let mut rows: Vec<[u32; 4]> = pass.rows.iter().map(row_words).collect();
         if self.plan.whole_sequences {
             for sequence in rows.chunk_by_mut(|a, b| a[2] == b[2]) {
@@ -271,16 +273,15 @@ impl GpuExecutable {
                 sequence.iter_mut().for_each(|row| row[3] = len);
             }
         }
-        queue.write_buffer(&self.inputs.rows, 0, bytemuck::cast_slice(&rows));
-        if !selected.is_empty() {
-            queue.write_buffer(&self.inputs.selected, 0, bytemuck::cast_slice(&selected));
-        }
+        written.rows.write(device, &inputs.rows, rows.as_flattened());
+        written.selected.write(device, &inputs.selected, &selected);
         let tiles = match (pass.phase, self.tile_rows) {
             (Phase::Prompt, Some(most)) => tiles(pass.rows, most),
             _ => Vec::new(),
         };
+        let queue = &device.queue;
         if !tiles.is_empty() {
-            queue.write_buffer(&self.inputs.tiles, 0, bytemuck::cast_slice(&tiles));
+            queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
         }
         let mut shape = Shape::of(pass, selected, tiles.len());
         if self.plan.has_effort() {
@@ -295,8 +296,8 @@ impl GpuExecutable {
         }
         if !self.plan.states.is_empty() {
             let (order, sequences) = by_sequence(pass.rows);
-            queue.write_buffer(&self.inputs.order, 0, bytemuck::cast_slice(&order));
-            queue.write_buffer(&self.inputs.sequences, 0, bytemuck::cast_slice(&sequences));
+            written.order.write(device, &inputs.order, &order);
+            written.sequences.write(device, &inputs.sequences, sequences.as_flattened());
             shape.sequences = sequences.len();
         }
         Ok(shape)
@@ -347,6 +348,32 @@ impl GpuExecutable {
             bytes += row_bytes;
         }
         bytes
+    }
+}
+
+/// What the inputs of passes hold.
+#[derive(Debug, Default)]
+struct Written {
+    counts: Mirror,
+    rows: Mirror,
+    selected: Mirror,
+    order: Mirror,
+    sequences: Mirror,
+}
+
+impl Written {
+    /// Takes note that draws have advanced their rows: the sampled token comes in at the position
+    /// after the last.
+    fn advance(&mut self, pass: &Pass<'_>) {
+        let (rows, _) = self.rows.words_mut().as_chunks_mut::<4>();
+        for want in pass.wants {
+            if let (Want::Sample(_), Some([token, position, ..])) =
+                (want, rows.get_mut(want.row() as usize))
+            {
+                *token = SAMPLED;
+                *position += pass.repeat;
+            }
+        }
     }
 }
 
@@ -412,6 +439,7 @@ impl Executable for GpuExecutable {
         let device = &self.device;
         let ticket =
             self.in_flight.submit(device, encoder, call, pass.repeat, [results, logits])?;
+        self.written.advance(pass);
         if let ([row], true) = (pass.rows, pass.draws_later()) {
             self.in_flight.await_draw(*row);
         }
@@ -437,6 +465,7 @@ impl Executable for GpuExecutable {
         drop(compute);
         let results = (self.sample.results(), self.sample.result_bytes(&call, 1));
         self.in_flight.submit_draw(&self.device, encoder, call, results);
+        self.written.advance(&pass);
         Ok(())
     }
 
