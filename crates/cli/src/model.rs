@@ -43,7 +43,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "TYPE", value_parser = quantize)]
     pub(crate) quantize: Option<Quantize>,
     /// The fraction of the inputs of each matrix that is multiplied for a generated token, above 0
-    /// and at most 1: less is faster and less exact (docs/effort.md); CPU only
+    /// and at most 1: less is faster and less exact (docs/effort.md)
     #[arg(long, value_name = "E", value_parser = effort)]
     pub(crate) effort: Option<f64>,
     /// Memory for keys and values: auto (what all sequences need), bytes with a suffix K, M or G,
