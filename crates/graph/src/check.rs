@@ -43,6 +43,11 @@ impl Pass<'_> {
                 "effort {effort}, expected 1: the model was not loaded for less"
             ));
         }
+        if !plan.effort.energy
+            && let Some(effort) = self.efforts.iter().find(|effort| effort.is_energy())
+        {
+            return refuse(format!("effort {effort}, expected a fraction of the inputs"));
+        }
         if self.wants.len() > limits.wants {
             return refuse(format!(
                 "{} wants, expected at most {}",

@@ -71,6 +71,7 @@ impl Builder {
             token_types: 1,
             context: CONTEXT,
             whole_sequences: false,
+            effort: Default::default(),
             output: OutputKind::Logits,
             logits: BufferId(0),
         };
