@@ -142,6 +142,12 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
     }
 
     #[inline(always)]
+    unsafe fn load_u8(from: *const u8) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast())) }
+    }
+
+    #[inline(always)]
     unsafe fn from_i8(a: __m256i) -> __m256i {
         if VNNI {
             // SAFETY: as above.

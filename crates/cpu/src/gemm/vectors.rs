@@ -119,6 +119,18 @@ pub(super) trait Vectors: Register {
             words
         }
     }
+    /// A byte of each row, from `LANES` bytes side by side.
+    #[inline(always)]
+    unsafe fn load_u8(from: *const u8) -> Self::I {
+        // SAFETY: the caller's promise; a vector has at most 16 lanes.
+        unsafe {
+            let mut lanes = [0_u32; 16];
+            for (i, lane) in lanes[..Self::LANES].iter_mut().enumerate() {
+                *lane = u32::from(*from.add(i));
+            }
+            Self::load4(Rows { first: lanes.as_ptr().cast(), stride: 4, packed: false })
+        }
+    }
     /// Sixteen bytes of each row in the order of the codes of [`dot`](Self::dot).
     #[inline(always)]
     unsafe fn load_codes(from: Rows) -> [Self::I; 4] {
