@@ -54,6 +54,23 @@ unsafe fn six_bits<S: Vectors>(from: Rows) -> [S::I; 4] {
     }
 }
 
+/// The low and then the high halves of the sixteen bytes of each row at `from`.
+///
+/// # Safety
+/// They are readable, and the instructions of `S` exist.
+#[inline(always)]
+unsafe fn low_and_high<S: Vectors>(from: Rows) -> [S::I; 8] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [a, b, c, d] = vectors::<S, 4>(from);
+        let mut fields = [a, b, c, d, a, b, c, d];
+        for (i, fields) in fields.iter_mut().enumerate() {
+            *fields = bits::<S>(*fields, 4 * (i as u32 / 4), 4);
+        }
+        fields
+    }
+}
+
 /// `N` vectors of the bytes of packed rows.
 ///
 /// # Safety
@@ -137,24 +154,34 @@ unsafe fn codes<S: Vectors, const BITS: usize>(from: Rows) -> [S::I; 8] {
 }
 
 impl<S: Vectors, const N: usize> Scales<S, N> {
-    /// Field `index` of the parts of every row.
+    /// Field `index` of the parts: the address of a byte for each lane.
+    ///
+    /// # Safety
+    /// There are as many.
+    #[inline(always)]
+    unsafe fn at(&self, index: usize) -> *const u8 {
+        // SAFETY: the caller's promise.
+        unsafe { (&raw const self.fields).cast::<u8>().add(index * S::LANES) }
+    }
+
+    /// Unsigned field `index` of the parts of every row.
     ///
     /// # Safety
     /// There are as many, and the instructions of `S` exist.
     #[inline(always)]
     unsafe fn field(&self, index: usize) -> S::I {
-        // SAFETY: the caller's promise; a field has one byte in each lane.
-        unsafe { S::load_u8((&raw const self.fields).cast::<u8>().add(index * S::LANES)) }
+        // SAFETY: the caller's promise.
+        unsafe { S::load_u8(self.at(index)) }
     }
 }
 
 /// Implements `Format` for packed rows of a type.
 ///
-/// `$scales` gives the fields of the parts from their bytes, and `$tile` writes scales and minima of
-/// the tile with that index.
+/// `$fields` gives the fields of the parts, `$vectors` of them, from their `$bytes` bytes a row, and
+/// `$tile` writes scales and minima of the tile with that index.
 macro_rules! packed_format {
     ($name:ident, $dtype:ident, $coding:ident, bits: $bits:literal, min: $min:literal,
-     fields: $bytes:literal, |$at:ident| $fields:expr,
+     fields: $bytes:literal, $vectors:literal, |$at:ident| $fields:expr,
      |$header:ident, $index:ident, $to:ident| $tile:expr) => {
         #[doc = concat!(stringify!($dtype), " in packed rows.")]
         pub(in super::super) struct $name;
@@ -165,10 +192,10 @@ macro_rules! packed_format {
             const DIRECT: bool = true;
             const PACKED: bool = true;
             const GROUP: usize = 1;
-            type Header<S: Vectors> = Scales<S, 4>;
+            type Header<S: Vectors> = Scales<S, $vectors>;
 
             #[inline(always)]
-            unsafe fn header<S: Vectors>(block: Rows) -> Scales<S, 4> {
+            unsafe fn header<S: Vectors>(block: Rows) -> Scales<S, $vectors> {
                 const F16: usize = if $min { 4 } else { 2 };
                 const { assert!(F16 + $bytes + 8 * 4 * $bits == DType::$dtype.block_bytes()) };
                 // SAFETY: the caller's promise; the fields lie inside of the block.
@@ -186,7 +213,7 @@ macro_rules! packed_format {
             #[inline(always)]
             unsafe fn unpack<S: Vectors>(
                 block: Rows,
-                $header: &Scales<S, 4>,
+                $header: &Scales<S, $vectors>,
                 $index: usize,
                 $to: *mut Tile<S>,
             ) {
@@ -201,39 +228,38 @@ macro_rules! packed_format {
     };
 }
 
-packed_format!(PackedQ2K, Q2_K, U4MinHalves, bits: 2, min: true,
-fields: 16, |at| vectors::<S, 4>(at),
-|header, index, to| for half in 0..2 {
-    let both = header.field(2 * index + half);
-    let scale = S::to_f32(S::and(both, S::splat_i(15)));
-    (*to).scale[half] = S::mul(header.d, scale);
-    (*to).min[half] = S::mul(header.minus_dmin, S::to_f32(S::shr(both, 4)));
-});
+packed_format!(PackedQ2K, Q2_K, U4MinHalves, bits: 2, min: true, fields: 16, 8,
+    |at| low_and_high::<S>(at),
+    |header, index, to| for half in 0..2 {
+        let index = 2 * index + half;
+        (*to).scale[half] = S::mul(header.d, S::to_f32(header.field(index)));
+        (*to).min[half] = S::mul(header.minus_dmin, S::to_f32(header.field(16 + index)));
+    });
 
-packed_format!(PackedQ3K, Q3_K, U4Minus4Halves, bits: 3, min: false,
-fields: 12, |at| six_bits::<S>(at),
-|header, index, to| for half in 0..2 {
-    let scale = S::add_i(header.field(2 * index + half), S::splat_i(-32));
-    (*to).scale[half] = S::mul(header.d, S::to_f32(scale));
-});
+packed_format!(PackedQ3K, Q3_K, U4Minus4Halves, bits: 3, min: false, fields: 12, 4,
+    |at| six_bits::<S>(at),
+    |header, index, to| for half in 0..2 {
+        let scale = S::add_i(header.field(2 * index + half), S::splat_i(-32));
+        (*to).scale[half] = S::mul(header.d, S::to_f32(scale));
+    });
 
-packed_format!(PackedQ4K, Q4_K, U4Min, bits: 4, min: true,
-fields: 12, |at| six_bits::<S>(at),
-|header, index, to| {
-    (*to).scale[0] = S::mul(header.d, S::to_f32(header.field(index)));
-    (*to).min[0] = S::mul(header.minus_dmin, S::to_f32(header.field(8 + index)));
-});
+packed_format!(PackedQ4K, Q4_K, U4Min, bits: 4, min: true, fields: 12, 4,
+    |at| six_bits::<S>(at),
+    |header, index, to| {
+        (*to).scale[0] = S::mul(header.d, S::to_f32(header.field(index)));
+        (*to).min[0] = S::mul(header.minus_dmin, S::to_f32(header.field(8 + index)));
+    });
 
-packed_format!(PackedQ5K, Q5_K, U5Min, bits: 5, min: true,
-fields: 12, |at| six_bits::<S>(at),
-|header, index, to| {
-    (*to).scale[0] = S::mul(header.d, S::to_f32(header.field(index)));
-    (*to).min[0] = S::mul(header.minus_dmin, S::to_f32(header.field(8 + index)));
-});
+packed_format!(PackedQ5K, Q5_K, U5Min, bits: 5, min: true, fields: 12, 4,
+    |at| six_bits::<S>(at),
+    |header, index, to| {
+        (*to).scale[0] = S::mul(header.d, S::to_f32(header.field(index)));
+        (*to).min[0] = S::mul(header.minus_dmin, S::to_f32(header.field(8 + index)));
+    });
 
-packed_format!(PackedQ6K, Q6_K, U6Minus32Halves, bits: 6, min: false,
-fields: 16, |at| vectors::<S, 4>(at),
-|header, index, to| for half in 0..2 {
-    let scale = S::shl(header.field(2 * index + half), 24);
-    (*to).scale[half] = S::mul(header.d, S::to_f32(S::sar(scale, 24)));
-});
+packed_format!(PackedQ6K, Q6_K, U6Minus32Halves, bits: 6, min: false, fields: 16, 4,
+    |at| vectors::<S, 4>(at),
+    |header, index, to| for half in 0..2 {
+        let scale = S::load_i8(header.at(2 * index + half));
+        (*to).scale[half] = S::mul(header.d, S::to_f32(scale));
+    });
