@@ -237,8 +237,9 @@ fn compact(from: &Block, mask: u32, halves: bool, to: &mut LiveBlock) {
     }
     let sum = sums[0] + sums[1];
     to.block.scale = from.scale;
-    to.block.minus_sum = -sum;
-    to.block.minus_half_sums = [-sums[0], -sums[1]];
+    // only the sum of the two parts counts here
+    to.block.minus_pairs = [-sum as i16, 0];
+    to.block.minus_half_pairs = sums.map(|sum| [-sum as i16, 0]);
     to.block.sum = from.scale * sum as f32;
     to.block.half_sums = [from.scale * sums[0] as f32, from.scale * sums[1] as f32];
 }
