@@ -274,7 +274,8 @@ fn compact_nested(from: &Block, mask: u32, lower: u32, to: &mut LiveBlock) {
     to.groups = [at.div_ceil(4) as u8, 0];
     to.upper_sum = sums[1];
     to.block.scale = from.scale;
-    to.block.minus_sum = -(sums[0] + sums[1]);
+    // only the sum of the two parts counts here
+    to.block.minus_pairs = [-(sums[0] + sums[1]) as i16, 0];
 }
 
 /// A slice of `len` zeroed values; `None` if the system refuses the memory.
