@@ -25,7 +25,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-EFFORTS = [1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2]
+EFFORTS = [1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
 
 
 def run(*args):
