@@ -36,8 +36,11 @@ fn requests(random: &mut Random, count: usize) -> Vec<Request> {
     let mut request = |i: usize| {
         let len = 3 + random.below(90);
         let own = prompt(random, len);
-        let tokens =
-            if i % 3 == 0 { [&common[..], &own[..20.min(own.len())]].concat() } else { own };
+        let tokens = if i.is_multiple_of(3) {
+            [&common[..], &own[..20.min(own.len())]].concat()
+        } else {
+            own
+        };
         let sampling = match i % 4 {
             0 => Sampling::greedy(),
             1 => Sampling::default().seed(random.bits()).temperature(1.0).top_k(0),
