@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pelton_graph::{
-    Backend, Error, Executable, Limits, Op, Outputs, PageTables, Pass, Pipeline, Plan, Profile,
-    StepProfile, Ticket,
+    Backend, EffortMode, Error, Executable, Limits, Op, Outputs, PageTables, Pass, Pipeline, Plan,
+    Profile, StepProfile, Ticket,
 };
 use pelton_weights::Checkpoint;
 
@@ -80,6 +80,16 @@ impl Backend for Cpu {
 
     fn has_effort(&self) -> bool {
         matches!(self.path, Path::Fast { .. })
+    }
+
+    fn has_effort_mode(&self, mode: EffortMode) -> bool {
+        match mode {
+            EffortMode::Channel | EffortMode::Nested | EffortMode::Bucket => self.has_effort(),
+        }
+    }
+
+    fn has_effort_dials(&self) -> bool {
+        self.has_effort()
     }
 
     /// Weights are mapped from their file, and can be evicted.

@@ -34,7 +34,9 @@ pub use arch::{
 };
 pub use backend::{Backend, Executable, Pipeline};
 pub use build::{BuildOptions, PoolingType, build, build_for, build_head, build_with};
-pub use effort::Effort;
+pub use effort::{
+    Dial, Effort, EffortCurve, EffortGroup, EffortKind, EffortMode, EffortOptions, EffortTable,
+};
 pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};
 pub use kv::{KvType, PAGE, pages_for};

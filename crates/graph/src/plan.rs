@@ -2,7 +2,7 @@
 
 use pelton_quant::DType;
 
-use crate::{Adapters, BufferId, Error, Op, Rope, RopeId, WeightId};
+use crate::{Adapters, BufferId, EffortOptions, Error, Op, Rope, RopeId, WeightId};
 
 /// The use of a weight, which decides how a backend keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,6 +283,8 @@ pub struct Plan {
     /// Whether all rows of a sequence have to be in one pass, because rows see later ones or are
     /// pooled.
     pub whole_sequences: bool,
+    /// What rows of an effort below 1 leave out.
+    pub effort: EffortOptions,
     /// The meaning of the last buffer.
     pub output: OutputKind,
     /// The buffer of the results after the last step, the logits of a decoder.

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use pelton_graph::{
-    Backend, Error, Executable, Input, Limits, MAX_REPEAT, Op, Outputs, PageTables, Pass, Phase,
-    Pipeline, Plan, Profile, Row, Rows, Ticket, Want,
+    Backend, Effort, Error, Executable, Input, Limits, MAX_REPEAT, Op, Outputs, PageTables, Pass,
+    Phase, Pipeline, Plan, Profile, Row, Rows, Ticket, Want,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
@@ -67,6 +67,10 @@ impl Gpu {
 impl Backend for Gpu {
     fn name(&self) -> &str {
         &self.device.name
+    }
+
+    fn has_effort(&self) -> bool {
+        true
     }
 
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {
@@ -199,6 +203,7 @@ impl GpuExecutable {
             rows: limits.rows,
             decode_rows: decode_rows(&limits),
             tuning: Tuning::CANDIDATES[0],
+            dense: false,
             kernels: HashMap::new(),
         };
         let choices = Choices::find(&device, &mut lowering, tuning)?;
@@ -301,6 +306,16 @@ impl GpuExecutable {
             queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
         }
         let mut shape = Shape::of(pass, selected, tiles.len());
+        if self.plan.has_effort() {
+            let mut of_all = pass.efforts.to_vec();
+            of_all.resize(pass.rows.len(), Effort::FULL);
+            let of_selected: Vec<Effort> =
+                shape.selected.iter().map(|&row| of_all[row as usize]).collect();
+            inputs.write_lives(device, &of_all, false);
+            inputs.write_lives(device, &of_selected, true);
+            let below = |all: &[Effort]| all.iter().filter(|effort| !effort.is_full()).count();
+            shape.below = [below(&of_all), below(&of_selected)];
+        }
         if !self.plan.states.is_empty() {
             let (order, sequences) = by_sequence(pass.rows);
             written.order.write(device, &inputs.order, &order);
@@ -312,7 +327,7 @@ impl GpuExecutable {
 
     /// The dispatches of a pass, step by step.
     fn dispatches(&self, shape: &Shape) -> impl Iterator<Item = StepDispatches<'_>> {
-        let &Shape { phase, rows, bound, tiles, distinct, sequences, .. } = shape;
+        let &Shape { phase, rows, bound, tiles, distinct, sequences, below, .. } = shape;
         let selected = shape.selected.len();
         let alone = phase == Phase::Decode && rows == 1 && selected == 1;
         self.plan.steps.iter().enumerate().map(move |(i, step)| {
@@ -324,7 +339,9 @@ impl GpuExecutable {
                 (_, true) => &self.alone[i],
                 (_, false) => &self.buckets[bucket as usize][i],
             };
-            StepDispatches { calls, shape: PassShape { rows, bound, tiles, distinct, sequences } }
+            let below = below[usize::from(of_selected)];
+            let shape = PassShape { rows, bound, tiles, distinct, sequences, below };
+            StepDispatches { calls, shape }
         })
     }
 
@@ -391,6 +408,8 @@ struct Shape {
     tiles: usize,
     distinct: bool,
     sequences: usize,
+    /// Rows of an effort below 1, and of those the selected ones.
+    below: [usize; 2],
 }
 
 impl Shape {
@@ -400,7 +419,7 @@ impl Shape {
         slots.sort_unstable();
         let distinct = slots.windows(2).all(|pair| pair[0] != pair[1]);
         let (phase, rows) = (pass.phase, pass.rows.len());
-        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0 }
+        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0, below: [0; 2] }
     }
 }
 

@@ -45,6 +45,7 @@ impl<'a> Builder<'a> {
             token_types: 1,
             context: shapes.context,
             whole_sequences: !shapes.causal,
+            effort: Default::default(),
             output: OutputKind::Logits,
             logits: BufferId(0),
             hidden: None,

@@ -97,7 +97,8 @@ fn autotuning_changes_nothing() {
         }
         std::fs::write(&file, known.to_string()).unwrap();
         let executable = load(&tuned);
-        let shape = PassShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1 };
+        let shape =
+            PassShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1, below: 0 };
         let calls = executable.alone.iter().flatten();
         calls.filter_map(|call| call.groups(&shape)).map(|groups| groups[0]).max().unwrap()
     };
@@ -153,6 +154,7 @@ fn dependent(device: &Arc<Device>, spec: &ModelSpec, positions: [usize; 2]) -> [
             tiles: 0,
             distinct: true,
             sequences: 1,
+            below: [0; 2],
         };
         executable.dispatches(&shape).map(|step| step.count().1).sum()
     })
