@@ -230,7 +230,8 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
                 let mut start = [_mm256_setzero_si256(); MR];
                 for (start, minus) in start.iter_mut().zip(minus) {
                     let minus = std::ptr::from_ref(minus).cast::<i32>().read_unaligned();
-                    *start = _mm256_mullo_epi16(_mm256_set1_epi32(minus), _mm256_set1_epi16(1 << zero));
+                    *start =
+                        _mm256_mullo_epi16(_mm256_set1_epi32(minus), _mm256_set1_epi16(1 << zero));
                 }
                 return dot_in_pairs::<N, NR, MR>(weights, x, start);
             }

@@ -229,37 +229,37 @@ macro_rules! packed_format {
 }
 
 packed_format!(PackedQ2K, Q2_K, U4MinHalves, bits: 2, min: true, fields: 16, 8,
-    |at| low_and_high::<S>(at),
-    |header, index, to| for half in 0..2 {
-        let index = 2 * index + half;
-        (*to).scale[half] = S::mul(header.d, S::to_f32(header.field(index)));
-        (*to).min[half] = S::mul(header.minus_dmin, S::to_f32(header.field(16 + index)));
-    });
+|at| low_and_high::<S>(at),
+|header, index, to| for half in 0..2 {
+    let index = 2 * index + half;
+    (*to).scale[half] = S::mul(header.d, S::to_f32(header.field(index)));
+    (*to).min[half] = S::mul(header.minus_dmin, S::to_f32(header.field(16 + index)));
+});
 
 packed_format!(PackedQ3K, Q3_K, U4Minus4Halves, bits: 3, min: false, fields: 12, 4,
-    |at| six_bits::<S>(at),
-    |header, index, to| for half in 0..2 {
-        let scale = S::add_i(header.field(2 * index + half), S::splat_i(-32));
-        (*to).scale[half] = S::mul(header.d, S::to_f32(scale));
-    });
+|at| six_bits::<S>(at),
+|header, index, to| for half in 0..2 {
+    let scale = S::add_i(header.field(2 * index + half), S::splat_i(-32));
+    (*to).scale[half] = S::mul(header.d, S::to_f32(scale));
+});
 
 packed_format!(PackedQ4K, Q4_K, U4Min, bits: 4, min: true, fields: 12, 4,
-    |at| six_bits::<S>(at),
-    |header, index, to| {
-        (*to).scale[0] = S::mul(header.d, S::to_f32(header.field(index)));
-        (*to).min[0] = S::mul(header.minus_dmin, S::to_f32(header.field(8 + index)));
-    });
+|at| six_bits::<S>(at),
+|header, index, to| {
+    (*to).scale[0] = S::mul(header.d, S::to_f32(header.field(index)));
+    (*to).min[0] = S::mul(header.minus_dmin, S::to_f32(header.field(8 + index)));
+});
 
 packed_format!(PackedQ5K, Q5_K, U5Min, bits: 5, min: true, fields: 12, 4,
-    |at| six_bits::<S>(at),
-    |header, index, to| {
-        (*to).scale[0] = S::mul(header.d, S::to_f32(header.field(index)));
-        (*to).min[0] = S::mul(header.minus_dmin, S::to_f32(header.field(8 + index)));
-    });
+|at| six_bits::<S>(at),
+|header, index, to| {
+    (*to).scale[0] = S::mul(header.d, S::to_f32(header.field(index)));
+    (*to).min[0] = S::mul(header.minus_dmin, S::to_f32(header.field(8 + index)));
+});
 
 packed_format!(PackedQ6K, Q6_K, U6Minus32Halves, bits: 6, min: false, fields: 16, 4,
-    |at| vectors::<S, 4>(at),
-    |header, index, to| for half in 0..2 {
-        let scale = S::load_i8(header.at(2 * index + half));
-        (*to).scale[half] = S::mul(header.d, S::to_f32(scale));
-    });
+|at| vectors::<S, 4>(at),
+|header, index, to| for half in 0..2 {
+    let scale = S::load_i8(header.at(2 * index + half));
+    (*to).scale[half] = S::mul(header.d, S::to_f32(scale));
+});
