@@ -77,7 +77,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let backend = engine.backend().to_owned();
     let model = model::load_on(&engine, &args.model, &args.load, options)?;
     let (depth, passes) = (args.depth, args.tokens as usize);
+    let effort = args.load.effort.unwrap_or(1.0);
     let profile = model.session(positions, move |session| {
+        session.set_effort(effort)?;
         if depth > 0 {
             session.run(&vec![0; depth])?;
         }
