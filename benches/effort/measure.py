@@ -62,7 +62,7 @@ def modes(pelton, model, text, other, out):
         tables = {}
         for mode in ("channel", "nested"):
             table = tables[mode] = pathlib.Path(folder) / f"{mode}.json"
-            calibrate = [pelton, "effort", "calibrate", model, other, "--minutes", 2, "--output", table]
+            calibrate = [pelton, "effort", "calibrate", model, other, "--minutes", 1, "--output", table]
             rows.append(run(*calibrate, "--effort-mode", mode, "--json", "--device", "cpu") | {"calibrated": mode})
         variants = [
             (f"{mode} {name}", ["--effort-mode", mode, "--effort-table", table])
