@@ -13,7 +13,7 @@ use pelton::{
 #[derive(clap::Args)]
 pub(crate) struct EffortArgs {
     /// The fraction of the inputs of each matrix that is multiplied for a generated token, above 0
-    /// and at most 1: less is faster and less exact (docs/effort.md); CPU only
+    /// and at most 1: less is faster and less exact (docs/effort.md)
     #[arg(long, value_name = "E", value_parser = fraction, group = "dial")]
     effort: Option<f64>,
     /// In place of --effort: multiply the fewest inputs whose squared scores make up this share of the

@@ -141,6 +141,7 @@ impl Backend for Cpu {
             next: 0,
             outstanding: None,
             logits: 0,
+            hidden: 0,
         }))
     }
 }
@@ -173,6 +174,8 @@ struct CpuExecutable {
     outstanding: Option<Ticket>,
     /// Rows of results that the last pass returns.
     logits: usize,
+    /// Elements of hidden states that the last pass returns.
+    hidden: usize,
 }
 
 impl CpuExecutable {
@@ -188,6 +191,7 @@ impl CpuExecutable {
     fn time(&mut self, pass: &Pass<'_>, times: Option<&mut [Duration]>) -> Result<Duration, Error> {
         let Self { state, steps, tables, samples, .. } = self;
         let Steps::Fast(exec) = steps else { return Err(Error::Profile) };
+        state.set_hidden(pass.hidden);
         samples.begin(pass);
         samples.resolve(pass, 0);
         let (rows, selected) = (samples.rows(), samples.selected());
@@ -204,6 +208,7 @@ impl CpuExecutable {
         let Self { state, steps, tables, samples, .. } = self;
         let (width, tokens, logits) =
             (state.plan.output_width(), state.limits.tokens, state.plan.logits);
+        state.set_hidden(pass.hidden);
         samples.begin(pass);
         for repeat in 0..pass.repeat {
             samples.resolve(pass, repeat);
@@ -227,6 +232,10 @@ impl CpuExecutable {
             });
         }
         self.logits = samples.keep_wanted(pass, state.buffers.get_mut(logits), width);
+        self.hidden = match pass.keeps_hidden {
+            true => pass.rows.len() * state.plan.hidden_width(),
+            false => 0,
+        };
         Ok(())
     }
 }
@@ -270,10 +279,15 @@ impl Executable for CpuExecutable {
             return Err(Error::Pass(format!("ticket {}, but {found}", ticket.0)));
         }
         self.outstanding = None;
-        let Self { state, samples, logits, .. } = self;
+        let Self { state, samples, logits, hidden, .. } = self;
         let len = *logits * state.plan.output_width();
-        let logits = &state.buffers.get_mut(state.plan.logits)[..len];
-        Ok(Outputs { logits, samples: samples.results() })
+        let samples = samples.results();
+        let Some(kept) = state.plan.hidden.filter(|_| *hidden > 0) else {
+            let logits = &state.buffers.get_mut(state.plan.logits)[..len];
+            return Ok(Outputs { logits, samples, hidden: &[] });
+        };
+        let [logits, states] = state.buffers.get_both_mut(state.plan.logits, kept.buffer)?;
+        Ok(Outputs { logits: &logits[..len], samples, hidden: &states[..*hidden] })
     }
 
     fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {

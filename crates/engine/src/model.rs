@@ -126,6 +126,7 @@ impl Model {
         let build = BuildOptions {
             context: Some(kv::wanted_context(options)),
             pooling: options.pooling.map(value_plans::pooling_type),
+            hidden: draft::head_plan(&checkpoint, options)?.is_some(),
         };
         let mut plan = value_plans::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
         let adapters: Vec<Lora> = options
@@ -170,8 +171,15 @@ impl Model {
         let tokens = tokenizer.as_deref().map_or(plan.vocab, vocabulary::used_tokens);
         let weight =
             |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
-        let weights = plan.weights.iter().map(weight).sum();
-        let (free, rows) = (backend.free_memory(weights), backend.prompt_rows(&plan, weights));
+        let keeps_hidden = plan.hidden.is_some_and(|hidden| !hidden.is_input);
+        let head = if keeps_hidden { draft::head_plan(&checkpoint, options)? } else { None };
+        let own = |weight: &&pelton_graph::Weight| !plan.weights.contains(weight);
+        let of_head = head.iter().flat_map(|head| head.weights.iter().filter(own));
+        let weights = plan.weights.iter().chain(of_head);
+        let weights = weights.map(weight).sum();
+        let of_head = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
+        let free = backend.free_memory(weights).map(|free| free.saturating_sub(of_head));
+        let rows = backend.prompt_rows(&plan, weights);
         let pooling = value_plans::pooling(&plan, options)?;
         let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free, rows })?;
         tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
@@ -189,6 +197,11 @@ impl Model {
         let load_draft = |source| draft::load(backend, source, &target, progress);
         let draft_model = options.draft.as_ref().map(load_draft).transpose()?.flatten();
         let snapshots = (!plan.states.is_empty()).then_some(limits.snapshots);
+        // a recurrent state is rolled back to a snapshot
+        let rolls_back = plan.states.is_empty() || snapshots.is_some_and(|count| count > 0);
+        let load_head =
+            |head| draft::load_head(backend, head, &checkpoint, &limits, options, progress);
+        let head = head.filter(|_| rolls_back).map(load_head).transpose()?.flatten();
         let agree = runner.pipeline.phases_agree;
         let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
@@ -205,11 +218,10 @@ impl Model {
             bound,
             draft_model,
             own_draft,
+            head,
         );
         let (commands, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
-        // a recurrent state is rolled back to a snapshot
-        let rolls_back = plan.states.is_empty() || snapshots.is_some_and(|count| count > 0);
         let speculation = if rolls_back { options.speculation } else { Speculation::Off };
         let loaded = Arc::new(Loaded {
             checkpoint,

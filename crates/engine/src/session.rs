@@ -160,6 +160,7 @@ impl<'a> Session<'a> {
             wants: &[Want::Sample(sample)],
             efforts: &[self.effort],
             repeat: repeat as u32,
+            ..Pass::new(Phase::Decode, &[], &[])
         };
         let ticket = self.resources.runner.submit(&pass)?;
         self.pages.mark_sent();

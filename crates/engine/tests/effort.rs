@@ -71,11 +71,25 @@ fn effort_1_is_the_dense_model() {
 
 #[test]
 fn logits_of_transformers_with_other_inputs_zero() {
+    logits_of_transformers(Cpu::new(2));
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn logits_of_transformers_with_other_inputs_zero_on_a_gpu() {
+    let Some(adapter) = pelton::gpu::adapters().into_iter().next() else {
+        let what = "no Vulkan, Metal or DX12 adapter, not even in software";
+        return pelton_testing::skip(pelton_testing::Need::Gpu, what);
+    };
+    logits_of_transformers(pelton::gpu::Gpu::open_checked(&adapter).unwrap());
+}
+
+fn logits_of_transformers(backend: impl Backend + 'static) {
     let options = LoadOptions::default().context(16).kv(KvType::F32).effort(1.0);
     let ids = npy("effort/ids.npy", i32::from_le_bytes);
     let ids: Vec<u32> = ids.into_iter().map(|id| id as u32).collect();
     let path = fixture("models/llama3/model.gguf");
-    let model = Engine::with_backend(Cpu::new(2)).load(path, &options).unwrap();
+    let model = Engine::with_backend(backend).load(path, &options).unwrap();
     for effort in [0.25, 0.5, 0.8] {
         let expected = npy(&format!("effort/logits-{effort}.npy"), f32::from_le_bytes);
         for prompt in [1, 7, ids.len()] {

@@ -202,7 +202,7 @@ impl Plan {
     pub fn check_accepted(&self, backend: &dyn Backend) -> Result<(), Error> {
         if self.has_effort() && !backend.has_effort() {
             return Err(Error::Effort(format!(
-                "'{}' cannot run rows of an effort below 1, expected the fast path of the CPU",
+                "'{}' cannot run rows of an effort below 1, expected the fast path of the CPU or a GPU",
                 backend.name()
             )));
         }

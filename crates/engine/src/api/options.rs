@@ -31,6 +31,9 @@ pub enum DraftSource {
     BuiltIn,
     /// The model itself, at this [effort](crate::Request::effort).
     Effort(f64),
+    /// The head of the model's file that predicts further tokens (multi-token prediction: `nextn`
+    /// tensors).
+    Head,
 }
 
 /// The sizes that a model is loaded for. A model allocates nothing of its own size afterwards.
@@ -72,7 +75,8 @@ pub struct LoadOptions {
     pub prefill_budget: Duration,
     /// Whether tokens are drafted, and verified several at a time.
     pub speculation: Speculation,
-    /// A small model with the same vocabulary that drafts tokens.
+    /// What drafts tokens; `None` for the head of the model's file, if that has one and
+    /// [`speculation`](Self::speculation) is not off.
     pub draft: Option<DraftSource>,
     /// The [effort](crate::Request::effort) of requests that do not say, with which requests can have
     /// any; `None` if all have effort 1.
@@ -258,6 +262,13 @@ impl LoadOptions {
     /// higher one. The texts are those of the requests' effort.
     pub fn draft_effort(mut self, effort: f64) -> Self {
         self.draft = Some(DraftSource::Effort(effort));
+        self
+    }
+
+    /// Lets the head of the model's file that predicts further tokens draft them; a load of a file
+    /// without one fails.
+    pub fn draft_head(mut self) -> Self {
+        self.draft = Some(DraftSource::Head);
         self
     }
 

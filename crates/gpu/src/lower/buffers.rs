@@ -1,7 +1,7 @@
 //! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
 
 use pelton_graph::{
-    Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, Step, WeightKind, pages_for,
+    Effort, Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, Step, WeightKind, pages_for,
 };
 
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
         to_f16::padded,
         to_q8::UNIT,
     },
+    lower::effort_sizes as effort,
 };
 
 /// Offsets of bindings in a buffer are multiples of this on every GPU.
@@ -42,6 +43,12 @@ pub(crate) struct Inputs {
     pub(crate) sequences: wgpu::Buffer,
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
     pub(crate) adapters: wgpu::Buffer,
+    /// The numbers of live inputs `[2, kinds, stride]` u32 of the rows, and of the selected ones, for
+    /// each number of inputs; the highest bit is set for rows of an effort below 1.
+    pub(crate) lives: wgpu::Buffer,
+    /// The numbers of inputs `[kinds]`, and the rows that there is room for.
+    pub(crate) live_kinds: Vec<usize>,
+    pub(crate) live_stride: usize,
     /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
     pub(crate) recent: wgpu::Buffer,
 }
@@ -55,7 +62,12 @@ impl Inputs {
         let adapters = adapters.repeat(limits.sequences);
         let table = pages_for(limits.context);
         let slots = limits.sequences;
+        let live_kinds = effort::kinds(plan);
+        let live_stride = limits.rows.max(limits.wants);
         let inputs = Self {
+            lives: device.buffer("live inputs", 8 * (live_kinds.len() * live_stride) as u64)?,
+            live_kinds,
+            live_stride,
             pass: device.buffer("pass", 8)?,
             rows: device.buffer("rows", 16 * limits.rows as u64)?,
             selected: device.buffer("selected", 4 * limits.wants as u64)?,
@@ -72,6 +84,25 @@ impl Inputs {
             device.queue.write_buffer(&inputs.adapters, 0, bytemuck::cast_slice(&adapters));
         }
         Ok(inputs)
+    }
+
+    /// The first of the numbers of live inputs of rows, for matrices with `inputs` inputs.
+    pub(crate) fn lives_at(&self, inputs: usize, selected: bool) -> usize {
+        let kind = self.live_kinds.iter().position(|kind| *kind == inputs).unwrap_or(0);
+        (usize::from(selected) * self.live_kinds.len() + kind) * self.live_stride
+    }
+
+    /// Writes the numbers of live inputs of rows, or of the selected ones.
+    pub(crate) fn write_lives(&self, device: &Device, efforts: &[Effort], selected: bool) {
+        for &inputs in &self.live_kinds {
+            let live = |effort: &Effort| match effort.is_full() {
+                true => inputs as u32,
+                false => effort.live(inputs) as u32 | 1 << 31,
+            };
+            let all: Vec<u32> = efforts.iter().map(live).collect();
+            let at = 4 * self.lives_at(inputs, selected) as u64;
+            device.queue.write_buffer(&self.lives, at, bytemuck::cast_slice(&all));
+        }
     }
 
     /// Writes the ids and the weights `[2, used]` of a slot's adapters.
@@ -170,6 +201,12 @@ pub(crate) struct Scratch {
     pub(crate) tiles: wgpu::Buffer,
     /// KV splits of attention that a further kernel merges.
     pub(crate) splits: wgpu::Buffer,
+    /// Slots `[rows, slots]` in which workgroups of products of an effort exchange sums.
+    pub(crate) slots: wgpu::Buffer,
+    /// Slots of a row.
+    pub(crate) row_slots: usize,
+    /// Rows of an effort below 1, while those of effort 1 are multiplied.
+    pub(crate) kept: wgpu::Buffer,
 }
 
 impl Scratch {
@@ -201,7 +238,16 @@ impl Scratch {
             false => 0,
         };
         let (pairs, tiles) = sorted_len(plan, most);
+        let row_slots = effort::slots(plan, &device.capabilities);
+        let slots = vec![u32::MAX; row_slots * rows.max(limits.wants)];
+        let slots_buffer = device.buffer("slots of sums", 4 * slots.len() as u64)?;
+        if !slots.is_empty() {
+            device.queue.write_buffer(&slots_buffer, 0, bytemuck::cast_slice(&slots));
+        }
         Ok(Self {
+            slots: slots_buffer,
+            row_slots,
+            kept: device.buffer("rows of an effort", 4 * (most * effort::kept(plan)) as u64)?,
             halves: device.buffer("activations in f16", 2 * halves as u64)?,
             normed: device.buffer("activations after a norm", 4 * normed as u64)?,
             codes: device.buffer("activations in 8 bits", 32 * units as u64)?,

@@ -9,7 +9,7 @@ use crate::{
     kernels::{matvec::Tuning, row_ops::RowOp},
     lower::{
         buffers::{Cache, Inputs, Scratch},
-        dispatch::{Dispatch, Grid, RowBucket},
+        dispatch::{Dispatch, Grid, RowBucket, When},
     },
     weights::Weights,
 };
@@ -35,6 +35,8 @@ pub(crate) struct Lowering<'a> {
     pub(crate) decode_rows: usize,
     /// The launch configuration of the step's products of few rows.
     pub(crate) tuning: Tuning,
+    /// Whether products with matrices in input-major order are lowered as if these were row by row.
+    pub(crate) dense: bool,
     /// Kernels to be compiled, by their source.
     pub(crate) kernels: HashMap<String, Arc<Kernel>>,
 }
@@ -45,6 +47,19 @@ impl<'a> Lowering<'a> {
     /// With `alone`, the pass has a single row, which is selected: then the selected rows are all
     /// rows, and nothing need be copied.
     pub(crate) fn step(
+        &mut self,
+        step: &Step,
+        bucket: RowBucket,
+        alone: bool,
+    ) -> Result<Vec<Dispatch>, Error> {
+        match self.dense || !self.has_effort(step) {
+            true => self.dense_step(step, bucket, alone),
+            false => self.effort_step(step, bucket, alone),
+        }
+    }
+
+    /// The dispatches of a step with matrices row by row.
+    pub(super) fn dense_step(
         &mut self,
         step: &Step,
         bucket: RowBucket,
@@ -136,7 +151,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// A plan's buffer; with `alone`, that of all rows in place of that of the selected ones.
-    fn buffer(&self, id: BufferId, alone: bool) -> &'a wgpu::Buffer {
+    pub(super) fn buffer(&self, id: BufferId, alone: bool) -> &'a wgpu::Buffer {
         let source = self.plan.steps.iter().find_map(|step| match step.op {
             Op::Select if step.outputs[0] == id => Some(step.inputs[0]),
             _ => None,
@@ -164,7 +179,14 @@ impl<'a> Lowering<'a> {
             }
         };
         let bindings = self.device.bind(label, &kernel, buffers)?;
-        Ok(Dispatch { kernel, bindings, grid, rows: 0..=usize::MAX, concurrent: false })
+        Ok(Dispatch {
+            kernel,
+            bindings,
+            grid,
+            rows: 0..=usize::MAX,
+            concurrent: false,
+            when: When::Always,
+        })
     }
 }
 

@@ -3,14 +3,14 @@
 use std::{collections::HashMap, sync::Arc};
 
 use pelton_graph::{
-    Backend, Error, Executable, Input, Limits, MAX_REPEAT, Op, Outputs, PageTables, Pass, Phase,
-    Pipeline, Plan, Profile, Row, Rows, Ticket, Want,
+    Backend, Effort, Error, Executable, Input, Limits, MAX_REPEAT, Op, Outputs, PageTables, Pass,
+    Phase, Pipeline, Plan, Profile, Row, Rows, Ticket, Want,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
 
 use crate::{
-    device::{Adapter, Device, Kernel},
+    device::{Adapter, Device, Kernel, Mirror},
     kernels::{
         attention::{Attention, tiles},
         matvec::Tuning,
@@ -30,13 +30,14 @@ use crate::{
         memory::{States, allocate_caches, check_kv, check_memory},
         profile,
     },
-    weights::Weights,
+    weights::{SharedMatrices, Weights},
 };
 
 /// A GPU as a backend.
 #[derive(Clone, Debug)]
 pub struct Gpu {
     device: Arc<Device>,
+    pub(crate) matrices: Arc<SharedMatrices>,
 }
 
 impl Gpu {
@@ -46,7 +47,7 @@ impl Gpu {
     ///
     /// [`Error::Device`] if the GPU lacks a capability that every kernel needs, or the driver fails.
     pub fn open(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self { device: Device::open(adapter, false)? })
+        Ok(Self::of(Device::open(adapter, false)?))
     }
 
     /// Opens a GPU with kernels that check every index: slower, for tests.
@@ -55,13 +56,21 @@ impl Gpu {
     ///
     /// As [`open`](Self::open).
     pub fn open_checked(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self { device: Device::open(adapter, true)? })
+        Ok(Self::of(Device::open(adapter, true)?))
+    }
+
+    pub(crate) fn of(device: Arc<Device>) -> Self {
+        Self { device, matrices: Arc::default() }
     }
 }
 
 impl Backend for Gpu {
     fn name(&self) -> &str {
         &self.device.name
+    }
+
+    fn has_effort(&self) -> bool {
+        true
     }
 
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {
@@ -103,9 +112,17 @@ impl Backend for Gpu {
         plan.check_accepted(self)?;
         let device = Arc::clone(&self.device);
         let tuning = autotune::cache_file();
+        let source = Sources { checkpoint: &checkpoint, matrices: &self.matrices };
         let file = tuning.as_deref();
-        Ok(Box::new(GpuExecutable::load(device, plan, &checkpoint, limits, file, progress)?))
+        Ok(Box::new(GpuExecutable::load(device, plan, source, limits, file, progress)?))
     }
+}
+
+/// What the weights of a plan are loaded from.
+struct Sources<'a> {
+    checkpoint: &'a Arc<Checkpoint>,
+    /// The matrices of plans that are loaded.
+    matrices: &'a SharedMatrices,
 }
 
 struct GpuExecutable {
@@ -116,6 +133,7 @@ struct GpuExecutable {
     caches: Vec<crate::lower::Cache>,
     states: States,
     inputs: Inputs,
+    written: Written,
     /// The dispatches `[buckets, steps]` of each step, in the order of [`RowBucket::ALL`].
     buckets: [Vec<Vec<Dispatch>>; RowBucket::ALL.len()],
     /// The dispatches of each step of a decoding pass over a single row that is selected.
@@ -130,6 +148,7 @@ struct GpuExecutable {
     sample_bytes: Vec<u8>,
     samples: Vec<Sampled>,
     logits: Vec<f32>,
+    hidden: Vec<f32>,
     _weights: Weights,
 }
 
@@ -137,14 +156,14 @@ impl GpuExecutable {
     fn load(
         device: Arc<Device>,
         plan: Plan,
-        checkpoint: &Checkpoint,
+        Sources { checkpoint, matrices }: Sources<'_>,
         limits: Limits,
         tuning: Option<&std::path::Path>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         check_limits(&device, &plan, &limits)?;
         check_memory(&device, &plan, &limits)?;
-        let weights = Weights::load(&device, &plan, checkpoint, progress)?;
+        let weights = Weights::load(&device, &plan, checkpoint, matrices, progress)?;
         let buffers = plan
             .buffers
             .iter()
@@ -184,6 +203,7 @@ impl GpuExecutable {
             rows: limits.rows,
             decode_rows: decode_rows(&limits),
             tuning: Tuning::CANDIDATES[0],
+            dense: false,
             kernels: HashMap::new(),
         };
         let choices = Choices::find(&device, &mut lowering, tuning)?;
@@ -213,7 +233,9 @@ impl GpuExecutable {
             pass_buffers,
         )?;
         let logits_len = limits.wants * plan.output_width();
-        let in_flight = InFlight::new(&device, sample.results().size(), 4 * logits_len as u64)?;
+        let hidden_len = limits.rows * plan.hidden_width();
+        let bytes = [sample.results().size(), 4 * logits_len as u64, 4 * hidden_len as u64];
+        let in_flight = InFlight::new(&device, bytes)?;
         device.wait()?;
         Ok(Self {
             page: device.buffer("page", page)?,
@@ -223,6 +245,7 @@ impl GpuExecutable {
                 .min(),
             tables: PageTables::new(&limits),
             logits: vec![0.0; logits_len],
+            hidden: vec![0.0; hidden_len],
             sample_bytes: Vec::with_capacity(sample.results().size() as usize),
             samples: Vec::with_capacity(limits.wants * MAX_REPEAT as usize),
             sample,
@@ -234,6 +257,7 @@ impl GpuExecutable {
             caches,
             states,
             inputs,
+            written: Written::default(),
             buckets,
             alone,
             _weights: weights,
@@ -256,9 +280,9 @@ impl GpuExecutable {
         }
         let mut selected: Vec<u32> = pass.wants.iter().map(Want::row).collect();
         selected.dedup();
-        let queue = &self.device.queue;
+        let Self { device, inputs, written, .. } = self;
         let counts = [pass.rows.len() as u32, selected.len() as u32];
-        queue.write_buffer(&self.inputs.pass, 0, bytemuck::cast_slice(&counts));
+        written.counts.write(device, &inputs.pass, &counts);
         let mut rows: Vec<[u32; 4]> = pass.rows.iter().map(row_words).collect();
         if self.plan.whole_sequences {
             for sequence in rows.chunk_by_mut(|a, b| a[2] == b[2]) {
@@ -266,22 +290,36 @@ impl GpuExecutable {
                 sequence.iter_mut().for_each(|row| row[3] = len);
             }
         }
-        queue.write_buffer(&self.inputs.rows, 0, bytemuck::cast_slice(&rows));
-        if !selected.is_empty() {
-            queue.write_buffer(&self.inputs.selected, 0, bytemuck::cast_slice(&selected));
+        written.rows.write(device, &inputs.rows, rows.as_flattened());
+        written.selected.write(device, &inputs.selected, &selected);
+        if let Some(hidden) = self.plan.hidden.filter(|hidden| hidden.is_input) {
+            // the steps of the pass before have written it
+            let states = bytemuck::cast_slice(pass.hidden);
+            device.queue.write_buffer(&self.buffers[hidden.buffer.0], 0, states);
         }
         let tiles = match (pass.phase, self.tile_rows) {
             (Phase::Prompt, Some(most)) => tiles(pass.rows, most),
             _ => Vec::new(),
         };
+        let queue = &device.queue;
         if !tiles.is_empty() {
-            queue.write_buffer(&self.inputs.tiles, 0, bytemuck::cast_slice(&tiles));
+            queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
         }
         let mut shape = Shape::of(pass, selected, tiles.len());
+        if self.plan.has_effort() {
+            let mut of_all = pass.efforts.to_vec();
+            of_all.resize(pass.rows.len(), Effort::FULL);
+            let of_selected: Vec<Effort> =
+                shape.selected.iter().map(|&row| of_all[row as usize]).collect();
+            inputs.write_lives(device, &of_all, false);
+            inputs.write_lives(device, &of_selected, true);
+            let below = |all: &[Effort]| all.iter().filter(|effort| !effort.is_full()).count();
+            shape.below = [below(&of_all), below(&of_selected)];
+        }
         if !self.plan.states.is_empty() {
             let (order, sequences) = by_sequence(pass.rows);
-            queue.write_buffer(&self.inputs.order, 0, bytemuck::cast_slice(&order));
-            queue.write_buffer(&self.inputs.sequences, 0, bytemuck::cast_slice(&sequences));
+            written.order.write(device, &inputs.order, &order);
+            written.sequences.write(device, &inputs.sequences, sequences.as_flattened());
             shape.sequences = sequences.len();
         }
         Ok(shape)
@@ -289,7 +327,7 @@ impl GpuExecutable {
 
     /// The dispatches of a pass, step by step.
     fn dispatches(&self, shape: &Shape) -> impl Iterator<Item = StepDispatches<'_>> {
-        let &Shape { phase, rows, bound, tiles, distinct, sequences, .. } = shape;
+        let &Shape { phase, rows, bound, tiles, distinct, sequences, below, .. } = shape;
         let selected = shape.selected.len();
         let alone = phase == Phase::Decode && rows == 1 && selected == 1;
         self.plan.steps.iter().enumerate().map(move |(i, step)| {
@@ -301,7 +339,9 @@ impl GpuExecutable {
                 (_, true) => &self.alone[i],
                 (_, false) => &self.buckets[bucket as usize][i],
             };
-            StepDispatches { calls, shape: PassShape { rows, bound, tiles, distinct, sequences } }
+            let below = below[usize::from(of_selected)];
+            let shape = PassShape { rows, bound, tiles, distinct, sequences, below };
+            StepDispatches { calls, shape }
         })
     }
 
@@ -333,6 +373,32 @@ impl GpuExecutable {
     }
 }
 
+/// What the inputs of passes hold.
+#[derive(Debug, Default)]
+struct Written {
+    counts: Mirror,
+    rows: Mirror,
+    selected: Mirror,
+    order: Mirror,
+    sequences: Mirror,
+}
+
+impl Written {
+    /// Takes note that draws have advanced their rows: the sampled token comes in at the position
+    /// after the last.
+    fn advance(&mut self, pass: &Pass<'_>) {
+        let (rows, _) = self.rows.words_mut().as_chunks_mut::<4>();
+        for want in pass.wants {
+            if let (Want::Sample(_), Some([token, position, ..])) =
+                (want, rows.get_mut(want.row() as usize))
+            {
+                *token = SAMPLED;
+                *position += pass.repeat;
+            }
+        }
+    }
+}
+
 /// The properties of a pass that its dispatches depend on.
 struct Shape {
     phase: Phase,
@@ -342,6 +408,8 @@ struct Shape {
     tiles: usize,
     distinct: bool,
     sequences: usize,
+    /// Rows of an effort below 1, and of those the selected ones.
+    below: [usize; 2],
 }
 
 impl Shape {
@@ -351,7 +419,7 @@ impl Shape {
         slots.sort_unstable();
         let distinct = slots.windows(2).all(|pair| pair[0] != pair[1]);
         let (phase, rows) = (pass.phase, pass.rows.len());
-        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0 }
+        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0, below: [0; 2] }
     }
 }
 
@@ -391,8 +459,15 @@ impl Executable for GpuExecutable {
         let results = (self.sample.results(), self.sample.result_bytes(&call, pass.repeat));
         let logits = (&self.buffers[self.plan.logits.0], logits_bytes);
         let device = &self.device;
-        let ticket =
-            self.in_flight.submit(device, encoder, call, pass.repeat, [results, logits])?;
+        let kept = self.plan.hidden.filter(|_| pass.keeps_hidden);
+        let hidden_bytes = 4 * (pass.rows.len() * self.plan.hidden_width()) as u64;
+        let hidden = match kept {
+            Some(hidden) => (&self.buffers[hidden.buffer.0], hidden_bytes),
+            None => (logits.0, 0),
+        };
+        let outputs = [results, logits, hidden];
+        let ticket = self.in_flight.submit(device, encoder, call, pass.repeat, outputs)?;
+        self.written.advance(pass);
         if let ([row], true) = (pass.rows, pass.draws_later()) {
             self.in_flight.await_draw(*row);
         }
@@ -418,15 +493,17 @@ impl Executable for GpuExecutable {
         drop(compute);
         let results = (self.sample.results(), self.sample.result_bytes(&call, 1));
         self.in_flight.submit_draw(&self.device, encoder, call, results);
+        self.written.advance(&pass);
         Ok(())
     }
 
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
-        let Self { device, in_flight, sample, sample_bytes, samples, logits, .. } = self;
-        let taken = in_flight.take(device, ticket, sample_bytes, logits)?;
+        let Self { device, in_flight, sample, sample_bytes, samples, logits, hidden, .. } = self;
+        let taken = in_flight.take(device, ticket, sample_bytes, [logits, hidden])?;
         samples.clear();
         sample.parse(&taken.sample, taken.repeat, sample_bytes, samples);
-        Ok(Outputs { logits: &logits[..taken.logits_len()], samples })
+        let (logits, hidden) = (&logits[..taken.logits_len()], &hidden[..taken.hidden_len()]);
+        Ok(Outputs { logits, samples, hidden })
     }
 
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {

@@ -48,12 +48,21 @@ impl<'a> Builder<'a> {
             effort: Default::default(),
             output: OutputKind::Logits,
             logits: BufferId(0),
+            hidden: None,
         };
         Self { arch, keys, sizes, tensors, plan, table: WeightId(0), layer: None }
     }
 
     pub(super) fn finish(mut self) -> Result<Plan, Error> {
         self.tensors.refuse_unused(self.arch.name, self.sizes.layers, self.arch.unused)?;
+        self.plan.weights = self.tensors.weights;
+        Ok(self.plan)
+    }
+
+    /// The plan of the head in layer `index`, of whose tensors all have been read.
+    pub(super) fn finish_head(mut self, index: usize) -> Result<Plan, Error> {
+        self.tensors.refuse_unused_of(self.arch.name, index)?;
+        self.plan.shape.layers = 1;
         self.plan.weights = self.tensors.weights;
         Ok(self.plan)
     }

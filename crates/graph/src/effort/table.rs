@@ -265,7 +265,8 @@ mod tests {
 
     #[test]
     fn numbers_that_are_refused() {
-        let cases: [(&[f64], &[&[f64]], &str); 8] = [
+        type Case<'a> = (&'a [f64], &'a [&'a [f64]], &'a str);
+        let cases: [Case<'_>; 8] = [
             (&[], &[&[]], "0 efforts"),
             (&[0.5], &[], "0 groups"),
             (&[0.0], &[&[0.5]], "the effort 0"),

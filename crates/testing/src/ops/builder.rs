@@ -71,6 +71,7 @@ impl Builder {
             token_types: 1,
             context: CONTEXT,
             whole_sequences: false,
+            hidden: None,
             effort: Default::default(),
             output: OutputKind::Logits,
             logits: BufferId(0),

@@ -144,6 +144,7 @@ impl Buckets {
                     }
                     for (tile, lanes) in (0..buckets).step_by(LANES).enumerate() {
                         let place = (tile * cols + input) * ranks * LANES;
+                        // SAFETY: as above, the place is of this input alone.
                         let to = unsafe { codes.slice_mut(place..place + ranks * LANES) };
                         let count = LANES.min(buckets - lanes);
                         for (rank, to) in to.chunks_exact_mut(LANES).enumerate() {

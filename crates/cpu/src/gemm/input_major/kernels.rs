@@ -398,10 +398,10 @@ unsafe fn dot_groups<S: Lines, K: Coded>(
     let zero = if is_signed { S::I8_ZERO } else { K::Coding::ZERO };
     // SAFETY: the caller's promise.
     unsafe {
-        let minus_sum =
-            if K::Coding::HALVES { block.minus_half_sums[half] } else { block.minus_sum };
+        let minus =
+            if K::Coding::HALVES { &block.minus_half_pairs[half] } else { &block.minus_pairs };
         let start = match zero {
-            Some(zero) => S::shl(S::splat_i(minus_sum), zero),
+            Some(zero) => S::offset(minus, zero),
             None => S::splat_i(0),
         };
         let mut sums = [start; 8];

@@ -237,8 +237,9 @@ fn compact(from: &Block, mask: u32, halves: bool, to: &mut LiveBlock) {
     }
     let sum = sums[0] + sums[1];
     to.block.scale = from.scale;
-    to.block.minus_sum = -sum;
-    to.block.minus_half_sums = [-sums[0], -sums[1]];
+    // only the sum of the two parts counts here
+    to.block.minus_pairs = [-sum as i16, 0];
+    to.block.minus_half_pairs = sums.map(|sum| [-sum as i16, 0]);
     to.block.sum = from.scale * sum as f32;
     to.block.half_sums = [from.scale * sums[0] as f32, from.scale * sums[1] as f32];
 }
@@ -273,7 +274,8 @@ fn compact_nested(from: &Block, mask: u32, lower: u32, to: &mut LiveBlock) {
     to.groups = [at.div_ceil(4) as u8, 0];
     to.upper_sum = sums[1];
     to.block.scale = from.scale;
-    to.block.minus_sum = -(sums[0] + sums[1]);
+    // only the sum of the two parts counts here
+    to.block.minus_pairs = [-(sums[0] + sums[1]) as i16, 0];
 }
 
 /// A slice of `len` zeroed values; `None` if the system refuses the memory.

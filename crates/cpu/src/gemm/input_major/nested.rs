@@ -138,7 +138,7 @@ unsafe fn dot<S: Lines>(
         let lower = upper.add(BLOCK * NestedQ8_0::FIELDS.line(places.at.outputs));
         let lines = (&raw const places.lines).cast::<[u32; 4]>();
         let x = (&raw const live.block.codes).cast::<i8>();
-        let mut sums = [S::shl(S::splat_i(live.block.minus_sum), OFFSET); 8];
+        let mut sums = [S::offset(&live.block.minus_pairs, OFFSET); 8];
         for group in 0..groups {
             add::<S>(upper, *lines.add(group), x.add(4 * group), &mut sums);
         }

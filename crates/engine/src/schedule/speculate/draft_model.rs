@@ -9,8 +9,8 @@ use crate::{
     schedule::{goal::DrawOptions, resources::Resources},
 };
 
-/// Rows that run in one pass of the phase of decoding, at most; more are a prompt's.
-const DECODE_ROWS: usize = 16;
+/// Rows of one sequence that run in one pass of the phase of decoding, at most; more are a prompt's.
+pub(crate) const DECODE_ROWS: usize = 16;
 
 /// A sequence whose next tokens are to be drafted.
 pub(crate) struct Ask<'a> {
@@ -198,7 +198,7 @@ impl DraftModel {
     }
 }
 
-fn row(input: Input, position: usize, slot: u32) -> Row {
+pub(super) fn row(input: Input, position: usize, slot: u32) -> Row {
     Row { input, position: position as u32, slot }
 }
 
