@@ -1,8 +1,10 @@
 """Measure what effort costs in quality and gains in speed, and plot both.
 
-    python benches/effort/measure.py text OUT.txt [MIX]     # held-out text of the tiny or varied mix
+    python benches/effort/measure.py text OUT.txt [MIX [SEED]]   # held-out text of the tiny or varied mix
     python benches/effort/measure.py quality PELTON MODEL TEXT OUT.json [MODE='FLAGS' ...]
     python benches/effort/measure.py formats PELTON MODEL TEXT OUT.json OTHER.gguf ...
+    python benches/effort/measure.py modes PELTON MODEL TEXT OTHER OUT.json  # KL of tables and modes, the
+                                                                          # tables calibrated on OTHER
     python benches/effort/measure.py speed PELTON MODEL OUT.json          # tokens/s, efforts in turn
     python benches/effort/measure.py plot                                 # curves.svg from *.json here
     python benches/effort/measure.py table QUALITY.json FORMATS.json      # which points are dominated
@@ -32,12 +34,12 @@ def run(*args):
     return json.loads(subprocess.run([str(a) for a in args], check=True, capture_output=True).stdout)
 
 
-def text(out, mix="tiny"):
+def text(out, mix="tiny", seed="effort 2026"):
     sys.path.insert(0, str(HERE.parents[1] / "models/tiny"))
     import corpus
     from corpus import varied
 
-    rng = random.Random("effort 2026")
+    rng = random.Random(seed)
     kinds = [corpus.story, corpus.plain_facts]
     if mix == "varied":
         held_out = functools.partial(varied.passage, held_out=True)
@@ -83,6 +85,7 @@ def show(row, *names):
 
 def quality(pelton, model, text, out, *modes):
     rows = []
+    uniform = ["--effort-table", "uniform"]
     whole, parts = weights(pelton, model)
     with tempfile.TemporaryDirectory() as folder:
         base = pathlib.Path(folder) / "base.kld"
@@ -92,7 +95,7 @@ def quality(pelton, model, text, out, *modes):
             for effort in EFFORTS:
                 for name, more in (("all", []), ("answers", ["--dense-context"])):
                     more += flags.split()
-                    row = perplexity(pelton, model, text, "--base", base, "--effort", effort, *more)
+                    row = perplexity(pelton, model, text, "--base", base, "--effort", effort, *uniform, *more)
                     row = {"protocol": name, "mode": mode} | row
                     if mode == "channel":
                         row["bytes"] = read(whole, parts, effort)
@@ -115,13 +118,43 @@ def formats(pelton, model, text, out, *others):
     save(out, rows)
 
 
+def modes(pelton, model, text, other, out):
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        base = pathlib.Path(folder) / "base.kld"
+        common = [pelton, "perplexity", model, text, "--json", "--device", "cpu"]
+        run(*common, "--context", 256, "--windows", 12, "--save-base", base)
+        tables = {}
+        for mode in ("channel", "nested"):
+            table = tables[mode] = pathlib.Path(folder) / f"{mode}.json"
+            calibrate = [pelton, "effort", "calibrate", model, other, "--minutes", 1, "--output", table]
+            rows.append(run(*calibrate, "--effort-mode", mode, "--json", "--device", "cpu") | {"calibrated": mode})
+        variants = [
+            (f"{mode} {name}", ["--effort-mode", mode, "--effort-table", table])
+            for mode in tables
+            for name, table in (("uniform", "uniform"), ("table", tables[mode]))
+        ]
+        for name, more in variants:
+            for effort in (0.8, 0.7, 0.6, 0.5, 0.4, 0.3):
+                rows.append(run(*common, "--base", base, "--effort", effort, *more) | {"variant": name})
+        for share in (0.999, 0.995, 0.99, 0.98, 0.95, 0.9, 0.8):
+            found = run(*common, "--base", base, "--effort-energy", share)
+            rows.append(found | {"variant": "energy"})
+    for row in rows:
+        row.pop("file", None)
+        if "variant" in row:
+            kl, dial = row["base"]["kl_divergence"], row.get("effort", row.get("effort_energy"))
+            print(row["variant"], dial, kl["mean"], row["base"]["same_top_token"]["value"], flush=True)
+    pathlib.Path(out).write_text(json.dumps(rows, indent=1) + "\n")
+
+
 def speed(pelton, model, out):
     efforts = "1,0.7,0.5,0.35,0.25,0.2"
     common = [pelton, "bench", model, "-p", "0", "-n", "8", "-r", "5", "-o", "json", "--device", "cpu"]
     # the dense kernels, before and after
     rows = run(*common)
     rows[0]["test"] += " dense"
-    rows += run(*common, "--efforts", efforts)
+    rows += run(*common, "--efforts", efforts, "--effort-table", "uniform")
     rows += [row | {"test": row["test"] + " dense"} for row in run(*common)]
     pathlib.Path(out).write_text(json.dumps(rows, indent=1) + "\n")
     for row in rows:
@@ -220,5 +253,5 @@ def table(quality, formats):
         print(f"| {' | '.join(row)} |")
 
 
-COMMANDS = [text, quality, formats, speed, plot, table]
+COMMANDS = [text, quality, formats, modes, speed, plot, table]
 {command.__name__: command for command in COMMANDS}[sys.argv[1]](*sys.argv[2:])
