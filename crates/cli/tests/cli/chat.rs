@@ -108,7 +108,10 @@ fn reasoning_and_styles_are_for_terminals() {
         fs::write(&template, format!("{turns}{think}")).unwrap();
         stdout(&chat(&format!("{SUM}\n"), &["--template", template.to_str().unwrap()]))
     };
-    assert_eq!(think("<think>"), "");
+    let whole = continuation(&format!("<|user|>{SUM}<|end|><|assistant|><think>"));
+    let (thought, answer) = whole.split_once("</think>\n\n").unwrap();
+    assert!(!thought.trim().is_empty(), "{whole}");
+    assert_eq!(think("<think>"), format!("{answer}\n"));
     assert!(think("").contains('5'));
 }
 

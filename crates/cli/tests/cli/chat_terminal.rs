@@ -121,8 +121,7 @@ fn a_narrower_terminal_wraps_the_line() {
 
 #[test]
 fn reasoning_is_dimmed_and_markdown_rendered() {
-    // The model answers from a table of facts; the template opens reasoning, which the answer of
-    // the model never closes, or has it end at once.
+    // the template opens reasoning, which the model closes before its answer
     let template = |name: &str, prefix: &str| {
         let path = temporary(name);
         let turns = "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>\
@@ -136,7 +135,8 @@ fn reasoning_is_dimmed_and_markdown_rendered() {
     let raw = terminal.raw();
     assert!(terminal.text().contains("of reasoning"), "{raw:?}");
     let shown = raw.rsplit("\x1b[2m").nth(1).unwrap();
-    assert!(!shown.split("\x1b[0m").next().unwrap().trim().is_empty(), "{raw:?}");
+    let (thought, answer) = shown.split_once("\x1b[0m").unwrap();
+    assert!(!thought.trim().is_empty() && answer.contains('5'), "{raw:?}");
     terminal.send("\x04");
     assert!(terminal.end().success());
 }

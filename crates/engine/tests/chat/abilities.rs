@@ -15,7 +15,8 @@ fn reply(model: &Model, chat: &Chat) -> Reply {
 }
 
 fn weather() -> Value {
-    let city = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+    let city =
+        json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
     json!({"type": "function", "function": {"name": "get_weather",
         "description": "Get the current weather in a city.", "parameters": city}})
 }
