@@ -30,7 +30,7 @@ use crate::{
         memory::{States, allocate_caches, check_kv, check_memory},
         profile,
     },
-    weights::{SharedMatrices, Weights},
+    weights::{SharedMatrices, Sources, Weights},
 };
 
 /// A GPU as a backend.
@@ -118,13 +118,6 @@ impl Backend for Gpu {
     }
 }
 
-/// What the weights of a plan are loaded from.
-struct Sources<'a> {
-    checkpoint: &'a Arc<Checkpoint>,
-    /// The matrices of plans that are loaded.
-    matrices: &'a SharedMatrices,
-}
-
 struct GpuExecutable {
     device: Arc<Device>,
     plan: Plan,
@@ -156,14 +149,14 @@ impl GpuExecutable {
     fn load(
         device: Arc<Device>,
         plan: Plan,
-        Sources { checkpoint, matrices }: Sources<'_>,
+        sources: Sources<'_>,
         limits: Limits,
         tuning: Option<&std::path::Path>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         check_limits(&device, &plan, &limits)?;
         check_memory(&device, &plan, &limits)?;
-        let weights = Weights::load(&device, &plan, checkpoint, matrices, progress)?;
+        let weights = Weights::load(&device, &plan, sources, progress)?;
         let buffers = plan
             .buffers
             .iter()

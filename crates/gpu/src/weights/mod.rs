@@ -11,5 +11,5 @@ mod upload;
 pub(crate) use layout::Layout;
 pub(crate) use lines::Lines;
 pub(crate) use matrix::{Matrix, Shard};
-pub(crate) use shared::SharedMatrices;
+pub(crate) use shared::{SharedMatrices, Sources};
 pub(crate) use upload::{Weights, resident_bytes};

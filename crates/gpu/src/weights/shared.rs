@@ -11,6 +11,14 @@ use crate::weights::Matrix;
 #[derive(Debug, Default)]
 pub(crate) struct SharedMatrices(Mutex<Vec<Entry>>);
 
+/// What the weights of a plan are loaded from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sources<'a> {
+    pub(crate) checkpoint: &'a Arc<Checkpoint>,
+    /// The matrices of plans that are loaded.
+    pub(crate) matrices: &'a SharedMatrices,
+}
+
 #[derive(Debug)]
 struct Entry {
     checkpoint: Weak<Checkpoint>,

@@ -13,7 +13,7 @@ use pelton_weights::Checkpoint;
 use crate::{
     device::Device,
     weights::{
-        SharedMatrices,
+        Sources,
         input_major::{self, InputMajor, Places, lines_of},
         layout::Layout,
         matrix::{Matrix, Shard},
@@ -48,13 +48,11 @@ pub(crate) struct Weights {
 
 impl Weights {
     /// Repacks and uploads every weight that no loaded plan of the checkpoint has: of a fused tensor its
-    /// own rows. `progress` is called with the
-    /// uploaded bytes of the file and the total of bytes.
+    /// own rows. `progress` is called with the uploaded bytes of the file and the total of bytes.
     pub(crate) fn load(
         device: &Device,
         plan: &Plan,
-        checkpoint: &Arc<Checkpoint>,
-        shared: &SharedMatrices,
+        Sources { checkpoint, matrices: shared }: Sources<'_>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         let all: u64 = plan

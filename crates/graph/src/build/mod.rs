@@ -88,7 +88,7 @@ pub fn build_with(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Pla
     for (index, layer) in shapes.layers.iter().enumerate() {
         builder.layer(index, layer)?;
     }
-    builder.output(options)?;
+    builder.output(options.pooling, options.hidden)?;
     builder.finish()
 }
 

@@ -1,6 +1,6 @@
 //! The results: logits, embeddings or scores.
 
-use super::{BuildOptions, builder::Builder};
+use super::builder::Builder;
 use crate::{
     Activation, BufferId, Error, Hidden, Linear, Norm, NormKind, Op, OutputKind, Pooling,
     arch::{FeedForward, Head, LogitScale, Multipliers},
@@ -22,10 +22,14 @@ pub enum PoolingType {
 }
 
 impl Builder<'_> {
-    /// The steps after the last layer; the pooling of the options replaces the file's.
-    pub(super) fn output(&mut self, options: &BuildOptions) -> Result<(), Error> {
-        match options.pooling.or(self.pooling_type()?) {
-            None => self.logits(options.hidden),
+    /// The steps after the last layer; `pooling` replaces the file's.
+    pub(super) fn output(
+        &mut self,
+        pooling: Option<PoolingType>,
+        keeps_hidden: bool,
+    ) -> Result<(), Error> {
+        match pooling.or(self.pooling_type()?) {
+            None => self.logits(keeps_hidden),
             Some(pooling) => self.embedding(pooling),
         }
     }
