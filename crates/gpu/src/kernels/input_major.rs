@@ -79,7 +79,6 @@ impl InputMajor {
         let tiles: usize = self.sides.iter().map(|side| side.lines.slabs() * parts).sum();
         let wanted = (GROUPS.div_ceil(tiles)).min(chains.div_ceil(teams));
         let wanted = if self.on_grid { wanted } else { 1 };
-        let unit = Layout::of(lines.dtype).unit;
         let bytes = |splits: usize| self.bytes(chains, splits, out);
         let room = (capabilities.workgroup_bytes as usize).min(ROOM);
         let mut splits = 1;
