@@ -30,13 +30,14 @@ use crate::{
         memory::{States, allocate_caches, check_kv, check_memory},
         profile,
     },
-    weights::Weights,
+    weights::{SharedMatrices, Weights},
 };
 
 /// A GPU as a backend.
 #[derive(Clone, Debug)]
 pub struct Gpu {
     device: Arc<Device>,
+    pub(crate) matrices: Arc<SharedMatrices>,
 }
 
 impl Gpu {
@@ -46,7 +47,7 @@ impl Gpu {
     ///
     /// [`Error::Device`] if the GPU lacks a capability that every kernel needs, or the driver fails.
     pub fn open(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self { device: Device::open(adapter, false)? })
+        Ok(Self::of(Device::open(adapter, false)?))
     }
 
     /// Opens a GPU with kernels that check every index: slower, for tests.
@@ -55,7 +56,11 @@ impl Gpu {
     ///
     /// As [`open`](Self::open).
     pub fn open_checked(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self { device: Device::open(adapter, true)? })
+        Ok(Self::of(Device::open(adapter, true)?))
+    }
+
+    pub(crate) fn of(device: Arc<Device>) -> Self {
+        Self { device, matrices: Arc::default() }
     }
 }
 
@@ -107,9 +112,17 @@ impl Backend for Gpu {
         plan.check_accepted(self)?;
         let device = Arc::clone(&self.device);
         let tuning = autotune::cache_file();
+        let source = Sources { checkpoint: &checkpoint, matrices: &self.matrices };
         let file = tuning.as_deref();
-        Ok(Box::new(GpuExecutable::load(device, plan, &checkpoint, limits, file, progress)?))
+        Ok(Box::new(GpuExecutable::load(device, plan, source, limits, file, progress)?))
     }
+}
+
+/// What the weights of a plan are loaded from.
+struct Sources<'a> {
+    checkpoint: &'a Arc<Checkpoint>,
+    /// The matrices of plans that are loaded.
+    matrices: &'a SharedMatrices,
 }
 
 struct GpuExecutable {
@@ -135,6 +148,7 @@ struct GpuExecutable {
     sample_bytes: Vec<u8>,
     samples: Vec<Sampled>,
     logits: Vec<f32>,
+    hidden: Vec<f32>,
     _weights: Weights,
 }
 
@@ -142,14 +156,14 @@ impl GpuExecutable {
     fn load(
         device: Arc<Device>,
         plan: Plan,
-        checkpoint: &Checkpoint,
+        Sources { checkpoint, matrices }: Sources<'_>,
         limits: Limits,
         tuning: Option<&std::path::Path>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         check_limits(&device, &plan, &limits)?;
         check_memory(&device, &plan, &limits)?;
-        let weights = Weights::load(&device, &plan, checkpoint, progress)?;
+        let weights = Weights::load(&device, &plan, checkpoint, matrices, progress)?;
         let buffers = plan
             .buffers
             .iter()
@@ -219,7 +233,9 @@ impl GpuExecutable {
             pass_buffers,
         )?;
         let logits_len = limits.wants * plan.output_width();
-        let in_flight = InFlight::new(&device, sample.results().size(), 4 * logits_len as u64)?;
+        let hidden_len = limits.rows * plan.hidden_width();
+        let bytes = [sample.results().size(), 4 * logits_len as u64, 4 * hidden_len as u64];
+        let in_flight = InFlight::new(&device, bytes)?;
         device.wait()?;
         Ok(Self {
             page: device.buffer("page", page)?,
@@ -229,6 +245,7 @@ impl GpuExecutable {
                 .min(),
             tables: PageTables::new(&limits),
             logits: vec![0.0; logits_len],
+            hidden: vec![0.0; hidden_len],
             sample_bytes: Vec::with_capacity(sample.results().size() as usize),
             samples: Vec::with_capacity(limits.wants * MAX_REPEAT as usize),
             sample,
@@ -275,6 +292,11 @@ impl GpuExecutable {
         }
         written.rows.write(device, &inputs.rows, rows.as_flattened());
         written.selected.write(device, &inputs.selected, &selected);
+        if let Some(hidden) = self.plan.hidden.filter(|hidden| hidden.is_input) {
+            // the steps of the pass before have written it
+            let states = bytemuck::cast_slice(pass.hidden);
+            device.queue.write_buffer(&self.buffers[hidden.buffer.0], 0, states);
+        }
         let tiles = match (pass.phase, self.tile_rows) {
             (Phase::Prompt, Some(most)) => tiles(pass.rows, most),
             _ => Vec::new(),
@@ -437,8 +459,14 @@ impl Executable for GpuExecutable {
         let results = (self.sample.results(), self.sample.result_bytes(&call, pass.repeat));
         let logits = (&self.buffers[self.plan.logits.0], logits_bytes);
         let device = &self.device;
-        let ticket =
-            self.in_flight.submit(device, encoder, call, pass.repeat, [results, logits])?;
+        let kept = self.plan.hidden.filter(|_| pass.keeps_hidden);
+        let hidden_bytes = 4 * (pass.rows.len() * self.plan.hidden_width()) as u64;
+        let hidden = match kept {
+            Some(hidden) => (&self.buffers[hidden.buffer.0], hidden_bytes),
+            None => (logits.0, 0),
+        };
+        let outputs = [results, logits, hidden];
+        let ticket = self.in_flight.submit(device, encoder, call, pass.repeat, outputs)?;
         self.written.advance(pass);
         if let ([row], true) = (pass.rows, pass.draws_later()) {
             self.in_flight.await_draw(*row);
@@ -470,11 +498,12 @@ impl Executable for GpuExecutable {
     }
 
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
-        let Self { device, in_flight, sample, sample_bytes, samples, logits, .. } = self;
-        let taken = in_flight.take(device, ticket, sample_bytes, logits)?;
+        let Self { device, in_flight, sample, sample_bytes, samples, logits, hidden, .. } = self;
+        let taken = in_flight.take(device, ticket, sample_bytes, [logits, hidden])?;
         samples.clear();
         sample.parse(&taken.sample, taken.repeat, sample_bytes, samples);
-        Ok(Outputs { logits: &logits[..taken.logits_len()], samples })
+        let (logits, hidden) = (&logits[..taken.logits_len()], &hidden[..taken.hidden_len()]);
+        Ok(Outputs { logits, samples, hidden })
     }
 
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {

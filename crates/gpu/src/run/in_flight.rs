@@ -18,6 +18,8 @@ pub(crate) struct InFlight {
     free: Vec<usize>,
     /// The readback buffer of logits, which only one pass in flight may have.
     logits: wgpu::Buffer,
+    /// Readback buffers of hidden states, one for each pass in flight; none of plans without them.
+    hidden: Vec<wgpu::Buffer>,
     passes: VecDeque<InFlightPass>,
     next: u64,
 }
@@ -29,20 +31,20 @@ pub(crate) struct InFlightPass {
     buffer: usize,
     pub(crate) sample: SampleCall,
     pub(crate) repeat: u32,
-    /// Bytes of its samples and of its logits.
+    /// Bytes of its samples, of its logits and of its hidden states.
     sample_bytes: u64,
     logits_bytes: u64,
+    hidden_bytes: u64,
     submission: wgpu::SubmissionIndex,
     /// Its row, while its draw is awaited.
     awaited: Option<Row>,
 }
 
 impl InFlight {
-    /// Allocates buffers for up to `sample_bytes` and `logits_bytes` of each pass.
+    /// Allocates buffers for up to as many bytes of samples, logits and hidden states of each pass.
     pub(crate) fn new(
         device: &Device,
-        sample_bytes: u64,
-        logits_bytes: u64,
+        [sample_bytes, logits_bytes, hidden_bytes]: [u64; 3],
     ) -> Result<Self, Error> {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let buffer = |label, bytes| device.buffer_for(label, bytes, usage);
@@ -52,6 +54,9 @@ impl InFlight {
                 .collect::<Result<_, _>>()?,
             free: (0..DEPTH).collect(),
             logits: buffer("logits readback", logits_bytes)?,
+            hidden: (0..if hidden_bytes > 0 { DEPTH } else { 0 })
+                .map(|_| buffer("hidden states readback", hidden_bytes))
+                .collect::<Result<_, _>>()?,
             passes: VecDeque::with_capacity(DEPTH),
             next: 0,
         })
@@ -82,27 +87,33 @@ impl InFlight {
         &self.logits
     }
 
-    /// Submits the recorded commands and a copy of the samples, and maps the results.
+    /// Submits the recorded commands and copies of the samples and the hidden states, and maps the
+    /// results.
     pub(crate) fn submit(
         &mut self,
         device: &Device,
         mut encoder: wgpu::CommandEncoder,
         sample: SampleCall,
         repeat: u32,
-        [results, logits]: [(&wgpu::Buffer, u64); 2],
+        [results, logits, hidden]: [(&wgpu::Buffer, u64); 3],
     ) -> Result<Ticket, Error> {
         let Some(buffer) = self.free.pop() else {
             return Err(Error::Pass(format!("{DEPTH} passes are not taken, expected fewer")));
         };
         let (results, sample_bytes) = results;
         let (_, logits_bytes) = logits;
+        let (states, hidden_bytes) = hidden;
+        if let Some(to) = self.hidden.get(buffer).filter(|_| hidden_bytes > 0) {
+            encoder.copy_buffer_to_buffer(states, 0, to, 0, hidden_bytes);
+        }
         if sample_bytes > 0 {
             let to = &self.samples[buffer];
             encoder.copy_buffer_to_buffer(results, 0, to, 0, sample_bytes);
         }
         let submission = device.queue.submit([encoder.finish()]);
-        for (buffer, bytes) in [(&self.samples[buffer], sample_bytes), (&self.logits, logits_bytes)]
-        {
+        let mut mapped = vec![(&self.samples[buffer], sample_bytes), (&self.logits, logits_bytes)];
+        mapped.extend(self.hidden.get(buffer).map(|hidden| (hidden, hidden_bytes)));
+        for (buffer, bytes) in mapped {
             if bytes > 0 {
                 buffer.slice(..bytes).map_async(wgpu::MapMode::Read, |_| {});
             }
@@ -116,6 +127,7 @@ impl InFlight {
             repeat,
             sample_bytes,
             logits_bytes,
+            hidden_bytes,
             submission,
             awaited: None,
         });
@@ -153,13 +165,13 @@ impl InFlight {
         (pass.sample, pass.sample_bytes) = (sample, bytes);
     }
 
-    /// Waits for the oldest pass, and copies its samples and its logits.
+    /// Waits for the oldest pass, and copies its samples, its logits and its hidden states.
     pub(crate) fn take(
         &mut self,
         device: &Device,
         ticket: Ticket,
         samples: &mut Vec<u8>,
-        logits: &mut [f32],
+        [logits, hidden]: [&mut [f32]; 2],
     ) -> Result<InFlightPass, Error> {
         match self.passes.front() {
             Some(oldest) if oldest.ticket == ticket && oldest.awaited.is_none() => {}
@@ -176,15 +188,21 @@ impl InFlight {
         samples.resize(pass.sample_bytes as usize, 0);
         let logits: &mut [u8] = bytemuck::cast_slice_mut(logits);
         let logits = &mut logits[..pass.logits_bytes as usize];
-        let read = read(device, buffer, samples).and(read(device, &self.logits, logits));
+        let mut outcome = read(device, buffer, samples).and(read(device, &self.logits, logits));
+        let mut mapped = vec![(buffer, pass.sample_bytes), (&self.logits, pass.logits_bytes)];
+        if let Some(states) = self.hidden.get(pass.buffer) {
+            let hidden: &mut [u8] = bytemuck::cast_slice_mut(hidden);
+            outcome = outcome.and(read(device, states, &mut hidden[..pass.hidden_bytes as usize]));
+            mapped.push((states, pass.hidden_bytes));
+        }
         // a requested mapping is released whether it succeeded or not
-        for (buffer, bytes) in [(buffer, pass.sample_bytes), (&self.logits, pass.logits_bytes)] {
+        for (buffer, bytes) in mapped {
             if bytes > 0 {
                 buffer.unmap();
             }
         }
         self.free.push(pass.buffer);
-        waited.and(read).map(|()| pass)
+        waited.and(outcome).map(|()| pass)
     }
 }
 
@@ -192,6 +210,11 @@ impl InFlightPass {
     /// The logits of the pass, in elements.
     pub(crate) fn logits_len(&self) -> usize {
         self.logits_bytes as usize / 4
+    }
+
+    /// The hidden states of the pass, in elements.
+    pub(crate) fn hidden_len(&self) -> usize {
+        self.hidden_bytes as usize / 4
     }
 }
 

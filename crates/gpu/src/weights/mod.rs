@@ -4,10 +4,12 @@ mod input_major;
 mod layout;
 mod lines;
 mod matrix;
+mod shared;
 mod source;
 mod upload;
 
 pub(crate) use layout::Layout;
 pub(crate) use lines::Lines;
 pub(crate) use matrix::{Matrix, Shard};
+pub(crate) use shared::SharedMatrices;
 pub(crate) use upload::{Weights, resident_bytes};

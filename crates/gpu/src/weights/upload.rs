@@ -1,6 +1,11 @@
 //! The upload of a plan's tensors to the GPU.
 
-use std::{borrow::Cow, ops::Range, sync::mpsc, thread};
+use std::{
+    borrow::Cow,
+    ops::Range,
+    sync::{Arc, mpsc},
+    thread,
+};
 
 use pelton_graph::{Error, Plan, WeightId};
 use pelton_weights::Checkpoint;
@@ -8,6 +13,7 @@ use pelton_weights::Checkpoint;
 use crate::{
     device::Device,
     weights::{
+        SharedMatrices,
         input_major::{self, InputMajor, Places, lines_of},
         layout::Layout,
         matrix::{Matrix, Shard},
@@ -26,7 +32,7 @@ pub(crate) enum Resident {
     /// A norm's weight, a bias or another small tensor, in f32.
     Vector(wgpu::Buffer),
     /// A matrix, or several of equal shape one after the other, in the stored format.
-    Matrix(Matrix),
+    Matrix(Arc<Matrix>),
 }
 
 /// All weights of a plan.
@@ -41,12 +47,14 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// Repacks and uploads every weight: of a fused tensor its own rows. `progress` is called with the
+    /// Repacks and uploads every weight that no loaded plan of the checkpoint has: of a fused tensor its
+    /// own rows. `progress` is called with the
     /// uploaded bytes of the file and the total of bytes.
     pub(crate) fn load(
         device: &Device,
         plan: &Plan,
-        checkpoint: &Checkpoint,
+        checkpoint: &Arc<Checkpoint>,
+        shared: &SharedMatrices,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         let all: u64 = plan
@@ -80,10 +88,16 @@ impl Weights {
                 done += rows.len() as u64;
                 progress(done, all);
                 lines.push(Some(matrix));
-                residents.push(Resident::Matrix(places.matrix(plan, WeightId(i), &row_major)));
+                let matrix = places.matrix(plan, WeightId(i), &row_major);
+                residents.push(Resident::Matrix(Arc::new(matrix)));
                 continue;
             }
             lines.push(None);
+            if let Some(matrix) = shared.find(checkpoint, weight) {
+                residents.push(Resident::Matrix(matrix));
+                done += weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
+                continue;
+            }
             let layout = Layout::of(weight.dtype);
             let source = Source::new(weight, tensor.bytes)?;
             let mut shards = Vec::new();
@@ -96,9 +110,19 @@ impl Weights {
                 done += (shard.rows.len() * source.row_len()) as u64;
                 shards.push(shard);
             }
-            residents.push(Resident::Matrix(Matrix { layout, row_len: weight.row_len, shards }));
+            let matrix = Arc::new(Matrix { layout, row_len: weight.row_len, shards });
+            residents.push(Resident::Matrix(matrix));
         }
         upload.finish()?;
+        for (weight, resident) in plan.weights.iter().zip(&residents) {
+            // those in input-major order are copied row by row to memory of this plan
+            if let Resident::Matrix(matrix) = resident
+                && !weight.effort
+                && shared.find(checkpoint, weight).is_none()
+            {
+                shared.add(checkpoint, weight, matrix);
+            }
+        }
         Ok(Self { all: residents, lines, row_major, places })
     }
 

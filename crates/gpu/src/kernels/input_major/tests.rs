@@ -1,6 +1,9 @@
 use std::sync::Arc;
 
-use pelton_cpu::isa::Isa;
+use pelton_cpu::{
+    gemm::input_major::{Live, live_inputs},
+    isa::Isa,
+};
 use pelton_graph::Activation;
 use pelton_quant::DType;
 use pelton_testing::Random;
@@ -279,8 +282,7 @@ fn live_inputs_are_those_of_a_sort_and_of_the_cpu() {
             for (row, count) in found[0].chunks(k).zip(counts) {
                 let live: Vec<usize> = (0..k).filter(|&i| row[i] != 0.0).collect();
                 assert_eq!(live, sorted(&x, &diagonal, count), "{count} of {k}, {kind}");
-                let of_cpu =
-                    pelton_cpu::gemm::input_major::live_inputs(Isa::detect(), &x, &diagonal, count);
+                let of_cpu = live_inputs(Isa::detect(), &x, &diagonal, Live::Count(count));
                 assert_eq!(live, of_cpu, "{count} of {k}, {kind}");
             }
         }

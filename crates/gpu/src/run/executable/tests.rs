@@ -15,9 +15,11 @@ fn all(_: &Op, _: &Plan) -> bool {
 }
 
 fn loaded(device: &Arc<Device>, spec: &ModelSpec, limits: Limits) -> Result<GpuExecutable, Error> {
-    let checkpoint = spec.checkpoint();
+    let checkpoint = Arc::new(spec.checkpoint());
     let plan = build(&checkpoint).unwrap().fuse(&all);
-    GpuExecutable::load(Arc::clone(device), plan, &checkpoint, limits, None, &mut |_, _| {})
+    let matrices = SharedMatrices::default();
+    let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
+    GpuExecutable::load(Arc::clone(device), plan, sources, limits, None, &mut |_, _| {})
 }
 
 /// Passes of any size and kind create no buffer, pipeline or bind group.
@@ -25,7 +27,7 @@ fn loaded(device: &Arc<Device>, spec: &ModelSpec, limits: Limits) -> Result<GpuE
 fn nothing_is_allocated_after_load() {
     use Phase::{Decode, Prompt};
     let Some(device) = device() else { return };
-    let gpu = Gpu { device };
+    let gpu = Gpu::of(device);
     for spec in [ModelSpec::default(), ModelSpec::wide(DType::Q4_0)] {
         let mut executable = load(&gpu, &spec, &all, limits(&spec));
         let created = gpu.device.created();
@@ -66,11 +68,12 @@ fn autotuning_changes_nothing() {
     let spec = ModelSpec { vocab: 36_000, ..ModelSpec::wide(DType::Q4_0) };
     let limits = Limits { rows: 16, wants: 16, ..limits(&spec) };
     let load = |device: &Arc<Device>| {
-        let checkpoint = spec.checkpoint();
+        let checkpoint = Arc::new(spec.checkpoint());
         let plan = build(&checkpoint).unwrap().fuse(&all);
         let (device, file) = (Arc::clone(device), Some(file.as_path()));
-        GpuExecutable::load(device, plan, &checkpoint, limits.clone(), file, &mut |_, _| {})
-            .unwrap()
+        let matrices = SharedMatrices::default();
+        let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
+        GpuExecutable::load(device, plan, sources, limits.clone(), file, &mut |_, _| {}).unwrap()
     };
     let run = |device: &Arc<Device>| {
         logits(&mut load(device), &tokens(&spec, 5), &[(Phase::Decode, 1); 5])
@@ -126,7 +129,7 @@ fn too_many_rows_are_refused() {
 #[test]
 fn ops_that_do_not_fit_are_refused() {
     let Some(device) = device() else { return };
-    let gpu = Gpu { device };
+    let gpu = Gpu::of(device);
     for spec in [
         ModelSpec { heads: 2, kv_heads: 2, head_dim: 642, ..ModelSpec::default() },
         ModelSpec { heads: 1, kv_heads: 1, head_dim: 514, ..ModelSpec::default() },
@@ -233,4 +236,32 @@ fn draws_may_follow_their_passes() {
     let ticket = late.submit(&Pass::new(Phase::Decode, &rows, &wants)).unwrap();
     late.draw(ticket, None).unwrap();
     assert!(late.take(ticket).unwrap().samples.is_empty());
+}
+
+/// Plans over one checkpoint, such as those of a model and its head, have its matrices once.
+#[test]
+fn plans_of_one_checkpoint_share_matrices() {
+    let Some(device) = device() else { return };
+    let gpu = Gpu::of(device);
+    let spec = ModelSpec::default();
+    let (one, other) = (Arc::new(spec.checkpoint()), Arc::new(spec.checkpoint()));
+    let load = |checkpoint: &Arc<Checkpoint>| {
+        let plan = build(checkpoint).unwrap();
+        gpu.load(plan, Arc::clone(checkpoint), limits(&spec), &mut |_, _| {}).unwrap()
+    };
+    let first = load(&one);
+    let matrices = gpu.matrices.count();
+    assert_eq!(matrices, 2 + 7 * spec.layers);
+    let mut second = load(&one);
+    assert_eq!(gpu.matrices.count(), matrices);
+    let mut third = load(&other);
+    assert_eq!(gpu.matrices.count(), 2 * matrices);
+    // the matrices stay with the last plan
+    drop(first);
+    let tokens = tokens(&spec, 5);
+    let found = logits(&mut *second, &tokens, &[(Phase::Prompt, 5)]);
+    assert_eq!(found, logits(&mut *third, &tokens, &[(Phase::Prompt, 5)]));
+    drop(second);
+    let _fourth = load(&one);
+    assert_eq!(gpu.matrices.count(), 2 * matrices);
 }
