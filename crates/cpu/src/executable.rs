@@ -1,5 +1,6 @@
 //! The CPU as a backend, and its executables.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -116,7 +117,7 @@ impl Backend for Cpu {
             Path::Fast { threads, .. } => threads,
         };
         require_available("the KV cache and buffers", bytes(&plan, &limits, threads))?;
-        read_weights(&checkpoint, progress);
+        read_weights(&plan, &checkpoint, progress);
 
         let steps = match &self.path {
             Path::Reference => Steps::Reference,
@@ -347,15 +348,17 @@ impl Executable for CpuExecutable {
     }
 }
 
-/// Reads every page of the weights once, so that the load waits for a slow disk, with progress, and
+/// Reads every page of a plan's weights once, so that the load waits for a slow disk, with progress, and
 /// the first token does not.
-fn read_weights(checkpoint: &Checkpoint, progress: &mut dyn FnMut(u64, u64)) {
+fn read_weights(plan: &Plan, checkpoint: &Checkpoint, progress: &mut dyn FnMut(u64, u64)) {
     /// The smallest page of the operating systems that are supported, in bytes.
     const PAGE_BYTES: usize = 4096;
     const STEP: usize = 16 << 20;
-    let all: u64 = checkpoint.tensors().map(|tensor| tensor.bytes.len() as u64).sum();
+    let names: HashSet<&str> = plan.weights.iter().map(|weight| weight.name.as_str()).collect();
+    let tensors = || checkpoint.tensors().filter(|tensor| names.contains(tensor.name));
+    let all: u64 = tensors().map(|tensor| tensor.bytes.len() as u64).sum();
     let mut done = 0;
-    for tensor in checkpoint.tensors() {
+    for tensor in tensors() {
         for chunk in tensor.bytes.chunks(STEP) {
             let sum =
                 chunk.iter().step_by(PAGE_BYTES).fold(0u8, |sum, &byte| sum.wrapping_add(byte));

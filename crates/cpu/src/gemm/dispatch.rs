@@ -16,7 +16,7 @@ use super::formats::{
 #[cfg(target_arch = "x86_64")]
 use super::formats::{PackedQ2K, PackedQ3K, PackedQ4K, PackedQ5K, PackedQ6K};
 use super::job::{Job, MatrixRef, Output, Picked};
-use super::kernels::{self, MOST_IN_TURN, TileJob};
+use super::kernels::{self, TileJob};
 use super::prefetch::RangePrefetch;
 use super::quantized::{self, JobFn, Kernels};
 #[cfg(target_arch = "x86_64")]
@@ -323,9 +323,7 @@ unsafe fn blocks<T: Functions, F: Format>(job: &Job<'_>) {
             chunk_bytes: CHUNK * BLOCK / F::DTYPE.block_len() * F::DTYPE.block_bytes(),
             one: if T::DIRECT && F::DIRECT { Some(T::direct::<F> as JobFn) } else { None },
             in_turn: if F::PACKED { Some(T::in_turn::<F> as JobFn) } else { None },
-            most_in_turn: MOST_IN_TURN,
             unpack: T::unpack::<F>,
-            few_panels: 1,
             // Tiles of as many sums, in integers and in f32, as fit into registers: 32 with sixteen
             // lanes, else 16 or pairs.
             most_few: if wide { 8 } else { 12 },

@@ -143,7 +143,7 @@ unsafe fn padded<S: Vectors, E: Element>(
 pub(super) unsafe fn direct<S: Vectors, E: Element, const NR: usize, const MR: usize>(
     job: &Job<'_>,
 ) {
-    let mut prefetch = prefetch_job(job, NR * S::LANES, 1);
+    let mut prefetch = prefetch_job(job, NR * S::LANES);
     let mut row = job.rows.start;
     while row < job.rows.end {
         // SAFETY: the caller's promise; the rows exist.

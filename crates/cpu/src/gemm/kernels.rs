@@ -38,7 +38,7 @@ pub(super) const MOST_IN_TURN: usize = 16;
 /// The instructions of `S` exist, and the job's promises hold (see [`Job`]).
 #[inline(always)]
 pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
-    let mut prefetch = prefetch_job(job, S::LANES, 1);
+    let mut prefetch = prefetch_job(job, S::LANES);
     let mut row = job.rows.start;
     while row < job.rows.end {
         // SAFETY: the caller's promise; there are as many blocks in a row of weights as in one

@@ -51,13 +51,12 @@ pub(super) unsafe fn panel(job: &Job<'_>, lanes: usize, row: usize, end: usize) 
     Panel { rows: Rows { first: start, stride, packed: false }, first, skip, count }
 }
 
-/// Prefetches the weights of the job, of which `panels` panels are read together. A panel is read in
-/// all of its rows at once, so the distance is as many panels.
+/// Prefetches the weights of the job. A panel is read in all of its rows at once, so the distance is
+/// a panel.
 #[inline(always)]
-pub(super) fn prefetch_job(job: &Job<'_>, lanes: usize, panels: usize) -> RangePrefetch {
+pub(super) fn prefetch_job(job: &Job<'_>, lanes: usize) -> RangePrefetch {
     let start = job.weights.wrapping_add(job.rows.start * job.row_bytes);
-    // one packed panel is read one byte after the other
-    let panels = if job.packed { panels - 1 } else { panels };
-    let lead = panels * lanes * job.row_bytes;
+    // packed panels are read one byte after the other
+    let lead = if job.packed { 0 } else { lanes * job.row_bytes };
     RangePrefetch::new(start, job.rows.len() * job.row_bytes, lead)
 }

@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use super::job::Job;
-use super::kernels::TileJob;
+use super::kernels::{MOST_IN_TURN, TileJob};
 use super::panel::{panel, prefetch_job};
 use super::prefetch::{RangePrefetch, prefetch_rows};
 use super::scratch;
@@ -42,19 +42,15 @@ pub(super) struct Kernels {
     pub(super) chunk_bytes: usize,
     /// One activation row, if there is a kernel that unpacks into registers.
     pub(super) one: Option<JobFn>,
-    /// Some activation rows, if there is a kernel that unpacks into registers for them.
+    /// Up to [`MOST_IN_TURN`] activation rows, if there is a kernel that unpacks into registers for
+    /// them.
     pub(super) in_turn: Option<JobFn>,
-    /// Activation rows that `in_turn` multiplies at most.
-    pub(super) most_in_turn: usize,
     pub(super) unpack: UnpackFn,
     /// Activation rows up to which a panel is multiplied in all of its columns before the next one.
     /// With more rows several panels are multiplied with a chunk of the columns of many rows.
     pub(super) most_few: usize,
     /// One panel with some activation rows, and their number: 1 first, and ascending.
     pub(super) few: [(usize, TileFn); 4],
-    /// Panels (at most `many_panels`) that are multiplied with `many_rows` activation rows if `few`
-    /// would multiply as many.
-    pub(super) few_panels: usize,
     /// One panel, and as many as a tile of many rows has, with `many_rows` activation rows.
     pub(super) many: [TileFn; 2],
     pub(super) many_panels: usize,
@@ -71,56 +67,47 @@ pub(super) unsafe fn run(job: &Job<'_>, kernels: &Kernels) {
         match (job.batch, kernels.one, kernels.in_turn) {
             (0, ..) => {}
             (1, Some(one), _) => one(job),
-            (batch, _, Some(in_turn)) if batch <= kernels.most_in_turn => in_turn(job),
+            (batch, _, Some(in_turn)) if batch <= MOST_IN_TURN => in_turn(job),
             (batch, ..) if batch <= kernels.most_few => few(job, kernels),
             _ => many(job, kernels),
         }
     }
 }
 
-/// The product for few activation rows: a chunk of the columns of a panel, or of two if there is a
-/// kernel for so many rows of both, is unpacked into the first-level cache and multiplied with all rows.
+/// The product for few activation rows: a chunk of the columns of a panel is unpacked into the
+/// first-level cache and multiplied with all of them.
 ///
 /// # Safety
 /// As for [`run`].
 unsafe fn few(job: &Job<'_>, kernels: &Kernels) {
     let lanes = kernels.lanes;
+    let tiles = CHUNK * kernels.tile_bytes;
     // a kernel of all rows or of half of them, and so on
     let largest = kernels.few[3].0;
     let each = job.batch.div_ceil(job.batch.div_ceil(largest));
     let smallest = kernels.few.iter().find(|(rows, _)| *rows >= each);
     let &(rows, kernel) = smallest.unwrap_or(&kernels.few[3]);
-    let most = if rows == kernels.many_rows { kernels.few_panels } else { 1 };
-    let tiles = most * CHUNK * kernels.tile_bytes;
-    let sums = job.batch.next_multiple_of(rows) * lanes * most;
+    let sums = job.batch.next_multiple_of(rows) * lanes;
     let mut scratch = scratch::alloc(tiles + sums * size_of::<f32>());
     let start = scratch.as_mut_ptr().cast::<u8>();
     let so_far = start.wrapping_add(tiles).cast::<f32>();
-    let mut prefetch = prefetch_job(job, lanes, most);
+    let mut prefetch = prefetch_job(job, lanes);
     let mut row = job.rows.start;
     while row < job.rows.end {
-        // SAFETY: the caller's promise; there is room for the tiles of a chunk of as many panels and
-        // for their sums, both aligned.
+        // SAFETY: the caller's promise; there is room for the tiles of a chunk and for the sums,
+        // both aligned.
         unsafe {
-            let mut panels = [panel(job, lanes, row, job.rows.end); 2];
-            let mut found = 0;
-            while found < most && row < job.rows.end {
-                panels[found] = panel(job, lanes, row, job.rows.end);
-                row += panels[found].count;
-                found += 1;
-            }
-            let kernel = if found == 2 { kernels.many[1] } else { kernel };
+            let panel = panel(job, lanes, row, job.rows.end);
+            row += panel.count;
             for first in (0..job.row_blocks).step_by(CHUNK) {
                 let chunk = first..job.row_blocks.min(first + CHUNK);
-                for (i, panel) in panels[..found].iter().enumerate() {
-                    let to = start.add(i * chunk.len() * kernels.tile_bytes);
-                    (kernels.unpack)(panel.rows, chunk.clone(), to, &mut prefetch);
-                }
-                let mut tile_job = TileJob { panels, chunk, row: 0, tiles: start, so_far };
+                (kernels.unpack)(panel.rows, chunk.clone(), start, &mut prefetch);
+                let mut tile_job =
+                    TileJob { panels: [panel; 2], chunk, row: 0, tiles: start, so_far };
                 while tile_job.row < job.batch {
                     kernel(job, &tile_job);
                     tile_job.row += rows;
-                    tile_job.so_far = tile_job.so_far.add(rows * lanes * found);
+                    tile_job.so_far = tile_job.so_far.add(rows * lanes);
                 }
             }
         }

@@ -126,6 +126,7 @@ pub(super) trait Vectors: Register {
         }
     }
     /// A byte of each row, from `LANES` bytes side by side.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn load_u8(from: *const u8) -> Self::I {
         // SAFETY: the caller's promise; a vector has at most 16 lanes.
@@ -138,6 +139,7 @@ pub(super) trait Vectors: Register {
         }
     }
     /// As [`load_u8`](Self::load_u8), signed.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn load_i8(from: *const u8) -> Self::I {
         // SAFETY: the caller's promise.

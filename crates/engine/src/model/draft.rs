@@ -15,6 +15,9 @@ use crate::{
     schedule::{DraftModel, HeadModel, Resources, Runner},
 };
 
+/// Rows of a pass of a head, at most: their hidden states come from the host.
+const HEAD_ROWS: usize = 512;
+
 /// The model that a draft model drafts for.
 pub(super) struct Target<'a> {
     pub(super) name: &'a str,
@@ -139,7 +142,9 @@ pub(super) fn load_head(
     options: &LoadOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<HeadModel>, Error> {
-    match resources(backend, plan, Arc::clone(checkpoint), limits, progress) {
+    let rows = limits.rows.min(HEAD_ROWS.max(limits.wants));
+    let limits = Limits { rows, ..limits.clone() };
+    match resources(backend, plan, Arc::clone(checkpoint), &limits, progress) {
         Ok(resources) => {
             tracing::info!(limits = ?resources.limits, "the head is loaded");
             Ok(Some(HeadModel::new(resources)))

@@ -33,8 +33,8 @@ pub(crate) struct InputMajor {
     pub(crate) apart: bool,
     /// The gated product of two sides, if it is the result.
     pub(crate) glu: Option<Gating>,
-    /// The first of the rows' numbers of live inputs.
-    pub(crate) lives_at: usize,
+    /// The first of the rows' numbers of live inputs, and the step from row to row.
+    pub(crate) lives_at: [usize; 2],
     /// Whether only rows of an effort below 1 are computed.
     pub(crate) only_below: bool,
     /// Whether K splits have workgroups of their own, which exchange their sums: for rows of decoding.
@@ -198,7 +198,8 @@ impl InputMajor {
                 glu => self.glu.is_some(),
                 gating => self.glu.as_ref().map(template::gating),
                 element => "f32",
-                lives_at => self.lives_at,
+                lives_at => self.lives_at[0],
+                lives_step => self.lives_at[1],
                 only_below => self.only_below,
                 on_grid => self.on_grid,
                 exchanges => self.slots(capabilities) > 0,
@@ -294,8 +295,8 @@ impl RowMajor {
 pub(crate) struct RowsBelow {
     /// Elements of a row.
     pub(crate) width: usize,
-    /// The first of the rows' numbers of live inputs.
-    pub(crate) lives_at: usize,
+    /// The first of the rows' numbers of live inputs, and the step from row to row.
+    pub(crate) lives_at: [usize; 2],
     /// The gated product of y and the other buffer, which else is copied.
     pub(crate) glu: Option<Gating>,
 }
@@ -317,7 +318,8 @@ impl RowsBelow {
             "rows_below.wgsl",
             context! {
                 width => self.width,
-                lives_at => self.lives_at,
+                lives_at => self.lives_at[0],
+                lives_step => self.lives_at[1],
                 glu => self.glu.is_some(),
                 gating => self.glu.as_ref().map(template::gating),
                 element => "f32",
@@ -344,7 +346,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                 add: true,
                 apart: false,
                 glu: None,
-                lives_at: 0,
+                lives_at: [0, 1],
                 only_below: false,
                 on_grid: true,
                 threads: 256,
@@ -372,7 +374,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         all.push((format!("{copy:?}"), copy.source().unwrap()));
     }
     for glu in [None, Some(Gating::Product(Activation::Silu))] {
-        let rows = RowsBelow { width: 70, lives_at: 3, glu };
+        let rows = RowsBelow { width: 70, lives_at: [3, 4], glu };
         all.push((format!("{rows:?}"), rows.source().unwrap()));
     }
     all

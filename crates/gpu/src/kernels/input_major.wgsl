@@ -210,18 +210,18 @@ fn enter(row: u32, ones: u32, at: u32) {
     }
     let local = local_of(unit);
     let mask = atomicLoad(&masks[local]);
-{% if not blocks %}
+{% if blocks %}
+    let word = codes[local * 8u + at % 8u];
+{% else %}
     let v = x[row * (K / 4u) + at]{{ " * norm_weight[at]" if norm }};
 {% endif %}
-    for (var j = 0u; j < 4u; j++) {
-        let input = at % {{ vectors }}u * 4u + j;
-        if (((ones >> j) & 1u) == 0u) {
-            continue;
-        }
+{% for j in range(4) %}
+    if ((ones & {{ 2 ** j }}u) != 0u) {
+        let input = at % {{ vectors }}u * 4u + {{ j }}u;
 {% if not blocks %}
         let place = local * {{ unit }}u + countOneBits(mask & ((1u << input) - 1u));
-        entries[place] = at * 4u + j;
-        floats[place] = v[j];
+        entries[place] = at * 4u + {{ j }}u;
+        floats[place] = v.{{ ["x", "y", "z", "w"][j] }};
 {% else %}
 {% if halves == 2 %}
         let half = mask & (0xffffu << (input & 16u));
@@ -232,7 +232,7 @@ fn enter(row: u32, ones: u32, at: u32) {
 {% endif %}
         let before = countOneBits(half & ((1u << input) - 1u));
         let place = local * 32u + begin + before;
-        let code = (codes[local * 8u + at % 8u] >> (j * 8u)) & 255u;
+        let code = (word >> {{ 8 * j }}u) & 255u;
         let odd = before & 1u;
         entries[place] = (code << (odd * 8u)) | (input << (16u + odd * 8u));
         // the last pair is filled up with its own input and the code 0
@@ -241,6 +241,7 @@ fn enter(row: u32, ones: u32, at: u32) {
         }
 {% endif %}
     }
+{% endfor %}
 }
 
 {# Names of what a thread has of a block: words of both lines of its pairs, upper bits, fields. #}
@@ -494,7 +495,7 @@ fn main(
     let thread = subgroup * subgroup_width + lane;
     let row = group.y;
     // the number of live inputs, and a bit of rows whose effort is below 1
-    let lives_of = lives[{{ lives_at }}u + row];
+    let lives_of = lives[{{ lives_at }}u + row * {{ lives_step }}u];
 {% if only_below %}
     if (lives_of >> 31u == 0u) {
         return;

@@ -9,7 +9,7 @@
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-    if (id.x < {{ width }}u && lives[{{ lives_at }}u + id.y] >> 31u == 1u) {
+    if (id.x < {{ width }}u && lives[{{ lives_at }}u + id.y * {{ lives_step }}u] >> 31u == 1u) {
         let at = id.y * {{ width }}u + id.x;
         y[at] = {{ "gated(y[at], other[at])" if glu else "other[at]" }};
     }

@@ -15,35 +15,29 @@ struct Threshold {
     late: u32,
 }
 
+// Counts the keys of four inputs from `first` on that have the digits found so far.
 fn count_keys(level: u32, scores: vec4<u32>, first: u32, least: Threshold) {
-    for (var j = 0u; j < 4u; j++) {
-        let score = scores[j];
-        let late = K - 1u - (first + j);
-        var digit = score >> 20u;
-        var counts = true;
-        switch level {
-            case 0u: {}
-            case 1u: {
-                counts = score >> 20u == least.score >> 20u;
-                digit = (score >> 10u) & 1023u;
-            }
-            case 2u: {
-                counts = score >> 10u == least.score >> 10u;
-                digit = score & 1023u;
-            }
-            case 3u: {
-                counts = score == least.score;
-                digit = late >> 10u;
-            }
-            default: {
-                counts = score == least.score && late >> 10u == least.late >> 10u;
-                digit = late & 1023u;
-            }
+    if (level < 3u) {
+        let before = array<u32, 3>(31u, 20u, 10u)[level];
+        let digits = (scores >> vec4(array<u32, 3>(20u, 10u, 0u)[level])) & vec4(select(1023u, 2047u, level == 0u));
+        let counts = (scores >> vec4(before)) == vec4(least.score >> before);
+{% for c in ["x", "y", "z", "w"] %}
+        if (counts.{{ c }}) {
+            atomicAdd(&words[digits.{{ c }}], 1u);
         }
-        if (counts) {
-            atomicAdd(&words[digit], 1u);
-        }
+{% endfor %}
+        return;
     }
+    let late = vec4(K - 1u - first) - vec4(0u, 1u, 2u, 3u);
+    let last = level == 4u;
+    let digits = select(late >> vec4(10u), late & vec4(1023u), last);
+    let same = (late >> vec4(10u)) == vec4(least.late >> 10u);
+    let counts = (scores == vec4(least.score)) & (same | vec4(!last));
+{% for c in ["x", "y", "z", "w"] %}
+    if (counts.{{ c }}) {
+        atomicAdd(&words[digits.{{ c }}], 1u);
+    }
+{% endfor %}
 }
 
 // The bits of the live ones of four inputs from `first` on.

@@ -43,12 +43,11 @@ pub(crate) struct Inputs {
     pub(crate) sequences: wgpu::Buffer,
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
     pub(crate) adapters: wgpu::Buffer,
-    /// The numbers of live inputs `[2, kinds, stride]` u32 of the rows, and of the selected ones, for
+    /// The numbers of live inputs `[rows, 2, kinds]` u32 of each row, and of each selected row, for
     /// each number of inputs; the highest bit is set for rows of an effort below 1.
     pub(crate) lives: wgpu::Buffer,
-    /// The numbers of inputs `[kinds]`, and the rows that there is room for.
-    pub(crate) live_kinds: Vec<usize>,
-    pub(crate) live_stride: usize,
+    /// The numbers of inputs `[kinds]`.
+    live_kinds: Vec<usize>,
     /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
     pub(crate) recent: wgpu::Buffer,
 }
@@ -63,11 +62,10 @@ impl Inputs {
         let table = pages_for(limits.context);
         let slots = limits.sequences;
         let live_kinds = effort::kinds(plan);
-        let live_stride = limits.rows.max(limits.wants);
+        let live_rows = limits.rows.max(limits.wants);
         let inputs = Self {
-            lives: device.buffer("live inputs", 8 * (live_kinds.len() * live_stride) as u64)?,
+            lives: device.buffer("live inputs", 8 * (live_kinds.len() * live_rows) as u64)?,
             live_kinds,
-            live_stride,
             pass: device.buffer("pass", 8)?,
             rows: device.buffer("rows", 16 * limits.rows as u64)?,
             selected: device.buffer("selected", 4 * limits.wants as u64)?,
@@ -86,23 +84,26 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// The first of the numbers of live inputs of rows, for matrices with `inputs` inputs.
-    pub(crate) fn lives_at(&self, inputs: usize, selected: bool) -> usize {
+    /// The first of the numbers of live inputs of rows, for matrices with `inputs` inputs, and the
+    /// step from row to row.
+    pub(crate) fn lives_at(&self, inputs: usize, selected: bool) -> [usize; 2] {
+        let kinds = self.live_kinds.len();
         let kind = self.live_kinds.iter().position(|kind| *kind == inputs).unwrap_or(0);
-        (usize::from(selected) * self.live_kinds.len() + kind) * self.live_stride
+        [usize::from(selected) * kinds + kind, 2 * kinds]
     }
 
-    /// Writes the numbers of live inputs of rows, or of the selected ones.
-    pub(crate) fn write_lives(&self, device: &Device, efforts: &[Effort], selected: bool) {
-        for &inputs in &self.live_kinds {
-            let live = |effort: &Effort| match effort.is_full() {
-                true => inputs as u32,
-                false => effort.live(inputs) as u32 | 1 << 31,
-            };
-            let all: Vec<u32> = efforts.iter().map(live).collect();
-            let at = 4 * self.lives_at(inputs, selected) as u64;
-            device.queue.write_buffer(&self.lives, at, bytemuck::cast_slice(&all));
+    /// The numbers of live inputs of rows, and of selected rows, as kernels read them.
+    pub(crate) fn live_words(&self, all: &[Effort], selected: &[Effort]) -> Vec<u32> {
+        let mut words = Vec::with_capacity(2 * self.live_kinds.len() * all.len());
+        for row in 0..all.len().max(selected.len()) {
+            for effort in [all.get(row), selected.get(row)] {
+                words.extend(self.live_kinds.iter().map(|&inputs| match effort {
+                    Some(effort) if !effort.is_full() => effort.live(inputs) as u32 | 1 << 31,
+                    _ => inputs as u32,
+                }));
+            }
         }
+        words
     }
 
     /// Writes the ids and the weights `[2, used]` of a slot's adapters.

@@ -98,7 +98,7 @@ impl<'a> Products<'a> {
             add: self.add,
             apart: false,
             glu: self.gating.filter(|_| self.gates(plan)).copied(),
-            lives_at: 0,
+            lives_at: [0, 1],
             only_below: false,
             on_grid: true,
             threads: if self.norm.is_some() { threads } else { THREADS },

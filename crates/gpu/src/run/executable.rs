@@ -311,8 +311,7 @@ impl GpuExecutable {
             of_all.resize(pass.rows.len(), Effort::FULL);
             let of_selected: Vec<Effort> =
                 shape.selected.iter().map(|&row| of_all[row as usize]).collect();
-            inputs.write_lives(device, &of_all, false);
-            inputs.write_lives(device, &of_selected, true);
+            written.lives.write(device, &inputs.lives, &inputs.live_words(&of_all, &of_selected));
             let below = |all: &[Effort]| all.iter().filter(|effort| !effort.is_full()).count();
             shape.below = [below(&of_all), below(&of_selected)];
         }
@@ -377,6 +376,7 @@ impl GpuExecutable {
 #[derive(Debug, Default)]
 struct Written {
     counts: Mirror,
+    lives: Mirror,
     rows: Mirror,
     selected: Mirror,
     order: Mirror,

@@ -95,6 +95,7 @@ impl Weights {
             lines.push(None);
             if let Some(matrix) = shared.find(checkpoint, weight) {
                 residents.push(Resident::Matrix(matrix));
+                done += weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
                 continue;
             }
             let layout = Layout::of(weight.dtype);

@@ -71,7 +71,7 @@ impl DraftModel {
             self.run_prompt(ask)?;
         }
         ready.truncate(self.resources.limits.wants);
-        let mut rows = self.resources.limits.rows;
+        let mut rows = decoding_rows(&self.resources);
         ready.retain(|&i| {
             let own = asks[i].tokens.len() - self.slots[asks[i].slot as usize].run.len();
             let fits = own <= rows;
@@ -196,6 +196,11 @@ impl DraftModel {
         ends.iter().for_each(|&(slot, _)| slots[slot as usize].pages.mark_sent());
         Ok(resources.runner.take(ticket)?.samples.to_vec())
     }
+}
+
+/// Rows of one pass of the phase of decoding, at most, on every backend.
+pub(super) fn decoding_rows(resources: &Resources) -> usize {
+    resources.limits.rows.min(resources.limits.wants.max(DECODE_ROWS))
 }
 
 pub(super) fn row(input: Input, position: usize, slot: u32) -> Row {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use pelton_graph::{Input, PAGE, Pass, Phase, Row, TableEdit, Ticket, Want};
 use pelton_sampling::{Draw, Sampled};
 
-use super::draft_model::{Ask, DECODE_ROWS, row};
+use super::draft_model::{Ask, DECODE_ROWS, decoding_rows, row};
 use crate::{Error, kv::SequencePages, schedule::resources::Resources};
 
 /// The rows of one slot.
@@ -125,7 +125,7 @@ impl HeadModel {
     /// If a pass fails.
     pub(crate) fn draft(&mut self, asks: &[Ask<'_>], count: usize) -> Result<Vec<Vec<u32>>, Error> {
         let mut drafts = vec![Vec::new(); asks.len()];
-        let mut rows = self.resources.limits.rows.min(self.resources.limits.wants * DECODE_ROWS);
+        let mut rows = decoding_rows(&self.resources);
         let mut ready = Vec::new();
         for (i, ask) in asks.iter().enumerate() {
             let waiting = self.known(ask.id, ask.slot, ask.tokens);
@@ -137,7 +137,7 @@ impl HeadModel {
             if !is_newest || !fits || ready.len() == self.resources.limits.wants {
                 continue;
             }
-            if waiting > DECODE_ROWS {
+            if waiting > DECODE_ROWS.min(rows) {
                 self.run_without_results(ask.slot, ask.tokens, waiting - 1)?;
             }
             let waiting = self.known(ask.id, ask.slot, ask.tokens);

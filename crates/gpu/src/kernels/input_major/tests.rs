@@ -44,7 +44,7 @@ fn product(sides: Vec<Side>) -> InputMajor {
         add: false,
         apart: false,
         glu: None,
-        lives_at: 0,
+        lives_at: [0, 1],
         only_below: false,
         on_grid: true,
         threads: 512,
