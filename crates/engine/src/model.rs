@@ -417,6 +417,11 @@ impl Model {
         &self.loaded.plan
     }
 
+    /// The file of the fractions of its matrices at an effort, if they are not uniform.
+    pub fn effort_table(&self) -> Option<&Path> {
+        self.loaded.effort_table.as_deref()
+    }
+
     /// The file that the model came from.
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.loaded.checkpoint

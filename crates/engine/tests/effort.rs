@@ -196,8 +196,10 @@ fn tables_of_fractions() {
     fs::create_dir_all(&folder).unwrap();
     let checkpoint = pelton::built_in().unwrap();
     let path = EffortFile::path(&folder, same_model.plan(), &checkpoint);
-    EffortFile::write(&path, &same_model, &same).unwrap();
-    let error = EffortFile::write(&path, &other_model, &other).unwrap_err().to_string();
+    EffortFile::write(&path, (same_model.plan(), &checkpoint), &same).unwrap();
+    let error = EffortFile::write(&path, (other_model.plan(), &checkpoint), &other)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("of the bytes at the effort 0.3, expected 0.3"), "{error}");
     let found = load(EffortTables::Folder(folder.clone())).unwrap();
     assert_eq!(found.effort_table(), Some(&*path));

@@ -19,7 +19,7 @@ use pelton_weights::Checkpoint;
 use serde_json::{Value, json};
 
 use crate::{
-    Error, Model,
+    Error,
     api::{DraftSource, EffortTables, LoadOptions},
     session::dial_of,
 };
@@ -125,15 +125,19 @@ impl EffortFile {
         folder.join(format!("effort-{}.json", key(plan, checkpoint)))
     }
 
-    /// Writes a table of a loaded model. The file is replaced by a rename, so that it is never read
+    /// Writes the table of a model whose plan has marked matrices. The file is replaced by a rename, so that it is never read
     /// half written.
     ///
     /// # Errors
     ///
     /// [`Error::EffortTable`] if the table is not of the model, or the file cannot be written.
-    pub fn write(path: &Path, model: &Model, table: &EffortTable) -> Result<(), Error> {
+    pub fn write(
+        path: &Path,
+        (plan, checkpoint): (&Plan, &Checkpoint),
+        table: &EffortTable,
+    ) -> Result<(), Error> {
         let refuse = |what| Error::EffortTable { file: path.to_owned(), what };
-        table.check(model.plan()).map_err(refuse)?;
+        table.check(plan).map_err(refuse)?;
         let group = |group: &EffortGroup| {
             json!({
                 "kind": group.kind.name(),
@@ -143,7 +147,7 @@ impl EffortFile {
         };
         let value = json!({
             "format": FORMAT,
-            "model": key(model.plan(), model.checkpoint()),
+            "model": key(plan, checkpoint),
             "efforts": table.efforts(),
             "groups": table.groups().iter().map(group).collect::<Vec<_>>(),
         });
@@ -240,11 +244,4 @@ pub(super) fn key(plan: &Plan, checkpoint: &Checkpoint) -> String {
     }
     // fractions of one mode are not those of another
     format!("{}-{hash:016x}", plan.effort.mode.name())
-}
-
-impl Model {
-    /// The file of the fractions of its matrices at an effort, if they are not uniform.
-    pub fn effort_table(&self) -> Option<&Path> {
-        self.loaded.effort_table.as_deref()
-    }
 }

@@ -1,8 +1,8 @@
 //! Fractions of their own for each kind of matrix and each layer.
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, sync::Arc};
 
-use crate::{Effort, Plan, Weight, WeightId};
+use super::dial::{Dial, Effort, EffortMode};
 
 /// The matrices of a layer that have a fraction together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,6 +71,8 @@ pub struct EffortTable {
 impl EffortTable {
     /// The most efforts and groups of a table.
     pub const MOST: usize = 4096;
+    /// The most efforts of a table in a file.
+    pub const POINTS: usize = 256;
     /// The greatest difference of the mean fraction, by bytes, from the effort.
     pub const TOLERANCE: f64 = 0.005;
 
@@ -132,69 +134,6 @@ impl EffortTable {
         };
         EffortCurve { points: group.map(point).unwrap_or_default() }
     }
-
-    /// Refuses a table that is not of a plan, or reads more or less than its efforts say.
-    ///
-    /// # Errors
-    ///
-    /// A sentence about a matrix that is in no group or in several, or about an effort at which the
-    /// mean of the fractions, weighted by bytes, is another.
-    pub fn check(&self, plan: &Plan) -> Result<(), String> {
-        for weight in plan.weights.iter().filter(|weight| weight.effort) {
-            let of = EffortKind::of(&weight.name);
-            let count = self.groups.iter().filter(|group| {
-                of.is_some_and(|(layer, kind)| group.kind == kind && group.layers.contains(&layer))
-            });
-            let count = count.count();
-            if count != 1 {
-                let name = &weight.name;
-                return Err(format!("{count} groups with the tensor '{name}', expected one"));
-            }
-        }
-        for &effort in &self.efforts {
-            let mean = self.mean(plan, effort);
-            if (mean - effort).abs() > Self::TOLERANCE {
-                return Err(format!(
-                    "fractions of {mean:.4} of the bytes at the effort {effort}, expected {effort}"
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// The mean fraction of a plan's marked matrices at an effort, weighted by their bytes.
-    pub fn mean(&self, plan: &Plan, effort: f64) -> f64 {
-        let (mut read, mut all) = (0.0, 0.0);
-        for weight in plan.weights.iter().filter(|weight| weight.effort) {
-            let bytes = bytes(weight);
-            read += bytes * self.curve(&weight.name).fraction(effort);
-            all += bytes;
-        }
-        read / all
-    }
-}
-
-/// Bytes of a weight in its file.
-fn bytes(weight: &Weight) -> f64 {
-    weight.dtype.bytes_of(weight.len()).unwrap_or(0) as f64
-}
-
-impl Plan {
-    /// The marked matrices of each kind in each layer that has some, with their bytes.
-    pub fn effort_matrices(&self) -> Vec<(usize, EffortKind, f64)> {
-        let mut all: Vec<(usize, EffortKind, f64)> = Vec::new();
-        for id in (0..self.weights.len()).map(WeightId) {
-            let weight = self.weight(id);
-            let Some((layer, kind)) = EffortKind::of(&weight.name).filter(|_| weight.effort) else {
-                continue;
-            };
-            match all.iter_mut().find(|(of, same, _)| (*of, *same) == (layer, kind)) {
-                Some((_, _, sum)) => *sum += bytes(weight),
-                None => all.push((layer, kind, bytes(weight))),
-            }
-        }
-        all
-    }
 }
 
 /// The fraction of a matrix's inputs by the effort of a row; by default the effort itself.
@@ -223,9 +162,29 @@ impl EffortCurve {
     /// The effort of a matrix for that of a row. The share of squared scores is the same for all.
     pub fn of(&self, effort: Effort) -> Effort {
         match effort.dial() {
-            crate::Dial::Inputs(amount) => Effort::new(self.fraction(amount)).unwrap_or(effort),
-            crate::Dial::Energy(_) => effort,
+            Dial::Inputs(amount) => Effort::new(self.fraction(amount)).unwrap_or(effort),
+            Dial::Energy(_) => effort,
         }
+    }
+}
+
+/// What a plan's rows of an effort below 1 do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EffortOptions {
+    /// What is left out.
+    pub mode: EffortMode,
+    /// Whether rows can have [`Dial::Energy`].
+    pub energy: bool,
+    /// The fractions of each matrix; `None` if they are those of the rows.
+    pub table: Option<Arc<EffortTable>>,
+    /// The ranks of sorted buckets that are kept, 1 to 16.
+    pub ranks: usize,
+}
+
+/// Whole inputs by fractions of rows alone.
+impl Default for EffortOptions {
+    fn default() -> Self {
+        Self { mode: EffortMode::Channel, energy: false, table: None, ranks: 16 }
     }
 }
 

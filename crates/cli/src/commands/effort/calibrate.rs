@@ -129,7 +129,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     let table =
         table(&groups, LEVELS.to_vec(), &kept.iter().map(|k| &k.fractions).collect::<Vec<_>>())?;
     let model = load(&args, EffortTables::Table(Arc::new(table.clone())))?;
-    EffortFile::write(&path, &model, &table)?;
+    EffortFile::write(&path, (model.plan(), model.checkpoint()), &table)?;
     print(&args, &groups, &kept, (used, context), &path)
 }
 

@@ -5,17 +5,17 @@ use std::ops::Range;
 use pelton_graph::Phase;
 use pelton_quant::DType;
 
-use super::super::activations::{ActivationKind, Activations, Block};
+use super::super::activations::{ActivationKind, Block};
 use super::super::formats::{Q4_0, Q4_1, Q4K, Q5K, Q6K, Q8_0};
-use super::super::job::Output;
 use super::super::scratch;
 use super::super::tile::{BLOCK, Tile};
 use super::columns::{self, BF16, Column, F16, F32, PARTIAL};
 use super::kernels::{All, BlockAt, Coded, Inputs, NestedQ8_0, Places, RUN, one_block};
-use super::layout::{InputMajor, OUTPUT_ALIGN, SLAB};
+use super::layout::{OUTPUT_ALIGN, SLAB};
 use super::lines::Lines;
-use super::live::{CHUNK, LiveBlock, LiveColumn, LiveRows};
+use super::live::{CHUNK, LiveBlock, LiveColumn};
 use super::nested;
+use super::task::{Task, slabs, store};
 use super::tiles::{self, ROWS};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::InstructionSet;
@@ -26,22 +26,6 @@ use crate::simd::{Ymm, Zmm};
 
 /// Rows of effort 1 that are multiplied with a run of outputs before the next run.
 const STRIP: usize = 128;
-
-/// A product of some rows with a matrix in input-major order.
-pub struct Task<'a> {
-    /// The matrix.
-    pub matrix: &'a InputMajor,
-    /// The prepared activations of all rows.
-    pub activations: &'a Activations,
-    /// The rows of effort 1.
-    pub dense: &'a [u32],
-    /// The other rows.
-    pub live: &'a [u32],
-    /// Their live inputs, and the first row of them; `None` if there are no such rows.
-    pub lists: Option<(&'a LiveRows, usize)>,
-    /// The destination; row `r` of the batch goes to row `r` of it.
-    pub output: Output<'a>,
-}
 
 /// Computes the outputs `outputs` of a product.
 ///
@@ -129,42 +113,6 @@ unsafe fn run<S: Lines, const NR: usize>(task: &Task<'_>, outputs: Range<usize>)
             // `InputMajor::new` makes no other
             _ => {}
         }
-    }
-}
-
-/// The parts of slabs that hold some outputs: the slab's first byte, its outputs, its first output
-/// and the range of outputs in it, the end of which is padded to a whole run.
-pub(super) fn slabs(
-    matrix: &InputMajor,
-    outputs: Range<usize>,
-) -> impl Iterator<Item = (*const u8, usize, usize, Range<usize>)> {
-    let of_slab = matrix.fields.slab();
-    (outputs.start / of_slab..outputs.end.div_ceil(of_slab)).map(move |index| {
-        let slab = matrix.slab(index);
-        let first = outputs.start.max(slab.first) - slab.first;
-        let end = (outputs.end - slab.first).min(slab.outputs).next_multiple_of(RUN);
-        (matrix.bytes[slab.start..].as_ptr(), slab.outputs, slab.first, first..end)
-    })
-}
-
-/// Writes the sums `[outputs]` of a row from output `first` on, as far as they are below `end`.
-///
-/// # Safety
-/// No other thread accesses these results.
-pub(super) unsafe fn store(
-    output: &Output<'_>,
-    row: usize,
-    first: usize,
-    end: usize,
-    sums: &[f32],
-) {
-    let count = sums.len().min(end - first);
-    let start = row * output.stride + first;
-    // SAFETY: the caller's promise.
-    let to = unsafe { output.values.slice_mut(start..start + count) };
-    for (i, (to, sum)) in to.iter_mut().zip(sums).enumerate() {
-        let sum = output.bias.map_or(*sum, |bias| sum + bias[first + i]);
-        *to = if output.accumulate { *to + sum } else { sum };
     }
 }
 

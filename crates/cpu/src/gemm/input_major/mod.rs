@@ -20,13 +20,15 @@ mod live;
 mod nested;
 mod repack;
 mod select;
+mod task;
 #[cfg(test)]
 mod tests;
 mod tiles;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use dispatch::{Task, multiply};
+pub use dispatch::multiply;
 pub use layout::{InputMajor, OUTPUT_ALIGN, has_lines};
 pub use live::{Chosen, LiveRows};
 pub use select::{Live, live_inputs};
+pub use task::Task;

@@ -9,11 +9,11 @@ use std::ops::Range;
 use super::super::scratch;
 use super::super::tile::BLOCK;
 use super::super::vectors::Codes;
-use super::dispatch::{Task, slabs, store};
 use super::kernels::{BlockAt, Coded, NestedQ8_0, Places, RUN, Segment};
 use super::layout::SLAB;
 use super::lines::Lines;
 use super::live::LiveBlock;
+use super::task::{Task, slabs, store};
 use crate::memory::prefetch::{Level, prefetch};
 
 /// The mean of the lower halves that are not read.

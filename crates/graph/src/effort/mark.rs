@@ -1,0 +1,140 @@
+//! The matrices of a plan that effort applies to.
+
+use super::table::{EffortCurve, EffortKind, EffortTable};
+use crate::{Error, Op, Plan, Weight, WeightId, WeightKind};
+
+/// The matrices whose products can have an effort below 1: of attention and of the feed-forward
+/// network, but not the embedding, the output, routers and adapters.
+const MARKED: [&str; 8] = [
+    "attn_q.weight",
+    "attn_k.weight",
+    "attn_v.weight",
+    "attn_qkv.weight",
+    "attn_output.weight",
+    "ffn_gate.weight",
+    "ffn_up.weight",
+    "ffn_down.weight",
+];
+
+impl Plan {
+    /// The plan with [`Weight::effort`](crate::Weight::effort) set for the matrices of queries,
+    /// keys, values and the output of attention, and of the feed-forward network, so that rows can
+    /// have an effort below 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Effort`] if there is no such matrix.
+    pub fn with_effort(mut self) -> Result<Self, Error> {
+        let mut linears = Vec::new();
+        for step in &self.steps {
+            match &step.op {
+                Op::Linear(_) | Op::LinearAdd(_) | Op::NormLinear { .. } | Op::NormGlu { .. } => {
+                    linears.extend(step.op.weights())
+                }
+                _ => {}
+            }
+        }
+        let mut found = false;
+        for id in linears {
+            let weight = &mut self.weights[id.0];
+            let name = weight.name.strip_prefix("blk.").and_then(|name| name.split_once('.'));
+            if weight.kind == WeightKind::Matrix
+                && name.is_some_and(|(_, name)| MARKED.contains(&name))
+            {
+                weight.effort = true;
+                found = true;
+            }
+        }
+        match found {
+            true => Ok(self),
+            false => Err(Error::Effort(
+                "the model has no matrices of attention or of a feed-forward network that effort \
+                 applies to"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Whether rows can have an effort below 1.
+    pub fn has_effort(&self) -> bool {
+        self.weights.iter().any(|weight| weight.effort)
+    }
+
+    /// The fractions of a weight's inputs for the efforts of rows.
+    pub fn effort_curve(&self, id: WeightId) -> EffortCurve {
+        match &self.effort.table {
+            Some(table) => table.curve(&self.weight(id).name),
+            None => EffortCurve::default(),
+        }
+    }
+}
+
+impl EffortTable {
+    /// Refuses a table that is not of a plan, or reads more or less than its efforts say.
+    ///
+    /// # Errors
+    ///
+    /// A sentence about a matrix that is in no group or in several, or about an effort at which the
+    /// mean of the fractions, weighted by bytes, is another.
+    pub fn check(&self, plan: &Plan) -> Result<(), String> {
+        // each is compared with all matrices
+        if self.efforts().len() > Self::POINTS {
+            let count = self.efforts().len();
+            return Err(format!("{count} efforts, expected at most {}", Self::POINTS));
+        }
+        for weight in plan.weights.iter().filter(|weight| weight.effort) {
+            let of = EffortKind::of(&weight.name);
+            let count = self.groups().iter().filter(|group| {
+                of.is_some_and(|(layer, kind)| group.kind == kind && group.layers.contains(&layer))
+            });
+            let count = count.count();
+            if count != 1 {
+                let name = &weight.name;
+                return Err(format!("{count} groups with the tensor '{name}', expected one"));
+            }
+        }
+        for &effort in self.efforts() {
+            let mean = self.mean(plan, effort);
+            if (mean - effort).abs() > Self::TOLERANCE {
+                return Err(format!(
+                    "fractions of {mean:.4} of the bytes at the effort {effort}, expected {effort}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The mean fraction of a plan's marked matrices at an effort, weighted by their bytes.
+    pub fn mean(&self, plan: &Plan, effort: f64) -> f64 {
+        let (mut read, mut all) = (0.0, 0.0);
+        for weight in plan.weights.iter().filter(|weight| weight.effort) {
+            let bytes = bytes(weight);
+            read += bytes * self.curve(&weight.name).fraction(effort);
+            all += bytes;
+        }
+        read / all
+    }
+}
+
+/// Bytes of a weight in its file.
+fn bytes(weight: &Weight) -> f64 {
+    weight.dtype.bytes_of(weight.len()).unwrap_or(0) as f64
+}
+
+impl Plan {
+    /// The marked matrices of each kind in each layer that has some, with their bytes.
+    pub fn effort_matrices(&self) -> Vec<(usize, EffortKind, f64)> {
+        let mut all: Vec<(usize, EffortKind, f64)> = Vec::new();
+        for id in (0..self.weights.len()).map(WeightId) {
+            let weight = self.weight(id);
+            let Some((layer, kind)) = EffortKind::of(&weight.name).filter(|_| weight.effort) else {
+                continue;
+            };
+            match all.iter_mut().find(|(of, same, _)| (*of, *same) == (layer, kind)) {
+                Some((_, _, sum)) => *sum += bytes(weight),
+                None => all.push((layer, kind, bytes(weight))),
+            }
+        }
+        all
+    }
+}
