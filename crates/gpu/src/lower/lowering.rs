@@ -9,7 +9,7 @@ use crate::{
     kernels::{matvec::Tuning, row_ops::RowOp},
     lower::{
         buffers::{Cache, Inputs, Scratch},
-        dispatch::{Dispatch, Grid, RowBucket},
+        dispatch::{Bound, Dispatch, Grid, RowBucket},
     },
     weights::Weights,
 };
@@ -35,6 +35,9 @@ pub(crate) struct Lowering<'a> {
     pub(crate) decode_rows: usize,
     /// The launch configuration of the step's products of few rows.
     pub(crate) tuning: Tuning,
+    /// Threads of every workgroup, for kernels that become phases of a persistent kernel; `None` if
+    /// each kernel has its own number.
+    pub(crate) joined: Option<usize>,
     /// Kernels to be compiled, by their source.
     pub(crate) kernels: HashMap<String, Arc<Kernel>>,
 }
@@ -164,7 +167,8 @@ impl<'a> Lowering<'a> {
             }
         };
         let bindings = self.device.bind(label, &kernel, buffers)?;
-        Ok(Dispatch { kernel, bindings, grid, concurrent: false })
+        let buffers = buffers.iter().map(Bound::of).collect();
+        Ok(Dispatch { kernel, bindings, buffers, grid, concurrent: false })
     }
 }
 

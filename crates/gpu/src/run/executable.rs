@@ -3,12 +3,13 @@
 use std::{collections::HashMap, sync::Arc};
 
 use pelton_graph::{
-    Backend, Error, Executable, Input, Limits, MAX_REPEAT, Op, Outputs, PageTables, Pass, Phase,
-    Pipeline, Plan, Profile, Row, Rows, Ticket, Want,
+    Backend, Error, Executable, Input, Limits, MAX_REPEAT, Op, Outputs, PAGE, PageTables, Pass,
+    Phase, Pipeline, Plan, Profile, Row, Rows, Ticket, Want,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
 
+use self::redo::{Redo, Run};
 use crate::{
     device::{Adapter, Device, Kernel},
     kernels::{
@@ -24,6 +25,7 @@ use crate::{
         dispatch::{Dispatch, EXACT_ROWS, PassShape, RowBucket, StepDispatches},
         lowering::Lowering,
     },
+    persist::{self, Mode, Persistent, Trial, alone},
     run::{
         accept::accepts,
         in_flight::{DEPTH, InFlight},
@@ -37,6 +39,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Gpu {
     device: Arc<Device>,
+    persistent: Mode,
 }
 
 impl Gpu {
@@ -46,7 +49,7 @@ impl Gpu {
     ///
     /// [`Error::Device`] if the GPU lacks a capability that every kernel needs, or the driver fails.
     pub fn open(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self { device: Device::open(adapter, false)? })
+        Ok(Self { device: Device::open(adapter, false)?, persistent: Mode::default() })
     }
 
     /// Opens a GPU with kernels that check every index: slower, for tests.
@@ -55,7 +58,20 @@ impl Gpu {
     ///
     /// As [`open`](Self::open).
     pub fn open_checked(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self { device: Device::open(adapter, true)? })
+        Ok(Self { device: Device::open(adapter, true)?, persistent: Mode::default() })
+    }
+
+    /// The same GPU without persistent kernels: every step is dispatches of its own.
+    #[must_use]
+    pub fn without_persistent(self) -> Self {
+        Self { persistent: Mode::Off, ..self }
+    }
+
+    /// The same GPU with persistent kernels of this many workgroups wherever their logits are right,
+    /// faster or not, and with at most `turns` turns of a spin: for tests.
+    #[must_use]
+    pub fn with_persistent(self, groups: usize, turns: u32) -> Self {
+        Self { persistent: Mode::Forced { groups, turns }, ..self }
     }
 }
 
@@ -101,7 +117,8 @@ impl Backend for Gpu {
         let device = Arc::clone(&self.device);
         let tuning = autotune::cache_file();
         let file = tuning.as_deref();
-        Ok(Box::new(GpuExecutable::load(device, plan, &checkpoint, limits, file, progress)?))
+        let load = Load { device, plan, limits, tuning: file, persistent: self.persistent };
+        Ok(Box::new(GpuExecutable::load(load, &checkpoint, progress)?))
     }
 }
 
@@ -117,6 +134,9 @@ struct GpuExecutable {
     buckets: [Vec<Vec<Dispatch>>; RowBucket::ALL.len()],
     /// The dispatches of each step of a decoding pass over a single row that is selected.
     alone: Vec<Vec<Dispatch>>,
+    /// The kernels of such passes whose layers are one dispatch each, if they are used.
+    persistent: Option<Persistent>,
+    redo: Redo,
     tables: PageTables,
     sample: Sample,
     in_flight: InFlight,
@@ -130,15 +150,23 @@ struct GpuExecutable {
     _weights: Weights,
 }
 
+/// What a plan is loaded with.
+struct Load<'a> {
+    device: Arc<Device>,
+    plan: Plan,
+    limits: Limits,
+    /// The file of choices of earlier loads.
+    tuning: Option<&'a std::path::Path>,
+    persistent: Mode,
+}
+
 impl GpuExecutable {
     fn load(
-        device: Arc<Device>,
-        plan: Plan,
+        load: Load<'_>,
         checkpoint: &Checkpoint,
-        limits: Limits,
-        tuning: Option<&std::path::Path>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
+        let Load { device, plan, limits, tuning, persistent } = load;
         check_limits(&device, &plan, &limits)?;
         check_memory(&device, &plan, &limits)?;
         let weights = Weights::load(&device, &plan, checkpoint, progress)?;
@@ -167,7 +195,7 @@ impl GpuExecutable {
         let inputs = Inputs::new(&device, &plan, &limits)?;
         let attentions = attentions(&plan, &limits, inputs.table);
         let scratch = Scratch::new(&device, &plan, &limits, &attentions)?;
-        let mut lowering = Lowering {
+        let fresh = || Lowering {
             device: &device,
             plan: &plan,
             weights: &weights,
@@ -181,8 +209,10 @@ impl GpuExecutable {
             rows: limits.rows,
             decode_rows: decode_rows(&limits),
             tuning: Tuning::CANDIDATES[0],
+            joined: None,
             kernels: HashMap::new(),
         };
+        let mut lowering = fresh();
         let choices = Choices::find(&device, &mut lowering, tuning)?;
         let mut lower = |bucket, alone| -> Result<Vec<Vec<Dispatch>>, Error> {
             let steps = plan.steps.iter().enumerate();
@@ -199,6 +229,17 @@ impl GpuExecutable {
         let buckets = [one?, two?, four?, eight?, sixteen?, thirty_two?, many?, prompt?];
         let kernels: Vec<Arc<Kernel>> = lowering.kernels.into_values().collect();
         device.compile_all(&kernels)?;
+        let trial = Trial {
+            device: &device,
+            plan: &plan,
+            inputs: &inputs,
+            alone: &alone,
+            logits: &buffers[plan.logits.0],
+            context: limits.pages.iter().map(|pages| pages * PAGE).fold(limits.context, usize::min),
+            tuning,
+        };
+        let persistent = persist::choose(&trial, persistent, fresh)?;
+        let redo = Redo::new(&device, &inputs, persistent.is_some())?;
         let logits = &buffers[plan.logits.0];
         let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
         let sample = Sample::new(
@@ -233,13 +274,15 @@ impl GpuExecutable {
             inputs,
             buckets,
             alone,
+            persistent,
+            redo,
             _weights: weights,
         })
     }
 
     /// Applies the edits of page tables, checks the pass and writes its inputs. Returns the shape of
-    /// its first repeat.
-    fn begin(&mut self, pass: &Pass<'_>) -> Result<Shape, Error> {
+    /// its first repeat, and the inputs.
+    fn begin(&mut self, pass: &Pass<'_>) -> Result<(Shape, PassWords), Error> {
         for edit in pass.tables {
             self.tables.apply(edit)?;
             let (group, slot) = (edit.group as usize, edit.slot as usize);
@@ -253,9 +296,6 @@ impl GpuExecutable {
         }
         let mut selected: Vec<u32> = pass.wants.iter().map(Want::row).collect();
         selected.dedup();
-        let queue = &self.device.queue;
-        let counts = [pass.rows.len() as u32, selected.len() as u32];
-        queue.write_buffer(&self.inputs.pass, 0, bytemuck::cast_slice(&counts));
         let mut rows: Vec<[u32; 4]> = pass.rows.iter().map(row_words).collect();
         if self.plan.whole_sequences {
             for sequence in rows.chunk_by_mut(|a, b| a[2] == b[2]) {
@@ -263,32 +303,41 @@ impl GpuExecutable {
                 sequence.iter_mut().for_each(|row| row[3] = len);
             }
         }
-        queue.write_buffer(&self.inputs.rows, 0, bytemuck::cast_slice(&rows));
-        if !selected.is_empty() {
-            queue.write_buffer(&self.inputs.selected, 0, bytemuck::cast_slice(&selected));
-        }
         let tiles = match (pass.phase, self.tile_rows) {
             (Phase::Prompt, Some(most)) => tiles(pass.rows, most),
             _ => Vec::new(),
         };
-        if !tiles.is_empty() {
-            queue.write_buffer(&self.inputs.tiles, 0, bytemuck::cast_slice(&tiles));
-        }
         let mut shape = Shape::of(pass, selected, tiles.len());
         if !self.plan.states.is_empty() {
             let (order, sequences) = by_sequence(pass.rows);
+            let queue = &self.device.queue;
             queue.write_buffer(&self.inputs.order, 0, bytemuck::cast_slice(&order));
             queue.write_buffer(&self.inputs.sequences, 0, bytemuck::cast_slice(&sequences));
             shape.sequences = sequences.len();
         }
-        Ok(shape)
+        let words = PassWords { rows, tiles };
+        self.write(&words, &shape);
+        Ok((shape, words))
+    }
+
+    /// Writes the inputs of a pass.
+    fn write(&self, words: &PassWords, shape: &Shape) {
+        let queue = &self.device.queue;
+        let counts = [words.rows.len() as u32, shape.selected.len() as u32];
+        queue.write_buffer(&self.inputs.pass, 0, bytemuck::cast_slice(&counts));
+        queue.write_buffer(&self.inputs.rows, 0, bytemuck::cast_slice(&words.rows));
+        if !shape.selected.is_empty() {
+            queue.write_buffer(&self.inputs.selected, 0, bytemuck::cast_slice(&shape.selected));
+        }
+        if !words.tiles.is_empty() {
+            queue.write_buffer(&self.inputs.tiles, 0, bytemuck::cast_slice(&words.tiles));
+        }
     }
 
     /// The dispatches of a pass, step by step.
     fn dispatches(&self, shape: &Shape) -> impl Iterator<Item = StepDispatches<'_>> {
         let &Shape { phase, rows, bound, tiles, distinct, sequences, .. } = shape;
-        let selected = shape.selected.len();
-        let alone = phase == Phase::Decode && rows == 1 && selected == 1;
+        let (selected, alone) = (shape.selected.len(), shape.alone());
         self.plan.steps.iter().enumerate().map(move |(i, step)| {
             let of_selected = self.plan.step_rows(step) == Rows::Selected;
             let rows = if of_selected { selected } else { rows };
@@ -304,23 +353,21 @@ impl GpuExecutable {
 
     /// Records the steps of one pass.
     fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &Shape) {
-        for step in self.dispatches(shape) {
-            step.record(pass);
+        match &self.persistent {
+            Some(persistent) if shape.alone() => {
+                let shape = alone(shape.bound);
+                let step = |i: usize| StepDispatches { calls: &self.alone[i], shape };
+                persistent.record(pass, shape.bound, step);
+            }
+            _ => self.dispatches(shape).for_each(|step| step.record(pass)),
         }
     }
 
-    /// Records copies of the wanted logits; returns their bytes.
-    fn copy_logits(
-        &self,
-        encoder: &mut wgpu::CommandEncoder,
-        pass: &Pass<'_>,
-        selected: &[u32],
-    ) -> u64 {
+    /// Records copies of the logits of some of the selected rows; returns their bytes.
+    fn copy_logits(&self, encoder: &mut wgpu::CommandEncoder, wanted: &[usize]) -> u64 {
         let row_bytes = 4 * self.plan.output_width() as u64;
         let mut bytes = 0;
-        for want in pass.wants {
-            let Want::Logits { row } = want else { continue };
-            let Some(at) = selected.iter().position(|selected| selected == row) else { continue };
+        for &at in wanted {
             let logits = &self.buffers[self.plan.logits.0];
             let to = self.in_flight.logits();
             encoder.copy_buffer_to_buffer(logits, at as u64 * row_bytes, to, bytes, row_bytes);
@@ -331,6 +378,7 @@ impl GpuExecutable {
 }
 
 /// The properties of a pass that its dispatches depend on.
+#[derive(Clone)]
 struct Shape {
     phase: Phase,
     rows: usize,
@@ -350,6 +398,17 @@ impl Shape {
         let (phase, rows) = (pass.phase, pass.rows.len());
         Self { phase, rows, selected, bound, tiles, distinct, sequences: 0 }
     }
+
+    /// Whether it is a decoding pass of one row, which is selected.
+    fn alone(&self) -> bool {
+        self.phase == Phase::Decode && self.rows == 1 && self.selected.len() == 1
+    }
+}
+
+/// The inputs of a pass as kernels read them.
+struct PassWords {
+    rows: Vec<[u32; 4]>,
+    tiles: Vec<[u32; 2]>,
 }
 
 impl Executable for GpuExecutable {
@@ -367,31 +426,26 @@ impl Executable for GpuExecutable {
 
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
         self.in_flight.check_free(pass.logits() > 0)?;
-        let mut shape = self.begin(pass)?;
+        let (shape, words) = self.begin(pass)?;
         let call: SampleCall = self.sample.prepare(&self.device, pass);
-        let mut encoder = self.device.device.create_command_encoder(&Default::default());
-        let mut logits_bytes = 0;
-        let mut compute = encoder.begin_compute_pass(&Default::default());
-        for _ in 0..pass.repeat {
-            self.record(&mut compute, &shape);
-            shape.bound += 1;
-            if pass.logits() > 0 {
-                // before biases and penalties change them
-                drop(compute);
-                logits_bytes = self.copy_logits(&mut encoder, pass, &shape.selected);
-                compute = encoder.begin_compute_pass(&Default::default());
-            }
-            self.sample.record(&mut compute, &call);
-        }
-        drop(compute);
-        let results = (self.sample.results(), self.sample.result_bytes(&call, pass.repeat));
-        let logits = (&self.buffers[self.plan.logits.0], logits_bytes);
-        self.in_flight.submit(&self.device, encoder, call, pass.repeat, [results, logits])
+        let run = Run { logits: wanted_logits(pass, &shape), shape, call, repeat: pass.repeat };
+        let given = self.given(&run, words);
+        let encoder = self.device.device.create_command_encoder(&Default::default());
+        let recorded = self.recorded(&run, encoder, given.as_ref());
+        let ticket = self.in_flight.submit(&self.device, recorded, call, pass.repeat)?;
+        self.redo.given.push_back(given);
+        Ok(ticket)
     }
 
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
-        let Self { device, in_flight, sample, sample_bytes, samples, logits, .. } = self;
-        let taken = in_flight.take(device, ticket, sample_bytes, logits)?;
+        self.settle(Some(ticket))?;
+        let Self { device, in_flight, sample, sample_bytes, samples, logits, redo, .. } = self;
+        let before = in_flight.len();
+        let taken = in_flight.take(device, ticket, sample_bytes, logits);
+        if in_flight.len() < before {
+            redo.given.pop_front();
+        }
+        let taken = taken?;
         samples.clear();
         sample.parse(&taken.sample, taken.repeat, sample_bytes, samples);
         Ok(Outputs { logits: &logits[..taken.logits_len()], samples })
@@ -404,6 +458,7 @@ impl Executable for GpuExecutable {
                 "page {page} of cache group {group}, expected one of {pages}"
             )));
         }
+        self.settle(None)?;
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         for (cache, shape) in self.caches.iter().zip(&self.plan.caches) {
             if shape.group != group {
@@ -440,7 +495,7 @@ impl Executable for GpuExecutable {
         if !self.in_flight.is_empty() {
             return Err(Error::Pass("a pass is not taken, expected none".to_owned()));
         }
-        let shape = self.begin(pass)?;
+        let (shape, _) = self.begin(pass)?;
         let steps: Vec<StepDispatches<'_>> = self.dispatches(&shape).collect();
         profile::measure(&self.device, &steps, passes)
     }
@@ -451,6 +506,15 @@ impl Drop for GpuExecutable {
     fn drop(&mut self) {
         let _ = self.device.wait();
     }
+}
+
+/// The indices of the wanted logits' rows among the selected ones.
+fn wanted_logits(pass: &Pass<'_>, shape: &Shape) -> Vec<usize> {
+    let at = |want: &Want<'_>| match want {
+        Want::Logits { row } => shape.selected.iter().position(|selected| selected == row),
+        Want::Sample(_) => None,
+    };
+    pass.wants.iter().filter_map(at).collect()
 }
 
 /// A row as kernels read it.
@@ -492,5 +556,6 @@ fn check_limits(device: &Device, plan: &Plan, limits: &Limits) -> Result<(), Err
     Ok(())
 }
 
+mod redo;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,322 @@
+//! The choice at load between dispatches and persistent kernels: whether they complete, whether
+//! their data is right, and which are faster.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use pelton_graph::{Error, Plan, pages_for};
+
+use crate::{
+    device::Device,
+    kernels::template,
+    lower::{
+        Inputs, autotune,
+        dispatch::{Bound, Dispatch, StepDispatches},
+        lowering::Lowering,
+    },
+    persist::{
+        link::{Launch, Phase, link},
+        segments::{Persistent, alone},
+    },
+};
+
+/// Threads of a workgroup: those of most products, which decide the order of a norm's sum.
+const THREADS: usize = 512;
+/// Turns of a spin at most: 40 ms on an H200, far below any watchdog.
+const TURNS: u32 = 300_000;
+/// Turns of a spin while the number of workgroups is tried.
+const TURNS_OF_PROBE: u32 = 20_000;
+/// Maximum workgroups that are tried.
+const MOST: usize = 2048;
+/// Phases of the probe's kernel, and its dispatches: some 2,000 barriers.
+const PHASES: usize = 16;
+const DISPATCHES: usize = 133;
+/// Passes of a timed submission, and timed submissions.
+const PASSES: usize = 16;
+const RUNS: usize = 5;
+/// The least relative gain over dispatches; a smaller one is noise.
+const GAIN: f64 = 0.01;
+/// Tokens that fill a page before logits are compared.
+const FILL: u32 = 64;
+
+/// When persistent kernels run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Never.
+    Off,
+    /// Where they are faster, on GPUs whose kernels are timed.
+    #[default]
+    Faster,
+    /// Always, if their logits are right, with this many workgroups and turns: for tests.
+    Forced { groups: usize, turns: u32 },
+}
+
+/// A loaded plan to try persistent kernels on.
+pub(crate) struct Trial<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) plan: &'a Plan,
+    pub(crate) inputs: &'a Inputs,
+    /// The dispatches of each step of a pass of one row.
+    pub(crate) alone: &'a [Vec<Dispatch>],
+    pub(crate) logits: &'a wgpu::Buffer,
+    /// Positions of a sequence, for which there are pages.
+    pub(crate) context: usize,
+    /// The file of choices of earlier loads.
+    pub(crate) tuning: Option<&'a Path>,
+}
+
+/// The persistent kernels of a plan, if they are to run. The KV caches are written, as by a pass.
+///
+/// # Errors
+///
+/// If the GPU is lost. Kernels that fail are no error: then dispatches run.
+pub(crate) fn choose<'l>(
+    trial: &Trial<'_>,
+    mode: Mode,
+    lowering: impl Fn() -> Lowering<'l>,
+) -> Result<Option<Persistent>, Error> {
+    let Trial { device, plan, .. } = *trial;
+    let plain = plan.states.is_empty() && plan.adapters().is_none() && !plan.whole_sequences;
+    if !plain || !device.coherent || mode == Mode::Off {
+        return Ok(None);
+    }
+    let fits = |groups| {
+        let turns = if let Mode::Forced { turns, .. } = mode { turns } else { TURNS };
+        let threads = THREADS.min(device.capabilities.workgroup_threads as usize);
+        trial.lowered(&Launch { threads, groups, turns }, &lowering)
+    };
+    if let Mode::Forced { groups, turns: _ } = mode {
+        return fits(groups);
+    }
+    if !device.tunes || (device.capabilities.workgroup_threads as usize) < THREADS {
+        return Ok(None);
+    }
+    let owner = autotune::owner(device);
+    let key = trial.key();
+    let known = trial.tuning.and_then(|file| autotune::remembered(file, &owner, &key));
+    match known {
+        Some([_, 0]) => return Ok(None),
+        Some([THREADS, groups]) if groups <= MOST => return fits(groups),
+        _ => {}
+    }
+    let dispatches = trial.time(None)?;
+    let mut best: Option<(Persistent, usize, f64)> = None;
+    for groups in candidates(resident(device)?) {
+        let Some(persistent) = fits(groups)? else { continue };
+        let time = trial.time(Some(&persistent))?;
+        if best.as_ref().is_none_or(|(.., least)| time < *least) {
+            best = Some((persistent, groups, time));
+        }
+    }
+    let best = best.filter(|(.., time)| *time < dispatches * (1.0 - GAIN));
+    if let Some(file) = trial.tuning {
+        let groups = best.as_ref().map_or(0, |(_, groups, _)| *groups);
+        // without the file the next load measures again
+        let _ = autotune::remember(file, &owner, &key, [THREADS, groups]);
+    }
+    Ok(best.map(|(persistent, ..)| persistent))
+}
+
+/// Numbers of workgroups to try, for a GPU on which so many of a small kernel are resident. Kernels
+/// with many registers have one workgroup on each multiprocessor, small ones two to four.
+fn candidates(resident: usize) -> Vec<usize> {
+    let mut all: Vec<usize> = [4, 3, 2].map(|of| resident / of).into();
+    all.retain(|groups| *groups > 0);
+    all.dedup();
+    all
+}
+
+/// The greatest number of workgroups of a small kernel that are resident at once.
+fn resident(device: &Device) -> Result<usize, Error> {
+    let fits = |groups: usize| -> Result<bool, Error> { probe(device, groups) };
+    let mut least = 0;
+    let mut most = 1;
+    while most <= MOST && fits(most)? {
+        (least, most) = (most, 2 * most);
+    }
+    while most - least > 1 {
+        let middle = usize::midpoint(least, most);
+        match fits(middle)? {
+            true => least = middle,
+            false => most = middle,
+        }
+    }
+    Ok(least)
+}
+
+/// The WGSL of a phase of the probe.
+pub(super) fn probe_phase(threads: usize, groups: usize) -> Result<String, Error> {
+    template::render("grid_probe.wgsl", minijinja::context! { threads, groups })
+}
+
+/// Whether so many workgroups pass some 2,000 barriers, and read what others wrote before them.
+fn probe(device: &Device, groups: usize) -> Result<bool, Error> {
+    let launch = Launch { threads: THREADS, groups, turns: TURNS_OF_PROBE };
+    let (values, source) = (4 * THREADS * groups, probe_phase(THREADS, groups)?);
+    let buffers = [(); 2].map(|()| device.buffer("probe", 4 * values as u64));
+    let [a, b] = buffers.map(|buffer| buffer.map(|buffer| Bound::whole(&buffer)));
+    let bound = [a?, b?];
+    let turned = [bound[1].clone(), bound[0].clone()];
+    let phase = |i: usize| {
+        let buffers = if i.is_multiple_of(2) { &bound } else { &turned };
+        Phase { source: &source, buffers, groups: [groups as u32, 1, 1] }
+    };
+    let phases: Vec<Phase<'_>> = (0..PHASES).map(phase).collect();
+    let Ok(linked) = link(&phases, &launch) else { return Ok(false) };
+    let kernel = device.kernel("probe of the grid barrier", &linked.source, &linked.accesses)?;
+    let words = device.buffer("words of the grid barrier", super::segments::BYTES)?;
+    let mut bindings: Vec<_> = linked.buffers.iter().map(Bound::binding).collect();
+    bindings.push(words.as_entire_buffer_binding());
+    let group = device.bind("probe", &kernel, &bindings)?;
+    let mut encoder = device.device.create_command_encoder(&Default::default());
+    let mut pass = encoder.begin_compute_pass(&Default::default());
+    for _ in 0..DISPATCHES {
+        kernel.record(&mut pass, &group, [groups as u32, 1, 1]);
+    }
+    drop(pass);
+    device.queue.submit([encoder.finish()]);
+    let dead: Vec<f32> = read(device, &words)?;
+    let values: Vec<f32> = read(device, &bound[0].buffer)?;
+    let expected = (PHASES * DISPATCHES) as f32;
+    Ok(dead[super::segments::DEAD].to_bits() == 0 && values.iter().all(|v| *v == expected))
+}
+
+/// The floats of a buffer.
+fn read(device: &Device, buffer: &wgpu::Buffer) -> Result<Vec<f32>, Error> {
+    let usage = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ;
+    let copy = device.buffer_for("readback", buffer.size(), usage)?;
+    let mut encoder = device.device.create_command_encoder(&Default::default());
+    encoder.copy_buffer_to_buffer(buffer, 0, &copy, 0, buffer.size());
+    device.queue.submit([encoder.finish()]);
+    let mut values = vec![0.0; buffer.size() as usize / 4];
+    device.read(&copy, bytemuck::cast_slice_mut(&mut values))?;
+    Ok(values)
+}
+
+impl Trial<'_> {
+    /// The persistent kernels of a launch, if they compile, complete and have the logits of the
+    /// dispatches.
+    fn lowered<'l>(
+        &self,
+        launch: &Launch,
+        lowering: &impl Fn() -> Lowering<'l>,
+    ) -> Result<Option<Persistent>, Error> {
+        let lowered = Persistent::lower(&mut lowering(), launch, self.context)?;
+        let Some((persistent, kernels)) = lowered else { return Ok(None) };
+        // a driver may refuse a large kernel
+        if self.device.compile_all(&kernels).is_err() {
+            return self.device.check().map(|()| None);
+        }
+        let right = self.right(&persistent)?;
+        Ok(right.then_some(persistent))
+    }
+
+    /// Whether the logits are those of the dispatches, bit for bit, with one KV split and with
+    /// several.
+    fn right(&self, persistent: &Persistent) -> Result<bool, Error> {
+        persistent.reset(self.device);
+        // a page for each range of positions, which no other sequence has yet
+        let pages: Vec<u32> = (0..pages_for(self.context) as u32).collect();
+        for group in 0..self.plan.groups.len() {
+            self.inputs.write_table(self.device, group, 0, 0, &pages);
+        }
+        for position in 0..FILL.min(self.context as u32) {
+            self.pass(None, 1 + position, position)?;
+        }
+        let last = self.context as u32 - 1;
+        for (token, position) in [(3, 7), (5, 3 * FILL - 1), (7, 11 * FILL + 5), (9, last)] {
+            let position = position.min(last);
+            let expected = self.logits_of(None, token, position)?;
+            let got = self.logits_of(Some(persistent), token, position)?;
+            let same = expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
+            if !same || self.died(persistent)? {
+                persistent.reset(self.device);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn died(&self, persistent: &Persistent) -> Result<bool, Error> {
+        let (words, offset) = persistent.dead();
+        Ok(read(self.device, &words)?[offset as usize / 4].to_bits() != 0)
+    }
+
+    fn logits_of(
+        &self,
+        persistent: Option<&Persistent>,
+        token: u32,
+        position: u32,
+    ) -> Result<Vec<f32>, Error> {
+        self.pass(persistent, token, position)?;
+        let mut logits = read(self.device, self.logits)?;
+        logits.truncate(self.plan.output_width());
+        Ok(logits)
+    }
+
+    /// Submits a pass over one token, by dispatches or by persistent kernels.
+    fn pass(
+        &self,
+        persistent: Option<&Persistent>,
+        token: u32,
+        position: u32,
+    ) -> Result<(), Error> {
+        self.write(token, position);
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut pass = encoder.begin_compute_pass(&Default::default());
+        self.record(&mut pass, persistent, position as usize + 1);
+        drop(pass);
+        self.device.queue.submit([encoder.finish()]);
+        self.device.check()
+    }
+
+    fn write(&self, token: u32, position: u32) {
+        let queue = &self.device.queue;
+        let token = token % self.plan.vocab as u32;
+        queue.write_buffer(&self.inputs.rows, 0, bytemuck::cast_slice(&[token, position, 0, 0]));
+        queue.write_buffer(&self.inputs.pass, 0, bytemuck::cast_slice(&[1u32, 1]));
+        queue.write_buffer(&self.inputs.selected, 0, &[0; 4]);
+    }
+
+    fn record(
+        &self,
+        pass: &mut wgpu::ComputePass<'_>,
+        persistent: Option<&Persistent>,
+        bound: usize,
+    ) {
+        let step = |i: usize| StepDispatches { calls: &self.alone[i], shape: alone(bound) };
+        match persistent {
+            Some(persistent) => persistent.record(pass, bound, step),
+            None => (0..self.alone.len()).for_each(|i| step(i).record(pass)),
+        }
+    }
+
+    /// The seconds of a pass, the least of some.
+    fn time(&self, persistent: Option<&Persistent>) -> Result<f64, Error> {
+        let position = 2 * FILL.min(self.context as u32 / 4);
+        self.write(1, position);
+        let mut least = Duration::MAX;
+        // a GPU that was idle needs some time to reach its clock rate
+        for _ in 0..=RUNS {
+            let mut encoder = self.device.device.create_command_encoder(&Default::default());
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            for _ in 0..PASSES {
+                self.record(&mut pass, persistent, position as usize + 1);
+            }
+            drop(pass);
+            let commands = encoder.finish();
+            let begun = Instant::now();
+            self.device.queue.submit([commands]);
+            self.device.wait()?;
+            least = least.min(begun.elapsed());
+        }
+        Ok(least.as_secs_f64() / PASSES as f64)
+    }
+
+    /// The key of the choice: it differs by model shape, formats and version of Pelton.
+    fn key(&self) -> String {
+        format!("persistent {}", autotune::key(self.alone.iter().flatten()))
+    }
+}
