@@ -18,7 +18,7 @@ use crate::{
     },
     persist::{
         link::{Launch, Phase, link},
-        segments::{Persistent, alone},
+        segments::{BYTES, DEAD, Persistent, alone},
     },
 };
 
@@ -33,9 +33,16 @@ const MOST: usize = 2048;
 /// Phases of the probe's kernel, and its dispatches: some 2,000 barriers.
 const PHASES: usize = 16;
 const DISPATCHES: usize = 133;
-/// Passes of a timed submission, and timed submissions.
-const PASSES: usize = 16;
-const RUNS: usize = 5;
+/// Failures of the probe after which so many workgroups are not resident.
+const FAILURES: usize = 3;
+/// Passes of a timed submission, and timed submissions of each kind.
+const PASSES: usize = 8;
+const RUNS: usize = 4;
+/// Time of untimed passes before the measurement: a GPU that was idle needs some to reach its clock
+/// rate.
+const WARM_UP: Duration = Duration::from_millis(150);
+/// A near and a far position at which passes are timed.
+const POSITIONS: [usize; 2] = [128, 4096];
 /// The least relative gain over dispatches; a smaller one is noise.
 const GAIN: f64 = 0.01;
 /// Tokens that fill a page before logits are compared.
@@ -97,26 +104,54 @@ pub(crate) fn choose<'l>(
     let key = trial.key();
     let known = trial.tuning.and_then(|file| autotune::remembered(file, &owner, &key));
     match known {
-        Some([_, 0]) => return Ok(None),
-        Some([THREADS, groups]) if groups <= MOST => return fits(groups),
+        Some([0, _]) => return Ok(None),
+        Some([groups, most]) if groups <= MOST => {
+            return Ok(fits(groups)?.map(|persistent| persistent.up_to(most)));
+        }
         _ => {}
     }
-    let dispatches = trial.time(None)?;
-    let mut best: Option<(Persistent, usize, f64)> = None;
+    let mut best: Option<(Persistent, usize, Times)> = None;
     for groups in candidates(resident(device)?) {
         let Some(persistent) = fits(groups)? else { continue };
-        let time = trial.time(Some(&persistent))?;
-        if best.as_ref().is_none_or(|(.., least)| time < *least) {
-            best = Some((persistent, groups, time));
+        let Some(times) = trial.times(&persistent)? else { continue };
+        if best.as_ref().is_none_or(|(.., least)| times.persistent[0] < least.persistent[0]) {
+            best = Some((persistent, groups, times));
         }
     }
-    let best = best.filter(|(.., time)| *time < dispatches * (1.0 - GAIN));
+    let best = best.filter(|(.., times)| times.most() > 0);
     if let Some(file) = trial.tuning {
-        let groups = best.as_ref().map_or(0, |(_, groups, _)| *groups);
+        let numbers = best.as_ref().map_or([0, 0], |(_, groups, times)| [*groups, times.most()]);
         // without the file the next load measures again
-        let _ = autotune::remember(file, &owner, &key, [THREADS, groups]);
+        let _ = autotune::remember(file, &owner, &key, numbers);
     }
-    Ok(best.map(|(persistent, ..)| persistent))
+    Ok(best.map(|(persistent, _, times)| persistent.up_to(times.most())))
+}
+
+/// The seconds of a pass at [`POSITIONS`], by dispatches and by persistent kernels.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    positions: [usize; 2],
+    dispatches: [f64; 2],
+    persistent: [f64; 2],
+}
+
+impl Times {
+    /// The upper bound of positions at which persistent kernels are faster, where the times of both
+    /// grow in proportion to the position; 0 if they are not.
+    fn most(&self) -> usize {
+        /// For every position, as a number that the file can hold.
+        const ALL: usize = u32::MAX as usize;
+        let gain = |i: usize| self.dispatches[i] * (1.0 - GAIN) - self.persistent[i];
+        let [near, far] = self.positions;
+        match (gain(0) > 0.0, gain(1) > 0.0) {
+            (false, _) => 0,
+            (true, true) => ALL,
+            (true, false) => {
+                let share = gain(0) / (gain(0) - gain(1));
+                near + ((far - near) as f64 * share) as usize
+            }
+        }
+    }
 }
 
 /// Numbers of workgroups to try, for a GPU on which so many of a small kernel are resident. Kernels
@@ -130,7 +165,15 @@ fn candidates(resident: usize) -> Vec<usize> {
 
 /// The greatest number of workgroups of a small kernel that are resident at once.
 fn resident(device: &Device) -> Result<usize, Error> {
-    let fits = |groups: usize| -> Result<bool, Error> { probe(device, groups) };
+    // a GPU that was idle may fail once
+    let fits = |groups: usize| -> Result<bool, Error> {
+        for _ in 0..FAILURES {
+            if probe(device, groups)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
     let mut least = 0;
     let mut most = 1;
     while most <= MOST && fits(most)? {
@@ -166,7 +209,7 @@ fn probe(device: &Device, groups: usize) -> Result<bool, Error> {
     let phases: Vec<Phase<'_>> = (0..PHASES).map(phase).collect();
     let Ok(linked) = link(&phases, &launch) else { return Ok(false) };
     let kernel = device.kernel("probe of the grid barrier", &linked.source, &linked.accesses)?;
-    let words = device.buffer("words of the grid barrier", super::segments::BYTES)?;
+    let words = device.buffer("words of the grid barrier", BYTES)?;
     let mut bindings: Vec<_> = linked.buffers.iter().map(Bound::binding).collect();
     bindings.push(words.as_entire_buffer_binding());
     let group = device.bind("probe", &kernel, &bindings)?;
@@ -180,7 +223,7 @@ fn probe(device: &Device, groups: usize) -> Result<bool, Error> {
     let dead: Vec<f32> = read(device, &words)?;
     let values: Vec<f32> = read(device, &bound[0].buffer)?;
     let expected = (PHASES * DISPATCHES) as f32;
-    Ok(dead[super::segments::DEAD].to_bits() == 0 && values.iter().all(|v| *v == expected))
+    Ok(dead[DEAD].to_bits() == 0 && values.iter().all(|v| *v == expected))
 }
 
 /// The floats of a buffer.
@@ -293,30 +336,66 @@ impl Trial<'_> {
         }
     }
 
-    /// The seconds of a pass, the least of some.
-    fn time(&self, persistent: Option<&Persistent>) -> Result<f64, Error> {
-        let position = 2 * FILL.min(self.context as u32 / 4);
-        self.write(1, position);
-        let mut least = Duration::MAX;
-        // a GPU that was idle needs some time to reach its clock rate
-        for _ in 0..=RUNS {
-            let mut encoder = self.device.device.create_command_encoder(&Default::default());
-            let mut pass = encoder.begin_compute_pass(&Default::default());
-            for _ in 0..PASSES {
-                self.record(&mut pass, persistent, position as usize + 1);
-            }
-            drop(pass);
-            let commands = encoder.finish();
-            let begun = Instant::now();
-            self.device.queue.submit([commands]);
-            self.device.wait()?;
-            least = least.min(begun.elapsed());
+    /// The times of passes by dispatches and by persistent kernels, in turns; `None` if a spin runs
+    /// out.
+    fn times(&self, persistent: &Persistent) -> Result<Option<Times>, Error> {
+        let positions = POSITIONS.map(|position| position.min(self.context - 1));
+        let begun = Instant::now();
+        while begun.elapsed() < WARM_UP {
+            self.time(None, positions[0])?;
         }
-        Ok(least.as_secs_f64() / PASSES as f64)
+        let mut times =
+            Times { positions, dispatches: [f64::INFINITY; 2], persistent: [f64::INFINITY; 2] };
+        for _ in 0..RUNS {
+            for (i, position) in positions.into_iter().enumerate() {
+                let [a, b] = [None, Some(persistent)].map(|kind| self.time(kind, position));
+                times.dispatches[i] = times.dispatches[i].min(a?);
+                times.persistent[i] = times.persistent[i].min(b?);
+            }
+        }
+        Ok((!self.died(persistent)?).then_some(times))
+    }
+
+    /// The seconds of a pass, of several in one submission.
+    fn time(&self, persistent: Option<&Persistent>, position: usize) -> Result<f64, Error> {
+        self.write(1, position as u32);
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut pass = encoder.begin_compute_pass(&Default::default());
+        for _ in 0..PASSES {
+            self.record(&mut pass, persistent, position + 1);
+        }
+        drop(pass);
+        let commands = encoder.finish();
+        let begun = Instant::now();
+        self.device.queue.submit([commands]);
+        self.device.wait()?;
+        Ok(begun.elapsed().as_secs_f64() / PASSES as f64)
     }
 
     /// The key of the choice: it differs by model shape, formats and version of Pelton.
     fn key(&self) -> String {
         format!("persistent {}", autotune::key(self.alone.iter().flatten()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn used_where_faster() {
+        let times =
+            |dispatches, persistent| Times { positions: [100, 1100], dispatches, persistent };
+        assert_eq!(times([1.0, 2.0], [1.0, 1.0]).most(), 0);
+        assert_eq!(times([1.0, 2.0], [0.8, 1.9]).most(), u32::MAX as usize);
+        // gains of 0.19 and -0.19 meet in the middle
+        let most = times([1.0, 1.0], [0.8, 1.18]).most();
+        assert!((599..=601).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn fewer_workgroups_than_a_small_kernel_has() {
+        assert_eq!(candidates(528), [132, 176, 264]);
+        assert_eq!(candidates(1), []);
     }
 }

@@ -6,10 +6,13 @@
 //!
 //! - buffers. A buffer that one phase writes and another reads is one variable for both, `@coherent`,
 //!   of vectors of four; a phase that has it as single floats gets the vectors' elements;
-//! - workgroup memory. Variables of one name and type are one variable of the greatest length, since
-//!   no phase expects what an earlier one left there.
+//! - workgroup memory. Variables of one type are one variable of the greatest length, since no phase
+//!   expects what an earlier one left there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+};
 
 use minijinja::{Value, context};
 
@@ -17,7 +20,7 @@ use crate::{
     device::Access,
     kernels::template,
     lower::dispatch::Bound,
-    persist::tokens::{Declarations, closing, declarations, is_space, is_word},
+    persist::tokens::{Declarations, Shared, closing, declarations, is_space, is_word},
 };
 
 /// A kernel as a phase: its WGSL, its buffers in the order of its bindings, and its workgroups.
@@ -238,44 +241,49 @@ fn declare_buffer<'a>(
     Ok(())
 }
 
-/// Declares workgroup memory; returns its bytes.
+/// Declares workgroup memory; returns its bytes. The variables of a phase with elements of one type,
+/// the longest first, are those of every other phase.
 fn declare_shared<'a>(
     parsed: &[Declarations<'a>],
     names: &mut [HashMap<&'a str, Renamed>],
     text: &mut String,
 ) -> usize {
-    let mut all: BTreeMap<(&str, String), Option<usize>> = BTreeMap::new();
+    /// Type of an element, place among the variables of that type, and whether it is an array.
+    type Key = (String, usize, bool);
+    let mut all: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut keys: Vec<(usize, &'a str, Key)> = Vec::new();
     for (p, found) in parsed.iter().enumerate() {
-        for shared in &found.shared {
+        let mut own: Vec<&Shared<'a>> = found.shared.iter().collect();
+        own.sort_by_key(|shared| Reverse(shared.len));
+        let mut places: HashMap<(String, bool), usize> = HashMap::new();
+        for shared in own {
             // a struct's name differs by phase
-            let of_struct = found.structs.contains(shared.element.as_str());
-            let element = match of_struct {
+            let element = match found.structs.contains(shared.element.as_str()) {
                 true => format!("{}_p{p}", shared.element),
                 false => shared.element.clone(),
             };
-            let key = (shared.name, element);
-            let len = all.entry(key).or_insert(shared.len);
-            *len = (*len).max(shared.len);
+            let place = places.entry((element.clone(), shared.len.is_some())).or_default();
+            let key = (element, *place, shared.len.is_some());
+            *place += 1;
+            let len = all.entry(key.clone()).or_default();
+            *len = (*len).max(shared.len.unwrap_or(1));
+            keys.push((p, shared.name, key));
         }
     }
     let mut bytes = 0;
-    for (i, ((name, element), len)) in all.iter().enumerate() {
-        let to = format!("shared_{i}_{name}");
-        let ty = len.map_or(element.clone(), |len| format!("array<{element}, {len}>"));
+    for (i, (key, len)) in all.iter().enumerate() {
+        let (element, _, array) = key;
+        let to = format!("shared_{i}");
+        let ty = if *array { format!("array<{element}, {len}>") } else { element.clone() };
         text.push_str(&format!("var<workgroup> {to}: {ty};\n"));
         let size = match element.as_str() {
             "f32" | "u32" | "i32" => 4,
             two if two.starts_with("vec2") => 8,
             _ => 16,
         };
-        bytes += (size * len.unwrap_or(1)).next_multiple_of(16);
-        for (p, found) in parsed.iter().enumerate() {
-            for shared in found.shared.iter().filter(|shared| shared.name == *name) {
-                let of_phase = format!("{}_p{p}", shared.element);
-                if shared.element == *element || of_phase == *element {
-                    names[p].insert(shared.name, Renamed { to: to.clone(), of_fours: false });
-                }
-            }
+        bytes += (size * len).next_multiple_of(16);
+        for (p, name, _) in keys.iter().filter(|(.., its)| its == key) {
+            names[*p].insert(name, Renamed { to: to.clone(), of_fours: false });
         }
     }
     bytes

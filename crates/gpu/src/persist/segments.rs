@@ -24,6 +24,8 @@ pub(super) const DEAD: usize = 32;
 pub(crate) struct Persistent {
     items: Vec<Item>,
     words: wgpu::Buffer,
+    /// The upper bound of positions, exclusive, at which it is used.
+    most: usize,
 }
 
 #[derive(Debug)]
@@ -81,7 +83,7 @@ impl Persistent {
             }
         }
         let kernels: Vec<Arc<Kernel>> = builder.kernels.into_values().collect();
-        Ok((!kernels.is_empty()).then_some((Self { items, words }, kernels)))
+        Ok((!kernels.is_empty()).then_some((Self { items, words, most: usize::MAX }, kernels)))
     }
 
     /// Records a pass at a position below `bound`; `step` gives the dispatches of a step.
@@ -97,6 +99,16 @@ impl Persistent {
                 Item::Segment(segment) => segment.record(pass, bound),
             }
         }
+    }
+
+    /// Uses it at positions below `most` only.
+    pub(super) fn up_to(self, most: usize) -> Self {
+        Self { most, ..self }
+    }
+
+    /// Whether it is used for a pass at a position below `bound`.
+    pub(crate) fn covers(&self, bound: usize) -> bool {
+        bound <= self.most
     }
 
     /// The word that is not 0 once a spin has run out: its buffer and its offset in bytes.

@@ -354,7 +354,7 @@ impl GpuExecutable {
     /// Records the steps of one pass.
     fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &Shape) {
         match &self.persistent {
-            Some(persistent) if shape.alone() => {
+            Some(persistent) if shape.alone() && persistent.covers(shape.bound) => {
                 let shape = alone(shape.bound);
                 let step = |i: usize| StepDispatches { calls: &self.alone[i], shape };
                 persistent.record(pass, shape.bound, step);
