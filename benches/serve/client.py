@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -39,6 +40,34 @@ class Server:
         self.resume()
         self.process.kill()
         self.process.wait()
+
+
+def stream_quietly(port, prompt, tokens, temperature=0.0):
+    """Seconds from the request to its first token and to its end.
+
+    After the first token the client sleeps until 32 KB or the end have come (SO_RCVLOWAT, Linux), so it takes no
+    time from the server on machines with few cores.
+    """
+    body = json.dumps({
+        "prompt": prompt, "max_tokens": tokens, "seed": 1, "stream": True, "ignore_eos": True,
+        "temperature": temperature, "cache_prompt": False,
+    })
+    head = (f"POST /v1/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        begun = time.perf_counter()
+        connection.sendall((head + body).encode())
+        text = b""
+        while b'"text":' not in text:
+            text += connection.recv(1 << 16)
+        first = time.perf_counter()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 32 << 10)
+        while piece := connection.recv(1 << 20):
+            text += piece
+        last = time.perf_counter()
+    assert text.startswith(b"HTTP/1.1 200") and b"[DONE]" in text, text[:500]
+    assert b'"finish_reason":"length"' in text, text[-500:]
+    return first - begun, last - begun
 
 
 async def stream(port, prompt, tokens, seed, temperature=1.0):

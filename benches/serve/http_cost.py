@@ -2,17 +2,16 @@
 """Measure the cost of HTTP: decode speed of one stream over HTTP next to that of `pelton run`.
 
 Runs alternate in the order A B B A; the speed is that of the tokens after the first, which `pelton run`
-measures in the process and this client by the times at which bytes come.
+measures in the process and the client by the times of the first token and of the end.
 
 usage: http_cost.py MODEL [--pelton PROGRAM] [--threads N] [--tokens N] [--blocks N] -o RAW.json
 """
 import argparse
-import asyncio
 import json
 import statistics
 import subprocess
 
-from client import Server, machine, stream
+from client import Server, machine, stream_quietly
 
 PROMPT = "Once upon a time"
 
@@ -47,7 +46,7 @@ def main():
         return speed
 
     def http():
-        first, last = asyncio.run(stream(port, PROMPT, args.tokens, 1, temperature=0))
+        first, last = stream_quietly(port, PROMPT, args.tokens)
         return (args.tokens - 1) / (last - first)
 
     try:

@@ -2,8 +2,10 @@
 """Time to the first token of a request, and of a second one with the same beginning.
 
 Starts `pelton serve`, sends one request after the other, and prints for each pair the milliseconds
-until the first token of both. Each pair has a prefix of its own, so only the second request of a
-pair finds it in the cache.
+until the first token of both, and in brackets those of them outside of the model: the connection, the
+body, its JSON, threads that wake up (all but the histogram of /metrics, which begins when the request
+is submitted to the scheduler). Each pair has a prefix of its own, so only the second request of a pair
+finds it in the cache.
 
 usage: prefix.py PELTON MODEL [--common 4000] [--own 100] [--pairs 5] [-o FILE.json] [-- FLAGS]
   FLAGS   further arguments of `pelton serve`, such as --device cpu --threads 2
@@ -11,6 +13,7 @@ usage: prefix.py PELTON MODEL [--common 4000] [--own 100] [--pairs 5] [-o FILE.j
 import argparse
 import json
 import random
+import re
 import socket
 import statistics
 import subprocess
@@ -19,8 +22,16 @@ import time
 import urllib.request
 
 
+def in_model(port):
+    """Seconds from submission to first token of all requests so far."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as response:
+        text = response.read().decode()
+    return sum(map(float, re.findall(r"time_to_first_token_seconds_sum\S* (\S+)", text)))
+
+
 def first_token(port, model, ids):
-    """Milliseconds from sending a prompt to the first event with a choice."""
+    """Milliseconds from sending a prompt to the first event with a choice, and those outside of the model."""
+    before = in_model(port)
     body = {"model": model, "prompt": ids, "max_tokens": 2, "stream": True, "temperature": 0}
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/v1/completions",
@@ -33,7 +44,8 @@ def first_token(port, model, ids):
         for line in response:
             if line.startswith(b"data: {") and b'"choices"' in line and found is None:
                 found = time.perf_counter()
-    return 1e3 * (found - begun)
+    all_of_it = 1e3 * (found - begun)
+    return all_of_it, all_of_it - 1e3 * (in_model(port) - before)
 
 
 def main():
@@ -75,12 +87,16 @@ def main():
     finally:
         server.terminate()
         server.wait()
-    for first, second in pairs:
-        print(f"first {first:9.1f} ms   second {second:9.1f} ms   ratio {second / first:.3f}")
-    print(f"median ratio {statistics.median(b / a for a, b in pairs):.3f}")
+    for (first, first_outside), (second, second_outside) in pairs:
+        print(f"first {first:9.1f} ms ({first_outside:.1f})   second {second:9.1f} ms ({second_outside:.1f})   "
+              f"ratio {second / first:.3f}")
+    print(f"median ratio {statistics.median(b / a for (a, _), (b, _) in pairs):.3f}, outside of the model "
+          f"{statistics.median(outside for pair in pairs for _, outside in pair):.1f} ms")
     if args.output:
         with open(args.output, "w") as file:
-            json.dump({"common": args.common, "own": args.own, "ms": pairs}, file)
+            json.dump({"common": args.common, "own": args.own,
+                       "ms": [[ms for ms, _ in pair] for pair in pairs],
+                       "ms_outside_of_the_model": [[ms for _, ms in pair] for pair in pairs]}, file)
 
 
 if __name__ == "__main__":

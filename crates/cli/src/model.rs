@@ -75,7 +75,7 @@ pub(crate) enum Kv {
     F16,
     /// 32 bits an element: twice the memory
     F32,
-    /// 8 bits an element in blocks of 32: half the memory, a little less exact; CPU only
+    /// 8 bits an element in blocks of 32: half the memory, a little less exact
     #[value(name = "q8_0")]
     Q8_0,
 }

@@ -17,9 +17,11 @@ const WHITESPACE: &str = r"\x20|\n\x20{0,40}";
 /// internationalized names have them.
 const LABEL: &str = "(?:[A-Za-z0-9]{1,2}|[A-Za-z0-9][A-Za-z0-9-][A-Za-z0-9](?:[A-Za-z0-9-]{0,59}[A-Za-z0-9])?\
      |[A-Za-z0-9][A-Za-z0-9-]-[A-Za-z0-9](?:[A-Za-z0-9-]{0,58}[A-Za-z0-9])?)";
-/// Dates without the 29th of February of common years.
-const DATE: &str = "(?:[0-9]{4}-(?:02-(?:[01][0-9]|2[0-8])|(?:0[13-9]|1[0-2])-[0-9]{2})\
-     |(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)";
+/// Dates without the 29th of February of common years and without the year 0, which Python and
+/// others do not read.
+const DATE: &str = "(?:(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})\
+     -(?:02-(?:[01][0-9]|2[0-8])|(?:0[13-9]|1[0-2])-[0-9]{2})\
+     |(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)";
 /// Times without leap seconds.
 const TIME: &str = "[0-9]{2}:[0-9]{2}:[0-5]";
 /// The compiler's own options.

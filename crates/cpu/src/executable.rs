@@ -1,9 +1,11 @@
 //! The CPU as a backend, and its executables.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use pelton_graph::{
-    Backend, Error, Executable, Limits, Op, Outputs, PageTables, Pass, Pipeline, Plan, Ticket,
+    Backend, Error, Executable, Limits, Op, Outputs, PageTables, Pass, Pipeline, Plan, Profile,
+    StepProfile, Ticket,
 };
 use pelton_weights::Checkpoint;
 
@@ -164,6 +166,30 @@ struct CpuExecutable {
 }
 
 impl CpuExecutable {
+    /// Applies the changes of a pass to the page tables, and checks the pass.
+    fn begin(&mut self, pass: &Pass<'_>) -> Result<(), Error> {
+        for edit in pass.tables {
+            self.tables.apply(edit)?;
+        }
+        pass.check(&self.state.plan, &self.state.limits, &self.tables)
+    }
+
+    /// The time of each step `[steps]` of a pass, or of the whole pass if `times` is none.
+    fn time(&mut self, pass: &Pass<'_>, times: Option<&mut [Duration]>) -> Result<Duration, Error> {
+        let Self { state, steps, tables, samples, .. } = self;
+        let Steps::Fast(exec) = steps else { return Err(Error::Profile) };
+        samples.begin(pass);
+        samples.resolve(pass, 0);
+        let (rows, selected) = (samples.rows(), samples.selected());
+        let batch = Batch { phase: pass.phase, rows, selected, tables, efforts: pass.efforts };
+        let begun = Instant::now();
+        match times {
+            Some(times) => exec.run_timed(state, &batch, times)?,
+            None => exec.run(state, &batch)?,
+        }
+        Ok(begun.elapsed())
+    }
+
     fn run(&mut self, pass: &Pass<'_>) -> Result<(), Error> {
         let Self { state, steps, tables, samples, .. } = self;
         let (width, tokens, logits) =
@@ -201,17 +227,18 @@ impl Executable for CpuExecutable {
             Steps::Reference => true,
             Steps::Fast(exec) => exec.phases_agree(),
         };
-        Pipeline { depth: 1, repeat: 1, phases_agree, exact_rows: usize::MAX }
+        Pipeline { depth: 1, repeat: 1, phases_agree, exact_rows: usize::MAX, late_draws: false }
     }
 
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
         if let Some(Ticket(ticket)) = self.outstanding {
             return Err(Error::Pass(format!("pass {ticket} has not been taken")));
         }
-        for edit in pass.tables {
-            self.tables.apply(edit)?;
+        self.begin(pass)?;
+        if pass.draws_later() {
+            // the pass is over when it is submitted
+            return Err(Error::Pass("a draw that comes later, expected none on a CPU".to_owned()));
         }
-        pass.check(&self.state.plan, &self.state.limits, &self.tables)?;
         let pool = match &self.steps {
             Steps::Reference => None,
             Steps::Fast(exec) => Some(Arc::clone(exec.pool())),
@@ -237,6 +264,30 @@ impl Executable for CpuExecutable {
         let len = *logits * state.plan.output_width();
         let logits = &state.buffers.get_mut(state.plan.logits)[..len];
         Ok(Outputs { logits, samples: samples.results() })
+    }
+
+    fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {
+        self.begin(pass)?;
+        let Steps::Fast(exec) = &self.steps else { return Err(Error::Profile) };
+        let pool = Arc::clone(exec.pool());
+        let _pass = pool.begin_pass();
+        let passes = passes.max(1);
+        let count = u32::try_from(passes).unwrap_or(u32::MAX);
+        // the first one reads what no cache holds yet
+        self.time(pass, None)?;
+        let mut times = vec![Duration::ZERO; self.state.plan.steps.len()];
+        let mut whole = Duration::ZERO;
+        for _ in 0..passes {
+            whole += self.time(pass, None)?;
+            self.time(pass, Some(&mut times))?;
+        }
+        let step = |time| StepProfile { time: time / count, dispatches: 0, dependent: 0 };
+        Ok(Profile {
+            steps: times.into_iter().map(step).collect(),
+            pass: whole / count,
+            recording: Duration::ZERO,
+            read_bandwidth: None,
+        })
     }
 
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {
@@ -295,9 +346,8 @@ fn read_weights(checkpoint: &Checkpoint, progress: &mut dyn FnMut(u64, u64)) {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
-    use std::time::Duration;
 
-    use pelton_graph::{Input, Phase, Row, TableEdit, build};
+    use pelton_graph::{Input, Phase, Row, TableEdit, Want, build};
     use pelton_testing::{ModelSpec, backend::limits};
 
     use super::*;
@@ -323,6 +373,29 @@ mod tests {
         // the two models, the backend and this reference
         assert_eq!(Arc::strong_count(&pool(&cpu)), 4);
         assert_eq!(Arc::strong_count(&pool(&Cpu::new(2))), 2);
+    }
+
+    #[test]
+    fn the_time_of_each_step() {
+        let rows = [Row { input: Input::Token(1), position: 0, slot: 0 }];
+        let tables = [TableEdit { group: 0, slot: 0, first: 0, pages: &[0] }];
+        let wants = [Want::Logits { row: 0 }];
+        let pass = Pass { tables: &tables, ..Pass::new(Phase::Decode, &rows, &wants) };
+        let mut executable = load(&Cpu::new(2));
+        let steps = ModelSpec::default().checkpoint().into();
+        let steps = build(&steps).unwrap().steps.len();
+        let profile = executable.profile(&pass, 3).unwrap();
+        assert_eq!(profile.steps.len(), steps);
+        let sum: Duration = profile.steps.iter().map(|step| step.time).sum();
+        assert!(sum > Duration::ZERO && profile.pass > Duration::ZERO, "{profile:?}");
+        // passes that are measured leave nothing behind
+        let ticket = executable.submit(&pass).unwrap();
+        let after = executable.take(ticket).unwrap().logits.to_vec();
+        let mut other = load(&Cpu::new(2));
+        let ticket = other.submit(&pass).unwrap();
+        assert_eq!(after, other.take(ticket).unwrap().logits);
+        let error = load(&Cpu::reference()).profile(&pass, 1).unwrap_err();
+        assert!(matches!(error, Error::Profile));
     }
 
     #[test]

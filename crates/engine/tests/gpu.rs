@@ -7,7 +7,7 @@
 mod common;
 
 use pelton::{
-    Engine, KvType, LoadOptions, Model, Request, Sampling, Session,
+    Constraint, Engine, KvType, LoadOptions, Model, Request, Sampling, Session, Speculation,
     gpu::{Gpu, adapters},
     graph::Backend,
 };
@@ -112,6 +112,38 @@ fn greedy_texts_of_the_cpu() {
             }
         }
         assert!(different <= 4, "{different} of 200 tokens differ");
+    }
+}
+
+/// A lone constrained request runs ahead of its masks; where there is another request it does not.
+#[test]
+fn constrained_texts_alone_and_in_a_batch() {
+    let Some(gpu) = device() else { return };
+    let options = LoadOptions::default().context(300).rows(64).sequences(2);
+    let model =
+        Engine::with_backend(gpu).load_built_in(&options.speculation(Speculation::Off)).unwrap();
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": {"animal_name": {"type": "string"}, "river": {"type": "boolean"}},
+        "required": ["animal_name", "river"],
+        "additionalProperties": false
+    });
+    let hot = |seed| seeded(seed).temperature(1.3).top_k(0).top_p(1.0);
+    let requests = [
+        (Constraint::JsonSchema(schema), hot(1)),
+        (Constraint::Regex("([a-z]{2,9} ){30}".into()), seeded(2).repetition_penalty(1.3)),
+        (Constraint::Regex("(The|A) [a-z]{3,8} by the river( [a-z]{2,6}){9}".into()), hot(3)),
+    ];
+    for (constraint, sampling) in requests {
+        let request = Request::new(STORY).constraint(constraint).sampling(sampling).max_tokens(32);
+        // with log-probabilities nothing is forced
+        let requests = [request.clone().log_probs(0), request];
+        let alone =
+            requests.clone().map(|request| model.generate(request).unwrap().text().unwrap());
+        let together = requests.map(|request| model.generate(request).unwrap());
+        let together = together.map(|mut stream| stream.text().unwrap());
+        assert_eq!(alone, together);
+        assert!(alone[0].len() > 8, "{alone:?}");
     }
 }
 

@@ -63,7 +63,8 @@ fn prefill_in_any_split() {
             let one_by_one = run(&model, ids, &[1; 64]);
             for chunks in [&[1, 63][..], &[17, 47], &[64]] {
                 let difference = greatest_difference(&run(&model, ids, chunks), &one_by_one);
-                assert!(difference < 1e-4, "{} in {chunks:?}: {difference}", case.name);
+                let tolerance = 1e-4f32.max(4.0 * case.rounding);
+                assert!(difference < tolerance, "{} in {chunks:?}: {difference}", case.name);
             }
         }
     }
@@ -72,7 +73,7 @@ fn prefill_in_any_split() {
 #[test]
 fn fused_as_unfused() {
     for case in cases() {
-        let checkpoint = Arc::new(Checkpoint::open(case.path()).unwrap());
+        let checkpoint = Arc::new(Checkpoint::open(&case.path).unwrap());
         let plan = build(&checkpoint).unwrap();
         let cpu = Cpu::new(2);
         let fused = plan.clone().fuse(&|op, plan| cpu.accepts(op, plan));
@@ -84,6 +85,7 @@ fn fused_as_unfused() {
             run(&model, &case.ids, &[case.ids.len()])
         });
         let difference = greatest_difference(&fused, &unfused);
-        assert!(difference < 1e-4, "{}: {difference}", case.name);
+        let tolerance = 1e-4f32.max(4.0 * case.rounding);
+        assert!(difference < tolerance, "{}: {difference}", case.name);
     }
 }

@@ -18,6 +18,8 @@ use pelton_testing::Random;
 use serde_json::json;
 
 const CLIENTS: usize = 16;
+/// Bytes of 12 pages of the built-in model, two for each sequence that runs: texts have up to three.
+const KV_BYTES: u64 = 12 * 64 * 4096;
 
 fn seconds() -> u64 {
     let full = std::env::var_os("PELTON_FULL").is_some();
@@ -113,6 +115,12 @@ fn add(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
+/// A client that finds the queue full tries again a little later.
+fn busy(counts: &Counts) {
+    add(&counts.busy);
+    thread::sleep(Duration::from_millis(2));
+}
+
 /// One request of a client: it runs to its end, or is cancelled in one of several ways.
 fn step(model: &Model, known: &[Known], random: &mut Random, counts: &Counts) {
     if random.below(8) == 0 {
@@ -147,14 +155,14 @@ fn step(model: &Model, known: &[Known], random: &mut Random, counts: &Counts) {
         };
         match model.submit(request, sink) {
             Ok(_) => add(&counts.cancelled),
-            Err(Error::Busy { .. }) => add(&counts.busy),
+            Err(Error::Busy { .. }) => busy(counts),
             Err(error) => panic!("{error}"),
         }
         return;
     }
     let mut stream = match model.generate(request.clone()) {
         Ok(stream) => stream,
-        Err(Error::Busy { .. }) => return add(&counts.busy),
+        Err(Error::Busy { .. }) => return busy(counts),
         Err(error) => panic!("{error}: {request:?}"),
     };
     let stop_at = if random.below(4) == 0 { random.below(30) } else { usize::MAX };
@@ -207,10 +215,9 @@ fn random_requests_of_sixteen_clients() {
         })
         .collect();
     drop(alone);
-    // sequences of full length do not all fit: some are preempted
     let options = options
-        .sequences(8)
-        .kv_memory(KvMemory::Bytes(1_500_000))
+        .sequences(6)
+        .kv_memory(KvMemory::Bytes(KV_BYTES))
         .queue_requests(6)
         .draft(model_file());
     let model = engine.load_built_in(&options).unwrap();

@@ -1,22 +1,25 @@
-//! Decoding passes of a model by their number of rows: time and batch invariance.
+//! Passes of a model by their number of rows: time and batch invariance.
 //!
-//! usage: passes MODEL.gguf [DEPTH]
+//! usage: passes MODEL.gguf [DEPTH [prompts]]
 //!
 //! Compares logits bit for bit: those of decoding rows alone and in passes of 2 to 16 rows, and
 //! those of a prompt in different chunks. Then prints the time of a pass of 1 to 64 rows at position
-//! DEPTH. Exits with status 1 if rows depend on each other.
+//! DEPTH, and of passes over the rows of a prompt; with `prompts` of those alone. Exits with status 1 if
+//! rows depend on each other.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
 
 use pelton_gpu::{Gpu, choose};
 use pelton_graph::{
-    Backend, Error, Executable, Input, KvType, Limits, PAGE, Pass, Phase, Plan, Row, TableEdit,
-    Want, build, pages_for,
+    Backend, Error, Executable, Input, KvType, Limits, PAGE, Pass, Phase, Plan, Profile, Row,
+    TableEdit, Want, build, pages_for,
 };
 use pelton_weights::Checkpoint;
 
 /// Numbers of rows of the timed passes.
 const ROWS: [usize; 11] = [1, 2, 3, 4, 8, 12, 16, 17, 24, 32, 64];
+/// Numbers of rows of the timed passes over a prompt.
+const PROMPTS: [usize; 7] = [16, 32, 64, 128, 192, 256, 512];
 /// Tokens of the prompt that runs in chunks.
 const PROMPT: usize = 200;
 
@@ -27,7 +30,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let depth = arguments.next().and_then(|depth| depth.parse().ok()).unwrap_or(128);
-    match run(&file, depth) {
+    let prompts = arguments.next().is_some_and(|argument| argument == "prompts");
+    match run(&file, depth, prompts) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -37,11 +41,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(file: &str, depth: usize) -> Result<bool, Error> {
+fn run(file: &str, depth: usize, prompts: bool) -> Result<bool, Error> {
     let gpu = Gpu::open(&choose(None)?)?;
     let checkpoint = Arc::new(Checkpoint::open(file)?);
     let plan = build(&checkpoint)?.fuse(&|op, plan| gpu.accepts(op, plan));
-    let context = (depth + 64).max(PROMPT + 64);
+    let context = (depth + 64).max(PROMPTS[PROMPTS.len() - 1]);
     let limits = Limits {
         rows: 512,
         wants: 64,
@@ -63,11 +67,11 @@ fn run(file: &str, depth: usize) -> Result<bool, Error> {
         .map(|(slot, pages)| TableEdit { group: 0, slot, first: 0, pages })
         .collect();
     forward(executable, Phase::Prompt, &rows(0..1, 0), &edits, 0)?;
-    let independent = decoding(executable, &plan)? & prompt(executable)?;
+    let independent = (prompts || decoding(executable, &plan)?) & prompt(executable)?;
 
     println!("{file} on {}, depth {depth}", gpu.name());
     println!("| rows | ms a pass | tokens/s | dispatches |\n| ---: | ---: | ---: | ---: |");
-    for count in ROWS {
+    for count in ROWS.into_iter().filter(|_| !prompts) {
         let rows: Vec<Row> = (0..count as u32)
             .map(|slot| Row { input: Input::Token(slot), position: depth as u32, slot })
             .collect();
@@ -81,14 +85,30 @@ fn run(file: &str, depth: usize) -> Result<bool, Error> {
             count as f64 / seconds
         );
         if [1, 4, 16, 32, 64].contains(&count) {
-            let mut kinds = std::collections::BTreeMap::<&str, f64>::new();
-            for (step, measured) in plan.steps.iter().zip(&profile.steps) {
-                *kinds.entry(step.op.name()).or_default() += 1e6 * measured.time.as_secs_f64();
-            }
-            eprintln!("{count} rows, µs by kind of step: {kinds:.0?}");
+            eprintln!("{count} rows, µs by kind of step: {:.0?}", kinds(&plan, &profile));
         }
     }
+    println!("| prompt rows | ms a pass | tokens/s |\n| ---: | ---: | ---: |");
+    for count in PROMPTS {
+        let rows = rows(0..count, 0);
+        let wants = [Want::Logits { row: count as u32 - 1 }];
+        // the second time the GPU has its clock
+        executable.profile(&Pass::new(Phase::Prompt, &rows, &wants), 8)?;
+        let profile = executable.profile(&Pass::new(Phase::Prompt, &rows, &wants), 16)?;
+        let seconds = profile.pass.as_secs_f64();
+        println!("| {count} | {:.3} | {:.0} |", 1e3 * seconds, count as f64 / seconds);
+        eprintln!("{count} rows of a prompt, µs by kind of step: {:.0?}", kinds(&plan, &profile));
+    }
     Ok(independent)
+}
+
+/// The microseconds of all steps of a kind.
+fn kinds(plan: &Plan, profile: &Profile) -> BTreeMap<&'static str, f64> {
+    let mut kinds = BTreeMap::new();
+    for (step, measured) in plan.steps.iter().zip(&profile.steps) {
+        *kinds.entry(step.op.name()).or_default() += 1e6 * measured.time.as_secs_f64();
+    }
+    kinds
 }
 
 fn rows(positions: std::ops::Range<usize>, slot: u32) -> Vec<Row> {

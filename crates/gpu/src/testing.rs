@@ -23,6 +23,7 @@ pub(crate) fn capabilities(subgroup: u32) -> Capabilities {
         widest_subgroup: subgroup,
         batch: 16,
         matrix_cores: false,
+        core: 16,
         timestamps: false,
         workgroup_threads: 256,
         workgroup_bytes: 32 << 10,

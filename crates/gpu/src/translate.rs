@@ -15,6 +15,7 @@ fn sources() -> Vec<(String, String)> {
         crate::kernels::matvec::sources(),
         crate::kernels::matmul::sources(),
         crate::kernels::matvec_rows::sources(),
+        crate::kernels::tiled_matmul::sources(),
         crate::kernels::to_q8::sources(),
         crate::kernels::to_f16::sources(),
         crate::run::profile::sources(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pelton_weights::Checkpoint;
 
-use crate::{Error, Limits, Op, Outputs, Pass, Plan, Profile, Ticket};
+use crate::{Error, Limits, Op, Outputs, Pass, Plan, Profile, Sample, Ticket};
 
 /// A CPU or a GPU, on which plans are loaded.
 ///
@@ -72,6 +72,9 @@ pub struct Pipeline {
     /// Number of rows up to which the rows of a decoding pass have the bits that each has alone;
     /// `usize::MAX` if there is no such limit.
     pub exact_rows: usize,
+    /// Whether a pass can have a [`Want::Later`](crate::Want::Later). Of use where passes run while
+    /// the host does something else.
+    pub late_draws: bool,
 }
 
 /// A plan with its weights and caches resident on one backend.
@@ -96,6 +99,19 @@ pub trait Executable: Send {
     /// [`Error::Pass`] if [`Pass::check`] refuses the pass, or if too many passes are not taken
     /// yet; other errors if the backend fails. There is no ticket then and nothing to take.
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error>;
+
+    /// Samples the token of the newest pass, whose want is a [`Want::Later`](crate::Want::Later), by
+    /// a draw of its row 0; with `None` the pass has no sample. Called once for each such pass,
+    /// before the next one is submitted and before it is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if the ticket is not that of the newest pass, if that one waits for no draw,
+    /// or if a value of the draw is out of its range; other errors if the backend fails.
+    fn draw(&mut self, ticket: Ticket, sample: Option<&Sample<'_>>) -> Result<(), Error> {
+        let _ = sample;
+        Err(Error::Pass(format!("a draw of pass {}, but the backend has no late draws", ticket.0)))
+    }
 
     /// Waits for the oldest pass that is not taken yet, and returns its results, which the
     /// executable overwrites later.

@@ -60,7 +60,7 @@ impl Pass<'_> {
             };
             match want {
                 Want::Logits { row: _ } => {}
-                Want::Sample(_) if plan.output != OutputKind::Logits => {
+                Want::Sample(_) | Want::Later { .. } if plan.output != OutputKind::Logits => {
                     return refuse(format!(
                         "want {i} is a sample, expected outputs only: the model has no logits"
                     ));
@@ -69,6 +69,12 @@ impl Pass<'_> {
                     check_draw(i, sample, plan, limits)?;
                     self.check_history(i, sample, row, plan)?;
                 }
+                Want::Later { .. } if [self.rows.len(), self.wants.len()] != [1, 1] => {
+                    return refuse(format!(
+                        "want {i} is drawn later, expected it alone in a pass of one row"
+                    ));
+                }
+                Want::Later { .. } => {}
             }
         }
         if plan.whole_sequences {

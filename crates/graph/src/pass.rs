@@ -73,13 +73,20 @@ pub enum Want<'a> {
     },
     /// A sampled token.
     Sample(Sample<'a>),
+    /// A token whose draw is not known yet: [`Executable::draw`](crate::Executable::draw) samples it
+    /// after the pass was submitted. The pass has this single want, a single row and no repeats, on
+    /// a backend with [`Pipeline::late_draws`](crate::Pipeline::late_draws).
+    Later {
+        /// The index of the row in [`Pass::rows`].
+        row: u32,
+    },
 }
 
 impl Want<'_> {
     /// The index of its row in [`Pass::rows`].
     pub const fn row(&self) -> u32 {
         match self {
-            Self::Logits { row } => *row,
+            Self::Logits { row } | Self::Later { row } => *row,
             Self::Sample(sample) => sample.row,
         }
     }
@@ -121,9 +128,14 @@ impl<'a> Pass<'a> {
         self.wants.iter().filter(|want| matches!(want, Want::Sample(_))).count()
     }
 
+    /// Whether its only token is drawn after its submission ([`Want::Later`]).
+    pub fn draws_later(&self) -> bool {
+        self.wants.iter().any(|want| matches!(want, Want::Later { .. }))
+    }
+
     /// The number of [`Want::Logits`].
     pub fn logits(&self) -> usize {
-        self.wants.len() - self.samples()
+        self.wants.iter().filter(|want| matches!(want, Want::Logits { .. })).count()
     }
 }
 
@@ -136,6 +148,7 @@ pub struct Ticket(pub u64);
 pub struct Outputs<'a> {
     /// The results `[wants, output width]` of the [`Want::Logits`], in their order.
     pub logits: &'a [f32],
-    /// The sampled tokens `[repeat, wants]` of the [`Want::Sample`]s, in their order.
+    /// The sampled tokens `[repeat, wants]` of the [`Want::Sample`]s, in their order; or the token
+    /// of a [`Want::Later`], if one was drawn.
     pub samples: &'a [Sampled],
 }

@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread::available_parallelism,
     time::Duration,
 };
 
@@ -179,8 +180,9 @@ fn check(config: &Config) -> Result<(), Error> {
 /// As [`Server::bind`].
 pub fn serve_until_signal(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        // the models compute on threads of their own
-        .worker_threads(2)
+        // the models compute on threads of their own, which on few cores would have to wait for a
+        // second worker that looks for work whenever the first one is woken
+        .worker_threads(if available_parallelism().map_or(1, usize::from) > 2 { 2 } else { 1 })
         .max_blocking_threads(64)
         .enable_all()
         .build()

@@ -186,16 +186,20 @@ fn print_tables(
         "| kind | steps | µs | MB read | GB/s | of bandwidth | dispatches (dependent) |"
     )?;
     writeln!(out, "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")?;
+    // a CPU has neither dispatches nor a record of a pass
+    let dispatches = |sum: &Sum| match sum.dispatches {
+        0 => "-".to_owned(),
+        count => format!("{count} ({})", sum.dependent),
+    };
     let mut line = |name: &str, count: usize, sum: &Sum| {
         writeln!(
             out,
-            "| {name} | {count} | {:.1} | {:.2} | {:.0} | {} | {} ({}) |",
+            "| {name} | {count} | {:.1} | {:.2} | {:.1} | {} | {} |",
             micros(sum.time),
             sum.bytes as f64 / 1e6,
             sum.rate() / 1e9,
             of_bandwidth(sum),
-            sum.dispatches,
-            sum.dependent,
+            dispatches(sum),
         )
     };
     for (name, sum, count) in by(plan, sums, |step| Some(kind(plan, step))) {
@@ -210,13 +214,15 @@ fn print_tables(
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         let (least, most) =
             times.iter().fold((f64::MAX, 0.0f64), |(a, b), &t| (a.min(t), b.max(t)));
-        writeln!(
-            out,
-            "\na layer: {mean:.1} µs ({least:.1} to {most:.1}), {} dispatches, {} of them dependent",
-            first.dispatches, first.dependent
-        )?;
+        write!(out, "\na layer: {mean:.1} µs ({least:.1} to {most:.1})")?;
+        match (first.dispatches, first.dependent) {
+            (0, _) => writeln!(out)?,
+            (all, some) => writeln!(out, ", {all} dispatches, {some} of them dependent")?,
+        }
     }
-    writeln!(out, "recording on the CPU: {:.1} µs a pass", micros(profile.recording))?;
+    if all.dispatches > 0 {
+        writeln!(out, "recording on the CPU: {:.1} µs a pass", micros(profile.recording))?;
+    }
     if let Some(most) = profile.read_bandwidth {
         writeln!(out, "bandwidth of a read-only kernel: {:.0} GB/s", most / 1e9)?;
     }

@@ -21,7 +21,7 @@ fn errors_are_one_sentence_and_a_hint() {
     assert!(text.contains("penalty_window is 5000, expected 0 to 4096"), "{text}");
     let text = refused(&["run", "Hello", "--kv-memory", "1K"], 1);
     assert!(text.contains("expected at most 1024"), "{text}");
-    let text = refused(&["run", &fixture("llama.gguf"), "Hello"], 1);
+    let text = refused(&["run", &fixture("logits/llama.gguf"), "Hello"], 1);
     assert!(text.contains("no vocabulary"), "{text}");
     let text = refused(&["logits", "built-in", "--ids", "99999999", "-o", "/nowhere/x.npy"], 1);
     assert!(text.contains("/nowhere/x.npy"), "{text}");

@@ -20,11 +20,12 @@ fn a_closed_pipe_ends_quietly() {
 
 #[test]
 fn inspect() {
-    let text = stdout(&run(&["inspect", &fixture("llama.gguf"), "--tensors", "--plan"]));
+    let text = stdout(&run(&["inspect", &fixture("logits/llama.gguf"), "--tensors", "--plan"]));
     for part in ["llama.block_count", "blk.0.attn_q.weight", "F32", "norm_linear", "layer × 2"] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    let object = json(&["inspect", &fixture("qwen3.gguf"), "--tensors", "--plan", "--json"]);
+    let object =
+        json(&["inspect", &fixture("models/qwen3/model.gguf"), "--tensors", "--plan", "--json"]);
     assert_eq!(object["metadata"]["general.architecture"], "qwen3");
     assert!(object["tensors"].as_array().unwrap().len() > 20);
     assert!(object["plan"][0].as_str().unwrap().starts_with("qwen3"));
@@ -46,17 +47,13 @@ fn tokenize() {
 #[test]
 fn logits() {
     let path = temporary("logits.npy");
-    let expected = std::fs::read(fixture("qwen2.logits.npy")).unwrap();
-    let ids = std::fs::read(fixture("qwen2.ids.npy")).unwrap();
-    let ids: Vec<String> = ids[ids.len() - 64 * 4..]
-        .as_chunks()
-        .0
-        .iter()
-        .map(|id| u32::from_le_bytes(*id).to_string())
-        .collect();
+    let expected = std::fs::read(fixture("models/qwen2/logits.npy")).unwrap();
+    let ids = std::fs::read(fixture("models/qwen2/ids.npy")).unwrap();
+    let ids: Vec<String> =
+        ids[128..].as_chunks().0.iter().map(|id| u32::from_le_bytes(*id).to_string()).collect();
     let output = run(&[
         "logits",
-        &fixture("qwen2.gguf"),
+        &fixture("models/qwen2/model.gguf"),
         "--kv",
         "f32",
         "--ids",

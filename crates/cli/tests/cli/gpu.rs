@@ -1,8 +1,8 @@
 //! `pelton devices` and `pelton profile`.
 
-use super::refused;
 #[cfg(feature = "gpu")]
-use super::{json, pelton, stdout};
+use super::pelton;
+use super::{fixture, json, run, stdout};
 
 /// Both formats list the same GPUs, and there are no warnings on standard error.
 #[cfg(feature = "gpu")]
@@ -25,8 +25,18 @@ fn devices() {
     }
 }
 
+/// Of a mixture only the bytes of the experts that a token uses are counted.
 #[test]
-fn profile_needs_a_gpu() {
-    let text = refused(&["profile", "built-in", "--device", "cpu"], 1);
-    assert!(text.starts_with("error: ") && text.contains("single steps"), "{text}");
+fn profile_on_the_cpu() {
+    let model = fixture("models/qwen3-moe/model.gguf");
+    let args = ["profile", &model, "--device", "cpu", "--threads", "1", "--tokens", "2"];
+    let text = stdout(&run(&args));
+    assert!(text.contains("| expert_glu | 2 |") && !text.contains("dispatches,"), "{text}");
+    let object = json(&[&args[..], &["-o", "json"]].concat());
+    let steps = object["steps"].as_array().unwrap().iter();
+    let experts = steps.filter(|step| step["op"].as_str().unwrap().starts_with("expert"));
+    let bytes: u64 = experts.map(|step| step["bytes"].as_u64().unwrap()).sum();
+    // 2 layers, 3 matrices of 2 experts each of 16 × 32 elements in F32
+    assert_eq!(bytes, 2 * 3 * 2 * 16 * 32 * 4);
+    assert!(object["pass_microseconds"].as_f64().unwrap() > 0.0, "{object}");
 }

@@ -58,7 +58,7 @@ fn refused(args: &[&str], code: i32) -> String {
 }
 
 fn fixture(name: &str) -> String {
-    format!("{}/../../tests/fixtures/logits/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../../tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 fn temporary(name: &str) -> PathBuf {

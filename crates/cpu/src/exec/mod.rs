@@ -16,6 +16,7 @@ mod row_ops;
 mod step;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pelton_graph::{Error, Limits, Op, Phase, Plan};
 
@@ -109,6 +110,33 @@ impl Exec {
     /// # Errors
     /// If an op or a weight is not of the kind that loading accepts.
     pub(crate) fn run(&mut self, state: &mut State, batch: &Batch<'_>) -> Result<(), Error> {
+        self.begin(state, batch);
+        (0..state.plan.steps.len()).try_for_each(|step| self.run_step(state, step, batch))
+    }
+
+    /// Runs all steps of the plan and adds the time of each to `times` `[steps]`.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) fn run_timed(
+        &mut self,
+        state: &mut State,
+        batch: &Batch<'_>,
+        times: &mut [Duration],
+    ) -> Result<(), Error> {
+        self.begin(state, batch);
+        let mut last = Instant::now();
+        for (step, time) in times.iter_mut().enumerate() {
+            self.run_step(state, step, batch)?;
+            let now = Instant::now();
+            *time += now - last;
+            last = now;
+        }
+        Ok(())
+    }
+
+    /// Prepares what all steps of a pass share.
+    fn begin(&mut self, state: &State, batch: &Batch<'_>) {
         // the rotations of the positions and the tiles of attention are the same in all layers
         for (rope, angles) in state.plan.ropes.iter().zip(&mut self.angles) {
             angles.begin(rope, batch);
@@ -117,10 +145,6 @@ impl Exec {
         self.multiplier.begin(phase);
         self.grouped.begin(phase);
         self.attender.begin(batch, state.plan.whole_sequences);
-        for step in 0..state.plan.steps.len() {
-            self.run_step(state, step, batch)?;
-        }
-        Ok(())
     }
 }
 

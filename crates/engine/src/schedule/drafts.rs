@@ -47,8 +47,8 @@ impl Scheduler {
         if self.flights.iter().any(|flight| flight.work.drafted() > 0) {
             return true;
         }
-        let ahead = ids.iter().any(|id| self.sequences.get(id).is_some_and(|s| s.ahead > 0));
-        ahead && self.plan_drafts(ids).is_some_and(|plan| plan.choice.is_some())
+        let in_flight = |id| self.sequences.get(id).is_some_and(|s| s.ahead + s.flights > 0);
+        ids.iter().any(in_flight) && self.plan_drafts(ids).is_some_and(|plan| plan.choice.is_some())
     }
 
     /// Drafts of the sequences that decode next, for which there are pages, with the time that they

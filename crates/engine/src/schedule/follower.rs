@@ -102,6 +102,11 @@ impl Follower {
         self.drafts
     }
 
+    /// Whether it waits for no trigger.
+    pub(super) fn has_begun(&self) -> bool {
+        self.triggers.is_empty()
+    }
+
     /// Takes a step.
     pub(super) fn step(&mut self, step: Step) -> Outcome {
         let outcome = match step {

@@ -106,6 +106,12 @@ impl DrawOptions {
         self.host.is_some() || self.guide.is_some()
     }
 
+    /// Whether the row of the next token can run before the token before it is known to the host,
+    /// which draws none and whose mask for the draw comes in time.
+    pub(super) fn can_run_ahead(&self) -> bool {
+        self.host.is_none() && self.guide.as_ref().is_some_and(Guide::can_run_ahead)
+    }
+
     /// Whether the constraint does not know yet which tokens may come next.
     pub(super) fn is_guide_busy(&self) -> bool {
         self.guide.as_ref().is_some_and(Guide::is_busy)

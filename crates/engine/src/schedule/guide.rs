@@ -20,6 +20,8 @@ pub(crate) struct Guide {
     draft_masks: Vec<Mask>,
     /// Whether drafted tokens can be followed.
     drafts_allowed: bool,
+    /// Whether the constraint has begun: no token that its masks allow is refused.
+    begun: bool,
     words: usize,
 }
 
@@ -28,6 +30,7 @@ impl Guide {
     pub(crate) fn new(follower: Follower, vocab: usize) -> Self {
         Self {
             drafts_allowed: follower.can_draft(),
+            begun: follower.has_begun(),
             follower: Some(Box::new(follower)),
             mask: None,
             refused: Vec::new(),
@@ -41,6 +44,12 @@ impl Guide {
     /// Whether drafted tokens can be followed.
     pub(crate) fn can_draft(&self) -> bool {
         self.drafts_allowed
+    }
+
+    /// Whether the row of the next token can run before its draw: the token before it is never
+    /// drawn again.
+    pub(super) fn can_run_ahead(&self) -> bool {
+        self.begun
     }
 
     /// Whether the tokens that may come next are not known yet.
@@ -121,6 +130,7 @@ impl Guide {
     }
 
     fn moved(&mut self, follower: Box<Follower>, mask: Mask) {
+        self.begun = follower.has_begun();
         self.follower = Some(follower);
         self.mask = mask;
         self.refused.clear();

@@ -3,7 +3,8 @@
 //! [`worker`] receives requests and drives a [`Scheduler`] step by step;
 //! [`admission`] decides which requests start, [`plan`] what the next pass runs, [`drafts`] which
 //! drafted tokens it verifies, [`passes`] submits it and takes its results, [`guided`] lets
-//! constraints follow the tokens of their sequences.
+//! constraints follow the tokens of their sequences, [`late`] draws tokens of passes that were
+//! submitted before their masks were known.
 
 mod admission;
 mod budget;
@@ -14,6 +15,7 @@ mod goal;
 mod guide;
 mod guided;
 mod host_draw;
+mod late;
 mod output;
 mod passes;
 mod plan;

@@ -31,6 +31,7 @@ impl Scheduler {
         let mut efforts: Vec<Effort> = Vec::new();
         let mut wants: Vec<Want<'_>> = Vec::new();
         let mut tables: Vec<TableEdit<'_>> = Vec::new();
+        let mut later = false;
         for entry in &mut work.entries {
             let Some(sequence) = self.sequences.get(&entry.id) else { continue };
             debug_assert!(
@@ -40,6 +41,7 @@ impl Scheduler {
             let end = entry.first + entry.count;
             let wanted = sequence.wants(entry.first, end, rows.len(), entry.drafts.len());
             entry.values = wanted.iter().filter(|want| matches!(want, Want::Logits { .. })).count();
+            later |= wanted.iter().any(|want| matches!(want, Want::Later { .. }));
             if entry.values > 0 {
                 // one whose token is drawn on the host wants logits
                 entry.samples = 0;
@@ -82,9 +84,10 @@ impl Scheduler {
                     sequence.flights += 1;
                     sequence.ahead += entry.samples * work.repeat as usize;
                     sequence.verifying = !entry.drafts.is_empty();
+                    sequence.awaits_draw = later;
                 }
                 self.save_states(&work);
-                self.flights.push_back(Flight { ticket, work, submitted });
+                self.flights.push_back(Flight { ticket, work, submitted, awaits_draw: later });
             }
             Err(error) => self.fail_pass(&work, &error),
         }
@@ -127,8 +130,11 @@ impl Scheduler {
     }
 
     /// Waits for a pass and passes its results on.
-    pub(super) fn take(&mut self, flight: Flight) {
-        let Flight { ticket, work, submitted } = flight;
+    pub(super) fn take(&mut self, mut flight: Flight) {
+        if flight.awaits_draw {
+            self.draw_none(&mut flight);
+        }
+        let Flight { ticket, work, submitted, .. } = flight;
         // the results leave the executable before they are passed on, which may take longer
         let taken = self.resources.runner.take(ticket);
         let outcome = taken.map(|outputs| (outputs.samples.to_vec(), outputs.logits.to_vec()));
@@ -264,7 +270,7 @@ impl Scheduler {
     }
 
     /// Fails the requests of a pass.
-    fn fail_pass(&mut self, work: &Work, error: &Error) {
+    pub(super) fn fail_pass(&mut self, work: &Work, error: &Error) {
         let reason = match error {
             Error::Pass(reason) => reason.clone(),
             other => other.to_string(),

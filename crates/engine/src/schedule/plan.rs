@@ -21,12 +21,12 @@ impl Scheduler {
     pub(super) fn plan(&mut self) -> Option<Work> {
         // a plan comes to nothing where its sequences are preempted: then less is left to plan
         for _ in 0..=2 * self.running.len() + 2 {
-            let agree = self.resources.runner.pipeline.phases_agree;
+            let (agree, late) = (self.resources.runner.pipeline.phases_agree, self.draws_late());
             let (mut decode, mut prompts, mut recompute) = (Vec::new(), Vec::new(), Vec::new());
             for (&id, sequence) in
                 self.running.iter().filter_map(|id| self.sequences.get_key_value(id))
             {
-                match sequence.next(agree) {
+                match sequence.next(agree, late) {
                     Next::Nothing => {}
                     Next::Prompt { end } => prompts.push((id, end)),
                     Next::Recompute { end } => recompute.push((id, end)),
@@ -119,8 +119,9 @@ impl Scheduler {
             true => (2 * self.repeat).clamp(1, most).min(timely.max(1)),
             false => 1,
         };
+        let late = self.draws_late();
         let sequences = || ids.iter().filter_map(|id| self.sequences.get(id));
-        let decodable = sequences().map(|sequence| sequence.decodable()).min().unwrap_or(1);
+        let decodable = sequences().map(|sequence| sequence.decodable(late)).min().unwrap_or(1);
         let mut repeat = self.repeat.min(u32::try_from(decodable).unwrap_or(u32::MAX)).max(1);
         let fits = |repeat: u32| {
             let reach = sequences().map(|s| (&s.pages, s.submitted + repeat as usize));

@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use pelton_graph::{Executable, Outputs, Pass, Pipeline, Profile, Ticket};
+use pelton_graph::{Executable, Outputs, Pass, Pipeline, Profile, Sample, Ticket};
 
 use crate::Error;
 
@@ -29,6 +29,15 @@ impl Runner {
         let ticket = guard(|| executable.submit(pass))?;
         self.tickets.push(ticket);
         Ok(ticket)
+    }
+
+    /// Draws the token of the newest pass, which was submitted without its draw.
+    pub(crate) fn draw(
+        &mut self,
+        ticket: Ticket,
+        sample: Option<&Sample<'_>>,
+    ) -> Result<(), Error> {
+        guard(|| self.executable.draw(ticket, sample))
     }
 
     /// Copies the recurrent states of a slot to a snapshot, after all submitted passes.

@@ -93,6 +93,8 @@ pub(super) struct Flight {
     pub(super) ticket: Ticket,
     pub(super) work: Work,
     pub(super) submitted: Instant,
+    /// Whether its token is not drawn yet.
+    pub(super) awaits_draw: bool,
 }
 
 /// The kinds of passes that take turns.
@@ -224,7 +226,9 @@ impl Scheduler {
     /// Submits passes until the pipeline is full.
     pub(crate) fn fill(&mut self) {
         self.collect_guides();
+        self.draw_late();
         while self.gone.is_none()
+            && !self.flights.back().is_some_and(|flight| flight.awaits_draw)
             && self.flights.len() < self.resources.runner.pipeline.depth.max(1)
         {
             self.sweep();
@@ -237,7 +241,9 @@ impl Scheduler {
 
     /// Takes the results of the oldest pass, if there is one.
     pub(crate) fn take_oldest(&mut self) {
-        if let Some(flight) = self.flights.pop_front() {
+        if self.flights.front().is_some_and(|flight| flight.awaits_draw) && self.await_guide() {
+            // its draw follows
+        } else if let Some(flight) = self.flights.pop_front() {
             self.take(flight);
         } else if self.gone.is_none() && !self.await_guide() {
             self.without_passes();

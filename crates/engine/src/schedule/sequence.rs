@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pelton_graph::{Effort, Input, RECENT, Row, Want};
+use pelton_graph::{Effort, Input, RECENT, Row, Sample, Want};
 
 use super::{goal::Goal, queue::Place, speculate::Drafter};
 use crate::{
@@ -73,6 +73,8 @@ pub(crate) struct Sequence {
     pub(crate) drafter: Option<Box<Drafter>>,
     /// Whether a pass that verifies drafts was not taken yet: its next position is not known.
     pub(crate) verifying: bool,
+    /// Whether the newest of its passes waits for its draw.
+    pub(crate) awaits_draw: bool,
 }
 
 impl Sequence {
@@ -109,6 +111,7 @@ impl Sequence {
             waits_for: None,
             drafter: None,
             verifying: false,
+            awaits_draw: false,
         }
     }
 
@@ -188,8 +191,9 @@ impl Sequence {
         self.slot.is_some() && self.submitted < self.target
     }
 
-    pub(crate) fn next(&self, phases_agree: bool) -> Next {
-        if self.slot.is_none() || self.verifying {
+    /// What can be run next; with `late_draws` a constrained sequence runs ahead of its draws.
+    pub(crate) fn next(&self, phases_agree: bool, late_draws: bool) -> Next {
+        if self.slot.is_none() || self.verifying || self.awaits_draw {
             return Next::Nothing;
         }
         let agree = phases_agree && self.is_uniform();
@@ -198,7 +202,7 @@ impl Sequence {
             Next::Prompt { end: prompt_end }
         } else if self.submitted + 1 < self.target {
             Next::Recompute { end: self.target }
-        } else if self.decodable() > 0 {
+        } else if self.decodable(late_draws) > 0 {
             Next::Decode
         } else {
             Next::Nothing
@@ -206,11 +210,20 @@ impl Sequence {
     }
 
     /// Tokens that can be sampled before further results are taken.
-    pub(crate) fn decodable(&self) -> usize {
+    pub(crate) fn decodable(&self, late_draws: bool) -> usize {
         match &self.goal {
             Goal::Text { draw, .. } if draw.is_stepwise() => {
-                let waits = self.flights > 0 || draw.is_guide_busy();
-                usize::from(!waits && self.tokens.len() < self.most)
+                let waits = match self.ahead {
+                    _ if !late_draws || !draw.can_run_ahead() => {
+                        self.flights > 0 || draw.is_guide_busy()
+                    }
+                    // its mask is known
+                    0 => draw.is_guide_busy(),
+                    // its mask follows from the token that is ahead
+                    1 => false,
+                    _ => true,
+                };
+                usize::from(!waits && self.expected() < self.most)
             }
             Goal::Text { .. } => self
                 .most
@@ -244,6 +257,11 @@ impl Sequence {
             Goal::Text { draw, .. } if self.samples_at(end) && draw.host.is_some() => {
                 vec![Want::Logits { row: (row + end - 1 - first) as u32 }]
             }
+            Goal::Text { draw, .. }
+                if self.samples_at(end) && draw.is_stepwise() && self.ahead > 0 =>
+            {
+                vec![Want::Later { row: (row + end - 1 - first) as u32 }]
+            }
             Goal::Text { draw, .. } if self.samples_at(end) => (end - 1 - drafts..end)
                 .map(|position| {
                     let row = row + position - first;
@@ -256,6 +274,17 @@ impl Sequence {
                 let rows = wanted.map(|position| (row + position - first) as u32);
                 rows.map(|row| Want::Logits { row }).collect()
             }
+        }
+    }
+
+    /// The draw of a pass that was submitted without it, whose row is at `position`; `None` if the
+    /// token of the row or the one after it is not as expected, or if that one is known.
+    pub(crate) fn late_sample(&self, position: usize) -> Option<Sample<'_>> {
+        match &self.goal {
+            Goal::Text { draw, .. } if self.tokens.len() == position + 1 => {
+                Some(draw.sample(0, position, self.prompt, &self.tokens))
+            }
+            _ => None,
         }
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
 mod calls;
+mod ids;
 
 use pelton::chat::{AnswerStart, Chat, ChatTemplate, Event, Message, ToolChoice};
 use pelton::{Engine, Error, FinishReason, LoadOptions, Model, Prompt, Request, Sampling};

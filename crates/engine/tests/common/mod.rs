@@ -1,20 +1,24 @@
 //! The tiny models whose logits PyPI `transformers` computed, and the comparison of logits with them.
 //!
-//! `tests/fixtures/make_logits.py` made the models and the expected logits.
+//! `tests/fixtures/make_logits.py` made the first model and its expected logits, and
+//! `tests/fixtures/make_models.py` the others.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use pelton::{Engine, KvType, LoadOptions, Model, graph::Backend};
 
-const MODELS: [&str; 5] = ["llama", "llama3-rope", "mistral-window", "qwen2", "qwen3"];
+const MODELS: [&str; 4] = ["llama3", "mistral-window", "qwen2", "qwen3"];
 
-fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/logits").join(name)
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures")
 }
 
 /// The data of a version 1 `.npy` file of 4-byte elements.
-fn npy(name: &str, dtype: &str) -> Vec<[u8; 4]> {
-    let bytes = fs::read(fixture(name)).unwrap();
+fn npy(path: &Path, dtype: &str) -> Vec<[u8; 4]> {
+    let bytes = fs::read(path).unwrap();
     let header_len = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     let header = String::from_utf8_lossy(&bytes[10..10 + header_len]);
     assert!(header.contains(dtype) && header.contains("'fortran_order': False"), "{header}");
@@ -24,29 +28,39 @@ fn npy(name: &str, dtype: &str) -> Vec<[u8; 4]> {
 /// A model, and the logits after each of some tokens.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
+    pub(crate) path: PathBuf,
     pub(crate) ids: Vec<u32>,
     pub(crate) expected: Vec<f32>,
-}
-
-pub(crate) fn cases() -> impl Iterator<Item = Case> {
-    MODELS.into_iter().map(|name| Case {
-        name,
-        ids: npy(&format!("{name}.ids.npy"), "'<i4'").into_iter().map(u32::from_le_bytes).collect(),
-        expected: npy(&format!("{name}.logits.npy"), "'<f4'")
-            .into_iter()
-            .map(f32::from_le_bytes)
-            .collect(),
-    })
+    /// The greatest change of a logit by rounding in f32.
+    pub(crate) rounding: f32,
 }
 
 impl Case {
-    pub(crate) fn path(&self) -> PathBuf {
-        fixture(&format!("{}.gguf", self.name))
+    /// The model of a file, with files next to it whose names begin with `prefix`.
+    fn new(name: &'static str, path: PathBuf, prefix: &str, rounding: f32) -> Self {
+        let file = |name: &str| path.with_file_name(format!("{prefix}{name}.npy"));
+        let ids = npy(&file("ids"), "'<i4'").into_iter().map(u32::from_le_bytes).collect();
+        let expected = npy(&file("logits"), "'<f4'").into_iter().map(f32::from_le_bytes).collect();
+        Self { name, path, ids, expected, rounding }
     }
+}
 
+pub(crate) fn cases() -> impl Iterator<Item = Case> {
+    let models = folder().join("models");
+    let index = fs::read(models.join("models.json")).unwrap();
+    let index: serde_json::Value = serde_json::from_slice(&index).unwrap();
+    let first = Case::new("llama", folder().join("logits/llama.gguf"), "llama.", 0.0);
+    let others = MODELS.into_iter().map(move |name| {
+        let rounding = index[name]["rounding"].as_f64().unwrap() as f32;
+        Case::new(name, models.join(name).join("model.gguf"), "", rounding)
+    });
+    [first].into_iter().chain(others)
+}
+
+impl Case {
     pub(crate) fn load(&self, backend: impl Backend + 'static, kv: KvType) -> Model {
         let options = LoadOptions::default().kv(kv);
-        Engine::with_backend(backend).load(self.path(), &options).unwrap()
+        Engine::with_backend(backend).load(&self.path, &options).unwrap()
     }
 
     /// Compares the model's logits with the expected ones, at lengths 1, 2, 17, 64 and past the
@@ -54,6 +68,7 @@ impl Case {
     pub(crate) fn check(&self, model: &Model, kv: KvType, tolerance: f32) {
         let vocab = self.expected.len() / self.ids.len();
         assert_eq!(model.plan().vocab, vocab);
+        let tolerance = tolerance.max(4.0 * self.rounding);
         for len in [1, 2, 17, 64, self.ids.len()] {
             let got = run(model, &self.ids[..len], &[len]);
             let expected = &self.expected[..len * vocab];

@@ -104,19 +104,29 @@ impl Adapter {
         self.inner.features().contains(wgpu::Features::SHADER_F16)
     }
 
-    /// Whether there are matrix cores that the kernels support: 16×16 products of f16 with sums in
-    /// f32, and subgroups of exactly 32 whose threads can wait for each other.
+    /// Whether there are matrix cores that the kernels support: products of f16 with sums in f32, of
+    /// 16×16 or 8×8 matrices, and subgroups whose threads can wait for each other.
     pub fn has_matrix_cores(&self) -> bool {
+        self.core().is_some()
+    }
+
+    /// The edge of the matrices that the matrix cores multiply, if the kernels support them.
+    pub(crate) fn core(&self) -> Option<usize> {
         use wgpu::CooperativeScalarType::{F16, F32};
         let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
             | wgpu::Features::SUBGROUP_BARRIER
             | wgpu::Features::SHADER_F16;
-        self.inner.features().contains(needed)
-            && self.subgroup_widths() == (32, 32)
-            && self.inner.cooperative_matrix_properties().iter().any(|p| {
-                (p.m_size, p.n_size, p.k_size) == (16, 16, 16)
-                    && (p.ab_type, p.cr_type) == (F16, F32)
+        let listed = self.inner.cooperative_matrix_properties();
+        let lists = |edge: &u32| {
+            listed.iter().any(|p| {
+                [p.m_size, p.n_size, p.k_size] == [*edge; 3] && (p.ab_type, p.cr_type) == (F16, F32)
             })
+        };
+        let edge = [16, 8].into_iter().find(lists)?;
+        // tiles have memory and threads for subgroups of these widths
+        let (least, most) = self.subgroup_widths();
+        let widths = edge == 8 || (least >= 8 && most <= 64);
+        (widths && self.inner.features().contains(needed)).then_some(edge as usize)
     }
 
     /// Whether workgroups of a running kernel can exchange data: coherent buffers, and barriers that

@@ -1,5 +1,7 @@
 //! The capabilities of a GPU by which kernels are chosen.
 
+use std::ffi::OsStr;
+
 /// The capabilities and limits of a GPU by which kernels are chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Capabilities {
@@ -10,8 +12,10 @@ pub(crate) struct Capabilities {
     /// Maximum rows of activations for which a kernel is unrolled: a software driver needs a second
     /// to compile it for sixteen.
     pub(crate) batch: usize,
-    /// Whether there are matrix cores for 16×16 products of f16 with sums in f32.
+    /// Whether there are matrix cores for products of f16 with sums in f32.
     pub(crate) matrix_cores: bool,
+    /// Edge of the square matrices that they multiply: 16, or 8 (Apple).
+    pub(crate) core: usize,
     /// Whether the GPU can write timestamps between steps.
     pub(crate) timestamps: bool,
     /// Maximum threads of a workgroup.
@@ -22,4 +26,38 @@ pub(crate) struct Capabilities {
     pub(crate) binding_bytes: u64,
     /// Maximum bytes of a buffer.
     pub(crate) buffer_bytes: u64,
+}
+
+impl Capabilities {
+    /// Whether there are matrix cores for 16×16 products and subgroups of 32 alone, as NVIDIA has
+    /// them, which the attention kernel on matrix cores is written for.
+    pub(crate) const fn cores_of_16_by_32_lanes(&self) -> bool {
+        self.matrix_cores && self.core == 16 && self.subgroup == 32 && self.widest_subgroup == 32
+    }
+}
+
+/// Whether `value`, that of the environment variable `PELTON_MATRIX_CORES`, allows matrix cores: `on`
+/// or none does, `off` does not.
+///
+/// # Errors
+/// If it has any other value.
+pub(super) fn matrix_cores_allowed(value: Option<&OsStr>) -> Result<bool, String> {
+    match value.map(OsStr::to_string_lossy).as_deref() {
+        None | Some("on") => Ok(true),
+        Some("off") => Ok(false),
+        Some(other) => Err(format!("PELTON_MATRIX_CORES={other}, expected on or off")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrix_cores_are_switched_off_by_name() {
+        let allowed = |value: &str| matrix_cores_allowed(Some(OsStr::new(value)));
+        assert_eq!(matrix_cores_allowed(None), Ok(true));
+        assert_eq!((allowed("on"), allowed("off")), (Ok(true), Ok(false)));
+        assert!(allowed("").is_err() && allowed("OFF").is_err());
+    }
 }

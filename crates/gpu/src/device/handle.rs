@@ -14,7 +14,7 @@ use pelton_graph::Error;
 
 use crate::device::{
     adapters::{Adapter, Kind},
-    capabilities::Capabilities,
+    capabilities::{Capabilities, matrix_cores_allowed},
     pipeline::{Access, Kernel},
 };
 
@@ -50,7 +50,9 @@ impl Device {
         if !offered.contains(wgpu::Features::SUBGROUP) {
             return Err(fail("it has no subgroup operations, which every kernel needs".into()));
         }
-        let matrix_cores = adapter.has_matrix_cores();
+        let switch = std::env::var_os("PELTON_MATRIX_CORES");
+        let allowed = matrix_cores_allowed(switch.as_deref()).map_err(&fail)?;
+        let matrix_cores = allowed && adapter.has_matrix_cores();
         let mut features = wgpu::Features::SUBGROUP;
         if adapter.has_f16() {
             features |= wgpu::Features::SHADER_F16;
@@ -100,6 +102,7 @@ impl Device {
             widest_subgroup: adapter.subgroup_widths().1.max(1),
             batch: batch(adapter, &limits),
             matrix_cores,
+            core: adapter.core().unwrap_or(16),
             timestamps,
             workgroup_threads: limits.max_compute_invocations_per_workgroup,
             workgroup_bytes: limits.max_compute_workgroup_storage_size,

@@ -8,6 +8,9 @@
        sums (query, unit) += weights (query, position) · values (position, unit)
    Positions that a query does not see have weight 0 and change none of its bits, so its result does
    not depend on the tile that it is in. #}
+{% set q8 = kv == "q8_0" %}
+{% set cell = "u32" if q8 else "vec4<f16>" %}
+{% set loaded = "Stored" if q8 else "vec4<f16>" %}
 enable f16;
 enable wgpu_cooperative_matrix;
 // naga refuses matrix cores in loops that end at a value from memory
@@ -24,8 +27,8 @@ const LIMIT = 8192.0;
 // first row, and number of rows
 @group(0) @binding(2) var<storage, read> tiles: array<vec2<u32>>;
 @group(0) @binding(3) var<storage, read> q: array<vec4<f32>>;
-@group(0) @binding(4) var<storage, read> keys: array<vec4<f16>>;
-@group(0) @binding(5) var<storage, read> values: array<vec4<f16>>;
+@group(0) @binding(4) var<storage, read> keys: array<{{ cell }}>;
+@group(0) @binding(5) var<storage, read> values: array<{{ cell }}>;
 @group(0) @binding(6) var<storage, read_write> a: array<vec4<f32>>;
 {% if sinks %}
 @group(0) @binding(7) var<storage, read> sinks: array<f32>;
@@ -72,13 +75,14 @@ fn row_of(head: vec4<u32>, query: u32) -> vec4<u32> {
 {% set staged_units = staged * value_units %}
 {% set value_loads = (staged_units + threads - 1) // threads %}
 {% macro at(n, count) %}{{ "min(" if (n + 1) * threads > count }}thread + {{ n * threads }}u{{ ", %su)"|format(count - 1) if (n + 1) * threads > count }}{% endmacro %}
-{% macro load(n) %}values[from_value + {{ at(n, staged_units) if value_stride == value_units else "(" ~ at(n, staged_units) ~ ") / VALUE_UNITS * " ~ value_stride ~ "u + (" ~ at(n, staged_units) ~ ") % VALUE_UNITS" }}]{% endmacro %}
+{% macro of_cache(keys, at) %}{{ ("key_at(" if keys else "value_at(") if q8 else ("keys[" if keys else "values[") }}{{ at }}{{ ")" if q8 else "]" }}{% endmacro %}
+{% macro load(n) %}{{ of_cache(false, "from_value + " ~ (at(n, staged_units) if value_stride == value_units else "(" ~ at(n, staged_units) ~ ") / VALUE_UNITS * " ~ value_stride ~ "u + (" ~ at(n, staged_units) ~ ") % VALUE_UNITS")) }}{% endmacro %}
 {% macro fetch(tile) %}
 {
             let from_key = {{ base_of(tile, "place") }};
             let from_value = {{ base_of(tile, "value_place") }};
 {% for n in range(key_loads) %}
-            key{{ n }} = keys[from_key + {{ at(n, key_units) }}];
+            key{{ n }} = {{ of_cache(true, "from_key + " ~ at(n, key_units)) }};
 {% endfor %}
 {% for n in range(value_loads) %}
             value{{ n }} = {{ load(n) }};
@@ -167,10 +171,10 @@ fn main(
     }
 {% endif %}
 {% for n in range(key_loads) %}
-    var key{{ n }}: vec4<f16>;
+    var key{{ n }}: {{ loaded }};
 {% endfor %}
 {% for n in range(value_loads) %}
-    var value{{ n }}: vec4<f16>;
+    var value{{ n }}: {{ loaded }};
 {% endfor %}
     let last_tile = last / {{ staged }}u;
 {% if prefetch %}
@@ -187,7 +191,7 @@ fn main(
 {% for n in range(value_loads) %}
             {
                 let position = tile_at + (thread + {{ n * threads }}u) / VALUE_UNITS;
-                value{{ n }} = select(vec4<f16>(), value{{ n }}, position >= first && position <= last);
+                value{{ n }} = select({{ loaded }}(), value{{ n }}, position >= first && position <= last);
             }
 {% endfor %}
         }
@@ -195,7 +199,7 @@ fn main(
 {% if (n + 1) * threads > key_units %}
         if (thread + {{ n * threads }}u < {{ key_units }}u) {
 {% endif %}
-        key_tile[(thread + {{ n * threads }}u) / UNITS * {{ key_stride }}u + (thread + {{ n * threads }}u) % UNITS] = key{{ n }};
+        key_tile[(thread + {{ n * threads }}u) / UNITS * {{ key_stride }}u + (thread + {{ n * threads }}u) % UNITS] = {{ "vec4<f16>(unpack(key%s))"|format(n) if q8 else "key%s"|format(n) }};
 {% if (n + 1) * threads > key_units %}
         }
 {% endif %}
@@ -204,7 +208,7 @@ fn main(
 {% if (n + 1) * threads > staged_units %}
         if (thread + {{ n * threads }}u < {{ staged_units }}u) {
 {% endif %}
-        value_tile[(thread + {{ n * threads }}u) / VALUE_UNITS * {{ value_stride_staged }}u + (thread + {{ n * threads }}u) % VALUE_UNITS] = value{{ n }};
+        value_tile[(thread + {{ n * threads }}u) / VALUE_UNITS * {{ value_stride_staged }}u + (thread + {{ n * threads }}u) % VALUE_UNITS] = {{ "vec4<f16>(unpack(value%s))"|format(n) if q8 else "value%s"|format(n) }};
 {% if (n + 1) * threads > staged_units %}
         }
 {% endif %}

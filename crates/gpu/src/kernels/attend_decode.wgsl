@@ -14,8 +14,8 @@ const THREADS = {{ threads }}u;
 @group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> tables: array<u32>;
 @group(0) @binding(2) var<storage, read> q: array<Unit>;
-@group(0) @binding(3) var<storage, {{ "read_write" if fused else "read" }}> keys: array<Stored>;
-@group(0) @binding(4) var<storage, {{ "read_write" if fused else "read" }}> values: array<Stored>;
+@group(0) @binding(3) var<storage, {{ "read_write" if fused else "read" }}> keys: array<Cell>;
+@group(0) @binding(4) var<storage, {{ "read_write" if fused else "read" }}> values: array<Cell>;
 @group(0) @binding(5) var<storage, read_write> a: array<Unit>;
 @group(0) @binding(6) var<storage, read_write> splits: array<vec4<f32>>;
 {% if sinks %}
@@ -29,6 +29,9 @@ const THREADS = {{ threads }}u;
 {% endif %}
 
 {% include "cache.wgsl" %}
+{% if fused and kv == "q8_0" %}
+{% include "q8_codes.wgsl" %}
+{% endif %}
 {% include "products.wgsl" %}
 {% include "kv_splits.wgsl" %}
 
@@ -64,7 +67,7 @@ fn load(row: u32, base: u32, h: u32, u: u32) -> Unit {
 {% for t in range(keys) %}
 {% for j in range(units // lanes) %}
         key{{ t }}_{{ j }} =
-            keys[place({{ page }}, kv_head, slot{{ t }}) + key_lane + {{ j * lanes }}u];
+            key_at(place({{ page }}, kv_head, slot{{ t }}) + key_lane + {{ j * lanes }}u);
 {% endfor %}
 {% endfor %}
 {% endmacro %}
@@ -131,11 +134,18 @@ fn main(
     stage(row, group.x, GROUP + u32(own), position, subgroup, subgroups, lane, width);
     if (own) {
         for (var u = thread; u < UNITS; u += THREADS) {
+{% if kv == "q8_0" %}
+{% with source="v[(row * KV_HEADS + kv_head) * UNITS + $]", buffer="values", of="value", at="own_at + u",
+    length=units, keep="own_value", when="stores" %}
+{% include "store_q8.wgsl" %}
+{% endwith %}
+{% else %}
             let value = pack(v[(row * KV_HEADS + kv_head) * UNITS + u]);
             own_value[u] = value;
             if (stores) {
                 values[own_at + u] = value;
             }
+{% endif %}
         }
     }
     workgroupBarrier();
@@ -144,11 +154,18 @@ fn main(
     }
     if (own) {
         for (var u = thread; u < UNITS; u += THREADS) {
+{% if kv == "q8_0" %}
+{% with source="rotated_unit(GROUP, $)", buffer="keys", of="key", at="own_at + u", length=units,
+    keep="own_key", when="stores" %}
+{% include "store_q8.wgsl" %}
+{% endwith %}
+{% else %}
             let key = pack(rotated_unit(GROUP, u));
             own_key[u] = key;
             if (stores) {
                 keys[own_at + u] = key;
             }
+{% endif %}
         }
     }
 {% else %}
@@ -201,7 +218,7 @@ fn main(
 {% endfor %}
         // prefetch of the page's values and the next page's keys before the softmax
 {% for i in range(depth) %}
-        var value{{ i }} = values[value_place(physical, kv_head, from_slot + {{ i }}u) + unit];
+        var value{{ i }} = value_at(value_place(physical, kv_head, from_slot + {{ i }}u) + unit);
 {% endfor %}
         if (page < last) {
             physical = following;

@@ -11,8 +11,8 @@ const THREADS = {{ threads }}u;
 // first row, and number of rows
 @group(0) @binding(2) var<storage, read> tiles: array<vec2<u32>>;
 @group(0) @binding(3) var<storage, read> q: array<Unit>;
-@group(0) @binding(4) var<storage, read> keys: array<Stored>;
-@group(0) @binding(5) var<storage, read> values: array<Stored>;
+@group(0) @binding(4) var<storage, read> keys: array<Cell>;
+@group(0) @binding(5) var<storage, read> values: array<Cell>;
 @group(0) @binding(6) var<storage, read_write> a: array<Unit>;
 {% if sinks %}
 @group(0) @binding(7) var<storage, read> sinks: array<f32>;
@@ -96,7 +96,7 @@ fn main(
         var score{{ j }}_{{ i }} = 0.0;
 {% endfor %}
 {% endfor %}
-        var key = keys[from_key];
+        var key = key_at(from_key);
         var query = q[from_query];
         for (var slice = 0u; slice < UNITS; slice += {{ slice }}u) {
             workgroupBarrier();
@@ -106,7 +106,7 @@ fn main(
             }
             workgroupBarrier();
             if (slice + {{ slice }}u < UNITS) {
-                key = keys[from_key + slice + {{ slice }}u];
+                key = key_at(from_key + slice + {{ slice }}u);
                 query = q[from_query + slice + {{ slice }}u];
             }
             if (works) {
@@ -178,13 +178,13 @@ fn main(
 {% macro load_values(slot) %}
 {% for n in range(loads) %}
 {% if value_stride == value_units %}
-            value{{ n }} = values[from_value
-                + min({{ slot }} * VALUE_UNITS + thread + {{ n * threads }}u, PAGE * VALUE_UNITS - 1u)];
+            value{{ n }} = value_at(from_value
+                + min({{ slot }} * VALUE_UNITS + thread + {{ n * threads }}u, PAGE * VALUE_UNITS - 1u));
 {% else %}
-            value{{ n }} = values[from_value
+            value{{ n }} = value_at(from_value
                 + min({{ slot }} + (thread + {{ n * threads }}u) / VALUE_UNITS, PAGE - 1u)
                     * {{ value_stride }}u
-                + (thread + {{ n * threads }}u) % VALUE_UNITS];
+                + (thread + {{ n * threads }}u) % VALUE_UNITS);
 {% endif %}
 {% endfor %}
 {% endmacro %}

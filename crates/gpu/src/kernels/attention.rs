@@ -172,6 +172,7 @@ impl Attention {
             one_split => ONE_SPLIT,
             most_splits => self.most_splits(),
             threads => THREADS,
+            reads => true,
             ..self.caches.parameters(self.key_dim, self.value_dim, self.prefix)
         }
     }
@@ -231,7 +232,11 @@ impl Attention {
         // queries, their scores and weights, the state of their softmax
         let each = 4 * self.key_dim + 8 * PAGE + 12;
         // the row's own key and value, the angles and the factors of norms
-        let stored = self.caches.kv.bytes(self.key_dim) + self.caches.kv.bytes(self.value_dim);
+        let stored = match self.caches.kv {
+            KvType::F32 => 4 * (self.key_dim + self.value_dim),
+            // codes of four elements have their scale beside them
+            KvType::F16 | KvType::Q8_0 => 2 * (self.key_dim + self.value_dim),
+        };
         let own = stored + 4 * self.key_dim;
         queries * each + if fused { own + 4 * (queries + 1) } else { 0 }
     }
@@ -456,7 +461,7 @@ impl Attention {
 /// Every kernel, for the test that all of them translate.
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
-    use pelton_graph::KvType::{F16, F32};
+    use pelton_graph::KvType::{F16, F32, Q8_0};
 
     use crate::{kernels::rope_store::preparations, testing::capabilities};
     let mut all = Vec::new();
@@ -473,6 +478,8 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         (128, 8, 2, F16, None),
         (128, 2, 1, F32, None),
         (256, 16, 1, F16, Some(100)),
+        (64, 8, 1, Q8_0, Some(64)),
+        (96, 2, 2, Q8_0, None),
     ]
     .map(plain)
     .into();
@@ -485,6 +492,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         Attention { alibi: Some(8.0), softcap: Some(9.0), sinks: true, value_dim: 10, ..small },
         Attention { key_dim: 36, value_dim: 20, prefix: true, heads: 128, ..small },
         Attention { key_dim: 576, value_dim: 512, prefix: true, ..plain((64, 128, 1, F16, None)) },
+        Attention { key_dim: 576, value_dim: 512, prefix: true, ..plain((64, 128, 1, Q8_0, None)) },
         Attention { key_dim: 192, ..plain((128, 16, 16, F16, None)) },
         Attention { key_dim: 33, sinks: true, ..plain((7, 6, 2, F32, None)) },
     ]);

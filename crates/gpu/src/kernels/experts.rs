@@ -269,6 +269,7 @@ fn products() -> Vec<(String, String)> {
                     slab_rows,
                     experts,
                     fused_with: [None; 2],
+                    own_y: false,
                 };
                 all.push((format!("{product:?}"), product.source(&DECODE).unwrap()));
             }

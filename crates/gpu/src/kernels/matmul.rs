@@ -37,6 +37,8 @@ pub(crate) struct Matmul {
     /// The second and third matrix of a fused product of the same activations, whose outputs come
     /// after those of the first: all in blocks, or all of one format.
     pub(crate) fused_with: [Option<FusedMatrix>; 2],
+    /// Whether each matrix of a fused product has a y of its own.
+    pub(crate) own_y: bool,
 }
 
 /// The work split of a product: the tile of y of a workgroup, and the patch of each subgroup.
@@ -57,10 +59,13 @@ pub struct Tile {
     /// Halves in an element of workgroup memory: 4, or 1 where cores read single halves alone
     /// (Apple).
     pub wide: usize,
+    /// The least and the greatest number of threads of a subgroup. Where they differ, there are
+    /// threads for the greatest number, and with narrower subgroups some of them compute nothing.
+    pub lanes: [usize; 2],
 }
 
-/// Threads of a subgroup; where there are matrix cores for us it is so.
-const SUBGROUP: usize = 32;
+/// Sums of a thread, at most: with more of them registers may not suffice.
+const SUMS: usize = 64;
 
 /// Workgroups that keep most of a large device busy: more of them are not worth decoding weights
 /// more often.
@@ -68,8 +73,9 @@ const GROUPS: usize = 96;
 
 impl Tile {
     /// The tiles to choose from, the largest first: it decodes a weight least often.
-    pub const ALL: [Self; 3] = [
+    pub const ALL: [Self; 4] = [
         Self::of([128, 128], [64, 32], 64),
+        Self::of([96, 128], [48, 32], 64),
         Self::of([128, 64], [64, 32], 64),
         Self::of([64, 64], [32, 32], 64),
     ];
@@ -84,10 +90,35 @@ impl Tile {
             step,
             core: 16,
             wide: 4,
+            lanes: [32, 32],
         }
     }
 
-    /// Subgroups of a workgroup.
+    /// The tile for the matrix cores and the subgroups of a GPU: with smaller patches where a thread
+    /// would have too many sums.
+    pub(crate) fn on(self, capabilities: &Capabilities) -> Self {
+        let core = capabilities.core;
+        let (wide, lanes) = match core {
+            // those of Apple, whose subgroups have 32 threads though Metal reports a range
+            8 => (1, [32, 32]),
+            _ => {
+                let widths = [capabilities.subgroup, capabilities.widest_subgroup];
+                (self.wide, widths.map(|width| width as usize))
+            }
+        };
+        let mut tile = Self { core, wide, lanes, ..self };
+        while tile.patch_batch * tile.patch_rows > SUMS * lanes[0] && tile.patch_batch > core {
+            tile.patch_batch /= 2;
+        }
+        tile
+    }
+
+    /// Threads of a workgroup.
+    const fn threads(&self) -> usize {
+        self.subgroups() * self.lanes[1]
+    }
+
+    /// Subgroups of a workgroup that compute a patch each.
     const fn subgroups(&self) -> usize {
         (self.batch / self.patch_batch) * (self.rows / self.patch_rows)
     }
@@ -104,8 +135,22 @@ impl Tile {
     }
 }
 
+/// K splits of a product of prompt rows, the same for all passes: a row's sum has one order.
+pub(crate) fn prompt_splits(k: usize, outputs: usize) -> usize {
+    /// Steps of K that a split has, at least.
+    const STEPS: usize = 8;
+    /// Workgroups of a pass of 128 rows that hide the latency of each other on a large GPU.
+    const ENOUGH: usize = 512;
+    /// More splits than this were no faster on an H200, and make more partial sums.
+    const MOST: usize = 4;
+    let [.., tile] = Tile::ALL;
+    let [across, down, _] = tile.groups(128, outputs);
+    let most = (padded(k) / tile.step / STEPS).clamp(1, MOST);
+    (ENOUGH / (across * down) as usize).clamp(1, most)
+}
+
 /// The tile of decoding passes, of up to 64 rows a tile.
-pub(crate) const DECODE: Tile = Tile::ALL[2];
+pub(crate) const DECODE: Tile = Tile::ALL[3];
 /// The tile of decoding passes of up to 32 rows.
 pub(crate) const DECODE_FEW: Tile = Tile::of([32, 64], [32, 16], 64);
 
@@ -123,18 +168,42 @@ pub(crate) fn decode_splits(tile: &Tile, k: usize, outputs: usize, rows: usize) 
 }
 
 impl Matmul {
-    /// The tile for `count` rows of activations: the largest that leaves enough workgroups.
+    /// The tile for `count` rows of activations: the largest that leaves enough workgroups and little
+    /// of itself empty.
     ///
     /// All tiles sum in the same order, so what a row gets does not depend on the choice.
     pub(crate) fn tile(&self, capabilities: &Capabilities, count: usize) -> Tile {
-        let [.., smallest] = Tile::ALL;
+        let tiles = Tile::ALL.map(|tile| tile.on(capabilities));
+        let [.., smallest] = tiles;
         let fits = |tile: &Tile| {
-            let [across, down, _] = tile.groups(count, self.rows);
+            let [across, down, _] = tile.groups(count, self.tiled_rows(tile));
+            let padding = count.next_multiple_of(tile.batch) - count;
             tile.bytes() <= capabilities.workgroup_bytes as usize
-                && tile.batch < count + smallest.batch
-                && (across * down) as usize >= GROUPS
+                && tile.threads() <= capabilities.workgroup_threads as usize
+                && 4 * padding < count
+                && (across * down) as usize * self.splits >= GROUPS
         };
-        Tile::ALL.into_iter().find(fits).unwrap_or(smallest)
+        tiles.into_iter().find(fits).unwrap_or(smallest)
+    }
+
+    /// The tiles for passes of up to `most` rows of activations, each with its first and last
+    /// number of rows.
+    pub(crate) fn tiles(
+        &self,
+        capabilities: &Capabilities,
+        most: usize,
+    ) -> Vec<(usize, usize, Tile)> {
+        let [.., smallest] = Tile::ALL;
+        let mut all: Vec<(usize, usize, Tile)> = Vec::new();
+        for to in (1..=most.div_ceil(smallest.batch)).map(|n| n * smallest.batch) {
+            let tile = self.tile(capabilities, to);
+            match all.last_mut() {
+                Some((_, last, same)) if *same == tile => *last = to,
+                Some(&mut (_, last, _)) => all.push((last + 1, to, tile)),
+                None => all.push((0, to, tile)),
+            }
+        }
+        all
     }
 
     /// The matrices with outputs of their own.
@@ -148,11 +217,14 @@ impl Matmul {
         self.parts().map(|part| part.rows.next_multiple_of(tile.rows)).sum()
     }
 
-    /// The bindings: the prepared activations, y, the numbers of the pass, the bias, and the
-    /// matrix's planes.
+    /// The bindings: the prepared activations, y, the numbers of the pass, the further y, the bias,
+    /// and the matrices' planes.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         let planes: usize = self.parts().map(|part| part.layout.bindings()).sum();
         let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
+        if self.own_y {
+            all.extend(self.parts().skip(1).map(|_| Access::ReadWrite));
+        }
         let experts = self.experts.map_or(0, |experts| experts.bindings().len());
         all.extend(std::iter::repeat_n(Access::Read, usize::from(self.bias) + experts + planes));
         all
@@ -195,6 +267,7 @@ impl Matmul {
                 add => self.add,
                 count_at => self.count_at,
                 splits => self.splits,
+                own_y => self.own_y && self.fused_with[0].is_some(),
                 split_steps => (padded(self.k) / tile.step).div_ceil(self.splits),
                 slab_rows => self.slab_rows,
                 experts => self.experts.map(|experts| experts.parameters(self.rows)),
@@ -206,7 +279,9 @@ impl Matmul {
                 core => tile.core,
                 wide => tile.wide,
                 subgroups => tile.subgroups(),
-                threads => tile.subgroups() * SUBGROUP,
+                threads => tile.threads(),
+                lanes => tile.lanes[1],
+                varying => tile.lanes[0] != tile.lanes[1],
                 ..template::format(&self.layout)
             },
         )
@@ -226,7 +301,11 @@ impl Matmul {
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
     use pelton_quant::DType;
-    let apple = Tile { core: 8, wide: 1, ..Tile::of([64, 64], [32, 32], 32) };
+    // Apple, and AMD and Intel with subgroups of fixed and of varying width
+    let others = [(8, 32, 32), (16, 64, 64), (16, 32, 64), (16, 16, 16), (16, 8, 32)];
+    let others = others.map(|(core, subgroup, widest_subgroup)| {
+        DECODE.on(&Capabilities { core, widest_subgroup, ..crate::testing::capabilities(subgroup) })
+    });
     let mut all = Vec::new();
     let part = |dtype| Some(FusedMatrix { layout: Layout::of(dtype), rows: 100 });
     let fused = Matmul {
@@ -241,12 +320,20 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         splits: 2,
         slab_rows: 64,
         experts: None,
+        own_y: false,
         fused_with: [part(DType::Q4_K), part(DType::Q6_K)],
     };
     all.push((format!("{fused:?}"), fused.source(&DECODE).unwrap()));
+    for add in [false, true] {
+        let own = Matmul { own_y: true, add, splits: 1, ..fused };
+        all.push((format!("{own:?}"), own.source(&Tile::ALL[0]).unwrap()));
+    }
     for dtype in DType::ALL {
-        for tile in Tile::ALL.into_iter().chain([DECODE_FEW, apple]) {
+        for tile in Tile::ALL.into_iter().chain([DECODE_FEW]).chain(others) {
             for (bias, add) in [(false, false), (true, false), (false, true)] {
+                if others.contains(&tile) && (bias || add) {
+                    continue;
+                }
                 let layout = Layout::of(dtype);
                 let m = Matmul {
                     layout,
@@ -261,6 +348,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     slab_rows: 64,
                     experts: None,
                     fused_with: [None; 2],
+                    own_y: false,
                 };
                 let label = format!("matmul {dtype} {tile:?} bias {bias} add {add}");
                 all.push((label, m.source(&tile).unwrap()));

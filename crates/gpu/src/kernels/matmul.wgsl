@@ -3,7 +3,8 @@
        y[r][n] += …                                      with add
        y[s][r][n] = partial sums of K split s            with splits
    With `experts` there are several matrices, of which a workgroup chooses one (experts.wgsl). With
-   several `parts` there are as many matrices, whose outputs follow each other in a row of y.
+   several `parts` there are as many matrices, whose outputs follow each other in a row of y, or with `own_y`
+   are buffers of their own.
    A workgroup makes a tile of y, `batch` rows of activations by `rows` rows of the matrix, and each
    of its subgroups a patch of that. Both operands pass through workgroup memory, `step` numbers
    deep, where the weights arrive decoded; while one step is multiplied the next is on its way to
@@ -13,6 +14,10 @@
    the right operand by columns (coopLoad). #}
 enable f16;
 enable wgpu_cooperative_matrix;
+{% if varying %}
+// the condition that a subgroup has a patch is the same in all of its threads
+diagnostic(off, derivative_uniformity);
+{% endif %}
 
 const UNITS = {{ units }}u;
 // halves in an element of the tiles
@@ -25,6 +30,12 @@ const STRIDE = {{ (step + 8) // wide }}u;
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
 @group(0) @binding(2) var<storage, read> pass_info: array<u32>;
 {% set next = namespace(b=3) %}
+{% if own_y %}
+{% for part in parts[1:] %}
+@group(0) @binding({{ next.b }}) var<storage, read_write> y{{ loop.index }}: array<f32>;
+{% set next.b = next.b + 1 %}
+{% endfor %}
+{% endif %}
 {% if bias %}
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 {% set next.b = 4 %}
@@ -172,9 +183,11 @@ fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(subgroup_id) subgroup: u32,
     @builtin(subgroup_invocation_id) lane: u32,
+{% if varying %}
+    @builtin(subgroup_size) width: u32,
+{% endif %}
 ) {
-    // matrix cores are used with subgroups of 32 alone
-    let thread = subgroup * 32u + lane;
+    let thread = subgroup * {{ "width" if varying else "%su"|format(lanes) }} + lane;
     let count = pass_info[{{ count_at }}];
     // groups that share weights follow each other
 {% if experts %}
@@ -207,11 +220,6 @@ fn main(
     // the subgroup's patch in the tile
     let patch_first = subgroup / {{ rows // patch_rows }}u * {{ patch_batch }}u;
     let patch_row = subgroup % {{ rows // patch_rows }}u * {{ patch_rows }}u;
-{% for i in range(patch_batch // core) %}
-{% for j in range(patch_rows // core) %}
-    var sums{{ i }}_{{ j }} = {{ matrix }}<f32, C>();
-{% endfor %}
-{% endfor %}
 {% if splits > 1 %}
     let first_step = group.z * {{ split_steps }}u;
     let end_step = min(first_step + {{ split_steps }}u, {{ padded // step }}u);
@@ -222,11 +230,19 @@ fn main(
     let slab = 0u;
 {% endif %}
     var next = fetch_step(first_step, thread, first, count, part);
+{% for i in range(patch_batch // core) %}
+{% for j in range(patch_rows // core) %}
+    var sums{{ i }}_{{ j }} = {{ matrix }}<f32, C>();
+{% endfor %}
+{% endfor %}
     for (var step = first_step; step < end_step; step++) {
         workgroupBarrier();
         keep_step(next, thread, part);
         workgroupBarrier();
         next = fetch_step(min(step + 1u, {{ padded // step - 1 }}u), thread, first, count, part);
+{% if varying %}
+        if (subgroup < {{ subgroups }}u) {
+{% endif %}
 {% for k in range(step // core) %}
 {% for i in range(patch_batch // core) %}
         let l{{ k }}_{{ i }} = coopLoadT<{{ matrix }}<f16, A>>(&left[(patch_first + {{ i * core }}u) * STRIDE + {{ k * core // wide }}u], STRIDE);
@@ -240,21 +256,45 @@ fn main(
 {% endfor %}
 {% endfor %}
 {% endfor %}
+{% if varying %}
+        }
+{% endif %}
     }
     // through workgroup memory, because a matrix is stored whole and y may end within it
     let corner = subgroup * {{ core * staged_stride }}u;
 {% for i in range(patch_batch // core) %}
 {% for j in range(patch_rows // core) %}
+{% if varying %}
+    if (subgroup < {{ subgroups }}u) {
+{% endif %}
     let sum{{ i }}_{{ j }} = sums{{ i }}_{{ j }};
     coopStoreT(sum{{ i }}_{{ j }}, &staged[corner], {{ staged_stride }}u);
+{% if varying %}
+    }
+{% endif %}
     workgroupBarrier();
-{% for e in range(core * core // 32) %}
+{% for e in range(1 if varying else core * core // lanes) %}
+{% if varying %}
+    for (var e = lane; e < {{ core * core }}u && subgroup < {{ subgroups }}u; e += width) {
+{% else %}
     {
-        let e = lane + {{ e * 32 }}u;
+        let e = lane + {{ e * lanes }}u;
+{% endif %}
         let r = first + patch_first + {{ i * core }}u + e / {{ core }}u;
         let n = part.first_row + patch_row + {{ j * core }}u + e % {{ core }}u;
         if (r < {{ "end_pair" if experts else "count" }} && n < part.rows) {
-            y[(slab + {{ "y_row(r - first)" if experts else "r" }}) * {{ y_stride }}u + part.offset + n] {{ "+=" if add else "=" }} staged[corner + e / {{ core }}u * {{ staged_stride }}u + e % {{ core }}u]{% if bias %} + bias[{{ "which * %su"|format(y_stride) if experts else "%su"|format(offset) }} + n]{% endif %};
+            let sum = staged[corner + e / {{ core }}u * {{ staged_stride }}u + e % {{ core }}u]{% if bias %} + bias[{{ "which * %su"|format(y_stride) if experts else "%su"|format(offset) }} + n]{% endif %};
+{% if own_y %}
+            let at = r * part.rows + n;
+{% for part in parts %}
+            if (part.index == {{ loop.index0 }}u) {
+                y{{ loop.index0 or "" }}[at] {{ "+=" if add else "=" }} sum;
+            }
+{% endfor %}
+{% else %}
+            let at = (slab + {{ "y_row(r - first)" if experts else "r" }}) * {{ y_stride }}u + part.offset + n;
+            y[at] {{ "+=" if add else "=" }} sum;
+{% endif %}
         }
     }
 {% endfor %}

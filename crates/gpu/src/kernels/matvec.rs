@@ -283,6 +283,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     widest_subgroup: 32,
                     batch: 16,
                     matrix_cores: false,
+                    core: 16,
                     timestamps: false,
                     workgroup_threads: 256,
                     workgroup_bytes: 32 << 10,

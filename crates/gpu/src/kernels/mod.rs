@@ -11,5 +11,6 @@ pub(crate) mod row_ops;
 pub(crate) mod sample;
 pub(crate) mod sum_splits;
 pub(crate) mod template;
+pub(crate) mod tiled_matmul;
 pub(crate) mod to_f16;
 pub(crate) mod to_q8;

@@ -94,14 +94,27 @@ impl Caches {
     pub(crate) fn parameters(&self, key_dim: usize, value_dim: usize, prefix: bool) -> Value {
         let unit = unit(key_dim).min(unit(value_dim));
         let (units, value_units) = (key_dim / unit, value_dim / unit);
+        // words of a key or a value in Q8_0: codes, and two scales to a word
+        let words = |units: usize| units + units.div_ceil(16);
         context! {
             unit, units, value_units,
+            key_words => words(units),
+            value_words => words(if prefix { units } else { value_units }),
+            reads => false,
             value_stride => if prefix { units } else { value_units },
             page => PAGE,
             kv_heads => self.kv_heads,
             table => self.table,
             kv => self.kv.to_string(),
         }
+    }
+}
+
+/// Bytes of a key or a value of `dim` elements in a cache. In Q8_0 the scales have whole words.
+pub(crate) const fn stored_bytes(kv: KvType, dim: usize) -> usize {
+    match kv {
+        KvType::F16 | KvType::F32 => kv.bytes(dim),
+        KvType::Q8_0 => dim + 4 * dim.div_ceil(64),
     }
 }
 
@@ -218,9 +231,10 @@ pub(crate) fn preparations(head_dim: usize) -> Vec<HeadPrep> {
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for (head_dim, heads) in [(6, 3), (128, 16), (33, 2)] {
+    for (head_dim, heads) in [(6, 3), (128, 16), (96, 3), (33, 2)] {
         let stored = |kv| Some(Caches { kv_heads: 2, kv, table: 8 });
-        for store in [None, stored(KvType::F16), stored(KvType::F32)] {
+        let blocks = stored(KvType::Q8_0).filter(|_| head_dim % 32 == 0);
+        for store in [None, stored(KvType::F16), stored(KvType::F32)].into_iter().chain([blocks]) {
             for prepare in preparations(head_dim) {
                 let step = RopeStore { heads, head_dim, prepare, store };
                 all.push((format!("{step:?}"), step.source().unwrap()));
@@ -230,6 +244,12 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                 for (value_dim, prefix) in [(10, false), (4, true)] {
                     let step = Store { key_dim: head_dim, value_dim, prefix, caches };
                     all.push((format!("{step:?}"), step.source().unwrap()));
+                }
+                if let Some(caches) = blocks {
+                    for (value_dim, prefix) in [(64, false), (64, true)] {
+                        let step = Store { key_dim: head_dim, value_dim, prefix, caches };
+                        all.push((format!("{step:?}"), step.source().unwrap()));
+                    }
                 }
                 let alone = RopeStore { heads: 0, head_dim, prepare: HeadPrep::default(), store };
                 all.push((format!("{alone:?}"), alone.source().unwrap()));
@@ -354,6 +374,89 @@ mod tests {
                 }
                 assert!(device.content::<u8>(&cache) == expected, "{kv:?}");
             }
+        }
+    }
+
+    /// The codes and the scale of a block by the definition of Q8_0.
+    fn block(x: &[f32]) -> ([i8; 32], half::f16) {
+        let largest = x.iter().fold(0.0f32, |most, x| match most.is_nan() || x.is_nan() {
+            true => f32::NAN,
+            false => most.max(x.abs()),
+        });
+        let scale = half::f16::from_f32(largest / 127.0);
+        (std::array::from_fn(|i| (x[i] / scale.to_f32()).round() as i8), scale)
+    }
+
+    /// Blocks that are hard to round: ties, no numbers, magnitudes at and beyond the ends of f16.
+    fn hard(seed: u64, n: usize) -> Vec<f32> {
+        let mut x = normals(seed, n);
+        for (b, block) in x.chunks_mut(32).enumerate() {
+            match b % 8 {
+                0 => block.iter_mut().enumerate().for_each(|(i, x)| *x = i as f32 - 15.5),
+                1 => block.fill(0.0),
+                2 => block.iter_mut().for_each(|x| *x *= 1e-6),
+                3 => block.iter_mut().for_each(|x| *x *= 1e-9),
+                4 => block.iter_mut().for_each(|x| *x *= 3e6),
+                5 => block[7] = f32::INFINITY,
+                6 => block[9] = f32::NAN,
+                _ => {}
+            }
+            if b % 8 == 0 {
+                block[3] = 127.0;
+            }
+        }
+        x
+    }
+
+    /// Compares what a store left in a cache `[pages, heads, PAGE]` with the definition.
+    fn compare_blocks(cache: &[u8], x: &[f32], dim: usize, heads: usize, slots: [usize; 3]) {
+        let bytes = stored_bytes(KvType::Q8_0, dim);
+        for (i, x) in x.chunks(dim).enumerate() {
+            let (page, slot) = (slots[i / heads] / PAGE, slots[i / heads] % PAGE);
+            let at = ((page * heads + i % heads) * PAGE + slot) * bytes;
+            let (codes, scales) = cache[at..at + bytes].split_at(dim);
+            for (b, x) in x.chunks(32).enumerate() {
+                let (expected, scale) = block(x);
+                let got: &[i8] = bytemuck::cast_slice(&codes[b * 32..][..32]);
+                assert_eq!(got, expected, "{dim}, head {i}, block {b}: {x:?}");
+                let got = half::f16::from_le_bytes([scales[2 * b], scales[2 * b + 1]]);
+                let same = got == scale || (got.is_nan() && scale.is_nan());
+                assert!(same, "{dim}, head {i}, block {b}: {got} for {scale}, {x:?}");
+            }
+        }
+        let written = cache.chunks(bytes).filter(|c| c.iter().any(|&byte| byte != 0xaa)).count();
+        assert_eq!(written, 3 * heads, "other positions are unchanged");
+    }
+
+    /// The op `Store` in Q8_0, by both of its kernels.
+    #[test]
+    fn stores_in_blocks() {
+        let Some(device) = device() else { return };
+        let rows = device.with(&[[1u32, 65, 1, 0], [1, 66, 1, 0], [1, 3, 0, 0]]);
+        let tables = device.with(&[3u32, 1, 0, 2]);
+        // positions in the cache by the tables
+        let slots = [2 * PAGE + 1, 2 * PAGE + 2, 3 * PAGE + 3];
+        for (kv_heads, key_dim, value_dim) in [(3, 64, 64), (2, 96, 96), (1, 32, 32), (2, 96, 64)] {
+            let caches = Caches { kv_heads, kv: KvType::Q8_0, table: 2 };
+            let (k, v) = (hard(1, 3 * kv_heads * key_dim), hard(2, 3 * kv_heads * value_dim));
+            let [keys, values] = [key_dim, value_dim].map(|dim| {
+                device.with(&vec![0xaau8; 4 * kv_heads * PAGE * stored_bytes(KvType::Q8_0, dim)])
+            });
+            let (k_buffer, v_buffer) = (device.with(&k), device.with(&v));
+            if key_dim == value_dim {
+                let prepare = HeadPrep::default();
+                let step = RopeStore { heads: 0, head_dim: key_dim, prepare, store: Some(caches) };
+                let kernel = compiled(&device, &step.source().unwrap(), &step.bindings());
+                let buffers = [&rows, &k_buffer, &v_buffer, &tables, &keys, &values];
+                device.run(&kernel, &buffers, step.groups(3));
+            } else {
+                let step = Store { key_dim, value_dim, prefix: false, caches };
+                let kernel = compiled(&device, &step.source().unwrap(), &step.bindings());
+                let buffers = [&rows, &tables, &k_buffer, &keys, &v_buffer, &values];
+                device.run(&kernel, &buffers, [step.groups(), 3, 1]);
+            }
+            compare_blocks(&device.content::<u8>(&keys), &k, key_dim, kv_heads, slots);
+            compare_blocks(&device.content::<u8>(&values), &v, value_dim, kv_heads, slots);
         }
     }
 }

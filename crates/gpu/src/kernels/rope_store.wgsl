@@ -15,12 +15,15 @@ const THREADS = {{ threads }}u;
 @group(0) @binding({{ next.b }}) var<storage, read_write> k: array<Unit>;
 @group(0) @binding({{ next.b + 1 }}) var<storage, read> v: array<Unit>;
 @group(0) @binding({{ next.b + 2 }}) var<storage, read> tables: array<u32>;
-@group(0) @binding({{ next.b + 3 }}) var<storage, read_write> keys: array<Stored>;
-@group(0) @binding({{ next.b + 4 }}) var<storage, read_write> values: array<Stored>;
+@group(0) @binding({{ next.b + 3 }}) var<storage, read_write> keys: array<Cell>;
+@group(0) @binding({{ next.b + 4 }}) var<storage, read_write> values: array<Cell>;
 {% set next.b = next.b + 5 %}
 {% endif %}
 
 {% include "cache.wgsl" %}
+{% if kv == "q8_0" %}
+{% include "q8_codes.wgsl" %}
+{% endif %}
 {% include "heads.wgsl" %}
 
 var<workgroup> room: array<Unit, {{ staged * units }}>;
@@ -79,10 +82,22 @@ fn main(
         if (kind(base, h) == KEY) {
             let key = rotated_unit(h, u);
             k[(row * KV_HEADS + kv_head) * UNITS + u] = key;
+{% if kv == "q8_0" %}
+{% with source="rotated_unit(h, $)", buffer="keys", of="key", at="at", length=units, keep="", when="" %}
+{% include "store_q8.wgsl" %}
+{% endwith %}
+{% else %}
             keys[at] = pack(key);
+{% endif %}
         }
         if (kind(base, h) == VALUE) {
+{% if kv == "q8_0" %}
+{% with source="room[h * UNITS + $]", buffer="values", of="value", at="at", length=units, keep="", when="" %}
+{% include "store_q8.wgsl" %}
+{% endwith %}
+{% else %}
             values[at] = pack(room[i]);
+{% endif %}
         }
 {% endif %}
     }

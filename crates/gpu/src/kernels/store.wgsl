@@ -3,13 +3,16 @@
 @group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> tables: array<u32>;
 @group(0) @binding(2) var<storage, read> k: array<Unit>;
-@group(0) @binding(3) var<storage, read_write> keys: array<Stored>;
+@group(0) @binding(3) var<storage, read_write> keys: array<Cell>;
 {% if values %}
 @group(0) @binding(4) var<storage, read> v: array<Unit>;
-@group(0) @binding(5) var<storage, read_write> values: array<Stored>;
+@group(0) @binding(5) var<storage, read_write> values: array<Cell>;
 {% endif %}
 
 {% include "cache.wgsl" %}
+{% if kv == "q8_0" %}
+{% include "q8_codes.wgsl" %}
+{% endif %}
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
@@ -18,12 +21,28 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     let page = tables[rows[row].z * TABLE + position / PAGE];
     if (id.x < KV_HEADS * UNITS) {
         let at = place(page, id.x / UNITS, position % PAGE) + id.x % UNITS;
+{% if kv == "q8_0" %}
+        let u = id.x % UNITS;
+        let from_head = row * KV_HEADS * UNITS + id.x - u;
+{% with source="k[from_head + $]", buffer="keys", of="key", at="at", length=units, keep="", when="" %}
+{% include "store_q8.wgsl" %}
+{% endwith %}
+{% else %}
         keys[at] = pack(k[row * KV_HEADS * UNITS + id.x]);
+{% endif %}
     }
 {% if values %}
     if (id.x < KV_HEADS * VALUE_UNITS) {
         let at = value_place(page, id.x / VALUE_UNITS, position % PAGE) + id.x % VALUE_UNITS;
+{% if kv == "q8_0" %}
+        let u = id.x % VALUE_UNITS;
+        let from_head = row * KV_HEADS * VALUE_UNITS + id.x - u;
+{% with source="v[from_head + $]", buffer="values", of="value", at="at", length=value_units, keep="", when="" %}
+{% include "store_q8.wgsl" %}
+{% endwith %}
+{% else %}
         values[at] = pack(v[row * KV_HEADS * VALUE_UNITS + id.x]);
+{% endif %}
     }
 {% endif %}
 }

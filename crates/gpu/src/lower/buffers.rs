@@ -1,13 +1,16 @@
 //! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
 
-use pelton_graph::{Error, Limits, Linear, Op, Plan, RECENT, Row, WeightKind, pages_for};
+use pelton_graph::{
+    Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, Step, WeightKind, pages_for,
+};
 
 use crate::{
     device::Device,
     kernels::{
         attention::Attention,
         experts::Sort,
-        matmul::{DECODE, DECODE_FEW, decode_splits},
+        matmul::{DECODE, DECODE_FEW, decode_splits, prompt_splits},
+        tiled_matmul::{FEW_ROWS, ThreadTile, splits},
         to_f16::padded,
         to_q8::UNIT,
     },
@@ -149,13 +152,15 @@ impl Cache {
 pub(crate) struct Scratch {
     /// Activations in f16, for products on matrix cores.
     pub(crate) halves: wgpu::Buffer,
+    /// Activations in f32 after a norm, for products of prompt rows with weights in floats.
+    pub(crate) normed: wgpu::Buffer,
     /// Activations in 8 bits `[rows, 2, units]`, 16 bytes each, for products of several rows.
     pub(crate) codes: wgpu::Buffer,
     /// Their scales and sums of codes `[rows, units]`, 8 bytes each.
     pub(crate) scales: wgpu::Buffer,
     /// The factors `[rows]` f32 of the norm before the product.
     pub(crate) factors: wgpu::Buffer,
-    /// Partial sums of K splits `[splits, decode rows, outputs]` f32.
+    /// Partial sums of K splits `[splits, rows, outputs]` f32.
     pub(crate) partial: wgpu::Buffer,
     /// The up operand of a gated product.
     pub(crate) up: wgpu::Buffer,
@@ -184,13 +189,19 @@ impl Scratch {
             Op::ExpertGlu { gate: _, up, gating: _ } => Some(up.used * plan.weight(up.weight).rows),
             _ => None,
         });
-        // without matrix cores prompts run in the kernels for decoding, 16 rows at a time
+        // without matrix cores prompts have activations in 8 bits too
         let quantized = if cores { rows.max(limits.wants) } else { most };
+        let normed = if cores { 0 } else { most * longest_normed(plan) };
         let units = quantized * longest.div_ceil(UNIT);
-        let partial = if cores { partial_len(plan, rows) } else { 0 };
+        let partial = match cores {
+            true => partial_len(plan, rows, limits.rows),
+            false if ThreadTile::unrolls(&device.capabilities) => tiled_partial_len(plan),
+            false => 0,
+        };
         let (pairs, tiles) = sorted_len(plan, most);
         Ok(Self {
             halves: device.buffer("activations in f16", 2 * halves as u64)?,
+            normed: device.buffer("activations after a norm", 4 * normed as u64)?,
             codes: device.buffer("activations in 8 bits", 32 * units as u64)?,
             scales: device.buffer("scales of activations", 8 * units as u64)?,
             partial: device.buffer("partial sums", 4 * partial as u64)?,
@@ -223,6 +234,20 @@ fn longest_operand(plan: &Plan) -> usize {
     single.chain(several).max().unwrap_or(0)
 }
 
+/// Elements of the longest row that a norm before products with weights in floats has.
+fn longest_normed(plan: &Plan) -> usize {
+    let rows = plan.steps.iter().flat_map(|step| {
+        let linears: Vec<&Linear> = match &step.op {
+            Op::NormLinear { norm: _, linears } => linears.iter().collect(),
+            Op::NormGlu { norm: _, gate, up, gating: _ } => vec![gate, up],
+            _ => Vec::new(),
+        };
+        let weights = linears.into_iter().map(|linear| plan.weight(linear.weight));
+        weights.filter(|weight| weight.dtype.block_len() == 1).map(|weight| weight.row_len)
+    });
+    rows.max().unwrap_or(0)
+}
+
 /// Pairs of `rows` rows and their experts, and the tiles of them, at most.
 fn sorted_len(plan: &Plan, rows: usize) -> (usize, usize) {
     let sizes = plan.steps.iter().filter_map(|step| match &step.op {
@@ -244,8 +269,9 @@ pub(crate) fn decode_rows(limits: &Limits) -> usize {
     limits.rows.min(limits.wants.max(MAX_DRAFT))
 }
 
-/// Maximum elements of the partial sums of matrix products with K splits, alone or in one dispatch.
-fn partial_len(plan: &Plan, rows: usize) -> usize {
+/// Maximum elements of the partial sums of matrix products with K splits, alone or in one dispatch: of
+/// `rows` rows of decoding, or `most` of prompts.
+fn partial_len(plan: &Plan, rows: usize, most: usize) -> usize {
     let len = |k: usize, outputs: usize| {
         let tiles = [(DECODE, rows), (DECODE_FEW, DECODE_FEW.batch)];
         let splits = tiles.map(|(tile, rows)| decode_splits(&tile, k, outputs, rows));
@@ -257,6 +283,25 @@ fn partial_len(plan: &Plan, rows: usize) -> usize {
     };
     // without splits the product of one matrix has no partial sums, unless a later step adds them
     let when_split = |(splits, len): (usize, usize)| if splits == 1 { 0 } else { splits * len };
+    let prompts = |step: &Step| {
+        let linears: Vec<&Linear> = match &step.op {
+            Op::Linear(linear) | Op::LinearAdd(linear) => vec![linear],
+            Op::NormLinear { norm: _, linears } => linears.iter().collect(),
+            Op::NormGlu { norm: _, gate, up, gating: _ } => vec![gate, up],
+            _ => return 0,
+        };
+        // each run of matrices may be in one dispatch
+        let runs = (0..linears.len())
+            .flat_map(|first| (first..linears.len()).map(move |last| first..=last));
+        let len = |run: std::ops::RangeInclusive<usize>| {
+            let weights = || linears[run.clone()].iter().map(|linear| plan.weight(linear.weight));
+            let total = weights().map(|weight| weight.rows).sum();
+            let splits = prompt_splits(weights().next().map_or(0, |w| w.row_len), total);
+            if splits == 1 { 0 } else { splits * most * total }
+        };
+        runs.map(len).max().unwrap_or(0)
+    };
+    let prompts = plan.steps.iter().map(prompts).max().unwrap_or(0);
     let lens = plan.steps.iter().map(|step| match &step.op {
         Op::Linear(linear) => when_split(of(&[linear])),
         Op::LinearAdd(linear) => {
@@ -275,6 +320,25 @@ fn partial_len(plan: &Plan, rows: usize) -> usize {
             alone[0].max(alone[1]).max(splits * len)
         }
         _ => 0,
+    });
+    lens.max().unwrap_or(0).max(prompts)
+}
+
+/// Maximum elements of the partial sums of products of few prompt rows without matrix cores.
+fn tiled_partial_len(plan: &Plan) -> usize {
+    let of_all = plan.steps.iter().filter(|step| plan.step_rows(step) == Rows::All);
+    let lens = of_all.flat_map(|step| {
+        let linears: Vec<&Linear> = match &step.op {
+            Op::Linear(linear) | Op::LinearAdd(linear) => vec![linear],
+            Op::NormLinear { norm: _, linears } => linears.iter().collect(),
+            Op::NormGlu { norm: _, gate, up, gating: _ } => vec![gate, up],
+            _ => Vec::new(),
+        };
+        let weights = linears.into_iter().map(|linear| plan.weight(linear.weight));
+        weights.map(|weight| match splits(weight.row_len) {
+            1 => 0,
+            splits => splits * FEW_ROWS * weight.rows,
+        })
     });
     lens.max().unwrap_or(0)
 }

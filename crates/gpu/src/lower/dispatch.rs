@@ -1,12 +1,12 @@
 //! Dispatches of kernels, and their grids for the rows of a pass.
 
-use std::{num::NonZeroU64, sync::Arc};
+use std::{num::NonZeroU64, ops::RangeInclusive, sync::Arc};
 
 use pelton_graph::Phase;
 
 use crate::{
     device::Kernel,
-    kernels::{attention::Attention, experts::Sort, matmul::Tile},
+    kernels::{attention::Attention, experts::Sort, matmul::Tile, tiled_matmul::ThreadTile},
 };
 
 /// Maximum rows of a decoding pass in which each row has the bits that it has alone, on a GPU with
@@ -84,6 +84,8 @@ pub(crate) struct Dispatch {
     /// The buffers of the bindings, in their order.
     pub(crate) buffers: Vec<Bound>,
     pub(crate) grid: Grid,
+    /// The numbers of rows of the step with which it runs.
+    pub(crate) rows: RangeInclusive<usize>,
     /// Whether it is independent of the previous dispatch, so that both can run concurrently.
     pub(crate) concurrent: bool,
 }
@@ -129,6 +131,9 @@ pub(crate) enum Grid {
     Rows { x: u32, batch: u32 },
     /// The workgroups of [`Tile::groups`] for a number of outputs, times a number of K splits.
     Tiles(Tile, usize, usize),
+    /// The workgroups of [`ThreadTile::groups`] for a number of outputs, times a number of heads or K
+    /// splits.
+    ThreadTiles { tile: ThreadTile, outputs: usize, times: u32 },
     /// One workgroup for each row.
     Row,
     /// As many workgroups for each row.
@@ -180,11 +185,18 @@ impl Dispatch {
     /// The workgroups for the rows of a pass; `None` if the kernel does not run in it.
     pub(crate) fn groups(&self, shape: &PassShape) -> Option<[u32; 3]> {
         let &PassShape { rows, bound, tiles, distinct, sequences } = shape;
+        if !self.rows.contains(&rows) {
+            return None;
+        }
         Some(match self.grid {
             Grid::Rows { x, batch } => [x, (rows as u32).div_ceil(batch), 1],
             Grid::Tiles(tile, outputs, splits) => {
                 let [x, y, _] = tile.groups(rows, outputs);
                 [x, y, splits as u32]
+            }
+            Grid::ThreadTiles { tile, outputs, times } => {
+                let [x, y, _] = tile.groups(rows, outputs);
+                [x, y, times]
             }
             Grid::Row => [rows as u32, 1, 1],
             Grid::RowTimes(times) => [rows as u32, times, 1],

@@ -9,6 +9,7 @@ use crate::{
         matvec::{MatVec, Tuning},
         matvec_rows::MatVecRows,
         row_ops::{Product, RowOp},
+        tiled_matmul::{ThreadTile, TiledMatmul},
     },
     lower::{
         dispatch::{Dispatch, Grid, RowBucket},
@@ -145,9 +146,14 @@ impl<'a> Lowering<'a> {
                     let grid = Grid::Tiles(DECODE, rows, z as usize);
                     self.tile_matmul(&several, matrix, experts, shard, grid)?
                 }
-                Operand::Q8 => {
-                    let grid = |x| Grid::Heads { x, batch: batch as u32, heads: z };
-                    self.tile_rows(&several, matrix, experts, shard, batch, &grid)?
+                Operand::Q8 | Operand::Normed if bucket == RowBucket::Prompt => {
+                    let tile = ThreadTile::of_few(&self.device.capabilities);
+                    let outputs = self.plan.weight(weight).rows;
+                    let grid = Grid::ThreadTiles { tile, outputs, times: z };
+                    self.tiled_experts(&several, matrix, experts, shard, grid)?
+                }
+                Operand::Q8 | Operand::Normed => {
+                    self.head_rows(&several, matrix, experts, shard, batch)?
                 }
                 Operand::F32 => {
                     let grid = |x| Grid::Heads { x, batch: batch as u32, heads: z };
@@ -220,7 +226,7 @@ impl<'a> Lowering<'a> {
     fn sort(&self, product: &Several<'_>, operand: Operand) -> Sort {
         let tile = match operand {
             Operand::F16 => DECODE.batch,
-            Operand::Q8 | Operand::F32 => self.device.capabilities.batch,
+            _ => ThreadTile::of_few(&self.device.capabilities).batch,
         };
         let experts = self.plan.weight(product.weight).count();
         Sort { experts, used: product.used, tile, count_at: product.count_at }
@@ -237,16 +243,18 @@ impl<'a> Lowering<'a> {
         let mut calls = Vec::with_capacity(matrix.shards.len());
         for shard in &matrix.shards {
             let experts = self.several(product, Pick::Sorted, shard);
-            let grid = |x| Grid::ExpertTiles { x, sort, tiles_first: false };
+            let outputs = self.plan.weight(product.weight).rows;
+            let grid = |rows: usize| {
+                let x = outputs.div_ceil(rows) as u32;
+                Grid::ExpertTiles { x, sort, tiles_first: true }
+            };
             calls.push(match operand {
                 Operand::F16 => {
-                    let x = self.plan.weight(product.weight).rows.div_ceil(DECODE.rows) as u32;
-                    let grid = Grid::ExpertTiles { x, sort, tiles_first: true };
-                    self.tile_matmul(product, matrix, experts, shard, grid)?
+                    self.tile_matmul(product, matrix, experts, shard, grid(DECODE.rows))?
                 }
-                Operand::Q8 => self.tile_rows(product, matrix, experts, shard, sort.tile, &grid)?,
-                Operand::F32 => {
-                    self.pair_matvec(product, matrix, experts, [shard, shard], sort.tile, &grid)?
+                _ => {
+                    let tile = ThreadTile::of_few(&self.device.capabilities);
+                    self.tiled_experts(product, matrix, experts, shard, grid(tile.rows))?
                 }
             });
         }
@@ -313,14 +321,14 @@ impl<'a> Lowering<'a> {
         self.call(&source, &spec.bindings(), &label, &buffers, grid(x))
     }
 
-    fn tile_rows(
+    /// The products of the heads of several decoding rows.
+    fn head_rows(
         &mut self,
         product: &Several<'_>,
         matrix: &Matrix,
         experts: Experts,
         shard: &Shard,
         batch: usize,
-        grid: &dyn Fn(u32) -> Grid,
     ) -> Result<Dispatch, Error> {
         let rows = self.plan.weight(product.weight).rows;
         let spec = MatVecRows {
@@ -343,8 +351,44 @@ impl<'a> Lowering<'a> {
         buffers.extend(shard.bindings());
         let capabilities = &self.device.capabilities;
         let (source, x) = (spec.source(capabilities)?, spec.groups(capabilities));
-        let label = format!("expert matvec_rows {} {rows}x{}", matrix.layout.dtype, spec.k);
-        self.call(&source, &spec.bindings(), &label, &buffers, grid(x))
+        let label = format!("head matvec_rows {} {rows}x{}", matrix.layout.dtype, spec.k);
+        let grid = Grid::Heads { x, batch: batch as u32, heads: experts.count as u32 };
+        self.call(&source, &spec.bindings(), &label, &buffers, grid)
+    }
+
+    fn tiled_experts(
+        &mut self,
+        product: &Several<'_>,
+        matrix: &Matrix,
+        experts: Experts,
+        shard: &Shard,
+        grid: Grid,
+    ) -> Result<Dispatch, Error> {
+        let rows = self.plan.weight(product.weight).rows;
+        let spec = TiledMatmul {
+            layout: matrix.layout,
+            k: matrix.row_len,
+            rows,
+            offset: 0,
+            stride: rows,
+            norm: false,
+            bias: product.bias.is_some(),
+            add: false,
+            count_at: product.count_at,
+            on_grid: false,
+            experts: Some(experts),
+        };
+        let scratch = self.scratch;
+        let mut buffers = match matrix.layout.blocks() {
+            true => whole(&[&scratch.codes, &scratch.scales]),
+            false => whole(&[product.x]),
+        };
+        buffers.extend(whole(&[product.y, &self.inputs.pass]));
+        buffers.extend(self.chosen_by(product, experts.pick)?);
+        buffers.extend(shard.bindings());
+        let source = spec.source(&ThreadTile::of_few(&self.device.capabilities))?;
+        let label = format!("expert tiled_matmul {} {rows}x{}", matrix.layout.dtype, spec.k);
+        self.call(&source, &spec.bindings(), &label, &buffers, grid)
     }
 
     fn tile_matmul(
@@ -369,11 +413,12 @@ impl<'a> Lowering<'a> {
             slab_rows: 0,
             experts: Some(experts),
             fused_with: [None; 2],
+            own_y: false,
         };
         let mut buffers = whole(&[&self.scratch.halves, product.y, &self.inputs.pass]);
         buffers.extend(self.chosen_by(product, experts.pick)?);
         buffers.extend(shard.bindings());
-        let source = matmul.source(&DECODE)?;
+        let source = matmul.source(&DECODE.on(&self.device.capabilities))?;
         let bindings = matmul.bindings();
         self.call(&source, &bindings, "expert matmul", &buffers, grid)
     }

@@ -168,7 +168,8 @@ impl<'a> Lowering<'a> {
         };
         let bindings = self.device.bind(label, &kernel, buffers)?;
         let buffers = buffers.iter().map(Bound::of).collect();
-        Ok(Dispatch { kernel, bindings, buffers, grid, concurrent: false })
+        let rows = 0..=usize::MAX;
+        Ok(Dispatch { kernel, bindings, buffers, grid, rows, concurrent: false })
     }
 }
 

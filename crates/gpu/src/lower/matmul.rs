@@ -23,12 +23,16 @@ use crate::{
 
 impl<'a> Lowering<'a> {
     /// The tile of a decoding pass, and its rows at most; `None` for prompts.
-    const fn decode_tile(&self, bucket: RowBucket) -> Option<(Tile, usize)> {
+    fn decode_tile(&self, bucket: RowBucket) -> Option<(Tile, usize)> {
         match bucket {
-            RowBucket::ThirtyTwo => Some((DECODE_FEW, DECODE_FEW.batch)),
-            RowBucket::Many => Some((DECODE, self.decode_rows)),
+            RowBucket::ThirtyTwo => Some((self.on_cores(DECODE_FEW), DECODE_FEW.batch)),
+            RowBucket::Many => Some((self.on_cores(DECODE), self.decode_rows)),
             _ => None,
         }
+    }
+
+    fn on_cores(&self, tile: Tile) -> Tile {
+        tile.on(&self.device.capabilities)
     }
 
     /// A product of activations in 16 bits.
@@ -40,12 +44,13 @@ impl<'a> Lowering<'a> {
         add: bool,
         bucket: RowBucket,
     ) -> Result<Vec<Dispatch>, Error> {
+        let Some((tile, rows)) = self.decode_tile(bucket) else {
+            return self.prompt_matmul(&[*linear], &[y], step, add);
+        };
         let matrix = self.weights.matrix(linear.weight)?;
         let outputs = self.plan.weight(linear.weight).rows;
         let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
-        let decode = self.decode_tile(bucket);
-        let splits =
-            decode.map_or(1, |(tile, rows)| decode_splits(&tile, matrix.row_len, outputs, rows));
+        let splits = decode_splits(&tile, matrix.row_len, outputs, rows);
         let completed_later = self.following(step).is_some_and(|next| self.completes(next, bucket));
         let whole_k = splits == 1 && !completed_later;
         let mut calls = Vec::with_capacity(matrix.shards.len() + 1);
@@ -63,10 +68,7 @@ impl<'a> Lowering<'a> {
                 slab_rows: self.decode_rows,
                 experts: None,
                 fused_with: [None; 2],
-            };
-            let tile = match decode {
-                Some((tile, _)) => tile,
-                None => matmul.tile(&self.device.capabilities, self.rows),
+                own_y: false,
             };
             let to = if whole_k { y } else { &self.scratch.partial };
             let mut buffers = whole(&[&self.scratch.halves, to, &self.inputs.pass]);
@@ -90,12 +92,12 @@ impl<'a> Lowering<'a> {
         Ok(calls)
     }
 
-    const fn sum(&self, splits: usize, outputs: Vec<Output>, add: bool) -> SumSplits {
+    pub(super) const fn sum(&self, splits: usize, outputs: Vec<Output>, add: bool) -> SumSplits {
         let slab_rows = self.decode_rows;
         SumSplits { splits, slab_rows, outputs, add, glu: None, halves: false }
     }
 
-    fn sum_call(
+    pub(super) fn sum_call(
         &mut self,
         sum: &SumSplits,
         buffers: &[wgpu::BufferBinding<'_>],
@@ -181,6 +183,7 @@ impl<'a> Lowering<'a> {
             slab_rows: self.decode_rows,
             experts: None,
             fused_with: [fused(1), fused(2)],
+            own_y: false,
         };
         let mut calls = self.complete(norm, x, k, step, bucket)?;
         let scratch = self.scratch;

@@ -8,8 +8,10 @@ mod experts;
 pub(crate) mod lowering;
 mod matmul;
 mod products;
+mod prompt_matmul;
 mod recurrent;
 mod rows;
+mod tiled_matmul;
 pub(crate) mod timestamps;
 
 pub(crate) use buffers::{Cache, Inputs, Scratch};

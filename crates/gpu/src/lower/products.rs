@@ -27,6 +27,8 @@ pub(super) enum Operand {
     Q8,
     /// In 16 bits, for matrix cores.
     F16,
+    /// In f32 after the norm, for tiles of weights in floats.
+    Normed,
 }
 
 impl<'a> Lowering<'a> {
@@ -67,7 +69,12 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         match operand {
             Operand::F32 => self.matvec(linear, norm, x, y, step, add, bucket),
-            Operand::Q8 => self.matvec_rows(linear, norm.is_some(), y, step, add, bucket),
+            Operand::Q8 if bucket != RowBucket::Prompt => {
+                self.matvec_rows(linear, norm.is_some(), y, step, add, bucket)
+            }
+            Operand::Q8 | Operand::Normed => {
+                self.tiled_matmul(linear, norm.is_some(), x, y, step, add)
+            }
             Operand::F16 => self.matmul(linear, y, step, add, bucket),
         }
     }
@@ -183,8 +190,20 @@ impl<'a> Lowering<'a> {
             }
         }
         let mut products = Vec::with_capacity(linears.len());
-        for (linear, y) in linears.iter().zip(outputs) {
-            let operand = self.operand(self.weights.matrix(linear.weight)?, bucket);
+        let mut rest = linears.iter().zip(outputs).enumerate();
+        while let Some((i, (linear, y))) = rest.next() {
+            let matrix = self.weights.matrix(linear.weight)?;
+            let operand = self.operand(matrix, bucket);
+            if bucket == RowBucket::Prompt && operand == Operand::F16 {
+                let suits = |other: &&Linear| self.fuses_in_prompts(linear, other);
+                let count = 1 + linears[i + 1..].iter().take_while(suits).take(2).count();
+                if count > 1 {
+                    let (linears, outputs) = (&linears[i..i + count], &outputs[i..i + count]);
+                    products.extend(self.prompt_matmul(linears, outputs, step, false)?);
+                    rest.nth(count - 2);
+                    continue;
+                }
+            }
             products.extend(self.product(
                 operand,
                 linear,
@@ -198,10 +217,19 @@ impl<'a> Lowering<'a> {
         }
         // K splits share one buffer of partial sums
         calls.extend(match bucket {
-            RowBucket::ThirtyTwo | RowBucket::Many => products,
+            RowBucket::ThirtyTwo | RowBucket::Many | RowBucket::Prompt => products,
             _ => concurrent(products),
         });
         Ok(calls)
+    }
+
+    /// Whether two products of rows of a prompt can run in one dispatch.
+    fn fuses_in_prompts(&self, linear: &Linear, other: &Linear) -> bool {
+        let matrix = |linear: &Linear| self.weights.matrix(linear.weight);
+        let (Ok(first), Ok(second)) = (matrix(linear), matrix(other)) else { return false };
+        let plain = linear.bias.is_none() && other.bias.is_none();
+        let single = first.shards.len() == 1 && second.shards.len() == 1;
+        plain && single && first.layout == second.layout
     }
 
     /// One call for two or three products of few rows that read one norm, if their matrices are of
@@ -269,6 +297,7 @@ impl<'a> Lowering<'a> {
             }
             RowBucket::One | RowBucket::Two | RowBucket::Four => Operand::F32,
             _ if matrix.layout.blocks() => Operand::Q8,
+            RowBucket::Prompt if !self.device.capabilities.matrix_cores => Operand::Normed,
             _ => Operand::F32,
         }
     }
@@ -290,6 +319,10 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         match operand {
             Operand::F32 => Ok(Vec::new()),
+            Operand::Normed => match norm {
+                Some(norm) => self.norm(norm, 1, k, x, Some(&self.scratch.normed)),
+                None => Ok(Vec::new()),
+            },
             Operand::F16 => self.halve(norm, x, [k, per_row]).map(one),
             Operand::Q8 => self.quantize(norm, x, [k, per_row]).map(one),
         }
@@ -346,7 +379,7 @@ impl<'a> Lowering<'a> {
         if self.gates_on_cores([gate, up], bucket)? {
             return self.fused_matmul(norm, &[*gate, *up], x, &[g], step, Some(gating), bucket);
         }
-        if !alike || operand == Operand::F16 {
+        if !alike || operand == Operand::F16 || bucket == RowBucket::Prompt {
             let width = self.plan.weight(up.weight).rows;
             let up_buffer = &self.scratch.up;
             let mut calls =

@@ -351,10 +351,10 @@ impl GpuExecutable {
         })
     }
 
-    /// Records the steps of one pass.
-    fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &Shape) {
+    /// Records the steps of one pass, by persistent kernels if it `persists`.
+    fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &Shape, persists: bool) {
         match &self.persistent {
-            Some(persistent) if shape.alone() && persistent.covers(shape.bound) => {
+            Some(persistent) if persists && persistent.covers(shape.bound) => {
                 let shape = alone(shape.bound);
                 let step = |i: usize| StepDispatches { calls: &self.alone[i], shape };
                 persistent.record(pass, shape.bound, step);
@@ -421,20 +421,56 @@ impl Executable for GpuExecutable {
                 true => EXACT_ROWS,
                 false => usize::MAX,
             },
+            late_draws: true,
         }
     }
 
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
         self.in_flight.check_free(pass.logits() > 0)?;
+        if pass.draws_later() {
+            self.settle(None)?;
+        }
         let (shape, words) = self.begin(pass)?;
         let call: SampleCall = self.sample.prepare(&self.device, pass);
-        let run = Run { logits: wanted_logits(pass, &shape), shape, call, repeat: pass.repeat };
+        let run = Run {
+            // a draw that follows is not repeated
+            persists: self.persistent.is_some() && shape.alone() && !pass.draws_later(),
+            logits: wanted_logits(pass, &shape),
+            shape,
+            call,
+            repeat: pass.repeat,
+        };
         let given = self.given(&run, words);
         let encoder = self.device.device.create_command_encoder(&Default::default());
         let recorded = self.recorded(&run, encoder, given.as_ref());
         let ticket = self.in_flight.submit(&self.device, recorded, call, pass.repeat)?;
         self.redo.given.push_back(given);
+        if let ([row], true) = (pass.rows, pass.draws_later()) {
+            self.in_flight.await_draw(*row);
+        }
         Ok(ticket)
+    }
+
+    /// The draw has commands of its own, which the GPU runs after those of the pass: meanwhile the
+    /// host finds the draw.
+    fn draw(
+        &mut self,
+        ticket: Ticket,
+        sample: Option<&pelton_graph::Sample<'_>>,
+    ) -> Result<(), Error> {
+        let row = self.in_flight.begin_draw(ticket)?;
+        let Some(&sample) = sample else { return Ok(()) };
+        let (rows, wants) = ([row], [Want::Sample(sample)]);
+        let pass = Pass::new(Phase::Decode, &rows, &wants);
+        pass.check(&self.plan, &self.limits, &self.tables)?;
+        let call = self.sample.prepare(&self.device, &pass);
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut compute = encoder.begin_compute_pass(&Default::default());
+        self.sample.record(&mut compute, &call);
+        drop(compute);
+        let results = (self.sample.results(), self.sample.result_bytes(&call, 1));
+        self.in_flight.submit_draw(&self.device, encoder, call, results);
+        Ok(())
     }
 
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
@@ -512,7 +548,7 @@ impl Drop for GpuExecutable {
 fn wanted_logits(pass: &Pass<'_>, shape: &Shape) -> Vec<usize> {
     let at = |want: &Want<'_>| match want {
         Want::Logits { row } => shape.selected.iter().position(|selected| selected == row),
-        Want::Sample(_) => None,
+        Want::Sample(_) | Want::Later { .. } => None,
     };
     pass.wants.iter().filter_map(at).collect()
 }

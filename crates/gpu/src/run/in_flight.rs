@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pelton_graph::{Error, Ticket};
+use pelton_graph::{Error, Row, Ticket};
 
 use crate::{device::Device, kernels::sample::SampleCall};
 
@@ -37,6 +37,8 @@ pub(crate) struct InFlightPass {
     /// Whether persistent kernels ran, whose word is still to be read.
     persistent: bool,
     submission: wgpu::SubmissionIndex,
+    /// Its row, while its draw is awaited.
+    awaited: Option<Row>,
 }
 
 /// The commands of a pass and the buffers with its results.
@@ -76,6 +78,9 @@ impl InFlight {
     pub(crate) fn check_free(&self, logits: bool) -> Result<(), Error> {
         if self.free.is_empty() {
             return Err(Error::Pass(format!("{DEPTH} passes are not taken, expected fewer")));
+        }
+        if self.passes.back().is_some_and(|pass| pass.awaited.is_some()) {
+            return Err(Error::Pass("a pass waits for its draw, expected none".to_owned()));
         }
         if logits && self.passes.iter().any(|pass| pass.logits_bytes > 0) {
             return Err(Error::Pass(
@@ -119,6 +124,7 @@ impl InFlight {
             logits_bytes,
             persistent,
             submission,
+            awaited: None,
         });
         Ok(ticket)
     }
@@ -198,6 +204,37 @@ impl InFlight {
         device.check()
     }
 
+    /// Lets the newest pass, whose row is `row`, wait for its draw.
+    pub(crate) fn await_draw(&mut self, row: Row) {
+        if let Some(pass) = self.passes.back_mut() {
+            pass.awaited = Some(row);
+        }
+    }
+
+    /// The row of the newest pass, which waits for its draw no longer.
+    pub(crate) fn begin_draw(&mut self, ticket: Ticket) -> Result<Row, Error> {
+        let newest = self.passes.back_mut().filter(|pass| pass.ticket == ticket);
+        newest.and_then(|pass| pass.awaited.take()).ok_or_else(|| {
+            Error::Pass(format!("{ticket:?} is not the newest pass, or waits for no draw"))
+        })
+    }
+
+    /// Submits the recorded draw of the newest pass and a copy of its samples, and maps them.
+    pub(crate) fn submit_draw(
+        &mut self,
+        device: &Device,
+        mut encoder: wgpu::CommandEncoder,
+        sample: SampleCall,
+        (results, bytes): (&wgpu::Buffer, u64),
+    ) {
+        let Some(pass) = self.passes.back_mut() else { return };
+        let to = &self.samples[pass.buffer];
+        encoder.copy_buffer_to_buffer(results, 0, to, 0, bytes);
+        pass.submission = device.queue.submit([encoder.finish()]);
+        to.slice(..bytes).map_async(wgpu::MapMode::Read, |_| {});
+        (pass.sample, pass.sample_bytes) = (sample, bytes);
+    }
+
     /// Waits for the oldest pass, and copies its samples and its logits.
     pub(crate) fn take(
         &mut self,
@@ -207,8 +244,11 @@ impl InFlight {
         logits: &mut [f32],
     ) -> Result<InFlightPass, Error> {
         match self.passes.front() {
-            Some(oldest) if oldest.ticket == ticket => {}
-            _ => return Err(Error::Pass(format!("{ticket:?} is not the oldest in flight"))),
+            Some(oldest) if oldest.ticket == ticket && oldest.awaited.is_none() => {}
+            _ => {
+                let problem = "is not the oldest in flight, or waits for its draw";
+                return Err(Error::Pass(format!("{ticket:?} {problem}")));
+            }
         }
         let Some(pass) = self.passes.pop_front() else {
             return Err(Error::Pass(format!("{ticket:?} is not the oldest in flight")));

@@ -2,7 +2,9 @@
 
 use pelton_graph::{Error, KvType, Limits, PAGE, Plan, State, Values};
 
-use crate::{device::Device, lower::Cache, weights::resident_bytes};
+use crate::{
+    device::Device, kernels::rope_store::stored_bytes, lower::Cache, weights::resident_bytes,
+};
 
 /// Allocates the KV caches of all layers.
 pub(crate) fn allocate_caches(
@@ -11,7 +13,7 @@ pub(crate) fn allocate_caches(
     limits: &Limits,
 ) -> Result<Vec<Cache>, Error> {
     let allocate = |cache: &pelton_graph::Cache| {
-        let page_bytes = |dim: usize| limits.kv.bytes(cache.heads * dim * PAGE) as u64;
+        let page_bytes = |dim: usize| (cache.heads * PAGE * stored_bytes(limits.kv, dim)) as u64;
         let bytes = |dim| page_bytes(dim).saturating_mul(limits.pages[cache.group] as u64);
         let values = match cache.values {
             Values::Own { dim } => Some((device.buffer("values", bytes(dim))?, page_bytes(dim))),
@@ -87,10 +89,18 @@ pub(crate) fn check_kv(kv: KvType, plan: &Plan) -> Result<(), Error> {
             what: "heads of an odd length, which a GPU keeps in f32".to_owned(),
         }),
         KvType::F16 | KvType::F32 => Ok(()),
-        KvType::Q8_0 => Err(Error::Kv {
-            kv,
-            what: "only on the CPU; a GPU keeps them in f16 or f32".to_owned(),
-        }),
+        KvType::Q8_0 => {
+            let dims = plan.caches.iter().flat_map(|cache| [cache.key_dim, cache.value_dim()]);
+            match dims.into_iter().find(|dim| !dim.is_multiple_of(32)) {
+                Some(dim) => Err(Error::Kv {
+                    kv,
+                    what: format!(
+                        "heads of {dim} elements are no whole blocks of 32, expected f16 or f32"
+                    ),
+                }),
+                None => Ok(()),
+            }
+        }
     }
 }
 

@@ -30,6 +30,9 @@ pub struct Shape {
     pub batch: usize,
 }
 
+/// K splits of a measured product, at most.
+pub const MOST_SPLITS: usize = 8;
+
 /// A GPU with matrix cores, for measurements.
 #[derive(Debug)]
 pub struct Bench {
@@ -92,6 +95,7 @@ impl Bench {
             slab_rows: 0,
             experts: None,
             fused_with: [None; 2],
+            own_y: false,
         };
         let planes = layout.packed(matrix, rows, k);
         let planes =
@@ -101,7 +105,7 @@ impl Bench {
             matmul,
             batch,
             activations: device.buffer("activations", (batch * padded(k) * 2) as u64)?,
-            y: device.buffer("y", (batch * rows * 4) as u64)?,
+            y: device.buffer("y", (MOST_SPLITS * batch * rows * 4) as u64)?,
             pass: self.upload(bytemuck::bytes_of(&(batch as u32)))?,
             planes,
         };
@@ -130,10 +134,12 @@ impl Product {
         self.matmul.tile(&self.device.capabilities, self.batch)
     }
 
-    /// Compiles the kernel for a tile.
-    pub fn by(&self, tile: &Tile) -> Result<Tiled<'_>, Error> {
-        let groups = tile.groups(self.batch, self.matmul.rows);
-        Ok(Tiled { product: self, kernel: self.matmul.kernel(&self.device, tile)?, groups })
+    /// Compiles the kernel for a tile and a number of K splits, whose partial sums it leaves.
+    pub fn by(&self, tile: &Tile, splits: usize) -> Result<Tiled<'_>, Error> {
+        let [x, y, _] = tile.groups(self.batch, self.matmul.rows);
+        let matmul = Matmul { splits, slab_rows: self.batch, ..self.matmul };
+        let kernel = matmul.kernel(&self.device, tile)?;
+        Ok(Tiled { product: self, kernel, groups: [x, y, splits as u32] })
     }
 
     /// Runs a kernel `times` times, and returns the seconds of all runs.

@@ -4,7 +4,8 @@ use std::{
     future::poll_fn,
     pin::Pin,
     sync::{Arc, atomic::Ordering},
-    time::Instant,
+    task::{Context as TaskContext, Poll, Waker},
+    time::{Duration, Instant},
 };
 
 use futures_core::Stream;
@@ -15,6 +16,11 @@ use crate::{
     metrics::{ModelMetrics, Outcome},
     models::Lease,
 };
+
+/// The time within which tokens are taken together, after a task was woken for a token. A thread that
+/// wakes up and writes to a socket takes 0.1 ms from the threads that compute, which is much where a
+/// token takes 2 ms.
+const TOGETHER: Duration = Duration::from_millis(5);
 
 /// What all texts of one HTTP request share.
 #[derive(Clone)]
@@ -48,7 +54,9 @@ pub(crate) struct TokenRun {
     /// All ids, where the stop string is looked for; empty without several stop strings.
     ids: Vec<u32>,
     begun: Instant,
-    last: Option<Instant>,
+    /// When the task may be woken again.
+    rest: Option<Instant>,
+    times: Times,
     counted: bool,
     /// Whether a tool call was sent, which changes the outcome.
     pub(crate) called: bool,
@@ -66,7 +74,8 @@ impl TokenRun {
             stops,
             ids: Vec::new(),
             begun: Instant::now(),
-            last: None,
+            rest: None,
+            times: Times::default(),
             counted: false,
             called: false,
         })
@@ -74,19 +83,16 @@ impl TokenRun {
 
     /// The next token; `None` after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<Token>, ApiError> {
-        let item = poll_fn(|context| Pin::new(&mut self.stream).poll_next(context)).await;
-        match item {
+        match self.item().await {
             None => Ok(None),
             Some(Ok(token)) => {
-                let now = Instant::now();
                 let metrics = &self.context.metrics;
                 metrics.generation_tokens.fetch_add(1, Ordering::Relaxed);
                 self.context.usage.add_generated(1);
-                match self.last {
-                    None => metrics.first_token.observe((now - self.begun).as_secs_f64()),
-                    Some(last) => metrics.inter_token.observe((now - last).as_secs_f64()),
+                match self.times.next(|| Look::from(&self.stream.stats())) {
+                    Time::First(time) => metrics.first_token.observe(time.as_secs_f64()),
+                    Time::Later(time) => metrics.inter_token.observe(time.as_secs_f64()),
                 }
-                self.last = Some(now);
                 if self.stops.len() > 1 {
                     self.ids.push(token.id);
                 }
@@ -97,6 +103,24 @@ impl TokenRun {
                 Err(error.into())
             }
         }
+    }
+
+    /// The next item of the stream. Nothing wakes the task within [`TOGETHER`] after it was woken.
+    async fn item(&mut self) -> Option<Result<Token, pelton::Error>> {
+        if let Poll::Ready(item) = self.ready() {
+            return item;
+        }
+        if let Some(rest) = self.rest.filter(|rest| *rest > Instant::now()) {
+            tokio::time::sleep_until(rest.into()).await;
+        }
+        let item = poll_fn(|context| Pin::new(&mut self.stream).poll_next(context)).await;
+        self.rest = Some(Instant::now() + TOGETHER);
+        item
+    }
+
+    /// The next item if it is there.
+    fn ready(&mut self) -> Poll<Option<Result<Token, pelton::Error>>> {
+        Pin::new(&mut self.stream).poll_next(&mut TaskContext::from_waker(Waker::noop()))
     }
 
     /// The sizes and times so far.
@@ -140,5 +164,82 @@ impl TokenRun {
 impl Drop for TokenRun {
     fn drop(&mut self) {
         self.count(Outcome::Abort);
+    }
+}
+
+/// The time of a token.
+#[derive(Debug, PartialEq)]
+enum Time {
+    /// That of the first one, from the submission on.
+    First(Duration),
+    /// That of another one, after the one before.
+    Later(Duration),
+}
+
+/// The generated tokens of a text, and their times.
+struct Look {
+    tokens: usize,
+    /// From the submission to the first token.
+    first: Duration,
+    /// From the first token to the last.
+    decode: Duration,
+}
+
+impl From<&Stats> for Look {
+    fn from(stats: &Stats) -> Self {
+        let first = stats.time_to_first_token.unwrap_or_default();
+        Self { tokens: stats.generated_tokens, first, decode: stats.decode }
+    }
+}
+
+/// The times of tokens by the clock of the model, in whatever groups they are taken.
+#[derive(Debug, Default)]
+struct Times {
+    taken: usize,
+    /// Generated tokens at the last look, and the time from the first to the last of them.
+    seen: usize,
+    decode: Duration,
+    /// The mean time of the tokens that came between the last two looks.
+    mean: Duration,
+}
+
+impl Times {
+    /// The time of the next token.
+    fn next(&mut self, look: impl FnOnce() -> Look) -> Time {
+        self.taken += 1;
+        if self.taken > self.seen {
+            let Look { tokens, first, decode } = look();
+            let new = tokens.saturating_sub(self.seen.max(1)).max(1);
+            self.mean = decode.saturating_sub(self.decode) / u32::try_from(new).unwrap_or(u32::MAX);
+            (self.seen, self.decode) = (tokens, decode);
+            if self.taken == 1 {
+                return Time::First(first);
+            }
+        }
+        Time::Later(self.mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_tokens_that_are_taken_in_groups() {
+        let ms = Duration::from_millis;
+        let look = |tokens, decode| move || Look { tokens, first: ms(30), decode: ms(decode) };
+        let mut times = Times::default();
+        // two tokens, then three, then one
+        assert_eq!(times.next(look(2, 10)), Time::First(ms(30)));
+        assert_eq!(times.next(look(2, 10)), Time::Later(ms(10)));
+        assert_eq!(times.next(look(5, 22)), Time::Later(ms(4)));
+        assert_eq!(times.next(look(6, 29)), Time::Later(ms(4)));
+        assert_eq!(times.next(look(6, 29)), Time::Later(ms(4)));
+        assert_eq!(times.next(look(6, 29)), Time::Later(ms(7)));
+        // one after the other
+        let mut times = Times::default();
+        assert_eq!(times.next(look(1, 0)), Time::First(ms(30)));
+        assert_eq!(times.next(look(2, 5)), Time::Later(ms(5)));
+        assert_eq!(times.next(look(3, 8)), Time::Later(ms(3)));
     }
 }

@@ -371,8 +371,11 @@ impl Executable for FakeExecutable {
             return Err(error);
         }
         self.check_rows(pass);
+        if pass.draws_later() {
+            return Err(Error::Pass("the fake has no late draws".to_owned()));
+        }
         let own = |want: &Want<'_>| match want {
-            Want::Logits { row } => OwnWant::Logits { row: *row as usize },
+            Want::Logits { row } | Want::Later { row } => OwnWant::Logits { row: *row as usize },
             Want::Sample(sample) => OwnWant::Sample(Box::new(OwnSample {
                 row: sample.row as usize,
                 params: sample.draw.params,

@@ -22,7 +22,13 @@ pub struct Fake {
 
 impl Default for Fake {
     fn default() -> Self {
-        let pipeline = Pipeline { depth: 1, repeat: 1, phases_agree: true, exact_rows: usize::MAX };
+        let pipeline = Pipeline {
+            depth: 1,
+            repeat: 1,
+            phases_agree: true,
+            exact_rows: usize::MAX,
+            late_draws: false,
+        };
         Self {
             pipeline,
             nan_from: None,

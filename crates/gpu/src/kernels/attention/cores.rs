@@ -39,8 +39,8 @@ impl Attention {
                     <= capabilities.workgroup_bytes as usize
                 && cores.threads() <= capabilities.workgroup_threads as usize
         };
-        let supported = capabilities.matrix_cores
-            && self.caches.kv == KvType::F16
+        let supported = capabilities.cores_of_16_by_32_lanes()
+            && self.caches.kv != KvType::F32
             && self.unit() == 4
             && dim <= MOST;
         WorkSplit::ALL.into_iter().find(|cores| supported && fits(cores))
@@ -55,6 +55,7 @@ impl Attention {
             "attend_cores.wgsl",
             context! {
                 queries, subgroups, staged, step, prefetch,
+                reads => self.caches.kv == KvType::Q8_0,
                 threads => cores.threads(),
                 key_cores => self.key_dim.div_ceil(CORE),
                 value_cores => self.value_dim.div_ceil(CORE),

@@ -163,6 +163,7 @@ fn plain(dtype: DType, k: usize, rows: usize) -> Matmul {
         slab_rows: 0,
         experts: None,
         fused_with: [None; 2],
+        own_y: false,
     }
 }
 
@@ -191,21 +192,27 @@ fn every_tile_and_what_comes_after() {
 fn compare_fused(dtypes: &[DType], tile: Tile, count: usize) {
     let Some(device) = device() else { return };
     let (k, stride) = (512, 37 * dtypes.len() + 3);
-    let run = |m: Matmul, planes: &[Vec<u8>]| -> Vec<f32> {
+    let run = |m: Matmul, planes: &[Vec<u8>]| -> Vec<Vec<f32>> {
         let mut source = m.source(&tile).unwrap();
         if !device.capabilities.matrix_cores {
             source = written_out(&source, &tile);
         }
         let a: Vec<f16> = normals(1, k * count).into_iter().map(f16::from_f32).collect();
-        let y = device.with(&vec![0.0f32; stride * count]);
+        let lens: Vec<usize> = match m.own_y {
+            true => m.parts().map(|part| part.rows).collect(),
+            false => vec![stride],
+        };
+        let outputs: Vec<_> =
+            lens.iter().map(|len| device.with(&vec![0.0f32; len * count])).collect();
         let (a, pass) = (device.with(&a), device.with(&[99, count as u32]));
         let planes: Vec<_> = planes.iter().map(|plane| device.with(plane)).collect();
-        let mut buffers = vec![&a, &y, &pass];
+        let mut buffers = vec![&a, &outputs[0], &pass];
+        buffers.extend(&outputs[1..]);
         buffers.extend(&planes);
         let kernel = device.kernel("matmul", &source, &m.bindings()).unwrap();
         let [across, down, _] = tile.groups(count, m.tiled_rows(&tile));
         device.run(&kernel, &buffers, [across, down, 1]);
-        device.content(&y)
+        outputs.iter().map(|y| device.content(y)).collect()
     };
     let mut alone = vec![0.0f32; stride * count];
     let (mut all, mut parts, mut offset) = (Vec::new(), Vec::new(), 0);
@@ -214,8 +221,8 @@ fn compare_fused(dtypes: &[DType], tile: Tile, count: usize) {
         let bytes = Random::new(3 + i as u64).blocks(dtype, k * rows, 0.0, 0.1);
         let m = Matmul { offset, stride, ..plain(dtype, k, rows) };
         let planes = m.layout.packed(&bytes, rows, k);
-        for (sum, part) in alone.iter_mut().zip(run(m, &planes)) {
-            *sum += part;
+        for (sum, part) in alone.iter_mut().zip(&run(m, &planes)[0]) {
+            *sum += *part;
         }
         parts.push(FusedMatrix { layout: m.layout, rows });
         all.extend(planes);
@@ -223,8 +230,18 @@ fn compare_fused(dtypes: &[DType], tile: Tile, count: usize) {
     }
     let fused_with = [parts.get(1).copied(), parts.get(2).copied()];
     let m = Matmul { stride, fused_with, ..plain(dtypes[0], k, parts[0].rows) };
-    let got = run(m, &all);
+    let got = &run(m, &all)[0];
     assert!(got.iter().zip(&alone).all(|(a, b)| a.to_bits() == b.to_bits()), "{dtypes:?}");
+    // with outputs of their own
+    let mut offset = 0;
+    for (own, part) in run(Matmul { own_y: true, ..m }, &all).iter().zip(m.parts()) {
+        for (row, expected) in own.chunks(part.rows).zip(alone.chunks(stride)) {
+            let expected = &expected[offset..][..part.rows];
+            let same = row.iter().zip(expected).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{dtypes:?} with outputs of their own");
+        }
+        offset += part.rows;
+    }
 }
 
 #[test]
@@ -347,6 +364,7 @@ fn tiles_leave_enough_workgroups() {
         widest_subgroup: 32,
         batch: 16,
         matrix_cores: true,
+        core: 16,
         timestamps: false,
         workgroup_threads: 256,
         workgroup_bytes: 48 << 10,
@@ -357,9 +375,20 @@ fn tiles_leave_enough_workgroups() {
     assert_eq!(tile(28672, 512), Tile::ALL[0]);
     assert_eq!(tile(4096, 512), Tile::ALL[0]);
     assert_eq!(tile(2048, 512), Tile::ALL[1]);
-    assert_eq!(tile(1024, 512), Tile::ALL[2]);
-    assert_eq!(tile(28672, 17), Tile::ALL[2]);
+    assert_eq!(tile(1024, 512), Tile::ALL[3]);
+    assert_eq!(tile(28672, 17), Tile::ALL[3]);
+    // few rows leave too few workgroups of the largest tile, or too much of it empty
+    let [large, middle, narrow, small] = Tile::ALL;
+    let tiles = |m: Matmul| m.tiles(&capabilities, 500);
+    let by_rows = [(0, 192, small), (193, 256, narrow), (257, 384, middle), (385, 512, large)];
+    assert_eq!(tiles(plain(DType::Q4_0, 4096, 3072)), by_rows);
+    let by_rows = [(0, 64, small), (65, 128, large), (129, 192, middle), (193, 512, large)];
+    assert_eq!(tiles(Matmul { splits: 4, ..plain(DType::Q4_0, 4096, 4096) }), by_rows);
+    // matrices with few outputs are split, those with many are not
+    assert_eq!(prompt_splits(14336, 4096), 4);
+    assert_eq!(prompt_splits(4096, 28672), 1);
+    assert_eq!(prompt_splits(64, 64), 1);
     let little = Capabilities { workgroup_bytes: 32 << 10, ..capabilities };
-    assert_eq!(plain(DType::Q4_0, 4096, 28672).tile(&little, 512), Tile::ALL[1]);
+    assert_eq!(plain(DType::Q4_0, 4096, 28672).tile(&little, 512), Tile::ALL[2]);
     assert!(Tile::ALL.iter().all(|tile| tile.bytes() <= 48 << 10));
 }

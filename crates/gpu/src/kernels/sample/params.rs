@@ -204,7 +204,7 @@ fn samples<'a>(pass: &'a Pass<'_>) -> impl Iterator<Item = (u32, &'a Sample<'a>)
         }
         match want {
             Want::Sample(sample) => Some((distinct, sample)),
-            Want::Logits { .. } => None,
+            Want::Logits { .. } | Want::Later { .. } => None,
         }
     })
 }

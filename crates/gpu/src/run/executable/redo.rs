@@ -23,6 +23,8 @@ pub(super) struct Run {
     pub(super) shape: Shape,
     pub(super) call: SampleCall,
     pub(super) repeat: u32,
+    /// Whether persistent kernels run, as long as none failed.
+    pub(super) persists: bool,
     /// The rows whose logits are wanted, among the selected ones.
     pub(super) logits: Vec<usize>,
 }
@@ -73,8 +75,7 @@ impl Redo {
 impl GpuExecutable {
     /// The inputs of a pass, if it or one before it may have to run again.
     pub(super) fn given(&mut self, run: &Run, words: PassWords) -> Option<Given> {
-        let persists = self.persistent.is_some() && run.shape.alone();
-        if !persists && self.redo.given.iter().all(Option::is_none) {
+        if !run.persists && self.redo.given.iter().all(Option::is_none) {
             return None;
         }
         let mut slots: Vec<u32> = words.rows.iter().map(|row| row[2]).collect();
@@ -108,7 +109,7 @@ impl GpuExecutable {
         let mut logits_bytes = 0;
         let mut compute = encoder.begin_compute_pass(&Default::default());
         for _ in 0..run.repeat {
-            self.record(&mut compute, &shape);
+            self.record(&mut compute, &shape, run.persists);
             shape.bound += 1;
             if !run.logits.is_empty() {
                 // before biases and penalties change them
@@ -121,7 +122,7 @@ impl GpuExecutable {
         drop(compute);
         let samples =
             (self.sample.results().clone(), self.sample.result_bytes(&run.call, run.repeat));
-        let persistent = self.persistent.as_ref().filter(|_| run.shape.alone());
+        let persistent = self.persistent.as_ref().filter(|_| run.persists);
         let dead = persistent.map(|persistent| persistent.dead());
         Recorded { encoder, samples, logits_bytes, dead }
     }
@@ -129,10 +130,13 @@ impl GpuExecutable {
     /// Waits for the persistent passes up to a ticket, or for all of them; if a spin of one ran out,
     /// all passes in flight run again, by dispatches, as do all later ones.
     pub(super) fn settle(&mut self, ticket: Option<pelton_graph::Ticket>) -> Result<(), Error> {
-        match self.in_flight.died(&self.device, ticket)? {
-            true => self.run_again(),
-            false => Ok(()),
+        if self.in_flight.died(&self.device, ticket)? {
+            return self.run_again();
         }
+        if ticket.is_none() {
+            self.redo.given.iter_mut().for_each(|given| *given = None);
+        }
+        Ok(())
     }
 
     fn run_again(&mut self) -> Result<(), Error> {

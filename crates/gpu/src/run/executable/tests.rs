@@ -105,9 +105,9 @@ fn autotuning_changes_nothing() {
     assert!(groups("[512, 132]") < groups("[512, 528]"));
 }
 
-/// A cache type that no kernel reads is refused, and the error names those that can be.
+/// Heads of no whole blocks are refused in Q8_0, and the error names the types that can be.
 #[test]
-fn caches_in_blocks_are_refused() {
+fn caches_of_parts_of_blocks_are_refused() {
     let Some(device) = device() else { return };
     let spec = ModelSpec::default();
     let limits = Limits { kv: KvType::Q8_0, ..limits(&spec) };
@@ -175,4 +175,64 @@ fn few_dispatches_depend_on_each_other() {
             assert!(two[i] <= 2 * most + 2, "{architecture}: {two:?}");
         }
     }
+}
+
+/// A token that is drawn after its pass was submitted is that of a draw with the pass, and draws out
+/// of their order are refused.
+#[test]
+fn draws_may_follow_their_passes() {
+    let Some(device) = device() else { return };
+    let spec = ModelSpec::default();
+    let prompt = tokens(&spec, 4);
+    let mask: Vec<u32> =
+        (0..spec.vocab.div_ceil(32)).map(|word| 0x5a5a_5a5a << (word % 2)).collect();
+    let params = FixedParams::new(1.5, spec.vocab, 0.99, 0.0);
+    let draw = Draw { params, seed: 7, mask: Some(&mask), log_probs: Some(2), ..Draw::GREEDY };
+    let sample =
+        |index| SampleWant { row: 0, draw: Draw { index, ..draw }, recent: &[], pending: 0 };
+    let first = |executable: &mut GpuExecutable| {
+        let rows: Vec<Row> = (0..)
+            .zip(&prompt)
+            .map(|(position, &token)| Row { input: Input::Token(token), position, slot: 0 })
+            .collect();
+        let wants = [Want::Sample(SampleWant { row: 3, ..sample(0) })];
+        let pages = [0];
+        let tables = [pelton_graph::TableEdit { group: 0, slot: 0, first: 0, pages: &pages }];
+        let pass = Pass { tables: &tables, ..Pass::new(Phase::Prompt, &rows, &wants) };
+        executable.submit(&pass).unwrap()
+    };
+    let row = |position| [Row { input: Input::Sampled, position, slot: 0 }];
+    let load = || loaded(&device, &spec, limits(&spec)).unwrap();
+
+    let mut plain = load();
+    let mut expected = Vec::new();
+    let ticket = first(&mut plain);
+    expected.extend(plain.take(ticket).unwrap().samples.to_vec());
+    for index in 1..6 {
+        let (rows, wants) = (row(3 + index as u32), [Want::Sample(sample(index))]);
+        let ticket = plain.submit(&Pass::new(Phase::Decode, &rows, &wants)).unwrap();
+        expected.extend(plain.take(ticket).unwrap().samples.to_vec());
+    }
+
+    let mut late = load();
+    let mut got = Vec::new();
+    let mut before = first(&mut late);
+    for index in 1..6 {
+        let (rows, wants) = (row(3 + index as u32), [Want::Later { row: 0 }]);
+        let pass = Pass::new(Phase::Decode, &rows, &wants);
+        let ticket = late.submit(&pass).unwrap();
+        assert!(late.submit(&pass).is_err(), "its draw is awaited");
+        assert!(late.draw(before, None).is_err(), "that one is not the newest");
+        got.extend(late.take(before).unwrap().samples.to_vec());
+        assert!(late.take(ticket).is_err(), "its draw is awaited");
+        late.draw(ticket, Some(&sample(index))).unwrap();
+        assert!(late.draw(ticket, None).is_err(), "it is drawn");
+        before = ticket;
+    }
+    got.extend(late.take(before).unwrap().samples.to_vec());
+    assert_eq!(got, expected);
+    let (rows, wants) = (row(9), [Want::Later { row: 0 }]);
+    let ticket = late.submit(&Pass::new(Phase::Decode, &rows, &wants)).unwrap();
+    late.draw(ticket, None).unwrap();
+    assert!(late.take(ticket).unwrap().samples.is_empty());
 }
