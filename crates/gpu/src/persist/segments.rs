@@ -226,6 +226,10 @@ impl Builder<'_> {
             return Ok(None);
         }
         let Ok(linked) = link(&phases, self.launch) else { return Ok(None) };
+        let most = self.device.device.limits().max_storage_buffers_per_shader_stage;
+        if linked.accesses.len() > most as usize {
+            return Ok(None);
+        }
         if linked.shared > self.device.capabilities.workgroup_bytes as usize {
             return Ok(None);
         }
