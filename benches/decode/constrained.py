@@ -2,11 +2,11 @@
 """Compare the speed of constrained decoding with that of free decoding.
 
 Runs `pelton bench` with the schemas next to this script: of strings.json nearly nothing is forced,
-of records.json about half. Each run of the program has many pairs of short texts, one free and one
-constrained, of equal lengths and sampling; the order within a pair alternates. The result is the
-median of the ratios of all pairs. A run during which other processes or, on a virtual machine, the
-hypervisor used more of the cores than the limits of benches/compare/disturbance.py is dropped and
-repeated.
+of records.json three quarters. Each run of the program has many pairs of short texts, one free and
+one constrained, of equal lengths and sampling; the order within a pair alternates. The result is
+the median of the ratios of all pairs. A run during which other processes or, on a virtual machine,
+the hypervisor used more of the cores than the limits of benches/compare/disturbance.py is dropped
+and repeated.
 
 usage: constrained.py PELTON MODEL.gguf [--run COMMAND] [--device DEVICE] [--runs N] [--pairs N]
                       [--tokens N] [--output FILE]

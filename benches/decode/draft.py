@@ -5,14 +5,17 @@ The model has the shapes of TinyLlama 1.1B and random weights in Q4_0. All of it
 first two add zeros, so that the two alone are a draft model of 0.22 B parameters with the same
 logits; noise in their weights lowers the acceptance. With k drafted tokens a pass, of which the
 fraction a is accepted, the predicted gain is (1 + k a) t(1) / (t(k + 1) + k d): t(r) is the time of
-a decoding pass of r rows and d that of the draft model's for one row, both measured alone.
+a decoding pass of r rows and d that of the draft model's for one row, both measured alone, in each
+round before the gains.
 
-usage: draft.py PELTON FOLDER [--run COMMAND] [--device DEVICE] [--noise F,...] [--output FILE]
+usage: draft.py PELTON FOLDER [--run COMMAND] [--device DEVICE] [--noise F,...] [--rounds N]
+                [--output FILE]
 needs: pip install gguf numpy
 """
 import argparse
 import json
 import shlex
+import statistics
 import subprocess
 import sys
 import zlib
@@ -63,6 +66,7 @@ def main():
     ap.add_argument("--run", default="", help="a command before each measurement")
     ap.add_argument("--device", default="cpu")
     ap.add_argument("--noise", default="0,0.02,0.1,0.3")
+    ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--output", type=Path)
     a = ap.parse_args()
     a.folder.mkdir(parents=True, exist_ok=True)
@@ -88,33 +92,37 @@ def main():
         speeds = [result["decode_tokens_per_second"]["median"] for result in results]
         return [count / speed for count, speed in zip(rows, speeds)]
 
-    one, several = passes(model, [1, DRAFTED + 1])
-    drafting, = passes(drafts[0], [1])
-    rows = []
-    for path, noise in zip(drafts, noises):
-        result, = bench(model, "--speculation", "--speculate", "always", "--draft", path, "-n", 96,
-                        "-r", 4)
-        counts = result["drafts"]
-        acceptance = counts["accepted"] / counts["drafted"]
-        predicted = (1 + DRAFTED * acceptance) * one / (several + DRAFTED * drafting)
-        rows.append({
-            "noise": noise, **counts, "acceptance": acceptance, "predicted": predicted,
-            "measured": result["ratio"],
-        })
-    data = {
-        "backend": result["backend"], "threads": result["threads"],
-        "seconds_of_a_pass": {"1": one, str(DRAFTED + 1): several, "draft model": drafting},
-        "runs": rows,
-    }
+    rounds = []
+    for _ in range(a.rounds):
+        one, several = passes(model, [1, DRAFTED + 1])
+        drafting, = passes(drafts[0], [1])
+        runs = []
+        for path, noise in zip(drafts, noises):
+            result, = bench(model, "--speculation", "--speculate", "always", "--draft", path,
+                            "-n", 96, "-r", 2)
+            counts = result["drafts"]
+            acceptance = counts["accepted"] / counts["drafted"]
+            predicted = (1 + DRAFTED * acceptance) * one / (several + DRAFTED * drafting)
+            runs.append({"noise": noise, **counts, "predicted": predicted,
+                         "measured": result["ratio"]["median"]})
+        times = {"1": one, str(DRAFTED + 1): several, "draft model": drafting}
+        rounds.append({"seconds_of_a_pass": times, "runs": runs})
+    data = {"backend": result["backend"], "threads": result["threads"], "rounds": rounds}
     if a.output:
         a.output.write_text(json.dumps(data, indent=1) + "\n")
-    print("| noise | accepted of drafted | predicted gain | measured gain | difference |")
+    print("| noise | accepted of drafted | predicted gain | measured gain | measured over predicted |")
     print("| ---: | ---: | ---: | ---: | ---: |")
-    for row in rows:
-        measured = row["measured"]
-        print(f"| {row['noise']} | {row['accepted']} of {row['drafted']} | {row['predicted']:.2f} "
-              f"| {measured['median']:.2f} ({measured['min']:.2f} to {measured['max']:.2f}) "
-              f"| {measured['median'] / row['predicted'] - 1:+.0%} |")
+    for runs in zip(*(part["runs"] for part in rounds)):
+        accepted, drafted = (sum(run[key] for run in runs) for key in ("accepted", "drafted"))
+        print(f"| {runs[0]['noise']} | {accepted} of {drafted} "
+              f"| {spread([run['predicted'] for run in runs])} "
+              f"| {spread([run['measured'] for run in runs])} "
+              f"| {spread([run['measured'] / run['predicted'] for run in runs])} |")
+
+
+def spread(values):
+    """The median and the range."""
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 """Measure the cost of HTTP: decode speed of one stream over HTTP next to that of `pelton run`.
 
 Runs alternate in the order A B B A; the speed is that of the tokens after the first, which `pelton run`
-measures in the process and the client by the times of the first token and of the end.
+measures in the process and the client by the times of the first token and of the end. It also states the CPU
+time that the server's own threads take for a token, and how often they are woken for it.
 
 usage: http_cost.py MODEL [--pelton PROGRAM] [--threads N] [--tokens N] [--blocks N] -o RAW.json
 """
@@ -45,8 +46,12 @@ def main():
         server.resume()
         return speed
 
+    own = []
+
     def http():
+        before = server.own_threads()
         first, last = stream_quietly(port, PROMPT, args.tokens)
+        own.append([(b - a) / args.tokens for a, b in zip(before, server.own_threads())])
         return (args.tokens - 1) / (last - first)
 
     try:
@@ -61,13 +66,16 @@ def main():
     result = {
         **machine(), "model": args.model.rsplit("/", 1)[-1], "threads": args.threads, "tokens": args.tokens,
         "pairs": pairs, "median_ratio": statistics.median(ratios), "range": [min(ratios), max(ratios)],
+        "server_microseconds_per_token": 1e6 * statistics.median(seconds for seconds, _ in own),
+        "server_slices_per_token": statistics.median(slices for _, slices in own),
         "direct": statistics.median(a for a, _ in pairs), "http": statistics.median(b for _, b in pairs),
     }
     with open(args.out, "w") as file:
         json.dump(result, file, indent=1)
     print(f"{result['model']}, {args.threads} threads: direct {result['direct']:.1f}, HTTP {result['http']:.1f} "
           f"tokens/s, ratio {result['median_ratio']:.3f} ({min(ratios):.3f} to {max(ratios):.3f}), "
-          f"{len(pairs)} pairs")
+          f"{len(pairs)} pairs; the server's own threads {result['server_microseconds_per_token']:.0f} µs and "
+          f"{result['server_slices_per_token']:.2f} slices a token")
 
 
 main()

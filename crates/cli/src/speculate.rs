@@ -1,8 +1,6 @@
 //! Flags of speculative decoding.
 
-use std::path::PathBuf;
-
-use pelton::{LoadOptions, Speculation, SpeculationStats};
+use pelton::{DraftSource, LoadOptions, Speculation, SpeculationStats};
 
 use crate::model::BUILT_IN;
 
@@ -14,9 +12,10 @@ pub(crate) struct SpeculateArgs {
     /// --streams`) or always
     #[arg(long, value_name = "WHEN")]
     speculate: Option<Speculation>,
-    /// A small model with the same vocabulary that drafts tokens: a file, a directory or built-in
-    #[arg(long, value_name = "MODEL")]
-    draft: Option<PathBuf>,
+    /// A small model with the same vocabulary that drafts tokens: a file, a directory or built-in;
+    /// or effort:E, the model itself at a low effort, above 0 and below 1
+    #[arg(long, value_name = "MODEL", value_parser = draft)]
+    draft: Option<DraftSource>,
 }
 
 impl SpeculateArgs {
@@ -30,11 +29,26 @@ impl SpeculateArgs {
         let speculation = self.speculate.unwrap_or(options.speculation);
         let options = options.speculation(speculation);
         match &self.draft {
-            Some(draft) if draft.as_os_str() == BUILT_IN => options.draft_built_in(),
-            Some(draft) => options.draft(draft),
-            None => options,
+            Some(DraftSource::BuiltIn) => options.draft_built_in(),
+            Some(DraftSource::Effort(effort)) => options.draft_effort(*effort),
+            Some(DraftSource::Path(path)) => options.draft(path),
+            _ => options,
         }
     }
+}
+
+/// The source of drafts that a flag names.
+fn draft(text: &str) -> Result<DraftSource, String> {
+    if text == BUILT_IN {
+        return Ok(DraftSource::BuiltIn);
+    }
+    let Some(effort) = text.strip_prefix("effort:") else {
+        return Ok(DraftSource::Path(text.into()));
+    };
+    let number = effort.parse().ok().filter(|&effort: &f64| effort > 0.0 && effort < 1.0);
+    number
+        .map(DraftSource::Effort)
+        .ok_or_else(|| "expected effort:E with E above 0 and below 1".to_owned())
 }
 
 /// The drafted tokens of a request, for the end of a line; nothing where there are none.

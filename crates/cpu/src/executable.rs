@@ -382,8 +382,7 @@ mod tests {
         let wants = [Want::Logits { row: 0 }];
         let pass = Pass { tables: &tables, ..Pass::new(Phase::Decode, &rows, &wants) };
         let mut executable = load(&Cpu::new(2));
-        let steps = ModelSpec::default().checkpoint().into();
-        let steps = build(&steps).unwrap().steps.len();
+        let steps = build(&ModelSpec::default().checkpoint()).unwrap().steps.len();
         let profile = executable.profile(&pass, 3).unwrap();
         assert_eq!(profile.steps.len(), steps);
         let sum: Duration = profile.steps.iter().map(|step| step.time).sum();

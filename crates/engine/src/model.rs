@@ -28,8 +28,8 @@ use pelton_weights::{Checkpoint, Lora};
 use crate::{
     Error, Session,
     api::{
-        AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt, Request,
-        RequestHandle, Speculation, Stats, Status, TokenStream, channel,
+        AsyncTokenStream, DraftSource, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt,
+        Request, RequestHandle, Speculation, Stats, Status, TokenStream, channel,
     },
     chat::{self, ChatTemplate},
     kv::{self, KvCache},
@@ -130,7 +130,8 @@ impl Model {
         let tensors = Lora::attach(&adapters, &mut checkpoint)?;
         plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
         let mut plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
-        if let Some(effort) = options.effort {
+        let drafts_itself = matches!(options.draft, Some(DraftSource::Effort(_)));
+        if let Some(effort) = options.effort.or(drafts_itself.then_some(1.0)) {
             if plan.output != OutputKind::Logits {
                 return Err(Error::Option {
                     option: "effort",
@@ -176,8 +177,9 @@ impl Model {
             limits: &limits,
             tokenizer: tokenizer.as_deref(),
         };
+        let own_draft = draft::own_effort(options, &plan)?;
         let load_draft = |source| draft::load(backend, source, &target, progress);
-        let draft_model = options.draft.as_ref().map(load_draft).transpose()?;
+        let draft_model = options.draft.as_ref().map(load_draft).transpose()?.flatten();
         let snapshots = (!plan.states.is_empty()).then_some(limits.snapshots);
         let agree = runner.pipeline.phases_agree;
         let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
@@ -188,8 +190,14 @@ impl Model {
         let resources =
             Resources { runner, kv, limits, plan: plan.clone(), loras: loras.defaults.clone() };
         let tokens = tokenizer.clone();
-        let scheduler =
-            Scheduler::new(resources, tokens, options.prefill_budget, bound, draft_model);
+        let scheduler = Scheduler::new(
+            resources,
+            tokens,
+            options.prefill_budget,
+            bound,
+            draft_model,
+            own_draft,
+        );
         let (commands, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
         // a recurrent state is rolled back to a snapshot

@@ -203,7 +203,7 @@ fn texts_equal_those_of_plain_passes() {
     let late = Engine::with_backend(queued.clone()).load_built_in(&options()).unwrap();
     let plain = Engine::with_threads(2).load_built_in(&options()).unwrap();
     let mut random = Random::new(5);
-    for salt in 0..24 {
+    for salt in 0..16 {
         let request = request(&mut random, salt);
         let unassisted = request.clone().speculation(Speculation::Off);
         let expected = tokens(&plain, &unassisted);
@@ -217,7 +217,7 @@ fn texts_equal_those_of_plain_passes() {
         assert_eq!(tokens(&late, &drafts), expected, "{request:?}");
     }
     let [with, without] = queued.counts();
-    assert!(with > 150 && without > 20, "{with} draws, {without} tokens that were forced");
+    assert!(with > 100 && without > 15, "{with} draws, {without} tokens that were forced");
 }
 
 #[test]

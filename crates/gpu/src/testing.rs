@@ -80,3 +80,13 @@ pub(crate) fn compiled(device: &Device, source: &str, bindings: &[Access]) -> Ke
 pub(crate) fn normals(seed: u64, n: usize) -> Vec<f32> {
     Random::new(seed).normals(n, 0.0, 1.0)
 }
+
+/// The codes and the scale of 32 elements by the definition of Q8_0.
+pub(crate) fn q8_block(x: &[f32]) -> ([i8; 32], half::f16) {
+    let largest = x.iter().fold(0.0f32, |most, x| match most.is_nan() || x.is_nan() {
+        true => f32::NAN,
+        false => most.max(x.abs()),
+    });
+    let scale = half::f16::from_f32(largest / 127.0);
+    (std::array::from_fn(|i| (x[i] / scale.to_f32()).round() as i8), scale)
+}

@@ -254,12 +254,13 @@ fn efforts() {
 #[test]
 fn a_draw_that_comes_later_is_alone() {
     let loaded = loaded();
+    let (one, two) = ([other(4)], [at(4), other(4)]);
     let later = [Want::Later { row: 0 }];
-    loaded.accepts(&Pass::new(Phase::Decode, &[other(4)], &later));
-    let pass = Pass::new(Phase::Decode, &[at(4), other(4)], &later);
-    loaded.refuses(&pass, "want 0 is drawn later, expected it alone in a pass of one row");
     let both = [Want::Logits { row: 0 }, Want::Later { row: 0 }];
-    loaded.refuses(&Pass::new(Phase::Decode, &[at(4)], &both), "want 1 is drawn later");
-    let pass = Pass { repeat: 2, ..Pass::new(Phase::Decode, &[at(4)], &later) };
+    loaded.accepts(&Pass::new(Phase::Decode, &one, &later));
+    let what = "want 0 is drawn later, expected it alone in a pass of one row";
+    loaded.refuses(&Pass::new(Phase::Decode, &two, &later), what);
+    loaded.refuses(&Pass::new(Phase::Decode, &one, &both), "want 1 is drawn later");
+    let pass = Pass { repeat: 2, ..Pass::new(Phase::Decode, &one, &later) };
     loaded.refuses(&pass, "repeat above 1");
 }

@@ -5,8 +5,9 @@ use std::ops::Range;
 use pelton_graph::{Effort, Error, Plan, Rows};
 
 use crate::batch::Batch;
-use crate::gemm::input_major::{InputMajor, LiveRows};
+use crate::gemm::input_major::{Chosen, InputMajor, LiveRows};
 use crate::gemm::{ActivationKind, Activations};
+use crate::isa::Isa;
 use crate::pool::Worker;
 
 /// Rows whose live inputs are chosen before they are multiplied.
@@ -112,6 +113,7 @@ impl LiveInputs {
     /// activations have been prepared.
     pub(super) unsafe fn choose<'a>(
         &self,
+        isa: Isa,
         worker: Worker<'_>,
         strip: Range<usize>,
         x: &[f32],
@@ -120,21 +122,29 @@ impl LiveInputs {
     ) {
         let Some(lists) = &self.lists else { return };
         let count = strip.len();
-        for task in worker.split(matrices.len() * count, 1) {
+        let Some(cols) = matrices.iter().flatten().map(|matrix| matrix.cols()).next() else {
+            return;
+        };
+        // a row and a product can be of several threads: each selects, and compacts its chunks
+        let chunks = LiveRows::units(cols);
+        let units = worker.split(matrices.len() * count * chunks, 1);
+        for task in units.start / chunks..units.end.div_ceil(chunks) {
             let (product, row) = (task / count, task % count);
             let Some(matrix) = matrices[product] else { continue };
-            let (cols, at) = (matrix.cols(), strip.start + row);
+            let at = strip.start + row;
             let from = self.live[at] as usize;
-            let x = &x[from * cols..(from + 1) * cols];
-            let live = self.efforts[at].live(cols);
             let kind = ActivationKind::of(matrix.dtype());
             let activations = match kind {
                 ActivationKind::I8 => of_kind(kind).map(|activations| (activations, from)),
                 ActivationKind::F32 => None,
             };
-            let to = product * STRIP + row;
-            // SAFETY: one thread chooses for a row and a product.
-            unsafe { lists.choose(worker.index(), to, x, matrix, live, activations) };
+            let x = &x[from * cols..(from + 1) * cols];
+            let live = self.efforts[at].live(cols);
+            let chosen = Chosen { x, matrix, live, activations };
+            let first = task * chunks;
+            let part = units.start.max(first) - first..units.end.min(first + chunks) - first;
+            // SAFETY: one thread compacts a chunk of a row for a product.
+            unsafe { lists.choose(isa, worker.index(), product * STRIP + row, &chosen, part) };
         }
     }
 }

@@ -191,7 +191,7 @@ impl Multiplier {
                 if !strip.is_empty() {
                     // SAFETY: all threads choose for the same rows, which have been prepared, and
                     // none multiplies them before the barrier.
-                    unsafe { live.choose(worker, strip.clone(), x, &matrices, &of_kind) };
+                    unsafe { live.choose(isa, worker, strip.clone(), x, &matrices, &of_kind) };
                     worker.barrier();
                 }
                 for (index, Product { matrix, output }) in products.iter().enumerate() {

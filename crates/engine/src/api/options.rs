@@ -22,13 +22,15 @@ pub enum KvMemory {
 }
 
 /// A small model that drafts tokens for another one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DraftSource {
     /// A file or a directory.
     Path(PathBuf),
     /// The [built-in model](crate::built_in()).
     BuiltIn,
+    /// The model itself, at this [effort](crate::Request::effort).
+    Effort(f64),
 }
 
 /// The sizes that a model is loaded for. A model allocates nothing of its own size afterwards.
@@ -183,6 +185,13 @@ impl LoadOptions {
     /// Sets the model that drafts tokens: a file or a directory.
     pub fn draft(mut self, path: impl Into<PathBuf>) -> Self {
         self.draft = Some(DraftSource::Path(path.into()));
+        self
+    }
+
+    /// Lets the model draft its own tokens at an effort, above 0 and below 1, for requests of a
+    /// higher one. The texts are those of the requests' effort.
+    pub fn draft_effort(mut self, effort: f64) -> Self {
+        self.draft = Some(DraftSource::Effort(effort));
         self
     }
 

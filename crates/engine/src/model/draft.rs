@@ -2,14 +2,14 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use pelton_graph::{Backend, BuildOptions, Limits, OutputKind, Plan, pages_for};
+use pelton_graph::{Backend, BuildOptions, Effort, Limits, OutputKind, Plan, pages_for};
 use pelton_tokenizer::Tokenizer;
 use pelton_weights::Checkpoint;
 
 use super::vocabulary::used_tokens;
 use crate::{
     Error,
-    api::DraftSource,
+    api::{DraftSource, LoadOptions},
     built_in,
     kv::KvCache,
     schedule::{DraftModel, Resources, Runner},
@@ -23,7 +23,7 @@ pub(super) struct Target<'a> {
     pub(super) tokenizer: Option<&'a Tokenizer>,
 }
 
-/// Loads a draft model.
+/// Loads a draft model; `None` if the model drafts for itself.
 ///
 /// # Errors
 ///
@@ -34,10 +34,11 @@ pub(super) fn load(
     source: &DraftSource,
     target: &Target<'_>,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<DraftModel, Error> {
-    let file = match source {
-        DraftSource::Path(path) => path.clone(),
-        DraftSource::BuiltIn => PathBuf::from("built-in"),
+) -> Result<Option<DraftModel>, Error> {
+    let (file, checkpoint) = match source {
+        DraftSource::Path(path) => (path.clone(), Checkpoint::open(path)?),
+        DraftSource::BuiltIn => (PathBuf::from("built-in"), built_in()?),
+        DraftSource::Effort(_) => return Ok(None),
     };
     let fail =
         |found: String, expected: String| Err(Error::Draft { file: file.clone(), found, expected });
@@ -50,10 +51,6 @@ pub(super) fn load(
             "a model whose rejected tokens can be rolled back".to_owned(),
         );
     }
-    let checkpoint = match source {
-        DraftSource::Path(path) => Checkpoint::open(path)?,
-        DraftSource::BuiltIn => built_in()?,
-    };
     let build = BuildOptions { context: Some(target.limits.context), ..BuildOptions::default() };
     let plan = pelton_graph::build_with(&checkpoint, &build)?;
     if plan.output != OutputKind::Logits || plan.whole_sequences || !plan.states.is_empty() {
@@ -83,7 +80,25 @@ pub(super) fn load(
     let runner = Runner::new(executable);
     let kv = KvCache::new(&plan.groups, &limits.pages, None, runner.pipeline.phases_agree);
     tracing::info!(draft = %file.display(), ?limits, "the draft model is loaded");
-    Ok(DraftModel::new(Resources { runner, kv, limits, plan, loras: Vec::new() }))
+    Ok(Some(DraftModel::new(Resources { runner, kv, limits, plan, loras: Vec::new() })))
+}
+
+/// The effort at which a model drafts for itself, if the options say so.
+///
+/// # Errors
+///
+/// [`Error::Option`] if it is not above 0 and below 1, or the model has recurrent states.
+pub(super) fn own_effort(options: &LoadOptions, plan: &Plan) -> Result<Option<Effort>, Error> {
+    let Some(DraftSource::Effort(effort)) = options.draft else { return Ok(None) };
+    let refuse = |expected: &str| {
+        let (option, found) = ("draft", format!("effort:{effort}"));
+        Err(Error::Option { option, found, expected: expected.to_owned() })
+    };
+    match Effort::new(effort).filter(|effort| !effort.is_full()) {
+        None => refuse("an effort above 0 and below 1"),
+        Some(_) if !plan.states.is_empty() => refuse("none, as the model has recurrent states"),
+        effort => Ok(effort),
+    }
 }
 
 /// The first difference of the vocabularies, as what was found and what was expected.

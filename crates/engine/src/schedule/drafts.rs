@@ -156,7 +156,7 @@ impl Scheduler {
         let plain = if always { Some(plain.unwrap_or(0.0)) } else { plain }?;
         let model = (rows, appended, plain, always);
         let mut best = self.choose_with_model(ids, &proposals, &room, model, 0);
-        if self.draft_model.is_some() {
+        if self.has_draft_model() {
             for count in MODEL_COUNTS {
                 let other = self.choose_with_model(ids, &proposals, &room, model, count);
                 let better = other.0.gain > best.0.gain || (always && count <= 4);
@@ -209,11 +209,26 @@ impl Scheduler {
         (choose(&chances, rows, plain, cost), modelled, count)
     }
 
+    /// Whether there is a draft model, which may be the model itself.
+    fn has_draft_model(&self) -> bool {
+        self.draft_model.is_some() || self.own_draft.is_some()
+    }
+
     /// The draft model's tokens of the sequences that it is to draft for.
     fn model_drafts(&mut self, ids: &[u64], plan: &Plan) -> BTreeMap<u64, Vec<u32>> {
-        let Some(model) = self.draft_model.as_mut().filter(|_| plan.count > 0) else {
+        if plan.count == 0 {
             return BTreeMap::new();
-        };
+        }
+        if let Some(effort) = self.own_draft {
+            let each = ids.iter().zip(&plan.modelled).filter(|(_, by_model)| **by_model);
+            let asked: Vec<u64> = each.map(|(&id, _)| id).collect();
+            return self.own_drafts(&asked, plan.count, effort).unwrap_or_else(|error| {
+                tracing::error!(%error, "a pass of low effort failed, and drafts no more");
+                self.own_draft = None;
+                BTreeMap::new()
+            });
+        }
+        let Some(model) = self.draft_model.as_mut() else { return BTreeMap::new() };
         let mut asks = Vec::new();
         for (&id, _) in ids.iter().zip(&plan.modelled).filter(|(_, by_model)| **by_model) {
             if let Some(sequence) = self.sequences.get(&id)
@@ -239,7 +254,7 @@ impl Scheduler {
             return;
         }
         if work.drafted() == 0 {
-            if self.draft_model.is_some() {
+            if self.has_draft_model() {
                 for entry in &work.entries {
                     let sequence = self.sequences.get_mut(&entry.id);
                     if let Some(drafter) = sequence.and_then(|s| s.drafter.as_mut()) {

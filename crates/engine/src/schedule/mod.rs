@@ -17,6 +17,7 @@ mod guided;
 mod host_draw;
 mod late;
 mod output;
+mod own_drafts;
 mod passes;
 mod plan;
 mod queue;

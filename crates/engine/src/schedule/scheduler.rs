@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pelton_graph::{Phase, Ticket};
+use pelton_graph::{Effort, Phase, Ticket};
 use pelton_tokenizer::Tokenizer;
 
 use super::{
@@ -131,6 +131,8 @@ pub(crate) struct Scheduler {
     pub(super) costs: PassCosts,
     /// The draft model, if there is one.
     pub(super) draft_model: Option<DraftModel>,
+    /// The effort at which the model drafts for itself, if it does.
+    pub(super) own_draft: Option<Effort>,
     /// The repeat of the decoding pass before, and its sequences.
     pub(super) repeat: u32,
     pub(super) repeated: Vec<u64>,
@@ -153,6 +155,7 @@ impl Scheduler {
         prefill_budget: Duration,
         bound: Arc<QueueBound>,
         draft_model: Option<DraftModel>,
+        own_draft: Option<Effort>,
     ) -> Self {
         Self {
             slots: (0..resources.limits.sequences as u32).rev().collect(),
@@ -171,6 +174,7 @@ impl Scheduler {
             decode_time: Average::default(),
             costs: PassCosts::default(),
             draft_model,
+            own_draft,
             repeat: 0,
             repeated: Vec::new(),
             turn: Turn::Prompt,

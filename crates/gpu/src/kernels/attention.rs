@@ -234,7 +234,7 @@ impl Attention {
         // the row's own key and value, the angles and the factors of norms
         let stored = match self.caches.kv {
             KvType::F32 => 4 * (self.key_dim + self.value_dim),
-            // codes of four elements have their scale beside them
+            // codes of four elements come with their scale
             KvType::F16 | KvType::Q8_0 => 2 * (self.key_dim + self.value_dim),
         };
         let own = stored + 4 * self.key_dim;

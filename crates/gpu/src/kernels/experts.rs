@@ -163,6 +163,42 @@ impl Sort {
 }
 
 /// Every kernel, for the test that all of them translate.
+/// Pairs of rows and experts for tests, as the kernels find them.
+#[cfg(test)]
+pub(crate) struct SortedPairs {
+    /// The expert `[pairs]` of each pair.
+    pub(crate) ids: Vec<usize>,
+    /// The pairs in the order of their experts.
+    pub(crate) pairs: Vec<u32>,
+    /// Tiles of them: expert, first pair, end, 0. The first has no pairs.
+    pub(crate) tiles: Vec<[u32; 4]>,
+}
+
+#[cfg(test)]
+impl SortedPairs {
+    /// `count` pairs in tiles of up to `batch`. The first expert has most of them; heads take turns.
+    pub(crate) fn new(experts: &Experts, count: usize, batch: usize) -> Self {
+        let mut random = pelton_testing::Random::new(4);
+        let id = |pair: usize| match experts.pick {
+            Pick::Heads => pair % experts.count,
+            _ => [0, 0, 1, 2][(pair * 7 + random.below(2)) % 4],
+        };
+        let ids: Vec<usize> = (0..count).map(id).collect();
+        let mut pairs: Vec<u32> = (0..count as u32).collect();
+        pairs.sort_by_key(|&pair| ids[pair as usize]);
+        let mut tiles = vec![[0; 4]];
+        let mut first = 0;
+        for run in pairs.chunk_by(|&a, &b| ids[a as usize] == ids[b as usize]) {
+            for tile in run.chunks(batch) {
+                let end = first + tile.len() as u32;
+                tiles.push([ids[tile[0] as usize] as u32, first, end, 0]);
+                first = end;
+            }
+        }
+        Self { ids, pairs, tiles }
+    }
+}
+
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
     use pelton_graph::WeightId;

@@ -106,11 +106,12 @@ impl Tile {
                 (self.wide, widths.map(|width| width as usize))
             }
         };
-        let mut tile = Self { core, wide, lanes, ..self };
-        while tile.patch_batch * tile.patch_rows > SUMS * lanes[0] && tile.patch_batch > core {
-            tile.patch_batch /= 2;
-        }
-        tile
+        let fits = |patch: &usize| {
+            self.batch.is_multiple_of(*patch) && patch * self.patch_rows <= SUMS * lanes[0]
+        };
+        let mut patches = (1..=self.patch_batch / core).rev().map(|n| n * core);
+        let patch_batch = patches.find(fits).unwrap_or(core);
+        Self { core, wide, lanes, patch_batch, ..self }
     }
 
     /// Threads of a workgroup.
@@ -135,17 +136,21 @@ impl Tile {
     }
 }
 
-/// K splits of a product of prompt rows, the same for all passes: a row's sum has one order.
-pub(crate) fn prompt_splits(k: usize, outputs: usize) -> usize {
+/// K splits of a product of prompt rows, the same for all passes of up to `rows` rows: a row's sum
+/// has one order.
+pub(crate) fn prompt_splits(k: usize, outputs: usize, rows: usize) -> usize {
     /// Steps of K that a split has, at least.
     const STEPS: usize = 8;
     /// Workgroups of a pass of 128 rows that hide the latency of each other on a large GPU.
     const ENOUGH: usize = 512;
     /// More splits than this were no faster on an H200, and make more partial sums.
     const MOST: usize = 4;
+    /// Bytes of the partial sums, at most.
+    const BYTES: usize = 256 << 20;
     let [.., tile] = Tile::ALL;
     let [across, down, _] = tile.groups(128, outputs);
-    let most = (padded(k) / tile.step / STEPS).clamp(1, MOST);
+    let fitting = BYTES / (4 * rows * outputs).max(1);
+    let most = (padded(k) / tile.step / STEPS).min(fitting).clamp(1, MOST);
     (ENOUGH / (across * down) as usize).clamp(1, most)
 }
 

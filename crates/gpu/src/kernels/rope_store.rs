@@ -262,7 +262,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{compiled, device, normals};
+    use crate::testing::{compiled, device, normals, q8_block};
 
     /// The ops `HeadNorm` and `Rope`, at positions where a sine of an f32 angle has no exact digit.
     fn compare(heads: usize, head_dim: usize, prepare: HeadPrep) {
@@ -377,16 +377,6 @@ mod tests {
         }
     }
 
-    /// The codes and the scale of a block by the definition of Q8_0.
-    fn block(x: &[f32]) -> ([i8; 32], half::f16) {
-        let largest = x.iter().fold(0.0f32, |most, x| match most.is_nan() || x.is_nan() {
-            true => f32::NAN,
-            false => most.max(x.abs()),
-        });
-        let scale = half::f16::from_f32(largest / 127.0);
-        (std::array::from_fn(|i| (x[i] / scale.to_f32()).round() as i8), scale)
-    }
-
     /// Blocks that are hard to round: ties, no numbers, magnitudes at and beyond the ends of f16.
     fn hard(seed: u64, n: usize) -> Vec<f32> {
         let mut x = normals(seed, n);
@@ -416,7 +406,7 @@ mod tests {
             let at = ((page * heads + i % heads) * PAGE + slot) * bytes;
             let (codes, scales) = cache[at..at + bytes].split_at(dim);
             for (b, x) in x.chunks(32).enumerate() {
-                let (expected, scale) = block(x);
+                let (expected, scale) = q8_block(x);
                 let got: &[i8] = bytemuck::cast_slice(&codes[b * 32..][..32]);
                 assert_eq!(got, expected, "{dim}, head {i}, block {b}: {x:?}");
                 let got = half::f16::from_le_bytes([scales[2 * b], scales[2 * b + 1]]);

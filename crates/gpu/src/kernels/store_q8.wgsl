@@ -12,7 +12,8 @@
             for (var i = block; i < block + 8u; i++) {
 {{ raise("most") -}}
             }
-            let scale = block_scale(most);
+            let scale16 = block_scale(most);
+            let scale = scale_of(scale16);
             let codes = codes_of({{ source | replace("$", "u") }}, scale);
 {% if keep %}
             {{ keep }}[u] = Stored(codes, bitcast<u32>(scale));
@@ -28,6 +29,6 @@
                     for (var i = block + 8u; i < min(block + 16u, {{ length }}u); i++) {
 {{ raise("second") -}}
                     }
-                    {{ buffer }}[{{ of }}_scale_word({{ at }})] = pack2x16float(vec2(scale, block_scale(second)));
+                    {{ buffer }}[{{ of }}_scale_word({{ at }})] = scale16 | (block_scale(second) << 16u);
                 }
             }

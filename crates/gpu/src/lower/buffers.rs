@@ -194,7 +194,9 @@ impl Scratch {
         let normed = if cores { 0 } else { most * longest_normed(plan) };
         let units = quantized * longest.div_ceil(UNIT);
         let partial = match cores {
-            true => partial_len(plan, rows, limits.rows),
+            true => {
+                partial_len(plan, rows).max(limits.rows * prompt_partial_len(plan, limits.rows))
+            }
             false if ThreadTile::unrolls(&device.capabilities) => tiled_partial_len(plan),
             false => 0,
         };
@@ -269,9 +271,9 @@ pub(crate) fn decode_rows(limits: &Limits) -> usize {
     limits.rows.min(limits.wants.max(MAX_DRAFT))
 }
 
-/// Maximum elements of the partial sums of matrix products with K splits, alone or in one dispatch: of
-/// `rows` rows of decoding, or `most` of prompts.
-fn partial_len(plan: &Plan, rows: usize, most: usize) -> usize {
+/// Maximum elements of the partial sums of decoding passes of up to `rows` rows, of matrix products
+/// with K splits alone or in one dispatch.
+fn partial_len(plan: &Plan, rows: usize) -> usize {
     let len = |k: usize, outputs: usize| {
         let tiles = [(DECODE, rows), (DECODE_FEW, DECODE_FEW.batch)];
         let splits = tiles.map(|(tile, rows)| decode_splits(&tile, k, outputs, rows));
@@ -283,25 +285,6 @@ fn partial_len(plan: &Plan, rows: usize, most: usize) -> usize {
     };
     // without splits the product of one matrix has no partial sums, unless a later step adds them
     let when_split = |(splits, len): (usize, usize)| if splits == 1 { 0 } else { splits * len };
-    let prompts = |step: &Step| {
-        let linears: Vec<&Linear> = match &step.op {
-            Op::Linear(linear) | Op::LinearAdd(linear) => vec![linear],
-            Op::NormLinear { norm: _, linears } => linears.iter().collect(),
-            Op::NormGlu { norm: _, gate, up, gating: _ } => vec![gate, up],
-            _ => return 0,
-        };
-        // each run of matrices may be in one dispatch
-        let runs = (0..linears.len())
-            .flat_map(|first| (first..linears.len()).map(move |last| first..=last));
-        let len = |run: std::ops::RangeInclusive<usize>| {
-            let weights = || linears[run.clone()].iter().map(|linear| plan.weight(linear.weight));
-            let total = weights().map(|weight| weight.rows).sum();
-            let splits = prompt_splits(weights().next().map_or(0, |w| w.row_len), total);
-            if splits == 1 { 0 } else { splits * most * total }
-        };
-        runs.map(len).max().unwrap_or(0)
-    };
-    let prompts = plan.steps.iter().map(prompts).max().unwrap_or(0);
     let lens = plan.steps.iter().map(|step| match &step.op {
         Op::Linear(linear) => when_split(of(&[linear])),
         Op::LinearAdd(linear) => {
@@ -321,20 +304,47 @@ fn partial_len(plan: &Plan, rows: usize, most: usize) -> usize {
         }
         _ => 0,
     });
-    lens.max().unwrap_or(0).max(prompts)
+    lens.max().unwrap_or(0)
+}
+
+/// The matrices of a step's products.
+fn products(step: &Step) -> Vec<&Linear> {
+    match &step.op {
+        Op::Linear(linear) | Op::LinearAdd(linear) => vec![linear],
+        Op::NormLinear { norm: _, linears } => linears.iter().collect(),
+        Op::NormGlu { norm: _, gate, up, gating: _ } => vec![gate, up],
+        _ => Vec::new(),
+    }
+}
+
+/// Maximum elements of the partial sums of a row of a prompt on matrix cores, in passes of up to `most`
+/// rows.
+pub(crate) fn prompt_partial_len(plan: &Plan, most: usize) -> usize {
+    let of_all = plan.steps.iter().filter(|step| plan.step_rows(step) == Rows::All);
+    let lens = of_all.flat_map(|step| {
+        let rows = |linear: &Linear| plan.weight(linear.weight).rows;
+        let linears = products(step);
+        // each run of matrices may be in one dispatch
+        let runs = (0..linears.len())
+            .flat_map(|first| (first + 1..=linears.len()).map(move |end| first..end));
+        let len = |run: std::ops::Range<usize>| {
+            let run = &linears[run];
+            let total = run.iter().map(|linear| rows(linear)).sum();
+            match prompt_splits(plan.weight(run[0].weight).row_len, total, most) {
+                1 => 0,
+                splits => splits * total,
+            }
+        };
+        runs.map(len).collect::<Vec<_>>()
+    });
+    lens.max().unwrap_or(0)
 }
 
 /// Maximum elements of the partial sums of products of few prompt rows without matrix cores.
 fn tiled_partial_len(plan: &Plan) -> usize {
     let of_all = plan.steps.iter().filter(|step| plan.step_rows(step) == Rows::All);
     let lens = of_all.flat_map(|step| {
-        let linears: Vec<&Linear> = match &step.op {
-            Op::Linear(linear) | Op::LinearAdd(linear) => vec![linear],
-            Op::NormLinear { norm: _, linears } => linears.iter().collect(),
-            Op::NormGlu { norm: _, gate, up, gating: _ } => vec![gate, up],
-            _ => Vec::new(),
-        };
-        let weights = linears.into_iter().map(|linear| plan.weight(linear.weight));
+        let weights = products(step).into_iter().map(|linear| plan.weight(linear.weight));
         weights.map(|weight| match splits(weight.row_len) {
             1 => 0,
             splits => splits * FEW_ROWS * weight.rows,

@@ -39,7 +39,7 @@ impl Lowering<'_> {
         let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
         // a bias is added to a whole sum
         let splits = match matrix.shards.len() == 1 && linear.bias.is_none() {
-            true => prompt_splits(k, total),
+            true => prompt_splits(k, total, self.rows),
             false => 1,
         };
         let mut calls = Vec::with_capacity(matrix.shards.len() + 1);

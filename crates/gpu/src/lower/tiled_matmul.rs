@@ -75,15 +75,12 @@ impl Lowering<'_> {
         }
         if on_grid {
             let outputs = vec![Output { rows: outputs, bias: linear.bias.is_some() }];
-            let slab_rows = FEW_ROWS;
-            let sum = SumSplits { splits, slab_rows, outputs, add, glu: None, halves: false };
+            let sum = SumSplits { slab_rows: FEW_ROWS, ..self.sum(splits, outputs, add) };
             let mut buffers = whole(&[&self.scratch.partial, y]);
             if let Some(bias) = linear.bias {
                 buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
             }
-            let grid = Grid::Rows { x: sum.groups(), batch: 1 };
-            let (source, bindings) = (sum.source()?, sum.bindings());
-            let call = self.call(&source, &bindings, "sum_splits", &buffers, grid)?;
+            let call = self.sum_call(&sum, &buffers)?;
             calls.push(Dispatch { rows: 0..=FEW_ROWS, ..call });
         }
         Ok(calls)

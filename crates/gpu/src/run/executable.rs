@@ -21,7 +21,7 @@ use crate::{
     lower::{
         Inputs, Scratch,
         autotune::{self, Choices},
-        buffers::{SAMPLED, by_sequence, decode_rows},
+        buffers::{SAMPLED, by_sequence, decode_rows, prompt_partial_len},
         dispatch::{Dispatch, EXACT_ROWS, PassShape, RowBucket, StepDispatches},
         lowering::Lowering,
     },
@@ -99,7 +99,10 @@ impl Backend for Gpu {
         let left = self.device.memory.map_or(0, |memory| memory.saturating_sub(weights) / 32);
         let of_all = plan.buffers.iter().filter(|buffer| buffer.rows == Rows::All);
         let width: u64 = of_all.map(|buffer| 4 * buffer.width as u64).sum();
-        let fits = |rows: &usize| rows.saturating_mul(width as usize) as u64 <= left;
+        let fits = |rows: &usize| {
+            let partial = 4 * prompt_partial_len(plan, *rows) as u64;
+            (*rows as u64).saturating_mul(width + partial) <= left
+        };
         match self.device.capabilities.matrix_cores {
             true => [4 * LEAST, 2 * LEAST].into_iter().find(fits).unwrap_or(LEAST),
             false => LEAST,

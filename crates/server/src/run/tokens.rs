@@ -105,12 +105,15 @@ impl TokenRun {
         }
     }
 
-    /// The next item of the stream. Nothing wakes the task within [`TOGETHER`] after it was woken.
+    /// The next item of the stream. Where tokens are fast, nothing wakes the task within [`TOGETHER`]
+    /// after it was woken.
     async fn item(&mut self) -> Option<Result<Token, pelton::Error>> {
         if let Poll::Ready(item) = self.ready() {
             return item;
         }
-        if let Some(rest) = self.rest.filter(|rest| *rest > Instant::now()) {
+        // a slow model would only wake the task twice for each token
+        let are_fast = self.times.mean > Duration::ZERO && self.times.mean < TOGETHER;
+        if let Some(rest) = self.rest.filter(|rest| are_fast && *rest > Instant::now()) {
             tokio::time::sleep_until(rest.into()).await;
         }
         let item = poll_fn(|context| Pin::new(&mut self.stream).poll_next(context)).await;

@@ -1,5 +1,6 @@
 //! Products with lines of floats: one row with those of its live inputs, or many with all.
 
+use super::kernels::RUN;
 use super::layout::OUTPUT_ALIGN;
 use super::lines::Lines;
 use super::live::{CHUNK, LiveColumn};
@@ -7,6 +8,8 @@ use crate::memory::prefetch::{Level, prefetch};
 
 /// Rows that a kernel multiplies at a time.
 pub(super) const ROWS: usize = 4;
+/// Partial sums of a result in decoding.
+pub(super) const PARTIAL: usize = 16;
 /// Live inputs between a prefetch and its use.
 const LEAD: usize = 12;
 
@@ -81,6 +84,60 @@ pub(super) unsafe fn one_chunk<S: Lines, E: Column>(
             }
             add_totals::<S, 8>(sums, totals.add(output));
         }
+    }
+}
+
+/// Adds the products of some columns with a run of [`RUN`] outputs to 16 partial sums of each
+/// `[16, RUN]`: those of an input to the one of its index modulo 16, as in the products of decoding.
+///
+/// # Safety
+/// The lines exist at `lines`, `stride` bytes apart, of at least `RUN` elements; there are as many
+/// partial sums, and the instructions of `S` exist.
+#[inline(always)]
+pub(super) unsafe fn add_to_lanes<S: Lines, E: Column>(
+    lines: *const u8,
+    stride: usize,
+    columns: &[LiveColumn],
+    partial: *mut f32,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for (i, column) in columns.iter().enumerate() {
+            if let Some(later) = columns.get(i + LEAD) {
+                let line = lines.wrapping_add(later.input as usize * stride);
+                for byte in (0..RUN * E::BYTES).step_by(64) {
+                    prefetch(line.wrapping_add(byte), Level::First);
+                }
+            }
+            let (line, x) = (lines.add(column.input as usize * stride), S::splat(column.x));
+            let to = partial.add(column.input as usize % PARTIAL * RUN);
+            for output in (0..RUN).step_by(S::LANES) {
+                let sum = S::load_f32(to.add(output).cast_const().cast());
+                let sum = S::fma(E::load::<S>(line.add(output * E::BYTES)), x, sum);
+                S::store(sum, to.add(output));
+            }
+        }
+    }
+}
+
+/// Adds the partial sums of a run of outputs to the first of them: halves onto halves, down to one.
+///
+/// # Safety
+/// As for [`add_to_lanes`].
+#[inline(always)]
+pub(super) unsafe fn sum_lanes<S: Lines>(partial: *mut f32) {
+    let mut half = PARTIAL / 2;
+    while half > 0 {
+        for i in (0..half * RUN).step_by(S::LANES) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let to = partial.add(i);
+                let upper = S::load_f32(partial.add(half * RUN + i).cast_const().cast());
+                let sum = S::fma(S::load_f32(to.cast_const().cast()), S::splat(1.0), upper);
+                S::store(sum, to);
+            }
+        }
+        half /= 2;
     }
 }
 

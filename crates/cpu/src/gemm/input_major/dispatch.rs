@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pelton_graph::Phase;
 use pelton_quant::DType;
 
 use super::super::activations::{ActivationKind, Activations, Block};
@@ -9,8 +10,8 @@ use super::super::formats::{Q4_0, Q4_1, Q4K, Q5K, Q6K, Q8_0};
 use super::super::job::Output;
 use super::super::scratch;
 use super::super::tile::{BLOCK, Tile};
-use super::columns::{self, BF16, Column, F16, F32};
-use super::kernels::{All, BlockAt, Coded, Inputs, RUN, one_block};
+use super::columns::{self, BF16, Column, F16, F32, PARTIAL};
+use super::kernels::{All, BlockAt, Coded, Inputs, Places, RUN, one_block};
 use super::layout::{InputMajor, OUTPUT_ALIGN, SLAB};
 use super::lines::Lines;
 use super::live::{CHUNK, LiveBlock, LiveColumn, LiveRows};
@@ -120,9 +121,9 @@ unsafe fn run<S: Lines, const NR: usize>(task: &Task<'_>, outputs: Range<usize>)
             DType::Q4_K => coded::<S, Q4K, NR>(task, outputs),
             DType::Q5_K => coded::<S, Q5K, NR>(task, outputs),
             DType::Q6_K => coded::<S, Q6K, NR>(task, outputs),
-            DType::F16 => floats::<S, F16>(task, outputs),
-            DType::BF16 => floats::<S, BF16>(task, outputs),
-            DType::F32 => floats::<S, F32>(task, outputs),
+            DType::F16 => floats_of_phase::<S, F16>(task, outputs),
+            DType::BF16 => floats_of_phase::<S, BF16>(task, outputs),
+            DType::F32 => floats_of_phase::<S, F32>(task, outputs),
             // `InputMajor::new` makes no other
             _ => {}
         }
@@ -135,7 +136,8 @@ fn slabs(
     matrix: &InputMajor,
     outputs: Range<usize>,
 ) -> impl Iterator<Item = (*const u8, usize, usize, Range<usize>)> {
-    (outputs.start / SLAB..outputs.end.div_ceil(SLAB)).map(move |index| {
+    let of_slab = matrix.fields.slab();
+    (outputs.start / of_slab..outputs.end.div_ceil(of_slab)).map(move |index| {
         let slab = matrix.slab(index);
         let first = outputs.start.max(slab.first) - slab.first;
         let end = (outputs.end - slab.first).min(slab.outputs).next_multiple_of(RUN);
@@ -198,13 +200,18 @@ unsafe fn one_row<S: Lines, K: Coded, I: Inputs>(
         sums.fill(0.0);
         // SAFETY: the caller's promise; there is a sum for each output of the part.
         unsafe {
+            let place = |block: usize| {
+                Places::new::<K>(BlockAt::new::<K>(slab, width, block), inputs(block))
+            };
+            let runs = part.start / RUN..part.end / RUN;
+            let mut at = place(0);
             for block in 0..blocks {
-                let at = BlockAt::new::<K>(slab, width, block);
-                let later = (block + 1 < blocks)
-                    .then(|| (BlockAt::new::<K>(slab, width, block + 1), inputs(block + 1)));
-                let next = later.as_ref().map(|(at, inputs)| (at, *inputs));
-                let runs = part.start / RUN..part.end / RUN;
-                one_block::<S, K, I>(&at, inputs(block), runs, sums.as_mut_ptr(), next);
+                let next = (block + 1 < blocks).then(|| place(block + 1));
+                let (inputs, sums) = (inputs(block), sums.as_mut_ptr());
+                one_block::<S, K>(&at, inputs.block(), runs.clone(), sums, next.as_ref());
+                if let Some(next) = next {
+                    at = next;
+                }
             }
             store(&task.output, row, first + part.start, outputs.end, sums);
         }
@@ -255,6 +262,69 @@ unsafe fn many_rows<S: Lines, K: Coded, const NR: usize>(task: &Task<'_>, output
                         unsafe { store(output, row as usize, first, outputs.end, &ordered) };
                     }
                 }
+            }
+        }
+    }
+    scratch::free(memory);
+}
+
+/// # Safety
+/// As for [`multiply`].
+#[inline(always)]
+unsafe fn floats_of_phase<S: Lines, E: Column>(task: &Task<'_>, outputs: Range<usize>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match task.activations.phase() {
+            Phase::Prompt => floats::<S, E>(task, outputs),
+            Phase::Decode => floats_of_decoding::<S, E>(task, outputs),
+        }
+    }
+}
+
+/// The sums of rows of decoding: run by run of the outputs, and row by row.
+///
+/// # Safety
+/// As for [`multiply`].
+#[inline(always)]
+unsafe fn floats_of_decoding<S: Lines, E: Column>(task: &Task<'_>, outputs: Range<usize>) {
+    let Task { matrix, dense, live, lists, .. } = task;
+    let mut all = [LiveColumn { input: 0, x: 0.0 }; CHUNK];
+    let mut memory = scratch::alloc(PARTIAL * RUN * size_of::<f32>());
+    for (slab, width, first, part) in slabs(matrix, outputs.clone()) {
+        let stride = width * E::BYTES;
+        for (run, i) in part
+            .clone()
+            .step_by(RUN)
+            .flat_map(|run| (0..dense.len() + live.len()).map(move |i| (run, i)))
+        {
+            let partial = &mut memory[..PARTIAL * RUN];
+            partial.fill(0.0);
+            let row = if i < dense.len() { dense[i] } else { live[i - dense.len()] } as usize;
+            for chunk in 0..matrix.cols.div_ceil(CHUNK) {
+                // SAFETY: the caller's promise; activations are padded to a multiple of 32 inputs.
+                unsafe {
+                    let columns = match lists {
+                        Some((lists, of)) if i >= dense.len() => {
+                            lists.columns(of + i - dense.len(), chunk)
+                        }
+                        _ => {
+                            let inputs = chunk * CHUNK..matrix.cols.min((chunk + 1) * CHUNK);
+                            let x = row_of(task, row, inputs.start);
+                            for (i, to) in all[..inputs.len()].iter_mut().enumerate() {
+                                let input = (inputs.start + i) as u32;
+                                *to = LiveColumn { input, x: *x.add(i) };
+                            }
+                            &all[..inputs.len()]
+                        }
+                    };
+                    let from = slab.add(run * E::BYTES);
+                    columns::add_to_lanes::<S, E>(from, stride, columns, partial.as_mut_ptr());
+                }
+            }
+            // SAFETY: the caller's promise; there are as many partial sums.
+            unsafe {
+                columns::sum_lanes::<S>(partial.as_mut_ptr());
+                store(&task.output, row, first + run, outputs.end, &partial[..RUN]);
             }
         }
     }

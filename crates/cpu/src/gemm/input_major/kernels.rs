@@ -160,25 +160,24 @@ impl<S: Lines, K: Coded> Segment<S, K> {
         }
     }
 
-    /// The codes of four inputs, the lines `inputs` of a block: vector `v` holds those of the
-    /// outputs from `output(segment, v)` of run `run` on.
+    /// The codes of four inputs, whose lines are so many bytes after the first of a block: vector
+    /// `v` holds those of the outputs from `output(segment, v)` of run `run` on.
     ///
     /// # Safety
     /// The lines exist, and the instructions of `S` too.
     #[inline(always)]
     pub(super) unsafe fn codes(
         at: &BlockAt,
-        inputs: [usize; 4],
+        lines: [u32; 4],
         run: usize,
         segment: usize,
     ) -> [S::I; 8] {
         let fields = &K::FIELDS;
-        let line = fields.line(at.outputs);
         let place = run * fields.line(RUN) + segment * 4 * S::LANES;
         // SAFETY: the caller's promise.
         unsafe {
             let from = at.lines.add(place);
-            let both = S::interleave(inputs.map(|input| S::load(from.add(input * line))));
+            let both = S::interleave(lines.map(|line| S::load(from.add(line as usize))));
             let mut codes = [S::splat_i(0); 8];
             if !Self::NIBBLES {
                 for (to, codes_of) in codes.iter_mut().zip(both) {
@@ -193,13 +192,12 @@ impl<S: Lines, K: Coded> Segment<S, K> {
             }
             if fields.upper_bits > 0 {
                 let bits = fields.upper_bits;
-                let upper = fields.upper(at.outputs);
-                let from = at.lines.add(32 * line + run * fields.upper(RUN));
-                let load = |input: usize| match bits {
-                    1 => S::upper::<1>(from.add(input * upper), segment),
-                    _ => S::upper::<2>(from.add(input * upper), segment),
+                let from = at.lines.add(32 * fields.line(at.outputs) + run * fields.upper(RUN));
+                let load = |line: u32| match bits {
+                    1 => S::upper::<1>(from.add(line as usize / 4), segment),
+                    _ => S::upper::<2>(from.add(line as usize / 2), segment),
                 };
-                let uppers = S::interleave(inputs.map(load));
+                let uppers = S::interleave(lines.map(load));
                 let mask = S::splat_i(if bits == 1 { 0x1010_1010 } else { 0x3030_3030 });
                 for k in 0..4 {
                     codes[k] = S::or(codes[k], S::and(S::shl(uppers[k], 4), mask));
@@ -216,9 +214,9 @@ impl<S: Lines, K: Coded> Segment<S, K> {
 pub(super) trait Inputs: Copy {
     /// The block of activations.
     fn block(&self) -> &Block;
-    /// The lines of group `group` of four.
-    fn lines(&self, group: usize) -> [usize; 4];
-    /// Groups of each half, or all, and none.
+    /// The line of input `i` of those.
+    fn line(&self, i: usize) -> u8;
+    /// Groups of four of each half, or all, and none.
     fn groups(&self, halves: bool) -> [usize; 2];
 }
 
@@ -232,8 +230,8 @@ impl Inputs for All<'_> {
         self.0
     }
     #[inline(always)]
-    fn lines(&self, group: usize) -> [usize; 4] {
-        [4 * group, 4 * group + 1, 4 * group + 2, 4 * group + 3]
+    fn line(&self, i: usize) -> u8 {
+        i as u8
     }
     #[inline(always)]
     fn groups(&self, halves: bool) -> [usize; 2] {
@@ -247,14 +245,61 @@ impl Inputs for &LiveBlock {
         &self.block
     }
     #[inline(always)]
-    fn lines(&self, group: usize) -> [usize; 4] {
-        // at most 31, and at most eight groups
-        let from = group % 8 * 4;
-        [0, 1, 2, 3].map(|i| usize::from(self.lines[from + i] & 31))
+    fn line(&self, i: usize) -> u8 {
+        self.lines[i] & 31
     }
     #[inline(always)]
     fn groups(&self, _: bool) -> [usize; 2] {
-        self.groups.map(usize::from)
+        // at most eight of both
+        self.groups.map(|groups| usize::from(groups.min(8)))
+    }
+}
+
+/// The lines of the inputs that are multiplied with a block.
+#[derive(Clone, Copy)]
+pub(super) struct Places {
+    at: BlockAt,
+    /// Bytes from the block's first line to that of each input.
+    lines: [u32; 32],
+    groups: [usize; 2],
+}
+
+impl Places {
+    /// The lines of `inputs` in the block `at`.
+    #[inline(always)]
+    pub(super) fn new<K: Coded>(at: BlockAt, inputs: impl Inputs) -> Self {
+        let line = K::FIELDS.line(at.outputs) as u32;
+        let lines = std::array::from_fn(|i| u32::from(inputs.line(i)) * line);
+        Self { at, lines, groups: inputs.groups(K::Coding::HALVES) }
+    }
+
+    /// Prefetches the lines and the fields of a run.
+    #[inline(always)]
+    fn prefetch<K: Coded>(&self, run: usize) {
+        let (at, fields) = (&self.at, &K::FIELDS);
+        let count = (4 * (self.groups[0] + self.groups[1])).min(32);
+        let of_run = fields.line(RUN);
+        let from = at.lines.wrapping_add(run * of_run);
+        for &line in &self.lines[..count] {
+            for byte in (0..of_run).step_by(64) {
+                prefetch(from.wrapping_add(line as usize + byte), Level::First);
+            }
+        }
+        // several runs of upper bits are in a cache line
+        let of_run = fields.upper(RUN);
+        if of_run > 0 && (run * of_run).is_multiple_of(64) {
+            let from = at.lines.wrapping_add(32 * fields.line(at.outputs) + run * of_run);
+            for &line in &self.lines[..count] {
+                let line = line as usize * fields.upper_bits / 4;
+                prefetch(from.wrapping_add(line), Level::First);
+            }
+        }
+        // fields of two bytes lie 256 bytes a run apart, others 128
+        for byte in (0..fields.block_head * RUN).step_by(64) {
+            let field = byte / (2 * RUN);
+            let from = field * 2 * at.outputs + run * 2 * RUN + byte % (2 * RUN);
+            prefetch(at.fields.wrapping_add(from), Level::First);
+        }
     }
 }
 
@@ -265,38 +310,32 @@ impl Inputs for &LiveBlock {
 /// The block exists, the instructions of `S` too, and `sums` has a value for each output of the
 /// runs, from the first on.
 #[inline(always)]
-pub(super) unsafe fn one_block<S: Lines, K: Coded, I: Inputs>(
-    at: &BlockAt,
-    inputs: I,
+pub(super) unsafe fn one_block<S: Lines, K: Coded>(
+    places: &Places,
+    block: &Block,
     runs: std::ops::Range<usize>,
     sums: *mut f32,
-    next: Option<(&BlockAt, I)>,
+    next: Option<&Places>,
 ) {
     let (first, halves) = (runs.start, K::Coding::HALVES);
-    let groups = inputs.groups(halves);
+    let groups = places.groups;
     // SAFETY: the caller's promise; of the activations the first `4 groups` codes are read.
     unsafe {
         for run in runs {
-            if let Some((at, inputs)) = next {
-                prefetch_run::<K, I>(at, inputs, run);
+            if let Some(next) = next {
+                next.prefetch::<K>(run);
             }
             for segment in 0..Segment::<S, K>::COUNT {
-                let block = inputs.block();
-                let codes = (&raw const block.codes).cast::<i8>();
                 let [first_half, second_half] = if halves {
-                    let first =
-                        dot_groups::<S, K, I>(at, inputs, codes, 0..groups[0], 0, run, segment);
+                    let first = dot_groups::<S, K>(places, block, 0..groups[0], 0, run, segment);
                     let all = groups[0] + groups[1];
-                    [
-                        first,
-                        dot_groups::<S, K, I>(at, inputs, codes, groups[0]..all, 1, run, segment),
-                    ]
+                    [first, dot_groups::<S, K>(places, block, groups[0]..all, 1, run, segment)]
                 } else {
-                    [dot_groups::<S, K, I>(at, inputs, codes, 0..groups[0], 0, run, segment); 2]
+                    [dot_groups::<S, K>(places, block, 0..groups[0], 0, run, segment); 2]
                 };
                 for vector in 0..Segment::<S, K>::VECTORS {
                     let output = Segment::<S, K>::output(segment, vector);
-                    let [scale, min] = K::scales::<S>(at, run * RUN + output);
+                    let [scale, min] = K::scales::<S>(&places.at, run * RUN + output);
                     let to = sums.add((run - first) * RUN + output);
                     let mut sum = S::load_f32(to.cast_const().cast());
                     let mut product = S::mul(S::to_f32(first_half[vector]), scale[0]);
@@ -319,10 +358,9 @@ pub(super) unsafe fn one_block<S: Lines, K: Coded, I: Inputs>(
 /// # Safety
 /// As for [`one_block`].
 #[inline(always)]
-unsafe fn dot_groups<S: Lines, K: Coded, I: Inputs>(
-    at: &BlockAt,
-    inputs: I,
-    x: *const i8,
+unsafe fn dot_groups<S: Lines, K: Coded>(
+    places: &Places,
+    block: &Block,
     groups: std::ops::Range<usize>,
     half: usize,
     run: usize,
@@ -332,7 +370,6 @@ unsafe fn dot_groups<S: Lines, K: Coded, I: Inputs>(
     let zero = if is_signed { S::I8_ZERO } else { K::Coding::ZERO };
     // SAFETY: the caller's promise.
     unsafe {
-        let block = inputs.block();
         let minus_sum =
             if K::Coding::HALVES { block.minus_half_sums[half] } else { block.minus_sum };
         let start = match zero {
@@ -340,8 +377,10 @@ unsafe fn dot_groups<S: Lines, K: Coded, I: Inputs>(
             None => S::splat_i(0),
         };
         let mut sums = [start; 8];
+        let lines = (&raw const places.lines).cast::<[u32; 4]>();
+        let x = (&raw const block.codes).cast::<i8>();
         for group in groups {
-            let codes = Segment::<S, K>::codes(at, inputs.lines(group), run, segment);
+            let codes = Segment::<S, K>::codes(&places.at, *lines.add(group), run, segment);
             let x = x.add(4 * group);
             for vector in 0..Segment::<S, K>::VECTORS {
                 let code = &raw const codes[vector];
@@ -350,37 +389,5 @@ unsafe fn dot_groups<S: Lines, K: Coded, I: Inputs>(
             }
         }
         sums
-    }
-}
-
-/// Prefetches the lines and the fields of a run.
-#[inline(always)]
-fn prefetch_run<K: Coded, I: Inputs>(at: &BlockAt, inputs: I, run: usize) {
-    let fields = &K::FIELDS;
-    let (line, of_run) = (fields.line(at.outputs), fields.line(RUN));
-    let groups = inputs.groups(K::Coding::HALVES);
-    for group in 0..groups[0] + groups[1] {
-        for input in inputs.lines(group) {
-            let from = at.lines.wrapping_add(input * line + run * of_run);
-            prefetch(from, Level::First);
-            if of_run > 64 {
-                prefetch(from.wrapping_add(64), Level::First);
-            }
-        }
-    }
-    if fields.upper_bits > 0 {
-        let (upper, of_run) = (fields.upper(at.outputs), fields.upper(RUN));
-        for group in 0..groups[0] + groups[1] {
-            for input in inputs.lines(group) {
-                let from = at.lines.wrapping_add(32 * line + input * upper + run * of_run);
-                prefetch(from, Level::First);
-            }
-        }
-    }
-    // fields of two bytes lie 256 bytes a run apart, others 128
-    for byte in (0..fields.block_head * RUN).step_by(64) {
-        let field = byte / (2 * RUN);
-        let from = field * 2 * at.outputs + run * 2 * RUN + byte % (2 * RUN);
-        prefetch(at.fields.wrapping_add(from), Level::First);
     }
 }

@@ -1,6 +1,6 @@
 //! The places of lines, scales and minima of a matrix in input-major order.
 //!
-//! A matrix is cut into *slabs* of up to 1024 outputs, the last of which is padded to a multiple of
+//! A matrix is cut into *slabs* of up to 1024 outputs, or 512 with codes of eight bits, the last of which is padded to a multiple of
 //! 128. A slab of a block format is `[super-blocks]`: the fields of super-blocks of all outputs, and
 //! then for each block of 32 inputs its fields, 32 lines, and 32 lines of upper bits if the codes
 //! have more than four. A slab of floats is `[inputs]` lines.
@@ -48,6 +48,12 @@ impl Fields {
             _ => return None,
         };
         Some(Self { inputs, super_head, block_head, line_bits, upper_bits })
+    }
+
+    /// Outputs of a slab: with codes of eight bits half as many, as a block of 32 inputs and the next
+    /// one, which is prefetched, have to fit into a first-level cache.
+    pub(super) const fn slab(&self) -> usize {
+        if self.line_bits == 8 { SLAB / 2 } else { SLAB }
     }
 
     /// Bytes of a line of `outputs` outputs.
@@ -134,10 +140,10 @@ impl InputMajor {
 
     /// Slab `index`.
     pub(super) fn slab(&self, index: usize) -> Slab {
-        let first = index * SLAB;
-        let outputs = (self.rows - first).min(SLAB).next_multiple_of(OUTPUT_ALIGN);
+        let first = index * self.fields.slab();
+        let outputs = (self.rows - first).min(self.fields.slab()).next_multiple_of(OUTPUT_ALIGN);
         let blocks = self.cols / self.fields.inputs;
-        Slab { first, outputs, start: index * blocks * self.fields.super_block(SLAB) }
+        Slab { first, outputs, start: index * blocks * self.fields.super_block(self.fields.slab()) }
     }
 }
 

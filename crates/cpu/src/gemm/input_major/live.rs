@@ -1,6 +1,7 @@
 //! The live inputs of rows, compacted for the kernels.
 
 use std::cell::UnsafeCell;
+use std::ops::Range;
 
 use bytemuck::Zeroable;
 use pelton_quant::DType;
@@ -9,6 +10,8 @@ use super::super::activations::{Activations, Block};
 use super::super::tile::BLOCK;
 use super::layout::InputMajor;
 use super::select::Choice;
+use crate::isa::Isa;
+use crate::simd::{Body, Simd, dispatch};
 
 /// The live inputs of a block of 32, in groups of four.
 #[derive(Clone, Copy, Debug, Zeroable)]
@@ -38,14 +41,28 @@ pub(super) const CHUNK: usize = 256;
 pub struct LiveRows {
     cols: usize,
     blocks: Box<[UnsafeCell<LiveBlock>]>,
+    /// The live columns of a chunk begin at its first input.
     columns: Box<[UnsafeCell<LiveColumn>]>,
-    /// The first live column of each chunk `[rows, chunks + 1]`.
-    chunks: Box<[UnsafeCell<u32>]>,
+    /// The number of live columns of each chunk `[rows, chunks]`.
+    counts: Box<[UnsafeCell<u32>]>,
     choices: Box<[UnsafeCell<Choice>]>,
 }
 
 // SAFETY: plain data; the contracts of `choose` and `multiply` keep writers and readers apart.
 unsafe impl Sync for LiveRows {}
+
+/// The choice of a row's live inputs for one matrix.
+#[derive(Clone, Copy)]
+pub struct Chosen<'a> {
+    /// The row `[cols]`.
+    pub x: &'a [f32],
+    /// The matrix.
+    pub matrix: &'a InputMajor,
+    /// The number of live inputs.
+    pub live: usize,
+    /// The prepared activations and the row of them, for a matrix in blocks.
+    pub activations: Option<(&'a Activations, usize)>,
+}
 
 impl LiveRows {
     /// Allocates for `rows` rows of up to `blocks` inputs in blocks and `floats` inputs in floats,
@@ -57,7 +74,7 @@ impl LiveRows {
             cols,
             blocks: zeroed(per_row(if blocks > 0 { cols / BLOCK } else { 0 })?)?,
             columns: zeroed(per_row(if floats > 0 { cols } else { 0 })?)?,
-            chunks: zeroed(per_row(cols / CHUNK + 1)?)?,
+            counts: zeroed(per_row(cols / CHUNK)?)?,
             choices: (0..threads).map(|_| UnsafeCell::new(Choice::new(cols))).collect(),
         })
     }
@@ -67,70 +84,38 @@ impl LiveRows {
         let cols = blocks.max(floats).next_multiple_of(CHUNK) as u128;
         let of_blocks = if blocks > 0 { cols / 32 * size_of::<LiveBlock>() as u128 } else { 0 };
         let of_floats = if floats > 0 { cols * size_of::<LiveColumn>() as u128 } else { 0 };
-        rows as u128 * (of_blocks + of_floats + cols / 64) + threads as u128 * (8 * cols + 8192)
+        rows as u128 * (of_blocks + of_floats + cols / 64) + threads as u128 * 4 * cols
     }
 
-    /// Chooses `count` live inputs of `x` `[cols]` for a matrix, and compacts them as row `to`: those
-    /// of a row of `activations` if there are any, or in floats.
+    /// The chunks of a row of `cols` inputs, into which compacting it can be split.
+    pub const fn units(cols: usize) -> usize {
+        cols.div_ceil(CHUNK)
+    }
+
+    /// Chooses the live inputs of a row, and compacts those of the chunks `units` as row `to`.
     ///
     /// # Safety
-    /// No other thread reads or writes row `to`, nor calls this as thread `thread`; the row of the
-    /// activations has been prepared, and no thread writes it.
+    /// No other thread reads or writes these chunks of row `to`, nor calls this as thread `thread`;
+    /// the row of the activations has been prepared, and no thread writes it.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If there is no such row or chunk.
     pub unsafe fn choose(
         &self,
+        isa: Isa,
         thread: usize,
         to: usize,
-        x: &[f32],
-        matrix: &InputMajor,
-        count: usize,
-        activations: Option<(&Activations, usize)>,
+        chosen: &Chosen<'_>,
+        units: Range<usize>,
     ) {
+        let &Chosen { x, matrix, live, activations: _ } = chosen;
         let norms = matrix.norms();
         assert!(x.len() <= self.cols && x.len() == norms.len(), "rows of another length");
-        // those have a scale for each half of a block
-        let halves = matrix.dtype() == DType::Q6_K;
+        assert!(units.end <= Self::units(x.len()), "chunks beyond the row");
         // SAFETY: one thread has this scratch memory, by contract.
         let choice = unsafe { &mut *self.choices[thread].get() };
-        choice.choose(x, norms, count);
-        match activations {
-            Some((activations, row)) => {
-                let blocks = &self.blocks[to * (self.cols / BLOCK)..][..x.len() / BLOCK];
-                let mut live = [false; BLOCK];
-                choice.each(|input, is_live| {
-                    live[input % BLOCK] = is_live;
-                    if input % BLOCK == BLOCK - 1 {
-                        let place = activations.place(row, input / BLOCK);
-                        // SAFETY: it has been prepared, and this thread alone writes the block.
-                        unsafe {
-                            let from = &*activations.blocks().add(place);
-                            *blocks[input / BLOCK].get() = compact(from, &live, halves);
-                        }
-                    }
-                });
-            }
-            None => {
-                let columns = &self.columns[to * self.cols..][..x.len()];
-                let chunks = &self.chunks[to * (self.cols / CHUNK + 1)..];
-                let mut found = 0;
-                choice.each(|input, is_live| {
-                    // SAFETY: this thread alone writes the row.
-                    unsafe {
-                        if input % CHUNK == 0 {
-                            *chunks[input / CHUNK].get() = found as u32;
-                        }
-                        if is_live {
-                            *columns[found].get() = LiveColumn { input: input as u32, x: x[input] };
-                            found += 1;
-                        }
-                    }
-                });
-                // SAFETY: as above.
-                unsafe { *chunks[x.len().div_ceil(CHUNK)].get() = found as u32 };
-            }
-        }
+        choice.choose(isa, x, norms, live);
+        dispatch(isa, Compact { rows: self, to, chosen, choice, units });
     }
 
     /// The blocks of a row.
@@ -144,37 +129,91 @@ impl LiveRows {
     /// # Safety
     /// The row has been chosen and is not being written.
     pub(super) unsafe fn columns(&self, row: usize, chunk: usize) -> &[LiveColumn] {
-        let chunks = &self.chunks[row * (self.cols / CHUNK + 1)..];
-        let columns = &self.columns[row * self.cols..][..self.cols];
+        let columns = &self.columns[row * self.cols + chunk * CHUNK..][..CHUNK];
         // SAFETY: the caller's promise.
         unsafe {
-            let (first, end) = (*chunks[chunk].get() as usize, *chunks[chunk + 1].get() as usize);
-            let columns = &columns[first..end];
+            let count = *self.counts[row * (self.cols / CHUNK) + chunk].get() as usize;
+            let columns = &columns[..count.min(CHUNK)];
             std::slice::from_raw_parts(UnsafeCell::raw_get(columns.as_ptr()), columns.len())
         }
     }
 }
 
-/// The live inputs of a block; with `halves` those of each half begin a group.
-fn compact(from: &Block, live: &[bool; BLOCK], halves: bool) -> LiveBlock {
-    let mut to = LiveBlock::zeroed();
+/// The compaction of some chunks of a row, compiled for an instruction set. No other thread accesses
+/// them.
+struct Compact<'a> {
+    rows: &'a LiveRows,
+    to: usize,
+    chosen: &'a Chosen<'a>,
+    choice: &'a Choice,
+    units: Range<usize>,
+}
+
+impl Body for Compact<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Self { rows, to, chosen, choice, units } = self;
+        let &Chosen { x, matrix, live: _, activations } = chosen;
+        let mut ties = choice.ties_from(units.start * CHUNK);
+        let Some((activations, row)) = activations else {
+            let columns = &rows.columns[to * rows.cols..][..rows.cols];
+            for unit in units {
+                let mut found = 0;
+                for block in unit * CHUNK / BLOCK..x.len().min((unit + 1) * CHUNK).div_ceil(BLOCK) {
+                    let mut mask = choice.mask(block, &mut ties);
+                    while mask != 0 {
+                        let input = block * BLOCK + mask.trailing_zeros() as usize;
+                        mask &= mask - 1;
+                        let column = LiveColumn { input: input as u32, x: x[input] };
+                        // SAFETY: this thread alone writes the chunk.
+                        unsafe { *columns[unit * CHUNK + found].get() = column };
+                        found += 1;
+                    }
+                }
+                // SAFETY: as above.
+                unsafe { *rows.counts[to * (rows.cols / CHUNK) + unit].get() = found as u32 };
+            }
+            return;
+        };
+        // those have a scale for each half of a block
+        let halves = matrix.dtype() == DType::Q6_K;
+        let all = x.len() / BLOCK;
+        let blocks = &rows.blocks[to * (rows.cols / BLOCK)..][..all];
+        let (first, end) = (units.start * CHUNK / BLOCK, all.min(units.end * CHUNK / BLOCK));
+        for (block, live) in blocks.iter().enumerate().take(end).skip(first) {
+            let mask = choice.mask(block, &mut ties);
+            let place = activations.place(row, block);
+            // SAFETY: it has been prepared, and this thread alone writes the block.
+            unsafe {
+                let from = &*activations.blocks().add(place);
+                compact(from, mask, halves, &mut *live.get());
+            }
+        }
+    }
+}
+
+/// Writes the inputs of `mask` of a block; with `halves` those of each half begin a group.
+#[inline(always)]
+fn compact(from: &Block, mask: u32, halves: bool, to: &mut LiveBlock) {
     let (mut at, mut sums) = (0, [0; 2]);
-    let (codes, lives) = (from.codes.chunks(16), live.chunks(16));
-    for (half, ((codes, lives), sum)) in codes.zip(lives).zip(&mut sums).enumerate() {
+    for (half, sum) in sums.iter_mut().enumerate() {
         let begin = at;
-        for (i, (&code, &is_live)) in codes.iter().zip(lives).enumerate() {
-            // without a branch: the next one overwrites an input that is not live
+        let mut left = mask >> (16 * half) & 0xffff;
+        while left != 0 {
+            let input = 16 * half + left.trailing_zeros() as usize;
+            left &= left - 1;
+            let code = from.codes[input & 31];
             to.block.codes[at & 31] = code;
-            to.lines[at & 31] = (16 * half + i) as u8;
-            *sum += i32::from(code) * i32::from(is_live);
-            at += usize::from(is_live);
+            to.lines[at & 31] = input as u8;
+            *sum += i32::from(code);
+            at += 1;
         }
         if halves || half == 1 {
             // the last group is filled up with an input that is read anyway
             let last = to.lines[at.saturating_sub(1) & 31];
             let end = at.next_multiple_of(4);
             for place in at..end {
-                (to.block.codes[place], to.lines[place]) = (0, last);
+                (to.block.codes[place & 31], to.lines[place & 31]) = (0, last);
             }
             at = end;
         }
@@ -189,7 +228,6 @@ fn compact(from: &Block, live: &[bool; BLOCK], halves: bool) -> LiveBlock {
     to.block.minus_half_sums = [-sums[0], -sums[1]];
     to.block.sum = from.scale * sum as f32;
     to.block.half_sums = [from.scale * sums[0] as f32, from.scale * sums[1] as f32];
-    to
 }
 
 /// A slice of `len` zeroed values; `None` if the system refuses the memory.

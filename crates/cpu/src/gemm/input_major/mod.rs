@@ -3,7 +3,7 @@
 //! The weights of one input lie side by side: a *line* `[outputs]`. A row whose effort is below 1
 //! multiplies only the lines of its most important inputs (`select.rs`), and neither reads nor
 //! multiplies the others. The integers and the scales are those of the file, and a row of effort 1
-//! gets the results of [`matmul`](super::matmul) bit for bit.
+//! gets the results of [`matmul`](super::matmul) bit for bit, floats those of its phase.
 //!
 //! `layout.rs` places lines, `repack.rs` makes them, `live.rs` compacts the inputs of a row,
 //! `kernels.rs` and `columns.rs` multiply, `dispatch.rs` chooses an instruction set.
@@ -24,5 +24,5 @@ mod x86;
 
 pub use dispatch::{Task, multiply};
 pub use layout::{InputMajor, OUTPUT_ALIGN, has_lines};
-pub use live::LiveRows;
+pub use live::{Chosen, LiveRows};
 pub use select::live_inputs;

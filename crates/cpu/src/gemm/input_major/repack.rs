@@ -8,7 +8,7 @@ use pelton_quant::{
     BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5K, BlockQ6K, BlockQ8_0, DType, decode, scale_min_k4,
 };
 
-use super::layout::{Fields, InputMajor, SLAB, Slab, byte_of};
+use super::layout::{Fields, InputMajor, Slab, byte_of};
 use crate::pool::{Pool, SharedMut};
 
 /// Inputs of floats that one task copies.
@@ -145,7 +145,7 @@ impl InputMajor {
         #[cfg(target_os = "linux")]
         let _ = bytes.advise(memmap2::Advice::HugePage);
         let mut copy = Self { dtype, fields, rows, cols, bytes, norms: vec![0.0; cols] };
-        let slabs: Vec<Slab> = (0..rows.div_ceil(SLAB)).map(|i| copy.slab(i)).collect();
+        let slabs: Vec<Slab> = (0..rows.div_ceil(fields.slab())).map(|i| copy.slab(i)).collect();
         let (to, norms) = (SharedMut::new(&mut copy.bytes[..]), SharedMut::new(&mut copy.norms));
         let inputs = if fields.inputs == 1 { FLOATS } else { fields.inputs };
         pool.run(|worker| {

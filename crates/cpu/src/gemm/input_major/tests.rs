@@ -1,6 +1,7 @@
 //! Selections compared with a sort, products with arithmetic in f64, and rows of effort 1 with the
 //! products of rows of matrices, bit for bit, on every instruction set of this machine.
 
+use pelton_graph::Phase;
 use pelton_quant::{DType, decode};
 use pelton_testing::Random;
 
@@ -9,7 +10,7 @@ use super::super::job::{MatrixRef, Output};
 use super::super::matmul;
 use super::super::tile::BLOCK;
 use super::layout::OUTPUT_ALIGN;
-use super::{InputMajor, LiveRows, Task, has_lines, live_inputs, multiply};
+use super::{Chosen, InputMajor, LiveRows, Task, has_lines, live_inputs, multiply};
 use crate::isa::Isa;
 use crate::pool::{Pool, SharedMut};
 
@@ -54,7 +55,10 @@ fn selections_are_those_of_a_sort() {
             for count in [1, 2, len / 4, len / 2, len - len / 10, len - 1, len] {
                 let count = count.clamp(1, len);
                 let expected = sorted(x, norms, count);
-                assert_eq!(live_inputs(x, norms, count), expected, "{count} of {len}");
+                for isa in Isa::available() {
+                    let found = live_inputs(isa, x, norms, count);
+                    assert_eq!(found, expected, "{isa}, {count} of {len}");
+                }
             }
         }
     }
@@ -81,9 +85,14 @@ impl Both {
     }
 
     fn prepare(&self, x: &[f32]) -> Activations {
+        self.prepare_for(Phase::Decode, x)
+    }
+
+    fn prepare_for(&self, phase: Phase, x: &[f32]) -> Activations {
         let rows = x.len() / self.cols;
         let kind = ActivationKind::of(self.dtype);
-        let activations = Activations::new(kind, rows, self.cols).unwrap();
+        let mut activations = Activations::new(kind, rows, self.cols).unwrap();
+        activations.set_phase(phase);
         // SAFETY: one thread.
         unsafe { activations.prepare(x, self.cols, 0..Activations::units(rows, self.cols)) };
         activations
@@ -109,8 +118,13 @@ impl Both {
         let lists = LiveRows::new(rows, blocks, floats, 1).unwrap();
         for (row, x) in x.chunks(self.cols).enumerate() {
             let of_blocks = (blocks > 0).then_some((activations, row));
-            // SAFETY: one thread.
-            unsafe { lists.choose(0, row, x, &self.lines, count, of_blocks) };
+            let chosen = Chosen { x, matrix: &self.lines, live: count, activations: of_blocks };
+            // in two parts, as two threads do
+            let units = LiveRows::units(self.cols);
+            for part in [0..units / 2, units / 2..units] {
+                // SAFETY: one thread.
+                unsafe { lists.choose(Isa::detect(), 0, row, &chosen, part) };
+            }
         }
         lists
     }
@@ -161,6 +175,13 @@ fn shapes(dtype: DType) -> [(usize, usize); 4] {
     }
 }
 
+/// Each phase with each instruction set of this machine.
+fn phases_and_sets() -> impl Iterator<Item = (Phase, Isa)> {
+    [Phase::Prompt, Phase::Decode]
+        .into_iter()
+        .flat_map(|phase| Isa::available().map(move |isa| (phase, isa)))
+}
+
 #[test]
 fn rows_of_effort_1_are_those_of_the_dense_product() {
     let mut random = Random::new(2);
@@ -169,9 +190,9 @@ fn rows_of_effort_1_are_those_of_the_dense_product() {
             let both = Both::new(dtype, rows, cols, 3, &mut random);
             let batch = 7;
             let x = random.normals(batch * cols, 0.1, 1.0);
-            let activations = both.prepare(&x);
-            let expected = both.dense(Isa::detect(), &activations, batch);
-            for isa in Isa::available() {
+            for (phase, isa) in phases_and_sets() {
+                let activations = both.prepare_for(phase, &x);
+                let expected = both.dense(Isa::detect(), &activations, batch);
                 for count in [1, 2, 5, 7] {
                     // rows in another order, so that none is at its index
                     let picked: Vec<u32> = (0..count).rev().collect();
@@ -196,27 +217,29 @@ fn live_inputs_alone_are_multiplied() {
             let batch = 3;
             let x: Vec<f32> =
                 random.normals(batch * cols, 0.0, 1.0).iter().map(|x| x * x * x).collect();
-            let activations = both.prepare(&x);
-            for count in [1, cols / 10, cols / 2, cols - cols / 8, cols] {
-                let count = count.clamp(1, cols);
-                let lists = both.live(&x, count, &activations);
-                let mut expected: Option<Vec<f32>> = None;
-                for isa in Isa::available() {
-                    for parts in [1, 3] {
-                        let mut out = vec![f32::NAN; batch * rows];
-                        let picked = (&[][..], &[0, 1, 2][..]);
-                        both.product(isa, &activations, picked, Some(&lists), parts, &mut out);
-                        if let Some(expected) = &expected {
-                            assert_eq!(bits(&out), bits(expected), "{}, {isa}", both.name());
-                            continue;
+            for phase in [Phase::Prompt, Phase::Decode] {
+                let activations = both.prepare_for(phase, &x);
+                for count in [1, cols / 10, cols / 2, cols - cols / 8, cols] {
+                    let count = count.clamp(1, cols);
+                    let lists = both.live(&x, count, &activations);
+                    let mut expected: Option<Vec<f32>> = None;
+                    for isa in Isa::available() {
+                        for parts in [1, 3] {
+                            let mut out = vec![f32::NAN; batch * rows];
+                            let picked = (&[][..], &[0, 1, 2][..]);
+                            both.product(isa, &activations, picked, Some(&lists), parts, &mut out);
+                            if let Some(expected) = &expected {
+                                assert_eq!(bits(&out), bits(expected), "{}, {isa}", both.name());
+                                continue;
+                            }
+                            compare_with_f64(&both, &x, count, &activations, &out);
+                            expected = Some(out);
                         }
-                        compare_with_f64(&both, &x, count, &activations, &out);
-                        expected = Some(out);
                     }
-                }
-                if count == cols {
-                    let all = both.dense(Isa::detect(), &activations, batch);
-                    assert_eq!(bits(&all), bits(&expected.unwrap()), "{}", both.name());
+                    if count == cols {
+                        let all = both.dense(Isa::detect(), &activations, batch);
+                        assert_eq!(bits(&all), bits(&expected.unwrap()), "{}", both.name());
+                    }
                 }
             }
         }

@@ -17,10 +17,11 @@ pub(super) const ROWS: usize = 4;
 pub(super) unsafe fn unpack<S: Lines, K: Coded>(at: &BlockAt, run: usize, to: *mut Tile<S>) {
     // SAFETY: the caller's promise.
     unsafe {
+        let line = K::FIELDS.line(at.outputs) as u32;
         for segment in 0..Segment::<S, K>::COUNT {
             for group in 0..8 {
-                let inputs = [4 * group, 4 * group + 1, 4 * group + 2, 4 * group + 3];
-                let codes = Segment::<S, K>::codes(at, inputs, run, segment);
+                let lines = [0, 1, 2, 3].map(|i| (4 * group as u32 + i) * line);
+                let codes = Segment::<S, K>::codes(at, lines, run, segment);
                 for (vector, codes) in codes.iter().enumerate().take(Segment::<S, K>::VECTORS) {
                     let tile = to.add(Segment::<S, K>::output(segment, vector) / S::LANES);
                     (*tile).codes[group] = *codes;

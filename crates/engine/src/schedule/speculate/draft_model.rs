@@ -202,9 +202,9 @@ fn row(input: Input, position: usize, slot: u32) -> Row {
     Row { input, position: position as u32, slot }
 }
 
-impl Ask<'_> {
+impl<'a> Ask<'a> {
     /// The draw of the token after `position`, in row `row` of a pass.
-    fn sample(&self, row: usize, position: usize, vocab: usize) -> Sample<'_> {
+    pub(crate) fn sample(&self, row: usize, position: usize, vocab: usize) -> Sample<'a> {
         let sample = self.draw.sample(row, position, self.prompt, self.tokens);
         // what the draft lacks costs acceptance only
         let known = sample.draw.bias.iter().all(|&(token, _)| (token as usize) < vocab);

@@ -7,8 +7,8 @@ use pelton_testing::{Need, Random, skip};
 use super::{written_out::written_out, *};
 use crate::{
     device::{Device, Kernel},
-    kernels::rope_store::{RopeStore, Rotation, rotation_steps},
-    testing::{compiled, device, normals},
+    kernels::rope_store::{RopeStore, Rotation, rotation_steps, stored_bytes},
+    testing::{compiled, device, normals, q8_block},
 };
 
 /// A batch after random cached positions: a layer's steps from q, k, v to a.
@@ -43,6 +43,10 @@ pub(super) fn prompt_kernel(
         let source = attention.prompt_source().unwrap();
         return Some(compiled(device, &source, &attention.prompt_bindings()));
     };
+    if !device.device.features().contains(wgpu::Features::SHADER_F16) {
+        skip(Need::Capability, "the device has no 16-bit floats");
+        return None;
+    }
     let mut source = attention.cores_source(cores).unwrap();
     let mut bytes = cores.bytes(attention.key_dim, attention.value_dim);
     if !device.capabilities.matrix_cores {
@@ -118,21 +122,40 @@ fn rope(rotation: Rotation) -> Rope {
     Rope { style: rotation.style, frequencies, factor: 1.0, scaling: "" }
 }
 
-fn to_cache(kv: KvType, values: &[f32]) -> Vec<u8> {
+fn to_cache(kv: KvType, values: &[f32], dim: usize) -> Vec<u8> {
     match kv {
         KvType::F16 => values.iter().flat_map(|&v| f16::from_f32(v).to_le_bytes()).collect(),
         KvType::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-        KvType::Q8_0 => unreachable!("refused at load"),
+        KvType::Q8_0 => {
+            let position = |x: &[f32]| {
+                let (codes, scales): (Vec<_>, Vec<_>) = x.chunks(32).map(q8_block).unzip();
+                let codes = codes.into_iter().flatten().map(i8::cast_unsigned);
+                let mut bytes: Vec<u8> = codes.collect();
+                bytes.extend(scales.into_iter().flat_map(f16::to_le_bytes));
+                bytes.resize(stored_bytes(kv, dim), 0);
+                bytes
+            };
+            values.chunks(dim).flat_map(position).collect()
+        }
     }
 }
 
-fn from_cache(kv: KvType, bytes: &[u8]) -> Vec<f32> {
+fn from_cache(kv: KvType, bytes: &[u8], dim: usize) -> Vec<f32> {
     match kv {
         KvType::F16 => bytes.chunks(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
         KvType::F32 => {
             bytes.chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
         }
-        KvType::Q8_0 => unreachable!("refused at load"),
+        KvType::Q8_0 => {
+            let position = |bytes: &[u8]| -> Vec<f32> {
+                let scale = |d: usize| {
+                    let at = dim + d / 32 * 2;
+                    f16::from_le_bytes([bytes[at], bytes[at + 1]]).to_f32()
+                };
+                (0..dim).map(|d| scale(d) * f32::from(bytes[d].cast_signed())).collect()
+            };
+            bytes.chunks(stored_bytes(kv, dim)).flat_map(position).collect()
+        }
     }
 }
 
@@ -174,7 +197,8 @@ impl Case {
                 }
             }
         }
-        let (keys_before, values_before) = (to_cache(kv, &keys), to_cache(kv, &values));
+        let before = |x: &[f32]| to_cache(kv, x, head_dim);
+        let (keys_before, values_before) = (before(&keys), before(&values));
         let q = normals(1, count * heads * head_dim);
         let (k, v) =
             (normals(2, count * kv_heads * head_dim), normals(3, count * kv_heads * head_dim));
@@ -228,11 +252,12 @@ impl Case {
         }
         let stored_keys: Vec<u8> = device.content(&key_cache);
         let stored_values: Vec<u8> = device.content(&value_cache);
-        assert!(stored_values == to_cache(kv, &values), "values of {self:?}");
-        assert!(stored_keys == to_cache(kv, &keys), "keys of {self:?}");
+        assert!(stored_values == to_cache(kv, &values, head_dim), "values of {self:?}");
+        assert!(stored_keys == to_cache(kv, &keys, head_dim), "keys of {self:?}");
 
         // attend
-        let (keys, values) = (from_cache(kv, &stored_keys), from_cache(kv, &stored_values));
+        let after = |bytes: &[u8]| from_cache(kv, bytes, head_dim);
+        let (keys, values) = (after(&stored_keys), after(&stored_values));
         let mut expected = Vec::new();
         for (r, row) in self.rows.iter().enumerate() {
             let position = row.position as usize;
@@ -394,6 +419,14 @@ fn windows_of_decoding_rows() {
 }
 
 #[test]
+fn keys_and_values_in_blocks() {
+    for (head_dim, heads, kv_heads) in [(64, 6, 2), (96, 4, 2), (32, 2, 1), (128, 8, 1)] {
+        case(head_dim, heads, kv_heads, KvType::Q8_0, decoding()).check();
+    }
+    Case { cores: 1, ..case(32, 6, 2, KvType::Q8_0, mixed()) }.check();
+}
+
+#[test]
 fn every_work_split_on_matrix_cores() {
     let case = case(16, 6, 2, KvType::F16, rows(&[(1, 50..70), (4, 0..3)]));
     Case { cores: CORES.len(), ..case }.check();
@@ -459,7 +492,7 @@ fn rows_are_independent() {
     let attention = Attention::causal(heads, head_dim, caches);
     let pages: Vec<u32> = (0..PAGES as u32).collect();
     let cached = normals(8, PAGES * kv_heads * PAGE * head_dim);
-    let cached = to_cache(caches.kv, &cached);
+    let cached = to_cache(caches.kv, &cached, head_dim);
     let (tables, keys, values) = (device.with(&pages), device.with(&cached), device.with(&cached));
     let run = |positions: &[u32], splits: usize| -> Vec<f32> {
         let words: Vec<[u32; 4]> = (0..).zip(positions).map(|(s, &p)| [7, p, s, 0]).collect();
@@ -509,7 +542,7 @@ fn prompt_rows_are_independent_on_matrix_cores() {
         ..Attention::causal(heads, head_dim, caches)
     };
     let pages: Vec<u32> = (0..PAGES as u32).collect();
-    let cached = to_cache(caches.kv, &normals(8, PAGES * kv_heads * PAGE * head_dim));
+    let cached = to_cache(caches.kv, &normals(8, PAGES * kv_heads * PAGE * head_dim), head_dim);
     let (tables, keys, values) = (device.with(&pages), device.with(&cached), device.with(&cached));
     let last = 150;
     let q = normals(40, last * heads * head_dim);

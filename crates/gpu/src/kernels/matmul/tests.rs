@@ -7,7 +7,7 @@ use pelton_testing::{Need, Random, skip};
 use super::*;
 use crate::{
     kernels::{
-        experts::Pick,
+        experts::{Pick, SortedPairs},
         sum_splits::{Output, SumSplits},
     },
     testing::{device, normals},
@@ -285,24 +285,7 @@ fn compare_several(dtype: DType, pick: Pick, own: bool) {
         to[..k].copy_from_slice(from);
     }
     let bias = normals(2, EXPERTS * outputs);
-    // the expert of each pair: the first one has most, the second none in the last rows
-    let mut random = Random::new(4);
-    let id = |pair: usize| match pick {
-        Pick::Heads => pair % EXPERTS,
-        _ => [0, 0, 1, 2][(pair * 7 + random.below(2)) % 4],
-    };
-    let ids: Vec<usize> = (0..ROWS * used).map(id).collect();
-    let mut pairs: Vec<u32> = (0..ids.len() as u32).collect();
-    pairs.sort_by_key(|&pair| ids[pair as usize]);
-    let mut tiles: Vec<[u32; 4]> = vec![[0; 4]];
-    let mut first = 0;
-    for run in pairs.chunk_by(|&a, &b| ids[a as usize] == ids[b as usize]) {
-        for tile in run.chunks(WIDE.batch) {
-            let end = first + tile.len() as u32;
-            tiles.push([ids[tile[0] as usize] as u32, first, end, 0]);
-            first = end;
-        }
-    }
+    let SortedPairs { ids, pairs, tiles } = SortedPairs::new(&experts, ROWS * used, WIDE.batch);
     let y = device.with(&vec![f32::NAN; ids.len() * outputs]);
     let (x_buffer, pass) = (device.with(&padded_x), device.with(&[99, ROWS as u32]));
     let (bias_buffer, planes) = (device.with(&bias), planes.iter().map(|p| device.with(p)));
@@ -358,6 +341,23 @@ fn splits_of_k() {
 }
 
 #[test]
+fn tiles_divide_into_patches_on_every_gpu() {
+    for (core, subgroup, widest_subgroup) in
+        [(8, 4, 64), (16, 64, 64), (16, 32, 64), (16, 32, 32), (16, 16, 16), (16, 8, 32)]
+    {
+        let base = crate::testing::capabilities(subgroup);
+        let capabilities = Capabilities { core, widest_subgroup, ..base };
+        for tile in Tile::ALL.into_iter().chain([DECODE_FEW]) {
+            let Tile { patch_batch, patch_rows, lanes, .. } = tile.on(&capabilities);
+            assert!(tile.batch % patch_batch == 0 && patch_batch % core == 0, "{tile:?}");
+            assert!(patch_batch * patch_rows <= SUMS * lanes[0], "{tile:?} by {lanes:?}");
+            let native = core == 16 && lanes == [32, 32];
+            assert!(!native || tile.on(&capabilities) == tile, "{tile:?}");
+        }
+    }
+}
+
+#[test]
 fn tiles_leave_enough_workgroups() {
     let capabilities = Capabilities {
         subgroup: 32,
@@ -385,9 +385,12 @@ fn tiles_leave_enough_workgroups() {
     let by_rows = [(0, 64, small), (65, 128, large), (129, 192, middle), (193, 512, large)];
     assert_eq!(tiles(Matmul { splits: 4, ..plain(DType::Q4_0, 4096, 4096) }), by_rows);
     // matrices with few outputs are split, those with many are not
-    assert_eq!(prompt_splits(14336, 4096), 4);
-    assert_eq!(prompt_splits(4096, 28672), 1);
-    assert_eq!(prompt_splits(64, 64), 1);
+    assert_eq!(prompt_splits(14336, 4096, 2048), 4);
+    assert_eq!(prompt_splits(4096, 28672, 2048), 1);
+    assert_eq!(prompt_splits(64, 64, 2048), 1);
+    // and only as far as their sums are no burden
+    assert_eq!(prompt_splits(14336, 4096, 8192), 2);
+    assert_eq!(prompt_splits(14336, 4096, 65_535), 1);
     let little = Capabilities { workgroup_bytes: 32 << 10, ..capabilities };
     assert_eq!(plain(DType::Q4_0, 4096, 28672).tile(&little, 512), Tile::ALL[2]);
     assert!(Tile::ALL.iter().all(|tile| tile.bytes() <= 48 << 10));

@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     device::Device,
     kernels::{
-        experts::Pick,
+        experts::{Pick, SortedPairs},
         sum_splits::{Output, SumSplits},
         to_q8::ToQ8,
     },
@@ -172,24 +172,7 @@ fn compare_several(dtype: DType, pick: Pick, own: bool) {
     let x = normals(1, k * if own { ROWS * used } else { ROWS });
     let (inputs, a) = prepared(&device, &m, &x);
     let bias = normals(2, EXPERTS * outputs);
-    // the expert of each pair: the first one has most, the second none in the last rows
-    let mut random = Random::new(4);
-    let id = |pair: usize| match pick {
-        Pick::Heads => pair % EXPERTS,
-        _ => [0, 0, 1, 2][(pair * 7 + random.below(2)) % 4],
-    };
-    let ids: Vec<usize> = (0..ROWS * used).map(id).collect();
-    let mut pairs: Vec<u32> = (0..ids.len() as u32).collect();
-    pairs.sort_by_key(|&pair| ids[pair as usize]);
-    let mut tiles: Vec<[u32; 4]> = vec![[0; 4]];
-    let mut first = 0;
-    for run in pairs.chunk_by(|&a, &b| ids[a as usize] == ids[b as usize]) {
-        for tile in run.chunks(TILE.batch) {
-            let end = first + tile.len() as u32;
-            tiles.push([ids[tile[0] as usize] as u32, first, end, 0]);
-            first = end;
-        }
-    }
+    let SortedPairs { ids, pairs, tiles } = SortedPairs::new(&experts, ROWS * used, TILE.batch);
     let y = device.with(&vec![f32::NAN; ids.len() * outputs]);
     let (pass, bias_buffer) = (device.with(&[99, ROWS as u32]), device.with(&bias));
     let planes: Vec<_> = m
