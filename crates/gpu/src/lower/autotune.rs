@@ -57,7 +57,7 @@ impl Choices {
             return Ok(Self(vec![Tuning::CANDIDATES[0]; plan.steps.len()]));
         }
         let usual = calls(lowering, plan, Tuning::CANDIDATES[0])?;
-        let keys: Vec<String> = usual.iter().map(|calls| key(calls)).collect();
+        let keys: Vec<String> = usual.iter().map(key).collect();
         let owner = owner(device);
         let mut known = file.map_or_else(Known::new, |file| read(file, &owner));
         if !keys.iter().all(|key| known.contains_key(key)) {

@@ -28,6 +28,12 @@ pub(crate) struct Persistent {
     most: usize,
 }
 
+/// Persistent kernels that are still to be compiled.
+pub(super) struct Lowered {
+    pub(super) persistent: Persistent,
+    pub(super) kernels: Vec<Arc<Kernel>>,
+}
+
 #[derive(Debug)]
 enum Item {
     /// A step by its dispatches.
@@ -58,12 +64,12 @@ pub(crate) const fn alone(bound: usize) -> PassShape {
 
 impl Persistent {
     /// Lowers the steps of a pass of one row, at positions below `context`, for kernels of this
-    /// launch; `None` if no two steps can be one kernel. Kernels are still to be compiled.
+    /// launch; `None` if no two steps can be one kernel.
     pub(super) fn lower(
         lowering: &mut Lowering<'_>,
         launch: &Launch,
         context: usize,
-    ) -> Result<Option<(Self, Vec<Arc<Kernel>>)>, Error> {
+    ) -> Result<Option<Lowered>, Error> {
         let (device, plan) = (lowering.device, lowering.plan);
         lowering.joined = Some(launch.threads);
         lowering.tuning = Tuning { threads: launch.threads, groups: launch.groups };
@@ -83,7 +89,8 @@ impl Persistent {
             }
         }
         let kernels: Vec<Arc<Kernel>> = builder.kernels.into_values().collect();
-        Ok((!kernels.is_empty()).then_some((Self { items, words, most: usize::MAX }, kernels)))
+        let persistent = Self { items, words, most: usize::MAX };
+        Ok((!kernels.is_empty()).then_some(Lowered { persistent, kernels }))
     }
 
     /// Records a pass at a position below `bound`; `step` gives the dispatches of a step.

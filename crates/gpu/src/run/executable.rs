@@ -3,13 +3,16 @@
 use std::{collections::HashMap, sync::Arc};
 
 use pelton_graph::{
-    Backend, Error, Executable, Input, Limits, MAX_REPEAT, Op, Outputs, PAGE, PageTables, Pass,
-    Phase, Pipeline, Plan, Profile, Row, Rows, Ticket, Want,
+    Backend, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PAGE, PageTables, Pass, Phase,
+    Pipeline, Plan, Profile, Rows, Ticket, Want,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
 
-use self::redo::{Redo, Run};
+use self::{
+    redo::{Redo, Run},
+    shape::{PassWords, Shape, row_words, wanted_logits},
+};
 use crate::{
     device::{Adapter, Device, Kernel},
     kernels::{
@@ -21,7 +24,7 @@ use crate::{
     lower::{
         Inputs, Scratch,
         autotune::{self, Choices},
-        buffers::{SAMPLED, by_sequence, decode_rows, prompt_partial_len},
+        buffers::{by_sequence, decode_rows, prompt_partial_len},
         dispatch::{Dispatch, EXACT_ROWS, PassShape, RowBucket, StepDispatches},
         lowering::Lowering,
     },
@@ -34,6 +37,11 @@ use crate::{
     },
     weights::Weights,
 };
+
+mod redo;
+mod shape;
+#[cfg(test)]
+mod tests;
 
 /// A GPU as a backend.
 #[derive(Clone, Debug)]
@@ -380,40 +388,6 @@ impl GpuExecutable {
     }
 }
 
-/// The properties of a pass that its dispatches depend on.
-#[derive(Clone)]
-struct Shape {
-    phase: Phase,
-    rows: usize,
-    selected: Vec<u32>,
-    bound: usize,
-    tiles: usize,
-    distinct: bool,
-    sequences: usize,
-}
-
-impl Shape {
-    fn of(pass: &Pass<'_>, selected: Vec<u32>, tiles: usize) -> Self {
-        let bound = pass.rows.iter().map(|row| row.position as usize + 1).max().unwrap_or(0);
-        let mut slots: Vec<u32> = pass.rows.iter().map(|row| row.slot).collect();
-        slots.sort_unstable();
-        let distinct = slots.windows(2).all(|pair| pair[0] != pair[1]);
-        let (phase, rows) = (pass.phase, pass.rows.len());
-        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0 }
-    }
-
-    /// Whether it is a decoding pass of one row, which is selected.
-    fn alone(&self) -> bool {
-        self.phase == Phase::Decode && self.rows == 1 && self.selected.len() == 1
-    }
-}
-
-/// The inputs of a pass as kernels read them.
-struct PassWords {
-    rows: Vec<[u32; 4]>,
-    tiles: Vec<[u32; 2]>,
-}
-
 impl Executable for GpuExecutable {
     fn pipeline(&self) -> Pipeline {
         Pipeline {
@@ -547,24 +521,6 @@ impl Drop for GpuExecutable {
     }
 }
 
-/// The indices of the wanted logits' rows among the selected ones.
-fn wanted_logits(pass: &Pass<'_>, shape: &Shape) -> Vec<usize> {
-    let at = |want: &Want<'_>| match want {
-        Want::Logits { row } => shape.selected.iter().position(|selected| selected == row),
-        Want::Sample(_) | Want::Later { .. } => None,
-    };
-    pass.wants.iter().filter_map(at).collect()
-}
-
-/// A row as kernels read it.
-fn row_words(row: &Row) -> [u32; 4] {
-    let token = match row.input {
-        Input::Token(token) => token,
-        Input::Sampled => SAMPLED,
-    };
-    [token, row.position, row.slot, 0]
-}
-
 /// The attention ops of a plan.
 fn attentions(plan: &Plan, limits: &Limits, table: usize) -> Vec<Attention> {
     let ops = plan.steps.iter().filter_map(|step| match &step.op {
@@ -594,7 +550,3 @@ fn check_limits(device: &Device, plan: &Plan, limits: &Limits) -> Result<(), Err
     }
     Ok(())
 }
-
-mod redo;
-#[cfg(test)]
-mod tests;

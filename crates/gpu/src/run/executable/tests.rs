@@ -1,4 +1,4 @@
-use pelton_graph::{KvType, Sample as SampleWant, build};
+use pelton_graph::{Input, KvType, Row, Sample as SampleWant, build};
 use pelton_quant::DType;
 use pelton_sampling::{Draw, FixedParams};
 use pelton_testing::{

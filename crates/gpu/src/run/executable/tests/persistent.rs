@@ -46,6 +46,7 @@ fn persistent_kernels_change_no_bit() {
         ("llama", DType::Q4_0, 1),
         ("llama", DType::Q4_0, 2),
         ("qwen3", DType::Q8_0, 1),
+        ("llama", DType::Q4_K, 1),
         ("qwen2", DType::Q4_0, 1),
         ("llama", DType::F16, 1),
     ] {
