@@ -41,6 +41,9 @@ pub(crate) struct MatVec {
     pub(crate) experts: Option<Experts>,
     /// Workgroups and their threads.
     pub(crate) tuning: Tuning,
+    /// Whether the rows are spread evenly over all workgroups, a subgroup having every n-th: for phases
+    /// of a persistent kernel, whose workgroups all run at once. Else a workgroup has consecutive rows.
+    pub(crate) spread: bool,
 }
 
 /// One of the matrices of a fused product.
@@ -89,6 +92,8 @@ struct LaunchShape {
     share: usize,
     /// Units of activations that such lanes load at once.
     together: usize,
+    /// Whether rows are spread, as [`MatVec::spread`] wants it, which needs whole rows of activations.
+    spread: bool,
 }
 
 impl MatVec {
@@ -133,13 +138,41 @@ impl MatVec {
         // registers for the loads: four a lane, and as many for the norm's weights
         let most = if self.batch == 1 { share } else { share / 2 };
         let together = loads.div_ceil(loads.div_ceil(most));
-        LaunchShape { threads, each, ahead, tile: step * iterations, chunk, share, together }
+        let spread = self.spread && chunk == units;
+        LaunchShape {
+            threads,
+            each,
+            ahead,
+            tile: step * iterations,
+            chunk,
+            share,
+            together,
+            spread,
+        }
     }
 
     /// Workgroups along the rows of the matrices.
     pub(crate) fn groups(&self, capabilities: &Capabilities) -> u32 {
-        let tile = self.launch(capabilities).tile;
-        self.sides().map(|side| side.rows.div_ceil(tile) as u32).sum()
+        self.side_groups(&self.launch(capabilities)).iter().sum::<usize>() as u32
+    }
+
+    /// The workgroups of each side: with spread rows in proportion to the bytes of its matrices.
+    fn side_groups(&self, launch: &LaunchShape) -> Vec<usize> {
+        if !launch.spread {
+            return self.sides().map(|side| side.rows.div_ceil(launch.tile)).collect();
+        }
+        let bytes = |side: FusedMatrix| side.rows * side.layout.dtype.bytes_of(self.k).unwrap_or(1);
+        let mut left: usize = self.sides().map(bytes).sum();
+        let mut groups = self.tuning.groups;
+        let sides = self.sides().map(|side| {
+            let bytes = bytes(side);
+            let own = (groups * bytes + left / 2) / left.max(1);
+            let own = own.clamp(1, side.rows.div_ceil(launch.each));
+            left -= bytes;
+            groups = groups.saturating_sub(own);
+            own
+        });
+        sides.collect()
     }
 
     /// Whether other candidates of [`Tuning`] may be faster: whether the rows do not divide evenly,
@@ -185,8 +218,8 @@ impl MatVec {
 
     /// The WGSL of the kernel.
     pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<String, Error> {
-        let LaunchShape { threads, each, ahead, tile, chunk, share, together } =
-            self.launch(capabilities);
+        let launch = self.launch(capabilities);
+        let LaunchShape { threads, each, ahead, tile, chunk, share, together, spread } = launch;
         let units = self.layout.units(self.k);
         let fixed = (capabilities.subgroup == capabilities.widest_subgroup)
             .then_some(capabilities.subgroup as usize)
@@ -196,11 +229,12 @@ impl MatVec {
         let mut end = 0;
         let sides: Vec<Value> = self
             .sides()
-            .map(|FusedMatrix { rows, .. }| {
+            .zip(self.side_groups(&launch))
+            .map(|(FusedMatrix { rows, .. }, groups)| {
                 let first = end;
-                end += rows.div_ceil(tile);
+                end += groups;
                 let stride = if self.fused_with == [None; 2] { self.stride } else { rows };
-                context! { rows, stride, first, end }
+                context! { rows, stride, first, end, groups, sets => rows.div_ceil(each) }
             })
             .collect();
         let layouts = self.layouts();
@@ -225,7 +259,7 @@ impl MatVec {
                 // whether every lane has a unit in every K step
                 exact => fixed.is_some() && units == k_steps * ahead * width,
                 subgroups => threads.div_ceil(width),
-                units, k_steps, threads, each, ahead, tile, chunk, share, together,
+                units, k_steps, threads, each, ahead, tile, chunk, share, together, spread,
                 ..template::format(&self.layout)
             },
         )
@@ -277,6 +311,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     count_at: 0,
                     experts: None,
                     tuning: Tuning::CANDIDATES[0],
+                    spread: batch == 1,
                 };
                 let capabilities = Capabilities {
                     subgroup,
@@ -452,6 +487,7 @@ mod tests {
             count_at: 0,
             experts: None,
             tuning: Tuning::CANDIDATES[0],
+            spread: false,
         }
     }
 
@@ -493,8 +529,9 @@ mod tests {
     #[test]
     fn every_tuning() {
         for tuning in Tuning::CANDIDATES {
-            for (k, rows) in [(512, 70), (1536, 1300)] {
-                compare(MatVec { tuning, norm: Some(1e-5), ..linear(DType::Q4_0, k, rows) }, 1);
+            for (k, rows, spread) in [(512, 70, false), (1536, 1300, false), (1536, 1300, true)] {
+                let product = linear(DType::Q4_0, k, rows);
+                compare(MatVec { tuning, spread, norm: Some(1e-5), ..product }, 1);
             }
         }
     }
@@ -513,11 +550,15 @@ mod tests {
                 let rows = [0, 37, 70][i];
                 dtypes.get(i).map(|&dtype| FusedMatrix { layout: Layout::of(dtype), rows })
             };
-            for (batch, bias) in [(1, false), (1, true), (4, true)] {
+            let spread = Tuning { threads: 64, groups: 7 };
+            for (batch, bias, spread) in
+                [(1, false, None), (1, true, None), (4, true, None), (1, true, Some(spread))]
+            {
                 let norm = Some(1e-5);
                 let fused_with = [side(1), side(2)];
                 let first = linear(dtypes[0], k, 130);
-                compare(MatVec { batch, norm, bias, fused_with, ..first }, batch);
+                let (tuning, spread) = (spread.unwrap_or(first.tuning), spread.is_some());
+                compare(MatVec { batch, norm, bias, fused_with, tuning, spread, ..first }, batch);
             }
         }
     }

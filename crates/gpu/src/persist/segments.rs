@@ -83,10 +83,7 @@ impl Persistent {
             Builder { device, launch, context, words: &words, kernels: HashMap::new() };
         let mut items = Vec::new();
         for run in runs(plan, &steps, launch) {
-            match builder.segment(&steps[run.clone()])? {
-                Some(segment) => items.push(Item::Segment(segment)),
-                None => items.extend(run.map(Item::Step)),
-            }
+            builder.items(&steps, run, &mut items)?;
         }
         let kernels: Vec<Arc<Kernel>> = builder.kernels.into_values().collect();
         let persistent = Self { items, words, most: usize::MAX };
@@ -200,6 +197,26 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
+    /// Adds a range of steps: as one segment, as several where a kernel cannot have so many buffers or
+    /// so much workgroup memory, or as dispatches.
+    fn items(
+        &mut self,
+        steps: &[Vec<Dispatch>],
+        run: Range<usize>,
+        items: &mut Vec<Item>,
+    ) -> Result<(), Error> {
+        if let Some(segment) = self.segment(&steps[run.clone()])? {
+            items.push(Item::Segment(segment));
+        } else if run.len() < 3 {
+            items.extend(run.map(Item::Step));
+        } else {
+            let middle = run.start + run.len() / 2;
+            self.items(steps, run.start..middle, items)?;
+            self.items(steps, middle..run.end, items)?;
+        }
+        Ok(())
+    }
+
     /// The kernels of some steps; `None` if they cannot be linked.
     fn segment(&mut self, steps: &[Vec<Dispatch>]) -> Result<Option<Segment>, Error> {
         let calls = || steps.iter().flatten();

@@ -42,19 +42,21 @@ fn coherent() -> Option<Arc<Device>> {
 fn persistent_kernels_change_no_bit() {
     use Phase::{Decode, Prompt};
     let Some(device) = coherent() else { return };
-    for (architecture, dtype, groups) in [
-        ("llama", DType::Q4_0, 1),
-        ("llama", DType::Q4_0, 2),
-        ("qwen3", DType::Q8_0, 1),
-        ("llama", DType::Q4_K, 1),
-        ("qwen2", DType::Q4_0, 1),
-        ("llama", DType::F16, 1),
+    // a software driver has too few bindings for a layer in Q4_K: two segments
+    for (architecture, dtype, groups, most) in [
+        ("llama", DType::Q4_0, 1, 1),
+        ("llama", DType::Q4_0, 2, 1),
+        ("qwen3", DType::Q8_0, 1, 1),
+        ("llama", DType::Q4_K, 1, 2),
+        ("qwen2", DType::Q4_0, 1, 1),
+        ("llama", DType::F16, 1, 1),
     ] {
         let spec = ModelSpec { architecture, ..ModelSpec::wide(dtype) };
         let mut usual = with_mode(&device, &spec, Mode::Off);
         let Some(mut persistent) = forced(&device, &spec, groups) else { continue };
         let segments = persistent.persistent.as_ref().map(Persistent::segments);
-        assert_eq!(segments, Some(spec.layers), "{spec:?}");
+        let range = spec.layers..=most * spec.layers;
+        assert!(segments.is_some_and(|n| range.contains(&n)), "{segments:?}, {spec:?}");
         for source in persistent.persistent.iter().flat_map(Persistent::sources) {
             translate(architecture, source);
         }
