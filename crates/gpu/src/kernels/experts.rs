@@ -267,7 +267,6 @@ fn products() -> Vec<(String, String)> {
                     count_at,
                     experts,
                     tuning,
-                    spread: false,
                 };
                 let source = product.source(&capabilities(8)).unwrap();
                 all.push((format!("{product:?}"), source));

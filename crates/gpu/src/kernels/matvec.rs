@@ -41,9 +41,6 @@ pub(crate) struct MatVec {
     pub(crate) experts: Option<Experts>,
     /// Workgroups and their threads.
     pub(crate) tuning: Tuning,
-    /// Whether the rows are spread evenly over all workgroups, a subgroup having every n-th: for phases
-    /// of a persistent kernel, whose workgroups all run at once. Else a workgroup has consecutive rows.
-    pub(crate) spread: bool,
 }
 
 /// One of the matrices of a fused product.
@@ -63,15 +60,27 @@ pub(crate) struct Tuning {
     pub(crate) threads: usize,
     /// Maximum workgroups.
     pub(crate) groups: usize,
+    /// Weights that a lane prefetches.
+    pub(crate) stage: Stage,
+}
+
+/// The weights that a lane prefetches, which take registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Eight units of up to two rows: enough to hide the latency of memory, few enough for registers to
+    /// hold them twice, with most formats.
+    Wide,
+    /// Four units of one row.
+    Narrow,
 }
 
 impl Tuning {
     /// The candidates; the first is the default of GPUs on which nothing can be timed.
     pub(crate) const CANDIDATES: [Self; 4] = [
-        Self { threads: 512, groups: 264 },
-        Self { threads: 512, groups: 132 },
-        Self { threads: 512, groups: 528 },
-        Self { threads: 256, groups: 264 },
+        Self { threads: 512, groups: 264, stage: Stage::Wide },
+        Self { threads: 512, groups: 132, stage: Stage::Wide },
+        Self { threads: 512, groups: 528, stage: Stage::Wide },
+        Self { threads: 256, groups: 264, stage: Stage::Wide },
     ];
 }
 
@@ -92,16 +101,16 @@ struct LaunchShape {
     share: usize,
     /// Units of activations that such lanes load at once.
     together: usize,
-    /// Whether rows are spread, as [`MatVec::spread`] wants it, which needs whole rows of activations.
-    spread: bool,
 }
 
 impl MatVec {
     fn launch(&self, capabilities: &Capabilities) -> LaunchShape {
-        /// Units that a lane prefetches: enough to hide the latency of memory, few enough for
-        /// registers to hold them twice.
-        const FLIGHT: usize = 8;
-        let Tuning { threads, groups } = self.tuning;
+        let Tuning { threads, groups, stage } = self.tuning;
+        // units, and rows of them
+        let [flight, most] = match stage {
+            Stage::Wide => [8, 2],
+            Stage::Narrow => [4, 1],
+        };
         // each chosen expert and each head has workgroups of its own
         let groups = self.experts.map_or(groups, |experts| (groups / experts.used).max(1));
         let threads = threads.min(capabilities.workgroup_threads as usize);
@@ -110,10 +119,10 @@ impl MatVec {
         let widest = (capabilities.widest_subgroup as usize).clamp(width, threads);
         let units = self.layout.units(self.k);
         let along = units.div_ceil(width);
-        let flight = FLIGHT / self.batch.min(4) / matrices;
+        let flight = (flight / self.batch.min(4) / matrices).max(1);
         // with few rows a subgroup computes one at a time, so that there are enough subgroups
         let all: usize = self.sides().map(|side| side.rows).sum();
-        let rows = all.div_ceil(groups * threads / width).min(2);
+        let rows = all.div_ceil(groups * threads / width).min(most);
         let ahead = along.min(flight).clamp(1, 4);
         let each = match self.batch {
             1..=4 => (flight / ahead).clamp(1, rows),
@@ -138,41 +147,13 @@ impl MatVec {
         // registers for the loads: four a lane, and as many for the norm's weights
         let most = if self.batch == 1 { share } else { share / 2 };
         let together = loads.div_ceil(loads.div_ceil(most));
-        let spread = self.spread && chunk == units;
-        LaunchShape {
-            threads,
-            each,
-            ahead,
-            tile: step * iterations,
-            chunk,
-            share,
-            together,
-            spread,
-        }
+        LaunchShape { threads, each, ahead, tile: step * iterations, chunk, share, together }
     }
 
     /// Workgroups along the rows of the matrices.
     pub(crate) fn groups(&self, capabilities: &Capabilities) -> u32 {
-        self.side_groups(&self.launch(capabilities)).iter().sum::<usize>() as u32
-    }
-
-    /// The workgroups of each side: with spread rows in proportion to the bytes of its matrices.
-    fn side_groups(&self, launch: &LaunchShape) -> Vec<usize> {
-        if !launch.spread {
-            return self.sides().map(|side| side.rows.div_ceil(launch.tile)).collect();
-        }
-        let bytes = |side: FusedMatrix| side.rows * side.layout.dtype.bytes_of(self.k).unwrap_or(1);
-        let mut left: usize = self.sides().map(bytes).sum();
-        let mut groups = self.tuning.groups;
-        let sides = self.sides().map(|side| {
-            let bytes = bytes(side);
-            let own = (groups * bytes + left / 2) / left.max(1);
-            let own = own.clamp(1, side.rows.div_ceil(launch.each));
-            left -= bytes;
-            groups = groups.saturating_sub(own);
-            own
-        });
-        sides.collect()
+        let tile = self.launch(capabilities).tile;
+        self.sides().map(|side| side.rows.div_ceil(tile) as u32).sum()
     }
 
     /// Whether other candidates of [`Tuning`] may be faster: whether the rows do not divide evenly,
@@ -218,8 +199,8 @@ impl MatVec {
 
     /// The WGSL of the kernel.
     pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<String, Error> {
-        let launch = self.launch(capabilities);
-        let LaunchShape { threads, each, ahead, tile, chunk, share, together, spread } = launch;
+        let LaunchShape { threads, each, ahead, tile, chunk, share, together } =
+            self.launch(capabilities);
         let units = self.layout.units(self.k);
         let fixed = (capabilities.subgroup == capabilities.widest_subgroup)
             .then_some(capabilities.subgroup as usize)
@@ -229,12 +210,11 @@ impl MatVec {
         let mut end = 0;
         let sides: Vec<Value> = self
             .sides()
-            .zip(self.side_groups(&launch))
-            .map(|(FusedMatrix { rows, .. }, groups)| {
+            .map(|FusedMatrix { rows, .. }| {
                 let first = end;
-                end += groups;
+                end += rows.div_ceil(tile);
                 let stride = if self.fused_with == [None; 2] { self.stride } else { rows };
-                context! { rows, stride, first, end, groups, sets => rows.div_ceil(each) }
+                context! { rows, stride, first, end }
             })
             .collect();
         let layouts = self.layouts();
@@ -259,7 +239,7 @@ impl MatVec {
                 // whether every lane has a unit in every K step
                 exact => fixed.is_some() && units == k_steps * ahead * width,
                 subgroups => threads.div_ceil(width),
-                units, k_steps, threads, each, ahead, tile, chunk, share, together, spread,
+                units, k_steps, threads, each, ahead, tile, chunk, share, together,
                 ..template::format(&self.layout)
             },
         )
@@ -311,7 +291,6 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     count_at: 0,
                     experts: None,
                     tuning: Tuning::CANDIDATES[0],
-                    spread: batch == 1,
                 };
                 let capabilities = Capabilities {
                     subgroup,
@@ -487,7 +466,6 @@ mod tests {
             count_at: 0,
             experts: None,
             tuning: Tuning::CANDIDATES[0],
-            spread: false,
         }
     }
 
@@ -528,10 +506,10 @@ mod tests {
     /// The result does not depend on the launch shape.
     #[test]
     fn every_tuning() {
-        for tuning in Tuning::CANDIDATES {
-            for (k, rows, spread) in [(512, 70, false), (1536, 1300, false), (1536, 1300, true)] {
-                let product = linear(DType::Q4_0, k, rows);
-                compare(MatVec { tuning, spread, norm: Some(1e-5), ..product }, 1);
+        let narrow = Tuning { stage: Stage::Narrow, ..Tuning::CANDIDATES[0] };
+        for tuning in Tuning::CANDIDATES.into_iter().chain([narrow]) {
+            for (k, rows) in [(512, 70), (1536, 1300)] {
+                compare(MatVec { tuning, norm: Some(1e-5), ..linear(DType::Q4_0, k, rows) }, 1);
             }
         }
     }
@@ -550,15 +528,11 @@ mod tests {
                 let rows = [0, 37, 70][i];
                 dtypes.get(i).map(|&dtype| FusedMatrix { layout: Layout::of(dtype), rows })
             };
-            let spread = Tuning { threads: 64, groups: 7 };
-            for (batch, bias, spread) in
-                [(1, false, None), (1, true, None), (4, true, None), (1, true, Some(spread))]
-            {
+            for (batch, bias) in [(1, false), (1, true), (4, true)] {
                 let norm = Some(1e-5);
                 let fused_with = [side(1), side(2)];
                 let first = linear(dtypes[0], k, 130);
-                let (tuning, spread) = (spread.unwrap_or(first.tuning), spread.is_some());
-                compare(MatVec { batch, norm, bias, fused_with, tuning, spread, ..first }, batch);
+                compare(MatVec { batch, norm, bias, fused_with, ..first }, batch);
             }
         }
     }

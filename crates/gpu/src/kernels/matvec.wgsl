@@ -5,9 +5,8 @@
    With `experts` there are several matrices, of which a workgroup chooses one (experts.wgsl).
    With several `sides` the product is fused: matrices of any formats in blocks read the same x, each
    has outputs of its own, and a workgroup computes rows of one of them.
-   With `spread` rows the subgroups of all workgroups of a side take turns; else a workgroup has
-   consecutive rows. A subgroup computes `each` rows of the matrix at a time; its lanes divide the
-   units of a row, and each lane reads `ahead` units at a time. The workgroup first prepares the activations of all its
+   A subgroup computes `each` rows of the matrix at a time; its lanes divide the units of a row, and
+   each lane reads `ahead` units at a time. The workgroup first prepares the activations of all its
    rows: for weights in blocks 8-bit codes with a scale for 32 elements (the codes of crates/cpu, so
    that both compute the same integers), else floats. Weights are prefetched one stage before their
    use, those of the first stage before the activations are prepared, to hide the latency of
@@ -199,19 +198,11 @@ fn add_product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activatio
 {% endif %}
     }
 {% endmacro %}
-{# The first row of a subgroup in an iteration. #}
-{% macro first_of(s, iteration) -%}
-{% if spread -%}
-((({{ iteration }}) * subgroups + subgroup) * {{ sides[s].groups }}u + tile) * {{ each }}u
-{%- else -%}
-tile * {{ tile }}u + (({{ iteration }}) * subgroups + subgroup) * {{ each }}u
-{%- endif %}
-{%- endmacro %}
 {# Prefetches the operands of a stage: the weights of K step `stage % k_steps` of the rows of
    iteration `stage / k_steps`, and the values of y with `add`. #}
 {% macro fetch_stage(s, ws, stage) %}
 {% for n in range(each) %}
-        let fetch_row{{ n }} = min({{ first_of(s, "(" ~ stage ~ ") / %su"|format(k_steps)) }} + {{ n }}u, {{ sides[s].rows - 1 }}u);
+        let fetch_row{{ n }} = min(first_of(tile, ({{ stage }}) / {{ k_steps }}u, subgroup, subgroups) + {{ n }}u, {{ sides[s].rows - 1 }}u);
 {% if add %}
 {% for r in range(batch) %}
         old{{ n }}_{{ r }} = y{{ s or "" }}[in{{ r }} * {{ sides[s].stride }}u + {{ offset }}u + fetch_row{{ n }}];
@@ -229,10 +220,6 @@ tile * {{ tile }}u + (({{ iteration }}) * subgroups + subgroup) * {{ each }}u
 {% endmacro %}
 {# The rows of side `s`, of the matrices `ws`. #}
 {% macro rows_of(s, ws) %}
-{% if spread %}
-    let iterations = ({{ sides[s].sets - 1 }}u + (subgroups - subgroup) * {{ sides[s].groups }}u - tile)
-        / (subgroups * {{ sides[s].groups }}u);
-{% endif %}
 {% if whole %}
 {% for n in range(each) %}
 {% if add %}
@@ -246,7 +233,7 @@ tile * {{ tile }}u + (({{ iteration }}) * subgroups + subgroup) * {{ each }}u
 {% endfor %}
 {% endfor %}
 {% endfor %}
-    {{ "if (iterations > 0u) " if spread }}{
+    {
 {{ fetch_stage(s, ws, "0u") }}
     }
 {{ prepare_all("0u") }}
@@ -319,7 +306,7 @@ tile * {{ tile }}u + (({{ iteration }}) * subgroups + subgroup) * {{ each }}u
 {% else %}
     for (var iteration = 0u; iteration < iterations; iteration++) {
 {% for n in range(each) %}
-        let row{{ n }} = min({{ first_of(s, "iteration") }} + {{ n }}u, {{ sides[s].rows - 1 }}u);
+        let row{{ n }} = min(first_of(tile, iteration, subgroup, subgroups) + {{ n }}u, {{ sides[s].rows - 1 }}u);
 {% endfor %}
         for (var start = 0u; start < UNITS; start += CHUNK) {
             workgroupBarrier();
@@ -351,14 +338,14 @@ tile * {{ tile }}u + (({{ iteration }}) * subgroups + subgroup) * {{ each }}u
 {% endfor %}
 {% endfor %}
 {% endfor %}
-        let first = {{ first_of(s, "iteration") }};
+        let first = first_of(tile, iteration, subgroup, subgroups);
         if (lane == 0u) {
 {% for r in range(batch) %}
 {% if norm %}
             let factor{{ r }} = factor({{ r }}u, subgroups);
 {% endif %}
 {% for n in range(each) %}
-            if (first + {{ n }}u < {{ "%su"|format(sides[s].rows) if spread else "min(tile * %su + %su, %su)"|format(tile, tile, sides[s].rows) }}{% if batch > 1 %} && {{ "first_pair" if experts else "group.y * %su"|format(batch) }} + {{ r }}u < {{ "end_pair" if experts else "count" }}{% endif %}) {
+            if (first + {{ n }}u < min(tile * {{ tile }}u + {{ tile }}u, {{ sides[s].rows }}u){% if batch > 1 %} && {{ "first_pair" if experts else "group.y * %su"|format(batch) }} + {{ r }}u < {{ "end_pair" if experts else "count" }}{% endif %}) {
 {% set factor = " * factor%s"|format(r) if norm else "" %}
 {% set bias_at = "[which * %su + first + %su]"|format(sides[s].stride, n) if experts else "[%su + first + %su]"|format(offset, n) %}
 {% if glu %}
@@ -382,6 +369,11 @@ tile * {{ tile }}u + (({{ iteration }}) * subgroups + subgroup) * {{ each }}u
     }
 {% endmacro %}
 {% include "lanes.wgsl" %}
+
+// The first row of a subgroup in an iteration.
+fn first_of(group: u32, iteration: u32, subgroup: u32, subgroups: u32) -> u32 {
+    return group * {{ tile }}u + (iteration * subgroups + subgroup) * {{ each }}u;
+}
 
 @compute @workgroup_size({{ threads }})
 fn main(
@@ -413,10 +405,8 @@ fn main(
     // slots after the last row repeat it, and their results are not written
     let in{{ r }} = {{ "y_row(%su)"|format(r) if experts else "min(group.y * %su + %su, count - 1u)"|format(batch, r) }};
 {% endfor %}
-{% if not spread %}
     // all subgroups have the same number of iterations, so that all reach the barriers
     let iterations = ({{ tile }}u + subgroups * {{ each }}u - 1u) / (subgroups * {{ each }}u);
-{% endif %}
 {% if sides | length > 1 %}
 {% for side in sides %}
     {{ "else " if not loop.first }}{% if not loop.last %}if (group.x < {{ side.end }}u) {% endif %}{

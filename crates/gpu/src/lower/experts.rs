@@ -308,7 +308,6 @@ impl<'a> Lowering<'a> {
             count_at: product.count_at,
             experts: Some(experts),
             tuning: Tuning::CANDIDATES[0],
-            spread: false,
         };
         let mut buffers = whole(&[product.x, product.y, &self.inputs.pass]);
         buffers.extend(self.chosen_by(product, experts.pick)?);

@@ -459,7 +459,6 @@ impl<'a> Lowering<'a> {
             // the threads decide the order in which a norm's squares are summed, so they are the
             // same for any number of rows
             tuning: Tuning { threads: self.tuning.threads, ..Tuning::CANDIDATES[0] },
-            spread: self.joined.is_some(),
         }
     }
 

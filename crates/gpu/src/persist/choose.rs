@@ -10,7 +10,7 @@ use pelton_graph::{Error, Plan, pages_for};
 
 use crate::{
     device::Device,
-    kernels::template,
+    kernels::{matvec::Stage, template},
     lower::{
         Inputs, autotune,
         dispatch::{Bound, Dispatch, StepDispatches},
@@ -89,13 +89,13 @@ pub(crate) fn choose<'l>(
     if !plain || !device.coherent || mode == Mode::Off {
         return Ok(None);
     }
-    let fits = |groups| {
+    let fits = |groups, stage| {
         let turns = if let Mode::Forced { turns, .. } = mode { turns } else { TURNS };
         let threads = THREADS.min(device.capabilities.workgroup_threads as usize);
-        trial.lowered(&Launch { threads, groups, turns }, &lowering)
+        trial.lowered(&Launch { threads, groups, turns, stage }, &lowering)
     };
     if let Mode::Forced { groups, turns: _ } = mode {
-        return fits(groups);
+        return fits(groups, Stage::Wide);
     }
     if !device.tunes || (device.capabilities.workgroup_threads as usize) < THREADS {
         return Ok(None);
@@ -103,29 +103,59 @@ pub(crate) fn choose<'l>(
     let owner = autotune::owner(device);
     let key = trial.key();
     let known = trial.tuning.and_then(|file| autotune::remembered(file, &owner, &key));
-    match known {
-        Some([0, _]) => return Ok(None),
-        Some([groups, most]) if groups <= MOST => {
-            return Ok(fits(groups)?.map(|persistent| persistent.up_to(most)));
+    match known.map(Choice::of) {
+        Some(None) => return Ok(None),
+        Some(Some(Choice { groups, stage, most })) if groups <= MOST => {
+            return Ok(fits(groups, stage)?.map(|persistent| persistent.up_to(most)));
         }
         _ => {}
     }
     trial.warm_up()?;
-    let mut best: Option<(Persistent, usize, Times)> = None;
-    for groups in candidates(resident(device)?) {
-        let Some(persistent) = fits(groups)? else { continue };
-        let Some(times) = trial.times(&persistent)? else { continue };
+    let mut best: Option<(Persistent, Choice, Times)> = None;
+    let compare = |groups, stage, best: &mut Option<(Persistent, Choice, Times)>| {
+        let Some(persistent) = fits(groups, stage)? else { return Ok::<(), Error>(()) };
+        let Some(times) = trial.times(&persistent)? else { return Ok(()) };
         if best.as_ref().is_none_or(|(.., least)| times.persistent[0] < least.persistent[0]) {
-            best = Some((persistent, groups, times));
+            *best = Some((persistent, Choice { groups, stage, most: times.most() }, times));
         }
+        Ok(())
+    };
+    let candidates = candidates(resident(device)?);
+    for &groups in &candidates {
+        compare(groups, Stage::Wide, &mut best)?;
     }
-    let best = best.filter(|(.., times)| times.most() > 0);
+    let groups = best.as_ref().map(|(_, choice, _)| choice.groups).or(candidates.first().copied());
+    if let Some(groups) = groups {
+        compare(groups, Stage::Narrow, &mut best)?;
+    }
+    let best = best.filter(|(_, choice, _)| choice.most > 0);
     if let Some(file) = trial.tuning {
-        let numbers = best.as_ref().map_or([0, 0], |(_, groups, times)| [*groups, times.most()]);
+        let words = best.as_ref().map_or([0, 0], |(_, choice, _)| choice.words());
         // without the file the next load measures again
-        let _ = autotune::remember(file, &owner, &key, numbers);
+        let _ = autotune::remember(file, &owner, &key, words);
     }
-    Ok(best.map(|(persistent, _, times)| persistent.up_to(times.most())))
+    Ok(best.map(|(persistent, choice, _)| persistent.up_to(choice.most)))
+}
+
+/// A launch shape of persistent kernels, and the upper bound of positions at which they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Choice {
+    groups: usize,
+    stage: Stage,
+    most: usize,
+}
+
+impl Choice {
+    /// The choice as the file has it: twice the workgroups, plus 1 for [`Stage::Narrow`], and the bound.
+    fn words(self) -> [usize; 2] {
+        [2 * self.groups + usize::from(self.stage == Stage::Narrow), self.most]
+    }
+
+    /// The choice of [`words`](Self::words); `None` if dispatches run.
+    fn of([launch, most]: [usize; 2]) -> Option<Self> {
+        let stage = if launch % 2 == 1 { Stage::Narrow } else { Stage::Wide };
+        (launch > 1).then_some(Self { groups: launch / 2, stage, most })
+    }
 }
 
 /// The seconds of a pass at [`POSITIONS`], by dispatches and by persistent kernels.
@@ -197,7 +227,7 @@ pub(super) fn probe_phase(threads: usize, groups: usize) -> Result<String, Error
 
 /// Whether so many workgroups pass some 2,000 barriers, and read what others wrote before them.
 fn probe(device: &Device, groups: usize) -> Result<bool, Error> {
-    let launch = Launch { threads: THREADS, groups, turns: TURNS_OF_PROBE };
+    let launch = Launch { threads: THREADS, groups, turns: TURNS_OF_PROBE, stage: Stage::Wide };
     let (values, source) = (4 * THREADS * groups, probe_phase(THREADS, groups)?);
     let buffers = [(); 2].map(|()| device.buffer("probe", 4 * values as u64));
     let [a, b] = buffers.map(|buffer| buffer.map(|buffer| Bound::whole(&buffer)));
@@ -381,7 +411,7 @@ impl Trial<'_> {
 
     /// The key of the choice: it differs by model shape, formats and version of Pelton.
     fn key(&self) -> String {
-        format!("persistent {}", autotune::key(self.alone.iter().flatten()))
+        format!("persistent kernels {}", autotune::key(self.alone.iter().flatten()))
     }
 }
 
@@ -400,6 +430,15 @@ mod tests {
         // gains of 0.17 and -0.17 meet in the middle
         let most = times([1.0, 1.0], [0.8, 1.14]).most();
         assert!((599..=601).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn choices_are_remembered() {
+        for stage in [Stage::Wide, Stage::Narrow] {
+            let choice = Choice { groups: 132, stage, most: 5000 };
+            assert_eq!(Choice::of(choice.words()), Some(choice));
+        }
+        assert_eq!(Choice::of([0, 0]), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use minijinja::{Value, context};
 
 use crate::{
     device::Access,
-    kernels::template,
+    kernels::{matvec::Stage, template},
     lower::dispatch::Bound,
     persist::tokens::{Declarations, Shared, closing, declarations, is_space, is_word},
 };
@@ -40,6 +40,8 @@ pub(super) struct Launch {
     pub(super) groups: usize,
     /// Turns of a spin at most.
     pub(super) turns: u32,
+    /// Weights that lanes of products prefetch.
+    pub(super) stage: Stage,
 }
 
 /// A persistent kernel.

@@ -72,7 +72,8 @@ impl Persistent {
     ) -> Result<Option<Lowered>, Error> {
         let (device, plan) = (lowering.device, lowering.plan);
         lowering.joined = Some(launch.threads);
-        lowering.tuning = Tuning { threads: launch.threads, groups: launch.groups };
+        let &Launch { threads, groups, stage, turns: _ } = launch;
+        lowering.tuning = Tuning { threads, groups, stage };
         let steps: Vec<Vec<Dispatch>> = plan
             .steps
             .iter()
