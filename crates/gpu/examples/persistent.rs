@@ -4,8 +4,10 @@
 //!
 //! Draws CHECKED tokens with both, at temperature 1 with the log-probability of each, in 16 sequences:
 //! by persistent kernels one sequence after the other, by dispatches 16 rows a pass. Counts the tokens
-//! that differ. Then prints the time of a token, sampling of the likeliest included, at several depths,
-//! of the choice at load and of persistent kernels of GROUPS workgroups.
+//! that differ. With GROUPS these are persistent kernels of the first number of workgroups, else the
+//! choice at load, which can be dispatches: the time of a token tells. Then prints the tokens per
+//! second, sampling of the likeliest included, at several depths, of the choice at load and of
+//! persistent kernels of GROUPS workgroups.
 
 use std::{process::ExitCode, sync::Arc, time::Instant};
 
@@ -21,6 +23,10 @@ use pelton_weights::Checkpoint;
 const SEQUENCES: usize = 16;
 /// Passes of one submission.
 const REPEAT: usize = 32;
+/// Turns of a spin at most, as in use.
+const TURNS: u32 = 300_000;
+/// Tokens of one sequence that are drawn by dispatches for their time.
+const BY_DISPATCHES: usize = 1024;
 /// Timed tokens, and depths.
 const TIMED: usize = 256;
 const DEPTHS: [usize; 3] = [0, 512, 4096];
@@ -84,18 +90,28 @@ fn run(file: &str, checked: usize, groups: &[usize]) -> Result<usize, Error> {
     let mut chosen = load(&gpu, "choice at load")?;
     let mut differ = 0;
     if checked > 0 {
-        let begun = Instant::now();
+        let mut forced = match groups.first() {
+            Some(&groups) => Some(load(&gpu.clone().with_persistent(groups, TURNS), "forced")?),
+            None => None,
+        };
+        let tried = forced.as_mut().unwrap_or(&mut chosen);
         let each = (checked / SEQUENCES).div_ceil(REPEAT) * REPEAT;
         let slots: Vec<u32> = (0..SEQUENCES as u32).collect();
         // by position, then by slot
         let together = draws(&mut *usual, &slots, each)?;
+        let begun = Instant::now();
         for &slot in &slots {
-            let alone = draws(&mut *chosen, &[slot], each)?;
+            let alone = draws(&mut **tried, &[slot], each)?;
             let expected = together.iter().skip(slot as usize).step_by(SEQUENCES);
             differ += alone.iter().zip(expected).filter(|(a, b)| a != b).count();
         }
-        let seconds = begun.elapsed().as_secs_f64();
-        println!("{} tokens drawn with both: {differ} differ, {seconds:.0} s", each * SEQUENCES);
+        let (seconds, tokens) = (begun.elapsed().as_secs_f64(), each * SEQUENCES);
+        let speed = tokens as f64 / seconds;
+        println!("{tokens} tokens drawn with both: {differ} differ, {speed:.0} tokens/s");
+        let begun = Instant::now();
+        draws(&mut *usual, &slots[..1], each.min(BY_DISPATCHES))?;
+        let speed = each.min(BY_DISPATCHES) as f64 / begun.elapsed().as_secs_f64();
+        println!("one sequence by dispatches: {speed:.0} tokens/s");
     }
     println!("| kernels | {} |", DEPTHS.map(|depth| format!("tokens/s at {depth}")).join(" | "));
     println!("| --- |{}", " ---: |".repeat(DEPTHS.len()));
@@ -105,7 +121,7 @@ fn run(file: &str, checked: usize, groups: &[usize]) -> Result<usize, Error> {
     }
     drop(chosen);
     for &groups in groups {
-        let forced = gpu.clone().with_persistent(groups, 300_000);
+        let forced = gpu.clone().with_persistent(groups, TURNS);
         let mut forced = load(&forced, &format!("{groups} workgroups"))?;
         speed(&format!("{groups} workgroups"), &mut *forced)?;
     }
