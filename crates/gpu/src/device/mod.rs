@@ -4,9 +4,11 @@ mod adapters;
 mod capabilities;
 mod handle;
 mod memory;
+mod mirror;
 mod pipeline;
 
 pub use adapters::{Adapter, Kind, adapters, choose};
 pub(crate) use capabilities::Capabilities;
 pub(crate) use handle::Device;
+pub(crate) use mirror::Mirror;
 pub(crate) use pipeline::{Access, Kernel};

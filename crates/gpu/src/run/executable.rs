@@ -11,7 +11,7 @@ use pelton_weights::Checkpoint;
 
 use self::{
     redo::{Redo, Run},
-    shape::{PassWords, Shape, row_words, wanted_logits},
+    shape::{PassWords, Shape, Written, row_words, wanted_logits},
 };
 use crate::{
     device::{Adapter, Device, Kernel},
@@ -141,6 +141,7 @@ struct GpuExecutable {
     caches: Vec<crate::lower::Cache>,
     states: States,
     inputs: Inputs,
+    written: Written,
     /// The dispatches `[buckets, steps]` of each step, in the order of [`RowBucket::ALL`].
     buckets: [Vec<Vec<Dispatch>>; RowBucket::ALL.len()],
     /// The dispatches of each step of a decoding pass over a single row that is selected.
@@ -283,6 +284,7 @@ impl GpuExecutable {
             caches,
             states,
             inputs,
+            written: Written::default(),
             buckets,
             alone,
             persistent,
@@ -307,6 +309,9 @@ impl GpuExecutable {
         }
         let mut selected: Vec<u32> = pass.wants.iter().map(Want::row).collect();
         selected.dedup();
+        let Self { device, inputs, written, .. } = self;
+        let counts = [pass.rows.len() as u32, selected.len() as u32];
+        written.counts.write(device, &inputs.pass, &counts);
         let mut rows: Vec<[u32; 4]> = pass.rows.iter().map(row_words).collect();
         if self.plan.whole_sequences {
             for sequence in rows.chunk_by_mut(|a, b| a[2] == b[2]) {
@@ -314,35 +319,24 @@ impl GpuExecutable {
                 sequence.iter_mut().for_each(|row| row[3] = len);
             }
         }
+        written.rows.write(device, &inputs.rows, rows.as_flattened());
+        written.selected.write(device, &inputs.selected, &selected);
         let tiles = match (pass.phase, self.tile_rows) {
             (Phase::Prompt, Some(most)) => tiles(pass.rows, most),
             _ => Vec::new(),
         };
+        let queue = &device.queue;
+        if !tiles.is_empty() {
+            queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
+        }
         let mut shape = Shape::of(pass, selected, tiles.len());
         if !self.plan.states.is_empty() {
             let (order, sequences) = by_sequence(pass.rows);
-            let queue = &self.device.queue;
-            queue.write_buffer(&self.inputs.order, 0, bytemuck::cast_slice(&order));
-            queue.write_buffer(&self.inputs.sequences, 0, bytemuck::cast_slice(&sequences));
+            written.order.write(device, &inputs.order, &order);
+            written.sequences.write(device, &inputs.sequences, sequences.as_flattened());
             shape.sequences = sequences.len();
         }
-        let words = PassWords { rows, tiles };
-        self.write(&words, &shape);
-        Ok((shape, words))
-    }
-
-    /// Writes the inputs of a pass.
-    fn write(&self, words: &PassWords, shape: &Shape) {
-        let queue = &self.device.queue;
-        let counts = [words.rows.len() as u32, shape.selected.len() as u32];
-        queue.write_buffer(&self.inputs.pass, 0, bytemuck::cast_slice(&counts));
-        queue.write_buffer(&self.inputs.rows, 0, bytemuck::cast_slice(&words.rows));
-        if !shape.selected.is_empty() {
-            queue.write_buffer(&self.inputs.selected, 0, bytemuck::cast_slice(&shape.selected));
-        }
-        if !words.tiles.is_empty() {
-            queue.write_buffer(&self.inputs.tiles, 0, bytemuck::cast_slice(&words.tiles));
-        }
+        Ok((shape, PassWords { rows, tiles }))
     }
 
     /// The dispatches of a pass, step by step.
@@ -422,6 +416,7 @@ impl Executable for GpuExecutable {
         let recorded = self.recorded(&run, encoder, given.as_ref());
         let ticket = self.in_flight.submit(&self.device, recorded, call, pass.repeat)?;
         self.redo.given.push_back(given);
+        self.written.advance(pass);
         if let ([row], true) = (pass.rows, pass.draws_later()) {
             self.in_flight.await_draw(*row);
         }
@@ -447,6 +442,7 @@ impl Executable for GpuExecutable {
         drop(compute);
         let results = (self.sample.results(), self.sample.result_bytes(&call, 1));
         self.in_flight.submit_draw(&self.device, encoder, call, results);
+        self.written.advance(&pass);
         Ok(())
     }
 

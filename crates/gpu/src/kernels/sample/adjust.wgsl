@@ -6,7 +6,7 @@
 @group(0) @binding(0) var<storage, read_write> logits: array<u32>;
 {% include "sample/params.wgsl" %}
 {% include "sample/state.wgsl" %}
-@group(0) @binding(2) var<storage, read> state: array<State>;
+@group(0) @binding(2) var<storage, read> state: array<vec2<u32>>;
 @group(0) @binding(3) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read> recent: array<u32>;
 // tokens and their bits, by the want's biases, then by the places of its history
@@ -28,7 +28,7 @@ fn token_at(want: u32, i: u32) -> u32 {
     }
     let row = rows[param(want, ROW)];
     // the newest one is that of the row's own position
-    let position = row.y + 1u + i - known - state[want].pending;
+    let position = row.y + 1u + i - known - pending_at(want, state[want]);
     return recent[row.z * RECENT + position % RECENT];
 }
 
@@ -64,7 +64,7 @@ fn penalized(want: u32, bits: u32, count: u32) -> u32 {
     if (window == 0u) {
         return;
     }
-    let all = param(want, RECENT_COUNT) + state[want].pending;
+    let all = param(want, RECENT_COUNT) + pending_at(want, state[want]);
     let count = min(all, window);
     for (var i = thread; i < (count + 3u) / 4u; i += {{ threads }}u) {
         var four = vec4(NONE);

@@ -11,7 +11,7 @@
 @group(0) @binding(3) var<storage, read_write> bins: array<u32>;
 {% else %}
 {% include "sample/state.wgsl" %}
-@group(0) @binding(2) var<storage, read_write> state: array<State>;
+@group(0) @binding(2) var<storage, read_write> state: array<vec2<u32>>;
 @group(0) @binding(3) var<storage, read_write> rows: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read_write> recent: array<u32>;
 @group(0) @binding(5) var<storage, read_write> results: array<u32>;

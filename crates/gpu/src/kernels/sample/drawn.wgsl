@@ -4,7 +4,7 @@
 @group(0) @binding(0) var<storage, read> logits: array<u32>;
 {% include "sample/params.wgsl" %}
 {% include "sample/state.wgsl" %}
-@group(0) @binding(2) var<storage, read> state: array<State>;
+@group(0) @binding(2) var<storage, read> state: array<vec2<u32>>;
 @group(0) @binding(3) var<storage, read> saved: array<vec2<u32>>;
 @group(0) @binding(4) var<storage, read_write> results: array<u32>;
 
@@ -15,7 +15,7 @@ var<workgroup> place: atomic<u32>;
         return;
     }
     // the draw has advanced the state
-    let result = result_at(want, state[want].repeat - 1u);
+    let result = result_at(want, repeat_at(want, state[want]) - 1u);
     let token = results[result];
     if (thread == 0u) {
         atomicStore(&place, NONE);
@@ -28,7 +28,7 @@ var<workgroup> place: atomic<u32>;
             atomicMin(&place, i);
         }
     }
-    let history = param(want, RECENT_COUNT) + state[want].pending - 1u;
+    let history = param(want, RECENT_COUNT) + pending_at(want, state[want]) - 1u;
     let count = min(history, param(want, WINDOW_SIZE));
     for (var i = thread; i < count; i += {{ threads }}u) {
         if (saved[saved_at + {{ bias }}u + i].x == token) {

@@ -6,7 +6,7 @@
 {% include "sample/logits.wgsl" %}
 {% include "sample/state.wgsl" %}
 @group(0) @binding(2) var<storage, read> best: array<vec2<u32>>;
-@group(0) @binding(3) var<storage, read_write> state: array<State>;
+@group(0) @binding(3) var<storage, read_write> state: array<vec2<u32>>;
 @group(0) @binding(4) var<storage, read_write> rows: array<vec4<u32>>;
 @group(0) @binding(5) var<storage, read_write> recent: array<u32>;
 @group(0) @binding(6) var<storage, read_write> results: array<u32>;
@@ -27,7 +27,7 @@ var<workgroup> total: vec3<u32>;
         return;
     }
     begin_logits(want);
-    begin_noise(want, state[want].index);
+    begin_noise(want, state[want]);
     let k = min(param(want, TOP_K), {{ few }}u);
     let count = select_likeliest(want, k, thread, subgroup, subgroups, lane, width);
 

@@ -8,7 +8,7 @@
 {% include "sample/noise.wgsl" %}
 {% include "sample/best.wgsl" %}
 {% include "sample/cut.wgsl" %}
-@group(0) @binding(2) var<storage, read> state: array<State>;
+@group(0) @binding(2) var<storage, read> state: array<vec2<u32>>;
 @group(0) @binding(3) var<storage, read> before: array<Search>;
 @group(0) @binding(4) var<storage, read> bins: array<u32>;
 @group(0) @binding(5) var<storage, read_write> draws: array<vec2<u32>>;
@@ -24,7 +24,7 @@ fn read_bin(i: u32) -> u32 {
         return;
     }
     begin_logits(want);
-    begin_noise(want, state[want].index);
+    begin_noise(want, state[want]);
     let search = resolved(want, thread, subgroup, subgroups, lane, width);
     let reach = param(want, REACH);
     let at = group.x * {{ threads }}u + thread;

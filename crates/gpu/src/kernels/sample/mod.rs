@@ -25,7 +25,7 @@ use pelton_sampling::{FixedParams, PENALTY_WINDOW_MAX, Sampled, fixed_point};
 pub(crate) use self::call::SampleCall;
 use self::params::{FEW, FIELDS, Kind, Params};
 use crate::{
-    device::{Access, Device, Kernel},
+    device::{Access, Device, Kernel, Mirror},
     kernels::template,
 };
 
@@ -47,7 +47,7 @@ const BINS_BYTES: usize = 3 * 2 * 2048 * 4;
 /// Bytes of a pair of a key and a token, and of a 64-bit sum.
 const PAIR_BYTES: usize = 8;
 /// Bytes of a want's state.
-const STATE_BYTES: usize = 16;
+const STATE_BYTES: usize = 8;
 
 /// A kernel, its buffers, and the workgroups of one want.
 #[derive(Debug)]
@@ -185,6 +185,8 @@ pub(crate) struct Sample {
     host: Params,
     params: wgpu::Buffer,
     state: wgpu::Buffer,
+    /// What the state is after the passes that were prepared.
+    state_then: Mirror,
     results: wgpu::Buffer,
     tokens: usize,
     /// The maxima of raw logits.
@@ -309,10 +311,11 @@ impl Sample {
             many: [many(&first)?, many(&second)?],
             last: argmax(&draws, many_groups, "MANY")?,
             drawn: step("drawn", none(), 1, &drawn_on)?,
-            host: Params { words: Vec::with_capacity(words), state: Vec::with_capacity(4 * wants) },
+            host: Params { words: Vec::with_capacity(words), state: Vec::with_capacity(2 * wants) },
             tokens: shape.tokens,
             params: params.clone(),
             state: state.clone(),
+            state_then: Mirror::default(),
             results: results.clone(),
         };
         device.compile_all(&kernels.borrow())?;
@@ -320,11 +323,20 @@ impl Sample {
     }
 
     /// Writes the parameters of a pass that has been checked, after the submission of the pass
-    /// before it. Returns the dispatches that it needs.
+    /// before it. Returns the dispatches that it needs; they are recorded for each of its repeats.
     pub(crate) fn prepare(&mut self, device: &Device, pass: &Pass<'_>) -> SampleCall {
         let call = self.host.fill(pass, self.tokens);
         if call.wants > 0 {
-            self.write(device, [&self.host.words, &self.host.state]);
+            let Params { words, state } = &self.host;
+            device.queue.write_buffer(&self.params, 0, bytemuck::cast_slice(words));
+            self.state_then.write(device, &self.state, state);
+            let (indices, _) = self.state_then.words_mut().as_chunks_mut::<2>();
+            for index in indices.iter_mut().take(call.wants) {
+                let [low, high] = *index;
+                let next =
+                    (u64::from(high) << 32 | u64::from(low)).wrapping_add(pass.repeat.into());
+                *index = params::halves(next);
+            }
         }
         call
     }

@@ -1,7 +1,7 @@
 //! Parameters of the draws of one pass, as the kernels read them.
 //!
 //! The buffer has [`FIELDS`] words for each want, then lists of tokens, biases and masks to which
-//! some of the fields point. Fields that passes advance are in the state, `[wants, 4]`.
+//! some of the fields point. The index of the next token, which passes advance, is in the state, `[wants, 2]`.
 
 use pelton_graph::{Pass, Sample, Want};
 use pelton_sampling::{FixedParams, PENALTY_WINDOW_MAX};
@@ -15,12 +15,14 @@ pub(super) const FEW: usize = 128;
 pub(super) const LEVELS: usize = 5;
 
 /// The names of the fields in WGSL, in the order of [`Field`].
-pub(super) const FIELDS: [&str; 25] = [
+pub(super) const FIELDS: [&str; 27] = [
     "KIND",
     "ROW",
     "LOGITS_ROW",
     "SEED_LOW",
     "SEED_HIGH",
+    "INDEX",
+    "PENDING",
     "TOP_K",
     "TOP_P",
     "REACH",
@@ -54,6 +56,10 @@ enum Field {
     LogitsRow,
     SeedLow,
     SeedHigh,
+    /// The index of the first repeat's token, the lower word, and the tokens of the history that are
+    /// in the ring then.
+    Index,
+    Pending,
     TopK,
     TopP,
     Reach,
@@ -105,7 +111,7 @@ pub(super) fn most_words(vocab: usize, wants: usize, bias: usize) -> usize {
 #[derive(Debug, Default)]
 pub(super) struct Params {
     pub(super) words: Vec<u32>,
-    /// `[wants, 4]`: the index (64 bits), the number of pending tokens, and 0.
+    /// `[wants, 2]`: the index, 64 bits, lower word first.
     pub(super) state: Vec<u32>,
 }
 
@@ -125,13 +131,15 @@ impl Params {
         self.words.resize(wants * FIELDS.len(), 0);
         for (want, (logits_row, sample)) in samples(pass).enumerate() {
             let [low, high] = halves(sample.draw.index);
-            self.state.extend([low, high, sample.pending, 0]);
+            self.state.extend([low, high]);
             let begin = want * FIELDS.len();
             let set = |words: &mut [u32], field: Field, value: u32| {
                 words[begin + field as usize] = value;
             };
             let words = &mut self.words;
             set(words, Field::Row, sample.row);
+            set(words, Field::Index, low);
+            set(words, Field::Pending, sample.pending);
             set(words, Field::LogitsRow, logits_row);
             set(words, Field::Wants, wants as u32);
             set(words, Field::Zero, 0);
@@ -209,7 +217,7 @@ fn samples<'a>(pass: &'a Pass<'_>) -> impl Iterator<Item = (u32, &'a Sample<'a>)
     })
 }
 
-fn halves(value: u64) -> [u32; 2] {
+pub(super) fn halves(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }
 
@@ -238,6 +246,8 @@ mod tests {
             LogitsRow,
             SeedLow,
             SeedHigh,
+            Index,
+            Pending,
             TopK,
             TopP,
             Reach,

@@ -13,15 +13,11 @@ fn record(want: u32, best: vec2<u32>) {
     rows[row].x = NONE;
     rows[row].y = position + 1u;
     let before = state[want];
-    let result = result_at(want, before.repeat);
+    let result = result_at(want, repeat_at(want, before));
     results[result] = select(NONE, best.y, found);
     if (param(want, RESULT_STRIDE) > 1u) {
         results[result + 1u] = param(want, LOG_PROBS);
     }
-    let carry = select(0u, 1u, before.index.x == 0xffffffffu);
-    state[want] = State(
-        before.index + vec2(1u, carry),
-        before.pending + 1u,
-        before.repeat + 1u,
-    );
+    let carry = select(0u, 1u, before.x == 0xffffffffu);
+    state[want] = before + vec2(1u, carry);
 }

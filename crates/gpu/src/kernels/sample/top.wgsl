@@ -7,7 +7,7 @@
 {% include "sample/state.wgsl" %}
 @group(0) @binding(2) var<storage, read> best: array<vec2<u32>>;
 @group(0) @binding(3) var<storage, read> log_sums: array<vec2<u32>>;
-@group(0) @binding(4) var<storage, read> state: array<State>;
+@group(0) @binding(4) var<storage, read> state: array<vec2<u32>>;
 @group(0) @binding(5) var<storage, read_write> results: array<u32>;
 
 {% include "sample/best.wgsl" %}
@@ -20,7 +20,7 @@
     if (top == 0u) {
         return;
     }
-    let result = result_at(want, state[want].repeat);
+    let result = result_at(want, repeat_at(want, state[want]));
     var mine = vec2(0u);
     for (var i = thread; i < {{ groups }}u; i += {{ threads }}u) {
         mine = add64(mine, log_sums[want * {{ groups + 1 }}u + i]);

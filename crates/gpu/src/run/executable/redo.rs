@@ -1,9 +1,9 @@
 //! Passes again by dispatches, after a spin of a persistent kernel ran out.
 //!
 //! The results of such a pass are not to be used, and those of the passes submitted after it may
-//! depend on them. So for each of them the inputs are kept: the pages of its slots, the words of rows and draws,
-//! and a copy of the sampled tokens of its slots before it. What a pass writes besides, to the KV caches, it
-//! writes again to the same places.
+//! depend on them. So for each of them the inputs are kept: the pages of its slots, the words of rows
+//! and draws, and a copy of the sampled tokens of its slots before it. What a pass writes besides, to
+//! the KV caches, it writes again to the same places.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -149,7 +149,7 @@ impl GpuExecutable {
                 continue;
             };
             self.write_pages(&given);
-            self.write(&given.words, &given.run.shape);
+            self.write(&given);
             let [params, state] = &given.draws;
             self.sample.write(&self.device, [params, state]);
             let mut encoder = self.device.device.create_command_encoder(&Default::default());
@@ -173,6 +173,18 @@ impl GpuExecutable {
             }
         }
         Ok(())
+    }
+
+    /// Writes the inputs of a pass. Buffers then hold what `written` says of the newest pass.
+    fn write(&self, given: &Given) {
+        let (queue, inputs) = (&self.device.queue, &self.inputs);
+        let Given { words: PassWords { rows, tiles }, run, .. } = given;
+        let selected = &run.shape.selected;
+        let counts = [rows.len() as u32, selected.len() as u32];
+        queue.write_buffer(&inputs.pass, 0, bytemuck::cast_slice(&counts));
+        queue.write_buffer(&inputs.rows, 0, bytemuck::cast_slice(rows));
+        queue.write_buffer(&inputs.selected, 0, bytemuck::cast_slice(selected));
+        queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(tiles));
     }
 
     fn write_pages(&self, given: &Given) {

@@ -2,7 +2,7 @@
 
 use pelton_graph::{Input, Pass, Phase, Row, Want};
 
-use crate::lower::buffers::SAMPLED;
+use crate::{device::Mirror, lower::buffers::SAMPLED};
 
 /// The properties of a pass that its dispatches depend on.
 #[derive(Clone)]
@@ -36,6 +36,32 @@ impl Shape {
 pub(super) struct PassWords {
     pub(super) rows: Vec<[u32; 4]>,
     pub(super) tiles: Vec<[u32; 2]>,
+}
+
+/// What the inputs of passes hold.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) counts: Mirror,
+    pub(super) rows: Mirror,
+    pub(super) selected: Mirror,
+    pub(super) order: Mirror,
+    pub(super) sequences: Mirror,
+}
+
+impl Written {
+    /// Takes note that draws have advanced their rows: the sampled token comes in at the position
+    /// after the last.
+    pub(super) fn advance(&mut self, pass: &Pass<'_>) {
+        let (rows, _) = self.rows.words_mut().as_chunks_mut::<4>();
+        for want in pass.wants {
+            if let (Want::Sample(_), Some([token, position, ..])) =
+                (want, rows.get_mut(want.row() as usize))
+            {
+                *token = SAMPLED;
+                *position += pass.repeat;
+            }
+        }
+    }
 }
 
 /// The indices of the wanted logits' rows among the selected ones.
