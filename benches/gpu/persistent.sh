@@ -1,4 +1,4 @@
-# Decoding by persistent kernels and by dispatches on a GPU: speeds, and one million tokens of both.
+# Decoding by persistent kernels and by dispatches on a GPU: speeds, and many tokens of both.
 # usage: OUT=FOLDER persistent.sh; needs the example `persistent` of crates/gpu as $PERSISTENT and pip
 # packages gguf and numpy
 
@@ -13,6 +13,6 @@ wait
 for m in $LARGE; do
   timeout 60 $PERSISTENT /tmp/m/$m.gguf 1024 2>&1 | tee $OUT/persistent-$m.txt
 done
-timeout ${MILLION:-130} $PERSISTENT /tmp/m/smollm-2-layers-Q4_0.gguf 1048576 132 2>&1 | tee $OUT/persistent-million.txt
+$PERSISTENT /tmp/m/smollm-2-layers-Q4_0.gguf ${MANY:-1048576} 132 2>&1 | tee $OUT/persistent-many.txt
 grep -A3 "persistent kernels" $HOME/.cache/pelton/gpu-tuning.json | tr -d '\n ' | tee $OUT/choices.txt
 nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv | tail -1 | tee $OUT/gpu.txt

@@ -9,7 +9,7 @@
 //! second, sampling of the likeliest included, at several depths, of the choice at load and of
 //! persistent kernels of GROUPS workgroups.
 
-use std::{process::ExitCode, sync::Arc, time::Instant};
+use std::{collections::VecDeque, process::ExitCode, sync::Arc, time::Instant};
 
 use pelton_gpu::{Gpu, choose};
 use pelton_graph::{
@@ -104,7 +104,10 @@ fn run(file: &str, checked: usize, groups: &[usize]) -> Result<usize, Error> {
             let alone = draws(&mut **tried, &[slot], each)?;
             let expected = together.iter().skip(slot as usize).step_by(SEQUENCES);
             differ += alone.iter().zip(expected).filter(|(a, b)| a != b).count();
+            // a check of many tokens may be stopped
+            eprint!("\r{} tokens drawn with both: {differ} differ", (slot as usize + 1) * each);
         }
+        eprintln!();
         let (seconds, tokens) = (begun.elapsed().as_secs_f64(), each * SEQUENCES);
         let speed = tokens as f64 / seconds;
         println!("{tokens} tokens drawn with both: {differ} differ, {speed:.0} tokens/s");
@@ -140,6 +143,14 @@ fn draws(
     /// Positions of a sequence before it starts again.
     const LEN: usize = 2048;
     let mut all = Vec::with_capacity(slots.len() * count);
+    let mut tickets = VecDeque::new();
+    let mut take = |executable: &mut dyn Executable, ticket| -> Result<(), Error> {
+        for sample in executable.take(ticket)?.samples {
+            let drawn = sample.log_probs.as_ref().map(|log_probs| log_probs.drawn.to_bits());
+            all.push((sample.token, drawn));
+        }
+        Ok(())
+    };
     for done in (0..count).step_by(REPEAT) {
         let position = (done % LEN) as u32;
         let row = |&slot: &u32| {
@@ -160,11 +171,15 @@ fn draws(
         };
         let wants: Vec<Want<'_>> = (0..).zip(slots).map(want).collect();
         let pass = Pass { repeat: REPEAT as u32, ..Pass::new(Phase::Decode, &rows, &wants) };
-        let ticket = executable.submit(&pass)?;
-        for sample in executable.take(ticket)?.samples {
-            let drawn = sample.log_probs.as_ref().map(|log_probs| log_probs.drawn.to_bits());
-            all.push((sample.token, drawn));
+        tickets.push_back(executable.submit(&pass)?);
+        if tickets.len() == 2
+            && let Some(ticket) = tickets.pop_front()
+        {
+            take(executable, ticket)?;
         }
+    }
+    for ticket in tickets {
+        take(executable, ticket)?;
     }
     Ok(all)
 }
@@ -173,7 +188,7 @@ fn draws(
 fn speed(what: &str, executable: &mut dyn Executable) -> Result<(), Error> {
     let mut line = format!("| {what} |");
     for depth in DEPTHS {
-        let mut tickets = std::collections::VecDeque::new();
+        let mut tickets = VecDeque::new();
         let mut begun = Instant::now();
         // the first passes bring the GPU to its clock rate
         let passes = 2 + TIMED / REPEAT;
