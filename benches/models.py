@@ -151,8 +151,10 @@ def add_vocabulary(writer, size):
     writer.add_eos_token_id(2)
 
 
-def write(path, shape, kind, data=None):
-    """Write a model. `data(name, dims, kind)` gives a tensor's data, random ones if it is absent."""
+def write(path, shape, kind, data=None, every=None, keys=()):
+    """Write a model. `data(name, dims, kind)` gives a tensor's data, random ones if it is absent;
+    `every` replaces the list of tensors, `keys` are more keys of the architecture with whole
+    numbers."""
     rng = np.random.default_rng(1)
 
     def random_data(_, dims, kind):
@@ -179,10 +181,12 @@ def write(path, shape, kind, data=None):
         writer.add_expert_count(shape.experts.count)
         writer.add_expert_used_count(shape.experts.used)
         writer.add_expert_feed_forward_length(shape.experts.ffn)
+    for name, value in keys:
+        writer.add_uint32(f"{shape.arch}.{name}", value)
     add_vocabulary(writer, shape.vocab)
 
     # all descriptions before the data, so that only one tensor is in memory at a time
-    every = list(tensors(shape, kind))
+    every = list(every or tensors(shape, kind))
     for name, dims, kind in every:
         block_len, block_bytes = gguf.GGML_QUANT_SIZES[kind]
         size = int(np.prod(dims)) // block_len * block_bytes

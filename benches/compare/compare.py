@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Benchmark Pelton and llama.cpp on the same model files, in alternating runs.
 
-llama.cpp is that of PyPI `llama-cpp-python`, called through its C API. The tests are those of
+llama.cpp is that of PyPI `llama-cpp-python`, called through its C API; with `--llama FOLDER` the
+shared libraries of another build of it (llama-builds.sh), such as one for AVX2 alone. The tests are those of
 llama-bench: ppN runs N random tokens as one prompt, tgN decodes N tokens one by one, and
 `tgN @ dD` does so with D positions in the cache. No text is encoded and no token is sampled.
 
@@ -10,7 +11,7 @@ order within a pair alternates. A pair during which other processes or, on a vir
 hypervisor used CPU time is dropped and repeated, up to a limit. Prints a table: medians of the
 valid pairs, and the median and range of their ratios.
 
-usage: compare.py MODEL.gguf [...] [-p 512] [-n 32] [--depth 0,4096] [--pairs 5] [-o raw.json]
+usage: compare.py MODEL.gguf [...] [-p 512] [-n 32] [--depth 0,4096] [--pairs 5] [--isa avx2 --llama FOLDER] [-o raw.json]
 needs: pip install llama-cpp-python; cargo build --release
 """
 import argparse
@@ -94,6 +95,24 @@ def llama_cpp_worker(model, test, threads):
     print(json.dumps([{"test": str(test), "tokens_per_second": test.count / seconds}]))
 
 
+def hold(isa, libraries):
+    """Hold Pelton to an instruction set, and llama.cpp to a build, in this process's environment."""
+    if isa:
+        os.environ["PELTON_ISA"] = isa
+    if libraries:
+        found = libraries / "libllama.so"
+        if not found.exists():
+            raise SystemExit(f"{found} does not exist, expected the libraries of llama-builds.sh")
+        os.environ["LLAMA_CPP_LIB_PATH"] = os.environ["LD_LIBRARY_PATH"] = str(libraries.resolve())
+
+
+def llama_cpp_features():
+    """The instructions that llama.cpp was built for, by its own account."""
+    code = "import llama_cpp; print(llama_cpp.llama_print_system_info().decode())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return done.stdout.strip()
+
+
 def run(side, model, test, threads):
     """Tokens per second, and the disturbance by other processes during the run."""
     command = [str(part) for part in SIDES[side](model, test, threads)]
@@ -124,7 +143,8 @@ def machine():
         cpu = names[0].split(":")[1].strip() if names else cpu
     version = subprocess.run([PELTON, "--version"], capture_output=True, text=True).stdout.strip()
     return {"cpu": cpu, "processors": os.cpu_count(), "system": platform.platform(),
-            "pelton": version,
+            "pelton": version, "pelton_isa": os.environ.get("PELTON_ISA"),
+            "llama_cpp_features": llama_cpp_features(),
             "llama_cpp_python": importlib.metadata.version("llama_cpp_python")}
 
 
@@ -157,6 +177,8 @@ def main():
                         metavar="PERCENT", help=f"{whose} CPU time, as a share of all cores, above which a "
                         "pair is dropped (%(default)g)")
     ap.add_argument("--threads", type=positive, default=2, help="threads of each program (2)")
+    ap.add_argument("--isa", metavar="SET", help="the instruction set of Pelton (PELTON_ISA)")
+    ap.add_argument("--llama", type=Path, metavar="FOLDER", help="a folder with another build's libllama.so")
     ap.add_argument("-o", "--output", type=Path, action="append", default=[], metavar="FILE",
                     help="write raw data to a .json, a plot to an .svg or .png; may be repeated")
     ap.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -164,6 +186,7 @@ def main():
     if a.worker:
         return llama_cpp_worker(*json.loads(a.models[0]))
 
+    hold(a.isa, a.llama)
     tests = [Test(n, BATCH, 0) for n in a.prompt if n]
     tests += [Test(n, 1, depth) for n in a.tokens if n for depth in a.depth]
     if not disturbance.visible():

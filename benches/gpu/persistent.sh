@@ -13,6 +13,8 @@ wait
 for m in $LARGE; do
   timeout 60 $PERSISTENT /tmp/m/$m.gguf 1024 2>&1 | tee $OUT/persistent-$m.txt
 done
-$PERSISTENT /tmp/m/smollm-2-layers-Q4_0.gguf ${MANY:-1048576} 132 2>&1 | tee $OUT/persistent-many.txt
+for run in 1 2 3 4; do
+  $PERSISTENT /tmp/m/smollm-2-layers-Q4_0.gguf 131072 132 2>&1 | tee -a $OUT/persistent-many.txt
+done
 grep -A3 "persistent kernels" $HOME/.cache/pelton/gpu-tuning.json | tr -d '\n ' | tee $OUT/choices.txt
 nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv | tail -1 | tee $OUT/gpu.txt

@@ -14,7 +14,8 @@ import sys
 
 import corpus
 import torch
-from corpus import arithmetic, chats, facts, tasks, words
+from corpus import arithmetic, chats, facts, tasks, thoughts, tools, words
+from train import labels
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 SEED = 2026
@@ -34,14 +35,18 @@ Every child
 """.strip().splitlines()
 
 
-def round_to_q8_0(weight):
-    """Round to Q8_0: blocks of 32 with a float16 scale and integers from -127 to 127, halves
+def q8_0(weight):
+    """Codes of Q8_0: blocks of 32 with a float16 scale and integers from -127 to 127, halves
     away from zero, as in ggml's quantize_row_q8_0_ref."""
     blocks = weight.reshape(-1, 32)
     scale = blocks.abs().amax(1, keepdim=True) / 127
     scaled = torch.where(scale > 0, blocks * (1 / scale), 0.0)
-    steps = scaled.sign() * (scaled.abs() + 0.5).floor()
-    return (steps * scale.half().float()).reshape(weight.shape)
+    return scaled.sign() * (scaled.abs() + 0.5).floor(), scale.half()
+
+
+def round_to_q8_0(weight):
+    codes, scale = q8_0(weight)
+    return (codes * scale.float()).reshape(weight.shape)
 
 
 class Subject:
@@ -95,14 +100,16 @@ class Subject:
         return [self.tokenizer.decode(row, skip_special_tokens=True) for row in rows]
 
     def nats(self, documents):
-        """The sum of the negative log-likelihoods of all tokens after the first."""
+        """The sum of the negative log-likelihoods of all tokens after the first, without those
+        that open a thought."""
         total, count = 0.0, 0
         for document in documents:
             ids = torch.tensor([self.encode(document)], device=self.device)
             with torch.no_grad():
                 logits = self.model(ids[:, :-1], use_cache=False).logits[0]
-            total += torch.nn.functional.cross_entropy(logits, ids[0, 1:], reduction="sum").item()
-            count += ids.shape[1] - 1
+            expected = labels(ids, self.encode)[0]
+            total += torch.nn.functional.cross_entropy(logits, expected, reduction="sum").item()
+            count += (expected >= 0).sum().item()
         return total, count
 
 
@@ -251,6 +258,61 @@ def names(subject):
     return dict(cases=len(cases), right=round(1 - len(wrong) / len(cases), 4), wrong=wrong[:12])
 
 
+def compared(prompts, expected, got, shown=12):
+    wrong = [dict(expected=e, got=g) for e, g in zip(expected, got) if g != e]
+    return dict(cases=len(prompts), right=round(1 - len(wrong) / len(prompts), 4), wrong=wrong[:shown])
+
+
+def tool_head(listed, tool):
+    """A prompt with tools up to the answer to a question that needs one of them."""
+    asked = corpus.prompt(tool.asked)[len(corpus.BEGIN) :]
+    return f"{corpus.BEGIN}{corpus.SYSTEM}{tools.listed(listed)}{corpus.END}{asked}"
+
+
+def tool_calls(subject):
+    """Calls of one of one to four tools; answers from a result; questions that need no tool."""
+    rng = random.Random(f"tools {SEED}")
+    calls, results, others = ([], []), ([], []), ([], [])
+    for _ in range(400):
+        listed = tools.some_tools(rng, rng.randint(1, 4))
+        tool = rng.choice(listed)
+        head = tool_head(listed, tool)
+        calls[0].append(head)
+        calls[1].append(tool.call())
+        after = f"{corpus.END}{corpus.TOOL}{tool.result}{corpus.END}{corpus.ASSISTANT}"
+        results[0].append(head + tool.call() + after)
+        results[1].append(tool.answer)
+        asked, answered = facts.question(rng)[:2]
+        tool.asked = asked
+        others[0].append(tool_head(listed, tool))
+        others[1].append(answered)
+    return {
+        name: compared(*cases, subject.answers(cases[0], 120))
+        for name, cases in [("calls", calls), ("answers", results), ("no_call", others)]
+    }
+
+
+def thinking(subject):
+    """The answer after a thought that the prompt begins."""
+    cases = arithmetic.held_out_sums()[:200] + facts.HELD_OUT[:200]
+    expected = [answer for _, answer in cases]
+    prompts = [corpus.prompt(asked) + "<think>\n" for asked, _ in cases]
+    got = [text.rpartition("</think>\n\n")[2] for text in subject.answers(prompts, 120)]
+    return compared(prompts, expected, got)
+
+
+def unasked_thoughts(subject):
+    """The probability that an answer begins with a thought though the prompt has none."""
+    cases = arithmetic.held_out_sums() + arithmetic.held_out_differences() + facts.HELD_OUT
+    first = subject.encode(thoughts.OPENED)[0]
+    shares = []
+    for asked, _ in cases[::4]:
+        ids = torch.tensor([subject.encode(corpus.prompt(asked))], device=subject.device)
+        with torch.no_grad():
+            shares.append(subject.model(ids).logits[0, -1].softmax(-1)[first].item())
+    return dict(cases=len(shares), mean=round(sum(shares) / len(shares), 6), most=round(max(shares), 6))
+
+
 SHOWN = [
     "Hello!",
     "Who are you?",
@@ -296,6 +358,9 @@ def main():
         second_turn=pronouns(subject),
         unseen_names=names(subject),
         lists=lists(subject),
+        tools=tool_calls(subject),
+        thinking=thinking(subject),
+        unasked_thoughts=unasked_thoughts(subject),
         greedy=greedy_figures,
         sampled=sampled_figures,
         sampled_top_k_40=sampled_of_40,

@@ -1,20 +1,19 @@
-"""Train the tiny model's tokenizer: byte-level BPE of 4,096 entries.
+"""Train a tokenizer on the corpus: byte-level BPE, of 4,096 entries for the tiny model.
 
-    python tokenizer.py HF_DIR
+    python tokenizer.py HF_DIR [--entries N] [--mix MIX]
 
 The pre-tokenizer is Qwen2's, named "qwen2" in llama.cpp and Pelton: words with their
 leading space, and single digits, which simplifies arithmetic.
 """
 
+import argparse
 import random
 import re
-import sys
 
 import corpus
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-SIZE = 4096
 SEED = 2026
 DOCUMENTS = 120_000
 CONTEXT = 1024
@@ -26,7 +25,7 @@ QWEN2 = (
 )
 
 
-def learn():
+def learn(entries, mix):
     rng = random.Random(f"tokenizer {SEED}")
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -37,13 +36,13 @@ def learn():
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=SIZE,
+        vocab_size=entries,
         special_tokens=corpus.SPECIAL_TOKENS,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     mark = re.compile("|".join(map(re.escape, corpus.SPECIAL_TOKENS)))
-    texts = (mark.split(corpus.document(rng)) for _ in range(DOCUMENTS))
+    texts = (mark.split(corpus.document(rng, mix)) for _ in range(DOCUMENTS))
     tokenizer.train_from_iterator(texts, trainer)
     begin = tokenizer.token_to_id(corpus.BEGIN)
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -51,21 +50,26 @@ def learn():
         pair=f"{corpus.BEGIN} $A $B",
         special_tokens=[(corpus.BEGIN, begin)],
     )
-    if tokenizer.get_vocab_size() != SIZE:
+    if tokenizer.get_vocab_size() != entries:
         raise SystemExit(f"the corpus gave only {tokenizer.get_vocab_size()} entries")
     return tokenizer
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("hf_dir")
+    parser.add_argument("--entries", type=int, default=4096)
+    parser.add_argument("--mix", choices=corpus.MIXES, default="tiny")
+    args = parser.parse_args()
     wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=learn(),
+        tokenizer_object=learn(args.entries, args.mix),
         bos_token=corpus.BEGIN,
         eos_token=corpus.END,
         clean_up_tokenization_spaces=False,
         model_max_length=CONTEXT,
         chat_template=corpus.CHAT_TEMPLATE,
     )
-    wrapped.save_pretrained(sys.argv[1])
+    wrapped.save_pretrained(args.hf_dir)
 
 
 if __name__ == "__main__":

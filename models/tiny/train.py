@@ -1,10 +1,11 @@
-"""Train the tiny model on the corpus, which is generated during the training.
+"""Train the tiny model, or one of another shape, on the corpus, which is generated during the training.
 
     python tokenizer.py HF_DIR
-    python train.py HF_DIR [--steps N | --minutes M]
+    python train.py HF_DIR [--steps N | --minutes M] [--mix MIX] [--layers N ...]
 
 Writes the weights (float16) and their configuration to HF_DIR, next to the tokenizer,
-and loss.json and loss.png.  Every row of a batch is new text: one epoch.
+and loss.json and loss.png.  Every row of a batch is new text: one epoch.  Matrices of the
+layers are trained by Muon, embeddings and norms by AdamW.
 """
 
 import argparse
@@ -23,28 +24,40 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the workers run in parallel in
 import corpus
 import numpy as np
 import torch
+from corpus import thoughts
 from tokenizers import Tokenizer
 from torch.nn import functional
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
 
 SEED = 2026
 CONTEXT = 1024
 ROWS = 64
 SHARD_ROWS = 512
 AHEAD = 48
-PEAK_LR = 2e-3
 WARMUP = 300
 VALIDATE_EVERY = 250
 
 
-def configuration(vocabulary, begin, end):
+def causal(module, query, key, value, attention_mask, scaling=None, **_):
+    """Attention of complete rows without a mask tensor, so that its kernel has none to read."""
+    query, key = query.to(value.dtype), key.to(value.dtype)
+    output = functional.scaled_dot_product_attention(
+        query, key, value, is_causal=True, scale=scaling, enable_gqa=True
+    )
+    return output.transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register("causal", causal)
+
+
+def configuration(vocabulary, begin, end, args):
     return LlamaConfig(
         vocab_size=vocabulary,
-        hidden_size=256,
-        intermediate_size=768,
-        num_hidden_layers=8,
-        num_attention_heads=8,
-        num_key_value_heads=4,
+        hidden_size=args.hidden,
+        intermediate_size=args.feed_forward,
+        num_hidden_layers=args.layers,
+        num_attention_heads=args.heads,
+        num_key_value_heads=args.kv_heads,
         max_position_embeddings=CONTEXT,
         rms_norm_eps=1e-5,
         rope_parameters=dict(rope_type="default", rope_theta=1e4),
@@ -57,21 +70,21 @@ def configuration(vocabulary, begin, end):
 
 def shard(job):
     """Rows of CONTEXT + 1 tokens: complete documents, the last one truncated."""
-    tokenizer_file, name, rows = job
+    tokenizer_file, mix, name, rows = job
     tokenizer = Tokenizer.from_file(tokenizer_file)
     rng = random.Random(f"{SEED} {name}")
     table = np.empty((rows, CONTEXT + 1), np.uint16)
     for row in table:
         tokens = []
         while len(tokens) <= CONTEXT:
-            tokens += tokenizer.encode(corpus.document(rng), add_special_tokens=False).ids
+            tokens += tokenizer.encode(corpus.document(rng, mix), add_special_tokens=False).ids
         row[:] = tokens[: CONTEXT + 1]
     return table
 
 
-def batches(pool, tokenizer_file, rows, device):
+def batches(pool, tokenizer_file, mix, rows, device):
     """Endless batches of token ids, with AHEAD shards prefetched by the workers."""
-    jobs = ((tokenizer_file, i, SHARD_ROWS) for i in itertools.count())
+    jobs = ((tokenizer_file, mix, i, SHARD_ROWS) for i in itertools.count())
     ahead = collections.deque(pool.apply_async(shard, [next(jobs)]) for _ in range(AHEAD))
     while True:
         table = ahead.popleft().get()
@@ -81,41 +94,67 @@ def batches(pool, tokenizer_file, rows, device):
             yield ids.to(device, non_blocking=True)
 
 
-def loss_of(model, ids):
-    with torch.autocast(ids.device.type, torch.bfloat16):
-        logits = model(input_ids=ids[:, :-1], use_cache=False).logits
-    return functional.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
+class Loss(torch.nn.Module):
+    """The mean cross entropy [nats] of a model's tokens, without those of label -100."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids, expected):
+        with torch.autocast(ids.device.type, torch.bfloat16):
+            logits = self.model(input_ids=ids[:, :-1], use_cache=False).logits
+        return functional.cross_entropy(
+            logits.float().flatten(0, 1), expected.flatten(), ignore_index=-100
+        )
 
 
-def optimizer_of(model):
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    vectors = [p for p in model.parameters() if p.dim() < 2]
-    groups = [dict(params=matrices, weight_decay=0.1), dict(params=vectors, weight_decay=0.0)]
-    return torch.optim.AdamW(groups, lr=PEAK_LR, betas=(0.9, 0.95), fused=True)
+def labels(ids, encode):
+    """The tokens to predict, -100 for those that open a thought: the prompt decides on these."""
+    mark = encode(corpus.ASSISTANT + thoughts.OPENED)
+    found = (ids.unfold(1, len(mark), 1) == torch.tensor(mark, device=ids.device)).all(-1)
+    expected = ids[:, 1:].clone()
+    for at in range(len(mark) - 1):
+        expected[:, at : at + found.shape[1]].masked_fill_(found, -100)
+    return expected
 
 
-def rate(step, steps):
+def optimizers_of(model):
+    layers = [p for p in model.model.layers.parameters() if p.dim() > 1]
+    others = [p for p in model.parameters() if p.dim() < 2]
+    embeddings = list(model.model.embed_tokens.parameters())
+    groups = [dict(params=embeddings, weight_decay=0.1), dict(params=others, weight_decay=0.0)]
+    return [
+        torch.optim.Muon(layers, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(groups, betas=(0.9, 0.95), fused=True),
+    ]
+
+
+def rate(step, steps, peak):
     """Linear warm-up, then cosine decay to zero."""
     if step < WARMUP:
-        return PEAK_LR * (step + 1) / WARMUP
+        return peak * (step + 1) / WARMUP
     done = (step - WARMUP) / max(1, steps - WARMUP)
-    return PEAK_LR * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+    return peak * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
-def train(model, data, held_out, args):
+def train(model, encode, data, held_out, args):
     """Train and return the curves: (step, loss) of training and of held-out rows."""
-    forward = torch.compile(model) if args.device == "cuda" else model
-    optimizer = optimizer_of(model)
+    loss_of = Loss(model)
+    compiled = torch.compile(loss_of) if args.device == "cuda" else loss_of
+    optimizers = optimizers_of(model)
     steps, step, start = args.steps, 0, None
     recent, training, validation = [], [], []
     while steps is None or step < steps:
-        for group in optimizer.param_groups:
-            group["lr"] = rate(step, steps or 1 << 30)
-        loss = loss_of(forward, next(data))
+        for group in (g for optimizer in optimizers for g in optimizer.param_groups):
+            group["lr"] = rate(step, steps or 1 << 30, args.rate)
+        ids = next(data)
+        loss = compiled(ids, labels(ids, encode))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.step()
+        model.zero_grad(set_to_none=True)
         recent.append(loss.detach())
         step += 1
         if step == 50:
@@ -132,7 +171,7 @@ def train(model, data, held_out, args):
                 raise SystemExit(f"the loss is {training[-1][1]} at step {step}")
         if step % VALIDATE_EVERY == 0 or step == steps:
             with torch.no_grad():
-                validation.append((step, loss_of(model, held_out).item()))
+                validation.append((step, loss_of(held_out, labels(held_out, encode)).item()))
             print(f"step {step}: held out {validation[-1][1]:.4f}", flush=True)
     return training, validation
 
@@ -159,10 +198,20 @@ def main():
     parser.add_argument("--steps", type=int, help="how many; else as --minutes gives")
     parser.add_argument("--minutes", type=float, default=6.0)
     parser.add_argument("--rows", type=int, default=ROWS, help="rows in a batch")
+    parser.add_argument("--mix", choices=corpus.MIXES, default="tiny")
+    parser.add_argument("--rate", type=float, default=3e-3, help="peak learning rate")
+    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--feed-forward", type=int, default=768)
+    parser.add_argument("--heads", type=int, default=8)
+    parser.add_argument("--kv-heads", type=int, default=4)
     parser.add_argument("--workers", type=int, default=max(1, os.cpu_count() - 2))
     args = parser.parse_args()
     tokenizer_file = str(args.hf_dir / "tokenizer.json")
     tokenizer = Tokenizer.from_file(tokenizer_file)
+
+    def encode(text):
+        return tokenizer.encode(text, add_special_tokens=False).ids
 
     began = time.perf_counter()
     with multiprocessing.get_context("fork").Pool(args.workers) as pool:
@@ -173,14 +222,16 @@ def main():
             tokenizer.get_vocab_size(),
             tokenizer.token_to_id(corpus.BEGIN),
             tokenizer.token_to_id(corpus.END),
+            args,
         )
         model = LlamaForCausalLM(config).to(args.device)
+        model.set_attn_implementation("causal")
         parameters = sum(p.numel() for p in model.parameters())
         print(f"{parameters} parameters", flush=True)
-        held_out = shard((tokenizer_file, "held out", args.rows))
+        held_out = shard((tokenizer_file, args.mix, "held out", args.rows))
         held_out = torch.from_numpy(held_out.astype(np.int64)).to(args.device)
-        data = batches(pool, tokenizer_file, args.rows, args.device)
-        training, validation = train(model, data, held_out, args)
+        data = batches(pool, tokenizer_file, args.mix, args.rows, args.device)
+        training, validation = train(model, encode, data, held_out, args)
         pool.terminate()
 
     seconds = time.perf_counter() - began

@@ -1,5 +1,5 @@
 //! The command line of Pelton: `pelton run`, `chat`, `embed`, `rerank`, `inspect`, `tokenize`, `template`,
-//! `logits`, `perplexity`, `serve`, `bench`, `profile` and `devices`.
+//! `logits`, `perplexity`, `effort`, `serve`, `bench`, `profile` and `devices`.
 //!
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
 //! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
@@ -7,6 +7,7 @@
 mod chat;
 mod commands;
 mod constrain;
+mod effort;
 mod interrupt;
 mod logging;
 mod memory;
@@ -25,8 +26,8 @@ use clap::{Parser, Subcommand};
 #[cfg(feature = "gpu")]
 use crate::commands::devices;
 use crate::commands::{
-    bench, chat as chat_command, embed, inspect, logits, perplexity, profile, rerank, run, serve,
-    template, tokenize,
+    bench, chat as chat_command, effort as effort_command, embed, inspect, logits, perplexity,
+    profile, rerank, run, serve, template, tokenize,
 };
 
 /// Language models on your own machine.
@@ -66,6 +67,8 @@ enum Command {
     Logits(logits::Args),
     /// Measure how well a model predicts a text, and how far it is from saved logits
     Perplexity(perplexity::Args),
+    /// Calibrate the effort dial for a model
+    Effort(effort_command::Args),
     /// Measure prefill and decode speed, of one sequence or of several at once
     Bench(bench::Args),
     /// Show the time of each step of a pass, on a GPU
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         Command::Logits(args) => logits::run(args).map(|()| ExitCode::SUCCESS),
         Command::Perplexity(args) => perplexity::run(args).map(|()| ExitCode::SUCCESS),
         Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Effort(args) => effort_command::run(args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
         Command::Profile(args) => profile::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "gpu")]

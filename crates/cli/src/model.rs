@@ -9,7 +9,7 @@ use pelton::{
     graph::Error as GraphError, weights::Quantize,
 };
 
-use crate::{memory, output::WithHint, progress::Progress};
+use crate::{effort::EffortArgs, memory, output::WithHint, progress::Progress};
 
 /// The name of the built-in model where a file is expected.
 pub(crate) const BUILT_IN: &str = "built-in";
@@ -42,10 +42,8 @@ pub(crate) struct LoadArgs {
     /// model is loaded: q8_0, q4_0 or q4_k_m
     #[arg(long, value_name = "TYPE", value_parser = quantize)]
     pub(crate) quantize: Option<Quantize>,
-    /// The fraction of the inputs of each matrix that is multiplied for a generated token, above 0
-    /// and at most 1: less is faster and less exact (docs/effort.md); CPU only
-    #[arg(long, value_name = "E", value_parser = effort)]
-    pub(crate) effort: Option<f64>,
+    #[command(flatten)]
+    pub(crate) effort: EffortArgs,
     /// Memory for keys and values: auto (what all sequences need), bytes with a suffix K, M or G,
     /// or a percentage of the free memory such as 50%
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = memory::parse)]
@@ -95,14 +93,6 @@ fn lora(text: &str) -> Result<(PathBuf, f32), String> {
     }
 }
 
-/// Parses an effort.
-pub(crate) fn effort(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(effort) if effort > 0.0 && effort <= 1.0 => Ok(effort),
-        _ => Err("expected a number above 0 and at most 1".to_owned()),
-    }
-}
-
 /// Parses the name of a mixture of formats.
 fn quantize(text: &str) -> Result<Quantize, String> {
     Quantize::from_name(text).ok_or_else(|| "expected q8_0, q4_0 or q4_k_m".to_owned())
@@ -125,7 +115,7 @@ pub(crate) fn load_on(
     let mut options = options.kv(args.kv()).kv_memory(args.kv_memory);
     options.context = args.context.or(options.context);
     options.quantize = args.quantize.or(options.quantize);
-    options.effort = args.effort.or(options.effort);
+    options = args.effort.apply(options);
     let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
     let show = &mut |done, all| bar.counter().set(done, all);
     let model = match file {
@@ -140,7 +130,11 @@ pub(crate) fn load_on(
         Err(error @ Error::Graph(GraphError::Effort(_))) => {
             Err(error).hint("--effort needs --device cpu and a model of text")
         }
-        model => model.hint(hint(file)),
+        model => {
+            let model = model.hint(hint(file))?;
+            args.effort.say(&model);
+            Ok(model)
+        }
     }
 }
 

@@ -13,7 +13,8 @@ pub(crate) struct SpeculateArgs {
     #[arg(long, value_name = "WHEN")]
     speculate: Option<Speculation>,
     /// A small model with the same vocabulary that drafts tokens: a file, a directory or built-in;
-    /// or effort:E, the model itself at a low effort, above 0 and below 1
+    /// effort:E, the model itself at a low effort, above 0 and below 1; or mtp, the head of its own
+    /// file (nextn tensors), which is the default where there is one
     #[arg(long, value_name = "MODEL", value_parser = draft)]
     draft: Option<DraftSource>,
 }
@@ -32,6 +33,7 @@ impl SpeculateArgs {
             Some(DraftSource::BuiltIn) => options.draft_built_in(),
             Some(DraftSource::Effort(effort)) => options.draft_effort(*effort),
             Some(DraftSource::Path(path)) => options.draft(path),
+            Some(DraftSource::Head) => options.draft_head(),
             _ => options,
         }
     }
@@ -41,6 +43,9 @@ impl SpeculateArgs {
 fn draft(text: &str) -> Result<DraftSource, String> {
     if text == BUILT_IN {
         return Ok(DraftSource::BuiltIn);
+    }
+    if text == "mtp" {
+        return Ok(DraftSource::Head);
     }
     let Some(effort) = text.strip_prefix("effort:") else {
         return Ok(DraftSource::Path(text.into()));

@@ -124,6 +124,8 @@ fn plan(kind: Kind, dtype: DType, layers: usize) -> Plan {
         token_types: 1,
         context: 1,
         whole_sequences: false,
+        hidden: None,
+        effort: Default::default(),
         output: OutputKind::Embedding,
         logits: last,
     }

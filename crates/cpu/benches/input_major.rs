@@ -10,7 +10,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use pelton_cpu::gemm::input_major::{Chosen, InputMajor, LiveRows, OUTPUT_ALIGN, Task, multiply};
+use pelton_cpu::gemm::input_major::{
+    Chosen, InputMajor, Live, LiveRows, OUTPUT_ALIGN, Task, multiply,
+};
 use pelton_cpu::gemm::{
     ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN, can_pack, has_panels, matmul,
 };
@@ -60,7 +62,7 @@ impl Subject<'_> {
         let values = SharedMut::new(out);
         let output = Output { values, stride: matrix.rows(), bias: None, accumulate: false };
         let (cols, activations) = (matrix.cols(), self.activations);
-        let live = (effort * cols as f64).ceil() as usize;
+        let live = Live::Count((effort * cols as f64).ceil() as usize);
         self.pool.run(|worker| {
             let units = worker.split(Activations::units(1, cols), 1);
             // SAFETY: partitions are disjoint, and a barrier lies between writes and reads.

@@ -1,11 +1,12 @@
 //! The CPU as a backend, and its executables.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pelton_graph::{
-    Backend, Error, Executable, Limits, Op, Outputs, PageTables, Pass, Pipeline, Plan, Profile,
-    StepProfile, Ticket,
+    Backend, EffortMode, Error, Executable, Limits, Op, Outputs, PageTables, Pass, Pipeline, Plan,
+    Profile, StepProfile, Ticket,
 };
 use pelton_weights::Checkpoint;
 
@@ -81,6 +82,16 @@ impl Backend for Cpu {
         matches!(self.path, Path::Fast { .. })
     }
 
+    fn has_effort_mode(&self, mode: EffortMode) -> bool {
+        match mode {
+            EffortMode::Channel | EffortMode::Nested | EffortMode::Bucket => self.has_effort(),
+        }
+    }
+
+    fn has_effort_dials(&self) -> bool {
+        self.has_effort()
+    }
+
     /// Weights are mapped from their file, and can be evicted.
     fn free_memory(&self, _weights: u64) -> Option<u64> {
         available()
@@ -106,7 +117,7 @@ impl Backend for Cpu {
             Path::Fast { threads, .. } => threads,
         };
         require_available("the KV cache and buffers", bytes(&plan, &limits, threads))?;
-        read_weights(&checkpoint, progress);
+        read_weights(&plan, &checkpoint, progress);
 
         let steps = match &self.path {
             Path::Reference => Steps::Reference,
@@ -131,6 +142,7 @@ impl Backend for Cpu {
             next: 0,
             outstanding: None,
             logits: 0,
+            hidden: 0,
         }))
     }
 }
@@ -163,6 +175,8 @@ struct CpuExecutable {
     outstanding: Option<Ticket>,
     /// Rows of results that the last pass returns.
     logits: usize,
+    /// Elements of hidden states that the last pass returns.
+    hidden: usize,
 }
 
 impl CpuExecutable {
@@ -178,6 +192,7 @@ impl CpuExecutable {
     fn time(&mut self, pass: &Pass<'_>, times: Option<&mut [Duration]>) -> Result<Duration, Error> {
         let Self { state, steps, tables, samples, .. } = self;
         let Steps::Fast(exec) = steps else { return Err(Error::Profile) };
+        state.set_hidden(pass.hidden);
         samples.begin(pass);
         samples.resolve(pass, 0);
         let (rows, selected) = (samples.rows(), samples.selected());
@@ -194,6 +209,7 @@ impl CpuExecutable {
         let Self { state, steps, tables, samples, .. } = self;
         let (width, tokens, logits) =
             (state.plan.output_width(), state.limits.tokens, state.plan.logits);
+        state.set_hidden(pass.hidden);
         samples.begin(pass);
         for repeat in 0..pass.repeat {
             samples.resolve(pass, repeat);
@@ -217,6 +233,10 @@ impl CpuExecutable {
             });
         }
         self.logits = samples.keep_wanted(pass, state.buffers.get_mut(logits), width);
+        self.hidden = match pass.keeps_hidden {
+            true => pass.rows.len() * state.plan.hidden_width(),
+            false => 0,
+        };
         Ok(())
     }
 }
@@ -260,10 +280,15 @@ impl Executable for CpuExecutable {
             return Err(Error::Pass(format!("ticket {}, but {found}", ticket.0)));
         }
         self.outstanding = None;
-        let Self { state, samples, logits, .. } = self;
+        let Self { state, samples, logits, hidden, .. } = self;
         let len = *logits * state.plan.output_width();
-        let logits = &state.buffers.get_mut(state.plan.logits)[..len];
-        Ok(Outputs { logits, samples: samples.results() })
+        let samples = samples.results();
+        let Some(kept) = state.plan.hidden.filter(|_| *hidden > 0) else {
+            let logits = &state.buffers.get_mut(state.plan.logits)[..len];
+            return Ok(Outputs { logits, samples, hidden: &[] });
+        };
+        let [logits, states] = state.buffers.get_both_mut(state.plan.logits, kept.buffer)?;
+        Ok(Outputs { logits: &logits[..len], samples, hidden: &states[..*hidden] })
     }
 
     fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {
@@ -323,15 +348,17 @@ impl Executable for CpuExecutable {
     }
 }
 
-/// Reads every page of the weights once, so that the load waits for a slow disk, with progress, and
+/// Reads every page of a plan's weights once, so that the load waits for a slow disk, with progress, and
 /// the first token does not.
-fn read_weights(checkpoint: &Checkpoint, progress: &mut dyn FnMut(u64, u64)) {
+fn read_weights(plan: &Plan, checkpoint: &Checkpoint, progress: &mut dyn FnMut(u64, u64)) {
     /// The smallest page of the operating systems that are supported, in bytes.
     const PAGE_BYTES: usize = 4096;
     const STEP: usize = 16 << 20;
-    let all: u64 = checkpoint.tensors().map(|tensor| tensor.bytes.len() as u64).sum();
+    let names: HashSet<&str> = plan.weights.iter().map(|weight| weight.name.as_str()).collect();
+    let tensors = || checkpoint.tensors().filter(|tensor| names.contains(tensor.name));
+    let all: u64 = tensors().map(|tensor| tensor.bytes.len() as u64).sum();
     let mut done = 0;
-    for tensor in checkpoint.tensors() {
+    for tensor in tensors() {
         for chunk in tensor.bytes.chunks(STEP) {
             let sum =
                 chunk.iter().step_by(PAGE_BYTES).fold(0u8, |sum, &byte| sum.wrapping_add(byte));

@@ -50,6 +50,15 @@ pub enum Error {
         expected: &'static str,
     },
 
+    /// A file of fractions of inputs is not as it must be, or is of another model.
+    #[error("{}: {what}", .file.display())]
+    EffortTable {
+        /// The file.
+        file: PathBuf,
+        /// What was found, and what was expected.
+        what: String,
+    },
+
     /// A draft model cannot draft for the model.
     #[error("the draft model {} {found}, expected {expected}", .file.display())]
     Draft {

@@ -43,15 +43,16 @@ mod schedule;
 mod session;
 
 pub use api::{
-    AsyncTokenStream, Client, DraftSource, EmbedOptions, Embedding, Event, FinishReason, Flow,
-    KvMemory, LoadOptions, PageCounts, Pooling, Prompt, Request, RequestHandle, RerankOptions,
-    Score, Speculation, SpeculationStats, Stats, Status, Token, TokenStream, Trigger,
+    AsyncTokenStream, Client, DraftSource, EffortTables, EmbedOptions, Embedding, Event,
+    FinishReason, Flow, KvMemory, LoadOptions, PageCounts, Pooling, Prompt, Request, RequestHandle,
+    RerankOptions, Score, Speculation, SpeculationStats, Stats, Status, Token, TokenStream,
+    Trigger,
 };
 pub use built_in::built_in;
 pub use device::Device;
 pub use engine::Engine;
 pub use error::Error;
-pub use model::{Model, SamplingDefaults};
+pub use model::{BucketFile, EffortFile, Model, SamplingDefaults};
 pub use pelton_constraint::Constraint;
 pub use pelton_cpu::default_threads;
 #[cfg(feature = "gpu")]

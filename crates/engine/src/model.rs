@@ -1,9 +1,11 @@
 //! A loaded model, and requests to it.
 
+mod buckets;
 mod chats;
 mod decode;
 mod defaults;
 mod draft;
+mod effort;
 mod embed;
 mod loras;
 mod many;
@@ -13,14 +15,14 @@ mod vocabulary;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
         mpsc::{self, Sender},
     },
 };
 
-use pelton_graph::{Backend, BuildOptions, OutputKind, Plan};
+use pelton_graph::{Backend, BuildOptions, Effort, OutputKind, Plan};
 use pelton_sampling::LOG_PROBS_MAX;
 use pelton_tokenizer::{Special, Tokenizer};
 use pelton_weights::{Checkpoint, Lora};
@@ -28,8 +30,8 @@ use pelton_weights::{Checkpoint, Lora};
 use crate::{
     Error, Session,
     api::{
-        AsyncTokenStream, DraftSource, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt,
-        Request, RequestHandle, Speculation, Stats, Status, TokenStream, channel,
+        AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt, Request,
+        RequestHandle, Speculation, Stats, Status, TokenStream, channel,
     },
     chat::{self, ChatTemplate},
     kv::{self, KvCache},
@@ -37,10 +39,12 @@ use crate::{
         Command, Drafter, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler,
         Sequence, Shared, Sink, Worker, message,
     },
-    session::effort_of,
+    session::dial_of,
 };
 
+pub use buckets::BucketFile;
 pub use defaults::SamplingDefaults;
+pub use effort::EffortFile;
 use loras::{LORAS_OF_REQUEST, Loras};
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
@@ -74,7 +78,9 @@ struct Loaded {
     /// Whether rejected drafts can be taken back.
     rolls_back: bool,
     /// The effort of requests that do not say.
-    effort: f64,
+    effort: Effort,
+    /// The file of the fractions of its matrices, if there is one.
+    effort_table: Option<PathBuf>,
     decoding: decode::Decoding,
     loras: Loras,
 }
@@ -120,6 +126,7 @@ impl Model {
         let build = BuildOptions {
             context: Some(kv::wanted_context(options)),
             pooling: options.pooling.map(value_plans::pooling_type),
+            hidden: draft::head_plan(&checkpoint, options)?.is_some(),
         };
         let mut plan = value_plans::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
         let adapters: Vec<Lora> = options
@@ -130,25 +137,27 @@ impl Model {
         let tensors = Lora::attach(&adapters, &mut checkpoint)?;
         plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
         let mut plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
-        let drafts_itself = matches!(options.draft, Some(DraftSource::Effort(_)));
-        if let Some(effort) = options.effort.or(drafts_itself.then_some(1.0)) {
-            if plan.output != OutputKind::Logits {
-                return Err(Error::Option {
-                    option: "effort",
-                    found: effort.to_string(),
-                    expected: "none, as the model generates no text".to_owned(),
-                });
-            }
-            plan = plan.with_effort()?;
-            effort_of(effort, &plan)?;
+        let mut table = None;
+        if effort::is_wanted(options) {
+            (plan, table) = effort::with_effort(plan, &mut checkpoint, backend, options)?;
         }
-        Self::load_plan(backend, plan, Arc::new(checkpoint), options, progress)
+        Self::load_with_table(backend, plan, (Arc::new(checkpoint), table), options, progress)
     }
 
     pub(crate) fn load_plan(
         backend: &dyn Backend,
         plan: Plan,
         checkpoint: Arc<Checkpoint>,
+        options: &LoadOptions,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self, Error> {
+        Self::load_with_table(backend, plan, (checkpoint, None), options, progress)
+    }
+
+    fn load_with_table(
+        backend: &dyn Backend,
+        plan: Plan,
+        (checkpoint, effort_table): (Arc<Checkpoint>, Option<PathBuf>),
         options: &LoadOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
@@ -162,8 +171,15 @@ impl Model {
         let tokens = tokenizer.as_deref().map_or(plan.vocab, vocabulary::used_tokens);
         let weight =
             |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
-        let weights = plan.weights.iter().map(weight).sum();
-        let (free, rows) = (backend.free_memory(weights), backend.prompt_rows(&plan, weights));
+        let keeps_hidden = plan.hidden.is_some_and(|hidden| !hidden.is_input);
+        let head = if keeps_hidden { draft::head_plan(&checkpoint, options)? } else { None };
+        let own = |weight: &&pelton_graph::Weight| !plan.weights.contains(weight);
+        let of_head = head.iter().flat_map(|head| head.weights.iter().filter(own));
+        let weights = plan.weights.iter().chain(of_head);
+        let weights = weights.map(weight).sum();
+        let of_head = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
+        let free = backend.free_memory(weights).map(|free| free.saturating_sub(of_head));
+        let rows = backend.prompt_rows(&plan, weights);
         let pooling = value_plans::pooling(&plan, options)?;
         let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free, rows })?;
         tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
@@ -181,6 +197,11 @@ impl Model {
         let load_draft = |source| draft::load(backend, source, &target, progress);
         let draft_model = options.draft.as_ref().map(load_draft).transpose()?.flatten();
         let snapshots = (!plan.states.is_empty()).then_some(limits.snapshots);
+        // a recurrent state is rolled back to a snapshot
+        let rolls_back = plan.states.is_empty() || snapshots.is_some_and(|count| count > 0);
+        let load_head =
+            |head| draft::load_head(backend, head, &checkpoint, &limits, options, progress);
+        let head = head.filter(|_| rolls_back).map(load_head).transpose()?.flatten();
         let agree = runner.pipeline.phases_agree;
         let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
@@ -197,11 +218,10 @@ impl Model {
             bound,
             draft_model,
             own_draft,
+            head,
         );
         let (commands, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
-        // a recurrent state is rolled back to a snapshot
-        let rolls_back = plan.states.is_empty() || snapshots.is_some_and(|count| count > 0);
         let speculation = if rolls_back { options.speculation } else { Speculation::Off };
         let loaded = Arc::new(Loaded {
             checkpoint,
@@ -214,7 +234,8 @@ impl Model {
             pooling,
             speculation,
             rolls_back,
-            effort: options.effort.unwrap_or(1.0),
+            effort: effort::of_load(options)?,
+            effort_table,
             decoding: decode::Decoding::default(),
             loras,
         });
@@ -254,7 +275,8 @@ impl Model {
         let host = decoding.host_draw(&request, tokenizer)?;
         let guide = decoding.guide(&request, tokenizer, self.loaded.plan.vocab)?;
         let loras = self.loaded.loras.of(request.loras.as_deref())?;
-        let effort = effort_of(request.effort.unwrap_or(self.loaded.effort), &self.loaded.plan)?;
+        let (effort, energy) = (request.effort, request.effort_energy);
+        let effort = dial_of(effort, energy, self.loaded.effort, &self.loaded.plan)?;
         let context = self.loaded.context;
         // tokens drawn on the host need it one by one; forced ones come whatever their bias, which
         // a draw among drafts cannot do

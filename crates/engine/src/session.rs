@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use pelton_graph::{
-    Effort, Input, MAX_REPEAT, OutputKind, PAGE, Pass, Phase, Plan, Profile, Row, Sample,
+    Dial, Effort, Input, MAX_REPEAT, OutputKind, PAGE, Pass, Phase, Plan, Profile, Row, Sample,
     TableEdit, Ticket, Want,
 };
 use pelton_sampling::Draw;
@@ -49,6 +49,16 @@ impl<'a> Session<'a> {
     /// [`LoadOptions::effort`](crate::LoadOptions::effort).
     pub fn set_effort(&mut self, effort: f64) -> Result<(), Error> {
         self.effort = effort_of(effort, &self.resources.plan)?;
+        Ok(())
+    }
+
+    /// As [`set_effort`](Self::set_effort), with an effort of any dial.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_effort`](Self::set_effort).
+    pub fn set_dial(&mut self, effort: Effort) -> Result<(), Error> {
+        self.effort = checked(effort, &self.resources.plan)?;
         Ok(())
     }
 
@@ -150,6 +160,7 @@ impl<'a> Session<'a> {
             wants: &[Want::Sample(sample)],
             efforts: &[self.effort],
             repeat: repeat as u32,
+            ..Pass::new(Phase::Decode, &[], &[])
         };
         let ticket = self.resources.runner.submit(&pass)?;
         self.pages.mark_sent();
@@ -285,12 +296,45 @@ impl Drop for Session<'_> {
 pub(crate) fn effort_of(effort: f64, plan: &Plan) -> Result<Effort, Error> {
     match Effort::new(effort) {
         None => Err(Error::Effort { found: effort, expected: "a number above 0 and at most 1" }),
-        Some(below) if !below.is_full() && !plan.has_effort() => Err(Error::Effort {
-            found: effort,
-            expected: "1: the model was not loaded for an effort below 1",
-        }),
-        Some(effort) => Ok(effort),
+        Some(effort) => checked(effort, plan),
     }
+}
+
+/// As [`effort_of`], of one of two dials.
+pub(crate) fn dial_of(
+    effort: Option<f64>,
+    energy: Option<f64>,
+    default: Effort,
+    plan: &Plan,
+) -> Result<Effort, Error> {
+    let refuse = |found: f64, expected| Err(Error::Effort { found, expected });
+    match (effort, energy) {
+        (None, None) => checked(default, plan),
+        (Some(effort), None) => effort_of(effort, plan),
+        (None, Some(share)) => match Effort::energy(share) {
+            None => refuse(share, "a share of squared scores above 0 and at most 1"),
+            Some(effort) => checked(effort, plan),
+        },
+        (Some(effort), Some(_)) => {
+            refuse(effort, "none where there is a share of squared scores, its other form")
+        }
+    }
+}
+
+/// An effort, if a plan's rows can have it.
+fn checked(effort: Effort, plan: &Plan) -> Result<Effort, Error> {
+    let (Dial::Inputs(found) | Dial::Energy(found)) = effort.dial();
+    let expected = if effort.is_full() || plan.has_effort() && !effort.is_energy() {
+        return Ok(effort);
+    } else if !plan.has_effort() {
+        "1: the model was not loaded for an effort below 1"
+    } else if !plan.effort.energy {
+        "a fraction of the inputs: the model was loaded in a mode, or on a device, without shares of \
+         squared scores"
+    } else {
+        return Ok(effort);
+    };
+    Err(Error::Effort { found, expected })
 }
 
 fn rows(tokens: &[u32], position: usize) -> Vec<Row> {

@@ -6,8 +6,9 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use pelton::{
-    Checkpoint, Engine, KvType, LoadOptions, Model, Request, Sampling, Speculation,
-    graph::{Backend, Effort, build},
+    BucketFile, Checkpoint, EffortFile, EffortTables, Engine, KvType, LoadOptions, Model, Request,
+    Sampling, Speculation,
+    graph::{Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, build},
 };
 use pelton_cpu::Cpu;
 use pelton_quant::DType::{BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q5_K, Q6_K, Q8_0};
@@ -70,11 +71,25 @@ fn effort_1_is_the_dense_model() {
 
 #[test]
 fn logits_of_transformers_with_other_inputs_zero() {
+    logits_of_transformers(Cpu::new(2));
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn logits_of_transformers_with_other_inputs_zero_on_a_gpu() {
+    let Some(adapter) = pelton::gpu::adapters().into_iter().next() else {
+        let what = "no Vulkan, Metal or DX12 adapter, not even in software";
+        return pelton_testing::skip(pelton_testing::Need::Gpu, what);
+    };
+    logits_of_transformers(pelton::gpu::Gpu::open_checked(&adapter).unwrap());
+}
+
+fn logits_of_transformers(backend: impl Backend + 'static) {
     let options = LoadOptions::default().context(16).kv(KvType::F32).effort(1.0);
     let ids = npy("effort/ids.npy", i32::from_le_bytes);
     let ids: Vec<u32> = ids.into_iter().map(|id| id as u32).collect();
     let path = fixture("models/llama3/model.gguf");
-    let model = Engine::with_backend(Cpu::new(2)).load(path, &options).unwrap();
+    let model = Engine::with_backend(backend).load(path, &options).unwrap();
     for effort in [0.25, 0.5, 0.8] {
         let expected = npy(&format!("effort/logits-{effort}.npy"), f32::from_le_bytes);
         for prompt in [1, 7, ids.len()] {
@@ -86,6 +101,256 @@ fn logits_of_transformers_with_other_inputs_zero() {
             }
         }
     }
+}
+
+#[test]
+fn logits_of_transformers_with_a_share_of_squares() {
+    let options = LoadOptions::default().context(16).kv(KvType::F32).effort(1.0);
+    let ids = npy("effort/ids-energy.npy", i32::from_le_bytes);
+    let ids: Vec<u32> = ids.into_iter().map(|id| id as u32).collect();
+    let path = fixture("models/llama3/model.gguf");
+    let model = Engine::with_backend(Cpu::new(2)).load(path, &options).unwrap();
+    for share in [0.5, 0.9, 0.99] {
+        let expected = npy(&format!("effort/logits-energy-{share}.npy"), f32::from_le_bytes);
+        let ids = ids.clone();
+        let found = model.session(ids.len(), move |session| {
+            session.set_dial(Effort::energy(share).unwrap())?;
+            let mut all = Vec::new();
+            session.run_all(&ids[..7], |row| all.extend_from_slice(row))?;
+            for id in &ids[7..] {
+                all.extend_from_slice(session.run(&[*id])?);
+            }
+            Ok(all)
+        });
+        let found = found.unwrap();
+        assert_eq!(found.len(), expected.len());
+        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert!((found - expected).abs() < 2e-3, "{share}, {i}: {found} for {expected}");
+        }
+    }
+}
+
+#[test]
+fn shares_of_squares_in_requests() {
+    let text = |model: &Model, request: Request| model.generate(request).unwrap().text().unwrap();
+    let unsaid = || {
+        let mut unsaid = request(0, 1.0);
+        unsaid.effort = None;
+        unsaid
+    };
+    let model = load(&LoadOptions::default().effort(1.0));
+    let dense = text(&model, request(0, 1.0));
+    assert_eq!(text(&model, unsaid().effort_energy(1.0)), dense);
+    let low = text(&model, unsaid().effort_energy(0.5));
+    assert_ne!(low, dense);
+    let of_load = load(&LoadOptions::default().effort_energy(0.5));
+    assert_eq!(text(&of_load, unsaid()), low);
+    assert_eq!(text(&of_load, request(0, 1.0)), dense);
+    for (request, what) in [
+        (unsaid().effort_energy(0.0), "a share of squared scores above 0"),
+        (unsaid().effort_energy(f64::NAN), "a share of squared scores above 0"),
+        (request(0, 0.5).effort_energy(0.5), "its other form"),
+    ] {
+        let error = model.generate(request).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+    let both = LoadOptions::default().effort(0.5).effort_energy(0.5);
+    for options in [both, LoadOptions::default().effort_energy(1.5)] {
+        assert!(Engine::with_backend(Cpu::new(1)).load_built_in(&options).is_err());
+    }
+    let error = load(&LoadOptions::default()).generate(unsaid().effort_energy(0.9)).unwrap_err();
+    assert!(error.to_string().contains("was not loaded"), "{error}");
+}
+
+/// A table of one group for each kind, with the same fraction at each effort or another for one kind.
+fn table(fractions: [&[f64]; 4]) -> EffortTable {
+    let groups = EffortKind::ALL.into_iter().zip(fractions).map(|(kind, fractions)| EffortGroup {
+        kind,
+        layers: 0..=99,
+        fractions: fractions.to_vec(),
+    });
+    EffortTable::new(vec![0.3, 0.6], groups.collect()).unwrap()
+}
+
+#[test]
+fn tables_of_fractions() {
+    let options = LoadOptions::default().context(64).effort(1.0);
+    let load = |tables| {
+        let options = options.clone().effort_tables(tables);
+        Engine::with_backend(Cpu::new(2)).load_built_in(&options)
+    };
+    let ids: Vec<u32> = (0..40).map(|i| 1 + i * 37 % 80).collect();
+    let uniform = load(EffortTables::Uniform).unwrap();
+    let same = table([&[0.3, 0.6]; 4]);
+    let other = table([&[0.3, 0.6], &[0.3, 0.6], &[0.4, 0.5], &[0.3, 0.6]]);
+    let [same_model, other_model] =
+        [&same, &other].map(|table| load(EffortTables::Table(Arc::new(table.clone()))).unwrap());
+    for effort in [0.6, 1.0, 0.3] {
+        let expected = logits(&uniform, &ids, 30, effort);
+        assert_eq!(logits(&same_model, &ids, 30, effort), expected, "{effort}");
+        let found = logits(&other_model, &ids, 30, effort);
+        assert_eq!(found == expected, effort == 1.0, "{effort}");
+    }
+    // files: only tables whose mean is the effort
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("effort-tables");
+    fs::create_dir_all(&folder).unwrap();
+    let checkpoint = pelton::built_in().unwrap();
+    let path = EffortFile::path(&folder, same_model.plan(), &checkpoint);
+    EffortFile::write(&path, &same_model, &same).unwrap();
+    let error = EffortFile::write(&path, &other_model, &other).unwrap_err().to_string();
+    assert!(error.contains("of the bytes at the effort 0.3, expected 0.3"), "{error}");
+    let found = load(EffortTables::Folder(folder.clone())).unwrap();
+    assert_eq!(found.effort_table(), Some(&*path));
+    assert_eq!(logits(&found, &ids, 30, 0.4), logits(&uniform, &ids, 30, 0.4));
+    assert_eq!(uniform.effort_table(), None);
+    let empty = load(EffortTables::Folder(folder.join("missing"))).unwrap();
+    assert_eq!(empty.effort_table(), None);
+    // what is no table of this model is refused
+    let good = fs::read_to_string(&path).unwrap();
+    let bad = folder.join("bad.json");
+    let long = " ".repeat((1 << 20) + 1);
+    for (text, what) in [
+        (String::new(), "no JSON"),
+        ("[".repeat(100_000), "no JSON"),
+        ("[]".to_owned(), "expected the format"),
+        (good.replace("table 1", "table 2"), "expected the format"),
+        (good.replace("\"model\": \"", "\"model\": \"0"), "made for another model"),
+        (good.replace("\"kind\": \"down\"", "\"kind\": \"up\""), "group 3 is not complete"),
+        (good.replace("99", "-1"), "group 0 is not complete"),
+        (good.replace("99", "18446744073709551615"), "group 0 is not complete"),
+        (good.replace("99", "0"), "0 groups with the tensor 'blk.1."),
+        (good.replace("0.6", "0.7"), "of the bytes at the effort 0.3"),
+        (good.replace("0.3", "1e999"), "no JSON"),
+        (good.replace("0.3", "-0.3"), "expected one above 0"),
+        (good.replacen("0.3", "0.61", 1), "ascend"),
+        (long, "more than 1048576 bytes"),
+    ] {
+        // both of the mean's sides change with it
+        let text =
+            text.replace("\"efforts\": [\n    0.3,\n    0.7", "\"efforts\": [\n    0.3,\n    0.6");
+        fs::write(&bad, text).unwrap();
+        let error = load(EffortTables::File(bad.clone())).err();
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains(what) || what.contains("0.3") && error.contains("0.6"), "{error}");
+        assert!(error.contains("bad.json"), "{error}");
+    }
+    assert!(load(EffortTables::File(folder.join("none.json"))).is_err());
+}
+
+#[test]
+fn nested_effort() {
+    let load = |options: &LoadOptions| {
+        let options = options.clone().context(64).effort_mode(EffortMode::Nested);
+        Engine::with_backend(Cpu::new(2)).load_built_in(&options)
+    };
+    let dense = Engine::with_backend(Cpu::new(2));
+    let dense = dense.load_built_in(&LoadOptions::default().context(64)).unwrap();
+    let channel = self::load(&LoadOptions::default().context(64).effort(1.0));
+    let nested = load(&LoadOptions::default().effort(1.0)).unwrap();
+    let ids: Vec<u32> = (0..40).map(|i| 1 + i * 37 % 80).collect();
+    let expected = logits(&dense, &ids, 30, 1.0);
+    assert_eq!(logits(&nested, &ids, 30, 1.0), expected);
+    let distance = |found: &[u32]| -> f64 {
+        let values = found.iter().zip(&expected);
+        let squares =
+            values.map(|(a, b)| f64::from(f32::from_bits(*a) - f32::from_bits(*b)).powi(2));
+        squares.sum::<f64>().sqrt()
+    };
+    // of the same bytes the upper halves of more inputs are nearer than fewer whole ones
+    for effort in [0.8, 0.5] {
+        let of_nested = distance(&logits(&nested, &ids, 30, effort));
+        let of_channel = distance(&logits(&channel, &ids, 30, effort));
+        assert!(of_nested > 0.0 && of_nested < of_channel, "{of_nested} {of_channel}");
+        assert_eq!(logits(&nested, &ids, 11, effort), logits(&nested, &ids, 30, effort));
+    }
+    let error = load(&LoadOptions::default().effort_energy(0.5)).err().unwrap().to_string();
+    assert!(error.contains("a fraction of the inputs"), "{error}");
+    let options = LoadOptions::default().effort(0.5).effort_mode(EffortMode::Nested);
+    let path = fixture("models/llama3/model.gguf");
+    let error = Engine::with_backend(Cpu::new(1)).load(path, &options).err().unwrap().to_string();
+    assert!(error.contains("expected Q8_0 for nested effort"), "{error}");
+}
+
+/// The bits of the logits of a model in buckets.
+fn bucket_logits(options: &LoadOptions, path: &PathBuf, threads: usize, effort: f64) -> Vec<u32> {
+    let ids: Vec<u32> = (0..24).map(|i| i * 37 % 80).collect();
+    let options = options.clone().context(32).effort(1.0).effort_mode(EffortMode::Bucket);
+    let model = Engine::with_backend(Cpu::new(threads)).load(path, &options).unwrap();
+    logits(&model, &ids, 14, effort)
+}
+
+#[test]
+fn buckets_of_a_model() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("float.gguf");
+    fs::write(&path, ModelSpec::wide(F16).file(&[])).unwrap();
+    let plain = LoadOptions::default();
+    let ids: Vec<u32> = (0..24).map(|i| i * 37 % 80).collect();
+    let dense = Engine::with_backend(Cpu::new(2)).load(&path, &plain.clone().context(32)).unwrap();
+    let expected = logits(&dense, &ids, 14, 1.0);
+    // effort 1 is the dense model, and below it neither threads nor the file change anything
+    assert_eq!(bucket_logits(&plain, &path, 2, 1.0), expected);
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("buckets.gguf");
+    let checkpoint = Checkpoint::open(&path).unwrap();
+    let mut done = (0, 0);
+    BucketFile::write(&file, &checkpoint, &mut |part, all| done = (part, all)).unwrap();
+    assert!(done.0 == done.1 && done.0 > 0);
+    let packed = plain.clone().effort_buckets(&file);
+    let distance = |found: &[u32]| -> f64 {
+        let values = found.iter().zip(&expected);
+        let squares =
+            values.map(|(a, b)| f64::from(f32::from_bits(*a) - f32::from_bits(*b)).powi(2));
+        squares.sum::<f64>().sqrt()
+    };
+    let [high, low] = [0.8, 0.3].map(|effort| {
+        let found = bucket_logits(&plain, &path, 1, effort);
+        assert_eq!(bucket_logits(&packed, &path, 2, effort), found);
+        distance(&found)
+    });
+    assert!(0.0 < high && high < low, "{high} {low}");
+    // fewer ranks are less of the model at effort 1 too; all of them but the positions in the codes
+    let ranks = |ranks| {
+        let found = bucket_logits(&plain.clone().effort_ranks(ranks), &path, 1, 1.0);
+        let file = bucket_logits(&packed.clone().effort_ranks(ranks), &path, 2, 1.0);
+        assert_eq!(found, file, "{ranks}");
+        distance(&found)
+    };
+    let [few, many] = [4, 14].map(ranks);
+    assert!(0.0 < many && many < few, "{many} {few}");
+    // what is refused
+    let refused = |options: &LoadOptions, mode, what: &str| {
+        let options = options.clone().context(32).effort(1.0).effort_mode(mode);
+        let error = Engine::with_backend(Cpu::new(1)).load(&path, &options).err();
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains(what), "{error}");
+    };
+    refused(&plain.clone().effort_ranks(0), EffortMode::Bucket, "expected 1 to 16");
+    refused(&plain.clone().effort_ranks(17), EffortMode::Bucket, "expected 1 to 16");
+    refused(&plain.clone().effort_ranks(4), EffortMode::Channel, "none but in mode bucket");
+    refused(&packed, EffortMode::Nested, "none but in mode bucket");
+    refused(&plain.clone().effort_buckets("/none.gguf"), EffortMode::Bucket, "/none.gguf");
+    refused(&plain.clone().effort_buckets(&path), EffortMode::Bucket, "expected a file of `pelton");
+    let bytes = fs::read(&file).unwrap();
+    let bad = file.with_file_name("bad-buckets.gguf");
+    let other = plain.clone().effort_buckets(&bad);
+    let at = bytes.windows(7).position(|bytes| bytes == b"bucket-").unwrap();
+    let mut changed = bytes.clone();
+    changed[at + 7] ^= 1;
+    fs::write(&bad, changed).unwrap();
+    refused(&other, EffortMode::Bucket, "is of the model");
+    fs::write(&bad, &bytes[..bytes.len() / 2]).unwrap();
+    refused(&other, EffortMode::Bucket, "bad-buckets.gguf");
+    let mut changed = bytes.clone();
+    let len = changed.len();
+    changed[len - 200..].fill(0xff);
+    fs::write(&bad, changed).unwrap();
+    refused(&other, EffortMode::Bucket, "the file of buckets of");
+    // of Q8_0 there are no buckets
+    let options = LoadOptions::default().effort(0.5).effort_mode(EffortMode::Bucket);
+    let error = Engine::with_backend(Cpu::new(1)).load_built_in(&options).err().unwrap();
+    assert!(error.to_string().contains("expected F16, BF16 or F32"), "{error}");
+    let built_in = pelton::built_in().unwrap();
+    let error = BucketFile::write(&bad, &built_in, &mut |_, _| {}).unwrap_err().to_string();
+    assert!(error.contains("expected F16, BF16 or F32"), "{error}");
 }
 
 fn request(i: usize, effort: f64) -> Request {

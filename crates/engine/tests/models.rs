@@ -125,8 +125,7 @@ impl Loaded {
         let edit = |group| TableEdit { group, slot: 0, first: 0, pages };
         let tables: Vec<_> = (0..self.plan.groups.len() as u32).map(edit).collect();
         let wants: Vec<_> = wants.iter().map(|&row| Want::Logits { row }).collect();
-        let pass =
-            Pass { phase, rows: &rows, tables: &tables, wants: &wants, efforts: &[], repeat: 1 };
+        let pass = Pass { tables: &tables, ..Pass::new(phase, &rows, &wants) };
         let ticket = self.executable.submit(&pass).unwrap();
         self.executable.take(ticket).unwrap().logits.to_vec()
     }

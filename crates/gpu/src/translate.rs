@@ -14,6 +14,7 @@ fn sources() -> Vec<(String, String)> {
         crate::kernels::recurrent::sources(),
         crate::kernels::matvec::sources(),
         crate::kernels::matmul::sources(),
+        crate::kernels::input_major::sources(),
         crate::kernels::matvec_rows::sources(),
         crate::kernels::tiled_matmul::sources(),
         crate::kernels::to_q8::sources(),

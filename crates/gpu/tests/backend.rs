@@ -82,3 +82,17 @@ fn hostile_passes() {
 fn memory_that_is_not_there() {
     on_gpu(|subject| subject.memory_that_is_not_there());
 }
+
+/// The formats that have lines: of each kind of fields one.
+const LINES: [DType; 5] = [DType::Q4_0, DType::Q8_0, DType::Q4_K, DType::Q6_K, DType::F16];
+
+#[test]
+fn effort_1_is_dense() {
+    on_gpu(|subject| subject.effort_1_is_dense(&LINES));
+}
+
+#[test]
+fn efforts_of_any_pass() {
+    let cpu = Cpu::new(1);
+    on_gpu(|subject| subject.efforts_of_any_pass(&cpu, &[DType::Q4_0, DType::Q6_K, DType::F32]));
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pelton_weights::Checkpoint;
 
-use crate::{Error, Limits, Op, Outputs, Pass, Plan, Profile, Sample, Ticket};
+use crate::{EffortMode, Error, Limits, Op, Outputs, Pass, Plan, Profile, Sample, Ticket};
 
 /// A CPU or a GPU, on which plans are loaded.
 ///
@@ -24,6 +24,17 @@ pub trait Backend: Send + Sync {
     /// Whether rows of its passes can have an [`Effort`](crate::Effort) below 1, in plans whose
     /// weights are [marked](crate::Weight::effort) for it.
     fn has_effort(&self) -> bool {
+        false
+    }
+
+    /// Whether it keeps marked weights as a mode needs them.
+    fn has_effort_mode(&self, mode: EffortMode) -> bool {
+        self.has_effort() && mode == EffortMode::Channel
+    }
+
+    /// Whether matrices have fractions of their own ([`EffortTable`](crate::EffortTable)), and the
+    /// effort of a row can be a share of squared scores ([`Dial::Energy`](crate::Dial)).
+    fn has_effort_dials(&self) -> bool {
         false
     }
 
@@ -191,8 +202,20 @@ impl Plan {
     pub fn check_accepted(&self, backend: &dyn Backend) -> Result<(), Error> {
         if self.has_effort() && !backend.has_effort() {
             return Err(Error::Effort(format!(
-                "'{}' cannot run rows of an effort below 1, expected the fast path of the CPU",
+                "'{}' cannot run rows of an effort below 1, expected the fast path of the CPU or a GPU",
                 backend.name()
+            )));
+        }
+        let mode = self.effort.mode;
+        let dials = self.effort.energy || self.effort.table.is_some();
+        if self.has_effort()
+            && (!backend.has_effort_mode(mode) || dials && !backend.has_effort_dials())
+        {
+            return Err(Error::Effort(format!(
+                "'{}' has no effort in mode {} with a table or a share of squared scores, expected \
+                 the fast path of the CPU",
+                backend.name(),
+                mode.name()
             )));
         }
         match self.steps.iter().find(|step| !backend.accepts(&step.op, self)) {

@@ -43,6 +43,12 @@ impl Pass<'_> {
                 "effort {effort}, expected 1: the model was not loaded for less"
             ));
         }
+        self.check_hidden(plan)?;
+        if !plan.effort.energy
+            && let Some(effort) = self.efforts.iter().find(|effort| effort.is_energy())
+        {
+            return refuse(format!("effort {effort}, expected a fraction of the inputs"));
+        }
         if self.wants.len() > limits.wants {
             return refuse(format!(
                 "{} wants, expected at most {}",
@@ -81,6 +87,24 @@ impl Pass<'_> {
             self.check_whole_sequences()?;
         }
         if self.repeat > 1 { self.check_repeat() } else { Ok(()) }
+    }
+
+    fn check_hidden(&self, plan: &Plan) -> Result<(), Error> {
+        let rows = if plan.reads_hidden() { self.rows.len() } else { 0 };
+        let expected = rows.saturating_mul(plan.hidden_width());
+        if self.hidden.len() != expected {
+            return refuse(format!(
+                "{} elements of hidden states, expected {expected} for {rows} rows",
+                self.hidden.len()
+            ));
+        }
+        if self.keeps_hidden && (plan.hidden.is_none() || self.repeat > 1) {
+            return refuse(
+                "hidden states are to be kept, expected a plan that has any and a single repeat"
+                    .to_owned(),
+            );
+        }
+        Ok(())
     }
 
     /// Rows that see later ones: each slot's rows lie side by side and begin at position 0.

@@ -32,7 +32,8 @@ impl Plan {
         let mut rest = self.steps.as_slice();
         while let Some(first) = rest.first() {
             let found = CANDIDATES.iter().filter_map(|find| find(rest)).find(|(len, step)| {
-                accepts(&step.op, self) && covers(&rest[..*len], step, &rest[*len..], self.logits)
+                accepts(&step.op, self)
+                    && covers(&rest[..*len], step, &rest[*len..], &self.results())
             });
             let (len, step) = found.unwrap_or_else(|| (1, first.clone()));
             fused.push(step);
@@ -41,9 +42,14 @@ impl Plan {
         fused
     }
 
+    /// The buffers that are read after the last step.
+    fn results(&self) -> Vec<BufferId> {
+        [self.logits].into_iter().chain(self.hidden.map(|hidden| hidden.buffer)).collect()
+    }
+
     fn drop_unused_buffers(&mut self) {
         let mut used = vec![false; self.buffers.len()];
-        used[self.logits.0] = true;
+        self.results().iter().for_each(|id| used[id.0] = true);
         for id in self.steps.iter().flat_map(|s| s.inputs.iter().chain(&s.outputs)) {
             used[id.0] = true;
         }
@@ -64,16 +70,19 @@ impl Plan {
             }
         }
         self.logits.0 = places[self.logits.0];
+        if let Some(hidden) = &mut self.hidden {
+            hidden.buffer.0 = places[hidden.buffer.0];
+        }
     }
 }
 
 /// Whether `fused` can replace `steps`: every buffer that only they write must be written again
 /// before the following steps read it, or never be read.
-fn covers(steps: &[Step], fused: &Step, following: &[Step], logits: BufferId) -> bool {
+fn covers(steps: &[Step], fused: &Step, following: &[Step], results: &[BufferId]) -> bool {
     let lost = |id: &&BufferId| !fused.outputs.contains(id);
     steps.iter().flat_map(|s| &s.outputs).filter(lost).all(|id| {
         let next = following.iter().find(|s| s.inputs.contains(id) || s.outputs.contains(id));
-        *id != logits && next.is_none_or(|s| !s.inputs.contains(id))
+        !results.contains(id) && next.is_none_or(|s| !s.inputs.contains(id))
     })
 }
 

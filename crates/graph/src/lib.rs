@@ -33,8 +33,10 @@ pub use arch::{
     Multipliers, Pattern, Presence, QkNorm, RopeOff, RopeRule, Temper, Window, architectures,
 };
 pub use backend::{Backend, Executable, Pipeline};
-pub use build::{BuildOptions, PoolingType, build, build_for, build_with};
-pub use effort::Effort;
+pub use build::{BuildOptions, PoolingType, build, build_for, build_head, build_with};
+pub use effort::{
+    Dial, Effort, EffortCurve, EffortGroup, EffortKind, EffortMode, EffortOptions, EffortTable,
+};
 pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};
 pub use kv::{KvType, PAGE, pages_for};
@@ -46,8 +48,8 @@ pub use op::{
 };
 pub use pass::{Input, MAX_REPEAT, Outputs, Pass, Phase, RECENT, Row, Sample, Ticket, Want};
 pub use plan::{
-    Buffer, Cache, CacheGroup, OutputKind, Part, Plan, Rows, Shape, State, Step, Values, Weight,
-    WeightKind,
+    Buffer, Cache, CacheGroup, Hidden, OutputKind, Part, Plan, Rows, Shape, State, Step, Values,
+    Weight, WeightKind,
 };
 pub use profile::{Profile, StepProfile};
 pub use rope::{Rope, RopeStyle};

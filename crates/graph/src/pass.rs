@@ -110,6 +110,12 @@ pub struct Pass<'a> {
     /// The effort of each row, in all repeats; empty if all are full. Below 1 only if the plan has
     /// [weights](crate::Weight::effort) for it.
     pub efforts: &'a [Effort],
+    /// The hidden states `[rows, hidden]` of the rows, of a plan that [reads
+    /// them](crate::Plan::reads_hidden); else empty.
+    pub hidden: &'a [f32],
+    /// Whether the results have the hidden states of all rows. Of a plan with
+    /// [hidden states](crate::Plan::hidden), in a pass that runs once.
+    pub keeps_hidden: bool,
     /// Number of passes that run one after the other, 1 to [`MAX_REPEAT`]. Each repeat after the
     /// first runs the tokens that the previous one sampled, at the next positions, with draws of
     /// the next indices. Above 1 every row is of a different slot and has one [`Want::Sample`]
@@ -120,7 +126,16 @@ pub struct Pass<'a> {
 impl<'a> Pass<'a> {
     /// A pass that runs once, of rows whose page tables need no edit.
     pub fn new(phase: Phase, rows: &'a [Row], wants: &'a [Want<'a>]) -> Self {
-        Self { phase, rows, tables: &[], wants, efforts: &[], repeat: 1 }
+        Self {
+            phase,
+            rows,
+            tables: &[],
+            wants,
+            efforts: &[],
+            hidden: &[],
+            keeps_hidden: false,
+            repeat: 1,
+        }
     }
 
     /// The number of [`Want::Sample`]s.
@@ -151,4 +166,6 @@ pub struct Outputs<'a> {
     /// The sampled tokens `[repeat, wants]` of the [`Want::Sample`]s, in their order; or the token
     /// of a [`Want::Later`], if one was drawn.
     pub samples: &'a [Sampled],
+    /// The hidden states `[rows, hidden]`, if the pass [keeps them](Pass::keeps_hidden).
+    pub hidden: &'a [f32],
 }

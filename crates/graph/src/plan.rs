@@ -2,7 +2,7 @@
 
 use pelton_quant::DType;
 
-use crate::{Adapters, BufferId, Error, Op, Rope, RopeId, WeightId};
+use crate::{Adapters, BufferId, EffortOptions, Error, Op, Rope, RopeId, WeightId};
 
 /// The use of a weight, which decides how a backend keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,6 +209,17 @@ pub enum OutputKind {
     Scores,
 }
 
+/// The hidden states of rows: the result of the last norm, which a head that predicts a further
+/// token reads with the row's next token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hidden {
+    /// Their buffer `[rows, hidden]`, which the steps of a pass write.
+    pub buffer: BufferId,
+    /// Whether the steps read it first, as those of a head do: the rows' hidden states come with the
+    /// pass, and in later repeats they are those of the repeat before.
+    pub is_input: bool,
+}
+
 /// An op and the buffers that it reads and writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -272,10 +283,14 @@ pub struct Plan {
     /// Whether all rows of a sequence have to be in one pass, because rows see later ones or are
     /// pooled.
     pub whole_sequences: bool,
+    /// What rows of an effort below 1 leave out.
+    pub effort: EffortOptions,
     /// The meaning of the last buffer.
     pub output: OutputKind,
     /// The buffer of the results after the last step, the logits of a decoder.
     pub logits: BufferId,
+    /// The hidden states of its rows, if passes have or keep any.
+    pub hidden: Option<Hidden>,
 }
 
 impl Plan {
@@ -297,6 +312,16 @@ impl Plan {
     /// Elements of a result: the vocabulary of a decoder, the width of an embedding.
     pub fn output_width(&self) -> usize {
         self.buffer(self.logits).width
+    }
+
+    /// Elements of a row's hidden state; 0 if passes have none.
+    pub fn hidden_width(&self) -> usize {
+        self.hidden.map_or(0, |hidden| self.buffer(hidden.buffer).width)
+    }
+
+    /// Whether a pass comes with the hidden states of its rows.
+    pub fn reads_hidden(&self) -> bool {
+        self.hidden.is_some_and(|hidden| hidden.is_input)
     }
 
     /// A rotary embedding by its index.

@@ -22,6 +22,7 @@
 //! # Ok::<(), pelton_quant::Error>(())
 //! ```
 
+mod buckets;
 mod codec;
 mod dtype;
 mod error;
@@ -41,6 +42,9 @@ mod q8;
 mod scale;
 mod ternary;
 
+pub use buckets::{
+    BUCKET, PROBES, bucket_exponent, bucket_position, bucket_probe, bucket_value, pack_buckets,
+};
 pub use codec::{decode, encode};
 pub use dtype::DType;
 pub use error::Error;

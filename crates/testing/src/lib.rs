@@ -9,6 +9,7 @@
 )]
 
 pub mod backend;
+mod effort;
 pub mod fake;
 pub mod ops;
 mod random;

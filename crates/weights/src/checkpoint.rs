@@ -131,6 +131,11 @@ impl Checkpoint {
         Ok(())
     }
 
+    /// All tensors.
+    pub(crate) fn into_tensors(self) -> Vec<TensorEntry> {
+        self.tensors
+    }
+
     /// Path of the file as passed to [`open`](Self::open), or the name of a model in memory.
     pub fn name(&self) -> &str {
         self.metadata.file()

@@ -409,6 +409,13 @@ pub enum Problem {
         fault: String,
     },
 
+    /// A file of sorted buckets that does not fit the model.
+    #[error("the file {fault}")]
+    Buckets {
+        /// The fault.
+        fault: String,
+    },
+
     /// A write with the wrong number of bytes for the next tensor, or after the last tensor.
     #[error("tensor {tensor:?} was written with {found} bytes, expected {expected}")]
     TensorBytes {

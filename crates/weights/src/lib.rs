@@ -16,6 +16,7 @@
 //! [`Error`] that names the file, the key or tensor, the value found and the value expected.
 //! [`GgufWriter`] writes such files.
 
+mod buckets;
 mod checkpoint;
 mod error;
 mod gguf;
@@ -28,6 +29,7 @@ mod quantize;
 mod value;
 mod value_type;
 
+pub use buckets::{BUCKETS_ARCHITECTURE, BUCKETS_MODEL};
 pub use bytes::Bytes;
 pub use checkpoint::{Checkpoint, Source, Tensor};
 pub use error::{Error, Problem};

@@ -187,7 +187,7 @@ KINDS = [
     product_question,
     three_addends_question,
 ]
-WEIGHTS = [40, 24, 13, 13, 6, 4]
+WEIGHTS = [40, 28, 13, 13, 6, 4]
 
 
 def question(rng):

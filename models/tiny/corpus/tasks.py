@@ -182,7 +182,7 @@ def word_question(rng):
 
 
 KINDS = [list_question, extraction_question, membership_question, word_question]
-WEIGHTS = [30, 40, 8, 22]
+WEIGHTS = [42, 40, 8, 22]
 
 
 def question(rng):

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use pelton::{
     FinishReason, Model, Request, Stats,
     chat::{Chat, ChatTemplate, Content, Message, ToolChoice},
+    graph::{Dial, Effort},
 };
 use serde_json::{Map, Value};
 
@@ -47,7 +48,7 @@ pub(crate) struct Session<'a> {
     pub(crate) thinking: Thinking,
     pub(crate) tools: Tools,
     /// The effort of answers.
-    effort: f64,
+    effort: Effort,
     pub(crate) input: Input,
     pub(crate) screen: Screen,
     pub(crate) interrupt: Interrupt,
@@ -72,7 +73,7 @@ impl<'a> Session<'a> {
             Params,
             Thinking,
             Tools,
-            f64,
+            Effort,
         ),
         (input, screen): (Input, Screen),
         interrupt: Interrupt,
@@ -210,8 +211,8 @@ impl<'a> Session<'a> {
             self.screen.show(&self.effort.to_string())?;
             return Ok(());
         }
-        let effort = crate::model::effort(argument).map_err(anyhow::Error::msg)?;
-        if effort < 1.0 && !self.model.plan().has_effort() {
+        let effort = crate::effort::dial(argument).map_err(anyhow::Error::msg)?;
+        if !effort.is_full() && !self.model.plan().has_effort() {
             bail!("effort is {effort}, expected 1 of a chat that was started without --effort");
         }
         self.effort = effort;
@@ -328,7 +329,11 @@ impl<'a> Session<'a> {
         };
         let mut sampling = self.params.sampling.sampling();
         sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(self.attempt));
-        let mut request = Request::new("").sampling(sampling).effort(self.effort);
+        let request = Request::new("").sampling(sampling);
+        let mut request = match self.effort.dial() {
+            Dial::Inputs(effort) => request.effort(effort),
+            Dial::Energy(share) => request.effort_energy(share),
+        };
         request.max_tokens = self.params.tokens;
         let stream = self.model.chat(&prompt, request);
         let too_long = matches!(stream, Err(pelton::Error::PromptTooLong { .. }));

@@ -89,7 +89,13 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let thinking = Thinking { enable: args.think, effort: args.reasoning_effort, kwargs };
     let mut session = Session::new(
         (&model, &template),
-        (conversation, args.params, thinking, tools, args.options.effort.unwrap_or(1.0)),
+        (
+            conversation,
+            args.params,
+            thinking,
+            tools,
+            args.options.effort.dial().unwrap_or_default(),
+        ),
         (input, screen),
         interrupt,
     );

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod chat;
 #[cfg(feature = "gpu")]
 pub(crate) mod devices;
+pub(crate) mod effort;
 pub(crate) mod embed;
 pub(crate) mod inspect;
 pub(crate) mod logits;

@@ -1,9 +1,18 @@
 //! `pelton perplexity`: how well a model predicts a text, and how far it is from saved logits.
 
-use std::{fs, io::Write, io::stdout, path::PathBuf};
+use std::{
+    fs,
+    io::Write,
+    io::stdout,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail, ensure};
-use pelton::{LoadOptions, Model, graph::OutputKind, tokenizer::Special};
+use pelton::{
+    LoadOptions, Model,
+    graph::{Dial, Effort, OutputKind},
+    tokenizer::Special,
+};
 use serde_json::json;
 
 use crate::{
@@ -39,7 +48,7 @@ pub(crate) struct Args {
     save_base: Option<PathBuf>,
     /// With --effort: read the first half of each window, which is not scored, with effort 1, as
     /// prompts are
-    #[arg(long, requires = "effort")]
+    #[arg(long, requires = "dial")]
     dense_context: bool,
     /// Score the first windows only
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -122,7 +131,10 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
             object["model"] = json!(args.model);
             object["context"] = json!(context);
             object["windows"] = json!(windows);
-            object["effort"] = json!(args.efforts()[1]);
+            match args.efforts()[1].dial() {
+                Dial::Inputs(effort) => object["effort"] = json!(effort),
+                Dial::Energy(share) => object["effort_energy"] = json!(share),
+            }
             writeln!(out, "{object}")?;
         }
         false => write!(out, "{}", summary.to_text())?,
@@ -132,14 +144,14 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
 
 impl Args {
     /// The efforts of the two halves of a window.
-    fn efforts(&self) -> [f64; 2] {
-        let effort = self.load.effort.unwrap_or(1.0);
-        [if self.dense_context { 1.0 } else { effort }, effort]
+    fn efforts(&self) -> [Effort; 2] {
+        let effort = self.load.effort.dial().unwrap_or_default();
+        [if self.dense_context { Effort::FULL } else { effort }, effort]
     }
 }
 
 /// The token before every text, if the model has one.
-fn begin(model: &Model) -> Result<Option<u32>> {
+pub(super) fn begin(model: &Model) -> Result<Option<u32>> {
     let Ok(tokenizer) = model.tokenizer() else { return Ok(None) };
     let added = tokenizer.encode_prompt("")?;
     Ok(tokenizer.bos().filter(|bos| added.first() == Some(bos)))
@@ -155,6 +167,24 @@ fn tokens(
     let Some(path) = &args.text else {
         return Ok(base.map(|base| base.tokens.clone()).unwrap_or_default());
     };
+    let tokens = text_tokens(model, &args.model, path, begin)?;
+    match base {
+        Some(base) if !tokens.starts_with(&base.tokens) => bail!(
+            "the tokens of {} are others than those of the saved logits, expected the same text",
+            path.display()
+        ),
+        Some(base) => Ok(base.tokens.clone()),
+        None => Ok(tokens),
+    }
+}
+
+/// The tokens of a file of text.
+pub(super) fn text_tokens(
+    model: &Model,
+    model_name: &str,
+    path: &Path,
+    begin: Option<u32>,
+) -> Result<Vec<u32>> {
     let name = path.display();
     let bytes = fs::read(path).with_context(|| format!("{name} could not be read"))?;
     let text = String::from_utf8(bytes)
@@ -162,16 +192,10 @@ fn tokens(
         .with_context(|| format!("{name} is not text, expected UTF-8"))?;
     let tokenizer = model
         .tokenizer()
-        .hint(format!("`pelton inspect {}` shows the vocabulary's metadata", args.model))?;
+        .hint(format!("`pelton inspect {model_name}` shows the vocabulary's metadata"))?;
     let mut tokens: Vec<u32> = begin.into_iter().collect();
     tokens.extend(tokenizer.encode(&text, Special::Ignore)?);
-    match base {
-        Some(base) if !tokens.starts_with(&base.tokens) => bail!(
-            "the tokens of {name} are others than those of the saved logits, expected the same text"
-        ),
-        Some(base) => Ok(base.tokens.clone()),
-        None => Ok(tokens),
-    }
+    Ok(tokens)
 }
 
 /// One window of a text.
@@ -182,7 +206,7 @@ struct Window {
     /// Whether log-probabilities are to be saved.
     save: bool,
     /// The efforts of the first half and of the scored one.
-    efforts: [f64; 2],
+    efforts: [Effort; 2],
 }
 
 /// The scored rows of a window.
@@ -196,9 +220,9 @@ impl Window {
         let Self { tokens, base, save, efforts } = self;
         let rows = scored(tokens.len());
         let (scores, saved) = model.session(tokens.len(), move |session| {
-            session.set_effort(efforts[0])?;
+            session.set_dial(efforts[0])?;
             session.run(&tokens[..rows.start])?;
-            session.set_effort(efforts[1])?;
+            session.set_dial(efforts[1])?;
             let (mut scores, mut saved) = (Vec::with_capacity(rows.len()), Vec::new());
             session.run_all(&tokens[rows.clone()], |logits| {
                 let i = scores.len();

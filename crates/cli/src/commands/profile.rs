@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use pelton::{
     KvType, LoadOptions, Model,
-    graph::{Op, Plan, Profile, Step},
+    graph::{Effort, Op, Plan, Profile, Step},
 };
 use serde_json::json;
 
@@ -77,7 +77,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let backend = engine.backend().to_owned();
     let model = model::load_on(&engine, &args.model, &args.load, options)?;
     let (depth, passes) = (args.depth, args.tokens as usize);
+    let effort = args.load.effort.dial().unwrap_or(Effort::FULL);
     let profile = model.session(positions, move |session| {
+        session.set_dial(effort)?;
         if depth > 0 {
             session.run(&vec![0; depth])?;
         }

@@ -244,7 +244,7 @@ fn config(args: &Args) -> Result<Config> {
         .queue_tokens(args.queue_tokens);
     load.context = args.load.context;
     load = args.speculate.apply(load);
-    load.effort = args.load.effort;
+    load = args.load.effort.apply(load);
     for (path, scale) in &args.load.lora {
         load = load.lora(path, *scale);
     }

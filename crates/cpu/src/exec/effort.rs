@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-use pelton_graph::{Effort, Error, Plan, Rows};
+use pelton_graph::{Dial, Effort, EffortCurve, EffortMode, Error, Plan, Rows};
+use pelton_quant::BUCKET;
 
 use crate::batch::Batch;
-use crate::gemm::input_major::{Chosen, InputMajor, LiveRows};
+use crate::gemm::buckets::{Buckets, Selections};
+use crate::gemm::input_major::{Chosen, InputMajor, Live, LiveRows};
 use crate::gemm::{ActivationKind, Activations};
 use crate::isa::Isa;
 use crate::pool::Worker;
@@ -20,6 +22,29 @@ pub(super) struct Efforts<'a> {
     pub(super) rows: Rows,
 }
 
+/// A matrix whose rows can have an effort below 1, and its fractions.
+#[derive(Clone, Copy)]
+pub(super) struct Marked<'a> {
+    pub(super) matrix: Order<'a>,
+    pub(super) curve: &'a EffortCurve,
+}
+
+/// The order of its weights.
+#[derive(Clone, Copy)]
+pub(super) enum Order<'a> {
+    Lines(&'a InputMajor),
+    Buckets(&'a Buckets),
+}
+
+impl Marked<'_> {
+    fn cols(&self) -> usize {
+        match self.matrix {
+            Order::Lines(lines) => lines.cols(),
+            Order::Buckets(buckets) => buckets.cols(),
+        }
+    }
+}
+
 /// Matrices that one region multiplies, at most.
 pub(super) const PRODUCTS: usize = 8;
 
@@ -27,6 +52,10 @@ pub(super) const PRODUCTS: usize = 8;
 pub(super) struct LiveInputs {
     /// `[PRODUCTS, STRIP]` rows of live inputs; `None` for a plan without effort.
     lists: Option<LiveRows>,
+    /// As many rows of selected ranks, of a plan with sorted buckets.
+    selections: Option<Selections>,
+    /// Whether no matrix is whole, so that no row is multiplied densely.
+    is_partial: bool,
     /// The rows of effort 1, and the others.
     dense: Vec<u32>,
     live: Vec<u32>,
@@ -40,15 +69,20 @@ impl LiveInputs {
     /// # Errors
     /// [`Error::Memory`] if the system refuses the memory.
     pub(super) fn new(plan: &Plan, rows: usize, threads: usize) -> Result<Self, Error> {
-        let lists = plan.has_effort().then(|| {
+        let is_bucket = plan.has_effort() && plan.effort.mode == EffortMode::Bucket;
+        let most = widest(plan).into_iter().max().unwrap_or(0);
+        let selections = is_bucket.then(|| Selections::new(PRODUCTS * STRIP, most, threads));
+        let lists = (plan.has_effort() && !is_bucket).then(|| {
             let [blocks, floats] = widest(plan);
             let lists = LiveRows::new(PRODUCTS * STRIP, blocks, floats, threads);
             let needed = Self::bytes(plan, threads);
             lists.ok_or(Error::Memory { what: "live inputs", needed, available: None })
         });
-        let rows = if lists.is_some() { rows } else { 0 };
+        let rows = if plan.has_effort() { rows } else { 0 };
         Ok(Self {
             lists: lists.transpose()?,
+            selections,
+            is_partial: is_bucket && plan.effort.ranks < BUCKET,
             dense: Vec::with_capacity(rows),
             live: Vec::with_capacity(rows),
             efforts: Vec::with_capacity(rows),
@@ -58,6 +92,10 @@ impl LiveInputs {
     /// Bytes that [`new`](Self::new) allocates, but for the lists of rows.
     pub(super) fn bytes(plan: &Plan, threads: usize) -> u128 {
         match plan.has_effort() {
+            true if plan.effort.mode == EffortMode::Bucket => {
+                let most = widest(plan).into_iter().max().unwrap_or(0);
+                Selections::bytes(PRODUCTS * STRIP, most, threads)
+            }
             true => {
                 let [blocks, floats] = widest(plan);
                 LiveRows::bytes(PRODUCTS * STRIP, blocks, floats, threads)
@@ -76,7 +114,7 @@ impl LiveInputs {
         }
         for row in 0..rows {
             let effort = efforts.batch.effort(efforts.rows, row);
-            match effort.is_full() {
+            match effort.is_full() && !self.is_partial {
                 true => self.dense.push(row as u32),
                 false => {
                     self.live.push(row as u32);
@@ -104,6 +142,11 @@ impl LiveInputs {
         Some((self.lists.as_ref()?, product * STRIP))
     }
 
+    /// The selected ranks of product `product`, and the first row of them.
+    pub(super) fn selections(&self, product: usize) -> Option<(&Selections, usize)> {
+        Some((self.selections.as_ref()?, product * STRIP))
+    }
+
     /// Chooses the live inputs of a strip of rows of `x` `[rows, cols]` for the product with each
     /// matrix in input-major order, this thread's partition of them; `None` is a matrix in another
     /// order.
@@ -117,12 +160,11 @@ impl LiveInputs {
         worker: Worker<'_>,
         strip: Range<usize>,
         x: &[f32],
-        matrices: &[Option<&InputMajor>],
+        matrices: &[Option<Marked<'_>>],
         of_kind: &impl Fn(ActivationKind) -> Option<&'a Activations>,
     ) {
-        let Some(lists) = &self.lists else { return };
         let count = strip.len();
-        let Some(cols) = matrices.iter().flatten().map(|matrix| matrix.cols()).next() else {
+        let Some(cols) = matrices.iter().flatten().map(Marked::cols).next() else {
             return;
         };
         // a row and a product can be of several threads: each selects, and compacts its chunks
@@ -130,16 +172,37 @@ impl LiveInputs {
         let units = worker.split(matrices.len() * count * chunks, 1);
         for task in units.start / chunks..units.end.div_ceil(chunks) {
             let (product, row) = (task / count, task % count);
-            let Some(matrix) = matrices[product] else { continue };
+            let Some(Marked { matrix, curve }) = matrices[product] else { continue };
             let at = strip.start + row;
             let from = self.live[at] as usize;
+            let effort = curve.of(self.efforts[at]);
+            let matrix = match (matrix, &self.selections) {
+                (Order::Lines(matrix), _) => matrix,
+                (Order::Buckets(buckets), Some(selections)) => {
+                    // the thread of the first chunk selects all
+                    if units.start <= task * chunks {
+                        let (thread, x) = (worker.index(), &x[from * cols..(from + 1) * cols]);
+                        // SAFETY: one thread selects a row for a product.
+                        unsafe {
+                            selections.select(thread, product * STRIP + row, buckets, x, effort);
+                        }
+                    }
+                    continue;
+                }
+                (Order::Buckets(_), None) => continue,
+            };
+            let Some(lists) = &self.lists else { continue };
             let kind = ActivationKind::of(matrix.dtype());
             let activations = match kind {
                 ActivationKind::I8 => of_kind(kind).map(|activations| (activations, from)),
                 ActivationKind::F32 => None,
             };
             let x = &x[from * cols..(from + 1) * cols];
-            let live = self.efforts[at].live(cols);
+            let live = match effort.dial() {
+                Dial::Inputs(_) if matrix.is_nested() => Live::Count(effort.live(2 * cols)),
+                Dial::Inputs(_) => Live::Count(effort.live(cols)),
+                Dial::Energy(share) => Live::Energy(share),
+            };
             let chosen = Chosen { x, matrix, live, activations };
             let first = task * chunks;
             let part = units.start.max(first) - first..units.end.min(first + chunks) - first;

@@ -3,14 +3,17 @@
 use std::ops::Range;
 
 use arrayvec::ArrayVec;
-use pelton_graph::{Error, Limits, Linear, Op, Phase, Plan};
+use pelton_graph::{EffortCurve, Error, Limits, Linear, Op, Phase, Plan};
 
-use super::effort::{Efforts, LiveInputs, PRODUCTS};
+use super::effort::{Efforts, LiveInputs, Marked, Order, PRODUCTS};
 use super::norms::{NormRow, NormWeights};
+use crate::gemm::buckets::{self, BUCKET_OUTPUTS, Buckets};
 use crate::gemm::input_major::{self, InputMajor, OUTPUT_ALIGN, Task};
-use crate::gemm::{self, ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN};
+use crate::gemm::{
+    self, ActivationKind, Activations, MatrixError, MatrixRef, Output, Picked, ROW_ALIGN,
+};
 use crate::isa::Isa;
-use crate::memory::{AlignedBuf, Weights};
+use crate::memory::{AlignedBuf, Kept, Weights};
 use crate::pool::{Pool, SharedMut};
 use crate::simd::dispatch;
 
@@ -20,29 +23,31 @@ enum Matrix<'a> {
     /// Row by row, or in panels of rows.
     Rows(MatrixRef<'a>),
     /// Input by input.
-    Lines(&'a InputMajor),
+    Lines(&'a InputMajor, &'a EffortCurve),
+    /// Row by row for rows of effort 1, and with sorted buckets for others.
+    Buckets(MatrixRef<'a>, &'a Buckets, &'a EffortCurve),
 }
 
 impl Matrix<'_> {
     fn rows(&self) -> usize {
         match self {
-            Self::Rows(matrix) => matrix.rows(),
-            Self::Lines(lines) => lines.rows(),
+            Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.rows(),
+            Self::Lines(lines, _) => lines.rows(),
         }
     }
 
     fn cols(&self) -> usize {
         match self {
-            Self::Rows(matrix) => matrix.cols(),
-            Self::Lines(lines) => lines.cols(),
+            Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.cols(),
+            Self::Lines(lines, _) => lines.cols(),
         }
     }
 
     /// The activations that it is multiplied with.
     fn kind(&self) -> ActivationKind {
         ActivationKind::of(match self {
-            Self::Rows(matrix) => matrix.dtype(),
-            Self::Lines(lines) => lines.dtype(),
+            Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.dtype(),
+            Self::Lines(lines, _) => lines.dtype(),
         })
     }
 }
@@ -67,16 +72,16 @@ impl<'a> Product<'a> {
     ) -> Result<Self, Error> {
         let &Linear { weight: id, bias } = linear;
         let weight = plan.weight(id);
-        let matrix = match weights.input_major(id) {
-            Some(lines) => Matrix::Lines(lines),
-            None => {
-                let matrix = weights.matrices(plan, id)?;
-                let matrix = matrix.matrix(0, weight.rows, weight.row_len);
-                Matrix::Rows(matrix.map_err(|error| Error::Matrix {
-                    tensor: weight.name.clone(),
-                    what: error.to_string(),
-                })?)
-            }
+        let rows = || {
+            let matrix = weights.matrices(plan, id)?;
+            let matrix = matrix.matrix(0, weight.rows, weight.row_len);
+            let what = |error: MatrixError| error.to_string();
+            matrix.map_err(|error| Error::Matrix { tensor: weight.name.clone(), what: what(error) })
+        };
+        let matrix = match weights.marked(id) {
+            Some((Kept::Lines(lines), curve)) => Matrix::Lines(lines, curve),
+            Some((Kept::Buckets(buckets), curve)) => Matrix::Buckets(rows()?, buckets, curve),
+            None => Matrix::Rows(rows()?),
         };
         let output = Output {
             values: SharedMut::new(out),
@@ -157,13 +162,20 @@ impl Multiplier {
         let units = Activations::units(rows, cols);
         let normed = SharedMut::new(&mut self.normed);
         let (isa, live) = (self.isa, &mut self.live);
-        let lines = |product: &Product<'a>| match product.matrix {
+        let marked = |product: &Product<'a>| match product.matrix {
             Matrix::Rows(_) => None,
-            Matrix::Lines(lines) => Some(lines),
+            Matrix::Lines(lines, curve) => Some(Marked { matrix: Order::Lines(lines), curve }),
+            Matrix::Buckets(_, buckets, curve) => {
+                Some(Marked { matrix: Order::Buckets(buckets), curve })
+            }
         };
-        let matrices: ArrayVec<_, PRODUCTS> = products.iter().take(PRODUCTS).map(lines).collect();
+        let matrices: ArrayVec<_, PRODUCTS> = products.iter().take(PRODUCTS).map(marked).collect();
         let has_lines = matrices.iter().any(Option::is_some);
-        let align = if has_lines { OUTPUT_ALIGN } else { ROW_ALIGN };
+        let align = match matrices.iter().flatten().next() {
+            None => ROW_ALIGN,
+            Some(Marked { matrix: Order::Lines(_), .. }) => OUTPUT_ALIGN,
+            Some(Marked { matrix: Order::Buckets(_), .. }) => BUCKET_OUTPUTS,
+        };
         live.begin(has_lines, rows, efforts);
         let live = &*live;
         let activations = &self.activations;
@@ -206,7 +218,22 @@ impl Multiplier {
                                 gemm::matmul(isa, matrix, activations, rows, outputs, output)
                             };
                         }
-                        Matrix::Lines(matrix) => {
+                        Matrix::Buckets(matrix, buckets, _) => {
+                            let (dense, live_rows) = live.rows(strip.clone());
+                            let picked = Picked { inputs: dense, outputs: dense };
+                            // SAFETY: as above, and the selections are complete.
+                            unsafe {
+                                let part = outputs.clone();
+                                gemm::matmul_picked(isa, matrix, activations, picked, part, output);
+                                let Some((all, first)) = live.selections(index) else { continue };
+                                for (i, &row) in live_rows.iter().enumerate() {
+                                    let (of, part) = ((all, first + i), outputs.clone());
+                                    let row = row as usize;
+                                    buckets::multiply(isa, buckets, of, row, part, output);
+                                }
+                            }
+                        }
+                        Matrix::Lines(matrix, _) => {
                             let (lists, output) = (live.lists(index), *output);
                             let (dense, live) = live.rows(strip.clone());
                             let task = Task { matrix, activations, dense, live, lists, output };

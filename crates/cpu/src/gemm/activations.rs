@@ -46,10 +46,10 @@ pub(super) struct Block {
     pub(super) codes: [i8; BLOCK],
     /// An activation is `scale * code`.
     pub(super) scale: f32,
-    /// Minus the sum of the codes.
-    pub(super) minus_sum: i32,
-    /// Minus the sums of the first and the second 16 codes.
-    pub(super) minus_half_sums: [i32; 2],
+    /// Minus the sum of the codes, in two parts: of the even and of the odd pairs of neighbours.
+    pub(super) minus_pairs: [i16; 2],
+    /// Minus the sums of the first and the second 16 codes, in such parts.
+    pub(super) minus_half_pairs: [[i16; 2]; 2],
     /// The sum of the codes times `scale`.
     pub(super) sum: f32,
     /// The sums of the first and the second 16 codes times `scale`.
@@ -260,14 +260,16 @@ fn quantize_block(x: &[f32; BLOCK]) -> Block {
         *code = (value * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32;
     }
     let (first, second) = codes.split_at(BLOCK / 2);
-    let sums = [first.iter().sum::<i32>(), second.iter().sum()];
+    let pairs = [pair_sums(first), pair_sums(second)];
+    let sums = pairs.map(|[even, odd]| even + odd);
     let sum = sums[0] + sums[1];
+    let minus = |sum: i32| -sum as i16; // at most 32 times 127
     let scale = largest / 127.0;
     let mut block = Block {
         codes: [0; BLOCK],
         scale,
-        minus_sum: -sum,
-        minus_half_sums: [-sums[0], -sums[1]],
+        minus_pairs: [0, 1].map(|i| minus(pairs[0][i] + pairs[1][i])),
+        minus_half_pairs: pairs.map(|pair| pair.map(minus)),
         sum: scale * sum as f32,
         half_sums: [scale * sums[0] as f32, scale * sums[1] as f32],
     };
@@ -275,4 +277,16 @@ fn quantize_block(x: &[f32; BLOCK]) -> Block {
         *to = code as i8;
     }
     block
+}
+
+/// The sums of the even and of the odd pairs of neighbouring codes.
+#[inline(always)]
+fn pair_sums(codes: &[i32]) -> [i32; 2] {
+    let mut sums = [0; 4];
+    for codes in codes.as_chunks::<4>().0 {
+        for (sum, code) in sums.iter_mut().zip(codes) {
+            *sum += code;
+        }
+    }
+    [sums[0] + sums[1], sums[2] + sums[3]]
 }

@@ -142,6 +142,17 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
     }
 
     #[inline(always)]
+    unsafe fn load_u8(from: *const u8) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_i8(from: *const u8) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast())) }
+    }
+
+    #[inline(always)]
     unsafe fn from_i8(a: __m256i) -> __m256i {
         if VNNI {
             // SAFETY: as above.
@@ -198,6 +209,40 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
     }
 
     #[inline(always)]
+    unsafe fn offset(parts: &[i16; 2], zero: u32) -> __m256i {
+        // SAFETY: as above; the parts are a word.
+        unsafe {
+            let parts = _mm256_set1_epi32(std::ptr::from_ref(parts).cast::<i32>().read_unaligned());
+            _mm256_madd_epi16(parts, _mm256_set1_epi16(1 << zero))
+        }
+    }
+    #[inline(always)]
+    unsafe fn dot_from<const N: usize, const NR: usize, const MR: usize>(
+        codes: Codes,
+        zero: u32,
+        weights: [*const __m256i; NR],
+        x: [*const i8; MR],
+        minus: [&[i16; 2]; MR],
+    ) -> [[__m256i; MR]; NR] {
+        // SAFETY: as above; the parts are a word, and as many products fit into 16 bits.
+        unsafe {
+            if !VNNI && codes != Codes::I8 && codes.pairs_from(1 << zero) >= N {
+                let mut start = [_mm256_setzero_si256(); MR];
+                for (start, minus) in start.iter_mut().zip(minus) {
+                    let minus = std::ptr::from_ref(minus).cast::<i32>().read_unaligned();
+                    *start =
+                        _mm256_mullo_epi16(_mm256_set1_epi32(minus), _mm256_set1_epi16(1 << zero));
+                }
+                return dot_in_pairs::<N, NR, MR>(weights, x, start);
+            }
+            let mut start = [_mm256_setzero_si256(); MR];
+            for (start, minus) in start.iter_mut().zip(minus) {
+                *start = Self::offset(minus, zero);
+            }
+            Self::dot::<N, NR, MR>(codes, weights, x, start)
+        }
+    }
+    #[inline(always)]
     unsafe fn dot<const N: usize, const NR: usize, const MR: usize>(
         codes: Codes,
         weights: [*const __m256i; NR],
@@ -233,6 +278,37 @@ unsafe fn dot_vnni<const N: usize, const NR: usize, const MR: usize>(
                     sums[n][r] = _mm256_dpbusd_avx_epi32(sums[n][r], *weights[n].add(i), x);
                 }
             }
+        }
+    }
+    sums
+}
+
+/// Bytes are multiplied in pairs into 16 bits, in which all of these pairs are added to the offset
+/// of the codes before they are widened: sums in between may overflow, but the last one fits.
+///
+/// # Safety
+/// As for [`Vectors::dot_from`].
+#[inline(always)]
+unsafe fn dot_in_pairs<const N: usize, const NR: usize, const MR: usize>(
+    weights: [*const __m256i; NR],
+    x: [*const i8; MR],
+    start: [__m256i; MR],
+) -> [[__m256i; MR]; NR] {
+    let mut sums = [start; NR];
+    // SAFETY: the caller's promise.
+    unsafe {
+        for i in 0..N {
+            for r in 0..MR {
+                let x = _mm256_set1_epi32(x[r].add(4 * i).cast::<i32>().read_unaligned());
+                for n in 0..NR {
+                    let product = _mm256_maddubs_epi16(*weights[n].add(i), x);
+                    sums[n][r] = _mm256_add_epi16(sums[n][r], product);
+                }
+            }
+        }
+        let ones = _mm256_set1_epi16(1);
+        for sum in sums.as_flattened_mut() {
+            *sum = _mm256_madd_epi16(*sum, ones);
         }
     }
     sums

@@ -239,6 +239,14 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
     }
 
     #[inline(always)]
+    unsafe fn offset(parts: &[i16; 2], zero: u32) -> __m512i {
+        // SAFETY: as above; the parts are a word.
+        unsafe {
+            let parts = _mm512_set1_epi32(std::ptr::from_ref(parts).cast::<i32>().read_unaligned());
+            _mm512_madd_epi16(parts, _mm512_set1_epi16(1 << zero))
+        }
+    }
+    #[inline(always)]
     unsafe fn dot<const N: usize, const NR: usize, const MR: usize>(
         codes: Codes,
         weights: [*const __m512i; NR],

@@ -13,6 +13,8 @@ use super::formats::{
     Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Iq4Nl, Iq4Xs, Mxfp4, Nvfp4, Q2K, Q3K, Q4_0,
     Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Tq1_0, Tq2_0,
 };
+#[cfg(target_arch = "x86_64")]
+use super::formats::{PackedQ2K, PackedQ3K, PackedQ4K, PackedQ5K, PackedQ6K};
 use super::job::{Job, MatrixRef, Output, Picked};
 use super::kernels::{self, TileJob};
 use super::prefetch::RangePrefetch;
@@ -41,6 +43,7 @@ trait Functions {
     const DIRECT: bool;
 
     unsafe fn direct<F: Format>(job: &Job<'_>);
+    unsafe fn in_turn<F: Format>(job: &Job<'_>);
     unsafe fn unpack<F: Format>(
         rows: Rows,
         chunk: Range<usize>,
@@ -76,6 +79,12 @@ macro_rules! functions {
             unsafe fn direct<F: Format>(job: &Job<'_>) {
                 // SAFETY: the caller's promise.
                 unsafe { kernels::direct::<$simd, F>(job) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn in_turn<F: Format>(job: &Job<'_>) {
+                // SAFETY: the caller's promise.
+                unsafe { kernels::in_turn::<$simd, F>(job) }
             }
 
             $(#[target_feature(enable = $features)])?
@@ -313,6 +322,7 @@ unsafe fn blocks<T: Functions, F: Format>(job: &Job<'_>) {
             tile_bytes: size_of::<Tile<T::Vectors>>(),
             chunk_bytes: CHUNK * BLOCK / F::DTYPE.block_len() * F::DTYPE.block_bytes(),
             one: if T::DIRECT && F::DIRECT { Some(T::direct::<F> as JobFn) } else { None },
+            in_turn: if F::PACKED { Some(T::in_turn::<F> as JobFn) } else { None },
             unpack: T::unpack::<F>,
             // Tiles of as many sums, in integers and in f32, as fit into registers: 32 with sixteen
             // lanes, else 16 or pairs.
@@ -458,11 +468,11 @@ unsafe fn run_packed<T: Functions>(dtype: DType, job: &Job<'_>) {
             DType::Q5_0 => blocks::<T, Packed<Q5_0>>(job),
             DType::Q5_1 => blocks::<T, Packed<Q5_1>>(job),
             DType::Q8_0 => blocks::<T, Packed<Q8_0>>(job),
-            DType::Q2_K => blocks::<T, Packed<Q2K>>(job),
-            DType::Q3_K => blocks::<T, Packed<Q3K>>(job),
-            DType::Q4_K => blocks::<T, Packed<Q4K>>(job),
-            DType::Q5_K => blocks::<T, Packed<Q5K>>(job),
-            DType::Q6_K => blocks::<T, Packed<Q6K>>(job),
+            DType::Q2_K => blocks::<T, PackedQ2K>(job),
+            DType::Q3_K => blocks::<T, PackedQ3K>(job),
+            DType::Q4_K => blocks::<T, PackedQ4K>(job),
+            DType::Q5_K => blocks::<T, PackedQ5K>(job),
+            DType::Q6_K => blocks::<T, PackedQ6K>(job),
             DType::IQ4_NL => blocks::<T, Packed<Iq4Nl>>(job),
             // `can_pack` is false for all others
             _ => {}

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::activations::Block;
 use super::job::Job;
 use super::panel::{Panel, panel, prefetch_job};
-use super::prefetch::RangePrefetch;
+use super::prefetch::{RangePrefetch, prefetch_packed};
 use super::tile::{BLOCK, CHUNK, Coding, Format, Tile, block_rows};
 use super::vectors::{Codes, Rows, Vectors};
 use crate::memory::prefetch::{Level, prefetch};
@@ -28,6 +28,9 @@ pub(super) struct TileJob {
     pub(super) so_far: *mut f32,
 }
 
+/// The most activation rows of [`in_turn`].
+pub(super) const MOST_IN_TURN: usize = 16;
+
 /// The product with one activation row: each block of weights is unpacked into registers and used
 /// at once.
 ///
@@ -35,14 +38,7 @@ pub(super) struct TileJob {
 /// The instructions of `S` exist, and the job's promises hold (see [`Job`]).
 #[inline(always)]
 pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
-    let mut prefetch = if F::PACKED {
-        let start = job.weights.wrapping_add(job.rows.start * job.row_bytes);
-        // the last fields of a block are read with the first ones
-        let lead = F::DTYPE.block_bytes() * S::LANES;
-        RangePrefetch::packed(start, job.rows.len() * job.row_bytes, lead)
-    } else {
-        prefetch_job(job, S::LANES)
-    };
+    let mut prefetch = prefetch_job(job, S::LANES);
     let mut row = job.rows.start;
     while row < job.rows.end {
         // SAFETY: the caller's promise; there are as many blocks in a row of weights as in one
@@ -59,7 +55,12 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
                 for _ in 0..blocks / (groups * F::GROUP) {
                     let header = F::header::<S>(block);
                     for group in 0..groups {
-                        prefetch.advance(S::LANES * F::DTYPE.block_bytes() / groups);
+                        let bytes = S::LANES * F::DTYPE.block_bytes() / groups;
+                        if F::PACKED {
+                            prefetch_packed(block.first.wrapping_add(group * bytes), bytes);
+                        } else {
+                            prefetch.advance(bytes);
+                        }
                         let mut tiles = MaybeUninit::<[Tile<S>; 4]>::uninit();
                         let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
                         F::unpack::<S>(block, &header, group, tiles);
@@ -72,6 +73,55 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
                 }
             }
             store::<S>(job, panel, 0, sums[0][0]);
+        }
+    }
+}
+
+/// The product of packed rows with up to [`MOST_IN_TURN`] activation rows: each block of weights is
+/// unpacked into registers and multiplied with one activation row after the other.
+///
+/// # Safety
+/// As for [`direct`]; the rows are packed.
+#[inline(always)]
+pub(super) unsafe fn in_turn<S: Vectors, F: Format>(job: &Job<'_>) {
+    let mut row = job.rows.start;
+    while row < job.rows.end {
+        // SAFETY: as in `direct`; there are at most as many activation rows as sums.
+        unsafe {
+            let panel = panel(job, S::LANES, row, job.rows.end);
+            row += panel.count;
+            let mut sums = [[[S::splat(0.0)]]; MOST_IN_TURN];
+            let (step, mut block) = block_rows::<F>(panel.rows);
+            let groups = F::DTYPE.block_len() / BLOCK / F::GROUP;
+            let bytes = S::LANES * F::DTYPE.block_bytes() / groups;
+            for chunk in 0..job.row_blocks.div_ceil(CHUNK) {
+                let mut rows = [job.blocks; MOST_IN_TURN];
+                for (r, x) in rows[..job.batch].iter_mut().enumerate() {
+                    [*x] = job.activation_rows(job.blocks, r, chunk);
+                }
+                let blocks = CHUNK.min(job.row_blocks - chunk * CHUNK);
+                let mut at = 0;
+                while at < blocks {
+                    let header = F::header::<S>(block);
+                    for group in 0..groups {
+                        prefetch_packed(block.first.wrapping_add(group * bytes), bytes);
+                        let mut tiles = MaybeUninit::<[Tile<S>; 4]>::uninit();
+                        let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
+                        F::unpack::<S>(block, &header, group, tiles);
+                        for i in 0..F::GROUP {
+                            for (x, sum) in rows[..job.batch].iter().zip(&mut sums) {
+                                let x = x.add(at);
+                                multiply::<S, F::Coding, 1, 1>([tiles.add(i)], [x], sum);
+                            }
+                            at += 1;
+                        }
+                    }
+                    block.first = block.first.wrapping_add(step);
+                }
+            }
+            for (r, sum) in sums[..job.batch].iter().enumerate() {
+                store::<S>(job, panel, r, sum[0][0]);
+            }
         }
     }
 }
@@ -240,18 +290,20 @@ unsafe fn dot<S: Vectors, C: Coding, const N: usize, const NR: usize, const MR: 
             *weights = (&raw const (*tile).codes).cast::<S::I>().add(skip);
         }
         let mut codes = [std::ptr::null(); MR];
-        let mut start = [S::splat_i(0); MR];
-        for r in 0..MR {
-            codes[r] = (&raw const (*x[r]).codes).cast::<i8>().add(4 * skip);
-            if let Some(zero) = zero {
-                let minus_sum = match half {
-                    None => (*x[r]).minus_sum,
-                    Some(half) => (*x[r]).minus_half_sums[half],
-                };
-                start[r] = S::shl(S::splat_i(minus_sum), zero);
-            }
+        for (codes, x) in codes.iter_mut().zip(x) {
+            *codes = (&raw const (*x).codes).cast::<i8>().add(4 * skip);
         }
-        S::dot::<N, NR, MR>(C::CODES, weights, codes, start)
+        let Some(zero) = zero else {
+            return S::dot::<N, NR, MR>(C::CODES, weights, codes, [S::splat_i(0); MR]);
+        };
+        let mut minus = [&[0; 2]; MR];
+        for (minus, x) in minus.iter_mut().zip(x) {
+            *minus = match half {
+                None => &(*x).minus_pairs,
+                Some(half) => &(*x).minus_half_pairs[half],
+            };
+        }
+        S::dot_from::<N, NR, MR>(C::CODES, zero, weights, codes, minus)
     }
 }
 

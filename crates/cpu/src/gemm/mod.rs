@@ -15,6 +15,7 @@ mod activations;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub mod buckets;
 mod dispatch;
 mod float;
 mod float_decode;

@@ -1,24 +1,20 @@
 //! Rows packed in panels, for instruction sets with vectors of eight lanes.
 //!
-//! A panel holds eight rows block by block. The blocks of the rows are interleaved in units of four
-//! bytes, so that a vector is one load instead of eight and a transposition, and the scale that
-//! makes the bytes of a block no multiple of four, in units of two. A field at offset `n` of a block
-//! begins at `8 n` of the panel's block, and the panel has as many bytes as its rows.
+//! A panel holds eight rows block by block, and has as many bytes as its rows. A field at offset `n` of
+//! a packed block begins at `8 n` of the panel's block.
+//!
+//! Blocks of 32 are interleaved in units of four bytes, so that a vector is one load instead of eight
+//! and a transposition, and the scale that makes the bytes of a block no multiple of four, in units
+//! of two. The fields of the super-blocks Q2_K to Q6_K are also packed anew (`formats/packed_k.rs`),
+//! so that codes of three, five and six bits take few operations to unpack.
 
-use pelton_quant::DType;
+use std::mem::offset_of;
+
+use bytemuck::from_bytes;
+use pelton_quant::{BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K, DType, scale_min_k4};
 
 /// Rows of a panel.
 pub const PACKED_ROWS: usize = 8;
-
-/// The offset of the two bytes of a block that are a unit of their own, if any.
-fn lone_half(dtype: DType) -> Option<usize> {
-    let bytes = dtype.block_bytes();
-    match dtype {
-        DType::Q3_K | DType::Q6_K => Some(bytes - 2),
-        _ if bytes % 4 == 2 => Some(0),
-        _ => None,
-    }
-}
 
 /// Whether there are kernels for packed rows of a type, and `rows` are whole panels.
 pub fn can_pack(dtype: DType, rows: usize) -> bool {
@@ -48,23 +44,178 @@ pub fn pack(dtype: DType, rows: &[u8], panel: &mut [u8]) {
     assert_eq!(rows.len(), panel.len(), "a panel has as many bytes as its rows");
     assert!(rows.len().is_multiple_of(PACKED_ROWS * block), "a panel has eight rows of blocks");
     let stride = rows.len() / PACKED_ROWS;
-    let lone = lone_half(dtype);
     for (i, to) in panel.chunks_exact_mut(PACKED_ROWS * block).enumerate() {
-        let mut offset = 0;
-        while offset < block {
-            let len = if lone == Some(offset) { 2 } else { 4 };
-            let to = &mut to[offset * PACKED_ROWS..(offset + len) * PACKED_ROWS];
-            let from = &rows[i * block + offset..];
-            if len == 4 {
-                for (row, to) in to.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-                    to.copy_from_slice(&from[row * stride..][..4]);
-                }
-            } else {
-                for (row, to) in to.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-                    to.copy_from_slice(&from[row * stride..][..2]);
-                }
-            }
-            offset += len;
+        let rows = |row: usize| &rows[row * stride + i * block..][..block];
+        match dtype {
+            DType::Q2_K => each_row::<2>(rows, to, q2_k),
+            DType::Q3_K => each_row::<3>(rows, to, q3_k),
+            DType::Q4_K => each_row::<4>(rows, to, q4_k),
+            DType::Q5_K => each_row::<5>(rows, to, q5_k),
+            DType::Q6_K => each_row::<6>(rows, to, q6_k),
+            _ => interleave(rows, to),
         }
     }
+}
+
+/// Interleaves the bytes of eight blocks of 32, whose scale comes first.
+fn interleave<'a>(rows: impl Fn(usize) -> &'a [u8], to: &mut [u8]) {
+    let half = to.len() / PACKED_ROWS % 4;
+    for row in 0..PACKED_ROWS {
+        let (scale, words) = rows(row).split_at(half);
+        to[row * half..][..half].copy_from_slice(scale);
+        let to = to[PACKED_ROWS * half..].as_chunks_mut::<4>().0.iter_mut();
+        let to = to.skip(row).step_by(PACKED_ROWS);
+        for (to, from) in to.zip(words.as_chunks::<4>().0) {
+            *to = *from;
+        }
+    }
+}
+
+/// The fields of a super-block in one row, apart.
+struct Parts {
+    /// The scale, and that of the minima if there are any.
+    f16: [[u8; 2]; 2],
+    has_min: bool,
+    /// The scales of the parts, and their minima; with `six_bits` in six bits each.
+    fields: [u8; 16],
+    six_bits: bool,
+    /// The codes, unsigned.
+    codes: [u8; 256],
+}
+
+fn two_bytes(block: &[u8], at: usize) -> [u8; 2] {
+    [block[at], block[at + 1]]
+}
+
+fn q2_k(block: &[u8]) -> Parts {
+    let f16 = [offset_of!(BlockQ2K, d), offset_of!(BlockQ2K, dmin)].map(|at| two_bytes(block, at));
+    let block: &BlockQ2K = from_bytes(block);
+    let codes = block.codes();
+    Parts { f16, has_min: true, fields: block.scales, six_bits: false, codes }
+}
+
+fn q3_k(block: &[u8]) -> Parts {
+    let f16 = [two_bytes(block, offset_of!(BlockQ3K, d)); 2];
+    let block: &BlockQ3K = from_bytes(block);
+    let fields = block.scales().map(|scale| (scale + 32) as u8);
+    let codes = block.codes().map(|code| (code + 4) as u8);
+    Parts { f16, has_min: false, fields, six_bits: true, codes }
+}
+
+/// The scales and minima of eight blocks of 32.
+fn scales_and_minima(packed: &[u8; 12]) -> [u8; 16] {
+    let mut fields = [0; 16];
+    for i in 0..8 {
+        (fields[i], fields[8 + i]) = scale_min_k4(packed, i);
+    }
+    fields
+}
+
+fn q4_k(block: &[u8]) -> Parts {
+    let f16 = [offset_of!(BlockQ4K, d), offset_of!(BlockQ4K, dmin)].map(|at| two_bytes(block, at));
+    let block: &BlockQ4K = from_bytes(block);
+    let fields = scales_and_minima(&block.scales);
+    Parts { f16, has_min: true, fields, six_bits: true, codes: block.codes() }
+}
+
+fn q5_k(block: &[u8]) -> Parts {
+    let f16 = [offset_of!(BlockQ5K, d), offset_of!(BlockQ5K, dmin)].map(|at| two_bytes(block, at));
+    let block: &BlockQ5K = from_bytes(block);
+    let fields = scales_and_minima(&block.scales);
+    Parts { f16, has_min: true, fields, six_bits: true, codes: block.codes() }
+}
+
+fn q6_k(block: &[u8]) -> Parts {
+    let f16 = [two_bytes(block, offset_of!(BlockQ6K, d)); 2];
+    let block: &BlockQ6K = from_bytes(block);
+    let fields = block.scales.map(|scale| scale as u8);
+    let codes = block.codes().map(|code| (code + 32) as u8);
+    Parts { f16, has_min: false, fields, six_bits: false, codes }
+}
+
+/// Packs eight super-blocks with codes of `BITS` bits.
+#[inline(always)]
+fn each_row<'a, const BITS: usize>(
+    rows: impl Fn(usize) -> &'a [u8],
+    to: &mut [u8],
+    parts: impl Fn(&[u8]) -> Parts,
+) {
+    for row in 0..PACKED_ROWS {
+        let Parts { f16, has_min, mut fields, six_bits, codes } = parts(rows(row));
+        let halves = if has_min { 2 } else { 1 };
+        let (scales, rest) = to.split_at_mut(2 * PACKED_ROWS * halves);
+        for (i, half) in f16[..halves].iter().enumerate() {
+            scales[2 * (i * PACKED_ROWS + row)..][..2].copy_from_slice(half);
+        }
+        let count = if six_bits { 12 } else { 16 };
+        if six_bits {
+            for j in 0..4 {
+                let last = fields[12 + j];
+                for (third, bits) in [last, last >> 2, last >> 4].into_iter().enumerate() {
+                    fields[4 * third + j] |= bits << 6;
+                }
+            }
+        }
+        let (to_fields, tiles) = rest.split_at_mut(PACKED_ROWS * count);
+        for (to, field) in to_fields.iter_mut().skip(row).step_by(PACKED_ROWS).zip(fields) {
+            *to = field;
+        }
+        let tiles = tiles.as_chunks_mut::<4>().0.chunks_exact_mut(BITS * PACKED_ROWS);
+        for (to, codes) in tiles.zip(codes.as_chunks::<32>().0) {
+            let words = tile_words::<BITS>(codes);
+            for (to, word) in to.iter_mut().skip(row).step_by(PACKED_ROWS).zip(words) {
+                *to = word.to_le_bytes();
+            }
+        }
+    }
+}
+
+/// The `BITS` vectors of a tile in one row, from its codes.
+#[inline(always)]
+fn tile_words<const BITS: usize>(codes: &[u8; 32]) -> [u32; BITS] {
+    let mut c = [0; 8];
+    for (c, codes) in c.iter_mut().zip(codes.as_chunks().0) {
+        *c = u32::from_le_bytes(*codes);
+    }
+    // bits `first` to `first + width` of each byte, at bit `to`
+    let bits = |word: u32, first: u32, width: u32, to: u32| {
+        (word >> first & (((1 << width) - 1) * 0x0101_0101)) << to
+    };
+    let mut words = [0; BITS];
+    match BITS {
+        2 => {
+            for (i, c) in c.iter().enumerate() {
+                words[i / 4] |= c << (2 * (i % 4));
+            }
+        }
+        3 => {
+            for (i, c) in c[..6].iter().enumerate() {
+                words[i / 2] |= c << (3 * (i % 2));
+            }
+            for i in 0..2 {
+                words[i] |= bits(c[6 + i], 0, 2, 6);
+                words[2] |= bits(c[6 + i], 2, 1, 6 + i as u32);
+            }
+        }
+        4 => {
+            for (i, c) in c.iter().enumerate() {
+                words[i % 4] |= c << (4 * (i / 4));
+            }
+        }
+        5 => {
+            words.copy_from_slice(&c[..5]);
+            for (i, c) in c[5..].iter().enumerate() {
+                words[2 * i] |= bits(*c, 0, 3, 5);
+            }
+            words[1] |= bits(c[5], 3, 2, 5) | bits(c[7], 3, 1, 7);
+            words[3] |= bits(c[6], 3, 2, 5) | bits(c[7], 4, 1, 7);
+        }
+        _ => {
+            words.copy_from_slice(&c[..6]);
+            for (i, word) in words.iter_mut().enumerate() {
+                *word |= bits(c[6 + i / 3], 2 * (i as u32 % 3), 2, 6);
+            }
+        }
+    }
+    words
 }

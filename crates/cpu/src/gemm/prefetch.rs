@@ -24,8 +24,6 @@ pub(super) struct RangePrefetch {
     /// The next line in the first of the pages.
     next: *const u8,
     end: *const u8,
-    /// Whether lines are prefetched one after the other, not from several pages in turn.
-    in_order: bool,
     /// Bytes that should have been requested by now and were not.
     behind: isize,
 }
@@ -38,27 +36,14 @@ impl RangePrefetch {
         Self {
             next: start.wrapping_sub(start.addr() % PAGE),
             end: start.wrapping_add(len),
-            in_order: false,
             behind: (lead + PAGES * PAGE) as isize,
-        }
-    }
-
-    /// Prefetches `len` bytes of packed rows at `start`, which are used one after the other and lie
-    /// in large pages, into the first-level cache, `lead` bytes more before their use.
-    #[inline(always)]
-    pub(super) fn packed(start: *const u8, len: usize, lead: usize) -> Self {
-        Self {
-            next: start.wrapping_sub(start.addr() % LINE),
-            end: start.wrapping_add(len),
-            in_order: true,
-            behind: (lead + PACKED_LEAD) as isize,
         }
     }
 
     /// Prefetches nothing.
     pub(super) const fn idle() -> Self {
         let next = std::ptr::null();
-        Self { next, end: next, in_order: false, behind: isize::MIN }
+        Self { next, end: next, behind: isize::MIN }
     }
 
     /// Advances by the bytes that are used next.
@@ -66,12 +51,6 @@ impl RangePrefetch {
     pub(super) fn advance(&mut self, bytes: usize) {
         self.behind += bytes as isize;
         while self.behind > 0 {
-            if self.in_order {
-                self.behind -= LINE as isize;
-                prefetch(self.next, Level::First);
-                self.next = self.next.wrapping_add(LINE);
-                continue;
-            }
             self.behind -= (PAGES * LINE) as isize;
             let last = self.next.wrapping_add((PAGES - 1) * PAGE);
             for page in 0..PAGES {
@@ -85,6 +64,15 @@ impl RangePrefetch {
                 self.next = last.wrapping_add(LINE);
             }
         }
+    }
+}
+
+/// Prefetches `bytes` bytes of packed rows, which are used one after the other and lie in large pages,
+/// into the first-level cache some distance before the use of those at `from`.
+#[inline(always)]
+pub(super) fn prefetch_packed(from: *const u8, bytes: usize) {
+    for line in (0..bytes).step_by(LINE) {
+        prefetch(from.wrapping_add(PACKED_LEAD + line), Level::First);
     }
 }
 

@@ -91,8 +91,16 @@ fn prepare(dtype: DType, x: &[f32], cols: usize) -> (Activations, Vec<f64>, Vec<
         values.extend(block.codes.iter().map(|&code| f64::from(block.scale) * f64::from(code)));
         errors.extend([f64::from(block.scale) * 0.5001; BLOCK]);
         let sum: i32 = block.codes.iter().map(|&code| i32::from(code)).sum();
-        assert_eq!(block.minus_sum, -sum);
-        assert_eq!(block.minus_half_sums[0] + block.minus_half_sums[1], -sum);
+        let codes = block.codes.map(i32::from);
+        for (i, minus) in block.minus_half_pairs.iter().flatten().enumerate() {
+            let of = |k: &usize| k / 16 == i / 2 && k / 2 % 2 == i % 2;
+            let pairs: i32 = (0..BLOCK).filter(of).map(|k| codes[k]).sum();
+            assert_eq!(i32::from(*minus), -pairs);
+        }
+        let [even, odd] = block.minus_pairs.map(i32::from);
+        let [[a, b], [c, d]] = block.minus_half_pairs.map(|pair| pair.map(i32::from));
+        assert_eq!([even, odd], [a + c, b + d]);
+        assert_eq!(even + odd, -sum);
     }
     for ((value, error), x) in values.iter().zip(&errors).zip(x) {
         assert!((value - f64::from(*x)).abs() <= *error, "{x} was quantized to {value}");

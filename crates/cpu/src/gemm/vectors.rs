@@ -46,12 +46,18 @@ impl Codes {
     /// The number of sums of two products with activations (at most 127) whose total fits into an
     /// i16, for signed codes after their sign was moved to the activations.
     pub(super) const fn pairs_in_i16(self) -> usize {
+        self.pairs_from(0)
+    }
+
+    /// As [`pairs_in_i16`](Self::pairs_in_i16), for codes of which `zero` has been subtracted.
+    pub(super) const fn pairs_from(self, zero: usize) -> usize {
         let largest = match self {
             Self::U4 => 15,
             Self::U5 => 31,
             Self::U6 => 63,
             Self::I8 => 128,
         };
+        let largest = if zero > largest - zero { zero } else { largest - zero };
         let pairs: usize = i16::MAX as usize / (2 * 127 * largest);
         1 << pairs.ilog2() // divides the 4 or 8 vectors of a tile
     }
@@ -119,6 +125,26 @@ pub(super) trait Vectors: Register {
             words
         }
     }
+    /// A byte of each row, from `LANES` bytes side by side.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn load_u8(from: *const u8) -> Self::I {
+        // SAFETY: the caller's promise; a vector has at most 16 lanes.
+        unsafe {
+            let mut lanes = [0_u32; 16];
+            for (i, lane) in lanes[..Self::LANES].iter_mut().enumerate() {
+                *lane = u32::from(*from.add(i));
+            }
+            Self::load4(Rows { first: lanes.as_ptr().cast(), stride: 4, packed: false })
+        }
+    }
+    /// As [`load_u8`](Self::load_u8), signed.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn load_i8(from: *const u8) -> Self::I {
+        // SAFETY: the caller's promise.
+        unsafe { Self::sar(Self::shl(Self::load_u8(from), 24), 24) }
+    }
     /// Sixteen bytes of each row in the order of the codes of [`dot`](Self::dot).
     #[inline(always)]
     unsafe fn load_codes(from: Rows) -> [Self::I; 4] {
@@ -171,6 +197,35 @@ pub(super) trait Vectors: Register {
             let low = Self::or(Self::shl(nibble, 4), Self::shl(nibble, 11));
             let high = Self::or(Self::shl(nibble, 18), Self::shl(nibble, 25));
             Self::and(Self::or(low, high), Self::splat_i(0x1010_1010))
+        }
+    }
+
+    /// The sum of two parts of a sum of activations, times two to the power of `zero`: what the offset
+    /// of codes adds to a product.
+    #[inline(always)]
+    unsafe fn offset(parts: &[i16; 2], zero: u32) -> Self::I {
+        let [even, odd] = parts.map(i32::from);
+        // SAFETY: the caller's promise.
+        unsafe { Self::splat_i((even + odd) << zero) }
+    }
+
+    /// As [`dot`](Self::dot), where the sums start at the offset of the codes: `minus` are minus the
+    /// sums of the `4 N` activations, in the parts of a [`Block`](super::activations::Block).
+    #[inline(always)]
+    unsafe fn dot_from<const N: usize, const NR: usize, const MR: usize>(
+        codes: Codes,
+        zero: u32,
+        weights: [*const Self::I; NR],
+        x: [*const i8; MR],
+        minus: [&[i16; 2]; MR],
+    ) -> [[Self::I; MR]; NR] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut start = [Self::splat_i(0); MR];
+            for (start, minus) in start.iter_mut().zip(minus) {
+                *start = Self::offset(minus, zero);
+            }
+            Self::dot::<N, NR, MR>(codes, weights, x, start)
         }
     }
 

@@ -13,4 +13,4 @@ pub(crate) use available::{available, require_available};
 pub(crate) use kv_cache::{BLOCK, KvCache, Stored};
 pub(crate) use slot_states::{SlotAdapters, SlotStates};
 pub(crate) use state::{Buffers, State};
-pub(crate) use weights::{StoredMatrices, Weights, multiplied};
+pub(crate) use weights::{Kept, StoredMatrices, Weights, multiplied};

@@ -49,6 +49,14 @@ impl State {
         })
     }
 
+    /// Writes the hidden states `[rows, hidden]` that come with a pass; of other plans they are
+    /// empty.
+    pub(crate) fn set_hidden(&mut self, hidden: &[f32]) {
+        if let Some(to) = self.plan.hidden {
+            self.buffers.get_mut(to.buffer)[..hidden.len()].copy_from_slice(hidden);
+        }
+    }
+
     /// Bytes of the buffers, caches and states of a plan.
     pub(crate) fn bytes(plan: &Plan, limits: &Limits) -> u128 {
         let caches = plan
@@ -91,6 +99,21 @@ impl Buffers {
     /// If it is being read or written.
     pub(crate) fn write(&self, id: BufferId) -> RefMut<'_, AlignedBuf> {
         self.0[id.0].borrow_mut()
+    }
+
+    /// Two buffers, between steps.
+    ///
+    /// # Errors
+    /// [`Error::Pass`] if they are one.
+    pub(crate) fn get_both_mut(
+        &mut self,
+        a: BufferId,
+        b: BufferId,
+    ) -> Result<[&mut AlignedBuf; 2], Error> {
+        match self.0.get_disjoint_mut([a.0, b.0]) {
+            Ok(both) => Ok(both.map(RefCell::get_mut)),
+            Err(_) => Err(Error::Pass("logits and hidden states in one buffer".to_owned())),
+        }
     }
 
     /// The buffer, between steps.

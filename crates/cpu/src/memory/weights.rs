@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use memmap2::MmapMut;
-use pelton_graph::{Error, Op, Plan, WeightId, WeightKind};
+use pelton_graph::{EffortCurve, EffortMode, Error, Op, Plan, WeightId, WeightKind};
 use pelton_quant::DType;
 use pelton_weights::{Checkpoint, Tensor};
 
 use super::{available, require_available};
+use crate::gemm::buckets::{BucketParts, Buckets};
 use crate::gemm::input_major::{InputMajor, has_lines};
 use crate::gemm::{MatrixError, MatrixRef, PACKED_ROWS, can_pack, has_panels, pack};
 use crate::isa::Isa;
@@ -33,7 +34,23 @@ enum Weight {
     Lines {
         stored: Matrices,
         lines: InputMajor,
+        curve: EffortCurve,
     },
+    /// A matrix whose rows can have an effort below 1, with sorted buckets.
+    Buckets {
+        stored: Matrices,
+        buckets: Buckets,
+        curve: EffortCurve,
+    },
+}
+
+/// The weights of a matrix whose rows can have an effort below 1.
+#[derive(Clone, Copy)]
+pub(crate) enum Kept<'a> {
+    /// In input-major order.
+    Lines(&'a InputMajor),
+    /// With sorted buckets, beside those of the file.
+    Buckets(&'a Buckets),
 }
 
 /// One or several matrices, each some rows of a matrix of their tensor.
@@ -141,9 +158,20 @@ impl Weights {
     /// [`Error::Effort`] if the type of one has no such order, [`Error::Memory`] if there is not
     /// enough memory.
     pub(crate) fn set_input_major(&mut self, plan: &Plan, pool: &Pool) -> Result<(), Error> {
+        if plan.effort.mode == EffortMode::Bucket {
+            return self.set_buckets(plan, pool);
+        }
         let what = "weights in input-major order";
         let marked = || plan.weights.iter().enumerate().filter(|(_, weight)| weight.effort);
         let mut needed = 0_u128;
+        let nested = plan.effort.mode == EffortMode::Nested;
+        let other = marked().find(|(_, weight)| nested && weight.dtype != DType::Q8_0);
+        if let Some((_, weight)) = other {
+            return Err(Error::Effort(format!(
+                "tensor '{}' is stored as {}, expected Q8_0 for nested effort",
+                weight.name, weight.dtype
+            )));
+        }
         for (_, weight) in marked() {
             let bytes = InputMajor::bytes_of(weight.dtype, weight.rows, weight.row_len);
             needed += bytes.filter(|_| has_lines(weight.dtype)).ok_or_else(|| {
@@ -160,17 +188,76 @@ impl Weights {
             let Matrices { tensor, row_bytes, first, rows, of: _ } = *stored;
             let bytes = self.checkpoint.tensor_at(tensor).bytes;
             let bytes = &bytes[first * row_bytes..(first + rows) * row_bytes];
-            let lines = InputMajor::new(weight.dtype, rows, weight.row_len, bytes, pool)
-                .ok_or(Error::Memory { what, needed, available: None })?;
-            self.all[i] = Weight::Lines { stored: *stored, lines };
+            let lines = match nested {
+                true => InputMajor::nested(rows, weight.row_len, bytes, pool),
+                false => InputMajor::new(weight.dtype, rows, weight.row_len, bytes, pool),
+            };
+            let lines = lines.ok_or(Error::Memory { what, needed, available: None })?;
+            let curve = plan.effort_curve(WeightId(i));
+            self.all[i] = Weight::Lines { stored: *stored, lines, curve };
         }
         Ok(())
     }
 
-    /// The matrix of a weight in input-major order, if it is marked for effort.
-    pub(crate) fn input_major(&self, id: WeightId) -> Option<&InputMajor> {
+    /// Sorts the marked matrices within buckets, or copies the parts that a file of sorted ones has.
+    ///
+    /// # Errors
+    /// [`Error::Effort`] if the type or the shape of one has no buckets, or its parts are not sound,
+    /// [`Error::Memory`] if there is not enough memory.
+    fn set_buckets(&mut self, plan: &Plan, pool: &Pool) -> Result<(), Error> {
+        let (what, ranks) = ("weights in sorted buckets", plan.effort.ranks);
+        let marked = || plan.weights.iter().enumerate().filter(|(_, weight)| weight.effort);
+        let mut needed = 0_u128;
+        for (_, weight) in marked() {
+            let bytes = Buckets::bytes_of(weight.rows, weight.row_len, ranks);
+            let is_float = weight.dtype.block_len() == 1;
+            needed += bytes.filter(|_| is_float).ok_or_else(|| {
+                Error::Effort(format!(
+                    "tensor '{}' is {} x {} in {}, expected F16, BF16 or F32 with a multiple of 16 \
+                     outputs for buckets",
+                    weight.name, weight.rows, weight.row_len, weight.dtype
+                ))
+            })? as u128;
+        }
+        require_available(what, needed)?;
+        for (i, weight) in marked() {
+            let Weight::Matrices { stored, packed: _ } = &self.all[i] else { continue };
+            let Matrices { tensor, row_bytes, first, rows, of: _ } = *stored;
+            let shape = (rows, weight.row_len);
+            let part = |name: &str| {
+                let tensor = self.checkpoint.tensor(&format!("{}.{name}", weight.name));
+                tensor.map(|tensor| tensor.bytes)
+            };
+            let buckets = match part("buckets") {
+                Some(codes) => {
+                    let of = |name| part(name).unwrap_or_default();
+                    let (means, probes) = (of("bucket_means"), of("bucket_probes"));
+                    let parts = BucketParts { codes, means, probes, unit: of("bucket_unit") };
+                    Buckets::from_parts(shape, &parts, ranks, pool).map_err(|what| {
+                        Error::Effort(format!("the file of buckets of '{}' {what}", weight.name))
+                    })?
+                }
+                None => {
+                    let bytes = self.checkpoint.tensor_at(tensor).bytes;
+                    let bytes = &bytes[first * row_bytes..(first + rows) * row_bytes];
+                    Buckets::new(weight.dtype, shape, bytes, ranks, pool).ok_or(Error::Memory {
+                        what,
+                        needed,
+                        available: None,
+                    })?
+                }
+            };
+            let curve = plan.effort_curve(WeightId(i));
+            self.all[i] = Weight::Buckets { stored: *stored, buckets, curve };
+        }
+        Ok(())
+    }
+
+    /// The weights of a matrix that is marked for effort, and its fractions.
+    pub(crate) fn marked(&self, id: WeightId) -> Option<(Kept<'_>, &EffortCurve)> {
         match &self.all[id.0] {
-            Weight::Lines { stored: _, lines } => Some(lines),
+            Weight::Lines { stored: _, lines, curve } => Some((Kept::Lines(lines), curve)),
+            Weight::Buckets { stored: _, buckets, curve } => Some((Kept::Buckets(buckets), curve)),
             Weight::Floats(_) | Weight::Matrices { .. } => None,
         }
     }
@@ -189,7 +276,7 @@ impl Weights {
             .collect();
         let bytes_of = |(weight, of): (&Weight, &pelton_graph::Weight)| match weight {
             Weight::Matrices { stored, .. } => of.count() * stored.rows * stored.row_bytes,
-            Weight::Floats(_) | Weight::Lines { .. } => 0,
+            Weight::Floats(_) | Weight::Lines { .. } | Weight::Buckets { .. } => 0,
         };
         let all = self.all.iter().zip(&plan.weights).zip(&packs).filter(|(_, packs)| **packs);
         let needed: u128 = all.map(|(weight, _)| bytes_of(weight) as u128).sum();
@@ -214,7 +301,9 @@ impl Weights {
     pub(crate) fn vector(&self, id: WeightId) -> Result<&[f32], Error> {
         match &self.all[id.0] {
             Weight::Floats(values) => Ok(values),
-            Weight::Matrices { stored, .. } | Weight::Lines { stored, .. } => Err(Error::Matrix {
+            Weight::Matrices { stored, .. }
+            | Weight::Lines { stored, .. }
+            | Weight::Buckets { stored, .. } => Err(Error::Matrix {
                 tensor: self.checkpoint.tensor_at(stored.tensor).name.to_owned(),
                 what: "is a matrix, expected a vector".to_owned(),
             }),
@@ -241,7 +330,9 @@ impl Weights {
                 let matrices = Matrices { first: 0, of: stored.rows, ..*stored };
                 Ok(StoredMatrices { dtype, tensor: packed, matrices, packed: true })
             }
-            Weight::Matrices { .. } | Weight::Lines { .. } => self.stored(plan, id),
+            Weight::Matrices { .. } | Weight::Lines { .. } | Weight::Buckets { .. } => {
+                self.stored(plan, id)
+            }
             Weight::Floats(_) => Err(Error::Matrix {
                 tensor: plan.weight(id).name.clone(),
                 what: "is a vector, expected a matrix".to_owned(),
@@ -255,7 +346,9 @@ impl Weights {
     /// If the weight is a vector.
     fn stored(&self, plan: &Plan, id: WeightId) -> Result<StoredMatrices<'_>, Error> {
         match &self.all[id.0] {
-            Weight::Matrices { stored, .. } | Weight::Lines { stored, .. } => {
+            Weight::Matrices { stored, .. }
+            | Weight::Lines { stored, .. }
+            | Weight::Buckets { stored, .. } => {
                 let Tensor { dtype, bytes, .. } = self.checkpoint.tensor_at(stored.tensor);
                 Ok(StoredMatrices { dtype, tensor: bytes, matrices: *stored, packed: false })
             }

@@ -13,7 +13,7 @@ mod values;
 pub use client::Client;
 pub use event::{Event, FinishReason, Flow, Stats, Token};
 pub use handle::RequestHandle;
-pub use options::{DraftSource, KvMemory, LoadOptions};
+pub use options::{DraftSource, EffortTables, KvMemory, LoadOptions};
 pub use request::{Prompt, Request, Trigger};
 pub use speculation::{Speculation, SpeculationStats};
 pub use status::{PageCounts, Status};

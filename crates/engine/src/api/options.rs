@@ -1,8 +1,8 @@
 //! The sizes that a model is loaded for.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use pelton_graph::KvType;
+use pelton_graph::{EffortMode, EffortTable, KvType};
 use pelton_weights::Quantize;
 
 use super::{speculation::Speculation, values::Pooling};
@@ -31,6 +31,9 @@ pub enum DraftSource {
     BuiltIn,
     /// The model itself, at this [effort](crate::Request::effort).
     Effort(f64),
+    /// The head of the model's file that predicts further tokens (multi-token prediction: `nextn`
+    /// tensors).
+    Head,
 }
 
 /// The sizes that a model is loaded for. A model allocates nothing of its own size afterwards.
@@ -72,11 +75,42 @@ pub struct LoadOptions {
     pub prefill_budget: Duration,
     /// Whether tokens are drafted, and verified several at a time.
     pub speculation: Speculation,
-    /// A small model with the same vocabulary that drafts tokens.
+    /// What drafts tokens; `None` for the head of the model's file, if that has one and
+    /// [`speculation`](Self::speculation) is not off.
     pub draft: Option<DraftSource>,
     /// The [effort](crate::Request::effort) of requests that do not say, with which requests can have
     /// any; `None` if all have effort 1.
     pub effort: Option<f64>,
+    /// In place of [`effort`](Self::effort): the [share of squared
+    /// scores](crate::Request::effort_energy) of requests that do not say.
+    pub effort_energy: Option<f64>,
+    /// What tokens of an effort below 1 leave out, and so the order in which weights are kept.
+    pub effort_mode: EffortMode,
+    /// In [`EffortMode::Bucket`]: the ranks of each bucket that are kept, 1 to 16; `None` for all. With
+    /// fewer no token has the whole model.
+    pub effort_ranks: Option<usize>,
+    /// In [`EffortMode::Bucket`]: a file that [`BucketFile`](crate::BucketFile) wrote of the model;
+    /// without it weights are sorted at load.
+    pub effort_buckets: Option<PathBuf>,
+    /// The fractions of the kinds of matrices at an effort.
+    pub effort_tables: EffortTables,
+}
+
+/// The fractions of inputs that kinds of matrices and layers have at an effort. Their mean, weighted by
+/// bytes, is the effort.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum EffortTables {
+    /// The same for all.
+    #[default]
+    Uniform,
+    /// Those of the file of the model in this folder, if there is one, as
+    /// [`EffortFile::path`](crate::EffortFile::path) names it.
+    Folder(PathBuf),
+    /// Those of a file that [`EffortFile`](crate::EffortFile) wrote.
+    File(PathBuf),
+    /// A table in memory. Its mean fractions can be any.
+    Table(Arc<EffortTable>),
 }
 
 impl Default for LoadOptions {
@@ -96,6 +130,11 @@ impl Default for LoadOptions {
             speculation: Speculation::Auto,
             draft: None,
             effort: None,
+            effort_energy: None,
+            effort_mode: EffortMode::Channel,
+            effort_ranks: None,
+            effort_buckets: None,
+            effort_tables: EffortTables::Uniform,
         }
     }
 }
@@ -182,6 +221,37 @@ impl LoadOptions {
         self
     }
 
+    /// Sets the effort of requests that do not say as a share of squared scores, above 0 and at most 1,
+    /// and lets requests have any.
+    pub fn effort_energy(mut self, share: f64) -> Self {
+        self.effort_energy = Some(share);
+        self
+    }
+
+    /// Sets what tokens of an effort below 1 leave out.
+    pub fn effort_mode(mut self, mode: EffortMode) -> Self {
+        self.effort_mode = mode;
+        self
+    }
+
+    /// Sets the ranks of buckets that are kept.
+    pub fn effort_ranks(mut self, ranks: usize) -> Self {
+        self.effort_ranks = Some(ranks);
+        self
+    }
+
+    /// Sets the file of sorted buckets.
+    pub fn effort_buckets(mut self, path: impl Into<PathBuf>) -> Self {
+        self.effort_buckets = Some(path.into());
+        self
+    }
+
+    /// Sets the fractions of the kinds of matrices.
+    pub fn effort_tables(mut self, tables: EffortTables) -> Self {
+        self.effort_tables = tables;
+        self
+    }
+
     /// Sets the model that drafts tokens: a file or a directory.
     pub fn draft(mut self, path: impl Into<PathBuf>) -> Self {
         self.draft = Some(DraftSource::Path(path.into()));
@@ -192,6 +262,13 @@ impl LoadOptions {
     /// higher one. The texts are those of the requests' effort.
     pub fn draft_effort(mut self, effort: f64) -> Self {
         self.draft = Some(DraftSource::Effort(effort));
+        self
+    }
+
+    /// Lets the head of the model's file that predicts further tokens draft them; a load of a file
+    /// without one fails.
+    pub fn draft_head(mut self) -> Self {
+        self.draft = Some(DraftSource::Head);
         self
     }
 

@@ -108,6 +108,10 @@ pub struct Request {
     /// influence: above 0 and at most 1, which is the whole model. Less is faster and less exact.
     /// `None` for [`LoadOptions::effort`](crate::LoadOptions::effort), without which it is 1.
     pub effort: Option<f64>,
+    /// In place of [`effort`](Self::effort): the share of the sum of squared scores that the multiplied
+    /// inputs make up, the fewest that do, above 0 and at most 1. How many those are differs by token
+    /// and by matrix. `None` for [`LoadOptions::effort_energy`](crate::LoadOptions::effort_energy).
+    pub effort_energy: Option<f64>,
     /// Whether the prompt has that effort too. Otherwise it is read with effort 1.
     pub effort_in_prompt: bool,
 }
@@ -143,6 +147,7 @@ impl Request {
             prediction: None,
             speculation: None,
             effort: None,
+            effort_energy: None,
             effort_in_prompt: false,
         }
     }
@@ -268,6 +273,13 @@ impl Request {
     /// ```
     pub fn effort(mut self, effort: f64) -> Self {
         self.effort = Some(effort);
+        self
+    }
+
+    /// Sets the effort of generated tokens as a share of the sum of squared scores, in place of a
+    /// fraction of the inputs.
+    pub fn effort_energy(mut self, share: f64) -> Self {
+        self.effort_energy = Some(share);
         self
     }
 

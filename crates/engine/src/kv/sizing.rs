@@ -50,6 +50,14 @@ pub(crate) fn wanted_context(options: &LoadOptions) -> usize {
     options.context.unwrap_or(DEFAULT_CONTEXT)
 }
 
+/// Bytes of the caches of a plan in which all sequences have their full length.
+pub(crate) fn full_length_bytes(options: &LoadOptions, plan: &Plan) -> u64 {
+    let positions = pages_for(wanted_context(options).min(plan.context)) * PAGE;
+    let caches = plan.caches.iter().map(|cache| bytes_per_position(cache, options.kv) as u64);
+    let sequences = options.sequences.unwrap_or(1) as u64;
+    caches.sum::<u64>().saturating_mul(positions as u64).saturating_mul(sequences)
+}
+
 /// The limits of a load.
 ///
 /// # Errors

@@ -9,11 +9,14 @@ use pelton_weights::Checkpoint;
 use super::vocabulary::used_tokens;
 use crate::{
     Error,
-    api::{DraftSource, LoadOptions},
+    api::{DraftSource, LoadOptions, Speculation},
     built_in,
-    kv::KvCache,
-    schedule::{DraftModel, Resources, Runner},
+    kv::{KvCache, wanted_context},
+    schedule::{DraftModel, HeadModel, Resources, Runner},
 };
+
+/// Rows of a pass of a head, at most: their hidden states come from the host.
+const HEAD_ROWS: usize = 512;
 
 /// The model that a draft model drafts for.
 pub(super) struct Target<'a> {
@@ -38,7 +41,7 @@ pub(super) fn load(
     let (file, checkpoint) = match source {
         DraftSource::Path(path) => (path.clone(), Checkpoint::open(path)?),
         DraftSource::BuiltIn => (PathBuf::from("built-in"), built_in()?),
-        DraftSource::Effort(_) => return Ok(None),
+        DraftSource::Effort(_) | DraftSource::Head => return Ok(None),
     };
     let fail =
         |found: String, expected: String| Err(Error::Draft { file: file.clone(), found, expected });
@@ -65,22 +68,93 @@ pub(super) fn load(
     if let Some((found, expected)) = difference(&plan, tokenizer.as_ref(), target) {
         return fail(found, expected);
     }
+    let resources = resources(backend, plan, Arc::new(checkpoint), target.limits, progress)?;
+    tracing::info!(draft = %file.display(), limits = ?resources.limits, "the draft model is loaded");
+    Ok(Some(DraftModel::new(resources)))
+}
+
+/// Loads a plan that drafts, with the slots of its target and pages for all of them at full length.
+fn resources(
+    backend: &dyn Backend,
+    plan: Plan,
+    checkpoint: Arc<Checkpoint>,
+    target: &Limits,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Resources, Error> {
     let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
-    let context = target.limits.context.min(plan.context);
-    let sequences = target.limits.sequences;
-    let pages = pages_for(context).saturating_mul(sequences);
+    let context = target.context.min(plan.context);
+    let pages = pages_for(context).saturating_mul(target.sequences);
     let limits = Limits {
         context,
         pages: vec![pages; plan.groups.len()],
-        tokens: target.limits.tokens.min(plan.vocab),
+        tokens: target.tokens.min(plan.vocab),
         snapshots: 0,
-        ..target.limits.clone()
+        ..target.clone()
     };
-    let executable = backend.load(plan.clone(), Arc::new(checkpoint), limits.clone(), progress)?;
+    let executable = backend.load(plan.clone(), checkpoint, limits.clone(), progress)?;
     let runner = Runner::new(executable);
     let kv = KvCache::new(&plan.groups, &limits.pages, None, runner.pipeline.phases_agree);
-    tracing::info!(draft = %file.display(), ?limits, "the draft model is loaded");
-    Ok(Some(DraftModel::new(Resources { runner, kv, limits, plan, loras: Vec::new() })))
+    Ok(Resources { runner, kv, limits, plan, loras: Vec::new() })
+}
+
+/// The plan of the head of a model's file, if the options let one draft and the file has one.
+///
+/// # Errors
+///
+/// If the head's tensors are not whole; [`Error::Option`] if the options demand a head that the
+/// file does not have.
+pub(super) fn head_plan(
+    checkpoint: &Checkpoint,
+    options: &LoadOptions,
+) -> Result<Option<Plan>, Error> {
+    let demanded = match options.draft {
+        Some(DraftSource::Head) => true,
+        None if options.speculation != Speculation::Off && options.pooling.is_none() => false,
+        _ => return Ok(None),
+    };
+    let context = Some(wanted_context(options));
+    let build = BuildOptions { context, ..BuildOptions::default() };
+    let plan = pelton_graph::build_head(checkpoint, &build)?;
+    if demanded && plan.is_none() {
+        return Err(Error::Option {
+            option: "draft",
+            found: "mtp".to_owned(),
+            expected: format!(
+                "another source: {} has no head that predicts further tokens, or none of a known form",
+                checkpoint.name()
+            ),
+        });
+    }
+    Ok(plan)
+}
+
+/// Loads the head of a model's file. One that the options do not demand is left out where the backend
+/// cannot load it, as for lack of memory.
+///
+/// # Errors
+///
+/// As any load, if the options demand the head.
+pub(super) fn load_head(
+    backend: &dyn Backend,
+    plan: Plan,
+    checkpoint: &Arc<Checkpoint>,
+    limits: &Limits,
+    options: &LoadOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Option<HeadModel>, Error> {
+    let rows = limits.rows.min(HEAD_ROWS.max(limits.wants));
+    let limits = Limits { rows, ..limits.clone() };
+    match resources(backend, plan, Arc::clone(checkpoint), &limits, progress) {
+        Ok(resources) => {
+            tracing::info!(limits = ?resources.limits, "the head is loaded");
+            Ok(Some(HeadModel::new(resources)))
+        }
+        Err(error) if options.draft.is_none() => {
+            tracing::warn!(%error, "the head that predicts further tokens is not used");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The effort at which a model drafts for itself, if the options say so.

@@ -55,6 +55,7 @@ impl Scheduler {
     /// took. Sequences whose constraints are not ready with them in time leave `ids`.
     pub(super) fn drafts(&mut self, ids: &mut Vec<u64>) -> (BTreeMap<u64, Draft>, Duration) {
         let plan = self.plan_drafts(ids).filter(|plan| plan.choice.is_some());
+        let planned = plan.is_some();
         let mut drafts = BTreeMap::new();
         let mut time = Duration::ZERO;
         if let Some(plan) = plan {
@@ -96,8 +97,8 @@ impl Scheduler {
         if !drafts.is_empty() && !self.resources.kv.can_grow(reach) {
             drafts.clear();
         }
-        if !drafts.is_empty() {
-            // repeats begin anew after it
+        if !drafts.is_empty() || (planned && self.head.is_some()) {
+            // repeats begin anew after it; without the hidden states of each pass a head has no drafts
             self.repeated.clear();
         }
         (drafts, time)
@@ -209,9 +210,9 @@ impl Scheduler {
         (choose(&chances, rows, plain, cost), modelled, count)
     }
 
-    /// Whether there is a draft model, which may be the model itself.
+    /// Whether there is a draft model, which may be the model itself or the head of its file.
     fn has_draft_model(&self) -> bool {
-        self.draft_model.is_some() || self.own_draft.is_some()
+        self.draft_model.is_some() || self.own_draft.is_some() || self.head.is_some()
     }
 
     /// The draft model's tokens of the sequences that it is to draft for.
@@ -228,7 +229,6 @@ impl Scheduler {
                 BTreeMap::new()
             });
         }
-        let Some(model) = self.draft_model.as_mut() else { return BTreeMap::new() };
         let mut asks = Vec::new();
         for (&id, _) in ids.iter().zip(&plan.modelled).filter(|(_, by_model)| **by_model) {
             if let Some(sequence) = self.sequences.get(&id)
@@ -238,11 +238,16 @@ impl Scheduler {
                 asks.push(Ask { id, slot, tokens, prompt, draw });
             }
         }
-        match model.draft(&asks, plan.count) {
+        let drafts = match (&mut self.draft_model, &mut self.head) {
+            (Some(model), _) => model.draft(&asks, plan.count),
+            (None, Some(head)) => head.draft(&asks, plan.count),
+            (None, None) => return BTreeMap::new(),
+        };
+        match drafts {
             Ok(drafts) => asks.iter().map(|ask| ask.id).zip(drafts).collect(),
             Err(error) => {
-                tracing::error!(%error, "the draft model failed, and is used no more");
-                self.draft_model = None;
+                tracing::error!(%error, "the draft model or head failed, and is used no more");
+                (self.draft_model, self.head) = (None, None);
                 BTreeMap::new()
             }
         }

@@ -8,6 +8,7 @@ use pelton_sampling::Sampled;
 use super::{
     drafts::accepted,
     goal::Goal,
+    hidden::keep_hidden,
     resources::Resources,
     scheduler::{Entry, Flight, Scheduler, Work},
 };
@@ -73,6 +74,8 @@ impl Scheduler {
             tables: &tables,
             wants: &wants,
             efforts: &efforts,
+            hidden: &[],
+            keeps_hidden: self.keeps_hidden(&work),
             repeat: work.repeat,
         };
         match self.resources.runner.submit(&pass) {
@@ -137,7 +140,12 @@ impl Scheduler {
         let Flight { ticket, work, submitted, .. } = flight;
         // the results leave the executable before they are passed on, which may take longer
         let taken = self.resources.runner.take(ticket);
-        let outcome = taken.map(|outputs| (outputs.samples.to_vec(), outputs.logits.to_vec()));
+        let outcome = taken.map(|outputs| {
+            if let Some(head) = &mut self.head {
+                keep_hidden(head, &self.sequences, &work, &outputs);
+            }
+            (outputs.samples.to_vec(), outputs.logits.to_vec())
+        });
         let now = Instant::now();
         let begun = self.last_taken.map_or(submitted, |last| last.max(submitted));
         self.last_taken = Some(now);
@@ -146,6 +154,7 @@ impl Scheduler {
                 self.failures = 0;
                 self.measured(&work, now - begun);
                 self.succeeded(&work, samples, &values, now - begun);
+                self.follow_with_head(&work);
             }
             Err(error) => self.fail_pass(&work, &error),
         }

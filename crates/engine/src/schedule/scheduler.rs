@@ -16,7 +16,7 @@ use super::{
     resources::Resources,
     sequence::Sequence,
     shares::Shares,
-    speculate::{DraftModel, PassCosts},
+    speculate::{DraftModel, HeadModel, PassCosts},
 };
 use crate::{
     Error,
@@ -133,6 +133,8 @@ pub(crate) struct Scheduler {
     pub(super) draft_model: Option<DraftModel>,
     /// The effort at which the model drafts for itself, if it does.
     pub(super) own_draft: Option<Effort>,
+    /// The head of the model's file, if it drafts.
+    pub(super) head: Option<HeadModel>,
     /// The repeat of the decoding pass before, and its sequences.
     pub(super) repeat: u32,
     pub(super) repeated: Vec<u64>,
@@ -156,6 +158,7 @@ impl Scheduler {
         bound: Arc<QueueBound>,
         draft_model: Option<DraftModel>,
         own_draft: Option<Effort>,
+        head: Option<HeadModel>,
     ) -> Self {
         Self {
             slots: (0..resources.limits.sequences as u32).rev().collect(),
@@ -175,6 +178,7 @@ impl Scheduler {
             costs: PassCosts::default(),
             draft_model,
             own_draft,
+            head,
             repeat: 0,
             repeated: Vec::new(),
             turn: Turn::Prompt,

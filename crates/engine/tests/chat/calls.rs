@@ -8,7 +8,7 @@ use pelton_constraint::Compiler;
 use pelton_testing::{Need, skip};
 use serde_json::{Value, json};
 
-use super::{model, user};
+use super::{PLAIN, model, user};
 
 /// A template in which a format is detected, whose reasoning has ended.
 fn template(model: &Model, format: &Format) -> ChatTemplate {
@@ -193,8 +193,7 @@ fn answers_after_reasoning_are_constrained() {
 #[test]
 fn templates_without_tools_explain_them() {
     let model = model();
-    let source = model.tokenizer().unwrap().chat_template().unwrap();
-    let template = model.chat_template_from(source).unwrap().explaining_tools();
+    let template = model.chat_template_from(PLAIN).unwrap().explaining_tools();
     let mut chat = Chat::new(user("Hi"));
     assert!(!template.prompt(&chat).unwrap().text().contains("tools"));
     chat.tools = tools();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+mod abilities;
 mod calls;
 mod ids;
 
@@ -26,6 +27,10 @@ fn template(model: &Model, suffix: &str) -> ChatTemplate {
     let source = model.tokenizer().unwrap().chat_template().unwrap().to_owned() + suffix;
     model.chat_template_from(&source).unwrap()
 }
+
+/// A template without tools and thoughts, with the tokens of the built-in model.
+const PLAIN: &str = "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}\
+                     {% if add_generation_prompt %}<|assistant|>{% endif %}";
 
 #[test]
 fn turns_share_their_prefix() {
@@ -93,10 +98,15 @@ fn the_last_message_is_continued() {
 fn where_the_answer_begins() {
     let model = model();
     let start = |suffix: &str, chat: &Chat| template(&model, suffix).prompt(chat).unwrap().start;
-    let chat = Chat::new(user("Hi"));
+    let mut chat = Chat::new(user("Hi"));
     let (open, close) = ("<think>", "</think>");
-    assert_eq!(start("", &chat), AnswerStart::First);
+    let plain = model.chat_template_from(PLAIN).unwrap();
+    assert_eq!(plain.prompt(&chat).unwrap().start, AnswerStart::First);
+    chat.enable_thinking = Some(true);
+    assert_eq!(start("", &chat), AnswerStart::After(close));
+    chat.enable_thinking = None;
     let hermes = "{# <tool_call> #}";
+    assert_eq!(start("", &chat), AnswerStart::AfterOptional { open, close });
     assert_eq!(start(hermes, &chat), AnswerStart::AfterOptional { open, close });
     assert_eq!(start(&format!("{hermes}<think>\n"), &chat), AnswerStart::After(close));
     let empty = format!("{hermes}<think>\n\n</think>\n\n");
@@ -131,7 +141,7 @@ fn tool_choices() {
 
     let said = prompt(&chat, ToolChoice::Named("h".into())).unwrap_err().to_string();
     assert!(said.contains("\"h\""), "{said}");
-    let plain = model.chat_template().unwrap();
+    let plain = model.chat_template_from(PLAIN).unwrap();
     let said = plain.prompt_with(&chat, &ToolChoice::Required, true).unwrap_err().to_string();
     assert!(said.contains("\"plain\""), "{said}");
     chat.tools.push(tool("strict", true));

@@ -6,6 +6,7 @@ mod cancel;
 mod failures;
 mod fairness;
 mod harness;
+mod heads;
 mod pipeline;
 mod prefix;
 mod pressure;

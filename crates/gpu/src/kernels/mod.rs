@@ -2,6 +2,7 @@
 
 pub(crate) mod attention;
 pub(crate) mod experts;
+pub(crate) mod input_major;
 pub(crate) mod matmul;
 pub(crate) mod matvec;
 pub(crate) mod matvec_rows;

@@ -1,7 +1,7 @@
 //! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
 
 use pelton_graph::{
-    Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, Step, WeightKind, pages_for,
+    Effort, Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, Step, WeightKind, pages_for,
 };
 
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
         to_f16::padded,
         to_q8::UNIT,
     },
+    lower::effort_sizes as effort,
 };
 
 /// Offsets of bindings in a buffer are multiples of this on every GPU.
@@ -42,6 +43,11 @@ pub(crate) struct Inputs {
     pub(crate) sequences: wgpu::Buffer,
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
     pub(crate) adapters: wgpu::Buffer,
+    /// The numbers of live inputs `[rows, 2, kinds]` u32 of each row, and of each selected row, for
+    /// each number of inputs; the highest bit is set for rows of an effort below 1.
+    pub(crate) lives: wgpu::Buffer,
+    /// The numbers of inputs `[kinds]`.
+    live_kinds: Vec<usize>,
     /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
     pub(crate) recent: wgpu::Buffer,
 }
@@ -55,7 +61,11 @@ impl Inputs {
         let adapters = adapters.repeat(limits.sequences);
         let table = pages_for(limits.context);
         let slots = limits.sequences;
+        let live_kinds = effort::kinds(plan);
+        let live_rows = limits.rows.max(limits.wants);
         let inputs = Self {
+            lives: device.buffer("live inputs", 8 * (live_kinds.len() * live_rows) as u64)?,
+            live_kinds,
             pass: device.buffer("pass", 8)?,
             rows: device.buffer("rows", 16 * limits.rows as u64)?,
             selected: device.buffer("selected", 4 * limits.wants as u64)?,
@@ -72,6 +82,28 @@ impl Inputs {
             device.queue.write_buffer(&inputs.adapters, 0, bytemuck::cast_slice(&adapters));
         }
         Ok(inputs)
+    }
+
+    /// The first of the numbers of live inputs of rows, for matrices with `inputs` inputs, and the
+    /// step from row to row.
+    pub(crate) fn lives_at(&self, inputs: usize, selected: bool) -> [usize; 2] {
+        let kinds = self.live_kinds.len();
+        let kind = self.live_kinds.iter().position(|kind| *kind == inputs).unwrap_or(0);
+        [usize::from(selected) * kinds + kind, 2 * kinds]
+    }
+
+    /// The numbers of live inputs of rows, and of selected rows, as kernels read them.
+    pub(crate) fn live_words(&self, all: &[Effort], selected: &[Effort]) -> Vec<u32> {
+        let mut words = Vec::with_capacity(2 * self.live_kinds.len() * all.len());
+        for row in 0..all.len().max(selected.len()) {
+            for effort in [all.get(row), selected.get(row)] {
+                words.extend(self.live_kinds.iter().map(|&inputs| match effort {
+                    Some(effort) if !effort.is_full() => effort.live(inputs) as u32 | 1 << 31,
+                    _ => inputs as u32,
+                }));
+            }
+        }
+        words
     }
 
     /// Writes the ids and the weights `[2, used]` of a slot's adapters.
@@ -170,6 +202,12 @@ pub(crate) struct Scratch {
     pub(crate) tiles: wgpu::Buffer,
     /// KV splits of attention that a further kernel merges.
     pub(crate) splits: wgpu::Buffer,
+    /// Slots `[rows, slots]` in which workgroups of products of an effort exchange sums.
+    pub(crate) slots: wgpu::Buffer,
+    /// Slots of a row.
+    pub(crate) row_slots: usize,
+    /// Rows of an effort below 1, while those of effort 1 are multiplied.
+    pub(crate) kept: wgpu::Buffer,
 }
 
 impl Scratch {
@@ -201,7 +239,16 @@ impl Scratch {
             false => 0,
         };
         let (pairs, tiles) = sorted_len(plan, most);
+        let row_slots = effort::slots(plan, &device.capabilities);
+        let slots = vec![u32::MAX; row_slots * rows.max(limits.wants)];
+        let slots_buffer = device.buffer("slots of sums", 4 * slots.len() as u64)?;
+        if !slots.is_empty() {
+            device.queue.write_buffer(&slots_buffer, 0, bytemuck::cast_slice(&slots));
+        }
         Ok(Self {
+            slots: slots_buffer,
+            row_slots,
+            kept: device.buffer("rows of an effort", 4 * (most * effort::kept(plan)) as u64)?,
             halves: device.buffer("activations in f16", 2 * halves as u64)?,
             normed: device.buffer("activations after a norm", 4 * normed as u64)?,
             codes: device.buffer("activations in 8 bits", 32 * units as u64)?,

@@ -88,6 +88,21 @@ pub(crate) struct Dispatch {
     pub(crate) rows: RangeInclusive<usize>,
     /// Whether it is independent of the previous dispatch, so that both can run concurrently.
     pub(crate) concurrent: bool,
+    /// The efforts of rows with which it runs.
+    pub(crate) when: When,
+}
+
+/// The efforts of the rows of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Any.
+    Always,
+    /// All are 1.
+    AllFull,
+    /// At least one is 1.
+    SomeFull,
+    /// At least one is below 1.
+    SomeBelow,
 }
 
 /// A range of a buffer that a kernel is bound to.
@@ -140,6 +155,8 @@ pub(crate) enum Grid {
     RowTimes(u32),
     /// One workgroup.
     One,
+    /// As many workgroups for any number of rows.
+    Fixed([u32; 2]),
     /// `x` workgroups for each of `per_row` pairs of a row and a chosen expert.
     Pairs { x: u32, per_row: u32 },
     /// `x` workgroups for each tile of sorted rows, of which there may be as many; along y, or with
@@ -179,13 +196,21 @@ pub(crate) struct PassShape {
     pub(crate) distinct: bool,
     /// Number of sequences, which is counted for plans with recurrent states.
     pub(crate) sequences: usize,
+    /// Rows of the step whose effort is below 1.
+    pub(crate) below: usize,
 }
 
 impl Dispatch {
     /// The workgroups for the rows of a pass; `None` if the kernel does not run in it.
     pub(crate) fn groups(&self, shape: &PassShape) -> Option<[u32; 3]> {
-        let &PassShape { rows, bound, tiles, distinct, sequences } = shape;
-        if !self.rows.contains(&rows) {
+        let &PassShape { rows, bound, tiles, distinct, sequences, below } = shape;
+        let runs = match self.when {
+            When::Always => true,
+            When::AllFull => below == 0,
+            When::SomeFull => below < rows,
+            When::SomeBelow => below > 0,
+        };
+        if !runs || !self.rows.contains(&rows) {
             return None;
         }
         Some(match self.grid {
@@ -201,6 +226,7 @@ impl Dispatch {
             Grid::Row => [rows as u32, 1, 1],
             Grid::RowTimes(times) => [rows as u32, times, 1],
             Grid::One => [1, 1, 1],
+            Grid::Fixed([x, y]) => [x, y, 1],
             Grid::Pairs { x, per_row } => [x, rows as u32 * per_row, 1],
             Grid::ExpertTiles { x, sort, tiles_first } => match tiles_first {
                 true => [sort.tiles(rows) as u32, x, 1],

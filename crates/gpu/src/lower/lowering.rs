@@ -9,7 +9,7 @@ use crate::{
     kernels::{matvec::Tuning, row_ops::RowOp},
     lower::{
         buffers::{Cache, Inputs, Scratch},
-        dispatch::{Bound, Dispatch, Grid, RowBucket},
+        dispatch::{Bound, Dispatch, Grid, RowBucket, When},
     },
     weights::Weights,
 };
@@ -38,6 +38,8 @@ pub(crate) struct Lowering<'a> {
     /// Threads of every workgroup, for kernels that become phases of a persistent kernel; `None` if
     /// each kernel has its own number.
     pub(crate) joined: Option<usize>,
+    /// Whether products with matrices in input-major order are lowered as if these were row by row.
+    pub(crate) dense: bool,
     /// Kernels to be compiled, by their source.
     pub(crate) kernels: HashMap<String, Arc<Kernel>>,
 }
@@ -48,6 +50,19 @@ impl<'a> Lowering<'a> {
     /// With `alone`, the pass has a single row, which is selected: then the selected rows are all
     /// rows, and nothing need be copied.
     pub(crate) fn step(
+        &mut self,
+        step: &Step,
+        bucket: RowBucket,
+        alone: bool,
+    ) -> Result<Vec<Dispatch>, Error> {
+        match self.dense || !self.has_effort(step) {
+            true => self.dense_step(step, bucket, alone),
+            false => self.effort_step(step, bucket, alone),
+        }
+    }
+
+    /// The dispatches of a step with matrices row by row.
+    pub(super) fn dense_step(
         &mut self,
         step: &Step,
         bucket: RowBucket,
@@ -139,7 +154,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// A plan's buffer; with `alone`, that of all rows in place of that of the selected ones.
-    fn buffer(&self, id: BufferId, alone: bool) -> &'a wgpu::Buffer {
+    pub(super) fn buffer(&self, id: BufferId, alone: bool) -> &'a wgpu::Buffer {
         let source = self.plan.steps.iter().find_map(|step| match step.op {
             Op::Select if step.outputs[0] == id => Some(step.inputs[0]),
             _ => None,
@@ -167,9 +182,15 @@ impl<'a> Lowering<'a> {
             }
         };
         let bindings = self.device.bind(label, &kernel, buffers)?;
-        let buffers = buffers.iter().map(Bound::of).collect();
-        let rows = 0..=usize::MAX;
-        Ok(Dispatch { kernel, bindings, buffers, grid, rows, concurrent: false })
+        Ok(Dispatch {
+            kernel,
+            bindings,
+            buffers: buffers.iter().map(Bound::of).collect(),
+            grid,
+            rows: 0..=usize::MAX,
+            concurrent: false,
+            when: When::Always,
+        })
     }
 }
 

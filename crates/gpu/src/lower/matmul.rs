@@ -265,7 +265,10 @@ impl<'a> Lowering<'a> {
             let matrix = self.weights.matrix(linear.weight);
             matrix.is_ok_and(|matrix| self.operand(matrix, bucket) == Operand::F16)
         };
+        // a row of an effort below 1 has its sums at once
+        let marked = |linear: &Linear| self.plan.weight(linear.weight).effort;
         before.outputs[0] == step.inputs[0]
+            && marked(first) == marked(product)
             && rows(before) == rows(step)
             && cores(first)
             && cores(product)
@@ -279,7 +282,10 @@ impl<'a> Lowering<'a> {
         let g = before.outputs[0];
         let readers = self.plan.steps.iter().filter(|step| step.inputs.contains(&g)).count();
         let matrix = self.weights.matrix(product.weight);
+        let marked = |linear: &Linear| self.plan.weight(linear.weight).effort;
         step.inputs.get(1) == Some(&g)
+            && marked(gate) == marked(product)
+            && marked(up) == marked(product)
             && readers == 1
             && self.plan.buffer(g).rows == self.plan.buffer(step.outputs[0]).rows
             && self.gates_on_cores([gate, up], bucket).unwrap_or(false)

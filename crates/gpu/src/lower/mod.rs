@@ -4,6 +4,8 @@ mod attention;
 pub(crate) mod autotune;
 pub(crate) mod buffers;
 pub(crate) mod dispatch;
+mod effort;
+mod effort_sizes;
 mod experts;
 pub(crate) mod lowering;
 mod matmul;

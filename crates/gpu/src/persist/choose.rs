@@ -85,7 +85,11 @@ pub(crate) fn choose<'l>(
     lowering: impl Fn() -> Lowering<'l>,
 ) -> Result<Option<Persistent>, Error> {
     let Trial { device, plan, .. } = *trial;
-    let plain = plan.states.is_empty() && plan.adapters().is_none() && !plan.whole_sequences;
+    let plain = plan.states.is_empty()
+        && plan.adapters().is_none()
+        && plan.hidden.is_none()
+        && !plan.has_effort()
+        && !plan.whole_sequences;
     if !plain || !device.coherent || mode == Mode::Off {
         return Ok(None);
     }

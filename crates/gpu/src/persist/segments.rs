@@ -59,7 +59,7 @@ struct Variant {
 
 /// A pass of one row at a position below `bound`.
 pub(crate) const fn alone(bound: usize) -> PassShape {
-    PassShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1 }
+    PassShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below: 0 }
 }
 
 impl Persistent {

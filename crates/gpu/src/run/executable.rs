@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use pelton_graph::{
-    Backend, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PAGE, PageTables, Pass, Phase,
-    Pipeline, Plan, Profile, Rows, Ticket, Want,
+    Backend, Effort, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PAGE, PageTables, Pass,
+    Phase, Pipeline, Plan, Profile, Rows, Ticket, Want,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
@@ -35,7 +35,7 @@ use crate::{
         memory::{States, allocate_caches, check_kv, check_memory},
         profile,
     },
-    weights::Weights,
+    weights::{SharedMatrices, Weights},
 };
 
 mod redo;
@@ -48,6 +48,7 @@ mod tests;
 pub struct Gpu {
     device: Arc<Device>,
     persistent: Mode,
+    pub(crate) matrices: Arc<SharedMatrices>,
 }
 
 impl Gpu {
@@ -57,7 +58,7 @@ impl Gpu {
     ///
     /// [`Error::Device`] if the GPU lacks a capability that every kernel needs, or the driver fails.
     pub fn open(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self { device: Device::open(adapter, false)?, persistent: Mode::default() })
+        Ok(Self::of(Device::open(adapter, false)?))
     }
 
     /// Opens a GPU with kernels that check every index: slower, for tests.
@@ -66,7 +67,11 @@ impl Gpu {
     ///
     /// As [`open`](Self::open).
     pub fn open_checked(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self { device: Device::open(adapter, true)?, persistent: Mode::default() })
+        Ok(Self::of(Device::open(adapter, true)?))
+    }
+
+    pub(crate) fn of(device: Arc<Device>) -> Self {
+        Self { device, persistent: Mode::default(), matrices: Arc::default() }
     }
 
     /// The same GPU without persistent kernels: every step is dispatches of its own.
@@ -86,6 +91,10 @@ impl Gpu {
 impl Backend for Gpu {
     fn name(&self) -> &str {
         &self.device.name
+    }
+
+    fn has_effort(&self) -> bool {
+        true
     }
 
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {
@@ -127,10 +136,18 @@ impl Backend for Gpu {
         plan.check_accepted(self)?;
         let device = Arc::clone(&self.device);
         let tuning = autotune::cache_file();
+        let source = Sources { checkpoint: &checkpoint, matrices: &self.matrices };
         let file = tuning.as_deref();
         let load = Load { device, plan, limits, tuning: file, persistent: self.persistent };
-        Ok(Box::new(GpuExecutable::load(load, &checkpoint, progress)?))
+        Ok(Box::new(GpuExecutable::load(load, source, progress)?))
     }
+}
+
+/// What the weights of a plan are loaded from.
+struct Sources<'a> {
+    checkpoint: &'a Arc<Checkpoint>,
+    /// The matrices of plans that are loaded.
+    matrices: &'a SharedMatrices,
 }
 
 struct GpuExecutable {
@@ -159,6 +176,7 @@ struct GpuExecutable {
     sample_bytes: Vec<u8>,
     samples: Vec<Sampled>,
     logits: Vec<f32>,
+    hidden: Vec<f32>,
     _weights: Weights,
 }
 
@@ -175,13 +193,13 @@ struct Load<'a> {
 impl GpuExecutable {
     fn load(
         load: Load<'_>,
-        checkpoint: &Checkpoint,
+        Sources { checkpoint, matrices }: Sources<'_>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         let Load { device, plan, limits, tuning, persistent } = load;
         check_limits(&device, &plan, &limits)?;
         check_memory(&device, &plan, &limits)?;
-        let weights = Weights::load(&device, &plan, checkpoint, progress)?;
+        let weights = Weights::load(&device, &plan, checkpoint, matrices, progress)?;
         let buffers = plan
             .buffers
             .iter()
@@ -222,6 +240,7 @@ impl GpuExecutable {
             decode_rows: decode_rows(&limits),
             tuning: Tuning::CANDIDATES[0],
             joined: None,
+            dense: false,
             kernels: HashMap::new(),
         };
         let mut lowering = fresh();
@@ -263,7 +282,9 @@ impl GpuExecutable {
             pass_buffers,
         )?;
         let logits_len = limits.wants * plan.output_width();
-        let in_flight = InFlight::new(&device, sample.results().size(), 4 * logits_len as u64)?;
+        let hidden_len = limits.rows * plan.hidden_width();
+        let bytes = [sample.results().size(), 4 * logits_len as u64, 4 * hidden_len as u64];
+        let in_flight = InFlight::new(&device, bytes)?;
         device.wait()?;
         Ok(Self {
             page: device.buffer("page", page)?,
@@ -273,6 +294,7 @@ impl GpuExecutable {
                 .min(),
             tables: PageTables::new(&limits),
             logits: vec![0.0; logits_len],
+            hidden: vec![0.0; hidden_len],
             sample_bytes: Vec::with_capacity(sample.results().size() as usize),
             samples: Vec::with_capacity(limits.wants * MAX_REPEAT as usize),
             sample,
@@ -321,6 +343,11 @@ impl GpuExecutable {
         }
         written.rows.write(device, &inputs.rows, rows.as_flattened());
         written.selected.write(device, &inputs.selected, &selected);
+        if let Some(hidden) = self.plan.hidden.filter(|hidden| hidden.is_input) {
+            // the steps of the pass before have written it
+            let states = bytemuck::cast_slice(pass.hidden);
+            device.queue.write_buffer(&self.buffers[hidden.buffer.0], 0, states);
+        }
         let tiles = match (pass.phase, self.tile_rows) {
             (Phase::Prompt, Some(most)) => tiles(pass.rows, most),
             _ => Vec::new(),
@@ -330,6 +357,15 @@ impl GpuExecutable {
             queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
         }
         let mut shape = Shape::of(pass, selected, tiles.len());
+        if self.plan.has_effort() {
+            let mut of_all = pass.efforts.to_vec();
+            of_all.resize(pass.rows.len(), Effort::FULL);
+            let of_selected: Vec<Effort> =
+                shape.selected.iter().map(|&row| of_all[row as usize]).collect();
+            written.lives.write(device, &inputs.lives, &inputs.live_words(&of_all, &of_selected));
+            let below = |all: &[Effort]| all.iter().filter(|effort| !effort.is_full()).count();
+            shape.below = [below(&of_all), below(&of_selected)];
+        }
         if !self.plan.states.is_empty() {
             let (order, sequences) = by_sequence(pass.rows);
             written.order.write(device, &inputs.order, &order);
@@ -341,7 +377,7 @@ impl GpuExecutable {
 
     /// The dispatches of a pass, step by step.
     fn dispatches(&self, shape: &Shape) -> impl Iterator<Item = StepDispatches<'_>> {
-        let &Shape { phase, rows, bound, tiles, distinct, sequences, .. } = shape;
+        let &Shape { phase, rows, bound, tiles, distinct, sequences, below, .. } = shape;
         let (selected, alone) = (shape.selected.len(), shape.alone());
         self.plan.steps.iter().enumerate().map(move |(i, step)| {
             let of_selected = self.plan.step_rows(step) == Rows::Selected;
@@ -352,7 +388,9 @@ impl GpuExecutable {
                 (_, true) => &self.alone[i],
                 (_, false) => &self.buckets[bucket as usize][i],
             };
-            StepDispatches { calls, shape: PassShape { rows, bound, tiles, distinct, sequences } }
+            let below = below[usize::from(of_selected)];
+            let shape = PassShape { rows, bound, tiles, distinct, sequences, below };
+            StepDispatches { calls, shape }
         })
     }
 
@@ -407,6 +445,7 @@ impl Executable for GpuExecutable {
             // a draw that follows is not repeated
             persists: self.persistent.is_some() && shape.alone() && !pass.draws_later(),
             logits: wanted_logits(pass, &shape),
+            keeps_hidden: pass.keeps_hidden,
             shape,
             call,
             repeat: pass.repeat,
@@ -448,16 +487,17 @@ impl Executable for GpuExecutable {
 
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
         self.settle(Some(ticket))?;
-        let Self { device, in_flight, sample, sample_bytes, samples, logits, redo, .. } = self;
+        let Self { device, in_flight, sample, sample_bytes, samples, logits, hidden, .. } = self;
         let before = in_flight.len();
-        let taken = in_flight.take(device, ticket, sample_bytes, logits);
+        let taken = in_flight.take(device, ticket, sample_bytes, [logits, hidden]);
         if in_flight.len() < before {
-            redo.given.pop_front();
+            self.redo.given.pop_front();
         }
         let taken = taken?;
         samples.clear();
         sample.parse(&taken.sample, taken.repeat, sample_bytes, samples);
-        Ok(Outputs { logits: &logits[..taken.logits_len()], samples })
+        let (logits, hidden) = (&logits[..taken.logits_len()], &hidden[..taken.hidden_len()]);
+        Ok(Outputs { logits, samples, hidden })
     }
 
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {

@@ -20,6 +20,8 @@ pub(crate) struct InFlight {
     free: Vec<usize>,
     /// The readback buffer of logits, which only one pass in flight may have.
     logits: wgpu::Buffer,
+    /// Readback buffers of hidden states, one for each pass in flight; none of plans without them.
+    hidden: Vec<wgpu::Buffer>,
     passes: VecDeque<InFlightPass>,
     next: u64,
 }
@@ -31,9 +33,10 @@ pub(crate) struct InFlightPass {
     buffer: usize,
     pub(crate) sample: SampleCall,
     pub(crate) repeat: u32,
-    /// Bytes of its samples and of its logits.
+    /// Bytes of its samples, of its logits and of its hidden states.
     sample_bytes: u64,
     logits_bytes: u64,
+    hidden_bytes: u64,
     /// Whether persistent kernels ran, whose word is still to be read.
     persistent: bool,
     submission: wgpu::SubmissionIndex,
@@ -47,16 +50,17 @@ pub(crate) struct Recorded {
     /// Samples and logits, and their bytes.
     pub(crate) samples: (wgpu::Buffer, u64),
     pub(crate) logits_bytes: u64,
+    /// The hidden states that are kept, and their bytes.
+    pub(crate) hidden: Option<(wgpu::Buffer, u64)>,
     /// The word of a persistent pass that is not 0 once a spin has run out, and its offset.
     pub(crate) dead: Option<(wgpu::Buffer, u64)>,
 }
 
 impl InFlight {
-    /// Allocates buffers for up to `sample_bytes` and `logits_bytes` of each pass.
+    /// Allocates buffers for up to as many bytes of samples, logits and hidden states of each pass.
     pub(crate) fn new(
         device: &Device,
-        sample_bytes: u64,
-        logits_bytes: u64,
+        [sample_bytes, logits_bytes, hidden_bytes]: [u64; 3],
     ) -> Result<Self, Error> {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let buffer = |label, bytes| device.buffer_for(label, bytes, usage);
@@ -69,6 +73,9 @@ impl InFlight {
                 .collect::<Result<_, _>>()?,
             free: (0..DEPTH).collect(),
             logits: buffer("logits readback", logits_bytes)?,
+            hidden: (0..if hidden_bytes > 0 { DEPTH } else { 0 })
+                .map(|_| buffer("hidden states readback", hidden_bytes))
+                .collect::<Result<_, _>>()?,
             passes: VecDeque::with_capacity(DEPTH),
             next: 0,
         })
@@ -99,7 +106,8 @@ impl InFlight {
         &self.logits
     }
 
-    /// Submits the recorded commands and a copy of the samples, and maps the results.
+    /// Submits the recorded commands and copies of the samples and the hidden states, and maps the
+    /// results.
     pub(crate) fn submit(
         &mut self,
         device: &Device,
@@ -111,6 +119,7 @@ impl InFlight {
             return Err(Error::Pass(format!("{DEPTH} passes are not taken, expected fewer")));
         };
         let (sample_bytes, logits_bytes) = (recorded.samples.1, recorded.logits_bytes);
+        let hidden_bytes = recorded.hidden.as_ref().map_or(0, |(_, bytes)| *bytes);
         let persistent = recorded.dead.is_some();
         let submission = self.send(device, recorded, buffer);
         let ticket = Ticket(self.next);
@@ -122,6 +131,7 @@ impl InFlight {
             repeat,
             sample_bytes,
             logits_bytes,
+            hidden_bytes,
             persistent,
             submission,
             awaited: None,
@@ -130,8 +140,13 @@ impl InFlight {
     }
 
     fn send(&self, device: &Device, recorded: Recorded, buffer: usize) -> wgpu::SubmissionIndex {
-        let Recorded { mut encoder, samples: (results, sample_bytes), logits_bytes, dead } =
-            recorded;
+        let Recorded { mut encoder, samples, logits_bytes, hidden, dead } = recorded;
+        let (results, sample_bytes) = samples;
+        let mut mapped = vec![(&self.samples[buffer], sample_bytes), (&self.logits, logits_bytes)];
+        if let (Some((states, bytes)), Some(to)) = (&hidden, self.hidden.get(buffer)) {
+            encoder.copy_buffer_to_buffer(states, 0, to, 0, *bytes);
+            mapped.push((to, *bytes));
+        }
         if sample_bytes > 0 {
             let to = &self.samples[buffer];
             encoder.copy_buffer_to_buffer(&results, 0, to, 0, sample_bytes);
@@ -140,12 +155,8 @@ impl InFlight {
             encoder.copy_buffer_to_buffer(words, *offset, &self.dead[buffer], 0, 4);
         }
         let submission = device.queue.submit([encoder.finish()]);
-        let dead_bytes = if dead.is_some() { 4 } else { 0 };
-        for (buffer, bytes) in [
-            (&self.samples[buffer], sample_bytes),
-            (&self.logits, logits_bytes),
-            (&self.dead[buffer], dead_bytes),
-        ] {
+        mapped.extend(dead.map(|_| (&self.dead[buffer], 4)));
+        for (buffer, bytes) in mapped {
             if bytes > 0 {
                 buffer.slice(..bytes).map_async(wgpu::MapMode::Read, |_| {});
             }
@@ -235,13 +246,13 @@ impl InFlight {
         (pass.sample, pass.sample_bytes) = (sample, bytes);
     }
 
-    /// Waits for the oldest pass, and copies its samples and its logits.
+    /// Waits for the oldest pass, and copies its samples, its logits and its hidden states.
     pub(crate) fn take(
         &mut self,
         device: &Device,
         ticket: Ticket,
         samples: &mut Vec<u8>,
-        logits: &mut [f32],
+        [logits, hidden]: [&mut [f32]; 2],
     ) -> Result<InFlightPass, Error> {
         match self.passes.front() {
             Some(oldest) if oldest.ticket == ticket && oldest.awaited.is_none() => {}
@@ -258,15 +269,21 @@ impl InFlight {
         samples.resize(pass.sample_bytes as usize, 0);
         let logits: &mut [u8] = bytemuck::cast_slice_mut(logits);
         let logits = &mut logits[..pass.logits_bytes as usize];
-        let read = read(device, buffer, samples).and(read(device, &self.logits, logits));
+        let mut outcome = read(device, buffer, samples).and(read(device, &self.logits, logits));
+        let mut mapped = vec![(buffer, pass.sample_bytes), (&self.logits, pass.logits_bytes)];
+        if let Some(states) = self.hidden.get(pass.buffer) {
+            let hidden: &mut [u8] = bytemuck::cast_slice_mut(hidden);
+            outcome = outcome.and(read(device, states, &mut hidden[..pass.hidden_bytes as usize]));
+            mapped.push((states, pass.hidden_bytes));
+        }
         // a requested mapping is released whether it succeeded or not
-        for (buffer, bytes) in [(buffer, pass.sample_bytes), (&self.logits, pass.logits_bytes)] {
+        for (buffer, bytes) in mapped {
             if bytes > 0 {
                 buffer.unmap();
             }
         }
         self.free.push(pass.buffer);
-        waited.and(read).map(|()| pass)
+        waited.and(outcome).map(|()| pass)
     }
 }
 
@@ -274,6 +291,11 @@ impl InFlightPass {
     /// The logits of the pass, in elements.
     pub(crate) fn logits_len(&self) -> usize {
         self.logits_bytes as usize / 4
+    }
+
+    /// The hidden states of the pass, in elements.
+    pub(crate) fn hidden_len(&self) -> usize {
+        self.hidden_bytes as usize / 4
     }
 }
 

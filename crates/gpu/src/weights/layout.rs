@@ -37,6 +37,9 @@ use pelton_quant::{
     IQ2_S_GRID, IQ2_XS_GRID, IQ2_XXS_GRID, IQ3_S_GRID, IQ3_XXS_GRID, scale_min_k4,
 };
 
+/// Planes begin at multiples of this, the greatest offset alignment of any GPU.
+const ALIGNMENT: u64 = 256;
+
 /// The planes of a format on the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
@@ -111,6 +114,19 @@ impl Layout {
             .filter(|&(bytes, _)| bytes > 0)
             .map(|(bytes, of)| units.div_ceil(of as u64) * bytes as u64)
             .collect()
+    }
+
+    /// The offset and the bytes of each plane of some rows in one buffer, and the end of them.
+    pub(crate) fn placed(&self, rows: usize, row_len: usize) -> (Vec<(u64, u64)>, u64) {
+        let mut end = 0;
+        let codebook = self.codebook().map(|codebook| codebook.bytes.len() as u64);
+        let planes = self.planes(rows, row_len).into_iter().chain(codebook);
+        let placed = planes.map(|bytes| {
+            let begin = end;
+            end = (begin + bytes).next_multiple_of(ALIGNMENT);
+            (begin, bytes)
+        });
+        (placed.collect(), end)
     }
 
     /// The codebook of the format, which is the last plane of each shard of a matrix.

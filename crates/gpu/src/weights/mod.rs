@@ -1,8 +1,15 @@
-//! Weights on the GPU: their layout in planes, and their upload.
+//! Weights on the GPU: their layout in planes or in lines, and their upload.
 
+mod input_major;
 mod layout;
+mod lines;
+mod matrix;
+mod shared;
 mod source;
 mod upload;
 
 pub(crate) use layout::Layout;
-pub(crate) use upload::{Matrix, Shard, Weights, resident_bytes};
+pub(crate) use lines::Lines;
+pub(crate) use matrix::{Matrix, Shard};
+pub(crate) use shared::SharedMatrices;
+pub(crate) use upload::{Weights, resident_bytes};

@@ -1,6 +1,11 @@
 //! The upload of a plan's tensors to the GPU.
 
-use std::{borrow::Cow, num::NonZero, ops::Range, sync::mpsc, thread};
+use std::{
+    borrow::Cow,
+    ops::Range,
+    sync::{Arc, mpsc},
+    thread,
+};
 
 use pelton_graph::{Error, Plan, WeightId};
 use pelton_weights::Checkpoint;
@@ -8,13 +13,14 @@ use pelton_weights::Checkpoint;
 use crate::{
     device::Device,
     weights::{
+        SharedMatrices,
+        input_major::{self, InputMajor, Places, lines_of},
         layout::Layout,
+        matrix::{Matrix, Shard},
         source::{Source, decoded},
     },
 };
 
-/// Planes begin at multiples of this, the greatest offset alignment of any GPU.
-const ALIGNMENT: u64 = 256;
 /// Bytes of a staging buffer.
 const STAGING: usize = 32 << 20;
 /// Number of staging buffers: the CPU fills one while the GPU copies from the others.
@@ -26,51 +32,29 @@ pub(crate) enum Resident {
     /// A norm's weight, a bias or another small tensor, in f32.
     Vector(wgpu::Buffer),
     /// A matrix, or several of equal shape one after the other, in the stored format.
-    Matrix(Matrix),
-}
-
-/// A matrix, in shards of whole rows if it is larger than a binding; of several matrices a shard has
-/// whole ones.
-#[derive(Debug)]
-pub(crate) struct Matrix {
-    pub(crate) layout: Layout,
-    pub(crate) row_len: usize,
-    pub(crate) shards: Vec<Shard>,
-}
-
-/// A shard of a matrix: the planes of [`Layout`] of some rows, in one buffer.
-#[derive(Debug)]
-pub(crate) struct Shard {
-    pub(crate) rows: Range<usize>,
-    buffer: wgpu::Buffer,
-    /// Offset and bytes of each plane.
-    planes: Vec<(u64, u64)>,
-}
-
-impl Shard {
-    /// The planes, in the order in which kernels bind them.
-    pub(crate) fn bindings(&self) -> impl Iterator<Item = wgpu::BufferBinding<'_>> {
-        self.planes.iter().map(|&(offset, bytes)| wgpu::BufferBinding {
-            buffer: &self.buffer,
-            offset,
-            size: NonZero::new(bytes.next_multiple_of(4)),
-        })
-    }
+    Matrix(Arc<Matrix>),
 }
 
 /// All weights of a plan.
 #[derive(Debug)]
 pub(crate) struct Weights {
     all: Vec<Resident>,
+    /// The matrices in input-major order.
+    lines: Vec<Option<InputMajor>>,
+    /// The memory to which the matrices of a step are copied row by row, and their places in it.
+    row_major: wgpu::Buffer,
+    places: Places,
 }
 
 impl Weights {
-    /// Repacks and uploads every weight: of a fused tensor its own rows. `progress` is called with the
+    /// Repacks and uploads every weight that no loaded plan of the checkpoint has: of a fused tensor its
+    /// own rows. `progress` is called with the
     /// uploaded bytes of the file and the total of bytes.
     pub(crate) fn load(
         device: &Device,
         plan: &Plan,
-        checkpoint: &Checkpoint,
+        checkpoint: &Arc<Checkpoint>,
+        shared: &SharedMatrices,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         let all: u64 = plan
@@ -80,10 +64,13 @@ impl Weights {
             .map(|bytes| bytes as u64)
             .sum();
         let mut done = 0;
+        let places = Places::of(plan);
+        let row_major = device.buffer("matrices row by row", places.bytes)?;
         let mut upload = Upload::new(device)?;
         let decoded = decoded(plan);
         let mut residents = Vec::with_capacity(plan.weights.len());
-        for (weight, decoded) in plan.weights.iter().zip(decoded) {
+        let mut lines = Vec::with_capacity(plan.weights.len());
+        for ((i, weight), decoded) in plan.weights.iter().enumerate().zip(decoded) {
             let tensor = checkpoint.require(&weight.name, &weight.dims())?;
             let rows = weight.rows * weight.count();
             if decoded {
@@ -91,6 +78,24 @@ impl Weights {
                 let buffer = device.buffer(&weight.name, 4 * values.len() as u64)?;
                 device.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&values));
                 residents.push(Resident::Vector(buffer));
+                lines.push(None);
+                continue;
+            }
+            if weight.effort {
+                let matrix = InputMajor::new(device, &weight.name, lines_of(weight)?)?;
+                let rows = Source::new(weight, tensor.bytes)?.all()?;
+                upload.whole(&matrix.lines.packed(&rows, upload.threads), matrix.buffer())?;
+                done += rows.len() as u64;
+                progress(done, all);
+                lines.push(Some(matrix));
+                let matrix = places.matrix(plan, WeightId(i), &row_major);
+                residents.push(Resident::Matrix(Arc::new(matrix)));
+                continue;
+            }
+            lines.push(None);
+            if let Some(matrix) = shared.find(checkpoint, weight) {
+                residents.push(Resident::Matrix(matrix));
+                done += weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
                 continue;
             }
             let layout = Layout::of(weight.dtype);
@@ -105,10 +110,20 @@ impl Weights {
                 done += (shard.rows.len() * source.row_len()) as u64;
                 shards.push(shard);
             }
-            residents.push(Resident::Matrix(Matrix { layout, row_len: weight.row_len, shards }));
+            let matrix = Arc::new(Matrix { layout, row_len: weight.row_len, shards });
+            residents.push(Resident::Matrix(matrix));
         }
         upload.finish()?;
-        Ok(Self { all: residents })
+        for (weight, resident) in plan.weights.iter().zip(&residents) {
+            // those in input-major order are copied row by row to memory of this plan
+            if let Resident::Matrix(matrix) = resident
+                && !weight.effort
+                && shared.find(checkpoint, weight).is_none()
+            {
+                shared.add(checkpoint, weight, matrix);
+            }
+        }
+        Ok(Self { all: residents, lines, row_major, places })
     }
 
     /// The buffer of a weight in f32.
@@ -119,7 +134,22 @@ impl Weights {
         }
     }
 
-    /// A matrix.
+    /// A matrix in input-major order; `None` if it is in that of the file.
+    pub(crate) fn input_major(&self, id: WeightId) -> Option<&InputMajor> {
+        self.lines[id.0].as_ref()
+    }
+
+    /// The memory to which the matrices of a step are copied row by row.
+    pub(crate) fn row_major(&self) -> &wgpu::Buffer {
+        &self.row_major
+    }
+
+    /// The offset in it of a matrix.
+    pub(crate) fn row_major_start(&self, id: WeightId) -> u64 {
+        self.places.start(id)
+    }
+
+    /// A matrix row by row: one in input-major order has to be copied first, in the same step.
     pub(crate) fn matrix(&self, id: WeightId) -> Result<&Matrix, Error> {
         match &self.all[id.0] {
             Resident::Matrix(matrix) => Ok(matrix),
@@ -136,13 +166,15 @@ fn unexpected(what: &str) -> Error {
 pub(crate) fn resident_bytes(plan: &Plan) -> u64 {
     let bytes = |(w, decoded): (&pelton_graph::Weight, bool)| match decoded {
         true => 4 * w.len() as u64,
+        false if w.effort => 0,
         false => {
             let layout = Layout::of(w.dtype);
             let codebook = layout.codebook().map_or(0, |codebook| codebook.bytes.len() as u64);
             layout.planes(w.rows * w.count(), w.row_len).iter().sum::<u64>() + codebook
         }
     };
-    plan.weights.iter().zip(decoded(plan)).map(bytes).fold(0, u64::saturating_add)
+    let lines = input_major::resident_bytes(plan);
+    plan.weights.iter().zip(decoded(plan)).map(bytes).fold(lines, u64::saturating_add)
 }
 
 /// The rows of each shard of a matrix, such that every plane fits in a binding. A shard has a
@@ -174,23 +206,13 @@ fn new_shard(
     rows: Range<usize>,
     row_len: usize,
 ) -> Result<Shard, Error> {
-    let mut end = 0;
     let codebook = layout.codebook().map(|codebook| codebook.bytes);
-    let planes: Vec<(u64, u64)> = layout
-        .planes(rows.len(), row_len)
-        .into_iter()
-        .chain(codebook.map(|bytes| bytes.len() as u64))
-        .map(|bytes| {
-            let begin = end;
-            end = (begin + bytes).next_multiple_of(ALIGNMENT);
-            (begin, bytes)
-        })
-        .collect();
+    let (planes, end) = layout.placed(rows.len(), row_len);
     let buffer = device.buffer(name, end)?;
     if let (Some(bytes), Some(&(offset, _))) = (codebook, planes.last()) {
         device.queue.write_buffer(&buffer, offset, bytes);
     }
-    Ok(Shard { rows, buffer, planes })
+    Ok(Shard::new(rows, buffer, planes))
 }
 
 /// A ring of staging buffers through which weights are copied to the GPU.
@@ -259,6 +281,15 @@ impl<'a> Upload<'a> {
                 .collect();
             self.send(&shard.buffer, &copies)?;
             progress((rows.end * source.row_len()) as u64);
+        }
+        Ok(())
+    }
+
+    /// Copies all bytes of a buffer.
+    fn whole(&mut self, bytes: &[u8], to: &wgpu::Buffer) -> Result<(), Error> {
+        for (i, bytes) in bytes.chunks(STAGING).enumerate() {
+            self.packed[..bytes.len()].copy_from_slice(bytes);
+            self.send(to, &[((i * STAGING) as u64, bytes.len() as u64)])?;
         }
         Ok(())
     }

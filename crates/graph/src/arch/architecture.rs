@@ -65,6 +65,9 @@ pub struct Architecture {
     pub gemma_extras: bool,
     /// The result.
     pub head: Head,
+    /// Whether layers after the last one, if a file has any, predict further tokens in the form of
+    /// DeepSeek-V3 (arXiv 2412.19437, section 2.2).
+    pub next_token_heads: bool,
     /// Tensors that files may carry and the plan does not read: starts of their names, without
     /// `blk.N.`.
     pub unused: &'static [&'static str],
@@ -338,6 +341,7 @@ impl Architecture {
         softcap: false,
         gemma_extras: false,
         head: Head::Logits,
+        next_token_heads: false,
         unused: &[],
     };
 }

@@ -9,5 +9,6 @@ pub(super) const DEEPSEEK2: Architecture = Architecture {
     temper: Temper::Key,
     mixer: MixerRule::Latent,
     moe: Some(Moe::SOFTMAX),
+    next_token_heads: true,
     ..Architecture::BASE
 };

@@ -7,5 +7,6 @@ pub(super) const GLM4MOE: Architecture = Architecture {
     ffn_norm: "post_attention_norm",
     qk_norm: QkNorm::Head(Presence::IfPresent),
     moe: Some(Moe::SIGMOID),
+    next_token_heads: true,
     ..Architecture::BASE
 };

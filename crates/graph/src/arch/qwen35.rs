@@ -8,5 +8,6 @@ pub(super) const QWEN35: Architecture = Architecture {
     qk_norm: QkNorm::Head(Presence::Required),
     query_gate: true,
     mixer: MixerRule::Delta { tiled: true },
+    next_token_heads: true,
     ..Architecture::BASE
 };

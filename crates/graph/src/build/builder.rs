@@ -45,14 +45,24 @@ impl<'a> Builder<'a> {
             token_types: 1,
             context: shapes.context,
             whole_sequences: !shapes.causal,
+            effort: Default::default(),
             output: OutputKind::Logits,
             logits: BufferId(0),
+            hidden: None,
         };
         Self { arch, keys, sizes, tensors, plan, table: WeightId(0), layer: None }
     }
 
     pub(super) fn finish(mut self) -> Result<Plan, Error> {
         self.tensors.refuse_unused(self.arch.name, self.sizes.layers, self.arch.unused)?;
+        self.plan.weights = self.tensors.weights;
+        Ok(self.plan)
+    }
+
+    /// The plan of the head in layer `index`, of whose tensors all have been read.
+    pub(super) fn finish_head(mut self, index: usize) -> Result<Plan, Error> {
+        self.tensors.refuse_unused_of(self.arch.name, index)?;
+        self.plan.shape.layers = 1;
         self.plan.weights = self.tensors.weights;
         Ok(self.plan)
     }

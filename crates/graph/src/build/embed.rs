@@ -40,7 +40,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn embedding_scale(&self) -> Result<Option<f32>, Error> {
+    pub(super) fn embedding_scale(&self) -> Result<Option<f32>, Error> {
         let factor = match (self.arch.multipliers, self.arch.embed) {
             (Multipliers::None, Embed::One) => return Ok(None),
             (Multipliers::None, Embed::SqrtHidden) => (self.sizes.hidden as f64).sqrt() as f32,

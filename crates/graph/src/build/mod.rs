@@ -6,7 +6,7 @@
 //! | `tensors` | the tensors that a plan reads, and the refusal of files with others |
 //! | `sizes`, `heads`, `rope`, `shapes` | keys → [`shapes::LayerShape`]s, caches, rotations |
 //! | `builder` | buffers and steps |
-//! | `embed`, `layers`, `attention`, `latent`, `recurrent`, `feed_forward`, `experts`, `output` | steps |
+//! | `embed`, `layers`, `attention`, `latent`, `recurrent`, `feed_forward`, `experts`, `output`, `next_token` | steps |
 
 mod attention;
 mod builder;
@@ -16,6 +16,7 @@ mod feed_forward;
 mod heads;
 mod latent;
 mod layers;
+mod next_token;
 mod output;
 mod recurrent;
 mod rope;
@@ -27,7 +28,10 @@ pub use output::PoolingType;
 
 use pelton_weights::{Checkpoint, Keys};
 
-use crate::{Error, Plan, arch::architectures};
+use crate::{
+    Error, Plan,
+    arch::{Architecture, architectures},
+};
 use builder::Builder;
 use shapes::Shapes;
 use sizes::Sizes;
@@ -43,6 +47,8 @@ pub struct BuildOptions {
     /// The pooling of embeddings in place of the file's, or of a language model's logits; `None` for
     /// what the file says.
     pub pooling: Option<PoolingType>,
+    /// Whether passes can keep the hidden states of their rows ([`Plan::hidden`]), of a language model.
+    pub hidden: bool,
 }
 
 /// Builds the plan of a checkpoint's model for its whole context.
@@ -72,22 +78,56 @@ pub fn build_for(checkpoint: &Checkpoint, context: Option<usize>) -> Result<Plan
 /// its shape differs from the keys, or if the file has a tensor that the plan does not read: such a
 /// file holds another model than the plan would run.
 pub fn build_with(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Plan, Error> {
-    let keys = Keys::new(checkpoint.metadata())?;
-    let Some(arch) = architectures().iter().find(|a| a.name == keys.architecture()) else {
-        return Err(Error::Architecture {
-            file: checkpoint.name().to_owned(),
-            found: keys.architecture().to_owned(),
-            known: architectures().iter().map(|a| a.name).collect(),
-        });
-    };
+    let (arch, keys) = architecture(checkpoint)?;
     let mut tensors = Tensors::new(checkpoint);
     let sizes = Sizes::read(arch, &keys, checkpoint)?;
-    let shapes = Shapes::read(arch, &keys, &sizes, &mut tensors, options.context)?;
+    let layers = 0..sizes.layers;
+    let shapes = Shapes::read(arch, &keys, &sizes, &mut tensors, options.context, layers)?;
     let mut builder = Builder::new(arch, keys, sizes, tensors, &shapes);
     builder.embed()?;
     for (index, layer) in shapes.layers.iter().enumerate() {
         builder.layer(index, layer)?;
     }
-    builder.output(options.pooling)?;
+    builder.output(options)?;
     builder.finish()
+}
+
+/// Builds the plan of the head that predicts the token after the next one of a row, from the row's
+/// [hidden state](Plan::hidden) and its next token (multi-token prediction; DeepSeek-V3, arXiv
+/// 2412.19437, section 2.2). The input of a row is that next token; its own token is not read.
+///
+/// Of several heads it is the first. `None` if the file has none, or none of a known form.
+///
+/// # Errors
+///
+/// As [`build_with`]; the file may not have other tensors of the head than the plan reads.
+pub fn build_head(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Option<Plan>, Error> {
+    let (arch, keys) = architecture(checkpoint)?;
+    let mut tensors = Tensors::new(checkpoint);
+    let sizes = Sizes::read(arch, &keys, checkpoint)?;
+    let index = sizes.layers;
+    let start = format!("blk.{index}.nextn.");
+    let has_head = checkpoint.tensors().any(|tensor| tensor.name.starts_with(&start));
+    if !arch.next_token_heads || index >= sizes.all_layers || !has_head {
+        return Ok(None);
+    }
+    let layers = index..index + 1;
+    let shapes = Shapes::read(arch, &keys, &sizes, &mut tensors, options.context, layers)?;
+    let mut builder = Builder::new(arch, keys, sizes, tensors, &shapes);
+    for layer in &shapes.layers {
+        builder.next_token_head(index, layer)?;
+    }
+    builder.finish_head(index).map(Some)
+}
+
+/// The table of a file's architecture, and the file's keys.
+fn architecture(checkpoint: &Checkpoint) -> Result<(&'static Architecture, Keys<'_>), Error> {
+    let keys = Keys::new(checkpoint.metadata())?;
+    let found = architectures().iter().find(|a| a.name == keys.architecture());
+    let arch = found.ok_or_else(|| Error::Architecture {
+        file: checkpoint.name().to_owned(),
+        found: keys.architecture().to_owned(),
+        known: architectures().iter().map(|a| a.name).collect(),
+    })?;
+    Ok((arch, keys))
 }

@@ -1,8 +1,8 @@
 //! The results: logits, embeddings or scores.
 
-use super::builder::Builder;
+use super::{BuildOptions, builder::Builder};
 use crate::{
-    Activation, BufferId, Error, Linear, Norm, NormKind, Op, OutputKind, Pooling,
+    Activation, BufferId, Error, Hidden, Linear, Norm, NormKind, Op, OutputKind, Pooling,
     arch::{FeedForward, Head, LogitScale, Multipliers},
 };
 
@@ -22,10 +22,10 @@ pub enum PoolingType {
 }
 
 impl Builder<'_> {
-    /// The steps after the last layer; `pooling` replaces the file's.
-    pub(super) fn output(&mut self, pooling: Option<PoolingType>) -> Result<(), Error> {
-        match pooling.or(self.pooling_type()?) {
-            None => self.logits(),
+    /// The steps after the last layer; the pooling of the options replaces the file's.
+    pub(super) fn output(&mut self, options: &BuildOptions) -> Result<(), Error> {
+        match options.pooling.or(self.pooling_type()?) {
+            None => self.logits(options.hidden),
             Some(pooling) => self.embedding(pooling),
         }
     }
@@ -49,9 +49,14 @@ impl Builder<'_> {
         })
     }
 
-    fn logits(&mut self) -> Result<(), Error> {
+    fn logits(&mut self, keeps_hidden: bool) -> Result<(), Error> {
         let x = self.stream();
         let hidden = self.sizes.hidden;
+        if keeps_hidden {
+            // apart from the norm of selected rows, whose bits do not depend on it
+            let buffer = self.normed("output_norm", x, "hidden")?;
+            self.plan.hidden = Some(Hidden { buffer, is_input: false });
+        }
         let last = self.selected("last", hidden);
         self.step(Op::Select, &[x], &[last]);
         let norm = self.norm("output_norm", hidden)?;
@@ -61,8 +66,18 @@ impl Builder<'_> {
             true => Linear { weight: self.table, bias: None },
             false => self.tensors.linear("output", self.sizes.vocab, hidden)?,
         };
+        self.logits_of(last_n, "output", linear)
+    }
+
+    /// The logits by the matrix of the tensor `name.weight` of the normed rows `last`.
+    pub(super) fn logits_of(
+        &mut self,
+        last: BufferId,
+        name: &str,
+        linear: Linear,
+    ) -> Result<(), Error> {
         let logits = self.selected("logits", self.sizes.vocab);
-        self.linear_step("output", linear, last_n, logits)?;
+        self.linear_step(name, linear, last, logits)?;
         if let Some(factor) = self.logit_scale()? {
             self.in_place(Op::Scale(factor), logits);
         }

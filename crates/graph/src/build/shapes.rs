@@ -1,5 +1,7 @@
 //! The shapes of layers: all that the steps of a layer depend on, but for the tensors present.
 
+use std::ops::Range;
+
 use pelton_weights::{Keys, MAX_SIZE};
 
 use super::heads::Heads;
@@ -103,12 +105,14 @@ impl DeltaShape {
 }
 
 impl Shapes {
+    /// The shapes of some layers of the file, and what they share.
     pub(super) fn read<'a>(
         arch: &Architecture,
         keys: &Keys<'a>,
         sizes: &Sizes,
         tensors: &mut Tensors<'a>,
         context: Option<usize>,
+        layers: Range<usize>,
     ) -> Result<Self, Error> {
         let causal = keys.opt_bool("attention.causal")?.unwrap_or(arch.head == Head::Logits);
         let shapes = Self {
@@ -130,11 +134,15 @@ impl Shapes {
             true => keys.opt_nonzero("attention.shared_kv_layers", sizes.layers - 1)?.unwrap_or(0),
             false => 0,
         };
-        for (layer, &is_recurrent) in recurrent.iter().enumerate().take(sizes.layers) {
+        for layer in layers {
+            // heads that predict further tokens have attention
+            let is_head = layer >= sizes.layers;
             let mixer = match arch.mixer {
-                MixerRule::Delta { tiled } if is_recurrent => reader.delta(tiled)?,
+                MixerRule::Delta { tiled } if recurrent[layer] && !is_head => {
+                    reader.delta(tiled)?
+                }
                 MixerRule::Latent => reader.latent(layer)?,
-                _ => reader.attention(layer, layer + shared < sizes.layers)?,
+                _ => reader.attention(layer, is_head || layer + shared < sizes.layers)?,
             };
             let ffn = ffn.as_ref().map(|ffn| ffn[layer]).filter(|&ffn| ffn > 0);
             reader.shapes.layers.push(LayerShape { mixer, ffn });

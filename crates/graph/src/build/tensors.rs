@@ -175,6 +175,22 @@ impl<'a> Tensors<'a> {
                 || name.ends_with(".input_scale")
                 || unused.iter().any(|start| part.starts_with(start))
         };
+        self.refuse_unknown(architecture, is_known)
+    }
+
+    /// Refuses a file with tensors of a layer that were not used.
+    pub(super) fn refuse_unused_of(&self, architecture: &str, layer: usize) -> Result<(), Error> {
+        let start = format!("blk.{layer}.");
+        self.refuse_unknown(architecture, |name| {
+            !name.starts_with(&start) || self.used.contains(name) || name.ends_with(".input_scale")
+        })
+    }
+
+    fn refuse_unknown(
+        &self,
+        architecture: &str,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Result<(), Error> {
         match self.checkpoint.tensors().find(|tensor| !is_known(tensor.name)) {
             None => Ok(()),
             Some(tensor) => Err(Error::UnusedTensor {

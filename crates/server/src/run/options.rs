@@ -43,6 +43,8 @@ pub(crate) struct Options {
     pub(crate) ignore_end: bool,
     /// The effort of generated tokens; `None` for that of the load.
     pub(crate) effort: Option<f64>,
+    /// The same as a share of squared scores.
+    pub(crate) effort_energy: Option<f64>,
     pub(crate) log_probs: Option<u8>,
     pub(crate) logit_bias: Vec<(u32, f32)>,
     pub(crate) output: Output,
@@ -60,6 +62,7 @@ impl Options {
         let (sampling, given) = sampling::take(fields)?;
         let ignore_end = fields.boolean("ignore_eos")?.unwrap_or(false);
         let effort = fields.number("effort", 0.0..=1.0)?;
+        let effort_energy = fields.number("effort_energy", 0.0..=1.0)?;
         let logit_bias = logit_bias(fields)?;
         let cache_salt = fields.string("cache_salt")?;
         Ok(Self {
@@ -69,6 +72,7 @@ impl Options {
             stop: Vec::new(),
             ignore_end,
             effort,
+            effort_energy,
             log_probs: None,
             logit_bias,
             prediction: None,
@@ -124,7 +128,7 @@ impl Options {
         request.max_tokens = self.max_tokens;
         request.stop.clone_from(&self.stop);
         request.ignore_end = self.ignore_end;
-        request.effort = self.effort;
+        (request.effort, request.effort_energy) = (self.effort, self.effort_energy);
         request.log_probs = self.log_probs;
         request.logit_bias.clone_from(&self.logit_bias);
         request.prediction = self.prediction.clone().map(Prompt::Text);

@@ -11,6 +11,7 @@ use pelton_sampling::{Draw, FixedParams, Penalties, Sampled, Sampler};
 
 use super::{
     cells::{Cell, Cells, mix, state},
+    hidden::HiddenStates,
     log::{Failure, PassRecord},
     options::Fake,
 };
@@ -52,6 +53,9 @@ struct Queued {
     repeat: u32,
     /// The effort of each row, or none.
     efforts: Vec<Effort>,
+    /// The hidden states that came with it, or none.
+    hidden: Vec<f32>,
+    keeps_hidden: bool,
     failure: Option<Failure>,
 }
 
@@ -84,10 +88,13 @@ pub(super) struct FakeExecutable {
     next: u64,
     logits: Vec<f32>,
     samples: Vec<Sampled>,
+    states_of_rows: HiddenStates,
+    hidden: Vec<f32>,
 }
 
 impl FakeExecutable {
     pub(super) fn new(fake: Fake, plan: Plan, limits: Limits) -> Self {
+        let width = plan.hidden_width();
         Self {
             fake,
             plan,
@@ -105,6 +112,8 @@ impl FakeExecutable {
             next: 0,
             logits: Vec::new(),
             samples: Vec::new(),
+            states_of_rows: HiddenStates::new(width, limits.sequences),
+            hidden: Vec::new(),
             limits,
         }
     }
@@ -152,8 +161,10 @@ impl FakeExecutable {
                 self.violation(error.to_string());
             }
         }
+        self.hidden.clone_from(&queued.hidden);
         for n in 0..queued.repeat {
             let mut chunk = (u32::MAX, 0);
+            let given = std::mem::take(&mut self.hidden);
             for (i, row) in queued.rows.iter().enumerate() {
                 let position = row.position + n;
                 if chunk.0 != row.slot {
@@ -167,6 +178,7 @@ impl FakeExecutable {
                 let adapters = self.adapters[row.slot as usize];
                 let mode = self.mode(queued.phase, chunk.1) ^ adapters ^ effort;
                 self.run_row(row.slot as usize, position, input, mode);
+                self.run_hidden(&Row { position, ..*row }, i, &given);
             }
             for want in &queued.wants {
                 match want {
@@ -216,6 +228,25 @@ impl FakeExecutable {
         if !self.plan.states.is_empty() {
             self.run_recurrent(slot, token, position, mode);
         }
+    }
+
+    /// The hidden state of a row that has run, which is row `i` of a pass.
+    fn run_hidden(&mut self, row: &Row, i: usize, given: &[f32]) {
+        let token = self.ring[row.slot as usize][row.position as usize % RECENT];
+        let width = self.plan.hidden_width();
+        let state = match self.plan.hidden {
+            None => return,
+            Some(hidden) if hidden.is_input => {
+                let given = &given[i * width..(i + 1) * width];
+                let (state, wrong) = self.states_of_rows.run(row, given, token);
+                if let Some(wrong) = wrong {
+                    self.violation_of(row.slot as usize, || wrong);
+                }
+                state
+            }
+            Some(_) => self.states_of_rows.of(row.position, token),
+        };
+        self.hidden.extend(state);
     }
 
     /// Continues the recurrent state of a slot, which starts at position 0.
@@ -400,6 +431,8 @@ impl Executable for FakeExecutable {
             wants: pass.wants.iter().map(own).collect(),
             repeat: pass.repeat,
             efforts: pass.efforts.to_vec(),
+            hidden: pass.hidden.to_vec(),
+            keeps_hidden: pass.keeps_hidden,
             failure,
         });
         let mut log = self.fake.log();
@@ -434,7 +467,10 @@ impl Executable for FakeExecutable {
         match queued.failure {
             Some(Failure::Take) => Err(Error::Pass("a failure of the test".to_owned())),
             Some(Failure::TakePanic) => panic!("a panic of the test"),
-            _ => Ok(Outputs { logits: &self.logits, samples: &self.samples }),
+            _ => {
+                let hidden = if queued.keeps_hidden { &self.hidden[..] } else { &[] };
+                Ok(Outputs { logits: &self.logits, samples: &self.samples, hidden })
+            }
         }
     }
 

@@ -10,6 +10,7 @@
 
 mod cells;
 mod executable;
+mod hidden;
 mod log;
 mod options;
 

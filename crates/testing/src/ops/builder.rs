@@ -71,6 +71,8 @@ impl Builder {
             token_types: 1,
             context: CONTEXT,
             whole_sequences: false,
+            hidden: None,
+            effort: Default::default(),
             output: OutputKind::Logits,
             logits: BufferId(0),
         };

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
+use pelton::graph::Effort;
 
 use crate::{constrain::ConstraintArgs, model::LoadArgs, speculate::SpeculateArgs};
 
@@ -43,9 +44,9 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["streams", "depth"])]
     pub(super) speculation: bool,
     /// Decode at each of these efforts, separated by commas, in turn: each run has all of them
-    #[arg(long, value_name = "E", value_delimiter = ',', value_parser = crate::model::effort,
-          conflicts_with_all = ["streams", "speculation", "effort"])]
-    pub(super) efforts: Option<Vec<f64>>,
+    #[arg(long, value_name = "E", value_delimiter = ',', value_parser = crate::effort::dial,
+          conflicts_with_all = ["streams", "speculation", "dial"])]
+    pub(super) efforts: Option<Vec<Effort>>,
     /// Measured runs of each test, after warm-up runs of half a second
     #[arg(short, long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]

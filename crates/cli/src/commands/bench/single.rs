@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use pelton::{LoadOptions, Model};
+use pelton::{LoadOptions, Model, graph::Effort};
 use serde_json::Value;
 
 use super::{
@@ -28,7 +28,7 @@ const SEED: u64 = 1;
 enum Test {
     Prompt(usize),
     /// Tokens, and the effort of each.
-    Decode(usize, f64),
+    Decode(usize, Effort),
 }
 
 impl Test {
@@ -53,7 +53,7 @@ impl Test {
     fn name(self, depth: usize) -> String {
         let name = match self {
             Self::Prompt(n) => format!("pp{n}"),
-            Self::Decode(n, 1.0) => format!("tg{n}"),
+            Self::Decode(n, effort) if effort.is_full() => format!("tg{n}"),
             Self::Decode(n, effort) => format!("tg{n} e{effort}"),
         };
         if depth > 0 { format!("{name} @ d{depth}") } else { name }
@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let prompts = args.prompt.as_deref().unwrap_or(&[512]).iter().map(|&n| Test::Prompt(n));
     let efforts = match &args.efforts {
         Some(efforts) => efforts.clone(),
-        None => vec![args.load.effort.unwrap_or(1.0)],
+        None => vec![args.load.effort.dial().unwrap_or_default()],
     };
     let decodes = args.tokens.as_deref().unwrap_or(&[128]).iter();
     let decodes = decodes.flat_map(|&n| efforts.iter().map(move |&e| Test::Decode(n, e)));
@@ -143,7 +143,7 @@ fn measure(model: &Model, test: Test, depth: usize) -> Result<f64> {
         match test {
             Test::Prompt(_) => session.run(&tokens).map(drop)?,
             Test::Decode(n, effort) => {
-                session.set_effort(effort)?;
+                session.set_dial(effort)?;
                 session.decode(tokens[0], n).map(drop)?;
             }
         }

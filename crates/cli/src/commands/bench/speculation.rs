@@ -21,7 +21,7 @@ enum Task {
     Copy,
     /// Random tokens that nothing predicts.
     Random,
-    /// Random tokens that a draft model drafts.
+    /// Random tokens that a draft model or the head of the model's file drafts.
     Draft,
 }
 

@@ -14,6 +14,8 @@ mod iq3;
 mod iq4;
 mod k_halves;
 mod k_quants;
+#[cfg(target_arch = "x86_64")]
+mod packed_k;
 mod ternary;
 
 pub(super) use blocks32::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
@@ -24,4 +26,6 @@ pub(super) use iq3::{Iq3S, Iq3Xxs};
 pub(super) use iq4::Iq4Xs;
 pub(super) use k_halves::{Q2K, Q3K, Q6K};
 pub(super) use k_quants::{Q4K, Q5K};
+#[cfg(target_arch = "x86_64")]
+pub(super) use packed_k::{PackedQ2K, PackedQ3K, PackedQ4K, PackedQ5K, PackedQ6K};
 pub(super) use ternary::{Tq1_0, Tq2_0};

@@ -11,10 +11,11 @@ use super::super::job::Output;
 use super::super::scratch;
 use super::super::tile::{BLOCK, Tile};
 use super::columns::{self, BF16, Column, F16, F32, PARTIAL};
-use super::kernels::{All, BlockAt, Coded, Inputs, Places, RUN, one_block};
+use super::kernels::{All, BlockAt, Coded, Inputs, NestedQ8_0, Places, RUN, one_block};
 use super::layout::{InputMajor, OUTPUT_ALIGN, SLAB};
 use super::lines::Lines;
 use super::live::{CHUNK, LiveBlock, LiveColumn, LiveRows};
+use super::nested;
 use super::tiles::{self, ROWS};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::InstructionSet;
@@ -115,6 +116,7 @@ unsafe fn run<S: Lines, const NR: usize>(task: &Task<'_>, outputs: Range<usize>)
     // SAFETY: the caller's promise.
     unsafe {
         match task.matrix.dtype {
+            _ if task.matrix.is_nested() => coded::<S, NestedQ8_0, NR>(task, outputs),
             DType::Q4_0 => coded::<S, Q4_0, NR>(task, outputs),
             DType::Q4_1 => coded::<S, Q4_1, NR>(task, outputs),
             DType::Q8_0 => coded::<S, Q8_0, NR>(task, outputs),
@@ -132,7 +134,7 @@ unsafe fn run<S: Lines, const NR: usize>(task: &Task<'_>, outputs: Range<usize>)
 
 /// The parts of slabs that hold some outputs: the slab's first byte, its outputs, its first output
 /// and the range of outputs in it, the end of which is padded to a whole run.
-fn slabs(
+pub(super) fn slabs(
     matrix: &InputMajor,
     outputs: Range<usize>,
 ) -> impl Iterator<Item = (*const u8, usize, usize, Range<usize>)> {
@@ -149,7 +151,13 @@ fn slabs(
 ///
 /// # Safety
 /// No other thread accesses these results.
-unsafe fn store(output: &Output<'_>, row: usize, first: usize, end: usize, sums: &[f32]) {
+pub(super) unsafe fn store(
+    output: &Output<'_>,
+    row: usize,
+    first: usize,
+    end: usize,
+    sums: &[f32],
+) {
     let count = sums.len().min(end - first);
     let start = row * output.stride + first;
     // SAFETY: the caller's promise.
@@ -179,6 +187,10 @@ unsafe fn coded<S: Lines, K: Coded, const NR: usize>(task: &Task<'_>, outputs: R
         for (i, &row) in live.iter().enumerate() {
             let blocks = lists.blocks(first + i);
             let block = |i: usize| &*blocks.add(i);
+            if task.matrix.is_nested() {
+                nested::one_row::<S>(task, row as usize, &block, outputs.clone());
+                continue;
+            }
             one_row::<S, K, &LiveBlock>(task, row as usize, &block, outputs.clone());
         }
     }

@@ -90,6 +90,20 @@ const fn fields_of<F: Format>() -> Fields {
     }
 }
 
+/// Q8_0 with the halves of its codes apart.
+pub(super) struct NestedQ8_0;
+
+impl Coded for NestedQ8_0 {
+    type Coding = <Q8_0 as Format>::Coding;
+    const FIELDS: Fields = Fields::NESTED;
+
+    #[inline(always)]
+    unsafe fn scales<S: Lines>(at: &BlockAt, output: usize) -> [[S::F; 2]; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { <Q8_0 as Coded>::scales::<S>(at, output) }
+    }
+}
+
 simple!(Q4_0, min: false);
 simple!(Q4_1, min: true);
 simple!(Q8_0, min: false);
@@ -185,6 +199,20 @@ impl<S: Lines, K: Coded> Segment<S, K> {
                 }
                 return codes;
             }
+            if fields.upper_bits == 4 {
+                let from = from.add(32 * fields.line(at.outputs));
+                let lower = S::interleave(lines.map(|line| S::load(from.add(line as usize))));
+                let (mask, upper_mask) = (S::splat_i(0x0f0f_0f0f), S::splat_i(-0x0f0f_0f10));
+                let sign = S::splat_i(-0x7f7f_7f80);
+                for k in 0..4 {
+                    let low = S::or(S::and(S::shl(both[k], 4), upper_mask), S::and(lower[k], mask));
+                    let high = S::and(S::shr(lower[k], 4), mask);
+                    let high = S::or(S::and(both[k], upper_mask), high);
+                    codes[k] = S::from_i8(S::xor(low, sign));
+                    codes[4 + k] = S::from_i8(S::xor(high, sign));
+                }
+                return codes;
+            }
             let mask = S::splat_i(0x0f0f_0f0f);
             for k in 0..4 {
                 codes[k] = S::and(both[k], mask);
@@ -258,10 +286,10 @@ impl Inputs for &LiveBlock {
 /// The lines of the inputs that are multiplied with a block.
 #[derive(Clone, Copy)]
 pub(super) struct Places {
-    at: BlockAt,
+    pub(super) at: BlockAt,
     /// Bytes from the block's first line to that of each input.
-    lines: [u32; 32],
-    groups: [usize; 2],
+    pub(super) lines: [u32; 32],
+    pub(super) groups: [usize; 2],
 }
 
 impl Places {
@@ -370,10 +398,10 @@ unsafe fn dot_groups<S: Lines, K: Coded>(
     let zero = if is_signed { S::I8_ZERO } else { K::Coding::ZERO };
     // SAFETY: the caller's promise.
     unsafe {
-        let minus_sum =
-            if K::Coding::HALVES { block.minus_half_sums[half] } else { block.minus_sum };
+        let minus =
+            if K::Coding::HALVES { &block.minus_half_pairs[half] } else { &block.minus_pairs };
         let start = match zero {
-            Some(zero) => S::shl(S::splat_i(minus_sum), zero),
+            Some(zero) => S::offset(minus, zero),
             None => S::splat_i(0),
         };
         let mut sums = [start; 8];

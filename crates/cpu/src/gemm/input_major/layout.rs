@@ -5,6 +5,9 @@
 //! then for each block of 32 inputs its fields, 32 lines, and 32 lines of upper bits if the codes
 //! have more than four. A slab of floats is `[inputs]` lines.
 //!
+//! Nested codes of eight bits have two lines of four bits an input: one of upper halves, plus 8, and in
+//! the place of the upper bits one of lower halves.
+//!
 //! A line of codes is made of 64 bytes for each 128 outputs (four bits) or 64 outputs (eight bits).
 //! Byte `16 l + 4 k + i` of them holds outputs `16 k + 4 l + i` and, in its upper half, that plus
 //! 64: four lines interleaved byte by byte in vectors of any width then are the lanes of
@@ -28,7 +31,7 @@ pub(super) struct Fields {
     pub(super) super_head: usize,
     /// Fields of a block of 32.
     pub(super) block_head: usize,
-    /// Bits of a line's codes, and of its upper bits.
+    /// Bits of a line's codes, and of its upper bits; of nested codes 4 and 4, the lower ones.
     pub(super) line_bits: usize,
     pub(super) upper_bits: usize,
 }
@@ -50,10 +53,15 @@ impl Fields {
         Some(Self { inputs, super_head, block_head, line_bits, upper_bits })
     }
 
+    /// The fields of nested codes.
+    pub(super) const NESTED: Self =
+        Self { inputs: 32, super_head: 0, block_head: 2, line_bits: 4, upper_bits: 4 };
+
     /// Outputs of a slab: with codes of eight bits half as many, as a block of 32 inputs and the next
     /// one, which is prefetched, have to fit into a first-level cache.
     pub(super) const fn slab(&self) -> usize {
-        if self.line_bits == 8 { SLAB / 2 } else { SLAB }
+        let bits = self.line_bits + self.upper_bits;
+        if bits == 8 { SLAB / 2 } else { SLAB }
     }
 
     /// Bytes of a line of `outputs` outputs.
@@ -120,6 +128,11 @@ impl InputMajor {
     /// Columns: the number of inputs.
     pub fn cols(&self) -> usize {
         self.cols
+    }
+
+    /// Whether the halves of codes lie apart.
+    pub fn is_nested(&self) -> bool {
+        self.fields == Fields::NESTED
     }
 
     /// The Euclidean norm of each column `[cols]`.

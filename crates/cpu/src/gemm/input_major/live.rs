@@ -9,7 +9,7 @@ use pelton_quant::DType;
 use super::super::activations::{Activations, Block};
 use super::super::tile::BLOCK;
 use super::layout::InputMajor;
-use super::select::Choice;
+use super::select::{Choice, Live};
 use crate::isa::Isa;
 use crate::simd::{Body, Simd, dispatch};
 
@@ -23,6 +23,12 @@ pub(super) struct LiveBlock {
     pub(super) lines: [u8; BLOCK],
     /// Groups of the first and the second half, if the halves are separate; or all, and none.
     pub(super) groups: [u8; 2],
+    /// Of nested codes: the groups of inputs whose lower halves are live, which come first, ...
+    pub(super) lower_groups: u8,
+    /// ... the codes of the last of them, 0 for inputs whose upper half alone is live, ...
+    pub(super) last_lower: [i8; 4],
+    /// ... and the sum of the codes of those.
+    pub(super) upper_sum: i32,
 }
 
 /// A live input of a row of floats.
@@ -59,7 +65,7 @@ pub struct Chosen<'a> {
     /// The matrix.
     pub matrix: &'a InputMajor,
     /// The number of live inputs.
-    pub live: usize,
+    pub live: Live,
     /// The prepared activations and the row of them, for a matrix in blocks.
     pub activations: Option<(&'a Activations, usize)>,
 }
@@ -84,7 +90,8 @@ impl LiveRows {
         let cols = blocks.max(floats).next_multiple_of(CHUNK) as u128;
         let of_blocks = if blocks > 0 { cols / 32 * size_of::<LiveBlock>() as u128 } else { 0 };
         let of_floats = if floats > 0 { cols * size_of::<LiveColumn>() as u128 } else { 0 };
-        rows as u128 * (of_blocks + of_floats + cols / 64) + threads as u128 * 4 * cols
+        let of_rows = rows as u128 * (of_blocks + of_floats + cols / 64);
+        of_rows + threads as u128 * Choice::bytes(cols)
     }
 
     /// The chunks of a row of `cols` inputs, into which compacting it can be split.
@@ -114,7 +121,7 @@ impl LiveRows {
         assert!(units.end <= Self::units(x.len()), "chunks beyond the row");
         // SAFETY: one thread has this scratch memory, by contract.
         let choice = unsafe { &mut *self.choices[thread].get() };
-        choice.choose(isa, x, norms, live);
+        choice.choose(isa, x, norms, live, matrix.is_nested());
         dispatch(isa, Compact { rows: self, to, chosen, choice, units });
     }
 
@@ -180,13 +187,19 @@ impl Body for Compact<'_> {
         let all = x.len() / BLOCK;
         let blocks = &rows.blocks[to * (rows.cols / BLOCK)..][..all];
         let (first, end) = (units.start * CHUNK / BLOCK, all.min(units.end * CHUNK / BLOCK));
+        let nested = matrix.is_nested();
+        let mut lower_ties = if nested { choice.ties_from(x.len() + first * BLOCK) } else { 0 };
         for (block, live) in blocks.iter().enumerate().take(end).skip(first) {
             let mask = choice.mask(block, &mut ties);
+            let lower = nested.then(|| choice.mask(all + block, &mut lower_ties));
             let place = activations.place(row, block);
             // SAFETY: it has been prepared, and this thread alone writes the block.
             unsafe {
                 let from = &*activations.blocks().add(place);
-                compact(from, mask, halves, &mut *live.get());
+                match lower {
+                    None => compact(from, mask, halves, &mut *live.get()),
+                    Some(lower) => compact_nested(from, mask, lower, &mut *live.get()),
+                }
             }
         }
     }
@@ -224,10 +237,45 @@ fn compact(from: &Block, mask: u32, halves: bool, to: &mut LiveBlock) {
     }
     let sum = sums[0] + sums[1];
     to.block.scale = from.scale;
-    to.block.minus_sum = -sum;
-    to.block.minus_half_sums = [-sums[0], -sums[1]];
+    // only the sum of the two parts counts here
+    to.block.minus_pairs = [-sum as i16, 0];
+    to.block.minus_half_pairs = sums.map(|sum| [-sum as i16, 0]);
     to.block.sum = from.scale * sum as f32;
     to.block.half_sums = [from.scale * sums[0] as f32, from.scale * sums[1] as f32];
+}
+
+/// Writes the inputs of `mask` of a block, those of `lower` first, whose lower halves are live too.
+#[inline(always)]
+fn compact_nested(from: &Block, mask: u32, lower: u32, to: &mut LiveBlock) {
+    let (mut at, mut sums) = (0, [0; 2]);
+    for (part, mut left) in [mask & lower, mask & !lower].into_iter().enumerate() {
+        while left != 0 {
+            let input = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let code = from.codes[input & 31];
+            to.block.codes[at & 31] = code;
+            to.lines[at & 31] = input as u8;
+            sums[part] += i32::from(code);
+            at += 1;
+        }
+        if part == 0 {
+            to.lower_groups = at.div_ceil(4) as u8;
+            for (i, code) in to.last_lower.iter_mut().enumerate() {
+                let place = (at.saturating_sub(1) / 4 * 4) + i;
+                *code = if place < at { to.block.codes[place & 31] } else { 0 };
+            }
+        }
+    }
+    // the last group is filled up with an input that is read anyway
+    let last = to.lines[at.saturating_sub(1) & 31];
+    for place in at..at.next_multiple_of(4) {
+        (to.block.codes[place & 31], to.lines[place & 31]) = (0, last);
+    }
+    to.groups = [at.div_ceil(4) as u8, 0];
+    to.upper_sum = sums[1];
+    to.block.scale = from.scale;
+    // only the sum of the two parts counts here
+    to.block.minus_pairs = [-(sums[0] + sums[1]) as i16, 0];
 }
 
 /// A slice of `len` zeroed values; `None` if the system refuses the memory.

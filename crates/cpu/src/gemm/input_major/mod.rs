@@ -5,6 +5,9 @@
 //! multiplies the others. The integers and the scales are those of the file, and a row of effort 1
 //! gets the results of [`matmul`](super::matmul) bit for bit, floats those of its phase.
 //!
+//! Rows of an effort below 1 can also leave out the lower halves of codes of eight bits alone
+//! (`nested.rs`), which then lie in lines of their own.
+//!
 //! `layout.rs` places lines, `repack.rs` makes them, `live.rs` compacts the inputs of a row,
 //! `kernels.rs` and `columns.rs` multiply, `dispatch.rs` chooses an instruction set.
 
@@ -14,6 +17,7 @@ mod kernels;
 mod layout;
 mod lines;
 mod live;
+mod nested;
 mod repack;
 mod select;
 #[cfg(test)]
@@ -25,4 +29,4 @@ mod x86;
 pub use dispatch::{Task, multiply};
 pub use layout::{InputMajor, OUTPUT_ALIGN, has_lines};
 pub use live::{Chosen, LiveRows};
-pub use select::live_inputs;
+pub use select::{Live, live_inputs};

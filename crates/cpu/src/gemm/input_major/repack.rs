@@ -120,6 +120,7 @@ fn write(fields: &Fields, slab: &Slab, output: usize, from: &Unpacked, to: &mut 
                     let at = input * upper + chunk * 16 + place % 16;
                     uppers[at] |= high << (2 * (place / 16) + half);
                 }
+                4 => uppers[input * upper + chunk * 64 + place] |= high << (4 * half),
                 2 => {
                     let at = input * upper + chunk * 32 + place % 32;
                     uppers[at] |= high << (4 * (place / 32) + 2 * half);
@@ -134,7 +135,21 @@ impl InputMajor {
     /// Copies a matrix `[rows, cols]` whose rows lie one after the other; `None` if its type has no
     /// lines, its bytes are of another shape, or the system refuses the memory.
     pub fn new(dtype: DType, rows: usize, cols: usize, from: &[u8], pool: &Pool) -> Option<Self> {
-        let fields = Fields::of(dtype)?;
+        Self::with_fields(Fields::of(dtype)?, dtype, (rows, cols), from, pool)
+    }
+
+    /// As [`new`](Self::new), of Q8_0 with the halves of its codes apart.
+    pub fn nested(rows: usize, cols: usize, from: &[u8], pool: &Pool) -> Option<Self> {
+        Self::with_fields(Fields::NESTED, DType::Q8_0, (rows, cols), from, pool)
+    }
+
+    fn with_fields(
+        fields: Fields,
+        dtype: DType,
+        (rows, cols): (usize, usize),
+        from: &[u8],
+        pool: &Pool,
+    ) -> Option<Self> {
         let len = Self::bytes_of(dtype, rows, cols)?;
         let row_bytes = dtype.bytes_of(cols)?;
         if row_bytes.checked_mul(rows) != Some(from.len()) {
@@ -196,7 +211,12 @@ fn copy_blocks(
     for output in 0..slab.outputs.min(rows - slab.first) {
         let bytes = part(dtype, from, slab.first + output, inputs);
         if fields.inputs > 1 {
-            write(fields, slab, output, &Unpacked::of(dtype, bytes), to);
+            let mut unpacked = Unpacked::of(dtype, bytes);
+            if *fields == Fields::NESTED {
+                // the upper half, without a sign, comes first
+                unpacked.codes = unpacked.codes.map(|code| (code ^ 0x80).rotate_left(4));
+            }
+            write(fields, slab, output, &unpacked, to);
             continue;
         }
         let size = dtype.block_bytes();

@@ -3,6 +3,16 @@
 use crate::isa::Isa;
 use crate::simd::{Body, Simd, dispatch};
 
+/// The number of live inputs of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Live {
+    /// So many, at least one and at most all.
+    Count(usize),
+    /// The fewest whose squared scores make up this share of the sum of all, above 0 and below 1.
+    /// Sums are of f64. All inputs, if the sum is not finite.
+    Energy(f64),
+}
+
 /// The scratch memory of a choice.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
@@ -12,20 +22,98 @@ pub(super) struct Choice {
     threshold: i32,
     /// Inputs with exactly that score that are live, those of the lowest indices.
     ties: usize,
+    /// The sums of the squared scores of each [`bin`].
+    sums: Vec<f64>,
+    /// The scores of one bin.
+    members: Vec<i32>,
+}
+
+/// The ratio of the scores at which an input and at which the lower half of its codes are worth the
+/// same bytes: the lower half changes a result by so much less.
+pub(super) const LOWER: f32 = 9.2;
+
+/// Bins of scores, from the least to the greatest: their exponents and the upper three bits of their
+/// fractions.
+const BINS: usize = 1 << 11;
+
+/// The bin of a score, by its bits.
+const fn bin(score: i32) -> usize {
+    score as usize >> 20 & (BINS - 1)
+}
+
+/// The square of a score, by its bits: exact, and finite if the score is.
+fn square(score: i32) -> f64 {
+    let score = f64::from(f32::from_bits(score as u32));
+    score * score
 }
 
 impl Choice {
     /// Scratch memory for rows of up to `cols` inputs.
     pub(super) fn new(cols: usize) -> Self {
-        Self { scores: Vec::with_capacity(cols), threshold: 0, ties: 0 }
+        let (scores, members) = (Vec::with_capacity(2 * cols), Vec::with_capacity(cols));
+        Self { scores, threshold: 0, ties: 0, sums: vec![0.0; BINS], members }
     }
 
-    /// Chooses `count` inputs of `x` `[cols]`, at least one and at most all, by their scores. The
+    /// Bytes that [`new`](Self::new) allocates.
+    pub(super) fn bytes(cols: u128) -> u128 {
+        12 * cols + (8 * BINS) as u128
+    }
+
+    /// Chooses some inputs of `x` `[cols]`, at least one, by their scores. The
     /// order of scores is that of their bits, so that NaN counts as the greatest; of equal scores
     /// the lowest indices are chosen. The selection is exact, and the same on every instruction set.
-    pub(super) fn choose(&mut self, isa: Isa, x: &[f32], norms: &[f32], count: usize) {
-        let count = count.clamp(1, x.len().max(1));
-        dispatch(isa, Select { choice: self, x, norms, count });
+    ///
+    /// With `nested` there are two candidates an input, which `Live` counts: it, with its score, and
+    /// then the lower half of its codes, with its score divided by [`LOWER`]. So a lower half is never
+    /// chosen without its input.
+    pub(super) fn choose(&mut self, isa: Isa, x: &[f32], norms: &[f32], live: Live, nested: bool) {
+        let candidates = if nested { 2 * x.len() } else { x.len() };
+        let count = match live {
+            Live::Count(count) => count.clamp(1, candidates.max(1)),
+            Live::Energy(_) => 0,
+        };
+        dispatch(isa, Select { choice: self, x, norms, count, nested });
+        if let Live::Energy(share) = live {
+            self.choose_energy(share);
+        }
+    }
+
+    /// Chooses the fewest inputs whose squared scores make up a share of the sum of all: the sums of
+    /// bins, from the greatest scores down, and then those of the scores of the last bin, one by one.
+    fn choose_energy(&mut self, share: f64) {
+        let Self { scores, threshold, ties, sums, members } = self;
+        sums.fill(0.0);
+        for &score in &*scores {
+            sums[bin(score)] += square(score);
+        }
+        let wanted = share * sums.iter().sum::<f64>();
+        // above the greatest score nothing is live, below 0 everything
+        (*threshold, *ties) = (-1, 0);
+        if !wanted.is_finite() {
+            return;
+        }
+        let mut sum = 0.0;
+        for last in (0..BINS).rev() {
+            if sum + sums[last] < wanted {
+                sum += sums[last];
+                continue;
+            }
+            members.clear();
+            members.extend(scores.iter().filter(|&&score| bin(score) == last));
+            members.sort_unstable_by(|a, b| b.cmp(a));
+            for &score in &*members {
+                let is_new = *ties == 0 || score != *threshold;
+                (*threshold, *ties) = (score, if is_new { 1 } else { *ties + 1 });
+                sum += square(score);
+                if sum >= wanted {
+                    return;
+                }
+            }
+            // the rounded sum of the bin was that of all of its scores
+            if *ties > 0 {
+                return;
+            }
+        }
     }
 
     /// The live ones of the inputs `32 block ..`, up to 32, a bit for each; `ties` is the number of
@@ -62,16 +150,26 @@ struct Select<'a> {
     choice: &'a mut Choice,
     x: &'a [f32],
     norms: &'a [f32],
+    /// 0 if the scores alone are wanted.
     count: usize,
+    nested: bool,
 }
 
 impl Body for Select<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Self { choice, x, norms, count } = self;
+        let Self { choice, x, norms, count, nested } = self;
         choice.scores.clear();
         let score = |(x, norm): (&f32, &f32)| (x * norm).to_bits() as i32 & i32::MAX;
         choice.scores.extend(x.iter().zip(norms).map(score));
+        if nested {
+            let lower =
+                |(x, norm): (&f32, &f32)| (x * norm * (1.0 / LOWER)).to_bits() as i32 & i32::MAX;
+            choice.scores.extend(x.iter().zip(norms).map(lower));
+        }
+        if count == 0 {
+            return;
+        }
         let scores = &choice.scores[..];
         // at least `count` scores are `low` or above, and fewer are `high` or above
         let (mut low, mut high) = (0, i64::from(scores.iter().fold(0, |max, &s| max.max(s))) + 1);
@@ -99,11 +197,11 @@ fn at_least(scores: &[i32], least: i32) -> usize {
     scores.iter().map(|&score| i32::from(score >= least)).sum::<i32>() as usize
 }
 
-/// The indices of the `count` inputs of `x` that are live, in ascending order.
-pub fn live_inputs(isa: Isa, x: &[f32], norms: &[f32], count: usize) -> Vec<usize> {
+/// The indices of the inputs of `x` that are live, in ascending order.
+pub fn live_inputs(isa: Isa, x: &[f32], norms: &[f32], live: Live) -> Vec<usize> {
     let mut choice = Choice::new(x.len());
-    choice.choose(isa, x, norms, count);
-    let (mut live, mut ties) = (Vec::with_capacity(count), choice.ties);
+    choice.choose(isa, x, norms, live, false);
+    let (mut live, mut ties) = (Vec::new(), choice.ties);
     for block in 0..x.len().div_ceil(32) {
         let mut mask = choice.mask(block, &mut ties);
         while mask != 0 {

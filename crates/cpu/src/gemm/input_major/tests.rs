@@ -10,7 +10,7 @@ use super::super::job::{MatrixRef, Output};
 use super::super::matmul;
 use super::super::tile::BLOCK;
 use super::layout::OUTPUT_ALIGN;
-use super::{Chosen, InputMajor, LiveRows, Task, has_lines, live_inputs, multiply};
+use super::{Chosen, InputMajor, Live, LiveRows, Task, has_lines, live_inputs, multiply};
 use crate::isa::Isa;
 use crate::pool::{Pool, SharedMut};
 
@@ -56,10 +56,65 @@ fn selections_are_those_of_a_sort() {
                 let count = count.clamp(1, len);
                 let expected = sorted(x, norms, count);
                 for isa in Isa::available() {
-                    let found = live_inputs(isa, x, norms, count);
+                    let found = live_inputs(isa, x, norms, Live::Count(count));
                     assert_eq!(found, expected, "{isa}, {count} of {len}");
                 }
             }
+        }
+    }
+}
+
+/// The fewest inputs in the order of a sort whose squares add up to a share of all.
+fn sorted_energy(x: &[f32], norms: &[f32], share: f64) -> Vec<usize> {
+    let order = {
+        let mut order: Vec<usize> = (0..x.len()).collect();
+        let score = |i: usize| (x[i] * norms[i]).abs();
+        order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
+        order
+    };
+    let square = |&i: &usize| f64::from(x[i] * norms[i]).powi(2);
+    let all: f64 = order.iter().map(square).sum();
+    let mut sum = 0.0;
+    let count = order.iter().position(|i| {
+        sum += square(i);
+        sum >= share * all
+    });
+    let mut live = order[..count.map_or(x.len(), |last| last + 1)].to_vec();
+    live.sort_unstable();
+    live
+}
+
+#[test]
+fn shares_of_squares_are_those_of_a_sort() {
+    let mut random = Random::new(7);
+    for len in [1, 2, 31, 33, 300, 5632] {
+        let norms: Vec<f32> = (0..len).map(|_| random.normal(1.0, 0.1).abs()).collect();
+        let cubes: Vec<f32> = (0..len).map(|_| random.normal(0.0, 1.0).powi(3)).collect();
+        // whole numbers, whose sums are exact in any order
+        let equal: Vec<f32> = (0..len).map(|_| random.below(4) as f32 - 1.0).collect();
+        let ones = vec![1.0; len];
+        let small: Vec<f32> = cubes.iter().map(|x| x * 1e-38).collect();
+        let zeros = vec![0.0; len];
+        for (x, norms) in
+            [(&cubes, &norms), (&equal, &ones), (&small, &norms), (&zeros, &norms), (&ones, &ones)]
+        {
+            let mut before = 0;
+            for share in [1e-9, 0.1, 0.25, 0.5, 0.9, 0.99, 0.999_999] {
+                let expected = sorted_energy(x, norms, share);
+                for isa in Isa::available() {
+                    let found = live_inputs(isa, x, norms, Live::Energy(share));
+                    assert_eq!(found, expected, "{isa}, {share} of {len}");
+                }
+                assert!(expected.len() >= before.max(1));
+                before = expected.len();
+            }
+        }
+        // no sum, no choice
+        for wrong in [f32::NAN, f32::INFINITY] {
+            let mut x = cubes.clone();
+            x[len / 2] = wrong;
+            let found = live_inputs(Isa::detect(), &x, &norms, Live::Energy(0.5));
+            assert_eq!(found.len(), len, "{wrong}");
         }
     }
 }
@@ -82,6 +137,15 @@ impl Both {
         let pool = Pool::new(threads).unwrap();
         let lines = InputMajor::new(dtype, rows, cols, &bytes, &pool).unwrap();
         Self { dtype, rows, cols, bytes, lines, weights }
+    }
+
+    /// Q8_0 with the halves of its codes apart.
+    fn nested(rows: usize, cols: usize, threads: usize, random: &mut Random) -> Self {
+        let both = Self::new(DType::Q8_0, rows, cols, threads, random);
+        let pool = Pool::new(threads).unwrap();
+        let lines = InputMajor::nested(rows, cols, &both.bytes, &pool).unwrap();
+        assert!(lines.is_nested() && lines.norms() == both.lines.norms());
+        Self { lines, ..both }
     }
 
     fn prepare(&self, x: &[f32]) -> Activations {
@@ -118,7 +182,8 @@ impl Both {
         let lists = LiveRows::new(rows, blocks, floats, 1).unwrap();
         for (row, x) in x.chunks(self.cols).enumerate() {
             let of_blocks = (blocks > 0).then_some((activations, row));
-            let chosen = Chosen { x, matrix: &self.lines, live: count, activations: of_blocks };
+            let chosen =
+                Chosen { x, matrix: &self.lines, live: Live::Count(count), activations: of_blocks };
             // in two parts, as two threads do
             let units = LiveRows::units(self.cols);
             for part in [0..units / 2, units / 2..units] {
@@ -342,4 +407,110 @@ fn norms_and_sizes() {
     assert_eq!(InputMajor::bytes_of(DType::Q4_0, 10, 33), None);
     assert_eq!(InputMajor::bytes_of(DType::Q5_0, 10, 32), None);
     assert_eq!(InputMajor::bytes_of(DType::Q4_K, usize::MAX, 256), None);
+}
+
+const NESTED: [(usize, usize); 5] = [(1, 32), (130, 64), (520, 256), (1100, 96), (257, 1024)];
+
+#[test]
+fn all_halves_are_those_of_q8_0() {
+    let mut random = Random::new(8);
+    for (rows, cols) in NESTED {
+        let both = Both::nested(rows, cols, 2, &mut random);
+        let batch = 7;
+        let x = random.normals(batch * cols, 0.1, 1.0);
+        let activations = both.prepare(&x);
+        let expected = both.dense(Isa::detect(), &activations, batch);
+        let lists = both.live(&x, 2 * cols, &activations);
+        for isa in Isa::available() {
+            // one row, several rows, and rows whose candidates are all chosen
+            for (dense, live) in
+                [(&[0][..], &[][..]), (&[0, 1, 2, 3, 4, 5, 6], &[]), (&[], &[0, 1, 2, 3, 4, 5, 6])]
+            {
+                let mut out = vec![f32::NAN; batch * rows];
+                both.product(isa, &activations, (dense, live), Some(&lists), 2, &mut out);
+                let len = (dense.len() + live.len()) * rows;
+                assert!(bits(&out[..len]) == bits(&expected[..len]), "{isa}, {}", both.name());
+            }
+        }
+        assert_eq!(both.lines.bytes.len(), InputMajor::bytes_of(DType::Q8_0, rows, cols).unwrap());
+    }
+}
+
+/// The candidates in the order of a sort: each input, and then each lower half.
+fn sorted_halves(x: &[f32], norms: &[f32], count: usize) -> (Vec<bool>, Vec<bool>) {
+    let cols = x.len();
+    let score = |i: usize| match i < cols {
+        true => (x[i] * norms[i]).abs(),
+        false => (x[i - cols] * norms[i - cols] * (1.0 / super::select::LOWER)).abs(),
+    };
+    let mut order: Vec<usize> = (0..2 * cols).collect();
+    order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
+    order.truncate(count);
+    let mut chosen = vec![false; 2 * cols];
+    order.iter().for_each(|&i| chosen[i] = true);
+    let lower = chosen.split_off(cols);
+    (chosen, lower)
+}
+
+#[test]
+fn live_halves_alone_are_multiplied() {
+    let mut random = Random::new(9);
+    for (rows, cols) in NESTED {
+        let both = Both::nested(rows, cols, 1, &mut random);
+        let batch = 3;
+        let mut x: Vec<f32> = random.normals(batch * cols, 0.0, 1.0);
+        x.iter_mut().for_each(|x| *x = x.powi(3));
+        // equal scores, and inputs that are zero
+        for (i, x) in x.iter_mut().enumerate().take(cols) {
+            *x = (i % 3) as f32;
+        }
+        let activations = both.prepare(&x);
+        let codes: Vec<(f64, i8)> = both
+            .bytes
+            .chunks_exact(34)
+            .flat_map(|block| {
+                let scale = half::f16::from_le_bytes([block[0], block[1]]).to_f64();
+                block[2..].iter().map(move |&code| (scale, code as i8))
+            })
+            .collect();
+        for count in [1, cols / 5, cols / 2, cols, cols + cols / 3, 2 * cols - 1] {
+            let lists = both.live(&x, count.max(1), &activations);
+            let mut first: Option<Vec<f32>> = None;
+            for (isa, parts) in Isa::available().flat_map(|isa| [(isa, 1), (isa, 3)]) {
+                let mut out = vec![f32::NAN; batch * rows];
+                let picked = (&[][..], &[0, 1, 2][..]);
+                both.product(isa, &activations, picked, Some(&lists), parts, &mut out);
+                let first = first.get_or_insert_with(|| out.clone());
+                assert!(bits(&out) == bits(first), "{isa}, {}", both.name());
+            }
+            let found = first.unwrap();
+            for (r, x) in x.chunks(cols).enumerate() {
+                let (upper, lower) = sorted_halves(x, both.lines.norms(), count.max(1));
+                assert!(lower.iter().zip(&upper).all(|(lower, upper)| *upper || !lower));
+                for n in 0..rows {
+                    let (mut sum, mut magnitude) = (0.0, 0.0);
+                    for k in 0..cols {
+                        // SAFETY: one thread, and it has prepared the block.
+                        let block =
+                            unsafe { &*activations.blocks().add(activations.place(r, k / BLOCK)) };
+                        let x = f64::from(block.scale) * f64::from(block.codes[k % BLOCK]);
+                        let (scale, code) = codes[n * cols + k];
+                        let code = match (upper[k], lower[k]) {
+                            (false, _) => 0.0,
+                            (true, false) => f64::from(code >> 4) * 16.0 + 7.5,
+                            (true, true) => f64::from(code),
+                        };
+                        sum += scale * code * x;
+                        magnitude += (scale * code * x).abs();
+                    }
+                    let found = f64::from(found[r * rows + n]);
+                    assert!(
+                        (found - sum).abs() <= 1e-5 * magnitude + 1e-12,
+                        "{}, {count}, result {n} of row {r}: {found} for {sum}",
+                        both.name()
+                    );
+                }
+            }
+        }
+    }
 }

@@ -9,8 +9,8 @@ use crate::{
     schedule::{goal::DrawOptions, resources::Resources},
 };
 
-/// Rows that run in one pass of the phase of decoding, at most; more are a prompt's.
-const DECODE_ROWS: usize = 16;
+/// Rows of one sequence that run in one pass of the phase of decoding, at most; more are a prompt's.
+pub(crate) const DECODE_ROWS: usize = 16;
 
 /// A sequence whose next tokens are to be drafted.
 pub(crate) struct Ask<'a> {
@@ -71,7 +71,7 @@ impl DraftModel {
             self.run_prompt(ask)?;
         }
         ready.truncate(self.resources.limits.wants);
-        let mut rows = self.resources.limits.rows;
+        let mut rows = decoding_rows(&self.resources);
         ready.retain(|&i| {
             let own = asks[i].tokens.len() - self.slots[asks[i].slot as usize].run.len();
             let fits = own <= rows;
@@ -198,7 +198,12 @@ impl DraftModel {
     }
 }
 
-fn row(input: Input, position: usize, slot: u32) -> Row {
+/// Rows of one pass of the phase of decoding, at most, on every backend.
+pub(super) fn decoding_rows(resources: &Resources) -> usize {
+    resources.limits.rows.min(resources.limits.wants.max(DECODE_ROWS))
+}
+
+pub(super) fn row(input: Input, position: usize, slot: u32) -> Row {
     Row { input, position: position as u32, slot }
 }
 

@@ -1,7 +1,7 @@
 //! Drafts of the next tokens of a sequence, and the decision how many of them a pass verifies.
 //!
 //! Sources of drafts are the [`lookup`] of n-grams in the text so far and in a predicted text, and
-//! a [draft model](draft_model). A [`Drafter`] keeps the rate of acceptance of each for one sequence;
+//! a [draft model](draft_model) or the [head](head) of the model's file. A [`Drafter`] keeps the rate of acceptance of each for one sequence;
 //! [`costs`] has the measured times of passes; [`choose()`] compares both.
 
 mod acceptance;
@@ -9,11 +9,13 @@ mod choose;
 mod costs;
 mod draft_model;
 mod drafter;
+mod head;
 mod lookup;
 
 pub(super) use choose::{Choice, DRAFT_MAX, all, choose};
 pub(super) use costs::PassCosts;
-pub(super) use draft_model::Ask;
 pub(crate) use draft_model::DraftModel;
+pub(super) use draft_model::{Ask, DECODE_ROWS};
 pub(crate) use drafter::Drafter;
 pub(super) use drafter::Proposal;
+pub(crate) use head::HeadModel;

@@ -27,6 +27,8 @@ pub(super) struct Run {
     pub(super) persists: bool,
     /// The rows whose logits are wanted, among the selected ones.
     pub(super) logits: Vec<usize>,
+    /// Whether the hidden states of the rows are kept.
+    pub(super) keeps_hidden: bool,
 }
 
 /// The inputs of a pass in flight.
@@ -124,7 +126,11 @@ impl GpuExecutable {
             (self.sample.results().clone(), self.sample.result_bytes(&run.call, run.repeat));
         let persistent = self.persistent.as_ref().filter(|_| run.persists);
         let dead = persistent.map(|persistent| persistent.dead());
-        Recorded { encoder, samples, logits_bytes, dead }
+        let hidden = self.plan.hidden.filter(|_| run.keeps_hidden).map(|hidden| {
+            let bytes = 4 * run.shape.rows * self.plan.hidden_width();
+            (self.buffers[hidden.buffer.0].clone(), bytes as u64)
+        });
+        Recorded { encoder, samples, logits_bytes, hidden, dead }
     }
 
     /// Waits for the persistent passes up to a ticket, or for all of them; if a spin of one ran out,

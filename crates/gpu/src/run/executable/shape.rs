@@ -14,6 +14,8 @@ pub(super) struct Shape {
     pub(super) tiles: usize,
     pub(super) distinct: bool,
     pub(super) sequences: usize,
+    /// Rows of an effort below 1, and of those the selected ones.
+    pub(super) below: [usize; 2],
 }
 
 impl Shape {
@@ -23,7 +25,7 @@ impl Shape {
         slots.sort_unstable();
         let distinct = slots.windows(2).all(|pair| pair[0] != pair[1]);
         let (phase, rows) = (pass.phase, pass.rows.len());
-        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0 }
+        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0, below: [0; 2] }
     }
 
     /// Whether it is a decoding pass of one row, which is selected.
@@ -42,6 +44,7 @@ pub(super) struct PassWords {
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) counts: Mirror,
+    pub(super) lives: Mirror,
     pub(super) rows: Mirror,
     pub(super) selected: Mirror,
     pub(super) order: Mirror,

@@ -17,11 +17,13 @@ fn all(_: &Op, _: &Plan) -> bool {
 }
 
 fn loaded(device: &Arc<Device>, spec: &ModelSpec, limits: Limits) -> Result<GpuExecutable, Error> {
-    let checkpoint = spec.checkpoint();
+    let checkpoint = Arc::new(spec.checkpoint());
     let plan = build(&checkpoint).unwrap().fuse(&all);
+    let matrices = SharedMatrices::default();
+    let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
     let device = Arc::clone(device);
     let load = Load { device, plan, limits, tuning: None, persistent: Mode::Off };
-    GpuExecutable::load(load, &checkpoint, &mut |_, _| {})
+    GpuExecutable::load(load, sources, &mut |_, _| {})
 }
 
 /// Passes of any size and kind create no buffer, pipeline or bind group.
@@ -29,7 +31,7 @@ fn loaded(device: &Arc<Device>, spec: &ModelSpec, limits: Limits) -> Result<GpuE
 fn nothing_is_allocated_after_load() {
     use Phase::{Decode, Prompt};
     let Some(device) = device() else { return };
-    let gpu = Gpu { device, persistent: Mode::Off };
+    let gpu = Gpu::of(device).without_persistent();
     for spec in [ModelSpec::default(), ModelSpec::wide(DType::Q4_0)] {
         let mut executable = load(&gpu, &spec, &all, limits(&spec));
         let created = gpu.device.created();
@@ -70,11 +72,13 @@ fn autotuning_changes_nothing() {
     let spec = ModelSpec { vocab: 36_000, ..ModelSpec::wide(DType::Q4_0) };
     let limits = Limits { rows: 16, wants: 16, ..limits(&spec) };
     let load = |device: &Arc<Device>| {
-        let checkpoint = spec.checkpoint();
+        let checkpoint = Arc::new(spec.checkpoint());
         let plan = build(&checkpoint).unwrap().fuse(&all);
+        let matrices = SharedMatrices::default();
+        let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
         let (device, tuning) = (Arc::clone(device), Some(file.as_path()));
         let load = Load { device, plan, limits: limits.clone(), tuning, persistent: Mode::Off };
-        GpuExecutable::load(load, &checkpoint, &mut |_, _| {}).unwrap()
+        GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap()
     };
     let run = |device: &Arc<Device>| {
         logits(&mut load(device), &tokens(&spec, 5), &[(Phase::Decode, 1); 5])
@@ -98,7 +102,8 @@ fn autotuning_changes_nothing() {
         }
         std::fs::write(&file, known.to_string()).unwrap();
         let executable = load(&tuned);
-        let shape = PassShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1 };
+        let shape =
+            PassShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1, below: 0 };
         let calls = executable.alone.iter().flatten();
         calls.filter_map(|call| call.groups(&shape)).map(|groups| groups[0]).max().unwrap()
     };
@@ -129,7 +134,7 @@ fn too_many_rows_are_refused() {
 #[test]
 fn ops_that_do_not_fit_are_refused() {
     let Some(device) = device() else { return };
-    let gpu = Gpu { device, persistent: Mode::Off };
+    let gpu = Gpu::of(device).without_persistent();
     for spec in [
         ModelSpec { heads: 2, kv_heads: 2, head_dim: 642, ..ModelSpec::default() },
         ModelSpec { heads: 1, kv_heads: 1, head_dim: 514, ..ModelSpec::default() },
@@ -154,6 +159,7 @@ fn dependent(device: &Arc<Device>, spec: &ModelSpec, positions: [usize; 2]) -> [
             tiles: 0,
             distinct: true,
             sequences: 1,
+            below: [0; 2],
         };
         executable.dispatches(&shape).map(|step| step.count().1).sum()
     })
@@ -235,4 +241,32 @@ fn draws_may_follow_their_passes() {
     let ticket = late.submit(&Pass::new(Phase::Decode, &rows, &wants)).unwrap();
     late.draw(ticket, None).unwrap();
     assert!(late.take(ticket).unwrap().samples.is_empty());
+}
+
+/// Plans over one checkpoint, such as those of a model and its head, have its matrices once.
+#[test]
+fn plans_of_one_checkpoint_share_matrices() {
+    let Some(device) = device() else { return };
+    let gpu = Gpu::of(device);
+    let spec = ModelSpec::default();
+    let (one, other) = (Arc::new(spec.checkpoint()), Arc::new(spec.checkpoint()));
+    let load = |checkpoint: &Arc<Checkpoint>| {
+        let plan = build(checkpoint).unwrap();
+        gpu.load(plan, Arc::clone(checkpoint), limits(&spec), &mut |_, _| {}).unwrap()
+    };
+    let first = load(&one);
+    let matrices = gpu.matrices.count();
+    assert_eq!(matrices, 2 + 7 * spec.layers);
+    let mut second = load(&one);
+    assert_eq!(gpu.matrices.count(), matrices);
+    let mut third = load(&other);
+    assert_eq!(gpu.matrices.count(), 2 * matrices);
+    // the matrices stay with the last plan
+    drop(first);
+    let tokens = tokens(&spec, 5);
+    let found = logits(&mut *second, &tokens, &[(Phase::Prompt, 5)]);
+    assert_eq!(found, logits(&mut *third, &tokens, &[(Phase::Prompt, 5)]));
+    drop(second);
+    let _fourth = load(&one);
+    assert_eq!(gpu.matrices.count(), 2 * matrices);
 }

@@ -24,7 +24,7 @@ const SAMPLING: &str = "temperature:number[0,] top_k:integer[-1,4294967295] top_
     dry_allowed_length:integer[-1,4294967295] dry_penalty_last_n:integer[-1,4294967295] \
     dry_sequence_breakers:@strings mirostat:integer[0,2] mirostat_tau:number[0,] \
     mirostat_eta:number[0,] samplers:string|array ignore_eos:boolean logit_bias:@bias \
-    cache_salt:string lora:@loras effort:number[0,1]";
+    cache_salt:string lora:@loras effort:number[0,1] effort_energy:number[0,1]";
 const STOP: &str = "stop:@strings";
 const OUTPUT: &str = "response_format:@format structured_outputs:object";
 const STREAM: &str = "stream:boolean stream_options:@stream_options";

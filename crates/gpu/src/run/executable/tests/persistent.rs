@@ -10,11 +10,13 @@ use crate::translate::translate;
 const TURNS: u32 = 60_000;
 
 fn with_mode(device: &Arc<Device>, spec: &ModelSpec, persistent: Mode) -> GpuExecutable {
-    let checkpoint = spec.checkpoint();
+    let checkpoint = Arc::new(spec.checkpoint());
     let plan = build(&checkpoint).unwrap().fuse(&all);
     let (device, limits) = (Arc::clone(device), limits(spec));
+    let matrices = SharedMatrices::default();
+    let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
     let load = Load { device, plan, limits, tuning: None, persistent };
-    GpuExecutable::load(load, &checkpoint, &mut |_, _| {}).unwrap()
+    GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap()
 }
 
 /// Persistent kernels of so many workgroups. `None` if spins run out: a software driver on a busy

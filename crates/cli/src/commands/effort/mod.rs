@@ -1,0 +1,29 @@
+//! `pelton effort`: what the effort dial needs to know of a model.
+
+mod calibrate;
+mod pack;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure on a text how much of each kind of matrix a model needs at an effort, and save the
+    /// fractions for all later loads with --effort
+    Calibrate(Box<calibrate::Args>),
+    /// Sort the weights of a model in F16 or BF16 within buckets, for --effort-mode bucket
+    Pack(pack::Args),
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    match args.command {
+        Command::Calibrate(args) => calibrate::run(*args),
+        Command::Pack(args) => pack::run(&args),
+    }
+}

@@ -1,0 +1,84 @@
+//! `pelton effort`, and the flags of effort.
+
+use std::fs;
+
+use super::{fixture, json, pelton, refused, stdout, temporary};
+
+#[test]
+fn a_calibrated_table_is_used() {
+    let (model, text) = (fixture("models/llama3/model.gguf"), fixture("perplexity/windows.txt"));
+    let cache = temporary("calibrated");
+    let _ = fs::remove_dir_all(&cache);
+    let run = |args: &[&str]| {
+        let mut command = pelton();
+        command.env("XDG_CACHE_HOME", &cache).env("HOME", &cache).args(args);
+        let output = command.output().unwrap();
+        (String::from_utf8(output.stderr.clone()).unwrap(), stdout(&output))
+    };
+    let all = ["--context", "16", "--device", "cpu", "--json"];
+    let score = [&["perplexity", &model, &text, "--effort", "0.5"], &all[..]].concat();
+    let (said, before) = run(&score);
+    assert!(said.contains("effort uniform"), "{said}");
+    let args = ["effort", "calibrate", &model, &text, "--minutes", "0", "--layer-groups", "2"];
+    let (_, found) = run(&[&args, &all[..]].concat());
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found["windows"], 1);
+    let points = found["efforts"].as_array().unwrap();
+    assert_eq!(points.len(), 8);
+    for point in points {
+        let [uniform, divergence] =
+            ["uniform_divergence", "divergence"].map(|name| point[name].as_f64().unwrap());
+        assert!(divergence <= uniform && uniform > 0.0, "{point}");
+    }
+    // the sum of divergences finds better fractions than the same for all
+    let better = |point: &&serde_json::Value| point["divergence"] != point["uniform_divergence"];
+    assert!(points.iter().filter(better).count() >= 4, "{points:?}");
+    let file = found["file"].as_str().unwrap();
+    assert!(file.starts_with(cache.to_str().unwrap()), "{file}");
+    let (said, after) = run(&score);
+    assert!(said.contains(&format!("effort by the table {file}")), "{said}");
+    assert_ne!(before, after);
+    let uniform = [&score[..], &["--effort-table", "uniform"]].concat();
+    assert_eq!(run(&uniform).1, before);
+    let named = [&score[..], &["--effort-table", file]].concat();
+    assert_eq!(run(&named).1, after);
+    // a table of another model
+    fs::write(file, fs::read_to_string(file).unwrap().replace("model\": \"", "model\": \"0"))
+        .unwrap();
+    let output = pelton().env("XDG_CACHE_HOME", &cache).args(&score).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && message.contains("made for another model"), "{message}");
+}
+
+#[test]
+fn shares_of_squares_are_scored() {
+    let (model, text) = (fixture("models/llama3/model.gguf"), fixture("perplexity/windows.txt"));
+    let base = fixture("perplexity/windows.kld");
+    let score = |share: &str| {
+        let args = ["perplexity", &model, &text, "--base", &base, "--json", "--device", "cpu"];
+        let found = json(&[&args[..], &["--effort-energy", share]].concat());
+        assert_eq!(found["effort_energy"].as_f64(), (share != "1").then(|| share.parse().unwrap()));
+        found["base"]["kl_divergence"]["mean"]["value"].as_f64().unwrap()
+    };
+    let [full, high, low] = ["1", "0.999", "0.8"].map(score);
+    assert!(full.abs() < 1e-5 && full < high && high < low, "{full}, {high}, {low}");
+}
+
+#[test]
+fn flags_that_are_refused() {
+    let (model, text) = (fixture("models/llama3/model.gguf"), fixture("perplexity/windows.txt"));
+    let both = ["run", "built-in", "x", "--effort", "0.5", "--effort-energy", "0.5"];
+    assert!(refused(&both, 2).contains("cannot be used with"));
+    assert!(refused(&["run", "built-in", "x", "--effort-energy", "2"], 2).contains("at most 1"));
+    let calibrate = |more: &[&str], code| {
+        refused(&[&["effort", "calibrate", &model, &text], more].concat(), code)
+    };
+    assert!(calibrate(&["--effort", "0.5"], 1).contains("measures all efforts"));
+    assert!(calibrate(&["--minutes", "NaN"], 1).contains("--minutes is NaN"));
+    assert!(calibrate(&["--context", "2"], 1).contains("expected at least 3"));
+    assert!(calibrate(&["--layer-groups", "0"], 2).contains("layer-groups"));
+    let message = calibrate(&["--context", "100000"], 1);
+    assert!(message.contains("error: "), "{message}");
+    let missing = ["run", "built-in", "x", "--effort", "0.5", "--effort-table", "/none.json"];
+    assert!(refused(&missing, 1).contains("/none.json: could not be read"));
+}

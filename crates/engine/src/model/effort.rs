@@ -1,0 +1,250 @@
+//! The effort of a load, and files of fractions.
+//!
+//! A file is a JSON object: `format`, `model` (a key of the tensors), `efforts`, ascending, and
+//! `groups`, each with a `kind` of matrices, the first and the last of its `layers`, and its
+//! `fractions`, one for each effort.
+
+use std::{
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+    process,
+    sync::Arc,
+};
+
+use pelton_graph::{
+    Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, OutputKind, Plan,
+};
+use pelton_weights::Checkpoint;
+use serde_json::{Value, json};
+
+use crate::{
+    Error, Model,
+    api::{DraftSource, EffortTables, LoadOptions},
+    session::dial_of,
+};
+
+/// The `format` of a file.
+const FORMAT: &str = "pelton effort table 1";
+/// Bytes of a file, at most.
+const FILE_BYTES: u64 = 1 << 20;
+/// The most layers that a group can name.
+const LAYERS: u64 = 1 << 16;
+
+/// Whether a load has rows of an effort below 1.
+pub(super) fn is_wanted(options: &LoadOptions) -> bool {
+    let drafts_itself = matches!(options.draft, Some(DraftSource::Effort(_)));
+    options.effort.is_some() || options.effort_energy.is_some() || drafts_itself
+}
+
+/// The effort of requests that do not say.
+pub(super) fn of_load(options: &LoadOptions) -> Result<Effort, Error> {
+    let refuse = |found: f64, expected| Err(Error::Effort { found, expected });
+    match (options.effort, options.effort_energy) {
+        (Some(effort), Some(_)) => {
+            refuse(effort, "none where there is a share of squared scores, its other form")
+        }
+        (Some(effort), None) => {
+            Effort::new(effort).map_or_else(|| refuse(effort, "a number above 0 and at most 1"), Ok)
+        }
+        (None, Some(share)) => Effort::energy(share)
+            .map_or_else(|| refuse(share, "a share of squared scores above 0 and at most 1"), Ok),
+        (None, None) => Ok(Effort::FULL),
+    }
+}
+
+/// A plan with its matrices marked for the options, and the file of their fractions.
+pub(super) fn with_effort(
+    plan: Plan,
+    checkpoint: &mut Checkpoint,
+    backend: &dyn Backend,
+    options: &LoadOptions,
+) -> Result<(Plan, Option<PathBuf>), Error> {
+    let effort = of_load(options)?;
+    if plan.output != OutputKind::Logits {
+        return Err(Error::Option {
+            option: "effort",
+            found: effort.to_string(),
+            expected: "none, as the model generates no text".to_owned(),
+        });
+    }
+    let mut plan = plan.with_effort()?;
+    plan.effort.mode = options.effort_mode;
+    plan.effort.energy = backend.has_effort_dials() && options.effort_mode == EffortMode::Channel;
+    let refuse = |option, found: String, expected: &str| {
+        Err(Error::Option { option, found, expected: expected.to_owned() })
+    };
+    let is_bucket = options.effort_mode == EffortMode::Bucket;
+    match (options.effort_ranks, &options.effort_buckets) {
+        (Some(ranks), _) if !is_bucket => {
+            return refuse("effort_ranks", ranks.to_string(), "none but in mode bucket");
+        }
+        (_, Some(file)) if !is_bucket => {
+            let found = file.display().to_string();
+            return refuse("effort_buckets", found, "none but in mode bucket");
+        }
+        (Some(ranks), _) if !(1..=16).contains(&ranks) => {
+            return refuse("effort_ranks", ranks.to_string(), "1 to 16");
+        }
+        (ranks, buckets) => {
+            plan.effort.ranks = ranks.unwrap_or(16);
+            if let Some(path) = buckets {
+                let key = key(&plan, checkpoint);
+                checkpoint.attach_buckets(path, &key)?;
+            }
+        }
+    }
+    let mut file = None;
+    match &options.effort_tables {
+        EffortTables::Uniform => {}
+        EffortTables::Table(table) => plan.effort.table = Some(Arc::clone(table)),
+        EffortTables::File(path) => {
+            plan.effort.table = Some(Arc::new(EffortFile::read(path, &plan, checkpoint)?));
+            file = Some(path.clone());
+        }
+        EffortTables::Folder(folder) => {
+            let path = EffortFile::path(folder, &plan, checkpoint);
+            if backend.has_effort_dials() && path.is_file() {
+                plan.effort.table = Some(Arc::new(EffortFile::read(&path, &plan, checkpoint)?));
+                file = Some(path);
+            }
+        }
+    }
+    dial_of(None, None, effort, &plan)?;
+    Ok((plan, file))
+}
+
+/// Files of the fractions of inputs that a model's matrices have at an effort.
+#[derive(Debug)]
+pub struct EffortFile;
+
+impl EffortFile {
+    /// The file of a model in a folder: its name has a key of the names, the shapes and the types of
+    /// the matrices that effort applies to, and of some of their bytes.
+    pub fn path(folder: &Path, plan: &Plan, checkpoint: &Checkpoint) -> PathBuf {
+        folder.join(format!("effort-{}.json", key(plan, checkpoint)))
+    }
+
+    /// Writes a table of a loaded model. The file is replaced by a rename, so that it is never read
+    /// half written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::EffortTable`] if the table is not of the model, or the file cannot be written.
+    pub fn write(path: &Path, model: &Model, table: &EffortTable) -> Result<(), Error> {
+        let refuse = |what| Error::EffortTable { file: path.to_owned(), what };
+        table.check(model.plan()).map_err(refuse)?;
+        let group = |group: &EffortGroup| {
+            json!({
+                "kind": group.kind.name(),
+                "layers": [group.layers.start(), group.layers.end()],
+                "fractions": group.fractions,
+            })
+        };
+        let value = json!({
+            "format": FORMAT,
+            "model": key(model.plan(), model.checkpoint()),
+            "efforts": table.efforts(),
+            "groups": table.groups().iter().map(group).collect::<Vec<_>>(),
+        });
+        let write = || {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            let new = path.with_extension(process::id().to_string());
+            fs::write(&new, format!("{value:#}\n"))?;
+            fs::rename(&new, path)
+        };
+        write().map_err(|error: std::io::Error| refuse(format!("could not be written: {error}")))
+    }
+
+    /// Reads the table of a model with a plan that has marked matrices.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::EffortTable`] if the file cannot be read, is no table, is of another model, or its
+    /// fractions do not fit its efforts.
+    pub fn read(path: &Path, plan: &Plan, checkpoint: &Checkpoint) -> Result<EffortTable, Error> {
+        let refuse = |what| Error::EffortTable { file: path.to_owned(), what };
+        let mut text = Vec::new();
+        let read =
+            fs::File::open(path).and_then(|file| file.take(FILE_BYTES + 1).read_to_end(&mut text));
+        read.map_err(|error| refuse(format!("could not be read: {error}")))?;
+        if text.len() as u64 > FILE_BYTES {
+            return Err(refuse(format!("more than {FILE_BYTES} bytes, expected a small table")));
+        }
+        parse(&text, &key(plan, checkpoint))
+            .and_then(|table| table.check(plan).map(|()| table))
+            .map_err(refuse)
+    }
+}
+
+/// The table of a file.
+fn parse(text: &[u8], key: &str) -> Result<EffortTable, String> {
+    let value: Value = serde_json::from_slice(text).map_err(|error| format!("no JSON: {error}"))?;
+    if value["format"] != FORMAT {
+        return Err(format!("no table of efforts, expected the format '{FORMAT}'"));
+    }
+    if value["model"] != key {
+        return Err(format!(
+            "made for another model, expected one for '{key}': `pelton effort calibrate` makes it"
+        ));
+    }
+    let groups = value["groups"].as_array().ok_or("no groups, expected a list of them")?;
+    let groups = groups.iter().enumerate().map(|(i, value)| {
+        group(value).ok_or_else(|| {
+            format!(
+                "group {i} is not complete, expected a kind, the first and the last of its layers, \
+                 and fractions"
+            )
+        })
+    });
+    let groups = groups.collect::<Result<_, _>>()?;
+    let efforts = numbers(&value["efforts"]).ok_or("no efforts, expected a list of numbers")?;
+    EffortTable::new(efforts, groups)
+}
+
+fn group(value: &Value) -> Option<EffortGroup> {
+    let kind = EffortKind::ALL.into_iter().find(|kind| value["kind"] == kind.name())?;
+    let [first, last] = value["layers"].as_array()?.as_slice() else { return None };
+    let layer = |value: &Value| value.as_u64().filter(|&layer| layer < LAYERS);
+    let layers = layer(first)? as usize..=layer(last)? as usize;
+    Some(EffortGroup { kind, layers, fractions: numbers(&value["fractions"])? })
+}
+
+fn numbers(value: &Value) -> Option<Vec<f64>> {
+    value.as_array()?.iter().map(Value::as_f64).collect()
+}
+
+/// A key of the mode and of the matrices that effort applies to: FNV-1a of their names, shapes, types and first and
+/// middle bytes.
+pub(super) fn key(plan: &Plan, checkpoint: &Checkpoint) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |bytes: &[u8]| {
+        for &byte in bytes {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    for weight in plan.weights.iter().filter(|weight| EffortKind::of(&weight.name).is_some()) {
+        add(weight.name.as_bytes());
+        for number in [weight.rows, weight.row_len, weight.first()] {
+            add(&(number as u64).to_le_bytes());
+        }
+        add(weight.dtype.to_string().as_bytes());
+        if let Some(tensor) = checkpoint.tensor(&weight.name) {
+            let bytes = tensor.bytes;
+            for from in [0, bytes.len() / 2] {
+                add(&bytes[from..bytes.len().min(from + 64)]);
+            }
+        }
+    }
+    // fractions of one mode are not those of another
+    format!("{}-{hash:016x}", plan.effort.mode.name())
+}
+
+impl Model {
+    /// The file of the fractions of its matrices at an effort, if they are not uniform.
+    pub fn effort_table(&self) -> Option<&Path> {
+        self.loaded.effort_table.as_deref()
+    }
+}

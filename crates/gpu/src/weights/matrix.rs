@@ -1,0 +1,38 @@
+//! A matrix on the GPU, row by row.
+
+use std::{num::NonZero, ops::Range};
+
+use crate::weights::layout::Layout;
+
+/// A matrix, in shards of whole rows if it is larger than a binding; of several matrices a shard has
+/// whole ones.
+#[derive(Debug)]
+pub(crate) struct Matrix {
+    pub(crate) layout: Layout,
+    pub(crate) row_len: usize,
+    pub(crate) shards: Vec<Shard>,
+}
+
+/// A shard of a matrix: the planes of [`Layout`] of some rows, in one buffer.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    pub(crate) rows: Range<usize>,
+    pub(super) buffer: wgpu::Buffer,
+    /// Offset and bytes of each plane.
+    pub(super) planes: Vec<(u64, u64)>,
+}
+
+impl Shard {
+    pub(super) fn new(rows: Range<usize>, buffer: wgpu::Buffer, planes: Vec<(u64, u64)>) -> Self {
+        Self { rows, buffer, planes }
+    }
+
+    /// The planes, in the order in which kernels bind them.
+    pub(crate) fn bindings(&self) -> impl Iterator<Item = wgpu::BufferBinding<'_>> {
+        self.planes.iter().map(|&(offset, bytes)| wgpu::BufferBinding {
+            buffer: &self.buffer,
+            offset,
+            size: NonZero::new(bytes.next_multiple_of(4)),
+        })
+    }
+}

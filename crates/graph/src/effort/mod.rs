@@ -1,0 +1,271 @@
+//! Effort: how much of its inputs a row multiplies.
+
+mod table;
+
+use std::{cmp::Ordering, fmt, sync::Arc};
+
+use crate::{Error, Op, Plan, WeightId, WeightKind};
+
+pub use table::{EffortCurve, EffortGroup, EffortKind, EffortTable};
+
+/// The matrices whose products can have an effort below 1: of attention and of the feed-forward
+/// network, but not the embedding, the output, routers and adapters.
+const MARKED: [&str; 8] = [
+    "attn_q.weight",
+    "attn_k.weight",
+    "attn_v.weight",
+    "attn_qkv.weight",
+    "attn_output.weight",
+    "ffn_gate.weight",
+    "ffn_up.weight",
+    "ffn_down.weight",
+];
+
+/// How much of its inputs a row multiplies with each [marked](crate::Weight::effort) matrix: those of
+/// the greatest score, the product of magnitude and norm of the input's weights.
+///
+/// It is one of two dials: a fraction of the inputs, or the share of the sum of squared scores that
+/// the live inputs make up, the fewest that do. Both are above 0 and at most 1, the whole product.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Effort {
+    amount: f64,
+    energy: bool,
+}
+
+/// The dial of an [`Effort`], and its value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Dial {
+    /// The fraction of inputs.
+    Inputs(f64),
+    /// The share of the sum of squared scores, below 1.
+    Energy(f64),
+}
+
+/// It is never NaN.
+impl Eq for Effort {}
+
+/// Of one dial; the whole product is above all others.
+impl PartialOrd for Effort {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        match self.energy == other.energy || self.is_full() || other.is_full() {
+            true => self.amount.partial_cmp(&other.amount),
+            false => None,
+        }
+    }
+}
+
+impl Effort {
+    /// All inputs.
+    pub const FULL: Self = Self { amount: 1.0, energy: false };
+
+    /// A fraction of the inputs, above 0 and at most 1; `None` for any other number.
+    pub fn new(fraction: f64) -> Option<Self> {
+        let is_valid = fraction > 0.0 && fraction <= 1.0;
+        is_valid.then_some(Self { amount: fraction, energy: false })
+    }
+
+    /// The fewest inputs whose squared scores make up a share of the sum of all, above 0 and at most
+    /// 1, which is all inputs; `None` for any other number.
+    pub fn energy(share: f64) -> Option<Self> {
+        let effort = Self::new(share)?;
+        Some(Self { energy: !effort.is_full(), ..effort })
+    }
+
+    /// The dial and its value.
+    pub const fn dial(self) -> Dial {
+        match self.energy {
+            true => Dial::Energy(self.amount),
+            false => Dial::Inputs(self.amount),
+        }
+    }
+
+    /// Whether it is 1.
+    pub fn is_full(self) -> bool {
+        self.amount >= 1.0
+    }
+
+    /// Whether its dial is the share of squared scores.
+    pub const fn is_energy(self) -> bool {
+        self.energy
+    }
+
+    /// The number of live ones of `inputs` inputs: the fraction of them, rounded up; at most all of
+    /// them where the scores decide.
+    pub fn live(self, inputs: usize) -> usize {
+        if self.energy {
+            return inputs;
+        }
+        // the product of 0.07 and 100 is 7.000000000000001
+        let live = (self.amount * inputs as f64 * (1.0 - 2.0 * f64::EPSILON)).ceil();
+        (live as usize).clamp(1, inputs.max(1))
+    }
+
+    /// A number that tells it from all others, as a key.
+    pub const fn bits(self) -> u64 {
+        // amounts have no sign
+        self.amount.to_bits() | (self.energy as u64) << 63
+    }
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self::FULL
+    }
+}
+
+impl fmt::Debug for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Effort({self})")
+    }
+}
+
+/// `0.5`, or `energy:0.99`.
+impl fmt::Display for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.energy {
+            f.write_str("energy:")?;
+        }
+        self.amount.fmt(f)
+    }
+}
+
+/// The order in which the marked matrices of a plan are kept, and what is left out of a product of an
+/// effort below 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EffortMode {
+    /// Whole inputs, of weights in the formats of the file.
+    #[default]
+    Channel,
+    /// Inputs, or the lower halves of their codes, of weights in Q8_0.
+    Nested,
+    /// Single weights, sorted within buckets of 16 outputs, of F16 and BF16.
+    Bucket,
+}
+
+impl EffortMode {
+    /// Its name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Channel => "channel",
+            Self::Nested => "nested",
+            Self::Bucket => "bucket",
+        }
+    }
+}
+
+/// What a plan's rows of an effort below 1 do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EffortOptions {
+    /// What is left out.
+    pub mode: EffortMode,
+    /// Whether rows can have [`Dial::Energy`].
+    pub energy: bool,
+    /// The fractions of each matrix; `None` if they are those of the rows.
+    pub table: Option<Arc<EffortTable>>,
+    /// The ranks of sorted buckets that are kept, 1 to 16.
+    pub ranks: usize,
+}
+
+/// Whole inputs by fractions of rows alone.
+impl Default for EffortOptions {
+    fn default() -> Self {
+        Self { mode: EffortMode::Channel, energy: false, table: None, ranks: 16 }
+    }
+}
+
+impl Plan {
+    /// The plan with [`Weight::effort`](crate::Weight::effort) set for the matrices of queries,
+    /// keys, values and the output of attention, and of the feed-forward network, so that rows can
+    /// have an effort below 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Effort`] if there is no such matrix.
+    pub fn with_effort(mut self) -> Result<Self, Error> {
+        let mut linears = Vec::new();
+        for step in &self.steps {
+            match &step.op {
+                Op::Linear(_) | Op::LinearAdd(_) | Op::NormLinear { .. } | Op::NormGlu { .. } => {
+                    linears.extend(step.op.weights())
+                }
+                _ => {}
+            }
+        }
+        let mut found = false;
+        for id in linears {
+            let weight = &mut self.weights[id.0];
+            let name = weight.name.strip_prefix("blk.").and_then(|name| name.split_once('.'));
+            if weight.kind == WeightKind::Matrix
+                && name.is_some_and(|(_, name)| MARKED.contains(&name))
+            {
+                weight.effort = true;
+                found = true;
+            }
+        }
+        match found {
+            true => Ok(self),
+            false => Err(Error::Effort(
+                "the model has no matrices of attention or of a feed-forward network that effort \
+                 applies to"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Whether rows can have an effort below 1.
+    pub fn has_effort(&self) -> bool {
+        self.weights.iter().any(|weight| weight.effort)
+    }
+
+    /// The fractions of a weight's inputs for the efforts of rows.
+    pub fn effort_curve(&self, id: WeightId) -> EffortCurve {
+        match &self.effort.table {
+            Some(table) => table.curve(&self.weight(id).name),
+            None => EffortCurve::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions() {
+        for wrong in [0.0, -0.0, -0.5, 1.0 + 1e-9, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(Effort::new(wrong), None, "{wrong}");
+        }
+        assert_eq!(Effort::new(1.0), Some(Effort::FULL));
+        assert!(Effort::new(1e-300).is_some_and(|effort| effort.live(1 << 20) == 1));
+        for wrong in [0.0, -0.5, 1.5, f64::NAN] {
+            assert_eq!(Effort::energy(wrong), None, "{wrong}");
+        }
+        assert_eq!(Effort::energy(1.0), Some(Effort::FULL));
+    }
+
+    #[test]
+    fn two_dials() {
+        let all = [Effort::new(0.5), Effort::energy(0.5), Effort::new(0.7), Effort::energy(0.7)];
+        let [half, energy, more, more_energy] = all.map(Option::unwrap_or_default);
+        assert!(half < more && energy < more_energy && energy < Effort::FULL);
+        assert_eq!(half.partial_cmp(&more_energy), None);
+        assert!(half != energy && half.bits() != energy.bits());
+        assert_eq!([half, energy].map(|e| e.to_string()), ["0.5", "energy:0.5"]);
+        assert_eq!([half, energy].map(Effort::dial), [Dial::Inputs(0.5), Dial::Energy(0.5)]);
+        assert_eq!(energy.live(100), 100);
+    }
+
+    /// Every fraction of two whole numbers, compared with arithmetic in whole numbers.
+    #[test]
+    fn live_inputs_are_rounded_up() {
+        for of in [7_usize, 10, 100, 1000] {
+            for part in 1..=of {
+                for inputs in [1, 3, 32, 100, 2048, 5632, 14336] {
+                    let effort = Effort::new(part as f64 / of as f64).unwrap_or_default();
+                    let expected = (part * inputs).div_ceil(of);
+                    assert_eq!(effort.live(inputs), expected, "{part}/{of} of {inputs}");
+                }
+            }
+        }
+    }
+}
