@@ -44,6 +44,8 @@ class Shape(NamedTuple):
 SHAPES = {
     # ten times the built-in model
     "synthetic-70m": Shape("llama", 13, 640, 10, 5, 64, 1728, 16384, True, 1e4, 2048),
+    # two layers of the next one, for checks of many tokens
+    "smollm-2-layers": Shape("llama", 2, 576, 9, 3, 64, 1536, 8192, True, 1e4, 2048),
     "smollm-135m": Shape("llama", 30, 576, 9, 3, 64, 1536, 49152, True, 1e4, 2048),
     "qwen3-0.6b": Shape("qwen3", 28, 1024, 16, 8, 128, 3072, 151936, True, 1e6, 40960),
     "tinyllama-1.1b": Shape("llama", 22, 2048, 32, 4, 64, 5632, 32000, False, 1e4, 2048),

@@ -33,6 +33,9 @@ fn valid(label: &str, source: &str) -> (naga::Module, ModuleInfo) {
     let module = naga::front::wgsl::parse_str(source)
         .unwrap_or_else(|e| panic!("{label}: {}", e.emit_to_string(source)));
     let mut capabilities = Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+    if persistent(source) {
+        capabilities |= Capabilities::MEMORY_DECORATION_COHERENT;
+    }
     if for_matrix_cores(source) {
         capabilities |= Capabilities::SHADER_FLOAT16
             | Capabilities::COOPERATIVE_MATRIX
@@ -42,6 +45,11 @@ fn valid(label: &str, source: &str) -> (naga::Module, ModuleInfo) {
         .validate(&module)
         .unwrap_or_else(|e| panic!("{label}: {}", e.emit_to_string(source)));
     (module, info)
+}
+
+/// Persistent kernels exchange data between workgroups, which is off on Metal.
+fn persistent(source: &str) -> bool {
+    source.contains("@coherent")
 }
 
 fn for_matrix_cores(source: &str) -> bool {
@@ -59,42 +67,47 @@ const UNCHECKED: BoundsCheckPolicies = BoundsCheckPolicies {
 #[test]
 fn every_kernel_translates() {
     for (label, source) in sources() {
-        let (module, info) = valid(&label, &source);
-        let apple = source.contains("coop_mat8x8");
-        let matrix_cores = for_matrix_cores(&source);
+        translate(&label, &source);
+    }
+}
 
-        // only Apple has 8×8 matrix cores
-        if !apple {
-            let options = spv::Options {
-                lang_version: (1, 4),
-                bounds_check_policies: UNCHECKED,
-                ..Default::default()
-            };
-            spv::write_vec(&module, &info, &options, None)
-                .unwrap_or_else(|e| panic!("{label} to SPIR-V: {e}"));
-        }
+/// Translates a kernel to every language whose GPUs can run it.
+pub(crate) fn translate(label: &str, source: &str) {
+    let (module, info) = valid(label, source);
+    let apple = source.contains("coop_mat8x8");
+    let matrix_cores = for_matrix_cores(source);
 
-        // Apple has no 16×16 matrix cores
-        if apple || !matrix_cores {
-            let options = msl::Options {
-                lang_version: (2, 4),
-                fake_missing_bindings: true,
-                ..Default::default()
-            };
-            msl::write_string(&module, &info, &options, &Default::default())
-                .unwrap_or_else(|e| panic!("{label} to MSL: {e}"));
-        }
+    // only Apple has 8×8 matrix cores
+    if !apple {
+        let options = spv::Options {
+            lang_version: (1, 4),
+            bounds_check_policies: UNCHECKED,
+            ..Default::default()
+        };
+        spv::write_vec(&module, &info, &options, None)
+            .unwrap_or_else(|e| panic!("{label} to SPIR-V: {e}"));
+    }
 
-        // naga writes no matrix cores in HLSL
-        if !matrix_cores {
-            let options = hlsl::Options {
-                shader_model: hlsl::ShaderModel::V6_0,
-                fake_missing_bindings: true,
-                ..Default::default()
-            };
-            hlsl::Writer::new(&mut String::new(), &options, &Default::default())
-                .write(&module, &info, None)
-                .unwrap_or_else(|e| panic!("{label} to HLSL: {e}"));
-        }
+    // Apple has no 16×16 matrix cores
+    if apple || !(matrix_cores || persistent(source)) {
+        let options = msl::Options {
+            lang_version: (2, 4),
+            fake_missing_bindings: true,
+            ..Default::default()
+        };
+        msl::write_string(&module, &info, &options, &Default::default())
+            .unwrap_or_else(|e| panic!("{label} to MSL: {e}"));
+    }
+
+    // naga writes no matrix cores in HLSL
+    if !matrix_cores {
+        let options = hlsl::Options {
+            shader_model: hlsl::ShaderModel::V6_0,
+            fake_missing_bindings: true,
+            ..Default::default()
+        };
+        hlsl::Writer::new(&mut String::new(), &options, &Default::default())
+            .write(&module, &info, None)
+            .unwrap_or_else(|e| panic!("{label} to HLSL: {e}"));
     }
 }

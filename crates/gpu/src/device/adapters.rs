@@ -129,6 +129,13 @@ impl Adapter {
         (widths && self.inner.features().contains(needed)).then_some(edge as usize)
     }
 
+    /// Whether workgroups of a running kernel can exchange data: coherent buffers, and barriers that
+    /// order the memory of the device. On Metal a barrier orders that of a workgroup only.
+    pub fn has_coherent_buffers(&self) -> bool {
+        self.inner.features().contains(wgpu::Features::MEMORY_DECORATION_COHERENT)
+            && self.info.backend != wgpu::Backend::Metal
+    }
+
     /// Bytes of the GPU's memory, if the graphics API reports it, as Vulkan does.
     pub fn memory(&self) -> Option<u64> {
         crate::device::memory::of(&self.inner)

@@ -29,6 +29,8 @@ pub(crate) struct Device {
     pub(crate) driver: String,
     /// Whether launch shapes are chosen by timing them.
     pub(crate) tunes: bool,
+    /// Whether kernels can exchange data between workgroups by coherent buffers.
+    pub(crate) coherent: bool,
     pub(crate) capabilities: Capabilities,
     /// Bytes of its memory, if known.
     pub(crate) memory: Option<u64>,
@@ -64,6 +66,10 @@ impl Device {
         let timestamps = offered.contains(stamps);
         if timestamps {
             features |= stamps;
+        }
+        let coherent = adapter.has_coherent_buffers();
+        if coherent {
+            features |= wgpu::Features::MEMORY_DECORATION_COHERENT;
         }
         let limits = adapter.inner.limits();
         let descriptor = wgpu::DeviceDescriptor {
@@ -106,6 +112,7 @@ impl Device {
         Ok(Arc::new(Self {
             name,
             driver: adapter.driver(),
+            coherent,
             tunes: timestamps && !checks && adapter.kind() != Kind::Software,
             capabilities,
             memory: adapter.memory(),

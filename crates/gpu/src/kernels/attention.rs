@@ -253,7 +253,13 @@ impl Attention {
             && self.shared(most, true) + (most + 1) * self.key_dim * 4 <= SHARED
     }
 
-    fn page_split(&self, capabilities: &Capabilities, queries: usize, fused: bool) -> PageSplit {
+    fn page_split(
+        &self,
+        capabilities: &Capabilities,
+        queries: usize,
+        fused: bool,
+        threads: usize,
+    ) -> PageSplit {
         let (units, value_units) = (self.units(), self.value_units());
         // a power of two that divides the units and that a shuffle can reduce
         let most = (capabilities.subgroup as usize).clamp(1, 16);
@@ -264,7 +270,7 @@ impl Attention {
         let staged = if fused { queries + 1 } else { 0 };
         PageSplit {
             lanes,
-            keys: (PAGE * lanes / THREADS).max(1),
+            keys: (PAGE * lanes / threads).max(1),
             strands,
             at_once,
             room: (at_once * strands * value_units).max(staged * units),
@@ -303,9 +309,21 @@ impl Attention {
         splits: usize,
         fused: Option<&HeadPrep>,
     ) -> Result<String, Error> {
+        self.decode_phase(capabilities, splits, fused, THREADS)
+    }
+
+    /// The WGSL of the same kernel in workgroups of `threads` threads, [`THREADS`] at least. Its
+    /// sums have the same order: the strands of values are those of [`THREADS`] threads.
+    pub(crate) fn decode_phase(
+        &self,
+        capabilities: &Capabilities,
+        splits: usize,
+        fused: Option<&HeadPrep>,
+        threads: usize,
+    ) -> Result<String, Error> {
         let queries = self.heads_at_once(splits);
         let PageSplit { lanes, keys, strands, at_once, room } =
-            self.page_split(capabilities, queries, fused.is_some());
+            self.page_split(capabilities, queries, fused.is_some(), threads);
         // each step of the reduction halves the products of a lane as long as their number is even
         let mut left = queries * keys;
         let mut holders = 1;
@@ -321,6 +339,7 @@ impl Attention {
         template::render(
             "attend_decode.wgsl",
             context! {
+                threads,
                 fused => fused.is_some(),
                 staged => queries + 1,
                 depth => PAGE / strands,
@@ -348,9 +367,16 @@ impl Attention {
 
     /// The WGSL of the kernel that merges KV splits.
     pub(crate) fn merge_source(&self) -> Result<String, Error> {
+        self.merge_phase(THREADS)
+    }
+
+    /// The WGSL of the same kernel in workgroups of `threads` threads, [`THREADS`] at least.
+    pub(crate) fn merge_phase(&self, threads: usize) -> Result<String, Error> {
         /// Splits that a thread loads before it uses them.
         const AT_ONCE: usize = 4;
-        template::render("merge.wgsl", context! { at_once => AT_ONCE, ..self.parameters(1) })
+        let strands = THREADS / self.value_units();
+        let own = context! { threads, strands, at_once => AT_ONCE };
+        template::render("merge.wgsl", context! { ..own, ..self.parameters(1) })
     }
 
     /// Queries of a tile of prompt rows, with a work split on matrix cores or without them.

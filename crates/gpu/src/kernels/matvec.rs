@@ -60,15 +60,27 @@ pub(crate) struct Tuning {
     pub(crate) threads: usize,
     /// Maximum workgroups.
     pub(crate) groups: usize,
+    /// Weights that a lane prefetches.
+    pub(crate) stage: Stage,
+}
+
+/// The weights that a lane prefetches, which take registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Eight units of up to two rows: enough to hide the latency of memory, few enough for registers to
+    /// hold them twice, with most formats.
+    Wide,
+    /// Four units of one row.
+    Narrow,
 }
 
 impl Tuning {
     /// The candidates; the first is the default of GPUs on which nothing can be timed.
     pub(crate) const CANDIDATES: [Self; 4] = [
-        Self { threads: 512, groups: 264 },
-        Self { threads: 512, groups: 132 },
-        Self { threads: 512, groups: 528 },
-        Self { threads: 256, groups: 264 },
+        Self { threads: 512, groups: 264, stage: Stage::Wide },
+        Self { threads: 512, groups: 132, stage: Stage::Wide },
+        Self { threads: 512, groups: 528, stage: Stage::Wide },
+        Self { threads: 256, groups: 264, stage: Stage::Wide },
     ];
 }
 
@@ -93,10 +105,12 @@ struct LaunchShape {
 
 impl MatVec {
     fn launch(&self, capabilities: &Capabilities) -> LaunchShape {
-        /// Units that a lane prefetches: enough to hide the latency of memory, few enough for
-        /// registers to hold them twice.
-        const FLIGHT: usize = 8;
-        let Tuning { threads, groups } = self.tuning;
+        let Tuning { threads, groups, stage } = self.tuning;
+        // units, and rows of them
+        let [flight, most] = match stage {
+            Stage::Wide => [8, 2],
+            Stage::Narrow => [4, 1],
+        };
         // each chosen expert and each head has workgroups of its own
         let groups = self.experts.map_or(groups, |experts| (groups / experts.used).max(1));
         let threads = threads.min(capabilities.workgroup_threads as usize);
@@ -105,10 +119,10 @@ impl MatVec {
         let widest = (capabilities.widest_subgroup as usize).clamp(width, threads);
         let units = self.layout.units(self.k);
         let along = units.div_ceil(width);
-        let flight = FLIGHT / self.batch.min(4) / matrices;
+        let flight = (flight / self.batch.min(4) / matrices).max(1);
         // with few rows a subgroup computes one at a time, so that there are enough subgroups
         let all: usize = self.sides().map(|side| side.rows).sum();
-        let rows = all.div_ceil(groups * threads / width).min(2);
+        let rows = all.div_ceil(groups * threads / width).min(most);
         let ahead = along.min(flight).clamp(1, 4);
         let each = match self.batch {
             1..=4 => (flight / ahead).clamp(1, rows),
@@ -492,7 +506,8 @@ mod tests {
     /// The result does not depend on the launch shape.
     #[test]
     fn every_tuning() {
-        for tuning in Tuning::CANDIDATES {
+        let narrow = Tuning { stage: Stage::Narrow, ..Tuning::CANDIDATES[0] };
+        for tuning in Tuning::CANDIDATES.into_iter().chain([narrow]) {
             for (k, rows) in [(512, 70), (1536, 1300)] {
                 compare(MatVec { tuning, norm: Some(1e-5), ..linear(DType::Q4_0, k, rows) }, 1);
             }

@@ -2,7 +2,7 @@
    maximum and the sum of its weights. A workgroup merges a head of a row. #}
 const HEADS = {{ heads }}u;
 const UNITS = {{ value_units }}u;
-const STRANDS = {{ threads // value_units }}u;
+const STRANDS = {{ strands }}u;
 
 @group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> splits: array<vec4<f32>>;

@@ -59,6 +59,8 @@ const FILES: &[(&str, &str)] = &[
     ("store.wgsl", include_str!("store.wgsl")),
     ("sum_splits.wgsl", include_str!("sum_splits.wgsl")),
     ("to_f16.wgsl", include_str!("to_f16.wgsl")),
+    ("persistent.wgsl", include_str!("persistent.wgsl")),
+    ("grid_probe.wgsl", include_str!("grid_probe.wgsl")),
     ("products.wgsl", include_str!("products.wgsl")),
     ("rms.wgsl", include_str!("rms.wgsl")),
     ("rope_store.wgsl", include_str!("rope_store.wgsl")),

@@ -179,7 +179,11 @@ impl<'a> Lowering<'a> {
         let bindings = attention.decode_bindings(prepare);
         let mut calls = Vec::with_capacity(2);
         for (splits, split) in [(1, false), (2, true)] {
-            let source = attention.decode_source(&self.device.capabilities, splits, prepare)?;
+            let capabilities = &self.device.capabilities;
+            let source = match self.joined {
+                Some(threads) => attention.decode_phase(capabilities, splits, prepare, threads)?,
+                None => attention.decode_source(capabilities, splits, prepare)?,
+            };
             let grid = Grid::Decode { attention, split, fused };
             calls.push(self.call(&source, &bindings, label, &buffers, grid)?);
         }
@@ -190,7 +194,11 @@ impl<'a> Lowering<'a> {
         let attention = self.attention_of(op);
         let mut buffers = whole(&[&self.inputs.rows, &self.scratch.splits, a]);
         buffers.extend(whole(&self.sinks(op)?));
-        let (source, bindings) = (attention.merge_source()?, attention.merge_bindings());
+        let bindings = attention.merge_bindings();
+        let source = match self.joined {
+            Some(threads) => attention.merge_phase(threads)?,
+            None => attention.merge_source()?,
+        };
         self.call(&source, &bindings, "merge", &buffers, Grid::Merge(attention))
     }
 

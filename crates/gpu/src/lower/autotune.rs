@@ -60,8 +60,8 @@ impl Choices {
         let usual = calls(lowering, plan, Tuning::CANDIDATES[0]);
         lowering.dense = false;
         let usual = usual?;
-        let keys: Vec<String> = usual.iter().map(|calls| key(calls)).collect();
-        let owner = format!("{}, {}", device.name, device.driver);
+        let keys: Vec<String> = usual.iter().map(key).collect();
+        let owner = owner(device);
         let mut known = file.map_or_else(Known::new, |file| read(file, &owner));
         // where matrices are in input-major order the others cannot be timed; those of a load without
         // effort are used, so that squares of norms are summed in the same order
@@ -69,7 +69,9 @@ impl Choices {
             lowering.kernels.clear();
         } else if !keys.iter().all(|key| known.contains_key(key)) {
             let mut all = vec![usual];
-            for tuning in &Tuning::CANDIDATES[1..] {
+            // the threads decide the order of a norm's sum, which persistent kernels share
+            let usual = |tuning: &&Tuning| tuning.threads == Tuning::CANDIDATES[0].threads;
+            for tuning in Tuning::CANDIDATES[1..].iter().filter(|t| usual(t) || !device.coherent) {
                 all.push(calls(lowering, plan, *tuning)?);
             }
             // most steps have the same kernels for every candidate
@@ -88,7 +90,15 @@ impl Choices {
                 let _ = write(file, &owner, &known);
             }
         }
-        Ok(Self(keys.iter().map(|key| candidate(known.get(key))).collect()))
+        let choice = |key: &String| match candidate(known.get(key)) {
+            Tuning { threads, .. }
+                if device.coherent && threads != Tuning::CANDIDATES[0].threads =>
+            {
+                Tuning::CANDIDATES[0]
+            }
+            choice => choice,
+        };
+        Ok(Self(keys.iter().map(choice).collect()))
     }
 
     /// The choice for step `step`.
@@ -153,7 +163,7 @@ fn best_of(keys: &[String], times: &[Vec<f64>]) -> Vec<Tuning> {
 }
 
 /// The hash of the sources of a step's kernels: it differs by shape, format and version of Pelton.
-fn key(calls: &[Dispatch]) -> String {
+pub(crate) fn key<'a>(calls: impl IntoIterator<Item = &'a Dispatch>) -> String {
     let mut hasher = DefaultHasher::new();
     for call in calls {
         call.kernel.source().hash(&mut hasher);
@@ -171,6 +181,26 @@ fn candidate(found: Option<&[usize; 2]>) -> Tuning {
     let of =
         |found: &[usize; 2]| Tuning::CANDIDATES.into_iter().find(|known| words(*known) == *found);
     found.and_then(of).unwrap_or(Tuning::CANDIDATES[0])
+}
+
+/// A GPU in the file.
+pub(crate) fn owner(device: &Device) -> String {
+    format!("{}, {}", device.name, device.driver)
+}
+
+/// The numbers of an earlier choice.
+pub(crate) fn remembered(file: &Path, owner: &str, key: &str) -> Option<[usize; 2]> {
+    read(file, owner).get(key).copied()
+}
+
+/// Adds the numbers of a choice to the file.
+pub(crate) fn remember(
+    file: &Path,
+    owner: &str,
+    key: &str,
+    numbers: [usize; 2],
+) -> std::io::Result<()> {
+    write(file, owner, &Known::from([(key.to_owned(), numbers)]))
 }
 
 /// The file of choices in the user's cache directory, if there is one.

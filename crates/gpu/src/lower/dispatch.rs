@@ -1,6 +1,6 @@
 //! Dispatches of kernels, and their grids for the rows of a pass.
 
-use std::{ops::RangeInclusive, sync::Arc};
+use std::{num::NonZeroU64, ops::RangeInclusive, sync::Arc};
 
 use pelton_graph::Phase;
 
@@ -81,6 +81,8 @@ impl RowBucket {
 pub(crate) struct Dispatch {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) bindings: wgpu::BindGroup,
+    /// The buffers of the bindings, in their order.
+    pub(crate) buffers: Vec<Bound>,
     pub(crate) grid: Grid,
     /// The numbers of rows of the step with which it runs.
     pub(crate) rows: RangeInclusive<usize>,
@@ -101,6 +103,40 @@ pub(crate) enum When {
     SomeFull,
     /// At least one is below 1.
     SomeBelow,
+}
+
+/// A range of a buffer that a kernel is bound to.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    pub(crate) buffer: wgpu::Buffer,
+    pub(crate) offset: u64,
+    size: Option<NonZeroU64>,
+}
+
+impl Bound {
+    pub(crate) fn of(binding: &wgpu::BufferBinding<'_>) -> Self {
+        let &wgpu::BufferBinding { buffer, offset, size } = binding;
+        Self { buffer: buffer.clone(), offset, size }
+    }
+
+    /// A whole buffer.
+    pub(crate) fn whole(buffer: &wgpu::Buffer) -> Self {
+        Self { buffer: buffer.clone(), offset: 0, size: None }
+    }
+
+    pub(crate) fn binding(&self) -> wgpu::BufferBinding<'_> {
+        wgpu::BufferBinding { buffer: &self.buffer, offset: self.offset, size: self.size }
+    }
+
+    /// Bytes of the range.
+    pub(crate) fn len(&self) -> u64 {
+        self.size.map_or(self.buffer.size() - self.offset, NonZeroU64::get)
+    }
+
+    /// Whether two ranges begin at the same place of the same buffer.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.buffer == other.buffer && self.offset == other.offset
+    }
 }
 
 /// The workgroups of a dispatch, as a function of the pass.

@@ -9,7 +9,7 @@ use crate::{
     kernels::{matvec::Tuning, row_ops::RowOp},
     lower::{
         buffers::{Cache, Inputs, Scratch},
-        dispatch::{Dispatch, Grid, RowBucket, When},
+        dispatch::{Bound, Dispatch, Grid, RowBucket, When},
     },
     weights::Weights,
 };
@@ -35,6 +35,9 @@ pub(crate) struct Lowering<'a> {
     pub(crate) decode_rows: usize,
     /// The launch configuration of the step's products of few rows.
     pub(crate) tuning: Tuning,
+    /// Threads of every workgroup, for kernels that become phases of a persistent kernel; `None` if
+    /// each kernel has its own number.
+    pub(crate) joined: Option<usize>,
     /// Whether products with matrices in input-major order are lowered as if these were row by row.
     pub(crate) dense: bool,
     /// Kernels to be compiled, by their source.
@@ -182,6 +185,7 @@ impl<'a> Lowering<'a> {
         Ok(Dispatch {
             kernel,
             bindings,
+            buffers: buffers.iter().map(Bound::of).collect(),
             grid,
             rows: 0..=usize::MAX,
             concurrent: false,

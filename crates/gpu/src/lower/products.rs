@@ -469,7 +469,8 @@ impl<'a> Lowering<'a> {
     ) -> Result<Dispatch, Error> {
         let capabilities = &self.device.capabilities;
         let tuned = MatVec { tuning: self.tuning, ..*spec };
-        let spec = if spec.batch == 1 && spec.uneven(capabilities) { &tuned } else { spec };
+        let tunes = self.joined.is_some() || (spec.batch == 1 && spec.uneven(capabilities));
+        let spec = if tunes { &tuned } else { spec };
         let (source, groups) = (spec.source(capabilities)?, spec.groups(capabilities));
         let groups = Grid::Rows { x: groups, batch: spec.batch as u32 };
         self.call(&source, &spec.bindings(), &spec.label(), buffers, groups)

@@ -3,14 +3,18 @@
 use std::{collections::HashMap, sync::Arc};
 
 use pelton_graph::{
-    Backend, Effort, Error, Executable, Input, Limits, MAX_REPEAT, Op, Outputs, PageTables, Pass,
-    Phase, Pipeline, Plan, Profile, Row, Rows, Ticket, Want,
+    Backend, Effort, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PAGE, PageTables, Pass,
+    Phase, Pipeline, Plan, Profile, Rows, Ticket, Want,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
 
+use self::{
+    redo::{Redo, Run},
+    shape::{PassWords, Shape, Written, row_words, wanted_logits},
+};
 use crate::{
-    device::{Adapter, Device, Kernel, Mirror},
+    device::{Adapter, Device, Kernel},
     kernels::{
         attention::{Attention, tiles},
         matvec::Tuning,
@@ -20,10 +24,11 @@ use crate::{
     lower::{
         Inputs, Scratch,
         autotune::{self, Choices},
-        buffers::{SAMPLED, by_sequence, decode_rows, prompt_partial_len},
+        buffers::{by_sequence, decode_rows, prompt_partial_len},
         dispatch::{Dispatch, EXACT_ROWS, PassShape, RowBucket, StepDispatches},
         lowering::Lowering,
     },
+    persist::{self, Mode, Persistent, Trial, alone},
     run::{
         accept::accepts,
         in_flight::{DEPTH, InFlight},
@@ -33,10 +38,16 @@ use crate::{
     weights::{SharedMatrices, Sources, Weights},
 };
 
+mod redo;
+mod shape;
+#[cfg(test)]
+mod tests;
+
 /// A GPU as a backend.
 #[derive(Clone, Debug)]
 pub struct Gpu {
     device: Arc<Device>,
+    persistent: Mode,
     pub(crate) matrices: Arc<SharedMatrices>,
 }
 
@@ -60,7 +71,20 @@ impl Gpu {
     }
 
     pub(crate) fn of(device: Arc<Device>) -> Self {
-        Self { device, matrices: Arc::default() }
+        Self { device, persistent: Mode::default(), matrices: Arc::default() }
+    }
+
+    /// The same GPU without persistent kernels: every step is dispatches of its own.
+    #[must_use]
+    pub fn without_persistent(self) -> Self {
+        Self { persistent: Mode::Off, ..self }
+    }
+
+    /// The same GPU with persistent kernels of this many workgroups wherever their logits are right,
+    /// faster or not, and with at most `turns` turns of a spin: for tests.
+    #[must_use]
+    pub fn with_persistent(self, groups: usize, turns: u32) -> Self {
+        Self { persistent: Mode::Forced { groups, turns }, ..self }
     }
 }
 
@@ -114,7 +138,8 @@ impl Backend for Gpu {
         let tuning = autotune::cache_file();
         let source = Sources { checkpoint: &checkpoint, matrices: &self.matrices };
         let file = tuning.as_deref();
-        Ok(Box::new(GpuExecutable::load(device, plan, source, limits, file, progress)?))
+        let load = Load { device, plan, limits, tuning: file, persistent: self.persistent };
+        Ok(Box::new(GpuExecutable::load(load, source, progress)?))
     }
 }
 
@@ -131,6 +156,9 @@ struct GpuExecutable {
     buckets: [Vec<Vec<Dispatch>>; RowBucket::ALL.len()],
     /// The dispatches of each step of a decoding pass over a single row that is selected.
     alone: Vec<Vec<Dispatch>>,
+    /// The kernels of such passes whose layers are one dispatch each, if they are used.
+    persistent: Option<Persistent>,
+    redo: Redo,
     tables: PageTables,
     sample: Sample,
     in_flight: InFlight,
@@ -145,15 +173,23 @@ struct GpuExecutable {
     _weights: Weights,
 }
 
+/// What a plan is loaded with.
+struct Load<'a> {
+    device: Arc<Device>,
+    plan: Plan,
+    limits: Limits,
+    /// The file of choices of earlier loads.
+    tuning: Option<&'a std::path::Path>,
+    persistent: Mode,
+}
+
 impl GpuExecutable {
     fn load(
-        device: Arc<Device>,
-        plan: Plan,
+        load: Load<'_>,
         sources: Sources<'_>,
-        limits: Limits,
-        tuning: Option<&std::path::Path>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
+        let Load { device, plan, limits, tuning, persistent } = load;
         check_limits(&device, &plan, &limits)?;
         check_memory(&device, &plan, &limits)?;
         let weights = Weights::load(&device, &plan, sources, progress)?;
@@ -182,7 +218,7 @@ impl GpuExecutable {
         let inputs = Inputs::new(&device, &plan, &limits)?;
         let attentions = attentions(&plan, &limits, inputs.table);
         let scratch = Scratch::new(&device, &plan, &limits, &attentions)?;
-        let mut lowering = Lowering {
+        let fresh = || Lowering {
             device: &device,
             plan: &plan,
             weights: &weights,
@@ -196,9 +232,11 @@ impl GpuExecutable {
             rows: limits.rows,
             decode_rows: decode_rows(&limits),
             tuning: Tuning::CANDIDATES[0],
+            joined: None,
             dense: false,
             kernels: HashMap::new(),
         };
+        let mut lowering = fresh();
         let choices = Choices::find(&device, &mut lowering, tuning)?;
         let mut lower = |bucket, alone| -> Result<Vec<Vec<Dispatch>>, Error> {
             let steps = plan.steps.iter().enumerate();
@@ -215,6 +253,17 @@ impl GpuExecutable {
         let buckets = [one?, two?, four?, eight?, sixteen?, thirty_two?, many?, prompt?];
         let kernels: Vec<Arc<Kernel>> = lowering.kernels.into_values().collect();
         device.compile_all(&kernels)?;
+        let trial = Trial {
+            device: &device,
+            plan: &plan,
+            inputs: &inputs,
+            alone: &alone,
+            logits: &buffers[plan.logits.0],
+            context: limits.pages.iter().map(|pages| pages * PAGE).fold(limits.context, usize::min),
+            tuning,
+        };
+        let persistent = persist::choose(&trial, persistent, fresh)?;
+        let redo = Redo::new(&device, &inputs, persistent.is_some())?;
         let logits = &buffers[plan.logits.0];
         let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
         let sample = Sample::new(
@@ -253,13 +302,15 @@ impl GpuExecutable {
             written: Written::default(),
             buckets,
             alone,
+            persistent,
+            redo,
             _weights: weights,
         })
     }
 
     /// Applies the edits of page tables, checks the pass and writes its inputs. Returns the shape of
-    /// its first repeat.
-    fn begin(&mut self, pass: &Pass<'_>) -> Result<Shape, Error> {
+    /// its first repeat, and the inputs.
+    fn begin(&mut self, pass: &Pass<'_>) -> Result<(Shape, PassWords), Error> {
         for edit in pass.tables {
             self.tables.apply(edit)?;
             let (group, slot) = (edit.group as usize, edit.slot as usize);
@@ -314,14 +365,13 @@ impl GpuExecutable {
             written.sequences.write(device, &inputs.sequences, sequences.as_flattened());
             shape.sequences = sequences.len();
         }
-        Ok(shape)
+        Ok((shape, PassWords { rows, tiles }))
     }
 
     /// The dispatches of a pass, step by step.
     fn dispatches(&self, shape: &Shape) -> impl Iterator<Item = StepDispatches<'_>> {
         let &Shape { phase, rows, bound, tiles, distinct, sequences, below, .. } = shape;
-        let selected = shape.selected.len();
-        let alone = phase == Phase::Decode && rows == 1 && selected == 1;
+        let (selected, alone) = (shape.selected.len(), shape.alone());
         self.plan.steps.iter().enumerate().map(move |(i, step)| {
             let of_selected = self.plan.step_rows(step) == Rows::Selected;
             let rows = if of_selected { selected } else { rows };
@@ -337,82 +387,29 @@ impl GpuExecutable {
         })
     }
 
-    /// Records the steps of one pass.
-    fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &Shape) {
-        for step in self.dispatches(shape) {
-            step.record(pass);
+    /// Records the steps of one pass, by persistent kernels if it `persists`.
+    fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &Shape, persists: bool) {
+        match &self.persistent {
+            Some(persistent) if persists && persistent.covers(shape.bound) => {
+                let shape = alone(shape.bound);
+                let step = |i: usize| StepDispatches { calls: &self.alone[i], shape };
+                persistent.record(pass, shape.bound, step);
+            }
+            _ => self.dispatches(shape).for_each(|step| step.record(pass)),
         }
     }
 
-    /// Records copies of the wanted logits; returns their bytes.
-    fn copy_logits(
-        &self,
-        encoder: &mut wgpu::CommandEncoder,
-        pass: &Pass<'_>,
-        selected: &[u32],
-    ) -> u64 {
+    /// Records copies of the logits of some of the selected rows; returns their bytes.
+    fn copy_logits(&self, encoder: &mut wgpu::CommandEncoder, wanted: &[usize]) -> u64 {
         let row_bytes = 4 * self.plan.output_width() as u64;
         let mut bytes = 0;
-        for want in pass.wants {
-            let Want::Logits { row } = want else { continue };
-            let Some(at) = selected.iter().position(|selected| selected == row) else { continue };
+        for &at in wanted {
             let logits = &self.buffers[self.plan.logits.0];
             let to = self.in_flight.logits();
             encoder.copy_buffer_to_buffer(logits, at as u64 * row_bytes, to, bytes, row_bytes);
             bytes += row_bytes;
         }
         bytes
-    }
-}
-
-/// What the inputs of passes hold.
-#[derive(Debug, Default)]
-struct Written {
-    counts: Mirror,
-    lives: Mirror,
-    rows: Mirror,
-    selected: Mirror,
-    order: Mirror,
-    sequences: Mirror,
-}
-
-impl Written {
-    /// Takes note that draws have advanced their rows: the sampled token comes in at the position
-    /// after the last.
-    fn advance(&mut self, pass: &Pass<'_>) {
-        let (rows, _) = self.rows.words_mut().as_chunks_mut::<4>();
-        for want in pass.wants {
-            if let (Want::Sample(_), Some([token, position, ..])) =
-                (want, rows.get_mut(want.row() as usize))
-            {
-                *token = SAMPLED;
-                *position += pass.repeat;
-            }
-        }
-    }
-}
-
-/// The properties of a pass that its dispatches depend on.
-struct Shape {
-    phase: Phase,
-    rows: usize,
-    selected: Vec<u32>,
-    bound: usize,
-    tiles: usize,
-    distinct: bool,
-    sequences: usize,
-    /// Rows of an effort below 1, and of those the selected ones.
-    below: [usize; 2],
-}
-
-impl Shape {
-    fn of(pass: &Pass<'_>, selected: Vec<u32>, tiles: usize) -> Self {
-        let bound = pass.rows.iter().map(|row| row.position as usize + 1).max().unwrap_or(0);
-        let mut slots: Vec<u32> = pass.rows.iter().map(|row| row.slot).collect();
-        slots.sort_unstable();
-        let distinct = slots.windows(2).all(|pair| pair[0] != pair[1]);
-        let (phase, rows) = (pass.phase, pass.rows.len());
-        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0, below: [0; 2] }
     }
 }
 
@@ -432,34 +429,25 @@ impl Executable for GpuExecutable {
 
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
         self.in_flight.check_free(pass.logits() > 0)?;
-        let mut shape = self.begin(pass)?;
-        let call: SampleCall = self.sample.prepare(&self.device, pass);
-        let mut encoder = self.device.device.create_command_encoder(&Default::default());
-        let mut logits_bytes = 0;
-        let mut compute = encoder.begin_compute_pass(&Default::default());
-        for _ in 0..pass.repeat {
-            self.record(&mut compute, &shape);
-            shape.bound += 1;
-            if pass.logits() > 0 {
-                // before biases and penalties change them
-                drop(compute);
-                logits_bytes = self.copy_logits(&mut encoder, pass, &shape.selected);
-                compute = encoder.begin_compute_pass(&Default::default());
-            }
-            self.sample.record(&mut compute, &call);
+        if pass.draws_later() {
+            self.settle(None)?;
         }
-        drop(compute);
-        let results = (self.sample.results(), self.sample.result_bytes(&call, pass.repeat));
-        let logits = (&self.buffers[self.plan.logits.0], logits_bytes);
-        let device = &self.device;
-        let kept = self.plan.hidden.filter(|_| pass.keeps_hidden);
-        let hidden_bytes = 4 * (pass.rows.len() * self.plan.hidden_width()) as u64;
-        let hidden = match kept {
-            Some(hidden) => (&self.buffers[hidden.buffer.0], hidden_bytes),
-            None => (logits.0, 0),
+        let (shape, words) = self.begin(pass)?;
+        let call: SampleCall = self.sample.prepare(&self.device, pass);
+        let run = Run {
+            // a draw that follows is not repeated
+            persists: self.persistent.is_some() && shape.alone() && !pass.draws_later(),
+            logits: wanted_logits(pass, &shape),
+            keeps_hidden: pass.keeps_hidden,
+            shape,
+            call,
+            repeat: pass.repeat,
         };
-        let outputs = [results, logits, hidden];
-        let ticket = self.in_flight.submit(device, encoder, call, pass.repeat, outputs)?;
+        let given = self.given(&run, words);
+        let encoder = self.device.device.create_command_encoder(&Default::default());
+        let recorded = self.recorded(&run, encoder, given.as_ref());
+        let ticket = self.in_flight.submit(&self.device, recorded, call, pass.repeat)?;
+        self.redo.given.push_back(given);
         self.written.advance(pass);
         if let ([row], true) = (pass.rows, pass.draws_later()) {
             self.in_flight.await_draw(*row);
@@ -491,8 +479,14 @@ impl Executable for GpuExecutable {
     }
 
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
+        self.settle(Some(ticket))?;
         let Self { device, in_flight, sample, sample_bytes, samples, logits, hidden, .. } = self;
-        let taken = in_flight.take(device, ticket, sample_bytes, [logits, hidden])?;
+        let before = in_flight.len();
+        let taken = in_flight.take(device, ticket, sample_bytes, [logits, hidden]);
+        if in_flight.len() < before {
+            self.redo.given.pop_front();
+        }
+        let taken = taken?;
         samples.clear();
         sample.parse(&taken.sample, taken.repeat, sample_bytes, samples);
         let (logits, hidden) = (&logits[..taken.logits_len()], &hidden[..taken.hidden_len()]);
@@ -506,6 +500,7 @@ impl Executable for GpuExecutable {
                 "page {page} of cache group {group}, expected one of {pages}"
             )));
         }
+        self.settle(None)?;
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         for (cache, shape) in self.caches.iter().zip(&self.plan.caches) {
             if shape.group != group {
@@ -542,7 +537,7 @@ impl Executable for GpuExecutable {
         if !self.in_flight.is_empty() {
             return Err(Error::Pass("a pass is not taken, expected none".to_owned()));
         }
-        let shape = self.begin(pass)?;
+        let (shape, _) = self.begin(pass)?;
         let steps: Vec<StepDispatches<'_>> = self.dispatches(&shape).collect();
         profile::measure(&self.device, &steps, passes)
     }
@@ -553,15 +548,6 @@ impl Drop for GpuExecutable {
     fn drop(&mut self) {
         let _ = self.device.wait();
     }
-}
-
-/// A row as kernels read it.
-fn row_words(row: &Row) -> [u32; 4] {
-    let token = match row.input {
-        Input::Token(token) => token,
-        Input::Sampled => SAMPLED,
-    };
-    [token, row.position, row.slot, 0]
 }
 
 /// The attention ops of a plan.
@@ -593,6 +579,3 @@ fn check_limits(device: &Device, plan: &Plan, limits: &Limits) -> Result<(), Err
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

@@ -14,6 +14,8 @@ pub(crate) const DEPTH: usize = 3;
 pub(crate) struct InFlight {
     /// Readback buffers of samples, one for each pass in flight.
     samples: Vec<wgpu::Buffer>,
+    /// Readback buffers of one word, which tells whether a spin of the pass ran out.
+    dead: Vec<wgpu::Buffer>,
     /// The indices of the buffers of samples that no pass uses.
     free: Vec<usize>,
     /// The readback buffer of logits, which only one pass in flight may have.
@@ -35,9 +37,23 @@ pub(crate) struct InFlightPass {
     sample_bytes: u64,
     logits_bytes: u64,
     hidden_bytes: u64,
+    /// Whether persistent kernels ran, whose word is still to be read.
+    persistent: bool,
     submission: wgpu::SubmissionIndex,
     /// Its row, while its draw is awaited.
     awaited: Option<Row>,
+}
+
+/// The commands of a pass and the buffers with its results.
+pub(crate) struct Recorded {
+    pub(crate) encoder: wgpu::CommandEncoder,
+    /// Samples and logits, and their bytes.
+    pub(crate) samples: (wgpu::Buffer, u64),
+    pub(crate) logits_bytes: u64,
+    /// The hidden states that are kept, and their bytes.
+    pub(crate) hidden: Option<(wgpu::Buffer, u64)>,
+    /// The word of a persistent pass that is not 0 once a spin has run out, and its offset.
+    pub(crate) dead: Option<(wgpu::Buffer, u64)>,
 }
 
 impl InFlight {
@@ -51,6 +67,9 @@ impl InFlight {
         Ok(Self {
             samples: (0..DEPTH)
                 .map(|_| buffer("samples readback", sample_bytes))
+                .collect::<Result<_, _>>()?,
+            dead: (0..DEPTH)
+                .map(|_| buffer("word of the barrier readback", 4))
                 .collect::<Result<_, _>>()?,
             free: (0..DEPTH).collect(),
             logits: buffer("logits readback", logits_bytes)?,
@@ -92,32 +111,17 @@ impl InFlight {
     pub(crate) fn submit(
         &mut self,
         device: &Device,
-        mut encoder: wgpu::CommandEncoder,
+        recorded: Recorded,
         sample: SampleCall,
         repeat: u32,
-        [results, logits, hidden]: [(&wgpu::Buffer, u64); 3],
     ) -> Result<Ticket, Error> {
         let Some(buffer) = self.free.pop() else {
             return Err(Error::Pass(format!("{DEPTH} passes are not taken, expected fewer")));
         };
-        let (results, sample_bytes) = results;
-        let (_, logits_bytes) = logits;
-        let (states, hidden_bytes) = hidden;
-        if let Some(to) = self.hidden.get(buffer).filter(|_| hidden_bytes > 0) {
-            encoder.copy_buffer_to_buffer(states, 0, to, 0, hidden_bytes);
-        }
-        if sample_bytes > 0 {
-            let to = &self.samples[buffer];
-            encoder.copy_buffer_to_buffer(results, 0, to, 0, sample_bytes);
-        }
-        let submission = device.queue.submit([encoder.finish()]);
-        let mut mapped = vec![(&self.samples[buffer], sample_bytes), (&self.logits, logits_bytes)];
-        mapped.extend(self.hidden.get(buffer).map(|hidden| (hidden, hidden_bytes)));
-        for (buffer, bytes) in mapped {
-            if bytes > 0 {
-                buffer.slice(..bytes).map_async(wgpu::MapMode::Read, |_| {});
-            }
-        }
+        let (sample_bytes, logits_bytes) = (recorded.samples.1, recorded.logits_bytes);
+        let hidden_bytes = recorded.hidden.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let persistent = recorded.dead.is_some();
+        let submission = self.send(device, recorded, buffer);
         let ticket = Ticket(self.next);
         self.next += 1;
         self.passes.push_back(InFlightPass {
@@ -128,10 +132,87 @@ impl InFlight {
             sample_bytes,
             logits_bytes,
             hidden_bytes,
+            persistent,
             submission,
             awaited: None,
         });
         Ok(ticket)
+    }
+
+    fn send(&self, device: &Device, recorded: Recorded, buffer: usize) -> wgpu::SubmissionIndex {
+        let Recorded { mut encoder, samples, logits_bytes, hidden, dead } = recorded;
+        let (results, sample_bytes) = samples;
+        let mut mapped = vec![(&self.samples[buffer], sample_bytes), (&self.logits, logits_bytes)];
+        if let (Some((states, bytes)), Some(to)) = (&hidden, self.hidden.get(buffer)) {
+            encoder.copy_buffer_to_buffer(states, 0, to, 0, *bytes);
+            mapped.push((to, *bytes));
+        }
+        if sample_bytes > 0 {
+            let to = &self.samples[buffer];
+            encoder.copy_buffer_to_buffer(&results, 0, to, 0, sample_bytes);
+        }
+        if let Some((words, offset)) = &dead {
+            encoder.copy_buffer_to_buffer(words, *offset, &self.dead[buffer], 0, 4);
+        }
+        let submission = device.queue.submit([encoder.finish()]);
+        mapped.extend(dead.map(|_| (&self.dead[buffer], 4)));
+        for (buffer, bytes) in mapped {
+            if bytes > 0 {
+                buffer.slice(..bytes).map_async(wgpu::MapMode::Read, |_| {});
+            }
+        }
+        submission
+    }
+
+    /// Waits for the passes up to `ticket`, and returns whether a spin of one of them ran out.
+    pub(crate) fn died(&mut self, device: &Device, ticket: Option<Ticket>) -> Result<bool, Error> {
+        let mut died = false;
+        for pass in &mut self.passes {
+            if ticket.is_some_and(|ticket| pass.ticket > ticket) {
+                break;
+            }
+            if pass.persistent {
+                device.wait_until(&pass.submission)?;
+                pass.persistent = false;
+                let mut word = [0; 4];
+                let outcome = read(device, &self.dead[pass.buffer], &mut word);
+                self.dead[pass.buffer].unmap();
+                outcome?;
+                died |= word != [0; 4];
+            }
+        }
+        Ok(died)
+    }
+
+    /// The number of passes in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.passes.len()
+    }
+
+    /// Submits other commands for a pass in flight, the oldest being 0, whose results they replace.
+    /// All work must have ended.
+    pub(crate) fn submit_again(
+        &mut self,
+        device: &Device,
+        index: usize,
+        recorded: Recorded,
+    ) -> Result<(), Error> {
+        let Some(pass) = self.passes.get(index) else { return Ok(()) };
+        let (buffer, persistent) = (pass.buffer, pass.persistent);
+        let mapped = [
+            (&self.samples[buffer], pass.sample_bytes > 0),
+            (&self.logits, pass.logits_bytes > 0),
+            (&self.dead[buffer], persistent),
+        ];
+        for (buffer, _) in mapped.iter().filter(|(_, mapped)| *mapped) {
+            buffer.unmap();
+        }
+        let submission = self.send(device, recorded, buffer);
+        if let Some(pass) = self.passes.get_mut(index) {
+            pass.persistent = false;
+            pass.submission = submission;
+        }
+        device.check()
     }
 
     /// Lets the newest pass, whose row is `row`, wait for its draw.

@@ -341,6 +341,20 @@ impl Sample {
         call
     }
 
+    /// The parameters and the states of the draws that were written last.
+    pub(crate) fn written(&self) -> [Vec<u32>; 2] {
+        [self.host.words.clone(), self.host.state.clone()]
+    }
+
+    /// Writes parameters and states of draws.
+    pub(crate) fn write(&self, device: &Device, [params, state]: [&[u32]; 2]) {
+        let write = |buffer: &wgpu::Buffer, words: &[u32]| {
+            device.queue.write_buffer(buffer, 0, bytemuck::cast_slice(words));
+        };
+        write(&self.params, params);
+        write(&self.state, state);
+    }
+
     /// Records the draws of one repeat, after the kernels that write the logits.
     pub(crate) fn record(&self, pass: &mut wgpu::ComputePass<'_>, call: &SampleCall) {
         if call.wants == 0 {

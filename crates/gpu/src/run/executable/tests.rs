@@ -1,4 +1,4 @@
-use pelton_graph::{KvType, Sample as SampleWant, build};
+use pelton_graph::{Input, KvType, Row, Sample as SampleWant, build};
 use pelton_quant::DType;
 use pelton_sampling::{Draw, FixedParams};
 use pelton_testing::{
@@ -10,6 +10,8 @@ use pelton_testing::{
 use super::*;
 use crate::testing::device;
 
+mod persistent;
+
 fn all(_: &Op, _: &Plan) -> bool {
     true
 }
@@ -19,7 +21,9 @@ fn loaded(device: &Arc<Device>, spec: &ModelSpec, limits: Limits) -> Result<GpuE
     let plan = build(&checkpoint).unwrap().fuse(&all);
     let matrices = SharedMatrices::default();
     let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
-    GpuExecutable::load(Arc::clone(device), plan, sources, limits, None, &mut |_, _| {})
+    let device = Arc::clone(device);
+    let load = Load { device, plan, limits, tuning: None, persistent: Mode::Off };
+    GpuExecutable::load(load, sources, &mut |_, _| {})
 }
 
 /// Passes of any size and kind create no buffer, pipeline or bind group.
@@ -27,7 +31,7 @@ fn loaded(device: &Arc<Device>, spec: &ModelSpec, limits: Limits) -> Result<GpuE
 fn nothing_is_allocated_after_load() {
     use Phase::{Decode, Prompt};
     let Some(device) = device() else { return };
-    let gpu = Gpu::of(device);
+    let gpu = Gpu::of(device).without_persistent();
     for spec in [ModelSpec::default(), ModelSpec::wide(DType::Q4_0)] {
         let mut executable = load(&gpu, &spec, &all, limits(&spec));
         let created = gpu.device.created();
@@ -70,10 +74,11 @@ fn autotuning_changes_nothing() {
     let load = |device: &Arc<Device>| {
         let checkpoint = Arc::new(spec.checkpoint());
         let plan = build(&checkpoint).unwrap().fuse(&all);
-        let (device, file) = (Arc::clone(device), Some(file.as_path()));
         let matrices = SharedMatrices::default();
         let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
-        GpuExecutable::load(device, plan, sources, limits.clone(), file, &mut |_, _| {}).unwrap()
+        let (device, tuning) = (Arc::clone(device), Some(file.as_path()));
+        let load = Load { device, plan, limits: limits.clone(), tuning, persistent: Mode::Off };
+        GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap()
     };
     let run = |device: &Arc<Device>| {
         logits(&mut load(device), &tokens(&spec, 5), &[(Phase::Decode, 1); 5])
@@ -129,7 +134,7 @@ fn too_many_rows_are_refused() {
 #[test]
 fn ops_that_do_not_fit_are_refused() {
     let Some(device) = device() else { return };
-    let gpu = Gpu::of(device);
+    let gpu = Gpu::of(device).without_persistent();
     for spec in [
         ModelSpec { heads: 2, kv_heads: 2, head_dim: 642, ..ModelSpec::default() },
         ModelSpec { heads: 1, kv_heads: 1, head_dim: 514, ..ModelSpec::default() },

@@ -1,0 +1,77 @@
+{# A persistent kernel: phases that would be dispatches one after the other, with a grid barrier
+   between each two (persist/link.rs). All workgroups must be resident at once, which nothing
+   promises: so spins are bounded, and a spin that runs out sets the word DEAD. The host then repeats
+   the pass by dispatches. #}
+const WORKGROUPS = {{ groups }}u;
+{{ declarations }}
+// Words of the barrier, in cache lines of their own: arrivals, whether a spin ran out, and arrivals
+// before this dispatch.
+@group(0) @binding({{ words_at }}) var<storage, read_write> barrier_words: array<atomic<u32>>;
+const ARRIVED = 0u;
+const DEAD = 32u;
+const BEFORE = 64u;
+
+// Waits until `arrivals` workgroups have arrived, in `turns` turns at most. What the workgroup wrote
+// to coherent buffers before is visible after the barrier to all. Returns the turns of the next
+// barrier: 0 in the polling thread if its spin ran out.
+fn wait_for_all(arrivals: u32, turns: u32, thread: u32) -> u32 {
+    storageBarrier();
+    var left = turns;
+    if (thread == 0u) {
+        atomicAdd(&barrier_words[ARRIVED], 1u);
+        var missing = true;
+        for (var turn = 0u; turn < turns; turn++) {
+            missing = bitcast<i32>(atomicLoad(&barrier_words[ARRIVED]) - arrivals) < 0;
+            if (!missing) {
+                break;
+            }
+        }
+        if (missing) {
+            atomicStore(&barrier_words[DEAD], 1u);
+            left = 0u;
+        }
+    }
+    workgroupBarrier();
+    return left;
+}
+
+@compute @workgroup_size({{ threads }})
+fn main(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+    @builtin(subgroup_id) subgroup: u32,
+    @builtin(num_subgroups) subgroups: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+    @builtin(subgroup_size) width: u32,
+) {
+    let own = workgroup.x;
+    // of the thread that polls
+    var arrivals = 0u;
+    var turns = 0u;
+    if (thread == 0u) {
+        arrivals = atomicLoad(&barrier_words[BEFORE]);
+        turns = select({{ turns }}u, 0u, atomicLoad(&barrier_words[DEAD]) != 0u);
+    }
+{% for phase in phases %}
+{% if not loop.first %}
+    arrivals += WORKGROUPS;
+    turns = wait_for_all(arrivals, turns, thread);
+{% endif %}
+{% if phase.several %}
+    for (var i = own; i < {{ phase.count }}u; i += WORKGROUPS) {
+        let group = vec3(i % {{ phase.x }}u, i / {{ phase.x }}u % {{ phase.y }}u, i / {{ phase.x * phase.y }}u);
+        phase_{{ loop.index0 }}({{ phase.arguments }});
+        workgroupBarrier();
+    }
+{% else %}
+    if (own < {{ phase.count }}u) {
+        let group = vec3(own % {{ phase.x }}u, own / {{ phase.x }}u % {{ phase.y }}u, own / {{ phase.x * phase.y }}u);
+        phase_{{ loop.index0 }}({{ phase.arguments }});
+    }
+{% endif %}
+{% endfor %}
+    // all workgroups have read the word: each has arrived at the first barrier
+    if (own == 0u && thread == 0u) {
+        atomicStore(&barrier_words[BEFORE], arrivals);
+    }
+}

@@ -1,0 +1,324 @@
+//! The linker of persistent kernels: kernels that ran as dispatches one after the other become the
+//! phases of one kernel, with a grid barrier between each two.
+//!
+//! The text of the kernels is not changed but for names: every phase computes what its dispatch
+//! computes, bit for bit. What is shared between phases is
+//!
+//! - buffers. A buffer that one phase writes and another reads is one variable for both, `@coherent`,
+//!   of vectors of four; a phase that has it as single floats gets the vectors' elements;
+//! - workgroup memory. Variables of one type are one variable of the greatest length, since no phase
+//!   expects what an earlier one left there.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+};
+
+use minijinja::{Value, context};
+
+use crate::{
+    device::Access,
+    kernels::{matvec::Stage, template},
+    lower::dispatch::Bound,
+    persist::tokens::{Declarations, Shared, closing, declarations, is_space, is_word},
+};
+
+/// A kernel as a phase: its WGSL, its buffers in the order of its bindings, and its workgroups.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Phase<'a> {
+    pub(super) source: &'a str,
+    pub(super) buffers: &'a [Bound],
+    pub(super) groups: [u32; 3],
+}
+
+/// The launch of a persistent kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Launch {
+    /// Threads of a workgroup.
+    pub(super) threads: usize,
+    /// Workgroups, which must all be resident at once.
+    pub(super) groups: usize,
+    /// Turns of a spin at most.
+    pub(super) turns: u32,
+    /// Weights that lanes of products prefetch.
+    pub(super) stage: Stage,
+}
+
+/// A persistent kernel.
+#[derive(Debug)]
+pub(super) struct Linked {
+    pub(super) source: String,
+    /// The buffers in the order of the bindings, without the words of the barrier, which come last.
+    pub(super) buffers: Vec<Bound>,
+    /// The accesses, that of the barrier's words included.
+    pub(super) accesses: Vec<Access>,
+    /// Bytes of workgroup memory.
+    pub(super) shared: usize,
+}
+
+const FLOATS: &str = "array<f32>";
+const FOURS: &str = "array<vec4<f32>>";
+
+/// What a name of a phase becomes.
+#[derive(Clone, Debug)]
+struct Renamed {
+    to: String,
+    /// Whether elements are those of vectors of four.
+    of_fours: bool,
+}
+
+/// A buffer of all phases.
+struct Joined<'a> {
+    bound: &'a Bound,
+    /// The phases that use it, and its name and type in them.
+    uses: Vec<(usize, &'a str, &'a str)>,
+    writes: bool,
+}
+
+/// Whether a kernel can be a phase; the error says why not.
+pub(super) fn check(source: &str, launch: &Launch) -> Result<(), String> {
+    let found = declarations(source)?;
+    arguments(&found, [1; 3])?;
+    match found.threads == launch.threads {
+        true => Ok(()),
+        false => Err(format!("{} threads, expected {}", found.threads, launch.threads)),
+    }
+}
+
+/// The arguments of a phase's function: the values of the builtins of its entry point.
+fn arguments(found: &Declarations<'_>, groups: [u32; 3]) -> Result<String, String> {
+    let [x, y, z] = groups;
+    let argument = |&(builtin, _): &(&str, &str)| match builtin {
+        "workgroup_id" => Ok("group".to_owned()),
+        "num_workgroups" => Ok(format!("vec3({x}u, {y}u, {z}u)")),
+        "subgroup_id" => Ok("subgroup".to_owned()),
+        "num_subgroups" => Ok("subgroups".to_owned()),
+        "subgroup_invocation_id" => Ok("lane".to_owned()),
+        "subgroup_size" => Ok("width".to_owned()),
+        "local_invocation_index" => Ok("thread".to_owned()),
+        other => Err(format!("the builtin {other}")),
+    };
+    let all: Result<Vec<String>, String> = found.parameters.iter().map(argument).collect();
+    Ok(all?.join(", "))
+}
+
+/// Links phases. The error says what cannot be linked.
+pub(super) fn link(phases: &[Phase<'_>], launch: &Launch) -> Result<Linked, String> {
+    let parsed: Vec<Declarations<'_>> =
+        phases.iter().map(|phase| declarations(phase.source)).collect::<Result<_, _>>()?;
+    let mut names: Vec<HashMap<&str, Renamed>> = parsed.iter().enumerate().map(own_names).collect();
+    let buffers = buffers_of(phases, &parsed)?;
+    let mut text = String::new();
+    let mut linked =
+        Linked { source: String::new(), buffers: Vec::new(), accesses: Vec::new(), shared: 0 };
+    for joined in &buffers {
+        declare_buffer(joined, &parsed, &mut names, &mut linked, &mut text)?;
+    }
+    linked.accesses.push(Access::ReadWrite);
+    linked.shared = declare_shared(&parsed, &mut names, &mut text);
+    let mut calls = Vec::with_capacity(phases.len());
+    for (p, ((phase, found), names)) in phases.iter().zip(&parsed).zip(&names).enumerate() {
+        for item in &found.others {
+            text.push_str(&rewritten(item, names, item[0] == "struct"));
+            text.push('\n');
+        }
+        let parameters = found.parameters.iter().map(|(builtin, name)| {
+            let ty = if builtin.contains("workgroup") { "vec3<u32>" } else { "u32" };
+            format!("{name}: {ty}")
+        });
+        let parameters: Vec<String> = parameters.collect();
+        let body = rewritten(&found.body, names, false);
+        text.push_str(&format!("fn phase_{p}({}) {body}\n", parameters.join(", ")));
+        calls.push(call(found, phase.groups, launch)?);
+    }
+    let parameters = context! {
+        declarations => text,
+        phases => calls,
+        threads => launch.threads,
+        groups => launch.groups,
+        turns => launch.turns,
+        words_at => linked.buffers.len(),
+    };
+    linked.source =
+        template::render("persistent.wgsl", parameters).map_err(|error| error.to_string())?;
+    Ok(linked)
+}
+
+/// The parameters of a phase's call in `persistent.wgsl`.
+fn call(found: &Declarations<'_>, groups: [u32; 3], launch: &Launch) -> Result<Value, String> {
+    let [x, y, z] = groups;
+    let count = x as usize * y as usize * z as usize;
+    let arguments = arguments(found, groups)?;
+    Ok(context! { x, y, count, arguments, several => count > launch.groups })
+}
+
+/// New names of a phase's declarations, by their old ones.
+fn own_names<'a>((p, found): (usize, &Declarations<'a>)) -> HashMap<&'a str, Renamed> {
+    let renamed = |name| Renamed { to: format!("{name}_p{p}"), of_fours: false };
+    found.names.iter().map(|&name| (name, renamed(name))).collect()
+}
+
+/// The buffers that the phases use, in the order of their first use.
+fn buffers_of<'a>(
+    phases: &[Phase<'a>],
+    parsed: &'a [Declarations<'a>],
+) -> Result<Vec<Joined<'a>>, String> {
+    let mut all: Vec<Joined<'a>> = Vec::new();
+    for (p, (phase, found)) in phases.iter().zip(parsed).enumerate() {
+        for storage in &found.storage {
+            if !found.used.contains(storage.name) {
+                continue;
+            }
+            let bound = phase.buffers.get(storage.binding).ok_or("a binding without a buffer")?;
+            let known = all.iter_mut().find(|joined| joined.bound.same(bound));
+            let joined = match known {
+                Some(joined) => joined,
+                None => {
+                    all.push(Joined { bound, uses: Vec::new(), writes: false });
+                    all.last_mut().ok_or("no buffer")?
+                }
+            };
+            joined.uses.push((p, storage.name, &storage.ty));
+            joined.writes |= storage.writes;
+        }
+    }
+    // what is written is bound once: two bindings that overlap would be two variables of one memory
+    let written = all.iter().filter(|joined| joined.writes);
+    for written in written {
+        let overlaps = |other: &&Joined<'_>| {
+            other.bound.buffer == written.bound.buffer && other.bound.offset != written.bound.offset
+        };
+        if all.iter().any(|other| overlaps(&other)) {
+            return Err("a part of a buffer that is written".to_owned());
+        }
+    }
+    Ok(all)
+}
+
+/// Declares a buffer, as one variable or, if it is only read, one for each type.
+fn declare_buffer<'a>(
+    joined: &Joined<'a>,
+    parsed: &[Declarations<'a>],
+    names: &mut [HashMap<&'a str, Renamed>],
+    linked: &mut Linked,
+    text: &mut String,
+) -> Result<(), String> {
+    let bound = joined.bound;
+    let mut phases: Vec<usize> = joined.uses.iter().map(|(p, ..)| *p).collect();
+    phases.dedup();
+    let exchanged = joined.writes && phases.len() > 1;
+    if joined.writes && phases.len() < joined.uses.len() {
+        return Err("a buffer that a kernel has twice".to_owned());
+    }
+    let mut types: Vec<&str> = joined.uses.iter().map(|(.., ty)| *ty).collect();
+    types.sort_unstable();
+    types.dedup();
+    if exchanged {
+        if types.iter().any(|ty| *ty != FLOATS && *ty != FOURS) || !bound.len().is_multiple_of(16) {
+            return Err(format!("an exchange of {types:?}, {} bytes", bound.len()));
+        }
+        types = vec![FOURS];
+    }
+    for ty in types {
+        let binding = linked.buffers.len();
+        let to = format!("buffer_{binding}");
+        let access = if joined.writes { "read_write" } else { "read" };
+        let coherent = if exchanged { "@coherent " } else { "" };
+        let of_struct = parsed
+            .iter()
+            .any(|found| ty.split(['<', '>', ',']).any(|part| found.structs.contains(part)));
+        if of_struct {
+            return Err(format!("a buffer of {ty}"));
+        }
+        text.push_str(&format!(
+            "{coherent}@group(0) @binding({binding}) var<storage, {access}> {to}: {ty};\n"
+        ));
+        for &(p, name, its) in joined.uses.iter().filter(|(_, _, its)| exchanged || *its == ty) {
+            let of_fours = exchanged && its == FLOATS;
+            names[p].insert(name, Renamed { to: to.clone(), of_fours });
+        }
+        linked.buffers.push(bound.clone());
+        linked.accesses.push(if joined.writes { Access::ReadWrite } else { Access::Read });
+    }
+    Ok(())
+}
+
+/// Declares workgroup memory; returns its bytes. The variables of a phase with elements of one type,
+/// the longest first, are those of every other phase.
+fn declare_shared<'a>(
+    parsed: &[Declarations<'a>],
+    names: &mut [HashMap<&'a str, Renamed>],
+    text: &mut String,
+) -> usize {
+    /// Type of an element, place among the variables of that type, and whether it is an array.
+    type Key = (String, usize, bool);
+    let mut all: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut keys: Vec<(usize, &'a str, Key)> = Vec::new();
+    for (p, found) in parsed.iter().enumerate() {
+        let mut own: Vec<&Shared<'a>> = found.shared.iter().collect();
+        own.sort_by_key(|shared| Reverse(shared.len));
+        let mut places: HashMap<(String, bool), usize> = HashMap::new();
+        for shared in own {
+            // a struct's name differs by phase
+            let element = match found.structs.contains(shared.element.as_str()) {
+                true => format!("{}_p{p}", shared.element),
+                false => shared.element.clone(),
+            };
+            let place = places.entry((element.clone(), shared.len.is_some())).or_default();
+            let key = (element, *place, shared.len.is_some());
+            *place += 1;
+            let len = all.entry(key.clone()).or_default();
+            *len = (*len).max(shared.len.unwrap_or(1));
+            keys.push((p, shared.name, key));
+        }
+    }
+    let mut bytes = 0;
+    for (i, (key, len)) in all.iter().enumerate() {
+        let (element, _, array) = key;
+        let to = format!("shared_{i}");
+        let ty = if *array { format!("array<{element}, {len}>") } else { element.clone() };
+        text.push_str(&format!("var<workgroup> {to}: {ty};\n"));
+        let size = match element.as_str() {
+            "f32" | "u32" | "i32" => 4,
+            two if two.starts_with("vec2") => 8,
+            _ => 16,
+        };
+        bytes += (size * len).next_multiple_of(16);
+        for (p, name, _) in keys.iter().filter(|(.., its)| its == key) {
+            names[*p].insert(name, Renamed { to: to.clone(), of_fours: false });
+        }
+    }
+    bytes
+}
+
+/// The text of tokens with new names. Members of structs keep theirs.
+fn rewritten(tokens: &[&str], names: &HashMap<&str, Renamed>, of_struct: bool) -> String {
+    let mut text = String::new();
+    let mut before = "";
+    let mut at = 0;
+    while let Some(&token) = tokens.get(at) {
+        at += 1;
+        if is_space(token) {
+            text.push_str(token);
+            continue;
+        }
+        let next = (at..tokens.len()).find(|&i| !is_space(tokens[i]));
+        let sign = next.map_or("", |i| tokens[i]);
+        let member = before == "." || (of_struct && sign == ":");
+        before = token;
+        let renamed = names.get(token).filter(|_| is_word(token) && !member);
+        let Some(Renamed { to, of_fours }) = renamed else {
+            text.push_str(token);
+            continue;
+        };
+        text.push_str(to);
+        let open = next.filter(|_| *of_fours && sign == "[");
+        if let Some((open, end)) = open.and_then(|i| closing(tokens, i).map(|end| (i, end))) {
+            let index = rewritten(&tokens[open + 1..end], names, false);
+            text.push_str(&format!("[({index}) / 4u][({index}) % 4u]"));
+            before = "]";
+            at = end + 1;
+        }
+    }
+    text
+}

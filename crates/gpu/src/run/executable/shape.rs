@@ -1,0 +1,86 @@
+//! The shape of a pass, on which its dispatches depend, and its inputs as kernels read them.
+
+use pelton_graph::{Input, Pass, Phase, Row, Want};
+
+use crate::{device::Mirror, lower::buffers::SAMPLED};
+
+/// The properties of a pass that its dispatches depend on.
+#[derive(Clone)]
+pub(super) struct Shape {
+    pub(super) phase: Phase,
+    pub(super) rows: usize,
+    pub(super) selected: Vec<u32>,
+    pub(super) bound: usize,
+    pub(super) tiles: usize,
+    pub(super) distinct: bool,
+    pub(super) sequences: usize,
+    /// Rows of an effort below 1, and of those the selected ones.
+    pub(super) below: [usize; 2],
+}
+
+impl Shape {
+    pub(super) fn of(pass: &Pass<'_>, selected: Vec<u32>, tiles: usize) -> Self {
+        let bound = pass.rows.iter().map(|row| row.position as usize + 1).max().unwrap_or(0);
+        let mut slots: Vec<u32> = pass.rows.iter().map(|row| row.slot).collect();
+        slots.sort_unstable();
+        let distinct = slots.windows(2).all(|pair| pair[0] != pair[1]);
+        let (phase, rows) = (pass.phase, pass.rows.len());
+        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0, below: [0; 2] }
+    }
+
+    /// Whether it is a decoding pass of one row, which is selected.
+    pub(super) fn alone(&self) -> bool {
+        self.phase == Phase::Decode && self.rows == 1 && self.selected.len() == 1
+    }
+}
+
+/// The inputs of a pass as kernels read them.
+pub(super) struct PassWords {
+    pub(super) rows: Vec<[u32; 4]>,
+    pub(super) tiles: Vec<[u32; 2]>,
+}
+
+/// What the inputs of passes hold.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) counts: Mirror,
+    pub(super) lives: Mirror,
+    pub(super) rows: Mirror,
+    pub(super) selected: Mirror,
+    pub(super) order: Mirror,
+    pub(super) sequences: Mirror,
+}
+
+impl Written {
+    /// Takes note that draws have advanced their rows: the sampled token comes in at the position
+    /// after the last.
+    pub(super) fn advance(&mut self, pass: &Pass<'_>) {
+        let (rows, _) = self.rows.words_mut().as_chunks_mut::<4>();
+        for want in pass.wants {
+            if let (Want::Sample(_), Some([token, position, ..])) =
+                (want, rows.get_mut(want.row() as usize))
+            {
+                *token = SAMPLED;
+                *position += pass.repeat;
+            }
+        }
+    }
+}
+
+/// The indices of the wanted logits' rows among the selected ones.
+pub(super) fn wanted_logits(pass: &Pass<'_>, shape: &Shape) -> Vec<usize> {
+    let at = |want: &Want<'_>| match want {
+        Want::Logits { row } => shape.selected.iter().position(|selected| selected == row),
+        Want::Sample(_) | Want::Later { .. } => None,
+    };
+    pass.wants.iter().filter_map(at).collect()
+}
+
+/// A row as kernels read it.
+pub(super) fn row_words(row: &Row) -> [u32; 4] {
+    let token = match row.input {
+        Input::Token(token) => token,
+        Input::Sampled => SAMPLED,
+    };
+    [token, row.position, row.slot, 0]
+}

@@ -1,0 +1,146 @@
+//! Persistent kernels against the dispatches: the same bits, and passes that run again.
+
+use pelton_graph::TableEdit;
+use pelton_sampling::Penalties;
+
+use super::*;
+use crate::translate::translate;
+
+/// Below the 65,535 turns after which Mesa's software driver ends a loop.
+const TURNS: u32 = 60_000;
+
+fn with_mode(device: &Arc<Device>, spec: &ModelSpec, persistent: Mode) -> GpuExecutable {
+    let checkpoint = Arc::new(spec.checkpoint());
+    let plan = build(&checkpoint).unwrap().fuse(&all);
+    let (device, limits) = (Arc::clone(device), limits(spec));
+    let matrices = SharedMatrices::default();
+    let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
+    let load = Load { device, plan, limits, tuning: None, persistent };
+    GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap()
+}
+
+/// Persistent kernels of so many workgroups. `None` if spins run out: a software driver on a busy
+/// machine may run one workgroup after the other has waited for long. One alone waits for nobody.
+fn forced(device: &Arc<Device>, spec: &ModelSpec, groups: usize) -> Option<GpuExecutable> {
+    const TRIES: usize = 4;
+    let load = |_| with_mode(device, spec, Mode::Forced { groups, turns: TURNS });
+    let runs = |executable: &GpuExecutable| executable.persistent.is_some();
+    let found = (0..TRIES).map(load).find(runs);
+    assert!(found.is_some() || groups > 1, "{spec:?}");
+    found
+}
+
+fn coherent() -> Option<Arc<Device>> {
+    let device = device()?;
+    if !device.coherent {
+        skip(Need::Capability, "this GPU has no coherent buffers");
+        return None;
+    }
+    Some(device)
+}
+
+/// Norms of heads, biases, formats that differ within a layer, and near and far positions.
+#[test]
+fn persistent_kernels_change_no_bit() {
+    use Phase::{Decode, Prompt};
+    let Some(device) = coherent() else { return };
+    // a software driver has too few bindings for a layer in Q4_K: two segments
+    for (architecture, dtype, groups, most) in [
+        ("llama", DType::Q4_0, 1, 1),
+        ("llama", DType::Q4_0, 2, 1),
+        ("qwen3", DType::Q8_0, 1, 1),
+        ("llama", DType::Q4_K, 1, 2),
+        ("qwen2", DType::Q4_0, 1, 1),
+        ("llama", DType::F16, 1, 1),
+    ] {
+        let spec = ModelSpec { architecture, ..ModelSpec::wide(dtype) };
+        let mut usual = with_mode(&device, &spec, Mode::Off);
+        let Some(mut persistent) = forced(&device, &spec, groups) else { continue };
+        let segments = persistent.persistent.as_ref().map(Persistent::segments);
+        let range = spec.layers..=most * spec.layers;
+        assert!(segments.is_some_and(|n| range.contains(&n)), "{segments:?}, {spec:?}");
+        for source in persistent.persistent.iter().flat_map(Persistent::sources) {
+            translate(architecture, source);
+        }
+        for first in [1, 63, 200] {
+            let chunks = [(Prompt, first), (Decode, 1), (Decode, 1)];
+            let tokens = tokens(&spec, first + 2);
+            let expected = logits(&mut usual, &tokens, &chunks);
+            let got = logits(&mut persistent, &tokens, &chunks);
+            let same = expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{first} tokens before, {spec:?}");
+        }
+        assert!(persistent.persistent.is_some() || groups > 1, "a spin ran out");
+    }
+}
+
+/// Three passes in flight, whose first ran into a spin without end: all run again, from the tokens and
+/// pages of their time.
+#[test]
+fn failed_passes_run_again() {
+    let Some(device) = coherent() else { return };
+    let spec = ModelSpec::wide(DType::Q4_0);
+    const REPEAT: u32 = 4;
+    let pages = [5, 3];
+    let params = FixedParams::new(1.0, 40, 0.9, 0.0);
+    let penalties = Penalties { repetition: 1.3, presence: 0.1, frequency: 0.1, window: 64 };
+    let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Option<u32>> {
+        let edits = [TableEdit { group: 0, slot: 1, first: 0, pages: &pages }];
+        if fails {
+            let (words, offset) = executable.persistent.as_ref().unwrap().dead();
+            executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
+        }
+        let mut tickets = Vec::new();
+        for pass in 0..DEPTH as u32 {
+            let position = pass * REPEAT;
+            let input = if pass == 0 { Input::Token(5) } else { Input::Sampled };
+            let rows = [Row { input, position, slot: 1 }];
+            let draw = Draw {
+                params,
+                penalties: Some(penalties),
+                index: u64::from(position),
+                ..Draw::GREEDY
+            };
+            let want = SampleWant { row: 0, draw, recent: &[], pending: position + 1 };
+            let wants = [Want::Sample(want)];
+            let tables = if pass == 0 { &edits[..] } else { &[] };
+            let pass = Pass { repeat: REPEAT, tables, ..Pass::new(Phase::Decode, &rows, &wants) };
+            tickets.push(executable.submit(&pass).unwrap());
+        }
+        if fails {
+            // what the failed passes may have left, and what later passes changed
+            let Inputs { recent, rows, .. } = &executable.inputs;
+            for buffer in [recent, rows] {
+                let poison = vec![1u8; buffer.size() as usize];
+                executable.device.queue.write_buffer(buffer, 0, &poison);
+            }
+            executable.inputs.write_table(&executable.device, 0, 1, 0, &[0, 0]);
+        }
+        let take = |ticket| {
+            let samples = executable.take(ticket).unwrap().samples;
+            samples.iter().map(|sample| sample.token).collect::<Vec<_>>()
+        };
+        tickets.into_iter().flat_map(take).collect()
+    };
+    let expected = run(&mut with_mode(&device, &spec, Mode::Off), false);
+    let Some(mut failing) = forced(&device, &spec, 1) else { return };
+    assert_eq!(run(&mut failing, true), expected);
+    assert_eq!(failing.redo.count, DEPTH);
+    assert!(failing.persistent.is_none());
+    // from there on by dispatches
+    assert_eq!(run(&mut failing, false), expected);
+    assert_eq!(failing.redo.count, DEPTH);
+    // and without a failure
+    let Some(mut persistent) = forced(&device, &spec, 1) else { return };
+    assert_eq!(run(&mut persistent, false), expected);
+    assert_eq!(persistent.redo.count, 0);
+}
+
+/// Kernels whose barriers fail are not used.
+#[test]
+fn kernels_that_fail_at_load_are_not_used() {
+    let Some(device) = coherent() else { return };
+    let spec = ModelSpec::wide(DType::Q4_0);
+    let executable = with_mode(&device, &spec, Mode::Forced { groups: 1, turns: 0 });
+    assert!(executable.persistent.is_none());
+}
