@@ -8,7 +8,6 @@ use std::{
 };
 
 use pelton_graph::{Error, Plan, WeightId};
-use pelton_weights::Checkpoint;
 
 use crate::{
     device::Device,
