@@ -16,7 +16,7 @@ use super::formats::{
 #[cfg(target_arch = "x86_64")]
 use super::formats::{PackedQ2K, PackedQ3K, PackedQ4K, PackedQ5K, PackedQ6K};
 use super::job::{Job, MatrixRef, Output, Picked};
-use super::kernels::{self, TileJob};
+use super::kernels::{self, MOST_IN_TURN, TileJob};
 use super::prefetch::RangePrefetch;
 use super::quantized::{self, JobFn, Kernels};
 #[cfg(target_arch = "x86_64")]
@@ -323,6 +323,8 @@ unsafe fn blocks<T: Functions, F: Format>(job: &Job<'_>) {
             chunk_bytes: CHUNK * BLOCK / F::DTYPE.block_len() * F::DTYPE.block_bytes(),
             one: if T::DIRECT && F::DIRECT { Some(T::direct::<F> as JobFn) } else { None },
             in_turn: if F::PACKED { Some(T::in_turn::<F> as JobFn) } else { None },
+            // products take half the time with VNNI, loads the same
+            most_in_turn: if <T::Vectors as Vectors>::I8_ZERO.is_some() { 3 } else { MOST_IN_TURN },
             unpack: T::unpack::<F>,
             // Tiles of as many sums, in integers and in f32, as fit into registers: 32 with sixteen
             // lanes, else 16 or pairs.

@@ -60,46 +60,46 @@ pub fn pack(dtype: DType, rows: &[u8], panel: &mut [u8]) {
 /// Interleaves the bytes of eight blocks of 32, whose scale comes first.
 fn interleave<'a>(rows: impl Fn(usize) -> &'a [u8], to: &mut [u8]) {
     let half = to.len() / PACKED_ROWS % 4;
-    for row in 0..PACKED_ROWS {
-        let (scale, words) = rows(row).split_at(half);
-        to[row * half..][..half].copy_from_slice(scale);
-        let to = to[PACKED_ROWS * half..].as_chunks_mut::<4>().0.iter_mut();
-        let to = to.skip(row).step_by(PACKED_ROWS);
-        for (to, from) in to.zip(words.as_chunks::<4>().0) {
-            *to = *from;
+    let rows: [&[u8]; PACKED_ROWS] = std::array::from_fn(rows);
+    let (scales, words) = to.split_at_mut(half * PACKED_ROWS);
+    for (to, row) in scales.chunks_exact_mut(half.max(1)).zip(rows) {
+        to.copy_from_slice(&row[..half]);
+    }
+    for (i, to) in words.as_chunks_mut::<{ 4 * PACKED_ROWS }>().0.iter_mut().enumerate() {
+        for (to, row) in to.as_chunks_mut::<4>().0.iter_mut().zip(rows) {
+            to.copy_from_slice(&row[half + 4 * i..][..4]);
         }
     }
 }
 
 /// The fields of a super-block in one row, apart.
-struct Parts {
+struct Parts<'a> {
     /// The scale, and that of the minima if there are any.
     f16: [[u8; 2]; 2],
     has_min: bool,
     /// The scales of the parts, and their minima; with `six_bits` in six bits each.
     fields: [u8; 16],
     six_bits: bool,
-    /// The codes, unsigned.
-    codes: [u8; 256],
+    /// The two or four low bits of the codes, and the bits above them.
+    low: &'a [u8],
+    high: &'a [u8],
 }
 
 fn two_bytes(block: &[u8], at: usize) -> [u8; 2] {
     [block[at], block[at + 1]]
 }
 
-fn q2_k(block: &[u8]) -> Parts {
+fn q2_k(block: &[u8]) -> Parts<'_> {
     let f16 = [offset_of!(BlockQ2K, d), offset_of!(BlockQ2K, dmin)].map(|at| two_bytes(block, at));
     let block: &BlockQ2K = from_bytes(block);
-    let codes = block.codes();
-    Parts { f16, has_min: true, fields: block.scales, six_bits: false, codes }
+    Parts { f16, has_min: true, fields: block.scales, six_bits: false, low: &block.qs, high: &[] }
 }
 
-fn q3_k(block: &[u8]) -> Parts {
+fn q3_k(block: &[u8]) -> Parts<'_> {
     let f16 = [two_bytes(block, offset_of!(BlockQ3K, d)); 2];
     let block: &BlockQ3K = from_bytes(block);
     let fields = block.scales().map(|scale| (scale + 32) as u8);
-    let codes = block.codes().map(|code| (code + 4) as u8);
-    Parts { f16, has_min: false, fields, six_bits: true, codes }
+    Parts { f16, has_min: false, fields, six_bits: true, low: &block.qs, high: &block.hmask }
 }
 
 /// The scales and minima of eight blocks of 32.
@@ -111,26 +111,54 @@ fn scales_and_minima(packed: &[u8; 12]) -> [u8; 16] {
     fields
 }
 
-fn q4_k(block: &[u8]) -> Parts {
+fn q4_k(block: &[u8]) -> Parts<'_> {
     let f16 = [offset_of!(BlockQ4K, d), offset_of!(BlockQ4K, dmin)].map(|at| two_bytes(block, at));
     let block: &BlockQ4K = from_bytes(block);
     let fields = scales_and_minima(&block.scales);
-    Parts { f16, has_min: true, fields, six_bits: true, codes: block.codes() }
+    Parts { f16, has_min: true, fields, six_bits: true, low: &block.qs, high: &[] }
 }
 
-fn q5_k(block: &[u8]) -> Parts {
+fn q5_k(block: &[u8]) -> Parts<'_> {
     let f16 = [offset_of!(BlockQ5K, d), offset_of!(BlockQ5K, dmin)].map(|at| two_bytes(block, at));
     let block: &BlockQ5K = from_bytes(block);
     let fields = scales_and_minima(&block.scales);
-    Parts { f16, has_min: true, fields, six_bits: true, codes: block.codes() }
+    Parts { f16, has_min: true, fields, six_bits: true, low: &block.qs, high: &block.qh }
 }
 
-fn q6_k(block: &[u8]) -> Parts {
+fn q6_k(block: &[u8]) -> Parts<'_> {
     let f16 = [two_bytes(block, offset_of!(BlockQ6K, d)); 2];
     let block: &BlockQ6K = from_bytes(block);
     let fields = block.scales.map(|scale| scale as u8);
-    let codes = block.codes().map(|code| (code + 32) as u8);
-    Parts { f16, has_min: false, fields, six_bits: false, codes }
+    Parts { f16, has_min: false, fields, six_bits: false, low: &block.ql, high: &block.qh }
+}
+
+/// `bits` bits of the codes of run `run` of 32, four codes a word: a group of 32 bytes holds `8 / bits`
+/// runs, the first one in the lowest bits.
+#[inline(always)]
+fn run_words(packed: &[u8], bits: usize, run: usize) -> [u32; 8] {
+    let runs = 8 / bits;
+    let group = packed[32 * (run / runs)..][..32].as_chunks::<4>().0;
+    let (shift, mask) = (bits * (run % runs), ((1 << bits) - 1) * 0x0101_0101);
+    let mut words = [0; 8];
+    for (word, bytes) in words.iter_mut().zip(group) {
+        *word = u32::from_le_bytes(*bytes) >> shift & mask;
+    }
+    words
+}
+
+/// The codes of tile `tile`, unsigned, four a word.
+#[inline(always)]
+fn tile_codes<const BITS: usize>(low: &[u8], high: &[u8], tile: usize) -> [u32; 8] {
+    let low_bits = if BITS < 4 { 2 } else { 4 };
+    // Q6_K has its low bits in runs 0 and 2, 1 and 3
+    let run = if BITS == 6 { [0, 2, 1, 3, 4, 6, 5, 7][tile] } else { tile };
+    let mut codes = run_words(low, low_bits, run);
+    if BITS > low_bits {
+        for (code, high) in codes.iter_mut().zip(run_words(high, BITS - low_bits, tile)) {
+            *code |= high << low_bits;
+        }
+    }
+    codes
 }
 
 /// Packs eight super-blocks with codes of `BITS` bits.
@@ -138,10 +166,10 @@ fn q6_k(block: &[u8]) -> Parts {
 fn each_row<'a, const BITS: usize>(
     rows: impl Fn(usize) -> &'a [u8],
     to: &mut [u8],
-    parts: impl Fn(&[u8]) -> Parts,
+    parts: impl Fn(&'a [u8]) -> Parts<'a>,
 ) {
     for row in 0..PACKED_ROWS {
-        let Parts { f16, has_min, mut fields, six_bits, codes } = parts(rows(row));
+        let Parts { f16, has_min, mut fields, six_bits, low, high } = parts(rows(row));
         let halves = if has_min { 2 } else { 1 };
         let (scales, rest) = to.split_at_mut(2 * PACKED_ROWS * halves);
         for (i, half) in f16[..halves].iter().enumerate() {
@@ -161,8 +189,8 @@ fn each_row<'a, const BITS: usize>(
             *to = field;
         }
         let tiles = tiles.as_chunks_mut::<4>().0.chunks_exact_mut(BITS * PACKED_ROWS);
-        for (to, codes) in tiles.zip(codes.as_chunks::<32>().0) {
-            let words = tile_words::<BITS>(codes);
+        for (tile, to) in tiles.enumerate() {
+            let words = tile_words::<BITS>(tile_codes::<BITS>(low, high, tile));
             for (to, word) in to.iter_mut().skip(row).step_by(PACKED_ROWS).zip(words) {
                 *to = word.to_le_bytes();
             }
@@ -170,13 +198,9 @@ fn each_row<'a, const BITS: usize>(
     }
 }
 
-/// The `BITS` vectors of a tile in one row, from its codes.
+/// The `BITS` vectors of a tile in one row, from its codes, four a word.
 #[inline(always)]
-fn tile_words<const BITS: usize>(codes: &[u8; 32]) -> [u32; BITS] {
-    let mut c = [0; 8];
-    for (c, codes) in c.iter_mut().zip(codes.as_chunks().0) {
-        *c = u32::from_le_bytes(*codes);
-    }
+fn tile_words<const BITS: usize>(c: [u32; 8]) -> [u32; BITS] {
     // bits `first` to `first + width` of each byte, at bit `to`
     let bits = |word: u32, first: u32, width: u32, to: u32| {
         (word >> first & (((1 << width) - 1) * 0x0101_0101)) << to

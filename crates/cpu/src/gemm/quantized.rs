@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use super::job::Job;
-use super::kernels::{MOST_IN_TURN, TileJob};
+use super::kernels::TileJob;
 use super::panel::{panel, prefetch_job};
 use super::prefetch::{RangePrefetch, prefetch_rows};
 use super::scratch;
@@ -42,9 +42,10 @@ pub(super) struct Kernels {
     pub(super) chunk_bytes: usize,
     /// One activation row, if there is a kernel that unpacks into registers.
     pub(super) one: Option<JobFn>,
-    /// Up to [`MOST_IN_TURN`] activation rows, if there is a kernel that unpacks into registers for
-    /// them.
+    /// Some activation rows, if there is a kernel that unpacks into registers for them.
     pub(super) in_turn: Option<JobFn>,
+    /// The most activation rows that `in_turn` multiplies faster than `few`.
+    pub(super) most_in_turn: usize,
     pub(super) unpack: UnpackFn,
     /// Activation rows up to which a panel is multiplied in all of its columns before the next one.
     /// With more rows several panels are multiplied with a chunk of the columns of many rows.
@@ -67,7 +68,7 @@ pub(super) unsafe fn run(job: &Job<'_>, kernels: &Kernels) {
         match (job.batch, kernels.one, kernels.in_turn) {
             (0, ..) => {}
             (1, Some(one), _) => one(job),
-            (batch, _, Some(in_turn)) if batch <= MOST_IN_TURN => in_turn(job),
+            (batch, _, Some(in_turn)) if batch <= kernels.most_in_turn => in_turn(job),
             (batch, ..) if batch <= kernels.most_few => few(job, kernels),
             _ => many(job, kernels),
         }
