@@ -190,7 +190,7 @@ impl InputMajor {
                 sub_bytes => fields.sub,
                 upper_bits => fields.upper_bits,
                 halves => if fields.upper_bits == 2 { 2 } else { 1 },
-                rounds => (lines.cols / 4).div_ceil(threads),
+                turns => (lines.cols / 4).div_ceil(threads),
                 norm => self.norm.is_some(),
                 eps => self.norm.map_or_else(String::new, template::float),
                 add => self.add,

@@ -27,6 +27,7 @@ const FILES: &[(&str, &str)] = &[
     ("elementwise.wgsl", include_str!("elementwise.wgsl")),
     ("experts.wgsl", include_str!("experts.wgsl")),
     ("input_major.wgsl", include_str!("input_major.wgsl")),
+    ("live_inputs.wgsl", include_str!("live_inputs.wgsl")),
     ("select_inputs.wgsl", include_str!("select_inputs.wgsl")),
     ("row_major.wgsl", include_str!("row_major.wgsl")),
     ("rows_below.wgsl", include_str!("rows_below.wgsl")),

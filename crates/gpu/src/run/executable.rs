@@ -38,6 +38,7 @@ use crate::{
     weights::{SharedMatrices, Sources, Weights},
 };
 
+mod again;
 mod redo;
 mod shape;
 #[cfg(test)]

@@ -182,8 +182,12 @@ fn bits(all: &[Vec<f32>]) -> Vec<Vec<u32>> {
 fn products(device: &Device, dtype: DType) -> Vec<InputMajor> {
     let step = dtype.block_len().max(4);
     let mut all = Vec::new();
-    for (k, rows) in [(step, 3), (5 * step, 130), (1280, 300)] {
-        for lines in all_lines(device, dtype, rows, k) {
+    // all shapes of one format of each kind: the others differ in what a block has
+    let whole = matches!(dtype, DType::Q4_0 | DType::Q6_K | DType::F16);
+    let shapes = [(1280, 300), (step, 3), (5 * step, 130)];
+    for &(k, rows) in &shapes[..if whole { shapes.len() } else { 1 }] {
+        let lines = all_lines(device, dtype, rows, k);
+        for &lines in &lines[..if whole { lines.len() } else { 1 }] {
             let side = |bias, rows| Side { lines: Lines { rows, ..lines }, bias };
             let plain = product(vec![side(false, rows)]);
             all.push(InputMajor { add: true, threads: 256, ..plain.clone() });

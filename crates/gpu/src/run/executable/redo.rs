@@ -1,21 +1,16 @@
-//! Passes again by dispatches, after a spin of a persistent kernel ran out.
+//! What passes in flight need to run again by dispatches, after a spin of a persistent kernel ran out.
 //!
 //! The results of such a pass are not to be used, and those of the passes submitted after it may
 //! depend on them. So for each of them the inputs are kept: the pages of its slots, the words of rows
 //! and draws, and a copy of the sampled tokens of its slots before it. What a pass writes besides, to
 //! the KV caches, it writes again to the same places.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use pelton_graph::{Error, RECENT};
 
-use super::{GpuExecutable, PassWords, Shape};
-use crate::{
-    device::Device,
-    kernels::sample::SampleCall,
-    lower::Inputs,
-    run::in_flight::{DEPTH, Recorded},
-};
+use super::shape::{PassWords, Shape};
+use crate::{device::Device, kernels::sample::SampleCall, lower::Inputs, run::in_flight::DEPTH};
 
 /// What a pass records.
 #[derive(Clone)]
@@ -33,15 +28,15 @@ pub(super) struct Run {
 
 /// The inputs of a pass in flight.
 pub(super) struct Given {
-    run: Run,
-    words: PassWords,
+    pub(super) run: Run,
+    pub(super) words: PassWords,
     /// Parameters and states of the draws.
-    draws: [Vec<u32>; 2],
-    slots: Vec<u32>,
+    pub(super) draws: [Vec<u32>; 2],
+    pub(super) slots: Vec<u32>,
     /// The pages `[groups, slots]` of each slot.
-    pages: Vec<Vec<Vec<u32>>>,
+    pub(super) pages: Vec<Vec<Vec<u32>>>,
     /// The index of the copy of sampled tokens.
-    copy: usize,
+    pub(super) copy: usize,
 }
 
 /// What passes in flight need to run again.
@@ -50,15 +45,15 @@ pub(super) struct Redo {
     pub(super) given: VecDeque<Option<Given>>,
     /// Copies of the sampled tokens `[slots, RECENT]`, one for each pass in flight; none without
     /// persistent kernels.
-    copies: Vec<wgpu::Buffer>,
-    next: usize,
+    pub(super) copies: Vec<wgpu::Buffer>,
+    pub(super) next: usize,
     /// Passes that ran again.
     #[cfg(test)]
     pub(super) count: usize,
 }
 
 /// Bytes of the sampled tokens of a slot.
-const RING: u64 = 4 * RECENT as u64;
+pub(super) const RING: u64 = 4 * RECENT as u64;
 
 impl Redo {
     pub(super) fn new(device: &Device, inputs: &Inputs, used: bool) -> Result<Self, Error> {
@@ -71,133 +66,5 @@ impl Redo {
             #[cfg(test)]
             count: 0,
         })
-    }
-}
-
-impl GpuExecutable {
-    /// The inputs of a pass, if it or one before it may have to run again.
-    pub(super) fn given(&mut self, run: &Run, words: PassWords) -> Option<Given> {
-        if !run.persists && self.redo.given.iter().all(Option::is_none) {
-            return None;
-        }
-        let mut slots: Vec<u32> = words.rows.iter().map(|row| row[2]).collect();
-        slots.sort_unstable();
-        slots.dedup();
-        let pages = |group| {
-            let pages = slots.iter().map(|&slot| self.tables.table(group, slot as usize).to_vec());
-            pages.collect()
-        };
-        let pages = (0..self.plan.groups.len()).map(pages).collect();
-        let copy = self.redo.next;
-        self.redo.next = (copy + 1) % DEPTH;
-        Some(Given { run: run.clone(), words, draws: self.sample.written(), slots, pages, copy })
-    }
-
-    /// Records a pass.
-    pub(super) fn recorded(
-        &self,
-        run: &Run,
-        mut encoder: wgpu::CommandEncoder,
-        given: Option<&Given>,
-    ) -> Recorded {
-        if let Some(given) = given {
-            for &slot in &given.slots {
-                let (from, to) = (&self.inputs.recent, &self.redo.copies[given.copy]);
-                let at = u64::from(slot) * RING;
-                encoder.copy_buffer_to_buffer(from, at, to, at, RING);
-            }
-        }
-        let mut shape = run.shape.clone();
-        let mut logits_bytes = 0;
-        let mut compute = encoder.begin_compute_pass(&Default::default());
-        for _ in 0..run.repeat {
-            self.record(&mut compute, &shape, run.persists);
-            shape.bound += 1;
-            if !run.logits.is_empty() {
-                // before biases and penalties change them
-                drop(compute);
-                logits_bytes = self.copy_logits(&mut encoder, &run.logits);
-                compute = encoder.begin_compute_pass(&Default::default());
-            }
-            self.sample.record(&mut compute, &run.call);
-        }
-        drop(compute);
-        let samples =
-            (self.sample.results().clone(), self.sample.result_bytes(&run.call, run.repeat));
-        let persistent = self.persistent.as_ref().filter(|_| run.persists);
-        let dead = persistent.map(|persistent| persistent.dead());
-        let hidden = self.plan.hidden.filter(|_| run.keeps_hidden).map(|hidden| {
-            let bytes = 4 * run.shape.rows * self.plan.hidden_width();
-            (self.buffers[hidden.buffer.0].clone(), bytes as u64)
-        });
-        Recorded { encoder, samples, logits_bytes, hidden, dead }
-    }
-
-    /// Waits for the persistent passes up to a ticket, or for all of them; if a spin of one ran out,
-    /// all passes in flight run again, by dispatches, as do all later ones.
-    pub(super) fn settle(&mut self, ticket: Option<pelton_graph::Ticket>) -> Result<(), Error> {
-        if self.in_flight.died(&self.device, ticket)? {
-            return self.run_again();
-        }
-        if ticket.is_none() {
-            self.redo.given.iter_mut().for_each(|given| *given = None);
-        }
-        Ok(())
-    }
-
-    fn run_again(&mut self) -> Result<(), Error> {
-        self.persistent = None;
-        self.device.wait()?;
-        let mut restored = HashSet::new();
-        for index in 0..self.in_flight.len() {
-            // every pass after a persistent one is kept
-            let Some(given) = self.redo.given.get_mut(index).and_then(Option::take) else {
-                continue;
-            };
-            self.write_pages(&given);
-            self.write(&given);
-            let [params, state] = &given.draws;
-            self.sample.write(&self.device, [params, state]);
-            let mut encoder = self.device.device.create_command_encoder(&Default::default());
-            for &slot in given.slots.iter().filter(|slot| restored.insert(**slot)) {
-                let (from, to) = (&self.redo.copies[given.copy], &self.inputs.recent);
-                let at = u64::from(slot) * RING;
-                encoder.copy_buffer_to_buffer(from, at, to, at, RING);
-            }
-            let recorded = self.recorded(&given.run, encoder, None);
-            self.in_flight.submit_again(&self.device, index, recorded)?;
-            #[cfg(test)]
-            {
-                self.redo.count += 1;
-            }
-        }
-        // the tables of passes to come
-        for group in 0..self.plan.groups.len() {
-            for slot in 0..self.limits.sequences {
-                let pages = self.tables.table(group, slot);
-                self.inputs.write_table(&self.device, group, slot, 0, pages);
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the inputs of a pass. Buffers then hold what `written` says of the newest pass.
-    fn write(&self, given: &Given) {
-        let (queue, inputs) = (&self.device.queue, &self.inputs);
-        let Given { words: PassWords { rows, tiles }, run, .. } = given;
-        let selected = &run.shape.selected;
-        let counts = [rows.len() as u32, selected.len() as u32];
-        queue.write_buffer(&inputs.pass, 0, bytemuck::cast_slice(&counts));
-        queue.write_buffer(&inputs.rows, 0, bytemuck::cast_slice(rows));
-        queue.write_buffer(&inputs.selected, 0, bytemuck::cast_slice(selected));
-        queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(tiles));
-    }
-
-    fn write_pages(&self, given: &Given) {
-        for (group, pages) in given.pages.iter().enumerate() {
-            for (&slot, pages) in given.slots.iter().zip(pages) {
-                self.inputs.write_table(&self.device, group, slot as usize, 0, pages);
-            }
-        }
     }
 }
