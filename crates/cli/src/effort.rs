@@ -82,10 +82,14 @@ impl EffortArgs {
         })
     }
 
-    /// Says on standard error where the fractions of a loaded model are from.
-    pub(crate) fn say(&self, model: &Model) {
+    /// Says on standard error where the fractions of a loaded model are from, or that they gain
+    /// nothing.
+    pub(crate) fn say(&self, model: &Model, is_gpu: bool) {
         let Some(Dial::Inputs(effort)) = self.dial().map(Effort::dial) else { return };
         match model.effort_table() {
+            _ if is_gpu => eprintln!(
+                "effort on a GPU is slower than no --effort wherever it was measured (docs/effort.md)"
+            ),
             None if effort >= 1.0 => {}
             Some(file) => eprintln!("effort by the table {}", file.display()),
             None => eprintln!(

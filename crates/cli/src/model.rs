@@ -128,11 +128,11 @@ pub(crate) fn load_on(
             Err(error).hint("without --context it is the sum of the lengths on the command line")
         }
         Err(error @ Error::Graph(GraphError::Effort(_))) => {
-            Err(error).hint("--effort needs --device cpu and a model of text")
+            Err(error).hint("modes other than channel and --effort-energy need --device cpu; all need a model of text")
         }
         model => {
             let model = model.hint(hint(file))?;
-            args.effort.say(&model);
+            args.effort.say(&model, engine.backend() != "cpu");
             Ok(model)
         }
     }

@@ -8,7 +8,7 @@
 //! dispatches, bit for bit.
 //!
 //! Nothing promises that all workgroups of a dispatch run side by side. So it is tried at load, with
-//! the data checked, and timed against the dispatches ([`choose`]); the spins of barriers are bounded, and
+//! the data checked, and timed against the dispatches ([`choose()`]); the spins of barriers are bounded, and
 //! a pass in which one ran out is repeated by dispatches (`run/executable/redo.rs`).
 
 mod choose;

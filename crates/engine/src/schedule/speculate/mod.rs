@@ -1,7 +1,7 @@
 //! Drafts of the next tokens of a sequence, and the decision how many of them a pass verifies.
 //!
 //! Sources of drafts are the [`lookup`] of n-grams in the text so far and in a predicted text, and
-//! a [draft model](draft_model) or the [head](head) of the model's file. A [`Drafter`] keeps the rate of acceptance of each for one sequence;
+//! a [draft model](draft_model) or the [head] of the model's file. A [`Drafter`] keeps the rate of acceptance of each for one sequence;
 //! [`costs`] has the measured times of passes; [`choose()`] compares both.
 
 mod acceptance;
