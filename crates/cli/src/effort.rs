@@ -9,6 +9,10 @@ use pelton::{
     graph::{Dial, Effort, EffortMode},
 };
 
+/// The least recommended effort: below it the perplexity of the measured models rises
+/// (docs/effort.md).
+const KNEE: f64 = 0.7;
+
 /// Flags of commands that load a model.
 #[derive(clap::Args)]
 pub(crate) struct EffortArgs {
@@ -83,9 +87,15 @@ impl EffortArgs {
     }
 
     /// Says on standard error where the fractions of a loaded model are from, or that they gain
-    /// nothing.
+    /// nothing or cost much.
     pub(crate) fn say(&self, model: &Model, is_gpu: bool) {
         let Some(Dial::Inputs(effort)) = self.dial().map(Effort::dial) else { return };
+        if effort < KNEE {
+            eprintln!(
+                "effort {effort} is below {KNEE}: the models that were measured answer otherwise there \
+                 (docs/effort.md)"
+            );
+        }
         match model.effort_table() {
             _ if is_gpu => eprintln!(
                 "effort on a GPU is slower than no --effort wherever it was measured (docs/effort.md)"

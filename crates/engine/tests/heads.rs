@@ -125,8 +125,8 @@ fn likeliest(logits: &[f32]) -> u32 {
     (0..).zip(logits).max_by(|(_, a), (_, b)| a.total_cmp(b)).unwrap().0
 }
 
-fn equals_pytorch(backend: &dyn Backend) {
-    const TOLERANCE: f32 = 2e-3;
+/// Compares hidden states, of RMS 1, and logits; none may be off by `tolerance`.
+fn equals_pytorch(backend: &dyn Backend, tolerance: f32) {
     for name in NAMES {
         let checkpoint = Arc::new(Checkpoint::open(file(name)).unwrap());
         let options = BuildOptions { hidden: true, ..BuildOptions::default() };
@@ -145,7 +145,7 @@ fn equals_pytorch(backend: &dyn Backend) {
                 position += len;
             }
             let off = difference(&states, &found);
-            assert!(off < TOLERANCE, "{name} on {}: hidden states {off}", backend.name());
+            assert!(off < tolerance, "{name} on {}: hidden states {off}", backend.name());
         }
         let plan = build_head(&checkpoint, &options).unwrap().unwrap();
         let (width, vocab) = (plan.hidden_width(), plan.vocab);
@@ -168,7 +168,7 @@ fn equals_pytorch(backend: &dyn Backend) {
                 (first, last) = (first + 1, after);
             }
             let off = difference(&logits, &found);
-            assert!(off < TOLERANCE, "{name} on {}: logits {off}", backend.name());
+            assert!(off < tolerance, "{name} on {}: logits {off}", backend.name());
         }
         // the same steps as repeats of one pass
         let expected: Vec<u32> = logits.chunks(vocab).skip(rows - 1).map(likeliest).collect();
@@ -194,8 +194,8 @@ fn equals_pytorch(backend: &dyn Backend) {
 
 #[test]
 fn heads_equal_pytorch_on_the_cpu() {
-    equals_pytorch(&Cpu::reference());
-    equals_pytorch(&Cpu::new(2));
+    equals_pytorch(&Cpu::reference(), 2e-3);
+    equals_pytorch(&Cpu::new(2), 2e-3);
 }
 
 #[cfg(feature = "gpu")]
@@ -207,7 +207,8 @@ fn heads_equal_pytorch_on_a_gpu() {
         skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
         return;
     };
-    equals_pytorch(&pelton::gpu::Gpu::open_checked(&adapter).unwrap());
+    // on matrix cores activations of prompts have 16 bits
+    equals_pytorch(&pelton::gpu::Gpu::open_checked(&adapter).unwrap(), 6e-3);
 }
 
 /// Passes whose hidden states do not fit the plan.

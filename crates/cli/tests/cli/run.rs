@@ -132,7 +132,7 @@ fn run_with_prompts_and_samples() {
 #[test]
 fn run_with_each_sampler() {
     let story = |flags: &[&'static str]| {
-        let seeded = ["run", "Once upon a time", "-n", "60", "--seed", "3", "--json"];
+        let seeded = ["run", "Once upon a time", "-n", "60", "--seed", "4", "--json"];
         json(&[&seeded[..], flags].concat())["text"].as_str().unwrap().to_owned()
     };
     let plain = story(&[]);
