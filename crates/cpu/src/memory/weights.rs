@@ -49,7 +49,7 @@ enum Weight {
 pub(crate) enum Kept<'a> {
     /// In input-major order.
     Lines(&'a InputMajor),
-    /// With sorted buckets, beside those of the file.
+    /// With sorted buckets, next to those of the file.
     Buckets(&'a Buckets),
 }
 
