@@ -1,11 +1,11 @@
 //! A small model that drafts the next tokens of running sequences.
 
-use pelton_graph::{Input, PAGE, Pass, Phase, Row, Sample, TableEdit, Want};
+use pelton_graph::{Input, PAGE, Pass, Phase, Row, Sample, Want};
 use pelton_sampling::{Draw, Sampled};
 
+use super::slot_pages::SlotPages;
 use crate::{
     Error,
-    kv::SequencePages,
     schedule::{goal::DrawOptions, resources::Resources},
 };
 
@@ -32,22 +32,21 @@ struct Slot {
     id: u64,
     /// The tokens of these positions.
     run: Vec<u32>,
-    pages: SequencePages,
 }
 
 /// A loaded draft model, whose slots are those of the model that it drafts for. It has pages for all
 /// of them at full length.
 pub(crate) struct DraftModel {
     resources: Resources,
+    pages: SlotPages,
     slots: Vec<Slot>,
 }
 
 impl DraftModel {
     pub(crate) fn new(resources: Resources) -> Self {
-        let groups = resources.kv.groups();
-        let slot = || Slot { id: 0, run: Vec::new(), pages: SequencePages::new(groups) };
+        let slot = || Slot { id: 0, run: Vec::new() };
         let slots = std::iter::repeat_with(slot).take(resources.limits.sequences).collect();
-        Self { resources, slots }
+        Self { pages: SlotPages::new(&resources), resources, slots }
     }
 
     /// Drafts the next `count` tokens of sequences. The drafts of those whose tokens it has not all
@@ -100,14 +99,14 @@ impl DraftModel {
     /// The tokens of a sequence that have not run, if `count` more have room. What was run is cut
     /// where it is not the sequence's, and its last token is run in any case, for its logits.
     fn left(&mut self, ask: &Ask<'_>, count: usize) -> Option<usize> {
-        let Self { resources, slots } = self;
+        let Self { resources, pages, slots } = self;
         let slot = slots.get_mut(ask.slot as usize)?;
         let known = ask.tokens.iter().all(|&token| (token as usize) < resources.plan.vocab);
         if !known || ask.tokens.len() + count > resources.limits.context {
             return None;
         }
         if slot.id != ask.id {
-            resources.kv.release(&mut slot.pages);
+            pages.release(resources, ask.slot);
             slot.run.clear();
             slot.id = ask.id;
         }
@@ -176,25 +175,9 @@ impl DraftModel {
         repeat: u32,
         ends: &[(u32, usize)],
     ) -> Result<Vec<Sampled>, Error> {
-        let Self { resources, slots } = self;
-        for &(slot, end) in ends {
-            let available = resources.limits.context;
-            let grown = resources.kv.grow(&mut slots[slot as usize].pages, end);
-            grown.map_err(|_| Error::CacheFull { needed: end, available })?;
-        }
-        let mut tables: Vec<TableEdit<'_>> = Vec::new();
-        for &(slot, _) in ends {
-            for (group, table) in slots[slot as usize].pages.tables.iter().enumerate() {
-                if let Some((first, pages)) = table.unsent() {
-                    let (group, first) = (group as u32, first as u32);
-                    tables.push(TableEdit { group, slot, first, pages });
-                }
-            }
-        }
-        let pass = Pass { tables: &tables, repeat, ..Pass::new(phase, rows, wants) };
-        let ticket = resources.runner.submit(&pass)?;
-        ends.iter().for_each(|&(slot, _)| slots[slot as usize].pages.mark_sent());
-        Ok(resources.runner.take(ticket)?.samples.to_vec())
+        let pass = Pass { repeat, ..Pass::new(phase, rows, wants) };
+        let ticket = self.pages.submit(&mut self.resources, &pass, ends)?;
+        Ok(self.resources.runner.take(ticket)?.samples.to_vec())
     }
 }
 

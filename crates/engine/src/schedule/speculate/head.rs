@@ -7,11 +7,14 @@
 
 use std::collections::VecDeque;
 
-use pelton_graph::{Input, PAGE, Pass, Phase, Row, TableEdit, Ticket, Want};
+use pelton_graph::{Input, PAGE, Pass, Phase, Row, Ticket, Want};
 use pelton_sampling::{Draw, Sampled};
 
-use super::draft_model::{Ask, DECODE_ROWS, decoding_rows, row};
-use crate::{Error, kv::SequencePages, schedule::resources::Resources};
+use super::{
+    draft_model::{Ask, DECODE_ROWS, decoding_rows, row},
+    slot_pages::SlotPages,
+};
+use crate::{Error, schedule::resources::Resources};
 
 /// The rows of one slot.
 struct Slot {
@@ -24,7 +27,6 @@ struct Slot {
     states: Vec<f32>,
     /// The position of the sequence whose hidden state is expected next.
     next: usize,
-    pages: SequencePages,
 }
 
 /// The rows of one slot in a pass.
@@ -40,6 +42,7 @@ struct Span<'a> {
 /// A loaded head, whose slots are those of its model. It has pages for all of them at full length.
 pub(crate) struct HeadModel {
     resources: Resources,
+    pages: SlotPages,
     slots: Vec<Slot>,
     /// Passes without results that were not taken yet.
     tickets: VecDeque<Ticket>,
@@ -47,17 +50,9 @@ pub(crate) struct HeadModel {
 
 impl HeadModel {
     pub(crate) fn new(resources: Resources) -> Self {
-        let groups = resources.kv.groups();
-        let slot = || Slot {
-            id: 0,
-            rows: 0,
-            positions: Vec::new(),
-            states: Vec::new(),
-            next: 0,
-            pages: SequencePages::new(groups),
-        };
+        let slot = || Slot { id: 0, rows: 0, positions: Vec::new(), states: Vec::new(), next: 0 };
         let slots = std::iter::repeat_with(slot).take(resources.limits.sequences).collect();
-        Self { resources, slots, tickets: VecDeque::new() }
+        Self { pages: SlotPages::new(&resources), resources, slots, tickets: VecDeque::new() }
     }
 
     /// Elements of a hidden state.
@@ -67,11 +62,12 @@ impl HeadModel {
 
     /// Takes note of the hidden states `[positions, hidden]` of a sequence from position `first` on.
     pub(crate) fn keep(&mut self, id: u64, slot: u32, first: usize, states: &[f32]) {
-        let Self { resources, slots, .. } = self;
+        let Self { resources, pages, slots, .. } = self;
         let (width, context) = (resources.plan.hidden_width(), resources.limits.context);
-        let Some(slot) = slots.get_mut(slot as usize) else { return };
+        let at = slot;
+        let Some(slot) = slots.get_mut(at as usize) else { return };
         if slot.id != id {
-            resources.kv.release(&mut slot.pages);
+            pages.release(resources, at);
             (slot.id, slot.rows, slot.next) = (id, 0, 0);
             slot.positions.clear();
             slot.states.clear();
@@ -252,7 +248,7 @@ impl HeadModel {
             }
         }
         let pass = Pass { hidden: &hidden, keeps_hidden, ..Pass::new(phase, &rows, &wants) };
-        self.submit_pass(&pass, &ends)
+        self.pages.submit(&mut self.resources, &pass, &ends)
     }
 
     /// Samples `count` more tokens `[count, sequences]`, each after the one before, from the hidden
@@ -275,29 +271,7 @@ impl HeadModel {
         }
         let repeat = count as u32;
         let pass = Pass { hidden: states, repeat, ..Pass::new(Phase::Decode, &rows, &wants) };
-        let ticket = self.submit_pass(&pass, &ends)?;
+        let ticket = self.pages.submit(&mut self.resources, &pass, &ends)?;
         Ok(self.resources.runner.take(ticket)?.samples.to_vec())
-    }
-
-    /// Submits a pass, with pages for the rows up to `ends` of each slot.
-    fn submit_pass(&mut self, pass: &Pass<'_>, ends: &[(u32, usize)]) -> Result<Ticket, Error> {
-        let Self { resources, slots, .. } = self;
-        for &(slot, end) in ends {
-            let available = resources.limits.context;
-            let grown = resources.kv.grow(&mut slots[slot as usize].pages, end);
-            grown.map_err(|_| Error::CacheFull { needed: end, available })?;
-        }
-        let mut tables: Vec<TableEdit<'_>> = Vec::new();
-        for &(slot, _) in ends {
-            for (group, table) in slots[slot as usize].pages.tables.iter().enumerate() {
-                if let Some((first, pages)) = table.unsent() {
-                    let (group, first) = (group as u32, first as u32);
-                    tables.push(TableEdit { group, slot, first, pages });
-                }
-            }
-        }
-        let ticket = resources.runner.submit(&Pass { tables: &tables, ..*pass })?;
-        ends.iter().for_each(|&(slot, _)| slots[slot as usize].pages.mark_sent());
-        Ok(ticket)
     }
 }

@@ -11,6 +11,7 @@ mod draft_model;
 mod drafter;
 mod head;
 mod lookup;
+mod slot_pages;
 
 pub(super) use choose::{Choice, DRAFT_MAX, all, choose};
 pub(super) use costs::PassCosts;
