@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pelton_graph::{Op, Plan, RopeStyle, build, build_for};
+use pelton_graph::{Op, Plan, RopeStyle, Scores, build, build_for};
 use pelton_testing::ModelSpec;
 use pelton_weights::Checkpoint;
 
@@ -87,6 +87,24 @@ fn long_and_short_tables() {
     assert_eq!(first(None).0, 256);
     assert!(close(first(None), 1.6) < 1e-5);
     assert!(close(first(Some(41)), 1.6) < 1e-5);
+}
+
+/// Files of GLM-4.7-Flash do not tell how experts are scored; llama.cpp takes sigmoids for them.
+#[test]
+fn scores_of_a_choice_with_a_bias_are_sigmoids() {
+    let mut file = fs::read(folder().join("deepseek-v3/model.gguf")).unwrap();
+    let scores = |plan: &Plan| {
+        plan.steps.iter().find_map(|step| match &step.op {
+            Op::Route(route) => Some(route.scores),
+            _ => None,
+        })
+    };
+    let key = b"deepseek2.expert_gating_func";
+    let at = file.windows(key.len()).position(|window| window == key).unwrap();
+    file[at + key.len() - 1] = b'?';
+    let silent = build(&Checkpoint::from_bytes("m", file).unwrap()).unwrap();
+    assert_eq!(scores(&plan("deepseek-v3")), Some(Scores::Sigmoid));
+    assert_eq!(scores(&silent), Some(Scores::Sigmoid));
 }
 
 /// The error of a model with another value of a key that is an integer.

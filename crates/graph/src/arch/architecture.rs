@@ -254,7 +254,8 @@ pub enum FeedForward {
 /// The mixture of experts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moe {
-    /// The scores if the key `expert_gating_func` does not tell.
+    /// The scores if the key `expert_gating_func` does not tell and the choice has no bias, with
+    /// which they are sigmoids.
     pub scores: Scores,
     /// Whether weights are divided by their sum if the key `expert_weights_norm` does not tell.
     pub normalize: bool,

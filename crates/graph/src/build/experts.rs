@@ -93,6 +93,8 @@ impl Builder<'_> {
         let has_bias = self.has("ffn_down_exps.bias");
         let name = "expert_gating_func";
         let scores = match keys.opt_nonzero(name, MAX_SIZE)? {
+            // a bias of the choice came with DeepSeek V3's sigmoid; files of its architecture need not tell
+            None if self.has("exp_probs_b.bias") => Scores::Sigmoid,
             None => moe.scores,
             Some(1) => Scores::Softmax,
             Some(2) => Scores::Sigmoid,
