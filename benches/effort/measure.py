@@ -1,19 +1,17 @@
-"""Measure what effort costs in quality and gains in speed, and plot both.
+"""Measure what effort costs in quality, and plot it next to its speed, which speed.sh measures.
 
     python benches/effort/measure.py text OUT.txt [MIX [SEED]]   # held-out text of the tiny or varied mix
-    python benches/effort/measure.py quality PELTON MODEL TEXT OUT.json [MODE='FLAGS' ...]
+    python benches/effort/measure.py quality PELTON MODEL TEXT OUT.json [OTHER [FLOATS]]
     python benches/effort/measure.py formats PELTON MODEL TEXT OUT.json OTHER.gguf ...
-    python benches/effort/measure.py modes PELTON MODEL TEXT OTHER OUT.json  # KL of tables and modes, the
-                                                                          # tables calibrated on OTHER
-    python benches/effort/measure.py speed PELTON MODEL OUT.json          # tokens/s, efforts in turn
     python benches/effort/measure.py plot                                 # curves.svg from *.json here
     python benches/effort/measure.py table QUALITY.json FORMATS.json      # which points are dominated
 
 Quality (KL divergence, perplexity, top token) is measured by `pelton perplexity` against the saved logits
 of the same model at effort 1, with every token read at the effort (all) or with the first half of each
-window read at 1 (answers). A MODE other than channel has a name and the flags that choose it. Formats are
-the same model converted by requantize.py, against the same logits. Bytes are those of the weights that a
-generated token reads: with effort the codes of live inputs, all scales, and what is always whole.
+window read at 1 (answers): of every mode, with a table that is calibrated on the text OTHER, and of buckets
+made of FLOATS, the same weights in F16. Formats are the same model converted by requantize.py, against the
+same logits. Bytes are those of the weights that a generated token reads: with effort the codes of live
+inputs, as `live_share` counts them, all scales, and what is always whole.
 """
 
 import functools
@@ -21,13 +19,13 @@ import json
 import math
 import pathlib
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 EFFORTS = [1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
+SHARES = [0.9999, 0.999, 0.995, 0.99, 0.98, 0.95, 0.9, 0.8]
 
 
 def run(*args):
@@ -66,12 +64,17 @@ def weights(pelton, model):
     return sum(t["bytes"] for t in tensors if not is_part(t)), [t for t in tensors if is_part(t)]
 
 
-def read(whole, parts, effort):
-    """Bytes of weights that a token reads at an effort."""
+def read(whole, parts, share, mode):
+    """Bytes of weights that a token reads if it multiplies a share of those that effort applies to."""
     total = whole
     for tensor in parts:
-        inputs, codes = tensor["shape"][0], CODES.get(tensor["type"], 0)
-        total += tensor["bytes"] * (1 - codes + codes * math.ceil(effort * inputs) / inputs)
+        inputs, outputs = tensor["shape"]
+        codes = CODES.get(tensor["type"], 0)
+        if mode == "bucket":
+            # an f16 for each, and of each input the mean magnitudes of its 16 ranks
+            total += 2 * share * inputs * outputs + 64 * inputs
+        else:
+            total += tensor["bytes"] * (1 - codes + codes * share)
     return round(total)
 
 
@@ -83,25 +86,37 @@ def show(row, *names):
     print(*names, row["perplexity"]["value"], row["base"]["kl_divergence"]["mean"], flush=True)
 
 
-def quality(pelton, model, text, out, *modes):
+def quality(pelton, model, text, out, other=None, floats=None):
+    """Every mode at every effort; tables need OTHER to be calibrated on, buckets the weights FLOATS."""
     rows = []
-    uniform = ["--effort-table", "uniform"]
     whole, parts = weights(pelton, model)
     with tempfile.TemporaryDirectory() as folder:
         base = pathlib.Path(folder) / "base.kld"
         perplexity(pelton, model, text, *WINDOWS, "--save-base", base)
-        for mode in modes or ["channel="]:
-            mode, _, flags = mode.partition("=")
-            for effort in EFFORTS:
-                for name, more in (("all", []), ("answers", ["--dense-context"])):
-                    more += flags.split()
-                    row = perplexity(pelton, model, text, "--base", base, "--effort", effort, *uniform, *more)
-                    row = {"protocol": name, "mode": mode} | row
-                    if mode == "channel":
-                        row["bytes"] = read(whole, parts, effort)
+        for mode, of, dial, values, flags in modes(pelton, model, other, floats, folder):
+            for value in values:
+                for protocol, more in (("all", []), ("answers", ["--dense-context"])):
+                    more = [*more, *flags, dial, value]
+                    row = perplexity(pelton, of, text, "--base", base, *more)
+                    row = {"protocol": protocol, "mode": mode, "dial": value} | row
+                    row["bytes"] = read(whole, parts, row.get("live_share", 1), mode)
                     rows.append(row)
-                    show(row, mode, name, effort)
+                    show(row, mode, protocol, value, row["bytes"])
     save(out, rows)
+
+
+def modes(pelton, model, other, floats, folder):
+    """The modes: name, model, dial, its values, and flags."""
+    uniform = ["--effort-table", "uniform"]
+    yield "channel", model, "--effort", EFFORTS, uniform
+    if other:
+        table = pathlib.Path(folder) / "channel.json"
+        run(pelton, "effort", "calibrate", model, other, "--minutes", 2, "--output", table, "--json", "--device", "cpu")
+        yield "table", model, "--effort", EFFORTS[1:], ["--effort-table", table]
+    yield "nested", model, "--effort", EFFORTS[1:], ["--effort-mode", "nested", *uniform]
+    yield "energy", model, "--effort-energy", SHARES, []
+    if floats:
+        yield "bucket", floats, "--effort", EFFORTS[1:], ["--effort-mode", "bucket", *uniform]
 
 
 def formats(pelton, model, text, out, *others):
@@ -118,51 +133,8 @@ def formats(pelton, model, text, out, *others):
     save(out, rows)
 
 
-def modes(pelton, model, text, other, out):
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        base = pathlib.Path(folder) / "base.kld"
-        common = [pelton, "perplexity", model, text, "--json", "--device", "cpu"]
-        run(*common, "--context", 256, "--windows", 12, "--save-base", base)
-        tables = {}
-        for mode in ("channel", "nested"):
-            table = tables[mode] = pathlib.Path(folder) / f"{mode}.json"
-            calibrate = [pelton, "effort", "calibrate", model, other, "--minutes", 1, "--output", table]
-            rows.append(run(*calibrate, "--effort-mode", mode, "--json", "--device", "cpu") | {"calibrated": mode})
-        variants = [
-            (f"{mode} {name}", ["--effort-mode", mode, "--effort-table", table])
-            for mode in tables
-            for name, table in (("uniform", "uniform"), ("table", tables[mode]))
-        ]
-        for name, more in variants:
-            for effort in (0.8, 0.7, 0.6, 0.5, 0.4, 0.3):
-                rows.append(run(*common, "--base", base, "--effort", effort, *more) | {"variant": name})
-        for share in (0.999, 0.995, 0.99, 0.98, 0.95, 0.9, 0.8):
-            found = run(*common, "--base", base, "--effort-energy", share)
-            rows.append(found | {"variant": "energy"})
-    for row in rows:
-        row.pop("file", None)
-        if "variant" in row:
-            kl, dial = row["base"]["kl_divergence"], row.get("effort", row.get("effort_energy"))
-            print(row["variant"], dial, kl["mean"], row["base"]["same_top_token"]["value"], flush=True)
-    pathlib.Path(out).write_text(json.dumps(rows, indent=1) + "\n")
-
-
-def speed(pelton, model, out):
-    efforts = "1,0.7,0.5,0.35,0.25,0.2"
-    common = [pelton, "bench", model, "-p", "0", "-n", "8", "-r", "5", "-o", "json", "--device", "cpu"]
-    # the dense kernels, before and after
-    rows = run(*common)
-    rows[0]["test"] += " dense"
-    rows += run(*common, "--efforts", efforts, "--effort-table", "uniform")
-    rows += [row | {"test": row["test"] + " dense"} for row in run(*common)]
-    pathlib.Path(out).write_text(json.dumps(rows, indent=1) + "\n")
-    for row in rows:
-        print(row["test"], round(row["tokens_per_second"], 2), "±", round(row["deviation"], 2))
-
-
 def chart(left, title, ticks, lines, top=30):
-    """One chart of lines (label, colour, dash, points) over 1 down to 0.2."""
+    """One chart of lines (label, colour, dash, points) over 1 down to 0.2; points beyond are left out."""
     width, height = 300, 210
     x = lambda effort: left + width * (1 - effort) / 0.8
     low, high = ticks[0], ticks[-1]
@@ -176,7 +148,7 @@ def chart(left, title, ticks, lines, top=30):
     for effort in (1, 0.8, 0.6, 0.4, 0.2):
         parts.append(f'<text x="{x(effort):.1f}" y="{top + height + 16}" text-anchor="middle">{effort:g}</text>')
     for row, (label, colour, dash, points) in enumerate(lines):
-        points = [(e, v) for e, v in points if not log or v > 0]
+        points = [(e, v) for e, v in points if (not log or v >= low) and 0.2 <= e <= 1]
         points.sort(reverse=True)
         path = "L".join(f"{x(e):.1f} {y(v):.1f}" for e, v in points)
         parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="1.5" stroke-dasharray="{dash}"/>')
@@ -187,54 +159,48 @@ def chart(left, title, ticks, lines, top=30):
     return parts
 
 
-COLOURS = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#8c564b", "#ff7f0e"]
+COLOURS = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#17becf", "#bcbd22", "#ff7f0e"]
 
 
 def mean_kl(row):
     return row["base"]["kl_divergence"]["mean"]["value"]
 
 
-def modes_of(rows, protocol):
-    """The rows of a protocol below effort 1, by mode."""
-    kept = [r for r in rows if r["protocol"] == protocol and r["effort"] < 1]
-    return {mode: [r for r in kept if r["mode"] == mode] for mode in dict.fromkeys(r["mode"] for r in kept)}
+def lines_of(rows, formats, dense):
+    """The lines of a model by the bytes that a token reads, as a part of those of Q8_0."""
+    point = lambda row: (row["bytes"] / dense, mean_kl(row))
+    names = list(dict.fromkeys(r["mode"] for r in rows))
+    for mode, colour in zip(names, COLOURS):
+        for protocol, dash, told in (("all", "", ""), ("answers", "4 3", ", context at 1")):
+            of = [r for r in rows if (r["mode"], r["protocol"]) == (mode, protocol) and r["dial"] < 1]
+            if protocol == "all" or mode == "channel":
+                yield f"{mode}{told}", colour, dash, [point(r) for r in of]
+    yield "converted to other formats", COLOURS[-1], "1 2", [point(r) for r in formats]
 
 
 def plot():
-    quality, speed, bought = [], [], []
-    protocols = (("all", "", "every token"), ("answers", "4 3", "context at 1"))
-    files = sorted(HERE.glob("quality-*.json"))
-    for path in files:
-        rows, model = json.loads(path.read_text()), path.stem.removeprefix("quality-")
-        dense = max(r.get("bytes", 0) for r in rows)
-        for protocol, dash, told in protocols:
-            for mode, of in modes_of(rows, protocol).items():
-                colour = COLOURS[len(quality) // 2 % len(COLOURS)]
-                points = [(r["effort"], mean_kl(r)) for r in of]
-                quality.append((f"{model}, {mode}, {told}", colour, dash, points))
-                points = [(r["bytes"] / dense, mean_kl(r)) for r in of if "bytes" in r]
-                if points:
-                    bought.append((f"{model}, {mode}, {told}", colour, dash, points))
-        for other in HERE.glob(f"formats-{model}.json"):
-            colour = COLOURS[-1 - files.index(path)]
-            points = [(r["bytes"] / dense, mean_kl(r)) for r in json.loads(other.read_text())]
-            bought.append((f"{model}, converted to other formats", colour, "1 2", points))
-    for path, colour in zip(sorted(HERE.glob("speed-*.json")), COLOURS):
-        rows = json.loads(path.read_text())
-        dense = statistics.median(v for r in rows if r["test"].endswith("dense") for v in r["runs"])
-        of = [r for r in rows if not r["test"].endswith("dense")]
-        points = [(float(r["test"].partition(" e")[2] or 1), statistics.median(r["runs"]) / dense) for r in of]
-        speed.append((path.stem.removeprefix("speed-"), colour, "", points))
     ticks = [0.0001, 0.001, 0.01, 0.1, 1, 10]
-    parts = chart(60, "mean KL divergence in nats, by effort (log)", ticks, quality)
-    most = math.ceil(max((v for _, _, _, points in speed for _, v in points), default=1))
-    parts += chart(430, "decoding speed, dense kernels = 1", list(range(most + 1)), speed)
-    top = 320 + 16 * max(len(quality), len(speed))
-    title = "mean KL divergence in nats, by weights read, Q8_0 = 1 (log)"
-    parts += chart(60, title, ticks, bought, top)
-    height = top + 260 + 16 * len(bought)
+    charts = []
+    for path in sorted(HERE.glob("quality-*.json")):
+        rows, model = json.loads(path.read_text()), path.stem.removeprefix("quality-")
+        formats = json.loads((HERE / f"formats-{model}.json").read_text())
+        lines = list(lines_of(rows, formats, max(r["bytes"] for r in rows if r["mode"] == "channel")))
+        charts.append((f"{model}: mean KL in nats, by weights read (log)", ticks, lines))
+    speeds = []
+    for path, colour in zip(sorted(HERE.glob("speed-*.json")), COLOURS):
+        of = [r for r in json.loads(path.read_text()) if "dense" not in r["test"]]
+        points = [(float(r["test"].partition(" e")[2] or 1), r["of_dense"]) for r in of]
+        speeds.append((path.stem.removeprefix("speed-"), colour, "", points))
+    most = math.ceil(max(v for _, _, _, points in speeds for _, v in points))
+    charts.append(("decoding speed on CPUs by effort, dense kernels = 1", list(range(most + 1)), speeds))
+    parts, top = [], 30
+    for i in range(0, len(charts), 2):
+        pair = charts[i : i + 2]
+        for left, (title, ticks, lines) in zip((60, 430), pair):
+            parts += chart(left, title, ticks, lines, top)
+        top += 290 + 16 * max(len(lines) for _, _, lines in pair)
     style = 'font-family="sans-serif" font-size="11"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{height}" {style}>'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{top - 20}" {style}>'
     body = [head, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>"]
     (HERE / "curves.svg").write_text("\n".join(body) + "\n")
 
@@ -243,8 +209,8 @@ def table(quality, formats):
     """Writes the points by bytes; a point is dominated if another reads no more and diverges less."""
     points = [(r["type"], r) for r in json.loads(pathlib.Path(formats).read_text())]
     for r in json.loads(pathlib.Path(quality).read_text()):
-        if r["protocol"] == "all" and "bytes" in r and r["effort"] < 1:
-            points.append((f"{r['mode']} {r['effort']:g}", r))
+        if r["protocol"] == "all" and r["dial"] < 1:
+            points.append((f"{r['mode']} {r['dial']:g}", r))
     for name, r in sorted(points, key=lambda point: -point[1]["bytes"]):
         better = [n for n, o in points if o["bytes"] <= r["bytes"] and mean_kl(o) < mean_kl(r)]
         top = r["base"]["same_top_token"]["value"]
@@ -253,5 +219,5 @@ def table(quality, formats):
         print(f"| {' | '.join(row)} |")
 
 
-COMMANDS = [text, quality, formats, modes, speed, plot, table]
+COMMANDS = [text, quality, formats, plot, table]
 {command.__name__: command for command in COMMANDS}[sys.argv[1]](*sys.argv[2:])

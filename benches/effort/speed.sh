@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Measure decoding by effort next to the dense kernels, in pairs, on a quiet machine; under ten minutes.
+# Measure decoding by effort next to the dense kernels, in pairs, on a quiet machine; under 15 minutes.
 #
 #   benches/effort/speed.sh PELTON MODELS OUT [THREADS] [SET...]
 #
 # PELTON is a release build, MODELS a folder with the models below (benches/models.py writes missing ones
 # if Python has gguf and numpy), OUT a folder for one JSON file a pair. Each file has runs of the dense
-# kernels, of a load for effort at each effort in turn, and of the dense kernels again; printed are the
-# medians and their ratio to the median of both dense loads.
+# kernels, of a load for effort in each mode (nested for Q8_0) at each effort in turn, and of the dense
+# kernels again; printed are the medians and their ratio to the median of both dense loads.
 set -euo pipefail
 pelton=$1 models=$2 out=$3 threads=${4:-2}
 sets=("${@:5}")
@@ -22,10 +22,14 @@ for model in tinyllama-1.1b-Q4_0 llama-3.2-1b-Q4_0 tinyllama-1.1b-Q8_0 llama-3.2
     for set in "${sets[@]}"; do
         export PELTON_ISA=$set
         common=("$pelton" bench "$file" -p 0 -n $tokens -r $runs -t "$threads" -o json --device cpu)
+        modes=(channel)
+        [[ $model != *Q8_0 ]] || modes+=(nested)
         to=$out/speed-$model-$set-t$threads.json
         {
             "${common[@]}"
-            "${common[@]}" --efforts $efforts --effort-table uniform
+            for mode in "${modes[@]}"; do
+                "${common[@]}" --efforts $efforts --effort-table uniform --effort-mode "$mode"
+            done
             "${common[@]}"
         } | "${PYTHON:-python3}" -c '
 import json, statistics, sys
@@ -35,15 +39,15 @@ while text.strip():
     rows, end = decoder.raw_decode(text.lstrip())
     text = text.lstrip()[end:]
     loads.append(rows)
-dense = statistics.median(speed for rows in (loads[0], loads[2]) for speed in rows[0]["runs"])
-for load, name in ((0, " dense"), (2, " dense after")):
-    loads[load][0]["test"] += name
-for rows in loads:
+names = ["dense", *sys.argv[2:], "dense after"]
+dense = statistics.median(speed for rows in (loads[0], loads[-1]) for speed in rows[0]["runs"])
+for name, rows in zip(names, loads):
     for row in rows:
         median = statistics.median(row["runs"])
-        row["of_dense"] = median / dense
-        print(sys.argv[1], row["test"], f"{median:.2f} tokens/s, {median / dense:.2f} of dense", file=sys.stderr)
+        row |= {"load": name, "of_dense": median / dense}
+        told = name + " " + row["test"]
+        print(sys.argv[1], told, f"{median:.2f} tokens/s, {median / dense:.2f} of dense", file=sys.stderr)
 print(json.dumps([row for rows in loads for row in rows], indent=1))
-' "$model $set t$threads" > "$to"
+' "$model $set t$threads" "${modes[@]}" > "$to"
     done
 done

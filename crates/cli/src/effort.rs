@@ -9,10 +9,6 @@ use pelton::{
     graph::{Dial, Effort, EffortMode},
 };
 
-/// The least recommended effort: below it the perplexity of the measured models rises
-/// (docs/effort.md).
-const KNEE: f64 = 0.7;
-
 /// Flags of commands that load a model.
 #[derive(clap::Args)]
 pub(crate) struct EffortArgs {
@@ -50,6 +46,17 @@ enum Mode {
     Nested,
     /// Single weights by their rank among 16 outputs (bucketMul), of weights in F16 and BF16
     Bucket,
+}
+
+impl Mode {
+    /// The least recommended effort: below it the measured models answer otherwise (docs/effort.md).
+    const fn knee(self) -> f64 {
+        match self {
+            Self::Channel => 0.7,
+            Self::Nested => 0.5,
+            Self::Bucket => 0.6,
+        }
+    }
 }
 
 impl EffortArgs {
@@ -90,9 +97,10 @@ impl EffortArgs {
     /// nothing or cost much.
     pub(crate) fn say(&self, model: &Model, is_gpu: bool) {
         let Some(Dial::Inputs(effort)) = self.dial().map(Effort::dial) else { return };
-        if effort < KNEE {
+        let knee = self.effort_mode.knee();
+        if effort < knee {
             eprintln!(
-                "effort {effort} is below {KNEE}: the models that were measured answer otherwise there \
+                "effort {effort} is below {knee}: the models that were measured answer otherwise there \
                  (docs/effort.md)"
             );
         }

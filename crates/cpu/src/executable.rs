@@ -189,7 +189,12 @@ impl CpuExecutable {
     }
 
     /// The time of each step `[steps]` of a pass, or of the whole pass if `times` is none.
-    fn time(&mut self, pass: &Pass<'_>, times: Option<&mut [Duration]>) -> Result<Duration, Error> {
+    fn time(
+        &mut self,
+        pass: &Pass<'_>,
+        steps: Option<&mut [StepProfile]>,
+    ) -> Result<Duration, Error> {
+        let timed = steps;
         let Self { state, steps, tables, samples, .. } = self;
         let Steps::Fast(exec) = steps else { return Err(Error::Profile) };
         state.set_hidden(pass.hidden);
@@ -198,8 +203,8 @@ impl CpuExecutable {
         let (rows, selected) = (samples.rows(), samples.selected());
         let batch = Batch { phase: pass.phase, rows, selected, tables, efforts: pass.efforts };
         let begun = Instant::now();
-        match times {
-            Some(times) => exec.run_timed(state, &batch, times)?,
+        match timed {
+            Some(timed) => exec.run_timed(state, &batch, timed)?,
             None => exec.run(state, &batch)?,
         }
         Ok(begun.elapsed())
@@ -291,6 +296,13 @@ impl Executable for CpuExecutable {
         Ok(Outputs { logits: &logits[..len], samples, hidden: &states[..*hidden] })
     }
 
+    fn live_share(&self) -> Option<f64> {
+        match &self.steps {
+            Steps::Fast(exec) => exec.live_share(),
+            Steps::Reference => None,
+        }
+    }
+
     fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {
         self.begin(pass)?;
         let Steps::Fast(exec) = &self.steps else { return Err(Error::Profile) };
@@ -300,19 +312,15 @@ impl Executable for CpuExecutable {
         let count = u32::try_from(passes).unwrap_or(u32::MAX);
         // the first one reads what no cache holds yet
         self.time(pass, None)?;
-        let mut times = vec![Duration::ZERO; self.state.plan.steps.len()];
+        let none = StepProfile { time: Duration::ZERO, dispatches: 0, dependent: 0, live: 1.0 };
+        let mut steps = vec![none; self.state.plan.steps.len()];
         let mut whole = Duration::ZERO;
         for _ in 0..passes {
             whole += self.time(pass, None)?;
-            self.time(pass, Some(&mut times))?;
+            self.time(pass, Some(&mut steps))?;
         }
-        let step = |time| StepProfile { time: time / count, dispatches: 0, dependent: 0 };
-        Ok(Profile {
-            steps: times.into_iter().map(step).collect(),
-            pass: whole / count,
-            recording: Duration::ZERO,
-            read_bandwidth: None,
-        })
+        steps.iter_mut().for_each(|step| step.time /= count);
+        Ok(Profile { steps, pass: whole / count, recording: Duration::ZERO, read_bandwidth: None })
     }
 
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {

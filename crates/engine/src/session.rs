@@ -62,6 +62,13 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// The share of the weights that an effort applies to which the rows of an effort below 1 have
+    /// multiplied since the model was loaded, in all sessions; `None` before the first such row, and on
+    /// GPUs, which do not count.
+    pub fn live_share(&self) -> Option<f64> {
+        self.resources.runner.live_share()
+    }
+
     /// Runs tokens in as few passes as possible, and returns the logits `[vocab]` after the last; of
     /// a plan without logits its result `[width]`.
     ///

@@ -176,6 +176,13 @@ pub trait Executable: Send {
         Err(Error::Pass(format!("{count} adapters of slot {slot}, but the plan has none")))
     }
 
+    /// The share of the weights of [marked](crate::Weight::effort) matrices that rows of an effort
+    /// below 1 have multiplied since the load; `None` before the first such row, and on backends that
+    /// do not count.
+    fn live_share(&self) -> Option<f64> {
+        None
+    }
+
     /// Runs a pass `passes` times and returns the time of each step. Called when all passes are
     /// taken; the results of the pass are dropped.
     ///

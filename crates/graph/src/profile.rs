@@ -16,7 +16,7 @@ pub struct Profile {
 }
 
 /// Time and dispatches of one step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepProfile {
     /// Time from the end of the previous step to its own end.
     pub time: Duration,
@@ -24,4 +24,7 @@ pub struct StepProfile {
     pub dispatches: usize,
     /// Number of dispatches that had to wait for the previous one.
     pub dependent: usize,
+    /// The share of the weights of its [marked](crate::Weight::effort) matrices that the rows
+    /// multiplied, of the mean row: 1 at effort 1.
+    pub live: f64,
 }

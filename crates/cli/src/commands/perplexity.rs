@@ -105,6 +105,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     let all = windows as u64;
     let bar = Progress::new("{bar:32} window {pos} of {len}, {eta} left", all);
     let mut scores = Vec::with_capacity(windows * scored(context).len());
+    let mut live = None;
     for tokens in tokens.chunks_exact(context) {
         let rows = base.as_mut().map(BaseFile::next_window).transpose()?;
         let mut tokens = tokens.to_vec();
@@ -114,6 +115,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         let window = Window { tokens, base: rows, save: writer.is_some(), efforts };
         let scored = window.run(&model)?;
         scores.extend(scored.scores);
+        live = scored.live;
         if let Some(writer) = &mut writer {
             writer.window(&scored.saved)?;
         }
@@ -135,9 +137,17 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
                 Dial::Inputs(effort) => object["effort"] = json!(effort),
                 Dial::Energy(share) => object["effort_energy"] = json!(share),
             }
+            if let Some(live) = live {
+                object["live_share"] = json!(live);
+            }
             writeln!(out, "{object}")?;
         }
-        false => write!(out, "{}", summary.to_text())?,
+        false => {
+            write!(out, "{}", summary.to_text())?;
+            if let Some(live) = live {
+                writeln!(out, "weights multiplied where effort applies: {:.1} %", 100.0 * live)?;
+            }
+        }
     }
     Ok(())
 }
@@ -213,13 +223,15 @@ struct Window {
 struct Scored {
     scores: Vec<Score>,
     saved: Vec<LogProbs>,
+    /// The share of weights that rows of an effort below 1 have multiplied so far.
+    live: Option<f64>,
 }
 
 impl Window {
     fn run(self, model: &Model) -> Result<Scored> {
         let Self { tokens, base, save, efforts } = self;
         let rows = scored(tokens.len());
-        let (scores, saved) = model.session(tokens.len(), move |session| {
+        let (scores, saved, live) = model.session(tokens.len(), move |session| {
             session.set_dial(efforts[0])?;
             session.run(&tokens[..rows.start])?;
             session.set_dial(efforts[1])?;
@@ -232,12 +244,12 @@ impl Window {
                     saved.push(LogProbs::of(logits));
                 }
             })?;
-            Ok((scores, saved))
+            Ok((scores, saved, session.live_share()))
         })?;
         let scores: Option<Vec<_>> = scores.into_iter().collect();
         let Some(scores) = scores else {
             bail!("logits that are no numbers, expected finite ones of every scored token");
         };
-        Ok(Scored { scores, saved })
+        Ok(Scored { scores, saved, live })
     }
 }

@@ -93,7 +93,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         .zip(&profile.steps)
         .map(|(step, measured)| Sum {
             time: measured.time,
-            bytes: bytes_read(plan, step, positions, kv),
+            bytes: bytes_read(plan, step, positions, (kv, measured.live)),
             dispatches: measured.dispatches,
             dependent: measured.dependent,
         })
@@ -104,8 +104,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
 }
 
-/// Bytes of weights and of the cache that a step reads for one row at the end of `positions`.
-fn bytes_read(plan: &Plan, step: &Step, positions: usize, kv: KvType) -> u64 {
+/// Bytes of weights and of the cache that a step reads for one row at the end of `positions`, of which
+/// it multiplies the share `live` of the weights that effort applies to.
+fn bytes_read(plan: &Plan, step: &Step, positions: usize, (kv, live): (KvType, f64)) -> u64 {
     let matrix = |id| {
         let weight = plan.weight(id);
         let row = weight.dtype.bytes_of(weight.row_len).unwrap_or(0);
@@ -114,6 +115,7 @@ fn bytes_read(plan: &Plan, step: &Step, positions: usize, kv: KvType) -> u64 {
             // the chosen experts of one row
             Op::ExpertLinear(linear) => row * weight.rows * linear.used,
             Op::ExpertGlu { gate, .. } => row * weight.rows * gate.used,
+            _ if weight.effort => plan.live_bytes(id, live),
             _ => row * weight.rows * weight.count(),
         }
     };

@@ -40,3 +40,33 @@ fn profile_on_the_cpu() {
     assert_eq!(bytes, 2 * 3 * 2 * 16 * 32 * 4);
     assert!(object["pass_microseconds"].as_f64().unwrap() > 0.0, "{object}");
 }
+
+/// At an effort the codes of the live inputs are read, and all scales.
+#[test]
+fn profile_of_an_effort() {
+    let bytes = |effort: &str| {
+        let args = [
+            "profile",
+            "built-in",
+            "--device",
+            "cpu",
+            "--threads",
+            "2",
+            "--tokens",
+            "1",
+            "-o",
+            "json",
+        ];
+        let object =
+            json(&[&args[..], &["--effort-table", "uniform", "--effort", effort]].concat());
+        let steps = object["steps"].as_array().unwrap().clone();
+        let of = |name: &str| -> Vec<u64> {
+            let kind = |step: &&serde_json::Value| step["kind"].as_str().unwrap().contains(name);
+            steps.iter().filter(kind).map(|step| step["bytes"].as_u64().unwrap()).collect()
+        };
+        [of("ffn_down"), of("attn_output")]
+    };
+    // 8 layers; 768 and 256 inputs of 256 outputs, in blocks of 32 codes and a scale of two bytes
+    assert_eq!(bytes("1"), [vec![256 * 24 * 34; 8], vec![256 * 8 * 34; 8]]);
+    assert_eq!(bytes("0.5"), [vec![256 * (24 * 2 + 384); 8], vec![256 * (8 * 2 + 128); 8]]);
+}

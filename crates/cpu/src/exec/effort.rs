@@ -1,6 +1,9 @@
 //! The live inputs of the rows of a pass whose effort is below 1.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use pelton_graph::{Dial, Effort, EffortCurve, EffortMode, Error, Plan, Rows};
 use pelton_quant::BUCKET;
@@ -61,6 +64,9 @@ pub(super) struct LiveInputs {
     live: Vec<u32>,
     /// The efforts of the others.
     efforts: Vec<Effort>,
+    /// Weights that the others multiplied since the load, and all weights of their matrices, in halves
+    /// of a weight.
+    multiplied: [AtomicU64; 2],
 }
 
 impl LiveInputs {
@@ -86,6 +92,7 @@ impl LiveInputs {
             dense: Vec::with_capacity(rows),
             live: Vec::with_capacity(rows),
             efforts: Vec::with_capacity(rows),
+            multiplied: [const { AtomicU64::new(0) }; 2],
         })
     }
 
@@ -102,6 +109,19 @@ impl LiveInputs {
             }
             false => 0,
         }
+    }
+
+    /// Weights that rows of an effort below 1 multiplied since the load, and all weights of their
+    /// matrices.
+    pub(super) fn multiplied(&self) -> [f64; 2] {
+        self.multiplied.each_ref().map(|halves| halves.load(Ordering::Relaxed) as f64 / 2.0)
+    }
+
+    /// Counts halves of weights.
+    fn count(&self, multiplied: u64, of: usize) {
+        let [sum, all] = &self.multiplied;
+        sum.fetch_add(multiplied, Ordering::Relaxed);
+        all.fetch_add(of as u64, Ordering::Relaxed);
     }
 
     /// Sorts the rows of a step by whether they have effort 1.
@@ -182,10 +202,13 @@ impl LiveInputs {
                     // the thread of the first chunk selects all
                     if units.start <= task * chunks {
                         let (thread, x) = (worker.index(), &x[from * cols..(from + 1) * cols]);
+                        let (to, all) = (product * STRIP + row, 2 * cols * buckets.rows());
                         // SAFETY: one thread selects a row for a product.
-                        unsafe {
-                            selections.select(thread, product * STRIP + row, buckets, x, effort);
-                        }
+                        let fraction = unsafe {
+                            selections.select(thread, to, buckets, x, effort);
+                            selections.fraction(to, buckets)
+                        };
+                        self.count((fraction * all as f64) as u64, all);
                     }
                     continue;
                 }
@@ -206,8 +229,12 @@ impl LiveInputs {
             let chosen = Chosen { x, matrix, live, activations };
             let first = task * chunks;
             let part = units.start.max(first) - first..units.end.min(first + chunks) - first;
+            let inputs = (part.len() * LiveRows::CHUNK).min(cols - part.start * LiveRows::CHUNK);
             // SAFETY: one thread compacts a chunk of a row for a product.
-            unsafe { lists.choose(isa, worker.index(), product * STRIP + row, &chosen, part) };
+            let found =
+                unsafe { lists.choose(isa, worker.index(), product * STRIP + row, &chosen, part) };
+            let halves = if matrix.is_nested() { 1 } else { 2 };
+            self.count(halves * found * matrix.rows() as u64, 2 * inputs * matrix.rows());
         }
     }
 }

@@ -130,6 +130,12 @@ impl Multiplier {
         Ok(Self { isa, activations, normed, live })
     }
 
+    /// Weights that rows of an effort below 1 multiplied since the load, and all weights of their
+    /// matrices.
+    pub(super) fn multiplied(&self) -> [f64; 2] {
+        self.live.multiplied()
+    }
+
     /// Begins a pass over rows of a phase.
     pub(super) fn begin(&mut self, phase: Phase) {
         self.activations.iter_mut().for_each(|activations| activations.set_phase(phase));

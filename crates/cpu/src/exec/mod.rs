@@ -16,9 +16,9 @@ mod row_ops;
 mod step;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use pelton_graph::{Error, Limits, Op, Phase, Plan};
+use pelton_graph::{Error, Limits, Op, Phase, Plan, StepProfile};
 
 use crate::batch::Batch;
 use crate::isa::Isa;
@@ -122,17 +122,31 @@ impl Exec {
         &mut self,
         state: &mut State,
         batch: &Batch<'_>,
-        times: &mut [Duration],
+        steps: &mut [StepProfile],
     ) -> Result<(), Error> {
         self.begin(state, batch);
         let mut last = Instant::now();
-        for (step, time) in times.iter_mut().enumerate() {
-            self.run_step(state, step, batch)?;
+        for (i, step) in steps.iter_mut().enumerate() {
+            let before = self.multiplied();
+            self.run_step(state, i, batch)?;
             let now = Instant::now();
-            *time += now - last;
+            step.time += now - last;
             last = now;
+            step.live = share(before, self.multiplied()).unwrap_or(1.0);
         }
         Ok(())
+    }
+
+    /// Weights that rows of an effort below 1 multiplied since the load, and all weights of their
+    /// matrices.
+    fn multiplied(&self) -> [f64; 2] {
+        self.multiplier.multiplied()
+    }
+
+    /// The share of the weights of marked matrices that rows of an effort below 1 have multiplied
+    /// since the load; `None` before the first such row.
+    pub(crate) fn live_share(&self) -> Option<f64> {
+        share([0.0; 2], self.multiplied())
     }
 
     /// Prepares what all steps of a pass share.
@@ -146,6 +160,11 @@ impl Exec {
         self.grouped.begin(phase);
         self.attender.begin(batch, state.plan.whole_sequences);
     }
+}
+
+/// The share of weights multiplied between two counts; `None` if no row was counted.
+fn share([before, all_before]: [f64; 2], [after, all_after]: [f64; 2]) -> Option<f64> {
+    (all_after > all_before).then(|| (after - before) / (all_after - all_before))
 }
 
 /// Whether a plan runs the kernels of prompts in both phases. Kernels for products in f32 that sum

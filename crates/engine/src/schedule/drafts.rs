@@ -167,6 +167,8 @@ impl Scheduler {
             }
         }
         let (choice, modelled, count) = best;
+        let model = self.costs.model(ids.len());
+        tracing::trace!(?plain, model, gain = choice.gain, counts = ?choice.counts, count, "drafts");
         Some(Plan { proposals, choice, count, modelled })
     }
 

@@ -70,6 +70,11 @@ impl Runner {
         }
     }
 
+    /// The share of the weights of marked matrices that rows of an effort below 1 have multiplied.
+    pub(crate) fn live_share(&self) -> Option<f64> {
+        self.executable.live_share()
+    }
+
     /// Runs a pass many times.
     pub(crate) fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {
         Ok(self.executable.profile(pass, passes)?)

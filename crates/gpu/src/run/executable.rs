@@ -540,7 +540,11 @@ impl Executable for GpuExecutable {
         }
         let (shape, _) = self.begin(pass)?;
         let steps: Vec<StepDispatches<'_>> = self.dispatches(&shape).collect();
-        profile::measure(&self.device, &steps, passes)
+        let mut profile = profile::measure(&self.device, &steps, passes)?;
+        for (measured, step) in profile.steps.iter_mut().zip(&self.plan.steps) {
+            measured.live = self.plan.live_share(step, pass.efforts);
+        }
+        Ok(profile)
     }
 }
 

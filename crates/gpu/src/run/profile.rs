@@ -53,6 +53,7 @@ pub(crate) fn measure(
             time: Duration::from_secs_f64(seconds.max(0.0)),
             dispatches: step.count().0,
             dependent: step.count().1,
+            live: 1.0,
         })
         .collect();
     let count = TOGETHER as u32;

@@ -1,7 +1,9 @@
 //! The matrices of a plan that effort applies to.
 
+use pelton_quant::DType;
+
 use super::table::{EffortCurve, EffortKind, EffortTable};
-use crate::{Error, Op, Plan, Weight, WeightId, WeightKind};
+use crate::{Effort, EffortMode, Error, Op, Plan, Step, Weight, WeightId, WeightKind};
 
 /// The matrices whose products can have an effort below 1: of attention and of the feed-forward
 /// network, but not the embedding, the output, routers and adapters.
@@ -58,6 +60,44 @@ impl Plan {
     /// Whether rows can have an effort below 1.
     pub fn has_effort(&self) -> bool {
         self.weights.iter().any(|weight| weight.effort)
+    }
+
+    /// The share of the weights of a step's marked matrices that rows of these efforts multiply where
+    /// efforts are fractions of the inputs; 1 without such matrices or rows.
+    pub fn live_share(&self, step: &Step, efforts: &[Effort]) -> f64 {
+        let (mut live, mut all) = (0, 0);
+        for &id in step.op.weights().iter().filter(|id| self.weight(**id).effort) {
+            let (weight, curve) = (self.weight(id), self.effort_curve(id));
+            for &effort in efforts {
+                live += weight.rows * curve.of(effort).live(weight.row_len);
+                all += weight.rows * weight.row_len;
+            }
+        }
+        if all == 0 { 1.0 } else { live as f64 / all as f64 }
+    }
+
+    /// Bytes of a marked matrix that a row reads if it multiplies the share `live` of its weights. Scales
+    /// are read whole.
+    pub fn live_bytes(&self, id: WeightId, live: f64) -> usize {
+        let weight = self.weight(id);
+        let all = weight.dtype.bytes_of(weight.len()).unwrap_or(0);
+        if live >= 1.0 {
+            return all;
+        }
+        let code_bits = match weight.dtype {
+            // an f16 for each, and of each input the mean magnitudes of its 16 ranks
+            _ if self.effort.mode == EffortMode::Bucket => {
+                return (2.0 * live * weight.len() as f64) as usize + 64 * weight.row_len;
+            }
+            DType::F32 => 32,
+            DType::F16 | DType::BF16 => 16,
+            DType::Q8_0 => 8,
+            DType::Q6_K => 6,
+            DType::Q5_K => 5,
+            _ => 4,
+        };
+        let codes = code_bits * weight.len() / 8;
+        all - codes + (live * codes as f64) as usize
     }
 
     /// The fractions of a weight's inputs for the efforts of rows.

@@ -49,7 +49,7 @@ pub struct LiveRows {
     blocks: Box<[UnsafeCell<LiveBlock>]>,
     /// The live columns of a chunk begin at its first input.
     columns: Box<[UnsafeCell<LiveColumn>]>,
-    /// The number of live columns of each chunk `[rows, chunks]`.
+    /// The number of live inputs of each chunk `[rows, chunks]`, with nested codes of halves.
     counts: Box<[UnsafeCell<u32>]>,
     choices: Box<[UnsafeCell<Choice>]>,
 }
@@ -94,12 +94,16 @@ impl LiveRows {
         of_rows + threads as u128 * Choice::bytes(cols)
     }
 
+    /// Inputs of a chunk.
+    pub const CHUNK: usize = CHUNK;
+
     /// The chunks of a row of `cols` inputs, into which compacting it can be split.
     pub const fn units(cols: usize) -> usize {
         cols.div_ceil(CHUNK)
     }
 
-    /// Chooses the live inputs of a row, and compacts those of the chunks `units` as row `to`.
+    /// Chooses the live inputs of a row, and compacts those of the chunks `units` as row `to`; returns
+    /// how many these are, with nested codes how many halves.
     ///
     /// # Safety
     /// No other thread reads or writes these chunks of row `to`, nor calls this as thread `thread`;
@@ -114,7 +118,7 @@ impl LiveRows {
         to: usize,
         chosen: &Chosen<'_>,
         units: Range<usize>,
-    ) {
+    ) -> u64 {
         let &Chosen { x, matrix, live, activations: _ } = chosen;
         let norms = matrix.norms();
         assert!(x.len() <= self.cols && x.len() == norms.len(), "rows of another length");
@@ -122,7 +126,10 @@ impl LiveRows {
         // SAFETY: one thread has this scratch memory, by contract.
         let choice = unsafe { &mut *self.choices[thread].get() };
         choice.choose(isa, x, norms, live, matrix.is_nested());
-        dispatch(isa, Compact { rows: self, to, chosen, choice, units });
+        dispatch(isa, Compact { rows: self, to, chosen, choice, units: units.clone() });
+        let counts = &self.counts[to * (self.cols / CHUNK)..][units];
+        // SAFETY: this thread alone writes the chunks.
+        counts.iter().map(|count| u64::from(unsafe { *count.get() })).sum()
     }
 
     /// The blocks of a row.
@@ -189,12 +196,17 @@ impl Body for Compact<'_> {
         let (first, end) = (units.start * CHUNK / BLOCK, all.min(units.end * CHUNK / BLOCK));
         let nested = matrix.is_nested();
         let mut lower_ties = if nested { choice.ties_from(x.len() + first * BLOCK) } else { 0 };
+        let counts = &rows.counts[to * (rows.cols / CHUNK)..];
         for (block, live) in blocks.iter().enumerate().take(end).skip(first) {
             let mask = choice.mask(block, &mut ties);
             let lower = nested.then(|| choice.mask(all + block, &mut lower_ties));
+            let found = mask.count_ones() + lower.map_or(0, u32::count_ones);
             let place = activations.place(row, block);
             // SAFETY: it has been prepared, and this thread alone writes the block.
             unsafe {
+                let count = counts[block * BLOCK / CHUNK].get();
+                let is_first = (block * BLOCK).is_multiple_of(CHUNK);
+                *count = found + if is_first { 0 } else { *count };
                 let from = &*activations.blocks().add(place);
                 match lower {
                     None => compact(from, mask, halves, &mut *live.get()),

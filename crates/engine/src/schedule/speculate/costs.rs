@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, time::Duration};
 const NEWEST: f64 = 0.25;
 /// Decoding passes after which the time of passes without drafts is measured again.
 const PLAIN_AGE: u64 = 256;
-/// Decoding passes after which the time of passes with drafts is forgotten, so that it may be tried
-/// again.
+/// Decoding passes after which the times of passes with drafts and of the draft model are forgotten,
+/// so that they may be tried again.
 const DRAFT_AGE: u64 = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,9 @@ pub(crate) struct PassCosts {
     drafts: Times,
     /// The draft model's time for one token of each sequence, by sequences.
     model: Times,
+    /// Whether a pass with drafts, and whether the draft model, has run: the first time of each counts
+    /// for nothing, as kernels that never ran are slow on a GPU.
+    warm: [bool; 2],
     passes: u64,
 }
 
@@ -54,19 +57,29 @@ impl PassCosts {
     pub(crate) fn add_plain(&mut self, rows: usize, time: f64) {
         self.passes += 1;
         self.plain.add(rows, time, self.passes);
+        self.forget();
     }
 
     /// Notes the time of a pass with drafts.
     pub(crate) fn add_drafts(&mut self, rows: usize, time: Duration) {
         self.passes += 1;
-        self.drafts.add(rows, time.as_secs_f64(), self.passes);
-        let now = self.passes;
-        self.drafts.0.retain(|_, time| now - time.measured <= DRAFT_AGE);
+        if std::mem::replace(&mut self.warm[0], true) {
+            self.drafts.add(rows, time.as_secs_f64(), self.passes);
+        }
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        for times in [&mut self.drafts, &mut self.model] {
+            times.0.retain(|_, time| self.passes - time.measured <= DRAFT_AGE);
+        }
     }
 
     /// Notes the draft model's time for one token of each of `sequences` sequences.
     pub(crate) fn add_model(&mut self, sequences: usize, time: f64) {
-        self.model.add(sequences, time, self.passes);
+        if std::mem::replace(&mut self.warm[1], true) {
+            self.model.add(sequences, time, self.passes);
+        }
     }
 
     /// The time of a pass of one row for each of `rows` sequences; `None` before it is measured, and
@@ -123,6 +136,8 @@ mod tests {
         costs.add_plain(1, 1.0);
         assert_eq!(costs.plain(1), Some(1.0));
         assert_eq!(costs.drafts(2, 1, 1.0), 1.0);
+        costs.add_drafts(4, Duration::from_secs(90));
+        assert_eq!(costs.drafts(4, 1, 1.0), 1.0);
         costs.add_drafts(4, Duration::from_secs(4));
         assert_eq!([2, 3, 4, 8].map(|rows| costs.drafts(rows, 1, 1.0)), [2.0, 3.0, 4.0, 4.0]);
         assert_eq!(costs.rows_to_try(1), 8);
@@ -140,10 +155,19 @@ mod tests {
         let mut costs = PassCosts::default();
         costs.add_plain(1, 1.0);
         costs.add_drafts(9, Duration::from_secs(1));
+        costs.add_drafts(9, Duration::from_secs(1));
         for _ in 0..=DRAFT_AGE {
             costs.add_drafts(5, Duration::from_secs(1));
         }
         assert_eq!((costs.plain(1), costs.known_plain(1)), (None, Some(1.0)));
         assert_eq!(costs.rows_to_try(1), 10);
+        // the first counts for nothing, and one that was much too long is forgotten
+        costs.add_model(1, 90.0);
+        assert_eq!(costs.model(1), 0.0);
+        costs.add_model(1, 9.0);
+        (0..DRAFT_AGE).for_each(|_| costs.add_plain(1, 1.0));
+        assert_eq!(costs.model(1), 9.0);
+        costs.add_plain(1, 1.0);
+        assert_eq!((costs.model(1), costs.rows_to_try(1)), (0.0, 2));
     }
 }
