@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::activations::Block;
 use super::job::Job;
 use super::panel::{Panel, panel, prefetch_job};
-use super::prefetch::{RangePrefetch, prefetch_packed};
+use super::prefetch::{ROW_LEAD, ROWS_LEAD, RangePrefetch, prefetch_packed};
 use super::tile::{BLOCK, CHUNK, Coding, Format, Tile, block_rows};
 use super::vectors::{Codes, Rows, Vectors};
 use crate::memory::prefetch::{Level, prefetch};
@@ -57,13 +57,15 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
                     for group in 0..groups {
                         let bytes = S::LANES * F::DTYPE.block_bytes() / groups;
                         if F::PACKED {
-                            prefetch_packed(block.first.wrapping_add(group * bytes), bytes);
+                            let from = block.first.wrapping_add(group * bytes);
+                            prefetch_packed(from, bytes, ROW_LEAD);
                         } else {
                             prefetch.advance(bytes);
                         }
                         let mut tiles = MaybeUninit::<[Tile<S>; 4]>::uninit();
                         let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
                         F::unpack::<S>(block, &header, group, tiles);
+                        add_magnitudes::<S, F>(tiles);
                         for i in 0..F::GROUP {
                             multiply::<S, F::Coding, 1, 1>([tiles.add(i)], [x], &mut sums);
                             x = x.add(1);
@@ -104,10 +106,11 @@ pub(super) unsafe fn in_turn<S: Vectors, F: Format>(job: &Job<'_>) {
                 while at < blocks {
                     let header = F::header::<S>(block);
                     for group in 0..groups {
-                        prefetch_packed(block.first.wrapping_add(group * bytes), bytes);
+                        prefetch_packed(block.first.wrapping_add(group * bytes), bytes, ROWS_LEAD);
                         let mut tiles = MaybeUninit::<[Tile<S>; 4]>::uninit();
                         let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
                         F::unpack::<S>(block, &header, group, tiles);
+                        add_magnitudes::<S, F>(tiles);
                         for i in 0..F::GROUP {
                             for (x, sum) in rows[..job.batch].iter().zip(&mut sums) {
                                 let x = x.add(at);
@@ -121,6 +124,23 @@ pub(super) unsafe fn in_turn<S: Vectors, F: Format>(job: &Job<'_>) {
             }
             for (r, sum) in sums[..job.batch].iter().enumerate() {
                 store::<S>(job, panel, r, sum[0][0]);
+            }
+        }
+    }
+}
+
+/// Completes the unpacked tiles of a group of signed codes.
+///
+/// # Safety
+/// The tiles have been unpacked, and the instructions of `S` exist.
+#[inline(always)]
+unsafe fn add_magnitudes<S: Vectors, F: Format>(tiles: *mut Tile<S>) {
+    if matches!(<F::Coding as Coding>::CODES, Codes::I8) {
+        for i in 0..F::GROUP {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let codes = &(*tiles.add(i)).codes;
+                (*tiles.add(i)).magnitudes = S::magnitudes(codes);
             }
         }
     }
@@ -149,6 +169,7 @@ pub(super) unsafe fn unpack<S: Vectors, F: Format>(
             for group in 0..tiles / F::GROUP {
                 prefetch.advance(S::LANES * F::DTYPE.block_bytes() * F::GROUP / tiles);
                 F::unpack::<S>(block, &header, group, to);
+                add_magnitudes::<S, F>(to);
                 to = to.add(F::GROUP);
             }
             block.first = block.first.wrapping_add(step);
