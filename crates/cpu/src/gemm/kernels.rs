@@ -86,6 +86,11 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
 /// As for [`direct`]; the rows are packed.
 #[inline(always)]
 pub(super) unsafe fn in_turn<S: Vectors, F: Format>(job: &Job<'_>) {
+    let mut rows = [job.blocks; MOST_IN_TURN];
+    for (r, x) in rows[..job.batch].iter_mut().enumerate() {
+        // SAFETY: there are at most as many activation rows, of at least a chunk.
+        [*x] = unsafe { job.activation_rows(job.blocks, r, 0) };
+    }
     let mut row = job.rows.start;
     while row < job.rows.end {
         // SAFETY: as in `direct`; there are at most as many activation rows as sums.
@@ -97,13 +102,10 @@ pub(super) unsafe fn in_turn<S: Vectors, F: Format>(job: &Job<'_>) {
             let groups = F::DTYPE.block_len() / BLOCK / F::GROUP;
             let bytes = S::LANES * F::DTYPE.block_bytes() / groups;
             for chunk in 0..job.row_blocks.div_ceil(CHUNK) {
-                let mut rows = [job.blocks; MOST_IN_TURN];
-                for (r, x) in rows[..job.batch].iter_mut().enumerate() {
-                    [*x] = job.activation_rows(job.blocks, r, chunk);
-                }
                 let blocks = CHUNK.min(job.row_blocks - chunk * CHUNK);
-                let mut at = 0;
-                while at < blocks {
+                let mut at = chunk * job.chunk_stride;
+                let end = at + blocks;
+                while at < end {
                     let header = F::header::<S>(block);
                     for group in 0..groups {
                         prefetch_packed(block.first.wrapping_add(group * bytes), bytes, ROWS_LEAD);
