@@ -1,6 +1,8 @@
 //! The vector operations in AVX2 with FMA and F16C, with and without AVX-VNNI: 8 rows at a time.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 use super::vectors::{Codes, Rows, Vectors};
 use crate::simd::Ymm;
@@ -19,11 +21,51 @@ unsafe fn every_fourth(from: Rows, i: usize) -> __m256i {
     }
 }
 
+/// The sums of lanes of 16 bits. In assembly, as the compiler would turn chains of sums into trees, which
+/// need more registers than there are.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn add_i16(mut a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: the instruction exists, and changes nothing else.
+    unsafe {
+        asm!("vpaddw {a}, {a}, {b}", a = inout(ymm_reg) a, b = in(ymm_reg) b,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    a
+}
+
+/// Ones in 16 bits, in a register: the compiler would read the constant from memory at every use, which
+/// leaves fewer loads for the operands.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn ones() -> __m256i {
+    let mut ones = _mm256_set1_epi16(1);
+    // SAFETY: there is no instruction, only an operand that the compiler cannot know.
+    unsafe {
+        asm!("/* {ones} */", ones = inout(ymm_reg) ones,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    ones
+}
+
+/// As [`add_i16`], of lanes of 32 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn add_i32(mut a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: as above.
+    unsafe {
+        asm!("vpaddd {a}, {a}, {b}", a = inout(ymm_reg) a, b = in(ymm_reg) b,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    a
+}
+
 impl<const VNNI: bool> Vectors for Ymm<VNNI> {
     /// VNNI takes codes unsigned, so signed ones are moved up by 128.
     const I8_ZERO: Option<u32> = if VNNI { Some(7) } else { None };
     const PANELS: usize = 2;
     type I = __m256i;
+    type Magnitudes = [__m256i; 8];
 
     #[inline(always)]
     unsafe fn splat_i(value: i32) -> __m256i {
@@ -153,6 +195,17 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
     }
 
     #[inline(always)]
+    unsafe fn magnitudes(codes: &[__m256i; 8]) -> [__m256i; 8] {
+        let mut magnitudes = *codes;
+        if !VNNI {
+            for magnitude in &mut magnitudes {
+                // SAFETY: as above.
+                *magnitude = unsafe { _mm256_abs_epi8(*magnitude) };
+            }
+        }
+        magnitudes
+    }
+    #[inline(always)]
     unsafe fn from_i8(a: __m256i) -> __m256i {
         if VNNI {
             // SAFETY: as above.
@@ -233,7 +286,11 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
                     *start =
                         _mm256_mullo_epi16(_mm256_set1_epi32(minus), _mm256_set1_epi16(1 << zero));
                 }
-                return dot_in_pairs::<N, NR, MR>(weights, x, start);
+                let mut sums = sum_in_pairs::<NR, MR>(weights, x, 0..N, Some(start));
+                for sum in sums.as_flattened_mut() {
+                    *sum = _mm256_madd_epi16(*sum, _mm256_set1_epi16(1));
+                }
+                return sums;
             }
             let mut start = [_mm256_setzero_si256(); MR];
             for (start, minus) in start.iter_mut().zip(minus) {
@@ -253,8 +310,10 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
         unsafe {
             if VNNI {
                 dot_vnni::<N, NR, MR>(weights, x, start)
+            } else if codes == Codes::I8 {
+                dot_signed::<N, NR, MR>(weights, x, start)
             } else {
-                dot_pairs::<N, NR, MR>(codes, weights, x, start)
+                dot_unsigned::<N, NR, MR>(codes, weights, x, start)
             }
         }
     }
@@ -283,44 +342,47 @@ unsafe fn dot_vnni<const N: usize, const NR: usize, const MR: usize>(
     sums
 }
 
-/// Bytes are multiplied in pairs into 16 bits, in which all of these pairs are added to the offset
-/// of the codes before they are widened: sums in between may overflow, but the last one fits.
-///
-/// # Safety
-/// As for [`Vectors::dot_from`].
-#[inline(always)]
-unsafe fn dot_in_pairs<const N: usize, const NR: usize, const MR: usize>(
-    weights: [*const __m256i; NR],
-    x: [*const i8; MR],
-    start: [__m256i; MR],
-) -> [[__m256i; MR]; NR] {
-    let mut sums = [start; NR];
-    // SAFETY: the caller's promise.
-    unsafe {
-        for i in 0..N {
-            for r in 0..MR {
-                let x = _mm256_set1_epi32(x[r].add(4 * i).cast::<i32>().read_unaligned());
-                for n in 0..NR {
-                    let product = _mm256_maddubs_epi16(*weights[n].add(i), x);
-                    sums[n][r] = _mm256_add_epi16(sums[n][r], product);
-                }
-            }
-        }
-        let ones = _mm256_set1_epi16(1);
-        for sum in sums.as_flattened_mut() {
-            *sum = _mm256_madd_epi16(*sum, ones);
-        }
-    }
-    sums
-}
-
-/// Bytes are multiplied in pairs into 16 bits, in which some of these pairs are added
-/// before they are widened to 32: as many as surely fit.
+/// Products of unsigned bytes with signed ones, added in pairs to `start`, if there is one, in 16 bits: sums
+/// in between may overflow, but the last one fits.
 ///
 /// # Safety
 /// As for [`Vectors::dot`].
 #[inline(always)]
-unsafe fn dot_pairs<const N: usize, const NR: usize, const MR: usize>(
+unsafe fn sum_in_pairs<const NR: usize, const MR: usize>(
+    weights: [*const __m256i; NR],
+    x: [*const i8; MR],
+    columns: Range<usize>,
+    start: Option<[__m256i; MR]>,
+) -> [[__m256i; MR]; NR] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let first = columns.start;
+        let mut sums = [start.unwrap_or([_mm256_setzero_si256(); MR]); NR];
+        for i in columns {
+            for r in 0..MR {
+                let x = _mm256_set1_epi32(x[r].add(4 * i).cast::<i32>().read_unaligned());
+                for n in 0..NR {
+                    let product = _mm256_maddubs_epi16(*weights[n].add(i), x);
+                    sums[n][r] = if start.is_none() && i == first {
+                        product
+                    } else if NR * MR == 1 {
+                        _mm256_add_epi16(sums[n][r], product)
+                    } else {
+                        add_i16(sums[n][r], product)
+                    };
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// The products of codes that are unsigned, in 16 bits as far as they surely fit.
+///
+/// # Safety
+/// As for [`Vectors::dot`].
+#[inline(always)]
+unsafe fn dot_unsigned<const N: usize, const NR: usize, const MR: usize>(
     codes: Codes,
     weights: [*const __m256i; NR],
     x: [*const i8; MR],
@@ -331,29 +393,42 @@ unsafe fn dot_pairs<const N: usize, const NR: usize, const MR: usize>(
     for first in (0..N).step_by(chunk) {
         // SAFETY: as above.
         unsafe {
-            let ones = _mm256_set1_epi16(1);
-            let mut pairs = [[_mm256_setzero_si256(); MR]; NR];
-            for i in first..first + chunk {
-                for r in 0..MR {
-                    let x = x[r].add(4 * i).cast::<i32>().read_unaligned();
-                    let x = _mm256_set1_epi32(x);
-                    for n in 0..NR {
-                        let weights = *weights[n].add(i);
-                        let product = if codes == Codes::I8 {
-                            // The sign goes to the activations, as only those may have one.
-                            let x = _mm256_sign_epi8(x, weights);
-                            _mm256_maddubs_epi16(_mm256_abs_epi8(weights), x)
-                        } else {
-                            _mm256_maddubs_epi16(weights, x)
-                        };
-                        pairs[n][r] = _mm256_add_epi16(pairs[n][r], product);
-                    }
-                }
+            let pairs = sum_in_pairs::<NR, MR>(weights, x, first..first + chunk, None);
+            for (sum, pairs) in sums.as_flattened_mut().iter_mut().zip(pairs.as_flattened()) {
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(*pairs, _mm256_set1_epi16(1)));
             }
-            for n in 0..NR {
-                for r in 0..MR {
-                    let wide = _mm256_madd_epi16(pairs[n][r], ones);
-                    sums[n][r] = _mm256_add_epi32(sums[n][r], wide);
+        }
+    }
+    sums
+}
+
+/// The products of signed codes, whose sign goes to the activations, as only those may have one: two of
+/// them fill 16 bits.
+///
+/// # Safety
+/// As for [`Vectors::dot`].
+#[inline(always)]
+unsafe fn dot_signed<const N: usize, const NR: usize, const MR: usize>(
+    weights: [*const __m256i; NR],
+    x: [*const i8; MR],
+    start: [__m256i; MR],
+) -> [[__m256i; MR]; NR] {
+    let mut sums = [start; NR];
+    // SAFETY: the caller's promise.
+    unsafe {
+        let ones = ones();
+        for i in 0..N {
+            for r in 0..MR {
+                let x = _mm256_set1_epi32(x[r].add(4 * i).cast::<i32>().read_unaligned());
+                for n in 0..NR {
+                    let x = _mm256_sign_epi8(x, *weights[n].add(i));
+                    let product = _mm256_maddubs_epi16(*weights[n].add(8 + i), x);
+                    let product = _mm256_madd_epi16(product, ones);
+                    sums[n][r] = if NR * MR == 1 {
+                        _mm256_add_epi32(sums[n][r], product)
+                    } else {
+                        add_i32(sums[n][r], product)
+                    };
                 }
             }
         }

@@ -42,6 +42,7 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
     const I8_ZERO: Option<u32> = if VNNI { Some(7) } else { None };
     const PANELS: usize = 2;
     type I = __m512i;
+    type Magnitudes = ();
 
     #[inline(always)]
     unsafe fn splat_i(value: i32) -> __m512i {
@@ -188,6 +189,8 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
         }
     }
 
+    #[inline(always)]
+    unsafe fn magnitudes(_: &[__m512i; 8]) {}
     #[inline(always)]
     unsafe fn from_i8(a: __m512i) -> __m512i {
         if VNNI {

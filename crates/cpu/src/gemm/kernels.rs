@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::activations::Block;
 use super::job::Job;
 use super::panel::{Panel, panel, prefetch_job};
-use super::prefetch::{RangePrefetch, prefetch_packed};
+use super::prefetch::{ROW_LEAD, ROWS_LEAD, RangePrefetch, prefetch_packed};
 use super::tile::{BLOCK, CHUNK, Coding, Format, Tile, block_rows};
 use super::vectors::{Codes, Rows, Vectors};
 use crate::memory::prefetch::{Level, prefetch};
@@ -57,13 +57,15 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
                     for group in 0..groups {
                         let bytes = S::LANES * F::DTYPE.block_bytes() / groups;
                         if F::PACKED {
-                            prefetch_packed(block.first.wrapping_add(group * bytes), bytes);
+                            let from = block.first.wrapping_add(group * bytes);
+                            prefetch_packed(from, bytes, ROW_LEAD);
                         } else {
                             prefetch.advance(bytes);
                         }
                         let mut tiles = MaybeUninit::<[Tile<S>; 4]>::uninit();
                         let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
                         F::unpack::<S>(block, &header, group, tiles);
+                        add_magnitudes::<S, F>(tiles);
                         for i in 0..F::GROUP {
                             multiply::<S, F::Coding, 1, 1>([tiles.add(i)], [x], &mut sums);
                             x = x.add(1);
@@ -84,6 +86,11 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
 /// As for [`direct`]; the rows are packed.
 #[inline(always)]
 pub(super) unsafe fn in_turn<S: Vectors, F: Format>(job: &Job<'_>) {
+    let mut rows = [job.blocks; MOST_IN_TURN];
+    for (r, x) in rows[..job.batch].iter_mut().enumerate() {
+        // SAFETY: there are at most as many activation rows, of at least a chunk.
+        [*x] = unsafe { job.activation_rows(job.blocks, r, 0) };
+    }
     let mut row = job.rows.start;
     while row < job.rows.end {
         // SAFETY: as in `direct`; there are at most as many activation rows as sums.
@@ -95,19 +102,17 @@ pub(super) unsafe fn in_turn<S: Vectors, F: Format>(job: &Job<'_>) {
             let groups = F::DTYPE.block_len() / BLOCK / F::GROUP;
             let bytes = S::LANES * F::DTYPE.block_bytes() / groups;
             for chunk in 0..job.row_blocks.div_ceil(CHUNK) {
-                let mut rows = [job.blocks; MOST_IN_TURN];
-                for (r, x) in rows[..job.batch].iter_mut().enumerate() {
-                    [*x] = job.activation_rows(job.blocks, r, chunk);
-                }
                 let blocks = CHUNK.min(job.row_blocks - chunk * CHUNK);
-                let mut at = 0;
-                while at < blocks {
+                let mut at = chunk * job.chunk_stride;
+                let end = at + blocks;
+                while at < end {
                     let header = F::header::<S>(block);
                     for group in 0..groups {
-                        prefetch_packed(block.first.wrapping_add(group * bytes), bytes);
+                        prefetch_packed(block.first.wrapping_add(group * bytes), bytes, ROWS_LEAD);
                         let mut tiles = MaybeUninit::<[Tile<S>; 4]>::uninit();
                         let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
                         F::unpack::<S>(block, &header, group, tiles);
+                        add_magnitudes::<S, F>(tiles);
                         for i in 0..F::GROUP {
                             for (x, sum) in rows[..job.batch].iter().zip(&mut sums) {
                                 let x = x.add(at);
@@ -121,6 +126,23 @@ pub(super) unsafe fn in_turn<S: Vectors, F: Format>(job: &Job<'_>) {
             }
             for (r, sum) in sums[..job.batch].iter().enumerate() {
                 store::<S>(job, panel, r, sum[0][0]);
+            }
+        }
+    }
+}
+
+/// Completes the unpacked tiles of a group of signed codes.
+///
+/// # Safety
+/// The tiles have been unpacked, and the instructions of `S` exist.
+#[inline(always)]
+unsafe fn add_magnitudes<S: Vectors, F: Format>(tiles: *mut Tile<S>) {
+    if matches!(<F::Coding as Coding>::CODES, Codes::I8) {
+        for i in 0..F::GROUP {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let codes = &(*tiles.add(i)).codes;
+                (*tiles.add(i)).magnitudes = S::magnitudes(codes);
             }
         }
     }
@@ -149,6 +171,7 @@ pub(super) unsafe fn unpack<S: Vectors, F: Format>(
             for group in 0..tiles / F::GROUP {
                 prefetch.advance(S::LANES * F::DTYPE.block_bytes() * F::GROUP / tiles);
                 F::unpack::<S>(block, &header, group, to);
+                add_magnitudes::<S, F>(to);
                 to = to.add(F::GROUP);
             }
             block.first = block.first.wrapping_add(step);

@@ -18,6 +18,7 @@ impl<P: Products> Vectors for NeonPair<P> {
     /// With two the sums of a tile, integers and f32, would take all 32 registers.
     const PANELS: usize = 1;
     type I = Pair<int32x4_t>;
+    type Magnitudes = ();
 
     #[inline(always)]
     unsafe fn splat_i(value: i32) -> Self::I {
@@ -97,6 +98,8 @@ impl<P: Products> Vectors for NeonPair<P> {
         unsafe { P::load_codes(from) }
     }
 
+    #[inline(always)]
+    unsafe fn magnitudes(_: &[Self::I; 8]) {}
     #[inline(always)]
     unsafe fn from_i8(a: Self::I) -> Self::I {
         a

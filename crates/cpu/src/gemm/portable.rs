@@ -31,6 +31,7 @@ impl Vectors for Portable8 {
     const I8_ZERO: Option<u32> = None;
     const PANELS: usize = 1;
     type I = [i32; LANES];
+    type Magnitudes = ();
 
     #[inline(always)]
     unsafe fn splat_i(value: i32) -> Self::I {
@@ -95,6 +96,8 @@ impl Vectors for Portable8 {
         std::array::from_fn(|j| unsafe { Self::load4(from.at(4 * j)) })
     }
 
+    #[inline(always)]
+    unsafe fn magnitudes(_: &[Self::I; 8]) {}
     #[inline(always)]
     unsafe fn from_i8(a: Self::I) -> Self::I {
         a

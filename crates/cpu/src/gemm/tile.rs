@@ -24,6 +24,8 @@ pub(super) const CHUNK: usize = 16;
 pub(super) struct Tile<S: Vectors> {
     /// Vector i holds columns 4i to 4i+3, or those of [`Vectors::load_codes`].
     pub(super) codes: [S::I; 8],
+    /// Behind the codes, which are signed.
+    pub(super) magnitudes: S::Magnitudes,
     /// The scales of the first and the second 16 columns, or the first for all.
     pub(super) scale: [S::F; 2],
     /// The minima, as `scale`.

@@ -80,6 +80,8 @@ pub(super) trait Vectors: Register {
     const PANELS: usize;
     /// A vector of i32, or of four bytes a lane.
     type I: Copy;
+    /// What a tile holds besides signed codes.
+    type Magnitudes: Copy;
 
     unsafe fn splat_i(value: i32) -> Self::I;
     unsafe fn and(a: Self::I, b: Self::I) -> Self::I;
@@ -154,6 +156,8 @@ pub(super) trait Vectors: Register {
 
     /// Codes for [`dot`](Self::dot) from signed bytes.
     unsafe fn from_i8(a: Self::I) -> Self::I;
+    /// What [`dot`](Self::dot) reads behind eight vectors of signed codes.
+    unsafe fn magnitudes(codes: &[Self::I; 8]) -> Self::Magnitudes;
     /// The entries of `table` that the bytes (0 to 15) name.
     unsafe fn lookup(table: &[i8; 16], index: Self::I) -> Self::I;
     /// The words of `table` that the lanes name, at any alignment.
@@ -231,7 +235,7 @@ pub(super) trait Vectors: Register {
 
     /// For each of `NR` panels of weights and each of `MR` rows of activations: `start` plus the
     /// sum of the products of `N` vectors of codes with the `4 N` activations (-127 to 127).
-    /// `codes` is a constant at every call.
+    /// `codes` is a constant at every call. Eight vectors behind signed codes are their magnitudes.
     unsafe fn dot<const N: usize, const NR: usize, const MR: usize>(
         codes: Codes,
         weights: [*const Self::I; NR],

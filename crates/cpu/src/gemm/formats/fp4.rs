@@ -7,7 +7,31 @@ use pelton_quant::{BlockMxfp4, BlockNvfp4, DType, FP4_LEVELS};
 use super::super::tile::{Format, Tile};
 use super::super::vectors::{Rows, Vectors};
 use super::codings;
-use super::fields::{byte, levels, nibbles};
+use super::fields::{byte, nibbles};
+
+/// The levels moved up by 16, as products of unsigned codes take fewer instructions without VNNI.
+const CODES: [i8; 16] = {
+    let mut codes = FP4_LEVELS;
+    let mut i = 0;
+    while i < codes.len() {
+        codes[i] += 16;
+        i += 1;
+    }
+    codes
+};
+
+/// The codes of the levels that the bytes (0 to 15) name.
+///
+/// # Safety
+/// The instructions of `S` exist.
+#[inline(always)]
+unsafe fn codes<S: Vectors>(mut indices: [S::I; 8]) -> [S::I; 8] {
+    for index in &mut indices {
+        // SAFETY: the caller's promise.
+        *index = unsafe { S::lookup(&CODES, *index) };
+    }
+    indices
+}
 
 /// 2^(e - 128) of exponents 0 to 255.
 ///
@@ -32,7 +56,7 @@ pub(in super::super) struct Mxfp4;
 
 impl Format for Mxfp4 {
     const DTYPE: DType = DType::MXFP4;
-    type Coding = codings::I8;
+    type Coding = codings::U5Minus16;
     const DIRECT: bool = true;
     const GROUP: usize = 1;
     type Header<S: Vectors> = ();
@@ -46,7 +70,7 @@ impl Format for Mxfp4 {
         // SAFETY: the fields lie inside of the block, and there is room for a tile.
         unsafe {
             let qs = block.at(offset_of!(BlockMxfp4, qs));
-            (*to).codes = levels::<S>(&FP4_LEVELS, nibbles::<S>(qs));
+            (*to).codes = codes::<S>(nibbles::<S>(qs));
             (*to).scale[0] = power::<S>(S::and(S::load4(block), S::splat_i(0xff)));
         }
     }
@@ -57,7 +81,7 @@ pub(in super::super) struct Nvfp4;
 
 impl Format for Nvfp4 {
     const DTYPE: DType = DType::NVFP4;
-    type Coding = codings::I8Halves;
+    type Coding = codings::U5Minus16Halves;
     const DIRECT: bool = false;
     const GROUP: usize = 2;
     /// A scale for every 16 columns, a byte each.
@@ -78,7 +102,7 @@ impl Format for Nvfp4 {
                 let to = to.add(tile);
                 let qs = block.at(offset_of!(BlockNvfp4, qs) + 16 * tile);
                 let [a, b, e, f, c, d, g, h] = nibbles::<S>(qs);
-                (*to).codes = levels::<S>(&FP4_LEVELS, [a, b, c, d, e, f, g, h]);
+                (*to).codes = codes::<S>([a, b, c, d, e, f, g, h]);
                 for half in 0..2 {
                     (*to).scale[half] = half_of_e4m3::<S>(byte::<S>(*scales, 2 * tile + half));
                 }
