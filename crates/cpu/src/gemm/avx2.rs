@@ -422,7 +422,11 @@ unsafe fn dot_signed<const N: usize, const NR: usize, const MR: usize>(
                 let x = _mm256_set1_epi32(x[r].add(4 * i).cast::<i32>().read_unaligned());
                 for n in 0..NR {
                     let x = _mm256_sign_epi8(x, *weights[n].add(i));
-                    let product = _mm256_maddubs_epi16(*weights[n].add(8 + i), x);
+                    let magnitudes = match N {
+                        1 => _mm256_abs_epi8(*weights[n]),
+                        _ => *weights[n].add(8 + i),
+                    };
+                    let product = _mm256_maddubs_epi16(magnitudes, x);
                     let product = _mm256_madd_epi16(product, ones);
                     sums[n][r] = if NR * MR == 1 {
                         _mm256_add_epi32(sums[n][r], product)

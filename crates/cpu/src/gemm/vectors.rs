@@ -235,7 +235,8 @@ pub(super) trait Vectors: Register {
 
     /// For each of `NR` panels of weights and each of `MR` rows of activations: `start` plus the
     /// sum of the products of `N` vectors of codes with the `4 N` activations (-127 to 127).
-    /// `codes` is a constant at every call. Eight vectors behind signed codes are their magnitudes.
+    /// `codes` is a constant at every call. Eight vectors behind signed
+    /// codes are their magnitudes, if `N` is not 1.
     unsafe fn dot<const N: usize, const NR: usize, const MR: usize>(
         codes: Codes,
         weights: [*const Self::I; NR],
