@@ -104,10 +104,12 @@ impl EffortArgs {
                  (docs/effort.md)"
             );
         }
-        match model.effort_table() {
-            _ if is_gpu => eprintln!(
+        if is_gpu {
+            eprintln!(
                 "effort on a GPU is slower than no --effort wherever it was measured (docs/effort.md)"
-            ),
+            );
+        }
+        match model.effort_table() {
             None if effort >= 1.0 => {}
             Some(file) => eprintln!("effort by the table {}", file.display()),
             None => eprintln!(

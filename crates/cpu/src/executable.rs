@@ -88,7 +88,11 @@ impl Backend for Cpu {
         }
     }
 
-    fn has_effort_dials(&self) -> bool {
+    fn has_effort_tables(&self) -> bool {
+        self.has_effort()
+    }
+
+    fn has_effort_energy(&self) -> bool {
         self.has_effort()
     }
 

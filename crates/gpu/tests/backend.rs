@@ -96,3 +96,9 @@ fn efforts_of_any_pass() {
     let cpu = Cpu::new(1);
     on_gpu(|subject| subject.efforts_of_any_pass(&cpu, &[DType::Q4_0, DType::Q6_K, DType::F32]));
 }
+
+#[test]
+fn fractions_of_matrices() {
+    let cpu = Cpu::new(1);
+    on_gpu(|subject| subject.fractions_of_matrices(&cpu, DType::Q4_0));
+}

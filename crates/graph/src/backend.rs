@@ -32,9 +32,13 @@ pub trait Backend: Send + Sync {
         self.has_effort() && mode == EffortMode::Channel
     }
 
-    /// Whether matrices have fractions of their own ([`EffortTable`](crate::EffortTable)), and the
-    /// effort of a row can be a share of squared scores ([`Dial::Energy`](crate::Dial)).
-    fn has_effort_dials(&self) -> bool {
+    /// Whether matrices have fractions of their own ([`EffortTable`](crate::EffortTable)).
+    fn has_effort_tables(&self) -> bool {
+        false
+    }
+
+    /// Whether the effort of a row can be a share of squared scores ([`Dial::Energy`](crate::Dial)).
+    fn has_effort_energy(&self) -> bool {
         false
     }
 
@@ -214,13 +218,12 @@ impl Plan {
             )));
         }
         let mode = self.effort.mode;
-        let dials = self.effort.energy || self.effort.table.is_some();
-        if self.has_effort()
-            && (!backend.has_effort_mode(mode) || dials && !backend.has_effort_dials())
-        {
+        let tables = self.effort.table.is_none() || backend.has_effort_tables();
+        let energy = !self.effort.energy || backend.has_effort_energy();
+        if self.has_effort() && !(backend.has_effort_mode(mode) && tables && energy) {
             return Err(Error::Effort(format!(
-                "'{}' has no effort in mode {} with a table or a share of squared scores, expected \
-                 the fast path of the CPU",
+                "'{}' has no effort in mode {} with such a table or a share of squared scores, \
+                 expected the fast path of the CPU",
                 backend.name(),
                 mode.name()
             )));

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use pelton_graph::Phase::{Decode, Prompt};
 use pelton_graph::{
-    Backend, Effort, Executable, Pass, Phase, Row, TableEdit, Want, build, pages_for,
+    Backend, Effort, EffortGroup, EffortKind, EffortTable, Executable, Pass, Phase, Row, TableEdit,
+    Want, build, pages_for,
 };
 use pelton_quant::DType;
 
@@ -15,11 +16,22 @@ const LEN: usize = 72;
 
 /// A random model, marked for rows of an effort or not.
 fn load(backend: &dyn Backend, spec: &ModelSpec, marked: bool) -> Box<dyn Executable> {
+    load_with(backend, spec, marked, None)
+}
+
+/// The same with fractions of each matrix.
+fn load_with(
+    backend: &dyn Backend,
+    spec: &ModelSpec,
+    marked: bool,
+    table: Option<EffortTable>,
+) -> Box<dyn Executable> {
     let checkpoint = Arc::new(spec.checkpoint());
     let mut plan = build(&checkpoint).unwrap().fuse(&|op, plan| backend.accepts(op, plan));
     if marked {
         plan = plan.with_effort().unwrap();
     }
+    plan.effort.table = table.map(Arc::new);
     backend.load(plan, checkpoint, limits(spec), &mut |_, _| {}).unwrap()
 }
 
@@ -101,6 +113,30 @@ impl Subject<'_> {
             assert!(difference < 0.05, "{dtype}: {difference} from '{}'", other.name());
             mixed(executable, &tokens, dtype);
         }
+    }
+}
+
+impl Subject<'_> {
+    /// Matrices have fractions of their own: the results are those of `other`, another backend, within
+    /// the tolerance, and effort 1 stays whole.
+    pub fn fractions_of_matrices(&self, other: &dyn Backend, dtype: DType) {
+        let spec = ModelSpec::wide(dtype);
+        let tokens = tokens(&spec, LEN);
+        let of_kind = |(kind, part)| EffortGroup { kind, layers: 0..=99, fractions: vec![part] };
+        let parts = EffortKind::ALL.into_iter().zip([0.3, 0.9, 0.5, 1.0]);
+        let table = EffortTable::new(vec![0.5], parts.map(of_kind).collect()).unwrap();
+        let steps = [(Decode, 1); LEN];
+        let of = |backend: &dyn Backend, table: Option<&EffortTable>, effort| {
+            let mut executable = load_with(backend, &spec, true, table.cloned());
+            logits(&mut *executable, &tokens, &steps, effort)
+        };
+        let found = of(self.backend, Some(&table), 0.5);
+        let uniform = of(self.backend, None, 0.5);
+        assert!(relative_difference(&found, &uniform) > 1e-3);
+        let difference = relative_difference(&found, &of(other, Some(&table), 0.5));
+        assert!(difference < 0.05, "{difference} from '{}'", other.name());
+        let full = of(self.backend, Some(&table), 1.0);
+        assert_same(&full, &of(self.backend, None, 1.0), "effort 1");
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) fn with_effort(
     }
     let mut plan = plan.with_effort()?;
     plan.effort.mode = options.effort_mode;
-    plan.effort.energy = backend.has_effort_dials() && options.effort_mode == EffortMode::Channel;
+    plan.effort.energy = backend.has_effort_energy() && options.effort_mode == EffortMode::Channel;
     let refuse = |option, found: String, expected: &str| {
         Err(Error::Option { option, found, expected: expected.to_owned() })
     };
@@ -104,7 +104,7 @@ pub(super) fn with_effort(
         }
         EffortTables::Folder(folder) => {
             let path = EffortFile::path(folder, &plan, checkpoint);
-            if backend.has_effort_dials() && path.is_file() {
+            if backend.has_effort_tables() && path.is_file() {
                 plan.effort.table = Some(Arc::new(EffortFile::read(&path, &plan, checkpoint)?));
                 file = Some(path);
             }

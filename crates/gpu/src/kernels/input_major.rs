@@ -1,12 +1,15 @@
-//! Products with matrices in input-major order, for rows of any effort: the variants of
-//! `input_major.wgsl`, `row_major.wgsl` and `rows_below.wgsl`.
+//! Products with matrices in input-major order: the variants of `input_major.wgsl`, `row_major.wgsl` and
+//! `rows_below.wgsl`.
 
 use minijinja::{Value, context};
 use pelton_graph::{Error, Gating};
 
 use crate::{
     device::{Access, Capabilities},
-    kernels::template,
+    kernels::{
+        choose_inputs::{ChooseInputs, list_vectors},
+        template,
+    },
     weights::{Layout, Lines},
 };
 
@@ -19,8 +22,7 @@ pub(crate) struct Side {
     pub(crate) bias: bool,
 }
 
-/// Products of rows with one to three matrices of one format and with the same number of inputs, from
-/// which each has live inputs of its own.
+/// Products of rows with one to three matrices of one format and with the same number of inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InputMajor {
     /// The matrices.
@@ -31,27 +33,27 @@ pub(crate) struct InputMajor {
     pub(crate) add: bool,
     /// Whether the result is written to another buffer than y.
     pub(crate) apart: bool,
-    /// The gated product of two sides, if it is the result.
+    /// The gated product of two sides without biases, if it is the result.
     pub(crate) glu: Option<Gating>,
+    /// Whether only the inputs in the lists of `choose_inputs.wgsl` are multiplied.
+    pub(crate) chosen: bool,
     /// The first of the rows' numbers of live inputs, and the step from row to row.
     pub(crate) lives_at: [usize; 2],
     /// Whether only rows of an effort below 1 are computed.
     pub(crate) only_below: bool,
-    /// Whether K splits have workgroups of their own, which exchange their sums: for rows of decoding.
-    pub(crate) on_grid: bool,
     /// Threads of a workgroup, where the GPU allows as many. With a norm those of the product in
     /// row-major order, so that squares are summed in the same order.
     pub(crate) threads: usize,
 }
 
-/// Workgroups of a dispatch, at least, if K splits can be so many: about those of a large GPU that run at
-/// once.
-const GROUPS: usize = 128;
-/// Workgroup memory of a workgroup.
-const ROOM: usize = 48 << 10;
-/// Bytes of the bins of a choice, which later have sums, and of small arrays.
-const BINS: usize = 8192;
-const SMALL: usize = 1024;
+/// Workgroups of a dispatch, at least, if workgroups can have fewer outputs: most of the multiprocessors of
+/// a large GPU.
+const GROUPS: usize = 96;
+/// Words of a line that a workgroup reads, at most and at least: two sectors of memory, and half of one.
+const WIDTH: usize = 16;
+const LEAST_WIDTH: usize = 4;
+/// Bytes of small arrays in workgroup memory.
+const SMALL: usize = 512;
 
 /// The launch shape of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +61,6 @@ struct LaunchShape {
     threads: usize,
     /// Partial sums of an output: the lanes of `matvec.wgsl`.
     chains: usize,
-    splits: usize,
     /// Threads that have the words of a line, and groups of them that divide the lines of a block.
     width: usize,
     groups: usize,
@@ -70,22 +71,26 @@ impl InputMajor {
         let threads = self.threads.min(capabilities.workgroup_threads as usize);
         let chains = (capabilities.subgroup as usize).clamp(1, threads.min(64));
         let lines = self.lines();
-        let fields = lines.fields();
-        let width = lines.line.min(chains);
         let fixed = capabilities.subgroup == capabilities.widest_subgroup;
-        let groups = if fields.blocks() && fixed && chains == 2 * width { 2 } else { 1 };
-        let (out, teams) = (width * fields.per_word, threads / (width * groups));
-        let parts = lines.line / width;
-        let tiles: usize = self.sides.iter().map(|side| side.lines.slabs() * parts).sum();
-        let wanted = (GROUPS.div_ceil(tiles)).min(chains.div_ceil(teams));
-        let wanted = if self.on_grid { wanted } else { 1 };
-        let bytes = |splits: usize| self.bytes(chains, splits, out);
-        let room = (capabilities.workgroup_bytes as usize).min(ROOM);
-        let mut splits = 1;
-        while splits < chains && (splits < wanted || bytes(splits) > room) {
-            splits *= 2;
+        let fields = lines.fields();
+        let divide = |width: usize, groups: usize| {
+            let lanes = width * groups;
+            let halves = fields.upper_bits == 2;
+            fields.blocks()
+                && fixed
+                && lanes <= capabilities.subgroup as usize
+                && lanes * chains <= threads
+                && fields.per_word >= 2 * groups
+                && !(halves && groups > 2)
+        };
+        let groups = |width: usize| [4, 2].into_iter().find(|groups| divide(width, *groups));
+        let mut width = lines.line.min(WIDTH);
+        let least = lines.line.min(LEAST_WIDTH);
+        while width > least && self.tiles(width) < GROUPS && groups(width / 2) > groups(width) {
+            width /= 2;
         }
-        LaunchShape { threads, chains, splits, width, groups }
+        let groups = groups(width).unwrap_or(1);
+        LaunchShape { threads, chains, width, groups }
     }
 
     fn lines(&self) -> Lines {
@@ -93,69 +98,55 @@ impl InputMajor {
         self.sides.first().map_or(NONE, |side| side.lines)
     }
 
-    /// Bytes of workgroup memory with K splits.
-    fn bytes(&self, chains: usize, splits: usize, out: usize) -> usize {
-        let lines = self.lines();
-        let layout = Layout::of(lines.dtype);
-        // entries, codes, scale, sums and mask of a unit; or its inputs, activations and mask
-        let per_unit =
-            if lines.fields().blocks() { 128 + 32 + 4 + 8 + 4 } else { layout.unit * 8 + 4 };
-        let own = chains / splits;
-        let units = layout.units(lines.cols).div_ceil(chains) * own;
-        SMALL + BINS.max(4 * own * out) + units * per_unit
+    /// The sides whose outputs have workgroups of their own: gate and up are computed by the same.
+    fn tiled(&self) -> &[Side] {
+        if self.glu.is_some() { &self.sides[..1] } else { &self.sides }
     }
 
-    /// Whether the GPU has room for the choice of the inputs.
+    fn tiles(&self, width: usize) -> usize {
+        self.tiled().iter().map(|side| side.lines.slabs() * (side.lines.line / width)).sum()
+    }
+
+    /// Whether the GPU has the workgroup memory.
     pub(crate) fn fits(&self, capabilities: &Capabilities) -> bool {
-        let LaunchShape { chains, splits, width, .. } = self.launch(capabilities);
-        let out = width * self.lines().fields().per_word;
-        self.bytes(chains, splits, out) <= capabilities.workgroup_bytes as usize
+        let LaunchShape { chains, width, .. } = self.launch(capabilities);
+        let lines = self.lines();
+        let fields = lines.fields();
+        // codes, scale and sums of a unit
+        let row = if fields.blocks() && !self.chosen { lines.cols / 32 * (32 + 8) } else { 0 };
+        let sums = 4 * chains * width * fields.per_word;
+        row + sums + SMALL <= capabilities.workgroup_bytes as usize
     }
 
     /// Workgroups of a row.
     pub(crate) fn groups(&self, capabilities: &Capabilities) -> u32 {
-        let shape = self.launch(capabilities);
-        self.sides.iter().map(|side| self.tiles(&shape, side) as u32).sum()
+        self.tiles(self.launch(capabilities).width) as u32
     }
 
-    fn tiles(&self, shape: &LaunchShape, side: &Side) -> usize {
-        let parts = side.lines.line / shape.width;
-        side.lines.slabs() * parts * if self.on_grid { shape.splits } else { 1 }
-    }
-
-    /// The slots of a row in which workgroups exchange sums: those of the levels of each side's tree,
-    /// then those of gate and up.
-    pub(crate) fn slots(&self, capabilities: &Capabilities) -> usize {
-        let splits = if self.on_grid { self.launch(capabilities).splits } else { 1 };
-        let of_splits: usize = self.sides.iter().map(|side| side.lines.rows * (splits - 1)).sum();
-        of_splits + if self.glu.is_some() { self.lines().rows } else { 0 }
-    }
-
-    /// The bindings: x, the numbers of live inputs, the slots if there are any, the norm's weight, the
-    /// other buffer for the result, and of each side the matrix, the norms of its columns, its y (but
-    /// for that of up) and the bias.
-    pub(crate) fn bindings(&self, capabilities: &Capabilities) -> Vec<Access> {
+    /// The bindings: x or the lists, the numbers of live inputs for rows below 1 alone, the norm's
+    /// weight if the row is not in lists, the other buffer for the result, and of each side the
+    /// matrix, its y (but for that of up) and the bias.
+    pub(crate) fn bindings(&self) -> Vec<Access> {
         use Access::{Read, ReadWrite};
-        let mut all = vec![Read, Read];
-        all.extend((self.slots(capabilities) > 0).then_some(ReadWrite));
-        all.extend(self.norm.map(|_| Read));
+        let mut all = vec![Read];
+        all.extend(self.only_below.then_some(Read));
+        all.extend(self.norm.filter(|_| !self.chosen).map(|_| Read));
         all.extend(self.apart.then_some(ReadWrite));
         for (i, side) in self.sides.iter().enumerate() {
-            all.extend([Read, Read]);
+            all.push(Read);
             all.extend((self.glu.is_none() || i == 0).then_some(ReadWrite));
             all.extend(side.bias.then_some(Read));
         }
         all
     }
 
-    /// The WGSL of the kernel; `slots` is the number of slots of a row in the buffer.
+    /// The WGSL of the kernel; `row_vectors` is the number of vectors of a row in the lists.
     pub(crate) fn source(
         &self,
         capabilities: &Capabilities,
-        slots: usize,
+        row_vectors: usize,
     ) -> Result<String, Error> {
-        let shape = self.launch(capabilities);
-        let LaunchShape { threads, chains, splits, width, groups } = shape;
+        let LaunchShape { threads, chains, width, groups } = self.launch(capabilities);
         let lines = self.lines();
         let fields = lines.fields();
         let layout = Layout::of(lines.dtype);
@@ -165,22 +156,19 @@ impl InputMajor {
         let share = 1 << lanes.clamp(2, 8).ilog2();
         let loads = (units * share).div_ceil(threads);
         let together = loads.div_ceil(loads.div_ceil(share));
-        let (mut first, mut slot) = (0, 0);
+        let mut first = 0;
         let mut sides: Vec<Value> = Vec::with_capacity(self.sides.len());
         let mut sections: Vec<Value> = Vec::with_capacity(self.sides.len());
         for side in &self.sides {
-            let rows = side.lines.rows;
-            sides.push(context! { first, rows, slots => slot, bias => side.bias });
+            sides.push(context! { first, rows => side.lines.rows, bias => side.bias });
             sections.push(section(&side.lines));
-            first += self.tiles(&shape, side);
-            slot += rows * if self.on_grid { splits - 1 } else { 0 };
+            first += side.lines.slabs() * (side.lines.line / width);
         }
         template::render(
             "input_major.wgsl",
             context! {
                 k => lines.cols,
                 chunk => units,
-                own_chains => chains / splits,
                 steps => units.div_ceil(chains),
                 line => lines.line,
                 per_word => fields.per_word,
@@ -190,7 +178,6 @@ impl InputMajor {
                 sub_bytes => fields.sub,
                 upper_bits => fields.upper_bits,
                 halves => if fields.upper_bits == 2 { 2 } else { 1 },
-                turns => (lines.cols / 4).div_ceil(threads),
                 norm => self.norm.is_some(),
                 eps => self.norm.map_or_else(String::new, template::float),
                 add => self.add,
@@ -198,14 +185,13 @@ impl InputMajor {
                 glu => self.glu.is_some(),
                 gating => self.glu.as_ref().map(template::gating),
                 element => "f32",
+                chosen => self.chosen,
                 lives_at => self.lives_at[0],
                 lives_step => self.lives_at[1],
                 only_below => self.only_below,
-                on_grid => self.on_grid,
-                exchanges => self.slots(capabilities) > 0,
-                glu_slots => slot,
+                side_vectors => list_vectors(&lines),
                 subgroups => threads.div_ceil(lanes),
-                units, threads, chains, splits, width, groups, sides, sections, slots, share, together,
+                units, threads, chains, width, groups, sides, sections, share, together, row_vectors,
                 ..template::format(&layout)
             },
         )
@@ -214,6 +200,18 @@ impl InputMajor {
     pub(crate) fn label(&self) -> String {
         let rows: usize = self.sides.iter().map(|side| side.lines.rows).sum();
         format!("input_major {} {rows}x{}", self.lines().dtype, self.lines().cols)
+    }
+
+    /// The choice of the inputs for such a product.
+    pub(crate) fn choice(&self) -> ChooseInputs {
+        ChooseInputs {
+            lines: self.lines(),
+            sides: self.sides.len(),
+            norm: self.norm,
+            lives_at: self.lives_at,
+            only_below: self.only_below,
+            norm_threads: self.threads,
+        }
     }
 }
 
@@ -346,9 +344,9 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                 add: true,
                 apart: false,
                 glu: None,
+                chosen: false,
                 lives_at: [0, 1],
                 only_below: false,
-                on_grid: true,
                 threads: 256,
             };
             let gating = Some(Gating::Product(Activation::Silu));
@@ -362,12 +360,16 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     glu: gating,
                     ..plain.clone()
                 },
-                InputMajor { on_grid: false, apart: true, only_below: true, ..plain.clone() },
+                InputMajor { apart: true, only_below: true, ..plain.clone() },
                 plain,
             ] {
-                let slots = product.slots(&capabilities);
-                let source = product.source(&capabilities, slots).unwrap();
-                all.push((format!("{product:?}"), source));
+                let choice = product.choice();
+                for product in [InputMajor { chosen: true, ..product.clone() }, product] {
+                    let source = product.source(&capabilities, 1000).unwrap();
+                    all.push((format!("{product:?}"), source));
+                }
+                let source = choice.source(&capabilities, 1000).unwrap();
+                all.push((format!("{choice:?}"), source));
             }
         }
         let copy = RowMajor { lines, start: 0 };

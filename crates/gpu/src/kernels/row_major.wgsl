@@ -22,14 +22,15 @@ fn half_at(at: u32) -> u32 {
 fn code(n: u32, unit: u32, i: u32) -> u32 {
     let line = n / SLAB * K + unit * 32u + i;
     let word = n % SLAB / {{ per_word }}u;
-    let output = n % {{ per_word }}u;
+    let byte = (n + i) % 4u;
 {% if per_word == 4 %}
-    return (m[line * LINE + word] >> (output * 8u)) & 255u;
+    return (m[line * LINE + word] >> (byte * 8u)) & 255u;
 {% else %}
-    var value = (m[line * LINE + word] >> (output % 4u * 8u + output / 4u * 4u)) & 15u;
+    let half = n / 4u % 2u;
+    var value = (m[line * LINE + word] >> (byte * 8u + half * 4u)) & 15u;
 {% if upper_bits %}
     let upper = m[{{ section.high }}u + line * {{ line * upper_bits // 4 }}u + word / {{ 4 // upper_bits }}u] >> (word % {{ 4 // upper_bits }}u * {{ 8 * upper_bits }}u);
-    value |= ((upper >> (output * {{ upper_bits }}u)) & {{ 2 ** upper_bits - 1 }}u) << 4u;
+    value |= ((upper >> ((4u * half + byte) * {{ upper_bits }}u)) & {{ 2 ** upper_bits - 1 }}u) << 4u;
 {% endif %}
     return value;
 {% endif %}

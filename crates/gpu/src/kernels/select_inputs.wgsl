@@ -56,7 +56,7 @@ fn clear_bins(thread: u32) {
 }
 
 // Finds the bin of the last of `need` keys, counted from the greatest digit down.
-fn find_bin(need: u32, thread: u32, subgroup: u32, lane: u32) {
+fn find_bin(need: u32, thread: u32, subgroup: u32, lane: u32, width: u32) {
     var mine = 0u;
 {% set each = (2048 + threads - 1) // threads %}
 {% for j in range(each) %}
@@ -70,9 +70,11 @@ fn find_bin(need: u32, thread: u32, subgroup: u32, lane: u32) {
         bin_totals[subgroup] = total;
     }
     workgroupBarrier();
-    for (var i = 0u; i < subgroup; i++) {
-        above += bin_totals[i];
+    var earlier = 0u;
+    for (var i = lane; i < subgroup; i += width) {
+        earlier += bin_totals[i];
     }
+    above += subgroupAdd(earlier);
     if (above < need && need <= above + mine) {
 {% for j in range(each) %}
         if (above < need && need <= above + keys{{ j }}) {

@@ -1,7 +1,8 @@
 //! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
 
 use pelton_graph::{
-    Effort, Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, Step, WeightKind, pages_for,
+    Effort, EffortCurve, Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, Step, WeightId,
+    WeightKind, pages_for,
 };
 
 use crate::{
@@ -44,10 +45,10 @@ pub(crate) struct Inputs {
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
     pub(crate) adapters: wgpu::Buffer,
     /// The numbers of live inputs `[rows, 2, kinds]` u32 of each row, and of each selected row, for
-    /// each number of inputs; the highest bit is set for rows of an effort below 1.
+    /// each kind of matrices; the highest bit is set for rows of an effort below 1.
     pub(crate) lives: wgpu::Buffer,
-    /// The numbers of inputs `[kinds]`.
-    live_kinds: Vec<usize>,
+    /// The numbers of inputs and the fractions `[kinds]` of the marked matrices.
+    live_kinds: Vec<(usize, EffortCurve)>,
     /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
     pub(crate) recent: wgpu::Buffer,
 }
@@ -84,11 +85,12 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// The first of the numbers of live inputs of rows, for matrices with `inputs` inputs, and the
-    /// step from row to row.
-    pub(crate) fn lives_at(&self, inputs: usize, selected: bool) -> [usize; 2] {
+    /// The first of the numbers of live inputs of rows, for a marked matrix, and the step from row to
+    /// row.
+    pub(crate) fn lives_at(&self, plan: &Plan, id: WeightId, selected: bool) -> [usize; 2] {
         let kinds = self.live_kinds.len();
-        let kind = self.live_kinds.iter().position(|kind| *kind == inputs).unwrap_or(0);
+        let of = effort::kind(plan, id);
+        let kind = self.live_kinds.iter().position(|kind| *kind == of).unwrap_or(0);
         [usize::from(selected) * kinds + kind, 2 * kinds]
     }
 
@@ -97,9 +99,11 @@ impl Inputs {
         let mut words = Vec::with_capacity(2 * self.live_kinds.len() * all.len());
         for row in 0..all.len().max(selected.len()) {
             for effort in [all.get(row), selected.get(row)] {
-                words.extend(self.live_kinds.iter().map(|&inputs| match effort {
-                    Some(effort) if !effort.is_full() => effort.live(inputs) as u32 | 1 << 31,
-                    _ => inputs as u32,
+                words.extend(self.live_kinds.iter().map(|(inputs, curve)| match effort {
+                    Some(effort) if !effort.is_full() => {
+                        curve.of(*effort).live(*inputs) as u32 | 1 << 31
+                    }
+                    _ => *inputs as u32,
                 }));
             }
         }
@@ -202,10 +206,10 @@ pub(crate) struct Scratch {
     pub(crate) tiles: wgpu::Buffer,
     /// KV splits of attention that a further kernel merges.
     pub(crate) splits: wgpu::Buffer,
-    /// Slots `[rows, slots]` in which workgroups of products of an effort exchange sums.
-    pub(crate) slots: wgpu::Buffer,
-    /// Slots of a row.
-    pub(crate) row_slots: usize,
+    /// The lists of the rows' live inputs `[rows, list_row]`, vectors of 16 bytes.
+    pub(crate) lists: wgpu::Buffer,
+    /// Vectors of the lists of a row.
+    pub(crate) list_row: usize,
     /// Rows of an effort below 1, while those of effort 1 are multiplied.
     pub(crate) kept: wgpu::Buffer,
 }
@@ -239,15 +243,10 @@ impl Scratch {
             false => 0,
         };
         let (pairs, tiles) = sorted_len(plan, most);
-        let row_slots = effort::slots(plan, &device.capabilities);
-        let slots = vec![u32::MAX; row_slots * rows.max(limits.wants)];
-        let slots_buffer = device.buffer("slots of sums", 4 * slots.len() as u64)?;
-        if !slots.is_empty() {
-            device.queue.write_buffer(&slots_buffer, 0, bytemuck::cast_slice(&slots));
-        }
+        let list_row = effort::list_row(plan);
         Ok(Self {
-            slots: slots_buffer,
-            row_slots,
+            lists: device.buffer("lists of live inputs", 16 * (most * list_row) as u64)?,
+            list_row,
             kept: device.buffer("rows of an effort", 4 * (most * effort::kept(plan)) as u64)?,
             halves: device.buffer("activations in f16", 2 * halves as u64)?,
             normed: device.buffer("activations after a norm", 4 * normed as u64)?,

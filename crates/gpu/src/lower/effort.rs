@@ -1,9 +1,10 @@
 //! Products with matrices in input-major order.
 //!
-//! One or two rows of decoding run in the kernels for rows of any effort (`input_major.wgsl`). More rows
-//! of effort 1, and rows of prompts, need whole matrices: these are copied row by row to scratch
-//! memory, once for all rows, and multiplied there as without effort. A row of an effort below 1 is
-//! always multiplied alone.
+//! One or two rows of decoding of effort 1 are multiplied with the matrices as they are
+//! (`input_major.wgsl`). More rows of effort 1, and rows of prompts, need whole matrices: these are copied
+//! row by row to scratch memory, once for all rows, and multiplied there as without effort. Of rows of an
+//! effort below 1 a dispatch first makes the lists of live inputs (`choose_inputs.wgsl`), which the product
+//! reads; each of them is multiplied alone.
 
 use pelton_graph::{Error, Linear, Rows, Step};
 
@@ -17,7 +18,19 @@ use crate::{
         effort_sizes::Products,
         lowering::{Lowering, refused, whole},
     },
+    weights,
 };
+
+/// The inputs that products multiply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inputs {
+    /// All inputs of every row.
+    All,
+    /// The live ones of every row.
+    Chosen,
+    /// The live ones of the rows of an effort below 1.
+    OnlyBelow,
+}
 
 impl<'a> Lowering<'a> {
     /// Whether a step has a matrix in input-major order.
@@ -40,16 +53,20 @@ impl<'a> Lowering<'a> {
         let capabilities = &self.device.capabilities;
         let fixed = capabilities.subgroup == capabilities.widest_subgroup;
         let exact = fixed && bucket != RowBucket::Prompt;
-        if exact && matches!(bucket, RowBucket::One | RowBucket::Two) {
-            return self.products_by_row(&products, step, bucket, alone, false);
-        }
-        let mut dense = self.rows_of_matrices(&products)?;
-        dense.extend(self.dense_step(step, bucket, alone)?);
+        let few = matches!(bucket, RowBucket::One | RowBucket::Two);
+        let dense = match exact && few && self.fits_whole(&products)? {
+            true => self.products_by_row(&products, step, bucket, alone, Inputs::All)?,
+            false => {
+                let mut dense = self.rows_of_matrices(&products)?;
+                dense.extend(self.dense_step(step, bucket, alone)?);
+                dense
+            }
+        };
         if exact {
-            let by_row = self.products_by_row(&products, step, bucket, alone, false)?;
+            let by_row = self.products_by_row(&products, step, bucket, alone, Inputs::Chosen)?;
             return Ok(joined([when(dense, When::AllFull), when(by_row, When::SomeBelow)]));
         }
-        let below = self.products_by_row(&products, step, bucket, alone, true)?;
+        let below = self.products_by_row(&products, step, bucket, alone, Inputs::OnlyBelow)?;
         let (dense, below) = (when(dense, When::SomeFull), when(below, When::SomeBelow));
         if !products.add {
             return Ok(joined([dense, below]));
@@ -57,6 +74,17 @@ impl<'a> Lowering<'a> {
         // the products are added to what y was before
         let rows = self.rows_below(step, products.linears[0], alone, None)?;
         Ok(joined([below, dense, when(vec![rows], When::SomeBelow)]))
+    }
+
+    /// Whether the GPU has the workgroup memory for whole rows of a step's products.
+    fn fits_whole(&self, products: &Products<'_>) -> Result<bool, Error> {
+        for group in products.groups(self.plan) {
+            let product = products.product(self.plan, &group, self.tuning.threads)?;
+            if !product.fits(&self.device.capabilities) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Copies of the step's matrices row by row.
@@ -82,13 +110,13 @@ impl<'a> Lowering<'a> {
         step: &Step,
         bucket: RowBucket,
         alone: bool,
-        only_below: bool,
+        inputs: Inputs,
     ) -> Result<Vec<Dispatch>, Error> {
         let plan = self.plan;
         let selected = plan.buffer(step.outputs[0]).rows == Rows::Selected;
         let x = self.buffer(step.inputs[usize::from(products.add)], alone);
-        let decode = bucket != RowBucket::Prompt;
-        let gates = products.gates(plan) && decode && !only_below;
+        let only_below = inputs == Inputs::OnlyBelow;
+        let gates = products.gates(plan) && !only_below;
         let mut outputs: Vec<&'a wgpu::Buffer> =
             step.outputs.iter().map(|&id| self.buffer(id, alone)).collect();
         if products.gating.is_some() {
@@ -96,16 +124,18 @@ impl<'a> Lowering<'a> {
         }
         let mut calls = Vec::new();
         for group in products.groups(plan) {
-            let k = plan.weight(products.linears[group[0]].weight).row_len;
             let product = products.product(plan, &group, self.tuning.threads)?;
             let product = InputMajor {
                 apart: only_below && products.add,
                 glu: product.glu.filter(|_| gates),
-                lives_at: self.inputs.lives_at(k, selected),
+                chosen: inputs != Inputs::All,
+                lives_at: self.inputs.lives_at(plan, products.linears[group[0]].weight, selected),
                 only_below,
-                on_grid: decode && !only_below,
                 ..product
             };
+            if product.chosen {
+                calls.push(self.choice(products, &product, &group, x)?);
+            }
             calls.push(self.product_by_row(products, &product, &group, x, &outputs)?);
         }
         let others: Vec<usize> = (0..products.linears.len())
@@ -134,6 +164,34 @@ impl<'a> Lowering<'a> {
         Ok(calls)
     }
 
+    /// The lists of the live inputs of a group of matrices.
+    fn choice(
+        &mut self,
+        products: &Products<'_>,
+        product: &InputMajor,
+        group: &[usize],
+        x: &wgpu::Buffer,
+    ) -> Result<Dispatch, Error> {
+        let capabilities = &self.device.capabilities;
+        let choice = product.choice();
+        if !choice.fits(capabilities) {
+            return Err(Error::Effort(format!(
+                "this GPU has {} bytes of workgroup memory, too few for a choice of inputs",
+                capabilities.workgroup_bytes
+            )));
+        }
+        let mut buffers = whole(&[x, &self.inputs.lives, &self.scratch.lists]);
+        if let Some(norm) = products.norm {
+            buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
+        }
+        for &linear in group {
+            buffers.push(self.lines_of(products.linears[linear])?.norms());
+        }
+        let source = choice.source(capabilities, self.scratch.list_row)?;
+        let grid = Grid::Rows { x: choice.groups(capabilities), batch: 1 };
+        self.call(&source, &choice.bindings(), &choice.label(), &buffers, grid)
+    }
+
     fn product_by_row(
         &mut self,
         products: &Products<'_>,
@@ -144,29 +202,23 @@ impl<'a> Lowering<'a> {
     ) -> Result<Dispatch, Error> {
         let capabilities = &self.device.capabilities;
         if !product.fits(capabilities) {
-            let linear = products.linears[group[0]];
             return Err(Error::Effort(format!(
-                "tensor '{}' has rows of {}, too many for a choice on this GPU",
-                self.plan.weight(linear.weight).name,
-                self.plan.weight(linear.weight).row_len
+                "this GPU has {} bytes of workgroup memory, too few for products of an effort",
+                capabilities.workgroup_bytes
             )));
         }
-        let mut buffers = whole(&[x, &self.inputs.lives]);
-        if product.slots(capabilities) > 0 {
-            buffers.push(self.scratch.slots.as_entire_buffer_binding());
+        let mut buffers = whole(&[if product.chosen { &self.scratch.lists } else { x }]);
+        if product.only_below {
+            buffers.push(self.inputs.lives.as_entire_buffer_binding());
         }
-        if let Some(norm) = products.norm {
+        if let Some(norm) = products.norm.filter(|_| !product.chosen) {
             buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
         }
         if product.apart {
             buffers.push(self.scratch.kept.as_entire_buffer_binding());
         }
         for (i, &linear) in group.iter().enumerate() {
-            let weight = products.linears[linear].weight;
-            let Some(matrix) = self.weights.input_major(weight) else {
-                return Err(refused("a matrix without lines"));
-            };
-            buffers.extend([matrix.binding(), matrix.norms()]);
+            buffers.push(self.lines_of(products.linears[linear])?.binding());
             if product.glu.is_none() || i == 0 {
                 buffers.push(outputs[linear].as_entire_buffer_binding());
             }
@@ -174,10 +226,13 @@ impl<'a> Lowering<'a> {
                 buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
             }
         }
-        let source = product.source(capabilities, self.scratch.row_slots)?;
+        let source = product.source(capabilities, self.scratch.list_row)?;
         let grid = Grid::Rows { x: product.groups(capabilities), batch: 1 };
-        let bindings = product.bindings(capabilities);
-        self.call(&source, &bindings, &product.label(), &buffers, grid)
+        self.call(&source, &product.bindings(), &product.label(), &buffers, grid)
+    }
+
+    fn lines_of(&self, linear: &Linear) -> Result<&'a weights::InputMajor, Error> {
+        self.weights.input_major(linear.weight).ok_or_else(|| refused("a matrix without lines"))
     }
 
     /// The results of rows of an effort below 1: kept ones copied to the step's output, or with a
@@ -191,7 +246,7 @@ impl<'a> Lowering<'a> {
     ) -> Result<Dispatch, Error> {
         let weight = self.plan.weight(linear.weight);
         let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
-        let lives_at = self.inputs.lives_at(weight.row_len, selected);
+        let lives_at = self.inputs.lives_at(self.plan, linear.weight, selected);
         let op = RowsBelow { width: weight.rows, lives_at, glu };
         let other = if glu.is_some() { &self.scratch.up } else { &self.scratch.kept };
         let y = self.buffer(step.outputs[0], alone);

@@ -1,18 +1,14 @@
 //! The products of steps with matrices in input-major order, and the memory that they need.
 
-use pelton_graph::{Error, Gating, Linear, Norm, Op, Plan, Step};
+use pelton_graph::{EffortCurve, Error, Gating, Linear, Norm, Op, Plan, Step, WeightId};
 
 use crate::{
-    device::Capabilities,
     kernels::{
+        choose_inputs::list_vectors,
         input_major::{InputMajor, Side},
-        matvec::Tuning,
     },
     weights::Lines,
 };
-
-/// Threads of products without a norm: with K splits there are few chains for a workgroup.
-pub(super) const THREADS: usize = 256;
 
 /// The matrices of a step's products, the norm before them, and whether they are a gate and its value.
 pub(super) struct Products<'a> {
@@ -43,8 +39,8 @@ impl<'a> Products<'a> {
         }
     }
 
-    /// The indices of the marked matrices that run in one dispatch: up to three of one format and
-    /// number of inputs.
+    /// The indices of the marked matrices that run in one dispatch: up to three of one format, number of
+    /// inputs and fractions.
     pub(super) fn groups(&self, plan: &Plan) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for (i, linear) in self.linears.iter().enumerate() {
@@ -53,8 +49,10 @@ impl<'a> Products<'a> {
                 continue;
             }
             let alike = |group: &&mut Vec<usize>| {
-                let first = plan.weight(self.linears[group[0]].weight);
-                group.len() < 3 && (first.dtype, first.row_len) == (weight.dtype, weight.row_len)
+                let first = self.linears[group[0]].weight;
+                group.len() < 3
+                    && plan.weight(first).dtype == weight.dtype
+                    && kind(plan, first) == kind(plan, linear.weight)
             };
             match groups.iter_mut().find(alike) {
                 Some(group) => group.push(i),
@@ -73,7 +71,7 @@ impl<'a> Products<'a> {
             && rows(&self.linears[0]) == rows(&self.linears[1])
     }
 
-    /// The product of a group for rows of decoding.
+    /// The product of a group with all inputs.
     ///
     /// # Errors
     /// [`Error::Effort`] for matrices without lines.
@@ -98,38 +96,45 @@ impl<'a> Products<'a> {
             add: self.add,
             apart: false,
             glu: self.gating.filter(|_| self.gates(plan)).copied(),
+            chosen: false,
             lives_at: [0, 1],
             only_below: false,
-            on_grid: true,
-            threads: if self.norm.is_some() { threads } else { THREADS },
+            threads,
         })
     }
 }
 
-/// The distinct numbers of inputs of the marked matrices.
-pub(super) fn kinds(plan: &Plan) -> Vec<usize> {
-    let marked = plan.weights.iter().filter(|weight| weight.effort);
-    let mut kinds: Vec<usize> = marked.map(|weight| weight.row_len).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
+/// What decides how many inputs of a marked matrix are live in a row: their number, and the fractions
+/// by effort.
+pub(super) fn kind(plan: &Plan, id: WeightId) -> (usize, EffortCurve) {
+    (plan.weight(id).row_len, plan.effort_curve(id))
+}
+
+/// The distinct kinds of the marked matrices.
+pub(super) fn kinds(plan: &Plan) -> Vec<(usize, EffortCurve)> {
+    let mut kinds = Vec::new();
+    for id in (0..plan.weights.len()).map(WeightId).filter(|id| plan.weight(*id).effort) {
+        let of = kind(plan, id);
+        if !kinds.contains(&of) {
+            kinds.push(of);
+        }
+    }
     kinds
 }
 
-/// Slots of a row in which workgroups exchange sums, at most of any step.
-pub(super) fn slots(plan: &Plan, capabilities: &Capabilities) -> usize {
-    let products = || plan.steps.iter().filter_map(Products::of);
+/// Vectors of 16 bytes of the lists of a row's live inputs, at most of any step.
+pub(super) fn list_row(plan: &Plan) -> usize {
+    let products = plan.steps.iter().filter_map(Products::of);
+    let of_group = |products: &Products<'_>, group: &[usize]| {
+        let weight = plan.weight(products.linears[group[0]].weight);
+        let lines = Lines::new(weight.dtype, weight.rows, weight.row_len);
+        lines.map_or(0, |lines| group.len() * list_vectors(&lines))
+    };
     let of = |products: Products<'_>| {
         let groups = products.groups(plan);
-        let of_group = |group: &Vec<usize>| {
-            let slots = Tuning::CANDIDATES.map(|tuning| {
-                let product = products.product(plan, group, tuning.threads);
-                product.map_or(0, |product| product.slots(capabilities))
-            });
-            slots.into_iter().max().unwrap_or(0)
-        };
-        groups.iter().map(of_group).max().unwrap_or(0)
+        groups.iter().map(|group| of_group(&products, group)).max().unwrap_or(0)
     };
-    products().map(of).max().unwrap_or(0)
+    products.map(of).max().unwrap_or(0)
 }
 
 /// Elements of the longest row that a marked product is added to.

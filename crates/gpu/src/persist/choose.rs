@@ -88,7 +88,6 @@ pub(crate) fn choose<'l>(
     let plain = plan.states.is_empty()
         && plan.adapters().is_none()
         && plan.hidden.is_none()
-        && !plan.has_effort()
         && !plan.whole_sequences;
     if !plain || !device.coherent || mode == Mode::Off {
         return Ok(None);

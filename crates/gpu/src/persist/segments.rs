@@ -8,7 +8,7 @@ use crate::{
     device::{Device, Kernel},
     kernels::{attention::Attention, matvec::Tuning},
     lower::{
-        dispatch::{Dispatch, Grid, PassShape, RowBucket, StepDispatches},
+        dispatch::{Dispatch, Grid, PassShape, RowBucket, StepDispatches, When},
         lowering::Lowering,
     },
     persist::link::{Launch, Linked, Phase, check, link},
@@ -77,8 +77,13 @@ impl Persistent {
         let steps: Vec<Vec<Dispatch>> = plan
             .steps
             .iter()
-            .map(|step| lowering.step(step, RowBucket::One, true))
-            .collect::<Result<_, _>>()?;
+            .map(|step| {
+                let mut calls = lowering.step(step, RowBucket::One, true)?;
+                // rows of an effort below 1 run by dispatches
+                calls.retain(|call| call.when != When::SomeBelow);
+                Ok(calls)
+            })
+            .collect::<Result<_, Error>>()?;
         let words = device.buffer("words of the grid barrier", BYTES)?;
         let mut builder =
             Builder { device, launch, context, words: &words, kernels: HashMap::new() };

@@ -98,6 +98,10 @@ impl Backend for Gpu {
         true
     }
 
+    fn has_effort_tables(&self) -> bool {
+        true
+    }
+
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {
         accepts(&self.device.capabilities, op, plan)
     }
@@ -437,7 +441,10 @@ impl Executable for GpuExecutable {
         let call: SampleCall = self.sample.prepare(&self.device, pass);
         let run = Run {
             // a draw that follows is not repeated
-            persists: self.persistent.is_some() && shape.alone() && !pass.draws_later(),
+            persists: self.persistent.is_some()
+                && shape.alone()
+                && shape.below == [0; 2]
+                && !pass.draws_later(),
             logits: wanted_logits(pass, &shape),
             keeps_hidden: pass.keeps_hidden,
             shape,

@@ -7,10 +7,10 @@
 //!
 //! | section | content |
 //! |---|---|
-//! | lines | `[slabs, inputs]` lines. A word has four outputs of 8 bits; eight of 4 bits, byte `b` with outputs `b` and, in its upper half, `b + 4`; or two or one in floats |
+//! | lines | `[slabs, inputs]` lines. A word has four outputs of 8 bits; eight of 4 bits, byte `b` with outputs `b` and, in its upper half, `b + 4`; or two or one in floats. Words of codes are rotated to the left by as many bytes as the input has over a multiple of four |
 //! | `d` | f16 scales, and minima after those of the slab, `[slabs, blocks or super-blocks, fields, outputs]` |
 //! | `sub` | bytes: scales and minima, or the scales of both halves, `[slabs, blocks, 2, outputs]` |
-//! | `high` | upper bits `[slabs, inputs]`, 8 or 16 of each word of a line, in the order of outputs |
+//! | `high` | upper bits `[slabs, inputs]`, 8 or 16 of each word of a line, in the order of its codes |
 //! | norms | the Euclidean norm of each column, f32 `[inputs]` |
 
 use std::{ops::Range, thread};
@@ -273,18 +273,20 @@ impl Slab<'_> {
 
     /// Writes the codes of an output for the inputs from `first` on.
     fn codes(&mut self, first: usize, output: usize, codes: &[u8]) {
-        let (line, bits) = (self.of.line, self.of.fields().upper_bits);
-        if self.of.fields().per_word == 4 {
-            for (input, &code) in (first..).zip(codes) {
-                self.lines[input * line * 4 + output] = code;
-            }
-            return;
-        }
-        let (word, place) = (output / 8, output % 8);
+        let Fields { per_word, upper_bits: bits, .. } = self.of.fields();
+        let line = self.of.line;
+        let (word, place) = (output / per_word, output % per_word);
         for (input, &code) in (first..).zip(codes) {
-            self.lines[(input * line + word) * 4 + place % 4] |= (code & 15) << (place / 4 * 4);
+            let byte = (place + input) % 4;
+            let at = (input * line + word) * 4 + byte;
+            if per_word == 4 {
+                self.lines[at] = code;
+                continue;
+            }
+            self.lines[at] |= (code & 15) << (place / 4 * 4);
             if bits > 0 {
-                let at = input * line * bits + word * bits + place * bits / 8;
+                let place = place / 4 * 4 + byte;
+                let at = (input * line + word) * bits + place * bits / 8;
                 self.high[at] |= (code >> 4) << (place * bits % 8);
             }
         }

@@ -8,6 +8,7 @@ mod shared;
 mod source;
 mod upload;
 
+pub(crate) use input_major::InputMajor;
 pub(crate) use layout::Layout;
 pub(crate) use lines::Lines;
 pub(crate) use matrix::{Matrix, Shard};

@@ -29,12 +29,17 @@ const DTYPES: [DType; 9] = [
 
 const SILU: Option<Gating> = Some(Gating::Product(Activation::Silu));
 
-/// Lines of the usual length, and so short ones that two groups of lanes divide a block.
+/// Lines of the usual length, and so short ones that two or four groups of lanes divide a block.
 fn all_lines(device: &Device, dtype: DType, rows: usize, cols: usize) -> Vec<Lines> {
     let lines = Lines::new(dtype, rows, cols).unwrap();
-    let half = device.capabilities.subgroup as usize / 2;
-    let short = Lines { line: half, ..lines };
-    if lines.fields().blocks() && half >= 4 { vec![lines, short] } else { vec![lines] }
+    let lanes = device.capabilities.subgroup as usize;
+    let mut all = vec![lines];
+    if lines.fields().blocks() && lanes >= 8 {
+        all.push(Lines { line: lanes / 2, ..lines });
+        // a word has upper bits of its own only together with others
+        all.extend((dtype == DType::Q4_0).then_some(Lines { line: lanes / 4, ..lines }));
+    }
+    all
 }
 
 fn product(sides: Vec<Side>) -> InputMajor {
@@ -44,9 +49,9 @@ fn product(sides: Vec<Side>) -> InputMajor {
         add: false,
         apart: false,
         glu: None,
+        chosen: true,
         lives_at: [0, 1],
         only_below: false,
-        on_grid: true,
         threads: 512,
     }
 }
@@ -78,14 +83,17 @@ impl Case {
         }
     }
 
-    /// The y of each side for rows with these numbers of live inputs.
+    /// The y of each side for rows with these numbers of live inputs; all inputs of as many rows if the
+    /// product has no lists.
     fn run(&self, device: &Arc<Device>, product: &InputMajor, lives: &[u32]) -> Vec<Vec<f32>> {
         let capabilities = &device.capabilities;
-        let row_slots = product.slots(capabilities);
+        let rows = lives.len();
+        let row_vectors = product.sides.len() * list_vectors(&product.lines()) + 3;
         let x = device.with(&self.x);
         let lives_buffer = device.with(lives);
-        let slots = device.with(&vec![u32::MAX; (row_slots * lives.len()).max(1)]);
         let norm = device.with(&self.norm);
+        // what is not written shows
+        let lists = device.with(&vec![u32::MAX; 4 * row_vectors * rows]);
         let mut sides = Vec::new();
         for (i, side) in product.sides.iter().enumerate() {
             let norms_at = side.lines.sections().norms;
@@ -102,21 +110,25 @@ impl Case {
                 device.with(&self.biases[i]),
             ));
         }
-        let mut buffers = vec![&x, &lives_buffer];
-        buffers.extend((row_slots > 0).then_some(&slots));
-        buffers.extend(product.norm.map(|_| &norm));
-        for (i, (matrix, norms, y, bias)) in sides.iter().enumerate() {
-            buffers.extend([matrix, norms]);
+        if product.chosen {
+            let choice = product.choice();
+            let mut buffers = vec![&x, &lives_buffer, &lists];
+            buffers.extend(product.norm.map(|_| &norm));
+            buffers.extend(sides.iter().map(|(_, norms, ..)| norms));
+            let source = choice.source(capabilities, row_vectors).unwrap();
+            let kernel = device.kernel("test", &source, &choice.bindings()).unwrap();
+            device.run(&kernel, &buffers, [choice.groups(capabilities), rows as u32, 1]);
+        }
+        let mut buffers = vec![if product.chosen { &lists } else { &x }];
+        buffers.extend(product.norm.filter(|_| !product.chosen).map(|_| &norm));
+        for (i, (matrix, _, y, bias)) in sides.iter().enumerate() {
+            buffers.push(matrix);
             buffers.extend((product.glu.is_none() || i == 0).then_some(y));
             buffers.extend(product.sides[i].bias.then_some(bias));
         }
-        let source = product.source(capabilities, row_slots).unwrap();
-        let kernel = device.kernel("test", &source, &product.bindings(capabilities)).unwrap();
-        let groups = [product.groups(capabilities), lives.len() as u32, 1];
-        device.run(&kernel, &buffers, groups);
-        if row_slots > 0 {
-            assert!(device.content::<u32>(&slots).iter().all(|&slot| slot == u32::MAX));
-        }
+        let source = product.source(capabilities, row_vectors).unwrap();
+        let kernel = device.kernel("test", &source, &product.bindings()).unwrap();
+        device.run(&kernel, &buffers, [product.groups(capabilities), rows as u32, 1]);
         let written = if product.glu.is_some() { 1 } else { sides.len() };
         sides[..written].iter().map(|(_, _, y, _)| device.content(y)).collect()
     }
@@ -178,25 +190,34 @@ fn bits(all: &[Vec<f32>]) -> Vec<Vec<u32>> {
     all.iter().map(|y| y.iter().map(|v| v.to_bits()).collect()).collect()
 }
 
-/// Products of every form with matrices of one format.
+/// Products of every form with matrices of one format, and of many shapes with one format of each kind:
+/// the others differ in what a block has.
 fn products(device: &Device, dtype: DType) -> Vec<InputMajor> {
     let step = dtype.block_len().max(4);
-    let mut all = Vec::new();
-    // all shapes of one format of each kind: the others differ in what a block has
-    let whole = matches!(dtype, DType::Q4_0 | DType::Q6_K | DType::F16);
-    let shapes = [(1280, 300), (step, 3), (5 * step, 130)];
-    for &(k, rows) in &shapes[..if whole { shapes.len() } else { 1 }] {
-        let lines = all_lines(device, dtype, rows, k);
-        for &lines in &lines[..if whole { lines.len() } else { 1 }] {
-            let side = |bias, rows| Side { lines: Lines { rows, ..lines }, bias };
-            let plain = product(vec![side(false, rows)]);
-            all.push(InputMajor { add: true, threads: 256, ..plain.clone() });
-            all.push(InputMajor { on_grid: false, ..product(vec![side(true, rows)]) });
-            let three = vec![side(true, rows), side(true, 70), side(true, 5)];
-            all.push(InputMajor { norm: Some(1e-5), ..product(three) });
-            let two = vec![side(false, rows); 2];
-            all.push(InputMajor { norm: Some(1e-5), glu: SILU, threads: 256, ..product(two) });
+    let side = |lines: Lines, bias, rows| Side { lines: Lines { rows, ..lines }, bias };
+    let plain = |lines, rows| product(vec![side(lines, false, rows)]);
+    let lines = all_lines(device, dtype, 300, 1280);
+    let [usual, short @ ..] = &lines[..] else { return Vec::new() };
+    let three = vec![side(*usual, true, 300), side(*usual, true, 70), side(*usual, true, 5)];
+    let gated = |lines| {
+        let two = vec![side(lines, false, 300); 2];
+        InputMajor { norm: Some(1e-5), glu: SILU, threads: 256, ..product(two) }
+    };
+    let mut all = vec![
+        InputMajor { add: true, threads: 256, ..plain(*usual, 300) },
+        InputMajor { norm: Some(1e-5), ..product(three) },
+        gated(*usual),
+    ];
+    if matches!(dtype, DType::Q4_0 | DType::Q6_K | DType::F16) {
+        all.extend(short.iter().map(|lines| gated(*lines)));
+        all.push(product(vec![side(*usual, true, 300)]));
+        for (k, rows) in [(step, 3), (5 * step, 130)] {
+            all.push(plain(Lines::new(dtype, rows, k).unwrap(), rows));
         }
+    }
+    if dtype == DType::Q4_0 {
+        // enough outputs for workgroups of whole slabs
+        all.push(plain(Lines::new(dtype, 12_800, step).unwrap(), 12_800));
     }
     all
 }
@@ -207,9 +228,12 @@ fn all_inputs_are_the_dense_product() {
     for dtype in DTYPES {
         for product in products(&device, dtype) {
             let case = Case::new(&product, 1);
-            let found = case.run(&device, &product, &[product.lines().cols as u32]);
-            let expected = case.dense(&device, &product, 1);
-            assert_eq!(bits(&found), bits(&expected), "{product:?}");
+            let expected = bits(&case.dense(&device, &product, 1));
+            for chosen in [false, true] {
+                let product = InputMajor { chosen, ..product.clone() };
+                let found = case.run(&device, &product, &[product.lines().cols as u32]);
+                assert!(bits(&found) == expected, "{product:?}");
+            }
         }
     }
 }

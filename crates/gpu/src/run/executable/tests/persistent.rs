@@ -10,8 +10,17 @@ use crate::translate::translate;
 const TURNS: u32 = 60_000;
 
 fn with_mode(device: &Arc<Device>, spec: &ModelSpec, persistent: Mode) -> GpuExecutable {
+    let plan = build(&spec.checkpoint()).unwrap().fuse(&all);
+    with_plan(device, spec, plan, persistent)
+}
+
+fn with_plan(
+    device: &Arc<Device>,
+    spec: &ModelSpec,
+    plan: Plan,
+    persistent: Mode,
+) -> GpuExecutable {
     let checkpoint = Arc::new(spec.checkpoint());
-    let plan = build(&checkpoint).unwrap().fuse(&all);
     let (device, limits) = (Arc::clone(device), limits(spec));
     let matrices = SharedMatrices::default();
     let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
@@ -72,6 +81,26 @@ fn persistent_kernels_change_no_bit() {
         }
         assert!(persistent.persistent.is_some() || groups > 1, "a spin ran out");
     }
+}
+
+/// Of a load for an effort rows of effort 1 have persistent kernels, with the bits of a load without
+/// one; rows below 1 run by dispatches.
+#[test]
+fn rows_of_effort_1_persist() {
+    use Phase::{Decode, Prompt};
+    let Some(device) = coherent() else { return };
+    let spec = ModelSpec::wide(DType::Q4_0);
+    let plan = build(&spec.checkpoint()).unwrap().fuse(&all).with_effort().unwrap();
+    let mut usual = with_mode(&device, &spec, Mode::Off);
+    let mode = Mode::Forced { groups: 1, turns: TURNS };
+    let mut persistent = with_plan(&device, &spec, plan, mode);
+    let segments = persistent.persistent.as_ref().map(Persistent::segments);
+    assert!(segments.is_some_and(|n| n >= spec.layers), "{segments:?}");
+    let chunks = [(Prompt, 20), (Decode, 1), (Decode, 1)];
+    let tokens = tokens(&spec, 22);
+    let expected = logits(&mut usual, &tokens, &chunks);
+    let got = logits(&mut persistent, &tokens, &chunks);
+    assert!(expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits()));
 }
 
 /// Three passes in flight, whose first ran into a spin without end: all run again, from the tokens and

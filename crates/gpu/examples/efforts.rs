@@ -1,0 +1,133 @@
+//! Decoding of one row at several efforts: speed, and the time of each kind of step.
+//!
+//! usage: efforts MODEL.gguf [DEPTH]
+//!
+//! Prints the tokens per second from position DEPTH on, sampling of the likeliest included: of a load
+//! without effort, and of one for an effort at each of some efforts. Then the µs of the steps of a pass
+//! by kind, by dispatches with timestamps between the steps.
+
+use std::{collections::VecDeque, process::ExitCode, sync::Arc, time::Instant};
+
+use pelton_gpu::{Gpu, choose};
+use pelton_graph::{
+    Backend, Effort, Error, Executable, Input, KvType, Limits, Pass, Phase, Plan, Row, Sample,
+    TableEdit, Want, build, pages_for,
+};
+use pelton_sampling::Draw;
+use pelton_weights::Checkpoint;
+
+const EFFORTS: [f64; 5] = [1.0, 0.7, 0.5, 0.35, 0.25];
+/// Passes of one submission, and timed tokens.
+const REPEAT: usize = 32;
+const TIMED: usize = 256;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let Some(file) = arguments.next() else {
+        eprintln!("usage: efforts MODEL.gguf [DEPTH]");
+        return ExitCode::from(2);
+    };
+    let depth = arguments.next().and_then(|depth| depth.parse().ok()).unwrap_or(0);
+    match run(&file, depth) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(file: &str, depth: usize) -> Result<(), Error> {
+    let gpu = Gpu::open(&choose(None)?)?;
+    let checkpoint = Arc::new(Checkpoint::open(file)?);
+    let plan = build(&checkpoint)?.fuse(&|op, plan| gpu.accepts(op, plan));
+    println!("{file} on {}, depth {depth}", gpu.name());
+    for plan in [plan.clone(), plan.with_effort()?] {
+        // the matrices of one load at a time
+        let gpu = Gpu::open(&choose(None)?)?;
+        let mut executable = load(&gpu, &plan, &checkpoint, depth)?;
+        let marked = plan.has_effort();
+        for amount in EFFORTS.into_iter().take(if marked { EFFORTS.len() } else { 1 }) {
+            let effort = Effort::new(amount).unwrap_or_default();
+            // the first time the GPU reaches its clock rate
+            speed(&mut *executable, depth, effort)?;
+            let speed = speed(&mut *executable, depth, effort)?;
+            let what = if marked { format!("effort {amount}") } else { "no effort".to_owned() };
+            println!("{what}: {speed:.1} tokens/s");
+            let rows = [Row { input: Input::Token(3), position: depth as u32, slot: 0 }];
+            let efforts = [effort];
+            let wants = [Want::Logits { row: 0 }];
+            let pass = Pass { efforts: &efforts, ..Pass::new(Phase::Decode, &rows, &wants) };
+            let profile = executable.profile(&pass, 32)?;
+            let mut kinds: Vec<(String, f64)> = Vec::new();
+            for (step, measured) in plan.steps.iter().zip(&profile.steps) {
+                let name = format!("{} {}", step.op.name(), plan.buffer(step.outputs[0]).width);
+                let time = 1e6 * measured.time.as_secs_f64();
+                match kinds.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, sum)) => *sum += time,
+                    None => kinds.push((name, time)),
+                }
+            }
+            let pass = 1e6 * profile.pass.as_secs_f64();
+            let kinds = kinds.iter().map(|(name, time)| format!("{name} {time:.0}"));
+            println!("  a pass of {pass:.0} µs: {}", kinds.collect::<Vec<_>>().join(", "));
+        }
+    }
+    Ok(())
+}
+
+fn load(
+    gpu: &Gpu,
+    plan: &Plan,
+    checkpoint: &Arc<Checkpoint>,
+    depth: usize,
+) -> Result<Box<dyn Executable>, Error> {
+    let begun = Instant::now();
+    let context = depth + TIMED + 64;
+    let pages = pages_for(context);
+    let limits = Limits {
+        rows: 512,
+        wants: 1,
+        sequences: 1,
+        context,
+        pages: vec![pages],
+        snapshots: 0,
+        kv: KvType::F16,
+        tokens: plan.vocab,
+        bias: 0,
+    };
+    let checkpoint = Arc::clone(checkpoint);
+    let mut executable = gpu.load(plan.clone(), checkpoint, limits, &mut |_, _| {})?;
+    let pages: Vec<u32> = (0..pages as u32).collect();
+    let tables = [TableEdit { group: 0, slot: 0, first: 0, pages: &pages }];
+    let first = [Row { input: Input::Token(1), position: 0, slot: 0 }];
+    let ticket =
+        executable.submit(&Pass { tables: &tables, ..Pass::new(Phase::Decode, &first, &[]) })?;
+    executable.take(ticket)?;
+    println!("loaded in {:.1} s", begun.elapsed().as_secs_f64());
+    Ok(executable)
+}
+
+/// The tokens per second of rows of an effort, with passes submitted ahead.
+fn speed(executable: &mut dyn Executable, depth: usize, effort: Effort) -> Result<f64, Error> {
+    let mut tickets = VecDeque::new();
+    let begun = Instant::now();
+    for done in (0..TIMED).step_by(REPEAT) {
+        let rows = [Row { input: Input::Token(3), position: (depth + done) as u32, slot: 0 }];
+        let want = Sample { row: 0, draw: Draw::GREEDY, recent: &[], pending: 0 };
+        let wants = [Want::Sample(want)];
+        let efforts = [effort];
+        let repeat = REPEAT as u32;
+        let pass = Pass { repeat, efforts: &efforts, ..Pass::new(Phase::Decode, &rows, &wants) };
+        tickets.push_back(executable.submit(&pass)?);
+        if tickets.len() == 2
+            && let Some(ticket) = tickets.pop_front()
+        {
+            executable.take(ticket)?;
+        }
+    }
+    for ticket in tickets {
+        executable.take(ticket)?;
+    }
+    Ok(TIMED as f64 / begun.elapsed().as_secs_f64())
+}
