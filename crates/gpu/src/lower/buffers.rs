@@ -3,18 +3,21 @@
 use pelton_graph::{
     Effort, Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, Step, WeightKind, pages_for,
 };
+use pelton_quant::PROBES;
 
 use crate::{
     device::Device,
     kernels::{
         attention::Attention,
+        buckets::SIDES,
         experts::Sort,
         matmul::{DECODE, DECODE_FEW, decode_splits, prompt_splits},
         tiled_matmul::{FEW_ROWS, ThreadTile, splits},
         to_f16::padded,
         to_q8::UNIT,
     },
-    lower::effort_sizes as effort,
+    lower::{bucket_sizes as buckets, effort_sizes as effort},
+    weights::{has_buckets, is_partial},
 };
 
 /// Offsets of bindings in a buffer are multiples of this on every GPU.
@@ -44,10 +47,14 @@ pub(crate) struct Inputs {
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
     pub(crate) adapters: wgpu::Buffer,
     /// The numbers of live inputs `[rows, 2, kinds]` u32 of each row, and of each selected row, for
-    /// each number of inputs; the highest bit is set for rows of an effort below 1.
+    /// each number of inputs; the highest bit is set for rows of an effort below 1. With sorted buckets
+    /// the index of the cutoff among the products with probes, for all numbers of inputs.
     pub(crate) lives: wgpu::Buffer,
     /// The numbers of inputs `[kinds]`.
     live_kinds: Vec<usize>,
+    /// Whether the plan has sorted buckets, and whether all rows are multiplied by them.
+    buckets: bool,
+    partial: bool,
     /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
     pub(crate) recent: wgpu::Buffer,
 }
@@ -66,6 +73,8 @@ impl Inputs {
         let inputs = Self {
             lives: device.buffer("live inputs", 8 * (live_kinds.len() * live_rows) as u64)?,
             live_kinds,
+            buckets: has_buckets(plan),
+            partial: is_partial(plan),
             pass: device.buffer("pass", 8)?,
             rows: device.buffer("rows", 16 * limits.rows as u64)?,
             selected: device.buffer("selected", 4 * limits.wants as u64)?,
@@ -98,12 +107,27 @@ impl Inputs {
         for row in 0..all.len().max(selected.len()) {
             for effort in [all.get(row), selected.get(row)] {
                 words.extend(self.live_kinds.iter().map(|&inputs| match effort {
+                    Some(&effort) if self.buckets => self.bucket_word(effort),
                     Some(effort) if !effort.is_full() => effort.live(inputs) as u32 | 1 << 31,
                     _ => inputs as u32,
                 }));
             }
         }
         words
+    }
+
+    /// Whether a row of an effort is in the kernels for rows below 1.
+    pub(crate) fn is_below(&self, effort: Effort) -> bool {
+        !effort.is_full() || self.partial
+    }
+
+    /// The index of a row's cutoff, all bits set for none, or 0 for a row that runs densely.
+    fn bucket_word(&self, effort: Effort) -> u32 {
+        match effort.cutoff(PROBES) {
+            _ if !self.is_below(effort) => 0,
+            Some(index) => index as u32 | 1 << 31,
+            None => u32::MAX,
+        }
     }
 
     /// Writes the ids and the weights `[2, used]` of a slot's adapters.
@@ -208,6 +232,10 @@ pub(crate) struct Scratch {
     pub(crate) row_slots: usize,
     /// Rows of an effort below 1, while those of effort 1 are multiplied.
     pub(crate) kept: wgpu::Buffer,
+    /// The cutoffs `[rows, matrices]` of a product with sorted buckets, and the factors of its norm.
+    pub(crate) cutoffs: wgpu::Buffer,
+    /// Its partial sums.
+    pub(crate) bucket_sums: wgpu::Buffer,
 }
 
 impl Scratch {
@@ -239,7 +267,11 @@ impl Scratch {
             false => 0,
         };
         let (pairs, tiles) = sorted_len(plan, most);
-        let row_slots = effort::slots(plan, &device.capabilities);
+        let row_slots = match has_buckets(plan) {
+            true => 0,
+            false => effort::slots(plan, &device.capabilities),
+        };
+        let cutoffs = if has_buckets(plan) { 8 * SIDES * most } else { 0 };
         let slots = vec![u32::MAX; row_slots * rows.max(limits.wants)];
         let slots_buffer = device.buffer("slots of sums", 4 * slots.len() as u64)?;
         if !slots.is_empty() {
@@ -247,6 +279,9 @@ impl Scratch {
         }
         Ok(Self {
             slots: slots_buffer,
+            cutoffs: device.buffer("cutoffs", cutoffs as u64)?,
+            bucket_sums: device
+                .buffer("partial sums of buckets", 4 * buckets::partial_len(plan, most) as u64)?,
             row_slots,
             kept: device.buffer("rows of an effort", 4 * (most * effort::kept(plan)) as u64)?,
             halves: device.buffer("activations in f16", 2 * halves as u64)?,
