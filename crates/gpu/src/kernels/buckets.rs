@@ -19,7 +19,7 @@ const THREADS: usize = 128;
 /// Groups of threads that take lines in turn.
 const GROUPS: usize = THREADS / BUCKET_LINE;
 /// Lines that a thread loads before it adds their products.
-const UNROLL: usize = 8;
+const UNROLL: usize = 16;
 /// Workgroups of a product, at least, if K splits can be so many: several for each multiprocessor of a
 /// large GPU.
 const WORKGROUPS: usize = 1024;
