@@ -51,6 +51,9 @@ SHAPES = {
     "tinyllama-1.1b": Shape("llama", 22, 2048, 32, 4, 64, 5632, 32000, False, 1e4, 2048),
     "llama-3.2-1b": Shape("llama", 16, 2048, 32, 8, 64, 8192, 128256, True, 5e5, 131072),
     "llama-3.1-8b": Shape("llama", 32, 4096, 32, 8, 128, 14336, 128256, False, 5e5, 131072),
+    "mistral-7b": Shape("llama", 32, 4096, 32, 8, 128, 14336, 32000, False, 1e4, 32768),
+    # the first 8 of those 32 layers: files in F16 are large
+    "mistral-8-layers": Shape("llama", 8, 4096, 32, 8, 128, 14336, 32000, False, 1e4, 32768),
     "qwen3-30b-a3b": Shape("qwen3moe", 48, 2048, 32, 4, 128, 6144, 151936, False, 1e6, 40960,
                            Experts(128, 8, 768)),
     # the first 8 of those 48 layers, for machines with less memory

@@ -44,7 +44,7 @@ enum Mode {
     Channel,
     /// Inputs, or the lower halves of their codes alone, of weights in Q8_0
     Nested,
-    /// Single weights by their rank among 16 outputs (bucketMul), of weights in F16 and BF16
+    /// Single weights by their rank among 16 outputs (bucketMul), of weights in F16, BF16 and F32
     Bucket,
 }
 

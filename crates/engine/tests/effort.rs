@@ -355,6 +355,46 @@ fn buckets_of_a_model() {
     assert!(error.contains("expected F16, BF16 or F32"), "{error}");
 }
 
+/// On a GPU effort 1 is the dense model too; below it, and where few ranks are kept, logits are near those of
+/// the CPU and the same again.
+#[cfg(feature = "gpu")]
+#[test]
+fn buckets_of_a_model_on_a_gpu() {
+    let Some(adapter) = pelton::gpu::adapters().into_iter().next() else {
+        let what = "no Vulkan, Metal or DX12 adapter, not even in software";
+        return pelton_testing::skip(pelton_testing::Need::Gpu, what);
+    };
+    let gpu = pelton::gpu::Gpu::open_checked(&adapter).unwrap();
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("float-gpu.gguf");
+    fs::write(&path, ModelSpec::wide(F16).file(&[])).unwrap();
+    let ids: Vec<u32> = (0..20).map(|i| i * 37 % 80).collect();
+    let plain = LoadOptions::default().context(32).kv(KvType::F32);
+    let load = |options: &LoadOptions| Engine::with_backend(gpu.clone()).load(&path, options);
+    let bucket =
+        |ranks| plain.clone().effort(1.0).effort_mode(EffortMode::Bucket).effort_ranks(ranks);
+    let expected = logits(&load(&plain).unwrap(), &ids, 14, 1.0);
+    assert_eq!(logits(&load(&bucket(16)).unwrap(), &ids, 14, 1.0), expected);
+    for (ranks, effort) in [(16, 0.5), (4, 1.0)] {
+        let options = bucket(ranks);
+        let model = load(&options).unwrap();
+        let found = logits(&model, &ids, 14, effort);
+        assert_eq!(logits(&model, &ids, 14, effort), found, "repeats");
+        let of_cpu = Engine::with_backend(Cpu::new(1)).load(&path, &options).unwrap();
+        let of_cpu = logits(&of_cpu, &ids, 14, effort);
+        let (mut distance, mut size) = (0.0, 0.0);
+        for (found, expected) in found.iter().zip(&of_cpu) {
+            let [found, expected] = [found, expected].map(|bits| f64::from(f32::from_bits(*bits)));
+            distance += (found - expected).powi(2);
+            size += expected * expected;
+        }
+        assert!(distance < 1e-3 * size, "{ranks} ranks, effort {effort}: {distance} of {size}");
+    }
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("buckets-gpu.gguf");
+    BucketFile::write(&file, &Checkpoint::open(&path).unwrap(), &mut |_, _| {}).unwrap();
+    let error = load(&bucket(16).effort_buckets(&file)).err().unwrap().to_string();
+    assert!(error.contains("a GPU sorts the weights at load"), "{error}");
+}
+
 fn request(i: usize, effort: f64) -> Request {
     let starts = ["Once upon a time", "One day a fox", "The rain", "Far away in the hills"];
     Request::new(starts[i % 4]).max_tokens(30).sampling(Sampling::greedy()).effort(effort)

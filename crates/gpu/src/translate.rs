@@ -15,6 +15,7 @@ fn sources() -> Vec<(String, String)> {
         crate::kernels::matvec::sources(),
         crate::kernels::matmul::sources(),
         crate::kernels::input_major::sources(),
+        crate::kernels::buckets::sources(),
         crate::kernels::matvec_rows::sources(),
         crate::kernels::tiled_matmul::sources(),
         crate::kernels::to_q8::sources(),

@@ -4,7 +4,7 @@
 
 use pelton_cpu::Cpu;
 use pelton_gpu::{Gpu, adapters};
-use pelton_graph::KvType;
+use pelton_graph::{EffortMode, KvType};
 use pelton_quant::DType;
 use pelton_testing::{Need, backend::Subject, skip};
 
@@ -88,13 +88,25 @@ const LINES: [DType; 5] = [DType::Q4_0, DType::Q8_0, DType::Q4_K, DType::Q6_K, D
 
 #[test]
 fn effort_1_is_dense() {
-    on_gpu(|subject| subject.effort_1_is_dense(&LINES));
+    on_gpu(|subject| subject.effort_1_is_dense(EffortMode::Channel, &LINES));
 }
 
 #[test]
 fn efforts_of_any_pass() {
     let cpu = Cpu::new(1);
-    on_gpu(|subject| subject.efforts_of_any_pass(&cpu, &[DType::Q4_0, DType::Q6_K, DType::F32]));
+    let dtypes = [DType::Q4_0, DType::Q6_K, DType::F32];
+    on_gpu(|subject| subject.efforts_of_any_pass(EffortMode::Channel, &cpu, &dtypes));
+}
+
+#[test]
+fn effort_1_is_dense_next_to_buckets() {
+    on_gpu(|subject| subject.effort_1_is_dense(EffortMode::Bucket, &[DType::F16]));
+}
+
+#[test]
+fn efforts_of_any_pass_in_buckets() {
+    let cpu = Cpu::new(1);
+    on_gpu(|subject| subject.efforts_of_any_pass(EffortMode::Bucket, &cpu, &[DType::F16]));
 }
 
 #[test]

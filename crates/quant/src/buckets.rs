@@ -6,7 +6,11 @@
 //! in the bucket; products take the code as it is, position included. So for an input a prefix of
 //! ranks has its greatest weights, and the mean magnitude of each rank says how far it is worth going.
 
+use std::ops::Range;
+
 use half::f16;
+
+use crate::{DType, decode};
 
 /// Outputs of a bucket, and ranks of an input.
 pub const BUCKET: usize = 16;
@@ -82,6 +86,70 @@ pub fn bucket_probe(probe: usize, outputs: usize, inputs: usize) -> (usize, usiz
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     (probe * inputs / PROBES, ((hash ^ hash >> 31) % outputs.max(1) as u64) as usize)
+}
+
+/// A matrix `[rows, cols]` of F32, F16 or BF16, row by row, whose weights are to be sorted.
+#[derive(Clone, Copy, Debug)]
+pub struct BucketSource<'a> {
+    dtype: DType,
+    rows: usize,
+    cols: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> BucketSource<'a> {
+    /// `None` if the rows are no whole buckets, or the bytes are of another type or shape.
+    pub fn new(dtype: DType, (rows, cols): (usize, usize), bytes: &'a [u8]) -> Option<Self> {
+        let is_whole = dtype.block_len() == 1 && rows > 0 && rows.is_multiple_of(BUCKET);
+        let found = dtype.bytes_of(cols).and_then(|row| row.checked_mul(rows));
+        (is_whole && cols > 0 && found == Some(bytes.len())).then_some(Self {
+            dtype,
+            rows,
+            cols,
+            bytes,
+        })
+    }
+
+    /// Decodes elements of a row.
+    fn decode(&self, row: usize, first: usize, to: &mut [f32]) {
+        let size = self.dtype.block_bytes();
+        let at = (row * self.cols + first) * size;
+        // the shape has been checked
+        let _ = decode(self.dtype, &self.bytes[at..at + to.len() * size], to);
+    }
+
+    /// The greatest magnitude in some rows.
+    pub fn greatest(&self, rows: Range<usize>) -> f32 {
+        let mut values = vec![0.0; self.cols];
+        rows.fold(0.0, |max, row| {
+            self.decode(row, 0, &mut values);
+            values.iter().fold(max, |max, value| max.max(value.abs()))
+        })
+    }
+
+    /// The input and the weight, times `scale`, of each probe.
+    pub fn probes(&self, scale: f32) -> impl Iterator<Item = (u32, f32)> + use<'a> {
+        let own = *self;
+        (0..PROBES).map(move |probe| {
+            let (input, output) = bucket_probe(probe, own.rows, own.cols);
+            let mut value = [0.0];
+            own.decode(output, input, &mut value);
+            (input as u32, value[0] * scale)
+        })
+    }
+
+    /// The weights `[inputs, rows]` of some inputs, times `scale`.
+    pub fn columns(&self, inputs: Range<usize>, scale: f32) -> Vec<f32> {
+        let mut columns = vec![0.0; inputs.len() * self.rows];
+        let mut values = vec![0.0; inputs.len()];
+        for row in 0..self.rows {
+            self.decode(row, inputs.start, &mut values);
+            for (i, value) in values.iter().enumerate() {
+                columns[i * self.rows + row] = value * scale;
+            }
+        }
+        columns
+    }
 }
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ mod scale;
 mod ternary;
 
 pub use buckets::{
-    BUCKET, PROBES, bucket_exponent, bucket_position, bucket_probe, bucket_value, pack_buckets,
+    BUCKET, BucketSource, PROBES, bucket_exponent, bucket_position, bucket_probe, bucket_value,
+    pack_buckets,
 };
 pub use codec::{decode, encode};
 pub use dtype::DType;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pelton_graph::Phase::{Decode, Prompt};
 use pelton_graph::{
-    Backend, Effort, EffortGroup, EffortKind, EffortTable, Executable, Pass, Phase, Row, TableEdit,
-    Want, build, pages_for,
+    Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, Executable, Pass, Phase,
+    Row, TableEdit, Want, build, pages_for,
 };
 use pelton_quant::DType;
 
@@ -14,22 +14,23 @@ use crate::backend::{Subject, assert_same, limits, relative_difference, rows, to
 
 const LEN: usize = 72;
 
-/// A random model, marked for rows of an effort or not.
-fn load(backend: &dyn Backend, spec: &ModelSpec, marked: bool) -> Box<dyn Executable> {
-    load_with(backend, spec, marked, None)
+/// A random model, marked for rows of an effort in a mode or not.
+fn load(backend: &dyn Backend, spec: &ModelSpec, mode: Option<EffortMode>) -> Box<dyn Executable> {
+    load_with(backend, spec, mode, None)
 }
 
 /// The same with fractions of each matrix.
 fn load_with(
     backend: &dyn Backend,
     spec: &ModelSpec,
-    marked: bool,
+    mode: Option<EffortMode>,
     table: Option<EffortTable>,
 ) -> Box<dyn Executable> {
     let checkpoint = Arc::new(spec.checkpoint());
     let mut plan = build(&checkpoint).unwrap().fuse(&|op, plan| backend.accepts(op, plan));
-    if marked {
+    if let Some(mode) = mode {
         plan = plan.with_effort().unwrap();
+        plan.effort.mode = mode;
     }
     plan.effort.table = table.map(Arc::new);
     backend.load(plan, checkpoint, limits(spec), &mut |_, _| {}).unwrap()
@@ -73,27 +74,26 @@ fn logits(
 
 impl Subject<'_> {
     /// Rows of effort 1 have the bits of a load without effort, in passes of any size.
-    pub fn effort_1_is_dense(&self, dtypes: &[DType]) {
+    pub fn effort_1_is_dense(&self, mode: EffortMode, dtypes: &[DType]) {
         let chunks =
             [(Prompt, 21), (Decode, 1), (Decode, 2), (Decode, 1), (Decode, 5), (Decode, 9)];
         let chunks = [&chunks[..], &[(Decode, 20), (Prompt, 13)]].concat();
         for &dtype in dtypes {
             let spec = ModelSpec::wide(dtype);
             let tokens = tokens(&spec, LEN);
-            let [dense, full] = [false, true].map(|marked| {
-                logits(&mut *load(self.backend, &spec, marked), &tokens, &chunks, 1.0)
-            });
+            let [dense, full] = [None, Some(mode)]
+                .map(|mode| logits(&mut *load(self.backend, &spec, mode), &tokens, &chunks, 1.0));
             assert_same(&full, &dense, &format!("{dtype}"));
         }
     }
 
     /// A row of an effort below 1 has the same bits in any pass of its phase, with rows of other efforts
     /// too, and again; and those of `other`, another backend, within the tolerance.
-    pub fn efforts_of_any_pass(&self, other: &dyn Backend, dtypes: &[DType]) {
+    pub fn efforts_of_any_pass(&self, mode: EffortMode, other: &dyn Backend, dtypes: &[DType]) {
         for &dtype in dtypes {
             let spec = ModelSpec::wide(dtype);
             let tokens = tokens(&spec, LEN);
-            let mut executable = load(self.backend, &spec, true);
+            let mut executable = load(self.backend, &spec, Some(mode));
             let executable = &mut *executable;
             let dense = logits(executable, &tokens, &[(Prompt, LEN)], 1.0);
             let steps = [(Decode, 1); LEN];
@@ -107,7 +107,7 @@ impl Subject<'_> {
             let prompt = logits(executable, &tokens, &[(Prompt, LEN)], 0.5);
             let got = logits(executable, &tokens, &[(Prompt, 30), (Prompt, 1), (Prompt, 41)], 0.5);
             assert_same(&got, &prompt, &format!("{dtype}, a prompt in chunks"));
-            let mut of_other = load(other, &spec, true);
+            let mut of_other = load(other, &spec, Some(mode));
             let of_other = logits(&mut *of_other, &tokens, &steps, 0.5);
             let difference = relative_difference(&of_other, &expected);
             assert!(difference < 0.05, "{dtype}: {difference} from '{}'", other.name());
@@ -127,7 +127,8 @@ impl Subject<'_> {
         let table = EffortTable::new(vec![0.5], parts.map(of_kind).collect()).unwrap();
         let steps = [(Decode, 1); LEN];
         let of = |backend: &dyn Backend, table: Option<&EffortTable>, effort| {
-            let mut executable = load_with(backend, &spec, true, table.cloned());
+            let mut executable =
+                load_with(backend, &spec, Some(EffortMode::Channel), table.cloned());
             logits(&mut *executable, &tokens, &steps, effort)
         };
         let found = of(self.backend, Some(&table), 0.5);

@@ -90,7 +90,7 @@ pub struct LoadOptions {
     /// fewer no token has the whole model.
     pub effort_ranks: Option<usize>,
     /// In [`EffortMode::Bucket`]: a file that [`BucketFile`](crate::BucketFile) wrote of the model;
-    /// without it weights are sorted at load.
+    /// without it, and on a GPU always, weights are sorted at load.
     pub effort_buckets: Option<PathBuf>,
     /// The fractions of the kinds of matrices at an effort.
     pub effort_tables: EffortTables,

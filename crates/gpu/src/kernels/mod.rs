@@ -1,6 +1,7 @@
 //! Kernels: WGSL templates, and a module for each op that chooses the variant for a shape.
 
 pub(crate) mod attention;
+pub(crate) mod buckets;
 pub(crate) mod choose_inputs;
 pub(crate) mod experts;
 pub(crate) mod input_major;

@@ -26,6 +26,7 @@ use crate::{
         lowering::Lowering,
         timestamps::Stamps,
     },
+    weights::is_partial,
 };
 
 /// Timed passes of each candidate.
@@ -53,7 +54,8 @@ impl Choices {
         file: Option<&Path>,
     ) -> Result<Self, Error> {
         let plan = lowering.plan;
-        if !device.tunes {
+        // without the matrices of the file there is nothing to time
+        if !device.tunes || is_partial(plan) {
             return Ok(Self(vec![Tuning::CANDIDATES[0]; plan.steps.len()]));
         }
         lowering.dense = true;

@@ -4,18 +4,21 @@ use pelton_graph::{
     Effort, EffortCurve, Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, Step, WeightId,
     WeightKind, pages_for,
 };
+use pelton_quant::PROBES;
 
 use crate::{
     device::Device,
     kernels::{
         attention::Attention,
+        buckets::SIDES,
         experts::Sort,
         matmul::{DECODE, DECODE_FEW, decode_splits, prompt_splits},
         tiled_matmul::{FEW_ROWS, ThreadTile, splits},
         to_f16::padded,
         to_q8::UNIT,
     },
-    lower::effort_sizes as effort,
+    lower::{bucket_sizes as buckets, effort_sizes as effort},
+    weights::{has_buckets, is_partial},
 };
 
 /// Offsets of bindings in a buffer are multiples of this on every GPU.
@@ -45,10 +48,14 @@ pub(crate) struct Inputs {
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
     pub(crate) adapters: wgpu::Buffer,
     /// The numbers of live inputs `[rows, 2, kinds]` u32 of each row, and of each selected row, for
-    /// each kind of matrices; the highest bit is set for rows of an effort below 1.
+    /// each kind of matrices; the highest bit is set for rows of an effort below 1. With sorted buckets
+    /// the index of the cutoff among the products with probes.
     pub(crate) lives: wgpu::Buffer,
     /// The numbers of inputs and the fractions `[kinds]` of the marked matrices.
     live_kinds: Vec<(usize, EffortCurve)>,
+    /// Whether the plan has sorted buckets, and whether all rows are multiplied by them.
+    buckets: bool,
+    partial: bool,
     /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
     pub(crate) recent: wgpu::Buffer,
 }
@@ -67,6 +74,8 @@ impl Inputs {
         let inputs = Self {
             lives: device.buffer("live inputs", 8 * (live_kinds.len() * live_rows) as u64)?,
             live_kinds,
+            buckets: has_buckets(plan),
+            partial: is_partial(plan),
             pass: device.buffer("pass", 8)?,
             rows: device.buffer("rows", 16 * limits.rows as u64)?,
             selected: device.buffer("selected", 4 * limits.wants as u64)?,
@@ -100,6 +109,7 @@ impl Inputs {
         for row in 0..all.len().max(selected.len()) {
             for effort in [all.get(row), selected.get(row)] {
                 words.extend(self.live_kinds.iter().map(|(inputs, curve)| match effort {
+                    Some(effort) if self.buckets => self.bucket_word(curve.of(*effort)),
                     Some(effort) if !effort.is_full() => {
                         curve.of(*effort).live(*inputs) as u32 | 1 << 31
                     }
@@ -108,6 +118,20 @@ impl Inputs {
             }
         }
         words
+    }
+
+    /// Whether a row of an effort is in the kernels for rows below 1.
+    pub(crate) fn is_below(&self, effort: Effort) -> bool {
+        !effort.is_full() || self.partial
+    }
+
+    /// The index of a row's cutoff, all bits set for none, or 0 for a row that runs densely.
+    fn bucket_word(&self, effort: Effort) -> u32 {
+        match effort.cutoff(PROBES) {
+            _ if !self.is_below(effort) => 0,
+            Some(index) => index as u32 | 1 << 31,
+            None => u32::MAX,
+        }
     }
 
     /// Writes the ids and the weights `[2, used]` of a slot's adapters.
@@ -212,6 +236,10 @@ pub(crate) struct Scratch {
     pub(crate) list_row: usize,
     /// Rows of an effort below 1, while those of effort 1 are multiplied.
     pub(crate) kept: wgpu::Buffer,
+    /// The cutoffs `[rows, matrices]` of a product with sorted buckets, and the factors of its norm.
+    pub(crate) cutoffs: wgpu::Buffer,
+    /// Its partial sums.
+    pub(crate) bucket_sums: wgpu::Buffer,
 }
 
 impl Scratch {
@@ -243,10 +271,14 @@ impl Scratch {
             false => 0,
         };
         let (pairs, tiles) = sorted_len(plan, most);
-        let list_row = effort::list_row(plan);
+        let list_row = if has_buckets(plan) { 0 } else { effort::list_row(plan) };
+        let cutoffs = if has_buckets(plan) { 8 * SIDES * most } else { 0 };
         Ok(Self {
             lists: device.buffer("lists of live inputs", 16 * (most * list_row) as u64)?,
             list_row,
+            cutoffs: device.buffer("cutoffs", cutoffs as u64)?,
+            bucket_sums: device
+                .buffer("partial sums of buckets", 4 * buckets::partial_len(plan, most) as u64)?,
             kept: device.buffer("rows of an effort", 4 * (most * effort::kept(plan)) as u64)?,
             halves: device.buffer("activations in f16", 2 * halves as u64)?,
             normed: device.buffer("activations after a norm", 4 * normed as u64)?,

@@ -103,6 +103,8 @@ pub(crate) enum When {
     SomeFull,
     /// At least one is below 1.
     SomeBelow,
+    /// Some are 1, and others are below 1.
+    Mixed,
 }
 
 /// A range of a buffer that a kernel is bound to.
@@ -209,6 +211,7 @@ impl Dispatch {
             When::AllFull => below == 0,
             When::SomeFull => below < rows,
             When::SomeBelow => below > 0,
+            When::Mixed => below > 0 && below < rows,
         };
         if !runs || !self.rows.contains(&rows) {
             return None;

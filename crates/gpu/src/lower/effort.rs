@@ -237,7 +237,7 @@ impl<'a> Lowering<'a> {
 
     /// The results of rows of an effort below 1: kept ones copied to the step's output, or with a
     /// gating gated there.
-    fn rows_below(
+    pub(super) fn rows_below(
         &mut self,
         step: &Step,
         linear: &Linear,
@@ -257,11 +257,11 @@ impl<'a> Lowering<'a> {
 }
 
 /// Dispatches that run with these efforts.
-fn when(calls: Vec<Dispatch>, when: When) -> Vec<Dispatch> {
+pub(super) fn when(calls: Vec<Dispatch>, when: When) -> Vec<Dispatch> {
     calls.into_iter().map(|call| Dispatch { when, ..call }).collect()
 }
 
 /// Lists of dispatches one after the other.
-fn joined<const N: usize>(lists: [Vec<Dispatch>; N]) -> Vec<Dispatch> {
+pub(super) fn joined<const N: usize>(lists: [Vec<Dispatch>; N]) -> Vec<Dispatch> {
     lists.into_iter().flatten().collect()
 }

@@ -11,7 +11,7 @@ use crate::{
         buffers::{Cache, Inputs, Scratch},
         dispatch::{Bound, Dispatch, Grid, RowBucket, When},
     },
-    weights::Weights,
+    weights::{Weights, has_buckets},
 };
 
 /// What dispatches are made of.
@@ -55,9 +55,10 @@ impl<'a> Lowering<'a> {
         bucket: RowBucket,
         alone: bool,
     ) -> Result<Vec<Dispatch>, Error> {
-        match self.dense || !self.has_effort(step) {
-            true => self.dense_step(step, bucket, alone),
-            false => self.effort_step(step, bucket, alone),
+        match (self.dense || !self.has_effort(step), has_buckets(self.plan)) {
+            (true, _) => self.dense_step(step, bucket, alone),
+            (false, true) => self.bucket_step(step, bucket, alone),
+            (false, false) => self.effort_step(step, bucket, alone),
         }
     }
 

@@ -2,6 +2,8 @@
 
 mod attention;
 pub(crate) mod autotune;
+mod bucket_sizes;
+mod buckets;
 pub(crate) mod buffers;
 pub(crate) mod dispatch;
 mod effort;

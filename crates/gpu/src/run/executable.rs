@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use pelton_graph::{
-    Backend, Effort, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PAGE, PageTables, Pass,
-    Phase, Pipeline, Plan, Profile, Rows, Ticket, Want,
+    Backend, Effort, EffortMode, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PAGE,
+    PageTables, Pass, Phase, Pipeline, Plan, Profile, Rows, Ticket, Want,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
@@ -100,6 +100,10 @@ impl Backend for Gpu {
 
     fn has_effort_tables(&self) -> bool {
         true
+    }
+
+    fn has_effort_mode(&self, mode: EffortMode) -> bool {
+        matches!(mode, EffortMode::Channel | EffortMode::Bucket)
     }
 
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {
@@ -361,7 +365,8 @@ impl GpuExecutable {
             let of_selected: Vec<Effort> =
                 shape.selected.iter().map(|&row| of_all[row as usize]).collect();
             written.lives.write(device, &inputs.lives, &inputs.live_words(&of_all, &of_selected));
-            let below = |all: &[Effort]| all.iter().filter(|effort| !effort.is_full()).count();
+            let is_below = |effort: &&Effort| inputs.is_below(**effort);
+            let below = |all: &[Effort]| all.iter().filter(is_below).count();
             shape.below = [below(&of_all), below(&of_selected)];
         }
         if !self.plan.states.is_empty() {

@@ -1,5 +1,6 @@
-//! Weights on the GPU: their layout in planes or in lines, and their upload.
+//! Weights on the GPU: their layout in planes, in lines or in sorted buckets, and their upload.
 
+mod buckets;
 mod input_major;
 mod layout;
 mod lines;
@@ -8,6 +9,10 @@ mod shared;
 mod source;
 mod upload;
 
+pub(crate) use buckets::{
+    Buckets, CHUNK as BUCKET_CHUNK, LINE as BUCKET_LINE, TILE as BUCKET_TILE, buckets_of,
+    has_buckets, is_partial,
+};
 pub(crate) use input_major::InputMajor;
 pub(crate) use layout::Layout;
 pub(crate) use lines::Lines;

@@ -8,11 +8,13 @@ use std::{
 };
 
 use pelton_graph::{Error, Plan, WeightId};
+use pelton_quant::BucketSource;
 
 use crate::{
     device::Device,
     weights::{
         Sources,
+        buckets::{self, SortedBuckets, buckets_of, has_buckets, is_partial},
         input_major::{self, InputMajor, Places, lines_of},
         layout::Layout,
         matrix::{Matrix, Shard},
@@ -32,6 +34,8 @@ pub(crate) enum Resident {
     Vector(wgpu::Buffer),
     /// A matrix, or several of equal shape one after the other, in the stored format.
     Matrix(Arc<Matrix>),
+    /// A matrix of which sorted buckets alone are kept.
+    Buckets,
 }
 
 /// All weights of a plan.
@@ -40,6 +44,8 @@ pub(crate) struct Weights {
     all: Vec<Resident>,
     /// The matrices in input-major order.
     lines: Vec<Option<InputMajor>>,
+    /// The matrices with sorted buckets.
+    buckets: Vec<Option<SortedBuckets>>,
     /// The memory to which the matrices of a step are copied row by row, and their places in it.
     row_major: wgpu::Buffer,
     places: Places,
@@ -61,12 +67,14 @@ impl Weights {
             .map(|bytes| bytes as u64)
             .sum();
         let mut done = 0;
-        let places = Places::of(plan);
+        let places = if has_buckets(plan) { Places::default() } else { Places::of(plan) };
         let row_major = device.buffer("matrices row by row", places.bytes)?;
         let mut upload = Upload::new(device)?;
         let decoded = decoded(plan);
         let mut residents = Vec::with_capacity(plan.weights.len());
         let mut lines = Vec::with_capacity(plan.weights.len());
+        let mut buckets: Vec<Option<SortedBuckets>> = Vec::with_capacity(plan.weights.len());
+        buckets.resize_with(plan.weights.len(), || None);
         for ((i, weight), decoded) in plan.weights.iter().enumerate().zip(decoded) {
             let tensor = checkpoint.require(&weight.name, &weight.dims())?;
             let rows = weight.rows * weight.count();
@@ -78,7 +86,30 @@ impl Weights {
                 lines.push(None);
                 continue;
             }
-            if weight.effort {
+            if weight.effort && has_buckets(plan) {
+                let shape = buckets_of(plan, weight)?;
+                if checkpoint.tensor(&format!("{}.buckets", weight.name)).is_some() {
+                    return Err(Error::Effort(
+                        "a file of buckets is read on the CPU alone, expected none: a GPU sorts the \
+                         weights at load"
+                            .to_owned(),
+                    ));
+                }
+                let rows = Source::new(weight, tensor.bytes)?.all()?;
+                let source = BucketSource::new(weight.dtype, (shape.rows, shape.cols), &rows);
+                let source = source.ok_or_else(|| unexpected("a matrix of another shape"))?;
+                let matrix = SortedBuckets::new(device, &weight.name, shape)?;
+                let words = shape.packed(&source, upload.threads);
+                upload.whole(bytemuck::cast_slice(&words), &matrix.0)?;
+                buckets[i] = Some(matrix);
+                if is_partial(plan) {
+                    done += rows.len() as u64;
+                    progress(done, all);
+                    lines.push(None);
+                    residents.push(Resident::Buckets);
+                    continue;
+                }
+            } else if weight.effort {
                 let matrix = InputMajor::new(device, &weight.name, lines_of(weight)?)?;
                 let rows = Source::new(weight, tensor.bytes)?.all()?;
                 upload.whole(&matrix.lines.packed(&rows, upload.threads), matrix.buffer())?;
@@ -114,26 +145,33 @@ impl Weights {
         for (weight, resident) in plan.weights.iter().zip(&residents) {
             // those in input-major order are copied row by row to memory of this plan
             if let Resident::Matrix(matrix) = resident
-                && !weight.effort
+                && (!weight.effort || has_buckets(plan))
                 && shared.find(checkpoint, weight).is_none()
             {
                 shared.add(checkpoint, weight, matrix);
             }
         }
-        Ok(Self { all: residents, lines, row_major, places })
+        Ok(Self { all: residents, lines, buckets, row_major, places })
     }
 
     /// The buffer of a weight in f32.
     pub(crate) fn vector(&self, id: WeightId) -> Result<&wgpu::Buffer, Error> {
         match &self.all[id.0] {
             Resident::Vector(buffer) => Ok(buffer),
-            Resident::Matrix(_) => Err(unexpected("a matrix where a vector belongs")),
+            Resident::Matrix(_) | Resident::Buckets => {
+                Err(unexpected("a matrix where a vector belongs"))
+            }
         }
     }
 
     /// A matrix in input-major order; `None` if it is in that of the file.
     pub(crate) fn input_major(&self, id: WeightId) -> Option<&InputMajor> {
         self.lines[id.0].as_ref()
+    }
+
+    /// A matrix with sorted buckets; `None` if it has none.
+    pub(crate) fn buckets(&self, id: WeightId) -> Option<&SortedBuckets> {
+        self.buckets[id.0].as_ref()
     }
 
     /// The memory to which the matrices of a step are copied row by row.
@@ -151,6 +189,7 @@ impl Weights {
         match &self.all[id.0] {
             Resident::Matrix(matrix) => Ok(matrix),
             Resident::Vector(_) => Err(unexpected("a vector where a matrix belongs")),
+            Resident::Buckets => Err(unexpected("sorted buckets where a matrix belongs")),
         }
     }
 }
@@ -163,15 +202,18 @@ fn unexpected(what: &str) -> Error {
 pub(crate) fn resident_bytes(plan: &Plan) -> u64 {
     let bytes = |(w, decoded): (&pelton_graph::Weight, bool)| match decoded {
         true => 4 * w.len() as u64,
-        false if w.effort => 0,
+        false if w.effort && (!has_buckets(plan) || is_partial(plan)) => 0,
         false => {
             let layout = Layout::of(w.dtype);
             let codebook = layout.codebook().map_or(0, |codebook| codebook.bytes.len() as u64);
             layout.planes(w.rows * w.count(), w.row_len).iter().sum::<u64>() + codebook
         }
     };
-    let lines = input_major::resident_bytes(plan);
-    plan.weights.iter().zip(decoded(plan)).map(bytes).fold(lines, u64::saturating_add)
+    let ordered = match has_buckets(plan) {
+        true => buckets::resident_bytes(plan),
+        false => input_major::resident_bytes(plan),
+    };
+    plan.weights.iter().zip(decoded(plan)).map(bytes).fold(ordered, u64::saturating_add)
 }
 
 /// The rows of each shard of a matrix, such that every plane fits in a binding. A shard has a

@@ -81,6 +81,16 @@ impl Effort {
         (live as usize).clamp(1, inputs.max(1))
     }
 
+    /// The index, among `count` ascending magnitudes, of the one above which the fraction of all is;
+    /// `None` if nothing is left out, and where the scores decide.
+    pub fn cutoff(self, count: usize) -> Option<usize> {
+        if self.is_full() || self.energy {
+            return None;
+        }
+        let last = count.checked_sub(1)?;
+        Some(((1.0 - self.amount) * last as f64).floor() as usize)
+    }
+
     /// A number that tells it from all others, as a key.
     pub const fn bits(self) -> u64 {
         // amounts have no sign
@@ -161,6 +171,14 @@ mod tests {
         assert_eq!([half, energy].map(|e| e.to_string()), ["0.5", "energy:0.5"]);
         assert_eq!([half, energy].map(Effort::dial), [Dial::Inputs(0.5), Dial::Energy(0.5)]);
         assert_eq!(energy.live(100), 100);
+    }
+
+    #[test]
+    fn cutoffs_are_indices_below_the_last() {
+        let of = |fraction| Effort::new(fraction).and_then(|effort| effort.cutoff(4096));
+        assert_eq!([0.75, 0.5, 1e-300].map(of), [Some(1023), Some(2047), Some(4095)]);
+        assert_eq!(Effort::FULL.cutoff(4096), None);
+        assert_eq!(Effort::energy(0.5).and_then(|effort| effort.cutoff(4096)), None);
     }
 
     /// Every fraction of two whole numbers, compared with arithmetic in whole numbers.

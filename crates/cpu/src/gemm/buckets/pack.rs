@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use half::f16;
 use memmap2::MmapMut;
 use pelton_quant::{
-    BUCKET, DType, PROBES, bucket_exponent, bucket_position, bucket_probe, decode, pack_buckets,
+    BUCKET, BucketSource, DType, PROBES, bucket_exponent, bucket_position, pack_buckets,
 };
 
 use crate::pool::{Pool, SharedMut};
@@ -86,19 +86,11 @@ impl Buckets {
         ranks: usize,
         pool: &Pool,
     ) -> Option<Self> {
-        let row_bytes = dtype.bytes_of(cols)?;
-        if dtype.block_len() != 1 || row_bytes.checked_mul(rows) != Some(from.len()) {
-            return None;
-        }
+        let source = BucketSource::new(dtype, (rows, cols), from)?;
         let mut all = Self::zeroed(rows, cols, ranks)?;
         let greatest = Mutex::new(0.0_f32);
         pool.run(|worker| {
-            let (mut own, mut row) = (0.0_f32, vec![0.0; cols]);
-            for r in worker.split(rows, 1) {
-                if decode(dtype, &from[r * row_bytes..][..row_bytes], &mut row).is_ok() {
-                    own = row.iter().fold(own, |max, weight| max.max(weight.abs()));
-                }
-            }
+            let own = source.greatest(worker.split(rows, 1));
             let mut greatest = greatest.lock().unwrap_or_else(PoisonError::into_inner);
             *greatest = greatest.max(own);
         });
@@ -106,35 +98,15 @@ impl Buckets {
         let exponent = bucket_exponent(greatest);
         let scale = 2.0_f32.powi(exponent);
         all.unit = 2.0_f32.powi(-exponent);
-        let size = dtype.block_bytes();
-        let element = |row: usize, input: usize| {
-            let mut value = [0.0];
-            let at = row * row_bytes + input * size;
-            // the shape has been checked
-            let _ = decode(dtype, &from[at..at + size], &mut value);
-            value[0] * scale
-        };
-        all.probes.extend((0..PROBES).map(|probe| {
-            let (input, output) = bucket_probe(probe, rows, cols);
-            (input as u32, element(output, input))
-        }));
+        all.probes.extend(source.probes(scale));
         let codes: &mut [u16] = bytemuck::cast_slice_mut(&mut all.codes);
         let (codes, means) = (SharedMut::new(codes), SharedMut::new(&mut all.means));
         let buckets = rows / BUCKET;
         pool.run(|worker| {
-            let mut columns = vec![0.0; INPUTS * rows];
             let mut packed = vec![0; rows];
             for unit in worker.split(cols.div_ceil(INPUTS), 1) {
                 let inputs = unit * INPUTS..cols.min((unit + 1) * INPUTS);
-                let mut values = [0.0; INPUTS];
-                let values = &mut values[..inputs.len()];
-                for row in 0..rows {
-                    let at = row * row_bytes + inputs.start * size;
-                    let _ = decode(dtype, &from[at..at + inputs.len() * size], values);
-                    for (i, value) in values.iter().enumerate() {
-                        columns[i * rows + row] = value * scale;
-                    }
-                }
+                let columns = source.columns(inputs.clone(), scale);
                 for (i, input) in inputs.enumerate() {
                     let of = pack_buckets(&columns[i * rows..][..rows], &mut packed);
                     // SAFETY: one thread writes the means and the codes of an input; so below.

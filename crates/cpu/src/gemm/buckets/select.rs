@@ -108,17 +108,11 @@ pub(super) fn cutoff(
     effort: Effort,
     products: &mut Vec<u32>,
 ) -> Option<f32> {
-    let left_out = 1.0
-        - match effort.dial() {
-            _ if effort.is_full() => return None,
-            pelton_graph::Dial::Inputs(fraction) => fraction,
-            pelton_graph::Dial::Energy(_) => return None,
-        };
+    let index = effort.cutoff(matrix.probes.len())?;
     products.clear();
     // magnitudes are in the order of their bits
     let product = |&(input, weight): &(u32, f32)| (x[input as usize] * weight).abs().to_bits();
     products.extend(matrix.probes.iter().map(product));
-    let rank = (left_out * (products.len() - 1) as f64).floor() as usize;
-    let (_, cutoff, _) = products.select_nth_unstable(rank);
+    let (_, cutoff, _) = products.select_nth_unstable(index);
     Some(f32::from_bits(*cutoff))
 }

@@ -1,0 +1,162 @@
+//! Products with sorted buckets.
+//!
+//! Rows of effort 1 run in the kernels of a load without effort, which multiply the matrices of the file;
+//! each row of an effort below 1 is multiplied alone. Where only some ranks are kept there are no matrices of
+//! the file, and all rows are multiplied by their buckets.
+
+use pelton_graph::{Error, Linear, Rows, Step};
+
+use crate::{
+    kernels::buckets::{Buckets, GRID_ROWS},
+    lower::{
+        bucket_sizes::{groups, product},
+        dispatch::{Dispatch, Grid, RowBucket, When},
+        effort::{joined, when},
+        effort_sizes::Products,
+        lowering::{Lowering, refused, whole},
+    },
+    weights::is_partial,
+};
+
+impl<'a> Lowering<'a> {
+    /// The dispatches of a step whose marked matrices have sorted buckets.
+    pub(super) fn bucket_step(
+        &mut self,
+        step: &Step,
+        bucket: RowBucket,
+        alone: bool,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let Some(products) = Products::of(step) else {
+            return Err(refused("an op without a matrix"));
+        };
+        let others: Vec<usize> = (0..products.linears.len())
+            .filter(|&i| !self.plan.weight(products.linears[i].weight).effort)
+            .collect();
+        if !others.is_empty() && (products.gating.is_some() || products.norm.is_none()) {
+            return Err(refused("a product of which only a part has sorted buckets"));
+        }
+        if is_partial(self.plan) {
+            let mut calls = self.products_of_buckets(&products, step, bucket, alone, false)?;
+            if let Some(norm) = products.norm.filter(|_| !others.is_empty()) {
+                let linears: Vec<Linear> = others.iter().map(|&i| *products.linears[i]).collect();
+                let x = self.buffer(step.inputs[0], alone);
+                let to = others.iter().map(|&i| self.buffer(step.outputs[i], alone));
+                let to: Vec<&'a wgpu::Buffer> = to.collect();
+                // more rows would complete sums that the product before has not left
+                let few = few(bucket);
+                calls.extend(self.norm_linear(norm, &linears, x, &to, step, few)?);
+            }
+            return Ok(calls);
+        }
+        let mut dense = when(self.dense_step(step, bucket, alone)?, When::SomeFull);
+        if few(bucket) != bucket {
+            // a row of an effort below 1 has its sums at once
+            let mixed = when(self.dense_step(step, few(bucket), alone)?, When::Mixed);
+            dense = joined([when(dense, When::AllFull), mixed]);
+        }
+        if !others.is_empty() {
+            // those are of all rows
+            dense = when(self.dense_step(step, few(bucket), alone)?, When::Always);
+        }
+        if !products.add || bucket == RowBucket::One {
+            let below = self.products_of_buckets(&products, step, bucket, alone, false)?;
+            return Ok(joined([dense, when(below, When::SomeBelow)]));
+        }
+        // the products are added to what y was before
+        let below = self.products_of_buckets(&products, step, bucket, alone, true)?;
+        let rows = self.rows_below(step, products.linears[0], alone, None)?;
+        Ok(joined([when(below, When::SomeBelow), dense, when(vec![rows], When::SomeBelow)]))
+    }
+
+    /// The products of the rows of an effort below 1, with `apart` written to memory of their own.
+    fn products_of_buckets(
+        &mut self,
+        products: &Products<'_>,
+        step: &Step,
+        bucket: RowBucket,
+        alone: bool,
+        apart: bool,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let plan = self.plan;
+        let selected = plan.buffer(step.outputs[0]).rows == Rows::Selected;
+        let x = self.buffer(step.inputs[usize::from(products.add)], alone);
+        let outputs: Vec<&'a wgpu::Buffer> =
+            step.outputs.iter().map(|&id| self.buffer(id, alone)).collect();
+        let mut calls = Vec::new();
+        for group in groups(products, plan) {
+            let first = products.linears[group[0]].weight;
+            let lives_at = self.inputs.lives_at(plan, first, selected);
+            // more rows have workgroups enough
+            let on_grid = bucket != RowBucket::Prompt && bucket.batch() <= GRID_ROWS;
+            let product = Buckets { apart, lives_at, on_grid, ..product(products, plan, &group)? };
+            if !product.fits(&self.device.capabilities) {
+                return Err(Error::Effort(format!(
+                    "'{}' has too little workgroup memory for sorted buckets",
+                    self.device.name
+                )));
+            }
+            calls.extend(self.product_of_buckets(products, &product, &group, x, &outputs)?);
+        }
+        Ok(calls)
+    }
+
+    /// The cutoffs, the partial sums and the results of one product.
+    fn product_of_buckets(
+        &mut self,
+        products: &Products<'_>,
+        product: &Buckets,
+        group: &[usize],
+        x: &wgpu::Buffer,
+        outputs: &[&wgpu::Buffer],
+    ) -> Result<[Dispatch; 3], Error> {
+        let capabilities = &self.device.capabilities;
+        let (lives, scratch) = (&self.inputs.lives, self.scratch);
+        let mut operands = Vec::new();
+        if let Some(norm) = products.norm {
+            operands.push(self.rms_weight(norm)?.as_entire_buffer_binding());
+        }
+        for &i in group {
+            let matrix = self.weights.buckets(products.linears[i].weight);
+            operands.push(matrix.ok_or_else(|| refused("a matrix without buckets"))?.binding());
+        }
+        let label = product.label();
+        let grid = |x| Grid::Rows { x, batch: 1 };
+
+        let mut buffers = whole(&[x, lives, &scratch.cutoffs]);
+        buffers.extend(operands.iter().cloned());
+        let (source, bindings) = (product.cutoff_source(capabilities)?, product.cutoff_bindings());
+        let groups = grid(product.cutoff_groups());
+        let cutoffs = self.call(&source, &bindings, &label, &buffers, groups)?;
+
+        let mut buffers = whole(&[x, lives, &scratch.cutoffs, &scratch.bucket_sums]);
+        buffers.extend(operands);
+        let source = product.product_source(capabilities)?;
+        let (bindings, groups) = (product.product_bindings(), grid(product.product_groups()));
+        let sums = self.call(&source, &bindings, &label, &buffers, groups)?;
+
+        let mut buffers = whole(&[&scratch.bucket_sums, lives, &scratch.cutoffs]);
+        let written = if product.glu.is_some() { &group[..1] } else { group };
+        for &i in written {
+            let y = outputs[i].as_entire_buffer_binding();
+            match product.apart {
+                true => buffers.extend([scratch.kept.as_entire_buffer_binding(), y]),
+                false => buffers.push(y),
+            }
+        }
+        for bias in group.iter().filter_map(|&i| products.linears[i].bias) {
+            buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+        }
+        let (source, bindings) = (product.sum_source()?, product.sum_bindings());
+        let groups = grid(product.sum_groups());
+        let results = self.call(&source, &bindings, &label, &buffers, groups)?;
+        Ok([cutoffs, sums, results])
+    }
+}
+
+/// The bucket of a product whose sums are complete at its end.
+fn few(bucket: RowBucket) -> RowBucket {
+    match bucket {
+        RowBucket::ThirtyTwo | RowBucket::Many => RowBucket::Sixteen,
+        bucket => bucket,
+    }
+}
