@@ -16,5 +16,5 @@ done
 for run in 1 2 3 4; do
   $PERSISTENT /tmp/m/smollm-2-layers-Q4_0.gguf 131072 132 2>&1 | tee -a $OUT/persistent-many.txt
 done
-grep -A3 "persistent kernels" $HOME/.cache/pelton/gpu-tuning.json | tr -d '\n ' | tee $OUT/choices.txt
+grep -A3 "persistent layers" $HOME/.cache/pelton/gpu-tuning.json | tr -d '\n ' | tee $OUT/choices.txt
 nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv | tail -1 | tee $OUT/gpu.txt

@@ -5,7 +5,8 @@
    Fused, it does the work of rope_store.wgsl first: every workgroup rotates its queries. Workgroups
    whose split ends with the row's own position also rotate the key, and read that key and value from
    workgroup memory: no dispatch reads what it writes to a cache. One workgroup of each KV head stores
-   them. #}
+   them. `early`, as a phase of a persistent kernel, it loads page numbers and the first page's keys,
+   which are those of earlier passes, before it waits for the phase before. #}
 const HEADS = {{ heads }}u;
 // query heads of a workgroup
 const GROUP = {{ group }}u;
@@ -127,6 +128,9 @@ fn main(
     var following = tables[table + min(begin + 1u, last)];
 {{ load_keys("physical") }}
 {% if fused %}
+{% if early %}
+    wait_for_inputs(thread);
+{% endif %}
     // the split with the row's own position has the row's key as one more head
     let own = end == all;
     let stores = group.x % {{ groups_per_kv_head }}u == 0u;

@@ -309,17 +309,19 @@ impl Attention {
         splits: usize,
         fused: Option<&HeadPrep>,
     ) -> Result<String, Error> {
-        self.decode_phase(capabilities, splits, fused, THREADS)
+        self.decode_phase(capabilities, splits, fused, THREADS, false)
     }
 
-    /// The WGSL of the same kernel in workgroups of `threads` threads, [`THREADS`] at least. Its
-    /// sums have the same order: the strands of values are those of [`THREADS`] threads.
+    /// The WGSL of the same kernel as a phase of a persistent kernel, in workgroups of `threads` threads,
+    /// [`THREADS`] at least. Its sums have the same order: the strands of values are those of [`THREADS`]
+    /// threads. With `early`, a fused one loads keys before it waits for the phase before.
     pub(crate) fn decode_phase(
         &self,
         capabilities: &Capabilities,
         splits: usize,
         fused: Option<&HeadPrep>,
         threads: usize,
+        early: bool,
     ) -> Result<String, Error> {
         let queries = self.heads_at_once(splits);
         let PageSplit { lanes, keys, strands, at_once, room } =
@@ -340,6 +342,7 @@ impl Attention {
             "attend_decode.wgsl",
             context! {
                 threads,
+                early,
                 fused => fused.is_some(),
                 staged => queries + 1,
                 depth => PAGE / strands,

@@ -11,28 +11,42 @@ const ARRIVED = 0u;
 const DEAD = 32u;
 const BEFORE = 64u;
 
-// Waits until `arrivals` workgroups have arrived, in `turns` turns at most. What the workgroup wrote
-// to coherent buffers before is visible after the barrier to all. Returns the turns of the next
-// barrier: 0 in the polling thread if its spin ran out.
-fn wait_for_all(arrivals: u32, turns: u32, thread: u32) -> u32 {
+// Of the thread that polls: the arrivals after the last barrier, and the turns of the next spin, 0 once
+// one has run out.
+var<private> arrivals: u32;
+var<private> turns: u32;
+// Whether the workgroup has waited for the phase before.
+var<private> waited: bool;
+
+// Ends a phase: what the workgroup wrote to coherent buffers is visible to all that wait for it.
+fn arrive(thread: u32) {
     storageBarrier();
-    var left = turns;
+    waited = false;
     if (thread == 0u) {
+        arrivals += WORKGROUPS;
         atomicAdd(&barrier_words[ARRIVED], 1u);
-        var missing = true;
-        for (var turn = 0u; turn < turns; turn++) {
-            missing = bitcast<i32>(atomicLoad(&barrier_words[ARRIVED]) - arrivals) < 0;
-            if (!missing) {
-                break;
+    }
+}
+
+// Waits until all workgroups have arrived, in `turns` turns at most.
+fn wait_for_inputs(thread: u32) {
+    if (!waited) {
+        waited = true;
+        if (thread == 0u) {
+            var missing = true;
+            for (var turn = 0u; turn < turns; turn++) {
+                missing = bitcast<i32>(atomicLoad(&barrier_words[ARRIVED]) - arrivals) < 0;
+                if (!missing) {
+                    break;
+                }
+            }
+            if (missing) {
+                atomicStore(&barrier_words[DEAD], 1u);
+                turns = 0u;
             }
         }
-        if (missing) {
-            atomicStore(&barrier_words[DEAD], 1u);
-            left = 0u;
-        }
+        workgroupBarrier();
     }
-    workgroupBarrier();
-    return left;
 }
 
 @compute @workgroup_size({{ threads }})
@@ -45,17 +59,17 @@ fn main(
     @builtin(subgroup_size) width: u32,
 ) {
     let own = workgroup.x;
-    // of the thread that polls
-    var arrivals = 0u;
-    var turns = 0u;
+    waited = true;
     if (thread == 0u) {
         arrivals = atomicLoad(&barrier_words[BEFORE]);
         turns = select({{ turns }}u, 0u, atomicLoad(&barrier_words[DEAD]) != 0u);
     }
 {% for phase in phases %}
 {% if not loop.first %}
-    arrivals += WORKGROUPS;
-    turns = wait_for_all(arrivals, turns, thread);
+    arrive(thread);
+{% endif %}
+{% if not phase.waits %}
+    wait_for_inputs(thread);
 {% endif %}
 {% if phase.several %}
     for (var i = own; i < {{ phase.count }}u; i += WORKGROUPS) {
@@ -68,6 +82,10 @@ fn main(
         let group = vec3(own % {{ phase.x }}u, own / {{ phase.x }}u % {{ phase.y }}u, own / {{ phase.x * phase.y }}u);
         phase_{{ loop.index0 }}({{ phase.arguments }});
     }
+{% endif %}
+{% if phase.waits %}
+    // a workgroup without this phase, or that left it early
+    wait_for_inputs(thread);
 {% endif %}
 {% endfor %}
     // all workgroups have read the word: each has arrived at the first barrier

@@ -181,7 +181,9 @@ impl<'a> Lowering<'a> {
         for (splits, split) in [(1, false), (2, true)] {
             let capabilities = &self.device.capabilities;
             let source = match self.joined {
-                Some(threads) => attention.decode_phase(capabilities, splits, prepare, threads)?,
+                Some(threads) => {
+                    attention.decode_phase(capabilities, splits, prepare, threads, self.early)?
+                }
                 None => attention.decode_source(capabilities, splits, prepare)?,
             };
             let grid = Grid::Decode { attention, split, fused };

@@ -38,6 +38,8 @@ pub(crate) struct Lowering<'a> {
     /// Threads of every workgroup, for kernels that become phases of a persistent kernel; `None` if
     /// each kernel has its own number.
     pub(crate) joined: Option<usize>,
+    /// Whether attention as such a phase loads keys before it waits for the phase before.
+    pub(crate) early: bool,
     /// Whether products with matrices in input-major order are lowered as if these were row by row.
     pub(crate) dense: bool,
     /// Kernels to be compiled, by their source.

@@ -36,8 +36,8 @@ const DISPATCHES: usize = 133;
 /// Failures of the probe after which so many workgroups are not resident.
 const FAILURES: usize = 3;
 /// Passes of a timed submission, and timed submissions of each kind.
-const PASSES: usize = 8;
-const RUNS: usize = 4;
+const PASSES: usize = 16;
+const RUNS: usize = 9;
 /// Time of untimed passes before the measurement: a GPU that was idle needs some to reach its clock
 /// rate.
 const WARM_UP: Duration = Duration::from_millis(150);
@@ -92,13 +92,13 @@ pub(crate) fn choose<'l>(
     if !plain || !device.coherent || mode == Mode::Off {
         return Ok(None);
     }
-    let fits = |groups, stage| {
+    let fits = |groups, stage, early| {
         let turns = if let Mode::Forced { turns, .. } = mode { turns } else { TURNS };
         let threads = THREADS.min(device.capabilities.workgroup_threads as usize);
-        trial.lowered(&Launch { threads, groups, turns, stage }, &lowering)
+        trial.lowered(&Launch { threads, groups, turns, stage, early }, &lowering)
     };
     if let Mode::Forced { groups, turns: _ } = mode {
-        return fits(groups, Stage::Wide);
+        return fits(groups, Stage::Wide, true);
     }
     if !device.tunes || (device.capabilities.workgroup_threads as usize) < THREADS {
         return Ok(None);
@@ -108,36 +108,46 @@ pub(crate) fn choose<'l>(
     let known = trial.tuning.and_then(|file| autotune::remembered(file, &owner, &key));
     match known.map(Choice::of) {
         Some(None) => return Ok(None),
-        Some(Some(Choice { groups, stage, most })) if groups <= MOST => {
-            return Ok(fits(groups, stage)?.map(|persistent| persistent.up_to(most)));
+        Some(Some(Choice { groups, stage, early, most })) if groups <= MOST => {
+            return Ok(fits(groups, stage, early)?.map(|persistent| persistent.up_to(most)));
         }
         _ => {}
     }
     trial.warm_up()?;
-    let mut best: Option<(Persistent, Choice, Times)> = None;
-    let compare = |groups, stage, best: &mut Option<(Persistent, Choice, Times)>| {
-        let Some(persistent) = fits(groups, stage)? else { return Ok::<(), Error>(()) };
-        let Some(times) = trial.times(&persistent)? else { return Ok(()) };
-        if best.as_ref().is_none_or(|(.., least)| times.persistent[0] < least.persistent[0]) {
-            *best = Some((persistent, Choice { groups, stage, most: times.most() }, times));
-        }
-        Ok(())
+    let mut tried: Vec<(Persistent, Choice)> = Vec::new();
+    let add = |groups, stage, early, tried: &mut Vec<(Persistent, Choice)>| {
+        let choice = Choice { groups, stage, early, most: 0 };
+        let fits = fits(groups, stage, early)?;
+        tried.extend(fits.map(|persistent| (persistent, choice)));
+        Ok::<(), Error>(())
     };
     let candidates = candidates(resident(device)?);
     for &groups in &candidates {
-        compare(groups, Stage::Wide, &mut best)?;
+        add(groups, Stage::Wide, false, &mut tried)?;
     }
-    let groups = best.as_ref().map(|(_, choice, _)| choice.groups).or(candidates.first().copied());
-    if let Some(groups) = groups {
-        compare(groups, Stage::Narrow, &mut best)?;
+    let mut groups: Vec<usize> = tried.iter().map(|(_, choice)| choice.groups).collect();
+    if groups.is_empty() {
+        groups.extend(candidates.first());
     }
-    let best = best.filter(|(_, choice, _)| choice.most > 0);
+    for groups in groups {
+        for (stage, early) in [(Stage::Wide, true), (Stage::Narrow, false), (Stage::Narrow, true)] {
+            add(groups, stage, early, &mut tried)?;
+        }
+    }
+    let all = trial.times(tried.iter().map(|(persistent, _)| persistent))?;
+    let best = (tried.into_iter().zip(all))
+        .filter_map(|((persistent, choice), times)| {
+            let times = times.filter(|times| times.most() > 0)?;
+            Some((persistent, Choice { most: times.most(), ..choice }, times.persistent[0]))
+        })
+        .min_by(|(.., a), (.., b)| a.total_cmp(b))
+        .map(|(persistent, choice, _)| (persistent, choice));
     if let Some(file) = trial.tuning {
-        let words = best.as_ref().map_or([0, 0], |(_, choice, _)| choice.words());
+        let words = best.as_ref().map_or([0, 0], |(_, choice)| choice.words());
         // without the file the next load measures again
         let _ = autotune::remember(file, &owner, &key, words);
     }
-    Ok(best.map(|(persistent, choice, _)| persistent.up_to(choice.most)))
+    Ok(best.map(|(persistent, choice)| persistent.up_to(choice.most)))
 }
 
 /// A launch shape of persistent kernels, and the upper bound of positions at which they run.
@@ -145,19 +155,23 @@ pub(crate) fn choose<'l>(
 struct Choice {
     groups: usize,
     stage: Stage,
+    early: bool,
     most: usize,
 }
 
 impl Choice {
-    /// The choice as the file has it: twice the workgroups, plus 1 for [`Stage::Narrow`], and the bound.
+    /// The choice as the file has it: four times the workgroups, plus 2 if keys are loaded early and 1
+    /// for [`Stage::Narrow`], and the bound.
     fn words(self) -> [usize; 2] {
-        [2 * self.groups + usize::from(self.stage == Stage::Narrow), self.most]
+        let Self { groups, stage, early, most } = self;
+        [4 * groups + 2 * usize::from(early) + usize::from(stage == Stage::Narrow), most]
     }
 
     /// The choice of [`words`](Self::words); `None` if dispatches run.
     fn of([launch, most]: [usize; 2]) -> Option<Self> {
         let stage = if launch % 2 == 1 { Stage::Narrow } else { Stage::Wide };
-        (launch > 1).then_some(Self { groups: launch / 2, stage, most })
+        let (groups, early) = (launch / 4, launch / 2 % 2 == 1);
+        (groups > 0).then_some(Self { groups, stage, early, most })
     }
 }
 
@@ -230,7 +244,13 @@ pub(super) fn probe_phase(threads: usize, groups: usize) -> Result<String, Error
 
 /// Whether so many workgroups pass some 2,000 barriers, and read what others wrote before them.
 fn probe(device: &Device, groups: usize) -> Result<bool, Error> {
-    let launch = Launch { threads: THREADS, groups, turns: TURNS_OF_PROBE, stage: Stage::Wide };
+    let launch = Launch {
+        threads: THREADS,
+        groups,
+        turns: TURNS_OF_PROBE,
+        stage: Stage::Wide,
+        early: false,
+    };
     let (values, source) = (4 * THREADS * groups, probe_phase(THREADS, groups)?);
     let buffers = [(); 2].map(|()| device.buffer("probe", 4 * values as u64));
     let [a, b] = buffers.map(|buffer| buffer.map(|buffer| Bound::whole(&buffer)));
@@ -370,21 +390,30 @@ impl Trial<'_> {
         }
     }
 
-    /// The times of passes by dispatches and by persistent kernels, in turns; `None` if a spin runs
-    /// out.
-    fn times(&self, persistent: &Persistent) -> Result<Option<Times>, Error> {
+    /// The times of passes by dispatches and by persistent kernels; `None` where a spin runs out. All
+    /// are timed in turns, so that no one has the better clock rate, and the median counts.
+    fn times<'p>(
+        &self,
+        tried: impl Iterator<Item = &'p Persistent>,
+    ) -> Result<Vec<Option<Times>>, Error> {
         let positions = POSITIONS.map(|position| position.min(self.context - 1));
+        let kinds: Vec<Option<&Persistent>> = [None].into_iter().chain(tried.map(Some)).collect();
+        let mut all = vec![[const { Vec::new() }; 2]; kinds.len()];
         self.warm_up()?;
-        let mut times =
-            Times { positions, dispatches: [f64::INFINITY; 2], persistent: [f64::INFINITY; 2] };
         for _ in 0..RUNS {
             for (i, position) in positions.into_iter().enumerate() {
-                let [a, b] = [None, Some(persistent)].map(|kind| self.time(kind, position));
-                times.dispatches[i] = times.dispatches[i].min(a?);
-                times.persistent[i] = times.persistent[i].min(b?);
+                for (kind, all) in kinds.iter().zip(&mut all) {
+                    all[i].push(self.time(*kind, position)?);
+                }
             }
         }
-        Ok((!self.died(persistent)?).then_some(times))
+        let mut medians = all.into_iter().map(|of| of.map(median));
+        let dispatches = medians.next().unwrap_or_default();
+        let times = |(persistent, kind): ([f64; 2], &Option<&Persistent>)| {
+            let died = kind.map_or(Ok(false), |kind| self.died(kind))?;
+            Ok((!died).then_some(Times { positions, dispatches, persistent }))
+        };
+        medians.zip(&kinds[1..]).map(times).collect()
     }
 
     /// Runs passes by dispatches until the GPU has its clock rate.
@@ -414,8 +443,14 @@ impl Trial<'_> {
 
     /// The key of the choice: it differs by model shape, formats and version of Pelton.
     fn key(&self) -> String {
-        format!("persistent kernels {}", autotune::key(self.alone.iter().flatten()))
+        format!("persistent layers {}", autotune::key(self.alone.iter().flatten()))
     }
+}
+
+/// The median of some times.
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -438,8 +473,10 @@ mod tests {
     #[test]
     fn choices_are_remembered() {
         for stage in [Stage::Wide, Stage::Narrow] {
-            let choice = Choice { groups: 132, stage, most: 5000 };
-            assert_eq!(Choice::of(choice.words()), Some(choice));
+            for early in [false, true] {
+                let choice = Choice { groups: 132, stage, early, most: 5000 };
+                assert_eq!(Choice::of(choice.words()), Some(choice));
+            }
         }
         assert_eq!(Choice::of([0, 0]), None);
     }

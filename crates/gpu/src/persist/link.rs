@@ -42,6 +42,8 @@ pub(super) struct Launch {
     pub(super) turns: u32,
     /// Weights that lanes of products prefetch.
     pub(super) stage: Stage,
+    /// Whether attention loads keys before it waits for the phase before.
+    pub(super) early: bool,
 }
 
 /// A persistent kernel.
@@ -58,6 +60,8 @@ pub(super) struct Linked {
 
 const FLOATS: &str = "array<f32>";
 const FOURS: &str = "array<vec4<f32>>";
+/// The function of `persistent.wgsl` by which a phase waits for those before, if it does so itself.
+const WAIT: &str = "wait_for_inputs";
 
 /// What a name of a phase becomes.
 #[derive(Clone, Debug)]
@@ -149,7 +153,8 @@ fn call(found: &Declarations<'_>, groups: [u32; 3], launch: &Launch) -> Result<V
     let [x, y, z] = groups;
     let count = x as usize * y as usize * z as usize;
     let arguments = arguments(found, groups)?;
-    Ok(context! { x, y, count, arguments, several => count > launch.groups })
+    let waits = found.used.contains(WAIT);
+    Ok(context! { x, y, count, arguments, waits, several => count > launch.groups })
 }
 
 /// New names of a phase's declarations, by their old ones.

@@ -72,7 +72,8 @@ impl Persistent {
     ) -> Result<Option<Lowered>, Error> {
         let (device, plan) = (lowering.device, lowering.plan);
         lowering.joined = Some(launch.threads);
-        let &Launch { threads, groups, stage, turns: _ } = launch;
+        let &Launch { threads, groups, stage, early, turns: _ } = launch;
+        lowering.early = early;
         lowering.tuning = Tuning { threads, groups, stage };
         let steps: Vec<Vec<Dispatch>> = plan
             .steps

@@ -242,6 +242,7 @@ impl GpuExecutable {
             decode_rows: decode_rows(&limits),
             tuning: Tuning::CANDIDATES[0],
             joined: None,
+            early: false,
             dense: false,
             kernels: HashMap::new(),
         };
