@@ -33,6 +33,9 @@ pub(super) unsafe fn unpack<S: Lines, K: Coded>(at: &BlockAt, run: usize, to: *m
                 [(*tile).scale, (*tile).min] = K::scales::<S>(at, run * RUN + output);
             }
         }
+        for tile in 0..RUN / S::LANES {
+            kernels::add_magnitudes::<S, <K as Coded>::Coding>(to.add(tile));
+        }
     }
 }
 
