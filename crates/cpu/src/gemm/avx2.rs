@@ -279,7 +279,7 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
     ) -> [[__m256i; MR]; NR] {
         // SAFETY: as above; the parts are a word, and as many products fit into 16 bits.
         unsafe {
-            if !VNNI && codes != Codes::I8 && codes.pairs_from(1 << zero) >= N {
+            if !VNNI && !codes.are_signed() && codes.pairs_from(1 << zero) >= N {
                 let mut start = [_mm256_setzero_si256(); MR];
                 for (start, minus) in start.iter_mut().zip(minus) {
                     let minus = std::ptr::from_ref(minus).cast::<i32>().read_unaligned();
@@ -310,8 +310,9 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
         unsafe {
             if VNNI {
                 dot_vnni::<N, NR, MR>(weights, x, start)
-            } else if codes == Codes::I8 {
-                dot_signed::<N, NR, MR>(weights, x, start)
+            } else if codes.are_signed() {
+                let in_tile = codes == Codes::I8InTile;
+                dot_signed::<N, NR, MR>(in_tile, weights, x, start)
             } else {
                 dot_unsigned::<N, NR, MR>(codes, weights, x, start)
             }
@@ -409,6 +410,7 @@ unsafe fn dot_unsigned<const N: usize, const NR: usize, const MR: usize>(
 /// As for [`Vectors::dot`].
 #[inline(always)]
 unsafe fn dot_signed<const N: usize, const NR: usize, const MR: usize>(
+    in_tile: bool,
     weights: [*const __m256i; NR],
     x: [*const i8; MR],
     start: [__m256i; MR],
@@ -422,9 +424,10 @@ unsafe fn dot_signed<const N: usize, const NR: usize, const MR: usize>(
                 let x = _mm256_set1_epi32(x[r].add(4 * i).cast::<i32>().read_unaligned());
                 for n in 0..NR {
                     let x = _mm256_sign_epi8(x, *weights[n].add(i));
-                    let magnitudes = match N {
-                        1 => _mm256_abs_epi8(*weights[n]),
-                        _ => *weights[n].add(8 + i),
+                    let magnitudes = if in_tile {
+                        *weights[n].add(8 + i)
+                    } else {
+                        _mm256_abs_epi8(*weights[n].add(i))
                     };
                     let product = _mm256_maddubs_epi16(magnitudes, x);
                     let product = _mm256_madd_epi16(product, ones);

@@ -324,7 +324,7 @@ unsafe fn dot_pairs<const N: usize, const NR: usize, const MR: usize>(
                     let x = broadcast(x[r].add(4 * i));
                     for n in 0..NR {
                         let weights = *weights[n].add(i);
-                        let product = if codes == Codes::I8 {
+                        let product = if codes.are_signed() {
                             // The sign goes to the activations, as only those may have one.
                             let negative = _mm512_movepi8_mask(weights);
                             let zero = _mm512_setzero_si512();

@@ -65,8 +65,8 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
                         let mut tiles = MaybeUninit::<[Tile<S>; 4]>::uninit();
                         let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
                         F::unpack::<S>(block, &header, group, tiles);
-                        add_magnitudes::<S, F>(tiles);
                         for i in 0..F::GROUP {
+                            add_magnitudes::<S, F::Coding>(tiles.add(i));
                             multiply::<S, F::Coding, 1, 1>([tiles.add(i)], [x], &mut sums);
                             x = x.add(1);
                         }
@@ -112,8 +112,8 @@ pub(super) unsafe fn in_turn<S: Vectors, F: Format>(job: &Job<'_>) {
                         let mut tiles = MaybeUninit::<[Tile<S>; 4]>::uninit();
                         let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
                         F::unpack::<S>(block, &header, group, tiles);
-                        add_magnitudes::<S, F>(tiles);
                         for i in 0..F::GROUP {
+                            add_magnitudes::<S, F::Coding>(tiles.add(i));
                             for (x, sum) in rows[..job.batch].iter().zip(&mut sums) {
                                 let x = x.add(at);
                                 multiply::<S, F::Coding, 1, 1>([tiles.add(i)], [x], sum);
@@ -131,19 +131,17 @@ pub(super) unsafe fn in_turn<S: Vectors, F: Format>(job: &Job<'_>) {
     }
 }
 
-/// Completes the unpacked tiles of a group of signed codes.
+/// Completes a tile whose codes have been unpacked, if they are signed.
 ///
 /// # Safety
-/// The tiles have been unpacked, and the instructions of `S` exist.
+/// There is a tile, and the instructions of `S` exist.
 #[inline(always)]
-unsafe fn add_magnitudes<S: Vectors, F: Format>(tiles: *mut Tile<S>) {
-    if matches!(<F::Coding as Coding>::CODES, Codes::I8) {
-        for i in 0..F::GROUP {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let codes = &(*tiles.add(i)).codes;
-                (*tiles.add(i)).magnitudes = S::magnitudes(codes);
-            }
+pub(super) unsafe fn add_magnitudes<S: Vectors, C: Coding>(tile: *mut Tile<S>) {
+    if matches!(C::CODES, Codes::I8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let codes = &(*tile).codes;
+            (*tile).magnitudes = S::magnitudes(codes);
         }
     }
 }
@@ -171,8 +169,10 @@ pub(super) unsafe fn unpack<S: Vectors, F: Format>(
             for group in 0..tiles / F::GROUP {
                 prefetch.advance(S::LANES * F::DTYPE.block_bytes() * F::GROUP / tiles);
                 F::unpack::<S>(block, &header, group, to);
-                add_magnitudes::<S, F>(to);
-                to = to.add(F::GROUP);
+                for _ in 0..F::GROUP {
+                    add_magnitudes::<S, F::Coding>(to);
+                    to = to.add(1);
+                }
             }
             block.first = block.first.wrapping_add(step);
         }
@@ -304,7 +304,9 @@ unsafe fn dot<S: Vectors, C: Coding, const N: usize, const NR: usize, const MR: 
     half: Option<usize>,
 ) -> [[S::I; MR]; NR] {
     // Where the instructions want unsigned bytes, signed ones come with an offset of 128.
-    let zero = if matches!(C::CODES, Codes::I8) { S::I8_ZERO } else { C::ZERO };
+    let signed = matches!(C::CODES, Codes::I8);
+    let zero = if signed { S::I8_ZERO } else { C::ZERO };
+    let kind = if signed { Codes::I8InTile } else { C::CODES };
     let skip = half.unwrap_or(0) * N;
     // SAFETY: the caller's promise.
     unsafe {
@@ -317,7 +319,7 @@ unsafe fn dot<S: Vectors, C: Coding, const N: usize, const NR: usize, const MR: 
             *codes = (&raw const (*x).codes).cast::<i8>().add(4 * skip);
         }
         let Some(zero) = zero else {
-            return S::dot::<N, NR, MR>(C::CODES, weights, codes, [S::splat_i(0); MR]);
+            return S::dot::<N, NR, MR>(kind, weights, codes, [S::splat_i(0); MR]);
         };
         let mut minus = [&[0; 2]; MR];
         for (minus, x) in minus.iter_mut().zip(x) {
@@ -326,7 +328,7 @@ unsafe fn dot<S: Vectors, C: Coding, const N: usize, const NR: usize, const MR: 
                 Some(half) => &(*x).minus_half_pairs[half],
             };
         }
-        S::dot_from::<N, NR, MR>(C::CODES, zero, weights, codes, minus)
+        S::dot_from::<N, NR, MR>(kind, zero, weights, codes, minus)
     }
 }
 

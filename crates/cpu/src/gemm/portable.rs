@@ -131,7 +131,7 @@ impl Vectors for Portable8 {
                         unsafe { (*weights.add(i), bytes::<4>(x.add(4 * i).cast())) };
                     for (sum, lane) in sum.iter_mut().zip(weights) {
                         for (code, x) in lane.to_le_bytes().into_iter().zip(x) {
-                            let signed = codes == Codes::I8;
+                            let signed = codes.are_signed();
                             let code = if signed { i32::from(code as i8) } else { code.into() };
                             *sum += code * i32::from(x as i8);
                         }

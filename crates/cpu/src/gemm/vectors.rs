@@ -40,9 +40,16 @@ pub(super) enum Codes {
     U6,
     /// -128 to 127, in the form that [`Vectors::from_i8`] gives.
     I8,
+    /// As [`I8`](Self::I8), in a tile: eight vectors behind each are the [`Vectors::magnitudes`].
+    I8InTile,
 }
 
 impl Codes {
+    /// Whether codes may be negative.
+    pub(super) const fn are_signed(self) -> bool {
+        matches!(self, Self::I8 | Self::I8InTile)
+    }
+
     /// The number of sums of two products with activations (at most 127) whose total fits into an
     /// i16, for signed codes after their sign was moved to the activations.
     pub(super) const fn pairs_in_i16(self) -> usize {
@@ -55,7 +62,7 @@ impl Codes {
             Self::U4 => 15,
             Self::U5 => 31,
             Self::U6 => 63,
-            Self::I8 => 128,
+            Self::I8 | Self::I8InTile => 128,
         };
         let largest = if zero > largest - zero { zero } else { largest - zero };
         let pairs: usize = i16::MAX as usize / (2 * 127 * largest);
@@ -156,7 +163,7 @@ pub(super) trait Vectors: Register {
 
     /// Codes for [`dot`](Self::dot) from signed bytes.
     unsafe fn from_i8(a: Self::I) -> Self::I;
-    /// What [`dot`](Self::dot) reads behind eight vectors of signed codes.
+    /// What a tile holds behind eight vectors of signed codes.
     unsafe fn magnitudes(codes: &[Self::I; 8]) -> Self::Magnitudes;
     /// The entries of `table` that the bytes (0 to 15) name.
     unsafe fn lookup(table: &[i8; 16], index: Self::I) -> Self::I;
@@ -235,8 +242,7 @@ pub(super) trait Vectors: Register {
 
     /// For each of `NR` panels of weights and each of `MR` rows of activations: `start` plus the
     /// sum of the products of `N` vectors of codes with the `4 N` activations (-127 to 127).
-    /// `codes` is a constant at every call. Eight vectors behind signed
-    /// codes are their magnitudes, if `N` is not 1.
+    /// `codes` is a constant at every call.
     unsafe fn dot<const N: usize, const NR: usize, const MR: usize>(
         codes: Codes,
         weights: [*const Self::I; NR],

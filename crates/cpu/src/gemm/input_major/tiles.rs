@@ -3,7 +3,6 @@
 use super::super::activations::Block;
 use super::super::kernels;
 use super::super::tile::{Coding, Tile};
-use super::super::vectors::Codes;
 use super::kernels::{BlockAt, Coded, RUN, Segment};
 use super::lines::Lines;
 
@@ -31,11 +30,11 @@ pub(super) unsafe fn unpack<S: Lines, K: Coded>(at: &BlockAt, run: usize, to: *m
             for vector in 0..Segment::<S, K>::VECTORS {
                 let output = Segment::<S, K>::output(segment, vector);
                 let tile = to.add(output / S::LANES);
-                if matches!(<K as Coded>::Coding::CODES, Codes::I8) {
-                    (*tile).magnitudes = S::magnitudes(&(*tile).codes);
-                }
                 [(*tile).scale, (*tile).min] = K::scales::<S>(at, run * RUN + output);
             }
+        }
+        for tile in 0..RUN / S::LANES {
+            kernels::add_magnitudes::<S, <K as Coded>::Coding>(to.add(tile));
         }
     }
 }
