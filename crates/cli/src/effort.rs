@@ -112,11 +112,21 @@ impl EffortArgs {
         match model.effort_table() {
             None if effort >= 1.0 => {}
             Some(file) => eprintln!("effort by the table {}", file.display()),
+            None if matches!(self.effort_mode, Mode::Channel) && is_q8_0(model) => eprintln!(
+                "effort uniform for all matrices; of weights in Q8_0 --effort-mode nested diverges less \
+                 (docs/effort.md)"
+            ),
             None => eprintln!(
                 "effort uniform for all matrices; `pelton effort calibrate` makes a table"
             ),
         }
     }
+}
+
+/// Whether all matrices that effort applies to have weights in Q8_0.
+fn is_q8_0(model: &Model) -> bool {
+    let mut marked = model.plan().weights.iter().filter(|weight| weight.effort);
+    marked.all(|weight| weight.dtype.name() == "Q8_0")
 }
 
 /// The folder of tables that `pelton effort calibrate` saved.
