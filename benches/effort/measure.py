@@ -188,9 +188,12 @@ def plot():
         charts.append((f"{model}: mean KL in nats, by weights read (log)", ticks, lines))
     speeds = []
     for path, colour in zip(sorted(HERE.glob("speed-*.json")), COLOURS):
-        of = [r for r in json.loads(path.read_text()) if "dense" not in r["test"]]
-        points = [(float(r["test"].partition(" e")[2] or 1), r["of_dense"]) for r in of]
-        speeds.append((path.stem.removeprefix("speed-"), colour, "", points))
+        rows = json.loads(path.read_text())
+        for load, dash in (("channel", ""), ("nested", "4 3")):
+            of = [r for r in rows if r["load"] == load]
+            points = [(float(r["test"].partition(" e")[2] or 1), r["of_dense"]) for r in of]
+            if points:
+                speeds.append((f"{path.stem.removeprefix('speed-')}, {load}", colour, dash, points))
     most = math.ceil(max(v for _, _, _, points in speeds for _, v in points))
     charts.append(("decoding speed on CPUs by effort, dense kernels = 1", list(range(most + 1)), speeds))
     parts, top = [], 30
