@@ -4,14 +4,14 @@
 //! each row of an effort below 1 is multiplied alone. Where only some ranks are kept there are no matrices of
 //! the file, and all rows are multiplied by their buckets.
 
-use pelton_graph::{Error, Linear, Rows, Step};
+use pelton_graph::{Error, Rows, Step};
 
 use crate::{
     kernels::buckets::{Buckets, GRID_ROWS},
     lower::{
         bucket_sizes::{groups, product},
         dispatch::{Dispatch, Grid, RowBucket, When},
-        effort::{joined, when},
+        effort::{few, joined, when},
         effort_sizes::Products,
         lowering::{Lowering, refused, whole},
     },
@@ -29,23 +29,13 @@ impl<'a> Lowering<'a> {
         let Some(products) = Products::of(step) else {
             return Err(refused("an op without a matrix"));
         };
-        let others: Vec<usize> = (0..products.linears.len())
-            .filter(|&i| !self.plan.weight(products.linears[i].weight).effort)
-            .collect();
+        let others = products.unmarked(self.plan);
         if !others.is_empty() && (products.gating.is_some() || products.norm.is_none()) {
             return Err(refused("a product of which only a part has sorted buckets"));
         }
         if is_partial(self.plan) {
             let mut calls = self.products_of_buckets(&products, step, bucket, alone, false)?;
-            if let Some(norm) = products.norm.filter(|_| !others.is_empty()) {
-                let linears: Vec<Linear> = others.iter().map(|&i| *products.linears[i]).collect();
-                let x = self.buffer(step.inputs[0], alone);
-                let to = others.iter().map(|&i| self.buffer(step.outputs[i], alone));
-                let to: Vec<&'a wgpu::Buffer> = to.collect();
-                // more rows would complete sums that the product before has not left
-                let few = few(bucket);
-                calls.extend(self.norm_linear(norm, &linears, x, &to, step, few)?);
-            }
+            calls.extend(self.unmarked_products(&products, step, bucket, alone)?);
             return Ok(calls);
         }
         let mut dense = when(self.dense_step(step, bucket, alone)?, When::SomeFull);
@@ -150,13 +140,5 @@ impl<'a> Lowering<'a> {
         let groups = grid(product.sum_groups());
         let results = self.call(&source, &bindings, &label, &buffers, groups)?;
         Ok([cutoffs, sums, results])
-    }
-}
-
-/// The bucket of a product whose sums are complete at its end.
-fn few(bucket: RowBucket) -> RowBucket {
-    match bucket {
-        RowBucket::ThirtyTwo | RowBucket::Many => RowBucket::Sixteen,
-        bucket => bucket,
     }
 }

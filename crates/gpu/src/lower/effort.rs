@@ -138,19 +138,7 @@ impl<'a> Lowering<'a> {
             }
             calls.push(self.product_by_row(products, &product, &group, x, &outputs)?);
         }
-        let others: Vec<usize> = (0..products.linears.len())
-            .filter(|&i| !plan.weight(products.linears[i].weight).effort)
-            .collect();
-        if let Some(norm) = products.norm.filter(|_| !others.is_empty()) {
-            // more rows would complete sums that the product before has not left
-            let bucket = match bucket {
-                RowBucket::ThirtyTwo | RowBucket::Many => RowBucket::Sixteen,
-                bucket => bucket,
-            };
-            let linears: Vec<Linear> = others.iter().map(|&i| *products.linears[i]).collect();
-            let to: Vec<&wgpu::Buffer> = others.iter().map(|&i| outputs[i]).collect();
-            calls.extend(self.norm_linear(norm, &linears, x, &to, step, bucket)?);
-        }
+        calls.extend(self.unmarked_products(products, step, bucket, alone)?);
         if let Some(gating) = products.gating.filter(|_| !gates) {
             let width = plan.weight(products.linears[1].weight).rows;
             calls.push(match only_below {
@@ -162,6 +150,29 @@ impl<'a> Lowering<'a> {
             });
         }
         Ok(calls)
+    }
+
+    /// The products of a normed row with those matrices of a step that effort does not apply to.
+    pub(super) fn unmarked_products(
+        &mut self,
+        products: &Products<'_>,
+        step: &Step,
+        bucket: RowBucket,
+        alone: bool,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let others = products.unmarked(self.plan);
+        let Some(norm) = products.norm.filter(|_| !others.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        if products.gating.is_some() {
+            return Err(refused("a gated product of which effort applies to one matrix alone"));
+        }
+        let linears: Vec<Linear> = others.iter().map(|&i| *products.linears[i]).collect();
+        let x = self.buffer(step.inputs[0], alone);
+        let to: Vec<&wgpu::Buffer> =
+            others.iter().map(|&i| self.buffer(step.outputs[i], alone)).collect();
+        // more rows would complete sums that the product before has not left
+        self.norm_linear(norm, &linears, x, &to, step, few(bucket))
     }
 
     /// The lists of the live inputs of a group of matrices.
@@ -264,4 +275,12 @@ pub(super) fn when(calls: Vec<Dispatch>, when: When) -> Vec<Dispatch> {
 /// Lists of dispatches one after the other.
 pub(super) fn joined<const N: usize>(lists: [Vec<Dispatch>; N]) -> Vec<Dispatch> {
     lists.into_iter().flatten().collect()
+}
+
+/// The bucket of a product whose sums are complete at its end.
+pub(super) fn few(bucket: RowBucket) -> RowBucket {
+    match bucket {
+        RowBucket::ThirtyTwo | RowBucket::Many => RowBucket::Sixteen,
+        bucket => bucket,
+    }
 }

@@ -39,6 +39,12 @@ impl<'a> Products<'a> {
         }
     }
 
+    /// The indices of the matrices that are not marked.
+    pub(super) fn unmarked(&self, plan: &Plan) -> Vec<usize> {
+        let marked = |i: &usize| plan.weight(self.linears[*i].weight).effort;
+        (0..self.linears.len()).filter(|i| !marked(i)).collect()
+    }
+
     /// The indices of the marked matrices that run in one dispatch: up to three of one format, number of
     /// inputs and fractions.
     pub(super) fn groups(&self, plan: &Plan) -> Vec<Vec<usize>> {
