@@ -7,6 +7,7 @@
 # tokens and the speed in times of plain decoding of the same load, medians of pairs in turn: with drafts in
 # every pass, and where `auto` chooses.
 set -euo pipefail
+[ $# -ge 3 ] || { sed -n '4p' "$0" | cut -c3- >&2; exit 2; }
 pelton=$1 model=$2 out=$3 threads=${4:-2}
 for mode in channel nested; do
     for effort in 0.3 0.5 0.7; do

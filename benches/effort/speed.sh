@@ -8,6 +8,7 @@
 # kernels, of a load for effort in each mode (nested for Q8_0) at each effort in turn, and of the dense
 # kernels again; printed are the medians and their ratio to the median of both dense loads.
 set -euo pipefail
+[ $# -ge 3 ] || { sed -n '4p' "$0" | cut -c3- >&2; exit 2; }
 pelton=$1 models=$2 out=$3 threads=${4:-2}
 sets=("${@:5}")
 [ ${#sets[@]} -gt 0 ] || sets=(avx2 avx512-vnni)

@@ -218,14 +218,19 @@ impl Plan {
             )));
         }
         let mode = self.effort.mode;
-        let tables = self.effort.table.is_none() || backend.has_effort_tables();
-        let energy = !self.effort.energy || backend.has_effort_energy();
-        if self.has_effort() && !(backend.has_effort_mode(mode) && tables && energy) {
+        let missing = if !backend.has_effort_mode(mode) {
+            Some(format!("in mode {}", mode.name()))
+        } else if self.effort.table.is_some() && !backend.has_effort_tables() {
+            Some("by a table of fractions".to_owned())
+        } else if self.effort.energy && !backend.has_effort_energy() {
+            Some("by a share of squared scores".to_owned())
+        } else {
+            None
+        };
+        if let Some(missing) = missing.filter(|_| self.has_effort()) {
             return Err(Error::Effort(format!(
-                "'{}' has no effort in mode {} with such a table or a share of squared scores, \
-                 expected the fast path of the CPU",
-                backend.name(),
-                mode.name()
+                "'{}' has no effort {missing}, expected the fast path of the CPU",
+                backend.name()
             )));
         }
         match self.steps.iter().find(|step| !backend.accepts(&step.op, self)) {
