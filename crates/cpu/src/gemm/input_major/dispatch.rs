@@ -10,11 +10,11 @@ use super::super::formats::{Q4_0, Q4_1, Q4K, Q5K, Q6K, Q8_0};
 use super::super::scratch;
 use super::super::tile::{BLOCK, Tile};
 use super::columns::{self, BF16, Column, F16, F32, PARTIAL};
-use super::kernels::{All, BlockAt, Coded, Inputs, NestedQ8_0, Places, RUN, one_block};
+use super::kernels::{All, BlockAt, Coded, Inputs, NestedQ8_0, RUN};
 use super::layout::{OUTPUT_ALIGN, SLAB};
 use super::lines::Lines;
 use super::live::{CHUNK, LiveBlock, LiveColumn};
-use super::nested;
+use super::sweeps::{Places, one_block};
 use super::task::{Task, slabs, store};
 use super::tiles::{self, ROWS};
 #[cfg(target_arch = "x86_64")]
@@ -135,10 +135,6 @@ unsafe fn coded<S: Lines, K: Coded, const NR: usize>(task: &Task<'_>, outputs: R
         for (i, &row) in live.iter().enumerate() {
             let blocks = lists.blocks(first + i);
             let block = |i: usize| &*blocks.add(i);
-            if task.matrix.is_nested() {
-                nested::one_row::<S>(task, row as usize, &block, outputs.clone());
-                continue;
-            }
             one_row::<S, K, &LiveBlock>(task, row as usize, &block, outputs.clone());
         }
     }
@@ -154,11 +150,12 @@ unsafe fn one_row<S: Lines, K: Coded, I: Inputs>(
     outputs: Range<usize>,
 ) {
     let blocks = task.matrix.cols / BLOCK;
-    let mut memory = scratch::alloc(SLAB * size_of::<f32>());
+    let mut memory = scratch::alloc(3 * SLAB * size_of::<f32>());
+    let (sums, integers) = memory.split_at_mut(SLAB);
     for (slab, width, first, part) in slabs(task.matrix, outputs.clone()) {
-        let sums = &mut memory[..part.len()];
+        let sums = &mut sums[..part.len()];
         sums.fill(0.0);
-        // SAFETY: the caller's promise; there is a sum for each output of the part.
+        // SAFETY: the caller's promise; there are a sum and two integers for each output of the part.
         unsafe {
             let place = |block: usize| {
                 Places::new::<K>(BlockAt::new::<K>(slab, width, block), inputs(block))
@@ -167,8 +164,8 @@ unsafe fn one_row<S: Lines, K: Coded, I: Inputs>(
             let mut at = place(0);
             for block in 0..blocks {
                 let next = (block + 1 < blocks).then(|| place(block + 1));
-                let (inputs, sums) = (inputs(block), sums.as_mut_ptr());
-                one_block::<S, K>(&at, inputs.block(), runs.clone(), sums, next.as_ref());
+                let memory = [sums.as_mut_ptr(), integers.as_mut_ptr()];
+                one_block::<S, K>(&at, inputs(block), runs.clone(), memory, next.as_ref());
                 if let Some(next) = next {
                     at = next;
                 }

@@ -1,15 +1,13 @@
-//! The product of one row with lines of codes: only those of its live inputs are read.
+//! The formats that are kept in lines: their codes, scales and minima.
 
 use std::marker::PhantomData;
 
 use super::super::activations::Block;
 use super::super::formats::{Q4_0, Q4_1, Q4K, Q5K, Q6K, Q8_0};
 use super::super::tile::{Coding, Format};
-use super::super::vectors::Codes;
 use super::layout::Fields;
 use super::lines::Lines;
 use super::live::LiveBlock;
-use crate::memory::prefetch::{Level, prefetch};
 
 /// Outputs that a kernel computes at a time.
 pub(super) const RUN: usize = 128;
@@ -18,6 +16,8 @@ pub(super) const RUN: usize = 128;
 pub(super) trait Coded {
     type Coding: Coding;
     const FIELDS: Fields;
+    /// Whether lines are those of halves of codes (`nested.rs`).
+    const NESTED: bool = false;
 
     /// The scales and minima of `LANES` outputs from output `output` of a slab on, for each half if
     /// the halves are separate.
@@ -96,6 +96,7 @@ pub(super) struct NestedQ8_0;
 impl Coded for NestedQ8_0 {
     type Coding = <Q8_0 as Format>::Coding;
     const FIELDS: Fields = Fields::NESTED;
+    const NESTED: bool = true;
 
     #[inline(always)]
     unsafe fn scales<S: Lines>(at: &BlockAt, output: usize) -> [[S::F; 2]; 2] {
@@ -158,6 +159,8 @@ impl<S: Lines, K: Coded> Segment<S, K> {
     pub(super) const NIBBLES: bool = K::FIELDS.line_bits == 4;
     /// Vectors of codes that a segment of lines gives.
     pub(super) const VECTORS: usize = if Self::NIBBLES { 8 } else { 4 };
+    /// Whether lines have four bits for each output and nothing else.
+    pub(super) const PLAIN: bool = Self::NIBBLES && (K::FIELDS.upper_bits == 0 || K::NESTED);
     /// Segments of a run.
     pub(super) const COUNT: usize = RUN / (Self::VECTORS * S::LANES);
 
@@ -174,6 +177,12 @@ impl<S: Lines, K: Coded> Segment<S, K> {
         }
     }
 
+    /// The byte of a line at which a segment of a run begins.
+    #[inline(always)]
+    pub(super) const fn place(run: usize, segment: usize) -> usize {
+        run * K::FIELDS.line(RUN) + segment * 4 * S::LANES
+    }
+
     /// The codes of four inputs, whose lines are so many bytes after the first of a block: vector
     /// `v` holds those of the outputs from `output(segment, v)` of run `run` on.
     ///
@@ -187,10 +196,9 @@ impl<S: Lines, K: Coded> Segment<S, K> {
         segment: usize,
     ) -> [S::I; 8] {
         let fields = &K::FIELDS;
-        let place = run * fields.line(RUN) + segment * 4 * S::LANES;
         // SAFETY: the caller's promise.
         unsafe {
-            let from = at.lines.add(place);
+            let from = at.lines.add(Self::place(run, segment));
             let both = S::interleave(lines.map(|line| S::load(from.add(line as usize))));
             let mut codes = [S::splat_i(0); 8];
             if !Self::NIBBLES {
@@ -246,6 +254,18 @@ pub(super) trait Inputs: Copy {
     fn line(&self, i: usize) -> u8;
     /// Groups of four of each half, or all, and none.
     fn groups(&self, halves: bool) -> [usize; 2];
+    /// Of nested codes, the inputs whose lower halves are multiplied too.
+    fn lower(&self) -> Lower;
+}
+
+/// The inputs of a block whose lower halves are multiplied: those of the first groups.
+#[derive(Clone, Copy)]
+pub(super) struct Lower {
+    pub(super) groups: usize,
+    /// The codes of the last of these groups, 0 for inputs whose upper half alone is multiplied.
+    pub(super) last: [i8; 4],
+    /// The sum of the codes of the others.
+    pub(super) left_out: i32,
 }
 
 /// All inputs of a block.
@@ -265,6 +285,11 @@ impl Inputs for All<'_> {
     fn groups(&self, halves: bool) -> [usize; 2] {
         if halves { [4, 4] } else { [8, 0] }
     }
+    #[inline(always)]
+    fn lower(&self) -> Lower {
+        let [.., a, b, c, d] = self.0.codes;
+        Lower { groups: 8, last: [a, b, c, d], left_out: 0 }
+    }
 }
 
 impl Inputs for &LiveBlock {
@@ -281,141 +306,9 @@ impl Inputs for &LiveBlock {
         // at most eight of both
         self.groups.map(|groups| usize::from(groups.min(8)))
     }
-}
-
-/// The lines of the inputs that are multiplied with a block.
-#[derive(Clone, Copy)]
-pub(super) struct Places {
-    pub(super) at: BlockAt,
-    /// Bytes from the block's first line to that of each input.
-    pub(super) lines: [u32; 32],
-    pub(super) groups: [usize; 2],
-}
-
-impl Places {
-    /// The lines of `inputs` in the block `at`.
     #[inline(always)]
-    pub(super) fn new<K: Coded>(at: BlockAt, inputs: impl Inputs) -> Self {
-        let line = K::FIELDS.line(at.outputs) as u32;
-        let lines = std::array::from_fn(|i| u32::from(inputs.line(i)) * line);
-        Self { at, lines, groups: inputs.groups(K::Coding::HALVES) }
-    }
-
-    /// Prefetches the lines and the fields of a run.
-    #[inline(always)]
-    fn prefetch<K: Coded>(&self, run: usize) {
-        let (at, fields) = (&self.at, &K::FIELDS);
-        let count = (4 * (self.groups[0] + self.groups[1])).min(32);
-        let of_run = fields.line(RUN);
-        let from = at.lines.wrapping_add(run * of_run);
-        for &line in &self.lines[..count] {
-            for byte in (0..of_run).step_by(64) {
-                prefetch(from.wrapping_add(line as usize + byte), Level::First);
-            }
-        }
-        // several runs of upper bits are in a cache line
-        let of_run = fields.upper(RUN);
-        if of_run > 0 && (run * of_run).is_multiple_of(64) {
-            let from = at.lines.wrapping_add(32 * fields.line(at.outputs) + run * of_run);
-            for &line in &self.lines[..count] {
-                let line = line as usize * fields.upper_bits / 4;
-                prefetch(from.wrapping_add(line), Level::First);
-            }
-        }
-        // fields of two bytes lie 256 bytes a run apart, others 128
-        for byte in (0..fields.block_head * RUN).step_by(64) {
-            let field = byte / (2 * RUN);
-            let from = field * 2 * at.outputs + run * 2 * RUN + byte % (2 * RUN);
-            prefetch(at.fields.wrapping_add(from), Level::First);
-        }
-    }
-}
-
-/// Adds the products of a block's inputs with the runs `runs` of outputs to their sums, and
-/// prefetches the same of `next`.
-///
-/// # Safety
-/// The block exists, the instructions of `S` too, and `sums` has a value for each output of the
-/// runs, from the first on.
-#[inline(always)]
-pub(super) unsafe fn one_block<S: Lines, K: Coded>(
-    places: &Places,
-    block: &Block,
-    runs: std::ops::Range<usize>,
-    sums: *mut f32,
-    next: Option<&Places>,
-) {
-    let (first, halves) = (runs.start, K::Coding::HALVES);
-    let groups = places.groups;
-    // SAFETY: the caller's promise; of the activations the first `4 groups` codes are read.
-    unsafe {
-        for run in runs {
-            if let Some(next) = next {
-                next.prefetch::<K>(run);
-            }
-            for segment in 0..Segment::<S, K>::COUNT {
-                let [first_half, second_half] = if halves {
-                    let first = dot_groups::<S, K>(places, block, 0..groups[0], 0, run, segment);
-                    let all = groups[0] + groups[1];
-                    [first, dot_groups::<S, K>(places, block, groups[0]..all, 1, run, segment)]
-                } else {
-                    [dot_groups::<S, K>(places, block, 0..groups[0], 0, run, segment); 2]
-                };
-                for vector in 0..Segment::<S, K>::VECTORS {
-                    let output = Segment::<S, K>::output(segment, vector);
-                    let [scale, min] = K::scales::<S>(&places.at, run * RUN + output);
-                    let to = sums.add((run - first) * RUN + output);
-                    let mut sum = S::load_f32(to.cast_const().cast());
-                    let mut product = S::mul(S::to_f32(first_half[vector]), scale[0]);
-                    if halves {
-                        product = S::fma(S::to_f32(second_half[vector]), scale[1], product);
-                    }
-                    sum = S::fma(product, S::splat(block.scale), sum);
-                    if K::Coding::MIN {
-                        sum = S::fma(min[0], S::splat(block.sum), sum);
-                    }
-                    S::store(sum, to);
-                }
-            }
-        }
-    }
-}
-
-/// The integer products of some groups of a block, offset included.
-///
-/// # Safety
-/// As for [`one_block`].
-#[inline(always)]
-unsafe fn dot_groups<S: Lines, K: Coded>(
-    places: &Places,
-    block: &Block,
-    groups: std::ops::Range<usize>,
-    half: usize,
-    run: usize,
-    segment: usize,
-) -> [S::I; 8] {
-    let is_signed = matches!(K::Coding::CODES, Codes::I8);
-    let zero = if is_signed { S::I8_ZERO } else { K::Coding::ZERO };
-    // SAFETY: the caller's promise.
-    unsafe {
-        let minus =
-            if K::Coding::HALVES { &block.minus_half_pairs[half] } else { &block.minus_pairs };
-        let start = match zero {
-            Some(zero) => S::offset(minus, zero),
-            None => S::splat_i(0),
-        };
-        let mut sums = [start; 8];
-        let lines = (&raw const places.lines).cast::<[u32; 4]>();
-        let x = (&raw const block.codes).cast::<i8>();
-        for group in groups {
-            let codes = Segment::<S, K>::codes(&places.at, *lines.add(group), run, segment);
-            let x = x.add(4 * group);
-            for vector in 0..Segment::<S, K>::VECTORS {
-                let code = &raw const codes[vector];
-                let [[sum]] = S::dot::<1, 1, 1>(K::Coding::CODES, [code], [x], [sums[vector]]);
-                sums[vector] = sum;
-            }
-        }
-        sums
+    fn lower(&self) -> Lower {
+        let groups = usize::from(self.lower_groups.min(self.groups[0]));
+        Lower { groups, last: self.last_lower, left_out: self.upper_sum }
     }
 }

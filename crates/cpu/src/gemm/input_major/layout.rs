@@ -1,7 +1,6 @@
 //! The places of lines, scales and minima of a matrix in input-major order.
 //!
-//! A matrix is cut into *slabs* of up to 1024 outputs, or 512 with codes of eight bits, the last of which is padded to a multiple of
-//! 128. A slab of a block format is `[super-blocks]`: the fields of super-blocks of all outputs, and
+//! A matrix is cut into *slabs* of up to 2048 outputs, or 1024 of floats, the last of which is padded to a multiple of 128. A slab of a block format is `[super-blocks]`: the fields of super-blocks of all outputs, and
 //! then for each block of 32 inputs its fields, 32 lines, and 32 lines of upper bits if the codes
 //! have more than four. A slab of floats is `[inputs]` lines.
 //!
@@ -16,9 +15,8 @@
 use memmap2::MmapMut;
 use pelton_quant::DType;
 
-/// Outputs of a slab, at most: lines of 512 bytes or more, so that skipped ones save whole cache
-/// lines and their prefetches.
-pub(super) const SLAB: usize = 1024;
+/// Outputs of a slab, at most: lines of one or two kilobytes, which CPUs read about as fast as a stream.
+pub(super) const SLAB: usize = 2048;
 /// Outputs to whose multiples slabs are padded, and a partition between threads is best aligned.
 pub const OUTPUT_ALIGN: usize = 128;
 
@@ -57,11 +55,9 @@ impl Fields {
     pub(super) const NESTED: Self =
         Self { inputs: 32, super_head: 0, block_head: 2, line_bits: 4, upper_bits: 4 };
 
-    /// Outputs of a slab: with codes of eight bits half as many, as a block of 32 inputs and the next
-    /// one, which is prefetched, have to fit into a first-level cache.
+    /// Outputs of a slab: of floats half as many, as lines that many kilobytes apart share the sets of caches.
     pub(super) const fn slab(&self) -> usize {
-        let bits = self.line_bits + self.upper_bits;
-        if bits == 8 { SLAB / 2 } else { SLAB }
+        if self.inputs == 1 { SLAB / 2 } else { SLAB }
     }
 
     /// Bytes of a line of `outputs` outputs.

@@ -1,6 +1,6 @@
 //! The vector operations on lines, besides those of all products.
 
-use super::super::vectors::Vectors;
+use super::super::vectors::{Codes, Vectors};
 use crate::simd::Portable8;
 
 /// Vectors of `LANES` lanes of four bytes that lines are loaded into.
@@ -20,6 +20,50 @@ pub(super) trait Lines: Vectors {
     unsafe fn u8_to_f32(from: *const u8) -> Self::F;
     /// `LANES` signed bytes as f32.
     unsafe fn i8_to_f32(from: *const u8) -> Self::F;
+
+    /// Vectors of the sums that [`add_nibbles`](Self::add_nibbles) adds to.
+    const SUMS_OF_NIBBLES: usize = 8;
+    /// What those sums start with: `minus`, minus the sum of the activations, times 8. So they are the
+    /// products with codes less 8, which fit into 16 bits for 32 inputs.
+    #[inline(always)]
+    unsafe fn start_of_nibbles(minus: i32) -> Self::I {
+        // SAFETY: the caller's promise.
+        unsafe { Self::splat_i(minus << 3) }
+    }
+    /// Adds the products of four activations with the halves of the bytes of four lines to sums.
+    #[inline(always)]
+    unsafe fn add_nibbles(lines: [Self::I; 4], x: &[i8; 4], sums: &mut [Self::I; 8]) {
+        // SAFETY: the caller's promise.
+        unsafe { add_interleaved::<Self>(lines, x, sums) }
+    }
+    /// The sums in 32 bits: vector `4 h + k` holds those of half `h` of the bytes `16 l + 4 k + i` of lines.
+    #[inline(always)]
+    unsafe fn widen_nibbles(sums: [Self::I; 8]) -> [Self::I; 8] {
+        sums
+    }
+}
+
+/// Adds the products of four activations with the halves of the bytes of four lines to sums of 32 bits.
+///
+/// # Safety
+/// The instructions of `S` exist.
+#[inline(always)]
+pub(super) unsafe fn add_interleaved<S: Lines>(
+    lines: [S::I; 4],
+    x: &[i8; 4],
+    sums: &mut [S::I; 8],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (both, mask) = (S::interleave(lines), S::splat_i(0x0f0f_0f0f));
+        for k in 0..4 {
+            for (half, shift) in [0, 4].into_iter().enumerate() {
+                let code = S::and(S::shr(both[k], shift), mask);
+                let sum = &mut sums[4 * half + k];
+                [[*sum]] = S::dot::<1, 1, 1>(Codes::U4, [&raw const code], [x.as_ptr()], [*sum]);
+            }
+        }
+    }
 }
 
 /// # Safety

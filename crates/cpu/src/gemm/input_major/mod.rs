@@ -9,7 +9,7 @@
 //! (`nested.rs`), which then lie in lines of their own.
 //!
 //! `layout.rs` places lines, `repack.rs` makes them, `live.rs` compacts the inputs of a row,
-//! `kernels.rs` and `columns.rs` multiply, `dispatch.rs` chooses an instruction set.
+//! `sweeps.rs`, `tiles.rs` and `columns.rs` multiply, `dispatch.rs` chooses an instruction set.
 
 mod columns;
 mod dispatch;
@@ -20,6 +20,7 @@ mod live;
 mod nested;
 mod repack;
 mod select;
+mod sweeps;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -236,7 +236,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 fn shapes(dtype: DType) -> [(usize, usize); 4] {
     match dtype.block_len() {
         1 => [(1, 1), (130, 33), (1100, 300), (64, 512)],
-        block => [(1, block), (130, 2 * block), (1100, 256), (257, 1024)],
+        block => [(1, block), (130, 2 * block), (2100, 256), (257, 1024)],
     }
 }
 
@@ -392,7 +392,7 @@ fn results_are_added_to_biases_and_to_values() {
 fn norms_and_sizes() {
     let mut random = Random::new(6);
     for dtype in types() {
-        let (rows, cols) = (1500, 256);
+        let (rows, cols) = (2100, 256);
         let both = Both::new(dtype, rows, cols, 2, &mut random);
         for (k, &norm) in both.lines.norms().iter().enumerate() {
             let squares = (0..rows).map(|n| f64::from(both.weights[n * cols + k]).powi(2));
@@ -401,7 +401,7 @@ fn norms_and_sizes() {
         }
         // a whole slab has no padding
         let (kept, stored) =
-            (InputMajor::bytes_of(dtype, 1024, 256).unwrap(), dtype.bytes_of(1024 * 256).unwrap());
+            (InputMajor::bytes_of(dtype, 2048, 256).unwrap(), dtype.bytes_of(2048 * 256).unwrap());
         assert!(kept >= stored && kept * 20 < stored * 21, "{dtype}: {kept} for {stored}");
     }
     assert_eq!(InputMajor::bytes_of(DType::Q4_0, 10, 33), None);
