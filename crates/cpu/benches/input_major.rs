@@ -10,6 +10,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use memmap2::MmapMut;
 use pelton_cpu::gemm::input_major::{
     Chosen, InputMajor, Live, LiveRows, OUTPUT_ALIGN, Task, multiply,
 };
@@ -102,8 +103,14 @@ fn main() {
         Ok(pool) => pool,
         Err(error) => return eprintln!("no threads: {error}"),
     };
+    // in huge pages, as both orders are in a model
+    let Ok(mut memory) = MmapMut::map_anon(MEMORY) else {
+        return eprintln!("no memory");
+    };
+    #[cfg(target_os = "linux")]
+    let _ = memory.advise(memmap2::Advice::HugePage);
     // codes and scales that are finite and normal in all formats
-    let memory = vec![0x2c_u8; MEMORY];
+    memory.fill(0x2c);
     for dtype in DType::ALL {
         let default = matches!(dtype, DType::Q4_0 | DType::Q8_0 | DType::Q4_K);
         if !is_chosen(&dtype.to_string(), &types, default) {
