@@ -70,6 +70,9 @@ pub(crate) enum Stage {
     /// Eight units of up to two rows: enough to hide the latency of memory, few enough for registers to
     /// hold them twice, with most formats.
     Wide,
+    /// As [`Wide`](Self::Wide), but of one row all eight units in one stage, not four in each of two: a
+    /// single round trip to memory.
+    Long,
     /// Four units of one row.
     Narrow,
 }
@@ -108,7 +111,7 @@ impl MatVec {
         let Tuning { threads, groups, stage } = self.tuning;
         // units, and rows of them
         let [flight, most] = match stage {
-            Stage::Wide => [8, 2],
+            Stage::Wide | Stage::Long => [8, 2],
             Stage::Narrow => [4, 1],
         };
         // each chosen expert and each head has workgroups of its own
@@ -123,7 +126,8 @@ impl MatVec {
         // with few rows a subgroup computes one at a time, so that there are enough subgroups
         let all: usize = self.sides().map(|side| side.rows).sum();
         let rows = all.div_ceil(groups * threads / width).min(most);
-        let ahead = along.min(flight).clamp(1, 4);
+        let along_row = if stage == Stage::Long && rows == 1 { 8 } else { 4 };
+        let ahead = along.min(flight).clamp(1, along_row);
         let each = match self.batch {
             1..=4 => (flight / ahead).clamp(1, rows),
             _ => 1,
@@ -506,8 +510,9 @@ mod tests {
     /// The result does not depend on the launch shape.
     #[test]
     fn every_tuning() {
-        let narrow = Tuning { stage: Stage::Narrow, ..Tuning::CANDIDATES[0] };
-        for tuning in Tuning::CANDIDATES.into_iter().chain([narrow]) {
+        let of_persistent =
+            [Stage::Long, Stage::Narrow].map(|stage| Tuning { stage, ..Tuning::CANDIDATES[0] });
+        for tuning in Tuning::CANDIDATES.into_iter().chain(of_persistent) {
             for (k, rows) in [(512, 70), (1536, 1300)] {
                 compare(MatVec { tuning, norm: Some(1e-5), ..linear(DType::Q4_0, k, rows) }, 1);
             }

@@ -238,6 +238,12 @@ fn add_product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activatio
     }
 {{ prepare_all("0u") }}
     workgroupBarrier();
+{% if norm %}
+    // before the products, while weights arrive
+{% for r in range(batch) %}
+    let factor{{ r }} = factor({{ r }}u, subgroups);
+{% endfor %}
+{% endif %}
 {% elif norm %}
     // the norm needs whole rows, which are read before the first chunk
     for (var r = 0u; r < {{ batch }}u; r++) {
@@ -341,7 +347,7 @@ fn add_product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activatio
         let first = first_of(tile, iteration, subgroup, subgroups);
         if (lane == 0u) {
 {% for r in range(batch) %}
-{% if norm %}
+{% if norm and not whole %}
             let factor{{ r }} = factor({{ r }}u, subgroups);
 {% endif %}
 {% for n in range(each) %}

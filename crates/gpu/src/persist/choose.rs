@@ -98,7 +98,7 @@ pub(crate) fn choose<'l>(
         trial.lowered(&Launch { threads, groups, turns, stage, early }, &lowering)
     };
     if let Mode::Forced { groups, turns: _ } = mode {
-        return fits(groups, Stage::Wide, true);
+        return fits(groups, Stage::Long, true);
     }
     if !device.tunes || (device.capabilities.workgroup_threads as usize) < THREADS {
         return Ok(None);
@@ -123,14 +123,14 @@ pub(crate) fn choose<'l>(
     };
     let candidates = candidates(resident(device)?);
     for &groups in &candidates {
-        add(groups, Stage::Wide, false, &mut tried)?;
+        add(groups, Stage::Long, false, &mut tried)?;
     }
     let mut groups: Vec<usize> = tried.iter().map(|(_, choice)| choice.groups).collect();
     if groups.is_empty() {
         groups.extend(candidates.first());
     }
     for groups in groups {
-        for (stage, early) in [(Stage::Wide, true), (Stage::Narrow, false), (Stage::Narrow, true)] {
+        for (stage, early) in [(Stage::Long, true), (Stage::Narrow, false), (Stage::Narrow, true)] {
             add(groups, stage, early, &mut tried)?;
         }
     }
@@ -169,7 +169,7 @@ impl Choice {
 
     /// The choice of [`words`](Self::words); `None` if dispatches run.
     fn of([launch, most]: [usize; 2]) -> Option<Self> {
-        let stage = if launch % 2 == 1 { Stage::Narrow } else { Stage::Wide };
+        let stage = if launch % 2 == 1 { Stage::Narrow } else { Stage::Long };
         let (groups, early) = (launch / 4, launch / 2 % 2 == 1);
         (groups > 0).then_some(Self { groups, stage, early, most })
     }
@@ -248,7 +248,7 @@ fn probe(device: &Device, groups: usize) -> Result<bool, Error> {
         threads: THREADS,
         groups,
         turns: TURNS_OF_PROBE,
-        stage: Stage::Wide,
+        stage: Stage::Long,
         early: false,
     };
     let (values, source) = (4 * THREADS * groups, probe_phase(THREADS, groups)?);
@@ -472,7 +472,7 @@ mod tests {
 
     #[test]
     fn choices_are_remembered() {
-        for stage in [Stage::Wide, Stage::Narrow] {
+        for stage in [Stage::Long, Stage::Narrow] {
             for early in [false, true] {
                 let choice = Choice { groups: 132, stage, early, most: 5000 };
                 assert_eq!(Choice::of(choice.words()), Some(choice));
