@@ -103,7 +103,13 @@ impl Backend for Gpu {
     }
 
     fn has_effort_mode(&self, mode: EffortMode) -> bool {
-        matches!(mode, EffortMode::Channel | EffortMode::Bucket)
+        match mode {
+            EffortMode::Channel | EffortMode::Nested | EffortMode::Bucket => true,
+        }
+    }
+
+    fn has_effort_energy(&self) -> bool {
+        true
     }
 
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {
