@@ -143,10 +143,11 @@ impl Subject<'_> {
             logits(&mut *executable, &tokens, &steps, fraction(effort))
         };
         let found = of(self.backend, Some(&table), 0.5);
-        let uniform = of(self.backend, None, 0.5);
-        assert!(relative_difference(&found, &uniform) > 1e-3);
+        let uniform = relative_difference(&found, &of(self.backend, None, 0.5));
+        assert!(uniform > 1e-3);
+        // a score that rounds otherwise changes which inputs are live, the table more of them
         let difference = relative_difference(&found, &of(other, Some(&table), 0.5));
-        assert!(difference < 0.05, "{difference} from '{}'", other.name());
+        assert!(difference < 0.1_f32.min(uniform / 4.0), "{difference} from '{}'", other.name());
         let full = of(self.backend, Some(&table), 1.0);
         assert_same(&full, &of(self.backend, None, 1.0), "effort 1");
     }

@@ -225,11 +225,17 @@ fn main(
         mine = max(mine, max(max(scores{{ n }}.x, scores{{ n }}.y), max(scores{{ n }}.z, scores{{ n }}.w)));
 {% endfor %}
         let greatest = greatest_of(mine, subgroup, lane, subgroup_width);
-        var all = vec4(0u);
+        var total = vec4(0u);
         var rest = vec4(0u);
+        // the squares of the scores above those that begin with the threshold, and of all that reach it
         var above = vec4(0u);
+        var reached = vec4(0u);
         // all inputs, if a score is not finite
         for (var bit = 0u; bit < {{ 32 + late_bits }}u && greatest < 0x7f800000u; bit++) {
+            if (bit == 32u && all(reached == carried(above + square(least.score, greatest)))) {
+                // one alone has the score
+                break;
+            }
             var next = least;
             if (bit < 32u) {
                 next.score |= select(0x80000000u >> bit, 0u, bit == 0u);
@@ -247,14 +253,15 @@ fn main(
 {% endfor %}
             let sum = carried(above + sum_of_all(bit, squares_of_thread, subgroup, lane, subgroup_width));
             if (bit == 0u) {
-                all = sum;
-                rest = left_out(all, part);
-                if (at_least(rest, all)) {
+                total = sum;
+                rest = left_out(total, part);
+                if (at_least(rest, total)) {
                     live = 1u;
                     break;
                 }
-            } else if (at_least(carried(sum + rest), all)) {
+            } else if (at_least(carried(sum + rest), total)) {
                 least = next;
+                reached = sum;
             } else {
                 above = sum;
             }
