@@ -48,7 +48,7 @@ fn square(score: i32, greatest: i32) -> u64 {
     let exponent = |bits: i32| if bits >> 23 == 0 { 1 } else { bits >> 23 };
     let significand = (score & 0x7f_ffff) as u64 | ((score >> 23 > 0) as u64) << 23;
     let shift = 4 + 2 * (exponent(greatest) - exponent(score)) as u32;
-    if shift < 48 { significand * significand >> shift } else { 0 }
+    if shift < 48 { (significand * significand) >> shift } else { 0 }
 }
 
 /// Of a sum of squares what inputs without a product may make up.
@@ -56,7 +56,7 @@ fn left_out(sum: u64, share: f64) -> u64 {
     let bits = Effort::left_out(share).to_bits();
     // above 2⁻⁵⁴ and at most 1
     let significand = u128::from(bits & 0x7f_ffff | 1 << 23);
-    (u128::from(sum) * significand >> (150 - (bits >> 23))) as u64
+    ((u128::from(sum) * significand) >> (150 - (bits >> 23))) as u64
 }
 
 impl Choice {
