@@ -115,7 +115,7 @@ fn transposed(w: vec4<u32>) -> vec4<u32> {
 {% if upper_bits %}
 
 // The upper bits of the codes of a word, four at a time, in the places of a code of a byte. The upper
-// halves of nested codes make them signed bytes.
+// halves of nested codes make them signed bytes; a lower half that is not live counts as its mean, 7.5.
 fn uppers(bits: u32) -> vec2<u32> {
 {% if nested %}
     return (vec2(bits, bits >> 4u) & vec2(0x0f0f0f0fu)) << vec2(4u);
@@ -175,9 +175,7 @@ fn uppers(bits: u32) -> vec2<u32> {
 {{ quads_of(head, h) }} > {{ (t * groups) % apart_by + b * apart_by }}u + line_group
 {%- endmacro %}
 {# Whether quad b of pair t has a live lower half. #}
-{% macro has_lower(head, t, b) %}
-(({{ head }}.x >> 16u) + 3u) / 4u > {{ (t * groups) % apart_by + b * apart_by }}u + line_group
-{%- endmacro %}
+{% macro has_lower(head, t, b) %}(({{ head }}.x >> 16u) + 3u) / 4u > {{ (t * groups) % apart_by + b * apart_by }}u + line_group{% endmacro %}
 {# Quad b of pair t of the first group, without lists. #}
 {% macro quad(t, b) %}{{ (t * groups) // apart_by * 4 + (t * groups) % apart_by + b * apart_by }}{% endmacro %}
 {% macro fetch_list(step) %}
@@ -218,13 +216,9 @@ fn uppers(bits: u32) -> vec2<u32> {
                 let input{{ i }} = first + {{ i }}u;
 {% endfor %}
 {% endif %}
-{% if chosen and nested %}
-                if ({{ has_lower("head", t, b) }}) {
-{% endif %}
+                {{ "if (%s) {"|format(has_lower("head", t, b)) if chosen and nested }}
                 w{{ t }}_{{ b }} = vec4({% for i in range(4) %}m{{ s }}[lines + input{{ i }} * LINE], {% endfor %});
-{% if chosen and nested %}
-                }
-{% endif %}
+                {{ "}" if chosen and nested }}
 {% if upper_bits %}
                 u{{ t }}_{{ b }} = vec4({% for i in range(4) %}m{{ s }}[uppers + input{{ i }} * {{ line * upper_bits // 4 }}u], {% endfor %});
 {% endif %}
@@ -252,13 +246,8 @@ fn uppers(bits: u32) -> vec2<u32> {
             if ({{ has("now_head", t, b) }}) {
                 let inputs = now_quads{{ t }}.{{ ["x", "z"][b] }};
                 let a0 = now_quads{{ t }}.{{ ["y", "w"][b] }};
-{% if nested %}
                 // without the lower halves that are not live
-                let live = vec4(0u) - ((vec4(inputs) >> vec4(7u, 15u, 23u, 31u)) & vec4(1u));
-                let lines = now_w{{ t }}_{{ b }} & live;
-{% else %}
-                let lines = now_w{{ t }}_{{ b }};
-{% endif %}
+                let lines = now_w{{ t }}_{{ b }}{{ " & (vec4(0u) - ((vec4(inputs) >> vec4(7u, 15u, 23u, 31u)) & vec4(1u)))" if nested }};
                 let w = vec4({% for i in range(4) %}rotated(lines[{{ i }}], (inputs >> {{ 8 * i + 2 }}u) & 24u), {% endfor %});
 {% else %}
             {
@@ -408,7 +397,6 @@ fn uppers(bits: u32) -> vec2<u32> {
 {% elif format == "Q4_1" %}
                 let product = fma(half_float(now_d1_{{ j // 2 }}, {{ j % 2 }}u), exact(live_sum0), d * exact(of0_{{ j }}));
 {% elif nested and chosen %}
-                // a lower half that is not live counts as the mean of all; sums are exact
                 let product = d * fma(7.5, exact(live_sums.y), exact(of0_{{ j }}));
 {% else %}
                 let product = d * exact(of0_{{ j }});

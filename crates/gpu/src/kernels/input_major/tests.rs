@@ -206,9 +206,8 @@ fn row_vectors(product: &InputMajor) -> usize {
     product.sides.len() * list_vectors(&product.lines()) + 3
 }
 
-/// The bits of values, without the sign of zeros: a driver may drop it in one kernel and not in another.
 fn bits(all: &[Vec<f32>]) -> Vec<Vec<u32>> {
-    all.iter().map(|y| y.iter().map(|v| (v + 0.0).to_bits()).collect()).collect()
+    all.iter().map(|y| y.iter().map(|v| v.to_bits()).collect()).collect()
 }
 
 /// Products of every form with matrices of one format, and of many shapes with one format of each kind:
