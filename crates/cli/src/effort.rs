@@ -96,17 +96,18 @@ impl EffortArgs {
     /// Says on standard error where the fractions of a loaded model are from, or that they gain
     /// nothing or cost much.
     pub(crate) fn say(&self, model: &Model, is_gpu: bool) {
-        let Some(Dial::Inputs(effort)) = self.dial().map(Effort::dial) else { return };
+        let Some(dial) = self.dial().map(Effort::dial) else { return };
+        if is_gpu {
+            eprintln!(
+                "effort on a GPU is slower than no --effort wherever it was measured (docs/effort.md)"
+            );
+        }
+        let Dial::Inputs(effort) = dial else { return };
         let knee = self.effort_mode.knee();
         if effort < knee {
             eprintln!(
                 "effort {effort} is below {knee}: the models that were measured answer otherwise there \
                  (docs/effort.md)"
-            );
-        }
-        if is_gpu {
-            eprintln!(
-                "effort on a GPU is slower than no --effort wherever it was measured (docs/effort.md)"
             );
         }
         match model.effort_table() {

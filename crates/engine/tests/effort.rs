@@ -105,11 +105,25 @@ fn logits_of_transformers(backend: impl Backend + 'static) {
 
 #[test]
 fn logits_of_transformers_with_a_share_of_squares() {
+    shares_of_transformers(Cpu::new(2));
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn logits_of_transformers_with_a_share_of_squares_on_a_gpu() {
+    let Some(adapter) = pelton::gpu::adapters().into_iter().next() else {
+        let what = "no Vulkan, Metal or DX12 adapter, not even in software";
+        return pelton_testing::skip(pelton_testing::Need::Gpu, what);
+    };
+    shares_of_transformers(pelton::gpu::Gpu::open_checked(&adapter).unwrap());
+}
+
+fn shares_of_transformers(backend: impl Backend + 'static) {
     let options = LoadOptions::default().context(16).kv(KvType::F32).effort(1.0);
     let ids = npy("effort/ids-energy.npy", i32::from_le_bytes);
     let ids: Vec<u32> = ids.into_iter().map(|id| id as u32).collect();
     let path = fixture("models/llama3/model.gguf");
-    let model = Engine::with_backend(Cpu::new(2)).load(path, &options).unwrap();
+    let model = Engine::with_backend(backend).load(path, &options).unwrap();
     for share in [0.5, 0.9, 0.99] {
         let expected = npy(&format!("effort/logits-energy-{share}.npy"), f32::from_le_bytes);
         let ids = ids.clone();
@@ -241,17 +255,33 @@ fn tables_of_fractions() {
 
 #[test]
 fn nested_effort() {
-    let load = |options: &LoadOptions| {
-        let options = options.clone().context(64).effort_mode(EffortMode::Nested);
-        Engine::with_backend(Cpu::new(2)).load_built_in(&options)
+    nested_effort_on(|| Cpu::new(2), 5);
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn nested_effort_on_a_gpu() {
+    let Some(adapter) = pelton::gpu::adapters().into_iter().next() else {
+        let what = "no Vulkan, Metal or DX12 adapter, not even in software";
+        return pelton_testing::skip(pelton_testing::Need::Gpu, what);
     };
-    let dense = Engine::with_backend(Cpu::new(2));
+    let gpu = pelton::gpu::Gpu::open_checked(&adapter).unwrap();
+    nested_effort_on(|| gpu.clone(), 14);
+}
+
+/// Below effort 1 a prompt of `again` tokens, in place of 14, has the same logits.
+fn nested_effort_on<B: Backend + 'static>(backend: impl Fn() -> B, again: usize) {
+    let load = |options: &LoadOptions, mode| {
+        let options = options.clone().context(64).effort_mode(mode);
+        Engine::with_backend(backend()).load_built_in(&options)
+    };
+    let dense = Engine::with_backend(backend());
     let dense = dense.load_built_in(&LoadOptions::default().context(64)).unwrap();
-    let channel = self::load(&LoadOptions::default().context(64).effort(1.0));
-    let nested = load(&LoadOptions::default().effort(1.0)).unwrap();
-    let ids: Vec<u32> = (0..40).map(|i| 1 + i * 37 % 80).collect();
-    let expected = logits(&dense, &ids, 30, 1.0);
-    assert_eq!(logits(&nested, &ids, 30, 1.0), expected);
+    let [channel, nested] = [EffortMode::Channel, EffortMode::Nested]
+        .map(|mode| load(&LoadOptions::default().effort(1.0), mode).unwrap());
+    let ids: Vec<u32> = (0..20).map(|i| 1 + i * 37 % 80).collect();
+    let expected = logits(&dense, &ids, 14, 1.0);
+    assert_eq!(logits(&nested, &ids, 14, 1.0), expected);
     let distance = |found: &[u32]| -> f64 {
         let values = found.iter().zip(&expected);
         let squares =
@@ -260,16 +290,28 @@ fn nested_effort() {
     };
     // of the same bytes the upper halves of more inputs are nearer than fewer whole ones
     for effort in [0.8, 0.5] {
-        let of_nested = distance(&logits(&nested, &ids, 30, effort));
-        let of_channel = distance(&logits(&channel, &ids, 30, effort));
+        let of_nested = distance(&logits(&nested, &ids, 14, effort));
+        let of_channel = distance(&logits(&channel, &ids, 14, effort));
         assert!(of_nested > 0.0 && of_nested < of_channel, "{of_nested} {of_channel}");
-        assert_eq!(logits(&nested, &ids, 11, effort), logits(&nested, &ids, 30, effort));
+        assert_eq!(logits(&nested, &ids, again, effort), logits(&nested, &ids, 14, effort));
     }
-    let error = load(&LoadOptions::default().effort_energy(0.5)).err().unwrap().to_string();
-    assert!(error.contains("a fraction of the inputs"), "{error}");
-    let options = LoadOptions::default().effort(0.5).effort_mode(EffortMode::Nested);
+    // a share of the squared scores of inputs and lower halves
+    let of_share = |share| {
+        let ids = ids.clone();
+        let found = nested.session(ids.len(), move |session| {
+            session.set_dial(Effort::energy(share).unwrap())?;
+            let mut all = Vec::new();
+            session.run_all(&ids, |row| all.extend(row.iter().map(|x| x.to_bits())))?;
+            Ok(all)
+        });
+        found.unwrap()
+    };
+    let [less, more] = [0.9, 0.9999].map(|share| distance(&of_share(share)));
+    assert!(0.0 < more && more < less, "{more} {less}");
+    let options = LoadOptions::default().effort(0.5);
     let path = fixture("models/llama3/model.gguf");
-    let error = Engine::with_backend(Cpu::new(1)).load(path, &options).err().unwrap().to_string();
+    let options = options.effort_mode(EffortMode::Nested);
+    let error = Engine::with_backend(backend()).load(path, &options).err().unwrap().to_string();
     assert!(error.contains("expected Q8_0 for nested effort"), "{error}");
 }
 
@@ -346,6 +388,9 @@ fn buckets_of_a_model() {
     changed[len - 200..].fill(0xff);
     fs::write(&bad, changed).unwrap();
     refused(&other, EffortMode::Bucket, "the file of buckets of");
+    let share = plain.effort_energy(0.5).effort_mode(EffortMode::Bucket);
+    let error = Engine::with_backend(Cpu::new(1)).load(&path, &share).err().unwrap().to_string();
+    assert!(error.contains("expected a fraction of the inputs"), "{error}");
     // of Q8_0 there are no buckets
     let options = LoadOptions::default().effort(0.5).effort_mode(EffortMode::Bucket);
     let error = Engine::with_backend(Cpu::new(1)).load_built_in(&options).err().unwrap();

@@ -1,22 +1,24 @@
 //! Decoding of one row at several efforts: speed, and the time of each kind of step.
 //!
-//! usage: efforts MODEL.gguf [DEPTH]
+//! usage: efforts MODEL.gguf [DEPTH] [channel|nested|bucket]
 //!
 //! Prints the tokens per second from position DEPTH on, sampling of the likeliest included: of a load
-//! without effort, and of one for an effort at each of some efforts. Then the µs of the steps of a pass
+//! without effort, and of one for an effort at each of some efforts and shares of squared scores. Then the µs of the steps of a pass
 //! by kind, by dispatches with timestamps between the steps.
 
 use std::{collections::VecDeque, process::ExitCode, sync::Arc, time::Instant};
 
 use pelton_gpu::{Gpu, choose};
 use pelton_graph::{
-    Backend, Effort, Error, Executable, Input, KvType, Limits, Pass, Phase, Plan, Row, Sample,
-    TableEdit, Want, build, pages_for,
+    Backend, Effort, EffortMode, Error, Executable, Input, KvType, Limits, Pass, Phase, Plan, Row,
+    Sample, TableEdit, Want, build, pages_for,
 };
 use pelton_sampling::Draw;
 use pelton_weights::Checkpoint;
 
 const EFFORTS: [f64; 5] = [1.0, 0.7, 0.5, 0.35, 0.25];
+const SHARES: [f64; 2] = [0.99, 0.9];
+const MODES: [EffortMode; 3] = [EffortMode::Channel, EffortMode::Nested, EffortMode::Bucket];
 /// Passes of one submission, and timed tokens.
 const REPEAT: usize = 32;
 const TIMED: usize = 256;
@@ -24,11 +26,13 @@ const TIMED: usize = 256;
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let Some(file) = arguments.next() else {
-        eprintln!("usage: efforts MODEL.gguf [DEPTH]");
+        eprintln!("usage: efforts MODEL.gguf [DEPTH] [channel|nested|bucket]");
         return ExitCode::from(2);
     };
     let depth = arguments.next().and_then(|depth| depth.parse().ok()).unwrap_or(0);
-    match run(&file, depth) {
+    let name = arguments.next();
+    let mode = MODES.into_iter().find(|mode| Some(mode.name()) == name.as_deref());
+    match run(&file, depth, mode.unwrap_or_default()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -37,22 +41,29 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(file: &str, depth: usize) -> Result<(), Error> {
+fn run(file: &str, depth: usize, mode: EffortMode) -> Result<(), Error> {
     let gpu = Gpu::open(&choose(None)?)?;
     let checkpoint = Arc::new(Checkpoint::open(file)?);
     let plan = build(&checkpoint)?.fuse(&|op, plan| gpu.accepts(op, plan));
-    println!("{file} on {}, depth {depth}", gpu.name());
-    for plan in [plan.clone(), plan.with_effort()?] {
+    println!("{file} on {}, depth {depth}, mode {}", gpu.name(), mode.name());
+    let mut with_effort = plan.clone().with_effort()?;
+    with_effort.effort.mode = mode;
+    with_effort.effort.energy = mode != EffortMode::Bucket;
+    for plan in [plan, with_effort] {
         // the matrices of one load at a time
         let gpu = Gpu::open(&choose(None)?)?;
         let mut executable = load(&gpu, &plan, &checkpoint, depth)?;
         let marked = plan.has_effort();
-        for amount in EFFORTS.into_iter().take(if marked { EFFORTS.len() } else { 1 }) {
-            let effort = Effort::new(amount).unwrap_or_default();
+        let mut efforts: Vec<Effort> = EFFORTS.into_iter().filter_map(Effort::new).collect();
+        if plan.effort.energy {
+            efforts.extend(SHARES.into_iter().filter_map(Effort::energy));
+        }
+        efforts.truncate(if marked { efforts.len() } else { 1 });
+        for effort in efforts {
             // the first time the GPU reaches its clock rate
             speed(&mut *executable, depth, effort)?;
             let speed = speed(&mut *executable, depth, effort)?;
-            let what = if marked { format!("effort {amount}") } else { "no effort".to_owned() };
+            let what = if marked { format!("effort {effort}") } else { "no effort".to_owned() };
             println!("{what}: {speed:.1} tokens/s");
             let rows = [Row { input: Input::Token(3), position: depth as u32, slot: 0 }];
             let efforts = [effort];

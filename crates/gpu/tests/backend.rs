@@ -4,7 +4,7 @@
 
 use pelton_cpu::Cpu;
 use pelton_gpu::{Gpu, adapters};
-use pelton_graph::{EffortMode, KvType};
+use pelton_graph::{Effort, EffortMode, KvType};
 use pelton_quant::DType;
 use pelton_testing::{Need, backend::Subject, skip};
 
@@ -86,6 +86,10 @@ fn memory_that_is_not_there() {
 /// The formats that have lines: of each kind of fields one.
 const LINES: [DType; 5] = [DType::Q4_0, DType::Q8_0, DType::Q4_K, DType::Q6_K, DType::F16];
 
+fn half() -> Effort {
+    Effort::new(0.5).unwrap()
+}
+
 #[test]
 fn effort_1_is_dense() {
     on_gpu(|subject| subject.effort_1_is_dense(EffortMode::Channel, &LINES));
@@ -95,7 +99,33 @@ fn effort_1_is_dense() {
 fn efforts_of_any_pass() {
     let cpu = Cpu::new(1);
     let dtypes = [DType::Q4_0, DType::Q6_K, DType::F32];
-    on_gpu(|subject| subject.efforts_of_any_pass(EffortMode::Channel, &cpu, &dtypes));
+    on_gpu(|subject| {
+        subject.efforts_of_any_pass((EffortMode::Channel, half()), &cpu, &dtypes);
+    });
+}
+
+/// Shares of squared scores: the live inputs of rows differ in number.
+#[test]
+fn shares_of_squares_of_any_pass() {
+    let cpu = Cpu::new(1);
+    let share = Effort::energy(0.97).unwrap();
+    on_gpu(|subject| {
+        subject.efforts_of_any_pass((EffortMode::Channel, share), &cpu, &[DType::Q4_0]);
+        subject.efforts_of_any_pass((EffortMode::Nested, share), &cpu, &[DType::Q8_0]);
+    });
+}
+
+#[test]
+fn effort_1_is_dense_of_nested_codes() {
+    on_gpu(|subject| subject.effort_1_is_dense(EffortMode::Nested, &[DType::Q8_0]));
+}
+
+#[test]
+fn efforts_of_any_pass_of_nested_codes() {
+    let cpu = Cpu::new(1);
+    on_gpu(|subject| {
+        subject.efforts_of_any_pass((EffortMode::Nested, half()), &cpu, &[DType::Q8_0]);
+    });
 }
 
 #[test]
@@ -106,7 +136,9 @@ fn effort_1_is_dense_next_to_buckets() {
 #[test]
 fn efforts_of_any_pass_in_buckets() {
     let cpu = Cpu::new(1);
-    on_gpu(|subject| subject.efforts_of_any_pass(EffortMode::Bucket, &cpu, &[DType::F16]));
+    on_gpu(|subject| {
+        subject.efforts_of_any_pass((EffortMode::Bucket, half()), &cpu, &[DType::F16]);
+    });
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub use backend::{Backend, Executable, Pipeline};
 pub use build::{BuildOptions, PoolingType, build, build_for, build_head, build_with};
 pub use effort::{
     Dial, Effort, EffortCurve, EffortGroup, EffortKind, EffortMode, EffortOptions, EffortTable,
+    LOWER_HALF,
 };
 pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};

@@ -14,6 +14,10 @@ use crate::backend::{Subject, assert_same, limits, relative_difference, rows, to
 
 const LEN: usize = 72;
 
+fn fraction(effort: f64) -> Effort {
+    Effort::new(effort).unwrap()
+}
+
 /// A random model, marked for rows of an effort in a mode or not.
 fn load(backend: &dyn Backend, spec: &ModelSpec, mode: Option<EffortMode>) -> Box<dyn Executable> {
     load_with(backend, spec, mode, None)
@@ -31,6 +35,7 @@ fn load_with(
     if let Some(mode) = mode {
         plan = plan.with_effort().unwrap();
         plan.effort.mode = mode;
+        plan.effort.energy = backend.has_effort_energy() && mode != EffortMode::Bucket;
     }
     plan.effort.table = table.map(Arc::new);
     backend.load(plan, checkpoint, limits(spec), &mut |_, _| {}).unwrap()
@@ -42,11 +47,10 @@ fn run(
     phase: Phase,
     rows: &[Row],
     tables: &[TableEdit<'_>],
-    efforts: &[f64],
+    efforts: &[Effort],
 ) -> Vec<f32> {
     let wants: Vec<Want<'_>> = (0..rows.len() as u32).map(|row| Want::Logits { row }).collect();
-    let efforts: Vec<Effort> = efforts.iter().map(|&e| Effort::new(e).unwrap()).collect();
-    let pass = Pass { tables, efforts: &efforts, ..Pass::new(phase, rows, &wants) };
+    let pass = Pass { tables, efforts, ..Pass::new(phase, rows, &wants) };
     let ticket = executable.submit(&pass).unwrap();
     executable.take(ticket).unwrap().logits.to_vec()
 }
@@ -56,14 +60,14 @@ fn logits(
     executable: &mut dyn Executable,
     tokens: &[u32],
     chunks: &[(Phase, usize)],
-    effort: f64,
+    effort: Effort,
 ) -> Vec<f32> {
     let pages: Vec<u32> = (0..pages_for(tokens.len()) as u32).rev().collect();
     let mut edits = &[TableEdit { group: 0, slot: 1, first: 0, pages: &pages }][..];
     let (mut all, mut position) = (Vec::new(), 0);
     for &(phase, len) in chunks {
         let rows = rows(&tokens[position..position + len], position, 1);
-        let efforts = if effort == 1.0 { Vec::new() } else { vec![effort; len] };
+        let efforts = if effort.is_full() { Vec::new() } else { vec![effort; len] };
         all.extend(run(executable, phase, &rows, edits, &efforts));
         edits = &[];
         position += len;
@@ -81,37 +85,44 @@ impl Subject<'_> {
         for &dtype in dtypes {
             let spec = ModelSpec::wide(dtype);
             let tokens = tokens(&spec, LEN);
-            let [dense, full] = [None, Some(mode)]
-                .map(|mode| logits(&mut *load(self.backend, &spec, mode), &tokens, &chunks, 1.0));
+            let [dense, full] = [None, Some(mode)].map(|mode| {
+                logits(&mut *load(self.backend, &spec, mode), &tokens, &chunks, Effort::FULL)
+            });
             assert_same(&full, &dense, &format!("{dtype}"));
         }
     }
 
     /// A row of an effort below 1 has the same bits in any pass of its phase, with rows of other efforts
     /// too, and again; and those of `other`, another backend, within the tolerance.
-    pub fn efforts_of_any_pass(&self, mode: EffortMode, other: &dyn Backend, dtypes: &[DType]) {
+    pub fn efforts_of_any_pass(
+        &self,
+        (mode, effort): (EffortMode, Effort),
+        other: &dyn Backend,
+        dtypes: &[DType],
+    ) {
         for &dtype in dtypes {
             let spec = ModelSpec::wide(dtype);
             let tokens = tokens(&spec, LEN);
             let mut executable = load(self.backend, &spec, Some(mode));
             let executable = &mut *executable;
-            let dense = logits(executable, &tokens, &[(Prompt, LEN)], 1.0);
+            let dense = logits(executable, &tokens, &[(Prompt, LEN)], Effort::FULL);
             let steps = [(Decode, 1); LEN];
-            let expected = logits(executable, &tokens, &steps, 0.5);
+            let expected = logits(executable, &tokens, &steps, effort);
             assert!(relative_difference(&dense, &expected) > 1e-3, "{dtype}");
             for lens in [&[1; LEN][..], &[2, 3, 5, 8, 16, 16, 16, 6]] {
                 let chunks: Vec<(Phase, usize)> = lens.iter().map(|&len| (Decode, len)).collect();
-                let got = logits(executable, &tokens, &chunks, 0.5);
+                let got = logits(executable, &tokens, &chunks, effort);
                 assert_same(&got, &expected, &format!("{dtype} in {lens:?}"));
             }
-            let prompt = logits(executable, &tokens, &[(Prompt, LEN)], 0.5);
-            let got = logits(executable, &tokens, &[(Prompt, 30), (Prompt, 1), (Prompt, 41)], 0.5);
+            let prompt = logits(executable, &tokens, &[(Prompt, LEN)], effort);
+            let got =
+                logits(executable, &tokens, &[(Prompt, 30), (Prompt, 1), (Prompt, 41)], effort);
             assert_same(&got, &prompt, &format!("{dtype}, a prompt in chunks"));
             let mut of_other = load(other, &spec, Some(mode));
-            let of_other = logits(&mut *of_other, &tokens, &steps, 0.5);
+            let of_other = logits(&mut *of_other, &tokens, &steps, effort);
             let difference = relative_difference(&of_other, &expected);
             assert!(difference < 0.05, "{dtype}: {difference} from '{}'", other.name());
-            mixed(executable, &tokens, dtype);
+            mixed(executable, &tokens, dtype, effort);
         }
     }
 }
@@ -126,24 +137,25 @@ impl Subject<'_> {
         let parts = EffortKind::ALL.into_iter().zip([0.3, 0.9, 0.5, 1.0]);
         let table = EffortTable::new(vec![0.5], parts.map(of_kind).collect()).unwrap();
         let steps = [(Decode, 1); LEN];
-        let of = |backend: &dyn Backend, table: Option<&EffortTable>, effort| {
+        let of = |backend: &dyn Backend, table: Option<&EffortTable>, effort: f64| {
             let mut executable =
                 load_with(backend, &spec, Some(EffortMode::Channel), table.cloned());
-            logits(&mut *executable, &tokens, &steps, effort)
+            logits(&mut *executable, &tokens, &steps, fraction(effort))
         };
         let found = of(self.backend, Some(&table), 0.5);
-        let uniform = of(self.backend, None, 0.5);
-        assert!(relative_difference(&found, &uniform) > 1e-3);
+        let uniform = relative_difference(&found, &of(self.backend, None, 0.5));
+        assert!(uniform > 1e-3);
+        // a score that rounds otherwise changes which inputs are live, the table more of them
         let difference = relative_difference(&found, &of(other, Some(&table), 0.5));
-        assert!(difference < 0.05, "{difference} from '{}'", other.name());
+        assert!(difference < 0.1_f32.min(uniform / 4.0), "{difference} from '{}'", other.name());
         let full = of(self.backend, Some(&table), 1.0);
         assert_same(&full, &of(self.backend, None, 1.0), "effort 1");
     }
 }
 
 /// Sequences of different efforts in the same passes, compared with each alone.
-fn mixed(executable: &mut dyn Executable, tokens: &[u32], dtype: DType) {
-    let efforts = [1.0, 0.5, 0.25, 1.0, 0.8];
+fn mixed(executable: &mut dyn Executable, tokens: &[u32], dtype: DType, effort: Effort) {
+    let efforts = [Effort::FULL, effort, fraction(0.25), Effort::FULL, fraction(0.8)];
     let tables: Vec<[u32; 1]> = (0..efforts.len() as u32).map(|slot| [slot + 3]).collect();
     let edits: Vec<TableEdit<'_>> = (0_u32..)
         .zip(&tables)
@@ -168,7 +180,7 @@ fn mixed(executable: &mut dyn Executable, tokens: &[u32], dtype: DType) {
     let mut from = 0;
     for (phase, len) in chunks {
         let rows: Vec<Row> = (0..efforts.len()).flat_map(|slot| of(slot, from, len)).collect();
-        let of_rows: Vec<f64> = efforts.iter().flat_map(|&effort| vec![effort; len]).collect();
+        let of_rows: Vec<Effort> = efforts.iter().flat_map(|&effort| vec![effort; len]).collect();
         let all = run(executable, phase, &rows, &edits, &of_rows);
         for (together, part) in together.iter_mut().zip(all.chunks(all.len() / efforts.len())) {
             together.extend(part);

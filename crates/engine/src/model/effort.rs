@@ -70,7 +70,7 @@ pub(super) fn with_effort(
     }
     let mut plan = plan.with_effort()?;
     plan.effort.mode = options.effort_mode;
-    plan.effort.energy = backend.has_effort_energy() && options.effort_mode == EffortMode::Channel;
+    plan.effort.energy = backend.has_effort_energy() && options.effort_mode != EffortMode::Bucket;
     let refuse = |option, found: String, expected: &str| {
         Err(Error::Option { option, found, expected: expected.to_owned() })
     };

@@ -2,7 +2,7 @@
 //! of `choose_inputs.wgsl`.
 
 use minijinja::context;
-use pelton_graph::Error;
+use pelton_graph::{Error, LOWER_HALF};
 
 use crate::{
     device::{Access, Capabilities},
@@ -30,6 +30,8 @@ pub(crate) struct ChooseInputs {
     pub(crate) lives_at: [usize; 2],
     /// Whether only rows of an effort below 1 are computed.
     pub(crate) only_below: bool,
+    /// Whether rows can have a share of squared scores.
+    pub(crate) energy: bool,
     /// Threads of the product in row-major order, so that the squares of a norm are summed in the
     /// same order.
     pub(crate) norm_threads: usize,
@@ -39,6 +41,16 @@ pub(crate) struct ChooseInputs {
 pub(crate) fn list_vectors(lines: &Lines) -> usize {
     let unit = Layout::of(lines.dtype).unit;
     1 + lines.cols.div_ceil(unit) * (1 + if lines.fields().blocks() { 4 } else { unit / 2 })
+}
+
+/// Threads of a subgroup, at least.
+fn lanes(threads: usize, capabilities: &Capabilities) -> usize {
+    (capabilities.subgroup as usize).clamp(1, threads)
+}
+
+/// Subgroups of a workgroup, at most.
+fn subgroups(threads: usize, capabilities: &Capabilities) -> usize {
+    threads.div_ceil(lanes(threads, capabilities))
 }
 
 impl ChooseInputs {
@@ -64,12 +76,15 @@ impl ChooseInputs {
 
     /// Whether the GPU has the workgroup memory for the choice.
     pub(crate) fn fits(&self, capabilities: &Capabilities) -> bool {
-        let chunk = self.chunk(self.threads(capabilities));
+        let threads = self.threads(capabilities);
+        let chunk = self.chunk(threads);
+        let lower_masks = if self.lines.nested { 4 * chunk } else { 0 };
         let bytes = match self.lines.fields().blocks() {
-            true => BINS.max(64 * chunk) + (32 + 4 + 8 + 4) * chunk,
+            true => BINS.max(64 * chunk) + (32 + 4 + 8 + 4) * chunk + lower_masks,
             false => BINS + 4 * chunk,
         };
-        bytes + SMALL <= capabilities.workgroup_bytes as usize
+        let square_sums = if self.energy { 32 * subgroups(threads, capabilities) } else { 0 };
+        bytes + square_sums + SMALL <= capabilities.workgroup_bytes as usize
     }
 
     /// The bindings: x, the numbers of live inputs, the lists, the norm's weight, and the norms of the
@@ -90,7 +105,9 @@ impl ChooseInputs {
         let threads = self.threads(capabilities);
         let layout = Layout::of(self.lines.dtype);
         let fields = self.lines.fields();
-        let lanes = (capabilities.subgroup as usize).clamp(1, threads);
+        let lanes = lanes(threads, capabilities);
+        let halves = if fields.upper_bits == 2 { 2 } else { 1 };
+        let candidates = self.lines.candidates();
         // as in matvec.wgsl
         let share = 1 << lanes.clamp(2, 8).ilog2();
         template::render(
@@ -100,7 +117,14 @@ impl ChooseInputs {
                 units => layout.units(self.lines.cols),
                 chunk => self.chunk(threads),
                 turns => self.turns(threads),
-                halves => if fields.upper_bits == 2 { 2 } else { 1 },
+                candidates,
+                halves,
+                nested => self.lines.nested,
+                lower => template::float(1.0 / LOWER_HALF),
+                // of the codes of a unit
+                sums => if self.lines.nested { 2 } else { halves },
+                energy => self.energy,
+                late_bits => usize::BITS - (candidates - 1).leading_zeros(),
                 norm => self.norm.is_some(),
                 eps => self.norm.map_or_else(String::new, template::float),
                 norm_threads => self.norm_threads.min(capabilities.workgroup_threads as usize),
@@ -110,7 +134,7 @@ impl ChooseInputs {
                 only_below => self.only_below,
                 sides => self.sides,
                 side_vectors => list_vectors(&self.lines),
-                subgroups => threads.div_ceil(lanes),
+                subgroups => subgroups(threads, capabilities),
                 together => 1,
                 share, threads, row_vectors,
                 ..template::format(&layout)

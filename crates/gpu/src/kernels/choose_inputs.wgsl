@@ -3,13 +3,16 @@
    side, in vectors of 16 bytes:
        1               the factor of the norm
        UNITS           of each unit: live inputs, or those of the halves in 16 bits each; scale; sums of
-                       the live codes of the halves, or of all
+                       the live codes of the halves, or of all. With nested codes the upper 16 bits are
+                       the inputs whose lower halves are live, and the second sum is that of the others
        4 · UNITS       in blocks, of each unit its live inputs in quads, two to a vector: bytes of inputs,
                        and codes. Halves begin at the first and third vector. The upper bits of an input's byte
                        are the bytes by which its place in the quad is after that of its weights in a
-                       word (weights/lines.rs)
+                       word (weights/lines.rs), and with nested codes a bit for a live lower half: those
+                       inputs come first
        UNIT / 2 · UNITS  in floats, of each unit its live inputs and activations, two to a vector #}
 const K = {{ k }}u;
+const CANDIDATES = {{ candidates }}u;
 const UNITS = {{ units }}u;
 const THREADS = {{ threads }}u;
 const TURNS = {{ turns }}u;
@@ -31,10 +34,14 @@ const CHUNK = {{ chunk }}u;
 {% if blocks %}
 var<workgroup> codes: array<u32, {{ chunk * 8 }}>;
 var<workgroup> scales: array<f32, {{ chunk }}>;
-var<workgroup> sums: array<atomic<i32>, {{ chunk * halves }}>;
+var<workgroup> sums: array<atomic<i32>, {{ chunk * sums }}>;
 {% endif %}
 // a bit for each live input of a unit
 var<workgroup> masks: array<atomic<u32>, {{ chunk }}>;
+{% if nested %}
+// and for each live lower half
+var<workgroup> lower_masks: array<atomic<u32>, {{ chunk }}>;
+{% endif %}
 {% if norm %}
 var<workgroup> squares: array<f32, {{ subgroups }}>;
 {% include "squares.wgsl" %}
@@ -42,6 +49,9 @@ var<workgroup> squares: array<f32, {{ subgroups }}>;
 {# The bins of the choice, and then the quads of a turn. #}
 {% set word_count = [2048, chunk * 16 if blocks else 0] | max %}
 {% include "select_inputs.wgsl" %}
+{% if energy %}
+{% include "select_energy.wgsl" %}
+{% endif %}
 
 fn norms_of(side: u32, at: u32) -> vec4<f32> {
 {% for s in range(1, sides) %}
@@ -65,45 +75,45 @@ fn keep_scale(r: u32, unit: u32, value: vec2<f32>) {
 {% endif %}
 
 {% set vectors = unit // 4 %}
-// Marks the live ones of the four inputs of a thread.
-fn mark(ones: u32, thread: u32) {
+{% if blocks %}
+// The sum of those of the four codes of a thread that have a bit.
+fn sum_of(ones: u32, thread: u32) -> i32 {
+    let bytes = ((ones * 0x00204081u) & 0x01010101u) * 255u;
+    return dot4I8Packed(codes[thread] & bytes, 0x01010101u);
+}
+{% endif %}
+
+// Marks the live ones of the four inputs of a thread{{ ", and of their lower halves" if nested }}.
+fn mark(ones: u32, {{ "lower: u32, " if nested }}thread: u32) {
     let local = thread / {{ vectors }}u;
     atomicOr(&masks[local], ones << (thread % {{ vectors }}u * 4u));
+{% if nested %}
+    atomicOr(&lower_masks[local], lower << (thread % 8u * 4u));
+    atomicAdd(&sums[local * 2u + 1u], sum_of(ones & ~lower, thread));
+{% endif %}
 {% if blocks %}
-    let bytes = ((ones * 0x00204081u) & 0x01010101u) * 255u;
-    let sum = dot4I8Packed(codes[thread] & bytes, 0x01010101u);
-    atomicAdd(&sums[local{{ " * 2u + thread % 8u / 4u" if halves == 2 }}], sum);
+    atomicAdd(&sums[local{{ " * 2u + thread % 8u / 4u" if halves == 2 }}{{ " * 2u" if nested }}], sum_of(ones, thread));
 {% endif %}
 }
 
 {% if blocks %}
-// Adds the live ones of the four inputs of a thread to the quads of their unit: words of inputs, then of
-// codes, of each quad.
-fn enter(ones: u32, thread: u32) {
-    let local = thread / 8u;
-    let mask = atomicLoad(&masks[local]);
-    let first = thread % 8u * 4u;
-{% if halves == 2 %}
-    let half = mask & (0xffffu << (first & 16u));
-    let begin = first / 16u * 4u;
-{% else %}
-    let half = mask;
-    let begin = 0u;
-{% endif %}
-    let place = countOneBits(half & ((1u << first) - 1u));
+// Adds some of the four inputs of a thread to the quads of their unit from quad `begin` on, the first of
+// them in place `place`: words of inputs, with the bits `with_bits`, then of codes, of each quad.
+fn put(ones: u32, thread: u32, begin: u32, place: u32, with_bits: u32) {
     let word = codes[thread];
+    let first = thread % 8u * 4u;
     var inputs = 0u;
     var live_codes = 0u;
     var shift = 0u;
 {% for j in range(4) %}
     if ((ones & {{ 2 ** j }}u) != 0u) {
         let slot = place + shift / 8u;
-        inputs |= (first + {{ j }}u + (((slot - {{ j }}u) & 3u) << 5u)) << shift;
+        inputs |= (first + {{ j }}u + (((slot - {{ j }}u) & 3u) << 5u) + with_bits) << shift;
         live_codes |= ((word >> {{ 8 * j }}u) & 255u) << shift;
         shift += 8u;
     }
 {% endfor %}
-    let at = 2u * (local * 8u + begin + place / 4u);
+    let at = 2u * (thread / 8u * 8u + begin + place / 4u);
     let by = place % 4u * 8u;
     if (shift > 0u) {
         atomicOr(&words[at], inputs << by);
@@ -113,6 +123,25 @@ fn enter(ones: u32, thread: u32) {
         atomicOr(&words[at + 2u], inputs >> (32u - by));
         atomicOr(&words[at + 3u], live_codes >> (32u - by));
     }
+}
+
+// Adds the live ones of the four inputs of a thread to the quads of their unit.
+fn enter(ones: u32, {{ "lower: u32, " if nested }}thread: u32) {
+    let local = thread / 8u;
+    let mask = atomicLoad(&masks[local]);
+    let first = thread % 8u * 4u;
+    let before = (1u << first) - 1u;
+{% if nested %}
+    let lower_mask = atomicLoad(&lower_masks[local]);
+    put(lower, thread, 0u, countOneBits(lower_mask & before), 128u);
+    let place = countOneBits(lower_mask) + countOneBits(mask & ~lower_mask & before);
+    put(ones & ~lower, thread, 0u, place, 0u);
+{% elif halves == 2 %}
+    let half = mask & (0xffffu << (first & 16u));
+    put(ones, thread, first / 16u * 4u, countOneBits(half & before), 0u);
+{% else %}
+    put(ones, thread, 0u, countOneBits(mask & before), 0u);
+{% endif %}
 }
 
 // A quad with its last live input in the places after it, with the code 0.
@@ -156,20 +185,24 @@ fn main(
     let side = group.x / TURNS;
     let turn = group.x % TURNS;
     let row = group.y;
-    // the number of live inputs, and a bit of rows whose effort is below 1
+    // the number of live candidates, and a bit of rows whose effort is below 1; or with a second bit what
+    // squares of scores may be left out, as an f32
     let lives_of = lives[{{ lives_at }}u + row * {{ lives_step }}u];
 {% if only_below %}
     if (lives_of >> 31u == 0u) {
         return;
     }
 {% endif %}
-    let live = lives_of & 0x7fffffffu;
     let base = row * {{ row_vectors }}u + side * {{ side_vectors }}u;
 {% for n in range(turns) %}
     let at{{ n }} = min({{ n * threads }}u + thread, K / 4u - 1u);
     let inside{{ n }} = {{ n * threads }}u + thread < K / 4u;
     let x{{ n }} = x[row * (K / 4u) + at{{ n }}]{{ " * norm_weight[at%s]"|format(n) if norm }};
-    let scores{{ n }} = bitcast<vec4<u32>>(x{{ n }} * norms_of(side, at{{ n }})) & vec4(0x7fffffffu);
+    let product{{ n }} = x{{ n }} * norms_of(side, at{{ n }});
+    let scores{{ n }} = bitcast<vec4<u32>>(product{{ n }}) & vec4(0x7fffffffu);
+{% if nested %}
+    let lower_scores{{ n }} = bitcast<vec4<u32>>(product{{ n }} * {{ lower }}) & vec4(0x7fffffffu);
+{% endif %}
 {% endfor %}
 {% if norm %}
     // in the order of matvec.wgsl, which has {{ norm_threads }} threads
@@ -182,13 +215,69 @@ fn main(
     note_squares(0u, sum_of_squares, subgroup, lane);
 {% endif %}
     var least = Threshold(0u, 0u);
+    var live = lives_of & 0x3fffffffu;
+{% if energy %}
+    if ((lives_of & 0x40000000u) != 0u) {
+        let part = live;
+        live = CANDIDATES;
+        var mine = 0u;
+{% for n in range(turns) %}
+        mine = max(mine, max(max(scores{{ n }}.x, scores{{ n }}.y), max(scores{{ n }}.z, scores{{ n }}.w)));
+{% endfor %}
+        let greatest = greatest_of(mine, subgroup, lane, subgroup_width);
+        var total = vec4(0u);
+        var rest = vec4(0u);
+        // the squares of the scores above those that begin with the threshold, and of all that reach it
+        var above = vec4(0u);
+        var reached = vec4(0u);
+        // all inputs, if a score is not finite
+        for (var bit = 0u; bit < {{ 32 + late_bits }}u && greatest < 0x7f800000u; bit++) {
+            if (bit == 32u && all(reached == carried(above + square(least.score, greatest)))) {
+                // one alone has the score
+                break;
+            }
+            var next = least;
+            if (bit < 32u) {
+                next.score |= select(0x80000000u >> bit, 0u, bit == 0u);
+            } else {
+                next.late |= {{ 2 ** (late_bits - 1) }}u >> (bit - 32u);
+            }
+            var squares_of_thread = vec4(0u);
+{% for n in range(turns) %}
+            if (inside{{ n }}) {
+                squares_of_thread += squares_with(scores{{ n }}, 4u * at{{ n }}, bit, next, greatest);
+{% if nested %}
+                squares_of_thread += squares_with(lower_scores{{ n }}, K + 4u * at{{ n }}, bit, next, greatest);
+{% endif %}
+            }
+{% endfor %}
+            let sum = carried(above + sum_of_all(bit, squares_of_thread, subgroup, lane, subgroup_width));
+            if (bit == 0u) {
+                total = sum;
+                rest = left_out(total, part);
+                if (at_least(rest, total)) {
+                    live = 1u;
+                    break;
+                }
+            } else if (at_least(carried(sum + rest), total)) {
+                least = next;
+                reached = sum;
+            } else {
+                above = sum;
+            }
+        }
+    }
+{% endif %}
     var need = live;
-    for (var level = 0u; level < 5u && live < K; level++) {
+    for (var level = 0u; level < 5u && live < CANDIDATES; level++) {
         clear_bins(thread);
         workgroupBarrier();
 {% for n in range(turns) %}
         if (inside{{ n }}) {
             count_keys(level, scores{{ n }}, 4u * at{{ n }}, least);
+{% if nested %}
+            count_keys(level, lower_scores{{ n }}, K + 4u * at{{ n }}, least);
+{% endif %}
         }
 {% endfor %}
         workgroupBarrier();
@@ -210,16 +299,28 @@ fn main(
     let at = turn * THREADS + thread;
     let inside = at < K / 4u;
     var scores = scores0;
+{% if nested %}
+    var lower_scores = lower_scores0;
+{% endif %}
 {% for n in range(1, turns) %}
     if (turn == {{ n }}u) {
         scores = scores{{ n }};
+{% if nested %}
+        lower_scores = lower_scores{{ n }};
+{% endif %}
     }
 {% endfor %}
     let ones = live_ones(scores, 4u * at, least);
+{% if nested %}
+    let lower = live_ones(lower_scores, K + 4u * at, least) & ones;
+{% endif %}
     if (thread < CHUNK) {
         atomicStore(&masks[thread], 0u);
-{% for h in range(halves if blocks else 0) %}
-        atomicStore(&sums[thread * {{ halves }}u + {{ h }}u], 0);
+{% if nested %}
+        atomicStore(&lower_masks[thread], 0u);
+{% endif %}
+{% for h in range(sums if blocks else 0) %}
+        atomicStore(&sums[thread * {{ sums }}u + {{ h }}u], 0);
 {% endfor %}
     }
 {% if blocks %}
@@ -229,12 +330,12 @@ fn main(
 {% endif %}
     workgroupBarrier();
     if (inside) {
-        mark(ones, thread);
+        mark(ones, {{ "lower, " if nested }}thread);
     }
     workgroupBarrier();
 {% if blocks %}
     if (inside) {
-        enter(ones, thread);
+        enter(ones, {{ "lower, " if nested }}thread);
     }
     workgroupBarrier();
     let pair = thread;
@@ -258,6 +359,9 @@ fn main(
         let mask = atomicLoad(&masks[thread]);
 {% if halves == 2 %}
         let counts = countOneBits(mask & 0xffffu) | (countOneBits(mask >> 16u) << 16u);
+        let all = vec2(atomicLoad(&sums[2u * thread]), atomicLoad(&sums[2u * thread + 1u]));
+{% elif nested %}
+        let counts = countOneBits(mask) | (countOneBits(atomicLoad(&lower_masks[thread])) << 16u);
         let all = vec2(atomicLoad(&sums[2u * thread]), atomicLoad(&sums[2u * thread + 1u]));
 {% else %}
         let counts = countOneBits(mask);

@@ -3,6 +3,7 @@
 
 use minijinja::{Value, context};
 use pelton_graph::{Error, Gating};
+use pelton_quant::DType;
 
 use crate::{
     device::{Access, Capabilities},
@@ -94,7 +95,7 @@ impl InputMajor {
     }
 
     fn lines(&self) -> Lines {
-        const NONE: Lines = Lines { dtype: pelton_quant::DType::F32, rows: 1, cols: 4, line: 32 };
+        const NONE: Lines = Lines { dtype: DType::F32, rows: 1, cols: 4, line: 32, nested: false };
         self.sides.first().map_or(NONE, |side| side.lines)
     }
 
@@ -178,6 +179,7 @@ impl InputMajor {
                 sub_bytes => fields.sub,
                 upper_bits => fields.upper_bits,
                 halves => if fields.upper_bits == 2 { 2 } else { 1 },
+                nested => lines.nested,
                 norm => self.norm.is_some(),
                 eps => self.norm.map_or_else(String::new, template::float),
                 add => self.add,
@@ -199,17 +201,20 @@ impl InputMajor {
 
     pub(crate) fn label(&self) -> String {
         let rows: usize = self.sides.iter().map(|side| side.lines.rows).sum();
-        format!("input_major {} {rows}x{}", self.lines().dtype, self.lines().cols)
+        let nested = if self.lines().nested { " nested" } else { "" };
+        format!("input_major {}{nested} {rows}x{}", self.lines().dtype, self.lines().cols)
     }
 
-    /// The choice of the inputs for such a product.
-    pub(crate) fn choice(&self) -> ChooseInputs {
+    /// The choice of the inputs for such a product, of which rows can have a share of squared scores with
+    /// `energy`.
+    pub(crate) fn choice(&self, energy: bool) -> ChooseInputs {
         ChooseInputs {
             lines: self.lines(),
             sides: self.sides.len(),
             norm: self.norm,
             lives_at: self.lives_at,
             only_below: self.only_below,
+            energy,
             norm_threads: self.threads,
         }
     }
@@ -278,6 +283,8 @@ impl RowMajor {
                 d_fields => fields.d_fields,
                 d_units => (fields.d_inputs / 32).max(1),
                 upper_bits => fields.upper_bits,
+                // codes of 8 bits
+                whole => self.lines.dtype == DType::Q8_0,
                 section => section(&self.lines),
                 blocks => fields.blocks(),
                 unit => layout.unit,
@@ -330,11 +337,10 @@ impl RowsBelow {
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, String)> {
     use pelton_graph::Activation;
-    use pelton_quant::DType;
 
     let mut all = Vec::new();
-    for dtype in DType::ALL {
-        let Some(lines) = Lines::new(dtype, 70, 1280) else { continue };
+    let of_all = DType::ALL.into_iter().filter_map(|dtype| Lines::new(dtype, 70, 1280));
+    for lines in of_all.chain(Lines::nested(DType::Q8_0, 70, 1280)) {
         for subgroup in [8, 32, 64] {
             let capabilities = crate::testing::capabilities(subgroup);
             let side = |bias| Side { lines, bias };
@@ -363,7 +369,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                 InputMajor { apart: true, only_below: true, ..plain.clone() },
                 plain,
             ] {
-                let choice = product.choice();
+                let choice = product.choice(true);
                 for product in [InputMajor { chosen: true, ..product.clone() }, product] {
                     let source = product.source(&capabilities, 1000).unwrap();
                     all.push((format!("{product:?}"), source));

@@ -114,9 +114,12 @@ fn transposed(w: vec4<u32>) -> vec4<u32> {
 }
 {% if upper_bits %}
 
-// The upper bits of the codes of a word, four at a time, in the places of a code of a byte.
+// The upper bits of the codes of a word, four at a time, in the places of a code of a byte. The upper
+// halves of nested codes make them signed bytes; a lower half that is not live counts as its mean, 7.5.
 fn uppers(bits: u32) -> vec2<u32> {
-{% if upper_bits == 1 %}
+{% if nested %}
+    return (vec2(bits, bits >> 4u) & vec2(0x0f0f0f0fu)) << vec2(4u);
+{% elif upper_bits == 1 %}
     return ((vec2(bits, bits >> 4u) & vec2(15u)) * 0x00204081u & vec2(0x01010101u)) << vec2(4u);
 {% else %}
     let four = vec2(bits, bits >> 8u) & vec2(255u);
@@ -165,12 +168,14 @@ fn uppers(bits: u32) -> vec2<u32> {
 {% endif %}
 {% endmacro %}
 {# Quads of half h of a head. #}
-{% macro quads_of(head, h) %}((({{ head }}.x{{ " >> %su"|format(16 * h) if halves == 2 }}{{ " & 0xffffu" if halves == 2 }}) + 3u) / 4u){% endmacro %}
+{% macro quads_of(head, h) %}((({{ head }}.x{{ " >> %su"|format(16 * h) if halves == 2 }}{{ " & 0xffffu" if halves == 2 or nested }}) + 3u) / 4u){% endmacro %}
 {# Whether quad b of pair t has a live input. #}
 {% macro has(head, t, b) %}
 {% set h = t * groups // 2 if halves == 2 else 0 %}
 {{ quads_of(head, h) }} > {{ (t * groups) % apart_by + b * apart_by }}u + line_group
 {%- endmacro %}
+{# Whether quad b of pair t has a live lower half. #}
+{% macro has_lower(head, t, b) %}(({{ head }}.x >> 16u) + 3u) / 4u > {{ (t * groups) % apart_by + b * apart_by }}u + line_group{% endmacro %}
 {# Quad b of pair t of the first group, without lists. #}
 {% macro quad(t, b) %}{{ (t * groups) // apart_by * 4 + (t * groups) % apart_by + b * apart_by }}{% endmacro %}
 {% macro fetch_list(step) %}
@@ -211,7 +216,9 @@ fn uppers(bits: u32) -> vec2<u32> {
                 let input{{ i }} = first + {{ i }}u;
 {% endfor %}
 {% endif %}
+                {{ "if (%s) {"|format(has_lower("head", t, b)) if chosen and nested }}
                 w{{ t }}_{{ b }} = vec4({% for i in range(4) %}m{{ s }}[lines + input{{ i }} * LINE], {% endfor %});
+                {{ "}" if chosen and nested }}
 {% if upper_bits %}
                 u{{ t }}_{{ b }} = vec4({% for i in range(4) %}m{{ s }}[uppers + input{{ i }} * {{ line * upper_bits // 4 }}u], {% endfor %});
 {% endif %}
@@ -239,7 +246,9 @@ fn uppers(bits: u32) -> vec2<u32> {
             if ({{ has("now_head", t, b) }}) {
                 let inputs = now_quads{{ t }}.{{ ["x", "z"][b] }};
                 let a0 = now_quads{{ t }}.{{ ["y", "w"][b] }};
-                let w = vec4({% for i in range(4) %}rotated(now_w{{ t }}_{{ b }}[{{ i }}], (inputs >> {{ 8 * i + 2 }}u) & 24u), {% endfor %});
+                // without the lower halves that are not live
+                let lines = now_w{{ t }}_{{ b }}{{ " & (vec4(0u) - ((vec4(inputs) >> vec4(7u, 15u, 23u, 31u)) & vec4(1u)))" if nested }};
+                let w = vec4({% for i in range(4) %}rotated(lines[{{ i }}], (inputs >> {{ 8 * i + 2 }}u) & 24u), {% endfor %});
 {% else %}
             {
                 let a0 = codes[at * 8u + {{ quad(t, b) }}u + line_group];
@@ -387,6 +396,8 @@ fn uppers(bits: u32) -> vec2<u32> {
                 let product = fma(least, exact(live_sum0), by * exact(of0_{{ j }}));
 {% elif format == "Q4_1" %}
                 let product = fma(half_float(now_d1_{{ j // 2 }}, {{ j % 2 }}u), exact(live_sum0), d * exact(of0_{{ j }}));
+{% elif nested and chosen %}
+                let product = d * fma(7.5, exact(live_sums.y), exact(of0_{{ j }}));
 {% else %}
                 let product = d * exact(of0_{{ j }});
 {% endif %}

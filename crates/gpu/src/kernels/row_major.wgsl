@@ -28,7 +28,9 @@ fn code(n: u32, unit: u32, i: u32) -> u32 {
 {% else %}
     let half = n / 4u % 2u;
     var value = (m[line * LINE + word] >> (byte * 8u + half * 4u)) & 15u;
-{% if upper_bits %}
+{% if upper_bits == 4 %}
+    value |= ((m[{{ section.high }}u + line * LINE + word] >> (byte * 8u + half * 4u)) & 15u) << 4u;
+{% elif upper_bits %}
     let upper = m[{{ section.high }}u + line * {{ line * upper_bits // 4 }}u + word / {{ 4 // upper_bits }}u] >> (word % {{ 4 // upper_bits }}u * {{ 8 * upper_bits }}u);
     value |= ((upper >> ((4u * half + byte) * {{ upper_bits }}u)) & {{ 2 ** upper_bits - 1 }}u) << 4u;
 {% endif %}
@@ -49,14 +51,14 @@ fn copy_unit(n: u32, unit: u32) -> vec2<u32> {
         var low = 0u;
         var second = 0u;
         for (var j = 0u; j < 4u; j++) {
-{% if per_word == 4 %}
+{% if whole %}
             low |= codes[4u * w + j] << (8u * j);
             second |= codes[16u + 4u * w + j] << (8u * j);
 {% else %}
             low |= ((codes[4u * w + j] & 15u) | ((codes[16u + 4u * w + j] & 15u) << 4u)) << (8u * j);
 {% endif %}
         }
-{% if per_word == 4 %}
+{% if whole %}
         planes[{{ low }}u + (2u * n * UNITS + unit) * 4u + w] = low;
         planes[{{ low }}u + ((2u * n + 1u) * UNITS + unit) * 4u + w] = second;
 {% else %}

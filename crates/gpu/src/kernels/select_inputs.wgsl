@@ -1,8 +1,9 @@
 {# The choice of a row's live inputs, those of the greatest score |x| · ‖W‖ (WINA, arXiv 2505.19427), by
    radix selection over the bits of the scores; of equal scores the lowest inputs. The order of scores is
-   that of their bits, so that NaN counts as the greatest, as in crates/cpu. The including file defines K
-   and THREADS. A key is a score of 31 bits and, for ties, K - 1 - input: digits of 11 and 10 bits, then
-   11 and 10 bits. #}
+   that of their bits, so that NaN counts as the greatest, as in crates/cpu. The including file defines
+   CANDIDATES, the inputs and, after them, the lower halves of their codes where these can be live apart,
+   and THREADS. A key is a score of 31 bits and, for ties, CANDIDATES - 1 - candidate: digits of 11 and 10
+   bits, then 11 and 10 bits. #}
 const BINS = 2048u;
 // `BINS` of them, and more if the including file needs them afterwards
 var<workgroup> words: array<atomic<u32>, {{ word_count }}>;
@@ -15,7 +16,7 @@ struct Threshold {
     late: u32,
 }
 
-// Counts the keys of four inputs from `first` on that have the digits found so far.
+// Counts the keys of four candidates from `first` on that have the digits found so far.
 fn count_keys(level: u32, scores: vec4<u32>, first: u32, least: Threshold) {
     if (level < 3u) {
         let before = array<u32, 3>(31u, 20u, 10u)[level];
@@ -28,7 +29,7 @@ fn count_keys(level: u32, scores: vec4<u32>, first: u32, least: Threshold) {
 {% endfor %}
         return;
     }
-    let late = vec4(K - 1u - first) - vec4(0u, 1u, 2u, 3u);
+    let late = vec4(CANDIDATES - 1u - first) - vec4(0u, 1u, 2u, 3u);
     let last = level == 4u;
     let digits = select(late >> vec4(10u), late & vec4(1023u), last);
     let same = (late >> vec4(10u)) == vec4(least.late >> 10u);
@@ -40,9 +41,9 @@ fn count_keys(level: u32, scores: vec4<u32>, first: u32, least: Threshold) {
 {% endfor %}
 }
 
-// The bits of the live ones of four inputs from `first` on.
+// The bits of the live ones of four candidates from `first` on.
 fn live_ones(scores: vec4<u32>, first: u32, least: Threshold) -> u32 {
-    let late = vec4(K - 1u - first) - vec4(0u, 1u, 2u, 3u);
+    let late = vec4(CANDIDATES - 1u - first) - vec4(0u, 1u, 2u, 3u);
     let ties = (scores == vec4(least.score)) & (late >= vec4(least.late));
     let live = (scores > vec4(least.score)) | ties;
     let ones = select(vec4(0u), vec4(1u, 2u, 4u, 8u), live);

@@ -31,6 +31,7 @@ const FILES: &[(&str, &str)] = &[
     ("experts.wgsl", include_str!("experts.wgsl")),
     ("input_major.wgsl", include_str!("input_major.wgsl")),
     ("select_inputs.wgsl", include_str!("select_inputs.wgsl")),
+    ("select_energy.wgsl", include_str!("select_energy.wgsl")),
     ("row_major.wgsl", include_str!("row_major.wgsl")),
     ("rows_below.wgsl", include_str!("rows_below.wgsl")),
     ("route.wgsl", include_str!("route.wgsl")),

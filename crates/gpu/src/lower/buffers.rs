@@ -1,8 +1,8 @@
 //! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
 
 use pelton_graph::{
-    Effort, EffortCurve, Error, Limits, Linear, Op, Plan, RECENT, Row, Rows, Step, WeightId,
-    WeightKind, pages_for,
+    Dial, Effort, EffortCurve, EffortMode, Error, Limits, Linear, Op, Plan, RECENT, Row, Rows,
+    Step, WeightId, WeightKind, pages_for,
 };
 use pelton_quant::PROBES;
 
@@ -48,11 +48,14 @@ pub(crate) struct Inputs {
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
     pub(crate) adapters: wgpu::Buffer,
     /// The numbers of live inputs `[rows, 2, kinds]` u32 of each row, and of each selected row, for
-    /// each kind of matrices; the highest bit is set for rows of an effort below 1. With sorted buckets
-    /// the index of the cutoff among the products with probes.
+    /// each kind of matrices, in mode nested of live inputs and halves; the highest bit is set for rows of an
+    /// effort below 1. For a share of squared scores the next bit too, and the others are the f32 of what may
+    /// be left out. With sorted buckets the index of the cutoff among the products with probes.
     pub(crate) lives: wgpu::Buffer,
     /// The numbers of inputs and the fractions `[kinds]` of the marked matrices.
     live_kinds: Vec<(usize, EffortCurve)>,
+    /// Whether inputs have two candidates.
+    nested: bool,
     /// Whether the plan has sorted buckets, and whether all rows are multiplied by them.
     buckets: bool,
     partial: bool,
@@ -74,6 +77,7 @@ impl Inputs {
         let inputs = Self {
             lives: device.buffer("live inputs", 8 * (live_kinds.len() * live_rows) as u64)?,
             live_kinds,
+            nested: plan.effort.mode == EffortMode::Nested,
             buckets: has_buckets(plan),
             partial: is_partial(plan),
             pass: device.buffer("pass", 8)?,
@@ -110,10 +114,8 @@ impl Inputs {
             for effort in [all.get(row), selected.get(row)] {
                 words.extend(self.live_kinds.iter().map(|(inputs, curve)| match effort {
                     Some(effort) if self.buckets => self.bucket_word(curve.of(*effort)),
-                    Some(effort) if !effort.is_full() => {
-                        curve.of(*effort).live(*inputs) as u32 | 1 << 31
-                    }
-                    _ => *inputs as u32,
+                    Some(effort) => self.live_word(curve.of(*effort), *inputs),
+                    None => *inputs as u32,
                 }));
             }
         }
@@ -123,6 +125,17 @@ impl Inputs {
     /// Whether a row of an effort is in the kernels for rows below 1.
     pub(crate) fn is_below(&self, effort: Effort) -> bool {
         !effort.is_full() || self.partial
+    }
+
+    /// The live inputs of a row, or the candidates.
+    fn live_word(&self, effort: Effort, inputs: usize) -> u32 {
+        let candidates = if self.nested { 2 * inputs } else { inputs };
+        match effort.dial() {
+            _ if effort.is_full() => candidates as u32,
+            Dial::Inputs(_) => effort.live(candidates) as u32 | 1 << 31,
+            // at most 1, so that two bits are left
+            Dial::Energy(share) => Effort::left_out(share).to_bits() | 3 << 30,
+        }
     }
 
     /// The index of a row's cutoff, all bits set for none, or 0 for a row that runs densely.

@@ -184,7 +184,7 @@ impl<'a> Lowering<'a> {
         x: &wgpu::Buffer,
     ) -> Result<Dispatch, Error> {
         let capabilities = &self.device.capabilities;
-        let choice = product.choice();
+        let choice = product.choice(self.plan.effort.energy);
         if !choice.fits(capabilities) {
             return Err(Error::Effort(format!(
                 "this GPU has {} bytes of workgroup memory, too few for a choice of inputs",

@@ -7,7 +7,7 @@ use crate::{
         choose_inputs::list_vectors,
         input_major::{InputMajor, Side},
     },
-    weights::Lines,
+    weights::lines_of,
 };
 
 /// The matrices of a step's products, the norm before them, and whether they are a gate and its value.
@@ -90,11 +90,7 @@ impl<'a> Products<'a> {
         let side = |&i: &usize| {
             let linear = self.linears[i];
             let weight = plan.weight(linear.weight);
-            let lines = Lines::new(weight.dtype, weight.rows, weight.row_len);
-            let lines = lines.ok_or_else(|| {
-                Error::Effort(format!("tensor '{}' has no order by inputs", weight.name))
-            })?;
-            Ok(Side { lines, bias: linear.bias.is_some() })
+            Ok(Side { lines: lines_of(plan, weight)?, bias: linear.bias.is_some() })
         };
         Ok(InputMajor {
             sides: group.iter().map(side).collect::<Result<_, Error>>()?,
@@ -133,8 +129,7 @@ pub(super) fn list_row(plan: &Plan) -> usize {
     let products = plan.steps.iter().filter_map(Products::of);
     let of_group = |products: &Products<'_>, group: &[usize]| {
         let weight = plan.weight(products.linears[group[0]].weight);
-        let lines = Lines::new(weight.dtype, weight.rows, weight.row_len);
-        lines.map_or(0, |lines| group.len() * list_vectors(&lines))
+        lines_of(plan, weight).map_or(0, |lines| group.len() * list_vectors(&lines))
     };
     let of = |products: Products<'_>| {
         let groups = products.groups(plan);

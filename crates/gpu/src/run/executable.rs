@@ -65,7 +65,6 @@ impl Gpu {
     /// Opens a GPU with kernels that check every index: slower, for tests.
     ///
     /// # Errors
-    ///
     /// As [`open`](Self::open).
     pub fn open_checked(adapter: &Adapter) -> Result<Self, Error> {
         Ok(Self::of(Device::open(adapter, true)?))
@@ -103,7 +102,11 @@ impl Backend for Gpu {
     }
 
     fn has_effort_mode(&self, mode: EffortMode) -> bool {
-        matches!(mode, EffortMode::Channel | EffortMode::Bucket)
+        matches!(mode, EffortMode::Channel | EffortMode::Nested | EffortMode::Bucket)
+    }
+
+    fn has_effort_energy(&self) -> bool {
+        true
     }
 
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {
@@ -355,9 +358,8 @@ impl GpuExecutable {
             (Phase::Prompt, Some(most)) => tiles(pass.rows, most),
             _ => Vec::new(),
         };
-        let queue = &device.queue;
         if !tiles.is_empty() {
-            queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
+            device.queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
         }
         let mut shape = Shape::of(pass, selected, tiles.len());
         if self.plan.has_effort() {
@@ -366,8 +368,7 @@ impl GpuExecutable {
             let of_selected: Vec<Effort> =
                 shape.selected.iter().map(|&row| of_all[row as usize]).collect();
             written.lives.write(device, &inputs.lives, &inputs.live_words(&of_all, &of_selected));
-            let is_below = |effort: &&Effort| inputs.is_below(**effort);
-            let below = |all: &[Effort]| all.iter().filter(is_below).count();
+            let below = |all: &[Effort]| all.iter().filter(|one| inputs.is_below(**one)).count();
             shape.below = [below(&of_all), below(&of_selected)];
         }
         if !self.plan.states.is_empty() {

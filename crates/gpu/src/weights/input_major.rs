@@ -3,7 +3,7 @@
 
 use std::num::NonZero;
 
-use pelton_graph::{Error, Plan, Weight, WeightId};
+use pelton_graph::{EffortMode, Error, Plan, Weight, WeightId};
 
 use crate::{
     device::Device,
@@ -54,16 +54,24 @@ impl InputMajor {
     }
 }
 
-/// The lines of a weight.
+/// The lines of a weight in the mode of its plan.
 ///
 /// # Errors
 /// [`Error::Effort`] if its format has none, or its rows are too short.
-pub(super) fn lines_of(weight: &Weight) -> Result<Lines, Error> {
-    Lines::new(weight.dtype, weight.rows, weight.row_len).ok_or_else(|| {
+pub(crate) fn lines_of(plan: &Plan, weight: &Weight) -> Result<Lines, Error> {
+    let (dtype, rows, cols) = (weight.dtype, weight.rows, weight.row_len);
+    let (lines, expected) = match plan.effort.mode {
+        EffortMode::Nested => (Lines::nested(dtype, rows, cols), "Q8_0 for nested effort"),
+        EffortMode::Channel | EffortMode::Bucket => (
+            Lines::new(dtype, rows, cols),
+            "Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K, F16, BF16 or F32 with rows of whole blocks, or of a \
+             multiple of 4",
+        ),
+    };
+    lines.ok_or_else(|| {
+        let name = &weight.name;
         Error::Effort(format!(
-            "tensor '{}' is {} with rows of {}, expected Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K, F16, \
-             BF16 or F32 with rows of whole blocks, or of a multiple of 4",
-            weight.name, weight.dtype, weight.row_len
+            "tensor '{name}' is {dtype} with rows of {cols}, expected {expected}"
         ))
     })
 }
@@ -123,6 +131,7 @@ fn bytes(plan: &Plan, id: WeightId) -> u64 {
 /// Bytes of all weights in input-major order, and of the memory to which they are copied.
 pub(super) fn resident_bytes(plan: &Plan) -> u64 {
     let marked = plan.weights.iter().filter(|weight| weight.effort);
-    let bytes = marked.filter_map(|weight| lines_of(weight).ok()).map(|lines| lines.sections().end);
+    let bytes = marked.filter_map(|weight| lines_of(plan, weight).ok());
+    let bytes = bytes.map(|lines| lines.sections().end);
     bytes.fold(Places::of(plan).bytes, |all, bytes| all.saturating_add(bytes as u64))
 }

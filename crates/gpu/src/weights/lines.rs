@@ -10,7 +10,7 @@
 //! | lines | `[slabs, inputs]` lines. A word has four outputs of 8 bits; eight of 4 bits, byte `b` with outputs `b` and, in its upper half, `b + 4`; or two or one in floats. Words of codes are rotated to the left by as many bytes as the input has over a multiple of four |
 //! | `d` | f16 scales, and minima after those of the slab, `[slabs, blocks or super-blocks, fields, outputs]` |
 //! | `sub` | bytes: scales and minima, or the scales of both halves, `[slabs, blocks, 2, outputs]` |
-//! | `high` | upper bits `[slabs, inputs]`, 8 or 16 of each word of a line, in the order of its codes |
+//! | `high` | upper bits `[slabs, inputs]`, 8 or 16 of each word of a line, in the order of its codes; upper halves of nested codes in lines of their own |
 //! | norms | the Euclidean norm of each column, f32 `[inputs]` |
 
 use std::{ops::Range, thread};
@@ -34,6 +34,8 @@ pub(crate) struct Lines {
     pub(crate) cols: usize,
     /// Words of a line.
     pub(crate) line: usize,
+    /// Of Q8_0: whether the lines have the lower halves of codes alone.
+    pub(crate) nested: bool,
 }
 
 /// The fields of a format.
@@ -46,7 +48,7 @@ pub(crate) struct Fields {
     pub(crate) d_inputs: usize,
     /// Bytes of each output and block.
     pub(crate) sub: usize,
-    /// Upper bits of a code.
+    /// Upper bits of a code; of nested codes half of its bits.
     pub(crate) upper_bits: usize,
 }
 
@@ -61,6 +63,12 @@ pub(crate) struct Sections {
 }
 
 impl Fields {
+    /// Of Q8_0 whose codes are 16 times their upper half, a signed number, plus their lower half.
+    const NESTED: Self =
+        Self { per_word: 8, d_fields: 1, d_inputs: 32, sub: 0, upper_bits: Self::NESTED_BITS };
+    /// Upper bits of nested codes, and of no other ones.
+    pub(crate) const NESTED_BITS: usize = 4;
+
     /// The fields of a format that has lines.
     pub(crate) const fn of(dtype: DType) -> Option<Self> {
         let [per_word, d_fields, d_inputs, sub, upper_bits] = match dtype {
@@ -90,13 +98,27 @@ impl Lines {
         let fields = Fields::of(dtype)?;
         let whole = cols > 0 && cols.is_multiple_of(fields.d_inputs.max(4));
         let line = if fields.blocks() { 16 } else { 32 };
-        (whole && rows > 0).then_some(Self { dtype, rows, cols, line })
+        (whole && rows > 0).then_some(Self { dtype, rows, cols, line, nested: false })
+    }
+
+    /// The same of a matrix whose codes are nested; `None` unless it is Q8_0.
+    pub(crate) fn nested(dtype: DType, rows: usize, cols: usize) -> Option<Self> {
+        let lines = Self::new(dtype, rows, cols).filter(|_| dtype == DType::Q8_0)?;
+        Some(Self { nested: true, ..lines })
+    }
+
+    /// Candidates of a choice: the inputs, and with nested codes their lower halves.
+    pub(crate) fn candidates(&self) -> usize {
+        if self.nested { 2 * self.cols } else { self.cols }
     }
 
     /// The fields of its format.
     pub(crate) fn fields(&self) -> Fields {
         const NONE: Fields =
             Fields { per_word: 1, d_fields: 0, d_inputs: 1, sub: 0, upper_bits: 0 };
+        if self.nested {
+            return Fields::NESTED;
+        }
         Fields::of(self.dtype).unwrap_or(NONE)
     }
 
@@ -284,7 +306,9 @@ impl Slab<'_> {
                 continue;
             }
             self.lines[at] |= (code & 15) << (place / 4 * 4);
-            if bits > 0 {
+            if bits == Fields::NESTED_BITS {
+                self.high[at] |= (code >> 4) << (place / 4 * 4);
+            } else if bits > 0 {
                 let place = place / 4 * 4 + byte;
                 let at = (input * line + word) * bits + place * bits / 8;
                 self.high[at] |= (code >> 4) << (place * bits % 8);

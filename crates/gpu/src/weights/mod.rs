@@ -13,7 +13,7 @@ pub(crate) use buckets::{
     Buckets, CHUNK as BUCKET_CHUNK, LINE as BUCKET_LINE, TILE as BUCKET_TILE, buckets_of,
     has_buckets, is_partial,
 };
-pub(crate) use input_major::InputMajor;
+pub(crate) use input_major::{InputMajor, lines_of};
 pub(crate) use layout::Layout;
 pub(crate) use lines::Lines;
 pub(crate) use matrix::{Matrix, Shard};

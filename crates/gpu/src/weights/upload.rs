@@ -110,7 +110,7 @@ impl Weights {
                     continue;
                 }
             } else if weight.effort {
-                let matrix = InputMajor::new(device, &weight.name, lines_of(weight)?)?;
+                let matrix = InputMajor::new(device, &weight.name, lines_of(plan, weight)?)?;
                 let rows = Source::new(weight, tensor.bytes)?.all()?;
                 upload.whole(&matrix.lines.packed(&rows, upload.threads), matrix.buffer())?;
                 done += rows.len() as u64;

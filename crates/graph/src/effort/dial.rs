@@ -81,6 +81,14 @@ impl Effort {
         (live as usize).clamp(1, inputs.max(1))
     }
 
+    /// The share of the sum of squared scores that the inputs without a product may make up next to those
+    /// that make up `share`, rounded up: 24 bits of it decide on every backend.
+    pub fn left_out(share: f64) -> f32 {
+        let rest = 1.0 - share;
+        let rounded = rest as f32;
+        if f64::from(rounded) < rest { rounded.next_up() } else { rounded }
+    }
+
     /// The index, among `count` ascending magnitudes, of the one above which the fraction of all is;
     /// `None` if nothing is left out, and where the scores decide.
     pub fn cutoff(self, count: usize) -> Option<usize> {
@@ -133,6 +141,10 @@ pub enum EffortMode {
     Bucket,
 }
 
+/// In [`EffortMode::Nested`] the ratio of the scores at which an input and at which the lower half of its
+/// codes are worth the same bytes: the lower half changes a result by so much less.
+pub const LOWER_HALF: f32 = 9.2;
+
 impl EffortMode {
     /// Its name on a command line.
     pub const fn name(self) -> &'static str {
@@ -171,6 +183,15 @@ mod tests {
         assert_eq!([half, energy].map(|e| e.to_string()), ["0.5", "energy:0.5"]);
         assert_eq!([half, energy].map(Effort::dial), [Dial::Inputs(0.5), Dial::Energy(0.5)]);
         assert_eq!(energy.live(100), 100);
+    }
+
+    #[test]
+    fn what_may_be_left_out_is_rounded_up() {
+        for share in [1e-9, 0.1, 0.5, 0.9, 0.99, 0.999_999, 1.0 - f64::EPSILON] {
+            let rest = f64::from(Effort::left_out(share));
+            assert!((1.0 - share..=1.0).contains(&rest), "{share}: {rest}");
+            assert!(rest <= (1.0 - share) * (1.0 + 2.0_f64.powi(-23)), "{share}: {rest}");
+        }
     }
 
     #[test]

@@ -5,5 +5,5 @@ mod dial;
 mod mark;
 mod table;
 
-pub use dial::{Dial, Effort, EffortMode};
+pub use dial::{Dial, Effort, EffortMode, LOWER_HALF};
 pub use table::{EffortCurve, EffortGroup, EffortKind, EffortOptions, EffortTable};

@@ -1,5 +1,7 @@
 //! The choice of a row's live inputs: those of the greatest |x|·‖W‖ (WINA, arXiv 2505.19427).
 
+use pelton_graph::{Effort, LOWER_HALF};
+
 use crate::isa::Isa;
 use crate::simd::{Body, Simd, dispatch};
 
@@ -9,7 +11,8 @@ pub enum Live {
     /// So many, at least one and at most all.
     Count(usize),
     /// The fewest whose squared scores make up this share of the sum of all, above 0 and below 1.
-    /// Sums are of f64. All inputs, if the sum is not finite.
+    /// Squares are whole numbers ([`square`]), so that every backend has the same sums. All inputs, if a
+    /// score is not finite.
     Energy(f64),
 }
 
@@ -23,14 +26,10 @@ pub(super) struct Choice {
     /// Inputs with exactly that score that are live, those of the lowest indices.
     ties: usize,
     /// The sums of the squared scores of each [`bin`].
-    sums: Vec<f64>,
+    sums: Vec<u64>,
     /// The scores of one bin.
     members: Vec<i32>,
 }
-
-/// The ratio of the scores at which an input and at which the lower half of its codes are worth the
-/// same bytes: the lower half changes a result by so much less.
-pub(super) const LOWER: f32 = 9.2;
 
 /// Bins of scores, from the least to the greatest: their exponents and the upper three bits of their
 /// fractions.
@@ -41,22 +40,35 @@ const fn bin(score: i32) -> usize {
     score as usize >> 20 & (BINS - 1)
 }
 
-/// The square of a score, by its bits: exact, and finite if the score is.
-fn square(score: i32) -> f64 {
-    let score = f64::from(f32::from_bits(score as u32));
-    score * score
+/// The square of a score in parts of about 2⁻⁴³ of the square of the greatest, both by their bits: of
+/// the significand's square of 48 bits, shifted by the difference of the exponents, the lowest four are
+/// left out, so that 64 bits have the sum of 2²⁰ squares.
+fn square(score: i32, greatest: i32) -> u64 {
+    // subnormal scores have the exponent of the least normal ones, and no implicit bit
+    let exponent = |bits: i32| if bits >> 23 == 0 { 1 } else { bits >> 23 };
+    let significand = (score & 0x7f_ffff) as u64 | ((score >> 23 > 0) as u64) << 23;
+    let shift = 4 + 2 * (exponent(greatest) - exponent(score)) as u32;
+    if shift < 48 { (significand * significand) >> shift } else { 0 }
+}
+
+/// Of a sum of squares what inputs without a product may make up.
+fn left_out(sum: u64, share: f64) -> u64 {
+    let bits = Effort::left_out(share).to_bits();
+    // above 2⁻⁵⁴ and at most 1
+    let significand = u128::from(bits & 0x7f_ffff | 1 << 23);
+    ((u128::from(sum) * significand) >> (150 - (bits >> 23))) as u64
 }
 
 impl Choice {
     /// Scratch memory for rows of up to `cols` inputs.
     pub(super) fn new(cols: usize) -> Self {
-        let (scores, members) = (Vec::with_capacity(2 * cols), Vec::with_capacity(cols));
-        Self { scores, threshold: 0, ties: 0, sums: vec![0.0; BINS], members }
+        let (scores, members) = (Vec::with_capacity(2 * cols), Vec::with_capacity(2 * cols));
+        Self { scores, threshold: 0, ties: 0, sums: vec![0; BINS], members }
     }
 
     /// Bytes that [`new`](Self::new) allocates.
     pub(super) fn bytes(cols: u128) -> u128 {
-        12 * cols + (8 * BINS) as u128
+        16 * cols + (8 * BINS) as u128
     }
 
     /// Chooses some inputs of `x` `[cols]`, at least one, by their scores. The
@@ -64,7 +76,7 @@ impl Choice {
     /// the lowest indices are chosen. The selection is exact, and the same on every instruction set.
     ///
     /// With `nested` there are two candidates an input, which `Live` counts: it, with its score, and
-    /// then the lower half of its codes, with its score divided by [`LOWER`]. So a lower half is never
+    /// then the lower half of its codes, with its score divided by [`LOWER_HALF`]. So a lower half is never
     /// chosen without its input.
     pub(super) fn choose(&mut self, isa: Isa, x: &[f32], norms: &[f32], live: Live, nested: bool) {
         let candidates = if nested { 2 * x.len() } else { x.len() };
@@ -78,21 +90,25 @@ impl Choice {
         }
     }
 
-    /// Chooses the fewest inputs whose squared scores make up a share of the sum of all: the sums of
-    /// bins, from the greatest scores down, and then those of the scores of the last bin, one by one.
+    /// Chooses the fewest inputs whose squared scores make up a share of the sum of all, at least one: the
+    /// sums of bins, from the greatest scores down, and then those of the scores of the last bin, one by
+    /// one.
     fn choose_energy(&mut self, share: f64) {
         let Self { scores, threshold, ties, sums, members } = self;
-        sums.fill(0.0);
-        for &score in &*scores {
-            sums[bin(score)] += square(score);
-        }
-        let wanted = share * sums.iter().sum::<f64>();
+        let greatest = scores.iter().fold(0, |max, &score| max.max(score));
         // above the greatest score nothing is live, below 0 everything
         (*threshold, *ties) = (-1, 0);
-        if !wanted.is_finite() {
+        if !f32::from_bits(greatest as u32).is_finite() {
             return;
         }
-        let mut sum = 0.0;
+        sums.fill(0);
+        for &score in &*scores {
+            let sum = &mut sums[bin(score)];
+            *sum = sum.saturating_add(square(score, greatest));
+        }
+        let all = sums.iter().fold(0, |all: u64, &sum| all.saturating_add(sum));
+        let wanted = all - left_out(all, share);
+        let mut sum = 0;
         for last in (0..BINS).rev() {
             if sum + sums[last] < wanted {
                 sum += sums[last];
@@ -104,14 +120,10 @@ impl Choice {
             for &score in &*members {
                 let is_new = *ties == 0 || score != *threshold;
                 (*threshold, *ties) = (score, if is_new { 1 } else { *ties + 1 });
-                sum += square(score);
+                sum += square(score, greatest);
                 if sum >= wanted {
                     return;
                 }
-            }
-            // the rounded sum of the bin was that of all of its scores
-            if *ties > 0 {
-                return;
             }
         }
     }
@@ -163,8 +175,9 @@ impl Body for Select<'_> {
         let score = |(x, norm): (&f32, &f32)| (x * norm).to_bits() as i32 & i32::MAX;
         choice.scores.extend(x.iter().zip(norms).map(score));
         if nested {
-            let lower =
-                |(x, norm): (&f32, &f32)| (x * norm * (1.0 / LOWER)).to_bits() as i32 & i32::MAX;
+            let lower = |(x, norm): (&f32, &f32)| {
+                (x * norm * (1.0 / LOWER_HALF)).to_bits() as i32 & i32::MAX
+            };
             choice.scores.extend(x.iter().zip(norms).map(lower));
         }
         if count == 0 {
@@ -197,12 +210,13 @@ fn at_least(scores: &[i32], least: i32) -> usize {
     scores.iter().map(|&score| i32::from(score >= least)).sum::<i32>() as usize
 }
 
-/// The indices of the inputs of `x` that are live, in ascending order.
-pub fn live_inputs(isa: Isa, x: &[f32], norms: &[f32], live: Live) -> Vec<usize> {
+/// The indices of the inputs of `x` `[cols]` that are live, in ascending order; with `nested` of the
+/// candidates, where `cols + i` is the lower half of input `i`.
+pub fn live_inputs(isa: Isa, x: &[f32], norms: &[f32], live: Live, nested: bool) -> Vec<usize> {
     let mut choice = Choice::new(x.len());
-    choice.choose(isa, x, norms, live, false);
+    choice.choose(isa, x, norms, live, nested);
     let (mut live, mut ties) = (Vec::new(), choice.ties);
-    for block in 0..x.len().div_ceil(32) {
+    for block in 0..choice.scores.len().div_ceil(32) {
         let mut mask = choice.mask(block, &mut ties);
         while mask != 0 {
             live.push(32 * block + mask.trailing_zeros() as usize);

@@ -1,7 +1,7 @@
 //! Selections compared with a sort, products with arithmetic in f64, and rows of effort 1 with the
 //! products of rows of matrices, bit for bit, on every instruction set of this machine.
 
-use pelton_graph::Phase;
+use pelton_graph::{LOWER_HALF, Phase};
 use pelton_quant::{DType, decode};
 use pelton_testing::Random;
 
@@ -19,15 +19,25 @@ fn types() -> impl Iterator<Item = DType> {
     DType::ALL.into_iter().filter(|&dtype| has_lines(dtype))
 }
 
-/// The indices of the `count` greatest |x|·norm, those of the lowest index of equal ones: a stable
-/// sort of all.
-fn sorted(x: &[f32], norms: &[f32], count: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..x.len()).collect();
-    let score = |i: usize| (x[i] * norms[i]).abs();
-    order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
-    order.truncate(count);
-    order.sort_unstable();
+/// The scores |x|·norm of the inputs, and with `nested` those of their lower halves after them.
+fn scores(x: &[f32], norms: &[f32], nested: bool) -> Vec<f32> {
+    let of = |factor: f32| x.iter().zip(norms).map(move |(x, norm)| (x * norm * factor).abs());
+    let lower = of(1.0 / LOWER_HALF).filter(|_| nested);
+    of(1.0).chain(lower).collect()
+}
+
+/// The indices of scores from the greatest down, of equal ones the lowest index first: a stable sort.
+fn order(scores: &[f32]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
     order
+}
+
+/// The indices of the `count` greatest |x|·norm.
+fn sorted(x: &[f32], norms: &[f32], count: usize) -> Vec<usize> {
+    let mut live = order(&scores(x, norms, false))[..count].to_vec();
+    live.sort_unstable();
+    live
 }
 
 #[test]
@@ -56,7 +66,7 @@ fn selections_are_those_of_a_sort() {
                 let count = count.clamp(1, len);
                 let expected = sorted(x, norms, count);
                 for isa in Isa::available() {
-                    let found = live_inputs(isa, x, norms, Live::Count(count));
+                    let found = live_inputs(isa, x, norms, Live::Count(count), false);
                     assert_eq!(found, expected, "{isa}, {count} of {len}");
                 }
             }
@@ -64,22 +74,17 @@ fn selections_are_those_of_a_sort() {
     }
 }
 
-/// The fewest inputs in the order of a sort whose squares add up to a share of all.
-fn sorted_energy(x: &[f32], norms: &[f32], share: f64) -> Vec<usize> {
-    let order = {
-        let mut order: Vec<usize> = (0..x.len()).collect();
-        let score = |i: usize| (x[i] * norms[i]).abs();
-        order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
-        order
-    };
-    let square = |&i: &usize| f64::from(x[i] * norms[i]).powi(2);
+/// The fewest candidates in the order of a sort whose squares add up to a share of all.
+fn sorted_energy(scores: &[f32], share: f64) -> Vec<usize> {
+    let order = order(scores);
+    let square = |&i: &usize| f64::from(scores[i]).powi(2);
     let all: f64 = order.iter().map(square).sum();
     let mut sum = 0.0;
     let count = order.iter().position(|i| {
         sum += square(i);
         sum >= share * all
     });
-    let mut live = order[..count.map_or(x.len(), |last| last + 1)].to_vec();
+    let mut live = order[..count.map_or(scores.len(), |last| last + 1)].to_vec();
     live.sort_unstable();
     live
 }
@@ -98,23 +103,26 @@ fn shares_of_squares_are_those_of_a_sort() {
         for (x, norms) in
             [(&cubes, &norms), (&equal, &ones), (&small, &norms), (&zeros, &norms), (&ones, &ones)]
         {
-            let mut before = 0;
+            let mut before = [0; 2];
             for share in [1e-9, 0.1, 0.25, 0.5, 0.9, 0.99, 0.999_999] {
-                let expected = sorted_energy(x, norms, share);
-                for isa in Isa::available() {
-                    let found = live_inputs(isa, x, norms, Live::Energy(share));
-                    assert_eq!(found, expected, "{isa}, {share} of {len}");
+                for nested in [false, true] {
+                    let expected = sorted_energy(&scores(x, norms, nested), share);
+                    for isa in Isa::available() {
+                        let found = live_inputs(isa, x, norms, Live::Energy(share), nested);
+                        assert_eq!(found, expected, "{isa}, {share} of {len}, {nested}");
+                    }
+                    let before = &mut before[usize::from(nested)];
+                    assert!(expected.len() >= 1.max(*before));
+                    *before = expected.len();
                 }
-                assert!(expected.len() >= before.max(1));
-                before = expected.len();
             }
         }
         // no sum, no choice
         for wrong in [f32::NAN, f32::INFINITY] {
             let mut x = cubes.clone();
             x[len / 2] = wrong;
-            let found = live_inputs(Isa::detect(), &x, &norms, Live::Energy(0.5));
-            assert_eq!(found.len(), len, "{wrong}");
+            let found = live_inputs(Isa::detect(), &x, &norms, Live::Energy(0.5), true);
+            assert_eq!(found.len(), 2 * len, "{wrong}");
         }
     }
 }
@@ -436,19 +444,11 @@ fn all_halves_are_those_of_q8_0() {
     }
 }
 
-/// The candidates in the order of a sort: each input, and then each lower half.
+/// The inputs and the lower halves among the `count` greatest candidates.
 fn sorted_halves(x: &[f32], norms: &[f32], count: usize) -> (Vec<bool>, Vec<bool>) {
-    let cols = x.len();
-    let score = |i: usize| match i < cols {
-        true => (x[i] * norms[i]).abs(),
-        false => (x[i - cols] * norms[i - cols] * (1.0 / super::select::LOWER)).abs(),
-    };
-    let mut order: Vec<usize> = (0..2 * cols).collect();
-    order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
-    order.truncate(count);
-    let mut chosen = vec![false; 2 * cols];
-    order.iter().for_each(|&i| chosen[i] = true);
-    let lower = chosen.split_off(cols);
+    let mut chosen = vec![false; 2 * x.len()];
+    order(&scores(x, norms, true))[..count].iter().for_each(|&i| chosen[i] = true);
+    let lower = chosen.split_off(x.len());
     (chosen, lower)
 }
 

@@ -4,7 +4,7 @@ use pelton_cpu::{
     gemm::input_major::{Live, live_inputs},
     isa::Isa,
 };
-use pelton_graph::Activation;
+use pelton_graph::{Activation, Effort, LOWER_HALF};
 use pelton_quant::DType;
 use pelton_testing::Random;
 
@@ -15,29 +15,38 @@ use crate::{
     testing::{device, normals},
 };
 
-const DTYPES: [DType; 9] = [
-    DType::Q4_0,
-    DType::Q4_1,
-    DType::Q8_0,
-    DType::Q4_K,
-    DType::Q5_K,
-    DType::Q6_K,
-    DType::F16,
-    DType::BF16,
-    DType::F32,
+/// A format, and whether its codes are nested.
+type Kind = (DType, bool);
+
+const KINDS: [Kind; 10] = [
+    (DType::Q4_0, false),
+    (DType::Q4_1, false),
+    (DType::Q8_0, false),
+    (DType::Q8_0, true),
+    (DType::Q4_K, false),
+    (DType::Q5_K, false),
+    (DType::Q6_K, false),
+    (DType::F16, false),
+    (DType::BF16, false),
+    (DType::F32, false),
 ];
+
+fn lines_of((dtype, nested): Kind, rows: usize, cols: usize) -> Lines {
+    let lines = if nested { Lines::nested } else { Lines::new };
+    lines(dtype, rows, cols).unwrap()
+}
 
 const SILU: Option<Gating> = Some(Gating::Product(Activation::Silu));
 
 /// Lines of the usual length, and so short ones that two or four groups of lanes divide a block.
-fn all_lines(device: &Device, dtype: DType, rows: usize, cols: usize) -> Vec<Lines> {
-    let lines = Lines::new(dtype, rows, cols).unwrap();
+fn all_lines(device: &Device, kind: Kind, rows: usize, cols: usize) -> Vec<Lines> {
+    let lines = lines_of(kind, rows, cols);
     let lanes = device.capabilities.subgroup as usize;
     let mut all = vec![lines];
     if lines.fields().blocks() && lanes >= 8 {
         all.push(Lines { line: lanes / 2, ..lines });
         // a word has upper bits of its own only together with others
-        all.extend((dtype == DType::Q4_0).then_some(Lines { line: lanes / 4, ..lines }));
+        all.extend((kind.0 == DType::Q4_0 || kind.1).then_some(Lines { line: lanes / 4, ..lines }));
     }
     all
 }
@@ -83,54 +92,60 @@ impl Case {
         }
     }
 
-    /// The y of each side for rows with these numbers of live inputs; all inputs of as many rows if the
-    /// product has no lists.
+    /// The lists of rows with these numbers of live candidates, or shares, in words.
+    fn lists(&self, device: &Arc<Device>, product: &InputMajor, lives: &[u32]) -> wgpu::Buffer {
+        let capabilities = &device.capabilities;
+        let rows = lives.len();
+        let row_vectors = row_vectors(product);
+        // what is not written shows
+        let lists = device.with(&vec![u32::MAX; 4 * row_vectors * rows]);
+        let choice = product.choice(true);
+        let [x, norm] = [&self.x, &self.norm].map(|values| device.with(values));
+        let lives = device.with(lives);
+        let norms = (product.sides.iter().zip(&self.files)).map(|(side, file)| {
+            device.with(&side.lines.packed(file, 2)[side.lines.sections().norms..])
+        });
+        let norms: Vec<wgpu::Buffer> = norms.collect();
+        let mut buffers = vec![&x, &lives, &lists];
+        buffers.extend(product.norm.map(|_| &norm));
+        buffers.extend(&norms);
+        let source = choice.source(capabilities, row_vectors).unwrap();
+        let kernel = device.kernel("test", &source, &choice.bindings()).unwrap();
+        device.run(&kernel, &buffers, [choice.groups(capabilities), rows as u32, 1]);
+        lists
+    }
+
+    /// The y of each side for such rows; all inputs of as many rows if the product has no lists.
     fn run(&self, device: &Arc<Device>, product: &InputMajor, lives: &[u32]) -> Vec<Vec<f32>> {
         let capabilities = &device.capabilities;
         let rows = lives.len();
-        let row_vectors = product.sides.len() * list_vectors(&product.lines()) + 3;
-        let x = device.with(&self.x);
-        let lives_buffer = device.with(lives);
         let norm = device.with(&self.norm);
-        // what is not written shows
-        let lists = device.with(&vec![u32::MAX; 4 * row_vectors * rows]);
+        let from = match product.chosen {
+            true => self.lists(device, product, lives),
+            false => device.with(&self.x),
+        };
         let mut sides = Vec::new();
         for (i, side) in product.sides.iter().enumerate() {
-            let norms_at = side.lines.sections().norms;
-            let packed = side.lines.packed(&self.files[i], 2);
             let y = if product.add {
                 self.before[i].clone()
             } else {
                 vec![f32::NAN; self.before[i].len()]
             };
-            sides.push((
-                device.with(&packed),
-                device.with(&packed[norms_at..]),
-                device.with(&y),
-                device.with(&self.biases[i]),
-            ));
+            let matrix = device.with(&side.lines.packed(&self.files[i], 2));
+            sides.push((matrix, device.with(&y), device.with(&self.biases[i])));
         }
-        if product.chosen {
-            let choice = product.choice();
-            let mut buffers = vec![&x, &lives_buffer, &lists];
-            buffers.extend(product.norm.map(|_| &norm));
-            buffers.extend(sides.iter().map(|(_, norms, ..)| norms));
-            let source = choice.source(capabilities, row_vectors).unwrap();
-            let kernel = device.kernel("test", &source, &choice.bindings()).unwrap();
-            device.run(&kernel, &buffers, [choice.groups(capabilities), rows as u32, 1]);
-        }
-        let mut buffers = vec![if product.chosen { &lists } else { &x }];
+        let mut buffers = vec![&from];
         buffers.extend(product.norm.filter(|_| !product.chosen).map(|_| &norm));
-        for (i, (matrix, _, y, bias)) in sides.iter().enumerate() {
+        for (i, (matrix, y, bias)) in sides.iter().enumerate() {
             buffers.push(matrix);
             buffers.extend((product.glu.is_none() || i == 0).then_some(y));
             buffers.extend(product.sides[i].bias.then_some(bias));
         }
-        let source = product.source(capabilities, row_vectors).unwrap();
+        let source = product.source(capabilities, row_vectors(product)).unwrap();
         let kernel = device.kernel("test", &source, &product.bindings()).unwrap();
         device.run(&kernel, &buffers, [product.groups(capabilities), rows as u32, 1]);
         let written = if product.glu.is_some() { 1 } else { sides.len() };
-        sides[..written].iter().map(|(_, _, y, _)| device.content(y)).collect()
+        sides[..written].iter().map(|(_, y, _)| device.content(y)).collect()
     }
 
     /// The same by the kernel for matrices row by row, of all inputs.
@@ -186,17 +201,23 @@ impl Case {
     }
 }
 
+/// Vectors of the lists of a row, and some more.
+fn row_vectors(product: &InputMajor) -> usize {
+    product.sides.len() * list_vectors(&product.lines()) + 3
+}
+
 fn bits(all: &[Vec<f32>]) -> Vec<Vec<u32>> {
     all.iter().map(|y| y.iter().map(|v| v.to_bits()).collect()).collect()
 }
 
 /// Products of every form with matrices of one format, and of many shapes with one format of each kind:
 /// the others differ in what a block has.
-fn products(device: &Device, dtype: DType) -> Vec<InputMajor> {
+fn products(device: &Device, kind: Kind) -> Vec<InputMajor> {
+    let dtype = kind.0;
     let step = dtype.block_len().max(4);
     let side = |lines: Lines, bias, rows| Side { lines: Lines { rows, ..lines }, bias };
     let plain = |lines, rows| product(vec![side(lines, false, rows)]);
-    let lines = all_lines(device, dtype, 300, 1280);
+    let lines = all_lines(device, kind, 300, 1280);
     let [usual, short @ ..] = &lines[..] else { return Vec::new() };
     let three = vec![side(*usual, true, 300), side(*usual, true, 70), side(*usual, true, 5)];
     let gated = |lines| {
@@ -208,11 +229,11 @@ fn products(device: &Device, dtype: DType) -> Vec<InputMajor> {
         InputMajor { norm: Some(1e-5), ..product(three) },
         gated(*usual),
     ];
-    if matches!(dtype, DType::Q4_0 | DType::Q6_K | DType::F16) {
+    if matches!(dtype, DType::Q4_0 | DType::Q6_K | DType::F16) || kind.1 {
         all.extend(short.iter().map(|lines| gated(*lines)));
         all.push(product(vec![side(*usual, true, 300)]));
         for (k, rows) in [(step, 3), (5 * step, 130)] {
-            all.push(plain(Lines::new(dtype, rows, k).unwrap(), rows));
+            all.push(plain(lines_of(kind, rows, k), rows));
         }
     }
     if dtype == DType::Q4_0 {
@@ -225,14 +246,18 @@ fn products(device: &Device, dtype: DType) -> Vec<InputMajor> {
 #[test]
 fn all_inputs_are_the_dense_product() {
     let Some(device) = device() else { return };
-    for dtype in DTYPES {
-        for product in products(&device, dtype) {
+    for kind in KINDS {
+        for product in products(&device, kind) {
             let case = Case::new(&product, 1);
             let expected = bits(&case.dense(&device, &product, 1));
             for chosen in [false, true] {
                 let product = InputMajor { chosen, ..product.clone() };
-                let found = case.run(&device, &product, &[product.lines().cols as u32]);
-                assert!(bits(&found) == expected, "{product:?}");
+                let found = case.run(&device, &product, &[product.lines().candidates() as u32]);
+                for (side, (found, expected)) in bits(&found).iter().zip(&expected).enumerate() {
+                    let other = found.iter().zip(expected).position(|(a, b)| a != b);
+                    let values = other.map(|n| [found[n], expected[n]].map(f32::from_bits));
+                    assert!(other.is_none(), "{other:?} of side {side}: {values:?}, {product:?}");
+                }
             }
         }
     }
@@ -242,10 +267,11 @@ fn all_inputs_are_the_dense_product() {
 #[test]
 fn copies_row_by_row() {
     let Some(device) = device() else { return };
-    for dtype in DTYPES {
+    for kind in KINDS {
+        let dtype = kind.0;
         let step = dtype.block_len().max(4);
         for (k, rows) in [(step, 1), (step, 3), (3 * step, 137), (8 * step, 70)] {
-            for lines in all_lines(&device, dtype, rows, k) {
+            for lines in all_lines(&device, kind, rows, k) {
                 let file = Random::new(8).blocks(dtype, k * rows, 0.0, 1.0);
                 let layout = Layout::of(dtype);
                 let (planes, end) = layout.placed(rows, k);
@@ -265,14 +291,75 @@ fn copies_row_by_row() {
     }
 }
 
-/// The live inputs by a sort of the scores, of equal ones the lowest first.
-fn sorted(x: &[f32], norms: &[f32], count: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..x.len()).collect();
-    let score = |i: &usize| f64::from((x[*i] * norms[*i]).abs());
-    order.sort_by(|a, b| score(b).total_cmp(&score(a)).then(a.cmp(b)));
+/// How many candidates are live.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    Count(usize),
+    Share(f64),
+}
+
+impl Wanted {
+    /// Counts and shares of some candidates, from few to all.
+    fn of(candidates: usize) -> Vec<Self> {
+        let n = candidates;
+        let counts = [1, n / 3, n / 2, n - 1, n].map(|count| Self::Count(count.max(1)));
+        let shares = [1e-9, 0.25, 0.5, 0.9, 0.999].map(Self::Share);
+        [counts, shares].concat()
+    }
+
+    /// As kernels read it.
+    fn word(self) -> u32 {
+        match self {
+            Self::Count(count) => count as u32,
+            Self::Share(share) => Effort::left_out(share).to_bits() | 3 << 30,
+        }
+    }
+
+    fn live(self) -> Live {
+        match self {
+            Self::Count(count) => Live::Count(count),
+            Self::Share(share) => Live::Energy(share),
+        }
+    }
+}
+
+/// The live candidates by a sort of the scores in f64, of equal ones the lowest first: the inputs and, with
+/// `nested`, their lower halves.
+fn sorted(x: &[f32], norms: &[f32], wanted: Wanted, nested: bool) -> Vec<usize> {
+    let of = |factor: f32| x.iter().zip(norms).map(move |(x, norm)| (x * norm * factor).abs());
+    let scores: Vec<f64> =
+        of(1.0).chain(of(1.0 / LOWER_HALF).filter(|_| nested)).map(f64::from).collect();
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+    let count = match wanted {
+        Wanted::Count(count) => count,
+        Wanted::Share(share) => {
+            let all: f64 = order.iter().map(|&i| scores[i].powi(2)).sum();
+            let mut sum = 0.0;
+            let reaches = |i: &usize| {
+                sum += scores[*i].powi(2);
+                sum >= share * all
+            };
+            order.iter().position(reaches).map_or(order.len(), |last| last + 1)
+        }
+    };
     let mut live = order[..count].to_vec();
     live.sort_unstable();
     live
+}
+
+/// Rows of some kinds of values.
+fn row(kind: u64, k: usize, random: &mut Random) -> Vec<f32> {
+    let value = |_| match kind {
+        // many equal scores
+        1 => [0.25, -0.25, 1.0][random.below(3)],
+        // of very different size
+        2 => random.normal(0.0, 1.0).powi(9) + 1e-15,
+        3 => 2.0,
+        4 => 0.0,
+        _ => random.normal(0.0, 1.0),
+    };
+    (0..k).map(value).collect()
 }
 
 /// With a diagonal matrix the outputs that are not zero are the live inputs.
@@ -286,35 +373,91 @@ fn live_inputs_are_those_of_a_sort_and_of_the_cpu() {
             let diagonal: Vec<f32> = diagonal.map(|v| if kind == 1 { 0.5 } else { v }).collect();
             let mut file = vec![0.0_f32; k * k];
             (0..k).for_each(|i| file[i * k + i] = diagonal[i]);
-            let x: Vec<f32> = (0..k)
-                .map(|_| match kind {
-                    // many equal scores
-                    1 => [0.25, -0.25, 1.0][random.below(3)],
-                    // of very different size
-                    2 => random.normal(0.0, 1.0).powi(9) + 1e-20,
-                    3 => 2.0,
-                    _ => random.normal(0.0, 1.0),
-                })
-                .collect();
+            let x = row(kind, k, &mut random);
             let lines = Lines::new(DType::F32, k, k).unwrap();
             let product = product(vec![Side { lines, bias: false }]);
+            let all = Wanted::of(k);
             let case = Case {
-                x: x.repeat(5),
+                x: x.repeat(all.len()),
                 norm: Vec::new(),
                 files: vec![bytemuck::cast_slice(&file).to_vec()],
                 biases: vec![vec![0.0; k]],
-                before: vec![vec![0.0; 5 * k]],
+                before: vec![vec![0.0; all.len() * k]],
             };
-            let counts = [1, k / 3, k / 2, k - 1, k].map(|count| count.max(1));
-            let found = case.run(&device, &product, &counts.map(|count| count as u32));
-            for (row, count) in found[0].chunks(k).zip(counts) {
+            let words: Vec<u32> = all.iter().map(|wanted| wanted.word()).collect();
+            let found = case.run(&device, &product, &words);
+            for (row, wanted) in found[0].chunks(k).zip(all) {
                 let live: Vec<usize> = (0..k).filter(|&i| row[i] != 0.0).collect();
-                assert_eq!(live, sorted(&x, &diagonal, count), "{count} of {k}, {kind}");
-                let of_cpu = live_inputs(Isa::detect(), &x, &diagonal, Live::Count(count));
-                assert_eq!(live, of_cpu, "{count} of {k}, {kind}");
+                let of_sort = sorted(&x, &diagonal, wanted, false);
+                assert_eq!(live, of_sort, "{wanted:?} of {k}, {kind}");
+                let of_cpu = live_inputs(Isa::detect(), &x, &diagonal, wanted.live(), false);
+                assert_eq!(live, of_cpu, "{wanted:?} of {k}, {kind}");
             }
         }
     }
+}
+
+/// The live inputs of a row in lists, and then their lower halves.
+fn listed(lists: &[[u32; 4]], k: usize) -> Vec<usize> {
+    let units = k / 32;
+    let (mut inputs, mut lower) = (Vec::new(), Vec::new());
+    for (unit, head) in lists[1..1 + units].iter().enumerate() {
+        let (count, of_lower) = (head[0] & 0xffff, head[0] >> 16);
+        for place in 0..count {
+            // of a quad and the one four after it a vector has inputs and codes
+            let quad = place / 4;
+            let vector = lists[1 + units + unit * 4 + quad as usize % 4];
+            let byte = vector[2 * (quad as usize / 4)] >> (8 * (place % 4)) & 255;
+            inputs.push(unit * 32 + (byte & 31) as usize);
+            assert_eq!(byte >> 7 == 1, place < of_lower, "those with lower halves are first");
+            lower.extend((byte >> 7 == 1).then_some(k + unit * 32 + (byte & 31) as usize));
+        }
+    }
+    inputs.extend(lower);
+    inputs.sort_unstable();
+    inputs
+}
+
+#[test]
+fn live_halves_are_those_of_a_sort_and_of_the_cpu() {
+    let Some(device) = device() else { return };
+    let mut random = Random::new(10);
+    for k in [32, 288, 2048, 5632] {
+        for kind in 0..5 {
+            let lines = Lines::nested(DType::Q8_0, 3, k).unwrap();
+            let product = product(vec![Side { lines, bias: false }]);
+            let x = row(kind, k, &mut random);
+            let all = Wanted::of(2 * k);
+            let case = Case { x: x.repeat(all.len()), ..Case::new(&product, 1) };
+            let norms = lines.packed(&case.files[0], 1).split_off(lines.sections().norms);
+            let norms: Vec<f32> = bytemuck::pod_collect_to_vec(&norms);
+            let words: Vec<u32> = all.iter().map(|wanted| wanted.word()).collect();
+            let lists: Vec<[u32; 4]> = device.content(&case.lists(&device, &product, &words));
+            for (lists, wanted) in lists.chunks(row_vectors(&product)).zip(all) {
+                let live = listed(lists, k);
+                assert_eq!(live, sorted(&x, &norms, wanted, true), "{wanted:?} of {k}, {kind}");
+                let of_cpu = live_inputs(Isa::detect(), &x, &norms, wanted.live(), true);
+                assert_eq!(live, of_cpu, "{wanted:?} of {k}, {kind}");
+            }
+        }
+    }
+}
+
+/// Of rows with a score that is not finite a share has all inputs, and of shares the lists of other rows
+/// are the same.
+#[test]
+fn shares_of_rows_that_are_not_finite() {
+    let Some(device) = device() else { return };
+    let k = 1024;
+    let product = product(vec![Side { lines: lines_of((DType::Q8_0, true), 3, k), bias: false }]);
+    let mut case = Case::new(&product, 3);
+    case.x[k + 77] = f32::INFINITY;
+    case.x[2 * k + 5] = f32::NAN;
+    let word = Wanted::Share(0.5).word();
+    let lists: Vec<[u32; 4]> = device.content(&case.lists(&device, &product, &[word; 3]));
+    let counts = lists.chunks(row_vectors(&product)).map(|lists| listed(lists, k).len());
+    let counts: Vec<usize> = counts.collect();
+    assert!(counts[0] < k && counts[1..] == [2 * k; 2], "{counts:?}");
 }
 
 /// Rows of any number of live inputs in one dispatch, compared with f64: activations in 8 bits as for
@@ -322,15 +465,15 @@ fn live_inputs_are_those_of_a_sort_and_of_the_cpu() {
 #[test]
 fn other_inputs_are_left_out() {
     let Some(device) = device() else { return };
-    for dtype in DTYPES {
-        for product in products(&device, dtype) {
-            let k = product.lines().cols;
-            if product.glu.is_some() || k < 64 {
+    for kind in KINDS {
+        for product in products(&device, kind) {
+            let all = product.lines().candidates();
+            if product.glu.is_some() || product.lines().cols < 64 {
                 continue;
             }
-            let lives = [k, k / 2, 1, k * 9 / 10, k / 4];
+            let lives = [all, all / 2, 1, all * 9 / 10, all / 4];
             let case = Case::new(&product, lives.len());
-            let lives_of = lives.map(|live| live as u32 | if live < k { 1 << 31 } else { 0 });
+            let lives_of = lives.map(|live| live as u32 | if live < all { 1 << 31 } else { 0 });
             let found = case.run(&device, &product, &lives_of);
             assert_eq!(bits(&found), bits(&case.run(&device, &product, &lives_of)), "repeats");
             for (i, side) in product.sides.iter().enumerate() {
@@ -338,6 +481,15 @@ fn other_inputs_are_left_out() {
             }
         }
     }
+}
+
+/// The weights of a file in Q8_0 with the mean of all lower halves of codes in place of each.
+fn without_lower(file: &[u8]) -> Vec<f32> {
+    let blocks = file.chunks_exact(34).flat_map(|block| {
+        let scale = half::f16::from_le_bytes([block[0], block[1]]).to_f32();
+        block[2..].iter().map(move |&code| scale * (f32::from((code as i8) & !15) + 7.5))
+    });
+    blocks.collect()
 }
 
 fn compare_left_out(
@@ -351,6 +503,7 @@ fn compare_left_out(
     let (k, rows) = (side.lines.cols, side.lines.rows);
     let mut weights = vec![0.0_f32; k * rows];
     pelton_quant::decode(side.lines.dtype, &case.files[i], &mut weights).unwrap();
+    let uppers = if side.lines.nested { without_lower(&case.files[i]) } else { Vec::new() };
     let norms: Vec<f32> = (0..k)
         .map(|c| {
             let squares = (0..rows).map(|r| f64::from(weights[r * k + c]).powi(2));
@@ -366,7 +519,9 @@ fn compare_left_out(
             let squares: f64 = x.iter().map(|&v| f64::from(v).powi(2)).sum();
             1.0 / (squares / k as f64 + f64::from(eps)).sqrt()
         });
-        let live = sorted(&a, &norms, lives[r]);
+        let live = sorted(&a, &norms, Wanted::Count(lives[r]), side.lines.nested);
+        let inputs = live.partition_point(|&i| i < k);
+        let (live, lower) = live.split_at(inputs);
         let rounded: Vec<f32> = match side.lines.fields().blocks() {
             true => a
                 .chunks(32)
@@ -381,8 +536,12 @@ fn compare_left_out(
         };
         let expected: Vec<f64> = (0..rows)
             .map(|n| {
-                let products =
-                    live.iter().map(|&c| f64::from(weights[n * k + c]) * f64::from(rounded[c]));
+                let weight =
+                    |c: usize| match side.lines.nested && lower.binary_search(&(k + c)).is_err() {
+                        true => uppers[n * k + c],
+                        false => weights[n * k + c],
+                    };
+                let products = live.iter().map(|&c| f64::from(weight(c)) * f64::from(rounded[c]));
                 products.sum::<f64>() * factor
                     + if side.bias { f64::from(case.biases[i][n]) } else { 0.0 }
                     + if product.add { f64::from(case.before[i][r * rows + n]) } else { 0.0 }
