@@ -1,5 +1,7 @@
 //! Sorted buckets with codes of eight bits, and those of experts, in whole models.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
+
 use std::{fs, path::PathBuf};
 
 use pelton::{

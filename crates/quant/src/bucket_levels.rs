@@ -119,7 +119,7 @@ mod tests {
         all
     }
 
-    /// The relative error energy of the original's codes was 7e-3, and its mean error not zero; repaired
+    /// The relative error energy of the original's codes was 6e-3, and its mean error not zero; repaired
     /// it is to be at most 1.5e-3, for inputs of any size in one matrix.
     #[test]
     fn codes_have_the_error_of_their_bits_and_no_bias() {
