@@ -7,129 +7,17 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
-use pelton_graph::{EffortCurve, Error, Limits, Op, Phase, Plan, WeightId};
+use pelton_graph::{Error, Limits, Op, Phase, Plan};
 
 use super::effort::Efforts;
+use super::grouped_product::{GroupedProduct, PRODUCTS};
 use super::live_pairs::{LivePair, LivePairs};
-use crate::gemm::buckets::{self, Buckets, Selections};
-use crate::gemm::{ActivationKind, Activations, Output, Picked, ROW_ALIGN, matmul_picked};
+use crate::gemm::{ActivationKind, Activations, Picked, ROW_ALIGN};
 use crate::isa::Isa;
-use crate::memory::{Kept, StoredMatrices, Weights};
-use crate::pool::{Pool, SharedMut};
+use crate::pool::Pool;
 
-/// Matrices that a row is multiplied with in one region, at most: a gate and an up linear.
-pub(super) const PRODUCTS: usize = 2;
 /// Tasks for each thread, where matrices have different numbers of rows.
 const TASKS: usize = 8;
-
-/// Matrices `[count, outputs, cols]` and the results of their products.
-pub(super) struct GroupedProduct<'a> {
-    matrices: StoredMatrices<'a>,
-    /// The matrices with sorted buckets, if rows can have an effort below 1.
-    sorted: Option<(&'a [Buckets], &'a EffortCurve)>,
-    rows: usize,
-    cols: usize,
-    /// `[count, outputs]`.
-    bias: Option<&'a [f32]>,
-    values: SharedMut<'a, f32>,
-}
-
-impl<'a> GroupedProduct<'a> {
-    /// The product with the matrices of a weight.
-    ///
-    /// # Errors
-    /// If the weight is no matrix, or its bias is one.
-    pub(super) fn new(
-        plan: &Plan,
-        weights: &'a Weights,
-        weight: WeightId,
-        bias: Option<WeightId>,
-        out: &'a mut [f32],
-    ) -> Result<Self, Error> {
-        let matrices = weights.matrices(plan, weight)?;
-        let sorted = match weights.marked(weight) {
-            Some((Kept::Buckets(sorted), curve)) => Some((sorted, curve)),
-            Some((Kept::Lines(_), _)) | None => None,
-        };
-        let bias = weights.optional(bias)?;
-        let weight = plan.weight(weight);
-        let (rows, cols) = (weight.rows, weight.row_len);
-        // all matrices have the same size
-        matrices
-            .matrix(0, rows, cols)
-            .map_err(|e| Error::Matrix { tensor: weight.name.clone(), what: e.to_string() })?;
-        Ok(Self { matrices, sorted, rows, cols, bias, values: SharedMut::new(out) })
-    }
-
-    /// The results `[pairs, outputs]`.
-    pub(super) fn values(&self) -> SharedMut<'a, f32> {
-        self.values
-    }
-
-    /// Elements of a result.
-    pub(super) fn outputs(&self) -> usize {
-        self.rows
-    }
-
-    /// Elements of a row that is multiplied.
-    pub(super) fn inputs(&self) -> usize {
-        self.cols
-    }
-
-    /// The sorted buckets of a matrix, and the fractions of the efforts of rows.
-    pub(super) fn buckets(&self, index: usize) -> Option<(&'a Buckets, &'a EffortCurve)> {
-        let (sorted, curve) = self.sorted?;
-        Some((sorted.get(index)?, curve))
-    }
-
-    fn kind(&self) -> ActivationKind {
-        ActivationKind::of(self.matrices.dtype)
-    }
-
-    /// Multiplies picked rows with some outputs of a matrix.
-    ///
-    /// # Safety
-    /// No other thread prepares the activations or accesses these results.
-    unsafe fn run(
-        &self,
-        isa: Isa,
-        index: usize,
-        activations: &Activations,
-        picked: Picked<'_>,
-        outputs: Range<usize>,
-    ) {
-        let Ok(matrix) = self.matrices.matrix(index, self.rows, self.cols) else { return };
-        // SAFETY: the caller's promise.
-        unsafe { matmul_picked(isa, &matrix, activations, picked, outputs, &self.output(index)) };
-    }
-
-    /// Multiplies the selected ranks of a pair with some outputs of its matrix.
-    ///
-    /// # Safety
-    /// The ranks have been selected, and no other thread accesses these results.
-    pub(super) unsafe fn run_live(
-        &self,
-        isa: Isa,
-        LivePair { matrix, output, .. }: LivePair,
-        selected: (&Selections, usize),
-        outputs: Range<usize>,
-    ) {
-        let Some((buckets, _)) = self.buckets(matrix) else { return };
-        let (row, output) = (output as usize, self.output(matrix));
-        // SAFETY: the caller's promise.
-        unsafe { buckets::multiply(isa, buckets, selected, row, outputs, &output) };
-    }
-
-    /// The destination of the products with a matrix.
-    fn output(&self, index: usize) -> Output<'_> {
-        Output {
-            values: self.values,
-            stride: self.rows,
-            bias: self.bias.map(|bias| &bias[index * self.rows..(index + 1) * self.rows]),
-            accumulate: false,
-        }
-    }
-}
 
 /// The pairs of a row and a matrix that multiplies it.
 pub(super) struct Pairs<M, I> {
@@ -283,12 +171,12 @@ impl Grouped {
         (products, efforts): (&[GroupedProduct<'_>], Efforts<'_>),
         finish: impl Fn(&[u32], Range<usize>) + Sync,
     ) {
-        let has_effort = products.iter().all(|product| product.sorted.is_some());
+        let has_effort = products.iter().all(|product| product.has_buckets());
         self.collect(pairs, has_effort.then_some(efforts));
         let this = &*self;
         this.live.run(pool, this.isa, x, products, &finish);
         let Some(first) = products.first().filter(|_| !this.chosen.is_empty()) else { return };
-        let (cols, rows) = (first.cols, first.rows);
+        let (cols, rows) = (first.inputs(), first.outputs());
         let find = |product: &GroupedProduct<'_>| {
             let shape = Shape { kind: product.kind(), factor, cols };
             this.activations.iter().find(|(of, _)| *of == shape).map(|(_, found)| found)

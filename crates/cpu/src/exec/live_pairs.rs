@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pelton_graph::{Effort, EffortMode, Plan, WeightKind};
 
-use super::grouped::{GroupedProduct, PRODUCTS};
+use super::grouped_product::{GroupedProduct, PRODUCTS};
 use crate::gemm::buckets::{BUCKET_OUTPUTS, Selections};
 use crate::isa::Isa;
 use crate::pool::Pool;
@@ -116,11 +116,12 @@ impl LivePairs {
                 for task in worker.split(strip.len() * tiles, 1) {
                     let (at, tile) = (task / tiles, task % tiles);
                     let pair = strip[at];
+                    let to = (pair.matrix, pair.output as usize);
                     let outputs = tile * BUCKET_OUTPUTS..rows.min((tile + 1) * BUCKET_OUTPUTS);
                     for (i, product) in products.iter().enumerate() {
                         let selected = (selections, at * count + i);
                         // SAFETY: the selections are complete, and one thread computes an output.
-                        unsafe { product.run_live(isa, pair, selected, outputs.clone()) };
+                        unsafe { product.run_live(isa, to, selected, outputs.clone()) };
                     }
                     finish(&[pair.output], outputs);
                 }

@@ -8,6 +8,7 @@ mod activations;
 mod attention;
 mod effort;
 mod grouped;
+mod grouped_product;
 mod linear;
 mod live_pairs;
 mod norms;

@@ -2,8 +2,8 @@
 
 use half::f16;
 
-use super::multiply::Tile;
 use super::pack::{BUCKET_OUTPUTS, LANES};
+use super::tile::Tile;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::InstructionSet;
 use crate::isa::Isa;

@@ -6,8 +6,8 @@
 use half::f16;
 use pelton_quant::{LEVEL_BUCKET, LEVELS};
 
-use super::multiply::Tile;
 use super::pack::{BUCKET_OUTPUTS, LANES, NUMBERS};
+use super::tile::Tile;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::InstructionSet;
 use crate::isa::Isa;

@@ -12,6 +12,7 @@ mod pack;
 mod select;
 #[cfg(test)]
 mod tests;
+mod tile;
 
 pub use multiply::multiply;
 pub use pack::{BUCKET_OUTPUTS, BucketParts, Buckets};

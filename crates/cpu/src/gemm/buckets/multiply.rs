@@ -7,13 +7,10 @@ use pelton_quant::BucketFormat;
 use super::float::FloatTile;
 use super::levels::LevelTile;
 use super::pack::{BUCKET_OUTPUTS, Buckets, LANES};
-use super::select::{Entry, Selections};
+use super::select::Selections;
+use super::tile::Tile;
 use crate::gemm::Output;
 use crate::isa::Isa;
-use crate::memory::prefetch::{Level, prefetch};
-
-/// Inputs between a prefetch and its use.
-const LEAD: usize = 6;
 
 /// Computes the outputs `outputs` of row `row` of a batch with its selection `selection`. Sums are in
 /// the order of inputs and ranks, on every instruction set.
@@ -55,34 +52,6 @@ pub unsafe fn multiply(
         for (i, (to, sum)) in to.iter_mut().zip(sums).enumerate() {
             let sum = output.bias.map_or(sum, |bias| sum + bias[first + i]);
             *to = if output.accumulate { *to + sum } else { sum };
-        }
-    }
-}
-
-/// The codes of one tile, and the entries that multiply them.
-pub(super) struct Tile<'a> {
-    /// `[cols, ranks, 16]`.
-    codes: &'a [u16],
-    ranks: usize,
-    pub(super) entries: &'a [Entry],
-}
-
-impl Tile<'_> {
-    /// The words of an entry, `[its ranks, 16]`.
-    #[inline(always)]
-    pub(super) fn words(&self, entry: &Entry) -> &[[u16; LANES]] {
-        let of_input = self.ranks * LANES;
-        let codes = &self.codes[entry.input as usize * of_input..][..of_input];
-        &codes.as_chunks().0[..self.ranks.min(entry.ranks as usize)]
-    }
-
-    /// Prefetches the words of the entry some inputs after entry `i`.
-    #[inline(always)]
-    pub(super) fn prefetch(&self, i: usize) {
-        if let Some(entry) = self.entries.get(i + LEAD) {
-            for words in self.words(entry).iter().step_by(2) {
-                prefetch(words.as_ptr().cast(), Level::First);
-            }
         }
     }
 }
