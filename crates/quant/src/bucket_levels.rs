@@ -9,10 +9,8 @@
 
 use half::f16;
 
-use crate::buckets::sort_buckets;
+use crate::buckets::{LEVEL_BUCKET, sort_buckets};
 
-/// Outputs of a bucket, and ranks of an input.
-pub const LEVEL_BUCKET: usize = 8;
 /// Intervals of the magnitudes of a rank.
 pub const LEVELS: usize = 16;
 

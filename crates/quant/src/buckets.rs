@@ -10,11 +10,12 @@ use std::ops::Range;
 
 use half::f16;
 
-use crate::bucket_levels::LEVEL_BUCKET;
 use crate::{DType, decode};
 
 /// Outputs of a bucket, and ranks of an input.
 pub const BUCKET: usize = 16;
+/// The same of codes of eight bits.
+pub const LEVEL_BUCKET: usize = 8;
 /// Products that the cutoff of a row is estimated from.
 pub const PROBES: usize = 4096;
 
