@@ -9,7 +9,7 @@
 Quality (KL divergence, perplexity, top token) is measured by `pelton perplexity` against the saved logits
 of the same model at effort 1, with every token read at the effort (all) or with the first half of each
 window read at 1 (answers): of every mode, with a table that is calibrated on the text OTHER, and of buckets
-made of FLOATS, the same weights in F16. Formats are the same model converted by requantize.py, against the
+in f16 made of FLOATS, the same weights in F16. Formats are the same model converted by requantize.py, against the
 same logits. Bytes are those of the weights that a generated token reads: with effort the codes of live
 inputs, as `live_share` counts them, all scales, and what is always whole.
 """
@@ -55,6 +55,8 @@ def perplexity(pelton, model, text, *more):
 WINDOWS = ["--context", 256, "--windows", 12]
 # the share of a format's bytes that are codes, which effort reads for live inputs alone
 CODES = {"Q8_0": 32 / 34, "Q4_0": 16 / 18}
+# bytes of the codes of sorted buckets
+BUCKETS = {"bucket": 2, "bucket q8": 1}
 
 
 def weights(pelton, model):
@@ -70,9 +72,9 @@ def read(whole, parts, share, mode):
     for tensor in parts:
         inputs, outputs = tensor["shape"]
         codes = CODES.get(tensor["type"], 0)
-        if mode == "bucket":
-            # an f16 for each, and of each input the mean magnitudes of its 16 ranks
-            total += 2 * share * inputs * outputs + 64 * inputs
+        if mode in BUCKETS:
+            # a code for each, and of each input the mean magnitudes of its 16 ranks, or of its 8 and their levels
+            total += BUCKETS[mode] * share * inputs * outputs + 64 * inputs
         else:
             total += tensor["bytes"] * (1 - codes + codes * share)
     return round(total)
@@ -115,8 +117,10 @@ def modes(pelton, model, other, floats, folder):
         yield "table", model, "--effort", EFFORTS[1:], ["--effort-table", table]
     yield "nested", model, "--effort", EFFORTS[1:], ["--effort-mode", "nested", *uniform]
     yield "energy", model, "--effort-energy", SHARES, []
+    bucket = ["--effort-mode", "bucket", *uniform]
+    yield "bucket q8", model, "--effort", EFFORTS[1:], [*bucket, "--bucket-format", "q8"]
     if floats:
-        yield "bucket", floats, "--effort", EFFORTS[1:], ["--effort-mode", "bucket", *uniform]
+        yield "bucket", floats, "--effort", EFFORTS[1:], bucket
 
 
 def formats(pelton, model, text, out, *others):

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use etcetera::BaseStrategy;
 use pelton::{
-    EffortTables, LoadOptions, Model,
+    BucketFormat, EffortTables, LoadOptions, Model,
     graph::{Dial, Effort, EffortMode},
 };
 
@@ -28,7 +28,11 @@ pub(crate) struct EffortArgs {
     /// With an effort: what is left out
     #[arg(long, value_enum, default_value = "channel")]
     effort_mode: Mode,
-    /// With --effort-mode bucket: keep the greatest R of every 16 weights alone, 1 to 16
+    /// With --effort-mode bucket: the codes of the sorted weights; without it those of --buckets, or f16
+    #[arg(long, value_enum)]
+    bucket_format: Option<Format>,
+    /// With --effort-mode bucket: keep the greatest R of every 16 weights alone, 1 to 16, or with q8 of
+    /// every 8, 1 to 8
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u8).range(1..=16))]
     ranks: Option<u8>,
     /// With --effort-mode bucket: a file of `pelton effort pack`, of which --ranks are read; without it
@@ -44,8 +48,27 @@ enum Mode {
     Channel,
     /// Inputs, or the lower halves of their codes alone, of weights in Q8_0
     Nested,
-    /// Single weights by their rank among 16 outputs (bucketMul), of weights in F16, BF16 and F32
+    /// Single weights by their rank among 16 outputs (bucketMul), of weights in F16, BF16 and F32, with
+    /// --bucket-format q8 in Q8_0 too
     Bucket,
+}
+
+/// [`BucketFormat`], for the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Format {
+    /// 16 bits a weight, ranks among 16 outputs
+    F16,
+    /// 8 bits a weight, ranks among 8 outputs, of weights in Q8_0 too; on a CPU
+    Q8,
+}
+
+impl From<Format> for BucketFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::F16 => Self::F16,
+            Format::Q8 => Self::Q8,
+        }
+    }
 }
 
 impl Mode {
@@ -78,6 +101,8 @@ impl EffortArgs {
                 file => EffortTables::File(file.into()),
             };
         }
+        options.effort_bucket_format =
+            self.bucket_format.map(Into::into).or(options.effort_bucket_format);
         if self.ranks.is_some() || self.buckets.is_some() {
             options.effort_ranks = self.ranks.map(usize::from);
             options.effort_buckets.clone_from(&self.buckets);

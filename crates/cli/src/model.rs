@@ -128,7 +128,7 @@ pub(crate) fn load_on(
             Err(error).hint("without --context it is the sum of the lengths on the command line")
         }
         Err(error @ Error::Graph(GraphError::Effort(_))) => {
-            Err(error).hint("--effort-mode nested is for weights in Q8_0; bucket for F16, BF16 and F32 (docs/effort.md)")
+            Err(error).hint("--effort-mode nested is for weights in Q8_0; bucket for F16, BF16 and F32, with --bucket-format q8 for Q8_0 too, on a CPU (docs/effort.md)")
         }
         model => {
             let model = model.hint(hint(file))?;

@@ -1,8 +1,8 @@
-//! Speed of products with sorted buckets (bucketMul) by effort, next to dense products in F16.
+//! Speed of products with sorted buckets (bucketMul) by effort, next to dense products of the same size.
 //!
-//! `[PELTON_ISA=avx2] cargo bench -p pelton-cpu --bench buckets -- [THREADS]`: one activation row through the
+//! `[PELTON_ISA=avx2] cargo bench -p pelton-cpu --bench buckets -- [THREADS] [q8]`: one activation row through the
 //! layer matrices of Mistral-7B, whose published curve is twice the speed of dense F16 at 25 %. Efforts take turns with the
-//! dense product. Printed are microseconds of a product, selection included, and the dense time divided by
+//! dense product in F16, or with q8, which is codes of eight bits, in Q8_0. Printed are microseconds of a product, selection included, and the dense time divided by
 //! it; last the sum over a layer.
 
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use pelton_cpu::gemm::{ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN
 use pelton_cpu::isa::Isa;
 use pelton_cpu::pool::{Pool, SharedMut, default_threads};
 use pelton_graph::{Effort, Phase};
-use pelton_quant::DType;
+use pelton_quant::{BucketFormat, DType};
 
 /// Rows and columns, and how many of them a layer has.
 const SHAPES: [(usize, usize, usize); 4] =
@@ -42,20 +42,27 @@ fn main() {
     let Ok(pool) = Pool::new(threads.unwrap_or_else(default_threads)) else {
         return eprintln!("no threads");
     };
+    let (dtype, format) = match std::env::args().any(|word| word == "q8") {
+        true => (DType::Q8_0, BucketFormat::Q8),
+        false => (DType::F16, BucketFormat::F16),
+    };
     let isa = match Isa::chosen() {
         Ok(isa) => isa,
         Err(error) => return eprintln!("{error}"),
     };
     let mut sums = [0.0; EFFORTS.len() + 1];
     for (rows, cols, count) in SHAPES {
-        let weights: Vec<u8> = normals(rows * cols, 1)
-            .flat_map(|weight| half::f16::from_f32(weight * 0.02).to_le_bytes())
-            .collect();
+        let values: Vec<f32> = normals(rows * cols, 1).map(|weight| weight * 0.02).collect();
+        let mut weights = Vec::new();
+        if let Err(error) = pelton_quant::encode(dtype, &values, &mut weights) {
+            return eprintln!("{error}");
+        }
+        drop(values);
         let x: Vec<f32> = normals(cols, 2).map(|x| x * x * x).collect();
         let (Some(buckets), Ok(matrix), Ok(mut activations)) = (
-            Buckets::new(DType::F16, (rows, cols), &weights, 16, &pool),
-            MatrixRef::new(DType::F16, rows, cols, &weights),
-            Activations::new(ActivationKind::F32, 1, cols),
+            Buckets::new(dtype, (rows, cols), &weights, (format, format.ranks()), &pool),
+            MatrixRef::new(dtype, rows, cols, &weights),
+            Activations::new(ActivationKind::of(dtype), 1, cols),
         ) else {
             return eprintln!("no memory");
         };
@@ -93,7 +100,7 @@ fn main() {
         }
         let times: Vec<f64> = times.iter_mut().map(|times| median(times)).collect();
         let speed = weights.len() as f64 / times[0] / 1e3;
-        print!("{isa} {rows} x {cols}: dense F16 {:.0} ({speed:.1} GB/s)", times[0]);
+        print!("{isa} {rows} x {cols}: dense {dtype} {:.0} ({speed:.1} GB/s)", times[0]);
         for (effort, time) in EFFORTS.iter().zip(&times[1..]) {
             print!(", {effort}: {time:.0} ({:.2})", times[0] / time);
         }
@@ -102,7 +109,7 @@ fn main() {
             *sum += count as f64 * time;
         }
     }
-    print!("a layer: dense F16 {:.0}", sums[0]);
+    print!("a layer: dense {dtype} {:.0}", sums[0]);
     for (effort, time) in EFFORTS.iter().zip(&sums[1..]) {
         print!(", {effort}: {time:.0} ({:.2})", sums[0] / time);
     }

@@ -8,6 +8,7 @@ use pelton_graph::{
     Backend, EffortMode, Error, Executable, Limits, Op, Outputs, PageTables, Pass, Pipeline, Plan,
     Profile, StepProfile, Ticket,
 };
+use pelton_quant::BucketFormat;
 use pelton_weights::Checkpoint;
 
 use crate::accepts;
@@ -86,6 +87,16 @@ impl Backend for Cpu {
         match mode {
             EffortMode::Channel | EffortMode::Nested | EffortMode::Bucket => self.has_effort(),
         }
+    }
+
+    fn has_bucket_format(&self, format: BucketFormat) -> bool {
+        match format {
+            BucketFormat::F16 | BucketFormat::Q8 => self.has_effort(),
+        }
+    }
+
+    fn has_expert_effort(&self) -> bool {
+        self.has_effort()
     }
 
     fn has_effort_tables(&self) -> bool {

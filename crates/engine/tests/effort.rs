@@ -6,8 +6,8 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use pelton::{
-    BucketFile, Checkpoint, EffortFile, EffortTables, Engine, KvType, LoadOptions, Model, Request,
-    Sampling, Speculation,
+    BucketFile, BucketFormat, Checkpoint, EffortFile, EffortTables, Engine, KvType, LoadOptions,
+    Model, Request, Sampling, Speculation,
     graph::{Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, build},
 };
 use pelton_cpu::Cpu;
@@ -336,7 +336,8 @@ fn buckets_of_a_model() {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("buckets.gguf");
     let checkpoint = Checkpoint::open(&path).unwrap();
     let mut done = (0, 0);
-    BucketFile::write(&file, &checkpoint, &mut |part, all| done = (part, all)).unwrap();
+    BucketFile::write(&file, &checkpoint, BucketFormat::F16, &mut |part, all| done = (part, all))
+        .unwrap();
     assert!(done.0 == done.1 && done.0 > 0);
     let packed = plain.clone().effort_buckets(&file);
     let distance = |found: &[u32]| -> f64 {
@@ -396,7 +397,9 @@ fn buckets_of_a_model() {
     let error = Engine::with_backend(Cpu::new(1)).load_built_in(&options).err().unwrap();
     assert!(error.to_string().contains("expected F16, BF16 or F32"), "{error}");
     let built_in = pelton::built_in().unwrap();
-    let error = BucketFile::write(&bad, &built_in, &mut |_, _| {}).unwrap_err().to_string();
+    let error = BucketFile::write(&bad, &built_in, BucketFormat::F16, &mut |_, _| {})
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("expected F16, BF16 or F32"), "{error}");
 }
 
@@ -435,7 +438,8 @@ fn buckets_of_a_model_on_a_gpu() {
         assert!(distance < 1e-3 * size, "{ranks} ranks, effort {effort}: {distance} of {size}");
     }
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("buckets-gpu.gguf");
-    BucketFile::write(&file, &Checkpoint::open(&path).unwrap(), &mut |_, _| {}).unwrap();
+    BucketFile::write(&file, &Checkpoint::open(&path).unwrap(), BucketFormat::F16, &mut |_, _| {})
+        .unwrap();
     let error = load(&bucket(16).effort_buckets(&file)).err().unwrap().to_string();
     assert!(error.contains("a GPU sorts the weights at load"), "{error}");
 }

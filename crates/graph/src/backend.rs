@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pelton_quant::BucketFormat;
 use pelton_weights::Checkpoint;
 
 use crate::{EffortMode, Error, Limits, Op, Outputs, Pass, Plan, Profile, Sample, Ticket};
@@ -30,6 +31,16 @@ pub trait Backend: Send + Sync {
     /// Whether it keeps marked weights as a mode needs them.
     fn has_effort_mode(&self, mode: EffortMode) -> bool {
         self.has_effort() && mode == EffortMode::Channel
+    }
+
+    /// Whether it multiplies sorted buckets with these codes, in [`EffortMode::Bucket`].
+    fn has_bucket_format(&self, format: BucketFormat) -> bool {
+        format == BucketFormat::F16
+    }
+
+    /// Whether rows can have an effort below 1 in products with experts, in [`EffortMode::Bucket`].
+    fn has_expert_effort(&self) -> bool {
+        false
     }
 
     /// Whether matrices have fractions of their own ([`EffortTable`](crate::EffortTable)).
@@ -220,6 +231,8 @@ impl Plan {
         let mode = self.effort.mode;
         let missing = if !backend.has_effort_mode(mode) {
             Some(format!("in mode {}", mode.name()))
+        } else if mode == EffortMode::Bucket && !backend.has_bucket_format(self.effort.buckets) {
+            Some(format!("by buckets of {}", self.effort.buckets.name()))
         } else if self.effort.table.is_some() && !backend.has_effort_tables() {
             Some("by a table of fractions".to_owned())
         } else if self.effort.energy && !backend.has_effort_energy() {

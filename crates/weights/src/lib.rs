@@ -29,7 +29,7 @@ mod quantize;
 mod value;
 mod value_type;
 
-pub use buckets::{BUCKETS_ARCHITECTURE, BUCKETS_MODEL};
+pub use buckets::{BUCKETS_ARCHITECTURE, BUCKETS_FORMAT, BUCKETS_MODEL, BucketPart, bucket_tensor};
 pub use bytes::Bytes;
 pub use checkpoint::{Checkpoint, Source, Tensor};
 pub use error::{Error, Problem};

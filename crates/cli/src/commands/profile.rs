@@ -110,13 +110,16 @@ fn bytes_read(plan: &Plan, step: &Step, positions: usize, (kv, live): (KvType, f
     let matrix = |id| {
         let weight = plan.weight(id);
         let row = weight.dtype.bytes_of(weight.row_len).unwrap_or(0);
-        match step.op {
-            Op::Embed { .. } => row,
+        let count = match step.op {
+            Op::Embed { .. } => return row,
             // the chosen experts of one row
-            Op::ExpertLinear(linear) => row * weight.rows * linear.used,
-            Op::ExpertGlu { gate, .. } => row * weight.rows * gate.used,
-            _ if weight.effort => plan.live_bytes(id, live),
-            _ => row * weight.rows * weight.count(),
+            Op::ExpertLinear(linear) => linear.used,
+            Op::ExpertGlu { gate, .. } => gate.used,
+            _ => weight.count(),
+        };
+        match weight.effort {
+            true => plan.live_bytes(id, live) / weight.count() * count,
+            false => row * weight.rows * count,
         }
     };
     let weights: usize = step.op.weights().into_iter().map(matrix).sum();

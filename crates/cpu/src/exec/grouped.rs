@@ -7,93 +7,24 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
-use pelton_graph::{Error, Limits, Op, Phase, Plan, WeightId};
+use pelton_graph::{Error, Limits, Op, Phase, Plan};
 
-use crate::gemm::{ActivationKind, Activations, Output, Picked, ROW_ALIGN, matmul_picked};
+use super::effort::Efforts;
+use super::grouped_product::{GroupedProduct, PRODUCTS};
+use super::live_pairs::{LivePair, LivePairs};
+use crate::gemm::{ActivationKind, Activations, Picked, ROW_ALIGN};
 use crate::isa::Isa;
-use crate::memory::{StoredMatrices, Weights};
-use crate::pool::{Pool, SharedMut};
+use crate::pool::Pool;
 
-/// Matrices that a row is multiplied with in one region, at most: a gate and an up linear.
-const PRODUCTS: usize = 2;
 /// Tasks for each thread, where matrices have different numbers of rows.
 const TASKS: usize = 8;
-
-/// Matrices `[count, outputs, cols]` and the results of their products.
-pub(super) struct GroupedProduct<'a> {
-    matrices: StoredMatrices<'a>,
-    rows: usize,
-    cols: usize,
-    /// `[count, outputs]`.
-    bias: Option<&'a [f32]>,
-    values: SharedMut<'a, f32>,
-}
-
-impl<'a> GroupedProduct<'a> {
-    /// The product with the matrices of a weight.
-    ///
-    /// # Errors
-    /// If the weight is no matrix, or its bias is one.
-    pub(super) fn new(
-        plan: &Plan,
-        weights: &'a Weights,
-        weight: WeightId,
-        bias: Option<WeightId>,
-        out: &'a mut [f32],
-    ) -> Result<Self, Error> {
-        let matrices = weights.matrices(plan, weight)?;
-        let bias = weights.optional(bias)?;
-        let weight = plan.weight(weight);
-        let (rows, cols) = (weight.rows, weight.row_len);
-        // all matrices have the same size
-        matrices
-            .matrix(0, rows, cols)
-            .map_err(|e| Error::Matrix { tensor: weight.name.clone(), what: e.to_string() })?;
-        Ok(Self { matrices, rows, cols, bias, values: SharedMut::new(out) })
-    }
-
-    /// The results `[pairs, outputs]`.
-    pub(super) fn values(&self) -> SharedMut<'a, f32> {
-        self.values
-    }
-
-    /// Elements of a result.
-    pub(super) fn outputs(&self) -> usize {
-        self.rows
-    }
-
-    fn kind(&self) -> ActivationKind {
-        ActivationKind::of(self.matrices.dtype)
-    }
-
-    /// Multiplies picked rows with some outputs of a matrix.
-    ///
-    /// # Safety
-    /// No other thread prepares the activations or accesses these results.
-    unsafe fn run(
-        &self,
-        isa: Isa,
-        index: usize,
-        activations: &Activations,
-        picked: Picked<'_>,
-        outputs: Range<usize>,
-    ) {
-        let Ok(matrix) = self.matrices.matrix(index, self.rows, self.cols) else { return };
-        let output = Output {
-            values: self.values,
-            stride: self.rows,
-            bias: self.bias.map(|bias| &bias[index * self.rows..(index + 1) * self.rows]),
-            accumulate: false,
-        };
-        // SAFETY: the caller's promise.
-        unsafe { matmul_picked(isa, &matrix, activations, picked, outputs, &output) };
-    }
-}
 
 /// The pairs of a row and a matrix that multiplies it.
 pub(super) struct Pairs<M, I> {
     /// Number of pairs; the result of each is a row of its own.
     pub(super) count: usize,
+    /// Pairs of a row of the pass.
+    pub(super) of_row: usize,
     /// Number of matrices.
     pub(super) matrices: usize,
     /// The matrix of a pair.
@@ -120,6 +51,10 @@ pub(super) struct Grouped {
     chosen: Vec<u32>,
     inputs: Vec<u32>,
     outputs: Vec<u32>,
+    /// The pairs of rows of an effort below 1, which are in no list.
+    live: LivePairs,
+    /// Whether each pair of the op is in a list.
+    listed: Vec<bool>,
 }
 
 impl Grouped {
@@ -127,7 +62,12 @@ impl Grouped {
     ///
     /// # Errors
     /// [`Error::Memory`] if the system refuses the memory.
-    pub(super) fn new(plan: &Plan, limits: &Limits, isa: Isa) -> Result<Self, Error> {
+    pub(super) fn new(
+        plan: &Plan,
+        limits: &Limits,
+        isa: Isa,
+        threads: usize,
+    ) -> Result<Self, Error> {
         let mut activations = Vec::new();
         for shape in shapes(plan) {
             let rows = most_rows(limits).saturating_mul(shape.factor);
@@ -143,6 +83,8 @@ impl Grouped {
             chosen: Vec::with_capacity(matrices),
             inputs: zeros(pairs),
             outputs: zeros(pairs),
+            live: LivePairs::new(plan, pairs, threads),
+            listed: Vec::with_capacity(pairs),
         })
     }
 
@@ -152,10 +94,11 @@ impl Grouped {
     }
 
     /// Bytes that [`new`](Self::new) allocates.
-    pub(super) fn bytes(plan: &Plan, limits: &Limits) -> u128 {
+    pub(super) fn bytes(plan: &Plan, limits: &Limits, threads: usize) -> u128 {
         let (matrices, pairs) = most(plan);
-        let lists = (pairs as u128).saturating_mul(most_rows(limits) as u128);
-        let lists = lists.saturating_add(matrices as u128).saturating_mul(8);
+        let pairs = pairs.saturating_mul(most_rows(limits));
+        let lists = (pairs as u128).saturating_mul(9).saturating_add(8 * matrices as u128);
+        let lists = lists.saturating_add(LivePairs::bytes(plan, pairs, threads));
         let bytes = shapes(plan).into_iter().map(|shape| {
             let rows = most_rows(limits).saturating_mul(shape.factor);
             Activations::bytes(shape.kind, rows, shape.cols)
@@ -163,13 +106,34 @@ impl Grouped {
         bytes.fold(lists, u128::saturating_add)
     }
 
-    /// Lists the rows of each matrix, in the order of the pairs.
-    fn collect<M: Fn(usize) -> usize, I: Fn(usize) -> usize>(&mut self, pairs: &Pairs<M, I>) {
-        let Pairs { count, matrices, matrix, input } = pairs;
+    /// Weights that rows of an effort below 1 multiplied since the load, and all weights of their
+    /// matrices.
+    pub(super) fn multiplied(&self) -> [f64; 2] {
+        self.live.multiplied()
+    }
+
+    /// Lists the rows of each matrix, in the order of the pairs, but for those of an effort below 1 if
+    /// there are `efforts`.
+    fn collect<M: Fn(usize) -> usize, I: Fn(usize) -> usize>(
+        &mut self,
+        pairs: &Pairs<M, I>,
+        efforts: Option<Efforts<'_>>,
+    ) {
+        let Pairs { count, of_row, matrices, matrix, input } = pairs;
         let bounds = &mut self.bounds[..=*matrices];
         bounds.fill(0);
+        self.live.clear();
+        self.listed.clear();
         for pair in 0..*count {
-            bounds[matrix(pair) + 1] += 1;
+            let is_live = efforts.is_some_and(|Efforts { batch, rows }| {
+                let effort = batch.effort(rows, pair / of_row);
+                let (input, matrix) = (input(pair), matrix(pair));
+                self.live.keeps(LivePair { input, matrix, output: pair as u32, effort })
+            });
+            self.listed.push(!is_live);
+            if !is_live {
+                bounds[matrix(pair) + 1] += 1;
+            }
         }
         self.chosen.clear();
         for i in 0..*matrices {
@@ -179,7 +143,7 @@ impl Grouped {
             bounds[i + 1] += bounds[i];
         }
         // each bound moves to the end of its list, which is the next one's beginning
-        for pair in 0..*count {
+        for pair in (0..*count).filter(|&pair| self.listed[pair]) {
             let next = &mut bounds[matrix(pair)];
             self.inputs[*next as usize] = input(pair) as u32;
             self.outputs[*next as usize] = pair as u32;
@@ -204,13 +168,15 @@ impl Grouped {
         x: &[f32],
         factor: usize,
         pairs: &Pairs<M, I>,
-        products: &[GroupedProduct<'_>],
+        (products, efforts): (&[GroupedProduct<'_>], Efforts<'_>),
         finish: impl Fn(&[u32], Range<usize>) + Sync,
     ) {
-        self.collect(pairs);
+        let has_effort = products.iter().all(|product| product.has_buckets());
+        self.collect(pairs, has_effort.then_some(efforts));
         let this = &*self;
-        let Some(first) = products.first() else { return };
-        let (cols, rows) = (first.cols, first.rows);
+        this.live.run(pool, this.isa, x, products, &finish);
+        let Some(first) = products.first().filter(|_| !this.chosen.is_empty()) else { return };
+        let (cols, rows) = (first.inputs(), first.outputs());
         let find = |product: &GroupedProduct<'_>| {
             let shape = Shape { kind: product.kind(), factor, cols };
             this.activations.iter().find(|(of, _)| *of == shape).map(|(_, found)| found)

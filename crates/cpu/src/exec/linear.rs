@@ -80,8 +80,8 @@ impl<'a> Product<'a> {
         };
         let matrix = match weights.marked(id) {
             Some((Kept::Lines(lines), curve)) => Matrix::Lines(lines, curve),
-            Some((Kept::Buckets(buckets), curve)) => Matrix::Buckets(rows()?, buckets, curve),
-            None => Matrix::Rows(rows()?),
+            Some((Kept::Buckets([buckets, ..]), curve)) => Matrix::Buckets(rows()?, buckets, curve),
+            Some((Kept::Buckets([]), _)) | None => Matrix::Rows(rows()?),
         };
         let output = Output {
             values: SharedMut::new(out),

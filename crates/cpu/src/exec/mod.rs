@@ -8,7 +8,9 @@ mod activations;
 mod attention;
 mod effort;
 mod grouped;
+mod grouped_product;
 mod linear;
+mod live_pairs;
 mod norms;
 mod recurrent;
 mod rope_store;
@@ -61,7 +63,7 @@ impl Exec {
         let rows = limits.rows.max(limits.wants);
         Ok(Self {
             multiplier: Multiplier::new(plan, limits, isa, pool.threads())?,
-            grouped: Grouped::new(plan, limits, isa)?,
+            grouped: Grouped::new(plan, limits, isa, pool.threads())?,
             attender: Attender::new(plan, limits, pool.threads())?,
             up: AlignedBuf::zeroed("gated products", rows, up)?,
             summands: AlignedBuf::zeroed("rows of tables", rows, summand)?,
@@ -81,7 +83,7 @@ impl Exec {
         angles
             .chain([
                 Multiplier::bytes(plan, limits, threads),
-                Grouped::bytes(plan, limits),
+                Grouped::bytes(plan, limits, threads),
                 Attender::bytes(plan, limits, threads),
                 AlignedBuf::bytes(rows, up),
                 AlignedBuf::bytes(rows, summand),
@@ -140,7 +142,8 @@ impl Exec {
     /// Weights that rows of an effort below 1 multiplied since the load, and all weights of their
     /// matrices.
     fn multiplied(&self) -> [f64; 2] {
-        self.multiplier.multiplied()
+        let [of_rows, of_pairs] = [self.multiplier.multiplied(), self.grouped.multiplied()];
+        [of_rows[0] + of_pairs[0], of_rows[1] + of_pairs[1]]
     }
 
     /// The share of the weights of marked matrices that rows of an effort below 1 have multiplied

@@ -11,7 +11,8 @@ use super::Exec;
 use super::activations::{Each, Factor, Function, Glu};
 use super::effort::Efforts;
 use super::effort::PRODUCTS;
-use super::grouped::{Grouped, GroupedProduct, Pairs};
+use super::grouped::{Grouped, Pairs};
+use super::grouped_product::GroupedProduct;
 use super::linear::Product;
 use super::norms::{HeadNormRow, NormRow, NormWeights};
 use super::recurrent::{Convolution, LinearAttention};
@@ -144,12 +145,13 @@ impl Exec {
                 let products = [GroupedProduct::new(plan, weights, *weight, None, &mut out)?];
                 let pairs = Pairs {
                     count: rows * heads,
+                    of_row: *heads,
                     matrices: *heads,
                     matrix: |pair| pair % heads,
                     input: |pair| pair,
                 };
                 let x = &x[..rows * width(0)];
-                self.grouped.run(pool, x, *heads, &pairs, &products, |_, _| ());
+                self.grouped.run(pool, x, *heads, &pairs, (&products, efforts), |_, _| ());
             }
             Op::Rope { rope, heads } => {
                 let (angles, rope) = (&self.angles[rope.0], plan.rope(*rope));
@@ -435,12 +437,13 @@ fn experts(
     let factor = at.width(0) / weight.row_len;
     let pairs = Pairs {
         count: at.rows * used,
+        of_row: used,
         matrices: experts,
         matrix: |pair: usize| (ids[pair] as usize).min(experts - 1),
         input: |pair| pair * factor / used,
     };
     let x = &x[..at.rows * at.width(0)];
-    grouped.run(pool, x, factor, &pairs, products, finish);
+    grouped.run(pool, x, factor, &pairs, (products, at.efforts), finish);
 }
 
 /// Some elements of a factor, or those that the product replaces.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use memmap2::MmapMut;
 use pelton_graph::{EffortCurve, EffortMode, Error, Op, Plan, WeightId, WeightKind};
-use pelton_quant::DType;
-use pelton_weights::{Checkpoint, Tensor};
+use pelton_quant::{BucketFormat, DType};
+use pelton_weights::{BucketPart, Checkpoint, Tensor, bucket_tensor};
 
 use super::{available, require_available};
 use crate::gemm::buckets::{BucketParts, Buckets};
@@ -36,10 +36,10 @@ enum Weight {
         lines: InputMajor,
         curve: EffortCurve,
     },
-    /// A matrix whose rows can have an effort below 1, with sorted buckets.
+    /// One or several matrices whose rows can have an effort below 1, with sorted buckets of each.
     Buckets {
         stored: Matrices,
-        buckets: Buckets,
+        buckets: Vec<Buckets>,
         curve: EffortCurve,
     },
 }
@@ -49,8 +49,8 @@ enum Weight {
 pub(crate) enum Kept<'a> {
     /// In input-major order.
     Lines(&'a InputMajor),
-    /// With sorted buckets, next to those of the file.
-    Buckets(&'a Buckets),
+    /// With sorted buckets of each matrix, next to those of the file.
+    Buckets(&'a [Buckets]),
 }
 
 /// One or several matrices, each some rows of a matrix of their tensor.
@@ -205,48 +205,47 @@ impl Weights {
     /// [`Error::Effort`] if the type or the shape of one has no buckets, or its parts are not sound,
     /// [`Error::Memory`] if there is not enough memory.
     fn set_buckets(&mut self, plan: &Plan, pool: &Pool) -> Result<(), Error> {
-        let (what, ranks) = ("weights in sorted buckets", plan.effort.ranks);
+        let what = "weights in sorted buckets";
+        let (format, ranks) = (plan.effort.buckets, plan.effort.ranks);
+        let kept = (format, ranks);
         let marked = || plan.weights.iter().enumerate().filter(|(_, weight)| weight.effort);
         let mut needed = 0_u128;
         for (_, weight) in marked() {
-            let bytes = Buckets::bytes_of(weight.rows, weight.row_len, ranks);
-            let is_float = weight.dtype.block_len() == 1;
-            needed += bytes.filter(|_| is_float).ok_or_else(|| {
+            let bytes = Buckets::bytes_of((weight.rows, weight.row_len), kept);
+            let each = bytes.filter(|_| format.reads(weight.dtype)).ok_or_else(|| {
+                let q8_0 = if format == BucketFormat::Q8 { ", Q8_0" } else { "" };
                 Error::Effort(format!(
-                    "tensor '{}' is {} x {} in {}, expected F16, BF16 or F32 with a multiple of 16 \
-                     outputs for buckets",
-                    weight.name, weight.rows, weight.row_len, weight.dtype
+                    "tensor '{}' is {} x {} in {}, expected F16, BF16{q8_0} or F32 with a multiple \
+                     of 16 outputs for buckets of {}",
+                    weight.name,
+                    weight.rows,
+                    weight.row_len,
+                    weight.dtype,
+                    format.name()
                 ))
-            })? as u128;
+            })?;
+            needed += each as u128 * weight.count() as u128;
         }
         require_available(what, needed)?;
         for (i, weight) in marked() {
             let Weight::Matrices { stored, packed: _ } = &self.all[i] else { continue };
-            let Matrices { tensor, row_bytes, first, rows, of: _ } = *stored;
-            let shape = (rows, weight.row_len);
-            let part = |name: &str| {
-                let tensor = self.checkpoint.tensor(&format!("{}.{name}", weight.name));
-                tensor.map(|tensor| tensor.bytes)
-            };
-            let buckets = match part("buckets") {
-                Some(codes) => {
-                    let of = |name| part(name).unwrap_or_default();
-                    let (means, probes) = (of("bucket_means"), of("bucket_probes"));
-                    let parts = BucketParts { codes, means, probes, unit: of("bucket_unit") };
-                    Buckets::from_parts(shape, &parts, ranks, pool).map_err(|what| {
-                        Error::Effort(format!("the file of buckets of '{}' {what}", weight.name))
-                    })?
-                }
+            let Matrices { tensor, row_bytes, first, rows, of } = *stored;
+            let (shape, count) = ((rows, weight.row_len), weight.count());
+            let sorted = |index| match bucket_parts(&self.checkpoint, weight, index) {
+                Some(parts) => Buckets::from_parts(shape, &parts, kept, pool).map_err(|what| {
+                    Error::Effort(format!("the file of buckets of '{}' {what}", weight.name))
+                }),
                 None => {
                     let bytes = self.checkpoint.tensor_at(tensor).bytes;
-                    let bytes = &bytes[first * row_bytes..(first + rows) * row_bytes];
-                    Buckets::new(weight.dtype, shape, bytes, ranks, pool).ok_or(Error::Memory {
+                    let bytes = &bytes[(index * of + first) * row_bytes..][..rows * row_bytes];
+                    Buckets::new(weight.dtype, shape, bytes, kept, pool).ok_or(Error::Memory {
                         what,
                         needed,
                         available: None,
-                    })?
+                    })
                 }
             };
+            let buckets = (0..count).map(sorted).collect::<Result<_, _>>()?;
             let curve = plan.effort_curve(WeightId(i));
             self.all[i] = Weight::Buckets { stored: *stored, buckets, curve };
         }
@@ -413,6 +412,32 @@ fn copy_packed(
         }
     });
     Some(copy)
+}
+
+/// The parts of matrix `index` of a weight that a file of sorted ones has, empty where they are of another
+/// number of matrices; `None` without such a file.
+fn bucket_parts<'a>(
+    checkpoint: &'a Checkpoint,
+    weight: &pelton_graph::Weight,
+    index: usize,
+) -> Option<BucketParts<'a>> {
+    let of = |part| checkpoint.tensor(&bucket_tensor(&weight.name, weight.first(), part));
+    let part = |part| {
+        let bytes = of(part).map(|tensor| tensor.bytes).unwrap_or_default();
+        let len = bytes.len() / weight.count();
+        match bytes.len().is_multiple_of(weight.count()) {
+            true => &bytes[index * len..(index + 1) * len],
+            false => &[],
+        }
+    };
+    of(BucketPart::Codes)?;
+    Some(BucketParts {
+        codes: part(BucketPart::Codes),
+        means: part(BucketPart::Means),
+        levels: part(BucketPart::Levels),
+        probes: part(BucketPart::Probes),
+        unit: part(BucketPart::Unit),
+    })
 }
 
 /// Whether each weight is a small table that is decoded at load: the taps of convolutions and the

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use pelton_graph::{EffortMode, EffortTable, KvType};
+use pelton_quant::BucketFormat;
 use pelton_weights::Quantize;
 
 use super::{speculation::Speculation, values::Pooling};
@@ -86,8 +87,11 @@ pub struct LoadOptions {
     pub effort_energy: Option<f64>,
     /// What tokens of an effort below 1 leave out, and so the order in which weights are kept.
     pub effort_mode: EffortMode,
-    /// In [`EffortMode::Bucket`]: the ranks of each bucket that are kept, 1 to 16; `None` for all. With
-    /// fewer no token has the whole model.
+    /// In [`EffortMode::Bucket`]: the codes of the sorted weights; `None` for those of
+    /// [`effort_buckets`](Self::effort_buckets), or f16 without a file.
+    pub effort_bucket_format: Option<BucketFormat>,
+    /// In [`EffortMode::Bucket`]: the ranks of each bucket that are kept, 1 to 16, of
+    /// [`BucketFormat::Q8`] 1 to 8; `None` for all. With fewer no token has the whole model.
     pub effort_ranks: Option<usize>,
     /// In [`EffortMode::Bucket`]: a file that [`BucketFile`](crate::BucketFile) wrote of the model;
     /// without it, and on a GPU always, weights are sorted at load.
@@ -132,6 +136,7 @@ impl Default for LoadOptions {
             effort: None,
             effort_energy: None,
             effort_mode: EffortMode::Channel,
+            effort_bucket_format: None,
             effort_ranks: None,
             effort_buckets: None,
             effort_tables: EffortTables::Uniform,
@@ -231,6 +236,12 @@ impl LoadOptions {
     /// Sets what tokens of an effort below 1 leave out.
     pub fn effort_mode(mut self, mode: EffortMode) -> Self {
         self.effort_mode = mode;
+        self
+    }
+
+    /// Sets the codes of sorted weights.
+    pub fn effort_bucket_format(mut self, format: BucketFormat) -> Self {
+        self.effort_bucket_format = Some(format);
         self
     }
 

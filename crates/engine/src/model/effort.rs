@@ -13,7 +13,7 @@ use std::{
 };
 
 use pelton_graph::{
-    Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, OutputKind, Plan,
+    Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, OutputKind, Plan, Weight,
 };
 use pelton_weights::Checkpoint;
 use serde_json::{Value, json};
@@ -83,14 +83,31 @@ pub(super) fn with_effort(
             let found = file.display().to_string();
             return refuse("effort_buckets", found, "none but in mode bucket");
         }
-        (Some(ranks), _) if !(1..=16).contains(&ranks) => {
-            return refuse("effort_ranks", ranks.to_string(), "1 to 16");
-        }
-        (ranks, buckets) => {
-            plan.effort.ranks = ranks.unwrap_or(16);
-            if let Some(path) = buckets {
-                let key = key(&plan, checkpoint);
-                checkpoint.attach_buckets(path, &key)?;
+        (ranks, file) => {
+            let format = options.effort_bucket_format;
+            if let Some(format) = format.filter(|_| !is_bucket) {
+                let found = format.name().to_owned();
+                return refuse("effort_bucket_format", found, "none but in mode bucket");
+            }
+            if is_bucket && backend.has_expert_effort() {
+                plan = plan.with_expert_effort();
+            }
+            let of_file = match file {
+                Some(path) => Some(checkpoint.attach_buckets(path, &key(&plan, checkpoint))?),
+                None => None,
+            };
+            match (format, of_file) {
+                (Some(format), Some(of_file)) if format != of_file => {
+                    let expected = format!("{}, the format of the file of buckets", of_file.name());
+                    return refuse("effort_bucket_format", format.name().to_owned(), &expected);
+                }
+                (format, of_file) => plan.effort.buckets = format.or(of_file).unwrap_or_default(),
+            }
+            let all = plan.effort.buckets.ranks();
+            plan.effort.ranks = ranks.unwrap_or(all);
+            if !(1..=all).contains(&plan.effort.ranks) {
+                let expected = format!("1 to {all}");
+                return refuse("effort_ranks", plan.effort.ranks.to_string(), &expected);
             }
         }
     }
@@ -229,7 +246,8 @@ pub(super) fn key(plan: &Plan, checkpoint: &Checkpoint) -> String {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     };
-    for weight in plan.weights.iter().filter(|weight| EffortKind::of(&weight.name).is_some()) {
+    let is_part = |weight: &&Weight| weight.effort || EffortKind::of(&weight.name).is_some();
+    for weight in plan.weights.iter().filter(is_part) {
         add(weight.name.as_bytes());
         for number in [weight.rows, weight.row_len, weight.first()] {
             add(&(number as u64).to_le_bytes());

@@ -137,7 +137,8 @@ pub enum EffortMode {
     Channel,
     /// Inputs, or the lower halves of their codes, of weights in Q8_0.
     Nested,
-    /// Single weights, sorted within buckets of 16 outputs, of F16 and BF16.
+    /// Single weights, sorted within buckets of outputs
+    /// ([`BucketFormat`](pelton_quant::BucketFormat)).
     Bucket,
 }
 

@@ -1,12 +1,13 @@
 //! The matrices of a plan that effort applies to.
 
-use pelton_quant::DType;
+use pelton_quant::{BucketFormat, DType};
 
 use super::table::{EffortCurve, EffortKind, EffortTable};
 use crate::{Effort, EffortMode, Error, Op, Plan, Step, Weight, WeightId, WeightKind};
 
 /// The matrices whose products can have an effort below 1: of attention and of the feed-forward
-/// network, but not the embedding, the output, routers and adapters.
+/// network, but not the embedding, the output, routers and adapters; experts by
+/// [`Plan::with_expert_effort`].
 const MARKED: [&str; 8] = [
     "attn_q.weight",
     "attn_k.weight",
@@ -16,6 +17,13 @@ const MARKED: [&str; 8] = [
     "ffn_gate.weight",
     "ffn_up.weight",
     "ffn_down.weight",
+];
+/// The matrices of experts.
+const MARKED_EXPERTS: [&str; 4] = [
+    "ffn_gate_exps.weight",
+    "ffn_up_exps.weight",
+    "ffn_gate_up_exps.weight",
+    "ffn_down_exps.weight",
 ];
 
 impl Plan {
@@ -57,6 +65,26 @@ impl Plan {
         }
     }
 
+    /// The plan with [`Weight::effort`](crate::Weight::effort) set for the matrices of experts too, if it
+    /// has some, for a backend that
+    /// [keeps them](crate::Backend::has_expert_effort) as [`EffortMode::Bucket`] needs.
+    pub fn with_expert_effort(mut self) -> Self {
+        let mut linears = Vec::new();
+        for step in &self.steps {
+            match &step.op {
+                Op::ExpertLinear(linear) => linears.push(linear.weight),
+                Op::ExpertGlu { gate, up, gating: _ } => linears.extend([gate.weight, up.weight]),
+                _ => {}
+            }
+        }
+        for id in linears {
+            let weight = &mut self.weights[id.0];
+            let name = weight.name.strip_prefix("blk.").and_then(|name| name.split_once('.'));
+            weight.effort |= name.is_some_and(|(_, name)| MARKED_EXPERTS.contains(&name));
+        }
+        self
+    }
+
     /// Whether rows can have an effort below 1.
     pub fn has_effort(&self) -> bool {
         self.weights.iter().any(|weight| weight.effort)
@@ -85,9 +113,11 @@ impl Plan {
             return all;
         }
         let code_bits = match weight.dtype {
-            // an f16 for each, and of each input the mean magnitudes of its 16 ranks
+            // a code for each, and of each input the mean magnitudes of its 16 ranks, or of its 8 and
+            // their levels
             _ if self.effort.mode == EffortMode::Bucket => {
-                return (2.0 * live * weight.len() as f64) as usize + 64 * weight.row_len;
+                let inputs = weight.count() * weight.row_len;
+                return (self.bucket_bytes(live) * weight.len() as f64) as usize + 64 * inputs;
             }
             DType::F32 => 32,
             DType::F16 | DType::BF16 => 16,
@@ -98,6 +128,14 @@ impl Plan {
         };
         let codes = code_bits * weight.len() / 8;
         all - codes + (live * codes as f64) as usize
+    }
+
+    /// Bytes of the codes of sorted buckets, for each weight.
+    fn bucket_bytes(&self, live: f64) -> f64 {
+        match self.effort.buckets {
+            BucketFormat::F16 => 2.0 * live,
+            BucketFormat::Q8 => live,
+        }
     }
 
     /// The fractions of a weight's inputs for the efforts of rows.
@@ -123,10 +161,12 @@ impl EffortTable {
             return Err(format!("{count} efforts, expected at most {}", Self::POINTS));
         }
         for weight in plan.weights.iter().filter(|weight| weight.effort) {
-            let of = EffortKind::of(&weight.name);
-            let count = self.groups().iter().filter(|group| {
-                of.is_some_and(|(layer, kind)| group.kind == kind && group.layers.contains(&layer))
-            });
+            // the fractions of experts are those of the rows
+            let Some((layer, kind)) = EffortKind::of(&weight.name) else { continue };
+            let count = self
+                .groups()
+                .iter()
+                .filter(|group| group.kind == kind && group.layers.contains(&layer));
             let count = count.count();
             if count != 1 {
                 let name = &weight.name;
@@ -144,10 +184,12 @@ impl EffortTable {
         Ok(())
     }
 
-    /// The mean fraction of a plan's marked matrices at an effort, weighted by their bytes.
+    /// The mean fraction of a plan's marked matrices but for experts at an effort, weighted by their
+    /// bytes.
     pub fn mean(&self, plan: &Plan, effort: f64) -> f64 {
         let (mut read, mut all) = (0.0, 0.0);
-        for weight in plan.weights.iter().filter(|weight| weight.effort) {
+        let has_kind = |weight: &&Weight| EffortKind::of(&weight.name).is_some();
+        for weight in plan.weights.iter().filter(|weight| weight.effort).filter(has_kind) {
             let bytes = bytes(weight);
             read += bytes * self.curve(&weight.name).fraction(effort);
             all += bytes;

@@ -2,6 +2,8 @@
 
 use std::{ops::RangeInclusive, sync::Arc};
 
+use pelton_quant::BucketFormat;
+
 use super::dial::{Dial, Effort, EffortMode};
 
 /// The matrices of a layer that have a fraction together.
@@ -177,14 +179,18 @@ pub struct EffortOptions {
     pub energy: bool,
     /// The fractions of each matrix; `None` if they are those of the rows.
     pub table: Option<Arc<EffortTable>>,
-    /// The ranks of sorted buckets that are kept, 1 to 16.
+    /// The codes of sorted buckets.
+    pub buckets: BucketFormat,
+    /// The ranks of sorted buckets that are kept, 1 to [those of the codes](BucketFormat::ranks).
     pub ranks: usize,
 }
 
 /// Whole inputs by fractions of rows alone.
 impl Default for EffortOptions {
     fn default() -> Self {
-        Self { mode: EffortMode::Channel, energy: false, table: None, ranks: 16 }
+        let buckets = BucketFormat::F16;
+        let (mode, ranks) = (EffortMode::Channel, buckets.ranks());
+        Self { mode, energy: false, table: None, buckets, ranks }
     }
 }
 

@@ -5,21 +5,24 @@ use std::{fs, path::PathBuf};
 use anyhow::Result;
 use pelton::BucketFile;
 
-use crate::{model, output, progress::Progress};
+use crate::{effort::Format, model, output, progress::Progress};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A model file or directory whose matrices are F16, BF16 or F32
+    /// A model file or directory whose matrices are F16, BF16 or F32, for --format q8 also Q8_0
     model: String,
-    /// The file to be written, for --buckets: about as large as the model's in F16
+    /// The file to be written, for --buckets
     output: PathBuf,
+    /// The codes of the sorted weights
+    #[arg(long, value_enum, default_value = "f16")]
+    format: Format,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let checkpoint = model::open(&args.model)?;
     let bar = Progress::new("sorting {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
     let show = &mut |done, all| bar.counter().set(done, all);
-    BucketFile::write(&args.output, &checkpoint, show)?;
+    BucketFile::write(&args.output, &checkpoint, args.format.into(), show)?;
     drop(bar);
     let bytes = fs::metadata(&args.output)?.len();
     println!("{} in {}", output::bytes(bytes), args.output.display());
