@@ -1,6 +1,7 @@
 //! The places of lines, scales and minima of a matrix in input-major order.
 //!
-//! A matrix is cut into *slabs* of up to 2048 outputs, or 1024 of floats, the last of which is padded to a multiple of 128. A slab of a block format is `[super-blocks]`: the fields of super-blocks of all outputs, and
+//! A matrix is cut into *slabs* of up to 2048 outputs, or 1024 of floats, as many as make the outputs of a thread; the last is padded to
+//! a multiple of 128. A slab of a block format is `[super-blocks]`: the fields of super-blocks of all outputs, and
 //! then for each block of 32 inputs its fields, 32 lines, and 32 lines of upper bits if the codes
 //! have more than four. A slab of floats is `[inputs]` lines.
 //!
@@ -55,9 +56,13 @@ impl Fields {
     pub(super) const NESTED: Self =
         Self { inputs: 32, super_head: 0, block_head: 2, line_bits: 4, upper_bits: 4 };
 
-    /// Outputs of a slab: of floats half as many, as lines that many kilobytes apart share the sets of caches.
-    pub(super) const fn slab(&self) -> usize {
-        if self.inputs == 1 { SLAB / 2 } else { SLAB }
+    /// Outputs of a slab of a matrix of `rows` rows whose outputs `threads` threads divide among them, so that a
+    /// thread reads whole lines: a multiple of [`OUTPUT_ALIGN`].
+    pub(super) fn slab(&self, rows: usize, threads: usize) -> usize {
+        // lines of floats that many kilobytes apart share the sets of caches
+        let most = if self.inputs == 1 { SLAB / 2 } else { SLAB };
+        let of_thread = rows.div_ceil(threads.max(1));
+        of_thread.div_ceil(of_thread.div_ceil(most).max(1)).next_multiple_of(OUTPUT_ALIGN)
     }
 
     /// Bytes of a line of `outputs` outputs.
@@ -96,6 +101,8 @@ pub struct InputMajor {
     pub(super) fields: Fields,
     pub(super) rows: usize,
     pub(super) cols: usize,
+    /// Outputs of a slab, but for the last.
+    pub(super) slab: usize,
     pub(super) bytes: MmapMut,
     /// The Euclidean norm of each column.
     pub(super) norms: Vec<f32>,
@@ -149,10 +156,10 @@ impl InputMajor {
 
     /// Slab `index`.
     pub(super) fn slab(&self, index: usize) -> Slab {
-        let first = index * self.fields.slab();
-        let outputs = (self.rows - first).min(self.fields.slab()).next_multiple_of(OUTPUT_ALIGN);
+        let first = index * self.slab;
+        let outputs = (self.rows - first).min(self.slab).next_multiple_of(OUTPUT_ALIGN);
         let blocks = self.cols / self.fields.inputs;
-        Slab { first, outputs, start: index * blocks * self.fields.super_block(self.fields.slab()) }
+        Slab { first, outputs, start: index * blocks * self.fields.super_block(self.slab) }
     }
 }
 

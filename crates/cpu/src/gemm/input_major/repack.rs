@@ -159,8 +159,9 @@ impl InputMajor {
         // fewer misses of address translation; without them it is as correct
         #[cfg(target_os = "linux")]
         let _ = bytes.advise(memmap2::Advice::HugePage);
-        let mut copy = Self { dtype, fields, rows, cols, bytes, norms: vec![0.0; cols] };
-        let slabs: Vec<Slab> = (0..rows.div_ceil(fields.slab())).map(|i| copy.slab(i)).collect();
+        let slab = fields.slab(rows, pool.threads());
+        let mut copy = Self { dtype, fields, rows, cols, slab, bytes, norms: vec![0.0; cols] };
+        let slabs: Vec<Slab> = (0..rows.div_ceil(slab)).map(|i| copy.slab(i)).collect();
         let (to, norms) = (SharedMut::new(&mut copy.bytes[..]), SharedMut::new(&mut copy.norms));
         let inputs = if fields.inputs == 1 { FLOATS } else { fields.inputs };
         pool.run(|worker| {

@@ -229,7 +229,9 @@ unsafe fn add<S: Lines, K: Coded>(
         }
         if Segment::<S, K>::PLAIN {
             let from = places.first_line::<K>(part).add(Segment::<S, K>::place(run, segment));
-            let lines = lines.map(|line| S::load(from.add(line as usize)));
+            let [a, b, c, d] = lines;
+            let line = |line: u32| from.add(line as usize);
+            let lines = [S::load(line(a)), S::load(line(b)), S::load(line(c)), S::load(line(d))];
             S::add_nibbles(lines, x, &mut sums);
         } else {
             let codes = Segment::<S, K>::codes(&places.at, lines, run, segment);
@@ -240,6 +242,36 @@ unsafe fn add<S: Lines, K: Coded>(
         for (i, sum) in sums[..count].iter().enumerate() {
             S::store(S::f32_of_bits(*sum), to.add(i * S::LANES));
         }
+    }
+}
+
+/// The integer sums of a part of a segment, in the order of [`Segment::output`].
+///
+/// # Safety
+/// As for [`one_block`]; `from` are the part's sums of the segment.
+#[inline(always)]
+unsafe fn found<S: Lines, K: Coded>(
+    from: *const f32,
+    inputs: impl Inputs,
+    part: usize,
+) -> [S::I; 8] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = [S::splat_i(0); 8];
+        for (i, sum) in sums[..Segment::<S, K>::VECTORS].iter_mut().enumerate() {
+            *sum = S::load(from.add(i * S::LANES).cast());
+        }
+        if Segment::<S, K>::PLAIN {
+            sums = S::widen_nibbles(sums);
+            // those are sums with codes less 8
+            if K::Coding::ZERO.is_none() && !(K::NESTED && part == 0) {
+                let rest = S::splat_i(codes::<K>(inputs, part) << 3);
+                for sum in &mut sums {
+                    *sum = S::add_i(*sum, rest);
+                }
+            }
+        }
+        sums
     }
 }
 
@@ -257,27 +289,16 @@ unsafe fn scale<S: Lines, K: Coded>(
 ) {
     let (block, Lower { left_out, .. }) = (inputs.block(), inputs.lower());
     let vectors = Segment::<S, K>::VECTORS;
+    let mut place = 0;
     // SAFETY: the caller's promise.
     unsafe {
-        let mut place = 0;
         for run in runs.clone() {
             for segment in 0..Segment::<S, K>::COUNT {
-                let load = |part: usize| {
-                    let mut found = [S::splat_i(0); 8];
-                    for (i, found) in found[..vectors].iter_mut().enumerate() {
-                        let from = parts[part].add(place + i * S::LANES);
-                        *found = S::load(from.cast_const().cast());
-                    }
-                    if !Segment::<S, K>::PLAIN {
-                        return found;
-                    }
-                    // those are sums with codes less 8
-                    let is_offset = K::Coding::ZERO.is_some() || K::NESTED && part == 0;
-                    let rest = if is_offset { 0 } else { codes::<K>(inputs, part) << 3 };
-                    S::widen_nibbles(found).map(|sum| S::add_i(sum, S::splat_i(rest)))
+                let first = found::<S, K>(parts[0].add(place), inputs, 0);
+                let second = match K::Coding::HALVES || K::NESTED {
+                    true => found::<S, K>(parts[1].add(place), inputs, 1),
+                    false => first,
                 };
-                let first = load(0);
-                let second = if K::Coding::HALVES || K::NESTED { load(1) } else { first };
                 for vector in 0..vectors {
                     let output = Segment::<S, K>::output(segment, vector);
                     let [scale, min] = K::scales::<S>(at, run * RUN + output);

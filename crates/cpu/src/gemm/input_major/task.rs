@@ -30,7 +30,7 @@ pub(super) fn slabs(
     matrix: &InputMajor,
     outputs: Range<usize>,
 ) -> impl Iterator<Item = (*const u8, usize, usize, Range<usize>)> {
-    let of_slab = matrix.fields.slab();
+    let of_slab = matrix.slab;
     (outputs.start / of_slab..outputs.end.div_ceil(of_slab)).map(move |index| {
         let slab = matrix.slab(index);
         let first = outputs.start.max(slab.first) - slab.first;

@@ -93,15 +93,14 @@ impl<const VNNI: bool> Lines for Ymm<VNNI> {
         }
         // SAFETY: as above.
         unsafe {
-            let zero = _mm256_setzero_si256();
-            std::array::from_fn(|i| {
-                let pairs = sums[i / 2];
-                let upper = match i % 2 {
-                    0 => _mm256_unpacklo_epi16(zero, pairs),
-                    _ => _mm256_unpackhi_epi16(zero, pairs),
-                };
-                _mm256_srai_epi32::<16>(upper)
-            })
+            let mut wide = sums;
+            for (i, wide) in wide.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                let zero = _mm256_setzero_si256();
+                let (low, high) =
+                    (_mm256_unpacklo_epi16(zero, sums[i]), _mm256_unpackhi_epi16(zero, sums[i]));
+                *wide = [_mm256_srai_epi32::<16>(low), _mm256_srai_epi32::<16>(high)];
+            }
+            wide
         }
     }
 }

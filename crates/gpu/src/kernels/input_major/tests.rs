@@ -254,8 +254,14 @@ fn all_inputs_are_the_dense_product() {
                 let product = InputMajor { chosen, ..product.clone() };
                 let found = case.run(&device, &product, &[product.lines().candidates() as u32]);
                 for (side, (found, expected)) in bits(&found).iter().zip(&expected).enumerate() {
-                    let other = found.iter().zip(expected).position(|(a, b)| a != b);
-                    let values = other.map(|n| [found[n], expected[n]].map(f32::from_bits));
+                    // with lists drivers may round the products of scales elsewhere
+                    let value = |at: usize| [found[at], expected[at]].map(f32::from_bits);
+                    let greatest = (0..found.len()).map(|n| value(n)[1].abs()).fold(0.0, f32::max);
+                    let other = (0..found.len()).find(|&n| {
+                        let [a, b] = value(n);
+                        if chosen { (a - b).abs() > 1e-6 * greatest } else { found[n] != expected[n] }
+                    });
+                    let values = other.map(value);
                     assert!(other.is_none(), "{other:?} of side {side}: {values:?}, {product:?}");
                 }
             }
