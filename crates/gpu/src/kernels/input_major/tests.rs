@@ -259,7 +259,11 @@ fn all_inputs_are_the_dense_product() {
                     let greatest = (0..found.len()).map(|n| value(n)[1].abs()).fold(0.0, f32::max);
                     let other = (0..found.len()).find(|&n| {
                         let [a, b] = value(n);
-                        if chosen { (a - b).abs() > 1e-6 * greatest } else { found[n] != expected[n] }
+                        if chosen {
+                            (a - b).abs() > 1e-6 * greatest
+                        } else {
+                            found[n] != expected[n]
+                        }
                     });
                     let values = other.map(value);
                     assert!(other.is_none(), "{other:?} of side {side}: {values:?}, {product:?}");
