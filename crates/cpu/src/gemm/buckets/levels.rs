@@ -6,7 +6,9 @@
 use half::f16;
 use pelton_quant::{LEVEL_BUCKET, LEVELS};
 
-use super::pack::{BUCKET_OUTPUTS, LANES, NUMBERS};
+#[cfg(target_arch = "x86_64")]
+use super::pack::LANES;
+use super::pack::{BUCKET_OUTPUTS, NUMBERS};
 use super::tile::Tile;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::InstructionSet;

@@ -11,7 +11,7 @@ pub enum Live {
     /// So many, at least one and at most all.
     Count(usize),
     /// The fewest whose squared scores make up this share of the sum of all, above 0 and below 1.
-    /// Squares are whole numbers ([`square`]), so that every backend has the same sums. All inputs, if a
+    /// Squares are whole numbers (`square`), so that every backend has the same sums. All inputs, if a
     /// score is not finite.
     Energy(f64),
 }
