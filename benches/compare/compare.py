@@ -59,6 +59,11 @@ def llama_cpp(model, test, threads):
 SIDES = {"pelton": pelton, "llama_cpp": llama_cpp}
 
 
+def program(path):
+    """The command of a program in place of llama.cpp, such as ik-bench."""
+    return lambda model, test, threads: [path, model, test.count, test.step, test.depth, threads]
+
+
 def llama_cpp_worker(model, test, threads):
     """The equivalent of `pelton bench` with llama.cpp, in a separate process."""
     import llama_cpp as lc
@@ -136,7 +141,7 @@ def compare(model, test, threads, limits, wanted, most):
     return {"model": Path(model).name, "test": str(test), "pairs": pairs}
 
 
-def machine():
+def machine(other):
     cpu = platform.processor()
     if os.path.exists("/proc/cpuinfo"):
         names = [line for line in open("/proc/cpuinfo") if line.startswith("model name")]
@@ -144,7 +149,12 @@ def machine():
     version = subprocess.run([PELTON, "--version"], capture_output=True, text=True).stdout.strip()
     return {"cpu": cpu, "processors": os.cpu_count(), "system": platform.platform(),
             "pelton": version, "pelton_isa": os.environ.get("PELTON_ISA"),
-            "llama_cpp_features": llama_cpp_features(),
+            **other}
+
+
+def python_package():
+    """The instructions and the version of llama.cpp."""
+    return {"llama_cpp_features": llama_cpp_features(),
             "llama_cpp_python": importlib.metadata.version("llama_cpp_python")}
 
 
@@ -179,6 +189,8 @@ def main():
     ap.add_argument("--threads", type=positive, default=2, help="threads of each program (2)")
     ap.add_argument("--isa", metavar="SET", help="the instruction set of Pelton (PELTON_ISA)")
     ap.add_argument("--llama", type=Path, metavar="FOLDER", help="a folder with another build's libllama.so")
+    ap.add_argument("--program", type=Path, metavar="FILE", help="a program in place of llama.cpp, with the arguments "
+                    "MODEL COUNT STEP DEPTH THREADS, such as that of ik-build.sh")
     ap.add_argument("-o", "--output", type=Path, action="append", default=[], metavar="FILE",
                     help="write raw data to a .json, a plot to an .svg or .png; may be repeated")
     ap.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -187,6 +199,9 @@ def main():
         return llama_cpp_worker(*json.loads(a.models[0]))
 
     hold(a.isa, a.llama)
+    if a.program:
+        SIDES["llama_cpp"] = program(a.program.resolve())
+    other = {"program": str(a.program)} if a.program else python_package()
     tests = [Test(n, BATCH, 0) for n in a.prompt if n]
     tests += [Test(n, 1, depth) for n in a.tokens if n for depth in a.depth]
     if not disturbance.visible():
@@ -196,7 +211,7 @@ def main():
         report.drawing()  # fail before the measurements if matplotlib is missing
     limits = {kind: getattr(a, kind) / 100 for kind in disturbance.LIMITS}
     results = []
-    raw = {"date": datetime.date.today().isoformat(), "machine": machine(), "threads": a.threads,
+    raw = {"date": datetime.date.today().isoformat(), "machine": machine(other), "threads": a.threads,
            "limits": limits,
            "results": results}
     print(report.table_head(), flush=True)

@@ -9,8 +9,8 @@ use pelton_quant::DType;
 use pelton_testing::{Need, backend::Subject, skip};
 
 fn on_gpu(test: impl FnOnce(Subject<'_>)) {
-    // the order of sums differs between the kernels of the two phases
-    within(2e-3, test);
+    // the order of sums differs between the kernels of the two phases, and with matrix cores the rounding of attention
+    within(4e-3, test);
 }
 
 fn within(tolerance: f32, test: impl FnOnce(Subject<'_>)) {

@@ -166,11 +166,11 @@ impl Subject<'_> {
     }
 
     /// With weights in f32 only the order of sums differs from the reference path; in an f16 cache
-    /// that can tip a rounding.
+    /// that can tip a rounding, and matrix cores round queries and weights of attention to f16 then.
     pub fn equals_reference(&self) {
         for spec in specs() {
             let tokens = tokens(&spec, 70);
-            for (kv, tolerance) in [(KvType::F16, 2e-3), (KvType::F32, 3e-5)] {
+            for (kv, tolerance) in [(KvType::F16, 4e-3), (KvType::F32, 3e-5)] {
                 let limits = Limits { kv, ..limits(&spec) };
                 let mut reference = load(self.reference, &spec, &unfused, limits.clone());
                 let expected = logits(&mut *reference, &tokens, &[(Prompt, 70)]);

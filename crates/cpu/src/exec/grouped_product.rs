@@ -12,6 +12,7 @@ use crate::pool::SharedMut;
 
 /// Matrices that a row is multiplied with in one region, at most: a gate and an up linear.
 pub(super) const PRODUCTS: usize = 2;
+
 /// Matrices `[count, outputs, cols]` and the results of their products.
 pub(super) struct GroupedProduct<'a> {
     matrices: StoredMatrices<'a>,
