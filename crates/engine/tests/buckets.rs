@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+mod steps;
+
 use std::{fs, path::PathBuf};
 
 use pelton::{
@@ -12,6 +14,7 @@ use pelton_cpu::Cpu;
 use pelton_quant::DType::{self, F16, Q8_0};
 use pelton_testing::{ModelSpec, Random};
 use pelton_weights::GgufWriter;
+use steps::logits;
 
 /// A file of this test.
 fn temporary(name: &str) -> PathBuf {
@@ -22,21 +25,6 @@ fn temporary(name: &str) -> PathBuf {
 fn load(options: &LoadOptions, path: &PathBuf, threads: usize) -> Model {
     let options = options.clone().context(32).effort(1.0).effort_mode(EffortMode::Bucket);
     Engine::with_backend(Cpu::new(threads)).load(path, &options).unwrap()
-}
-
-/// The bits of the logits of a prompt, and of the tokens after it one by one.
-fn logits(model: &Model, ids: &[u32], effort: f64) -> Vec<u32> {
-    let (ids, prompt) = (ids.to_vec(), ids.len().div_ceil(2));
-    let all = model.session(ids.len(), move |session| {
-        session.set_effort(effort)?;
-        let mut all = Vec::new();
-        session.run_all(&ids[..prompt], |row| all.extend(row.iter().map(|x| x.to_bits())))?;
-        for id in &ids[prompt..] {
-            all.extend(session.run(&[*id])?.iter().map(|x| x.to_bits()));
-        }
-        Ok(all)
-    });
-    all.unwrap()
 }
 
 fn distance(found: &[u32], expected: &[u32]) -> f64 {
@@ -61,11 +49,11 @@ fn codes_of_eight_bits() {
         let path = temporary(&format!("eight-bits-{dtype}.gguf"));
         fs::write(&path, ModelSpec::wide(dtype).file(&[])).unwrap();
         let dense = Engine::with_backend(Cpu::new(2)).load(&path, &plain.clone().context(32));
-        let expected = logits(&dense.unwrap(), &ids, 1.0);
+        let expected = logits(&dense.unwrap(), &ids, ids.len() / 2, 1.0);
         let sorted = plain.clone().effort_bucket_format(BucketFormat::Q8);
         // effort 1 is the dense model, and below it neither threads nor the file change anything
         let model = load(&sorted, &path, 2);
-        assert_eq!(logits(&model, &ids, 1.0), expected);
+        assert_eq!(logits(&model, &ids, ids.len() / 2, 1.0), expected);
         let file = temporary(&format!("eight-bits-{dtype}-buckets.gguf"));
         let checkpoint = Checkpoint::open(&path).unwrap();
         let mut done = (0, 0);
@@ -78,16 +66,21 @@ fn codes_of_eight_bits() {
         let packed = plain.clone().effort_buckets(&file);
         let of_file = load(&packed, &path, 1);
         let [high, low] = [0.8, 0.3].map(|effort| {
-            let found = logits(&model, &ids, effort);
-            assert_eq!(logits(&of_file, &ids, effort), found, "{dtype}");
+            let found = logits(&model, &ids, ids.len() / 2, effort);
+            assert_eq!(logits(&of_file, &ids, ids.len() / 2, effort), found, "{dtype}");
             distance(&found, &expected)
         });
         assert!(0.0 < high && high < low, "{high} {low}");
         // fewer ranks are less of the model at effort 1 too
         let [few, many] = [2, 7].map(|ranks| {
-            let found = logits(&load(&sorted.clone().effort_ranks(ranks), &path, 1), &ids, 1.0);
+            let found = logits(
+                &load(&sorted.clone().effort_ranks(ranks), &path, 1),
+                &ids,
+                ids.len() / 2,
+                1.0,
+            );
             let of_file = load(&packed.clone().effort_ranks(ranks), &path, 2);
-            assert_eq!(logits(&of_file, &ids, 1.0), found, "{ranks}");
+            assert_eq!(logits(&of_file, &ids, ids.len() / 2, 1.0), found, "{ranks}");
             distance(&found, &expected)
         });
         assert!(0.0 < many && many < few, "{many} {few}");
@@ -218,9 +211,9 @@ fn experts_are_networks_of_their_own() {
             let model = load(&options, &path, 2);
             let mut chosen = [0; 3];
             for token in 0..24 {
-                let found = logits(&model, &[token], effort);
+                let found = logits(&model, &[token], 1, effort);
                 let expert =
-                    alone.iter().position(|alone| logits(alone, &[token], effort) == found);
+                    alone.iter().position(|alone| logits(alone, &[token], 1, effort) == found);
                 chosen[expert.expect("the logits of one of the networks")] += 1;
             }
             assert!(chosen.iter().filter(|count| **count > 0).count() > 1, "{chosen:?}");
@@ -245,15 +238,15 @@ fn experts_of_a_row() {
         let format = BucketFormat::Q8;
         BucketFile::write(&file, &checkpoint, format, &mut |_, _| {}).unwrap();
         let dense = Engine::with_backend(Cpu::new(2)).load(&path, &plain.clone().context(32));
-        let dense = logits(&dense.unwrap(), &ids, 1.0);
+        let dense = logits(&dense.unwrap(), &ids, ids.len() / 2, 1.0);
         let [sorted, packed] =
             [plain.clone().effort_bucket_format(format), plain.clone().effort_buckets(&file)];
         let model = load(&sorted, &path, 1);
-        assert_eq!(logits(&model, &ids, 1.0), dense, "{name}");
+        assert_eq!(logits(&model, &ids, ids.len() / 2, 1.0), dense, "{name}");
         let of_file = load(&packed, &path, 2);
         let [high, low] = [0.8, 0.2].map(|effort| {
-            let found = logits(&model, &ids, effort);
-            assert_eq!(logits(&of_file, &ids, effort), found, "{name}");
+            let found = logits(&model, &ids, ids.len() / 2, effort);
+            assert_eq!(logits(&of_file, &ids, ids.len() / 2, effort), found, "{name}");
             distance(&found, &dense)
         });
         assert!(0.0 < high && high < low, "{name}: {high} {low}");

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+mod steps;
+
 use std::{fs, path::PathBuf, sync::Arc};
 
 use pelton::{
@@ -13,6 +15,7 @@ use pelton::{
 use pelton_cpu::Cpu;
 use pelton_quant::DType::{BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q5_K, Q6_K, Q8_0};
 use pelton_testing::ModelSpec;
+use steps::logits;
 
 fn load(options: &LoadOptions) -> Model {
     Engine::with_backend(Cpu::new(2)).load_built_in(options).unwrap()
@@ -27,21 +30,6 @@ fn npy<T>(path: &str, element: fn([u8; 4]) -> T) -> Vec<T> {
     let bytes = fs::read(fixture(path)).unwrap();
     let values = bytes[128..].chunks_exact(4);
     values.map(|bytes| element(bytes.try_into().unwrap())).collect()
-}
-
-/// The bits of the logits of a prompt, and of the tokens after it one by one.
-fn logits(model: &Model, ids: &[u32], prompt: usize, effort: f64) -> Vec<u32> {
-    let ids = ids.to_vec();
-    let all = model.session(ids.len(), move |session| {
-        session.set_effort(effort)?;
-        let mut all = Vec::new();
-        session.run_all(&ids[..prompt], |row| all.extend(row.iter().map(|x| x.to_bits())))?;
-        for id in &ids[prompt..] {
-            all.extend(session.run(&[*id])?.iter().map(|x| x.to_bits()));
-        }
-        Ok(all)
-    });
-    all.unwrap()
 }
 
 #[test]
