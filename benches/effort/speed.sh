@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measure decoding by effort next to the dense kernels, in pairs, on a quiet machine; under 15 minutes.
+# Measure decoding by effort next to the dense kernels, in pairs, on a quiet machine with 16 GB of memory; under 15 minutes.
 #
 #   benches/effort/speed.sh PELTON MODELS OUT [THREADS] [SET...]
 #
@@ -16,7 +16,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 efforts=1,0.7,0.5,0.35,0.25
 tokens=8 runs=5
 mkdir -p "$out"
-for model in tinyllama-1.1b-Q4_0 llama-3.2-1b-Q4_0 tinyllama-1.1b-Q8_0 llama-3.2-1b-Q8_0; do
+for model in tinyllama-1.1b-Q4_0 llama-3.2-1b-Q4_0 tinyllama-1.1b-Q8_0 llama-3.2-1b-Q8_0 llama-3.1-8b-Q4_0; do
     file=$models/$model.gguf
     [ -f "$file" ] || "${PYTHON:-python3}" "$here/../models.py" "$models" "$model"
     cat "$file" > /dev/null
