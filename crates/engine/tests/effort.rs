@@ -439,27 +439,32 @@ fn request(i: usize, effort: f64) -> Request {
 
 #[test]
 fn texts_of_any_effort_are_those_of_each_alone() {
-    let options = LoadOptions::default().context(128).speculation(Speculation::Off);
+    let plain = LoadOptions::default().context(128).speculation(Speculation::Off);
     let text = |model: &Model, request: Request| model.generate(request).unwrap().text().unwrap();
     let requests: Vec<Request> =
         (0..8).map(|i| request(i, [1.0, 0.7, 0.5, 1.0, 0.3][i % 5])).collect();
-    let alone = load(&options.clone().effort(1.0));
-    let expected: Vec<String> = requests.iter().map(|r| text(&alone, r.clone())).collect();
-    let together = load(&options.clone().sequences(8).effort(0.5));
-    let mut streams: Vec<_> =
-        requests.iter().map(|r| together.generate(r.clone()).unwrap()).collect();
-    for (stream, expected) in streams.iter_mut().zip(&expected) {
-        assert_eq!(stream.text().unwrap(), *expected);
+    let dense = load(&plain);
+    let in_mode = |mode| plain.clone().effort_mode(mode);
+    let buckets = in_mode(EffortMode::Bucket).effort_bucket_format(BucketFormat::Q8);
+    for options in [in_mode(EffortMode::Channel), in_mode(EffortMode::Nested), buckets] {
+        let mode = options.effort_mode;
+        let alone = load(&options.clone().effort(1.0));
+        let expected: Vec<String> = requests.iter().map(|r| text(&alone, r.clone())).collect();
+        let together = load(&options.sequences(8).effort(0.5));
+        let mut streams: Vec<_> =
+            requests.iter().map(|r| together.generate(r.clone()).unwrap()).collect();
+        for (stream, expected) in streams.iter_mut().zip(&expected) {
+            assert_eq!(stream.text().unwrap(), *expected, "{mode:?}");
+        }
+        // the load's effort is that of requests that do not say
+        let mut unsaid = request(2, 1.0);
+        unsaid.effort = None;
+        assert_eq!(text(&together, unsaid), expected[2], "{mode:?}");
+        for i in [0, 3] {
+            assert_eq!(text(&dense, request(i, 1.0)), expected[i], "{mode:?}");
+        }
+        assert_ne!(expected[4], text(&dense, request(4, 1.0)), "{mode:?}");
     }
-    // the load's effort is that of requests that do not say
-    let mut unsaid = request(2, 1.0);
-    unsaid.effort = None;
-    assert_eq!(text(&together, unsaid), expected[2]);
-    let dense = load(&options);
-    for i in [0, 3] {
-        assert_eq!(text(&dense, request(i, 1.0)), expected[i]);
-    }
-    assert_ne!(expected[4], text(&dense, request(4, 1.0)));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Products with lines of floats: one row with those of its live inputs, or many with all.
 
-use super::kernels::RUN;
+use super::coded::RUN;
 use super::layout::OUTPUT_ALIGN;
 use super::lines::Lines;
 use super::live::{CHUNK, LiveColumn};

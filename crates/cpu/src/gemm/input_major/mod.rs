@@ -11,9 +11,10 @@
 //! `layout.rs` places lines, `repack.rs` makes them, `live.rs` compacts the inputs of a row,
 //! `sweeps.rs`, `tiles.rs` and `columns.rs` multiply, `dispatch.rs` chooses an instruction set.
 
+mod coded;
 mod columns;
 mod dispatch;
-mod kernels;
+mod inputs;
 mod layout;
 mod lines;
 mod live;

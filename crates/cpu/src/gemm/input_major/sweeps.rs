@@ -8,13 +8,15 @@ use std::ops::Range;
 
 use super::super::tile::Coding;
 use super::super::vectors::Codes;
-use super::kernels::{BlockAt, Coded, Inputs, Lower, RUN, Segment};
+use super::coded::{BlockAt, Coded, RUN, Segment};
+use super::inputs::{Inputs, Lower};
 use super::lines::Lines;
 use super::nested;
 use crate::memory::prefetch::{Level, prefetch};
 
-/// Bytes of lines between a prefetch and the use, at least, and sweeps, at least.
+/// Bytes of the lines that lie between those that are prefetched and those that are multiplied, at least.
 const BYTES_AHEAD: usize = 8 << 10;
+/// The sweeps between them, at least.
 const SWEEPS_AHEAD: usize = 2;
 
 /// The lines of a block that a row is multiplied with, in two parts: those of the two halves of a block that

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::super::activations::Activations;
 use super::super::job::Output;
-use super::kernels::RUN;
+use super::coded::RUN;
 use super::layout::InputMajor;
 use super::live::LiveRows;
 

@@ -3,7 +3,7 @@
 use super::super::activations::Block;
 use super::super::kernels;
 use super::super::tile::{Coding, Tile};
-use super::kernels::{BlockAt, Coded, RUN, Segment};
+use super::coded::{BlockAt, Coded, RUN, Segment};
 use super::lines::Lines;
 
 /// Rows that a kernel multiplies at a time.
