@@ -25,16 +25,7 @@ use crate::{
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Routes that need no key.
-const OPEN: [&str; 8] = [
-    "/health",
-    "/v1/health",
-    "/",
-    "/page.js",
-    "/page.css",
-    "/markdown.js",
-    "/docs",
-    "/openapi.json",
-];
+const OPEN: [&str; 6] = ["/health", "/v1/health", "/", "/page/{name}", "/docs", "/openapi.json"];
 
 /// The limits of all keys.
 pub(crate) struct Guard {

@@ -1,4 +1,4 @@
-//! Official clients in Python and Node, each with a file of its own, and a browser.
+//! Official clients in Python and Node, each with a file of its own.
 
 use std::{
     ffi::OsString,
@@ -12,7 +12,7 @@ use pelton_testing::{Need, skip};
 
 use crate::harness::{TestServer, shared, start};
 
-fn tests() -> PathBuf {
+pub(crate) fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
@@ -20,7 +20,7 @@ fn python() -> OsString {
     std::env::var_os("PELTON_PYTHON").unwrap_or_else(|| "python3".into())
 }
 
-fn succeeds(command: &mut Command) -> bool {
+pub(crate) fn succeeds(command: &mut Command) -> bool {
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
@@ -55,7 +55,7 @@ fn client(package: &str, file: &str, server: &TestServer) {
 }
 
 /// Runs the file of a client in Node, if its packages are installed.
-fn node(file: &str, package: &str, server: &TestServer, more: &[&str]) {
+pub(crate) fn node(file: &str, package: &str, server: &TestServer, more: &[&str]) {
     let folder = tests().join("node");
     if !folder.join("node_modules").join(package).exists() {
         skip(Need::Capability, format_args!("{package} is not installed in {}", folder.display()));
@@ -67,7 +67,7 @@ fn node(file: &str, package: &str, server: &TestServer, more: &[&str]) {
 }
 
 /// Whether `./check --full` runs, which installs the packages of more clients.
-fn full() -> bool {
+pub(crate) fn full() -> bool {
     std::env::var_os("PELTON_FULL").is_some()
 }
 
@@ -119,24 +119,6 @@ fn openai_in_node() {
     if full() {
         node("openai_client.mjs", "openai", shared(), &[]);
     }
-}
-
-/// The page in a browser. With `PELTON_SCREENSHOTS` pictures of it are written to that folder.
-#[test]
-fn page() {
-    const BROWSERS: [&str; 3] =
-        ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
-    if !full() {
-        return;
-    }
-    let Some(browser) = BROWSERS.into_iter().find(|path| Path::new(path).exists()) else {
-        skip(Need::Capability, "there is no Chromium");
-        return;
-    };
-    let server = start(|config| {
-        config.load = config.load.clone().context(1024);
-    });
-    node("page.mjs", "playwright-core", &server, &[browser]);
 }
 
 /// The container file, the systemd unit and the Kubernetes manifest, read by their linters.

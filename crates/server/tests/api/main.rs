@@ -11,6 +11,7 @@ mod harness;
 mod native;
 mod ollama;
 mod openai;
+mod page;
 mod pressure;
 mod soak;
 mod traces;

@@ -1,20 +1,34 @@
-//! The page to chat in: three embedded files, which load nothing from elsewhere.
+//! The page to chat in: embedded files, which load nothing from elsewhere.
 
 use axum::{
-    http::{HeaderName, HeaderValue, header},
+    extract::Path,
+    http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+
+use crate::error::ApiError;
 
 /// Scripts and styles come from the server only, and nothing else is loaded.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+macro_rules! files {
+    ($($name:literal)*) => { [$(($name, include_str!($name))),*] };
+}
+
+/// The files of the page by name. `markdown-it.js` is made by `tests/node/bundle.mjs`.
+const FILES: [(&str, &str); 12] = files! {
+    "answer.js" "conversation.js" "dom.js" "markdown-it.js" "markdown.js" "math.js" "messages.js"
+    "page.css" "page.js" "settings.js" "sidebar.js" "store.js"
+};
+
 fn file(kind: &'static str, text: &'static str) -> Response {
-    let headers: [(HeaderName, HeaderValue); 4] = [
+    let headers: [(HeaderName, HeaderValue); 5] = [
         (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ];
     (headers, text).into_response()
 }
@@ -24,17 +38,14 @@ pub(super) async fn index() -> Response {
     file("text/html; charset=utf-8", include_str!("index.html"))
 }
 
-/// `GET /page.js`
-pub(super) async fn script() -> Response {
-    file("text/javascript; charset=utf-8", include_str!("page.js"))
-}
-
-/// `GET /markdown.js`
-pub(super) async fn markdown() -> Response {
-    file("text/javascript; charset=utf-8", include_str!("markdown.js"))
-}
-
-/// `GET /page.css`
-pub(super) async fn style() -> Response {
-    file("text/css; charset=utf-8", include_str!("page.css"))
+/// `GET /page/NAME`
+pub(super) async fn part(Path(name): Path<String>) -> Result<Response, ApiError> {
+    let Some((name, text)) = FILES.into_iter().find(|(own, _)| *own == name) else {
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "the page has no such file"));
+    };
+    let is_style = name.ends_with(".css");
+    Ok(file(
+        if is_style { "text/css; charset=utf-8" } else { "text/javascript; charset=utf-8" },
+        text,
+    ))
 }

@@ -1,460 +1,367 @@
-"use strict";
-// Conversations are kept in this browser only. A message: {role, content, reasoning, stats, tokens,
-// parent}; a conversation: {id, title, messages, leaf}, where edits and regenerations are branches.
+// The page: what is shown, and what happens.
 
-const $ = (id) => document.getElementById(id);
-const SETTINGS = ["system", "temperature", "top_p", "top_k", "min_p", "seed", "max_tokens", "schema", "key", "logprobs"];
-const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "seed", "max_tokens"];
+import { ask, get } from "./answer.js";
+import * as conversation from "./conversation.js";
+import { $, button, element } from "./dom.js";
+import { article, editor, modelName } from "./messages.js";
+import * as settings from "./settings.js";
+import { keep, local, session } from "./settings.js";
+import { list } from "./sidebar.js";
+import { Store } from "./store.js";
 
 const WIDE = matchMedia("(min-width: 60.01rem)");
 const EXAMPLES = ["Tell me a story about a cat", "What is 2 plus 3?", "Write about the sea"];
+const OPEN = "pelton-open";
+const DRAFT = "pelton-draft";
+// An answer of another tab whose record is older than this has no tab any more.
+const SILENT = 10_000;
 
-// What the browser has kept under a name; nothing if it is damaged or forbidden.
-function kept(name, otherwise) {
-  try {
-    return JSON.parse(localStorage.getItem(name)) ?? otherwise;
-  } catch {
-    return otherwise;
-  }
-}
-
-let chats = kept("pelton-chats", []);
-let chat = chats[0] || null;
+const store = new Store(local);
+let chat = store.chats.get(session.getItem(OPEN)) ?? null;
+// the answer that grows: {chat, message, abort, update}
 let running = null;
 
-const save = () => {
-  try {
-    localStorage.setItem("pelton-chats", JSON.stringify(chats));
-  } catch {
-    status("The browser has no room for more conversations: export and delete some.", true);
-  }
-};
-function status(text, wrong = false) {
-  $("status").textContent = text;
+/** Says something above the field for messages, with a button that does something about it. */
+function status(text, { wrong = false, label = "", act = null } = {}) {
+  $("status").replaceChildren(...(text ? [element("p", "", text)] : []));
   $("status").classList.toggle("wrong", wrong);
+  if (label) $("status").append(button(label, act));
 }
 
-function button(label, act) {
-  const node = document.createElement("button");
-  node.type = "button";
-  node.textContent = label;
-  node.addEventListener("click", act);
-  return node;
-}
-
-// The messages from the first to the leaf of the branch that is shown.
-function path() {
-  const all = [];
-  for (let at = chat ? chat.leaf : null; at !== null && at !== undefined; at = chat.messages[at].parent) {
-    all.unshift(at);
-  }
-  return all;
-}
-
-const siblings = (at) => {
-  const { parent, role } = chat.messages[at];
-  return chat.messages.map((_, i) => i).filter((i) => chat.messages[i].parent === parent && chat.messages[i].role === role);
-};
-
-function descend(at) {
-  for (;;) {
-    const children = chat.messages.map((_, i) => i).filter((i) => chat.messages[i].parent === at);
-    if (!children.length) return at;
-    at = children[children.length - 1];
+function save(one) {
+  one.updated = Date.now();
+  if (!store.save(one)) {
+    status("The browser has no room for this conversation. Export and delete some.", { wrong: true });
   }
 }
 
-function add(message) {
-  message.parent = message.parent === undefined ? chat.leaf : message.parent;
-  chat.messages.push(message);
-  chat.leaf = chat.messages.length - 1;
-  return chat.leaf;
-}
-
-function fill(node, message) {
-  const parts = [];
-  if (message.reasoning) {
-    const details = document.createElement("details");
-    const summary = document.createElement("summary");
-    summary.textContent = "Reasoning";
-    details.open = node.querySelector("details")?.open || false;
-    details.append(summary, ...markdown(message.reasoning));
-    parts.push(details);
-  }
-  const body = document.createElement("div");
-  body.className = "body";
-  if (message.tokens?.length && $("logprobs").checked) {
-    for (const token of message.tokens) {
-      const span = document.createElement("span");
-      span.textContent = token.text;
-      span.title = token.top.map(([text, p]) => `${JSON.stringify(text)} ${(100 * Math.exp(p)).toFixed(1)} %`).join("\n");
-      body.append(span);
-    }
-  } else if (message.role === "user") {
-    body.textContent = message.content;
-  } else {
-    body.append(...markdown(message.content));
-  }
-  parts.push(body);
-  for (const call of message.calls || []) {
-    const pre = document.createElement("pre");
-    pre.textContent = `${call.name}(${call.arguments})`;
-    parts.push(pre);
-  }
-  const old = node.querySelector(".tools");
-  node.replaceChildren(...parts, ...(old ? [old] : []));
-}
-
-function tools(at) {
-  const message = chat.messages[at];
-  const row = document.createElement("div");
-  row.className = "tools";
-  const all = siblings(at);
-  if (all.length > 1) {
-    const here = all.indexOf(at);
-    const go = (to) => () => {
-      if (running || to < 0 || to >= all.length) return;
-      chat.leaf = descend(all[to]);
-      save();
-      show();
-    };
-    const previous = button("‹", go(here - 1));
-    const next = button("›", go(here + 1));
-    previous.setAttribute("aria-label", "Previous branch");
-    next.setAttribute("aria-label", "Next branch");
-    row.append(previous, `${here + 1}/${all.length}`, next);
-  }
-  const copy = button("Copy", () => {
-    navigator.clipboard.writeText(message.content).then(() => (copy.textContent = "Copied"));
-  });
-  row.append(copy);
-  if (message.role === "user") row.append(button("Edit", () => edit(at)));
-  else row.append(button("Regenerate", () => { chat.leaf = message.parent; answer(); }));
-  if (message.stats) {
-    const stats = document.createElement("span");
-    stats.className = "stats";
-    stats.textContent = message.stats;
-    row.append(stats);
-  }
-  return row;
-}
-
-// Edits a message in its place; the new text begins a branch next to the old one.
-function edit(at) {
-  if (running) return;
-  const { content, parent } = chat.messages[at];
-  const node = $("messages").querySelector(`[data-at="${at}"]`);
-  const form = document.createElement("form");
-  const text = document.createElement("textarea");
-  const row = document.createElement("div");
-  const done = button("Send", () => form.requestSubmit());
-  form.className = "editor";
-  row.className = "row";
-  done.className = "main";
-  text.rows = Math.min(10, content.split("\n").length + 1);
-  text.value = content;
-  text.setAttribute("aria-label", "Edited message");
-  text.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") show();
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-      event.preventDefault();
-      form.requestSubmit();
-    }
-  });
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    if (!text.value.trim() || running) return;
-    chat.leaf = parent;
-    add({ role: "user", content: text.value });
-    answer();
-  });
-  row.append(button("Cancel", show), done);
-  form.append(text, row);
-  node.replaceChildren(form);
-  text.focus();
+/** How an answer ended; of one that this tab does not receive, whether another does. */
+function state(message) {
+  if (message.state !== "running" || running?.message === message) return message.state;
+  return Date.now() - chat.updated < SILENT ? "elsewhere" : "interrupted";
 }
 
 function welcome() {
-  const node = document.createElement("div");
-  node.className = "welcome";
-  const heading = document.createElement("h2");
-  heading.textContent = "What shall we write?";
-  node.append(heading, ...EXAMPLES.map((text) => button(text, () => { $("text").value = text; send(); })));
-  return node;
+  const examples = EXAMPLES.map((text) => button(text, () => send(text)));
+  return element("div", "welcome", element("h2", "", "What shall we write?"), ...examples);
 }
 
-function show() {
-  const nodes = path().map((at) => {
-    const node = document.createElement("article");
-    node.className = `message ${chat.messages[at].role}`;
-    node.dataset.at = at;
-    node.setAttribute("aria-label", chat.messages[at].role === "user" ? "You" : "Model");
-    fill(node, chat.messages[at]);
-    node.append(tools(at));
+let lookAgain = 0;
+
+const isAtEnd = (box) => box.scrollHeight - box.scrollTop - box.clientHeight < 80;
+
+/** Shows the conversation: its end, or the same place of it as before. */
+function show(toEnd = false) {
+  const messages = chat ? conversation.pathTo(chat, chat.leaf) : [];
+  const branches = chat ? conversation.branches(chat) : new Map();
+  clearTimeout(lookAgain);
+  const nodes = messages.map((message, at) => {
+    const isLast = at === messages.length - 1;
+    const isGrowing = running?.message === message;
+    const view = {
+      isLast, isGrowing, isBusy: Boolean(running), siblings: branches.get(message.parent), withTokens: $("logprobs").checked,
+      state: isLast && message.role === "user" ? "none" : state(message),
+    };
+    const { node, update } = article(message, view, act);
+    if (isGrowing) running.update = update;
+    if (view.state === "elsewhere") lookAgain = setTimeout(refresh, SILENT);
     return node;
   });
-  $("messages").replaceChildren(...(nodes.length ? nodes : [welcome()]));
-  $("messages").scrollTop = $("messages").scrollHeight;
-  list();
+  const box = $("messages");
+  const place = !toEnd && box.dataset.chat === chat?.id && !isAtEnd(box) ? box.scrollTop : null;
+  const unfolded = [...box.querySelectorAll("details[open]")].map((one) => one.closest(".message").dataset.id);
+  box.dataset.chat = chat?.id ?? "";
+  box.replaceChildren(...(nodes.length ? nodes : [welcome()]));
+  for (const id of unfolded) box.querySelector(`[data-id="${id}"] details`)?.setAttribute("open", "");
+  box.scrollTop = place ?? box.scrollHeight;
+  $("send").hidden = Boolean(running);
+  $("stop").hidden = !running;
+  keep(session, OPEN, chat?.id ?? "");
+  refreshChats();
 }
 
-function list() {
-  const word = $("search").value.toLowerCase();
-  const fits = (one) => !word || one.messages.some((m) => m.content.toLowerCase().includes(word));
-  $("chats").replaceChildren(...chats.filter(fits).map((one) => {
-    const title = button(one.title || "New chat", () => {
-      if (running) return;
-      chat = one;
-      show();
-      if (!WIDE.matches) open($("menu"), $("side"), false);
-    });
-    title.setAttribute("aria-current", one === chat);
-    const remove = button("×", () => {
-      if (running) return;
-      chats = chats.filter((other) => other !== one);
-      if (chat === one) chat = chats[0] || null;
-      save();
-      show();
-    });
-    remove.setAttribute("aria-label", `Delete ${one.title || "chat"}`);
-    const item = document.createElement("li");
-    item.append(title, remove);
-    return item;
-  }));
-}
+const showChats = () => list(store, chat, $("search").value, act);
+/** Shows the list again, but not over a name that is being edited. */
+const refreshChats = () => ($("chats").querySelector("input") ? undefined : showChats());
+/** Shows what another tab has changed, but not over a text that is being edited. */
+const refresh = () => ($("messages").querySelector(".editor") ? undefined : show());
 
-function headers() {
-  const all = { "content-type": "application/json" };
-  if ($("key").value) all.authorization = `Bearer ${$("key").value}`;
-  return all;
-}
-
-function request() {
-  const messages = path().map((at) => ({ role: chat.messages[at].role, content: chat.messages[at].content }));
-  if ($("system").value) messages.unshift({ role: "system", content: $("system").value });
-  const body = { model: $("model").value || undefined, messages, stream: true, stream_options: { include_usage: true } };
-  for (const name of NUMBERS) if ($(name).value !== "") body[name] = Number($(name).value);
-  if ($("schema").value.trim()) {
-    const schema = JSON.parse($("schema").value);
-    body.response_format = { type: "json_schema", json_schema: { name: "answer", schema } };
-  }
-  if ($("logprobs").checked) Object.assign(body, { logprobs: true, top_logprobs: 5 });
-  return body;
-}
-
-// The JSON of each event of a stream.
-async function* events(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let held = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    held += value;
-    const frames = held.split("\n\n");
-    held = frames.pop();
-    for (const frame of frames) {
-      const data = frame.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n");
-      if (data === "[DONE]") return;
-      if (data) yield JSON.parse(data);
-    }
-  }
-}
-
-function take(message, chunk) {
-  if (chunk.error) throw new Error(chunk.error.message);
-  if (chunk.usage) message.count = chunk.usage.completion_tokens;
-  for (const choice of chunk.choices) {
-    const { content, reasoning_content: reasoning, tool_calls: calls } = choice.delta;
-    if (content) message.content += content;
-    if (reasoning) message.reasoning = (message.reasoning || "") + reasoning;
-    for (const call of calls || []) {
-      message.calls ||= [];
-      const own = (message.calls[call.index] ||= { name: "", arguments: "" });
-      own.name += call.function.name || "";
-      own.arguments += call.function.arguments || "";
-    }
-    for (const token of choice.logprobs?.content || []) {
-      message.tokens ||= [];
-      message.tokens.push({ text: token.token, top: token.top_logprobs.map((top) => [top.token, top.logprob]) });
-    }
-  }
-}
-
-async function answer() {
-  if (running) return;
-  let body;
-  try {
-    body = request();
-  } catch (error) {
-    status(`The JSON Schema is not valid: ${error.message}`, true);
-    return;
-  }
-  status("The model is answering.");
-  const message = { role: "assistant", content: "" };
-  const at = add(message);
-  show();
-  const node = $("messages").lastElementChild;
-  node.classList.add("busy");
-  running = new AbortController();
-  $("send").hidden = true;
-  $("stop").hidden = false;
-  const begun = performance.now();
-  let first = 0;
+/** Shows what has come of the growing answer, seldom enough that the page stays quick, and saves it. */
+function grower(one) {
+  let timer = 0;
   let drawn = 0;
-  let stopped = false;
-  let failed = "";
-  try {
-    const response = await fetch("v1/chat/completions", {
-      method: "POST", headers: headers(), body: JSON.stringify(body), signal: running.signal,
-    });
-    if (!response.ok) throw new Error((await response.json()).error.message);
-    for await (const chunk of events(response)) {
-      take(message, chunk);
-      if (!first && (message.content || message.reasoning)) first = performance.now();
-      if (performance.now() - drawn > 40) {
-        drawn = performance.now();
-        const box = $("messages");
-        const end = box.scrollHeight - box.scrollTop - box.clientHeight < 80;
-        fill(node, message);
-        if (end) box.scrollTop = box.scrollHeight;
-      }
+  let saved = performance.now();
+  const draw = () => {
+    timer = 0;
+    const begun = performance.now();
+    const box = $("messages");
+    const follows = one.chat === chat && isAtEnd(box);
+    one.update?.();
+    if (follows) box.scrollTop = box.scrollHeight;
+    if (begun - saved > 1000) {
+      save(one.chat);
+      saved = performance.now();
     }
-  } catch (error) {
-    stopped = error.name === "AbortError";
-    failed = stopped ? "" : error.message;
-  }
-  status(failed || (stopped ? "The answer was stopped." : ""), Boolean(failed));
-  if (first) {
-    const seconds = (performance.now() - first) / 1000;
-    const rate = message.count > 1 && seconds > 0 ? `, ${((message.count - 1) / seconds).toFixed(1)} tokens/s` : "";
-    message.stats = `first token after ${((first - begun) / 1000).toFixed(2)} s${rate}`;
-  }
-  running = null;
-  $("send").hidden = false;
-  $("stop").hidden = true;
-  if (!message.content && !message.reasoning && !message.calls) {
-    chat.messages.splice(at, 1);
-    chat.leaf = message.parent;
-  }
-  save();
-  show();
-  $("text").focus();
+    drawn = performance.now() - begun;
+  };
+  const grown = () => {
+    timer ||= setTimeout(draw, Math.max(40, 4 * drawn));
+  };
+  return { grown, end: () => clearTimeout(timer) };
 }
 
-function send() {
-  const text = $("text").value;
-  if (!text.trim() || running) return;
-  if (!chat) {
-    chat = { id: crypto.getRandomValues(new Uint32Array(2)).join("-"), title: "", messages: [], leaf: null };
-    chats.unshift(chat);
-  }
-  chat.title ||= text.slice(0, 60);
-  add({ role: "user", content: text });
-  $("text").value = "";
-  grow();
-  answer();
+/** Receives an answer into a message, or the rest of one. */
+async function receive(message, goesOn) {
+  const own = chat;
+  const { content, role } = message;
+  const messages = conversation.pathTo(own, message.parent)
+    .filter((one) => one.content).map((one) => ({ role: one.role, content: one.content }));
+  if (goesOn) messages.push({ role, content });
+  if ($("system").value) messages.unshift({ role: "system", content: $("system").value });
+  const body = { ...settings.fields(), messages };
+  if (goesOn) body.continue_final_message = true;
+  for (const field of ["error", "stats"]) delete message[field];
+  Object.assign(message, { state: "running", model: body.model });
+  store.own(message);
+  running = { chat: own, message, abort: new AbortController(), update: null };
+  const { grown, end } = grower(running);
+  status("");
+  $("announced").textContent = "The model is answering.";
+  save(own);
+  show(true);
+  const ended = await ask(message, body, settings.headers(), running.abort.signal, grown);
+  end();
+  running = null;
+  // a page that was left during the answer has said so
+  if (message.state === "running") Object.assign(message, ended);
+  for (const field of ["state", "error", "stats", "model"]) if (message[field] === undefined) delete message[field];
+  save(own);
+  $("announced").textContent = message.state ? "The answer has ended early." : "The answer is complete.";
+  show();
+  if (document.activeElement === document.body && matchMedia("(hover: hover)").matches) $("text").focus();
 }
+
+/** Whether the settings make a request; says what is wrong with them. */
+function isReady() {
+  if (running) return false;
+  try {
+    settings.fields();
+    return true;
+  } catch (error) {
+    status(error.message, { wrong: true });
+    return false;
+  }
+}
+
+/** Adds a question that answers a message, and asks it. */
+function question(parent, text) {
+  store.own(conversation.add(chat, parent, { role: "user", content: text }));
+  receive(conversation.add(chat, chat.leaf, { role: "assistant", content: "" }), false);
+}
+
+function send(text) {
+  if (!text.trim() || !isReady()) return;
+  chat ??= conversation.begin();
+  chat.title ||= text.trim().replace(/\s+/g, " ").slice(0, 60);
+  $("text").value = "";
+  draft();
+  question(chat.leaf, text);
+}
+
+function download(text, name) {
+  const link = element("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+function open(one) {
+  chat = one;
+  if (!WIDE.matches) panel($("menu"), $("side"), false);
+  status("");
+  show();
+}
+
+// What the buttons of messages and of the list do.
+const act = {
+  branch(message, isNext) {
+    chat.leaf = conversation.descend(chat, message.id);
+    save(chat);
+    show();
+    const [first, second] = $("messages").querySelectorAll(`[data-id="${message.id}"] .branches button`);
+    (isNext ? [second, first] : [first, second]).find((one) => !one.disabled).focus();
+  },
+  edit(message) {
+    const node = $("messages").querySelector(`[data-id="${message.id}"]`);
+    const form = editor(message, (text) => isReady() && question(message.parent, text), () => show());
+    node.replaceChildren(form);
+    form.querySelector("textarea").focus();
+  },
+  retry(message) {
+    if (!isReady()) return;
+    const isEmpty = message.role === "assistant" && !message.content && !message.reasoning && !message.calls;
+    const parent = message.role === "user" ? message.id : message.parent;
+    receive(isEmpty ? message : conversation.add(chat, parent, { role: "assistant", content: "" }), false);
+  },
+  proceed(message) {
+    if (isReady()) receive(message, true);
+  },
+  open,
+  rename(one, title) {
+    if (title && title !== one.title) {
+      one.title = title;
+      store.save(one);
+    }
+    showChats();
+  },
+  remove(one) {
+    if (running?.chat === one) {
+      status("The conversation is being answered. Stop the answer, then delete it.", { wrong: true });
+      return;
+    }
+    store.remove(one);
+    const undo = () => {
+      for (const message of one.messages) store.own(message);
+      store.save(one);
+      open(one);
+    };
+    if (chat === one) chat = null;
+    show();
+    status(`“${one.title}” is deleted.`, { label: "Undo", act: undo });
+  },
+  download,
+  discard(key, text) {
+    store.discard(key);
+    showChats();
+    const undo = () => {
+      keep(local, key, text);
+      store.read(key);
+      status("");
+      showChats();
+    };
+    status("The damaged conversation is deleted.", { label: "Undo", act: undo });
+  },
+};
 
 async function models() {
   try {
-    const response = await fetch("v1/models", { headers: headers() });
-    const json = await response.json();
-    if (!response.ok) throw new Error(json.error.message);
-    $("model").replaceChildren(...json.data.map((model) => new Option(model.id, model.id)));
-    const last = localStorage.getItem("pelton-model");
-    if (json.data.some((model) => model.id === last)) $("model").value = last;
+    const { data } = await get("v1/models", settings.headers());
+    const names = data.map(({ id }) => modelName(id));
+    const isUnique = new Set(names).size === names.length;
+    $("model").replaceChildren(...data.map(({ id }, at) => new Option(isUnique ? names[at] : id, id)));
+    const last = local.getItem("pelton-model");
+    if (data.some(({ id }) => id === last)) $("model").value = last;
+    $("model").title = $("model").value;
     status("");
   } catch (error) {
-    status(`The models could not be read: ${error.message}`, true);
+    status(`The models could not be read: ${error.message}.`, { wrong: true, label: "Retry", act: models });
   }
 }
 
-for (const name of SETTINGS) {
-  const node = $(name);
-  const value = kept("pelton-settings", {})[name];
-  if (node.type === "checkbox") node.checked = Boolean(value);
-  else if (value !== undefined) node.value = value;
-  node.addEventListener("change", () => {
-    const all = Object.fromEntries(SETTINGS.map((one) => [one, $(one).type === "checkbox" ? $(one).checked : $(one).value]));
-    localStorage.setItem("pelton-settings", JSON.stringify(all));
-    if (name === "key") models();
-    if (name === "logprobs" && !running) show();
-  });
+/** Shows or hides a panel; on a narrow screen one at a time covers the messages. */
+function panel(opener, node, isShown) {
+  node.hidden = !isShown;
+  opener.setAttribute("aria-expanded", isShown);
+  if (node === $("side") && WIDE.matches) keep(local, "pelton-side", String(isShown));
 }
-// Shows or hides a panel; on a narrow screen one at a time covers the messages.
-function open(opener, panel, shown) {
-  panel.hidden = !shown;
-  opener.setAttribute("aria-expanded", shown);
-  if (panel === $("side") && WIDE.matches) localStorage.setItem("pelton-side", shown);
-}
-const PANELS = [[$("menu"), $("side")], [$("settings-open"), $("settings")]];
-for (const [opener, panel] of PANELS) {
+const PANELS = [[$("menu"), $("side"), $("side-close")], [$("settings-open"), $("settings"), $("settings-close")]];
+for (const [opener, node, closer] of PANELS) {
   opener.addEventListener("click", () => {
-    const shown = panel.hidden;
-    if (!WIDE.matches) PANELS.forEach(([other, its]) => open(other, its, false));
-    open(opener, panel, shown);
+    const isShown = node.hidden;
+    if (!WIDE.matches) PANELS.forEach(([other, its]) => panel(other, its, false));
+    panel(opener, node, isShown);
+  });
+  closer.addEventListener("click", () => {
+    panel(opener, node, false);
+    opener.focus();
   });
 }
-open($("menu"), $("side"), WIDE.matches && kept("pelton-side", true));
 
-// The height of the field for the message follows its text.
-function grow() {
+/** Keeps the text of the field, whose height follows it. */
+function draft() {
   const text = $("text");
+  keep(session, DRAFT, text.value);
   text.style.height = "auto";
   text.style.height = `${text.scrollHeight}px`;
 }
-$("text").addEventListener("input", grow);
-$("model").addEventListener("change", () => localStorage.setItem("pelton-model", $("model").value));
-$("form").addEventListener("submit", (event) => { event.preventDefault(); send(); });
-$("stop").addEventListener("click", () => running?.abort());
-$("new").addEventListener("click", () => {
-  if (running) return;
-  chat = null;
-  if (!WIDE.matches) open($("menu"), $("side"), false);
-  show();
-  $("text").focus();
-});
-$("search").addEventListener("input", list);
+
+$("text").addEventListener("input", draft);
 $("text").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }
-});
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape") return;
-  if (running) {
-    running.abort();
-  } else if (!WIDE.matches) {
-    const shown = PANELS.find(([, panel]) => !panel.hidden);
-    if (shown) {
-      open(...shown, false);
-      shown[0].focus();
-    }
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    send($("text").value);
   }
 });
-$("key-form").addEventListener("submit", (event) => event.preventDefault());
-$("export").addEventListener("click", () => {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(chats, null, 1)], { type: "application/json" }));
-  link.download = "pelton-chats.json";
-  link.click();
-  URL.revokeObjectURL(link.href);
+$("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  send($("text").value);
 });
+$("stop").addEventListener("click", () => running?.abort.abort());
+$("model").addEventListener("change", () => {
+  keep(local, "pelton-model", $("model").value);
+  $("model").title = $("model").value;
+});
+$("new").addEventListener("click", () => {
+  open(null);
+  $("text").focus();
+});
+$("search").addEventListener("input", showChats);
+$("export").addEventListener("click", () => download(store.export(), "pelton-chats.json"));
 $("import").addEventListener("click", () => $("import-file").click());
 $("import-file").addEventListener("change", async (event) => {
   const [file] = event.target.files;
   if (!file) return;
   try {
-    const more = JSON.parse(await file.text());
-    const good = (one) => Array.isArray(one?.messages) && one.messages.every((m) => typeof m.content === "string");
-    if (!Array.isArray(more) || !more.every(good)) throw new Error("it has no conversations");
-    const known = new Set(chats.map((one) => one.id));
-    chats.unshift(...more.filter((one) => !known.has(one.id)));
-    save();
-    list();
+    const { added, refused } = store.import(await file.text());
+    const count = `${added} ${added === 1 ? "conversation" : "conversations"} imported.`;
+    status(refused.length ? `${count} Refused: ${refused.join("; ")}.` : count, { wrong: refused.length > 0 });
   } catch (error) {
-    status(`The file could not be imported: ${error.message}`, true);
+    status(`The file could not be imported: ${error.message}.`, { wrong: true });
   }
   event.target.value = "";
+  showChats();
 });
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  if (running) {
+    running.abort.abort();
+    return;
+  }
+  const shown = !WIDE.matches && PANELS.find(([, node]) => !node.hidden);
+  if (!shown) return;
+  panel(shown[0], shown[1], false);
+  shown[0].focus();
+});
+// another tab has written
+addEventListener("storage", ({ key, storageArea }) => {
+  if (storageArea !== local || key === null) return;
+  const id = store.read(key);
+  if (!chat || id !== chat.id) {
+    refreshChats();
+    return;
+  }
+  if (running?.chat !== chat && !store.chats.has(chat.id)) {
+    chat = null;
+    status("The conversation was deleted in another tab.");
+  }
+  refresh();
+});
+// a page that is left keeps what it has received
+addEventListener("pagehide", () => {
+  if (!running) return;
+  running.message.state = "interrupted";
+  save(running.chat);
+  running.abort.abort();
+});
+
+settings.begin((name) => {
+  if (["key", "remember"].includes(name)) models();
+  if (name === "logprobs" && !running) show();
+});
+panel($("menu"), $("side"), WIDE.matches && local.getItem("pelton-side") !== "false");
+$("text").value = session.getItem(DRAFT) ?? "";
 models();
 show();
+draft();
 if (WIDE.matches) $("text").focus();
