@@ -68,6 +68,12 @@ fn store() {
     script("store.mjs");
 }
 
+/// Streams of answers, cut anywhere and broken in all ways.
+#[test]
+fn answers() {
+    script("answer.mjs");
+}
+
 /// The Markdown library is what `bundle.mjs` makes of the pinned packages.
 #[test]
 fn bundle() {

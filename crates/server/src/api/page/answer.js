@@ -70,18 +70,18 @@ function take(message, chunk) {
   }
 }
 
-// A rate of fewer tokens, or of a shorter time, says nothing.
-const LEAST = { tokens: 16, seconds: 0.2 };
+// A rate of fewer tokens, or by the page's clock of a shorter time, says nothing.
+const TOKENS = 16;
+const SECONDS = 0.2;
 
 /** The figures below an answer: by the server's clock if it tells its times, or by the page's. */
 export function speed({ begun, first, ended, count, timings }) {
+  const seconds = (ended - first) / 1000;
   const tokens = timings?.predicted_n ?? count;
-  const seconds = timings ? timings.predicted_ms / 1000 : (ended - first) / 1000;
   const rate = timings ? timings.predicted_per_second : (tokens - 1) / seconds;
-  const parts = [];
-  if (tokens >= LEAST.tokens && seconds >= LEAST.seconds) parts.push(`${rate.toFixed(1)} tokens/s`);
-  parts.push(`first token after ${((first - begun) / 1000).toFixed(2)} s`);
-  return parts.join(", ");
+  const says = tokens >= TOKENS && Number.isFinite(rate) && (timings || seconds >= SECONDS);
+  const waited = `first token after ${((first - begun) / 1000).toFixed(2)} s`;
+  return says ? `${rate.toFixed(1)} tokens/s, ${waited}` : waited;
 }
 
 /**
