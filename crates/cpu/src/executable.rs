@@ -14,7 +14,7 @@ use pelton_weights::Checkpoint;
 use crate::accepts;
 use crate::batch::Batch;
 use crate::exec::Exec;
-use crate::memory::{State, available, require_available};
+use crate::memory::{Budget, State, Use, Weights, available, free_for_caches};
 use crate::pool::Pool;
 use crate::reference;
 use crate::samples::Samples;
@@ -107,13 +107,26 @@ impl Backend for Cpu {
         self.has_effort()
     }
 
-    /// Weights are mapped from their file, and can be evicted.
-    fn free_memory(&self, _weights: u64) -> Option<u64> {
-        available()
+    fn free_memory(&self, weights: u64) -> Option<u64> {
+        available().map(|available| free_for_caches(available, weights))
     }
 
     fn load(
         &self,
+        plan: Plan,
+        checkpoint: Arc<Checkpoint>,
+        limits: Limits,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Box<dyn Executable>, Error> {
+        let mut budget = Budget::of_system();
+        self.load_within(&mut budget, plan, checkpoint, limits, progress)
+    }
+}
+
+impl Cpu {
+    fn load_within(
+        &self,
+        budget: &mut Budget,
         plan: Plan,
         checkpoint: Arc<Checkpoint>,
         limits: Limits,
@@ -131,7 +144,9 @@ impl Backend for Cpu {
             Path::Reference => 1,
             Path::Fast { threads, .. } => threads,
         };
-        require_available("the KV cache and buffers", bytes(&plan, &limits, threads))?;
+        budget.take(Use::Cache, State::cache_bytes(&plan, &limits))?;
+        budget.take(Use::Buffers, bytes(&plan, &limits, threads))?;
+        budget.take(Use::Decoded, Weights::decoded_bytes(&plan))?;
         read_weights(&plan, &checkpoint, progress);
 
         let steps = match &self.path {
@@ -144,10 +159,10 @@ impl Backend for Cpu {
         let (samples, tables) = (Samples::new(&limits, threads)?, PageTables::new(&limits));
         let mut state = State::new(plan, checkpoint, limits)?;
         if let Steps::Fast(exec) = &steps {
-            state.weights.set_input_major(&state.plan, exec.pool())?;
+            state.weights.set_input_major(&state.plan, exec.pool(), budget)?;
         }
         if let (Steps::Fast(exec), Path::Fast { repack: true, .. }) = (&steps, &self.path) {
-            state.weights.pack(&state.plan, exec.pool(), exec.isa());
+            state.weights.pack(&state.plan, exec.pool(), exec.isa(), budget);
         }
         Ok(Box::new(CpuExecutable {
             samples,
@@ -162,7 +177,7 @@ impl Backend for Cpu {
     }
 }
 
-/// Bytes that a loaded plan allocates besides its weights.
+/// Bytes that a loaded plan allocates besides its weights and caches.
 fn bytes(plan: &Plan, limits: &Limits, threads: usize) -> u128 {
     let tables = (limits.sequences as u128)
         .saturating_mul(plan.groups.len() as u128)
@@ -407,6 +422,30 @@ mod tests {
         let checkpoint = Arc::new(spec.checkpoint());
         let plan = build(&checkpoint).unwrap();
         cpu.load(plan, checkpoint, limits(&spec), &mut |_, _| {}).unwrap()
+    }
+
+    /// Each part of the load fits into the memory, but not all together.
+    #[test]
+    fn parts_that_fit_alone_are_refused_together() {
+        let (cpu, spec) = (Cpu::new(1), ModelSpec::default());
+        let limits = limits(&spec);
+        let plan = || build(&spec.checkpoint()).unwrap().with_effort().unwrap();
+        let load = |available| {
+            let (plan, checkpoint) = (plan(), Arc::new(spec.checkpoint()));
+            let mut budget = Budget::new(Some(available));
+            cpu.load_within(&mut budget, plan, checkpoint, limits.clone(), &mut |_, _| {})
+        };
+        let error = |available| load(available).err().unwrap().to_string();
+        let plan = plan();
+        let cache = State::cache_bytes(&plan, &limits) as u64;
+        assert!(error(cache - 1).contains("; reduce the context"));
+        let before = cache + bytes(&plan, &limits, 1) as u64 + Weights::decoded_bytes(&plan) as u64;
+        assert!(error(before - 1).contains(" for buffers"));
+        // one copy of the marked matrices, which alone would fit many times
+        let marked = plan.weights.iter().filter(|weight| weight.effort);
+        let marked: usize = marked.map(|weight| weight.dtype.bytes_of(weight.len()).unwrap()).sum();
+        assert!(error(before + marked as u64 / 2).contains("for the KV cache"));
+        assert!(load(before + 16 * marked as u64 + (1 << 20)).is_ok());
     }
 
     fn pool(cpu: &Cpu) -> Arc<Pool> {

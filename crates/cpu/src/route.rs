@@ -130,7 +130,8 @@ fn keep_groups(limits: ExpertGroups, ranks: &[f64], groups: &mut [f64], taken: &
                 greatest[1] = rank;
             }
         }
-        *group = greatest[..summands].iter().sum();
+        let sum: f64 = greatest[..summands].iter().sum();
+        *group = if sum.is_nan() { f64::NEG_INFINITY } else { sum };
     }
     // a group is considered if fewer than `used` are better, the lower index first
     for (group, experts) in taken.chunks_exact_mut(size).enumerate() {

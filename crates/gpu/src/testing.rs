@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use pelton_testing::{Need, Random, skip};
 
-use crate::device::{Access, Capabilities, Device, Kernel};
+use crate::device::{Access, Capabilities, Checks, Device, Kernel};
 
-/// A device for tests, with all shader checks: the first GPU, or else a software driver. Without
+/// A device for tests, with all shader checks unless the environment says otherwise: the first GPU, or else a software driver. Without
 /// either the test is reported as skipped.
 pub(crate) fn device() -> Option<Arc<Device>> {
     let Some(adapter) = crate::adapters().into_iter().next() else {
         skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
         return None;
     };
-    Some(Device::open(&adapter, true).unwrap())
+    Some(Device::open(&adapter, Checks::of_environment().unwrap()).unwrap())
 }
 
 /// The capabilities of a GPU with subgroups of one width and the least limits of WebGPU.
@@ -29,6 +29,7 @@ pub(crate) fn capabilities(subgroup: u32) -> Capabilities {
         workgroup_bytes: 32 << 10,
         binding_bytes: 1 << 27,
         buffer_bytes: 1 << 28,
+        storage_buffers: 8,
     }
 }
 

@@ -90,16 +90,24 @@ fn half() -> Effort {
     Effort::new(0.5).unwrap()
 }
 
+/// A GPU whose kernels bind few buffers has no effort.
+fn with_effort(test: impl FnOnce(Subject<'_>)) {
+    on_gpu(|subject| match subject.backend.has_effort() {
+        true => test(subject),
+        false => skip(Need::Capability, "this GPU has no effort"),
+    });
+}
+
 #[test]
 fn effort_1_is_dense() {
-    on_gpu(|subject| subject.effort_1_is_dense(EffortMode::Channel, &LINES));
+    with_effort(|subject| subject.effort_1_is_dense(EffortMode::Channel, &LINES));
 }
 
 #[test]
 fn efforts_of_any_pass() {
     let cpu = Cpu::new(1);
     let dtypes = [DType::Q4_0, DType::Q6_K, DType::F32];
-    on_gpu(|subject| {
+    with_effort(|subject| {
         subject.efforts_of_any_pass((EffortMode::Channel, half()), &cpu, &dtypes);
     });
 }
@@ -109,7 +117,7 @@ fn efforts_of_any_pass() {
 fn shares_of_squares_of_any_pass() {
     let cpu = Cpu::new(1);
     let share = Effort::energy(0.97).unwrap();
-    on_gpu(|subject| {
+    with_effort(|subject| {
         subject.efforts_of_any_pass((EffortMode::Channel, share), &cpu, &[DType::Q4_0]);
         subject.efforts_of_any_pass((EffortMode::Nested, share), &cpu, &[DType::Q8_0]);
     });
@@ -117,26 +125,26 @@ fn shares_of_squares_of_any_pass() {
 
 #[test]
 fn effort_1_is_dense_of_nested_codes() {
-    on_gpu(|subject| subject.effort_1_is_dense(EffortMode::Nested, &[DType::Q8_0]));
+    with_effort(|subject| subject.effort_1_is_dense(EffortMode::Nested, &[DType::Q8_0]));
 }
 
 #[test]
 fn efforts_of_any_pass_of_nested_codes() {
     let cpu = Cpu::new(1);
-    on_gpu(|subject| {
+    with_effort(|subject| {
         subject.efforts_of_any_pass((EffortMode::Nested, half()), &cpu, &[DType::Q8_0]);
     });
 }
 
 #[test]
 fn effort_1_is_dense_next_to_buckets() {
-    on_gpu(|subject| subject.effort_1_is_dense(EffortMode::Bucket, &[DType::F16]));
+    with_effort(|subject| subject.effort_1_is_dense(EffortMode::Bucket, &[DType::F16]));
 }
 
 #[test]
 fn efforts_of_any_pass_in_buckets() {
     let cpu = Cpu::new(1);
-    on_gpu(|subject| {
+    with_effort(|subject| {
         subject.efforts_of_any_pass((EffortMode::Bucket, half()), &cpu, &[DType::F16]);
     });
 }
@@ -144,5 +152,5 @@ fn efforts_of_any_pass_in_buckets() {
 #[test]
 fn fractions_of_matrices() {
     let cpu = Cpu::new(1);
-    on_gpu(|subject| subject.fractions_of_matrices(&cpu, DType::Q4_0));
+    with_effort(|subject| subject.fractions_of_matrices(&cpu, DType::Q4_0));
 }

@@ -74,7 +74,7 @@ pub trait Backend: Send + Sync {
     /// # Errors
     ///
     /// [`Error::Op`] if the plan has an op that is not [accepted](Self::accepts),
-    /// [`Error::Memory`] if there is not enough memory; other errors if a weight differs from the
+    /// [`Error::Memory`] or [`Error::LoadMemory`] if there is not enough memory; other errors if a weight differs from the
     /// plan or the backend fails.
     fn load(
         &self,
@@ -199,7 +199,8 @@ pub trait Executable: Send {
     }
 
     /// Runs a pass `passes` times and returns the time of each step. Called when all passes are
-    /// taken; the results of the pass are dropped.
+    /// taken; the results of the pass are dropped. Afterwards the cached positions of its rows, the
+    /// sampled tokens and the recurrent states of its slots are undefined.
     ///
     /// # Errors
     ///

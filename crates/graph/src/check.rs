@@ -59,6 +59,14 @@ impl Pass<'_> {
         if !self.wants.is_sorted_by_key(Want::row) {
             return refuse("wants are not in the order of their rows".to_owned());
         }
+        for of_row in self.wants.chunk_by(|a, b| a.row() == b.row()) {
+            let same = |a: &Want<'_>, b| std::mem::discriminant(a) == std::mem::discriminant(b);
+            let is_repeated = |(i, want)| of_row[..i].iter().any(|before| same(before, want));
+            if of_row.iter().enumerate().any(is_repeated) {
+                let row = of_row[0].row();
+                return refuse(format!("a result of row {row} twice, expected each once"));
+            }
+        }
         for (i, want) in self.wants.iter().enumerate() {
             let Some(row) = self.rows.get(want.row() as usize) else {
                 let rows = self.rows.len();

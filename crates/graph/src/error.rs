@@ -115,6 +115,22 @@ pub enum Error {
         available: Option<u64>,
     },
 
+    /// The parts of a load need more memory together than there is.
+    #[error(
+        "the load needs {needed} bytes of memory, but only {available} are available: {terms}; \
+         {remedy}"
+    )]
+    LoadMemory {
+        /// The needed bytes.
+        needed: u128,
+        /// The bytes that are available.
+        available: u64,
+        /// The largest uses, with their bytes.
+        terms: String,
+        /// How the largest use becomes smaller.
+        remedy: &'static str,
+    },
+
     /// A GPU lacks a capability or failed.
     #[error("device '{device}': {what}")]
     Device {

@@ -105,7 +105,7 @@ pub struct Pass<'a> {
     pub rows: &'a [Row],
     /// Edits of page tables, applied before the rows run.
     pub tables: &'a [TableEdit<'a>],
-    /// The wanted results, in ascending order of rows.
+    /// The wanted results, in ascending order of rows; of a row at most one of each kind.
     pub wants: &'a [Want<'a>],
     /// The effort of each row, in all repeats; empty if all are full. Below 1 only if the plan has
     /// [weights](crate::Weight::effort) for it.

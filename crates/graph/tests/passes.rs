@@ -143,6 +143,10 @@ fn wants() {
     check(&[], "");
     check(&[sample(0), logits(0), logits(2)], "");
     check(&[logits(0), sample(2), sample(1)], "wants are not in the order of their rows");
+    let twice = "a result of row 1 twice, expected each once";
+    check(&[sample(1), sample(1)], twice);
+    check(&[logits(1), logits(1)], twice);
+    check(&[sample(1), logits(1), sample(1)], twice);
     check(&[sample(0), logits(3)], "row 3 of want 1, expected one of 3");
     check(&[sample(0), sample(3)], "row 3 of want 1, expected one of 3");
     check(&[logits(0), logits(1), logits(2), logits(2)], "4 wants, expected at most 3");

@@ -405,7 +405,9 @@ impl Subject<'_> {
         let plan = build(&checkpoint).unwrap();
         let loaded = self.backend.load(plan, checkpoint, limits, &mut |_, _| {});
         let error = loaded.err().unwrap();
-        assert!(matches!(error, Error::Memory { .. } | Error::Device { .. }), "{error}");
+        let refused =
+            matches!(error, Error::Memory { .. } | Error::LoadMemory { .. } | Error::Device { .. });
+        assert!(refused, "{error}");
     }
 }
 

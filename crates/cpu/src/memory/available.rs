@@ -1,20 +1,4 @@
-//! The memory that the system has left, and the refusal of a load that needs more.
-
-use pelton_graph::Error;
-
-/// Refuses a load that needs more bytes than the system has available: memory is mapped lazily, so
-/// a process that maps too much is killed later, in the middle of a text.
-///
-/// # Errors
-/// [`Error::Memory`] naming what the memory is for, the bytes needed and the bytes available.
-pub(crate) fn require_available(what: &'static str, needed: u128) -> Result<(), Error> {
-    match available() {
-        Some(available) if needed > u128::from(available) => {
-            Err(Error::Memory { what, needed, available: Some(available) })
-        }
-        _ => Ok(()),
-    }
-}
+//! The memory that the system has left.
 
 /// Bytes that the system can allocate without swapping, where it says so.
 #[cfg(target_os = "linux")]
@@ -98,12 +82,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn more_than_there_is_is_refused() {
-        let available = available().unwrap();
-        assert!(available > 0);
-        require_available("a test", 1).unwrap();
-        let error = require_available("a test", u128::from(u64::MAX) + 1).unwrap_err().to_string();
-        assert!(error.starts_with("a test needs 18446744073709551616 bytes"), "{error}");
-        assert!(error.contains("available"), "{error}");
+    fn some_memory_is_available() {
+        assert!(available().unwrap() > 0);
     }
 }

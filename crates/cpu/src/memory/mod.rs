@@ -2,6 +2,7 @@
 
 mod aligned;
 mod available;
+mod budget;
 mod kv_cache;
 pub(crate) mod prefetch;
 mod slot_states;
@@ -9,7 +10,8 @@ mod state;
 mod weights;
 
 pub(crate) use aligned::AlignedBuf;
-pub(crate) use available::{available, require_available};
+pub(crate) use available::available;
+pub(crate) use budget::{Budget, Use, free_for_caches};
 pub(crate) use kv_cache::{BLOCK, KvCache, Stored};
 pub(crate) use slot_states::{SlotAdapters, SlotStates};
 pub(crate) use state::{Buffers, State};

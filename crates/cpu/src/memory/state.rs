@@ -57,16 +57,20 @@ impl State {
         }
     }
 
-    /// Bytes of the buffers, caches and states of a plan.
+    /// Bytes of the caches of a plan.
+    pub(crate) fn cache_bytes(plan: &Plan, limits: &Limits) -> u128 {
+        let bytes = |&shape: &pelton_graph::Cache| {
+            KvCache::bytes(shape, limits.kv, limits.pages[shape.group])
+        };
+        plan.caches.iter().map(bytes).fold(0, u128::saturating_add)
+    }
+
+    /// Bytes of the buffers and states of a plan.
     pub(crate) fn bytes(plan: &Plan, limits: &Limits) -> u128 {
-        let caches = plan
-            .caches
-            .iter()
-            .map(|&shape| KvCache::bytes(shape, limits.kv, limits.pages[shape.group]));
         let buffers =
             plan.buffers.iter().map(|b| AlignedBuf::bytes(limits.rows_of(b.rows), b.width));
         let states = SlotStates::bytes(plan, limits);
-        caches.chain(buffers).fold(states, u128::saturating_add)
+        buffers.fold(states, u128::saturating_add)
     }
 }
 

@@ -8,7 +8,7 @@ use pelton_graph::{EffortCurve, EffortMode, Error, Op, Plan, WeightId, WeightKin
 use pelton_quant::{BucketFormat, DType};
 use pelton_weights::{BucketPart, Checkpoint, Tensor, bucket_tensor};
 
-use super::{available, require_available};
+use super::{Budget, Use};
 use crate::gemm::buckets::{BucketParts, Buckets};
 use crate::gemm::input_major::{InputMajor, has_lines};
 use crate::gemm::{MatrixError, MatrixRef, PACKED_ROWS, can_pack, has_panels, pack};
@@ -151,15 +151,28 @@ impl Weights {
         Ok(Self { checkpoint, all })
     }
 
+    /// Bytes of the weights of a plan that [`new`](Self::new) decodes.
+    pub(crate) fn decoded_bytes(plan: &Plan) -> u128 {
+        let decoded = plan.weights.iter().zip(small(plan));
+        let decoded = decoded.filter(|(weight, small)| *small || !weight.is_matrix());
+        let bytes = decoded.map(|(weight, _)| (weight.len() as u128).saturating_mul(4));
+        bytes.fold(0, u128::saturating_add)
+    }
+
     /// Copies the matrices that are marked for effort to input-major order, in place of all other
     /// orders.
     ///
     /// # Errors
-    /// [`Error::Effort`] if the type of one has no such order, [`Error::Memory`] if there is not
-    /// enough memory.
-    pub(crate) fn set_input_major(&mut self, plan: &Plan, pool: &Pool) -> Result<(), Error> {
+    /// [`Error::Effort`] if the type of one has no such order, [`Error::LoadMemory`] or
+    /// [`Error::Memory`] if there is not enough memory.
+    pub(crate) fn set_input_major(
+        &mut self,
+        plan: &Plan,
+        pool: &Pool,
+        budget: &mut Budget,
+    ) -> Result<(), Error> {
         if plan.effort.mode == EffortMode::Bucket {
-            return self.set_buckets(plan, pool);
+            return self.set_buckets(plan, pool, budget);
         }
         let what = "weights in input-major order";
         let marked = || plan.weights.iter().enumerate().filter(|(_, weight)| weight.effort);
@@ -182,7 +195,7 @@ impl Weights {
                 ))
             })? as u128;
         }
-        require_available(what, needed)?;
+        budget.take(Use::Lines, needed)?;
         for (i, weight) in marked() {
             let Weight::Matrices { stored, packed: _ } = &self.all[i] else { continue };
             let Matrices { tensor, row_bytes, first, rows, of: _ } = *stored;
@@ -203,8 +216,8 @@ impl Weights {
     ///
     /// # Errors
     /// [`Error::Effort`] if the type or the shape of one has no buckets, or its parts are not sound,
-    /// [`Error::Memory`] if there is not enough memory.
-    fn set_buckets(&mut self, plan: &Plan, pool: &Pool) -> Result<(), Error> {
+    /// [`Error::LoadMemory`] or [`Error::Memory`] if there is not enough memory.
+    fn set_buckets(&mut self, plan: &Plan, pool: &Pool, budget: &mut Budget) -> Result<(), Error> {
         let what = "weights in sorted buckets";
         let (format, ranks) = (plan.effort.buckets, plan.effort.ranks);
         let kept = (format, ranks);
@@ -226,7 +239,7 @@ impl Weights {
             })?;
             needed += each as u128 * weight.count() as u128;
         }
-        require_available(what, needed)?;
+        budget.take(Use::Buckets, needed)?;
         for (i, weight) in marked() {
             let Weight::Matrices { stored, packed: _ } = &self.all[i] else { continue };
             let Matrices { tensor, row_bytes, first, rows, of } = *stored;
@@ -263,7 +276,7 @@ impl Weights {
 
     /// Copies the matrices that steps multiply with, packed in panels, if the instruction set
     /// multiplies those and there is memory for them. Otherwise they stay as they are.
-    pub(crate) fn pack(&mut self, plan: &Plan, pool: &Pool, isa: Isa) {
+    pub(crate) fn pack(&mut self, plan: &Plan, pool: &Pool, isa: Isa, budget: &mut Budget) {
         if !has_panels(isa) {
             return;
         }
@@ -279,7 +292,7 @@ impl Weights {
         };
         let all = self.all.iter().zip(&plan.weights).zip(&packs).filter(|(_, packs)| **packs);
         let needed: u128 = all.map(|(weight, _)| bytes_of(weight) as u128).sum();
-        if available().is_some_and(|available| needed > u128::from(available)) {
+        if budget.take(Use::Packed, needed).is_err() {
             return;
         }
         for ((weight, of), _) in

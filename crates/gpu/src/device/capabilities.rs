@@ -9,7 +9,7 @@ pub(crate) struct Capabilities {
     pub(crate) subgroup: u32,
     /// The greatest subgroup width of a kernel.
     pub(crate) widest_subgroup: u32,
-    /// Maximum rows of activations for which a kernel is unrolled: a software driver needs a second
+    /// Maximum rows of activations for which a kernel is unrolled, at least 2: a software driver needs a second
     /// to compile it for sixteen.
     pub(crate) batch: usize,
     /// Whether there are matrix cores for products of f16 with sums in f32.
@@ -26,9 +26,24 @@ pub(crate) struct Capabilities {
     pub(crate) binding_bytes: u64,
     /// Maximum bytes of a buffer.
     pub(crate) buffer_bytes: u64,
+    /// Maximum buffers that a kernel binds.
+    pub(crate) storage_buffers: usize,
 }
 
 impl Capabilities {
+    /// Buffers that a kernel of one product binds at most, with planes apart.
+    const PLANES_APART: usize = 16;
+
+    /// Whether the planes of a matrix are bound as one buffer, because a kernel can bind few.
+    pub(crate) const fn joins_planes(&self) -> bool {
+        self.storage_buffers < Self::PLANES_APART
+    }
+
+    /// Whether a kernel can bind so many buffers.
+    pub(crate) const fn binds(&self, buffers: usize) -> bool {
+        buffers <= self.storage_buffers
+    }
+
     /// Whether there are matrix cores for 16×16 products and subgroups of 32 alone, as NVIDIA has
     /// them, which the attention kernel on matrix cores is written for.
     pub(crate) const fn cores_of_16_by_32_lanes(&self) -> bool {

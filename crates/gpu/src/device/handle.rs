@@ -15,6 +15,7 @@ use pelton_graph::Error;
 use crate::device::{
     adapters::{Adapter, Kind},
     capabilities::{Capabilities, matrix_cores_allowed},
+    checks::{Checks, poisoned},
     pipeline::{Access, Kernel},
 };
 
@@ -36,14 +37,14 @@ pub(crate) struct Device {
     pub(crate) memory: Option<u64>,
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
-    checks: bool,
+    checks: Checks,
     failures: Arc<Failures>,
     created: AtomicU64,
 }
 
 impl Device {
-    /// Opens an adapter. With `checks` kernels check every index, for tests.
-    pub(crate) fn open(adapter: &Adapter, checks: bool) -> Result<Arc<Self>, Error> {
+    /// Opens an adapter, with `checks` for tests.
+    pub(crate) fn open(adapter: &Adapter, checks: Checks) -> Result<Arc<Self>, Error> {
         let name = adapter.name().to_owned();
         let fail = |what: String| Error::Device { device: name.clone(), what };
         let offered = adapter.inner.features();
@@ -71,7 +72,18 @@ impl Device {
         if coherent {
             features |= wgpu::Features::MEMORY_DECORATION_COHERENT;
         }
-        let limits = adapter.inner.limits();
+        let mut limits = adapter.inner.limits();
+        if checks.few_buffers {
+            limits.max_storage_buffers_per_shader_stage = Checks::FEW_BUFFERS;
+        }
+        let batch = batch(adapter, &limits).ok_or_else(|| {
+            fail(format!(
+                "its workgroups have {} bytes of memory and subgroups of {}, expected memory for two \
+                 rows of activations",
+                limits.max_compute_workgroup_storage_size,
+                adapter.subgroup_widths().1
+            ))
+        })?;
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("pelton"),
             required_features: features,
@@ -100,7 +112,7 @@ impl Device {
         let capabilities = Capabilities {
             subgroup: adapter.subgroup_widths().0.max(1),
             widest_subgroup: adapter.subgroup_widths().1.max(1),
-            batch: batch(adapter, &limits),
+            batch,
             matrix_cores,
             core: adapter.core().unwrap_or(16),
             timestamps,
@@ -108,12 +120,13 @@ impl Device {
             workgroup_bytes: limits.max_compute_workgroup_storage_size,
             binding_bytes: limits.max_storage_buffer_binding_size,
             buffer_bytes: limits.max_buffer_size,
+            storage_buffers: limits.max_storage_buffers_per_shader_stage as usize,
         };
         Ok(Arc::new(Self {
             name,
             driver: adapter.driver(),
             coherent,
-            tunes: timestamps && !checks && adapter.kind() != Kind::Software,
+            tunes: timestamps && checks == Checks::default() && adapter.kind() != Kind::Software,
             capabilities,
             memory: adapter.memory(),
             device,
@@ -234,14 +247,17 @@ impl Device {
         self.created.fetch_add(1, Ordering::Relaxed);
         let label = Some(kernel.label.as_str());
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
-        let descriptor = wgpu::ShaderModuleDescriptor {
-            label,
-            source: wgpu::ShaderSource::Wgsl(kernel.source.as_str().into()),
+        let source = match self.checks.poison {
+            true => poisoned(&kernel.source).into(),
+            false => kernel.source.as_str().into(),
         };
-        let module = match self.checks {
+        let descriptor =
+            wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(source) };
+        let module = match self.checks.indices {
             true => self.device.create_shader_module(descriptor),
             // SAFETY: the source is one of our own kernels, whose loops end and whose indices are
-            // bounded by shapes that the host checks before a dispatch; tests run them with checks
+            // bounded by shapes that the host checks before a dispatch; tests run them with checks and
+            // without
             false => unsafe {
                 self.device.create_shader_module_trusted(
                     descriptor,
@@ -260,7 +276,7 @@ impl Device {
             module: &module,
             entry_point: Some("main"),
             compilation_options: wgpu::PipelineCompilationOptions {
-                zero_initialize_workgroup_memory: self.checks,
+                zero_initialize_workgroup_memory: self.checks.indices,
                 ..Default::default()
             },
             cache: None,
@@ -365,6 +381,12 @@ impl Device {
         self.created.load(Ordering::Relaxed)
     }
 
+    /// Makes every later check fail, as after a loss of the GPU.
+    #[cfg(test)]
+    pub(crate) fn lose(&self) {
+        self.failures.note(&self.failures.lost, "it was lost: by a test".to_owned());
+    }
+
     pub(crate) fn fail(&self, what: String) -> Error {
         Error::Device { device: self.name.clone(), what }
     }
@@ -391,12 +413,13 @@ impl Failures {
     }
 }
 
-/// The value of [`Capabilities::batch`]: a chunk of one unit a lane must fit in workgroup memory.
-fn batch(adapter: &Adapter, limits: &wgpu::Limits) -> usize {
+/// The value of [`Capabilities::batch`], at least 2: a chunk of one unit a lane must fit in workgroup
+/// memory. `None` if that of two rows does not.
+fn batch(adapter: &Adapter, limits: &wgpu::Limits) -> Option<usize> {
     /// Bytes of a unit of activations: codes, scale and sums.
     const UNIT: usize = 40;
     let bytes = (limits.max_compute_workgroup_storage_size as usize).min(32 << 10);
     let width = adapter.subgroup_widths().1.max(1) as usize;
     let most = if adapter.kind() == Kind::Software { 4 } else { 16 };
-    [16, 8, 4, 2].into_iter().find(|b| *b <= most && b * (UNIT * width + 64) <= bytes).unwrap_or(1)
+    [16, 8, 4, 2].into_iter().find(|b| *b <= most && b * (UNIT * width + 64) <= bytes)
 }

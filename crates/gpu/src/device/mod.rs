@@ -2,6 +2,7 @@
 
 mod adapters;
 mod capabilities;
+mod checks;
 mod handle;
 mod memory;
 mod mirror;
@@ -9,6 +10,7 @@ mod pipeline;
 
 pub use adapters::{Adapter, Kind, adapters, choose};
 pub(crate) use capabilities::Capabilities;
+pub(crate) use checks::Checks;
 pub(crate) use handle::Device;
 pub(crate) use mirror::Mirror;
 pub(crate) use pipeline::{Access, Kernel};

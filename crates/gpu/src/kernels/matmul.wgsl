@@ -51,7 +51,7 @@ const STRIDE = {{ (step + 8) // wide }}u;
     high_bytes=matrix.of.high_bytes, entry=matrix.of.entry, sections=matrix.of.sections,
     scales=matrix.of.scales,
     zero=matrix.of.zero, has_min=matrix.of.has_min, levels=matrix.of.levels,
-    sub_bytes=matrix.of.sub_bytes, d_shift=matrix.of.d_shift %}
+    sub_bytes=matrix.of.sub_bytes, d_shift=matrix.of.d_shift, joined=matrix.of.joined %}
 {% include family %}
 {% if defines %}
 {% include "formats/halves.wgsl" %}

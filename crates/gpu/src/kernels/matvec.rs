@@ -271,7 +271,8 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                 (None, true, true, None),
                 (Some(1e-5), false, false, SILU),
             ] {
-                let layout = Layout::of(dtype);
+                let of = |dtype| Layout::of(dtype).joined(subgroup == 8);
+                let layout = of(dtype);
                 let (k, rows, stride) = (2816, 70, 100);
                 let linear = MatVec {
                     layout,
@@ -288,7 +289,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                         [None; 2]
                     } else {
                         // blocks of several formats can be fused
-                        let other = if layout.blocks() { Layout::of(DType::Q6_K) } else { layout };
+                        let other = if layout.blocks() { of(DType::Q6_K) } else { layout };
                         [(layout, 40), (other, 7)]
                             .map(|(layout, rows)| Some(FusedMatrix { layout, rows }))
                     },
@@ -307,6 +308,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                     workgroup_bytes: 32 << 10,
                     binding_bytes: 1 << 27,
                     buffer_bytes: 1 << 28,
+                    storage_buffers: 32,
                 };
                 all.push((format!("{linear:?}"), linear.source(&capabilities).unwrap()));
             }

@@ -33,9 +33,11 @@ var<workgroup> chosen: array<u32, {{ used }}>;
 var<workgroup> group_order: array<u32, {{ groups.count }}>;
 {% endif %}
 
-// An integer that has the order of floats, NaN last; both zeros are equal.
+// An integer that has the order of floats; both zeros are equal, and NaN is minus infinity.
+const LEAST = 0x007fffffu;
 fn ordered(x: f32) -> u32 {
-    let bits = bitcast<u32>(select(x, 0.0, x == 0.0));
+    let any = bitcast<u32>(select(x, 0.0, x == 0.0));
+    let bits = select(any, 0xff800000u, (any & 0x7fffffffu) > 0x7f800000u);
     return bits ^ select(0x80000000u, 0xffffffffu, bits >= 0x80000000u);
 }
 
@@ -83,16 +85,21 @@ fn main(
     }
     workgroupBarrier();
 {% if groups %}
-    // the sum of the greatest scores of a group
+    // the sum of the greatest scores of a group; minus infinity if one of them is
     if (thread < GROUPS) {
         var first = -3e38;
         var second = -3e38;
         for (var i = 0u; i < SIZE; i++) {
-            let own = biased[thread * SIZE + i];
+            let at = thread * SIZE + i;
+            let own = select(biased[at], -3e38, order[at] == LEAST);
             second = max(second, min(first, own));
             first = max(first, own);
         }
-        group_order[thread] = ordered({{ "first + second" if groups.best == 2 else "first" }});
+{% if groups.best == 2 %}
+        group_order[thread] = select(ordered(first + second), LEAST, second == -3e38);
+{% else %}
+        group_order[thread] = select(ordered(first), LEAST, first == -3e38);
+{% endif %}
     }
     workgroupBarrier();
     if (thread < GROUPS) {

@@ -194,6 +194,7 @@ pub(crate) fn format(layout: &Layout) -> Value {
             DType::Q2_K | DType::Q3_K | DType::Q6_K | DType::IQ2_S | DType::IQ2_XS | DType::IQ1_M | DType::NVFP4
         ),
         sections => layout.bindings(),
+        joined => layout.joined,
         // the suffix of its names in WGSL, and whether this use declares them
         kind => "",
         defines => true,

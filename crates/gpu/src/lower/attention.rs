@@ -137,12 +137,14 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         let attention = self.attention_of(attend);
         let mut store = self.rope_store(op, [q, k, v])?;
-        if bucket == RowBucket::Prompt || !attention.fuses() {
+        let prepare = self.prepare_of(op);
+        let buffers = attention.decode_bindings(Some(&prepare)).len();
+        let fuses = attention.fuses() && self.device.capabilities.binds(buffers);
+        if bucket == RowBucket::Prompt || !fuses {
             let mut calls = vec![store];
             calls.extend(self.attend(attend, q, a, bucket)?);
             return Ok(calls);
         }
-        let prepare = self.prepare_of(op);
         let mut more = vec![k, v];
         more.extend(self.prepared_with(op)?);
         let mut calls = self.attend_rows(attend, Some(&prepare), Some(true), [q, a], &more)?;

@@ -14,6 +14,7 @@ use std::{
     io::Read,
     path::{Path, PathBuf},
     process,
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use pelton_graph::{Error, Plan};
@@ -212,27 +213,43 @@ pub(crate) fn cache_file() -> Option<PathBuf> {
     Some(directories.cache_dir().join("pelton").join("gpu-tuning.json"))
 }
 
-/// The content of the file, by GPU and driver; empty if it cannot be parsed.
-fn read_all(file: &Path) -> BTreeMap<String, Known> {
+/// The content of the file, by GPU and driver; `None` if it cannot be parsed.
+fn read_all(file: &Path) -> std::io::Result<Option<BTreeMap<String, Known>>> {
     /// Far more than the choices for many models on several GPUs.
     const MOST: u64 = 1 << 20;
     let mut text = Vec::new();
-    let opened = fs::File::open(file).and_then(|file| file.take(MOST).read_to_end(&mut text));
-    opened.ok().and_then(|_| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    fs::File::open(file)?.take(MOST).read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text).ok())
 }
 
 fn read(file: &Path, owner: &str) -> Known {
-    read_all(file).remove(owner).unwrap_or_default()
+    let all = read_all(file).ok().flatten();
+    all.and_then(|mut all| all.remove(owner)).unwrap_or_default()
 }
 
-/// Adds the choices of a GPU. The file is replaced by a rename, so it is never read half written.
+/// Adds the choices of a GPU. Loads that write at the same time take turns by a lock. The file is
+/// replaced by a rename, so it is never read half written; one that cannot be parsed is kept under
+/// another name.
 fn write(file: &Path, owner: &str, known: &Known) -> std::io::Result<()> {
-    let mut all = read_all(file);
-    all.entry(owner.to_owned()).or_default().extend(known.clone());
+    static WRITES: AtomicUsize = AtomicUsize::new(0);
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;
     }
-    let new = file.with_extension(process::id().to_string());
+    let turn = fs::File::create(file.with_extension("lock"))?;
+    // a file system without locks loses choices of loads at the same time, which are measured again
+    let _ = turn.lock();
+    let mut all = match read_all(file) {
+        Ok(Some(all)) => all,
+        Ok(None) => {
+            fs::rename(file, file.with_extension("unreadable"))?;
+            BTreeMap::new()
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
+        Err(error) => return Err(error),
+    };
+    all.entry(owner.to_owned()).or_default().extend(known.clone());
+    let write = WRITES.fetch_add(1, Ordering::Relaxed);
+    let new = file.with_extension(format!("{}-{write}", process::id()));
     fs::write(&new, serde_json::to_vec_pretty(&all)?)?;
     fs::rename(&new, file)
 }
@@ -250,6 +267,41 @@ mod tests {
         times[3] = vec![0.9, 0.7, 0.9, 1.0];
         let expected = [3, 3, 3, 0].map(|i| Tuning::CANDIDATES[i]);
         assert_eq!(best_of(&keys, &times), expected);
+    }
+
+    /// Loads at the same time lose no choice of each other, and leave no files behind.
+    #[test]
+    fn writers_take_turns() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tuning.json");
+        let known = |i: usize| Known::from([("k".to_owned(), [i, i])]);
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let file = &file;
+                scope.spawn(move || {
+                    for i in 0..20 {
+                        write(file, &format!("{writer}-{i}"), &known(i)).unwrap();
+                    }
+                });
+            }
+        });
+        for (writer, i) in (0..8).flat_map(|writer| (0..20).map(move |i| (writer, i))) {
+            assert_eq!(read(&file, &format!("{writer}-{i}")), known(i), "{writer}-{i}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    /// A file that cannot be parsed may be of a later version: it is not overwritten.
+    #[test]
+    fn unreadable_files_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tuning.json");
+        fs::write(&file, "{\"version\": 9}").unwrap();
+        let known = Known::from([("k".to_owned(), [512, 132])]);
+        write(&file, "x", &known).unwrap();
+        assert_eq!(read(&file, "x"), known);
+        let kept = fs::read_to_string(folder.path().join("tuning.unreadable")).unwrap();
+        assert_eq!(kept, "{\"version\": 9}");
     }
 
     #[test]

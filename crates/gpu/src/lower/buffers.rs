@@ -7,7 +7,7 @@ use pelton_graph::{
 use pelton_quant::PROBES;
 
 use crate::{
-    device::Device,
+    device::{Capabilities, Device},
     kernels::{
         attention::Attention,
         buckets::SIDES,
@@ -222,37 +222,37 @@ impl Cache {
 
 /// The scratch memory in which the kernels of one step pass values to each other.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub(crate) struct Scratch<B = wgpu::Buffer> {
     /// Activations in f16, for products on matrix cores.
-    pub(crate) halves: wgpu::Buffer,
+    pub(crate) halves: B,
     /// Activations in f32 after a norm, for products of prompt rows with weights in floats.
-    pub(crate) normed: wgpu::Buffer,
+    pub(crate) normed: B,
     /// Activations in 8 bits `[rows, 2, units]`, 16 bytes each, for products of several rows.
-    pub(crate) codes: wgpu::Buffer,
+    pub(crate) codes: B,
     /// Their scales and sums of codes `[rows, units]`, 8 bytes each.
-    pub(crate) scales: wgpu::Buffer,
+    pub(crate) scales: B,
     /// The factors `[rows]` f32 of the norm before the product.
-    pub(crate) factors: wgpu::Buffer,
+    pub(crate) factors: B,
     /// Partial sums of K splits `[splits, rows, outputs]` f32.
-    pub(crate) partial: wgpu::Buffer,
+    pub(crate) partial: B,
     /// The up operand of a gated product.
-    pub(crate) up: wgpu::Buffer,
+    pub(crate) up: B,
     /// Pairs of rows and chosen experts, in the order of experts, u32.
-    pub(crate) pairs: wgpu::Buffer,
+    pub(crate) pairs: B,
     /// Tiles of them `[tiles, 4]` u32: expert, first pair, end, 0.
-    pub(crate) tiles: wgpu::Buffer,
+    pub(crate) tiles: B,
     /// KV splits of attention that a further kernel merges.
-    pub(crate) splits: wgpu::Buffer,
+    pub(crate) splits: B,
     /// The lists of the rows' live inputs `[rows, list_row]`, vectors of 16 bytes.
-    pub(crate) lists: wgpu::Buffer,
+    pub(crate) lists: B,
     /// Vectors of the lists of a row.
     pub(crate) list_row: usize,
     /// Rows of an effort below 1, while those of effort 1 are multiplied.
-    pub(crate) kept: wgpu::Buffer,
+    pub(crate) kept: B,
     /// The cutoffs `[rows, matrices]` of a product with sorted buckets, and the factors of its norm.
-    pub(crate) cutoffs: wgpu::Buffer,
+    pub(crate) cutoffs: B,
     /// Its partial sums.
-    pub(crate) bucket_sums: wgpu::Buffer,
+    pub(crate) bucket_sums: B,
 }
 
 impl Scratch {
@@ -262,7 +262,39 @@ impl Scratch {
         limits: &Limits,
         attentions: &[Attention],
     ) -> Result<Self, Error> {
-        let cores = device.capabilities.matrix_cores;
+        let allocate = &mut |label: &str, bytes| device.buffer(label, bytes);
+        Self::with(&device.capabilities, plan, limits, attentions, allocate)
+    }
+}
+
+impl Scratch<()> {
+    /// Bytes of the scratch memory.
+    pub(crate) fn bytes(
+        capabilities: &Capabilities,
+        plan: &Plan,
+        limits: &Limits,
+        attentions: &[Attention],
+    ) -> Result<u64, Error> {
+        let mut all: u64 = 0;
+        let count = &mut |_: &str, bytes| {
+            all = all.saturating_add(bytes);
+            Ok(())
+        };
+        Self::with(capabilities, plan, limits, attentions, count)?;
+        Ok(all)
+    }
+}
+
+impl<B> Scratch<B> {
+    /// Makes a buffer of a label and a number of bytes for each use.
+    fn with(
+        capabilities: &Capabilities,
+        plan: &Plan,
+        limits: &Limits,
+        attentions: &[Attention],
+        buffer: &mut dyn FnMut(&str, u64) -> Result<B, Error>,
+    ) -> Result<Self, Error> {
+        let cores = capabilities.matrix_cores;
         let most = limits.rows.max(limits.wants);
         let rows = decode_rows(limits);
         let longest = longest_operand(plan);
@@ -280,30 +312,31 @@ impl Scratch {
             true => {
                 partial_len(plan, rows).max(limits.rows * prompt_partial_len(plan, limits.rows))
             }
-            false if ThreadTile::unrolls(&device.capabilities) => tiled_partial_len(plan),
+            false if ThreadTile::unrolls(capabilities) => tiled_partial_len(plan),
             false => 0,
         };
         let (pairs, tiles) = sorted_len(plan, most);
         let list_row = if has_buckets(plan) { 0 } else { effort::list_row(plan) };
         let cutoffs = if has_buckets(plan) { 8 * SIDES * most } else { 0 };
         Ok(Self {
-            lists: device.buffer("lists of live inputs", 16 * (most * list_row) as u64)?,
+            lists: buffer("lists of live inputs", 16 * (most * list_row) as u64)?,
             list_row,
-            cutoffs: device.buffer("cutoffs", cutoffs as u64)?,
-            bucket_sums: device
-                .buffer("partial sums of buckets", 4 * buckets::partial_len(plan, most) as u64)?,
-            kept: device.buffer("rows of an effort", 4 * (most * effort::kept(plan)) as u64)?,
-            halves: device.buffer("activations in f16", 2 * halves as u64)?,
-            normed: device.buffer("activations after a norm", 4 * normed as u64)?,
-            codes: device.buffer("activations in 8 bits", 32 * units as u64)?,
-            scales: device.buffer("scales of activations", 8 * units as u64)?,
-            partial: device.buffer("partial sums", 4 * partial as u64)?,
-            factors: device.buffer("factors of norms", 4 * quantized as u64)?,
-            up: device.buffer("up", 4 * (most * ups.max().unwrap_or(0)) as u64)?,
-            pairs: device.buffer("pairs of rows and experts", 4 * pairs as u64)?,
-            tiles: device.buffer("tiles of pairs", 16 * tiles as u64)?,
-            splits: device
-                .buffer("KV splits", 4 * splits_len(attentions, rows, limits.context) as u64)?,
+            cutoffs: buffer("cutoffs", cutoffs as u64)?,
+            bucket_sums: buffer(
+                "partial sums of buckets",
+                4 * buckets::partial_len(plan, most) as u64,
+            )?,
+            kept: buffer("rows of an effort", 4 * (most * effort::kept(plan)) as u64)?,
+            halves: buffer("activations in f16", 2 * halves as u64)?,
+            normed: buffer("activations after a norm", 4 * normed as u64)?,
+            codes: buffer("activations in 8 bits", 32 * units as u64)?,
+            scales: buffer("scales of activations", 8 * units as u64)?,
+            partial: buffer("partial sums", 4 * partial as u64)?,
+            factors: buffer("factors of norms", 4 * quantized as u64)?,
+            up: buffer("up", 4 * (most * ups.max().unwrap_or(0)) as u64)?,
+            pairs: buffer("pairs of rows and experts", 4 * pairs as u64)?,
+            tiles: buffer("tiles of pairs", 16 * tiles as u64)?,
+            splits: buffer("KV splits", 4 * splits_len(attentions, rows, limits.context) as u64)?,
         })
     }
 }

@@ -269,6 +269,9 @@ impl<'a> Lowering<'a> {
             fused_with: [1, 2].map(|i| sides.get(i).copied()),
             ..self.spec(first.weight, matrix, 0..sides[0].rows, Some(norm), step, bucket)
         };
+        if !self.device.capabilities.binds(spec.bindings().len()) {
+            return Ok(None);
+        }
         let mut buffers = whole(&[x, outputs[0], &self.inputs.pass]);
         buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
         for (i, linear) in linears.iter().enumerate() {

@@ -46,8 +46,9 @@ enum Item {
 struct Segment {
     /// The attention among them, whose KV splits decide the variant.
     attention: Option<Attention>,
-    /// The variants for one KV split and for several.
-    variants: [Option<Variant>; 2],
+    /// The variant for one KV split, and that for several if the context has so many.
+    one: Variant,
+    more: Option<Variant>,
 }
 
 #[derive(Debug)]
@@ -93,7 +94,8 @@ impl Persistent {
             builder.items(&steps, run, &mut items)?;
         }
         let kernels: Vec<Arc<Kernel>> = builder.kernels.into_values().collect();
-        let persistent = Self { items, words, most: usize::MAX };
+        // beyond the context a segment lacks its variant for several KV splits
+        let persistent = Self { items, words, most: context };
         Ok((!kernels.is_empty()).then_some(Lowered { persistent, kernels }))
     }
 
@@ -114,7 +116,7 @@ impl Persistent {
 
     /// Uses it at positions below `most` only.
     pub(super) fn up_to(self, most: usize) -> Self {
-        Self { most, ..self }
+        Self { most: most.min(self.most), ..self }
     }
 
     /// Whether it is used for a pass at a position below `bound`.
@@ -144,21 +146,19 @@ impl Persistent {
     /// The WGSL of the segments' kernels.
     pub(crate) fn sources(&self) -> std::collections::BTreeSet<&str> {
         let segments = self.items.iter().filter_map(|item| match item {
-            Item::Segment(segment) => Some(&segment.variants),
+            Item::Segment(segment) => Some([&segment.one].into_iter().chain(&segment.more)),
             Item::Step(_) => None,
         });
-        segments.flatten().flatten().map(|variant| variant.kernel.source()).collect()
+        segments.flatten().map(|variant| variant.kernel.source()).collect()
     }
 }
 
 impl Segment {
     fn record(&self, pass: &mut wgpu::ComputePass<'_>, bound: usize) {
         let several = self.attention.is_some_and(|attention| attention.splits(bound) > 1);
-        let [one, more] = &self.variants;
-        let variant = if several { more } else { one };
-        if let Some(Variant { kernel, bindings, groups }) = variant {
-            kernel.record(pass, bindings, [*groups, 1, 1]);
-        }
+        let variant = if several { self.more.as_ref() } else { None };
+        let Variant { kernel, bindings, groups } = variant.unwrap_or(&self.one);
+        kernel.record(pass, bindings, [*groups, 1, 1]);
     }
 }
 
@@ -237,7 +237,7 @@ impl Builder<'_> {
         if several && more.is_none() {
             return Ok(None);
         }
-        Ok(Some(Segment { attention, variants: [Some(one), more] }))
+        Ok(Some(Segment { attention, one, more }))
     }
 
     /// The kernel of the dispatches that run at positions below `bound`.
@@ -257,8 +257,7 @@ impl Builder<'_> {
             return Ok(None);
         }
         let Ok(linked) = link(&phases, self.launch) else { return Ok(None) };
-        let most = self.device.device.limits().max_storage_buffers_per_shader_stage;
-        if linked.accesses.len() > most as usize {
+        if linked.accesses.len() > self.device.capabilities.storage_buffers {
             return Ok(None);
         }
         if linked.shared > self.device.capabilities.workgroup_bytes as usize {

@@ -35,7 +35,9 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
     };
     let stores = |op: &RopeStore| {
         let RopeStore { q_norm, k_norm, rope: _, heads: _, kv_heads: _, cache } = op;
-        q_norm.iter().chain(k_norm).all(|op| rms_of_heads(op, *cache))
+        // rows, q, k, v, page tables, keys, values and rotation steps, and the factors of norms
+        capabilities.binds(8 + q_norm.iter().chain(k_norm).count())
+            && q_norm.iter().chain(k_norm).all(|op| rms_of_heads(op, *cache))
             && head_dim(*cache).is_some_and(rotates)
     };
     let attends = |op: &AttentionOp| {
@@ -122,6 +124,7 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
             vector(Some(op.rate))
                 && vector(Some(op.shift))
                 && plan.states.get(op.state).is_some_and(|state| state.len == len)
+                && capabilities.binds(GatedDelta::bindings().len())
                 && GatedDelta(*op).fits(capabilities)
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use pelton_graph::{
     Backend, Effort, EffortMode, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PAGE,
-    PageTables, Pass, Phase, Pipeline, Plan, Profile, Rows, Ticket, Want,
+    PageTables, Pass, Phase, Pipeline, Plan, Profile, Rows, Ticket, Want, pages_for,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
@@ -14,7 +14,7 @@ use self::{
     shape::{PassWords, Shape, Written, row_words, wanted_logits},
 };
 use crate::{
-    device::{Adapter, Device, Kernel},
+    device::{Adapter, Checks, Device, Kernel},
     kernels::{
         attention::{Attention, tiles},
         matvec::Tuning,
@@ -32,7 +32,7 @@ use crate::{
     run::{
         accept::accepts,
         in_flight::{DEPTH, InFlight},
-        memory::{States, allocate_caches, check_kv, check_memory},
+        memory::{States, allocate_caches, check_limits, check_memory},
         profile,
     },
     weights::{SharedMatrices, Sources, Weights},
@@ -59,15 +59,20 @@ impl Gpu {
     ///
     /// [`Error::Device`] if the GPU lacks a capability that every kernel needs, or the driver fails.
     pub fn open(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self::of(Device::open(adapter, false)?))
+        Ok(Self::of(Device::open(adapter, Checks::default())?))
     }
 
-    /// Opens a GPU with kernels that check every index: slower, for tests.
+    /// Opens a GPU with kernels that check every index: slower, for tests. The environment variable
+    /// `PELTON_TEST_GPU` has other ways to run the same tests: words separated by commas of
+    /// `unchecked`, `poisoned` (workgroup memory begins with NaN) and `few-buffers` (a kernel binds at
+    /// most eight).
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// As [`open`](Self::open), or if the variable has another word.
     pub fn open_checked(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self::of(Device::open(adapter, true)?))
+        let checks = Checks::of_environment()
+            .map_err(|what| Error::Device { device: adapter.name().to_owned(), what })?;
+        Ok(Self::of(Device::open(adapter, checks)?))
     }
 
     pub(crate) fn of(device: Arc<Device>) -> Self {
@@ -93,8 +98,9 @@ impl Backend for Gpu {
         &self.device.name
     }
 
+    /// The products of a step share their lists of inputs in one kernel.
     fn has_effort(&self) -> bool {
-        true
+        !self.device.capabilities.joins_planes()
     }
 
     fn has_effort_tables(&self) -> bool {
@@ -203,7 +209,9 @@ impl GpuExecutable {
     ) -> Result<Self, Error> {
         let Load { device, plan, limits, tuning, persistent } = load;
         check_limits(&device, &plan, &limits)?;
-        check_memory(&device, &plan, &limits)?;
+        let attentions = attentions(&plan, &limits, pages_for(limits.context));
+        let scratch = Scratch::bytes(&device.capabilities, &plan, &limits, &attentions)?;
+        check_memory(&device, &plan, &limits, scratch)?;
         let weights = Weights::load(&device, &plan, sources, progress)?;
         let buffers = plan
             .buffers
@@ -228,7 +236,6 @@ impl GpuExecutable {
             })
             .collect::<Result<Vec<_>, Error>>()?;
         let inputs = Inputs::new(&device, &plan, &limits)?;
-        let attentions = attentions(&plan, &limits, inputs.table);
         let scratch = Scratch::new(&device, &plan, &limits, &attentions)?;
         let fresh = || Lowering {
             device: &device,
@@ -362,12 +369,14 @@ impl GpuExecutable {
             device.queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
         }
         let mut shape = Shape::of(pass, selected, tiles.len());
+        let mut lives = Vec::new();
         if self.plan.has_effort() {
             let mut of_all = pass.efforts.to_vec();
             of_all.resize(pass.rows.len(), Effort::FULL);
             let of_selected: Vec<Effort> =
                 shape.selected.iter().map(|&row| of_all[row as usize]).collect();
-            written.lives.write(device, &inputs.lives, &inputs.live_words(&of_all, &of_selected));
+            lives = inputs.live_words(&of_all, &of_selected);
+            written.lives.write(device, &inputs.lives, &lives);
             let below = |all: &[Effort]| all.iter().filter(|one| inputs.is_below(**one)).count();
             shape.below = [below(&of_all), below(&of_selected)];
         }
@@ -377,7 +386,7 @@ impl GpuExecutable {
             written.sequences.write(device, &inputs.sequences, sequences.as_flattened());
             shape.sequences = sequences.len();
         }
-        Ok((shape, PassWords { rows, tiles }))
+        Ok((shape, PassWords { rows, tiles, lives }))
     }
 
     /// The dispatches of a pass, step by step.
@@ -494,7 +503,15 @@ impl Executable for GpuExecutable {
     }
 
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
-        self.settle(Some(ticket))?;
+        if let Err(error) = self.settle(Some(ticket)) {
+            // a pass that fails here is taken too
+            let before = self.in_flight.len();
+            self.in_flight.give_up(ticket);
+            if self.in_flight.len() < before {
+                self.redo.given.pop_front();
+            }
+            return Err(error);
+        }
         let Self { device, in_flight, sample, sample_bytes, samples, logits, hidden, .. } = self;
         let before = in_flight.len();
         let taken = in_flight.take(device, ticket, sample_bytes, [logits, hidden]);
@@ -576,25 +593,4 @@ fn attentions(plan: &Plan, limits: &Limits, table: usize) -> Vec<Attention> {
         _ => None,
     });
     ops.map(|op| Attention::of(op, &plan.caches[op.cache], limits.kv, table)).collect()
-}
-
-/// Refuses limits that exceed those of a dispatch.
-fn check_limits(device: &Device, plan: &Plan, limits: &Limits) -> Result<(), Error> {
-    /// Maximum workgroups along one dimension of a dispatch.
-    const MOST: usize = 65_535;
-    check_kv(limits.kv, plan)?;
-    if limits.rows > MOST || limits.wants > MOST {
-        return Err(device.fail(format!(
-            "passes of {} rows and {} wants, expected at most {MOST} of each",
-            limits.rows, limits.wants
-        )));
-    }
-    if limits.pages.len() != plan.groups.len() {
-        return Err(device.fail(format!(
-            "pages for {} cache groups, expected {}",
-            limits.pages.len(),
-            plan.groups.len()
-        )));
-    }
-    Ok(())
 }

@@ -285,6 +285,20 @@ impl InFlight {
         self.free.push(pass.buffer);
         waited.and(outcome).map(|()| pass)
     }
+
+    /// Gives up the oldest pass, whose results cannot be had, if it is that of the ticket.
+    pub(crate) fn give_up(&mut self, ticket: Ticket) {
+        let Some(pass) = self.passes.pop_front_if(|oldest| oldest.ticket == ticket) else { return };
+        let hidden = self.hidden.get(pass.buffer).filter(|_| pass.hidden_bytes > 0);
+        let mapped = [
+            Some(&self.samples[pass.buffer]).filter(|_| pass.sample_bytes > 0),
+            Some(&self.logits).filter(|_| pass.logits_bytes > 0),
+            Some(&self.dead[pass.buffer]).filter(|_| pass.persistent),
+            hidden,
+        ];
+        mapped.into_iter().flatten().for_each(wgpu::Buffer::unmap);
+        self.free.push(pass.buffer);
+    }
 }
 
 impl InFlightPass {

@@ -1,9 +1,12 @@
-//! The memory of the KV caches, and the check whether a model fits in the GPU's memory.
+//! The memory of the KV caches, and the checks whether a load fits the GPU.
 
-use pelton_graph::{Error, KvType, Limits, PAGE, Plan, State, Values};
+use pelton_graph::{Error, KvType, Limits, Op, PAGE, Plan, State, Values};
 
 use crate::{
-    device::Device, kernels::rope_store::stored_bytes, lower::Cache, weights::resident_bytes,
+    device::Device,
+    kernels::rope_store::stored_bytes,
+    lower::{Cache, buffers::decode_rows},
+    weights::resident_bytes,
 };
 
 /// Allocates the KV caches of all layers.
@@ -13,7 +16,7 @@ pub(crate) fn allocate_caches(
     limits: &Limits,
 ) -> Result<Vec<Cache>, Error> {
     let allocate = |cache: &pelton_graph::Cache| {
-        let page_bytes = |dim: usize| (cache.heads * PAGE * stored_bytes(limits.kv, dim)) as u64;
+        let page_bytes = |dim: usize| page_bytes(cache, limits.kv, dim);
         let bytes = |dim| page_bytes(dim).saturating_mul(limits.pages[cache.group] as u64);
         let values = match cache.values {
             Values::Own { dim } => Some((device.buffer("values", bytes(dim))?, page_bytes(dim))),
@@ -23,6 +26,11 @@ pub(crate) fn allocate_caches(
         Ok(Cache { keys: (keys, page_bytes(cache.key_dim)), values })
     };
     plan.caches.iter().map(allocate).collect()
+}
+
+/// Bytes of a page of keys or values of `dim` elements.
+fn page_bytes(cache: &pelton_graph::Cache, kv: KvType, dim: usize) -> u64 {
+    (cache.heads * PAGE * stored_bytes(kv, dim)) as u64
 }
 
 /// Bytes of a recurrent state of `count` slots or snapshots.
@@ -80,8 +88,43 @@ impl States {
     }
 }
 
+/// Refuses limits that exceed those of a dispatch.
+pub(crate) fn check_limits(device: &Device, plan: &Plan, limits: &Limits) -> Result<(), Error> {
+    /// Maximum workgroups along one dimension of a dispatch.
+    const MOST: usize = 65_535;
+    check_kv(limits.kv, plan)?;
+    if limits.rows > MOST || limits.wants > MOST {
+        return Err(device.fail(format!(
+            "passes of {} rows and {} wants, expected at most {MOST} of each",
+            limits.rows, limits.wants
+        )));
+    }
+    // along y of a dispatch: the experts of each decoded row
+    let used = plan.steps.iter().filter_map(|step| match &step.op {
+        Op::ExpertLinear(linear) | Op::ExpertGlu { gate: linear, up: _, gating: _ } => {
+            Some(linear.used)
+        }
+        _ => None,
+    });
+    let (used, rows) = (used.max().unwrap_or(0), decode_rows(limits));
+    if used.saturating_mul(rows) > MOST {
+        return Err(device.fail(format!(
+            "decoding passes of {rows} rows with {used} experts each, expected at most {MOST} pairs \
+             of a row and an expert"
+        )));
+    }
+    if limits.pages.len() != plan.groups.len() {
+        return Err(device.fail(format!(
+            "pages for {} cache groups, expected {}",
+            limits.pages.len(),
+            plan.groups.len()
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses element types of KV caches that the kernels do not support.
-pub(crate) fn check_kv(kv: KvType, plan: &Plan) -> Result<(), Error> {
+fn check_kv(kv: KvType, plan: &Plan) -> Result<(), Error> {
     let odd = |cache: &pelton_graph::Cache| (cache.key_dim | cache.value_dim()) % 2 == 1;
     match kv {
         KvType::F16 if plan.caches.iter().any(odd) => Err(Error::Kv {
@@ -104,10 +147,36 @@ pub(crate) fn check_kv(kv: KvType, plan: &Plan) -> Result<(), Error> {
     }
 }
 
-/// Refuses a model that does not fit in the GPU's memory, with the context that would fit, before
-/// anything is uploaded.
-pub(crate) fn check_memory(device: &Device, plan: &Plan, limits: &Limits) -> Result<(), Error> {
+/// Refuses caches of which a kernel cannot bind those of a layer, and a model that does not fit in the
+/// GPU's memory with `scratch` bytes of scratch memory, with the context that would fit, before anything
+/// is uploaded.
+pub(crate) fn check_memory(
+    device: &Device,
+    plan: &Plan,
+    limits: &Limits,
+    scratch: u64,
+) -> Result<(), Error> {
     const MIB: u64 = 1 << 20;
+    let fitting = |pages: u64| match pages as usize / limits.sequences.max(1) * PAGE {
+        0 => "no context would fit".to_owned(),
+        fits => format!("a context of {fits} would fit"),
+    };
+    let most = device.capabilities.binding_bytes.min(device.capabilities.buffer_bytes);
+    for cache in &plan.caches {
+        let values = match cache.values {
+            Values::Own { dim } => dim,
+            Values::KeyPrefix { dim: _ } => 0,
+        };
+        let page = page_bytes(cache, limits.kv, cache.key_dim.max(values)).max(1);
+        let needed = page.saturating_mul(limits.pages[cache.group] as u64);
+        if needed > most {
+            return Err(device.fail(format!(
+                "the keys or values of a layer need {needed} bytes, expected at most {most}, which a \
+                 kernel can bind; {}",
+                fitting(most / page)
+            )));
+        }
+    }
     let Some(available) = device.memory else { return Ok(()) };
     let weights = resident_bytes(plan);
     let position = |group| limits.kv.bytes(plan.cache_len_per_position(group)) as u64;
@@ -126,23 +195,21 @@ pub(crate) fn check_memory(device: &Device, plan: &Plan, limits: &Limits) -> Res
         .states
         .iter()
         .map(|state| state_bytes(state, limits.sequences.saturating_add(limits.snapshots)));
-    let buffers = states.fold(buffers, u64::saturating_add);
+    let buffers = states.fold(buffers.saturating_add(scratch), u64::saturating_add);
     let needed = weights.saturating_add(cache).saturating_add(buffers);
     if needed <= available {
         return Ok(());
     }
     let all_groups: u64 = (0..plan.groups.len()).map(position).sum();
     let positions = available.saturating_sub(weights.saturating_add(buffers)) / all_groups.max(1);
-    let fits = positions as usize / limits.sequences.max(1) / PAGE * PAGE;
     Err(device.fail(format!(
-        "the model needs {} MiB ({} for weights, {} for the KV cache), but only {} are available; {}",
+        "the model needs {} MiB ({} for weights, {} for the KV cache, {} for buffers), but only {} are \
+         available; {}",
         needed / MIB,
         weights / MIB,
         cache / MIB,
+        buffers / MIB,
         available / MIB,
-        match fits {
-            0 => "no context would fit".to_owned(),
-            fits => format!("a context of {fits} would fit"),
-        }
+        fitting(positions / PAGE as u64)
     )))
 }

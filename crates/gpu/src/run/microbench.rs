@@ -9,7 +9,7 @@ use pelton_quant::DType;
 
 pub use crate::kernels::matmul::Tile;
 use crate::{
-    device::{Adapter, Device, Kernel},
+    device::{Adapter, Checks, Device, Kernel},
     kernels::{
         matmul::Matmul,
         to_f16::{ToF16, padded},
@@ -62,6 +62,7 @@ pub struct Tiled<'a> {
 impl Bench {
     /// Opens an adapter that has matrix cores. With `checks` kernels check every index.
     pub fn open(adapter: &Adapter, checks: bool) -> Result<Self, Error> {
+        let checks = Checks { indices: checks, ..Checks::default() };
         let device = Device::open(adapter, checks)?;
         match device.capabilities.matrix_cores {
             true => Ok(Self { device }),

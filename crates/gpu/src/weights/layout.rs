@@ -54,6 +54,8 @@ pub(crate) struct Layout {
     /// Bytes of a scale in `d`, and the number of its units; 0 bytes if there is no such plane.
     pub(crate) d: usize,
     pub(crate) d_units: usize,
+    /// Whether kernels bind all planes as one buffer.
+    pub(crate) joined: bool,
 }
 
 /// The codes that indices name.
@@ -92,7 +94,13 @@ impl Layout {
             DType::TQ1_0 | DType::TQ2_0 => (32, 8, 0, 0, 2, 8),
             DType::NVFP4 => (32, 16, 0, 0, 2, 1),
         };
-        Self { dtype, unit, low, high, sub, d, d_units }
+        Self { dtype, unit, low, high, sub, d, d_units, joined: false }
+    }
+
+    /// The same planes; with `joins` those of a format with several are one buffer, which begins with
+    /// the places of `low`, `d`, `sub`, `high` and the codebook in words.
+    pub(crate) const fn joined(self, joins: bool) -> Self {
+        Self { joined: joins && self.blocks(), ..self }
     }
 
     /// Whether weights are integer codes with scales.
@@ -118,7 +126,7 @@ impl Layout {
 
     /// The offset and the bytes of each plane of some rows in one buffer, and the end of them.
     pub(crate) fn placed(&self, rows: usize, row_len: usize) -> (Vec<(u64, u64)>, u64) {
-        let mut end = 0;
+        let mut end = if self.joined { ALIGNMENT } else { 0 };
         let codebook = self.codebook().map(|codebook| codebook.bytes.len() as u64);
         let planes = self.planes(rows, row_len).into_iter().chain(codebook);
         let placed = planes.map(|bytes| {
@@ -143,9 +151,23 @@ impl Layout {
         Some(Codebook { entry, bytes })
     }
 
+    /// The words at which a buffer of [joined](Self::joined) planes begins, where these are placed.
+    pub(crate) fn places(&self, placed: &[(u64, u64)]) -> [u32; 5] {
+        let mut next = placed.iter();
+        let has =
+            [self.low > 0, self.d > 0, self.sub > 0, self.high > 0, self.codebook().is_some()];
+        has.map(|has| match has {
+            true => next.next().map_or(0, |(offset, _)| (offset / 4) as u32),
+            false => 0,
+        })
+    }
+
     /// The number of buffers that kernels bind: planes, and the codebook.
     pub(crate) fn bindings(&self) -> usize {
-        self.planes(1, 256).len() + usize::from(self.codebook().is_some())
+        match self.joined {
+            true => 1,
+            false => self.planes(1, 256).len() + usize::from(self.codebook().is_some()),
+        }
     }
 
     /// The planes of a whole matrix of `rows` rows, and the codebook.

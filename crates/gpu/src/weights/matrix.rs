@@ -20,19 +20,23 @@ pub(crate) struct Shard {
     pub(super) buffer: wgpu::Buffer,
     /// Offset and bytes of each plane.
     pub(super) planes: Vec<(u64, u64)>,
+    /// Whether kernels bind the planes as one buffer.
+    pub(super) joined: bool,
 }
 
 impl Shard {
     pub(super) fn new(rows: Range<usize>, buffer: wgpu::Buffer, planes: Vec<(u64, u64)>) -> Self {
-        Self { rows, buffer, planes }
+        Self { rows, buffer, planes, joined: false }
     }
 
     /// The planes, in the order in which kernels bind them.
     pub(crate) fn bindings(&self) -> impl Iterator<Item = wgpu::BufferBinding<'_>> {
-        self.planes.iter().map(|&(offset, bytes)| wgpu::BufferBinding {
+        let joined = self.joined.then(|| self.buffer.as_entire_buffer_binding());
+        let planes = &self.planes[if self.joined { self.planes.len() } else { 0 }..];
+        joined.into_iter().chain(planes.iter().map(|&(offset, bytes)| wgpu::BufferBinding {
             buffer: &self.buffer,
             offset,
             size: NonZero::new(bytes.next_multiple_of(4)),
-        })
+        }))
     }
 }

@@ -126,7 +126,8 @@ impl Weights {
                 done += weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
                 continue;
             }
-            let layout = Layout::of(weight.dtype);
+            let joins = device.capabilities.joins_planes();
+            let layout = Layout::of(weight.dtype).joined(joins);
             let source = Source::new(weight, tensor.bytes)?;
             let mut shards = Vec::new();
             let whole = if weight.count() > 1 { weight.rows } else { 1 };
@@ -226,7 +227,12 @@ fn shards_of(
     whole: usize,
 ) -> Vec<Range<usize>> {
     let limit = device.capabilities.binding_bytes.min(device.capabilities.buffer_bytes / 2);
-    let plane = layout.planes(rows, row_len).into_iter().max().unwrap_or(0);
+    /// Bytes between joined planes, and of their places and codebook, at most.
+    const BETWEEN: u64 = 1 << 16;
+    let (plane, limit) = match layout.joined {
+        true => (layout.placed(rows, row_len).1, limit.saturating_sub(BETWEEN).max(1)),
+        false => (layout.planes(rows, row_len).into_iter().max().unwrap_or(0), limit),
+    };
     let count = plane.div_ceil(limit).max(1) as usize;
     // a multiple of 4, so that no shard begins within a word of scales
     let step = match whole % 4 {
@@ -234,7 +240,11 @@ fn shards_of(
         2 => 2 * whole,
         _ => 4 * whole,
     };
-    let each = rows.div_ceil(count).next_multiple_of(step.max(1));
+    let step = step.max(1);
+    let each = rows.div_ceil(count).next_multiple_of(step);
+    // what was rounded up may not fit
+    let fits = plane.div_ceil(rows.max(1) as u64) * each as u64 <= limit;
+    let each = if fits { each } else { (each - step).max(step) };
     (0..rows).step_by(each).map(|start| start..rows.min(start + each)).collect()
 }
 
@@ -251,7 +261,11 @@ fn new_shard(
     if let (Some(bytes), Some(&(offset, _))) = (codebook, planes.last()) {
         device.queue.write_buffer(&buffer, offset, bytes);
     }
-    Ok(Shard::new(rows, buffer, planes))
+    if layout.joined {
+        let places = layout.places(&planes);
+        device.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&places));
+    }
+    Ok(Shard { joined: layout.joined, ..Shard::new(rows, buffer, planes) })
 }
 
 /// A ring of staging buffers through which weights are copied to the GPU.

@@ -108,6 +108,11 @@ impl Choice {
         }
         let all = sums.iter().fold(0, |all: u64, &sum| all.saturating_add(sum));
         let wanted = all - left_out(all, share);
+        if wanted == 0 {
+            // every bin would be searched for a score that counts, and no input of zeros has one
+            (*threshold, *ties) = (greatest, 1);
+            return;
+        }
         let mut sum = 0;
         for last in (0..BINS).rev() {
             if sum + sums[last] < wanted {

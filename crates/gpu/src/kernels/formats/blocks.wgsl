@@ -1,7 +1,50 @@
 {# Weights in blocks: a unit is 32 weights of one row,
        weight = scale · (code − ZERO) + min,
    with a scale and a min for each half. Names end in `kind`, if a kernel has several formats. Codes
-   are four to a word, in the order of elements. The layout of the planes: weights/layout.rs. #}
+   are four to a word, in the order of elements. The layout of the planes: weights/layout.rs. Joined
+   planes are one buffer, which begins with the words at which they begin. #}
+{% if joined %}
+@group(0) @binding({{ b }}) var<storage, read> planes{{ w }}: array<u32>;
+
+fn low{{ w }}_at(i: u32) -> {{ low_type }} {
+    let at = planes{{ w }}[0] + i * {{ {"u32": 1, "vec2<u32>": 2, "vec4<u32>": 4}[low_type] }}u;
+{% if low_type == "u32" %}
+    return planes{{ w }}[at];
+{% elif low_type == "vec2<u32>" %}
+    return vec2(planes{{ w }}[at], planes{{ w }}[at + 1u]);
+{% else %}
+    return vec4(planes{{ w }}[at], planes{{ w }}[at + 1u], planes{{ w }}[at + 2u], planes{{ w }}[at + 3u]);
+{% endif %}
+}
+fn d{{ w }}_at(i: u32) -> u32 {
+    return planes{{ w }}[planes{{ w }}[1] + i];
+}
+{% if sub_bytes %}
+fn sub{{ w }}_at(i: u32) -> u32 {
+    return planes{{ w }}[planes{{ w }}[2] + i];
+}
+{% endif %}
+{% if high_bytes == 8 %}
+fn high{{ w }}_at(i: u32) -> vec2<u32> {
+    let at = planes{{ w }}[3] + 2u * i;
+    return vec2(planes{{ w }}[at], planes{{ w }}[at + 1u]);
+}
+{% elif high_bytes %}
+fn high{{ w }}_at(i: u32) -> u32 {
+    return planes{{ w }}[planes{{ w }}[3] + i];
+}
+{% endif %}
+{% if entry == 8 %}
+fn grid{{ w }}_at(i: u32) -> vec2<u32> {
+    let at = planes{{ w }}[4] + 2u * i;
+    return vec2(planes{{ w }}[at], planes{{ w }}[at + 1u]);
+}
+{% elif entry %}
+fn grid{{ w }}_at(i: u32) -> u32 {
+    return planes{{ w }}[planes{{ w }}[4] + i];
+}
+{% endif %}
+{% else %}
 @group(0) @binding({{ b }}) var<storage, read> low{{ w }}: array<{{ low_type }}>;
 @group(0) @binding({{ b + 1 }}) var<storage, read> d{{ w }}: array<u32>;
 {% if sub_bytes %}
@@ -13,6 +56,9 @@
 {% if entry %}
 @group(0) @binding({{ b + sections - 1 }}) var<storage, read> grid{{ w }}: array<{{ "vec2<u32>" if entry == 8 else "u32" }}>;
 {% endif %}
+{% endif %}
+{% set at = w ~ ("_at(" if joined else "[") %}
+{% set close = ")" if joined else "]" %}
 
 {% if defines %}
 const ZERO{{ kind }} = {{ zero }};
@@ -162,17 +208,17 @@ fn fetch{{ w }}(row: u32, unit: u32) -> Raw{{ kind }} {
     return Raw{{ kind }}(
         i,
 {% if low_bits == 8 %}
-        low{{ w }}[row * 2u * UNITS + unit],
-        low{{ w }}[(row * 2u + 1u) * UNITS + unit],
+        low{{ at }}row * 2u * UNITS + unit{{ close }},
+        low{{ at }}(row * 2u + 1u) * UNITS + unit{{ close }},
 {% else %}
-        low{{ w }}[i],
+        low{{ at }}i{{ close }},
 {% endif %}
 {% if high_bytes %}
-        high{{ w }}[i{{ " >> 2u" if high_bytes == 1 }}],
+        high{{ at }}i{{ " >> 2u" if high_bytes == 1 }}{{ close }},
 {% endif %}
-        d{{ w }}[i >> {{ d_shift }}u],
+        d{{ at }}i >> {{ d_shift }}u{{ close }},
 {% if sub_bytes %}
-        sub{{ w }}[i >> {{ 2 if sub_bytes == 1 else 1 }}u],
+        sub{{ at }}i >> {{ 2 if sub_bytes == 1 else 1 }}u{{ close }},
 {% endif %}
     );
 }

@@ -28,11 +28,11 @@
     let index = ((vec4(c) >> bytes) & vec4(255u)) | ((halves << vec4(8u)) & vec4(1792u));
 {% endif %}
 {% if format in ["IQ3_S", "IQ3_XXS"] %}
-    let first = vec4(grid{{ w }}[a.x], grid{{ w }}[a.y], grid{{ w }}[a.z], grid{{ w }}[a.w]);
-    let second = vec4(grid{{ w }}[b.x], grid{{ w }}[b.y], grid{{ w }}[b.z], grid{{ w }}[b.w]);
+    let first = vec4(grid{{ at }}a.x{{ close }}, grid{{ at }}a.y{{ close }}, grid{{ at }}a.z{{ close }}, grid{{ at }}a.w{{ close }});
+    let second = vec4(grid{{ at }}b.x{{ close }}, grid{{ at }}b.y{{ close }}, grid{{ at }}b.z{{ close }}, grid{{ at }}b.w{{ close }});
 {% else %}
-    let first = vec4(grid{{ w }}[index.x], grid{{ w }}[index.y]);
-    let second = vec4(grid{{ w }}[index.z], grid{{ w }}[index.w]);
+    let first = vec4(grid{{ at }}index.x{{ close }}, grid{{ at }}index.y{{ close }});
+    let second = vec4(grid{{ at }}index.z{{ close }}, grid{{ at }}index.w{{ close }});
 {% endif %}
 {% if format in ["IQ1_S", "IQ1_M"] %}
     // the codes of a negative δ are less by 2

@@ -370,6 +370,7 @@ fn tiles_leave_enough_workgroups() {
         workgroup_bytes: 48 << 10,
         binding_bytes: 1 << 30,
         buffer_bytes: 1 << 30,
+        storage_buffers: 32,
     };
     let tile = |rows, count| plain(DType::Q4_0, 4096, rows).tile(&capabilities, count);
     assert_eq!(tile(28672, 512), Tile::ALL[0]);

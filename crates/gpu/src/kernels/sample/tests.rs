@@ -3,7 +3,10 @@ use pelton_sampling::{Draw, Sampler, Sampling};
 use pelton_testing::Random;
 
 use super::*;
-use crate::testing::{device, normals};
+use crate::{
+    device::Checks,
+    testing::{device, normals},
+};
 
 /// What is in the rows in place of a token that was sampled.
 const SAMPLED: u32 = u32::MAX;
@@ -407,7 +410,8 @@ fn speed() {
     const MANY: usize = 32;
     let adapter = crate::adapters().into_iter().next().unwrap();
     for vocab in [32_000, 128_256, 151_936, 262_144] {
-        let mut bench = Bench::on(Device::open(&adapter, false).unwrap(), vocab, vocab, 16);
+        let mut bench =
+            Bench::on(Device::open(&adapter, Checks::default()).unwrap(), vocab, vocab, 16);
         let logits: Vec<f32> = normals(1, 16 * vocab).iter().map(|v| 3.0 * v).collect();
         bench.device.queue.write_buffer(&bench.logits, 0, bytemuck::cast_slice(&logits));
         let all = Sampling::default().top_k(0).seed(1);

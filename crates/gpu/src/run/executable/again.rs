@@ -119,15 +119,19 @@ impl GpuExecutable {
     }
 
     /// Writes the inputs of a pass. Buffers then hold what `written` says of the newest pass.
+    ///
+    /// The order of rows by sequence, hidden states and adapters are not among them:
+    /// [`persist::choose`](crate::persist::choose) refuses every plan that reads one of these.
     fn write(&self, given: &Given) {
         let (queue, inputs) = (&self.device.queue, &self.inputs);
-        let Given { words: PassWords { rows, tiles }, run, .. } = given;
+        let Given { words: PassWords { rows, tiles, lives }, run, .. } = given;
         let selected = &run.shape.selected;
         let counts = [rows.len() as u32, selected.len() as u32];
         queue.write_buffer(&inputs.pass, 0, bytemuck::cast_slice(&counts));
         queue.write_buffer(&inputs.rows, 0, bytemuck::cast_slice(rows));
         queue.write_buffer(&inputs.selected, 0, bytemuck::cast_slice(selected));
         queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(tiles));
+        queue.write_buffer(&inputs.lives, 0, bytemuck::cast_slice(lives));
     }
 
     fn write_pages(&self, given: &Given) {

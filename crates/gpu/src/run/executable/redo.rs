@@ -1,9 +1,9 @@
 //! What passes in flight need to run again by dispatches, after a spin of a persistent kernel ran out.
 //!
 //! The results of such a pass are not to be used, and those of the passes submitted after it may
-//! depend on them. So for each of them the inputs are kept: the pages of its slots, the words of rows
-//! and draws, and a copy of the sampled tokens of its slots before it. What a pass writes besides, to
-//! the KV caches, it writes again to the same places.
+//! depend on them. So for each of them the inputs are kept: the pages of its slots, the words of rows,
+//! of their efforts and of draws, and a copy of the sampled tokens of its slots before it. What a pass
+//! writes besides, to the KV caches, it writes again to the same places.
 
 use std::collections::VecDeque;
 

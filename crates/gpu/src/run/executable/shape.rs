@@ -38,6 +38,8 @@ impl Shape {
 pub(super) struct PassWords {
     pub(super) rows: Vec<[u32; 4]>,
     pub(super) tiles: Vec<[u32; 2]>,
+    /// The live inputs of rows; empty for a load without effort.
+    pub(super) lives: Vec<u32>,
 }
 
 /// What the inputs of passes hold.

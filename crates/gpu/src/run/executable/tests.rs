@@ -1,4 +1,4 @@
-use pelton_graph::{Input, KvType, Row, Sample as SampleWant, build};
+use pelton_graph::{ExpertLinear, Input, KvType, Row, Sample as SampleWant, Step, WeightId, build};
 use pelton_quant::DType;
 use pelton_sampling::{Draw, FixedParams};
 use pelton_testing::{
@@ -120,6 +120,42 @@ fn caches_of_parts_of_blocks_are_refused() {
     assert!(error.contains("q8_0") && error.contains("f16 or f32"), "{error}");
 }
 
+/// Caches that no kernel can bind are refused, with the context that would fit.
+#[test]
+fn caches_above_a_binding_are_refused() {
+    let Some(mut device) = device() else { return };
+    let spec = ModelSpec::default();
+    let limits = Limits { sequences: 1, ..limits(&spec) };
+    let page = 2 * spec.kv_heads * spec.head_dim * PAGE;
+    Arc::get_mut(&mut device).unwrap().capabilities.binding_bytes = 3 * page as u64;
+    let error = loaded(&device, &spec, limits).err().unwrap().to_string();
+    assert!(error.contains("a kernel can bind; a context of 192 would fit"), "{error}");
+}
+
+/// Scratch memory counts before anything is uploaded.
+#[test]
+fn scratch_memory_is_counted() {
+    let Some(mut device) = device() else { return };
+    let spec = ModelSpec::default();
+    let (plan, limits) = (build(&spec.checkpoint()).unwrap().fuse(&all), limits(&spec));
+    let attentions = attentions(&plan, &limits, pages_for(limits.context));
+    let scratch = Scratch::bytes(&device.capabilities, &plan, &limits, &attentions).unwrap();
+    let mut fits = |memory: u64, scratch| {
+        Arc::get_mut(&mut device).unwrap().memory = Some(memory);
+        check_memory(&device, &plan, &limits, scratch).is_ok()
+    };
+    // the least memory without any
+    let (mut low, mut high) = (0, 1 << 40);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle, 0) { high = middle } else { low = middle }
+    }
+    assert!(scratch > 0 && !fits(high + scratch - 1, scratch) && fits(high + scratch, scratch));
+    Arc::get_mut(&mut device).unwrap().memory = Some(high + scratch - 1);
+    let error = loaded(&device, &spec, limits).err().unwrap().to_string();
+    assert!(error.contains("for buffers"), "{error}");
+}
+
 /// More rows than workgroups of a dispatch are refused.
 #[test]
 fn too_many_rows_are_refused() {
@@ -128,6 +164,22 @@ fn too_many_rows_are_refused() {
     let limits = Limits { rows: 65_536, ..limits(&spec) };
     let error = loaded(&device, &spec, limits).err().unwrap().to_string();
     assert!(error.contains("65536 rows"), "{error}");
+}
+
+/// More pairs of a row and an expert than workgroups of a dispatch are refused.
+#[test]
+fn too_many_pairs_are_refused() {
+    let Some(device) = device() else { return };
+    let spec = ModelSpec::default();
+    let mut plan = build(&spec.checkpoint()).unwrap();
+    let linear = ExpertLinear { weight: WeightId(0), bias: None, used: 16 };
+    let step = Step { op: Op::ExpertLinear(linear), ..plan.steps[0].clone() };
+    plan.steps.push(step);
+    let check =
+        |wants| check_limits(&device, &plan, &Limits { rows: 8192, wants, ..limits(&spec) });
+    check(4095).unwrap();
+    let error = check(4096).unwrap_err().to_string();
+    assert!(error.contains("4096 rows with 16 experts each"), "{error}");
 }
 
 /// Heads that do not fit the memory of a workgroup are refused by the name of the op.

@@ -48,6 +48,40 @@ fn coherent() -> Option<Arc<Device>> {
     Some(device)
 }
 
+/// A launch shape that is chosen by time changes no result; a second load reads it from the file.
+#[test]
+fn choosing_by_time_changes_nothing() {
+    let (Some(usual), Some(mut tuned)) = (coherent(), coherent()) else { return };
+    if !tuned.capabilities.timestamps {
+        skip(Need::Capability, "this GPU has no clock that kernels could be timed with");
+        return;
+    }
+    Arc::get_mut(&mut tuned).unwrap().tunes = true;
+    let spec = ModelSpec::wide(DType::Q4_0);
+    let expected = with_mode(&usual, &spec, Mode::Off);
+    let chunks = [(Phase::Prompt, 5), (Phase::Decode, 1), (Phase::Decode, 1)];
+    let tokens = tokens(&spec, 7);
+    let run = |mut executable: GpuExecutable| logits(&mut executable, &tokens, &chunks);
+    let expected = run(expected);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuning.json");
+    for _ in 0..2 {
+        let checkpoint = Arc::new(spec.checkpoint());
+        let plan = build(&checkpoint).unwrap().fuse(&all);
+        let matrices = SharedMatrices::default();
+        let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
+        let (device, tuning) = (Arc::clone(&tuned), Some(file.as_path()));
+        let load =
+            Load { device, plan, limits: limits(&spec), tuning, persistent: Mode::default() };
+        let executable = GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap();
+        assert!(file.exists());
+        for (got, expected) in run(executable).iter().zip(&expected) {
+            // the squares of a norm may be summed in another order
+            assert!((got - expected).abs() < 1e-4, "{got} for {expected}");
+        }
+    }
+}
+
 /// Norms of heads, biases, formats that differ within a layer, and near and far positions.
 #[test]
 fn persistent_kernels_change_no_bit() {
@@ -64,7 +98,10 @@ fn persistent_kernels_change_no_bit() {
     ] {
         let spec = ModelSpec { architecture, ..ModelSpec::wide(dtype) };
         let mut usual = with_mode(&device, &spec, Mode::Off);
-        let Some(mut persistent) = forced(&device, &spec, groups) else { continue };
+        let Some(mut persistent) = forced(&device, &spec, groups) else {
+            skip(Need::Capability, "spins of several workgroups run out on this GPU");
+            continue;
+        };
         let segments = persistent.persistent.as_ref().map(Persistent::segments);
         let range = spec.layers..=most * spec.layers;
         assert!(segments.is_some_and(|n| range.contains(&n)), "{segments:?}, {spec:?}");
@@ -163,6 +200,77 @@ fn failed_passes_run_again() {
     let Some(mut persistent) = forced(&device, &spec, 1) else { return };
     assert_eq!(run(&mut persistent, false), expected);
     assert_eq!(persistent.redo.count, 0);
+}
+
+/// Passes of several rows and efforts that follow a failed one run again with their own efforts.
+#[test]
+fn passes_that_run_again_keep_their_efforts() {
+    let Some(device) = coherent() else { return };
+    let spec = ModelSpec::wide(DType::Q4_0);
+    let plan = build(&spec.checkpoint()).unwrap().fuse(&all).with_effort().unwrap();
+    let [full, half, less] = [1.0, 0.5, 0.25].map(|effort| Effort::new(effort).unwrap());
+    let efforts = [vec![full], vec![half, full, less], vec![less, half, full]];
+    let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Sampled> {
+        if fails {
+            let (words, offset) = executable.persistent.as_ref().unwrap().dead();
+            executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
+        }
+        let pages = [[0], [1], [2]];
+        let edits: Vec<TableEdit<'_>> = (0..)
+            .zip(&pages)
+            .map(|(slot, pages)| TableEdit { group: 0, slot, first: 0, pages })
+            .collect();
+        let mut tickets = Vec::new();
+        for (position, efforts) in (0..).zip(&efforts) {
+            // the other slots begin one pass later
+            let row = |slot: u32| match position - slot.min(1) {
+                0 => Row { input: Input::Token(5 + slot), position: 0, slot },
+                position => Row { input: Input::Sampled, position, slot },
+            };
+            let slots = 0..efforts.len() as u32;
+            let rows: Vec<Row> = slots.clone().map(row).collect();
+            let draw = Draw {
+                params: FixedParams::new(1.0, 40, 0.9, 0.0),
+                index: u64::from(position),
+                log_probs: Some(1),
+                ..Draw::GREEDY
+            };
+            let want = |row| Want::Sample(SampleWant { row, draw, recent: &[], pending: 0 });
+            let wants: Vec<Want<'_>> = slots.map(want).collect();
+            let tables = if position == 0 { &edits[..] } else { &[] };
+            let pass = Pass { tables, efforts, ..Pass::new(Phase::Decode, &rows, &wants) };
+            tickets.push(executable.submit(&pass).unwrap());
+        }
+        let take = |ticket| executable.take(ticket).unwrap().samples.to_vec();
+        tickets.into_iter().flat_map(take).collect()
+    };
+    let load = |mode| with_plan(&device, &spec, plan.clone(), mode);
+    let expected = run(&mut load(Mode::Off), false);
+    let mut failing = load(Mode::Forced { groups: 1, turns: TURNS });
+    assert_eq!(run(&mut failing, true), expected);
+    assert_eq!(failing.redo.count, DEPTH);
+}
+
+/// A pass whose results are lost is taken, so that it does not block later ones.
+#[test]
+fn failed_passes_are_taken() {
+    let Some(device) = coherent() else { return };
+    let Some(mut executable) = forced(&device, &ModelSpec::wide(DType::Q4_0), 1) else { return };
+    let edits = [TableEdit { group: 0, slot: 0, first: 0, pages: &[0] }];
+    let tickets = [0, 1].map(|position| {
+        let rows = [Row { input: Input::Token(5), position, slot: 0 }];
+        let want = SampleWant { row: 0, draw: Draw::GREEDY, recent: &[], pending: 0 };
+        let wants = [Want::Sample(want)];
+        let pass = Pass { tables: &edits, ..Pass::new(Phase::Decode, &rows, &wants) };
+        executable.submit(&pass).unwrap()
+    });
+    device.lose();
+    for (ticket, left) in tickets.into_iter().zip([1, 0]) {
+        let error = executable.take(ticket).err().unwrap().to_string();
+        assert!(error.contains("by a test"), "{error}");
+        assert_eq!(executable.in_flight.len(), left);
+        assert_eq!(executable.redo.given.len(), left);
+    }
 }
 
 /// Kernels whose barriers fail are not used.

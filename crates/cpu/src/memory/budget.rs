@@ -1,0 +1,126 @@
+//! The memory of one load: everything that it allocates is taken from what the system has available
+//! when it begins, because memory is mapped lazily and what is not touched yet still counts as
+//! available.
+
+use pelton_graph::Error;
+
+use super::available;
+
+/// A use of memory by a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Keys and values.
+    Cache,
+    /// Values between steps, recurrent states and scratch memory.
+    Buffers,
+    /// Vectors and small tables, decoded to f32.
+    Decoded,
+    /// Copies of marked matrices in input-major order.
+    Lines,
+    /// Sorted buckets of marked matrices.
+    Buckets,
+    /// Copies of matrices in panels.
+    Packed,
+}
+
+impl Use {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Cache => "the KV cache",
+            Self::Buffers => "buffers",
+            Self::Decoded => "decoded weights",
+            Self::Lines => "weights in input-major order",
+            Self::Buckets => "weights in sorted buckets",
+            Self::Packed => "packed weights",
+        }
+    }
+
+    /// How a user makes it smaller.
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::Cache => "reduce the context, the sequences or the memory for the KV cache",
+            Self::Buffers => "reduce the rows of a pass or the sequences",
+            Self::Decoded => "choose a smaller model",
+            Self::Lines | Self::Buckets => "load without effort",
+            Self::Packed => "load without repacking",
+        }
+    }
+}
+
+/// The memory that is left for a load, and what it has taken.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    /// Bytes that were available at its begin; `None` if the system does not say.
+    available: Option<u64>,
+    taken: Vec<(Use, u128)>,
+}
+
+impl Budget {
+    /// All that the system has available.
+    pub(crate) fn of_system() -> Self {
+        Self::new(available())
+    }
+
+    pub(crate) const fn new(available: Option<u64>) -> Self {
+        Self { available, taken: Vec::new() }
+    }
+
+    /// Takes bytes for a use.
+    ///
+    /// # Errors
+    /// [`Error::LoadMemory`] if not so many are left; then nothing is taken. It names the largest
+    /// uses, and how the largest becomes smaller.
+    pub(crate) fn take(&mut self, of: Use, bytes: u128) -> Result<(), Error> {
+        self.taken.push((of, bytes));
+        let needed = self.taken.iter().fold(0, |sum: u128, (_, bytes)| sum.saturating_add(*bytes));
+        let Some(available) = self.available.filter(|&left| needed > u128::from(left)) else {
+            return Ok(());
+        };
+        let mut uses = self.taken.clone();
+        self.taken.pop();
+        uses.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        let uses = uses.iter().filter(|(_, bytes)| *bytes > 0);
+        let terms = uses.clone().take(3).map(|(of, bytes)| format!("{bytes} for {}", of.name()));
+        let terms = terms.collect::<Vec<_>>().join(", ");
+        let remedy = uses.clone().next().map_or("", |(of, _)| of.remedy());
+        Err(Error::LoadMemory { needed, available, terms, remedy })
+    }
+}
+
+/// Bytes for caches next to `weights` bytes of weights. Weights are mapped from their file and can be
+/// evicted, so that a part is left for caches however large the model is.
+pub(crate) fn free_for_caches(available: u64, weights: u64) -> u64 {
+    const LEAST_PART: u64 = 4;
+    available.saturating_sub(weights).max(available / LEAST_PART)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uses_add_up() {
+        let mut budget = Budget::new(Some(100));
+        budget.take(Use::Cache, 60).unwrap();
+        budget.take(Use::Decoded, 0).unwrap();
+        let error = budget.take(Use::Lines, 41).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "the load needs 101 bytes of memory, but only 100 are available: 60 for the KV cache, \
+             41 for weights in input-major order; reduce the context, the sequences or the memory \
+             for the KV cache"
+        );
+        // what was refused is not taken
+        budget.take(Use::Packed, 40).unwrap();
+        assert!(budget.take(Use::Buffers, 1).is_err());
+        assert!(budget.take(Use::Buffers, u128::MAX).is_err());
+        Budget::new(None).take(Use::Buffers, u128::MAX).unwrap();
+    }
+
+    #[test]
+    fn caches_are_next_to_weights() {
+        assert_eq!(free_for_caches(24, 8), 16);
+        assert_eq!(free_for_caches(24, 20), 6);
+        assert_eq!(free_for_caches(24, 40), 6);
+    }
+}
