@@ -208,6 +208,13 @@ pub enum Error {
         index: usize,
     },
 
+    /// Every logit after a token of the prompt was NaN.
+    #[error("the model's output is not a number at token {index} of the prompt")]
+    PromptNotANumber {
+        /// Tokens of the prompt before.
+        index: usize,
+    },
+
     /// A value of an embedding or a score is infinite or not a number: the weights are broken, or
     /// an activation overflowed.
     #[error("the model's output is not finite")]

@@ -44,9 +44,9 @@ mod session;
 
 pub use api::{
     AsyncTokenStream, Client, DraftSource, EffortTables, EmbedOptions, Embedding, Event,
-    FinishReason, Flow, KvMemory, LoadOptions, PageCounts, Pooling, Prompt, Request, RequestHandle,
-    RerankOptions, Score, Speculation, SpeculationStats, Stats, Status, Token, TokenStream,
-    Trigger,
+    FinishReason, Flow, KvMemory, LoadOptions, PageCounts, Pooling, Prompt, PromptToken, Request,
+    RequestHandle, RerankOptions, Score, Speculation, SpeculationStats, Stats, Status, Token,
+    TokenStream, Trigger,
 };
 pub use built_in::built_in;
 pub use device::Device;

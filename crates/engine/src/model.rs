@@ -30,14 +30,14 @@ use pelton_weights::{Checkpoint, Lora};
 use crate::{
     Error, Session,
     api::{
-        AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt, Request,
-        RequestHandle, Speculation, Stats, Status, TokenStream, channel,
+        AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt, PromptToken,
+        Request, RequestHandle, Speculation, Stats, Status, TokenStream, channel,
     },
     chat::{self, ChatTemplate},
     kv::{self, KvCache},
     schedule::{
-        Command, Drafter, DrawOptions, Goal, Output, QueueBound, Resources, Runner, Scheduler,
-        Sequence, Shared, Sink, Worker, message,
+        Command, Drafter, DrawOptions, Goal, Output, PromptScores, QueueBound, Resources, Runner,
+        Scheduler, Sequence, Shared, Sink, Worker, message,
     },
     session::dial_of,
 };
@@ -67,6 +67,8 @@ struct Loaded {
     /// The chat template, compiled at its first use.
     chat_template: OnceLock<Arc<ChatTemplate>>,
     context: usize,
+    /// Ids below which all tokens are.
+    tokens: usize,
     /// Rows of a pass, at most.
     rows: usize,
     /// Sequences that run at the same time, at most.
@@ -205,6 +207,7 @@ impl Model {
         let agree = runner.pipeline.phases_agree;
         let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
+        let drawable = limits.tokens;
         let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));
         let shared = Arc::new(Shared::new(Arc::clone(&bound)));
         let loras = Loras::new(options, &plan)?;
@@ -229,6 +232,7 @@ impl Model {
             tokenizer,
             chat_template: OnceLock::new(),
             context,
+            tokens: drawable,
             rows,
             sequences,
             pooling,
@@ -274,6 +278,7 @@ impl Model {
         let (decoding, tokenizer) = (&self.loaded.decoding, self.loaded.tokenizer.as_ref());
         let host = decoding.host_draw(&request, tokenizer)?;
         let guide = decoding.guide(&request, tokenizer, self.loaded.plan.vocab)?;
+        let guide = guide.filter(|_| request.max_tokens != Some(0));
         let loras = self.loaded.loras.of(request.loras.as_deref())?;
         let (effort, energy) = (request.effort, request.effort_energy);
         let effort = dial_of(effort, energy, self.loaded.effort, &self.loaded.plan)?;
@@ -288,6 +293,7 @@ impl Model {
             Some(generated) => tokens.len().saturating_add(generated).min(context),
             None => context,
         };
+        let scores = request.prompt_log_probs.map(|top| Box::new(PromptScores::new(top, &tokens)));
         let seed = request.sampling.seed_or_random();
         let handle = RequestHandle::new(Stats::new(tokens.len(), seed));
         let output = Output::new(sink, handle.clone(), request.stop.clone(), request.ignore_end);
@@ -295,7 +301,9 @@ impl Model {
         let salt = self.loaded.salt(request.cache_salt);
         let mut sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
         sequence.drafter = drafter;
-        (sequence.effort, sequence.effort_in_prompt) = (effort, request.effort_in_prompt);
+        sequence.scores = scores;
+        sequence.effort = effort;
+        sequence.effort_in_prompt = request.effort_in_prompt || !sequence.generates();
         let sequence = sequence.with_loras(loras).of(request.client);
         self.send(Command::Submit(Box::new(sequence)))?;
         Ok(handle)
@@ -332,6 +340,30 @@ impl Model {
             return Err(Error::OwnThread);
         }
         self.token_stream(request)
+    }
+
+    /// The tokens of a request's prompt with their log-probabilities. Waits for them; nothing is
+    /// generated.
+    ///
+    /// ```
+    /// use pelton::{Engine, LoadOptions, Request};
+    ///
+    /// let model = Engine::new().load_built_in(&LoadOptions::default())?;
+    /// let tokens = model.log_probs(Request::new("The cat sat on the mat."))?;
+    /// let sum: f64 = tokens.iter().filter_map(|token| token.log_prob).map(f64::from).sum();
+    /// println!("perplexity {}", (-sum / (tokens.len() - 1) as f64).exp());
+    /// # assert!(sum < 0.0);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`generate`](Self::generate), and if the request fails.
+    pub fn log_probs(&self, mut request: Request) -> Result<Vec<PromptToken>, Error> {
+        request.prompt_log_probs.get_or_insert(0);
+        let mut stream = self.generate(request.max_tokens(0))?;
+        stream.next().transpose()?;
+        Ok(stream.into_prompt())
     }
 
     /// Submits a request and returns its tokens as an asynchronous stream, for any executor.
@@ -451,14 +483,23 @@ impl Model {
             return Err(Error::EmptyPrompt);
         }
         let context = self.loaded.context;
-        if tokens.len() >= context {
+        // one that generates nothing can fill the context
+        if tokens.len() + usize::from(request.max_tokens != Some(0)) > context {
             return Err(Error::PromptTooLong { tokens: tokens.len(), context });
         }
         let fail = |what: String| Err(Error::Sampling(what));
-        if let Some(top) = request.log_probs
-            && usize::from(top) > LOG_PROBS_MAX
+        let asked =
+            [("log_probs", request.log_probs), ("prompt_log_probs", request.prompt_log_probs)];
+        for (name, top) in asked {
+            if let Some(top) = top.filter(|&top| usize::from(top) > LOG_PROBS_MAX) {
+                return fail(format!("{name} is {top}, expected at most {LOG_PROBS_MAX}"));
+            }
+        }
+        // ids that are no tokens are never drawn
+        if request.prompt_log_probs.is_some()
+            && let Some(&token) = tokens.iter().find(|&&token| token as usize >= self.loaded.tokens)
         {
-            return fail(format!("log_probs is {top}, expected at most {LOG_PROBS_MAX}"));
+            return Err(Error::UnknownToken { token, vocab: self.loaded.tokens });
         }
         if request.logit_bias.len() > kv::LOGIT_BIAS_MAX {
             let found = request.logit_bias.len();

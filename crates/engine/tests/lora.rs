@@ -312,6 +312,13 @@ fn each_request_has_its_own(backend: impl Backend + Clone + 'static, name: &str)
         let path = temporary(&format!("{name}-merged.gguf"));
         fs::write(&path, with_sums(file.clone(), &sums)).unwrap();
         let merged = engine.load(&path, &options).unwrap();
+        let scores = |model: &Model, request| -> Vec<(u32, f32)> {
+            let tokens = model.log_probs(request).unwrap();
+            tokens.iter().map(|token| (token.id, token.log_prob.unwrap_or(0.0))).collect()
+        };
+        let scored = scores(&model, with(request(PROMPT, 1), chosen));
+        let expected = scores(&merged, request(PROMPT, 1));
+        assert_close(&scored, &expected, &format!("the prompt with {chosen:?}"));
         assert_close(got, &texts(&merged, vec![request(PROMPT, 1)])[0].0, &format!("{chosen:?}"));
     }
     assert!(together[0].0 != together[1].0 && together[1].0 != together[2].0);

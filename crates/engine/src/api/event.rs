@@ -26,6 +26,25 @@ impl Token {
     }
 }
 
+/// A token of a prompt with its log-probability, if the request
+/// [asks](crate::Request::prompt_log_probs) for those.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PromptToken {
+    /// Its id.
+    pub id: u32,
+    /// Its natural log-probability after the tokens before it; `None` for the first token.
+    pub log_prob: Option<f32>,
+    /// The likeliest tokens in its place with their natural log-probabilities, in descending order.
+    pub top: Vec<(u32, f32)>,
+}
+
+impl PromptToken {
+    pub(crate) fn new(id: u32, log_prob: Option<f32>, top: Vec<(u32, f32)>) -> Self {
+        Self { id, log_prob, top }
+    }
+}
+
 /// Why a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -105,6 +124,9 @@ impl Stats {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
+    /// The tokens of the prompt with their log-probabilities, if the request asks for those. It comes
+    /// once, before the first token.
+    Prompt(Vec<PromptToken>),
     /// The next token.
     Token(Token),
     /// The text ended. The last event.

@@ -11,7 +11,7 @@ mod stream;
 mod values;
 
 pub use client::Client;
-pub use event::{Event, FinishReason, Flow, Stats, Token};
+pub use event::{Event, FinishReason, Flow, PromptToken, Stats, Token};
 pub use handle::RequestHandle;
 pub use options::{DraftSource, EffortTables, KvMemory, LoadOptions};
 pub use request::{Prompt, Request, Trigger};

@@ -81,6 +81,9 @@ pub struct Request {
     pub ignore_end: bool,
     /// Log-probabilities of this many likeliest tokens and of the drawn one, for each token.
     pub log_probs: Option<u8>,
+    /// Log-probabilities of this many likeliest tokens and of the prompt's own, for each token of the
+    /// prompt.
+    pub prompt_log_probs: Option<u8>,
     /// Summands of the logits of single tokens.
     pub logit_bias: Vec<(u32, f32)>,
     /// The texts that are allowed. The text ends where the constraint allows no continuation, or
@@ -137,6 +140,7 @@ impl Request {
             stop: Vec::new(),
             ignore_end: false,
             log_probs: None,
+            prompt_log_probs: None,
             logit_bias: Vec::new(),
             constraint: None,
             triggers: Vec::new(),
@@ -179,6 +183,27 @@ impl Request {
     /// Asks for log-probabilities of the `top` likeliest tokens and of the drawn one.
     pub fn log_probs(mut self, top: u8) -> Self {
         self.log_probs = Some(top);
+        self
+    }
+
+    /// Asks for log-probabilities of each token of the prompt and of the `top` likeliest ones in its
+    /// place. All rows of the prompt are run for that, cached or not. A request that generates nothing
+    /// has its effort in the prompt.
+    ///
+    /// ```
+    /// use pelton::{Engine, LoadOptions, Request};
+    ///
+    /// let model = Engine::new().load_built_in(&LoadOptions::default())?;
+    /// let mut stream = model.generate(Request::new("The cat").prompt_log_probs(2).max_tokens(5))?;
+    /// let text = stream.text()?;
+    /// for token in stream.prompt() {
+    ///     println!("{} {:?}: {:?} is likelier", token.id, token.log_prob, token.top);
+    /// }
+    /// # assert!(stream.prompt().len() > 1 && !text.is_empty());
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn prompt_log_probs(mut self, top: u8) -> Self {
+        self.prompt_log_probs = Some(top);
         self
     }
 

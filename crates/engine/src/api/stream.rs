@@ -8,14 +8,14 @@ use std::{
     fmt,
     pin::Pin,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
 };
 
 use futures_core::Stream;
 
 use crate::{
     Error,
-    api::{Event, FinishReason, Flow, RequestHandle, Stats, Token},
+    api::{Event, FinishReason, Flow, PromptToken, RequestHandle, Stats, Token},
 };
 
 #[derive(Default)]
@@ -103,6 +103,7 @@ impl Receiver {
 struct Inner {
     events: Receiver,
     handle: RequestHandle,
+    prompt: Vec<PromptToken>,
     reason: Option<FinishReason>,
     ended: bool,
     /// Keeps the model loaded, and knows its thread.
@@ -116,8 +117,13 @@ pub(crate) trait KeepAlive: Send + Sync {
 }
 
 impl Inner {
-    fn item(&mut self, event: Option<Event>) -> Option<Result<Token, Error>> {
-        match event {
+    /// What an event is to the caller: [`Poll::Pending`] if it is nothing, and another follows.
+    fn item(&mut self, event: Option<Event>) -> Poll<Option<Result<Token, Error>>> {
+        Poll::Ready(match event {
+            Some(Event::Prompt(tokens)) => {
+                self.prompt = tokens;
+                return Poll::Pending;
+            }
             Some(Event::Token(token)) => Some(Ok(token)),
             Some(Event::Finished { reason, .. }) => {
                 (self.reason, self.ended) = (Some(reason), true);
@@ -131,7 +137,7 @@ impl Inner {
                 self.ended = true;
                 Some(Err(Error::Stopped))
             }
-        }
+        })
     }
 }
 
@@ -149,12 +155,20 @@ pub struct TokenStream(Inner);
 
 impl TokenStream {
     pub(crate) fn new(events: Receiver, handle: RequestHandle, model: Arc<dyn KeepAlive>) -> Self {
-        Self(Inner { events, handle, reason: None, ended: false, model })
+        let prompt = Vec::new();
+        Self(Inner { events, handle, prompt, reason: None, ended: false, model })
     }
 
     /// Why the text ended; `None` while it has not.
     pub fn finish_reason(&self) -> Option<FinishReason> {
         self.0.reason
+    }
+
+    /// The tokens of the prompt with their log-probabilities, if the request
+    /// [asks](crate::Request::prompt_log_probs) for those. They are there with the first token, or
+    /// with the end.
+    pub fn prompt(&self) -> &[PromptToken] {
+        &self.0.prompt
     }
 
     /// The sizes and times of the request, up to the token that was generated last.
@@ -165,6 +179,11 @@ impl TokenStream {
     /// The request's handle, for another thread.
     pub fn handle(&self) -> &RequestHandle {
         &self.0.handle
+    }
+
+    /// As [`prompt`](Self::prompt), at the end.
+    pub(crate) fn into_prompt(mut self) -> Vec<PromptToken> {
+        std::mem::take(&mut self.0.prompt)
     }
 
     /// Waits for all tokens that are left, and returns their text.
@@ -194,8 +213,12 @@ impl Iterator for TokenStream {
             inner.ended = true;
             return Some(Err(Error::OwnThread));
         }
-        let event = inner.events.recv();
-        inner.item(event)
+        loop {
+            let event = inner.events.recv();
+            if let Poll::Ready(item) = inner.item(event) {
+                return item;
+            }
+        }
     }
 }
 
@@ -221,6 +244,13 @@ impl AsyncTokenStream {
         self.0.reason
     }
 
+    /// The tokens of the prompt with their log-probabilities, if the request
+    /// [asks](crate::Request::prompt_log_probs) for those. They are there with the first token, or
+    /// with the end.
+    pub fn prompt(&self) -> &[PromptToken] {
+        &self.0.prompt
+    }
+
     /// The sizes and times of the request, up to the token that was generated last.
     pub fn stats(&self) -> Stats {
         self.0.handle.stats()
@@ -240,7 +270,12 @@ impl Stream for AsyncTokenStream {
         if inner.ended {
             return Poll::Ready(None);
         }
-        inner.events.poll(context).map(|event| inner.item(event))
+        loop {
+            let event = ready!(inner.events.poll(context));
+            if let Poll::Ready(item) = inner.item(event) {
+                return Poll::Ready(item);
+            }
+        }
     }
 }
 

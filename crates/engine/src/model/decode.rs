@@ -73,7 +73,8 @@ impl Decoding {
         };
         let compiler = self.compiler.get_or_init(|| Compiler::new(tokenizer));
         let matcher = compiler.as_ref().map_err(Clone::clone)?.compile(constraint)?;
-        let forces = request.log_probs.is_none();
+        // a token that is forced comes before those of the prompt have their log-probabilities
+        let forces = request.log_probs.is_none() && request.prompt_log_probs.is_none();
         let follower =
             Follower::new(matcher, Arc::clone(tokenizer), triggers.clone(), forces, vocab);
         Ok(Some(Guide::new(follower, vocab)))

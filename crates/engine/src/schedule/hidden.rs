@@ -31,6 +31,7 @@ pub(super) fn keep_hidden(
     }
     let (mut row, mut column) = (0, 0);
     for entry in &work.entries {
+        column += entry.scores;
         let sampled = &outputs.samples[column.min(outputs.samples.len())..];
         let count = entry.count - entry.drafts.len() + accepted(&entry.drafts, sampled);
         if let Some(slot) = sequences.get(&entry.id).and_then(slot_of) {

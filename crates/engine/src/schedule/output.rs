@@ -12,7 +12,7 @@ use pelton_tokenizer::{DecodeState, TokenType, Tokenizer};
 use super::stop::StopMatcher;
 use crate::{
     Error,
-    api::{Event, FinishReason, Flow, RequestHandle, Token},
+    api::{Event, FinishReason, Flow, PromptToken, RequestHandle, Token},
 };
 
 /// A request's callback.
@@ -61,6 +61,11 @@ impl Output {
     /// Announces that the next token, the last one, completes the text: it ends by itself.
     pub(crate) fn complete(&mut self) {
         self.completes = true;
+    }
+
+    /// Passes on the tokens of the prompt with their log-probabilities.
+    pub(crate) fn prompt(&mut self, tokens: Vec<PromptToken>) {
+        self.send(Event::Prompt(tokens));
     }
 
     /// Passes on the next token; `last` if there may be no more. Returns whether the text goes on.
@@ -173,6 +178,7 @@ mod tests {
                 Event::Token(token) => seen.0.push_str(&token.text),
                 Event::Finished { reason, .. } => seen.1.push(reason),
                 Event::Failed(error) => panic!("{error}"),
+                Event::Prompt(tokens) => panic!("{tokens:?}"),
             }
             Flow::Continue
         };

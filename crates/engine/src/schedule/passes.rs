@@ -16,6 +16,7 @@ use crate::{Error, api::FinishReason};
 
 /// The results of one entry of a pass.
 struct Results<'a> {
+    scores: Vec<Sampled>,
     sampled: Vec<Sampled>,
     /// `[wanted rows, width]`.
     values: &'a [f32],
@@ -40,6 +41,9 @@ impl Scheduler {
                 "a row would write to a shared page"
             );
             let end = entry.first + entry.count;
+            let before = wants.len();
+            wants.extend(sequence.score_wants(entry.first, end, rows.len()));
+            entry.scores = wants.len() - before;
             let wanted = sequence.wants(entry.first, end, rows.len(), entry.drafts.len());
             entry.values = wanted.iter().filter(|want| matches!(want, Want::Logits { .. })).count();
             later |= wanted.iter().any(|want| matches!(want, Want::Later { .. }));
@@ -183,19 +187,20 @@ impl Scheduler {
         time: Duration,
     ) {
         let result = self.resources.plan.output_width();
-        let width: usize = work.entries.iter().map(|entry| entry.samples).sum();
+        let width: usize = work.entries.iter().map(|entry| entry.scores + entry.samples).sum();
         let mut column = 0;
         self.verified(work, &samples, time);
         for entry in &work.entries {
-            // `[repeat, samples]` of the entry
+            // `[repeat, scores and samples]` of the entry; one with scores has no repeats
             let repeats = samples.chunks_mut(width.max(1));
-            let sampled: Vec<Sampled> = repeats
-                .flat_map(|all| all.iter_mut().skip(column).take(entry.samples))
+            let mut scores: Vec<Sampled> = repeats
+                .flat_map(|all| all.iter_mut().skip(column).take(entry.scores + entry.samples))
                 .map(std::mem::take)
                 .collect();
-            column += entry.samples;
+            let sampled = scores.split_off(entry.scores);
+            column += entry.scores + entry.samples;
             let own = values.split_off(..(entry.values * result).min(values.len()));
-            let results = Results { sampled, values: own.unwrap_or_default() };
+            let results = Results { scores, sampled, values: own.unwrap_or_default() };
             self.entry_succeeded(entry, work.repeat, results, time);
         }
     }
@@ -204,7 +209,7 @@ impl Scheduler {
         &mut self,
         entry: &Entry,
         repeat: u32,
-        Results { mut sampled, values }: Results<'_>,
+        Results { scores, mut sampled, values }: Results<'_>,
         time: Duration,
     ) {
         // a request that has ended: its results are dropped
@@ -238,6 +243,12 @@ impl Scheduler {
         }
         if entry.first < sequence.prompt {
             sequence.goal.handle().update(|stats| stats.prefill += time);
+        }
+        if let Err(error) = sequence.score(scores) {
+            return self.end(entry.id, Err(error));
+        }
+        if sequence.scores.is_none() && !sequence.generates() {
+            return self.end(entry.id, Ok(FinishReason::Length));
         }
         match &mut sequence.goal {
             Goal::Text { draw, output } => {

@@ -145,14 +145,18 @@ impl Scheduler {
         // round robin: those after the one that was served last come first
         let split = prompts.partition_point(|&(id, _)| id <= self.served);
         prompts.rotate_left(split);
-        prompts.truncate(self.resources.limits.wants);
-        let spans: Vec<(usize, usize)> = prompts
-            .iter()
-            .map(|&(id, end)| (self.sequences.get(&id).map_or(end, |s| s.submitted), end))
-            .collect();
+        let mut wants = self.resources.limits.wants;
+        prompts.truncate(wants);
+        let span = |&(id, end): &(u64, usize)| {
+            self.sequences.get(&id).map_or((end, end), |sequence| {
+                let first = sequence.submitted;
+                (first, sequence.wanted_end(first, wants).min(end))
+            })
+        };
+        let spans: Vec<(usize, usize)> = prompts.iter().map(span).collect();
         let counts = split_rows(budget, &spans);
         let mut entries = Vec::new();
-        for ((&(id, end), &(first, _)), &count) in prompts.iter().zip(&spans).zip(&counts) {
+        for ((&(id, _), &(first, end)), &count) in prompts.iter().zip(&spans).zip(&counts) {
             let Some(sequence) = self.running.get(&id).and_then(|id| self.sequences.get_mut(id))
             else {
                 continue;
@@ -168,8 +172,15 @@ impl Scheduler {
             let least = ((first / PAGE + 1) * PAGE).min(end) - first;
             let fits = kv.can_grow([(&sequence.pages, first + count)].into_iter());
             let count = if fits { count } else { least.min(count) };
+            let samples = sequence.samples_at(first + count);
+            let scores = sequence.score_wants(first, first + count, 0).count();
+            let wanted = scores + usize::from(samples);
+            if wanted > wants {
+                // the first of the next pass
+                break;
+            }
             if self.reserve(id, first, first + count) {
-                let samples = self.sequences.get(&id).is_some_and(|s| s.samples_at(first + count));
+                wants -= wanted;
                 entries.push(Entry::new(id, first, count, samples));
                 self.served = id;
             }

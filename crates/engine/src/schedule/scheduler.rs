@@ -46,6 +46,8 @@ pub(super) struct Entry {
     pub(super) first: usize,
     /// Rows.
     pub(super) count: usize,
+    /// Rows that score a token of the prompt. Their samples come before the others.
+    pub(super) scores: usize,
     /// The last rows that sample a token.
     pub(super) samples: usize,
     /// Rows whose values are wanted.
@@ -59,7 +61,16 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn new(id: u64, first: usize, count: usize, samples: bool) -> Self {
         let samples = usize::from(samples);
-        Self { id, first, count, samples, values: 0, drafts: Vec::new(), by_model: false }
+        Self {
+            id,
+            first,
+            count,
+            scores: 0,
+            samples,
+            values: 0,
+            drafts: Vec::new(),
+            by_model: false,
+        }
     }
 
     /// The newest `known` tokens of a sequence, from position `first` on, and a draft of those after
@@ -67,7 +78,7 @@ impl Entry {
     pub(super) fn verifying(id: u64, first: usize, known: usize, draft: Draft) -> Self {
         let Draft { tokens: drafts, by_model, .. } = draft;
         let (count, samples) = (known + drafts.len(), drafts.len() + 1);
-        Self { id, first, count, samples, values: 0, drafts, by_model }
+        Self { id, first, count, scores: 0, samples, values: 0, drafts, by_model }
     }
 }
 
@@ -196,7 +207,11 @@ impl Scheduler {
         if let Some(reason) = &self.gone {
             return sequence.goal.fail(Error::Gone(reason.clone()));
         }
-        if sequence.most <= sequence.prompt {
+        // the only token of a prompt has no log-probability to wait for
+        if let Err(error) = sequence.score(Vec::new()) {
+            return sequence.goal.fail(error);
+        }
+        if !sequence.generates() && sequence.scores.is_none() {
             self.status.ended += 1;
             return sequence.goal.finish(FinishReason::Length);
         }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use pelton_graph::{Effort, Input, RECENT, Row, Sample, Want};
+use pelton_graph::{Effort, Input, PAGE, RECENT, Row, Sample, Want};
+use pelton_sampling::Sampled;
 
-use super::{goal::Goal, queue::Place, speculate::Drafter};
+use super::{goal::Goal, queue::Place, scores::PromptScores, speculate::Drafter};
 use crate::{
+    Error,
     api::Client,
     kv::{KvCache, Namespace, SequencePages},
 };
@@ -60,7 +62,7 @@ pub(crate) struct Sequence {
     /// The slot, while it runs.
     pub(crate) slot: Option<u32>,
     pub(crate) pages: SequencePages,
-    /// Tokens that were known at the start or the resumption: they are run before it decodes.
+    /// Tokens that are known at the start or the resumption and have to be run before it decodes.
     target: usize,
     pub(crate) submitted: usize,
     pub(crate) computed: usize,
@@ -69,6 +71,8 @@ pub(crate) struct Sequence {
     pub(crate) flights: usize,
     /// The running sequence, and its pages in the prefix tree, that this one waits for.
     pub(crate) waits_for: Option<(u64, usize)>,
+    /// The log-probabilities of its prompt, as long as they are wanted and not complete.
+    pub(crate) scores: Option<Box<PromptScores>>,
     /// The source of its drafts, if tokens are drafted.
     pub(crate) drafter: Option<Box<Drafter>>,
     /// Whether a pass that verifies drafts was not taken yet: its next position is not known.
@@ -109,6 +113,7 @@ impl Sequence {
             ahead: 0,
             flights: 0,
             waits_for: None,
+            scores: None,
             drafter: None,
             verifying: false,
             awaits_draw: false,
@@ -145,13 +150,12 @@ impl Sequence {
         }
     }
 
-    /// Its tokens that cached prefixes can stand for: where the rows after the prompt have another
-    /// effort, those of the prompt and one more, which is run.
+    /// Its tokens that cached prefixes can stand for, and one more, which is run: where the rows after
+    /// the prompt have another effort those of the prompt, and none whose result is wanted.
     pub(crate) fn shareable(&self) -> &[u32] {
-        match self.is_uniform() {
-            true => &self.tokens,
-            false => &self.tokens[..self.tokens.len().min(self.prompt + 1)],
-        }
+        let effort = if self.is_uniform() { self.tokens.len() } else { self.prompt };
+        let scored = self.scores.as_ref().map_or(effort, |scores| scores.next_row());
+        &self.tokens[..self.tokens.len().min(effort.min(scored) + 1)]
     }
 
     /// The namespace of its cached prefixes; `None` if its pages are not shared.
@@ -166,7 +170,8 @@ impl Sequence {
     pub(crate) fn start(&mut self, slot: u32, pages: SequencePages, hit: usize) {
         self.slot = Some(slot);
         self.pages = pages;
-        self.target = self.tokens.len();
+        // after the last token of a prompt that is only scored nothing is wanted
+        self.target = self.tokens.len() - usize::from(!self.generates());
         (self.submitted, self.computed) = (hit, hit);
         self.waits_for = None;
         if let Goal::Values(values) = &mut self.goal {
@@ -179,6 +184,11 @@ impl Sequence {
         kv.release(&mut self.pages);
         (self.submitted, self.computed) = (0, 0);
         self.slot.take()
+    }
+
+    /// Whether it may have tokens after its prompt.
+    pub(crate) fn generates(&self) -> bool {
+        self.most > self.prompt
     }
 
     /// Tokens that are known or sampled in a submitted pass.
@@ -197,7 +207,7 @@ impl Sequence {
             return Next::Nothing;
         }
         let agree = phases_agree && self.is_uniform();
-        let prompt_end = if agree { self.target } else { self.prompt };
+        let prompt_end = if agree { self.target } else { self.prompt.min(self.target) };
         if self.submitted < prompt_end {
             Next::Prompt { end: prompt_end }
         } else if self.submitted + 1 < self.target {
@@ -243,9 +253,34 @@ impl Sequence {
         self.tokens.len().saturating_sub(self.submitted)
     }
 
-    /// The wants of the rows `first..end`, the first of which is row `row` of a pass. The last
-    /// `drafts` of them are drafted tokens, which are verified: each of these rows, and the one
-    /// before them, samples a token.
+    /// The wants of the rows `first..end` that score tokens of the prompt, as in
+    /// [`wants`](Self::wants).
+    pub(crate) fn score_wants(
+        &self,
+        first: usize,
+        end: usize,
+        row: usize,
+    ) -> impl Iterator<Item = Want<'_>> {
+        let scores = self.scores.iter().flat_map(move |scores| {
+            scores.rows(first, end).map(move |position| (scores, position))
+        });
+        scores.map(move |(scores, position)| {
+            Want::Sample(scores.sample(row + position - first, position))
+        })
+    }
+
+    /// The position up to which the rows from `first` on can be in a pass with `wants` wants.
+    pub(crate) fn wanted_end(&self, first: usize, wants: usize) -> usize {
+        let most = wants.min(RECENT);
+        match &self.scores {
+            None => usize::MAX,
+            Some(scores) => (first.max(scores.next_row()) + most) / PAGE * PAGE,
+        }
+    }
+
+    /// The wants of the rows `first..end`, the first of which is row `row` of a pass, but for those
+    /// that score tokens of the prompt, which come before. The last `drafts` of them are drafted
+    /// tokens, which are verified: each of these rows, and the one before them, samples a token.
     pub(crate) fn wants(
         &self,
         first: usize,
@@ -292,6 +327,24 @@ impl Sequence {
     pub(crate) fn row(&self, position: usize) -> Row {
         let input = self.tokens.get(position).map_or(Input::Sampled, |&token| Input::Token(token));
         Row { input, position: position as u32, slot: self.slot.unwrap_or(0) }
+    }
+
+    /// Adds the results of the next rows that score tokens of the prompt, and passes the tokens on when
+    /// they are complete.
+    ///
+    /// # Errors
+    ///
+    /// If the logits of a row are no numbers.
+    pub(crate) fn score(&mut self, sampled: Vec<Sampled>) -> Result<(), Error> {
+        if let Some(scores) = &mut self.scores {
+            scores.push(sampled.into_iter())?;
+        }
+        if let Some(scores) = self.scores.take_if(|scores| scores.is_complete())
+            && let Goal::Text { output, .. } = &mut self.goal
+        {
+            output.prompt(scores.into_tokens());
+        }
+        Ok(())
     }
 
     /// Puts its full pages whose tokens are final into the prefix tree.

@@ -6,8 +6,8 @@ use std::{
 };
 
 use pelton::{
-    Engine, Error, Event, FinishReason, Flow, KvMemory, LoadOptions, Model, Request, RequestHandle,
-    Sampling, Speculation, Stats, Token,
+    Engine, Error, Event, FinishReason, Flow, KvMemory, LoadOptions, Model, PromptToken, Request,
+    RequestHandle, Sampling, Speculation, Stats, Token,
 };
 use pelton_testing::fake::{self, Fake};
 
@@ -90,9 +90,19 @@ impl Running {
 
     /// Waits for the end.
     pub(crate) fn end(&self) -> (Vec<Token>, End) {
-        let mut tokens = Vec::new();
+        let (_, tokens, end) = self.all();
+        (tokens, end)
+    }
+
+    /// Waits for the end, and returns the tokens of the prompt too, if they come.
+    pub(crate) fn all(&self) -> (Vec<PromptToken>, Vec<Token>, End) {
+        let (mut prompt, mut tokens) = (Vec::new(), Vec::new());
         let end = loop {
             match self.events.recv_timeout(Duration::from_secs(60)).unwrap() {
+                Event::Prompt(all) => {
+                    assert!(prompt.is_empty() && tokens.is_empty(), "once, before the text");
+                    prompt = all;
+                }
                 Event::Token(token) => tokens.push(token),
                 Event::Finished { reason, stats } => break End::Finished(reason, stats),
                 Event::Failed(error) => break End::Failed(error),
@@ -103,7 +113,7 @@ impl Running {
             self.events.recv_timeout(Duration::from_secs(60)).is_err(),
             "an event after the end"
         );
-        (tokens, end)
+        (prompt, tokens, end)
     }
 
     /// Waits for the end, which must be that all tokens are there.
@@ -121,28 +131,28 @@ pub(crate) fn ids(model: &Model, request: Request) -> Vec<u32> {
 
 /// What a request gives alone, uncached, one pass after the other.
 pub(crate) fn alone(fake: &Fake, windows: &[Option<usize>], request: &Request) -> Vec<Token> {
-    alone_on(load, fake, windows, request)
+    alone_on(load, fake, windows, request).1
 }
 
 /// Loads a plan with these windows.
 pub(crate) type Load = fn(&Fake, &LoadOptions, &[Option<usize>]) -> Model;
 
-/// As [`alone`], on another kind of plan.
+/// As [`alone`], on another kind of plan, with the tokens of the prompt.
 pub(crate) fn alone_on(
     load: Load,
     fake: &Fake,
     windows: &[Option<usize>],
     request: &Request,
-) -> Vec<Token> {
+) -> (Vec<PromptToken>, Vec<Token>) {
     let unbatched = Fake::default();
     let unbatched = if fake.pipeline.phases_agree { unbatched } else { unbatched.with_phases() };
     let model = load(&unbatched, &plain().context(CONTEXT), windows);
     let mut request = request.clone();
     request.deadline = None;
-    let (tokens, end) = submit(&model, request).unwrap().end();
+    let (prompt, tokens, end) = submit(&model, request).unwrap().all();
     assert!(matches!(end, End::Finished(FinishReason::Length, _)), "{end:?}");
     assert_sound(&unbatched);
-    tokens
+    (prompt, tokens)
 }
 
 /// No contract was broken.

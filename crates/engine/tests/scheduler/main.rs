@@ -12,6 +12,7 @@ mod prefix;
 mod pressure;
 mod random;
 mod requests;
+mod scores;
 mod session;
 mod speculation;
 mod states;

@@ -3,7 +3,8 @@
 use std::{env, thread, time::Duration};
 
 use pelton::{
-    Error, FinishReason, LoadOptions, Prompt, Request, Sampling, Speculation, Status, Token,
+    Error, FinishReason, LoadOptions, Prompt, PromptToken, Request, Sampling, Speculation, Status,
+    Token,
 };
 use pelton_testing::{
     Random,
@@ -20,7 +21,7 @@ struct Family {
     fake: Fake,
     windows: &'static [Option<usize>],
     load: Load,
-    requests: Vec<(Request, Vec<Token>)>,
+    requests: Vec<(Request, (Vec<PromptToken>, Vec<Token>))>,
 }
 
 fn families() -> Vec<Family> {
@@ -37,8 +38,8 @@ fn families() -> Vec<Family> {
             let requests = (0..30)
                 .map(|_| request(&mut random))
                 .map(|request| {
-                    let tokens = alone_on(load, &fake, windows, &request);
-                    (request, tokens)
+                    let alone = alone_on(load, &fake, windows, &request);
+                    (request, alone)
                 })
                 .collect();
             families.push(Family { fake, windows, load, requests });
@@ -63,6 +64,12 @@ fn request(random: &mut Random) -> Request {
         Request::from_tokens(tokens).max_tokens(1 + random.below(most)).sampling(sampling);
     if random.below(4) == 0 {
         request = request.log_probs(random.below(4) as u8);
+    }
+    if random.below(4) == 0 {
+        request = request.prompt_log_probs(random.below(4) as u8);
+        if random.below(2) == 0 {
+            request = request.max_tokens(0);
+        }
     }
     if random.below(4) == 0 {
         let effort = [0.25, 0.5, 1.0][random.below(3)];
@@ -126,7 +133,7 @@ fn schedule(family: &Family, seed: u64) -> Status {
             request = request.deadline(Duration::from_micros(random.below(5000) as u64));
         }
         request = request.cache_salt((random.below(5) == 0).into());
-        request.prediction = prediction(&mut random, expected);
+        request.prediction = prediction(&mut random, &expected.1);
         let run = submit(&model, request).unwrap();
         let cancel = random.below(4) == 0;
         if cancel && random.below(4) == 0 {
@@ -145,11 +152,15 @@ fn schedule(family: &Family, seed: u64) -> Status {
         }
     }
     for (i, (run, expected, cancel)) in runs.iter().enumerate() {
-        let (tokens, end) = run.end();
+        let (prompt, tokens, end) = run.all();
+        let (scored, expected) = expected;
         let what = format!("seed {seed}, request {i}: {end:?}");
         assert_eq!(tokens, expected[..tokens.len().min(expected.len())], "{what}");
+        assert!(prompt == *scored || prompt.is_empty() && tokens.is_empty(), "{what}");
         match end {
-            End::Finished(FinishReason::Length, _) => assert_eq!(&tokens, *expected, "{what}"),
+            End::Finished(FinishReason::Length, _) => {
+                assert_eq!((&prompt, &tokens), (scored, expected), "{what}");
+            }
             End::Finished(FinishReason::Cancelled, _) => assert!(cancel, "{what}"),
             End::Failed(Error::Deadline(_)) => {}
             End::Failed(Error::Pass(_)) => assert!(may_fail, "{what}"),

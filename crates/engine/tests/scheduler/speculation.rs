@@ -122,6 +122,7 @@ fn recurrent_states_are_rolled_back() {
             let requests = [greedy(prompt(20, 1), 300), greedy(prompt(130, 2), 200)];
             let requests = requests.map(|request| {
                 let text: Vec<u32> = alone_on(load_recurrent, &fake, &[None], &request)
+                    .1
                     .iter()
                     .map(|token| token.id)
                     .collect();

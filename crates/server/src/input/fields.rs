@@ -130,6 +130,15 @@ impl Fields {
         }
     }
 
+    /// An integer of 64 bits, with or without a sign.
+    pub(crate) fn bits(&mut self, name: &str) -> Result<Option<u64>, ApiError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        match value.as_u64().or_else(|| integer(&value).map(i64::cast_unsigned)) {
+            Some(bits) => Ok(Some(bits)),
+            None => Err(self.wrong(name, &value, "an integer of 64 bits")),
+        }
+    }
+
     /// An integer from `least` on.
     pub(crate) fn count(&mut self, name: &str, least: i64) -> Result<Option<usize>, ApiError> {
         let count = self.integer(name, least..=i64::from(u32::MAX))?;

@@ -8,7 +8,6 @@ mod message;
 mod options;
 mod reply;
 mod sampling;
-mod score;
 mod tokens;
 mod values;
 
@@ -21,6 +20,5 @@ pub(crate) use options::response_format;
 pub(crate) use options::{Options, Output};
 pub(crate) use reply::LogToken;
 pub(crate) use reply::{Piece, ReplyRun};
-pub(crate) use score::{Scored, score};
 pub(crate) use tokens::{Context, End, TokenRun};
 pub(crate) use values::{embed, rerank};

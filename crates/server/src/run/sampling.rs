@@ -31,15 +31,18 @@ const NUMBERS: [Number; 17] = [
     (&["adaptive_target"], |s| &mut s.adaptive_target, -MOST..=1.0),
 ];
 
-/// An integer, of which -1 is for the value after it.
-type Integer = (&'static [&'static str], fn(&mut Sampling) -> &mut usize, i64, usize);
+/// An integer: the names of its field, the field of [`Sampling`], the greatest value, which stands for
+/// those above it, and the value that -1 stands for.
+type Integer = (&'static [&'static str], fn(&mut Sampling) -> &mut usize, usize, usize);
+
+const ANY: usize = u32::MAX as usize;
 
 const INTEGERS: [Integer; 5] = [
-    (&["top_k"], |s| &mut s.top_k, u32::MAX as i64, 0),
+    (&["top_k"], |s| &mut s.top_k, ANY, 0),
     (&["penalty_window", "repeat_last_n"], |s| &mut s.penalty_window, 4096, 4096),
-    (&["dry_allowed_length"], |s| &mut s.dry_allowed_length, u32::MAX as i64, 2),
-    (&["dry_window", "dry_penalty_last_n"], |s| &mut s.dry_window, u32::MAX as i64, usize::MAX),
-    (&["min_keep"], |s| &mut s.min_keep, u32::MAX as i64, 0),
+    (&["dry_allowed_length"], |s| &mut s.dry_allowed_length, ANY, 2),
+    (&["dry_window", "dry_penalty_last_n"], |s| &mut s.dry_window, ANY, usize::MAX),
+    (&["min_keep"], |s| &mut s.min_keep, ANY, 0),
 ];
 
 /// Takes the options out of a body, with the names of those that it has.
@@ -55,8 +58,9 @@ pub(super) fn take(fields: &mut Fields) -> Result<(Sampling, Vec<&'static str>),
     }
     for (names, field, most, unlimited) in INTEGERS {
         for name in names {
-            if let Some(value) = fields.integer(name, -1..=most)? {
-                *field(&mut sampling) = usize::try_from(value).unwrap_or(unlimited);
+            if let Some(value) = fields.integer(name, -1..=i64::from(u32::MAX))? {
+                let value = usize::try_from(value).map(|value| value.min(most));
+                *field(&mut sampling) = value.unwrap_or(unlimited);
                 given.push(names[0]);
             }
         }
@@ -75,17 +79,19 @@ pub(super) fn take(fields: &mut Fields) -> Result<(Sampling, Vec<&'static str>),
     }
     if fields.has("samplers") {
         let path = fields.at("samplers");
-        let kind = |name: String| {
-            SamplerKind::from_str(&name)
-                .map_err(|error| ApiError::field(path.clone(), format!("{path}: {error}")))
-        };
-        let names = fields.strings("samplers")?;
-        sampling.order = names.into_iter().map(kind).collect::<Result<_, _>>()?;
+        let kinds = fields.strings("samplers")?.into_iter();
+        let kinds: Vec<_> = kinds.map(|name| SamplerKind::from_str(&name)).collect();
+        // as llama.cpp does: clients name samplers that are of no use here, such as infill
+        sampling.order = kinds.iter().filter_map(|kind| kind.as_ref().ok()).copied().collect();
+        if sampling.order.is_empty()
+            && let Some(Err(error)) = kinds.first()
+        {
+            return Err(ApiError::field(path.clone(), format!("{path}: {error}")));
+        }
         given.push("order");
     }
     // any 64 bits are a seed; llama.cpp's -1 is a random one
-    let seed = fields.integer("seed", i64::MIN..=i64::MAX)?;
-    sampling.seed = seed.filter(|&seed| seed != -1).map(i64::cast_unsigned);
+    sampling.seed = fields.bits("seed")?.filter(|&seed| seed != u64::MAX);
     Ok((sampling, given))
 }
 
@@ -149,6 +155,16 @@ mod tests {
         assert_eq!((sampling.temperature, sampling.top_p), (0.5, 0.3));
         assert_eq!((sampling.repetition_penalty, sampling.seed), (1.2, None));
         assert_eq!(sampling.order, [SamplerKind::TopK]);
+        let seeds = [(u64::MAX - 1, json!(-2)), (1 << 63, json!(1u64 << 63)), (7, json!(7.0))];
+        for (expected, seed) in seeds {
+            // llama.vim's samplers, and a window that is longer than the longest
+            let body = json!({"samplers": ["top_k", "top_p", "infill"], "seed": seed,
+                              "repeat_last_n": 100_000});
+            let (sampling, _) = take(&mut Fields::new(body).unwrap()).unwrap();
+            assert_eq!(sampling.seed, Some(expected));
+            assert_eq!(sampling.order, [SamplerKind::TopK, SamplerKind::TopP]);
+            assert_eq!(sampling.penalty_window, 4096);
+        }
         let body = json!({"samplers": ["topmost"]});
         let error = take(&mut Fields::new(body).unwrap()).unwrap_err();
         assert_eq!(error.param.as_deref(), Some("samplers"));

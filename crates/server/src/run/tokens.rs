@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_core::Stream;
-use pelton::{AsyncTokenStream, FinishReason, Request, Stats, Token};
+use pelton::{AsyncTokenStream, FinishReason, PromptToken, Request, Stats, Token};
 
 use crate::{
     error::ApiError,
@@ -124,6 +124,11 @@ impl TokenRun {
     /// The next item if it is there.
     fn ready(&mut self) -> Poll<Option<Result<Token, pelton::Error>>> {
         Pin::new(&mut self.stream).poll_next(&mut TaskContext::from_waker(Waker::noop()))
+    }
+
+    /// The tokens of the prompt with their log-probabilities, with the first token or the end.
+    pub(crate) fn prompt(&self) -> &[PromptToken] {
+        self.stream.prompt()
     }
 
     /// The sizes and times so far.

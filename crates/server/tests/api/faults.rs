@@ -66,6 +66,37 @@ fn a_client_that_goes_away_frees_its_request() {
     assert!(before < 1900.0, "both texts were generated to their ends: {before}");
 }
 
+/// Prompts are scored in passes that they share with texts: others neither wait for them nor they for
+/// others, and one whose client goes away is not scored to its end.
+#[test]
+fn others_run_while_prompts_are_scored() {
+    let server = start(|config| config.load = config.load.clone().context(1024).sequences(8));
+    let open = |body: &[u8]| {
+        let mut stream = server.connect();
+        stream.write_all(&server.head("POST", "/v1/completions", &[], body.len())).unwrap();
+        stream.write_all(body).unwrap();
+        stream
+    };
+    let mut texts: Vec<_> = (0..3).map(|_| open(&long(true))).collect();
+    for text in &mut texts {
+        text.read_exact(&mut [0; 300]).unwrap();
+    }
+    let body = json!({"prompt": "once upon a time ".repeat(150), "max_tokens": 0, "echo": true,
+                      "logprobs": 5})
+    .to_string();
+    drop(open(body.as_bytes()));
+    let mut scored = open(body.as_bytes());
+    let one = server.post("/v1/completions", &json!({"prompt": "Once", "max_tokens": 1})).ok();
+    assert_eq!(one["usage"]["completion_tokens"], 1);
+    let scored = crate::harness::read(&mut scored).ok();
+    let log_probs = scored["choices"][0]["logprobs"]["token_logprobs"].as_array().unwrap().clone();
+    assert!(log_probs.len() > 300 && log_probs[1..].iter().all(|one| one.as_f64().unwrap() <= 0.0));
+    let running = metric(&server, "pelton_requests_running");
+    assert!(running >= 3.0, "the texts go on: {running}");
+    drop(texts);
+    wait_idle(&server);
+}
+
 /// The comment before a prompt comes at once.
 #[test]
 fn streams_begin_with_a_comment() {

@@ -18,7 +18,8 @@ pub(super) struct Route {
 const SAMPLING: &str = "temperature:number[0,] top_k:integer[-1,4294967295] top_p:number[0,1] \
     min_p:number[0,1] repetition_penalty:number[0.01,100] repeat_penalty:number[0.01,100] \
     presence_penalty:number[-100,100] frequency_penalty:number[-100,100] \
-    penalty_window:integer[-1,4096] repeat_last_n:integer[-1,4096] seed:integer \
+    penalty_window:integer[-1,4294967295] \
+    repeat_last_n:integer[-1,4294967295] seed:integer \
     top_n_sigma:number typical_p:number[0,1] xtc_probability:number[0,1] xtc_threshold:number[0,1] \
     dynatemp_range:number[0,] dynatemp_exponent:number dry_multiplier:number[0,] dry_base:number[0,] \
     dry_allowed_length:integer[-1,4294967295] dry_penalty_last_n:integer[-1,4294967295] \

@@ -7,8 +7,9 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use pelton::Prompt;
+use pelton::{Prompt, PromptToken, Token};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::{
     choices::run_all,
@@ -20,7 +21,7 @@ use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
     input::Fields,
-    run::{self, Context, Options, Scored, TokenRun},
+    run::{self, Context, Options, TokenRun},
     wire::{Broken, Format, Frames, new_id, stream},
 };
 
@@ -41,17 +42,24 @@ struct Request {
     log_probs: bool,
 }
 
+/// Where a text of a prompt has the log-probabilities of the prompt from.
+enum Scored {
+    /// Nobody has asked for them.
+    No,
+    /// From its own request, for the other texts of the prompt too.
+    Own(watch::Sender<Arc<[PromptToken]>>),
+    /// From the request of the first text of the prompt.
+    First(watch::Receiver<Arc<[PromptToken]>>),
+}
+
 /// One text that is generated, with the text and the log-probabilities of its prompt.
 struct Text {
-    /// `None` for no tokens at all.
-    run: Option<TokenRun>,
+    run: TokenRun,
     index: usize,
     /// Whether it is the first of its prompt.
     first: bool,
     echo: String,
-    /// The log-probabilities of the prompt, if asked for.
-    scored: Vec<Scored>,
-    prompt_tokens: usize,
+    scored: Scored,
 }
 
 impl Request {
@@ -100,6 +108,7 @@ impl Request {
     /// Submits all texts. Blocks for as long as that takes.
     fn start(&self, context: &Context) -> Result<Vec<Text>, ApiError> {
         let model = context.lease.model()?;
+        let top = self.options.log_probs.filter(|_| self.echo && self.log_probs);
         let mut texts = Vec::with_capacity(self.prompts.len() * self.best_of);
         for prompt in &self.prompts {
             let tokens = self.tokens(context, prompt)?;
@@ -108,52 +117,34 @@ impl Request {
                 Prompt::Text(text) => text.clone(),
                 _ => model.tokenizer()?.decode(&tokens, true),
             };
+            let (mut own, first) = match top {
+                Some(_) => {
+                    let (sender, receiver) = watch::channel(Arc::default());
+                    (Some(sender), Some(receiver))
+                }
+                None => (None, None),
+            };
             for i in 0..self.best_of {
                 let options = &self.options;
                 let prompt = Prompt::Tokens(tokens.clone());
-                let request = options.request(prompt, i, context);
+                let mut request = options.request(prompt, i, context);
+                request.prompt_log_probs = top.filter(|_| i == 0);
                 let request = run::constrain(request, &options.output);
-                let run = match options.max_tokens {
-                    Some(0) => {
-                        check(model, &tokens)?;
-                        None
-                    }
-                    _ => Some(TokenRun::start(context, request)?),
+                let scored = match (own.take(), &first) {
+                    (Some(own), _) => Scored::Own(own),
+                    (None, Some(first)) => Scored::First(first.clone()),
+                    (None, None) => Scored::No,
                 };
                 texts.push(Text {
-                    run,
+                    run: TokenRun::start(context, request)?,
                     index: texts.len(),
                     first: i == 0,
                     echo: echo.clone(),
-                    scored: Vec::new(),
-                    prompt_tokens: tokens.len(),
+                    scored,
                 });
             }
         }
-        let asked = self.echo && self.log_probs;
-        let Some(top) = self.options.log_probs.filter(|_| asked) else { return Ok(texts) };
-        for (i, prompt) in self.prompts.iter().enumerate() {
-            let scored = run::score(model, &self.tokens(context, prompt)?, top.into())?;
-            for text in &mut texts[i * self.best_of..][..self.best_of] {
-                text.scored.clone_from(&scored);
-            }
-        }
         Ok(texts)
-    }
-}
-
-/// Checks a prompt that is not run.
-fn check(model: &pelton::Model, tokens: &[u32]) -> Result<(), ApiError> {
-    let (context, vocab) = (model.context(), model.plan().vocab);
-    if tokens.is_empty() {
-        return Err(pelton::Error::EmptyPrompt.into());
-    }
-    if tokens.len() > context {
-        return Err(pelton::Error::PromptTooLong { tokens: tokens.len(), context }.into());
-    }
-    match tokens.iter().find(|&&token| token as usize >= vocab) {
-        Some(&token) => Err(pelton::Error::UnknownToken { token, vocab }.into()),
-        None => Ok(()),
     }
 }
 
@@ -230,19 +221,34 @@ impl Text {
     /// The tokens of the text after its end.
     fn count(&self) -> Count {
         let mut count = Count::default();
-        match &self.run {
-            Some(run) => count.add(&run.stats(), 0, self.first),
-            None if self.first => count.prompt = self.prompt_tokens,
-            None => {}
-        }
+        count.add(&self.run.stats(), 0, self.first);
         count
     }
 
-    /// The log-probabilities of the prompt.
-    fn begin(&self, tokenizer: &pelton::Tokenizer) -> TextLogProbs {
+    /// The first token, if there is one, and the log-probabilities of the prompt, which come before.
+    async fn begin(
+        &mut self,
+        tokenizer: &pelton::Tokenizer,
+    ) -> Result<(Option<Token>, TextLogProbs), ApiError> {
+        let token = self.run.next().await?;
+        let prompt = match &mut self.scored {
+            Scored::No => Arc::default(),
+            Scored::Own(sender) => {
+                let tokens: Arc<[PromptToken]> = self.run.prompt().into();
+                sender.send_replace(Arc::clone(&tokens));
+                tokens
+            }
+            Scored::First(receiver) => {
+                let tokens = receiver.wait_for(|tokens| !tokens.is_empty()).await;
+                // the request of the first text has failed
+                tokens.map_err(|_| ApiError::from(pelton::Error::Stopped))?.clone()
+            }
+        };
         let mut all = TextLogProbs::from(0);
-        self.scored.iter().for_each(|token| all.add(tokenizer, token));
-        all
+        for token in prompt.iter() {
+            all.add(tokenizer, token.id, token.log_prob, &token.top);
+        }
+        Ok((token, all))
     }
 
     /// The whole text as a choice, its tokens, and its mean log-probability.
@@ -252,20 +258,17 @@ impl Text {
         log_probs: bool,
     ) -> Result<(Value, Count, f64), ApiError> {
         let tokenizer = context.lease.model()?.tokenizer()?;
-        let mut all = self.begin(tokenizer);
+        let (mut next, mut all) = self.begin(tokenizer).await?;
         let mut text = std::mem::take(&mut self.echo);
         let (mut sum, mut tokens) = (0.0, 0);
-        let mut reason = "length";
-        if let Some(run) = &mut self.run {
-            while let Some(token) = run.next().await? {
-                text.push_str(&token.text);
-                sum += f64::from(token.log_prob.unwrap_or(0.0));
-                tokens += 1;
-                let (id, log_prob) = (token.id, token.log_prob);
-                all.add(tokenizer, &Scored { id, log_prob, top: token.top });
-            }
-            reason = finish_reason(run.end().reason, false);
+        while let Some(token) = next {
+            text.push_str(&token.text);
+            sum += f64::from(token.log_prob.unwrap_or(0.0));
+            tokens += 1;
+            all.add(tokenizer, token.id, token.log_prob, &token.top);
+            next = self.run.next().await?;
         }
+        let reason = finish_reason(self.run.end().reason, false);
         let log_probs = if log_probs { all.json() } else { Value::Null };
         let choice = json!({
             "index": self.index, "text": text, "logprobs": log_probs, "finish_reason": reason,
@@ -290,29 +293,26 @@ impl Text {
             }]);
             chunk
         };
-        let begin = self.begin(tokenizer);
+        let (mut next, begin) = self.begin(tokenizer).await?;
         let mut at = begin.at();
         if !self.echo.is_empty() {
-            let log_probs = (!self.scored.is_empty()).then_some(begin);
+            let log_probs = (!matches!(self.scored, Scored::No)).then_some(begin);
             frames.data(&chunk(&self.echo, log_probs, None)).await?;
         }
-        let mut reason = "length";
-        if let Some(run) = &mut self.run {
-            while let Some(token) = run.next().await? {
-                let mut log_probs = None;
-                if token.log_prob.is_some() {
-                    let mut one = TextLogProbs::from(at);
-                    let (id, log_prob) = (token.id, token.log_prob);
-                    one.add(tokenizer, &Scored { id, log_prob, top: token.top });
-                    at = one.at();
-                    log_probs = Some(one);
-                }
-                if !token.text.is_empty() || log_probs.is_some() {
-                    frames.data(&chunk(&token.text, log_probs, None)).await?;
-                }
+        while let Some(token) = next {
+            let mut log_probs = None;
+            if token.log_prob.is_some() {
+                let mut one = TextLogProbs::from(at);
+                one.add(tokenizer, token.id, token.log_prob, &token.top);
+                at = one.at();
+                log_probs = Some(one);
             }
-            reason = finish_reason(run.end().reason, false);
+            if !token.text.is_empty() || log_probs.is_some() {
+                frames.data(&chunk(&token.text, log_probs, None)).await?;
+            }
+            next = self.run.next().await?;
         }
+        let reason = finish_reason(self.run.end().reason, false);
         frames.data(&chunk("", None, Some(reason))).await?;
         Ok(self.count())
     }

@@ -3,7 +3,7 @@
 use pelton::Tokenizer;
 use serde_json::{Map, Value, json};
 
-use crate::run::{LogToken, Scored};
+use crate::run::LogToken;
 
 /// The text of a token; bytes that are no text are written as OpenAI does.
 pub(super) fn text(tokenizer: &Tokenizer, id: u32) -> String {
@@ -39,11 +39,18 @@ impl TextLogProbs {
         Self { at, ..Self::default() }
     }
 
-    pub(super) fn add(&mut self, tokenizer: &Tokenizer, token: &Scored) {
-        let own = text(tokenizer, token.id);
+    /// Adds a token with its log-probability and the likeliest ones.
+    pub(super) fn add(
+        &mut self,
+        tokenizer: &Tokenizer,
+        id: u32,
+        log_prob: Option<f32>,
+        likeliest: &[(u32, f32)],
+    ) {
+        let own = text(tokenizer, id);
         self.offsets.push(self.at);
         self.at += own.chars().count();
-        match token.log_prob {
+        match log_prob {
             None => {
                 self.log_probs.push(Value::Null);
                 self.top.push(Value::Null);
@@ -51,7 +58,7 @@ impl TextLogProbs {
             Some(log_prob) => {
                 self.log_probs.push(number(log_prob));
                 let mut top = Map::new();
-                for &(id, log_prob) in &token.top {
+                for &(id, log_prob) in likeliest {
                     top.entry(text(tokenizer, id)).or_insert_with(|| number(log_prob));
                 }
                 top.entry(own.clone()).or_insert_with(|| number(log_prob));
