@@ -5,6 +5,7 @@ use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use llguidance::{
@@ -15,7 +16,7 @@ use llguidance::{
 use pelton_tokenizer::Tokenizer;
 use toktrie::{InferenceCapabilities, TokEnv};
 
-use crate::{Constraint, Error, Matcher, gbnf, lark, schema, vocabulary};
+use crate::{Constraint, Error, Matcher, gbnf, lark, schema, vocabulary, work};
 
 /// Bytes of a constraint's text, at most.
 const BYTES_MAX: usize = 1 << 20;
@@ -26,11 +27,20 @@ const CACHED_BYTES: usize = 4 << 20;
 /// States of a lexer, of 1 to 2 kB each.
 const LEXER_STATES: usize = 50_000;
 
+/// Items of a parser at one place, at most: objects of 2,000 properties have four for each.
+const ROW_ITEMS: usize = 8200;
+
 /// The vocabulary of a model, and the constraints that were compiled for it.
 ///
-/// A compilation takes milliseconds, or as long as its limits allow (about 100 ms); it runs on the
-/// calling thread. The most recent constraints are kept.
+/// A compilation takes milliseconds, or as long as its limits allow (about a second). It runs on a
+/// thread of its own, at most two of them in the process at once, and the caller waits at most five
+/// seconds for each of its turn and its result. The most recent constraints are kept.
 pub struct Compiler {
+    shared: Arc<Shared>,
+}
+
+/// What compilations share.
+struct Shared {
     factory: ParserFactory,
     environment: TokEnv,
     tokens: usize,
@@ -67,36 +77,41 @@ impl Compiler {
         factory.quiet();
         *factory.limits_mut() = ParserLimits {
             max_lexer_states: LEXER_STATES,
+            max_items_in_row: ROW_ITEMS,
             // its errors would quote the text
             verbose_errors: false,
             ..ParserLimits::default()
         };
-        Ok(Self { factory, environment, tokens, cache: Mutex::default() })
+        let shared = Shared { factory, environment, tokens, cache: Mutex::default() };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// A matcher at the beginning of a text.
     ///
     /// # Errors
     ///
-    /// If the constraint is too large, is not sound, or has parts that cannot be enforced.
+    /// If the constraint is too large, is not sound, has parts that cannot be enforced, or is not
+    /// compiled in time.
     pub fn compile(&self, constraint: &Constraint) -> Result<Matcher, Error> {
+        self.compile_within(constraint, work::WAIT)
+    }
+
+    /// As [`compile`](Self::compile), for a caller that waits at most `wait` (and at most five
+    /// seconds) for its turn, and as long for its result.
+    ///
+    /// # Errors
+    ///
+    /// As [`compile`](Self::compile).
+    pub fn compile_within(
+        &self,
+        constraint: &Constraint,
+        wait: Duration,
+    ) -> Result<Matcher, Error> {
         let key = key(constraint)?;
-        if let Some(matcher) = self.cached(&key) {
+        if let Some(matcher) = self.shared.cached(&key) {
             return Ok(matcher);
         }
         let grammar = grammar(constraint)?;
-        let refused = |reason: String| match constraint {
-            Constraint::JsonSchema(_) | Constraint::JsonObject => Error::Schema(reason),
-            Constraint::Regex(_) => Error::Regex(reason),
-            Constraint::Lark(_) => Error::Lark(reason),
-            Constraint::Gbnf(_) => Error::Gbnf { line: 1, reason },
-        };
-        let compile = || llguidance::Matcher::new(self.factory.create_parser(grammar));
-        let inner = catch_unwind(AssertUnwindSafe(compile))
-            .map_err(|_| refused("its compiler panicked".to_owned()))?;
-        if let Some(error) = inner.get_error() {
-            return Err(refused(schema::reworded(&error)));
-        }
         // llguidance rolls no grammar back that counts tokens or stops at a text
         let rolls_back = match constraint {
             Constraint::Lark(text) => {
@@ -104,11 +119,35 @@ impl Compiler {
             }
             _ => true,
         };
-        let environment = Arc::clone(&self.environment);
-        let matcher = Matcher::new(inner, environment, self.tokens, rolls_back);
-        let copy = matcher.copy();
-        self.keep(key, matcher);
-        Ok(copy)
+        let shared = Arc::clone(&self.shared);
+        let compiled = work::run(wait.min(work::WAIT), move || {
+            // others may have asked for the same
+            if let Some(matcher) = shared.cached(&key) {
+                return Ok(matcher);
+            }
+            let matcher = shared.compile(grammar, rolls_back)?;
+            let copy = matcher.copy();
+            shared.keep(key, matcher);
+            Ok(copy)
+        })?;
+        compiled.map_err(|reason: String| match constraint {
+            Constraint::JsonSchema(_) | Constraint::JsonObject => Error::Schema(reason),
+            Constraint::Regex(_) => Error::Regex(reason),
+            Constraint::Lark(_) => Error::Lark(reason),
+            Constraint::Gbnf(_) => Error::Gbnf { line: 1, reason },
+        })
+    }
+}
+
+impl Shared {
+    fn compile(&self, grammar: TopLevelGrammar, rolls_back: bool) -> Result<Matcher, String> {
+        let compile = || llguidance::Matcher::new(self.factory.create_parser(grammar));
+        let inner = catch_unwind(AssertUnwindSafe(compile))
+            .map_err(|_| "its compiler panicked".to_owned())?;
+        if let Some(error) = inner.get_error() {
+            return Err(schema::reworded(&error));
+        }
+        Ok(Matcher::new(inner, Arc::clone(&self.environment), self.tokens, rolls_back))
     }
 
     fn cached(&self, key: &str) -> Option<Matcher> {
@@ -134,7 +173,7 @@ impl Compiler {
 
 impl fmt::Debug for Compiler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Compiler").field("tokens", &self.tokens).finish_non_exhaustive()
+        f.debug_struct("Compiler").field("tokens", &self.shared.tokens).finish_non_exhaustive()
     }
 }
 
@@ -160,11 +199,26 @@ fn key(constraint: &Constraint) -> Result<String, Error> {
 fn grammar(constraint: &Constraint) -> Result<TopLevelGrammar, Error> {
     Ok(match constraint {
         Constraint::JsonSchema(schema) => {
-            TopLevelGrammar::from_json_schema(schema::checked(schema)?)
+            TopLevelGrammar::from_json_schema(schema::checked(schema)?.0)
         }
         Constraint::JsonObject => TopLevelGrammar::from_json_schema(schema::object()),
         Constraint::Regex(regex) => TopLevelGrammar::from_regex(lark::regex(regex)?),
         Constraint::Lark(grammar) => TopLevelGrammar::from_lark(lark::checked(grammar)?),
-        Constraint::Gbnf(grammar) => TopLevelGrammar::from_lark(gbnf::gbnf_to_lark(grammar)?),
+        Constraint::Gbnf(grammar) => {
+            TopLevelGrammar::from_lark(lark::checked(&gbnf::gbnf_to_lark(grammar)?)?)
+        }
     })
+}
+
+impl Constraint {
+    /// Whether it is small enough and has no part that is known to be refused. Its compilation may
+    /// find more.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Compiler::compile`], of what is found without a compilation.
+    pub fn check(&self) -> Result<(), Error> {
+        key(self)?;
+        grammar(self).map(|_| ())
+    }
 }

@@ -41,13 +41,21 @@ pub enum Error {
     /// A constraint is too large.
     #[error("the constraint has {found} {what}, expected at most {limit}")]
     TooLarge {
-        /// `bytes` or `levels`.
+        /// Such as `bytes` or `levels`.
         what: &'static str,
         /// How many it has.
         found: usize,
         /// How many it can have.
         limit: usize,
     },
+
+    /// A constraint was not compiled in time.
+    #[error("the constraint is not compiled within 5 seconds, expected a simpler one")]
+    Slow,
+
+    /// Others are being compiled, and went on for too long.
+    #[error("other constraints are being compiled, expected a request at a later time")]
+    Busy,
 
     /// The text cannot be followed: it became too complex, or no token of the vocabulary can come.
     #[error("the constraint cannot be followed any further: {0}")]

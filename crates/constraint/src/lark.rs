@@ -2,25 +2,27 @@
 
 use serde_json::Value;
 
-use crate::{Error, schema};
+use crate::{Error, schema, size};
 
 /// The statement before a JSON schema.
 const JSON: &str = "%json";
 
 /// The grammar with its schemas checked, and their whitespace bounded.
 pub(crate) fn checked(grammar: &str) -> Result<String, Error> {
+    size::check_lark(grammar)?;
     let mut checked = String::with_capacity(grammar.len());
-    let mut rest = grammar;
+    let (mut rest, mut parts) = (grammar, 0);
     while let Some(at) = rest.find(JSON) {
         let (before, after) = rest.split_at(at + JSON.len());
         checked.push_str(before);
         let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
         match values.next() {
             Some(Ok(schema)) => {
-                schema::check_depth(&schema)?;
-                let text = schema::checked(&schema)?.to_string();
+                let (schema, more) = schema::checked(&schema)?;
+                parts += more;
+                size::check("parts of schemas", parts, schema::PARTS_MAX)?;
                 checked.push(' ');
-                checked.push_str(&text);
+                checked.push_str(&schema.to_string());
                 rest = &after[values.byte_offset()..];
             }
             // a comment, or what the compiler refuses
@@ -42,10 +44,11 @@ pub(crate) fn regex(regex: &str) -> Result<&str, Error> {
         Some(before) if !escaped(before) => before,
         _ => regex,
     };
-    match regex.is_empty() {
-        true => Err(Error::Regex("it is empty, expected one that matches some text".into())),
-        false => Ok(regex),
+    if regex.is_empty() {
+        return Err(Error::Regex("it is empty, expected one that matches some text".into()));
     }
+    size::Size::of(regex, false).check()?;
+    Ok(regex)
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@
 //! may come, after it, it [consumes](Matcher::consume) the token. The masks are computed by the crate
 //! `llguidance`.
 //!
-//! Constraints come from strangers. One that cannot be followed exactly is refused: a grammar that
-//! does not compile, a keyword of JSON Schema that is not supported, one that needs too much memory or
-//! time.
+//! Constraints come from strangers. One that cannot be followed is refused: a grammar that does not
+//! compile, a keyword of JSON Schema that is not supported, one that needs too much memory or time.
+//! It is measured before it is compiled, and compiled on a thread of its own, for which a caller waits
+//! at most five seconds.
 //!
 //! ```
 //! use pelton_constraint::{Compiler, Constraint};
@@ -24,8 +25,10 @@ mod gbnf;
 mod lark;
 mod matcher;
 mod schema;
+mod size;
 mod source;
 mod vocabulary;
+mod work;
 
 pub use compiler::Compiler;
 pub use error::Error;

@@ -13,7 +13,9 @@ pub enum Constraint {
     /// within the schema, `properties`, `required`, `additionalProperties`, `patternProperties`,
     /// `minProperties`, `maxProperties`, `items`, `prefixItems`, `minItems`, `maxItems`, `minLength`,
     /// `maxLength`, `pattern`, `format`, `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`,
-    /// `multipleOf` and annotations. Other keywords of the specification are refused.
+    /// `multipleOf`, and `propertyNames` with `enum`, `const` or `pattern`. `uniqueItems`,
+    /// `contentSchema` and formats that are not known are annotations, which are not enforced. Other
+    /// keywords of the specification are refused.
     JsonSchema(Value),
     /// Any JSON object.
     JsonObject,

@@ -50,18 +50,25 @@ fn llama_cpp_cases() {
     assert!(strings > 300, "{strings}");
 }
 
-/// The judgements of the suite, draft 2020-12, on every schema that compiles.
+/// The files of the suite about formats that are enforced; all others are annotations.
+const FORMATS: [&str; 10] =
+    ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"];
+
+/// The judgements of the suite, draft 2020-12, on every schema that compiles. Of annotations
+/// (`docs/decoding.md`), texts are accepted that the suite calls invalid.
 #[test]
 fn json_schema_test_suite() {
     let compiler = Compiler::of_bytes().unwrap();
     let mut found = Vec::new();
-    let mut counts = [0usize; 3];
+    let mut counts = [0usize; 4];
     for folder in ["json-schema/draft2020-12", "json-schema/draft2020-12/optional/format"] {
         let Some(files) = common::folder(folder) else { return };
         for file in files {
             let groups: Vec<Value> =
                 serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
             let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
+            let is_annotation = stem == "uniqueItems"
+                || folder.ends_with("format") && !FORMATS.contains(&stem.as_str());
             for group in &groups {
                 let mut schema = group["schema"].clone();
                 // it names the draft, which is the only one here
@@ -84,6 +91,8 @@ fn json_schema_test_suite() {
                     let accepts = matcher.copy().accepts(text.as_bytes()).unwrap_or(false);
                     if accepts == test["valid"].as_bool().unwrap() {
                         counts[0] += 1;
+                    } else if accepts && is_annotation {
+                        counts[3] += 1;
                     } else {
                         counts[1] += 1;
                         let kind = if accepts { "accepted" } else { "rejected" };
@@ -93,7 +102,10 @@ fn json_schema_test_suite() {
             }
         }
     }
-    println!("judged as the suite {}, otherwise {}, refused {}", counts[0], counts[1], counts[2]);
+    let [same, other, refused, unchecked] = counts;
+    println!(
+        "judged as the suite {same}, otherwise {other}, refused {refused}, not checked {unchecked}"
+    );
     common::compare(&found, include_str!("schema-disagreements.txt"), "schema-disagreements.txt");
     assert!(counts[0] > 900 && counts[1] < 60, "{counts:?}");
 }

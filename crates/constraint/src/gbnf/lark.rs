@@ -24,30 +24,53 @@ pub(super) fn write(rules: &Rules) -> String {
 
 /// For each rule whether it is without recursion and without tokens, so that a lexer can follow it.
 fn regular(rules: &Rules) -> Vec<bool> {
-    let mut regular = vec![false; rules.rules.len()];
-    // rules whose parts are all known to be regular, until no more are found
-    loop {
-        let mut changed = false;
-        for (index, (part, _)) in rules.rules.iter().enumerate() {
-            if !regular[index] && is_regular(part, &regular) {
-                regular[index] = true;
-                changed = true;
+    let count = rules.rules.len();
+    let (mut regular, mut missing) = (vec![false; count], vec![0usize; count]);
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); count];
+    let mut found = Vec::new();
+    for (index, (part, _)) in rules.rules.iter().enumerate() {
+        let mut used = Vec::new();
+        if !references(part, &mut used) {
+            // of rules with tokens something is missing for ever
+            missing[index] = 1;
+        }
+        missing[index] += used.len();
+        if missing[index] == 0 {
+            found.push(index);
+        }
+        for rule in used {
+            users[rule].push(index);
+        }
+    }
+    while let Some(index) = found.pop() {
+        regular[index] = true;
+        for &user in &users[index] {
+            missing[user] -= 1;
+            if missing[user] == 0 {
+                found.push(user);
             }
         }
-        if !changed {
-            return regular;
+    }
+    regular
+}
+
+/// Collects the rules that a part refers to, up to its first token. Returns whether it has none.
+fn references(part: &Part, rules: &mut Vec<usize>) -> bool {
+    match part {
+        Part::Text(_) | Part::Class { .. } => true,
+        Part::Token(_) => false,
+        Part::Rule(index) => {
+            rules.push(*index);
+            true
         }
+        Part::Sequence(all) | Part::Choice(all) => all.iter().all(|part| references(part, rules)),
+        Part::Repeat { part, .. } => references(part, rules),
     }
 }
 
 fn is_regular(part: &Part, rules: &[bool]) -> bool {
-    match part {
-        Part::Text(_) | Part::Class { .. } => true,
-        Part::Token(_) => false,
-        Part::Rule(index) => rules[*index],
-        Part::Sequence(all) | Part::Choice(all) => all.iter().all(|part| is_regular(part, rules)),
-        Part::Repeat { part, .. } => is_regular(part, rules),
-    }
+    let mut used = Vec::new();
+    references(part, &mut used) && used.iter().all(|&rule| rules[rule])
 }
 
 struct Writer {

@@ -7,12 +7,16 @@ use crate::Error;
 
 /// Levels of parentheses, at most.
 const DEPTH_MAX: usize = 50;
+/// Repetitions of repetitions, at most.
+const SUFFIXES_MAX: usize = 8;
 /// Repetitions in braces, at most.
 const REPEAT_MAX: usize = 2000;
 
 /// Reads a grammar.
 pub(super) fn parse(text: &str) -> Result<Rules, Error> {
-    let mut parser = Parser { text, at: 0, depth: 0, names: HashMap::new(), rules: Vec::new() };
+    let lines = text.match_indices('\n').map(|(at, _)| at).collect();
+    let mut parser =
+        Parser { text, lines, at: 0, depth: 0, names: HashMap::new(), rules: Vec::new() };
     parser.index("root");
     parser.spaces(true);
     while parser.peek().is_some() {
@@ -42,6 +46,8 @@ struct Slot {
 
 struct Parser<'a> {
     text: &'a str,
+    /// The ends of lines.
+    lines: Vec<usize>,
     at: usize,
     depth: usize,
     names: HashMap<String, usize>,
@@ -72,7 +78,7 @@ impl Parser<'_> {
     }
 
     fn line(&self) -> usize {
-        self.text[..self.at].matches('\n').count() + 1
+        self.lines.partition_point(|&end| end < self.at) + 1
     }
 
     fn fail<T>(&self, reason: impl Into<String>) -> Result<T, Error> {
@@ -201,9 +207,14 @@ impl Parser<'_> {
 
     /// The part with the repetitions that follow it.
     fn repeated(&mut self, mut part: Part, nested: bool) -> Result<Part, Error> {
+        let mut suffixes = 0;
         loop {
             let before = self.at;
             self.spaces(nested);
+            if suffixes > SUFFIXES_MAX {
+                return self.fail(format!("more than {SUFFIXES_MAX} repetitions of one part"));
+            }
+            suffixes += 1;
             let (min, max) = match self.peek() {
                 Some('*') => (0, None),
                 Some('+') => (1, None),

@@ -3,91 +3,67 @@
 //! The compiler ignores words that the draft named in a schema does not know, and has options inside
 //! of the schema (`x-guidance`) that make it lenient. So every place of a schema is looked at here.
 
+mod keywords;
+mod size;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use self::keywords::{
+    DEFINITIONS, Edit, NAMED, NESTED, OPTIONS, UNSUPPORTED, bound, format, is_draft, multiple,
+    names, target,
+};
+pub(crate) use self::size::PARTS_MAX;
 use crate::Error;
 
 /// Levels of a schema's nesting, at most.
 const DEPTH_MAX: usize = 100;
 /// What may be between two symbols: nothing, a space, or a line break with indentation.
 const WHITESPACE: &str = r"\x20|\n\x20{0,40}";
-/// A label of a host name without hyphens at its third and fourth character, where those of
-/// internationalized names have them.
-const LABEL: &str = "(?:[A-Za-z0-9]{1,2}|[A-Za-z0-9][A-Za-z0-9-][A-Za-z0-9](?:[A-Za-z0-9-]{0,59}[A-Za-z0-9])?\
-     |[A-Za-z0-9][A-Za-z0-9-]-[A-Za-z0-9](?:[A-Za-z0-9-]{0,58}[A-Za-z0-9])?)";
-/// Dates without the 29th of February of common years and without the year 0, which Python and
-/// others do not read.
-const DATE: &str = "(?:(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})\
-     -(?:02-(?:[01][0-9]|2[0-8])|(?:0[13-9]|1[0-2])-[0-9]{2})\
-     |(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)";
-/// Times without leap seconds.
-const TIME: &str = "[0-9]{2}:[0-9]{2}:[0-5]";
-/// The compiler's own options.
-const OPTIONS: &str = "x-guidance";
-
-/// Keywords of any draft that cannot be enforced.
-const UNSUPPORTED: [&str; 24] = [
-    "$dynamicAnchor",
-    "$dynamicRef",
-    "$recursiveAnchor",
-    "$recursiveRef",
-    "$vocabulary",
-    "contains",
-    "contentSchema",
-    "dependencies",
-    "dependentRequired",
-    "dependentSchemas",
-    "disallow",
-    "divisibleBy",
-    "else",
-    "extends",
-    "if",
-    "maxContains",
-    "minContains",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "uniqueItems",
-    OPTIONS,
-];
-
-/// Keywords whose value is a schema, or an array of schemas.
-const NESTED: [&str; 7] =
-    ["additionalItems", "additionalProperties", "allOf", "anyOf", "items", "oneOf", "prefixItems"];
-/// Keywords whose value is an object of schemas.
-const NAMED: [&str; 4] = ["$defs", "definitions", "patternProperties", "properties"];
 
 /// The schema of any object.
 pub(crate) fn object() -> Value {
     with_options(Map::from_iter([("type".to_owned(), json!("object"))]))
 }
 
-/// The schema with bounded whitespace, if all of it can be enforced.
-pub(crate) fn checked(schema: &Value) -> Result<Value, Error> {
+/// The schema with bounded whitespace, if all of it can be enforced, and its parts.
+pub(crate) fn checked(schema: &Value) -> Result<(Value, usize), Error> {
+    check_depth(schema)?;
+    let parts = size::measure(schema)?;
     let mut walk =
-        Walk { root: schema, seen: BTreeSet::new(), left: Vec::new(), stricter: Vec::new() };
+        Walk { root: schema, seen: BTreeSet::new(), left: Vec::new(), edits: Vec::new() };
     walk.left.push((String::new(), schema));
     while let Some((path, schema)) = walk.left.pop() {
         walk.visit(&path, schema)?;
     }
-    let stricter = walk.stricter;
+    let edits = walk.edits;
     let mut schema = schema.clone();
-    for (path, addition) in stricter {
-        if let Some(Value::Object(map)) = schema.pointer_mut(&path)
-            && let Value::Array(all) = map.entry("allOf").or_insert_with(|| json!([]))
-        {
-            all.push(addition);
+    for (path, edit) in edits {
+        if let Some(Value::Object(map)) = schema.pointer_mut(&path) {
+            apply(map, edit);
         }
     }
-    match schema {
-        Value::Object(map) => Ok(with_options(map)),
-        Value::Bool(true) => Ok(with_options(Map::new())),
-        Value::Bool(false) => Err(Error::Schema("it is false, which allows no value".into())),
-        _ => Err(Error::Schema("it is no object, expected an object or true".into())),
+    let schema = match schema {
+        Value::Object(map) => with_options(map),
+        Value::Bool(true) => with_options(Map::new()),
+        Value::Bool(false) => {
+            return Err(Error::Schema("it is false, which allows no value".into()));
+        }
+        _ => return Err(Error::Schema("it is no object, expected an object or true".into())),
+    };
+    Ok((schema, parts))
+}
+
+fn apply(map: &mut Map<String, Value>, edit: Edit) {
+    match edit {
+        Edit::Remove(keyword) => drop(map.shift_remove(keyword)),
+        Edit::Set(keyword, value) => drop(map.insert(keyword.to_owned(), value)),
+        Edit::And(schema) => {
+            if let Value::Array(all) = map.entry("allOf").or_insert_with(|| json!([])) {
+                all.push(schema);
+            }
+        }
     }
 }
 
@@ -117,21 +93,8 @@ struct Walk<'a> {
     root: &'a Value,
     seen: BTreeSet<String>,
     left: Vec<(String, &'a Value)>,
-    /// Places, as JSON pointers, that get another schema in their `allOf`.
-    stricter: Vec<(String, Value)>,
-}
-
-/// What the compiler's expression of a format lacks, as a schema.
-fn addition(format: &str) -> Option<Value> {
-    Some(match format {
-        "date" => json!({ "pattern": format!("^{DATE}$") }),
-        "time" => json!({ "pattern": format!("^{TIME}") }),
-        "date-time" => json!({ "pattern": format!("^{DATE}[tT]{TIME}") }),
-        "hostname" => {
-            json!({ "pattern": format!("^{LABEL}(?:\\.{LABEL})*$"), "maxLength": 253 })
-        }
-        _ => return None,
-    })
+    /// Changes, with the places that they change as JSON pointers.
+    edits: Vec<(String, Edit)>,
 }
 
 impl<'a> Walk<'a> {
@@ -143,6 +106,7 @@ impl<'a> Walk<'a> {
         let refuse = |keyword: &str, reason| {
             Err(Error::Keyword { keyword: keyword.to_owned(), path: format!("#{path}"), reason })
         };
+        let mut edits = Vec::new();
         for (keyword, value) in map {
             let name = keyword.as_str();
             if UNSUPPORTED.contains(&name) {
@@ -166,8 +130,26 @@ impl<'a> Walk<'a> {
                     }
                 },
                 ("$ref", _) => return refuse(name, ": its value is no string"),
-                ("format", Value::String(format)) => {
-                    self.stricter.extend(addition(format).map(|all| (path.to_owned(), all)));
+                ("$schema", Value::String(uri)) if !is_draft(uri) => {
+                    edits.push(Edit::Remove("$schema"));
+                }
+                ("contentSchema", _) => edits.push(Edit::Remove("contentSchema")),
+                ("uniqueItems", _) => edits.push(Edit::Remove("uniqueItems")),
+                ("format", Value::String(name)) => edits.extend(format(name)),
+                ("minimum", value) => edits.extend(bound("minimum", value)),
+                ("maximum", value) => edits.extend(bound("maximum", value)),
+                ("exclusiveMinimum", value) => edits.extend(bound("exclusiveMinimum", value)),
+                ("exclusiveMaximum", value) => edits.extend(bound("exclusiveMaximum", value)),
+                ("multipleOf", value) if multiple(value) == usize::MAX => {
+                    return refuse(name, " with so many digits");
+                }
+                ("propertyNames", value) => {
+                    let reference = value.get("$ref").and_then(Value::as_str);
+                    let value = reference.and_then(|to| target(self.root, to)).unwrap_or(value);
+                    match names(map, value) {
+                        Ok(all) => edits.extend(all),
+                        Err(reason) => return refuse(name, reason),
+                    }
                 }
                 ("required", value) if !value.is_array() => {
                     return refuse(name, ": its value is no array");
@@ -184,12 +166,13 @@ impl<'a> Walk<'a> {
                     one => self.left.push((format!("{path}/{keyword}"), one)),
                 }
             }
-            if NAMED.contains(&name)
+            if (NAMED.contains(&name) || DEFINITIONS.contains(&name))
                 && let Value::Object(all) = value
             {
                 self.left.extend(all.iter().map(|(name, schema)| (place(name), schema)));
             }
         }
+        self.edits.extend(edits.into_iter().map(|edit| (path.to_owned(), edit)));
         Ok(())
     }
 }
@@ -235,6 +218,36 @@ mod tests {
         }
         assert!(checked(&json!({"$id": "a"})).is_ok());
         assert!(checked(&json!({"items": {"$id": "a"}})).is_err());
+    }
+
+    #[test]
+    fn what_programs_write_is_put_for_the_compiler() {
+        let changed = |schema: Value| {
+            let mut schema = checked(&schema).unwrap().0;
+            schema.as_object_mut().unwrap().shift_remove(OPTIONS);
+            schema
+        };
+        for format in ["path", "binary", "password", "uri-reference", "colour", "unknown"] {
+            let schema = json!({"type": "string", "format": format});
+            assert_eq!(changed(schema), json!({"type": "string"}), "{format}");
+        }
+        assert_eq!(changed(json!({"uniqueItems": true, "items": {}})), json!({"items": {}}));
+        let bounds = json!({"type": "number", "minimum": -1.7e308, "exclusiveMaximum": 1.7e308});
+        assert_eq!(changed(bounds), json!({"type": "number"}));
+        let v4 = changed(json!({"type": "string", "format": "uuid4"}));
+        assert_eq!(v4["format"], "uuid");
+        let names = json!({"$defs": {"e": {"enum": ["a", "b"], "title": "E", "type": "string"}},
+            "type": "object", "additionalProperties": {"type": "null"},
+            "propertyNames": {"$ref": "#/$defs/e"}});
+        let named = changed(names);
+        assert_eq!(named["properties"], json!({"a": {"type": "null"}, "b": {"type": "null"}}));
+        assert_eq!(named["additionalProperties"], false);
+        let record = json!({"type": "object", "propertyNames": {"type": "string"}});
+        assert_eq!(changed(record), json!({"type": "object"}));
+        assert!(checked(&json!({"propertyNames": {"minLength": 3}})).is_err());
+        assert!(checked(&json!({"multipleOf": 1e-9})).is_err());
+        assert!(checked(&json!({"multipleOf": 0.01})).is_ok());
+        assert!(checked(&json!({"multipleOf": 4_000_000_000u64})).is_err());
     }
 
     #[test]

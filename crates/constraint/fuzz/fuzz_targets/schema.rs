@@ -1,0 +1,158 @@
+//! Schemas made of the keywords, so that most of them compile.
+
+#![no_main]
+
+mod common;
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use pelton_constraint::Constraint;
+use serde_json::{Map, Value, json};
+
+#[derive(Arbitrary, Debug)]
+enum Schema {
+    Any,
+    Refer(u8),
+    Integer { least: i32, most: Option<i64>, multiple: Option<u8> },
+    Number { least: Option<f64>, most: Option<f64> },
+    Text { least: u16, most: Option<u32>, format: u8 },
+    Pattern(Pattern),
+    Array { items: Box<Schema>, least: u16, most: Option<u16>, first: Vec<Schema> },
+    Object { properties: Vec<(Schema, bool)>, others: Box<Schema>, least: u8, copies: u8 },
+    Patterns(Vec<(Pattern, Schema)>),
+    Names(Pattern),
+    AnyOf(Vec<Schema>),
+    OneOf(Vec<Schema>),
+    AllOf(Vec<Schema>),
+    Enum(Vec<(u16, bool)>),
+    Types(u8),
+}
+
+#[derive(Arbitrary, Debug)]
+enum Pattern {
+    Letter(u8),
+    Any,
+    Word,
+    Then(Box<Pattern>, Box<Pattern>),
+    Or(Box<Pattern>, Box<Pattern>),
+    Repeat(Box<Pattern>, u8, u16),
+    Many(Box<Pattern>),
+}
+
+const FORMATS: [&str; 8] =
+    ["date-time", "email", "uuid", "uri", "ipv6", "hostname", "duration", "path"];
+const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "null", "array", "object"];
+
+impl Pattern {
+    fn text(&self) -> String {
+        match self {
+            Self::Letter(n) => char::from(b'a' + n % 26).to_string(),
+            Self::Any => ".".to_owned(),
+            Self::Word => "\\w".to_owned(),
+            Self::Then(a, b) => format!("{}{}", a.text(), b.text()),
+            Self::Or(a, b) => format!("(?:{}|{})", a.text(), b.text()),
+            Self::Repeat(a, least, more) => {
+                format!("(?:{}){{{least},{}}}", a.text(), u32::from(*least) + u32::from(*more))
+            }
+            Self::Many(a) => format!("(?:{})*", a.text()),
+        }
+    }
+}
+
+fn list(all: &[Schema]) -> Vec<Value> {
+    all.iter().map(Schema::value).collect()
+}
+
+impl Schema {
+    fn value(&self) -> Value {
+        match self {
+            Self::Any => json!({}),
+            Self::Refer(n) => json!({ "$ref": format!("#/$defs/d{}", n % 8) }),
+            Self::Integer { least, most, multiple } => {
+                let mut schema = json!({ "type": "integer", "minimum": least });
+                if let Some(most) = most {
+                    schema["maximum"] = json!(most);
+                }
+                if let Some(multiple) = multiple {
+                    schema["multipleOf"] = json!(multiple);
+                }
+                schema
+            }
+            Self::Number { least, most } => {
+                json!({ "type": "number", "minimum": least, "exclusiveMaximum": most })
+            }
+            Self::Text { least, most, format } => {
+                let mut schema = json!({ "type": "string", "minLength": least });
+                if let Some(most) = most {
+                    schema["maxLength"] = json!(most);
+                }
+                if let Some(format) = FORMATS.get(usize::from(*format)) {
+                    schema["format"] = json!(format);
+                }
+                schema
+            }
+            Self::Pattern(pattern) => json!({ "type": "string", "pattern": pattern.text() }),
+            Self::Array { items, least, most, first } => {
+                let mut schema =
+                    json!({ "type": "array", "items": items.value(), "minItems": least });
+                if let Some(most) = most {
+                    schema["maxItems"] = json!(most);
+                }
+                if !first.is_empty() {
+                    schema["prefixItems"] = list(first).into();
+                }
+                schema
+            }
+            Self::Object { properties, others, least, copies } => {
+                let (mut all, mut required) = (Map::new(), Vec::new());
+                for copy in 0..=*copies {
+                    for (i, (schema, is_required)) in properties.iter().enumerate() {
+                        let name = format!("p{copy}x{i}");
+                        all.insert(name.clone(), schema.value());
+                        if *is_required {
+                            required.push(name);
+                        }
+                    }
+                }
+                let mut schema = json!({ "type": "object", "properties": all,
+                    "required": required, "additionalProperties": others.value() });
+                if *least > 0 {
+                    schema["minProperties"] = json!(least);
+                }
+                schema
+            }
+            Self::Patterns(all) => {
+                let all: Map<String, Value> =
+                    all.iter().map(|(name, schema)| (name.text(), schema.value())).collect();
+                json!({ "type": "object", "patternProperties": all, "additionalProperties": false })
+            }
+            Self::Names(pattern) => {
+                json!({ "type": "object", "propertyNames": { "pattern": pattern.text() } })
+            }
+            Self::AnyOf(all) => json!({ "anyOf": list(all) }),
+            Self::OneOf(all) => json!({ "oneOf": list(all) }),
+            Self::AllOf(all) => json!({ "allOf": list(all) }),
+            Self::Enum(all) => {
+                let value = |(n, nests): &(u16, bool)| match nests {
+                    true => json!({ "k": n }),
+                    false => json!(format!("v{n}")),
+                };
+                json!({ "enum": all.iter().map(value).collect::<Vec<_>>() })
+            }
+            Self::Types(bits) => {
+                let has = |i: &usize| bits >> i & 1 == 1;
+                json!({ "type": (0..7).filter(has).map(|i| TYPES[i]).collect::<Vec<_>>() })
+            }
+        }
+    }
+}
+
+fuzz_target!(|parts: (Schema, Vec<Schema>)| {
+    let mut schema = parts.0.value();
+    let definitions: Map<String, Value> =
+        parts.1.iter().take(8).enumerate().map(|(i, s)| (format!("d{i}"), s.value())).collect();
+    if let Value::Object(map) = &mut schema {
+        map.insert("$defs".to_owned(), definitions.into());
+    }
+    common::follow(&Constraint::JsonSchema(schema));
+});

@@ -1,0 +1,18 @@
+//! Limits of grammars and of regular expressions.
+
+use crate::Error;
+
+/// Parts of one regular expression, or of one terminal with all terminals that it refers to, at most.
+pub(super) const PARTS_MAX: usize = 1000;
+/// Bytes of the literal text of one, at most.
+pub(super) const BYTES_MAX: usize = 64 << 10;
+/// Elements of all rules and terminals of a grammar, at most.
+pub(super) const GRAMMAR_PARTS_MAX: usize = 6000;
+
+/// Refuses a number above a limit.
+pub(crate) fn check(what: &'static str, found: usize, limit: usize) -> Result<(), Error> {
+    match found > limit {
+        true => Err(Error::TooLarge { what, found, limit }),
+        false => Ok(()),
+    }
+}
