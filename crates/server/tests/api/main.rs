@@ -12,5 +12,6 @@ mod native;
 mod ollama;
 mod openai;
 mod pressure;
+mod replies;
 mod soak;
 mod traces;
