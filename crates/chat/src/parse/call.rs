@@ -51,7 +51,7 @@ impl Call {
                 let ends = [&[close], calls.open].concat();
                 Self::Enclosed(Enclosed { layout: None, ends, at: 0, tries: 0 })
             }
-            Body::Python => Self::Python(Python { close, bare, ..Python::default() }),
+            Body::Python => Self::Python(Python { close, ..Python::default() }),
             Body::Harmony => return None,
         })
     }
@@ -112,8 +112,10 @@ impl Enclosed {
                     return Step::More;
                 }
                 Found::Until(_) => {
-                    // Without the marker a call without arguments is no more than a word.
-                    return match self.parse(raw, context).ok().filter(|(_, all)| !all.is_empty()) {
+                    // Without the marker a call without arguments is no more than a word, and
+                    // more arguments may have followed where the output is cut.
+                    let call = self.parse(raw, context).ok();
+                    return match call.filter(|(_, all)| !all.is_empty() && !context.cut) {
                         Some((name, arguments)) => {
                             context.call(&name, arguments);
                             Step::Done(raw.len())
@@ -141,9 +143,13 @@ impl Enclosed {
     }
 
     fn parse(&self, body: &str, context: &Context<'_>) -> Result<elements::Call, Fault> {
-        match &self.layout {
-            Some(layout) => layout.parse(body, context.tools),
-            None => gemma_call(body),
+        let (name, arguments) = match &self.layout {
+            Some(layout) => layout.parse(body, context.tools)?,
+            None => gemma_call(body)?,
+        };
+        match context.tools.allows(&name) {
+            true => Ok((name, arguments)),
+            false => Err(Fault::Malformed),
         }
     }
 }
@@ -152,7 +158,6 @@ impl Enclosed {
 #[derive(Debug, Default)]
 pub(crate) struct Python {
     close: &'static str,
-    bare: bool,
     at: usize,
     depth: usize,
     quote: Option<char>,
@@ -171,8 +176,7 @@ impl Python {
                 return if context.end { Step::Fail } else { Step::More };
             };
             let calls = python_list(&raw[..end]).unwrap_or_default();
-            let allowed = |name: &str| !self.bare || context.tools.allows(name);
-            if calls.is_empty() || !calls.iter().all(|(name, _)| allowed(name)) {
+            if calls.is_empty() || !calls.iter().all(|(name, _)| context.tools.allows(name)) {
                 return Step::Fail;
             }
             for (name, arguments) in calls {

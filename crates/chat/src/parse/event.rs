@@ -16,8 +16,8 @@ pub enum Event {
         /// The tool.
         name: String,
     },
-    /// The next piece of the call's arguments. All pieces together are a JSON object, also if the
-    /// output ended too early.
+    /// The next piece of the call's arguments. All pieces together are a JSON object once the call is
+    /// complete, and never before.
     ToolCallArguments {
         /// Of the call.
         index: usize,
@@ -29,12 +29,12 @@ pub enum Event {
         /// Of the call.
         index: usize,
     },
-    /// The call ended too early or its arguments are malformed: it is not to be carried out. The
-    /// text is what the model wrote, for a client that shows it as content.
+    /// The output ended within the call, or its arguments are malformed: it is not to be carried
+    /// out. The pieces of its arguments are what the model wrote, and no JSON.
     ToolCallBroken {
         /// Of the call.
         index: usize,
-        /// The output from the beginning of the call to the fault.
+        /// The whole call as the model wrote it, to be shown in place of the pieces.
         text: String,
     },
 }

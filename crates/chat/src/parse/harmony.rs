@@ -1,6 +1,5 @@
 //! gpt-oss: messages with a header that names a channel and a recipient.
 
-use super::event::Events;
 use super::scan::{Begins, Found, begins, find};
 use super::step::{Arguments, Context, Step, is_name};
 use super::tools::Tools;
@@ -29,10 +28,11 @@ enum State {
     Reasoning,
     /// The JSON of a call; its text so far.
     Call {
-        name: String,
         raw: String,
-        arguments: Option<Arguments>,
+        arguments: Arguments,
     },
+    /// The rest of a call whose arguments are malformed; its text so far.
+    Malformed(String),
     /// After the arguments of a call.
     Skip,
 }
@@ -53,16 +53,10 @@ impl Harmony {
         matches!(self.state, State::Reasoning)
     }
 
-    /// Parses a text and returns the rest, which needs more text to be parsed.
-    pub(crate) fn step(
-        &mut self,
-        text: &str,
-        end: bool,
-        calls: bool,
-        events: &mut Events,
-        next: &mut usize,
-        tools: &Tools,
-    ) -> usize {
+    /// Parses a text and returns the offset of the rest, which needs more text to be parsed.
+    pub(crate) fn step(&mut self, text: &str, calls: bool, context: &mut Context<'_>) -> usize {
+        let Context { events, next, tools, end, cut } = context;
+        let (tools, end, cut) = (*tools, *end, *cut);
         let mut at = 0;
         loop {
             let rest = &text[at..];
@@ -70,7 +64,7 @@ impl Harmony {
                 State::Header => match find(rest, &HEADER_ENDS, end) {
                     _ if rest.is_empty() => return at,
                     Found::Marker(0, n) if n <= HEADER && could_be_header(rest) => {
-                        self.state = message(&rest[..n], calls);
+                        self.state = message(&rest[..n], calls, tools);
                         at += n + MESSAGE.len();
                     }
                     // A header without a message, such as the end of the output.
@@ -100,41 +94,49 @@ impl Harmony {
                     let Some(which) = found else { return at };
                     at += self.next_header(which);
                 }
-                State::Call { name, raw, arguments } => {
+                State::Call { raw, arguments } => {
                     let (piece, found) = match find(rest, &ENDS, end) {
                         Found::Marker(which, n) => (&rest[..n], Some(which)),
                         Found::Until(n) => (&rest[..n], None),
                     };
                     raw.push_str(piece);
                     at += piece.len();
-                    let is_end = end || found.is_some();
-                    let mut context = Context { events, next, tools, end: is_end };
-                    let step = match arguments {
-                        Some(arguments) => arguments.step(raw, &mut context),
-                        None => match raw.trim_start().chars().next() {
-                            Some('{') => {
-                                let index = context.start(name);
-                                let arguments = arguments.insert(Arguments::new(0, index));
-                                arguments.step(raw, &mut context)
-                            }
-                            None if !is_end => Step::More,
-                            _ => Step::Fail,
-                        },
-                    };
-                    match step {
+                    let end = end || found.is_some();
+                    let cut = cut && found.is_none();
+                    let mut context = Context { events, next, tools, end, cut };
+                    match arguments.step(raw, &mut context) {
                         Step::More => {}
                         Step::Done(_) => self.state = State::Skip,
                         Step::Broken(n) => {
-                            events.broken(next.saturating_sub(1), &raw[..n]);
-                            let raw = raw.split_off(n);
-                            events.content(&raw);
-                            self.state = State::Content;
+                            events.arguments(next.saturating_sub(1), &raw[n..]);
+                            self.state = State::Malformed(std::mem::take(raw));
                         }
                         Step::Fail => {
                             let raw = std::mem::take(raw);
                             events.content(&raw);
                             self.state = State::Content;
                         }
+                    }
+                    if let State::Malformed(raw) = &self.state
+                        && end
+                    {
+                        events.broken(next.saturating_sub(1), raw);
+                    }
+                    match found {
+                        Some(which) => at += self.next_header(which),
+                        None => return at,
+                    }
+                }
+                State::Malformed(raw) => {
+                    let (piece, found) = match find(rest, &ENDS, end) {
+                        Found::Marker(which, n) => (&rest[..n], Some(which)),
+                        Found::Until(n) => (&rest[..n], None),
+                    };
+                    raw.push_str(piece);
+                    at += piece.len();
+                    events.arguments(next.saturating_sub(1), piece);
+                    if end || found.is_some() {
+                        events.broken(next.saturating_sub(1), raw);
                     }
                     match found {
                         Some(which) => at += self.next_header(which),
@@ -168,15 +170,15 @@ fn could_be_header(text: &str) -> bool {
 }
 
 /// The state after a header.
-fn message(header: &str, calls: bool) -> State {
+fn message(header: &str, calls: bool, tools: &Tools) -> State {
     // The recipient may be before or after the channel.
     let recipient = header.split_once("to=").map(|(_, rest)| {
         let end = rest.find(|c: char| c.is_whitespace() || c == '<').unwrap_or(rest.len());
         &rest[..end]
     });
     let name = recipient.map(|name| name.strip_prefix("functions.").unwrap_or(name));
-    if let Some(name) = name.filter(|name| calls && is_name(name)) {
-        return State::Call { name: name.to_owned(), raw: String::new(), arguments: None };
+    if let Some(name) = name.filter(|name| calls && is_name(name) && tools.allows(name)) {
+        return State::Call { raw: String::new(), arguments: Arguments::new(0, name) };
     }
     let channel = header.split_once("<|channel|>").map_or(header, |(_, rest)| rest);
     match channel.trim_start().starts_with("analysis") {

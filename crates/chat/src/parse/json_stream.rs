@@ -1,7 +1,9 @@
 //! A JSON object that comes in pieces, repaired and passed on while it is valid.
 
-/// Containers within each other, at most.
-const DEPTH: usize = 128;
+use serde_json::Value;
+
+/// Containers within each other, at most: fewer than the readers of JSON allow.
+const DEPTH: usize = 100;
 
 /// What is expected next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub(crate) enum Progress {
 ///
 /// White space between tokens is left out; control characters in strings are escaped, unknown escapes
 /// are kept as their characters, and a comma before a closing bracket is left out. What was passed on
-/// and [`JsonStream::close`] together are always a JSON object.
+/// is a JSON object once [`Progress::Done`] says so, and the beginning of one before.
 #[derive(Debug)]
 pub(crate) struct JsonStream {
     state: State,
@@ -50,12 +52,14 @@ pub(crate) struct JsonStream {
     /// An escape sequence that is not complete.
     escape: String,
     out: String,
+    has_value: bool,
 }
 
 impl JsonStream {
     pub(crate) fn new() -> Self {
         let (held, escape, out) = (String::new(), String::new(), String::new());
-        Self { state: State::Start, stack: Vec::new(), held, escape, out }
+        let (state, stack, has_value) = (State::Start, Vec::new(), false);
+        Self { state, stack, held, escape, out, has_value }
     }
 
     /// The text that has become valid since the last call.
@@ -63,19 +67,22 @@ impl JsonStream {
         std::mem::take(&mut self.out)
     }
 
-    /// The text that makes the object complete.
-    pub(crate) fn close(&mut self) -> String {
-        self.held.clear();
-        self.escape.clear();
-        let mut text = self.take();
-        match self.state {
-            State::Start => text.push_str("{}"),
-            State::String { is_key: false } => text.push('"'),
-            _ => {}
-        }
-        text.extend(self.stack.drain(..).rev());
-        self.state = State::Done;
-        text
+    /// The text since the last [`JsonStream::take`], with what is held: where no more comes.
+    pub(crate) fn rest(&mut self) -> String {
+        let escape = std::mem::take(&mut self.escape);
+        self.commit();
+        self.out.push_str(&escape);
+        self.take()
+    }
+
+    /// Whether the object has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.state != State::Start
+    }
+
+    /// Whether the first value of the object has begun, or the object is complete.
+    pub(crate) fn has_value(&self) -> bool {
+        self.has_value
     }
 
     /// Goes on with a piece of text.
@@ -93,6 +100,7 @@ impl JsonStream {
 
     /// Passes on what is held.
     fn commit(&mut self) {
+        self.has_value |= !self.stack.is_empty();
         self.out.push_str(&self.held);
         self.held.clear();
     }
@@ -168,6 +176,7 @@ impl JsonStream {
         }
         self.held.clear();
         self.stack.pop();
+        self.has_value = true;
         self.out.push(c);
         self.state = if self.stack.is_empty() { State::Done } else { State::CommaOrEnd };
         true
@@ -175,9 +184,8 @@ impl JsonStream {
 
     fn end_literal(&mut self) -> bool {
         let start = self.held.rfind([',', ':']).map_or(0, |at| at + 1);
-        let literal = &self.held[start..];
-        // A number may be too large for an f64, which is valid JSON nevertheless.
-        if !is_literal(literal) {
+        // Readers of JSON refuse a number that is too large for an f64.
+        if serde_json::from_str::<Value>(&self.held[start..]).is_err() {
             return false;
         }
         self.commit();
@@ -270,25 +278,4 @@ impl JsonStream {
             _ => self.out.push_str(text),
         }
     }
-}
-
-/// Whether a text is a number, `true`, `false` or `null`.
-fn is_literal(text: &str) -> bool {
-    if matches!(text, "true" | "false" | "null") {
-        return true;
-    }
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let text = text.strip_prefix('-').unwrap_or(text);
-    let (mantissa, exponent) = match text.find(['e', 'E']) {
-        Some(at) => (&text[..at], Some(&text[at + 1..])),
-        None => (text, None),
-    };
-    let (whole, fraction) = match mantissa.split_once('.') {
-        Some((whole, fraction)) => (whole, Some(fraction)),
-        None => (mantissa, None),
-    };
-    digits(whole)
-        && (whole == "0" || !whole.starts_with('0'))
-        && fraction.is_none_or(digits)
-        && exponent.is_none_or(|e| digits(e.strip_prefix(['+', '-']).unwrap_or(e)))
 }

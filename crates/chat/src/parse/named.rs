@@ -65,21 +65,21 @@ impl Named {
                         Found::Until(_) => return more,
                     };
                     let name = rest[..at].trim().to_owned();
-                    if !is_name(&name) {
+                    if !is_name(&name) || !context.tools.allows(&name) {
                         return Step::Fail;
                     }
                     let at = prefix.len() + at;
-                    match which {
-                        0 => self.arguments(at + ends[0].len(), &name, context),
-                        1 => self.arguments(at, &name, context),
-                        _ => self.stage = Stage::Id { name, at: at + ends[2].len() },
-                    }
+                    self.stage = match which {
+                        0 => Stage::Arguments(Arguments::new(at + ends[0].len(), &name)),
+                        1 => Stage::Arguments(Arguments::new(at, &name)),
+                        _ => Stage::Id { name, at: at + ends[2].len() },
+                    };
                 }
                 Stage::Id { name, at } => {
                     match find(&raw[*at..], &[self.layout.separator], context.end) {
                         Found::Marker(_, n) => {
-                            let (name, at) = (std::mem::take(name), *at + n);
-                            self.arguments(at + self.layout.separator.len(), &name, context);
+                            let at = *at + n + self.layout.separator.len();
+                            self.stage = Stage::Arguments(Arguments::new(at, name));
                         }
                         Found::Until(n) if n > NAME => return Step::Fail,
                         Found::Until(_) => return more,
@@ -99,10 +99,5 @@ impl Named {
                 Stage::Array(array) => return array.step(raw, context),
             }
         }
-    }
-
-    fn arguments(&mut self, at: usize, name: &str, context: &mut Context<'_>) {
-        let index = context.start(name);
-        self.stage = Stage::Arguments(Arguments::new(at, index));
     }
 }

@@ -40,9 +40,8 @@ impl Object {
             match &mut self.stage {
                 Stage::Prefix => match prefix(raw) {
                     Prefix::More if !context.end => return Step::More,
-                    Prefix::Arguments { name, at } if context.tools.allows(&name) || !self.bare => {
-                        let index = context.start(&name);
-                        self.stage = Stage::Arguments(Arguments::new(at, index));
+                    Prefix::Arguments { name, at } if context.tools.allows(&name) => {
+                        self.stage = Stage::Arguments(Arguments::new(at, &name));
                     }
                     Prefix::Arguments { .. } => return Step::Fail,
                     Prefix::More | Prefix::Other => {
@@ -109,9 +108,7 @@ impl Object {
                     Progress::Done(n) => {
                         let end = *at + n;
                         match call(&stream.take(), self.bare) {
-                            Some((name, arguments))
-                                if context.tools.allows(&name) || !self.bare =>
-                            {
+                            Some((name, arguments)) if context.tools.allows(&name) => {
                                 context.call(&name, arguments);
                                 self.stage = Stage::Close(end);
                             }
@@ -226,10 +223,12 @@ impl Array {
                         return Step::More;
                     }
                     Progress::Done(n) => {
-                        let Some((name, arguments)) = call(&stream.take(), false) else {
-                            return fail(self.done);
-                        };
-                        context.call(&name, arguments);
+                        match call(&stream.take(), false) {
+                            Some((name, arguments)) if context.tools.allows(&name) => {
+                                context.call(&name, arguments);
+                            }
+                            _ => return fail(self.done),
+                        }
                         self.at += n;
                         self.done = self.at;
                         self.object = None;

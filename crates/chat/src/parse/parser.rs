@@ -17,7 +17,7 @@ const CHUNK: usize = 4096;
 ///
 /// Text comes in pieces of any size, the same for any way of cutting it: what may be the beginning of
 /// a marker is held back until that is decided. Malformed calls become content (or
-/// [`Event::ToolCallBroken`], if they were begun); nothing is an error.
+/// [`Event::ToolCallBroken`], if a value of their arguments was reported); nothing is an error.
 ///
 /// ```
 /// use pelton_chat::{Event, Format, Parser};
@@ -54,7 +54,11 @@ pub struct Parser {
     /// Whether reasoning may begin: nothing but white space has come since the start or a call.
     fresh: bool,
     call: Option<Open>,
+    /// A call whose arguments are malformed: its text so far.
+    malformed: Option<String>,
     next: usize,
+    /// Whether the output ends where the model had not ended it.
+    cut: bool,
     harmony: Option<Harmony>,
     events: Events,
 }
@@ -96,7 +100,9 @@ impl Parser {
             lead: false,
             fresh: true,
             call: None,
+            malformed: None,
             next: 0,
+            cut: false,
             harmony: harmony.then(Harmony::new),
             events: Events::default(),
         }
@@ -122,6 +128,7 @@ impl Parser {
                 self.pending.clear();
                 self.held.clear();
                 self.call = None;
+                self.malformed = None;
                 self.next = 0;
                 self.fresh &= text.trim().is_empty();
                 self.lead &= text.trim().is_empty();
@@ -185,9 +192,9 @@ impl Parser {
         let known = |marker: &str| marker.contains(token) || token.contains(marker);
         match self.harmony.is_some() || markers.iter().any(|(marker, _)| known(marker)) {
             true => self.push(token),
-            false => match &self.call {
-                Some(_) => self.push(token),
-                None => Vec::new(),
+            false => match self.call.is_some() || self.malformed.is_some() {
+                true => self.push(token),
+                false => Vec::new(),
             },
         }
     }
@@ -205,17 +212,27 @@ impl Parser {
         self.events.take()
     }
 
+    /// Parses the end of an output that the model had not ended, such as at a limit of tokens: a
+    /// call that it was within is [`Event::ToolCallBroken`] or content. The parser is not used after
+    /// it.
+    pub fn cut(&mut self) -> Vec<Event> {
+        self.cut = true;
+        self.finish()
+    }
+
     fn parse(&mut self, end: bool) {
         if let Some(harmony) = &mut self.harmony {
-            let (events, next) = (&mut self.events, &mut self.next);
-            let read = harmony.step(&self.pending, end, self.calls, events, next, &self.tools);
+            let (events, next, cut) = (&mut self.events, &mut self.next, self.cut);
+            let mut context = Context { events, next, tools: &self.tools, end, cut };
+            let read = harmony.step(&self.pending, self.calls, &mut context);
             self.pending.drain(..read);
             return;
         }
         loop {
-            let go_on = match self.call.take() {
-                Some(open) => self.parse_call(open, end),
-                None => self.parse_text(end),
+            let go_on = match (self.call.take(), self.malformed.take()) {
+                (Some(open), _) => self.parse_call(open, end),
+                (None, Some(text)) => self.parse_malformed(text, end),
+                (None, None) => self.parse_text(end),
             };
             if !go_on {
                 return;
@@ -323,8 +340,8 @@ impl Parser {
     /// Goes on with a call; whether there may be more to parse.
     fn parse_call(&mut self, mut open: Open, end: bool) -> bool {
         open.raw.push_str(&std::mem::take(&mut self.pending));
-        let (events, next) = (&mut self.events, &mut self.next);
-        let mut context = Context { events, next, tools: &self.tools, end };
+        let (events, next, cut) = (&mut self.events, &mut self.next, self.cut);
+        let mut context = Context { events, next, tools: &self.tools, end, cut };
         let step = open.call.step(&open.raw, &mut context);
         match step {
             Step::More => {
@@ -338,9 +355,7 @@ impl Parser {
             }
             Step::Broken(at) => {
                 self.pending = open.raw.split_off(at);
-                self.events.broken(self.next.saturating_sub(1), &(open.before + &open.raw));
-                self.lead = false;
-                self.fresh = false;
+                self.malformed = Some(open.before + &open.raw);
             }
             Step::Fail => {
                 let text = open.before.split_off(open.before.len() - open.marker);
@@ -363,6 +378,32 @@ impl Parser {
                 }
             }
         }
+        true
+    }
+
+    /// Goes on with a call whose arguments are malformed, up to its end: it is passed on as it is;
+    /// whether there may be more to parse.
+    fn parse_malformed(&mut self, mut text: String, end: bool) -> bool {
+        let close = self.format.calls.map_or("", |calls| calls.close);
+        let markers = self.markers(false);
+        let mut ends: Vec<&str> = markers.iter().map(|(text, _)| *text).collect();
+        ends.extend(Some(close).filter(|close| !close.is_empty()));
+        let (at, found) = match find(&self.pending, &ends, end) {
+            Found::Marker(which, at) => (at, Some(ends[which])),
+            Found::Until(at) => (at, None),
+        };
+        let index = self.next.saturating_sub(1);
+        self.events.arguments(index, &self.pending[..at]);
+        text.extend(self.pending.drain(..at));
+        if found.is_none() && !end {
+            self.malformed = Some(text);
+            return false;
+        }
+        if found == Some(close) {
+            text.extend(self.pending.drain(..close.len()));
+        }
+        self.events.broken(index, &text);
+        (self.lead, self.fresh) = (true, true);
         true
     }
 

@@ -17,7 +17,7 @@ pub(crate) enum Step {
     More,
     /// The calls are complete and end at this offset.
     Done(usize),
-    /// A call was begun, and cannot go on after this offset.
+    /// A call was begun, and its arguments are malformed or end at this offset.
     Broken(usize),
     /// There is no call.
     Fail,
@@ -31,6 +31,8 @@ pub(crate) struct Context<'c> {
     pub(crate) tools: &'c Tools,
     /// Whether the output ends after the text.
     pub(crate) end: bool,
+    /// Whether it ends where the model had not ended it.
+    pub(crate) cut: bool,
 }
 
 impl Context<'_> {
@@ -53,30 +55,46 @@ impl Context<'_> {
 /// Arguments that are passed on as they come.
 #[derive(Debug)]
 pub(crate) struct Arguments {
+    name: String,
     stream: JsonStream,
     /// The offset up to which they were read.
     at: usize,
-    index: usize,
+    /// The index of the call, once it has begun.
+    index: Option<usize>,
 }
 
 impl Arguments {
-    pub(crate) fn new(at: usize, index: usize) -> Self {
-        Self { stream: JsonStream::new(), at, index }
+    pub(crate) fn new(at: usize, name: &str) -> Self {
+        Self { name: name.to_owned(), stream: JsonStream::new(), at, index: None }
     }
 
     /// Goes on; `Done` is the offset after the arguments.
+    ///
+    /// The call begins with the first value of its arguments, with their end, or where the output is
+    /// cut: until then a fault shows that there is no call.
     pub(crate) fn step(&mut self, raw: &str, context: &mut Context<'_>) -> Step {
-        let progress = self.stream.push(&raw[self.at..]);
-        let (text, step) = match progress {
-            Progress::Done(n) => (self.stream.take(), Step::Done(self.at + n)),
-            Progress::Invalid(n) => (self.stream.close(), Step::Broken(self.at + n)),
-            Progress::More if context.end => (self.stream.close(), Step::Broken(raw.len())),
-            Progress::More => (self.stream.take(), Step::More),
+        let step = match self.stream.push(&raw[self.at..]) {
+            Progress::Done(n) => Step::Done(self.at + n),
+            Progress::Invalid(n) => Step::Broken(self.at + n),
+            Progress::More if context.end => Step::Broken(raw.len()),
+            Progress::More => Step::More,
         };
         self.at = raw.len();
-        context.events.arguments(self.index, &text);
+        let index = match self.index {
+            Some(index) => index,
+            None if self.stream.has_value() || context.cut && self.stream.has_begun() => {
+                *self.index.insert(context.start(&self.name))
+            }
+            None if step == Step::More => return Step::More,
+            None => return Step::Fail,
+        };
+        let text = match step {
+            Step::Broken(_) => self.stream.rest(),
+            _ => self.stream.take(),
+        };
+        context.events.arguments(index, &text);
         if matches!(step, Step::Done(_)) {
-            context.events.end(self.index);
+            context.events.end(index);
         }
         step
     }

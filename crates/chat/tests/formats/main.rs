@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
+mod cuts;
 mod garbage;
 mod grammar;
 mod recordings;
@@ -12,15 +13,21 @@ use pelton_chat::{Event, Format, Parser};
 use serde_json::Value;
 
 /// Parses pieces and joins the events that belong together.
-pub(crate) fn parse<'p>(
+pub(crate) fn parse<'p>(parser: Parser, pieces: impl IntoIterator<Item = &'p [u8]>) -> Vec<Event> {
+    parse_to(parser, pieces, Parser::finish)
+}
+
+/// Parses pieces to an end, and joins the events that belong together.
+pub(crate) fn parse_to<'p>(
     mut parser: Parser,
     pieces: impl IntoIterator<Item = &'p [u8]>,
+    end: fn(&mut Parser) -> Vec<Event>,
 ) -> Vec<Event> {
     let mut events = Vec::new();
     for piece in pieces {
         events.extend(parser.push_bytes(piece));
     }
-    events.extend(parser.finish());
+    events.extend(end(&mut parser));
     let mut joined: Vec<Event> = Vec::new();
     for event in events {
         match (joined.last_mut(), event) {
@@ -41,8 +48,8 @@ pub(crate) fn parser(format: &str, tools: &[Value]) -> Parser {
     Parser::new(Format::named(format).unwrap(), tools)
 }
 
-/// Checks what holds for the events of any output: arguments are JSON objects, calls are numbered
-/// and closed.
+/// Checks what holds for the events of any output: calls are numbered and end, and their arguments
+/// are a JSON object where they are complete, and no JSON where they are not.
 pub(crate) fn check(events: &[Event]) {
     let mut open: Option<(usize, String)> = None;
     let mut next = 0;
@@ -62,13 +69,20 @@ pub(crate) fn check(events: &[Event]) {
                 assert_eq!(index, open);
                 arguments.push_str(delta);
             }
-            Event::ToolCallEnd { index } | Event::ToolCallBroken { index, .. } => {
+            Event::ToolCallEnd { index } => {
                 let (open, arguments) = open.take().unwrap();
                 assert_eq!(*index, open);
                 let parsed: Value = serde_json::from_str(&arguments).unwrap_or_else(|error| {
                     panic!("{arguments:?}: {error} in {events:?}");
                 });
                 assert!(parsed.is_object(), "{arguments}");
+            }
+            Event::ToolCallBroken { index, text } => {
+                let (open, arguments) = open.take().unwrap();
+                assert_eq!(*index, open);
+                assert!(arguments.starts_with('{') && !text.is_empty(), "{events:?}");
+                let parsed = serde_json::from_str::<Value>(&arguments);
+                assert!(parsed.is_err(), "{arguments:?} looks complete in {events:?}");
             }
         }
     }

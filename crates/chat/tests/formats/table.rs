@@ -10,7 +10,7 @@ use crate::recordings::RECORDINGS;
 use crate::{check, parse, parser};
 
 /// The tools of the recordings: `write` has values that look like numbers and are strings.
-fn tools() -> Vec<Value> {
+pub(crate) fn tools() -> Vec<Value> {
     let tool = |name: &str, properties: Value| {
         json!({"type": "function", "function": {"name": name, "parameters":
             {"type": "object", "properties": properties}}})
@@ -57,6 +57,26 @@ fn arguments_are_streamed() {
     parser.push("<tool_call>{\"name\": \"f\", \"arguments\": {\"text\": \"");
     let events = parser.push("abc");
     assert_eq!(events, [Event::ToolCallArguments { index: 0, delta: "abc".into() }]);
+}
+
+/// Nothing of a call is reported before its name is that of a tool and its arguments have a value.
+#[test]
+fn calls_are_known_before_they_begin() {
+    let text = "<tool_call>{\"name\": \"unknown\", \"arguments\": {\"a\": 1}}</tool_call>";
+    for format in FORMATS.iter().filter(|format| format.calls.is_some()) {
+        for recording in RECORDINGS.iter().filter(|recording| recording.format == format.name) {
+            let other = vec![json!({"type": "function", "function": {"name": "other"}})];
+            let events = parse(parser(format.name, &other), [recording.output.as_bytes()]);
+            let is_text = |event: &Event| matches!(event, Event::Content(_) | Event::Reasoning(_));
+            assert!(events.iter().all(is_text), "{}: {events:?}", recording.output);
+        }
+    }
+    let events = parse(parser("hermes", &tools()), [text.as_bytes()]);
+    assert_eq!(events, [Event::Content(text.into())]);
+    let mut parser = parser("hermes", &tools());
+    assert_eq!(parser.push("<tool_call>{\"name\": \"f\", \"arguments\": {\"text\":"), []);
+    let events = parser.push(" no}}</tool_call>");
+    assert!(matches!(&events[..], [Event::Content(_)]), "{events:?}");
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl Screen {
             }
             Event::ToolCallArguments { delta, .. } => self.print(delta),
             Event::ToolCallEnd { .. } => self.print("]\n"),
-            Event::ToolCallBroken { text, .. } => self.content(text),
+            Event::ToolCallBroken { .. } => self.print(" (incomplete)]\n"),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pelton_chat::{Event, Parser};
 use pelton_tokenizer::{TokenType, Tokenizer};
 
-use crate::api::Token;
+use crate::api::{FinishReason, Token};
 
 /// A streaming parser of the tokens of one answer.
 ///
@@ -34,9 +34,13 @@ impl ReplyParser {
         events
     }
 
-    /// Parses the end of the answer. The parser is not used after it.
-    pub fn finish(&mut self) -> Vec<Event> {
-        self.parser.finish()
+    /// Parses the end of the answer: a call is complete only if the model has ended it. The parser is
+    /// not used after it.
+    pub fn finish(&mut self, reason: FinishReason) -> Vec<Event> {
+        match reason {
+            FinishReason::End => self.parser.finish(),
+            _ => self.parser.cut(),
+        }
     }
 
     /// Tokens so far after which the answer was within reasoning.

@@ -75,7 +75,8 @@ impl Iterator for ChatStream {
                 }
                 None => {
                     self.ended = true;
-                    self.pending.extend(self.parser.finish());
+                    let reason = self.tokens.finish_reason().unwrap_or(FinishReason::Cancelled);
+                    self.pending.extend(self.parser.finish(reason));
                 }
             }
         }

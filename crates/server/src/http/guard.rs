@@ -125,6 +125,7 @@ pub(crate) async fn guard(
     let usage = Arc::new(Usage::default());
     let place = Place::of(request.headers());
     let origin = request.headers().get(header::ORIGIN).cloned();
+    let shape = shape(&request);
     let checked = check(&guard, &request, &route, origin.as_ref());
     let (key, permit, mut response) = match checked {
         Ok((key, permit)) if request.method() == Method::OPTIONS => {
@@ -134,10 +135,10 @@ pub(crate) async fn guard(
             request.extensions_mut().insert(Caller { key, usage: Arc::clone(&usage) });
             (key, permit, next.run(request).await)
         }
-        Err(error) => (None, None, error.response(shape(&route))),
+        Err(error) => (None, None, error.response(shape)),
     };
-    if let (Some(error), shape @ (Shape::Anthropic | Shape::Ollama)) =
-        (response.extensions().get::<ApiError>().cloned(), shape(&route))
+    if let (Some(error), Shape::Anthropic | Shape::Ollama) =
+        (response.extensions().get::<ApiError>().cloned(), shape)
     {
         response = error.response(shape);
     }
@@ -210,12 +211,21 @@ fn check(
     Ok((key, Some(permit)))
 }
 
-/// The shape of the errors of a route.
-fn shape(route: &str) -> Shape {
-    match route {
-        "/v1/messages" | "/v1/messages/count_tokens" => Shape::Anthropic,
-        route if route.starts_with("/api/") => Shape::Ollama,
-        _ => Shape::OpenAi,
+/// The shape of the errors of a path, whether it is one or not. Anthropic's clients name the version
+/// of their API.
+fn shape(request: &Request) -> Shape {
+    let path = request.uri().path();
+    let below = |parent: &str| {
+        path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if below("/v1/messages")
+        || below("/v1/models") && request.headers().contains_key("anthropic-version")
+    {
+        Shape::Anthropic
+    } else if below("/api") {
+        Shape::Ollama
+    } else {
+        Shape::OpenAi
     }
 }
 

@@ -1,8 +1,11 @@
-//! The reply to a chat: content, reasoning and tool calls.
+//! The reply to a chat or to a text: content, reasoning and tool calls.
 
 use std::collections::VecDeque;
 
-use pelton::chat::{Event, ReplyParser};
+use pelton::{
+    PromptToken, Tokenizer,
+    chat::{Event, ReplyParser},
+};
 
 use super::tokens::{End, TokenRun};
 use crate::error::ApiError;
@@ -25,24 +28,35 @@ pub(crate) enum Piece {
     End(Box<End>),
 }
 
-/// The reply to a chat as pieces. Dropping it cancels the request.
+/// A reply as pieces. Dropping it cancels the request.
 pub(crate) struct ReplyRun {
     run: TokenRun,
-    parser: ReplyParser,
+    /// `None` where all is content.
+    parser: Option<ReplyParser>,
     pieces: VecDeque<Piece>,
     ended: bool,
-    /// Whether a complete tool call was sent.
+    /// Whether a tool call is complete.
     pub(crate) called: bool,
 }
 
 impl ReplyRun {
     pub(crate) fn new(run: TokenRun, parser: ReplyParser) -> Self {
-        Self { run, parser, pieces: VecDeque::new(), ended: false, called: false }
+        Self { parser: Some(parser), ..Self::text(run) }
+    }
+
+    /// The text after a prompt as it is.
+    pub(crate) fn text(run: TokenRun) -> Self {
+        Self { run, parser: None, pieces: VecDeque::new(), ended: false, called: false }
+    }
+
+    /// The tokenizer of the model.
+    pub(crate) fn tokenizer(&self) -> Result<&Tokenizer, ApiError> {
+        self.run.tokenizer()
     }
 
     /// Tokens of the reasoning so far.
     pub(crate) fn reasoning_tokens(&self) -> usize {
-        self.parser.reasoning_tokens()
+        self.parser.as_ref().map_or(0, ReplyParser::reasoning_tokens)
     }
 
     /// The sizes and times so far.
@@ -50,34 +64,46 @@ impl ReplyRun {
         self.run.stats()
     }
 
+    /// The tokens of the prompt with their log-probabilities, which come with the first piece.
+    pub(crate) async fn prompt(&mut self) -> Result<&[PromptToken], ApiError> {
+        self.fill().await?;
+        Ok(self.run.prompt())
+    }
+
     /// The next piece; `None` after [`Piece::End`].
     pub(crate) async fn next(&mut self) -> Result<Option<Piece>, ApiError> {
-        loop {
-            if let Some(piece) = self.pieces.pop_front() {
-                return Ok(Some(piece));
-            }
-            if self.ended {
-                return Ok(None);
-            }
+        self.fill().await?;
+        Ok(self.pieces.pop_front())
+    }
+
+    /// Waits for the next piece.
+    async fn fill(&mut self) -> Result<(), ApiError> {
+        while self.pieces.is_empty() && !self.ended {
             match self.run.next().await? {
                 Some(token) => {
                     if let Some(log_prob) = token.log_prob {
                         let token = LogToken { id: token.id, log_prob, top: token.top.clone() };
                         self.pieces.push_back(Piece::Token(token));
                     }
-                    let events = self.parser.push(&token);
+                    let events = match &mut self.parser {
+                        Some(parser) => parser.push(&token),
+                        None if token.text.is_empty() => Vec::new(),
+                        None => vec![Event::Content(token.text)],
+                    };
                     self.take(events);
                 }
                 None => {
                     self.ended = true;
-                    let events = self.parser.finish();
-                    self.take(events);
+                    let reason = self.run.finish_reason();
+                    let events = self.parser.as_mut().map(|parser| parser.finish(reason));
+                    self.take(events.unwrap_or_default());
                     self.run.called = self.called;
                     let end = self.run.end();
                     self.pieces.push_back(Piece::End(Box::new(end)));
                 }
             }
         }
+        Ok(())
     }
 
     fn take(&mut self, events: Vec<Event>) {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_core::Stream;
-use pelton::{AsyncTokenStream, FinishReason, PromptToken, Request, Stats, Token};
+use pelton::{AsyncTokenStream, FinishReason, PromptToken, Request, Stats, Token, Tokenizer};
 
 use crate::{
     error::ApiError,
@@ -136,9 +136,19 @@ impl TokenRun {
         self.stream.stats()
     }
 
+    /// Why the text ended, after the last token.
+    pub(crate) fn finish_reason(&self) -> FinishReason {
+        self.stream.finish_reason().unwrap_or(FinishReason::Cancelled)
+    }
+
+    /// The tokenizer of the model.
+    pub(crate) fn tokenizer(&self) -> Result<&Tokenizer, ApiError> {
+        Ok(self.context.lease.model()?.tokenizer()?)
+    }
+
     /// The end, after the last token.
     pub(crate) fn end(&mut self) -> End {
-        let reason = self.stream.finish_reason().unwrap_or(FinishReason::Cancelled);
+        let reason = self.finish_reason();
         self.count(match reason {
             _ if self.called => Outcome::ToolCalls,
             FinishReason::End | FinishReason::Stop => Outcome::Stop,

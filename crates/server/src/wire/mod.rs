@@ -1,7 +1,9 @@
-//! Bodies of responses: server-sent events, lines of JSON, identifiers.
+//! Bodies of responses: server-sent events, lines of JSON, whole bodies, identifiers.
 
 mod ids;
+mod reply;
 mod stream;
 
 pub(crate) use ids::new_id;
-pub(crate) use stream::{Broken, Format, Frames, stream};
+pub(crate) use reply::{Part, Sink, WholeCalls, grow, send};
+pub(crate) use stream::{Broken, Format, Frames, respond, stream};

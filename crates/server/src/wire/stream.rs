@@ -1,14 +1,16 @@
-//! A response in pieces, which a task makes as fast as the client reads.
+//! A response in frames, which a task makes as fast as the client reads, or a body made of them.
 
 use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
 
 use axum::{
+    Json,
     body::Body,
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
@@ -32,6 +34,8 @@ const UNREAD: usize = 16;
 pub(crate) enum Format {
     /// Server-sent events, with comments to keep the connection alive.
     Events(Shape),
+    /// The same with names: the `type` of each.
+    Named(Shape),
     /// A line of JSON each.
     Lines,
 }
@@ -59,26 +63,40 @@ impl From<ApiError> for Broken {
     }
 }
 
-/// The writing end of a stream.
+/// Adds a frame to a whole body, which is null before the first.
+type Join = Arc<dyn Fn(&mut Value, &Value) + Send + Sync>;
+
+/// Where the frames of a response go.
 #[derive(Clone)]
-pub(crate) struct Frames {
-    sender: Sender<Bytes>,
-    format: Format,
+pub(crate) enum Frames {
+    /// To the client.
+    Stream { sender: Sender<Bytes>, format: Format },
+    /// Into a whole body.
+    Whole { body: Arc<Mutex<Value>>, join: Join },
 }
 
 impl Frames {
-    /// Writes JSON without the name of an event.
-    pub(crate) async fn data(&self, value: &Value) -> Result<(), Gone> {
-        let text = match self.format {
-            Format::Events(_) => format!("data: {value}\n\n"),
-            Format::Lines => format!("{value}\n"),
-        };
-        self.write(text).await
+    /// Whether the client receives each frame.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self, Self::Stream { .. })
     }
 
-    /// Writes JSON with the name of an event.
-    pub(crate) async fn event(&self, name: &str, value: &Value) -> Result<(), Gone> {
-        self.write(format!("event: {name}\ndata: {value}\n\n")).await
+    /// Writes a frame.
+    pub(crate) async fn data(&self, value: &Value) -> Result<(), Gone> {
+        match self {
+            Self::Stream { format: Format::Events(_), .. } => {
+                self.write(format!("data: {value}\n\n")).await
+            }
+            Self::Stream { format: Format::Named(_), .. } => {
+                let name = value["type"].as_str().unwrap_or_default();
+                self.write(format!("event: {name}\ndata: {value}\n\n")).await
+            }
+            Self::Stream { format: Format::Lines, .. } => self.write(format!("{value}\n")).await,
+            Self::Whole { body, join } => {
+                join(&mut body.lock().unwrap_or_else(PoisonError::into_inner), value);
+                Ok(())
+            }
+        }
     }
 
     /// Writes the chunk of OpenAI's streams that has the tokens of all choices, and no choice.
@@ -93,19 +111,11 @@ impl Frames {
         self.write("data: [DONE]\n\n".to_owned()).await
     }
 
-    /// Writes an error in the middle of a stream.
-    pub(crate) async fn error(&self, error: &ApiError) -> Result<(), Gone> {
-        match self.format {
-            Format::Events(Shape::Anthropic) => {
-                self.event("error", &error.body(Shape::Anthropic)).await
-            }
-            Format::Events(shape) => self.data(&error.body(shape)).await,
-            Format::Lines => self.data(&error.body(Shape::Ollama)).await,
-        }
-    }
-
     async fn write(&self, text: String) -> Result<(), Gone> {
-        self.sender.send(text.into()).await.map_err(|_| Gone)
+        match self {
+            Self::Stream { sender, .. } => sender.send(text.into()).await.map_err(|_| Gone),
+            Self::Whole { .. } => Ok(()),
+        }
     }
 }
 
@@ -113,8 +123,8 @@ impl Frames {
 struct FrameStream {
     receiver: Receiver<Bytes>,
     task: JoinHandle<()>,
-    /// When the next comment is due.
-    comment: Option<(Pin<Box<Sleep>>, Duration)>,
+    /// What keeps the connection alive, when it is due next, and how often.
+    alive: Option<(&'static [u8], Pin<Box<Sleep>>, Duration)>,
     started: bool,
 }
 
@@ -128,28 +138,54 @@ impl Stream for FrameStream {
     type Item = Result<Bytes, Infallible>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        const COMMENT: Bytes = Bytes::from_static(b":\n\n");
         let this = self.get_mut();
         if let Poll::Ready(frame) = this.receiver.poll_recv(context) {
-            if let Some((due, every)) = &mut this.comment {
+            if let Some((_, due, every)) = &mut this.alive {
                 due.as_mut().reset(Instant::now() + *every);
             }
             this.started = true;
             return Poll::Ready(frame.map(Ok));
         }
-        let Some((due, every)) = &mut this.comment else { return Poll::Pending };
+        let Some((alive, due, every)) = &mut this.alive else { return Poll::Pending };
         if !this.started {
             // before a long prompt: the client knows that the request was taken
             this.started = true;
-            return Poll::Ready(Some(Ok(COMMENT)));
+            return Poll::Ready(Some(Ok(Bytes::from_static(alive))));
         }
         match due.as_mut().poll(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(()) => {
                 due.as_mut().reset(Instant::now() + *every);
-                Poll::Ready(Some(Ok(COMMENT)))
+                Poll::Ready(Some(Ok(Bytes::from_static(alive))))
             }
         }
+    }
+}
+
+/// A response whose frames `produce` writes: a stream, or the body that `join` makes of them.
+pub(crate) async fn respond<P, F>(
+    streams: bool,
+    format: Format,
+    keep_alive: Duration,
+    join: impl Fn(&mut Value, &Value) + Send + Sync + 'static,
+    produce: P,
+) -> Result<Response, ApiError>
+where
+    P: FnOnce(Frames) -> F,
+    F: Future<Output = Result<(), Broken>> + Send + 'static,
+{
+    if streams {
+        return Ok(stream(format, keep_alive, produce));
+    }
+    let body = Arc::new(Mutex::new(Value::Null));
+    let frames = Frames::Whole { body: Arc::clone(&body), join: Arc::new(join) };
+    match produce(frames).await {
+        Ok(()) => {
+            let mut body = body.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(Json(body.take()).into_response())
+        }
+        Err(Broken::Failed(error)) => Err(error),
+        Err(Broken::Gone) => Err(ApiError::internal("a reply has no end")),
     }
 }
 
@@ -160,21 +196,29 @@ where
     F: Future<Output = Result<(), Broken>> + Send + 'static,
 {
     let (sender, receiver) = channel(UNREAD);
-    let frames = Frames { sender, format };
+    let frames = Frames::Stream { sender, format };
     let work = produce(frames.clone());
     let task = tokio::spawn(async move {
         if let Err(Broken::Failed(error)) = work.await {
             tracing::warn!(%error, "a stream ends with an error");
+            let shape = match format {
+                Format::Events(shape) | Format::Named(shape) => shape,
+                Format::Lines => Shape::Ollama,
+            };
             // the client may have gone too
-            let _ = frames.error(&error).await;
+            let _ = frames.data(&error.body(shape)).await;
         }
     });
-    let comment =
-        matches!(format, Format::Events(_)).then(|| (Box::pin(sleep(keep_alive)), keep_alive));
-    let body = Body::from_stream(FrameStream { receiver, task, comment, started: false });
+    let alive: Option<&[u8]> = match format {
+        Format::Named(Shape::Anthropic) => Some(b"event: ping\ndata: {\"type\": \"ping\"}\n\n"),
+        Format::Events(_) | Format::Named(_) => Some(b":\n\n"),
+        Format::Lines => None,
+    };
+    let alive = alive.map(|alive| (alive, Box::pin(sleep(keep_alive)), keep_alive));
+    let body = Body::from_stream(FrameStream { receiver, task, alive, started: false });
     let mut response = body.into_response();
     let kind = match format {
-        Format::Events(_) => "text/event-stream",
+        Format::Events(_) | Format::Named(_) => "text/event-stream",
         Format::Lines => "application/x-ndjson",
     };
     let headers = response.headers_mut();

@@ -13,5 +13,6 @@ mod ollama;
 mod openai;
 mod page;
 mod pressure;
+mod replies;
 mod soak;
 mod traces;

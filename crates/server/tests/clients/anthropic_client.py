@@ -39,6 +39,26 @@ client.messages.create(
     tool_choice={"type": "none"},
 )
 
+# a call that is cut is no call
+LONG = {
+    "type": "object",
+    "properties": {"command": {"type": "string", "minLength": 60}},
+    "required": ["command"],
+}
+with client.messages.stream(
+    **(OPTIONS | {"max_tokens": 30}),
+    tools=[{"name": "bash", "input_schema": LONG}],
+    tool_choice={"type": "any"},
+) as stream:
+    final = stream.get_final_message()
+assert final.stop_reason == "max_tokens", final
+assert all(block.type != "tool_use" for block in final.content), final
+assert final.usage.cache_creation.ephemeral_5m_input_tokens == 0, final
+
+[model] = client.models.list().data
+assert (model.id, model.type, model.display_name) == ("built-in", "model", "built-in")
+assert client.models.retrieve("built-in").created_at == model.created_at
+
 for options, kind in [
     (OPTIONS | {"model": "none"}, anthropic.NotFoundError),
     (OPTIONS | {"extra_body": {"top_k": "many"}}, anthropic.BadRequestError),

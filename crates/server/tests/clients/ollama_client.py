@@ -22,6 +22,11 @@ parts = client.generate(
 )
 assert "".join(part.response for part in parts) == whole.response
 
+tokens = client.chat(
+    model="built-in", messages=QUESTION, logprobs=True, top_logprobs=2, options={"num_predict": 4}
+).logprobs
+assert len(tokens) == 4 and all(len(token.top_logprobs) == 2 for token in tokens), tokens
+
 assert [model.model for model in client.list().models] == ["built-in"]
 assert client.ps().models[0].model == "built-in"
 shown = client.show("built-in")

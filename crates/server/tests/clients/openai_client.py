@@ -121,6 +121,31 @@ else:
             pass
         streamed = stream.get_final_completion().choices[0].message.tool_calls[0]
         assert streamed.function.arguments == call.function.arguments
+    # a call that is cut is left open
+    tool["function"]["parameters"] = {
+        "type": "object",
+        "properties": {"command": {"type": "string", "minLength": 60}},
+        "required": ["command"],
+    }
+    cut = []
+    for seed in range(8):
+        with client.chat.completions.stream(
+            model="built-in", messages=QUESTION, tools=[tool], tool_choice="required",
+            max_tokens=30, seed=seed,
+        ) as stream:
+            for _ in stream:
+                pass
+            choice = stream.get_final_completion().choices[0]
+        assert choice.finish_reason == "length", choice
+        cut += choice.message.tool_calls or []
+    assert cut
+    for call in cut:
+        try:
+            json.loads(call.function.arguments)
+        except json.JSONDecodeError:
+            pass
+        else:
+            raise AssertionError(f"a cut call looks complete: {call}")
 
 # errors
 for make, kind, param in [

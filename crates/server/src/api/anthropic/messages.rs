@@ -2,15 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json as Answer,
-    extract::State,
-    response::{IntoResponse, Response},
-};
-use pelton::{
-    FinishReason, Stats,
-    chat::{Event, Reply},
-};
+use axum::{Json as Answer, extract::State, response::Response};
+use pelton::{FinishReason, Stats};
 use serde_json::{Value, json};
 
 use super::request::take;
@@ -18,7 +11,7 @@ use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
     run::{self, End, Piece, ReplyRun},
-    wire::{Broken, Format, Frames, new_id, stream},
+    wire::{Format, Part, Sink, WholeCalls, grow, new_id, respond, send},
 };
 
 /// `POST /v1/messages/count_tokens`
@@ -53,57 +46,50 @@ pub(in crate::api) async fn create(
     let context = app.context(lease, &caller, request.options.cache_salt.as_deref());
     let name = context.lease.name.clone();
     let mut replies = run::blocking(move || request.start(&context)).await?;
-    let Some(mut reply) = replies.pop() else {
+    let Some(reply) = replies.pop() else {
         return Err(ApiError::internal("the request has no reply"));
     };
     let head = json!({
         "id": new_id("msg_"), "type": "message", "role": "assistant", "model": name,
         "content": [], "stop_reason": null, "stop_sequence": null,
     });
-    let warm = max_tokens == 0;
-    if streams {
-        let keep_alive = app.config.limits.keep_alive;
-        return Ok(stream(Format::Events(Shape::Anthropic), keep_alive, |frames| {
-            Blocks { frames, open: None, next: 0 }.send(reply, head, warm)
-        }));
-    }
-    let mut events = Vec::new();
-    while let Some(piece) = reply.next().await? {
-        match piece {
-            Piece::Event(event) => events.push(event),
-            Piece::Token(_) => {}
-            Piece::End(end) => {
-                let mut body = head;
-                let (reason, stop) = stop_reason(&end, reply.called);
-                if !warm {
-                    body["content"] = content(Reply::from_events(events));
-                }
-                body["stop_reason"] = reason.into();
-                body["stop_sequence"] = stop.into();
-                body["usage"] = usage(&end.stats, warm);
-                return Ok(Answer(body).into_response());
-            }
-        }
-    }
-    Err(ApiError::internal("a reply has no end"))
+    let blocks = Blocks { head: Some(head), warm: max_tokens == 0, ..Blocks::default() };
+    let keep_alive = app.config.limits.keep_alive;
+    respond(streams, Format::Named(Shape::Anthropic), keep_alive, join, |frames| async move {
+        send(reply, blocks, &frames).await?;
+        Ok(())
+    })
+    .await
 }
 
-/// The blocks of a whole reply.
-fn content(reply: Reply) -> Value {
-    let mut blocks = Vec::new();
-    if !reply.reasoning.is_empty() {
-        blocks.push(json!({"type": "thinking", "thinking": reply.reasoning, "signature": ""}));
+/// Adds an event to a whole message.
+fn join(message: &mut Value, event: &Value) {
+    match event["type"].as_str() {
+        Some("message_start") => *message = event["message"].clone(),
+        Some("content_block_start") => {
+            grow(&mut message["content"], &json!([event["content_block"]]));
+        }
+        Some("content_block_delta") => {
+            let Some(block) = message["content"].as_array_mut().and_then(|all| all.last_mut())
+            else {
+                return;
+            };
+            for name in ["text", "thinking"] {
+                if let Some(text) = event["delta"].get(name) {
+                    grow(&mut block[name], text);
+                }
+            }
+            if let Some(json) = event["delta"]["partial_json"].as_str() {
+                // arguments come as a whole
+                block["input"] = serde_json::from_str(json).unwrap_or_else(|_| json!({}));
+            }
+        }
+        Some("message_delta") => {
+            grow(message, &event["delta"]);
+            message["usage"] = event["usage"].clone();
+        }
+        _ => {}
     }
-    if !reply.content.is_empty() {
-        blocks.push(json!({"type": "text", "text": reply.content}));
-    }
-    for call in reply.tool_calls {
-        let input = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
-        blocks.push(json!({
-            "type": "tool_use", "id": new_id("toolu_"), "name": call.name, "input": input,
-        }));
-    }
-    blocks.into()
 }
 
 fn stop_reason(end: &End, called: bool) -> (&'static str, Option<String>) {
@@ -116,119 +102,120 @@ fn stop_reason(end: &End, called: bool) -> (&'static str, Option<String>) {
 }
 
 /// Tokens: those of the prompt that were cached are counted apart.
-fn usage(stats: &Stats, warm: bool) -> Value {
+fn usage(stats: &Stats, shown: bool) -> Value {
     json!({
         "input_tokens": stats.prompt_tokens - stats.cached_tokens.min(stats.prompt_tokens),
         "cache_read_input_tokens": stats.cached_tokens,
         "cache_creation_input_tokens": 0,
-        "output_tokens": if warm { 0 } else { stats.generated_tokens },
+        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+        "output_tokens": if shown { stats.generated_tokens } else { 0 },
     })
 }
 
-/// The kinds of blocks of a stream.
+/// The kinds of blocks that grow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
     Thinking,
-    Call,
 }
 
 /// A reply as events of blocks.
+#[derive(Default)]
 struct Blocks {
-    frames: Frames,
+    /// The message, until it has begun.
+    head: Option<Value>,
+    /// Whether only the cache is warmed: nothing is shown.
+    warm: bool,
+    calls: WholeCalls,
     open: Option<Kind>,
     next: usize,
+    events: Vec<Value>,
+}
+
+impl Sink for Blocks {
+    fn piece(&mut self, piece: Piece, reply: &ReplyRun) -> Result<Vec<Value>, ApiError> {
+        // the cached part of the prompt is known with the first token
+        if let Some(mut message) = self.head.take() {
+            message["usage"] = usage(&reply.stats(), false);
+            self.events.push(json!({"type": "message_start", "message": message}));
+        }
+        match piece {
+            Piece::Event(event) if !self.warm => {
+                if let Some(part) = self.calls.part(event) {
+                    self.part(part);
+                }
+            }
+            Piece::Event(_) | Piece::Token(_) => {}
+            Piece::End(end) => {
+                self.close();
+                let (reason, stop) = stop_reason(&end, reply.called);
+                self.events.push(json!({
+                    "type": "message_delta",
+                    "delta": {"stop_reason": reason, "stop_sequence": stop},
+                    "usage": usage(&end.stats, !self.warm),
+                }));
+                self.events.push(json!({"type": "message_stop"}));
+            }
+        }
+        Ok(std::mem::take(&mut self.events))
+    }
 }
 
 impl Blocks {
-    async fn send(mut self, mut reply: ReplyRun, head: Value, warm: bool) -> Result<(), Broken> {
-        let mut started = false;
-        while let Some(piece) = reply.next().await? {
-            if !started {
-                started = true;
-                // the cached part of the prompt is known with the first token
-                let mut message = head.clone();
-                message["usage"] = usage(&reply.stats(), true);
-                let start = json!({"type": "message_start", "message": message});
-                self.frames.event("message_start", &start).await?;
+    fn part(&mut self, part: Part) {
+        match part {
+            Part::Text(text) => {
+                self.open(Kind::Text, || json!({"type": "text", "text": ""}));
+                self.delta(json!({"type": "text_delta", "text": text}));
             }
-            match piece {
-                Piece::Event(event) if !warm => self.event(event).await?,
-                Piece::Event(_) | Piece::Token(_) => {}
-                Piece::End(end) => {
-                    self.close().await?;
-                    let (reason, stop) = stop_reason(&end, reply.called);
-                    let delta = json!({
-                        "type": "message_delta",
-                        "delta": {"stop_reason": reason, "stop_sequence": stop},
-                        "usage": usage(&end.stats, warm),
-                    });
-                    self.frames.event("message_delta", &delta).await?;
-                    let stop = json!({"type": "message_stop"});
-                    self.frames.event("message_stop", &stop).await?;
-                    return Ok(());
-                }
-            }
-        }
-        Err(ApiError::internal("a reply has no end").into())
-    }
-
-    async fn event(&mut self, event: Event) -> Result<(), Broken> {
-        match event {
-            Event::Content(text) => {
-                self.open(Kind::Text, || json!({"type": "text", "text": ""})).await?;
-                self.delta(json!({"type": "text_delta", "text": text})).await
-            }
-            Event::Reasoning(text) => {
+            Part::Reasoning(text) => {
                 let block = || json!({"type": "thinking", "thinking": "", "signature": ""});
-                self.open(Kind::Thinking, block).await?;
-                self.delta(json!({"type": "thinking_delta", "thinking": text})).await
+                self.open(Kind::Thinking, block);
+                self.delta(json!({"type": "thinking_delta", "thinking": text}));
             }
-            Event::ToolCallStart { name, .. } => {
-                self.close().await?;
+            Part::Call { name, arguments } => {
+                self.close();
                 let id = new_id("toolu_");
-                let block = || json!({"type": "tool_use", "id": id, "name": name, "input": {}});
-                self.open(Kind::Call, block).await
-            }
-            Event::ToolCallArguments { delta, .. } => {
-                self.delta(json!({"type": "input_json_delta", "partial_json": delta})).await
-            }
-            Event::ToolCallEnd { .. } => self.close().await,
-            Event::ToolCallBroken { text, .. } => {
-                self.close().await?;
-                self.open(Kind::Text, || json!({"type": "text", "text": ""})).await?;
-                self.delta(json!({"type": "text_delta", "text": text})).await
+                self.start(json!({"type": "tool_use", "id": id, "name": name, "input": {}}));
+                let json = arguments.to_string();
+                self.delta(json!({"type": "input_json_delta", "partial_json": json}));
+                self.stop();
             }
         }
     }
 
     /// Begins a block, unless one of its kind is open.
-    async fn open(&mut self, kind: Kind, block: impl FnOnce() -> Value) -> Result<(), Broken> {
-        if self.open == Some(kind) {
-            return Ok(());
+    fn open(&mut self, kind: Kind, block: impl FnOnce() -> Value) {
+        if self.open != Some(kind) {
+            self.close();
+            self.start(block());
+            self.open = Some(kind);
         }
-        self.close().await?;
-        let start = json!({
-            "type": "content_block_start", "index": self.next, "content_block": block(),
-        });
-        self.frames.event("content_block_start", &start).await?;
-        self.open = Some(kind);
-        Ok(())
     }
 
-    async fn delta(&self, delta: Value) -> Result<(), Broken> {
-        let delta = json!({"type": "content_block_delta", "index": self.next, "delta": delta});
-        Ok(self.frames.event("content_block_delta", &delta).await?)
+    fn start(&mut self, block: Value) {
+        self.events.push(json!({
+            "type": "content_block_start", "index": self.next, "content_block": block,
+        }));
     }
 
-    async fn close(&mut self) -> Result<(), Broken> {
-        let Some(kind) = self.open else { return Ok(()) };
-        if kind == Kind::Thinking {
-            self.delta(json!({"type": "signature_delta", "signature": ""})).await?;
+    fn delta(&mut self, delta: Value) {
+        let event = json!({"type": "content_block_delta", "index": self.next, "delta": delta});
+        self.events.push(event);
+    }
+
+    /// Ends the open block.
+    fn close(&mut self) {
+        if let Some(kind) = self.open.take() {
+            if kind == Kind::Thinking {
+                self.delta(json!({"type": "signature_delta", "signature": ""}));
+            }
+            self.stop();
         }
-        self.open = None;
-        let stop = json!({"type": "content_block_stop", "index": self.next});
+    }
+
+    fn stop(&mut self) {
+        self.events.push(json!({"type": "content_block_stop", "index": self.next}));
         self.next += 1;
-        Ok(self.frames.event("content_block_stop", &stop).await?)
     }
 }

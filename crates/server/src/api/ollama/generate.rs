@@ -9,19 +9,20 @@ use axum::{
 };
 use pelton::{
     Prompt,
-    chat::{Chat, Event, Message, Reply},
+    chat::{Chat, Message},
 };
 use serde_json::{Value, json};
 
 use super::{
+    super::openai::log_probs,
     request::{messages, model, no_images, options, think, unloads},
     times::{end, now, only},
 };
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
-    run::{self, ChatRequest, Piece, ReplyRun, TokenRun},
-    wire::{Broken, Format, Frames, stream},
+    run::{self, ChatRequest, Context, Piece, ReplyRun, TokenRun},
+    wire::{Format, Part, Sink, WholeCalls, grow, respond, send},
 };
 
 /// Loads or unloads a model, for a request without a text.
@@ -58,7 +59,8 @@ pub(in crate::api) async fn chat(
     (chat.enable_thinking, chat.reasoning_effort) = think(&mut fields)?;
     let mut request = ChatRequest::new(chat, options(&mut fields)?);
     request.take_tools(&mut fields)?;
-    reply(&app, &caller, &name, request, streams, Shown::Chat).await
+    let start = move |context: &Context| Ok(request.start(context)?.pop());
+    answer(&app, &caller, name, streams, Shown::Chat, start).await
 }
 
 /// `POST /api/generate`
@@ -89,13 +91,24 @@ pub(in crate::api) async fn generate(
     let (thinks, effort) = think(&mut fields)?;
     let options = options(&mut fields)?;
     if raw || suffix.is_some() {
-        return text(&app, &caller, &name, &prompt, suffix, options, streams).await;
+        let start = move |context: &Context| {
+            let lease = &context.lease;
+            let prompt = match suffix {
+                None => Prompt::Text(prompt),
+                Some(suffix) => Prompt::Tokens(run::infill_prompt(lease, &prompt, &suffix)?),
+            };
+            let request = run::constrain(options.request(prompt, 0, context), &options.output);
+            Ok(Some(ReplyRun::text(TokenRun::start(context, request)?)))
+        };
+        return answer(&app, &caller, name, streams, Shown::Text, start).await;
     }
     let system = system.map(|system| Message::new("system", system));
     let messages = system.into_iter().chain([Message::new("user", prompt)]).collect();
     let mut chat = Chat::new(messages);
     (chat.enable_thinking, chat.reasoning_effort) = (thinks, effort);
-    reply(&app, &caller, &name, ChatRequest::new(chat, options), streams, Shown::Text).await
+    let request = ChatRequest::new(chat, options);
+    let start = move |context: &Context| Ok(request.start(context)?.pop());
+    answer(&app, &caller, name, streams, Shown::Text, start).await
 }
 
 /// How a reply is written.
@@ -107,160 +120,101 @@ enum Shown {
     Text,
 }
 
-/// A line of a reply.
-fn line(name: &str, shown: Shown, content: &str, thinking: &str, calls: Vec<Value>) -> Value {
-    let mut line = json!({"model": name, "created_at": now(), "done": false});
-    let part = match shown {
-        Shown::Text => {
-            line["response"] = content.into();
-            &mut line
-        }
-        Shown::Chat => {
-            line["message"] = json!({"role": "assistant", "content": content});
-            &mut line["message"]
-        }
-    };
-    if !thinking.is_empty() {
-        part["thinking"] = thinking.into();
-    }
-    if !calls.is_empty() {
-        part["tool_calls"] = calls.into();
-    }
-    line
-}
-
-/// A whole tool call: its arguments are an object.
-fn call(name: &str, arguments: &str) -> Value {
-    let arguments: Value = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
-    json!({"function": {"name": name, "arguments": arguments}})
-}
-
-async fn reply(
+/// Answers with a reply.
+async fn answer(
     app: &App,
     caller: &Caller,
-    name: &str,
-    request: ChatRequest,
+    name: String,
     streams: bool,
     shown: Shown,
+    start: impl FnOnce(&Context) -> Result<Option<ReplyRun>, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let begun = Instant::now();
-    let lease = app.registry.lease(Some(name)).await?;
+    let lease = app.registry.lease(Some(&name)).await?;
     let context = app.context(lease, caller, None);
-    let mut replies = run::blocking(move || request.start(&context)).await?;
-    let Some(mut reply) = replies.pop() else {
+    let Some(reply) = run::blocking(move || start(&context)).await? else {
         return Err(ApiError::internal("the request has no reply"));
     };
-    let name = name.to_owned();
-    if streams {
-        let keep_alive = app.config.limits.keep_alive;
-        return Ok(stream(Format::Lines, keep_alive, |frames| {
-            lines(frames, reply, name, shown, begun)
-        }));
-    }
-    let mut events = Vec::new();
-    while let Some(piece) = reply.next().await? {
-        match piece {
-            Piece::Event(event) => events.push(event),
-            Piece::Token(_) => {}
-            Piece::End(last) => {
-                let Reply { content, reasoning, tool_calls, .. } = Reply::from_events(events);
-                let calls = tool_calls.iter().map(|one| call(&one.name, &one.arguments)).collect();
-                let mut line = line(&name, shown, &content, &reasoning, calls);
-                end(&mut line, last.reason, &last.stats, begun);
-                return Ok(Answer(line).into_response());
-            }
-        }
-    }
-    Err(ApiError::internal("a reply has no end"))
+    let lines = Lines { name, shown, begun, calls: WholeCalls::default(), tokens: Vec::new() };
+    let keep_alive = app.config.limits.keep_alive;
+    respond(streams, Format::Lines, keep_alive, join, |frames| async move {
+        send(reply, lines, &frames).await?;
+        Ok(())
+    })
+    .await
 }
 
-/// Writes a reply as lines.
-async fn lines(
-    frames: Frames,
-    mut reply: ReplyRun,
+/// A reply as lines.
+struct Lines {
     name: String,
     shown: Shown,
     begun: Instant,
-) -> Result<(), Broken> {
-    let mut open: Option<(String, String)> = None;
-    while let Some(piece) = reply.next().await? {
-        let line = match piece {
-            Piece::Token(_) => continue,
-            Piece::Event(Event::Content(text)) => line(&name, shown, &text, "", Vec::new()),
-            Piece::Event(Event::Reasoning(text)) => line(&name, shown, "", &text, Vec::new()),
-            Piece::Event(Event::ToolCallStart { name, .. }) => {
-                open = Some((name, String::new()));
-                continue;
-            }
-            Piece::Event(Event::ToolCallArguments { delta, .. }) => {
-                if let Some((_, arguments)) = &mut open {
-                    arguments.push_str(&delta);
-                }
-                continue;
-            }
-            Piece::Event(Event::ToolCallEnd { .. }) => {
-                let Some((tool, arguments)) = open.take() else { continue };
-                line(&name, shown, "", "", vec![call(&tool, &arguments)])
-            }
-            Piece::Event(Event::ToolCallBroken { text, .. }) => {
-                open = None;
-                line(&name, shown, &text, "", Vec::new())
-            }
-            Piece::End(last) => {
-                let mut line = line(&name, shown, "", "", Vec::new());
-                end(&mut line, last.reason, &last.stats, begun);
-                return Ok(frames.data(&line).await?);
-            }
-        };
-        frames.data(&line).await?;
-    }
-    Err(ApiError::internal("a reply has no end").into())
+    calls: WholeCalls,
+    /// Log-probabilities of tokens whose text comes next.
+    tokens: Vec<Value>,
 }
 
-/// A text after a prompt as it is.
-async fn text(
-    app: &App,
-    caller: &Caller,
-    name: &str,
-    prompt: &str,
-    suffix: Option<String>,
-    options: run::Options,
-    streams: bool,
-) -> Result<Response, ApiError> {
-    let begun = Instant::now();
-    let lease = app.registry.lease(Some(name)).await?;
-    let context = app.context(lease, caller, None);
-    let (name, prompt) = (name.to_owned(), prompt.to_owned());
-    let mut run = run::blocking(move || {
-        let prompt = match suffix {
-            None => Prompt::Text(prompt),
-            Some(suffix) => Prompt::Tokens(run::infill_prompt(&context.lease, &prompt, &suffix)?),
-        };
-        let request = options.request(prompt, 0, &context);
-        TokenRun::start(&context, run::constrain(request, &options.output))
-    })
-    .await?;
-    if streams {
-        let keep_alive = app.config.limits.keep_alive;
-        return Ok(stream(Format::Lines, keep_alive, |frames| async move {
-            while let Some(token) = run.next().await? {
-                if !token.text.is_empty() {
-                    let line = line(&name, Shown::Text, &token.text, "", Vec::new());
-                    frames.data(&line).await?;
-                }
+impl Lines {
+    /// A line with a text and other fields.
+    fn line(&mut self, content: &str, more: Option<(&str, Value)>) -> Value {
+        let mut line = json!({"model": self.name, "created_at": now(), "done": false});
+        let part = match self.shown {
+            Shown::Text => {
+                line["response"] = content.into();
+                &mut line
             }
-            let last = run.end();
-            let mut line = line(&name, Shown::Text, "", "", Vec::new());
-            end(&mut line, last.reason, &last.stats, begun);
-            Ok(frames.data(&line).await?)
-        }));
+            Shown::Chat => {
+                line["message"] = json!({"role": "assistant", "content": content});
+                &mut line["message"]
+            }
+        };
+        if let Some((name, value)) = more {
+            part[name] = value;
+        }
+        if !self.tokens.is_empty() {
+            line["logprobs"] = std::mem::take(&mut self.tokens).into();
+        }
+        line
     }
-    let mut text = String::new();
-    while let Some(token) = run.next().await? {
-        text.push_str(&token.text);
+}
+
+impl Sink for Lines {
+    fn piece(&mut self, piece: Piece, reply: &ReplyRun) -> Result<Vec<Value>, ApiError> {
+        let line = match piece {
+            Piece::Token(token) => {
+                self.tokens.push(log_probs::chat(reply.tokenizer()?, &token));
+                None
+            }
+            Piece::Event(event) => self.calls.part(event).map(|part| match part {
+                Part::Text(text) => self.line(&text, None),
+                Part::Reasoning(text) => self.line("", Some(("thinking", text.into()))),
+                Part::Call { name, arguments } => {
+                    let call = json!({"function": {"name": name, "arguments": arguments}});
+                    self.line("", Some(("tool_calls", json!([call]))))
+                }
+            }),
+            Piece::End(last) => {
+                let mut line = self.line("", None);
+                end(&mut line, last.reason, &last.stats, self.begun);
+                Some(line)
+            }
+        };
+        Ok(line.into_iter().collect())
     }
-    let last = run.end();
-    let mut line = line(&name, Shown::Text, &text, "", Vec::new());
-    end(&mut line, last.reason, &last.stats, begun);
-    Ok(Answer(line).into_response())
+}
+
+/// Adds a line to the one line of a whole reply.
+fn join(body: &mut Value, line: &Value) {
+    let mut whole = body.take();
+    *body = line.clone();
+    let Some(before) = whole.as_object_mut() else { return };
+    for name in ["response", "thinking", "message", "logprobs"] {
+        let Some(mut own) = before.remove(name) else { continue };
+        let mut part = body[name].take();
+        if let Some(message) = part.as_object_mut() {
+            message.remove("role");
+        }
+        grow(&mut own, &part);
+        body[name] = own;
+    }
 }

@@ -33,9 +33,9 @@ pub(super) fn options(fields: &mut Fields) -> Result<Options, ApiError> {
         Some(schema @ Value::Object(_)) => Output::Schema(schema),
         Some(other) => return Err(fields.wrong("format", &other, "json or a JSON Schema")),
     };
-    // log-probabilities are checked, and not written: no client of Ollama's API reads them here
-    fields.boolean("logprobs")?;
-    fields.integer("top_logprobs", 0..=20)?;
+    let log_probs = fields.boolean("logprobs")?.unwrap_or(false);
+    let top = fields.integer("top_logprobs", 0..=20)?.unwrap_or(0);
+    options.log_probs = u8::try_from(top).ok().filter(|_| log_probs);
     Ok(options)
 }
 

@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json as Answer,
-    extract::State,
-    response::{IntoResponse, Response},
-};
-use pelton::chat::{Chat, Event, Reply};
+use axum::{extract::State, response::Response};
+use pelton::chat::{Chat, Event};
 use serde_json::{Value, json};
 
 use super::{
@@ -21,8 +17,8 @@ use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
     input::Fields,
-    run::{self, ChatRequest, Context, LogToken, Options, Piece, ReplyRun},
-    wire::{Broken, Format, Frames, new_id, stream},
+    run::{self, ChatRequest, Options, Piece, ReplyRun},
+    wire::{Format, Sink, grow, new_id, respond, send},
 };
 
 const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
@@ -133,156 +129,82 @@ pub(in crate::api) async fn create(
     let usage = include_usage(&mut fields)?;
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, request.options.cache_salt.as_deref());
-    let object = if streams { "chat.completion.chunk" } else { "chat.completion" };
     let head = json!({
-        "id": new_id("chatcmpl-"), "object": object, "created": now(),
+        "id": new_id("chatcmpl-"), "object": "chat.completion.chunk", "created": now(),
         "model": context.lease.name, "system_fingerprint": null,
     });
-    let show_log_probs = request.options.log_probs.is_some();
-    let started = context.clone();
-    let replies = run::blocking(move || request.start(&started)).await?;
-    if streams {
-        let keep_alive = app.config.limits.keep_alive;
-        return Ok(stream(Format::Events(Shape::OpenAi), keep_alive, |frames| async move {
-            let each = replies.into_iter().enumerate().map(|(index, reply)| {
-                let (frames, head) = (frames.clone(), head.clone());
-                Chunks { frames, head, index, context: context.clone() }.send(reply)
-            });
-            let count = run_all(each.collect::<Vec<_>>()).await?;
-            if usage {
-                frames.usage(head, count.json()).await?;
-            }
-            Ok(frames.done().await?)
-        }));
-    }
-    let mut count = Count::default();
-    let mut choices = Vec::with_capacity(replies.len());
-    let mut times = Value::Null;
-    for (index, mut reply) in replies.into_iter().enumerate() {
-        let (mut choice, stats) = collect(&mut reply, &context, show_log_probs).await?;
-        choice["index"] = index.into();
-        choices.push(choice);
-        count.add(&stats, reply.reasoning_tokens(), index == 0);
-        times = timings(&stats);
-    }
-    let mut body = head;
-    body["choices"] = choices.into();
-    body["usage"] = count.json();
-    body["timings"] = times;
-    Ok(Answer(body).into_response())
-}
-
-/// A tool call in a message.
-fn call(id: &str, name: &str, arguments: &str) -> Value {
-    let function = json!({"name": name, "arguments": arguments});
-    json!({"id": id, "type": "function", "function": function})
-}
-
-/// The identifier of a new tool call.
-fn call_id() -> String {
-    new_id("call_")
-}
-
-/// The whole reply as a choice.
-async fn collect(
-    reply: &mut ReplyRun,
-    context: &Context,
-    show_log_probs: bool,
-) -> Result<(Value, pelton::Stats), ApiError> {
-    let tokenizer = context.lease.model()?.tokenizer()?;
-    let (mut events, mut tokens) = (Vec::new(), Vec::new());
-    while let Some(piece) = reply.next().await? {
-        match piece {
-            Piece::Event(event) => events.push(event),
-            Piece::Token(token) => tokens.push(log_probs::chat(tokenizer, &token)),
-            Piece::End(end) => {
-                let Reply { content, reasoning, tool_calls, .. } = Reply::from_events(events);
-                let calls: Vec<Value> = tool_calls
-                    .iter()
-                    .map(|one| call(&call_id(), &one.name, &one.arguments))
-                    .collect();
-                let no_content = content.is_empty() && !calls.is_empty();
-                let content = if no_content { Value::Null } else { content.into() };
-                let mut message = json!({"role": "assistant", "content": content, "refusal": null});
-                if !reasoning.is_empty() {
-                    message["reasoning"] = reasoning.as_str().into();
-                    message["reasoning_content"] = reasoning.into();
-                }
-                let called = !calls.is_empty();
-                if called {
-                    message["tool_calls"] = calls.into();
-                }
-                let log_probs = match show_log_probs {
-                    true => json!({"content": tokens, "refusal": null}),
-                    false => Value::Null,
-                };
-                let reason = finish_reason(end.reason, called);
-                let choice = json!({
-                    "message": message, "logprobs": log_probs, "finish_reason": reason,
-                });
-                return Ok((choice, end.stats));
-            }
+    let replies = run::blocking(move || request.start(&context)).await?;
+    let keep_alive = app.config.limits.keep_alive;
+    respond(streams, Format::Events(Shape::OpenAi), keep_alive, join, |frames| async move {
+        let each = replies.into_iter().enumerate().map(|(index, reply)| {
+            let (frames, head) = (frames.clone(), head.clone());
+            let chunks = Chunks { head, index, ..Chunks::default() };
+            async move { send(reply, chunks, &frames).await.map(|chunks| chunks.count) }
+        });
+        let count = run_all(each.collect::<Vec<_>>()).await?;
+        if usage || !streams {
+            frames.usage(head, count.json()).await?;
         }
-    }
-    Err(ApiError::internal("a reply has no end"))
+        Ok(frames.done().await?)
+    })
+    .await
 }
 
 /// A reply as chunks.
+#[derive(Default)]
 struct Chunks {
-    frames: Frames,
     head: Value,
     index: usize,
-    context: Context,
+    /// Log-probabilities of tokens whose text comes next.
+    tokens: Vec<Value>,
+    /// Whether a tool call has begun.
+    called: bool,
+    count: Count,
 }
 
 impl Chunks {
-    async fn write(
-        &self,
-        delta: Value,
-        tokens: &mut Vec<LogToken>,
-        reason: Option<&str>,
-    ) -> Result<(), Broken> {
+    fn chunk(&mut self, delta: Value, reason: Option<&str>) -> Value {
         let mut chunk = self.head.clone();
-        let mut log_probs = Value::Null;
-        if !tokens.is_empty() {
-            let tokenizer = self.context.lease.model()?.tokenizer().map_err(ApiError::from)?;
-            let each = tokens.drain(..).map(|token| log_probs::chat(tokenizer, &token));
-            log_probs = json!({"content": each.collect::<Vec<_>>(), "refusal": null});
-        }
+        let log_probs = match std::mem::take(&mut self.tokens) {
+            tokens if tokens.is_empty() => Value::Null,
+            tokens => json!({"content": tokens, "refusal": null}),
+        };
         chunk["choices"] = json!([{
             "index": self.index, "delta": delta, "logprobs": log_probs, "finish_reason": reason,
         }]);
-        Ok(self.frames.data(&chunk).await?)
-    }
-
-    async fn send(self, mut reply: ReplyRun) -> Result<Count, Broken> {
-        let mut tokens = Vec::new();
-        self.write(json!({"role": "assistant", "content": ""}), &mut tokens, None).await?;
-        while let Some(piece) = reply.next().await? {
-            let delta = match piece {
-                Piece::Token(token) => {
-                    tokens.push(token);
-                    continue;
-                }
-                Piece::Event(event) => match delta(event) {
-                    Some(delta) => delta,
-                    None => continue,
-                },
-                Piece::End(end) => {
-                    let reason = finish_reason(end.reason, reply.called);
-                    self.write(json!({}), &mut tokens, Some(reason)).await?;
-                    let mut count = Count::default();
-                    count.add(&end.stats, reply.reasoning_tokens(), self.index == 0);
-                    return Ok(count);
-                }
-            };
-            self.write(delta, &mut tokens, None).await?;
-        }
-        Err(ApiError::internal("a reply has no end").into())
+        chunk
     }
 }
 
-/// The delta of an event; `None` if it has none.
+impl Sink for Chunks {
+    fn begin(&mut self) -> Vec<Value> {
+        let delta = json!({"role": "assistant", "content": "", "refusal": null});
+        vec![self.chunk(delta, None)]
+    }
+
+    fn piece(&mut self, piece: Piece, reply: &ReplyRun) -> Result<Vec<Value>, ApiError> {
+        let chunk = match piece {
+            Piece::Token(token) => {
+                self.tokens.push(log_probs::chat(reply.tokenizer()?, &token));
+                None
+            }
+            Piece::Event(event) => {
+                self.called |= matches!(event, Event::ToolCallStart { .. });
+                delta(event).map(|delta| self.chunk(delta, None))
+            }
+            Piece::End(end) => {
+                self.count.add(&end.stats, reply.reasoning_tokens(), self.index == 0);
+                let reason = finish_reason(end.reason, self.called);
+                let mut chunk = self.chunk(json!({}), Some(reason));
+                chunk["timings"] = timings(&end.stats);
+                Some(chunk)
+            }
+        };
+        Ok(chunk.into_iter().collect())
+    }
+}
+
+/// The delta of an event; `None` if it has none: a call that is not complete is left open.
 fn delta(event: Event) -> Option<Value> {
     let calls = |index: usize, mut call: Value| {
         call["index"] = index.into();
@@ -291,12 +213,44 @@ fn delta(event: Event) -> Option<Value> {
     Some(match event {
         Event::Content(text) => json!({"content": text}),
         Event::Reasoning(text) => json!({"reasoning_content": text, "reasoning": text}),
-        Event::ToolCallStart { index, name } => calls(index, call(&call_id(), &name, "")),
+        Event::ToolCallStart { index, name } => {
+            let function = json!({"name": name, "arguments": ""});
+            let id = new_id("call_");
+            calls(index, json!({"id": id, "type": "function", "function": function}))
+        }
         Event::ToolCallArguments { index, delta } => {
             calls(index, json!({"function": {"arguments": delta}}))
         }
-        Event::ToolCallEnd { .. } => return None,
-        // the client has the pieces of the call already
-        Event::ToolCallBroken { text, .. } => json!({"content": text}),
+        Event::ToolCallEnd { .. } | Event::ToolCallBroken { .. } => return None,
     })
+}
+
+/// Adds a chunk to a whole completion.
+fn join(body: &mut Value, chunk: &Value) {
+    if body.is_null() {
+        *body = chunk.clone();
+        body["object"] = "chat.completion".into();
+        body["choices"] = json!([]);
+    }
+    for name in ["usage", "timings"] {
+        if let Some(value) = chunk.get(name) {
+            body[name] = value.clone();
+        }
+    }
+    grow(&mut body["choices"], &chunk["choices"]);
+    let ended = |choice: &&mut Value| choice["finish_reason"].is_string();
+    for choice in body["choices"].as_array_mut().into_iter().flatten().filter(ended) {
+        let Some(mut message) = choice.as_object_mut().and_then(|one| one.remove("delta")) else {
+            continue;
+        };
+        if let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) {
+            for call in calls.iter_mut().filter_map(Value::as_object_mut) {
+                call.remove("index");
+            }
+            if message["content"] == "" {
+                message["content"] = Value::Null;
+            }
+        }
+        choice["message"] = message;
+    }
 }

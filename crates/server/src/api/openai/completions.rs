@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json as Answer,
-    extract::State,
-    response::{IntoResponse, Response},
-};
-use pelton::{Prompt, PromptToken, Token};
+use axum::{extract::State, response::Response};
+use pelton::{Prompt, PromptToken, chat::Event};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -21,8 +17,8 @@ use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
     input::Fields,
-    run::{self, Context, Options, TokenRun},
-    wire::{Broken, Format, Frames, new_id, stream},
+    run::{self, Context, LogToken, Options, Piece, ReplyRun, TokenRun},
+    wire::{Broken, Format, Frames, Sink, grow, new_id, respond, send},
 };
 
 /// Tokens of a text if the request does not say how many, as in the API of OpenAI.
@@ -168,152 +164,162 @@ pub(in crate::api) async fn create(
     let (id, created) = (new_id("cmpl-"), now());
     let name = context.lease.name.clone();
     let head = json!({"id": id, "object": "text_completion", "created": created, "model": name});
-    let log_probs = request.log_probs;
+    let (best_of, n) = (request.best_of, request.n);
     let started = context.clone();
     let (request, texts) = run::blocking(move || {
         let texts = request.start(&started)?;
         Ok((request, texts))
     })
     .await?;
-    if request.stream {
-        let keep_alive = app.config.limits.keep_alive;
-        let usage = request.include_usage;
-        return Ok(stream(Format::Events(Shape::OpenAi), keep_alive, |frames| async move {
-            let each = texts.into_iter();
-            let each = each.map(|text| text.send(frames.clone(), head.clone(), context.clone()));
-            let count = run_all(each.collect::<Vec<_>>()).await?;
-            if usage {
-                frames.usage(head, count.json()).await?;
-            }
-            Ok(frames.done().await?)
-        }));
+    let keep_alive = app.config.limits.keep_alive;
+    let streams = request.stream;
+    let join = move |body: &mut Value, chunk: &Value| join(body, chunk, best_of, n);
+    respond(streams, Format::Events(Shape::OpenAi), keep_alive, join, |frames| async move {
+        let each = texts.into_iter().map(|text| {
+            let log_probs = request.log_probs.then(TextLogProbs::default);
+            let (head, ranked) = (head.clone(), best_of > n);
+            let chunks = Chunks { head, log_probs, ranked, ..Chunks::of(&text) };
+            text.send(chunks, frames.clone(), context.clone())
+        });
+        let count = run_all(each.collect::<Vec<_>>()).await?;
+        if request.include_usage || !streams {
+            frames.usage(head, count.json()).await?;
+        }
+        Ok(frames.done().await?)
+    })
+    .await
+}
+
+/// Adds a chunk to whole completions; the last one has the tokens.
+fn join(body: &mut Value, chunk: &Value, best_of: usize, n: usize) {
+    if body.is_null() {
+        *body = chunk.clone();
+        body["choices"] = json!([]);
     }
-    let mut count = Count::default();
-    let mut all = Vec::with_capacity(texts.len());
-    for text in texts {
-        let (choice, own, score) = text.collect(&context, log_probs).await?;
-        all.push((choice, score));
-        count.add_all(&own);
+    grow(&mut body["choices"], &chunk["choices"]);
+    if let Some(usage) = chunk.get("usage") {
+        body["usage"] = usage.clone();
+        let all = body["choices"].as_array_mut().map(std::mem::take);
+        body["choices"] = best(all.unwrap_or_default(), best_of, n);
     }
-    let mut body = head;
-    body["choices"] = best(all, request.best_of, request.n);
-    body["usage"] = count.json();
-    Ok(Answer(body).into_response())
 }
 
 /// The `n` likeliest texts of each `best_of`.
-fn best(all: Vec<(Value, f64)>, best_of: usize, n: usize) -> Value {
+fn best(mut all: Vec<Value>, best_of: usize, n: usize) -> Value {
     let mut choices = Vec::new();
-    for group in all.chunks(best_of.max(1)) {
-        let mut group: Vec<&(Value, f64)> = group.iter().collect();
+    for group in all.chunks_mut(best_of.max(1)) {
         if best_of > n {
-            group.sort_by(|a, b| b.1.total_cmp(&a.1));
+            let score = |choice: &Value| choice[SCORE].as_f64().unwrap_or(f64::NEG_INFINITY);
+            group.sort_by(|a, b| score(b).total_cmp(&score(a)));
         }
-        choices.extend(group.into_iter().take(n).map(|(choice, _)| choice.clone()));
+        choices.extend(group.iter_mut().take(n).map(Value::take));
     }
     for (index, choice) in choices.iter_mut().enumerate() {
         choice["index"] = index.into();
+        if let Some(choice) = choice.as_object_mut() {
+            choice.remove(SCORE);
+        }
     }
     choices.into()
 }
 
-impl Text {
-    /// The tokens of the text after its end.
-    fn count(&self) -> Count {
-        let mut count = Count::default();
-        count.add(&self.run.stats(), 0, self.first);
-        count
-    }
+/// The mean log-probability of a text, until the likeliest ones are chosen.
+const SCORE: &str = "score";
 
-    /// The first token, if there is one, and the log-probabilities of the prompt, which come before.
-    async fn begin(
-        &mut self,
-        tokenizer: &pelton::Tokenizer,
-    ) -> Result<(Option<Token>, TextLogProbs), ApiError> {
-        let token = self.run.next().await?;
-        let prompt = match &mut self.scored {
-            Scored::No => Arc::default(),
-            Scored::Own(sender) => {
-                let tokens: Arc<[PromptToken]> = self.run.prompt().into();
+impl Scored {
+    /// The tokens of the prompt with their log-probabilities, which come with the first piece.
+    async fn tokens(self, reply: &mut ReplyRun) -> Result<Arc<[PromptToken]>, ApiError> {
+        Ok(match self {
+            Self::No => Arc::default(),
+            Self::Own(sender) => {
+                let tokens: Arc<[PromptToken]> = reply.prompt().await?.into();
                 sender.send_replace(Arc::clone(&tokens));
                 tokens
             }
-            Scored::First(receiver) => {
+            Self::First(mut receiver) => {
                 let tokens = receiver.wait_for(|tokens| !tokens.is_empty()).await;
                 // the request of the first text has failed
-                tokens.map_err(|_| ApiError::from(pelton::Error::Stopped))?.clone()
+                Arc::clone(&*tokens.map_err(|_| ApiError::from(pelton::Error::Stopped))?)
             }
-        };
-        let mut all = TextLogProbs::from(0);
-        for token in prompt.iter() {
-            all.add(tokenizer, token.id, token.log_prob, &token.top);
-        }
-        Ok((token, all))
+        })
     }
+}
 
-    /// The whole text as a choice, its tokens, and its mean log-probability.
-    async fn collect(
-        mut self,
-        context: &Context,
-        log_probs: bool,
-    ) -> Result<(Value, Count, f64), ApiError> {
-        let tokenizer = context.lease.model()?.tokenizer()?;
-        let (mut next, mut all) = self.begin(tokenizer).await?;
-        let mut text = std::mem::take(&mut self.echo);
-        let (mut sum, mut tokens) = (0.0, 0);
-        while let Some(token) = next {
-            text.push_str(&token.text);
-            sum += f64::from(token.log_prob.unwrap_or(0.0));
-            tokens += 1;
-            all.add(tokenizer, token.id, token.log_prob, &token.top);
-            next = self.run.next().await?;
-        }
-        let reason = finish_reason(self.run.end().reason, false);
-        let log_probs = if log_probs { all.json() } else { Value::Null };
-        let choice = json!({
-            "index": self.index, "text": text, "logprobs": log_probs, "finish_reason": reason,
-        });
-        Ok((choice, self.count(), sum / f64::from(tokens.max(1))))
-    }
-
-    /// Writes the text as chunks.
+impl Text {
+    /// Writes the text.
     async fn send(
-        mut self,
+        self,
+        mut chunks: Chunks,
         frames: Frames,
-        head: Value,
         context: Context,
     ) -> Result<Count, Broken> {
         let tokenizer = context.lease.model()?.tokenizer().map_err(ApiError::from)?;
-        let index = self.index;
-        let chunk = |text: &str, log_probs: Option<TextLogProbs>, reason: Option<&str>| {
-            let mut chunk = head.clone();
-            chunk["choices"] = json!([{
-                "index": index, "text": text, "logprobs": log_probs.map(TextLogProbs::json),
-                "finish_reason": reason,
-            }]);
-            chunk
-        };
-        let (mut next, begin) = self.begin(tokenizer).await?;
-        let mut at = begin.at();
+        let mut reply = ReplyRun::text(self.run);
+        let prompt = self.scored.tokens(&mut reply).await?;
+        if let Some(all) = &mut chunks.log_probs {
+            for token in prompt.iter() {
+                all.add(tokenizer, token.id, token.log_prob, &token.top);
+            }
+        }
         if !self.echo.is_empty() {
-            let log_probs = (!matches!(self.scored, Scored::No)).then_some(begin);
-            frames.data(&chunk(&self.echo, log_probs, None)).await?;
+            frames.data(&chunks.chunk(&self.echo, None)).await?;
         }
-        while let Some(token) = next {
-            let mut log_probs = None;
-            if token.log_prob.is_some() {
-                let mut one = TextLogProbs::from(at);
-                one.add(tokenizer, token.id, token.log_prob, &token.top);
-                at = one.at();
-                log_probs = Some(one);
+        Ok(send(reply, chunks, &frames).await?.count)
+    }
+}
+
+/// A text as chunks.
+#[derive(Default)]
+struct Chunks {
+    head: Value,
+    index: usize,
+    /// Whether the tokens of the prompt count.
+    first: bool,
+    /// Whether the last chunk has the score.
+    ranked: bool,
+    /// The log-probabilities of tokens whose text comes next, if asked for.
+    log_probs: Option<TextLogProbs>,
+    /// The sum of all log-probabilities.
+    sum: f64,
+    count: Count,
+}
+
+impl Chunks {
+    fn of(text: &Text) -> Self {
+        Self { index: text.index, first: text.first, ..Self::default() }
+    }
+
+    fn chunk(&mut self, text: &str, reason: Option<&str>) -> Value {
+        let mut chunk = self.head.clone();
+        let log_probs = self.log_probs.as_mut().map(TextLogProbs::take);
+        chunk["choices"] = json!([{
+            "index": self.index, "text": text, "logprobs": log_probs, "finish_reason": reason,
+        }]);
+        chunk
+    }
+}
+
+impl Sink for Chunks {
+    fn piece(&mut self, piece: Piece, reply: &ReplyRun) -> Result<Vec<Value>, ApiError> {
+        Ok(match piece {
+            Piece::Token(LogToken { id, log_prob, top }) => {
+                self.sum += f64::from(log_prob);
+                if let Some(all) = &mut self.log_probs {
+                    all.add(reply.tokenizer()?, id, Some(log_prob), &top);
+                }
+                Vec::new()
             }
-            if !token.text.is_empty() || log_probs.is_some() {
-                frames.data(&chunk(&token.text, log_probs, None)).await?;
+            Piece::Event(Event::Content(text)) => vec![self.chunk(&text, None)],
+            Piece::Event(_) => Vec::new(),
+            Piece::End(end) => {
+                self.count.add(&end.stats, 0, self.first);
+                let mut chunk = self.chunk("", Some(finish_reason(end.reason, false)));
+                if self.ranked {
+                    let tokens = end.stats.generated_tokens.max(1);
+                    chunk["choices"][0][SCORE] = (self.sum / tokens as f64).into();
+                }
+                vec![chunk]
             }
-            next = self.run.next().await?;
-        }
-        let reason = finish_reason(self.run.end().reason, false);
-        frames.data(&chunk("", None, Some(reason))).await?;
-        Ok(self.count())
+        })
     }
 }

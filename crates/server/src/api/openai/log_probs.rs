@@ -34,11 +34,6 @@ pub(super) struct TextLogProbs {
 }
 
 impl TextLogProbs {
-    /// Continues after some characters.
-    pub(super) fn from(at: usize) -> Self {
-        Self { at, ..Self::default() }
-    }
-
     /// Adds a token with its log-probability and the likeliest ones.
     pub(super) fn add(
         &mut self,
@@ -68,21 +63,19 @@ impl TextLogProbs {
         self.tokens.push(own);
     }
 
-    /// Characters so far.
-    pub(super) fn at(&self) -> usize {
-        self.at
-    }
-
-    pub(super) fn json(self) -> Value {
+    /// The log-probabilities since the last call.
+    pub(super) fn take(&mut self) -> Value {
+        let next = Self { at: self.at, ..Self::default() };
+        let all = std::mem::replace(self, next);
         json!({
-            "tokens": self.tokens, "token_logprobs": self.log_probs, "top_logprobs": self.top,
-            "text_offset": self.offsets,
+            "tokens": all.tokens, "token_logprobs": all.log_probs, "top_logprobs": all.top,
+            "text_offset": all.offsets,
         })
     }
 }
 
-/// An entry of the `logprobs` of a chat.
-pub(super) fn chat(tokenizer: &Tokenizer, token: &LogToken) -> Value {
+/// An entry of the `logprobs` of a chat, in the APIs of OpenAI and of Ollama.
+pub(in crate::api) fn chat(tokenizer: &Tokenizer, token: &LogToken) -> Value {
     let one = |id: u32, log_prob: f32| {
         let bytes = tokenizer.token_bytes(id).unwrap_or_default();
         json!({"token": text(tokenizer, id), "logprob": number(log_prob), "bytes": bytes})

@@ -4,7 +4,7 @@ pub(super) mod chat;
 mod choices;
 pub(super) mod completions;
 pub(super) mod embeddings;
-mod log_probs;
+pub(super) mod log_probs;
 pub(super) mod models;
 mod prompts;
 pub(super) mod rerank;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::{
     Json as Answer,
     extract::{Path, State},
+    http::HeaderMap,
 };
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
@@ -33,18 +35,43 @@ fn lora_name(path: &str) -> String {
     path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
+/// A model as Anthropic's API shows it.
+fn anthropic(entry: &Entry) -> Value {
+    let created = i64::try_from(entry.created).ok();
+    let created = created.and_then(|seconds| Timestamp::from_second(seconds).ok());
+    json!({
+        "id": entry.config.name, "type": "model", "display_name": entry.config.name,
+        "created_at": created.unwrap_or_default().to_string(),
+    })
+}
+
+/// Whether Anthropic's form is expected: its clients name the version of their API.
+fn is_anthropic(headers: &HeaderMap) -> bool {
+    headers.contains_key("anthropic-version")
+}
+
 /// `GET /v1/models`
-pub(in crate::api) async fn list(State(app): State<Arc<App>>) -> Answer<Value> {
-    let data: Vec<_> = app.registry.entries().iter().map(|entry| model(entry)).collect();
-    Answer(json!({"object": "list", "data": data}))
+pub(in crate::api) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer<Value> {
+    let entries = app.registry.entries();
+    if !is_anthropic(&headers) {
+        let data: Vec<_> = entries.iter().map(|entry| model(entry)).collect();
+        return Answer(json!({"object": "list", "data": data}));
+    }
+    let name = |entry: Option<&Arc<Entry>>| entry.map(|entry| entry.config.name.clone());
+    Answer(json!({
+        "data": entries.iter().map(|entry| anthropic(entry)).collect::<Vec<_>>(),
+        "has_more": false, "first_id": name(entries.first()), "last_id": name(entries.last()),
+    }))
 }
 
 /// `GET /v1/models/{name}`
 pub(in crate::api) async fn one(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Answer<Value>, ApiError> {
-    Ok(Answer(model(app.registry.find(Some(&name))?)))
+    let entry = app.registry.find(Some(&name))?;
+    Ok(Answer(if is_anthropic(&headers) { anthropic(entry) } else { model(entry) }))
 }
 
 /// `POST /models/load`

@@ -5,9 +5,6 @@ use serde_json::{Map, Value, json};
 
 use crate::{error::ApiError, wire::new_id};
 
-/// An event of a stream.
-pub(super) type Frame = (&'static str, Value);
-
 /// The item that grows.
 enum Open {
     Reasoning { id: String, text: String },
@@ -20,7 +17,7 @@ pub(super) struct Builder {
     response: Value,
     items: Vec<Value>,
     open: Option<Open>,
-    frames: Vec<Frame>,
+    frames: Vec<Value>,
     sequence: u64,
     /// Log-probabilities of tokens whose text comes next.
     log_probs: Vec<Value>,
@@ -52,13 +49,8 @@ impl Builder {
     }
 
     /// The events since the last call.
-    pub(super) fn frames(&mut self) -> Vec<Frame> {
+    pub(super) fn frames(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.frames)
-    }
-
-    /// The response, as it is at the end.
-    pub(super) fn response(self) -> Value {
-        self.response
     }
 
     pub(super) fn log_prob(&mut self, entry: Value) {
@@ -69,7 +61,7 @@ impl Builder {
         event["type"] = name.into();
         event["sequence_number"] = self.sequence.into();
         self.sequence += 1;
-        self.frames.push((name, event));
+        self.frames.push(event);
     }
 
     /// An event of the item that grows.
@@ -81,7 +73,7 @@ impl Builder {
 
     pub(super) fn event(&mut self, event: Event) {
         match event {
-            Event::Content(text) | Event::ToolCallBroken { text, .. } => self.text(&text),
+            Event::Content(text) => self.text(&text),
             Event::Reasoning(delta) => {
                 if !matches!(self.open, Some(Open::Reasoning { .. })) {
                     self.begin(Open::Reasoning { id: new_id("rs_"), text: String::new() });
@@ -104,6 +96,7 @@ impl Builder {
                 self.item("response.function_call_arguments.delta", &id, event);
             }
             Event::ToolCallEnd { .. } => self.close("completed"),
+            Event::ToolCallBroken { .. } => self.close("incomplete"),
         }
     }
 
@@ -147,6 +140,7 @@ impl Builder {
                 let event = json!({"content_index": 0, "text": text, "logprobs": log_probs});
                 self.item("response.output_text.done", id, event);
             }
+            Open::Call { .. } if status != "completed" => {}
             Open::Call { id, name, arguments, .. } => {
                 let event = json!({"name": name, "arguments": arguments});
                 self.item("response.function_call_arguments.done", id, event);
@@ -240,8 +234,9 @@ impl Open {
 mod tests {
     use super::*;
 
-    fn names(frames: &[Frame]) -> Vec<&'static str> {
-        frames.iter().map(|(name, _)| name.trim_start_matches("response.")).collect()
+    fn names(frames: &[Value]) -> Vec<&str> {
+        let names = frames.iter().filter_map(|frame| frame["type"].as_str());
+        names.map(|name| name.trim_start_matches("response.")).collect()
     }
 
     /// The order of events that the API of OpenAI documents.
@@ -277,11 +272,10 @@ mod tests {
             "completed",
         ];
         assert_eq!(names(&frames), expected);
-        for (i, (name, event)) in frames.iter().enumerate() {
+        for (i, event) in frames.iter().enumerate() {
             assert_eq!(event["sequence_number"], i);
-            assert_eq!(event["type"], *name);
         }
-        let response = builder.response();
+        let response = builder.response;
         assert_eq!(response["output"][2]["arguments"], "{}");
         assert_eq!(response["status"], "completed");
     }
@@ -293,9 +287,22 @@ mod tests {
         builder.event(Event::Content("a".into()));
         builder.fail(&ApiError::internal("broken"));
         assert_eq!(names(&builder.frames()).last(), Some(&"failed"));
-        assert_eq!(builder.response()["output"][0]["content"][0]["text"], "a");
+        assert_eq!(builder.response["output"][0]["content"][0]["text"], "a");
         let mut builder = Builder::new("m", 0, Map::new());
         builder.end(FinishReason::Length, json!({}));
         assert_eq!(names(&builder.frames()), ["created", "in_progress", "incomplete"]);
+        // a call that is cut is left open
+        let mut builder = Builder::new("m", 0, Map::new());
+        builder.event(Event::ToolCallStart { index: 0, name: "f".into() });
+        builder.event(Event::ToolCallArguments { index: 0, delta: "{\"a\": 1".into() });
+        builder.event(Event::ToolCallBroken { index: 0, text: "f({\"a\": 1".into() });
+        builder.end(FinishReason::Length, json!({}));
+        assert!(!names(&builder.frames()).contains(&"function_call_arguments.done"));
+        let output = &builder.response["output"];
+        assert_eq!(output.as_array().unwrap().len(), 1);
+        assert_eq!(
+            (&output[0]["status"], &output[0]["arguments"]),
+            (&json!("incomplete"), &json!("{\"a\": 1"))
+        );
     }
 }

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json as Answer,
-    extract::State,
-    response::{IntoResponse, Response},
-};
+use axum::{extract::State, response::Response};
 use serde_json::{Value, json};
 
 use super::{
@@ -17,8 +13,8 @@ use super::{
 use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
-    run::{self, Context, Piece, ReplyRun},
-    wire::{Broken, Format, Frames, stream},
+    run::{self, Piece, ReplyRun},
+    wire::{Format, Sink, respond, send},
 };
 
 /// `POST /v1/responses`
@@ -32,85 +28,54 @@ pub(in crate::api) async fn create(
     let lease = app.registry.lease(model.as_deref()).await?;
     let salt = request.chat.options.cache_salt.clone();
     let context = app.context(lease, &caller, salt.as_deref());
-    let (started, chat) = (context.clone(), request.chat);
-    let mut replies = run::blocking(move || chat.start(&started)).await?;
+    let (name, chat) = (context.lease.name.clone(), request.chat);
+    let mut replies = run::blocking(move || chat.start(&context)).await?;
     let Some(reply) = replies.pop() else {
         return Err(ApiError::internal("the request has no reply"));
     };
-    let builder = Builder::new(&context.lease.name, now(), request.echo);
-    if request.stream {
-        let keep_alive = app.config.limits.keep_alive;
-        return Ok(stream(Format::Events(Shape::OpenAi), keep_alive, |frames| {
-            send(frames, reply, builder, context)
-        }));
-    }
-    let mut grow = Grow { reply, builder, context };
-    while grow.step().await? {
-        grow.builder.frames();
-    }
-    Ok(Answer(grow.builder.response()).into_response())
+    let builder = Builder::new(&name, now(), request.echo);
+    let keep_alive = app.config.limits.keep_alive;
+    let format = Format::Named(Shape::OpenAi);
+    respond(request.stream, format, keep_alive, join, |frames| async move {
+        send(reply, builder, &frames).await?;
+        Ok(())
+    })
+    .await
 }
 
-/// A response that grows with a reply.
-struct Grow {
-    reply: ReplyRun,
-    builder: Builder,
-    context: Context,
+/// The whole response is part of the last event.
+fn join(body: &mut Value, event: &Value) {
+    if let Some(response) = event.get("response") {
+        body.clone_from(response);
+    }
 }
 
-impl Grow {
-    /// Takes the next piece; whether there may be more.
-    async fn step(&mut self) -> Result<bool, ApiError> {
-        match self.reply.next().await? {
-            None => return Ok(false),
-            Some(Piece::Event(event)) => self.builder.event(event),
-            Some(Piece::Token(token)) => {
-                let tokenizer = self.context.lease.model()?.tokenizer()?;
-                self.builder.log_prob(log_probs::chat(tokenizer, &token));
-            }
-            Some(Piece::End(end)) => {
+impl Sink for Builder {
+    fn begin(&mut self) -> Vec<Value> {
+        self.frames()
+    }
+
+    fn piece(&mut self, piece: Piece, reply: &ReplyRun) -> Result<Vec<Value>, ApiError> {
+        match piece {
+            Piece::Event(event) => self.event(event),
+            Piece::Token(token) => self.log_prob(log_probs::chat(reply.tokenizer()?, &token)),
+            Piece::End(end) => {
                 let stats = &end.stats;
                 let usage = json!({
                     "input_tokens": stats.prompt_tokens,
                     "input_tokens_details": {"cached_tokens": stats.cached_tokens},
                     "output_tokens": stats.generated_tokens,
-                    "output_tokens_details": {"reasoning_tokens": self.reply.reasoning_tokens()},
+                    "output_tokens_details": {"reasoning_tokens": reply.reasoning_tokens()},
                     "total_tokens": stats.prompt_tokens + stats.generated_tokens,
                 });
-                self.builder.end(end.reason, usage);
-                return Ok(false);
+                self.end(end.reason, usage);
             }
         }
-        Ok(true)
+        Ok(self.frames())
     }
-}
 
-/// Writes all events, the last of which is always a terminal one.
-async fn send(
-    frames: Frames,
-    reply: ReplyRun,
-    builder: Builder,
-    context: Context,
-) -> Result<(), Broken> {
-    let mut grow = Grow { reply, builder, context };
-    loop {
-        for (name, event) in grow.builder.frames() {
-            let event: Value = event;
-            frames.event(name, &event).await?;
-        }
-        let more = match grow.step().await {
-            Ok(more) => more,
-            Err(error) => {
-                tracing::warn!(%error, "a response fails");
-                grow.builder.fail(&error);
-                false
-            }
-        };
-        if !more {
-            for (name, event) in grow.builder.frames() {
-                frames.event(name, &event).await?;
-            }
-            return Ok(());
-        }
+    fn fail(&mut self, error: &ApiError) -> Option<Vec<Value>> {
+        Builder::fail(self, error);
+        Some(self.frames())
     }
 }

@@ -41,8 +41,8 @@ pub(super) fn take(fields: &mut Fields) -> Result<Request, ApiError> {
     input(fields, &mut messages)?;
     let mut chat = Chat::new(messages);
     let mut options = Options::take(fields)?;
-    keep("temperature", options.sampling.temperature.into());
-    keep("top_p", options.sampling.top_p.into());
+    keep("temperature", shortest(options.sampling.temperature));
+    keep("top_p", shortest(options.sampling.top_p));
     options.max_tokens = fields.count("max_output_tokens", 1)?;
     keep("max_output_tokens", options.max_tokens.into());
     let top = fields.integer("top_logprobs", 0..=20)?;
@@ -89,6 +89,11 @@ pub(super) fn take(fields: &mut Fields) -> Result<Request, ApiError> {
     tools(fields, &mut request, &mut keep)?;
     let stream = fields.boolean("stream")?.unwrap_or(false);
     Ok(Request { chat: request, echo, stream })
+}
+
+/// A number as it was given: the shortest that is the same f32.
+fn shortest(number: f32) -> Value {
+    number.to_string().parse::<f64>().map_or(Value::Null, Value::from)
 }
 
 /// Takes the tools, whose functions have no object of their own here.

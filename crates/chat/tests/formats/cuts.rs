@@ -1,0 +1,129 @@
+//! Outputs that are cut or damaged anywhere: nothing is reported that the model did not write.
+
+use pelton_chat::{Event, Parser};
+
+use crate::recordings::{RECORDINGS, Recording};
+use crate::table::tools;
+use crate::{check, parse_to, parser};
+
+/// A call as a client has it that joins the pieces of its arguments.
+#[derive(Debug, PartialEq, Eq)]
+struct Call {
+    name: String,
+    arguments: String,
+    complete: bool,
+}
+
+fn calls(events: &[Event]) -> Vec<Call> {
+    let mut calls: Vec<Call> = Vec::new();
+    for event in events {
+        match event {
+            Event::ToolCallStart { name, .. } => {
+                calls.push(Call { name: name.clone(), arguments: String::new(), complete: false });
+            }
+            Event::ToolCallArguments { index, delta } => calls[*index].arguments.push_str(delta),
+            Event::ToolCallEnd { index } => calls[*index].complete = true,
+            _ => {}
+        }
+    }
+    calls
+}
+
+/// What a client shows that joins the pieces: broken calls are calls.
+fn shown(events: &[Event]) -> String {
+    let text = |event: &Event| match event {
+        Event::Content(text) | Event::Reasoning(text) => text.clone(),
+        Event::ToolCallArguments { delta, .. } => delta.clone(),
+        _ => String::new(),
+    };
+    events.iter().map(text).collect()
+}
+
+fn without_space(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+/// Parses a text whole, byte by byte and in threes, which must be the same.
+fn events(recording: &Recording, text: &str, end: fn(&mut Parser) -> Vec<Event>) -> Vec<Event> {
+    let parser = || parser(recording.format, &tools());
+    let bytes = text.as_bytes();
+    let whole = parse_to(parser(), [bytes], end);
+    check(&whole);
+    for size in [1, 3] {
+        let pieces = parse_to(parser(), bytes.chunks(size), end);
+        assert_eq!(pieces, whole, "{}: {text:?} in pieces of {size}", recording.format);
+    }
+    // no text comes twice
+    for word in ["Paris", "city", "days", "oops", "cut of", "truth"] {
+        let count = shown(&whole).matches(word).count();
+        assert!(count <= text.matches(word).count(), "{text:?}: {whole:?}");
+    }
+    whole
+}
+
+/// Whether arguments are passed on as the model writes them: they are JSON in this format.
+fn are_streamed(recording: &Recording) -> bool {
+    ["harmony", "hermes", "mistral", "deepseek-v3", "deepseek-v3.1", "llama3"]
+        .contains(&recording.format)
+}
+
+#[test]
+fn outputs_that_are_cut_anywhere() {
+    let mut open = 0;
+    for recording in RECORDINGS {
+        let whole = calls(&events(recording, recording.output, Parser::finish));
+        for (at, _) in recording.output.char_indices() {
+            let text = &recording.output[..at];
+            let cut = calls(&events(recording, text, Parser::cut));
+            for (i, call) in cut.iter().enumerate() {
+                let name = format!("{}: {text:?}: {call:?}", recording.format);
+                assert_eq!(call.name, whole[i].name, "{name}");
+                assert!(whole[i].arguments.starts_with(&call.arguments), "{name}");
+                // complete only by the model, and where it is not, the last one
+                assert_eq!(call.complete, call.arguments == whole[i].arguments, "{name}");
+                assert!(call.complete || i + 1 == cut.len(), "{name}");
+                open += usize::from(!call.complete);
+            }
+        }
+    }
+    assert!(open > 200, "only {open} calls were cut within their arguments");
+}
+
+/// The same output with a text in it that belongs nowhere.
+#[test]
+fn outputs_that_are_malformed_anywhere() {
+    let mut broken = 0;
+    for recording in RECORDINGS {
+        for (at, _) in recording.output.char_indices() {
+            for wrong in ["#", "}", "\"#", "]", "<"] {
+                let (before, after) = recording.output.split_at(at);
+                let text = format!("{before}{wrong}{after}");
+                for end in [Parser::finish, Parser::cut] {
+                    for call in calls(&events(recording, &text, end)) {
+                        broken += usize::from(!call.complete);
+                        if are_streamed(recording) && !text.contains(['\n', '\\']) {
+                            let (text, own) =
+                                (without_space(&text), without_space(&call.arguments));
+                            assert!(text.contains(&own), "{text:?}: {call:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(broken > 200, "only {broken} calls broke after they had begun");
+}
+
+/// A cut call of a format whose arguments are written otherwise than in JSON is text.
+#[test]
+fn other_notations_are_text_where_they_are_cut() {
+    for (format, text) in [
+        ("qwen3-coder", "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n"),
+        ("glm4", "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n"),
+        ("gemma4", "<|tool_call>call:f{a:1}"),
+        ("llama4", "<|python_start|>[f(a=1), f(a="),
+    ] {
+        let cut = parse_to(parser(format, &tools()), [text.as_bytes()], Parser::cut);
+        assert!(matches!(&cut[..], [Event::Content(_)]), "{format}: {cut:?}");
+    }
+}
