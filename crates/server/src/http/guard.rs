@@ -222,7 +222,9 @@ fn check(
 /// The shape of the errors of a route.
 fn shape(route: &str) -> Shape {
     match route {
-        "/v1/messages" | "/v1/messages/count_tokens" => Shape::Anthropic,
+        "/v1/messages" | "/v1/messages/count_tokens" | "/messages" | "/messages/count_tokens" => {
+            Shape::Anthropic
+        }
         route if route.starts_with("/api/") => Shape::Ollama,
         _ => Shape::OpenAi,
     }

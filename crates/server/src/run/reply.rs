@@ -33,11 +33,13 @@ pub(crate) struct ReplyRun {
     ended: bool,
     /// Whether a complete tool call was sent.
     pub(crate) called: bool,
+    /// The tokens of the prompt and of the reply so far.
+    pub(crate) tokens: Vec<u32>,
 }
 
 impl ReplyRun {
-    pub(crate) fn new(run: TokenRun, parser: ReplyParser) -> Self {
-        Self { run, parser, pieces: VecDeque::new(), ended: false, called: false }
+    pub(crate) fn new(run: TokenRun, parser: ReplyParser, tokens: Vec<u32>) -> Self {
+        Self { run, parser, pieces: VecDeque::new(), ended: false, called: false, tokens }
     }
 
     /// Tokens of the reasoning so far.
@@ -61,6 +63,7 @@ impl ReplyRun {
             }
             match self.run.next().await? {
                 Some(token) => {
+                    self.tokens.push(token.id);
                     if let Some(log_prob) = token.log_prob {
                         let token = LogToken { id: token.id, log_prob, top: token.top.clone() };
                         self.pieces.push_back(Piece::Token(token));

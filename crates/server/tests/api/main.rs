@@ -12,5 +12,6 @@ mod native;
 mod ollama;
 mod openai;
 mod pressure;
+mod recorded;
 mod soak;
 mod traces;

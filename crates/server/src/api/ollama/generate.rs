@@ -87,6 +87,7 @@ pub(in crate::api) async fn generate(
         ));
     }
     let (thinks, effort) = think(&mut fields)?;
+    let before = fields.ids("context")?.unwrap_or_default();
     let options = options(&mut fields)?;
     if raw || suffix.is_some() {
         return text(&app, &caller, &name, &prompt, suffix, options, streams).await;
@@ -95,7 +96,9 @@ pub(in crate::api) async fn generate(
     let messages = system.into_iter().chain([Message::new("user", prompt)]).collect();
     let mut chat = Chat::new(messages);
     (chat.enable_thinking, chat.reasoning_effort) = (thinks, effort);
-    reply(&app, &caller, &name, ChatRequest::new(chat, options), streams, Shown::Text).await
+    let mut request = ChatRequest::new(chat, options);
+    request.before = before;
+    reply(&app, &caller, &name, request, streams, Shown::Text).await
 }
 
 /// How a reply is written.
@@ -135,6 +138,13 @@ fn call(name: &str, arguments: &str) -> Value {
     json!({"function": {"name": name, "arguments": arguments}})
 }
 
+/// Adds the tokens of the conversation to the last line of a text, for the request that continues it.
+fn keep_context(line: &mut Value, reply: &ReplyRun, shown: Shown) {
+    if shown == Shown::Text {
+        line["context"] = reply.tokens.clone().into();
+    }
+}
+
 async fn reply(
     app: &App,
     caller: &Caller,
@@ -167,6 +177,7 @@ async fn reply(
                 let calls = tool_calls.iter().map(|one| call(&one.name, &one.arguments)).collect();
                 let mut line = line(&name, shown, &content, &reasoning, calls);
                 end(&mut line, last.reason, &last.stats, begun);
+                keep_context(&mut line, &reply, shown);
                 return Ok(Answer(line).into_response());
             }
         }
@@ -209,6 +220,7 @@ async fn lines(
             Piece::End(last) => {
                 let mut line = line(&name, shown, "", "", Vec::new());
                 end(&mut line, last.reason, &last.stats, begun);
+                keep_context(&mut line, &reply, shown);
                 return Ok(frames.data(&line).await?);
             }
         };

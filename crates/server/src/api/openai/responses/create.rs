@@ -28,7 +28,7 @@ pub(in crate::api) async fn create(
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
     let model = fields.string("model")?;
-    let request = take(&mut fields)?;
+    let request = take(&mut fields, &app.responses, caller.key)?;
     let lease = app.registry.lease(model.as_deref()).await?;
     let salt = request.chat.options.cache_salt.clone();
     let context = app.context(lease, &caller, salt.as_deref());
@@ -38,17 +38,53 @@ pub(in crate::api) async fn create(
         return Err(ApiError::internal("the request has no reply"));
     };
     let builder = Builder::new(&context.lease.name, now(), request.echo);
+    let keep = Keep { app: Arc::clone(&app), key: caller.key, items: request.items };
     if request.stream {
         let keep_alive = app.config.limits.keep_alive;
         return Ok(stream(Format::Events(Shape::OpenAi), keep_alive, |frames| {
-            send(frames, reply, builder, context)
+            send(frames, reply, builder, context, keep)
         }));
     }
     let mut grow = Grow { reply, builder, context };
     while grow.step().await? {
         grow.builder.frames();
     }
-    Ok(Answer(grow.builder.response()).into_response())
+    let response = grow.builder.response();
+    keep.store(&response);
+    Ok(Answer(response).into_response())
+}
+
+/// `POST /v1/responses/input_tokens`: the tokens of a response's prompt.
+pub(in crate::api) async fn input_tokens(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Json(mut fields): Json,
+) -> Result<Answer<Value>, ApiError> {
+    let model = fields.string("model")?;
+    let chat = take(&mut fields, &app.responses, caller.key)?.chat;
+    let lease = app.registry.lease(model.as_deref()).await?;
+    run::blocking(move || {
+        let tokens = lease.encode(&chat.render(&lease)?.prompt)?;
+        Ok(Answer(json!({"object": "response.input_tokens", "input_tokens": tokens.len()})))
+    })
+    .await
+}
+
+/// What is stored of a response at its end.
+struct Keep {
+    app: Arc<App>,
+    key: Option<usize>,
+    /// The items before the response; `None` if nothing is to be stored.
+    items: Option<Vec<Value>>,
+}
+
+impl Keep {
+    fn store(self, response: &Value) {
+        let Some(mut items) = self.items else { return };
+        let id = response["id"].as_str().unwrap_or_default().to_owned();
+        items.extend(response["output"].as_array().cloned().unwrap_or_default());
+        self.app.responses.add(self.key, id, items);
+    }
 }
 
 /// A response that grows with a reply.
@@ -91,6 +127,7 @@ async fn send(
     reply: ReplyRun,
     builder: Builder,
     context: Context,
+    keep: Keep,
 ) -> Result<(), Broken> {
     let mut grow = Grow { reply, builder, context };
     loop {
@@ -98,16 +135,20 @@ async fn send(
             let event: Value = event;
             frames.event(name, &event).await?;
         }
-        let more = match grow.step().await {
-            Ok(more) => more,
+        let (more, failed) = match grow.step().await {
+            Ok(more) => (more, false),
             Err(error) => {
                 tracing::warn!(%error, "a response fails");
                 grow.builder.fail(&error);
-                false
+                (false, true)
             }
         };
         if !more {
-            for (name, event) in grow.builder.frames() {
+            let last = grow.builder.frames();
+            if !failed {
+                keep.store(&grow.builder.response());
+            }
+            for (name, event) in last {
                 frames.event(name, &event).await?;
             }
             return Ok(());
