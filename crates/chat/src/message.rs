@@ -163,6 +163,15 @@ impl ToolCall {
         }
     }
 
+    /// The arguments as an object; as their text if they are none, as small models write them.
+    pub fn arguments_or_text(&self) -> Value {
+        match (self.arguments_object(), self.arguments()) {
+            (Ok(object), _) => Value::Object(object),
+            (Err(_), Value::String(text)) => text.as_str().into(),
+            (Err(_), other) => other.to_string().into(),
+        }
+    }
+
     /// The JSON of the call, with other arguments.
     pub(crate) fn json_with(&self, arguments: Value) -> Value {
         let mut json = self.json.clone();

@@ -22,6 +22,7 @@ use crate::{
     metrics::Metrics,
     models::{Lease, Registry},
     run::Context,
+    store::Store,
     telemetry::Telemetry,
     usage::Usage,
 };
@@ -33,6 +34,8 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) stopping: AtomicBool,
     pub(crate) telemetry: Telemetry,
+    /// The responses that later ones may continue.
+    pub(crate) responses: Store,
 }
 
 /// Who sent a request.

@@ -87,6 +87,17 @@ impl ApiError {
         }
     }
 
+    /// The message in the API of Anthropic, whose clients know the sentence of a full context.
+    fn anthropic_message(&self) -> Cow<'static, str> {
+        let number = |name| self.extra.iter().find(|(key, _)| *key == name).map(|(_, value)| value);
+        match (self.code, number("n_prompt_tokens"), number("n_ctx")) {
+            (Some("context_length_exceeded"), Some(tokens), Some(context)) => {
+                format!("prompt is too long: {tokens} tokens > {context} maximum").into()
+            }
+            _ => self.message.clone(),
+        }
+    }
+
     /// The JSON of the error in an API's shape.
     pub(crate) fn body(&self, shape: Shape) -> Value {
         let mut error = match shape {
@@ -94,7 +105,9 @@ impl ApiError {
                 "message": self.message, "type": self.kind(shape), "param": self.param,
                 "code": self.code,
             }),
-            Shape::Anthropic => json!({"type": self.kind(shape), "message": self.message}),
+            Shape::Anthropic => {
+                json!({"type": self.kind(shape), "message": self.anthropic_message()})
+            }
             Shape::Ollama => return json!({"error": self.message}),
         };
         for (key, value) in &self.extra {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Inside, imports go one way: `config`, `error`, `input` (bodies to fields), `metrics`, `models`
-//! (the registry), `run` (requests to models), `wire` (bodies of responses), `app`, `http`
+//! (the registry), `store` (responses to go on from), `run` (requests to models), `wire` (bodies of responses), `app`, `http`
 //! (connections, keys, limits), `api` (the handlers), `server`.
 
 mod api;
@@ -22,6 +22,7 @@ mod metrics;
 mod models;
 mod run;
 mod server;
+mod store;
 mod telemetry;
 mod usage;
 mod wire;

@@ -89,7 +89,8 @@ impl Server {
         let metrics = Metrics::default();
         let telemetry = Telemetry::start(config.otlp.as_deref().and_then(Collector::parse));
         let stopping = AtomicBool::new(false);
-        let app = Arc::new(App { config, registry, metrics, stopping, telemetry });
+        let responses = crate::store::Store::default();
+        let app = Arc::new(App { config, registry, metrics, stopping, telemetry, responses });
         for entry in app.registry.entries() {
             // all metrics are there from the start
             app.metrics.model(&entry.config.name);

@@ -6,15 +6,13 @@ use super::probe::Capabilities;
 use super::{Chat, marks};
 use crate::{Content, Error, Message};
 
-/// The JSON of the messages of a chat, as they are or adapted to a template.
-///
-/// # Errors
-/// If the arguments of a tool call are not an object.
-pub(super) fn messages(chat: &Chat, to: Option<Capabilities>) -> Result<Vec<Value>, Error> {
-    chat.messages.iter().map(|message| json(message, to).map(Value::Object)).collect()
+/// The JSON of the messages of a chat, as they are or adapted to a template. Arguments of a tool call
+/// that are no object stay a text.
+pub(super) fn messages(chat: &Chat, to: Option<Capabilities>) -> Vec<Value> {
+    chat.messages.iter().map(|message| Value::Object(json(message, to))).collect()
 }
 
-fn json(message: &Message, to: Option<Capabilities>) -> Result<Map<String, Value>, Error> {
+fn json(message: &Message, to: Option<Capabilities>) -> Map<String, Value> {
     let mut json = Map::new();
     let role = match (message.role.as_str(), to) {
         ("developer", Some(to)) if !to.developer => "system",
@@ -31,17 +29,16 @@ fn json(message: &Message, to: Option<Capabilities>) -> Result<Map<String, Value
     }
     if !message.tool_calls.is_empty() {
         let call = |call: &crate::ToolCall| match to {
-            None => Ok(call.json()),
-            Some(to) => {
-                let arguments = Value::Object(call.arguments_object()?);
-                Ok(call.json_with(match to.string_arguments {
-                    true => Value::String(arguments.to_string()),
-                    false => arguments,
-                }))
-            }
+            None => call.json(),
+            Some(to) => call.json_with(match call.arguments_or_text() {
+                Value::Object(arguments) if to.string_arguments => {
+                    Value::Object(arguments).to_string().into()
+                }
+                arguments => arguments,
+            }),
         };
-        let calls: Result<Vec<Value>, Error> = message.tool_calls.iter().map(call).collect();
-        json.insert("tool_calls".into(), calls?.into());
+        let calls: Vec<Value> = message.tool_calls.iter().map(call).collect();
+        json.insert("tool_calls".into(), calls.into());
     }
     for (key, value) in [("tool_call_id", &message.tool_call_id), ("name", &message.name)] {
         if let Some(value) = value {
@@ -51,7 +48,23 @@ fn json(message: &Message, to: Option<Capabilities>) -> Result<Map<String, Value
     for (key, value) in &message.extra {
         json.entry(key.clone()).or_insert_with(|| value.clone());
     }
-    Ok(json)
+    json
+}
+
+/// Puts arguments of calls that are a text into an object, for a template that reads only objects;
+/// `None` if there are none.
+pub(super) fn wrap_arguments(messages: &[Value]) -> Option<Vec<Value>> {
+    let mut messages = messages.to_vec();
+    let calls = messages.iter_mut().filter_map(|message| message.get_mut("tool_calls"));
+    let calls = calls.filter_map(Value::as_array_mut).flatten();
+    let mut found = false;
+    for arguments in calls.filter_map(|call| call.pointer_mut("/function/arguments")) {
+        if arguments.is_string() {
+            *arguments = serde_json::json!({"arguments": arguments.take()});
+            found = true;
+        }
+    }
+    found.then_some(messages)
 }
 
 fn content(content: &Content, to: Option<Capabilities>) -> Value {

@@ -157,21 +157,23 @@ impl Template {
     pub fn render(&self, chat: &Chat) -> Result<Prompt, Error> {
         self.check(chat)?;
         let to = chat.adapt.then(|| self.capabilities());
-        let mut messages = adapt::messages(chat, to)?;
+        let mut messages = adapt::messages(chat, to);
         if to.is_some_and(|to| !to.system)
             && let Some(merged) = adapt::merge_system(&messages)
         {
             messages = merged;
         }
-        match self.render_messages(chat, messages.clone()) {
-            Err(error @ (Error::Raised(_) | Error::Failed { .. })) if chat.adapt => {
-                match adapt::merge_system(&messages) {
-                    Some(merged) => self.render_messages(chat, merged).map_err(|_| error),
-                    None => Err(error),
-                }
+        let mut result = self.render_messages(chat, messages.clone());
+        for change in [adapt::wrap_arguments, adapt::merge_system] {
+            let Err(Error::Raised(_) | Error::Failed { .. }) = &result else { break };
+            if !chat.adapt {
+                break;
             }
-            result => result,
+            if let Some(changed) = change(&messages) {
+                result = self.render_messages(chat, changed).or(result);
+            }
         }
+        result
     }
 
     fn check(&self, chat: &Chat) -> Result<(), Error> {

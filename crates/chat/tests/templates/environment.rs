@@ -135,8 +135,13 @@ fn messages_are_adapted() {
     }
     let empty = Template::new(strings).unwrap().render(&Chat::new(call(json!("")))).unwrap();
     assert_eq!(empty.text(), "f{}");
-    let error = Template::new(objects).unwrap().render(&Chat::new(call(json!("[1]")))).unwrap_err();
-    assert_eq!(error.to_string(), "the arguments of the call of \"f\" are not a JSON object");
+    // arguments that are no object are a text, in an object where a template reads only those
+    for broken in ["[1]", "{\"a\": "] {
+        let chat = Chat::new(call(json!(broken)));
+        let text = |source| Template::new(source).unwrap().render(&chat).unwrap().text();
+        assert_eq!(text(objects), format!("arguments={broken}"));
+        assert_eq!(text(strings), format!("f{broken}"));
+    }
 
     let parts = json!([{"role": "developer", "content": [{"type": "text", "text": "A"},
         {"type": "text", "text": "B"}]}, {"role": "user", "content": null}]);

@@ -55,7 +55,7 @@ pub(crate) struct Args {
 
 /// [`Pooling`], for the command line.
 #[derive(Clone, Copy, ValueEnum)]
-enum PoolingArg {
+pub(crate) enum PoolingArg {
     /// The mean of all tokens
     Mean,
     /// The first token

@@ -4,9 +4,10 @@ use std::{env, ffi::OsString, fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use pelton::LoadOptions;
+use pelton::{LoadOptions, Pooling};
 use pelton_server::{ApiKey, Config, MetricNames, ModelConfig};
 
+use super::embed::PoolingArg;
 use crate::{
     logging,
     model::{BUILT_IN, LoadArgs},
@@ -55,6 +56,9 @@ pub(crate) struct Args {
     /// Prompt tokens of the requests that wait, at most
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     queue_tokens: usize,
+    /// Serve embeddings, pooled so, of models whose files name no pooling too
+    #[arg(long, value_enum)]
+    pooling: Option<PoolingArg>,
     /// A Jinja file instead of the chat templates of the models
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
@@ -243,6 +247,7 @@ fn config(args: &Args) -> Result<Config> {
         .queue_requests(args.queue)
         .queue_tokens(args.queue_tokens);
     load.context = args.load.context;
+    load.pooling = args.pooling.map(Pooling::from);
     load = args.speculate.apply(load);
     load = args.load.effort.apply(load);
     for (path, scale) in &args.load.lora {

@@ -43,12 +43,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
         (None, Some(template)) => template.to_owned(),
         (None, None) => bail!("{} has no chat template; --template names a file", args.model),
     };
-    let template = ChatTemplate::new(Arc::new(tokenizer), &source)?;
-    let prompt = template.template().render(&chat(&args)?)?;
+    let template = ChatTemplate::new(Arc::new(tokenizer), &source)?.explaining_tools();
+    let prompt = template.prompt(&chat(&args)?)?;
     let mut out = stdout().lock();
     match args.ids {
         true => {
-            let ids = template.encode(&prompt.segments)?;
+            let ids = template.encode(prompt.segments())?;
             let ids: Vec<_> = ids.iter().map(u32::to_string).collect();
             writeln!(out, "{}", ids.join(" "))?;
         }

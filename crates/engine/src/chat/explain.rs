@@ -1,21 +1,46 @@
 //! Tools for chat templates that know none: they are explained in the conversation itself.
 
-use pelton_chat::{Chat, Content, Message};
+use std::borrow::Cow;
 
-/// A chat without tools for a template that writes none. The system message lists them and explains
-/// the calls of the Hermes models; earlier calls are part of the text of their messages, and results
-/// are messages of the user.
-pub(super) fn explained(chat: &Chat) -> Chat {
-    let tools: Vec<String> = chat.tools.iter().map(ToString::to_string).collect();
+use pelton_chat::{Capabilities, Chat, Content, Message};
+
+/// A chat for a template that does not write tools, or calls. The system message lists the tools and
+/// explains the calls of the Hermes models; earlier calls are part of the text of their messages, and
+/// results are messages of the user.
+pub(super) fn explained(mut chat: Cow<'_, Chat>, can: Capabilities) -> Cow<'_, Chat> {
+    let explains = !can.tools && !chat.tools.is_empty();
+    if has_calls(&chat) && (explains || !can.tool_calls) {
+        write_calls(chat.to_mut());
+    }
+    if explains {
+        explain_tools(chat.to_mut());
+    }
+    chat
+}
+
+/// Whether a message calls tools or is the result of one.
+fn has_calls(chat: &Chat) -> bool {
+    chat.messages.iter().any(|message| !message.tool_calls.is_empty() || message.role == "tool")
+}
+
+/// Moves the tools to the system message.
+fn explain_tools(chat: &mut Chat) {
+    let tools: Vec<String> = chat.tools.drain(..).map(|tool| tool.to_string()).collect();
     let text = format!(
         "You may call these tools, each a JSON object with its name and its parameters:\n{}\n\
          A call is written as <tool_call>\n{{\"name\": NAME, \"arguments\": OBJECT}}\n</tool_call>",
         tools.join("\n")
     );
-    let mut explained = chat.clone();
-    explained.tools.clear();
+    match chat.messages.first_mut().filter(|first| first.role == "system") {
+        Some(first) => append(first, &format!("\n{text}")),
+        None => chat.messages.insert(0, Message::new("system", text)),
+    }
+}
+
+/// Writes calls and their results as texts.
+fn write_calls(chat: &mut Chat) {
     let mut messages: Vec<Message> = Vec::with_capacity(chat.messages.len() + 1);
-    for mut message in std::mem::take(&mut explained.messages) {
+    for mut message in std::mem::take(&mut chat.messages) {
         if message.role == "tool" {
             let result = message.text().unwrap_or_default();
             let result = format!("<tool_response>\n{result}\n</tool_response>");
@@ -31,7 +56,7 @@ pub(super) fn explained(chat: &Chat) -> Chat {
             continue;
         }
         for call in std::mem::take(&mut message.tool_calls) {
-            let arguments = call.arguments_object().unwrap_or_default();
+            let arguments = call.arguments_or_text();
             let call = serde_json::json!({"name": call.name(), "arguments": arguments});
             append(&mut message, &format!("<tool_call>\n{call}\n</tool_call>"));
         }
@@ -40,12 +65,7 @@ pub(super) fn explained(chat: &Chat) -> Chat {
     for message in &mut messages {
         message.extra.remove(RESULT);
     }
-    match messages.first_mut().filter(|first| first.role == "system") {
-        Some(first) => append(first, &format!("\n{text}")),
-        None => messages.insert(0, Message::new("system", text)),
-    }
-    explained.messages = messages;
-    explained
+    chat.messages = messages;
 }
 
 /// The key of messages that are made from results, while they are made.
@@ -62,7 +82,7 @@ fn append(message: &mut Message, line: &str) {
 
 #[cfg(test)]
 mod tests {
-    use pelton_chat::ToolCall;
+    use pelton_chat::{Template, ToolCall};
     use serde_json::json;
 
     use super::*;
@@ -80,7 +100,9 @@ mod tests {
             Message::new("assistant", "Done."),
         ]);
         chat.tools = vec![json!({"function": {"name": "f"}})];
-        let chat = explained(&chat);
+        let none = Template::new("{% for m in messages %}{{ m.content }}{% endfor %}").unwrap();
+        let none = none.capabilities();
+        let chat = explained(Cow::Owned(chat), none);
         let texts: Vec<_> = chat.messages.iter().map(|m| (&*m.role, m.text().unwrap())).collect();
         assert!(texts[0].0 == "system" && texts[0].1.contains("{\"name\":\"f\"}"), "{texts:?}");
         let call = "<tool_call>\n{\"name\":\"f\",\"arguments\":{\"x\":1}}\n</tool_call>";
@@ -98,7 +120,14 @@ mod tests {
         assert!(chat.tools.is_empty() && chat.messages.iter().all(|m| m.extra.is_empty()));
         let mut brief = Chat::new(vec![Message::new("system", "Be brief.")]);
         brief.tools = vec![json!({"name": "g"})];
-        let text = explained(&brief).messages[0].text().unwrap();
+        let text = explained(Cow::Borrowed(&brief), none).messages[0].text().unwrap();
         assert!(text.starts_with("Be brief.\n\nYou may call"), "{text}");
+        // calls of a conversation without tools, one of which is cut
+        let mut called = Message::new("assistant", "I look.");
+        called.tool_calls = vec![ToolCall::new("a", "f", json!("{\"x\": "))];
+        let chat = Chat::new(vec![called]);
+        let text = explained(Cow::Owned(chat), none).messages[0].text().unwrap();
+        let call = "<tool_call>\n{\"name\":\"f\",\"arguments\":\"{\\\"x\\\": \"}\n</tool_call>";
+        assert_eq!(text, format!("I look.\n{call}"));
     }
 }

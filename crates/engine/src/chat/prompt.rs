@@ -98,6 +98,14 @@ impl ChatPrompt {
         Self { prompt: Prompt::Segments(segments), start, calls, text, parsing }
     }
 
+    /// The parts of the text, of which some may have control tokens.
+    pub fn segments(&self) -> &[Segment] {
+        match &self.prompt {
+            Prompt::Segments(segments) => segments,
+            _ => &[],
+        }
+    }
+
     /// The whole text.
     pub fn text(&self) -> &str {
         &self.text

@@ -1,5 +1,6 @@
 //! The chat template of a model file.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pelton_chat::{Chat, Clock, Format, Limits, Segment, Template, is_tool_name};
@@ -59,10 +60,10 @@ impl ChatTemplate {
     }
 
     /// Lets a template that writes no tools have some: a system message lists and explains them, and
-    /// calls have the format of the Hermes models. Without effect on templates that write tools.
+    /// calls have the format of the Hermes models. What a template writes itself stays as it is.
     #[must_use]
     pub fn explaining_tools(mut self) -> Self {
-        self.explains_tools = !self.template.capabilities().tools;
+        self.explains_tools = true;
         if self.format.calls.is_none()
             && let Some(hermes) = Format::named("hermes")
         {
@@ -113,17 +114,14 @@ impl ChatTemplate {
         parallel: bool,
     ) -> Result<ChatPrompt, pelton_chat::Error> {
         check_tools(&chat.tools)?;
-        let rendered = match choice {
-            ToolChoice::None if !chat.tools.is_empty() => {
-                let mut without = chat.clone();
-                without.tools.clear();
-                self.template.render(&without)?
-            }
-            _ if self.explains_tools && !chat.tools.is_empty() => {
-                self.template.render(&explained(chat))?
-            }
-            _ => self.template.render(chat)?,
-        };
+        let mut shown = Cow::Borrowed(chat);
+        if *choice == ToolChoice::None && !chat.tools.is_empty() {
+            shown.to_mut().tools.clear();
+        }
+        if self.explains_tools {
+            shown = explained(shown, self.template.capabilities());
+        }
+        let rendered = self.template.render(&shown)?;
         let calls = self.constraint(&chat.tools, choice, parallel)?;
         let tools = match choice {
             ToolChoice::None => Vec::new(),

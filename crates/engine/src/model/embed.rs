@@ -134,6 +134,15 @@ impl Model {
         Ok(self.loaded.pooling)
     }
 
+    /// The tokens that a text to embed may have: those of the context, or of a pass that has to run it
+    /// as a whole.
+    pub fn longest_text(&self) -> usize {
+        match self.loaded.plan.whole_sequences {
+            true => self.loaded.context.min(self.loaded.rows),
+            false => self.loaded.context,
+        }
+    }
+
     /// The rows of the plan's results that an embedding needs.
     fn wanted_rows(&self) -> WantedRows {
         match self.loaded.pooling {

@@ -219,6 +219,7 @@ fn shape(request: &Request) -> Shape {
         path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     if below("/v1/messages")
+        || below("/messages")
         || below("/v1/models") && request.headers().contains_key("anthropic-version")
     {
         Shape::Anthropic

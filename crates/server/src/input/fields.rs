@@ -80,6 +80,11 @@ impl Fields {
         self.map
     }
 
+    /// Whether a field is a certain text, without taking it.
+    pub(crate) fn string_is(&self, name: &str, text: &str) -> bool {
+        self.map.get(name).and_then(Value::as_str) == Some(text)
+    }
+
     pub(crate) fn has(&self, name: &str) -> bool {
         self.map.get(name).is_some_and(|value| !value.is_null())
     }

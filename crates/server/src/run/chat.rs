@@ -1,6 +1,9 @@
 //! A chat, from its messages to running replies.
 
-use pelton::chat::{Chat, ChatPrompt, ToolChoice};
+use pelton::{
+    Prompt,
+    chat::{Chat, ChatPrompt, ToolChoice},
+};
 use serde_json::Value;
 
 use super::{
@@ -21,11 +24,20 @@ pub(crate) struct ChatRequest {
     pub(crate) parallel: bool,
     /// Replies.
     pub(crate) n: usize,
+    /// The tokens of an earlier conversation, which the chat continues.
+    pub(crate) before: Vec<u32>,
 }
 
 impl ChatRequest {
     pub(crate) fn new(chat: Chat, options: Options) -> Self {
-        Self { chat, options, tool_choice: ToolChoice::Auto, parallel: true, n: 1 }
+        Self {
+            chat,
+            options,
+            tool_choice: ToolChoice::Auto,
+            parallel: true,
+            n: 1,
+            before: Vec::new(),
+        }
     }
 
     /// Takes `tools` of OpenAI's shape and `tool_choice` out of a body.
@@ -116,13 +128,28 @@ impl ChatRequest {
         if context.log_prompts {
             tracing::debug!(prompt = prompt.text(), "a chat is rendered");
         }
+        let mut tokens = self.before;
+        tokens.extend(context.lease.encode(&prompt.prompt)?);
         let run = |i| {
-            let base = prompt.prompt.clone();
+            let base = Prompt::Tokens(tokens.clone());
             let request = self.options.request(base, i, context);
             let request = constrain_chat(request, &prompt, &self.options.output)?;
-            Ok(ReplyRun::new(TokenRun::start(context, request)?, prompt.parser()))
+            let run = TokenRun::start(context, request)?;
+            Ok(ReplyRun::new(run, prompt.parser(), tokens.clone()))
         };
         (0..self.n).map(run).collect()
+    }
+}
+
+/// The words for how much a model reasons.
+pub(crate) const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+
+/// Sets how much the model reasons: an effort turns reasoning on where a template has a switch, and
+/// `none` and `minimal` turn it off.
+pub(crate) fn set_effort(chat: &mut Chat, effort: &str) {
+    chat.enable_thinking = Some(!matches!(effort, "none" | "minimal"));
+    if effort != "none" {
+        chat.reasoning_effort = Some(effort.to_owned());
     }
 }
 

@@ -5,24 +5,40 @@ use serde_json::Value;
 
 use crate::{error::ApiError, input::kind as kind_of};
 
-/// Messages from the JSON of chat APIs. Parts that are no text are refused.
+/// Messages from the JSON of chat APIs. A part that is no text becomes a placeholder; in the newest
+/// message, if that is the user's, it is refused.
 pub(crate) fn messages(list: Vec<Value>, path: &str) -> Result<Vec<Message>, ApiError> {
-    let message = |(i, value)| {
-        let path = format!("{path}[{i}]");
-        let mut message = Message::try_from(value).map_err(|error: Error| {
-            let message = format!("{path}: {error}");
-            ApiError::field(path.clone(), message)
-        })?;
-        if let Some(content) = &mut message.content {
-            check_parts(content, &path)?;
-        }
-        Ok(message)
-    };
-    list.into_iter().enumerate().map(message).collect()
+    let count = list.len();
+    let one = |(i, value)| message(value, &format!("{path}[{i}]"), i + 1 == count);
+    list.into_iter().enumerate().map(one).collect()
+}
+
+/// A message from the JSON of chat APIs.
+pub(crate) fn message(value: Value, path: &str, is_newest: bool) -> Result<Message, ApiError> {
+    let mut message = Message::try_from(value).map_err(|error: Error| {
+        let message = format!("{path}: {error}");
+        ApiError::field(path, message)
+    })?;
+    let refuses = is_newest && message.role == "user";
+    if let Some(content) = &mut message.content {
+        check_parts(content, path, refuses)?;
+    }
+    Ok(message)
+}
+
+/// The text in place of a part that is no text.
+pub(crate) fn placeholder(kind: &str) -> String {
+    format!("[{kind}: left out, this model reads text only]")
+}
+
+/// The refusal of a part that is no text.
+pub(crate) fn no_text(path: &str, kind: &str) -> ApiError {
+    let message = format!("{path}.type is {kind:?}, expected text: the model reads text only");
+    ApiError::field(path, message)
 }
 
 /// Makes all parts of a content `{"type": "text", "text": …}`.
-fn check_parts(content: &mut Content, path: &str) -> Result<(), ApiError> {
+fn check_parts(content: &mut Content, path: &str, refuses: bool) -> Result<(), ApiError> {
     let Content::Parts(parts) = content else { return Ok(()) };
     for (i, part) in parts.iter_mut().enumerate() {
         let path = format!("{path}.content[{i}]");
@@ -35,19 +51,15 @@ fn check_parts(content: &mut Content, path: &str) -> Result<(), ApiError> {
             }
         };
         let text = match kind.as_str() {
-            "text" | "input_text" | "output_text" => part.get("text"),
-            "refusal" => part.get("refusal"),
-            _ => {
-                let message =
-                    format!("{path}.type is {kind:?}, expected text: the model reads text");
-                return Err(ApiError::field(path, message));
-            }
+            "text" | "input_text" | "output_text" => part.get("text").cloned(),
+            "refusal" => part.get("refusal").cloned(),
+            _ if refuses => return Err(no_text(&path, &kind)),
+            _ => Some(placeholder(&kind).into()),
         };
-        let Some(Value::String(text)) = text else {
+        let Some(text @ Value::String(_)) = text else {
             let message = format!("{path} has no text, expected a string");
             return Err(ApiError::field(path, message));
         };
-        let text = Value::String(text.clone());
         part.clear();
         part.insert("type".to_owned(), "text".into());
         part.insert("text".to_owned(), text);
@@ -79,6 +91,13 @@ mod tests {
         ] {
             let error = messages(bad.as_array().unwrap().clone(), "messages").unwrap_err();
             assert_eq!(error.param.as_deref(), Some(param));
+        }
+        // what a user has sent before, and what a tool has answered, does not end a conversation
+        let image = json!([{"type": "image_url", "image_url": {"url": "data:,"}}]);
+        let shown = json!([{"role": "user", "content": image}, {"role": "tool", "content": image}]);
+        for message in messages(shown.as_array().unwrap().clone(), "messages").unwrap() {
+            let text = message.text().unwrap();
+            assert_eq!(text, "[image_url: left out, this model reads text only]");
         }
     }
 }

@@ -12,10 +12,10 @@ mod tokens;
 mod values;
 
 pub(crate) use blocking::blocking;
-pub(crate) use chat::ChatRequest;
+pub(crate) use chat::{ChatRequest, EFFORTS, set_effort};
 pub(crate) use constraint::constrain;
 pub(crate) use infill::infill_prompt;
-pub(crate) use message::messages;
+pub(crate) use message::{message, messages, no_text, placeholder};
 pub(crate) use options::response_format;
 pub(crate) use options::{Options, Output};
 pub(crate) use reply::LogToken;

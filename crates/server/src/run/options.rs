@@ -65,6 +65,9 @@ impl Options {
         let effort_energy = fields.number("effort_energy", 0.0..=1.0)?;
         let logit_bias = logit_bias(fields)?;
         let cache_salt = fields.string("cache_salt")?;
+        // the same text with and without the cache
+        fields.boolean("cache_prompt")?;
+        refuse(fields)?;
         Ok(Self {
             max_tokens: None,
             sampling,
@@ -100,8 +103,34 @@ impl Options {
         Ok(())
     }
 
-    /// Takes `response_format`, `structured_outputs` and the older names of both.
+    /// Takes the limit of generated tokens out of the fields with some names, of which a negative one
+    /// is for none; whether there is such a field.
+    pub(crate) fn take_limit(
+        &mut self,
+        fields: &mut Fields,
+        names: &[&str],
+    ) -> Result<bool, ApiError> {
+        let mut found = false;
+        for name in names {
+            if let Some(count) = fields.integer(name, -2..=i64::from(u32::MAX))? {
+                self.max_tokens = usize::try_from(count).ok();
+                found = true;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Takes `response_format`, `structured_outputs`, the older names of both, and those of llama.cpp.
     pub(crate) fn take_output(&mut self, fields: &mut Fields) -> Result<(), ApiError> {
+        if let Some(schema) = fields.take("json_schema") {
+            if !schema.is_object() && !schema.is_boolean() {
+                return Err(fields.wrong("json_schema", &schema, "a JSON Schema"));
+            }
+            self.output = Output::Schema(schema);
+        }
+        if let Some(grammar) = fields.string("grammar")?.filter(|grammar| !grammar.is_empty()) {
+            self.output = Output::Grammar(grammar);
+        }
         if let Some(mut format) = fields.object("response_format")? {
             self.output = response_format(&mut format)?;
         }
@@ -138,6 +167,22 @@ impl Options {
         request.deadline = context.deadline;
         request
     }
+}
+
+/// Refuses fields that would change the text and are not supported.
+fn refuse(fields: &mut Fields) -> Result<(), ApiError> {
+    let least = fields.integer("min_tokens", 0..=i64::from(u32::MAX))?.unwrap_or(0);
+    if least > 0 {
+        let path = fields.at("min_tokens");
+        let message = format!("{path} is {least}, expected 0: a least length is not supported");
+        return Err(ApiError::field(path, message));
+    }
+    if fields.ids("stop_token_ids")?.is_some_and(|ids| !ids.is_empty()) {
+        let path = fields.at("stop_token_ids");
+        let message = format!("{path} has elements, expected none: name texts in stop");
+        return Err(ApiError::field(path, message));
+    }
+    Ok(())
 }
 
 /// OpenAI's `response_format`, or the `format` of its Responses.

@@ -37,16 +37,19 @@ pub(crate) struct ReplyRun {
     ended: bool,
     /// Whether a tool call is complete.
     pub(crate) called: bool,
+    /// The tokens of the prompt of a chat and of the reply so far; empty for a text.
+    pub(crate) tokens: Vec<u32>,
 }
 
 impl ReplyRun {
-    pub(crate) fn new(run: TokenRun, parser: ReplyParser) -> Self {
-        Self { parser: Some(parser), ..Self::text(run) }
+    pub(crate) fn new(run: TokenRun, parser: ReplyParser, tokens: Vec<u32>) -> Self {
+        Self { parser: Some(parser), tokens, ..Self::text(run) }
     }
 
     /// The text after a prompt as it is.
     pub(crate) fn text(run: TokenRun) -> Self {
-        Self { run, parser: None, pieces: VecDeque::new(), ended: false, called: false }
+        let (pieces, tokens) = (VecDeque::new(), Vec::new());
+        Self { run, parser: None, pieces, ended: false, called: false, tokens }
     }
 
     /// The tokenizer of the model.
@@ -81,6 +84,9 @@ impl ReplyRun {
         while self.pieces.is_empty() && !self.ended {
             match self.run.next().await? {
                 Some(token) => {
+                    if self.parser.is_some() {
+                        self.tokens.push(token.id);
+                    }
                     if let Some(log_prob) = token.log_prob {
                         let token = LogToken { id: token.id, log_prob, top: token.top.clone() };
                         self.pieces.push_back(Piece::Token(token));

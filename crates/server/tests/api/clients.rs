@@ -25,6 +25,52 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
+/// The test of a library for agents, in an environment of its own.
+fn library(name: &str, package: &str) {
+    if !full() {
+        return;
+    }
+    let python = tests().join("../../../target/clients").join(name).join("bin/python");
+    if !succeeds(Command::new(&python).args(["-c", &format!("import {package}")])) {
+        skip(Need::Python, format_args!("{} has no package {package}", python.display()));
+        return;
+    }
+    let mut command = Command::new(&python);
+    command.arg(tests().join("clients/tools_client.py")).arg(name);
+    run(command, shared(), &[]);
+}
+
+/// A server of the built-in model that says it had a context for the prompts of agents.
+fn wide() -> TestServer {
+    let folder = tests().join("../../../models/tiny");
+    let mut bytes = std::fs::read(folder.join("pelton-tiny.gguf")).unwrap();
+    let key = b"llama.context_length";
+    let at = bytes.windows(key.len()).position(|window| window == key).unwrap() + key.len() + 4;
+    bytes[at..at + 4].copy_from_slice(&65536_u32.to_le_bytes());
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("built-in.gguf");
+    std::fs::write(&file, bytes).unwrap();
+    start(|config| {
+        config.models = vec![ModelConfig::file(&file)];
+        config.load = config.load.clone().context(65536).sequences(1);
+        config.threads = pelton::default_threads();
+    })
+}
+
+/// Runs a coding agent: it sends the result of a call that the server has answered.
+fn agent(name: &str) {
+    if !full() {
+        return;
+    }
+    let program = tests().join("node/node_modules/.bin").join(name);
+    if !succeeds(Command::new(&program).arg("--version")) {
+        skip(Need::Capability, format_args!("{} does not run", program.display()));
+        return;
+    }
+    let mut command = Command::new(python());
+    command.arg(tests().join("clients/agents.py")).arg(name).arg(program);
+    run(command, &wide(), &[]);
+}
+
 /// Runs a program with the address of a server as its last argument but those of `more`.
 fn run(mut command: Command, server: &TestServer, more: &[&str]) {
     let output = command
@@ -91,6 +137,65 @@ fn langchain() {
     if full() {
         client("langchain_openai", "langchain_openai_client.py", shared());
     }
+}
+
+#[test]
+fn tools_of_langchain() {
+    library("langchain", "langchain_anthropic");
+}
+
+#[test]
+fn litellm() {
+    library("litellm", "litellm");
+}
+
+#[test]
+fn pydantic_ai() {
+    library("pydantic_ai", "pydantic_ai");
+}
+
+#[test]
+fn instructor() {
+    library("instructor", "instructor");
+}
+
+/// Vercel's AI SDK, and the libraries of Anthropic and Ollama.
+#[test]
+fn ai_sdk_in_node() {
+    if full() {
+        node("ai_sdk.mjs", "ai", shared(), &[]);
+    }
+}
+
+#[test]
+fn claude_code() {
+    agent("claude");
+}
+
+#[test]
+fn codex() {
+    agent("codex");
+}
+
+#[test]
+fn opencode() {
+    agent("opencode");
+}
+
+/// aider over the APIs of OpenAI and Ollama. It calls no tools.
+#[test]
+fn aider() {
+    if !full() {
+        return;
+    }
+    let python = tests().join("../../../target/clients/aider/bin/python");
+    if !succeeds(Command::new(&python).args(["-c", "import aider"])) {
+        skip(Need::Python, format_args!("{} has no package aider", python.display()));
+        return;
+    }
+    let mut command = Command::new(&python);
+    command.arg(tests().join("clients/aider_client.py"));
+    run(command, &wide(), &[]);
 }
 
 /// Requests that are generated from the OpenAPI document.

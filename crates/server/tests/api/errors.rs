@@ -94,7 +94,7 @@ fn malformed_bodies() {
         (b"{\"prompt\": \"\xff\xfe\"}", "UTF-8"),
         (b"{\"prompt\": \"a\", \"prompt\": \"b\"}", "twice"),
         (b"{\"prompt\": \"a\", \"max_tokens\": 1e999}", "number"),
-        (b"{\"prompt\": \"a\", \"max_tokens\": -1}", "max_tokens"),
+        (b"{\"prompt\": \"a\", \"max_tokens\": -3}", "max_tokens"),
         (b"{\"prompt\": \"a\", \"max_tokens\": 99999999999999999999}", "max_tokens"),
         (b"{\"prompt\": \"a\", \"temperature\": -0.5}", "temperature"),
         (b"{\"prompt\": [999999999]}", "vocabulary"),

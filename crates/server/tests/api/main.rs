@@ -13,6 +13,7 @@ mod ollama;
 mod openai;
 mod page;
 mod pressure;
+mod recorded;
 mod replies;
 mod soak;
 mod traces;

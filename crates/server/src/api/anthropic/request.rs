@@ -1,6 +1,6 @@
 //! From the body of a request to a chat.
 
-use pelton::chat::{Chat, Message, ToolCall, ToolChoice};
+use pelton::chat::{Chat, Content, Message, ToolCall, ToolChoice};
 use serde_json::{Value, json};
 
 use crate::{
@@ -25,11 +25,12 @@ pub(super) fn take(fields: &mut Fields) -> Result<ChatRequest, ApiError> {
     if list.is_empty() {
         return Err(fields.wrong("messages", &Value::Array(list), "at least one message"));
     }
+    let count = list.len();
     for (i, value) in list.into_iter().enumerate() {
         let path = format!("messages[{i}]");
-        message(Fields::of(path, value)?, &mut messages)?;
+        message(Fields::of(path, value)?, i + 1 == count, &mut messages)?;
     }
-    let mut chat = Chat::new(messages);
+    let mut chat = Chat::new(merged(messages));
     if chat
         .messages
         .last()
@@ -103,28 +104,73 @@ fn system(fields: &mut Fields) -> Result<String, ApiError> {
     }
 }
 
-/// The texts of blocks; other blocks are refused.
+/// The texts of blocks, with placeholders for those without one.
 fn texts(blocks: Vec<Value>, path: &str) -> Result<Vec<String>, ApiError> {
     let one = |(i, block)| {
         let mut block = Fields::of(format!("{path}[{i}]"), block)?;
-        match block.string("type")?.as_deref() {
-            Some("text") | None => {
-                block.string("text")?.ok_or_else(|| block.missing("text", "a string"))
-            }
-            Some(other) => Err(no_text(&block, other)),
-        }
+        let kind = block.string("type")?.unwrap_or_else(|| "text".to_owned());
+        text(block, &kind, false)
     };
     blocks.into_iter().enumerate().map(one).collect()
 }
 
-fn no_text(block: &Fields, kind: &str) -> ApiError {
-    let path = block.at("type");
-    let message = format!("{path} is {kind:?}, expected text: the model reads text");
-    ApiError::field(path, message)
+/// The text of a block that is no message of its own. One without a text becomes a placeholder, or
+/// is refused.
+fn text(mut block: Fields, kind: &str, refuses: bool) -> Result<String, ApiError> {
+    match kind {
+        "text" => block.string("text")?.ok_or_else(|| block.missing("text", "a string")),
+        "document" => document(block, refuses),
+        "search_result" => {
+            let title = block.string("title")?.unwrap_or_default();
+            let path = block.at("content");
+            let blocks = block.list("content")?.unwrap_or_default();
+            Ok(format!("{title}\n{}", texts(blocks, &path)?.join("\n")))
+        }
+        _ if refuses => Err(run::no_text(block.at("").trim_end_matches('.'), kind)),
+        _ => Ok(run::placeholder(kind)),
+    }
+}
+
+/// The text of a document, after its title.
+fn document(mut block: Fields, refuses: bool) -> Result<String, ApiError> {
+    let title = block.string("title")?;
+    let mut source = block.object("source")?.ok_or_else(|| block.missing("source", "an object"))?;
+    let kind = source.string("type")?.unwrap_or_default();
+    let path = source.at("content");
+    let text = match (kind.as_str(), source.take("content")) {
+        ("text", _) => source.string("data")?.ok_or_else(|| source.missing("data", "a string"))?,
+        ("content", Some(Value::String(text))) => text,
+        ("content", Some(Value::Array(blocks))) => texts(blocks, &path)?.join("\n"),
+        _ if refuses => return Err(run::no_text(&block.at("source"), &kind)),
+        _ => run::placeholder("document"),
+    };
+    Ok(title.map_or_else(String::new, |title| format!("{title}\n")) + &text)
+}
+
+/// Messages, of which no two of a user or of an assistant follow each other.
+fn merged(messages: Vec<Message>) -> Vec<Message> {
+    let mut all: Vec<Message> = Vec::with_capacity(messages.len());
+    for next in messages {
+        let joins = ["user", "assistant"].contains(&next.role.as_str());
+        let Some(last) = all.last_mut().filter(|last| joins && last.role == next.role) else {
+            all.push(next);
+            continue;
+        };
+        let texts = [last.text(), next.text()].into_iter().flatten();
+        let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
+        last.content = Some(Content::Text(texts.join("\n")));
+        last.reasoning_content = next.reasoning_content.or(last.reasoning_content.take());
+        last.tool_calls.extend(next.tool_calls);
+    }
+    all
 }
 
 /// Adds a message: results of tools become messages of their own.
-fn message(mut fields: Fields, messages: &mut Vec<Message>) -> Result<(), ApiError> {
+fn message(
+    mut fields: Fields,
+    is_newest: bool,
+    messages: &mut Vec<Message>,
+) -> Result<(), ApiError> {
     let role = fields.choice("role", &["user", "assistant", "system"])?;
     let role = role.ok_or_else(|| fields.missing("role", "user or assistant"))?;
     let path = fields.at("content");
@@ -141,15 +187,12 @@ fn message(mut fields: Fields, messages: &mut Vec<Message>) -> Result<(), ApiErr
         }
     };
     let mut own = Message::new(role, "");
-    let (mut text, mut reasoning) = (Vec::new(), String::new());
+    let refuses = is_newest && role == "user";
+    let (mut said, mut reasoning) = (Vec::new(), String::new());
     for (i, block) in blocks.into_iter().enumerate() {
         let mut block = Fields::of(format!("{path}[{i}]"), block)?;
         let kind = block.string("type")?.ok_or_else(|| block.missing("type", "a kind of block"))?;
         match kind.as_str() {
-            "text" => {
-                let one = block.string("text")?;
-                text.push(one.ok_or_else(|| block.missing("text", "a string"))?);
-            }
             "thinking" => reasoning.push_str(&block.string("thinking")?.unwrap_or_default()),
             "redacted_thinking" => {}
             "tool_use" => {
@@ -161,15 +204,14 @@ fn message(mut fields: Fields, messages: &mut Vec<Message>) -> Result<(), ApiErr
                 own.tool_calls.push(ToolCall::new(id, name, input));
             }
             "tool_result" => messages.push(tool_result(block, messages)?),
-            other => return Err(no_text(&block, other)),
+            kind => said.push(text(block, kind, refuses)?),
         }
     }
     if !reasoning.is_empty() {
         own.reasoning_content = Some(reasoning);
     }
-    if !text.is_empty() || !own.tool_calls.is_empty() || own.reasoning_content.is_some() {
-        let text = text.join("\n");
-        own.content = Some(pelton::chat::Content::Text(text));
+    if !said.is_empty() || !own.tool_calls.is_empty() || own.reasoning_content.is_some() {
+        own.content = Some(Content::Text(said.join("\n")));
         messages.push(own);
     }
     Ok(())

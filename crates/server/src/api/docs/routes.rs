@@ -25,16 +25,19 @@ const SAMPLING: &str = "temperature:number[0,] top_k:integer[-1,4294967295] top_
     dry_allowed_length:integer[-1,4294967295] dry_penalty_last_n:integer[-1,4294967295] \
     dry_sequence_breakers:@strings mirostat:integer[0,2] mirostat_tau:number[0,] \
     mirostat_eta:number[0,] samplers:string|array ignore_eos:boolean logit_bias:@bias \
-    cache_salt:string lora:@loras effort:number[0,1] effort_energy:number[0,1]";
+    cache_salt:string cache_prompt:boolean lora:@loras effort:number[0,1] effort_energy:number[0,1]";
 const STOP: &str = "stop:@strings";
-const OUTPUT: &str = "response_format:@format structured_outputs:object";
+const OUTPUT: &str = "response_format:@format structured_outputs:object grammar:string \
+    json_schema:object|boolean";
 const STREAM: &str = "stream:boolean stream_options:@stream_options";
 const CHAT: &str = "model:string !messages:@messages documents:array continue_final_message:boolean \
     add_generation_prompt:boolean enable_thinking:boolean chat_template_kwargs:object \
-    reasoning_effort=none,minimal,low,medium,high,xhigh,max max_tokens:integer[1,4294967295] \
-    max_completion_tokens:integer[1,4294967295] logprobs:boolean top_logprobs:integer[0,20] \
+    reasoning_effort=none,minimal,low,medium,high,xhigh,max max_tokens:integer[-2,4294967295] \
+    max_completion_tokens:integer[-2,4294967295] n_predict:integer[-2,4294967295] logprobs:boolean top_logprobs:integer[0,20] \
     tools:@tools tool_choice:string|object parallel_tool_calls:boolean n:integer[1,128] \
     user:string metadata:object store:boolean service_tier:string prediction:@prediction";
+const LLAMA_CPP: &str = "n_predict:integer[-2,4294967295] max_tokens:integer[-2,4294967295] \
+    n_probs:integer[0,20] return_tokens:boolean stream:boolean";
 const OLLAMA: &str = "!model:string stream:boolean options:object format:string|object \
     think:@think keep_alive:string|number logprobs:boolean top_logprobs:integer[0,20]";
 
@@ -65,8 +68,8 @@ pub(super) const ROUTES: &[Route] = &[
         "/v1/completions",
         "Texts after prompts (OpenAI)",
         &[
-            "model:string !prompt:@prompts suffix:string max_tokens:integer[0,4294967295] \
-             n:integer[1,128] best_of:integer[1,128] logprobs:integer[0,20] echo:boolean \
+            "model:string !prompt:@prompts suffix:string max_tokens:integer[-2,4294967295] \
+             n_predict:integer[-2,4294967295] n:integer[1,128] best_of:integer[1,128] logprobs:integer[0,20] echo:boolean \
              user:string",
             SAMPLING,
             STOP,
@@ -82,11 +85,18 @@ pub(super) const ROUTES: &[Route] = &[
             "model:string !input:string|array instructions:string \
              max_output_tokens:integer[1,4294967295] reasoning:object text:object tools:array \
              tool_choice:string|object parallel_tool_calls:boolean top_logprobs:integer[0,20] \
-             include:string|array truncation=auto,disabled metadata:object store:boolean stream:boolean \
+             include:string|array previous_response_id:string truncation=auto,disabled metadata:object store:boolean stream:boolean \
              background:boolean user:string",
             SAMPLING,
         ],
         r#"{"input": "Hello", "max_output_tokens": 4}"#,
+    ),
+    post(
+        "/v1/responses/input_tokens",
+        "The tokens of a response's prompt (OpenAI)",
+        &["model:string !input:string|array instructions:string tools:array \
+           tool_choice:string|object previous_response_id:string"],
+        r#"{"input": "Hello"}"#,
     ),
     post(
         "/v1/embeddings",
@@ -133,7 +143,11 @@ pub(super) const ROUTES: &[Route] = &[
     post(
         "/api/generate",
         "A text after a prompt (Ollama)",
-        &[OLLAMA, "prompt:string suffix:string system:string template:string raw:boolean"],
+        &[
+            OLLAMA,
+            "prompt:string suffix:string system:string template:string raw:boolean \
+          context:@context",
+        ],
         r#"{"model": "built-in", "prompt": "Hello", "options": {"num_predict": 4}}"#,
     ),
     post(
@@ -163,6 +177,19 @@ pub(super) const ROUTES: &[Route] = &[
            add_special_tokens:boolean parse_special:boolean with_pieces:boolean messages:array"],
         r#"{"content": "Hello"}"#,
     ),
+    post(
+        "/completion",
+        "A text after a prompt (llama.cpp)",
+        &["model:string !prompt:@prompts", LLAMA_CPP, SAMPLING, STOP, OUTPUT],
+        r#"{"prompt": "Once upon a time", "n_predict": 4}"#,
+    ),
+    post(
+        "/embedding",
+        "Embeddings of texts (llama.cpp)",
+        &["model:string !content:@prompts"],
+        r#"{"content": "Hello"}"#,
+    ),
+    get("/lora-adapters", "The LoRA adapters (llama.cpp)"),
     post("/detokenize", "The text of tokens", &["model:string !tokens:@ids"], r#"{"tokens": [5]}"#),
     post("/apply-template", "The prompt of a chat", &[CHAT], MESSAGES),
     post("/v1/chat/completions/input_tokens", "The tokens of a chat", &[CHAT], MESSAGES),
@@ -171,9 +198,11 @@ pub(super) const ROUTES: &[Route] = &[
         "Text between a prefix and a suffix (llama.cpp)",
         &[
             "model:string !input_prefix:string input_suffix:string input_extra:array \
-             prompt:string n_predict:integer[-1,4294967295] stream:boolean",
+             prompt:string",
+            LLAMA_CPP,
             SAMPLING,
             STOP,
+            OUTPUT,
         ],
         r#"{"input_prefix": "a", "input_suffix": "b", "n_predict": 4}"#,
     ),

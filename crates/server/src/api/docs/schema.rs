@@ -61,7 +61,7 @@ fn operation(route: &Route) -> Value {
     let mut answers = Map::new();
     match route.path {
         "/metrics" => answers.insert("text/plain".to_owned(), json!({})),
-        "/slots" => {
+        "/slots" | "/lora-adapters" | "/embedding" => {
             answers.insert("application/json".to_owned(), json!({"schema": {"type": "array"}}))
         }
         _ => answers.insert("application/json".to_owned(), json!({"schema": {"type": "object"}})),

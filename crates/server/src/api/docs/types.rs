@@ -17,6 +17,10 @@ const TYPES: &str = r##"{
     {"type": "string"},
     {"type": "object", "required": ["text"], "properties": {
       "type": {"enum": ["text", "input_text", "output_text", null]}, "text": {"type": "string"}
+    }},
+    {"description": "A part that is no text: left out, and refused in the newest message",
+    "type": "object", "required": ["type"], "properties": {
+      "type": {"type": "string", "not": {"enum": ["text", "input_text", "output_text"]}}
     }}]}}]},
   "tools": {"type": ["array", "null"], "items": {"anyOf": [{
     "type": "object", "required": ["function"], "properties": {
@@ -44,6 +48,8 @@ const TYPES: &str = r##"{
     "include_usage": {"type": ["boolean", "null"]}
   }},
   "ids": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 4294967295}},
+  "context": {"type": ["array", "null"],
+    "items": {"type": "integer", "minimum": 0, "maximum": 4294967295}},
   "strings": {"anyOf": [
     {"type": ["string", "null"]}, {"type": "array", "items": {"type": "string"}}
   ]},

@@ -6,20 +6,29 @@ use axum::{Json as Answer, extract::State};
 use pelton::tokenizer::Special;
 use serde_json::{Value, json};
 
-use super::super::openai::chat;
+use super::{super::openai::chat, state::first};
 use crate::{
     app::{App, Json},
     error::ApiError,
+    input::Fields,
+    models::Lease,
     run,
 };
+
+/// The model that a body names; without a name the first one, as in `/props`.
+async fn lease(app: &App, fields: &mut Fields) -> Result<Lease, ApiError> {
+    match fields.string("model")? {
+        Some(name) => app.registry.lease(Some(&name)).await,
+        None => app.registry.lease(Some(&first(app)?.config.name)).await,
+    }
+}
 
 /// `POST /tokenize`: llama.cpp's fields, and vLLM's.
 pub(in crate::api) async fn tokenize(
     State(app): State<Arc<App>>,
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
-    let model = fields.string("model")?;
-    let lease = app.registry.lease(model.as_deref()).await?;
+    let lease = lease(&app, &mut fields).await?;
     let pieces = fields.boolean("with_pieces")?.unwrap_or(false);
     if fields.has("messages") {
         let request = chat::take(&app, &mut fields)?;
@@ -76,10 +85,9 @@ pub(in crate::api) async fn detokenize(
     State(app): State<Arc<App>>,
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
-    let model = fields.string("model")?;
     let expected = "a list of token ids";
     let tokens = fields.ids("tokens")?.ok_or_else(|| fields.missing("tokens", expected))?;
-    let lease = app.registry.lease(model.as_deref()).await?;
+    let lease = lease(&app, &mut fields).await?;
     let tokenizer = lease.model()?.tokenizer()?;
     let vocab = tokenizer.vocab_size();
     if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocab) {
@@ -94,9 +102,8 @@ pub(in crate::api) async fn apply_template(
     State(app): State<Arc<App>>,
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
-    let model = fields.string("model")?;
+    let lease = lease(&app, &mut fields).await?;
     let request = chat::take(&app, &mut fields)?;
-    let lease = app.registry.lease(model.as_deref()).await?;
     run::blocking(move || Ok(Answer(json!({"prompt": request.render(&lease)?.text()})))).await
 }
 
@@ -105,9 +112,8 @@ pub(in crate::api) async fn input_tokens(
     State(app): State<Arc<App>>,
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
-    let model = fields.string("model")?;
+    let lease = lease(&app, &mut fields).await?;
     let request = chat::take(&app, &mut fields)?;
-    let lease = app.registry.lease(model.as_deref()).await?;
     run::blocking(move || {
         let tokens = lease.encode(&request.render(&lease)?.prompt)?;
         Ok(Answer(json!({"object": "response.input_tokens", "input_tokens": tokens.len()})))

@@ -10,6 +10,7 @@ use super::{request::model, times::nanoseconds};
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
+    models::Served,
     run,
 };
 
@@ -19,13 +20,33 @@ async fn run(
     name: &str,
     texts: Vec<String>,
     dimensions: Option<usize>,
+    truncates: bool,
 ) -> Result<Vec<Embedding>, ApiError> {
     let lease = app.registry.lease(Some(name)).await?;
     let context = app.context(lease, caller, None);
-    let texts = texts.into_iter().map(Prompt::Text).collect();
+    let cut = context.clone();
+    let texts = run::blocking(move || match truncates {
+        true => texts.iter().map(|text| cut_text(&cut.lease, text)).collect(),
+        false => Ok(texts.into_iter().map(Prompt::Text).collect()),
+    })
+    .await?;
     let mut options = EmbedOptions::default();
     options.dimensions = dimensions;
     run::embed(&context, texts, options).await
+}
+
+/// The tokens of a text, cut at its end to what the model reads. A token that ends every text stays.
+fn cut_text(served: &Served, text: &str) -> Result<Prompt, ApiError> {
+    let (tokenizer, limit) = (served.model()?.tokenizer()?, served.model()?.longest_text());
+    let mut tokens = tokenizer.encode_prompt(text)?;
+    if tokens.len() > limit {
+        let empty = tokenizer.encode_prompt("")?;
+        let end =
+            tokens.last().copied().filter(|last| empty.len() > 1 && empty.last() == Some(last));
+        tokens.truncate(limit - usize::from(end.is_some()));
+        tokens.extend(end);
+    }
+    Ok(Prompt::Tokens(tokens))
 }
 
 /// `POST /api/embed`
@@ -45,10 +66,9 @@ pub(in crate::api) async fn embed(
         let message = format!("input has {} elements, expected at most {limit}", texts.len());
         return Err(ApiError::field("input", message));
     }
-    // a text that is too long is an error either way: nothing is cut without a word
-    fields.boolean("truncate")?;
+    let truncates = fields.boolean("truncate")?.unwrap_or(true);
     let dimensions = fields.count("dimensions", 1)?;
-    let all = run(&app, &caller, &name, texts, dimensions).await?;
+    let all = run(&app, &caller, &name, texts, dimensions, truncates).await?;
     let tokens: usize = all.iter().map(|one| one.tokens).sum();
     let vectors: Vec<Vec<f32>> = all.into_iter().map(|one| one.values).collect();
     Ok(Answer(json!({
@@ -65,7 +85,7 @@ pub(in crate::api) async fn embeddings(
 ) -> Result<Answer<Value>, ApiError> {
     let name = model(&mut fields)?;
     let text = fields.string("prompt")?.ok_or_else(|| fields.missing("prompt", "a string"))?;
-    let all = run(&app, &caller, &name, vec![text], None).await?;
+    let all = run(&app, &caller, &name, vec![text], None, true).await?;
     let values = all.into_iter().next().map(|one| one.values).unwrap_or_default();
     Ok(Answer(json!({"embedding": values})))
 }

@@ -89,6 +89,7 @@ pub(in crate::api) async fn generate(
         ));
     }
     let (thinks, effort) = think(&mut fields)?;
+    let before = fields.ids("context")?.unwrap_or_default();
     let options = options(&mut fields)?;
     if raw || suffix.is_some() {
         let start = move |context: &Context| {
@@ -106,7 +107,8 @@ pub(in crate::api) async fn generate(
     let messages = system.into_iter().chain([Message::new("user", prompt)]).collect();
     let mut chat = Chat::new(messages);
     (chat.enable_thinking, chat.reasoning_effort) = (thinks, effort);
-    let request = ChatRequest::new(chat, options);
+    let mut request = ChatRequest::new(chat, options);
+    request.before = before;
     let start = move |context: &Context| Ok(request.start(context)?.pop());
     answer(&app, &caller, name, streams, Shown::Text, start).await
 }
@@ -196,6 +198,10 @@ impl Sink for Lines {
             Piece::End(last) => {
                 let mut line = self.line("", None);
                 end(&mut line, last.reason, &last.stats, self.begun);
+                // the tokens of the conversation, for the request that continues it
+                if self.shown == Shown::Text && !reply.tokens.is_empty() {
+                    line["context"] = reply.tokens.as_slice().into();
+                }
                 Some(line)
             }
         };

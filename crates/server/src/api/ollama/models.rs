@@ -11,7 +11,7 @@ use super::request::model;
 use crate::{
     app::{App, Json},
     error::ApiError,
-    models::Entry,
+    models::{Entry, ModelFile},
 };
 
 /// Parameters as people say them.
@@ -44,11 +44,18 @@ fn time(seconds: u64) -> String {
     Timestamp::from_second(seconds).unwrap_or_default().to_string()
 }
 
+/// When the files of a model were changed; the start of the server for the built-in model.
+fn modified(entry: &Entry, file: &ModelFile) -> String {
+    time(if file.changed == 0 { entry.created } else { file.changed })
+}
+
 /// A model in a list.
 fn entry(entry: &Entry) -> Value {
     let name = &entry.config.name;
+    let file = ModelFile::of(entry.config.path.as_deref());
     let mut line = json!({
-        "name": name, "model": name, "modified_at": time(entry.created), "size": 0, "digest": "",
+        "name": name, "model": name, "modified_at": modified(entry, &file),
+        "size": file.bytes, "digest": file.digest,
         "details": {"parent_model": "", "format": "gguf", "family": "", "families": [],
                     "parameter_size": "", "quantization_level": ""},
     });
@@ -86,9 +93,12 @@ pub(in crate::api) async fn running(State(app): State<Arc<App>>) -> Answer<Value
     Answer(json!({"models": models}))
 }
 
+/// The version of Ollama whose API this is: clients refuse older ones.
+const VERSION: &str = "0.12.6";
+
 /// `GET /api/version`
 pub(in crate::api) async fn version() -> Answer<Value> {
-    Answer(json!({"version": env!("CARGO_PKG_VERSION")}))
+    Answer(json!({"version": VERSION}))
 }
 
 /// `POST /api/show`
@@ -119,12 +129,13 @@ pub(in crate::api) async fn show(
         OutputKind::Embedding => capabilities.push("embedding"),
         OutputKind::Scores => {}
     }
+    let file = ModelFile::of(entry.config.path.as_deref());
     let template = served.has_template.then(|| served.template()).transpose()?;
     Ok(Answer(json!({
         "modelfile": "", "parameters": format!("num_ctx {}", model.context()),
         "template": template.map_or("", |template| template.template().source()),
         "details": details(checkpoint), "model_info": info, "capabilities": capabilities,
-        "modified_at": time(entry.created),
+        "modified_at": modified(entry, &file),
     })))
 }
 

@@ -1,12 +1,12 @@
 //! From the fields of a body to options and messages.
 
-use pelton::chat::Message;
+use pelton::chat::{Content, Message};
 use serde_json::{Map, Value};
 
 use crate::{
     error::ApiError,
     input::Fields,
-    run::{Options, Output},
+    run::{self, Options, Output},
 };
 
 /// The name of a model without the tag that Ollama's clients add.
@@ -77,8 +77,17 @@ pub(super) fn no_images(fields: &mut Fields) -> Result<(), ApiError> {
 /// Takes the messages out of a body.
 pub(super) fn messages(fields: &mut Fields) -> Result<Vec<Message>, ApiError> {
     let mut all = Vec::new();
-    for mut one in fields.objects("messages")? {
-        no_images(&mut one)?;
+    let messages = fields.objects("messages")?;
+    let count = messages.len();
+    for (i, mut one) in messages.into_iter().enumerate() {
+        let mut left_out = None;
+        match i + 1 == count && one.string_is("role", "user") {
+            true => no_images(&mut one)?,
+            false => {
+                let images = one.list("images")?.unwrap_or_default();
+                left_out = (!images.is_empty()).then(|| run::placeholder("image"));
+            }
+        }
         let path = one.at("");
         let path = path.trim_end_matches('.').to_owned();
         let name = one.string("tool_name")?;
@@ -86,10 +95,11 @@ pub(super) fn messages(fields: &mut Fields) -> Result<Vec<Message>, ApiError> {
         if let Some(name) = name {
             map.insert("name".to_owned(), name.into());
         }
-        let message = Message::try_from(Value::Object(map)).map_err(|error| {
-            let message = format!("{path}: {error}");
-            ApiError::field(path.clone(), message)
-        })?;
+        let mut message = run::message(Value::Object(map), &path, false)?;
+        if let Some(placeholder) = left_out {
+            let text = message.text().unwrap_or_default();
+            message.content = Some(Content::Text(format!("{text}\n{placeholder}")));
+        }
         all.push(message);
     }
     Ok(all)

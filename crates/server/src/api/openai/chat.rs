@@ -21,8 +21,6 @@ use crate::{
     wire::{Format, Sink, grow, new_id, respond, send},
 };
 
-const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
-
 /// Takes a chat out of a body.
 pub(in crate::api) fn take(app: &App, fields: &mut Fields) -> Result<ChatRequest, ApiError> {
     refuse(fields)?;
@@ -42,12 +40,12 @@ pub(in crate::api) fn take(app: &App, fields: &mut Fields) -> Result<ChatRequest
     options.take_stop(fields, "stop")?;
     options.take_output(fields)?;
     options.prediction = prediction(fields)?;
-    for name in ["max_tokens", "max_completion_tokens"] {
-        options.max_tokens = fields.count(name, 1)?.or(options.max_tokens);
-    }
+    options.take_limit(fields, &["max_tokens", "max_completion_tokens", "n_predict"])?;
+    // 0 is for no limit too, as some clients send it
+    options.max_tokens = options.max_tokens.filter(|&count| count > 0);
     let log_probs = fields.boolean("logprobs")?.unwrap_or(false);
     let top = fields.integer("top_logprobs", 0..=20)?;
-    if top.is_some() && !log_probs {
+    if top.is_some_and(|top| top > 0) && !log_probs {
         let message = "top_logprobs is there, expected logprobs to be true";
         return Err(ApiError::field("top_logprobs", message));
     }
@@ -61,9 +59,20 @@ pub(in crate::api) fn take(app: &App, fields: &mut Fields) -> Result<ChatRequest
 
 /// Refuses what a client would miss in the answer, and checks what has no effect.
 fn refuse(fields: &mut Fields) -> Result<(), ApiError> {
-    for name in ["audio", "web_search_options", "functions", "function_call"] {
+    for name in ["audio", "web_search_options"] {
         if let Some(value) = fields.take(name) {
             return Err(fields.wrong(name, &value, "no such field: it is not supported"));
+        }
+    }
+    for name in ["functions", "function_call"] {
+        match fields.take(name) {
+            None => {}
+            Some(Value::Array(list)) if list.is_empty() => {}
+            Some(Value::String(word)) if word == "none" || word == "auto" => {}
+            Some(other) => {
+                let expected = "no functions: name them in tools and tool_choice";
+                return Err(fields.wrong(name, &other, expected));
+            }
         }
     }
     let modalities = fields.strings("modalities")?;
@@ -106,10 +115,8 @@ fn prediction(fields: &mut Fields) -> Result<Option<String>, ApiError> {
 
 /// Takes the ways to say whether and how much the model reasons out of a body.
 fn take_thinking(chat: &mut Chat, fields: &mut Fields) -> Result<(), ApiError> {
-    match fields.choice("reasoning_effort", &EFFORTS)? {
-        None => {}
-        Some("none") => chat.enable_thinking = Some(false),
-        Some(effort) => chat.reasoning_effort = Some(effort.to_owned()),
+    if let Some(effort) = fields.choice("reasoning_effort", &run::EFFORTS)? {
+        run::set_effort(chat, effort);
     }
     if let Some(enable) = fields.boolean("enable_thinking")? {
         chat.enable_thinking = Some(enable);

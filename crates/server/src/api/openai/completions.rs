@@ -64,7 +64,9 @@ impl Request {
         let mut options = Options::take(fields)?;
         options.take_stop(fields, "stop")?;
         options.take_output(fields)?;
-        options.max_tokens = Some(fields.count("max_tokens", 0)?.unwrap_or(MAX_TOKENS));
+        if !options.take_limit(fields, &["max_tokens", "n_predict"])? {
+            options.max_tokens = Some(MAX_TOKENS);
+        }
         let log_probs = fields.integer("logprobs", 0..=20)?;
         options.log_probs = log_probs.and_then(|top| u8::try_from(top).ok());
         let log_probs = options.log_probs.is_some();

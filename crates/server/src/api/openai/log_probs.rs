@@ -74,6 +74,16 @@ impl TextLogProbs {
     }
 }
 
+/// An entry of llama.cpp's `completion_probabilities`: that of a chat, with ids.
+pub(in crate::api) fn native(tokenizer: &Tokenizer, token: &LogToken) -> Value {
+    let mut entry = chat(tokenizer, token);
+    entry["id"] = token.id.into();
+    for (i, (id, _)) in token.top.iter().enumerate() {
+        entry["top_logprobs"][i]["id"] = (*id).into();
+    }
+    entry
+}
+
 /// An entry of the `logprobs` of a chat, in the APIs of OpenAI and of Ollama.
 pub(in crate::api) fn chat(tokenizer: &Tokenizer, token: &LogToken) -> Value {
     let one = |id: u32, log_prob: f32| {

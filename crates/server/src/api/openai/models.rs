@@ -26,7 +26,15 @@ fn model(entry: &Entry) -> Value {
         "id": entry.config.name, "object": "model", "created": entry.created,
         "owned_by": "pelton", "aliases": entry.config.aliases, "status": entry.state(),
         "max_model_len": context, "loras": loras,
+        // as in the API of Anthropic
+        "type": "model", "display_name": entry.config.name, "created_at": created_at(entry.created),
     })
+}
+
+/// Seconds since 1970 as RFC 3339.
+fn created_at(seconds: u64) -> String {
+    let seconds = i64::try_from(seconds).unwrap_or_default();
+    jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()
 }
 
 /// The name of an adapter in requests: that of its file without the ending.

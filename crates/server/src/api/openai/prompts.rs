@@ -12,7 +12,11 @@ use crate::{
 const EXPECTED: &str = "a string, a list of strings, a list of token ids or a list of such lists";
 
 /// Takes the prompts out of a field.
-pub(super) fn take(app: &App, fields: &mut Fields, name: &str) -> Result<Vec<Prompt>, ApiError> {
+pub(in crate::api) fn take(
+    app: &App,
+    fields: &mut Fields,
+    name: &str,
+) -> Result<Vec<Prompt>, ApiError> {
     let value = fields.take(name).ok_or_else(|| fields.missing(name, EXPECTED))?;
     let path = fields.at(name);
     let prompts = match value {

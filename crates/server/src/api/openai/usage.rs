@@ -54,7 +54,7 @@ impl Count {
 }
 
 /// Times of a text, under llama.cpp's names.
-pub(super) fn timings(stats: &Stats) -> Value {
+pub(in crate::api) fn timings(stats: &Stats) -> Value {
     let milliseconds = |time: std::time::Duration| time.as_secs_f64() * 1e3;
     json!({
         "cache_n": stats.cached_tokens,

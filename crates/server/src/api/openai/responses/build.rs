@@ -156,6 +156,11 @@ impl Builder {
         self.items.push(item);
     }
 
+    /// The response as far as it is.
+    pub(super) fn response(&self) -> &Value {
+        &self.response
+    }
+
     /// Ends the response.
     pub(super) fn end(&mut self, reason: FinishReason, usage: Value) {
         let whole = reason != FinishReason::Length;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{extract::State, response::Response};
+use axum::{Json as Answer, extract::State, response::Response};
 use serde_json::{Value, json};
 
 use super::{
@@ -24,7 +24,7 @@ pub(in crate::api) async fn create(
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
     let model = fields.string("model")?;
-    let request = take(&mut fields)?;
+    let request = take(&mut fields, &app.responses, caller.key)?;
     let lease = app.registry.lease(model.as_deref()).await?;
     let salt = request.chat.options.cache_salt.clone();
     let context = app.context(lease, &caller, salt.as_deref());
@@ -34,13 +34,48 @@ pub(in crate::api) async fn create(
         return Err(ApiError::internal("the request has no reply"));
     };
     let builder = Builder::new(&name, now(), request.echo);
+    let keep = Keep { app: Arc::clone(&app), key: caller.key, items: request.items };
+    let sink = Kept { builder, keep: Some(keep) };
     let keep_alive = app.config.limits.keep_alive;
     let format = Format::Named(Shape::OpenAi);
     respond(request.stream, format, keep_alive, join, |frames| async move {
-        send(reply, builder, &frames).await?;
+        send(reply, sink, &frames).await?;
         Ok(())
     })
     .await
+}
+
+/// `POST /v1/responses/input_tokens`: the tokens of a response's prompt.
+pub(in crate::api) async fn input_tokens(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Json(mut fields): Json,
+) -> Result<Answer<Value>, ApiError> {
+    let model = fields.string("model")?;
+    let chat = take(&mut fields, &app.responses, caller.key)?.chat;
+    let lease = app.registry.lease(model.as_deref()).await?;
+    run::blocking(move || {
+        let tokens = lease.encode(&chat.render(&lease)?.prompt)?;
+        Ok(Answer(json!({"object": "response.input_tokens", "input_tokens": tokens.len()})))
+    })
+    .await
+}
+
+/// What is stored of a response at its end.
+struct Keep {
+    app: Arc<App>,
+    key: Option<usize>,
+    /// The items before the response; `None` if nothing is to be stored.
+    items: Option<Vec<Value>>,
+}
+
+impl Keep {
+    fn store(self, response: &Value) {
+        let Some(mut items) = self.items else { return };
+        let id = response["id"].as_str().unwrap_or_default().to_owned();
+        items.extend(response["output"].as_array().cloned().unwrap_or_default());
+        self.app.responses.add(self.key, id, items);
+    }
 }
 
 /// The whole response is part of the last event.
@@ -50,15 +85,23 @@ fn join(body: &mut Value, event: &Value) {
     }
 }
 
-impl Sink for Builder {
+/// A response that is stored at its end.
+struct Kept {
+    builder: Builder,
+    keep: Option<Keep>,
+}
+
+impl Sink for Kept {
     fn begin(&mut self) -> Vec<Value> {
-        self.frames()
+        self.builder.frames()
     }
 
     fn piece(&mut self, piece: Piece, reply: &ReplyRun) -> Result<Vec<Value>, ApiError> {
         match piece {
-            Piece::Event(event) => self.event(event),
-            Piece::Token(token) => self.log_prob(log_probs::chat(reply.tokenizer()?, &token)),
+            Piece::Event(event) => self.builder.event(event),
+            Piece::Token(token) => {
+                self.builder.log_prob(log_probs::chat(reply.tokenizer()?, &token))
+            }
             Piece::End(end) => {
                 let stats = &end.stats;
                 let usage = json!({
@@ -68,14 +111,17 @@ impl Sink for Builder {
                     "output_tokens_details": {"reasoning_tokens": reply.reasoning_tokens()},
                     "total_tokens": stats.prompt_tokens + stats.generated_tokens,
                 });
-                self.end(end.reason, usage);
+                self.builder.end(end.reason, usage);
+                if let Some(keep) = self.keep.take() {
+                    keep.store(self.builder.response());
+                }
             }
         }
-        Ok(self.frames())
+        Ok(self.builder.frames())
     }
 
     fn fail(&mut self, error: &ApiError) -> Option<Vec<Value>> {
-        Builder::fail(self, error);
-        Some(self.frames())
+        self.builder.fail(error);
+        Some(self.builder.frames())
     }
 }

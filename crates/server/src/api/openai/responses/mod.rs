@@ -2,6 +2,7 @@
 
 mod build;
 mod create;
+mod items;
 mod request;
 
-pub(in crate::api) use create::create;
+pub(in crate::api) use create::{create, input_tokens};

@@ -1,29 +1,34 @@
 //! From the body of a request to a chat.
 
-use pelton::chat::{Chat, Content, Message, ToolCall};
+use pelton::chat::{Chat, Message, ToolChoice};
 use serde_json::{Map, Value, json};
 
+use super::items;
 use crate::{
     error::ApiError,
     input::Fields,
-    run::{self, ChatRequest, Options, response_format},
+    run::{self, ChatRequest, Options, Output, response_format},
+    store::Store,
 };
-
-const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 
 /// A request for a response, and what the response repeats of it.
 pub(super) struct Request {
     pub(super) chat: ChatRequest,
     pub(super) echo: Map<String, Value>,
     pub(super) stream: bool,
+    /// All items of the conversation, for the store; `None` if it is not to be stored.
+    pub(super) items: Option<Vec<Value>>,
 }
 
-/// Takes a request out of a body.
-pub(super) fn take(fields: &mut Fields) -> Result<Request, ApiError> {
-    for name in ["previous_response_id", "conversation", "prompt"] {
+/// Takes a request out of a body. `key` is whose stored responses it may name.
+pub(super) fn take(
+    fields: &mut Fields,
+    store: &Store,
+    key: Option<usize>,
+) -> Result<Request, ApiError> {
+    for name in ["conversation", "prompt"] {
         if fields.has(name) {
-            let message =
-                format!("{name} is there, expected all items in input: nothing is stored");
+            let message = format!("{name} is there, expected all items in input: it is not stored");
             return Err(ApiError::field(name, message));
         }
     }
@@ -38,11 +43,14 @@ pub(super) fn take(fields: &mut Fields) -> Result<Request, ApiError> {
     keep("instructions", instructions.clone().into());
     let mut messages: Vec<Message> =
         instructions.into_iter().map(|text| Message::new("system", text)).collect();
-    input(fields, &mut messages)?;
+    let previous = fields.string("previous_response_id")?;
+    keep("previous_response_id", previous.clone().into());
+    let items = items::take(fields, previous.as_deref(), store, key)?;
+    items::read(&items, &mut messages)?;
     let mut chat = Chat::new(messages);
     let mut options = Options::take(fields)?;
-    keep("temperature", shortest(options.sampling.temperature));
-    keep("top_p", shortest(options.sampling.top_p));
+    keep("temperature", decimal(options.sampling.temperature));
+    keep("top_p", decimal(options.sampling.top_p));
     options.max_tokens = fields.count("max_output_tokens", 1)?;
     keep("max_output_tokens", options.max_tokens.into());
     let top = fields.integer("top_logprobs", 0..=20)?;
@@ -54,14 +62,13 @@ pub(super) fn take(fields: &mut Fields) -> Result<Request, ApiError> {
     }
     let mut effort = None;
     if let Some(mut reasoning) = fields.object("reasoning")? {
-        effort = reasoning.choice("effort", &EFFORTS)?;
-        reasoning.choice("summary", &["auto", "concise", "detailed"])?;
-        reasoning.choice("generate_summary", &["auto", "concise", "detailed"])?;
+        effort = reasoning.choice("effort", &run::EFFORTS)?;
+        for name in ["summary", "generate_summary"] {
+            reasoning.choice(name, &["auto", "concise", "detailed", "none"])?;
+        }
     }
-    match effort {
-        None => {}
-        Some("none") => chat.enable_thinking = Some(false),
-        Some(effort) => chat.reasoning_effort = Some(effort.to_owned()),
+    if let Some(effort) = effort {
+        run::set_effort(&mut chat, effort);
     }
     keep("reasoning", json!({"effort": effort, "summary": null}));
     let mut format = json!({"type": "text"});
@@ -81,19 +88,23 @@ pub(super) fn take(fields: &mut Fields) -> Result<Request, ApiError> {
     for name in ["user", "safety_identifier", "prompt_cache_key", "service_tier"] {
         keep(name, fields.string(name)?.into());
     }
-    fields.boolean("store")?;
-    keep("store", false.into());
+    let stores = fields.boolean("store")?.unwrap_or(true);
+    keep("store", stores.into());
     fields.object("stream_options")?;
     fields.count("max_tool_calls", 0)?;
     let mut request = ChatRequest::new(chat, options);
     tools(fields, &mut request, &mut keep)?;
+    if matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_)) {
+        // a call that is demanded is the whole answer
+        request.options.output = Output::Text;
+    }
     let stream = fields.boolean("stream")?.unwrap_or(false);
-    Ok(Request { chat: request, echo, stream })
+    Ok(Request { chat: request, echo, stream, items: stores.then_some(items.all) })
 }
 
-/// A number as it was given: the shortest that is the same f32.
-fn shortest(number: f32) -> Value {
-    number.to_string().parse::<f64>().map_or(Value::Null, Value::from)
+/// The number as it was written, with as few digits as tell it from its neighbours.
+fn decimal(number: f32) -> Value {
+    number.to_string().parse::<f64>().unwrap_or_default().into()
 }
 
 /// Takes the tools, whose functions have no object of their own here.
@@ -107,11 +118,20 @@ fn tools(
     let mut rewritten = Vec::new();
     for (i, tool) in tools.into_iter().enumerate() {
         let mut one = Fields::of(format!("tools[{i}]"), tool)?;
-        // tools of the provider, such as a web search, are not ours
-        if one.string("type")?.as_deref() != Some("function") {
+        let kind = one.string("type")?.unwrap_or_default();
+        if kind != "function" {
+            // tools of the provider, such as a web search, are not ours
+            tracing::warn!(kind, "a tool is left out: it is no function");
             continue;
         }
-        rewritten.push(json!({"type": "function", "function": one.rest()}));
+        // in the order of chats, as templates print it
+        let mut rest = one.rest();
+        let mut function = Map::new();
+        for name in ["name", "description", "parameters"] {
+            function.extend(rest.shift_remove_entry(name));
+        }
+        function.extend(rest);
+        rewritten.push(json!({"type": "function", "function": function}));
     }
     let choice = fields.take("tool_choice");
     keep("tool_choice", choice.clone().unwrap_or_else(|| "auto".into()));
@@ -121,88 +141,4 @@ fn tools(
         "tools": rewritten, "tool_choice": choice, "parallel_tool_calls": parallel,
     }))?;
     request.take_tools(&mut again)
-}
-
-/// Takes the input: a text, or items.
-fn input(fields: &mut Fields, messages: &mut Vec<Message>) -> Result<(), ApiError> {
-    const EXPECTED: &str = "a string or a list of items";
-    let items = match fields.take("input") {
-        None => return Err(fields.missing("input", EXPECTED)),
-        Some(Value::String(text)) => {
-            messages.push(Message::new("user", text));
-            return Ok(());
-        }
-        Some(Value::Array(items)) if !items.is_empty() => items,
-        Some(other) => return Err(fields.wrong("input", &other, EXPECTED)),
-    };
-    let mut reasoning = None;
-    for (i, value) in items.into_iter().enumerate() {
-        let mut item = Fields::of(format!("input[{i}]"), value.clone())?;
-        let kind = item.string("type")?.unwrap_or_else(|| "message".to_owned());
-        match kind.as_str() {
-            "message" => {
-                let path = item.at("");
-                let path = path.trim_end_matches('.');
-                let mut map = item.clone().rest();
-                for name in ["id", "status", "phase"] {
-                    map.remove(name);
-                }
-                let mut list = run::messages(vec![Value::Object(map)], path)?;
-                if let Some(mut message) = list.pop() {
-                    if message.role == "assistant" {
-                        message.reasoning_content = reasoning.take();
-                    }
-                    messages.push(message);
-                }
-            }
-            "reasoning" => {
-                let text = texts(&mut item, "content")?;
-                reasoning = Some(text).filter(|text| !text.is_empty());
-            }
-            "function_call" => {
-                let id = item.string("call_id")?;
-                let id = id.ok_or_else(|| item.missing("call_id", "the id of the call"))?;
-                let name = item.string("name")?;
-                let name = name.ok_or_else(|| item.missing("name", "the name of the tool"))?;
-                let arguments = item.string("arguments")?.unwrap_or_default();
-                let call = ToolCall::new(id, name, arguments.into());
-                // the calls of one answer belong to one message
-                match messages.last_mut().filter(|last| last.role == "assistant") {
-                    Some(last) => last.tool_calls.push(call),
-                    None => {
-                        let mut message = Message::new("assistant", "");
-                        message.reasoning_content = reasoning.take();
-                        message.tool_calls.push(call);
-                        messages.push(message);
-                    }
-                }
-            }
-            "function_call_output" => {
-                let id = item.string("call_id")?;
-                let id = id.ok_or_else(|| item.missing("call_id", "the id of a call"))?;
-                let output = texts(&mut item, "output")?;
-                let mut calls = messages.iter().rev().flat_map(|message| &message.tool_calls);
-                let name = calls.find(|call| call.id() == Some(&id)).map_or("", ToolCall::name);
-                let name = name.to_owned();
-                messages.push(Message::tool_result(id, name, output));
-            }
-            // items of tools of the provider
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// A string, or the texts of a list of parts.
-fn texts(item: &mut Fields, name: &str) -> Result<String, ApiError> {
-    match item.take(name) {
-        None => Ok(String::new()),
-        Some(Value::String(text)) => Ok(text),
-        Some(Value::Array(parts)) => {
-            let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
-            let all: Vec<_> = parts.iter().filter_map(text).collect();
-            Ok(Content::Text(all.join("\n")).text().unwrap_or_default())
-        }
-        Some(other) => Err(item.wrong(name, &other, "a string or a list of parts")),
-    }
 }

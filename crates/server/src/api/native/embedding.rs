@@ -1,0 +1,45 @@
+//! Embeddings and adapters, as llama.cpp answers them.
+
+use std::sync::Arc;
+
+use axum::{
+    Json as Answer,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use pelton::EmbedOptions;
+use serde_json::{Value, json};
+
+use super::super::openai::{embeddings, prompts};
+use crate::{
+    app::{App, Caller, Json},
+    error::ApiError,
+    run,
+};
+
+/// `POST /embedding` and `/embeddings`: `content` is llama.cpp's field, `input` that of OpenAI.
+pub(in crate::api) async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Json(mut fields): Json,
+) -> Result<Response, ApiError> {
+    if !fields.has("content") {
+        return Ok(embeddings::create(State(app), caller, Json(fields)).await?.into_response());
+    }
+    let model = fields.string("model")?;
+    let texts = prompts::take(&app, &mut fields, "content")?;
+    let lease = app.registry.lease(model.as_deref()).await?;
+    let context = app.context(lease, &caller, None);
+    let all = run::embed(&context, texts, EmbedOptions::default()).await?;
+    let one = |(index, embedding): (usize, pelton::Embedding)| {
+        let vectors = embedding.vectors().map(|vector| Value::from_iter(vector.iter().copied()));
+        json!({"index": index, "embedding": vectors.collect::<Value>()})
+    };
+    Ok(Answer(all.into_iter().enumerate().map(one).collect::<Value>()).into_response())
+}
+
+/// `GET /lora-adapters`
+pub(in crate::api) async fn loras(State(app): State<Arc<App>>) -> Answer<Value> {
+    let one = |(id, (path, scale)): (usize, &(std::path::PathBuf, f32))| json!({"id": id, "path": path.display().to_string(), "scale": scale});
+    Answer(app.config.load.loras.iter().enumerate().map(one).collect())
+}

@@ -1,0 +1,179 @@
+//! The items of a conversation: from the body and the store, and as messages.
+
+use pelton::chat::{Message, ToolCall};
+use serde_json::{Value, json};
+
+use crate::{error::ApiError, input::Fields, run, store::Store};
+
+/// The items of a conversation.
+pub(super) struct Items {
+    pub(super) all: Vec<Value>,
+    /// Those at the beginning that are not of the body.
+    stored: usize,
+}
+
+/// Takes the items of a conversation: those of an earlier response, and the input, whose references
+/// are replaced by the items that they name.
+pub(super) fn take(
+    fields: &mut Fields,
+    previous: Option<&str>,
+    store: &Store,
+    key: Option<usize>,
+) -> Result<Items, ApiError> {
+    const EXPECTED: &str = "a string or a list of items";
+    let mut all = match previous {
+        None => Vec::new(),
+        Some(id) => store.response(key, id).ok_or_else(|| {
+            let message = format!(
+                "the response {id:?} is not stored (any more), expected all items in input"
+            );
+            ApiError::field("previous_response_id", message).code("previous_response_not_found")
+        })?,
+    };
+    let stored = all.len();
+    match fields.take("input") {
+        None => return Err(fields.missing("input", EXPECTED)),
+        Some(Value::String(text)) => all.push(json!({"role": "user", "content": text})),
+        Some(Value::Array(list)) if !list.is_empty() => {
+            for (i, item) in list.into_iter().enumerate() {
+                all.push(resolve(item, i, store, key)?);
+            }
+        }
+        Some(other) => return Err(fields.wrong("input", &other, EXPECTED)),
+    }
+    Ok(Items { all, stored })
+}
+
+/// The item that a reference names; other items as they are.
+fn resolve(item: Value, i: usize, store: &Store, key: Option<usize>) -> Result<Value, ApiError> {
+    let id = item.get("id").and_then(Value::as_str);
+    match (item.get("type").and_then(Value::as_str), id) {
+        (Some("item_reference"), Some(id)) => store.item(key, id).ok_or_else(|| {
+            let message = format!(
+                "the item {id:?} is not stored (any more), expected the item itself in input"
+            );
+            ApiError::field(format!("input[{i}].id"), message)
+        }),
+        (Some("item_reference"), None) => {
+            let message = format!("input[{i}].id is missing, expected the id of an item");
+            Err(ApiError::field(format!("input[{i}].id"), message))
+        }
+        // a reference may have an id alone
+        (None, Some(id)) if item.get("role").is_none() => Ok(store.item(key, id).unwrap_or(item)),
+        _ => Ok(item),
+    }
+}
+
+/// Adds items to messages.
+pub(super) fn read(items: &Items, messages: &mut Vec<Message>) -> Result<(), ApiError> {
+    let mut reasoning = None;
+    for (number, value) in items.all.iter().enumerate() {
+        let i = number.saturating_sub(items.stored);
+        let mut item = Fields::of(format!("input[{i}]"), value.clone())?;
+        let kind = item.string("type")?.unwrap_or_else(|| "message".to_owned());
+        match kind.as_str() {
+            "message" => {
+                let path = format!("input[{i}]");
+                let mut map = item.rest();
+                for name in ["id", "status", "phase"] {
+                    map.remove(name);
+                }
+                let is_newest = number + 1 == items.all.len();
+                let mut message = run::message(Value::Object(map), &path, is_newest)?;
+                if message.role == "assistant" {
+                    message.reasoning_content = reasoning.take();
+                }
+                messages.push(message);
+            }
+            "reasoning" => {
+                let text = texts(&mut item, "content")?;
+                reasoning = Some(text).filter(|text| !text.is_empty());
+            }
+            "function_call" => {
+                let arguments = item.string("arguments")?.unwrap_or_default();
+                call(&mut item, None, arguments.into(), &mut reasoning, messages)?;
+            }
+            "custom_tool_call" => {
+                let input = item.string("input")?.unwrap_or_default();
+                call(&mut item, None, json!({"input": input}), &mut reasoning, messages)?;
+            }
+            // calls of tools of the provider, such as a shell, from a conversation with another model
+            kind if kind.ends_with("_call") && item.has("call_id") => {
+                let name = kind.trim_end_matches("_call");
+                let action = item.take("action").unwrap_or_else(|| json!({}));
+                call(&mut item, Some(name), action, &mut reasoning, messages)?;
+            }
+            kind if kind.ends_with("_output") => result(&mut item, messages)?,
+            kind if kind.ends_with("_call") => {
+                messages.push(Message::new("assistant", run::placeholder(kind)));
+            }
+            other => {
+                let message = format!(
+                    "input[{i}].type is {other:?}, expected message, reasoning, a call, the output \
+                     of one or item_reference"
+                );
+                return Err(ApiError::field(format!("input[{i}].type"), message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Adds a call to the answer that it belongs to.
+fn call(
+    item: &mut Fields,
+    name: Option<&str>,
+    arguments: Value,
+    reasoning: &mut Option<String>,
+    messages: &mut Vec<Message>,
+) -> Result<(), ApiError> {
+    let id = item.string("call_id")?;
+    let id = id.ok_or_else(|| item.missing("call_id", "the id of the call"))?;
+    let name = match name {
+        Some(name) => name.to_owned(),
+        None => {
+            let name = item.string("name")?;
+            name.ok_or_else(|| item.missing("name", "the name of the tool"))?
+        }
+    };
+    let call = ToolCall::new(id, name, arguments);
+    // the calls of one answer belong to one message
+    match messages.last_mut().filter(|last| last.role == "assistant") {
+        Some(last) => last.tool_calls.push(call),
+        None => {
+            let mut message = Message::new("assistant", "");
+            message.reasoning_content = reasoning.take();
+            message.tool_calls.push(call);
+            messages.push(message);
+        }
+    }
+    Ok(())
+}
+
+/// Adds the output of a call.
+fn result(item: &mut Fields, messages: &mut Vec<Message>) -> Result<(), ApiError> {
+    let id = item.string("call_id")?;
+    let id = id.ok_or_else(|| item.missing("call_id", "the id of a call"))?;
+    let output = texts(item, "output")?;
+    let mut calls = messages.iter().rev().flat_map(|message| &message.tool_calls);
+    let name = calls.find(|call| call.id() == Some(&id)).map_or("", ToolCall::name).to_owned();
+    messages.push(Message::tool_result(id, name, output));
+    Ok(())
+}
+
+/// A string, or the texts of a list of parts, with placeholders for parts without one.
+fn texts(item: &mut Fields, name: &str) -> Result<String, ApiError> {
+    match item.take(name) {
+        None => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text),
+        Some(Value::Array(parts)) => {
+            let text = |part: &Value| match part.get("text").and_then(Value::as_str) {
+                Some(text) => text.to_owned(),
+                None => run::placeholder(part["type"].as_str().unwrap_or("part")),
+            };
+            let all: Vec<_> = parts.iter().map(text).collect();
+            Ok(all.join("\n"))
+        }
+        Some(other) => Err(item.wrong(name, &other, "a string or a list of parts")),
+    }
+}
