@@ -9,6 +9,8 @@ use pelton::{
     graph::{Dial, Effort, EffortMode},
 };
 
+use crate::output::note;
+
 /// Flags of commands that load a model.
 #[derive(clap::Args)]
 pub(crate) struct EffortArgs {
@@ -123,28 +125,28 @@ impl EffortArgs {
     pub(crate) fn say(&self, model: &Model, is_gpu: bool) {
         let Some(dial) = self.dial().map(Effort::dial) else { return };
         if is_gpu {
-            eprintln!(
+            note!(
                 "effort on a GPU is slower than no --effort wherever it was measured (docs/effort.md)"
             );
         }
         let Dial::Inputs(effort) = dial else { return };
         let knee = self.effort_mode.knee();
         if effort < knee {
-            eprintln!(
+            note!(
                 "effort {effort} is below {knee}: the models that were measured answer otherwise there \
                  (docs/effort.md)"
             );
         }
         match model.effort_table() {
             None if effort >= 1.0 => {}
-            Some(file) => eprintln!("effort by the table {}", file.display()),
-            None if matches!(self.effort_mode, Mode::Channel) && is_q8_0(model) => eprintln!(
+            Some(file) => note!("effort by the table {}", file.display()),
+            None if matches!(self.effort_mode, Mode::Channel) && is_q8_0(model) => note!(
                 "effort uniform for all matrices; of weights in Q8_0 --effort-mode nested diverges less \
                  (docs/effort.md)"
             ),
-            None => eprintln!(
-                "effort uniform for all matrices; `pelton effort calibrate` makes a table"
-            ),
+            None => {
+                note!("effort uniform for all matrices; `pelton effort calibrate` makes a table")
+            }
         }
     }
 }

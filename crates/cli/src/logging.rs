@@ -8,6 +8,8 @@ use std::{
 use tracing::subscriber::set_global_default;
 use tracing_subscriber::{filter::Targets, fmt, layer::SubscriberExt, registry};
 
+use crate::output::note;
+
 /// Starts logging if `RUST_LOG` is set. A list that cannot be parsed is named in a warning, as the
 /// variable may be meant for other programs.
 pub(crate) fn start() {
@@ -24,7 +26,7 @@ pub(crate) fn start_with(default: &str, format: Format) {
     let targets: Targets = match list.parse() {
         Ok(targets) => targets,
         Err(error) => {
-            eprintln!(
+            note!(
                 "warning: RUST_LOG is '{}', expected a list such as pelton=debug: {error}",
                 list.escape_debug()
             );

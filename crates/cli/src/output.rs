@@ -1,8 +1,23 @@
 //! Writing to standard output and standard error.
 
-use std::{fmt, io};
+use std::{
+    fmt,
+    io::{self, Write},
+};
 
 use anyhow::Error;
+
+/// Writes a line to standard error, in the way of `eprintln!`, which panics where it cannot.
+macro_rules! note {
+    ($($text:tt)*) => { $crate::output::write_note(format_args!($($text)*)) };
+}
+pub(crate) use note;
+
+/// Writes a line to standard error. One that cannot be written, to a full disk or a closed pipe, is lost: it is
+/// no reason to end a process that serves others.
+pub(crate) fn write_note(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
 
 /// An error with a sentence that says what the user can do.
 #[derive(Debug)]
@@ -39,7 +54,7 @@ pub(crate) fn is_broken_pipe(error: &Error) -> bool {
 
 /// One sentence on standard error.
 pub(crate) fn print_error(error: &Error) {
-    eprintln!("error: {error:#}");
+    note!("error: {error:#}");
 }
 
 /// A number of bytes in a readable unit: `637 MiB`.

@@ -2,6 +2,8 @@
 
 use pelton::{Model, SamplerKind, Sampling};
 
+use crate::output::note;
+
 /// Flags of samplers. Where one is absent the model file's value counts, or else the default in
 /// parentheses.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -135,10 +137,10 @@ impl SamplingArgs {
     pub(crate) fn fill(&mut self, model: &Model) {
         let defaults = model.sampling_defaults();
         if !defaults.from_file.is_empty() {
-            eprintln!("sampling by the model file: {}", defaults.from_file.join(", "));
+            note!("sampling by the model file: {}", defaults.from_file.join(", "));
         }
         for sentence in &defaults.ignored {
-            eprintln!("ignored in the model file: {sentence}");
+            note!("ignored in the model file: {sentence}");
         }
         let sampling = self.over(defaults.sampling);
         numbers!(fill!(self, sampling,));

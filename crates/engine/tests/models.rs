@@ -17,6 +17,8 @@ use pelton::{Checkpoint, KvType};
 use pelton_cpu::Cpu;
 use serde_json::Value;
 
+#[path = "models/mutations.rs"]
+mod mutations;
 #[path = "models/quantized.rs"]
 mod quantized;
 #[path = "models/scaled.rs"]

@@ -11,7 +11,7 @@ use crate::pretokenize::{self, Row};
 use crate::special::{self, Fragment, Special, Specials};
 use crate::unigram::Unigram;
 use crate::vocabulary::{
-    BOS, EOM, EOS, EOT, Model, PRE, SCORES, SEPARATOR, TOKENS, TYPES, TokenType, UNKNOWN,
+    BOS, EOM, EOS, EOT, Model, PRE, Prefix, SCORES, SEPARATOR, TOKENS, TYPES, TokenType, UNKNOWN,
 };
 use crate::wordpiece::WordPiece;
 use crate::{Error, Vocabulary};
@@ -46,7 +46,7 @@ pub struct Tokenizer {
     eos: Option<u32>,
     /// End-of-generation tokens, in ascending order.
     ends: Vec<u32>,
-    add_space_prefix: bool,
+    prefix: Prefix,
     /// Whether that space is added after each special token too.
     space_after_special: Spaces,
     /// Whether encoding adds a space before a text, which decoding removes.
@@ -114,9 +114,7 @@ impl Tokenizer {
             }
             (Model::Bpe, None) => return Err(missing_pre()),
             (Model::WordPiece, _) => Encoder::WordPiece(WordPiece::new(vocabulary, &lexicon)?),
-            (Model::Unigram, _) => {
-                Encoder::Unigram(Unigram::new(vocabulary, &lexicon, rules.add_space_prefix)?)
-            }
+            (Model::Unigram, _) => Encoder::Unigram(Unigram::new(vocabulary, &lexicon)?),
         };
         Ok(Self {
             encoder,
@@ -130,9 +128,10 @@ impl Tokenizer {
             bos: vocabulary.bos,
             eos: vocabulary.eos,
             ends: special::ends(vocabulary),
-            add_space_prefix: rules.add_space_prefix,
+            prefix: rules.prefix,
             space_after_special: Spaces::of(vocabulary),
-            strip_first_space: rules.add_space_prefix || vocabulary.model == Model::WordPiece,
+            strip_first_space: rules.prefix != Prefix::Never
+                || vocabulary.model == Model::WordPiece,
             chat_template: vocabulary.chat_template.map(str::to_owned),
         })
     }
@@ -266,7 +265,7 @@ impl Tokenizer {
         match &self.encoder {
             Encoder::SentencePiece(bpe) => {
                 let mut text = spaced(&text);
-                if begins && self.add_space_prefix {
+                if begins && self.prefix.applies(text.starts_with(' ')) {
                     text.to_mut().insert(0, ' ');
                 }
                 bpe.encode(&self.lexicon, &text, merger, ids)
@@ -279,7 +278,10 @@ impl Tokenizer {
                 wordpiece.encode(&text, ids);
                 Ok(())
             }
-            Encoder::Unigram(unigram) => unigram.encode(&self.lexicon, &text, ids),
+            Encoder::Unigram(unigram) => {
+                let prefix = if begins { self.prefix } else { Prefix::Never };
+                unigram.encode(&self.lexicon, &text, prefix, ids)
+            }
         }
     }
 
@@ -379,7 +381,7 @@ struct Rules {
     prompt_begin: Option<u32>,
     prompt_end: Option<u32>,
     pair_separator: Option<u32>,
-    add_space_prefix: bool,
+    prefix: Prefix,
 }
 
 impl Rules {
@@ -425,7 +427,11 @@ impl Rules {
             prompt_begin: token(vocabulary.add_bos.unwrap_or(add_bos), vocabulary.bos, BOS)?,
             prompt_end: token(vocabulary.add_eos.unwrap_or(add_eos), end, end_key)?,
             pair_separator,
-            add_space_prefix: vocabulary.add_space_prefix.unwrap_or(add_space_prefix),
+            prefix: match vocabulary.add_space_prefix.unwrap_or(add_space_prefix) {
+                false => Prefix::Never,
+                true if vocabulary.space_prefix_once == Some(true) => Prefix::Once,
+                true => Prefix::Always,
+            },
         })
     }
 }

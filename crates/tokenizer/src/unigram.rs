@@ -8,7 +8,7 @@ use crate::Error;
 use crate::charsmap::Charsmap;
 use crate::lexicon::{Lexicon, SPACE_MARK};
 use crate::trie::Trie;
-use crate::vocabulary::{UNKNOWN, Vocabulary};
+use crate::vocabulary::{Prefix, UNKNOWN, Vocabulary};
 
 /// Log-probability of the least likely piece minus that of the unknown token.
 const UNKNOWN_PENALTY: f64 = 10.0;
@@ -24,7 +24,6 @@ pub(crate) struct Unigram {
     charsmap: Charsmap,
     /// Whether runs of spaces are collapsed and spaces at both ends are removed.
     merge_spaces: bool,
-    add_space_prefix: bool,
 }
 
 /// The best segmentation up to a position in the text.
@@ -40,11 +39,7 @@ struct Best {
 impl Unigram {
     /// # Errors
     /// If the scores or the unknown token are missing, or the normalization table is invalid.
-    pub(crate) fn new(
-        vocabulary: &Vocabulary<'_>,
-        lexicon: &Lexicon,
-        add_space_prefix: bool,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(vocabulary: &Vocabulary<'_>, lexicon: &Lexicon) -> Result<Self, Error> {
         let scores = vocabulary.finite_scores()?.to_vec();
         let unknown = vocabulary.unknown.ok_or(Error::Missing {
             key: UNKNOWN,
@@ -59,7 +54,6 @@ impl Unigram {
             unknown_score: f64::from(least) - UNKNOWN_PENALTY,
             charsmap: Charsmap::new(&vocabulary.charsmap)?,
             merge_spaces: vocabulary.remove_extra_whitespaces,
-            add_space_prefix,
         })
     }
 
@@ -71,9 +65,10 @@ impl Unigram {
         &self,
         lexicon: &Lexicon,
         text: &str,
+        prefix: Prefix,
         out: &mut Vec<u32>,
     ) -> Result<(), Error> {
-        let text = self.normalize(text)?;
+        let text = self.normalize(text, prefix)?;
         let length = u32::try_from(text.len());
         length.map_err(|_| Error::TextTooLong { found: text.len() })?;
 
@@ -122,7 +117,7 @@ impl Unigram {
         }
     }
 
-    fn normalize(&self, text: &str) -> Result<String, Error> {
+    fn normalize(&self, text: &str, prefix: Prefix) -> Result<String, Error> {
         let mut bytes = Vec::with_capacity(text.len() + 1);
         let mut at = 0;
         while let Some(c) = text[at..].chars().next() {
@@ -143,7 +138,9 @@ impl Unigram {
         let mut words = text.split(' ').filter(|word| !word.is_empty() || !self.merge_spaces);
         let mut normal = String::with_capacity(text.len() + 1);
         let Some(first) = words.next() else { return Ok(normal) };
-        if self.add_space_prefix && !text.is_empty() {
+        // Not removed, a space at the beginning is an empty word before it.
+        let spaced = first.is_empty() || first.starts_with(SPACE_MARK);
+        if !text.is_empty() && prefix.applies(spaced) {
             normal.push(' ');
         }
         normal.push_str(first);

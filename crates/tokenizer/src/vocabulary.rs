@@ -104,6 +104,9 @@ pub struct Vocabulary<'a> {
     pub add_separator: Option<bool>,
     /// Whether encoding adds a space before a text, if the file states it.
     pub add_space_prefix: Option<bool>,
+    /// Whether a text that begins with a space gets none in addition, if the file states it: as by a
+    /// `tokenizer.json` whose pre-tokenizer adds the space.
+    pub space_prefix_once: Option<bool>,
     /// Whether encoding adds that space after each special token too, if the file states it: a
     /// `tokenizer.json` does, a GGUF file does not.
     pub space_after_special: Option<bool>,
@@ -119,6 +122,26 @@ pub struct Vocabulary<'a> {
     pub chat_template: Option<&'a str>,
     /// `general.name`. It selects rules of some models that no key states.
     pub name: Option<&'a str>,
+}
+
+/// When a space is put before a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prefix {
+    Never,
+    /// Before a text that does not begin with one.
+    Once,
+    Always,
+}
+
+impl Prefix {
+    /// Whether a text gets the space, which may begin with one.
+    pub(crate) fn applies(self, spaced: bool) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Once => !spaced,
+            Self::Always => true,
+        }
+    }
 }
 
 impl<'a> Vocabulary<'a> {
@@ -141,6 +164,7 @@ impl<'a> Vocabulary<'a> {
             add_eos: None,
             add_separator: None,
             add_space_prefix: None,
+            space_prefix_once: None,
             space_after_special: None,
             remove_extra_whitespaces: false,
             lowercase: true,
@@ -197,6 +221,7 @@ impl<'a> Vocabulary<'a> {
         this.add_eos = metadata.opt_bool("tokenizer.ggml.add_eos_token")?;
         this.add_separator = metadata.opt_bool("tokenizer.ggml.add_sep_token")?;
         this.add_space_prefix = metadata.opt_bool("tokenizer.ggml.add_space_prefix")?;
+        this.space_prefix_once = metadata.opt_bool("tokenizer.ggml.space_prefix_once")?;
         this.space_after_special = metadata.opt_bool("tokenizer.ggml.space_after_special")?;
         this.remove_extra_whitespaces =
             metadata.opt_bool("tokenizer.ggml.remove_extra_whitespaces")?.unwrap_or(false);

@@ -223,5 +223,5 @@ fn features_without_gguf_keys_are_rejected() {
         config["num_hidden_layers"] = 2.into();
         config["layer_types"] = json!(["full_attention", "sliding_attention"]);
     });
-    rejected(mixed.path(), "1 of 2 layers with a window");
+    rejected(mixed.path(), "\"layer_types\" is a mixture");
 }

@@ -5,6 +5,7 @@ use pelton::chat::{Message, ToolCall};
 use serde_json::{Map, Value};
 
 use super::{input::Read, session::Session, tools::Owner};
+use crate::output::note;
 
 /// Characters of a result that the screen shows.
 const SHOWN: usize = 600;
@@ -97,9 +98,7 @@ impl Session<'_> {
             return Ok(Consent::Yes);
         }
         if !self.input.is_terminal() {
-            eprintln!(
-                "{name} is not called: expected --allow-calls, as there is no terminal to ask"
-            );
+            note!("{name} is not called: expected --allow-calls, as there is no terminal to ask");
             return Ok(Consent::No);
         }
         let arguments = Value::Object(arguments.clone()).to_string();

@@ -9,7 +9,7 @@ use anyhow::Error;
 use pelton::chat::Event;
 
 use super::{markdown::Markdown, text::printable};
-use crate::output::print_error;
+use crate::output::{note, print_error};
 
 const DIM: &str = "\x1b[2m";
 const RESET: &str = "\x1b[0m";
@@ -171,8 +171,8 @@ impl Screen {
         }
         let text = printable(text);
         match self.styled && stderr().is_terminal() {
-            true => eprintln!("{DIM}{text}{RESET}"),
-            false => eprintln!("{text}"),
+            true => note!("{DIM}{text}{RESET}"),
+            false => note!("{text}"),
         }
     }
 

@@ -11,7 +11,7 @@ use super::embed::PoolingArg;
 use crate::{
     logging,
     model::{BUILT_IN, LoadArgs},
-    output::WithHint,
+    output::{WithHint, note},
     speculate::SpeculateArgs,
 };
 
@@ -150,7 +150,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     };
     let config = config(&args)?;
     pelton_server::serve_until_signal(config, |address| {
-        eprintln!("listening on http://{address}");
+        note!("listening on http://{address}");
     })
     .hint("`pelton serve --help` describes the options")
 }

@@ -20,6 +20,8 @@ mod pty;
 mod run;
 #[cfg(unix)]
 mod serve;
+#[cfg(target_os = "linux")]
+mod standard_error;
 mod template;
 mod values;
 

@@ -212,8 +212,8 @@ pub enum AttentionScale {
     HeadDim,
     /// 1.
     One,
-    /// One over the root of the residual stream's width per head in models of that many layers, else
-    /// as `HeadDim`.
+    /// By the key `attention.scale`; without it one over the root of the residual stream's width per
+    /// head in models of that many layers, else as `HeadDim`.
     HiddenOverHeadsAt(usize),
 }
 

@@ -292,9 +292,9 @@ impl Reader<'_, '_> {
     }
 
     fn scale(&self, heads: usize, key_dim: usize) -> Result<f32, Error> {
-        if self.arch.multipliers != Multipliers::None
-            && let Some(scale) = self.keys.opt_nonnegative("attention.scale")?
-        {
+        let stated = self.arch.multipliers != Multipliers::None
+            || matches!(self.arch.scale, AttentionScale::HiddenOverHeadsAt(_));
+        if stated && let Some(scale) = self.keys.opt_nonnegative("attention.scale")? {
             return Ok(scale);
         }
         let per_root = |dim: usize| (1.0 / (dim as f64).sqrt()) as f32;

@@ -119,9 +119,15 @@ pub(super) fn original_context(config: &Config, rope: &Rope) -> Result<usize, Er
 
 /// Factor on queries and keys of LongRoPE, √(1 + ln(context / original) / ln(original)).
 fn long_attention_factor(config: &Config, rope: &Rope) -> Computed {
-    let Scaling::Long { .. } = rope.scaling else { return Ok(None) };
+    let Scaling::Long { factor, attention_factor, .. } = rope.scaling else { return Ok(None) };
+    if let Some(factor) = attention_factor {
+        return Ok(Some(f32_value(factor)));
+    }
     let original = original_context(config, rope)? as f64;
-    let scale = config.all.required_size(CONTEXT)? as f64 / original;
+    let scale = match factor {
+        Some(factor) => factor,
+        None => config.all.required_size(CONTEXT)? as f64 / original,
+    };
     let factor = if scale > 1.0 { (1.0 + scale.ln() / original.ln()).sqrt() } else { 1.0 };
     Ok(factor.is_finite().then(|| f32_value(factor)))
 }
@@ -155,32 +161,45 @@ pub(super) fn kv_heads(config: &Config, _: &Rope) -> Computed {
     some(config.kv_heads()?)
 }
 
-/// The attention window of models where all layers have one or none has; GGUF has no key for a
-/// mixture in these architectures.
-pub(super) fn uniform_window(config: &Config, _: &Rope) -> Computed {
+/// The attention window of models where all layers have one, some of them or none.
+pub(super) const WINDOW: Key = derived("attention.sliding_window", |config, _| {
+    Ok(windows(config)?.map(|(window, _)| Value::from(window as u32)))
+});
+
+/// Which layers have the window of [`WINDOW`], if not all.
+pub(super) const WINDOWED: Key = derived("attention.sliding_window_pattern", |config, _| {
+    let some = windows(config)?.filter(|(_, windowed)| windowed.contains(&false));
+    Ok(some.map(|(_, windowed)| flags(windowed)))
+});
+
+/// The window, and which layers have it; `None` if no layer has.
+fn windows(config: &Config) -> Result<Option<(usize, Vec<bool>)>, Error> {
+    const KEYS: &[&str] = &["sliding_window", "max_window_layers", "layer_types"];
     let all = &config.all;
-    if all.flag(&["use_sliding_window"])? == Some(false) {
-        return Ok(None);
-    }
-    let Some(window) = all.size(&["sliding_window"])?.filter(|window| *window > 0) else {
+    let switch = all.flag(&["use_sliding_window"])?;
+    let window = all.size(&["sliding_window"])?.filter(|window| *window > 0);
+    let Some(window) = window.filter(|_| switch != Some(false)) else {
+        all.disregard(KEYS);
         return Ok(None);
     };
-    let sliding = match config.layer_types()? {
-        Some(types) => types.iter().filter(|name| **name == "sliding_attention").count(),
+    let windowed: Vec<bool> = match config.layer_types()? {
+        Some(types) => {
+            all.disregard(KEYS);
+            types.into_iter().map(|name| name == "sliding_attention").collect()
+        }
         // "Layers below it use full attention": the first `max_window_layers` of Qwen.
-        None if all.flag(&["use_sliding_window"])?.is_some() => {
-            config.layers.saturating_sub(all.size(&["max_window_layers"])?.unwrap_or(0))
+        None if switch.is_some() => {
+            let first = all.size(&["max_window_layers"])?.unwrap_or(0);
+            (0..config.layers).map(|layer| layer >= first).collect()
         }
-        None => config.layers,
+        None => vec![true; config.layers],
     };
-    match sliding {
-        0 => Ok(None),
-        n if n == config.layers => some(window),
-        n => {
-            let found = format!("{n} of {} layers with a window", config.layers);
-            Err(config.unsupported("layer_types", found, "a window in all layers or in none"))
-        }
+    let some = windowed.contains(&true);
+    if some && windowed.contains(&false) && !config.class_has("layer_types") {
+        let expected = "a window in all layers or in none, as transformers has for this model_type";
+        return Err(config.unsupported("layer_types", "a mixture", expected));
     }
+    Ok(some.then_some((window, windowed)))
 }
 
 /// Which layers have a window, by `layer_types`.

@@ -1,15 +1,16 @@
 //! `config.json`: one object of all keys of the language model, and its common sizes.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
 use super::json::{CONFIG_BYTES, Object, shown};
 use crate::{Error, Problem};
 
-/// Defaults of transformers' configuration classes by `model_type`, for keys that files may omit
-/// (transformers 5.23.0, Apache-2.0; `tests/fixtures/make_hf_defaults.py` writes the file).
-const DEFAULTS: &str = include_str!("defaults.json");
+/// Keys of transformers' configuration classes by `model_type`: "defaults" of keys that files may omit,
+/// and "others" (transformers 5.23.0, Apache-2.0; `tests/fixtures/make_hf_classes.py` writes the file).
+const CLASSES: &str = include_str!("classes.json");
 
 /// Keys of a multimodal configuration that hold the language model's.
 const TEXT: &[&str] = &["text_config", "llm_config", "language_config", "lm_config"];
@@ -32,6 +33,8 @@ pub(super) struct Config {
     pub(super) class: String,
     /// `model_type`, or empty.
     pub(super) model_type: String,
+    /// `model_type` of the multimodal model that the language model is a part of, or empty.
+    outer_type: String,
     pub(super) layers: usize,
     pub(super) hidden: usize,
     pub(super) heads: usize,
@@ -48,15 +51,17 @@ impl Config {
     pub(super) fn read(path: &Path) -> Result<Self, Error> {
         let mut all = Object::read(path, CONFIG_BYTES)?;
         let mut class = class_of(&all)?;
+        let mut outer_type = String::new();
         for key in TEXT {
             if let Some(text) = all.object(key)? {
                 class = class_of(&text)?.or(class);
+                outer_type = all.text(&["model_type"])?.unwrap_or_default().to_owned();
                 all.extend(text);
                 break;
             }
         }
         let model_type = all.text(&["model_type"])?.unwrap_or_default().to_owned();
-        let all = all.with_defaults(defaults(&model_type));
+        let all = all.with_defaults(of_class(&model_type, "defaults"));
 
         let layers = all.required_size(LAYERS)?;
         if layers > MAX_LAYERS {
@@ -76,7 +81,18 @@ impl Config {
         let stated = all.flag(&["tie_word_embeddings"])?;
         let (tied, untied) = (stated == Some(true), stated == Some(false));
         let class = class.unwrap_or_default();
-        Ok(Self { all, class, model_type, layers, hidden, heads, head_dim, tied, untied })
+        Ok(Self {
+            all,
+            class,
+            model_type,
+            outer_type,
+            layers,
+            hidden,
+            heads,
+            head_dim,
+            tied,
+            untied,
+        })
     }
 
     /// Number of key-value heads; all heads if the configuration does not say.
@@ -105,6 +121,21 @@ impl Config {
             .map(Some)
     }
 
+    /// The default of a key in transformers' class, null for lists and objects; `None` if the class does
+    /// not have the key.
+    pub(super) fn default_of(&self, key: &str) -> Option<Value> {
+        let types = [&self.model_type, &self.outer_type];
+        let mut parts =
+            types.into_iter().flat_map(|name| ["defaults", "others"].map(|of| (name, of)));
+        parts.find_map(|(name, part)| of_class(name, part).remove(key))
+    }
+
+    /// Whether transformers' class of the language model has a key; yes for classes of other packages.
+    pub(super) fn class_has(&self, key: &str) -> bool {
+        let has = |part| of_class(&self.model_type, part).contains_key(key);
+        has("defaults") || has("others") || of_class(&self.model_type, "others").is_empty()
+    }
+
     pub(super) fn unsupported(&self, key: &str, found: impl ToString, expected: &str) -> Error {
         self.all.error(Problem::ConfigValue {
             key: key.to_owned(),
@@ -124,12 +155,11 @@ fn class_of(object: &Object) -> Result<Option<String>, Error> {
     }
 }
 
-fn defaults(model_type: &str) -> Map<String, Value> {
-    let all: Option<Map<String, Value>> = serde_json::from_str(DEFAULTS).ok();
-    match all.and_then(|mut all| all.remove(model_type)) {
-        Some(Value::Object(own)) => own,
-        _ => Map::new(),
-    }
+/// A part of what [`CLASSES`] says of a class.
+fn of_class(model_type: &str, part: &str) -> Map<String, Value> {
+    static ALL: LazyLock<Value> =
+        LazyLock::new(|| serde_json::from_str(CLASSES).unwrap_or_default());
+    ALL[model_type][part].as_object().cloned().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -137,9 +167,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_an_object_of_objects() {
-        let all: Map<String, Value> = serde_json::from_str(DEFAULTS).unwrap();
-        assert!(all.values().all(Value::is_object));
-        assert_eq!(defaults("gemma3_text")["head_dim"], 256);
+    fn the_classes_have_their_keys() {
+        let all: Map<String, Value> = serde_json::from_str(CLASSES).unwrap();
+        assert!(all.values().all(|class| class["defaults"].is_object()));
+        assert!(all.values().all(|class| class["others"].is_object()));
+        assert_eq!(of_class("gemma3_text", "defaults")["head_dim"], 256);
+        assert_eq!(of_class("gemma3_text", "others")["attention_bias"], false);
     }
 }

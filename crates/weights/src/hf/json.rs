@@ -1,9 +1,10 @@
 //! JSON files of bounded size, and objects with typed lookups.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 
@@ -59,10 +60,15 @@ pub(super) fn shown(value: &Value) -> String {
 }
 
 /// A JSON object of a file with typed lookups. `null` counts as absent, as in transformers, and
-/// is no reason for a default.
+/// is no reason for a default. It remembers which keys were looked up, its own and those of the objects
+/// in it.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     file: Arc<str>,
+    /// Keys from the file's outermost object to this one, each with a full stop behind it.
+    path: String,
+    /// Paths of keys that were looked up, of all objects of the file.
+    read: Arc<Mutex<HashSet<String>>>,
     map: Map<String, Value>,
     /// Values of keys that the file does not have.
     defaults: Map<String, Value>,
@@ -78,7 +84,8 @@ impl Object {
     }
 
     pub(super) fn new(file: Arc<str>, map: Map<String, Value>) -> Self {
-        Self { file, map, defaults: Map::new() }
+        let (path, read) = (String::new(), Arc::default());
+        Self { file, path, read, map, defaults: Map::new() }
     }
 
     /// The same object with values for absent keys.
@@ -91,7 +98,39 @@ impl Object {
         self.map.extend(other.map);
     }
 
+    /// The entries whose keys were not looked up, with their paths; also those of the objects under the
+    /// keys `within`.
+    pub(super) fn unread(&self, within: &[&str]) -> Vec<(String, Value)> {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unread = Vec::new();
+        let mut objects = vec![(self.path.clone(), &self.map)];
+        while let Some((path, map)) = objects.pop() {
+            for (key, value) in map {
+                let own = format!("{path}{key}");
+                match value {
+                    Value::Object(inner) if !path.is_empty() || within.contains(&key.as_str()) => {
+                        objects.push((format!("{own}."), inner));
+                    }
+                    value if !read.contains(&own) => unread.push((own, value.clone())),
+                    _ => {}
+                }
+            }
+        }
+        unread
+    }
+
+    /// Says that keys change nothing, because of another key.
+    pub(super) fn disregard(&self, keys: &[&str]) {
+        keys.iter().for_each(|key| self.mark(key));
+    }
+
+    fn mark(&self, key: &str) {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.insert(format!("{}{key}", self.path));
+    }
+
     pub(super) fn contains(&self, key: &str) -> bool {
+        self.mark(key);
         self.map.contains_key(key)
     }
 
@@ -126,6 +165,7 @@ impl Object {
             present.find(|name| !map[**name].is_null()).copied()
         };
         if let Some(name) = of(&self.map) {
+            self.mark(name);
             return Some((name, &self.map[name]));
         }
         if names.iter().any(|name| self.map.contains_key(*name)) {
@@ -137,7 +177,13 @@ impl Object {
     pub(super) fn object(&self, key: &str) -> Result<Option<Self>, Error> {
         match self.get(key) {
             None => Ok(None),
-            Some(Value::Object(map)) => Ok(Some(Self::new(self.file.clone(), map.clone()))),
+            Some(Value::Object(map)) => Ok(Some(Self {
+                file: Arc::clone(&self.file),
+                path: format!("{}{key}.", self.path),
+                read: Arc::clone(&self.read),
+                map: map.clone(),
+                defaults: Map::new(),
+            })),
             Some(other) => Err(self.invalid(key, shown(other), "an object")),
         }
     }

@@ -31,6 +31,7 @@ mod shards;
 mod stored;
 mod tokenizer;
 mod transforms;
+mod unread;
 
 use std::path::Path;
 
@@ -61,6 +62,7 @@ pub(crate) fn open(folder: &Path) -> Result<Contents, Error> {
     let family = family_of(&config)?;
     check_activation(family, &config)?;
     let rope = Rope::read(&config)?;
+    check_yarn(family, &config, &rope)?;
 
     let architecture = family.architecture;
     let mut out = Out::default();
@@ -89,8 +91,22 @@ pub(crate) fn open(folder: &Path) -> Result<Contents, Error> {
         tensors.push(reranker::head(folder, &mut config, &mut stored.by_name, &mut out)?);
     }
     tensors.extend(Converter::new(family, &config, &file, stored.by_name).tensors()?);
+    unread::check(&config, &tensors)?;
     tensors.extend(sentence::dense(folder, architecture, &mut out)?);
     Ok(Contents { metadata: out.entries(), tensors, file_bytes: stored.file_bytes })
+}
+
+/// Rejects bounds of YaRN's blend that the architecture's graph does not compute; only gpt-oss does not
+/// round them.
+fn check_yarn(family: &Family, config: &Config, rope: &Rope) -> Result<(), Error> {
+    let expected = family.architecture != "gpt-oss";
+    match &rope.scaling {
+        Scaling::Yarn(yarn) if yarn.truncate.unwrap_or(true) != expected => {
+            let found = yarn.truncate.map_or("missing".to_owned(), |found| found.to_string());
+            Err(config.unsupported("truncate", found, &expected.to_string()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Rejects an activation that the architecture's graph does not compute.

@@ -33,6 +33,9 @@ pub(super) enum Scaling {
     Long {
         long: Vec<f32>,
         short: Vec<f32>,
+        /// The extension, and the factor on queries and keys, where the file states them.
+        factor: Option<f64>,
+        attention_factor: Option<f64>,
     },
     /// Only the first `partial` of the angles turn (Gemma 4).
     Proportional,
@@ -48,6 +51,8 @@ pub(super) struct Yarn {
     pub(super) beta_fast: Option<f64>,
     pub(super) beta_slow: Option<f64>,
     pub(super) mscale_all_dim: Option<f64>,
+    /// Whether the bounds of the blend are rounded to whole pairs.
+    pub(super) truncate: Option<bool>,
     pub(super) temperature: Option<f64>,
 }
 
@@ -62,9 +67,16 @@ pub(super) struct Llama3 {
 impl Rope {
     pub(super) fn read(config: &Config) -> Result<Self, Error> {
         let all = &config.all;
+        let older = all.object("rope_scaling")?;
         let stated = match all.object("rope_parameters")? {
-            Some(parameters) => Some(parameters),
-            None => all.object("rope_scaling")?,
+            Some(parameters) => {
+                if older.is_some() && all.get("rope_scaling") != all.get("rope_parameters") {
+                    let expected = "null, as rope_parameters is there";
+                    return Err(all.invalid("rope_scaling", "another object", expected));
+                }
+                Some(parameters)
+            }
+            None => older,
         };
         let local = match &stated {
             Some(parameters) => parameters.object("sliding_attention")?,
@@ -79,7 +91,11 @@ impl Rope {
 
         let own = |names: &[&str]| parameters.as_ref().map(|p| p.number(names)).transpose();
         let theta = match own(&["rope_theta"])?.flatten() {
-            Some(theta) => Some(theta),
+            // next to it the older keys change nothing, as in transformers
+            Some(theta) => {
+                all.disregard(&["rope_theta", "rotary_emb_base", "global_rope_theta"]);
+                Some(theta)
+            }
             None => all.number(&["global_rope_theta", "rotary_emb_base", "rope_theta"])?,
         };
         let local_theta = match &local {
@@ -104,10 +120,9 @@ impl Rope {
             return Err(all.invalid("partial_rotary_factor", partial, expected));
         }
         let original = "original_max_position_embeddings";
-        let original_context = match &parameters {
-            Some(own) if own.get(original).is_some() => own.size(&[original])?,
-            _ => all.size(&[original])?,
-        };
+        let inner = parameters.as_ref().map(|own| own.size(&[original])).transpose()?.flatten();
+        // transformers has this order
+        let original_context = all.size(&[original])?.or(inner);
         let mut rope = Self {
             parameters,
             theta,
@@ -141,10 +156,11 @@ impl Rope {
                 factor: positive("factor")?,
                 original_context: original()?,
                 ext_factor: own.number(&["extrapolation_factor"])?,
-                attn_factor: own.number(&["attention_factor", "attn_factor"])?,
+                attn_factor: yarn_factor(own)?,
                 beta_fast: own.number(&["beta_fast"])?,
                 beta_slow: own.number(&["beta_slow"])?,
                 mscale_all_dim: own.number(&["mscale_all_dim"])?,
+                truncate: own.flag(&["truncate"])?,
                 temperature: own.number(&["llama_4_scaling_beta"])?,
             }),
             Some("llama3") => Scaling::Llama3(Llama3 {
@@ -156,6 +172,8 @@ impl Rope {
             Some("longrope" | "su") => Scaling::Long {
                 long: factors(own, "long_factor")?,
                 short: factors(own, "short_factor")?,
+                factor: own.number(&["factor"])?,
+                attention_factor: own.number(&["attention_factor"])?,
             },
             Some("proportional") => Scaling::Proportional,
             Some(other) => {
@@ -188,6 +206,20 @@ impl Rope {
         sections.resize(4, 0);
         Ok(Some(sections))
     }
+}
+
+/// YaRN's factor on queries and keys, if it is stated or not by the rule of the paper; as in
+/// transformers' `_compute_yarn_parameters`.
+fn yarn_factor(own: &Object) -> Result<Option<f64>, Error> {
+    let stated = own.number(&["attention_factor", "attn_factor"])?;
+    let factor = own.required_number(&["factor"])?;
+    let scale = |mscale: f64| if factor <= 1.0 { 1.0 } else { 0.1 * mscale * factor.ln() + 1.0 };
+    let set = |key| Ok::<_, Error>(own.number(&[key])?.filter(|mscale| *mscale != 0.0));
+    Ok(stated.or(match (set("mscale")?, set("mscale_all_dim")?) {
+        (Some(mscale), Some(all)) => Some(scale(mscale) / scale(all)),
+        (None, None) => None,
+        _ => Some(scale(1.0)),
+    }))
 }
 
 fn factors(own: &Object, key: &str) -> Result<Vec<f32>, Error> {

@@ -22,7 +22,7 @@ pub(super) fn tensors(
             let divisors = llama3.divisors(theta, rope.dims(head_dim));
             Ok(vec![tensor(config, "rope_freqs.weight", &divisors)?])
         }
-        Scaling::Long { long, short } => {
+        Scaling::Long { long, short, .. } => {
             let pairs = rope.dims(head_dim) / 2;
             for (key, list) in [("long_factor", long), ("short_factor", short)] {
                 if list.len() != pairs {

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     commands::positions,
+    output::note,
     progress::{Counter, Progress},
 };
 
@@ -134,10 +135,11 @@ pub(super) fn run(args: &Args, streams: &[u16], workload: Workload) -> Result<()
     }
     drop(bar);
     for outcome in outcomes.iter().filter(|outcome| outcome.preemptions > 0) {
-        eprintln!(
+        note!(
             "note: with {} streams the memory for keys and values was too small, and {} requests \
              were preempted and resumed",
-            outcome.streams, outcome.preemptions,
+            outcome.streams,
+            outcome.preemptions,
         );
     }
     print(args, &subject, workload, &outcomes)

@@ -6,7 +6,7 @@ use anyhow::Result;
 use pelton::{Error, FinishReason, Stats, Token, TokenStream, Tokenizer};
 use serde_json::{Value, json};
 
-use crate::speculate;
+use crate::{output::note, speculate};
 
 /// The least log-probability in JSON, which has no infinity.
 const LOG_PROB_MIN: f32 = -9999.0;
@@ -110,7 +110,7 @@ impl Answer {
             Some(time) => format!(", first token after {:.0} ms", time.as_secs_f64() * 1e3),
             None => String::new(),
         };
-        eprintln!(
+        note!(
             "\n{} prompt tokens{}{first}; {} tokens{}; {}, seed {}{}",
             stats.prompt_tokens,
             rate(prefill_speed(stats)),

@@ -31,9 +31,7 @@ pub(super) const FAMILIES: &[Family] = &[Family {
             sum(config, "kv_lora_rank", "qk_rope_head_dim")
         }),
         size("attention.value_length", &["kv_lora_rank"]),
-        derived("attention.key_length_mla", |config, _| {
-            sum(config, "qk_nope_head_dim", "qk_rope_head_dim")
-        }),
+        derived("attention.key_length_mla", key_length),
         size("attention.value_length_mla", &["v_head_dim"]),
         size("expert_feed_forward_length", &["moe_intermediate_size", "intermediate_size"]),
         derived("expert_shared_count", |config, _| {
@@ -42,6 +40,8 @@ pub(super) const FAMILIES: &[Family] = &[Family {
         number("expert_weights_scale", &["routed_scaling_factor"]).optional(),
         flag("expert_weights_norm", &["norm_topk_prob"]).optional(),
         derived("expert_gating_func", gating),
+        derived("expert_group_count", groups),
+        derived("expert_group_used_count", groups),
         size("rope.dimension_count", &["qk_rope_head_dim"]),
         derived("rope.scaling.yarn_log_multiplier", |_, rope| match &rope.scaling {
             // A tenth of the key of other architectures, as llama.cpp's converter writes it.
@@ -69,8 +69,36 @@ pub(super) const FAMILIES: &[Family] = &[Family {
     ..Family::DECODER
 }];
 
+fn key_length(config: &Config, _: &Rope) -> Computed {
+    let expected = config.all.required_size(&["qk_nope_head_dim"])?
+        + config.all.required_size(&["qk_rope_head_dim"])?;
+    match config.all.size(&["qk_head_dim"])? {
+        Some(found) if found != expected => {
+            let expected = format!("{expected}, the sum of qk_nope_head_dim and qk_rope_head_dim");
+            Err(config.unsupported("qk_head_dim", found, &expected))
+        }
+        _ => some(expected),
+    }
+}
+
 fn sum(config: &Config, first: &str, second: &str) -> Computed {
     some(config.all.required_size(&[first])? + config.all.required_size(&[second])?)
+}
+
+/// 1 where V2 chooses experts without groups, whatever their number.
+fn groups(config: &Config, _: &Rope) -> Computed {
+    match config.all.text(&["topk_method"])? {
+        None | Some("greedy") if config.model_type == "deepseek_v2" => {
+            Ok(config.all.size(&["n_group"])?.map(|_| 1u32.into()))
+        }
+        None | Some("greedy") => Ok(None),
+        Some("group_limited_greedy") if config.model_type == "deepseek_v2" => Ok(None),
+        Some("noaux_tc") if config.model_type != "deepseek_v2" => Ok(None),
+        Some(other) => {
+            let expected = "greedy or group_limited_greedy in V2, noaux_tc in V3";
+            Err(config.unsupported("topk_method", other, expected))
+        }
+    }
 }
 
 /// The router's function: sigmoid in V3, whose configurations in transformers' own format do not

@@ -236,10 +236,8 @@ fn check_nomic(config: &Config, _: &Rope) -> Computed {
 /// Which layers see all positions: the period of the first layer that does, or a list of flags.
 fn modern_pattern(config: &Config, rope: &Rope) -> Computed {
     const DEFAULT: usize = 3;
-    if let Some(period) = config.all.size(&["global_attn_every_n_layers"])? {
-        return some(period);
-    }
-    let Some(types) = config.layer_types()? else { return some(DEFAULT) };
+    let period = config.all.size(&["global_attn_every_n_layers"])?;
+    let Some(types) = config.layer_types()? else { return some(period.unwrap_or(DEFAULT)) };
     let is_default = |(layer, name): (usize, &&str)| {
         (*name == "full_attention") == layer.is_multiple_of(DEFAULT)
     };

@@ -1,10 +1,10 @@
 //! Mixtures of experts with plain attention.
 
-use super::llama::GRANITE;
-use crate::hf::common_keys::{half_rope_dims, head_dim, some, uniform_window, window_pattern};
+use super::llama::{GRANITE, check_every_fourth_without_rope};
+use crate::hf::common_keys::{WINDOW, WINDOWED, half_rope_dims, head_dim, some, window_pattern};
 use crate::hf::config::Config;
 use crate::hf::family::Family;
-use crate::hf::keys::{Key, derived, fixed_size, flag, number, size};
+use crate::hf::keys::{Key, check, derived, fixed_size, flag, number, size};
 use crate::hf::names::{
     ATTENTION, ENDS, EXPERTS, GATED, PRE_NORMS, PRE_NORMS_BY_PLACE, QK_NORMS, SELECTION_BIAS,
     SHARED_EXPERT,
@@ -19,7 +19,6 @@ use crate::{Error, Value};
 
 const EXPERT_WIDTH: Key = size("expert_feed_forward_length", &["moe_intermediate_size"]);
 const NORMALISED: Key = flag("expert_weights_norm", &["norm_topk_prob"]).optional();
-const WINDOW: Key = derived("attention.sliding_window", uniform_window);
 
 const QWEN2MOE: Family = Family {
     classes: &["Qwen2MoeForCausalLM"],
@@ -30,6 +29,7 @@ const QWEN2MOE: Family = Family {
         size("expert_shared_feed_forward_length", &["shared_expert_intermediate_size"]),
         NORMALISED,
         WINDOW,
+        WINDOWED,
     ],
     globals: &[ENDS],
     blocks: &[ATTENTION, PRE_NORMS, EXPERTS, SHARED_EXPERT],
@@ -42,7 +42,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Qwen3MoeForCausalLM"],
         types: &["qwen3_moe"],
         architecture: "qwen3moe",
-        keys: &[EXPERT_WIDTH, NORMALISED, WINDOW],
+        keys: &[EXPERT_WIDTH, NORMALISED, WINDOW, WINDOWED],
         blocks: &[ATTENTION, QK_NORMS, PRE_NORMS, EXPERTS],
         ..QWEN2MOE
     },
@@ -144,6 +144,7 @@ pub(super) const FAMILIES: &[Family] = &[
             size("expert_feed_forward_length", &["intermediate_size"]),
             size("feed_forward_length", &["intermediate_size_mlp"]),
             derived("attention.sliding_window", chunk),
+            check(check_every_fourth_without_rope),
             derived("attention.temperature_scale", temperature),
             size("attention.temperature_length", &["floor_scale"]).optional(),
         ],

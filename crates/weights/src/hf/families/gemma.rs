@@ -3,7 +3,7 @@
 use crate::hf::common_keys::{some, window_pattern};
 use crate::hf::config::Config;
 use crate::hf::family::{Family, GELU};
-use crate::hf::keys::{Key, derived, flags, number, size, sizes};
+use crate::hf::keys::{Key, check, derived, flags, number, size, sizes};
 use crate::hf::names::{ATTENTION, ENDS, GATED, PRE_NORMS, QK_NORMS, SANDWICH_NORMS};
 use crate::hf::rope::Rope;
 use crate::hf::rules::keep;
@@ -13,6 +13,14 @@ type Computed = Result<Option<Value>, Error>;
 
 const WINDOW: Key = size("attention.sliding_window", &["sliding_window"]);
 const PATTERN: Key = derived("attention.sliding_window_pattern", window_pattern);
+/// Factor of scores of attention, one over the root of `query_pre_attn_scalar`.
+const SCALE: Key = derived("attention.scale", |config, _| {
+    let Some(scalar) = config.all.number(&["query_pre_attn_scalar"])? else { return Ok(None) };
+    if scalar <= 0.0 {
+        return Err(config.unsupported("query_pre_attn_scalar", scalar, "a number above 0"));
+    }
+    Ok(Some(Value::from((1.0 / scalar.sqrt()) as f32)))
+});
 const FINAL_CAP: Key = number("final_logit_softcapping", &["final_logit_softcapping"]).optional();
 
 const GEMMA: Family = Family {
@@ -33,8 +41,9 @@ pub(super) const FAMILIES: &[Family] = &[
         types: &["gemma2"],
         architecture: "gemma2",
         keys: &[
-            number("attn_logit_softcapping", &["attn_logit_softcapping"]),
-            number("final_logit_softcapping", &["final_logit_softcapping"]),
+            number("attn_logit_softcapping", &["attn_logit_softcapping"]).optional(),
+            FINAL_CAP,
+            SCALE,
             WINDOW,
             PATTERN,
         ],
@@ -45,7 +54,12 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"],
         types: &["gemma3_text"],
         architecture: "gemma3",
-        keys: &[FINAL_CAP, WINDOW, derived("attention.sliding_window_pattern", gemma3_pattern)],
+        keys: &[
+            FINAL_CAP,
+            SCALE,
+            WINDOW,
+            derived("attention.sliding_window_pattern", gemma3_pattern),
+        ],
         blocks: &[ATTENTION, QK_NORMS, GATED, SANDWICH_NORMS],
         ..GEMMA
     },
@@ -53,7 +67,13 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Gemma3TextModel"],
         types: &[],
         architecture: "gemma-embedding",
-        keys: &[FINAL_CAP, WINDOW, derived("attention.sliding_window_pattern", gemma3_pattern)],
+        keys: &[
+            check(check_bidirectional),
+            FINAL_CAP,
+            SCALE,
+            WINDOW,
+            derived("attention.sliding_window_pattern", gemma3_pattern),
+        ],
         blocks: &[ATTENTION, QK_NORMS, GATED, SANDWICH_NORMS],
         ..GEMMA
     },
@@ -117,12 +137,24 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
+/// Rejects the text model of Gemma 3 with causal attention, which only the embedding model lacks.
+fn check_bidirectional(config: &Config, _: &Rope) -> Computed {
+    match config.all.flag(&["use_bidirectional_attention"])? {
+        Some(true) => Ok(None),
+        found => {
+            let found = found.map_or("missing".to_owned(), |found| found.to_string());
+            Err(config.unsupported("use_bidirectional_attention", found, "true"))
+        }
+    }
+}
+
 /// Which layers have a window: all but each sixth by default.
 fn gemma3_pattern(config: &Config, rope: &Rope) -> Computed {
+    let names = &["sliding_window_pattern", "_sliding_window_pattern"];
     if let Some(pattern) = window_pattern(config, rope)? {
+        config.all.disregard(names);
         return Ok(Some(pattern));
     }
-    let names = &["sliding_window_pattern", "_sliding_window_pattern"];
     let period = config.all.size(names)?.unwrap_or(6).max(1);
     Ok(Some(flags((1..=config.layers).map(|layer| !layer.is_multiple_of(period)))))
 }

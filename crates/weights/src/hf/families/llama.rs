@@ -1,7 +1,7 @@
 //! Llama and its relatives: RMS norm before each branch, gated feed-forward, rotary embedding.
 
 use crate::hf::common_keys::{
-    RANK, head_dim, original_context, rope_dims, some, uniform_window, window_pattern_of_4,
+    RANK, WINDOW, WINDOWED, head_dim, original_context, rope_dims, some, window_pattern_of_4,
 };
 use crate::hf::config::Config;
 use crate::hf::family::Family;
@@ -14,7 +14,6 @@ use crate::{Error, Value};
 
 const VOCAB: Key = size("vocab_size", &["vocab_size"]);
 const ROPE_DIMS: Key = derived("rope.dimension_count", head_dim);
-const WINDOW: Key = derived("attention.sliding_window", uniform_window);
 
 const MIXTRAL: &[Rule] = &[
     keep("block_sparse_moe.gate", "ffn_gate_inp"),
@@ -31,12 +30,13 @@ const LLAMA: Family = Family {
         "LlamaForCausalLM",
         "LLaMAForCausalLM",
         "MistralForCausalLM",
+        "MinistralForCausalLM",
         "LlamaModel",
         "MistralModel",
     ],
-    types: &["llama", "mistral"],
+    types: &["llama", "mistral", "ministral"],
     architecture: "llama",
-    keys: &[VOCAB, ROPE_DIMS, WINDOW],
+    keys: &[VOCAB, ROPE_DIMS, WINDOW, WINDOWED],
     globals: &[ENDS],
     blocks: &[ATTENTION, GATED, PRE_NORMS],
     ..Family::DECODER
@@ -58,6 +58,7 @@ pub(super) const FAMILIES: &[Family] = &[
             VOCAB,
             ROPE_DIMS,
             WINDOW,
+            WINDOWED,
             derived("rope.scaling.yarn_log_multiplier", |_, rope| match &rope.scaling {
                 Scaling::Yarn(yarn) => Ok(yarn.mscale_all_dim.map(|m| Value::from(m as f32))),
                 _ => Ok(None),
@@ -73,7 +74,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["SmolLM3ForCausalLM"],
         types: &["smollm3"],
         architecture: "smollm3",
-        keys: &[VOCAB, ROPE_DIMS, WINDOW, check(check_every_fourth_without_rope)],
+        keys: &[VOCAB, ROPE_DIMS, WINDOW, WINDOWED, check(check_every_fourth_without_rope)],
         ..LLAMA
     },
     Family {
@@ -125,14 +126,14 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Qwen2ForCausalLM", "Qwen2Model"],
         types: &["qwen2"],
         architecture: "qwen2",
-        keys: &[WINDOW],
+        keys: &[WINDOW, WINDOWED],
         ..LLAMA
     },
     Family {
         classes: &["Qwen3ForCausalLM", "Qwen3Model", "Qwen3ForSequenceClassification"],
         types: &["qwen3"],
         architecture: "qwen3",
-        keys: &[WINDOW, RANK],
+        keys: &[WINDOW, WINDOWED, RANK],
         globals: &[ENDS, &[keep("score", "cls.output")]],
         blocks: &[ATTENTION, QK_NORMS, GATED, PRE_NORMS],
         ..LLAMA
@@ -230,11 +231,15 @@ pub(super) const GRANITE: &[Key] = &[
 
 /// Rejects a pattern of layers without rotary embedding other than every fourth, which has no
 /// GGUF key.
-fn check_every_fourth_without_rope(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
+pub(super) fn check_every_fourth_without_rope(
+    config: &Config,
+    _: &Rope,
+) -> Result<Option<Value>, Error> {
     let Some(layers) = config.all.list("no_rope_layers")? else { return Ok(None) };
     let expected = |layer: usize| u64::from(!(layer + 1).is_multiple_of(4));
     let fits = layers.iter().enumerate().all(|(layer, v)| v.as_u64() == Some(expected(layer)));
     if fits {
+        config.all.disregard(&["no_rope_layer_interval"]);
         return Ok(None);
     }
     Err(config.unsupported("no_rope_layers", "another list", "0 for every fourth layer only"))
@@ -242,10 +247,12 @@ fn check_every_fourth_without_rope(config: &Config, _: &Rope) -> Result<Option<V
 
 /// Which layers have a window: by `layer_types`, or by letters ("LLLG") or a period.
 fn exaone4_pattern(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
+    let key = "sliding_window_pattern";
     if config.all.get("sliding_window").is_none() {
+        config.all.disregard(&[key, "layer_types"]);
         return Ok(None);
     }
-    let key = "sliding_window_pattern";
+    config.all.disregard(&[key]);
     let (false, Some(pattern)) = (config.all.contains("layer_types"), config.all.get(key)) else {
         return window_pattern_of_4(config, rope);
     };

@@ -98,6 +98,10 @@ fn checked_kv_heads(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
     if config.all.flag(&["alibi"])? == Some(true) {
         return Err(config.unsupported("alibi", true, "false"));
     }
+    config.all.disregard(match config.all.flag(&["new_decoder_architecture"])? {
+        Some(true) => &["multi_query", "parallel_attn"],
+        _ => &["num_kv_heads", "num_key_value_heads", "n_head_kv"],
+    });
     match falcon_kv_heads(config) {
         Ok(heads) => some(heads),
         Err(_) => some(config.kv_heads()?),

@@ -1,7 +1,7 @@
 //! Decoders with layer norm or plain feed-forward networks.
 
 use crate::hf::common_keys::{
-    four_times_hidden, half_rope_dims, kv_heads, rope_dims, uniform_window,
+    WINDOW, WINDOWED, four_times_hidden, half_rope_dims, kv_heads, rope_dims,
 };
 use crate::hf::family::{Family, GELU};
 use crate::hf::keys::{derived, flag, number, size};
@@ -38,7 +38,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Starcoder2ForCausalLM"],
         types: &["starcoder2"],
         architecture: "starcoder2",
-        keys: &[derived("attention.sliding_window", uniform_window)],
+        keys: &[WINDOW, WINDOWED],
         globals: &[ENDS],
         blocks: &[
             ATTENTION,

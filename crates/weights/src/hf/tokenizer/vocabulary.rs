@@ -178,6 +178,9 @@ impl Tokens {
                 && (contents.model.unk_token.as_deref() == Some(text)
                     || contents.model.unk_id.is_some_and(|unknown| unknown as usize == id))
         };
+        if splits_at_marks(contents) {
+            this.leave_out_joined();
+        }
         for added in &contents.added_tokens {
             let Some(at) = slot(added.id) else { continue };
             let text = &added.content;
@@ -208,6 +211,16 @@ impl Tokens {
             let hex = text.strip_prefix("<0x").and_then(|text| text.strip_suffix('>'));
             if hex.is_some_and(|hex| hex.len() == 2 && u8::from_str_radix(hex, 16).is_ok()) {
                 *kind = token_type::BYTE;
+            }
+        }
+    }
+
+    /// Marks normal tokens of more than one word as unused, which words encoded one by one never give.
+    fn leave_out_joined(&mut self) {
+        for (text, kind) in self.texts.iter().zip(&mut self.types) {
+            let joined = text.char_indices().any(|(at, c)| at > 0 && c == MARK);
+            if *kind == token_type::NORMAL && joined {
+                *kind = token_type::UNUSED;
             }
         }
     }
@@ -274,6 +287,9 @@ fn set_text_rules(
     }
     if matches!(algorithm, Algorithm::SentencePiece | Algorithm::Marked | Algorithm::Unigram) {
         out.set("tokenizer.ggml.add_space_prefix", adds_space(contents));
+        if adds_space_once(contents) {
+            out.set("tokenizer.ggml.space_prefix_once", true);
+        }
         out.set("tokenizer.ggml.space_after_special", adds_space_everywhere(contents));
     }
     if algorithm != Algorithm::Unigram {
@@ -314,6 +330,20 @@ fn adds_space(contents: &Contents) -> bool {
             Some(scheme) => scheme != "never",
             None => step.get("add_prefix_space").and_then(Json::as_bool).unwrap_or(true),
         })
+}
+
+/// Whether the words of a text are encoded one by one, each with the mark before it.
+fn splits_at_marks(contents: &Contents) -> bool {
+    steps(&contents.pre_tokenizer).iter().any(|step| {
+        kind(step) == "Metaspace" && step.get("split").and_then(Json::as_bool).unwrap_or(true)
+    })
+}
+
+/// Whether a text that begins with a space gets none in addition: by a pre-tokenizer, which sees the
+/// space, but not by a normalizer.
+fn adds_space_once(contents: &Contents) -> bool {
+    let prepends = steps(&contents.normalizer).iter().any(|step| kind(step) == "Prepend");
+    adds_space(contents) && !prepends
 }
 
 /// Whether that space is put before the text after a special token too: by all but the newest files,

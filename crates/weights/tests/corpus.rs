@@ -1,0 +1,21 @@
+//! The inputs that fuzzing begins with, run on stable Rust: `fuzz/seeds/hugging_face`, a configuration of
+//! each architecture. Those of the target `gguf` are `tests/fixtures/gguf`, which other tests read.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+#[path = "common/folder_case.rs"]
+mod folder_case;
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn seeds_of_hugging_face() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/hugging_face");
+    let (mut all, mut models) = (0, 0);
+    for entry in fs::read_dir(folder).unwrap() {
+        all += 1;
+        models += usize::from(folder_case::read_case(&fs::read(entry.unwrap().path()).unwrap()));
+    }
+    assert!(all > 50 && models > 40, "{models} of {all} are models");
+}
