@@ -1,15 +1,25 @@
 //! A chat, from its messages to running replies.
 
-use pelton::chat::{Chat, ChatPrompt, ToolChoice};
+use std::time::{Duration, Instant};
+
+use pelton::{
+    Constraint,
+    chat::{Chat, ChatPrompt, ToolChoice},
+};
 use serde_json::Value;
 
 use super::{
     constraint::constrain_chat,
-    options::Options,
+    options::{Options, Output},
     reply::ReplyRun,
     tokens::{Context, TokenRun},
 };
 use crate::{error::ApiError, input::Fields, models::Served};
+
+/// The field that errors about constraints name.
+const CONSTRAINT: &str = "response_format";
+/// The time in which the schema is sought that an error is about, at most.
+const LOOK_MAX: Duration = Duration::from_secs(2);
 
 /// A chat whose replies are wanted, from any API.
 #[derive(Clone, Debug)]
@@ -120,9 +130,46 @@ impl ChatRequest {
             let base = prompt.prompt.clone();
             let request = self.options.request(base, i, context);
             let request = constrain_chat(request, &prompt, &self.options.output)?;
-            Ok(ReplyRun::new(TokenRun::start(context, request)?, prompt.parser()))
+            let tokens = TokenRun::start(context, request);
+            let tokens = tokens.map_err(|error| self.refused(error, context))?;
+            Ok(ReplyRun::new(tokens, prompt.parser()))
         };
         (0..self.n).map(run).collect()
+    }
+}
+
+impl ChatRequest {
+    /// The error about a constraint, in terms of the schema that the client sent.
+    fn refused(&self, error: ApiError, context: &Context) -> ApiError {
+        if error.param.as_deref() != Some(CONSTRAINT) {
+            return error;
+        }
+        let mut schemas = Vec::new();
+        if let Output::Schema(schema) = &self.options.output {
+            schemas.push((CONSTRAINT.to_owned(), schema));
+        } else if matches!(self.options.output, Output::Text) {
+            for (i, tool) in self.chat.tools.iter().enumerate() {
+                let is_wanted = match &self.tool_choice {
+                    ToolChoice::Named(name) => tool_name(tool) == Some(name),
+                    _ => true,
+                };
+                if let Some(schema) = tool.pointer("/function/parameters").filter(|_| is_wanted) {
+                    schemas.push((format!("tools[{i}].function.parameters"), schema));
+                }
+            }
+        }
+        let Ok(model) = context.lease.model() else { return error };
+        let begun = Instant::now();
+        for (param, schema) in schemas {
+            // the first error has to do
+            if begun.elapsed() > LOOK_MAX {
+                break;
+            }
+            if let Err(reason) = model.check_constraint(&Constraint::JsonSchema(schema.clone())) {
+                return ApiError::field(param, reason.to_string());
+            }
+        }
+        error
     }
 }
 
