@@ -53,7 +53,7 @@ pub use device::Device;
 pub use engine::Engine;
 pub use error::Error;
 pub use model::{BucketFile, EffortFile, Model, SamplingDefaults};
-pub use pelton_constraint::Constraint;
+pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
 #[cfg(feature = "gpu")]
 pub use pelton_gpu as gpu;

@@ -309,6 +309,16 @@ impl Model {
         Ok(handle)
     }
 
+    /// Compiles a constraint for the vocabulary, as a request with it would.
+    ///
+    /// # Errors
+    ///
+    /// If the model has no vocabulary, or as [`submit`](Self::submit) of such a request.
+    pub fn check_constraint(&self, constraint: &crate::Constraint) -> Result<(), Error> {
+        self.tokenizer()?;
+        self.loaded.decoding.check(constraint, self.loaded.tokenizer.as_ref())
+    }
+
     /// The source of a request's drafts, if tokens are drafted.
     fn drafter(&self, request: &Request, tokens: &[u32]) -> Result<Option<Box<Drafter>>, Error> {
         let speculation = request.speculation.unwrap_or(self.loaded.speculation);

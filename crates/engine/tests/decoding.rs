@@ -197,12 +197,10 @@ fn what_cannot_be_enforced_is_refused_by_name() {
         let request = Request::new("x").constraint(constraint);
         model.generate(request).unwrap_err().to_string()
     };
-    for keyword in ["not", "if", "contains", "uniqueItems", "propertyNames", "x-guidance"] {
+    for keyword in ["not", "if", "contains", "dependentRequired", "x-guidance"] {
         let sentence = refused(Constraint::JsonSchema(json!({"type": "object", keyword: {}})));
         assert!(sentence.contains(&format!("'{keyword}'")), "{sentence}");
     }
-    let format = refused(Constraint::JsonSchema(json!({"type": "string", "format": "colour"})));
-    assert!(format.contains("colour"), "{format}");
     for (constraint, part) in [
         (Constraint::Regex("(".into()), "regular expression"),
         (Constraint::Regex("(?=a)b".into()), "regular expression"),

@@ -179,6 +179,9 @@ impl From<pelton::Error> for ApiError {
             }
             E::Effort { .. } => Self::field("effort", text),
             E::Chat(error) => error.into(),
+            E::Constraint(pelton::ConstraintError::Busy) => {
+                Self::busy(text, Duration::from_secs(5))
+            }
             E::Constraint(_) => Self::field("response_format", text),
             E::EmptyPrompt => Self::field("prompt", text),
             E::NoVocabulary { .. }

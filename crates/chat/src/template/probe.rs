@@ -25,6 +25,8 @@ pub struct Capabilities {
     pub string_arguments: bool,
     /// The variable `enable_thinking` (or `thinking`) changes the prompt.
     pub thinking: bool,
+    /// Without that variable the prompt is as if it were true.
+    pub thinks_by_default: bool,
 }
 
 /// Renders the variables of a template; `None` if it fails.
@@ -51,9 +53,14 @@ impl Capabilities {
         let string_arguments =
             string.as_ref().is_some_and(|s| s.contains(&format!("{{\"{WORD}\": \"1\"}}")))
                 && object.as_ref().is_none_or(is_repr);
-        let thinking = |on: bool| {
-            render(json!({"messages": [user], "tools": null, "add_generation_prompt": true,
-                          "enable_thinking": on, "thinking": on}))
+        let thinking = |on: Option<bool>| {
+            let mut variables =
+                json!({"messages": [user], "tools": null, "add_generation_prompt": true});
+            if let Some(on) = on {
+                variables["enable_thinking"] = on.into();
+                variables["thinking"] = on.into();
+            }
+            render(variables)
         };
         let tool = json!([{"type": "function", "function": {"name": WORD, "description": "",
             "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}}]);
@@ -67,7 +74,8 @@ impl Capabilities {
             tools: contains(render(json!({"messages": [user], "tools": tool}))),
             tool_calls: object.is_some() || string.is_some(),
             string_arguments,
-            thinking: thinking(true) != thinking(false),
+            thinking: thinking(Some(true)) != thinking(Some(false)),
+            thinks_by_default: thinking(None) == thinking(Some(true)),
         }
     }
 }

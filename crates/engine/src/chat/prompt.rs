@@ -38,7 +38,7 @@ pub enum AnswerStart {
     /// After this text, which ends the reasoning that the prompt began.
     After(&'static str),
     /// After `close` if the output begins with `open` (after white space), otherwise at the first
-    /// token.
+    /// token: the template knows of reasoning, and neither it nor the chat turns it off.
     AfterOptional {
         /// The beginning of reasoning.
         open: &'static str,
@@ -81,6 +81,8 @@ pub(super) struct Parsing {
     /// The text of the message that the answer continues.
     pub(super) continued: Option<String>,
     pub(super) in_reasoning: bool,
+    /// Whether the answer may begin with reasoning that the prompt has not begun.
+    pub(super) thinks: bool,
 }
 
 impl ChatPrompt {
@@ -214,7 +216,7 @@ fn start(prompt: &str, parsing: &Parsing) -> AnswerStart {
     let (open, close) = (reasoning.open, reasoning.close);
     if parsing.parser().is_reasoning() {
         AnswerStart::After(close)
-    } else if parsing.continued.is_some() || prompt.trim_end().ends_with(close) {
+    } else if parsing.continued.is_some() || prompt.trim_end().ends_with(close) || !parsing.thinks {
         AnswerStart::First
     } else {
         AnswerStart::AfterOptional { open, close }

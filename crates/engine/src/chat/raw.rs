@@ -60,18 +60,23 @@ impl Raw {
 ///
 /// If it is none.
 pub(super) fn check_annotation(key: &str) -> Result<(), Error> {
-    const ANNOTATIONS: [&str; 12] = [
+    const ANNOTATIONS: [&str; 17] = [
         "$comment",
         "$defs",
+        "$id",
         "$schema",
+        "contentEncoding",
+        "contentMediaType",
         "default",
         "definitions",
         "deprecated",
         "description",
         "examples",
+        "format",
         "readOnly",
         "strict",
         "title",
+        "uniqueItems",
         "writeOnly",
     ];
     match ANNOTATIONS.contains(&key) {

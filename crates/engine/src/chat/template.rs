@@ -132,8 +132,22 @@ impl ChatTemplate {
             .then(|| chat.messages.last().and_then(|message| message.text()).unwrap_or_default());
         let tokenizer = Arc::clone(&self.tokenizer);
         let format = self.format;
-        let parsing = Parsing { tokenizer, format, tools, continued, in_reasoning: false };
+        let thinks = self.thinks(chat);
+        let parsing = Parsing { tokenizer, format, tools, continued, in_reasoning: false, thinks };
         Ok(ChatPrompt::new(rendered.segments, calls, parsing))
+    }
+
+    /// Whether the model may begin an answer with reasoning that the prompt has not begun: the
+    /// template knows of reasoning, and neither it nor the chat turns it off.
+    fn thinks(&self, chat: &Chat) -> bool {
+        let Some(reasoning) = self.format.reasoning else { return false };
+        let set = |key| chat.kwargs.get(key).and_then(Value::as_bool);
+        let wanted = set("enable_thinking").or(set("thinking")).or(chat.enable_thinking);
+        let capabilities = self.template.capabilities();
+        match capabilities.thinking {
+            true => wanted.unwrap_or(capabilities.thinks_by_default),
+            false => self.template.source().contains(reasoning.close) && wanted.unwrap_or(true),
+        }
     }
 
     /// The grammar of the calls that a choice demands.

@@ -1,8 +1,11 @@
 //! Constraints and samplers on the host, made for a request.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::{
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
 
-use pelton_constraint::Compiler;
+use pelton_constraint::{Compiler, Constraint, Matcher};
 use pelton_sampling::chain::BREAKER_LEN_MAX;
 use pelton_tokenizer::{Special, TokenType, Tokenizer};
 
@@ -71,13 +74,39 @@ impl Decoding {
         let (Some(constraint), Some(tokenizer)) = (&request.constraint, tokenizer) else {
             return Ok(None);
         };
-        let compiler = self.compiler.get_or_init(|| Compiler::new(tokenizer));
-        let matcher = compiler.as_ref().map_err(Clone::clone)?.compile(constraint)?;
+        let matcher = self.matcher(constraint, tokenizer, request.deadline)?;
         // a token that is forced comes before those of the prompt have their log-probabilities
         let forces = request.log_probs.is_none() && request.prompt_log_probs.is_none();
         let follower =
             Follower::new(matcher, Arc::clone(tokenizer), triggers.clone(), forces, vocab);
         Ok(Some(Guide::new(follower, vocab)))
+    }
+
+    /// A constraint's matcher; a caller with a deadline does not wait longer.
+    fn matcher(
+        &self,
+        constraint: &Constraint,
+        tokenizer: &Arc<Tokenizer>,
+        deadline: Option<Duration>,
+    ) -> Result<Matcher, pelton_constraint::Error> {
+        let compiler = self.compiler.get_or_init(|| Compiler::new(tokenizer));
+        let compiler = compiler.as_ref().map_err(Clone::clone)?;
+        match deadline {
+            Some(wait) => compiler.compile_within(constraint, wait),
+            None => compiler.compile(constraint),
+        }
+    }
+
+    /// Whether a constraint compiles for a vocabulary.
+    pub(super) fn check(
+        &self,
+        constraint: &Constraint,
+        tokenizer: Option<&Arc<Tokenizer>>,
+    ) -> Result<(), Error> {
+        if let Some(tokenizer) = tokenizer {
+            self.matcher(constraint, tokenizer, None)?;
+        }
+        Ok(())
     }
 
     fn breakers(&self, strings: &[String], tokenizer: Option<&Arc<Tokenizer>>) -> Vec<Vec<u32>> {

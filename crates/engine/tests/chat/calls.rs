@@ -2,7 +2,7 @@
 
 use std::{io::Write, process::Command};
 
-use pelton::chat::{Chat, ChatTemplate, Format, Message, ToolChoice};
+use pelton::chat::{AnswerStart, Chat, ChatTemplate, Format, Message, ToolChoice};
 use pelton::{Constraint, FinishReason, Model, Request, Sampling};
 use pelton_constraint::Compiler;
 use pelton_testing::{Need, skip};
@@ -146,26 +146,28 @@ fn what_cannot_be_demanded() {
     let said = model.chat(&prompt, request).unwrap_err().to_string();
     assert!(said.contains("another constraint"), "{said}");
 
-    let parameters = json!({"properties": {"day": {"type": "string", "format": "date"}}});
+    let parameters = json!({"properties": {"day": {"type": "string", "contains": {}}}});
     chat.tools = vec![json!({"function": {"name": "f", "parameters": parameters}})];
     let prompt = coder.prompt_with(&chat, &ToolChoice::Required, true).unwrap();
     let said = model.chat(&prompt, Request::new("")).unwrap_err().to_string();
-    assert!(said.contains("\"format\""), "{said}");
+    assert!(said.contains("\"contains\""), "{said}");
 }
+
+/// The end of a template that turns reasoning off where it is not wanted, as Qwen 3's.
+const SWITCH: &str = "{% if enable_thinking is defined and not enable_thinking %}\
+                      <think>\n\n</think>\n\n{% endif %}";
 
 /// What comes after reasoning is constrained, whether the prompt began the reasoning or the model
 /// does. The thought is a part of the constraint, so that it is known where it ends.
 #[test]
 fn answers_after_reasoning_are_constrained() {
     let model = model();
-    let tokenizer = model.tokenizer().unwrap();
-    let source = tokenizer.chat_template().unwrap();
     let compiler = Compiler::of_bytes().unwrap();
     let mut chat = Chat::new(user("What is 2 plus 3?"));
     chat.tools = tools();
     let call = "<tool_call>\n{\"name\": \"time\", \"arguments\": {}}\n</tool_call>";
     let accepts = |suffix: &str, request: Request, choice: ToolChoice, text: &str| {
-        let source = format!("{source}{suffix}{{# <tool_call> #}}");
+        let source = format!("{PLAIN}{suffix}{{# <tool_call> #}}");
         let template = model.chat_template_from(&source).unwrap();
         let prompt = template.prompt_with(&chat, &choice, false).unwrap();
         let request = prompt.constrain(request).unwrap();
@@ -175,17 +177,17 @@ fn answers_after_reasoning_are_constrained() {
     };
     let required =
         |suffix, text: &str| accepts(suffix, Request::new(""), ToolChoice::Required, text);
-    assert!(required("", call));
-    assert!(required("", &format!("<think>\nHm, <tool_call>?\n</think>\n\n{call}")));
-    assert!(!required("", "Hello"));
-    assert!(!required("", "<think>Hm.</think>Hello"));
+    assert!(required(SWITCH, call));
+    assert!(required(SWITCH, &format!("<think>\nHm, <tool_call>?\n</think>\n\n{call}")));
+    assert!(!required(SWITCH, "Hello"));
+    assert!(!required(SWITCH, "<think>Hm.</think>Hello"));
     assert!(required("<think>\n", &format!("Hm.\n</think>\n\n{call}")));
     assert!(!required("<think>\n", call));
     assert!(required("<think>\n</think>\n", call));
     assert!(!required("<think>\n</think>\n", &format!("<think>Hm.</think>{call}")));
 
     let json = || Request::new("").constraint(Constraint::JsonObject);
-    let object = |text: &str| accepts("", json(), ToolChoice::Auto, text);
+    let object = |text: &str| accepts(SWITCH, json(), ToolChoice::Auto, text);
     assert!(object("{\"a\": 1}") && object("<think>{Hm</think>\n{}"));
     assert!(!object("<think>Hm.</think>[]") && !object("[]") && !object("<think>{}"));
 }
@@ -203,4 +205,39 @@ fn templates_without_tools_explain_them() {
     assert!(text.contains("\"name\":\"weather\"") && prompt.calls.is_some(), "{text}");
     let none = template.prompt_with(&chat, &ToolChoice::None, true).unwrap();
     assert!(!none.text().contains("weather"), "{}", none.text());
+}
+
+/// An answer begins with a thought only where reasoning is on: asked for, or the template's default.
+#[test]
+fn constrained_answers_begin_with_a_thought_only_if_it_is_wanted() {
+    let model = model();
+    let tokenizer = model.tokenizer().unwrap();
+    let built_in = tokenizer.chat_template().unwrap().to_owned();
+    let hermes = "{# <tool_call> #}";
+    let switch = format!("{PLAIN}{SWITCH}{hermes}");
+    let old = format!("{PLAIN}{{# </think> #}}{hermes}");
+    let (first, after) = (AnswerStart::First, AnswerStart::After("</think>"));
+    let optional = AnswerStart::AfterOptional { open: "<think>", close: "</think>" };
+    for (source, wanted, expected) in [
+        (&built_in, None, first),
+        (&built_in, Some(false), first),
+        (&built_in, Some(true), after),
+        (&switch, None, optional),
+        (&switch, Some(true), optional),
+        (&switch, Some(false), first),
+        (&old, None, optional),
+        (&old, Some(false), first),
+        (&format!("{PLAIN}{hermes}"), None, first),
+        (&format!("{PLAIN}{hermes}"), Some(true), first),
+    ] {
+        let template = model.chat_template_from(source).unwrap();
+        let mut chat = Chat::new(user("Hi"));
+        chat.enable_thinking = wanted;
+        assert_eq!(template.prompt(&chat).unwrap().start, expected, "{wanted:?}: {source}");
+        chat.enable_thinking = None;
+        if let Some(wanted) = wanted {
+            chat.kwargs.insert("enable_thinking".into(), wanted.into());
+            assert_eq!(template.prompt(&chat).unwrap().start, expected, "{wanted:?}: {source}");
+        }
+    }
 }

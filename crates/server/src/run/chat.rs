@@ -1,18 +1,25 @@
 //! A chat, from its messages to running replies.
 
+use std::time::{Duration, Instant};
+
 use pelton::{
-    Prompt,
+    Constraint, Prompt,
     chat::{Chat, ChatPrompt, ToolChoice},
 };
 use serde_json::Value;
 
 use super::{
     constraint::constrain_chat,
-    options::Options,
+    options::{Options, Output},
     reply::ReplyRun,
     tokens::{Context, TokenRun},
 };
 use crate::{error::ApiError, input::Fields, models::Served};
+
+/// The field that errors about constraints name.
+const CONSTRAINT: &str = "response_format";
+/// The time in which the schema is sought that an error is about, at most.
+const LOOK_MAX: Duration = Duration::from_secs(2);
 
 /// A chat whose replies are wanted, from any API.
 #[derive(Clone, Debug)]
@@ -123,18 +130,19 @@ impl ChatRequest {
     }
 
     /// Renders the chat and submits the requests of its replies. Blocks for as long as that takes.
-    pub(crate) fn start(self, context: &Context) -> Result<Vec<ReplyRun>, ApiError> {
+    pub(crate) fn start(mut self, context: &Context) -> Result<Vec<ReplyRun>, ApiError> {
         let prompt = self.render(&context.lease)?;
         if context.log_prompts {
             tracing::debug!(prompt = prompt.text(), "a chat is rendered");
         }
-        let mut tokens = self.before;
+        let mut tokens = std::mem::take(&mut self.before);
         tokens.extend(context.lease.encode(&prompt.prompt)?);
         let run = |i| {
             let base = Prompt::Tokens(tokens.clone());
             let request = self.options.request(base, i, context);
             let request = constrain_chat(request, &prompt, &self.options.output)?;
-            let run = TokenRun::start(context, request)?;
+            let run = TokenRun::start(context, request);
+            let run = run.map_err(|error| self.refused(error, context))?;
             Ok(ReplyRun::new(run, prompt.parser(), tokens.clone()))
         };
         (0..self.n).map(run).collect()
@@ -150,6 +158,41 @@ pub(crate) fn set_effort(chat: &mut Chat, effort: &str) {
     chat.enable_thinking = Some(!matches!(effort, "none" | "minimal"));
     if effort != "none" {
         chat.reasoning_effort = Some(effort.to_owned());
+    }
+}
+
+impl ChatRequest {
+    /// The error about a constraint, in terms of the schema that the client sent.
+    fn refused(&self, error: ApiError, context: &Context) -> ApiError {
+        if error.param.as_deref() != Some(CONSTRAINT) {
+            return error;
+        }
+        let mut schemas = Vec::new();
+        if let Output::Schema(schema) = &self.options.output {
+            schemas.push((CONSTRAINT.to_owned(), schema));
+        } else if matches!(self.options.output, Output::Text) {
+            for (i, tool) in self.chat.tools.iter().enumerate() {
+                let is_wanted = match &self.tool_choice {
+                    ToolChoice::Named(name) => tool_name(tool) == Some(name),
+                    _ => true,
+                };
+                if let Some(schema) = tool.pointer("/function/parameters").filter(|_| is_wanted) {
+                    schemas.push((format!("tools[{i}].function.parameters"), schema));
+                }
+            }
+        }
+        let Ok(model) = context.lease.model() else { return error };
+        let begun = Instant::now();
+        for (param, schema) in schemas {
+            // the first error has to do
+            if begun.elapsed() > LOOK_MAX {
+                break;
+            }
+            if let Err(reason) = model.check_constraint(&Constraint::JsonSchema(schema.clone())) {
+                return ApiError::field(param, reason.to_string());
+            }
+        }
+        error
     }
 }
 

@@ -5,6 +5,7 @@
 mod adapters;
 mod anthropic;
 mod clients;
+mod constraints;
 mod errors;
 mod faults;
 mod harness;
