@@ -67,7 +67,7 @@ fn request(random: &mut Random) -> Request {
     }
     if random.below(4) == 0 {
         request = request.prompt_log_probs(random.below(4) as u8);
-        if random.below(2) == 0 {
+        if random.below(5) == 0 {
             request = request.max_tokens(0);
         }
     }
