@@ -320,6 +320,11 @@ impl Tokenizer {
         self.lexicon.len()
     }
 
+    /// The bytes of the longest token that ordinary text can become.
+    pub fn longest_token(&self) -> usize {
+        self.lexicon.longest()
+    }
+
     /// The beginning-of-sequence token (BOS), if the file specifies one.
     pub fn bos(&self) -> Option<u32> {
         self.bos

@@ -5,7 +5,10 @@ use std::time::Instant;
 use pelton_graph::OutputKind;
 use pelton_tokenizer::Special;
 
-use super::{Model, many::Text};
+use super::{
+    Model,
+    many::{Text, too_long},
+};
 use crate::{
     Error,
     api::{Flow, Prompt, RequestHandle, RerankOptions, Score},
@@ -96,7 +99,7 @@ impl Model {
         let mut all: Vec<Option<Score>> = prompts.iter().map(|_| None).collect();
         self.score_many(
             prompts.len(),
-            |i| Ok(Text::one(i, self.tokens(&prompts[i])?)),
+            |i| self.text(i, &prompts[i]),
             options,
             |i, score| {
                 all[i] = Some(score);
@@ -152,6 +155,8 @@ impl Model {
     /// A query and a document as text `number`.
     fn pair(&self, number: usize, query: &str, document: &str) -> Result<Text, Error> {
         let tokenizer = self.tokenizer()?;
+        self.check_bytes(query.len().saturating_add(document.len()))
+            .map_err(|error| too_long(number, error))?;
         let template = self.loaded.checkpoint.metadata().opt_string(TEMPLATE)?;
         Ok(match template {
             Some(template) => {

@@ -36,6 +36,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/markdown.js", get(page::markdown))
         .route("/openapi.json", get(docs::document))
         .route("/docs", get(docs::page))
+        .route("/live", get(native::state::live))
         .route("/health", get(native::state::health))
         .route("/v1/health", get(native::state::health))
         .route("/metrics", get(native::state::metrics))

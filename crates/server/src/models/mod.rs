@@ -1,7 +1,9 @@
 //! The models of the server: by name, loaded and unloaded at run time.
 
+mod entry;
 mod registry;
 mod served;
 
-pub(crate) use registry::{Entry, Lease, Registry};
+pub(crate) use entry::{Entry, Keep, Lease};
+pub(crate) use registry::Registry;
 pub(crate) use served::Served;

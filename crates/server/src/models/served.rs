@@ -63,6 +63,11 @@ impl Served {
         Ok(Self { name, model: Some(model), template, has_template, sampling })
     }
 
+    /// Frees the model's memory, after the passes that run. Blocks until then.
+    pub(crate) fn close(mut self) {
+        drop(self.model.take());
+    }
+
     pub(crate) fn model(&self) -> Result<&Model, ApiError> {
         self.model.as_ref().ok_or_else(|| ApiError::unavailable("the model was unloaded"))
     }
@@ -81,6 +86,9 @@ impl Served {
         choice: &ToolChoice,
         parallel: bool,
     ) -> Result<ChatPrompt, ApiError> {
+        // what can never fit is not rendered
+        let texts = chat.messages.iter().filter_map(|message| message.content.as_ref());
+        self.model()?.check_bytes(texts.map(content_bytes).sum())?;
         let template = self.template()?;
         let mut chat = std::borrow::Cow::Borrowed(chat);
         let capabilities = template.template().capabilities();
@@ -114,6 +122,17 @@ impl Served {
                 Ok(tokens)
             }
             _ => Err(ApiError::internal("a prompt of an unknown kind")),
+        }
+    }
+}
+
+/// The bytes of a message's text.
+fn content_bytes(content: &Content) -> usize {
+    match content {
+        Content::Text(text) => text.len(),
+        Content::Parts(parts) => {
+            let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+            texts.map(str::len).sum()
         }
     }
 }
@@ -170,8 +189,9 @@ fn write_calls(chat: &mut Chat) {
 impl Drop for Served {
     /// Unloads the model on another thread: it waits for the passes that run.
     fn drop(&mut self) {
-        let model = self.model.take();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        if let Some(model) = self.model.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
             runtime.spawn_blocking(move || drop(model));
         }
     }

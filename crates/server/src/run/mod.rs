@@ -12,7 +12,7 @@ mod score;
 mod tokens;
 mod values;
 
-pub(crate) use blocking::blocking;
+pub(crate) use blocking::{BLOCKING_THREADS, blocking};
 pub(crate) use chat::ChatRequest;
 pub(crate) use constraint::constrain;
 pub(crate) use infill::infill_prompt;

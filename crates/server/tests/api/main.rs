@@ -8,6 +8,7 @@ mod clients;
 mod errors;
 mod faults;
 mod harness;
+mod lifecycle;
 mod native;
 mod ollama;
 mod openai;

@@ -80,13 +80,16 @@ pub(in crate::api) async fn detokenize(
     let expected = "a list of token ids";
     let tokens = fields.ids("tokens")?.ok_or_else(|| fields.missing("tokens", expected))?;
     let lease = app.registry.lease(model.as_deref()).await?;
-    let tokenizer = lease.model()?.tokenizer()?;
-    let vocab = tokenizer.vocab_size();
-    if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocab) {
-        return Err(pelton::Error::UnknownToken { token, vocab }.into());
-    }
-    let text = tokenizer.decode(&tokens, true);
-    Ok(Answer(json!({"prompt": text, "content": text})))
+    run::blocking(move || {
+        let tokenizer = lease.model()?.tokenizer()?;
+        let vocab = tokenizer.vocab_size();
+        if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocab) {
+            return Err(pelton::Error::UnknownToken { token, vocab }.into());
+        }
+        let text = tokenizer.decode(&tokens, true);
+        Ok(Answer(json!({"prompt": text, "content": text})))
+    })
+    .await
 }
 
 /// `POST /apply-template`

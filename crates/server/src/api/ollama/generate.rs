@@ -1,6 +1,9 @@
 //! Chats and texts.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Json as Answer,
@@ -14,29 +17,32 @@ use pelton::{
 use serde_json::{Value, json};
 
 use super::{
-    request::{messages, model, no_images, options, think, unloads},
+    keep,
+    request::{messages, no_images, options, think},
     times::{end, now, only},
 };
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
+    models::{Entry, Keep},
     run::{self, ChatRequest, Piece, ReplyRun, TokenRun},
     wire::{Broken, Format, Frames, stream},
 };
 
 /// Loads or unloads a model, for a request without a text.
-async fn load(app: &App, name: &str, unload: bool) -> Result<Value, ApiError> {
-    let entry = app.registry.find(Some(name))?;
-    let reason = if unload { "unload" } else { "load" };
-    match unload {
-        true => {
-            entry.unload();
+async fn load(app: &App, entry: &Arc<Entry>, keep: Keep) -> Result<Value, ApiError> {
+    let reason = match keep {
+        Keep::For(Duration::ZERO) => {
+            entry.unload().await;
+            "unload"
         }
-        false => {
+        _ => {
             app.registry.load(entry).await?;
+            entry.keep(keep);
+            "load"
         }
-    }
-    Ok(only(name, reason))
+    };
+    Ok(only(&entry.config.name, reason))
 }
 
 /// `POST /api/chat`
@@ -45,11 +51,10 @@ pub(in crate::api) async fn chat(
     caller: Caller,
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
-    let name = model(&mut fields)?;
-    let unload = unloads(&mut fields)?;
+    let (entry, keep) = keep::take(&app, &mut fields)?;
     let messages = messages(&mut fields)?;
     if messages.is_empty() {
-        let mut line = load(&app, &name, unload).await?;
+        let mut line = load(&app, &entry, keep).await?;
         line["message"] = json!({"role": "assistant", "content": ""});
         return Ok(Answer(line).into_response());
     }
@@ -58,7 +63,8 @@ pub(in crate::api) async fn chat(
     (chat.enable_thinking, chat.reasoning_effort) = think(&mut fields)?;
     let mut request = ChatRequest::new(chat, options(&mut fields)?);
     request.take_tools(&mut fields)?;
-    reply(&app, &caller, &name, request, streams, Shown::Chat).await
+    entry.keep(keep);
+    reply(&app, &caller, &entry.config.name, request, streams, Shown::Chat).await
 }
 
 /// `POST /api/generate`
@@ -67,11 +73,10 @@ pub(in crate::api) async fn generate(
     caller: Caller,
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
-    let name = model(&mut fields)?;
-    let unload = unloads(&mut fields)?;
+    let (entry, keep) = keep::take(&app, &mut fields)?;
     let prompt = fields.string("prompt")?.unwrap_or_default();
     if prompt.is_empty() {
-        let mut line = load(&app, &name, unload).await?;
+        let mut line = load(&app, &entry, keep).await?;
         line["response"] = "".into();
         return Ok(Answer(line).into_response());
     }
@@ -88,14 +93,16 @@ pub(in crate::api) async fn generate(
     }
     let (thinks, effort) = think(&mut fields)?;
     let options = options(&mut fields)?;
+    entry.keep(keep);
+    let name = &entry.config.name;
     if raw || suffix.is_some() {
-        return text(&app, &caller, &name, &prompt, suffix, options, streams).await;
+        return text(&app, &caller, name, &prompt, suffix, options, streams).await;
     }
     let system = system.map(|system| Message::new("system", system));
     let messages = system.into_iter().chain([Message::new("user", prompt)]).collect();
     let mut chat = Chat::new(messages);
     (chat.enable_thinking, chat.reasoning_effort) = (thinks, effort);
-    reply(&app, &caller, &name, ChatRequest::new(chat, options), streams, Shown::Text).await
+    reply(&app, &caller, name, ChatRequest::new(chat, options), streams, Shown::Text).await
 }
 
 /// How a reply is written.

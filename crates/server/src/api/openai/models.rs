@@ -14,15 +14,16 @@ use crate::{
     models::Entry,
 };
 
-fn model(entry: &Entry) -> Value {
+/// A model under one of its names.
+fn model(entry: &Entry, name: &str) -> Value {
     let context = entry.loaded().and_then(|served| Some(served.model().ok()?.context()));
     let loras: Vec<String> = match entry.loaded().as_ref().map(|served| served.model()) {
         Some(Ok(model)) => model.loras().iter().map(|name| lora_name(name)).collect(),
         _ => Vec::new(),
     };
     json!({
-        "id": entry.config.name, "object": "model", "created": entry.created,
-        "owned_by": "pelton", "aliases": entry.config.aliases, "status": entry.state(),
+        "id": name, "object": "model", "created": entry.created,
+        "owned_by": "pelton", "root": entry.config.name, "aliases": entry.config.aliases, "status": entry.state(),
         "max_model_len": context, "loras": loras,
     })
 }
@@ -33,9 +34,13 @@ fn lora_name(path: &str) -> String {
     path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// `GET /v1/models`
+/// `GET /v1/models`: each model under each of its names.
 pub(in crate::api) async fn list(State(app): State<Arc<App>>) -> Answer<Value> {
-    let data: Vec<_> = app.registry.entries().iter().map(|entry| model(entry)).collect();
+    let mut data = Vec::new();
+    for entry in app.registry.entries() {
+        let names = std::iter::once(&entry.config.name).chain(&entry.config.aliases);
+        data.extend(names.map(|name| model(entry, name)));
+    }
     Answer(json!({"object": "list", "data": data}))
 }
 
@@ -44,7 +49,7 @@ pub(in crate::api) async fn one(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
 ) -> Result<Answer<Value>, ApiError> {
-    Ok(Answer(model(app.registry.find(Some(&name))?)))
+    Ok(Answer(model(app.registry.named(&name)?, &name)))
 }
 
 /// `POST /models/load`
@@ -65,6 +70,6 @@ pub(in crate::api) async fn unload(
 ) -> Result<Answer<Value>, ApiError> {
     let name = fields.string("model")?;
     let entry = app.registry.find(name.as_deref())?;
-    let unloaded = entry.unload();
+    let unloaded = entry.unload().await;
     Ok(Answer(json!({"success": true, "model": entry.config.name, "unloaded": unloaded})))
 }
