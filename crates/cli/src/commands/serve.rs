@@ -20,10 +20,11 @@ pub(crate) const LOG: &str = "warn,pelton_server=info,pelton::access=info";
 #[derive(clap::Args)]
 #[command(
     args_override_self = true,
-    after_help = "Requests name a model by its file name without .gguf, or by an alias. Keys are \
-                  read from a file with\na line SECRET, NAME SECRET or NAME SECRET priority=N each, or from \
-                  the environment variable\nPELTON_API_KEY. A file for --config\nhas the long options as keys, such \
-                  as port = 8080, and models = [\"a.gguf\"]; the command line overrides it.\n\
+    after_help = "Requests name a model by its file name without .gguf, or by an alias; a single model \
+                  answers any name.\nKeys are read from a file with a line SECRET, NAME SECRET or NAME \
+                  SECRET priority=N each, or from the\nenvironment variable PELTON_API_KEY. A file for \
+                  --config has the long options as keys, such as\nport = 8080, and models = \
+                  [\"a.gguf\"]; the command line overrides it.\n\
                   Ctrl-C lets running requests end; a second one ends the process at once."
 )]
 pub(crate) struct Args {

@@ -40,6 +40,14 @@ impl Labels {
     }
 }
 
+/// A query, encoded once for all its documents; see [`Model::rerank_query`].
+#[derive(Clone, Debug)]
+pub struct RerankQuery {
+    text: String,
+    /// Its tokens, where a pair is not written by a template.
+    tokens: Option<Vec<u32>>,
+}
+
 impl Model {
     /// The relevance of documents for a query, in the order of the documents. Waits for all of
     /// them; several run at the same time, with those of other calls.
@@ -81,9 +89,10 @@ impl Model {
         options: &RerankOptions,
         each: impl FnMut(usize, Score) -> Flow,
     ) -> Result<(), Error> {
+        let query = self.rerank_query(query)?;
         self.score_many(
             documents.len(),
-            |i| self.pair(i, query, documents[i].as_ref()),
+            |i| self.pair(i, &query, documents[i].as_ref()),
             options,
             each,
         )
@@ -138,7 +147,7 @@ impl Model {
     /// otherwise as [`submit`](Self::submit).
     pub fn submit_rerank(
         &self,
-        query: &str,
+        query: &RerankQuery,
         document: &str,
         options: &RerankOptions,
         done: impl FnOnce(Result<Score, Error>) + Send + 'static,
@@ -152,23 +161,36 @@ impl Model {
         })
     }
 
-    /// A query and a document as text `number`.
-    fn pair(&self, number: usize, query: &str, document: &str) -> Result<Text, Error> {
+    /// A query, for [`submit_rerank`](Self::submit_rerank) with each of its documents.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be encoded; [`Error::TextTooLong`] if it alone is far longer than the context.
+    pub fn rerank_query(&self, query: &str) -> Result<RerankQuery, Error> {
         let tokenizer = self.tokenizer()?;
-        self.check_bytes(query.len().saturating_add(document.len()))
-            .map_err(|error| too_long(number, error))?;
+        self.check_bytes(query.len()).map_err(|error| too_long(0, error))?;
         let template = self.loaded.checkpoint.metadata().opt_string(TEMPLATE)?;
-        Ok(match template {
-            Some(template) => {
-                Text::one(number, tokenizer.encode_parts(&fill(template, query, document))?)
-            }
-            None => {
-                let [mut tokens, document] = tokenizer.encode_pair_parts(query, document)?;
-                let second = tokens.len();
-                tokens.extend(document);
-                Text { number, tokens, second }
-            }
-        })
+        let tokens = match template {
+            Some(_) => None,
+            None => Some(tokenizer.encode_pair_first(query)?),
+        };
+        Ok(RerankQuery { text: query.to_owned(), tokens })
+    }
+
+    /// A query and a document as text `number`.
+    fn pair(&self, number: usize, query: &RerankQuery, document: &str) -> Result<Text, Error> {
+        let tokenizer = self.tokenizer()?;
+        self.check_bytes(query.text.len().saturating_add(document.len()))
+            .map_err(|error| too_long(number, error))?;
+        let Some(tokens) = &query.tokens else {
+            let template = self.loaded.checkpoint.metadata().opt_string(TEMPLATE)?;
+            let parts = fill(template.unwrap_or_default(), &query.text, document);
+            return Ok(Text::one(number, tokenizer.encode_parts(&parts)?));
+        };
+        let mut tokens = tokens.clone();
+        let second = tokens.len();
+        tokens.extend(tokenizer.encode_pair_second(document)?);
+        Ok(Text { number, tokens, second })
     }
 
     /// The meaning of the plan's scores.

@@ -94,6 +94,12 @@ impl Registry {
         }
     }
 
+    /// As [`lease`](Self::lease), for paths that mean the first model without a name.
+    pub(crate) async fn lease_or_first(&self, name: Option<&str>) -> Result<Lease, ApiError> {
+        let first = self.entries.first().map(|entry| entry.config.name.as_str());
+        self.lease(name.or(first)).await
+    }
+
     /// Loads a model if it is not loaded. It goes on if the caller stops waiting.
     pub(crate) async fn load(&self, entry: &Arc<Entry>) -> Result<Arc<Served>, ApiError> {
         let (config, engine) = (entry.config.clone(), Arc::clone(&self.engine));

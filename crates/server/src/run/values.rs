@@ -44,10 +44,11 @@ fn submit_some<T>(
 }
 
 /// Submits `count` requests, a bounded number of them at the same time, and collects their results
-/// in order. Texts are encoded on threads that may block.
+/// in order; `arrived` sees each at once. Texts are encoded on threads that may block.
 async fn collect<T: Send + 'static>(
     count: usize,
     submit: impl Fn(usize, Sender<T>) -> Result<RequestHandle, Error> + Send + Sync + 'static,
+    arrived: impl Fn(&T),
 ) -> Result<Vec<T>, ApiError> {
     let submit = Arc::new(submit);
     let (sender, mut results) = unbounded_channel();
@@ -76,13 +77,14 @@ async fn collect<T: Send + 'static>(
         // a request always calls back, at the latest when it is dropped
         let Some((i, outcome)) = results.recv().await else { break };
         unfinished.0.remove(&i);
-        all[i] = Some(outcome?);
+        let one = outcome?;
+        arrived(&one);
+        all[i] = Some(one);
     }
     all.into_iter().map(|one| one.ok_or_else(|| Error::Stopped.into())).collect()
 }
 
 fn count(context: &Context, tokens: usize, failed: bool) {
-    context.usage.add_prompt(tokens);
     let outcome = if failed { Outcome::Error } else { Outcome::Stop };
     context.metrics.count(outcome, tokens as u64);
 }
@@ -102,7 +104,7 @@ pub(crate) async fn embed(
             let _ = sender.send((i, outcome));
         })
     };
-    let all = collect(count_of, submit).await;
+    let all = collect(count_of, submit, |one| context.usage.add_prompt(one.tokens)).await;
     let tokens = all.iter().flatten().map(|one| one.tokens).sum();
     count(context, tokens, all.is_err());
     all
@@ -118,13 +120,15 @@ pub(crate) async fn rerank(
     (options.cache_salt, options.deadline) = (context.salt, context.deadline);
     options.client = context.client;
     let (model, count_of) = (context.lease.model()?.clone(), documents.len());
+    let encoder = model.clone();
+    let query = blocking(move || Ok(encoder.rerank_query(&query)?)).await?;
     let submit = move |i: usize, sender: Sender<Score>| {
         model.submit_rerank(&query, &documents[i], &options, move |outcome| {
             // the client may have gone
             let _ = sender.send((i, outcome));
         })
     };
-    let all = collect(count_of, submit).await;
+    let all = collect(count_of, submit, |one| context.usage.add_prompt(one.tokens)).await;
     let tokens = all.iter().flatten().map(|one| one.tokens).sum();
     count(context, tokens, all.is_err());
     all

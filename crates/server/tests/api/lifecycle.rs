@@ -206,6 +206,9 @@ fn names_of_a_single_model() {
         config.models = vec![ModelConfig::built_in(), ModelConfig::file("/nowhere/b.gguf")];
     });
     assert_eq!(several.post("/v1/chat/completions", &body).status, 404);
+    // vLLM's clients name none
+    assert_eq!(several.post("/tokenize", &json!({"prompt": "Hi"})).status, 200);
+    assert_eq!(several.post("/detokenize", &json!({"tokens": [1]})).status, 200);
 }
 
 /// The models are loaded behind a port that answers: a model file that is a pipe is never loaded.

@@ -19,7 +19,7 @@ pub(in crate::api) async fn tokenize(
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
     let model = fields.string("model")?;
-    let lease = app.registry.lease(model.as_deref()).await?;
+    let lease = app.registry.lease_or_first(model.as_deref()).await?;
     let pieces = fields.boolean("with_pieces")?.unwrap_or(false);
     if fields.has("messages") {
         let request = chat::take(&app, &mut fields)?;
@@ -79,7 +79,7 @@ pub(in crate::api) async fn detokenize(
     let model = fields.string("model")?;
     let expected = "a list of token ids";
     let tokens = fields.ids("tokens")?.ok_or_else(|| fields.missing("tokens", expected))?;
-    let lease = app.registry.lease(model.as_deref()).await?;
+    let lease = app.registry.lease_or_first(model.as_deref()).await?;
     run::blocking(move || {
         let tokenizer = lease.model()?.tokenizer()?;
         let vocab = tokenizer.vocab_size();
