@@ -27,8 +27,9 @@ pub(crate) struct LoadArgs {
     /// AVX-512, for which they are copied at load
     #[arg(long)]
     pub(crate) no_repack: bool,
-    /// Positions of a sequence, at most; by default what the measured lengths need, or for `run` the
-    /// model's own up to 4096
+    /// Set the context length in tokens: of a prompt and its answer. By default serve and chat take the
+    /// model's own as far as half of the free memory holds it, run at most 4096 of it, and other
+    /// commands what the lengths given need
     #[arg(short, long, value_name = "N")]
     pub(crate) context: Option<usize>,
     /// Element type of keys and values
@@ -51,6 +52,17 @@ pub(crate) struct LoadArgs {
 }
 
 impl LoadArgs {
+    /// The options of a load with these flags, which go before those of the command.
+    pub(crate) fn options(&self, options: LoadOptions) -> LoadOptions {
+        let with_lora =
+            |options: LoadOptions, (path, scale): &(PathBuf, f32)| options.lora(path, *scale);
+        let mut options = self.lora.iter().fold(options, with_lora);
+        options = options.kv(self.kv()).kv_memory(self.kv_memory);
+        options.context = self.context.or(options.context);
+        options.quantize = self.quantize.or(options.quantize);
+        self.effort.apply(options)
+    }
+
     /// The element type of the caches.
     pub(crate) fn kv(&self) -> KvType {
         match self.kv {
@@ -110,12 +122,7 @@ pub(crate) fn load_on(
     args: &LoadArgs,
     options: LoadOptions,
 ) -> Result<Model> {
-    let options =
-        args.lora.iter().fold(options, |options, (path, scale)| options.lora(path, *scale));
-    let mut options = options.kv(args.kv()).kv_memory(args.kv_memory);
-    options.context = args.context.or(options.context);
-    options.quantize = args.quantize.or(options.quantize);
-    options = args.effort.apply(options);
+    let options = args.options(options);
     let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
     let show = &mut |done, all| bar.counter().set(done, all);
     let model = match file {
@@ -165,5 +172,84 @@ fn hint(file: &str) -> String {
             "a model is the path of a .gguf file or of a directory with .safetensors files, or the \
              word {BUILT_IN}"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command, FromArgMatches};
+
+    use super::*;
+
+    /// Each flag with a value that is not the default, and the flags without which it has no effect.
+    fn flags() -> Vec<(Vec<String>, String)> {
+        let command = LoadArgs::augment_args(Command::new("load"));
+        let mut all = Vec::new();
+        for argument in command.get_arguments() {
+            let name = argument.get_long().unwrap();
+            let others: &[&str] = match name {
+                "ranks" | "bucket-format" | "buckets" => &["--effort=0.5", "--effort-mode=bucket"],
+                "effort-table" | "effort-mode" => &["--effort=0.5"],
+                _ => &[],
+            };
+            let value = match name {
+                "device" => "cpu",
+                "threads" => "7",
+                "context" => "77",
+                "kv" | "quantize" => "q8_0",
+                "kv-memory" => "1G",
+                "lora" => "a.gguf=0.5",
+                "bucket-format" => "q8",
+                "effort" | "effort-energy" => "0.5",
+                "effort-mode" => "bucket",
+                "ranks" => "3",
+                "effort-table" | "buckets" => "file",
+                _ if !argument.get_action().takes_values() => "",
+                _ => panic!("--{name} is new: give it a value here"),
+            };
+            let flag = match value {
+                "" => format!("--{name}"),
+                value => format!("--{name}={value}"),
+            };
+            all.push((others.iter().map(|&other| other.to_owned()).collect(), flag));
+        }
+        all
+    }
+
+    fn parse(words: &[String]) -> LoadArgs {
+        let command = LoadArgs::augment_args(Command::new("load"));
+        let words = std::iter::once("load").chain(words.iter().map(String::as_str));
+        let matches = command.try_get_matches_from(words).unwrap_or_else(|e| panic!("{e}"));
+        LoadArgs::from_arg_matches(&matches).unwrap()
+    }
+
+    /// What a load is given: its options, and those of the engine.
+    fn of_run(words: &[String]) -> String {
+        let args = parse(words);
+        let options = args.options(LoadOptions::default());
+        format!("{options:?} {:?} {} {}", args.device, args.threads(), args.no_repack)
+    }
+
+    /// The same of a server, whose own options are taken back.
+    fn of_serve(words: &[String]) -> String {
+        let config = crate::commands::serve::config_of(words).unwrap();
+        let mut options = config.load;
+        let default = LoadOptions::default();
+        (options.sequences, options.fit_context) = (default.sequences, default.fit_context);
+        options.speculation = default.speculation;
+        let (device, threads) = (config.device, config.threads);
+        format!("{options:?} {device:?} {threads} {}", config.in_file_order)
+    }
+
+    /// No flag of a load is ignored by the server.
+    #[test]
+    fn run_and_serve_load_alike() {
+        assert_eq!(of_serve(&[]), of_run(&[]));
+        for (mut words, flag) in flags() {
+            let before = of_run(&words);
+            words.push(flag);
+            assert_ne!(of_run(&words), before, "{words:?}");
+            assert_eq!(of_serve(&words), of_run(&words), "{words:?}");
+        }
     }
 }

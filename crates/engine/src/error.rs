@@ -124,7 +124,8 @@ pub enum Error {
     /// The prompt leaves no room for an answer.
     #[error("the prompt has {tokens} tokens, expected fewer than the context's {context}")]
     PromptTooLong {
-        /// Tokens of the prompt, the positions that it needs.
+        /// Tokens of the prompt, the positions that it needs; of a text that is far too long the
+        /// least number that it can have.
         tokens: usize,
         /// Positions that the model was loaded with.
         context: usize,

@@ -46,6 +46,11 @@ pub use buckets::BucketFile;
 pub use defaults::SamplingDefaults;
 pub use effort::EffortFile;
 use loras::{LORAS_OF_REQUEST, Loras};
+pub use rerank::RerankQuery;
+
+/// Bytes of a token, at least, by which a text is far too long: a vocabulary of short tokens may leave
+/// parts of texts out, such as spaces.
+const TOKEN_BYTES: usize = 64;
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
 ///
@@ -126,7 +131,7 @@ impl Model {
             checkpoint = checkpoint.quantized(to, |done, all| progress(done as u64, all as u64))?;
         }
         let build = BuildOptions {
-            context: Some(kv::wanted_context(options)),
+            context: kv::wanted_context(options),
             pooling: options.pooling.map(value_plans::pooling_type),
             hidden: draft::head_plan(&checkpoint, options)?.is_some(),
         };
@@ -474,8 +479,29 @@ impl Model {
         self.loaded.context
     }
 
+    /// Checks that texts of so many bytes can fit into the context, which is known without their
+    /// tokens if they are longer than the longest tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PromptTooLong`] with the least number of tokens that they can have.
+    pub fn check_bytes(&self, bytes: usize) -> Result<(), Error> {
+        let Ok(tokenizer) = self.tokenizer() else { return Ok(()) };
+        let tokens = bytes / tokenizer.longest_token().max(TOKEN_BYTES);
+        let context = self.loaded.context;
+        match tokens > context {
+            true => Err(Error::PromptTooLong { tokens, context }),
+            false => Ok(()),
+        }
+    }
+
     /// The tokens of a prompt.
     fn tokens(&self, prompt: &Prompt) -> Result<Vec<u32>, Error> {
+        self.check_bytes(match prompt {
+            Prompt::Text(text) => text.len(),
+            Prompt::Segments(segments) => segments.iter().map(|one| one.text.len()).sum(),
+            Prompt::Tokens(_) => 0,
+        })?;
         match prompt {
             Prompt::Text(text) => Ok(self.tokenizer()?.encode_prompt(text)?),
             Prompt::Segments(segments) => Ok(chat::encode(self.tokenizer()?, segments)?),

@@ -1,38 +1,48 @@
 //! What all handlers share.
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::sync::Arc;
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Request},
     http::{StatusCode, header, request::Parts},
 };
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pelton::Client;
+use tokio::sync::watch;
 
 use crate::{
     config::Config,
     error::ApiError,
-    input::{Fields, parse},
+    input::{Bodies, Fields, parse_body},
     metrics::Metrics,
     models::{Lease, Registry},
-    run::Context,
+    run::{Context, blocking},
+    salts::Salts,
     store::Store,
     telemetry::Telemetry,
     usage::Usage,
 };
+
+/// Bodies up to this size are parsed at once: that takes less than a way to another thread and back.
+const SMALL: usize = 16 << 10;
+
+/// Where the server stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The models are loaded that are to be there from the start.
+    Loading,
+    Ready,
+    /// Running requests end, new ones are refused.
+    Stopping,
+}
 
 /// The state of the server.
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
-    pub(crate) stopping: AtomicBool,
+    pub(crate) phase: watch::Sender<Phase>,
+    pub(crate) bodies: Bodies,
+    pub(crate) salts: Salts,
     pub(crate) telemetry: Telemetry,
     /// The responses that later ones may continue.
     pub(crate) responses: Store,
@@ -53,25 +63,12 @@ impl App {
         caller.usage.set_model(&lease.name);
         Context {
             metrics,
-            salt: self.salt(caller, salt),
+            salt: self.salts.number(caller.key.filter(|_| !self.config.share_prefixes), salt),
             client: self.client(caller),
             deadline: self.config.limits.request_time,
             log_prompts: self.config.log_prompts,
             usage: Arc::clone(&caller.usage),
             lease: Arc::new(lease),
-        }
-    }
-
-    /// The namespace of cached prefixes of a caller, with a part that the client chose.
-    fn salt(&self, caller: &Caller, chosen: Option<&str>) -> u64 {
-        let key = caller.key.filter(|_| !self.config.share_prefixes);
-        match (key, chosen) {
-            (None, None) => 0,
-            salt => {
-                let mut hasher = DefaultHasher::new();
-                salt.hash(&mut hasher);
-                hasher.finish().max(1)
-            }
         }
     }
 
@@ -82,8 +79,8 @@ impl App {
         Client::new(key as u64 + 1).priority(priority)
     }
 
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
+    pub(crate) fn phase(&self) -> Phase {
+        *self.phase.borrow()
     }
 }
 
@@ -115,32 +112,16 @@ impl FromRequest<Arc<App>> for Json {
                 ));
             }
         }
-        Ok(Self(Fields::new(parse(&bytes(request, app).await?)?)?))
-    }
-}
-
-/// The whole body within its limits of size and time.
-async fn bytes(request: Request, app: &App) -> Result<bytes::Bytes, ApiError> {
-    let limits = &app.config.limits;
-    let too_large = || {
-        let limit = limits.body_bytes;
-        let message = format!("the body is too large, expected at most {limit} bytes");
-        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
-    };
-    let length = request.headers().get(header::CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > limits.body_bytes as u64) {
-        return Err(too_large());
-    }
-    let body = Limited::new(request.into_body(), limits.body_bytes).collect();
-    match tokio::time::timeout(limits.body_time, body).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
-        Ok(Err(error)) => Err(ApiError::invalid(format!("the body could not be read: {error}"))),
-        Err(_) => {
-            let seconds = limits.body_time.as_secs();
-            let message = format!("the body was not complete after {seconds} seconds");
-            Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, message))
+        let caller = request.extensions().get::<Caller>().cloned();
+        let (body, mut held) = app.bodies.read(request, &app.config.limits).await?;
+        let (value, cost) = match body.len() {
+            0..=SMALL => parse_body(&body)?,
+            _ => blocking(move || parse_body(&body)).await?,
+        };
+        held.keep(cost);
+        if let Some(caller) = caller {
+            caller.usage.hold(held);
         }
+        Ok(Self(Fields::new(value)?))
     }
 }

@@ -107,6 +107,9 @@ pub enum MetricNames {
 pub struct Limits {
     /// Bytes of a body, at most.
     pub body_bytes: usize,
+    /// Memory of the bodies above 64 KiB of all requests, parsed, in bytes; at least that of two of
+    /// the largest.
+    pub body_memory: usize,
     /// Time for the head of a request.
     pub header_time: Duration,
     /// Time for the body of a request.
@@ -135,6 +138,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body_bytes: 32 << 20,
+            body_memory: 512 << 20,
             header_time: Duration::from_secs(30),
             body_time: Duration::from_secs(60),
             write_time: Duration::from_secs(60),
@@ -166,6 +170,8 @@ pub struct Config {
     pub device: Device,
     /// Threads on the CPU.
     pub threads: usize,
+    /// Whether weights stay in the order of their file, as [`pelton::Engine::in_file_order`] has it.
+    pub in_file_order: bool,
     /// The keys, one of which a request must have; none for a server without keys.
     pub keys: Vec<ApiKey>,
     /// Whether a server without keys may listen on a public address.
@@ -175,10 +181,16 @@ pub struct Config {
     pub share_prefixes: bool,
     /// Origins whose pages may send requests: `https://example.com`, or `*` for all.
     pub origins: Vec<String>,
+    /// Further names of the server in the `Host` header and in the origin of its own page, such as
+    /// that of a proxy. Addresses, `localhost` and names outside of public DNS need not be here.
+    pub hosts: Vec<String>,
     /// Bounds of connections and requests.
     pub limits: Limits,
     /// Time without requests after which a model is unloaded; `None` for never.
     pub idle_timeout: Option<Duration>,
+    /// Whether requests must name a model by one of its names; otherwise a server with one model
+    /// answers any name.
+    pub strict_models: bool,
     /// Whether models are loaded by their first request instead of at the start.
     pub lazy: bool,
     /// The names of the metrics.
@@ -198,6 +210,9 @@ impl Default for Config {
             load: LoadOptions::default().sequences(4),
             device: Device::default(),
             threads: pelton::default_threads(),
+            in_file_order: false,
+            strict_models: false,
+            hosts: Vec::new(),
             keys: Vec::new(),
             allow_public: false,
             share_prefixes: false,

@@ -155,7 +155,8 @@ impl From<pelton::Error> for ApiError {
             E::PromptTooLong { tokens, context } => {
                 let error = Self::invalid(format!(
                     "This model's maximum context length is {context} tokens. However, your \
-                     prompt has {tokens} tokens, and at least one more must fit. Please shorten it."
+                     prompt has {tokens} tokens, and at least one more must fit. Please shorten \
+                     it, or start the server with a longer --context if the model has one."
                 ));
                 let extra = vec![("n_prompt_tokens", tokens.into()), ("n_ctx", context.into())];
                 Self { extra, param: Some("messages".to_owned()), ..error }
@@ -164,7 +165,8 @@ impl From<pelton::Error> for ApiError {
             E::TextTooLong { text, tokens, limit, what } => {
                 let error = Self::invalid(format!(
                     "This model's maximum context length is {limit} tokens ({what}). However, text \
-                     {text} has {tokens} tokens. Please shorten it."
+                     {text} has {tokens} tokens. Please shorten it, or start the server with a \
+                     longer --context if the model has one."
                 ));
                 let extra = vec![("n_prompt_tokens", tokens.into()), ("n_ctx", limit.into())];
                 Self { extra, param: Some("input".to_owned()), ..error }

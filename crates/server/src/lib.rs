@@ -3,7 +3,7 @@
 //! ```no_run
 //! # async fn run() -> Result<(), pelton_server::Error> {
 //! let server = pelton_server::Server::bind(pelton_server::Config::default()).await?;
-//! server.run(std::future::pending()).await;
+//! server.run(std::future::pending()).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -21,6 +21,7 @@ mod input;
 mod metrics;
 mod models;
 mod run;
+mod salts;
 mod server;
 mod store;
 mod telemetry;
@@ -28,4 +29,4 @@ mod usage;
 mod wire;
 
 pub use config::{ApiKey, Config, KeyError, Limits, MetricNames, ModelConfig};
-pub use server::{Error, Server, serve_until_signal};
+pub use server::{Error, Progress, Server, serve_until_signal};

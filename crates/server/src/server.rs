@@ -1,29 +1,34 @@
 //! A server: bound to an address, run until it is stopped.
 
 use std::{
-    future::Future,
-    io,
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::available_parallelism,
-    time::Duration,
+    future::Future, io, net::SocketAddr, sync::Arc, thread::available_parallelism, time::Duration,
 };
 
 use pelton::Engine;
-use tokio::net::TcpListener;
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+    time::timeout,
+};
 
 use crate::{
     api::router,
-    app::App,
+    app::{App, Phase},
     config::{Config, ModelConfig},
     http::{is_local, serve},
+    input::Bodies,
     metrics::Metrics,
     models::Registry,
+    run::BLOCKING_THREADS,
+    salts::Salts,
+    store::Store,
     telemetry::{Collector, Telemetry},
 };
+
+/// The time between two looks for models that nothing has used for their time.
+const LOOK: Duration = Duration::from_millis(200);
+/// The time for models to be freed at the end. What computes for longer ends with the process.
+const FREE_TIME: Duration = Duration::from_secs(1);
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -65,20 +70,24 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Checks the configuration, opens the device and the address, and loads the models (unless
-    /// they are to be loaded by their first requests).
+    /// Checks the configuration, opens the device and the address. The models are loaded by
+    /// [`run`](Self::run).
     ///
     /// # Errors
     ///
     /// If an option is out of its range, if the address is public and there is no key, or if the
-    /// device, the address or a model cannot be opened.
+    /// device or the address cannot be opened.
     pub async fn bind(mut config: Config) -> Result<Self, Error> {
         if config.models.is_empty() {
             config.models.push(ModelConfig::built_in());
         }
         check(&config)?;
+        let open = match config.in_file_order {
+            true => Engine::in_file_order,
+            false => Engine::on,
+        };
         let (device, threads) = (config.device, config.threads);
-        let opened = tokio::task::spawn_blocking(move || Engine::on(device, threads)).await;
+        let opened = tokio::task::spawn_blocking(move || open(device, threads)).await;
         let engine = opened.map_err(|error| Error::Config(error.to_string()))??;
         let address = (config.host.as_str(), config.port);
         let listener = TcpListener::bind(address).await.map_err(|source| Error::Listen {
@@ -88,16 +97,14 @@ impl Server {
         let registry = Registry::new(&config, engine);
         let metrics = Metrics::default();
         let telemetry = Telemetry::start(config.otlp.as_deref().and_then(Collector::parse));
-        let stopping = AtomicBool::new(false);
-        let responses = crate::store::Store::default();
-        let app = Arc::new(App { config, registry, metrics, stopping, telemetry, responses });
+        let phase = watch::Sender::new(Phase::Loading);
+        let bodies = Bodies::new(&config.limits);
+        let (salts, responses) = (Salts::default(), Store::default());
+        let app = App { config, registry, metrics, phase, bodies, salts, telemetry, responses };
+        let app = Arc::new(app);
         for entry in app.registry.entries() {
             // all metrics are there from the start
             app.metrics.model(&entry.config.name);
-            if !app.config.lazy {
-                let loaded = app.registry.load(entry).await;
-                loaded.map_err(|error| Error::Load(error.to_string()))?;
-            }
         }
         Ok(Self { listener, app })
     }
@@ -111,33 +118,67 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Answers requests until `stop` is ready. Then new requests are refused and running ones are
-    /// finished, for a limited time.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    /// Waits until the models are loaded (unless they are to be loaded by their first requests).
+    /// Whether they are; if not, the server has ended.
+    pub fn ready(&self) -> impl Future<Output = bool> + Send + 'static {
+        let mut phases = self.app.phase.subscribe();
+        async move {
+            let phase = phases.wait_for(|phase| *phase != Phase::Loading).await;
+            phase.is_ok_and(|phase| *phase == Phase::Ready)
+        }
+    }
+
+    /// Loads the models and answers requests until `stop` is ready: until the models are loaded
+    /// and from `stop` on with 503. Then running requests are finished, for a limited time.
+    ///
+    /// # Errors
+    ///
+    /// If a model cannot be loaded that is to be there from the start.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
         let Self { listener, app } = self;
-        let idle = app.config.idle_timeout.map(|time| {
+        let looks = {
             let app = Arc::clone(&app);
             tokio::spawn(async move {
-                let mut ticks = tokio::time::interval((time / 4).max(Duration::from_millis(50)));
+                let mut ticks = tokio::time::interval(LOOK);
                 loop {
                     ticks.tick().await;
-                    app.registry.unload_idle(time);
+                    app.registry.unload_idle();
                 }
             })
-        });
-        let stopping = Arc::clone(&app);
-        let stop = async move {
-            stop.await;
-            tracing::info!("the server stops");
-            stopping.stopping.store(true, Ordering::Relaxed);
         };
-        serve(listener, router(Arc::clone(&app)), Arc::clone(&app), stop).await;
-        if let Some(idle) = idle {
-            idle.abort();
-        }
+        let mut outcome = Ok(());
+        let ends = async {
+            tokio::select! {
+                () = stop => tracing::info!("the server stops"),
+                error = load(&app) => outcome = Err(error),
+            }
+            app.phase.send_replace(Phase::Stopping);
+        };
+        serve(listener, router(Arc::clone(&app)), Arc::clone(&app), ends).await;
+        looks.abort();
         app.telemetry.flush().await;
-        app.registry.unload_all();
+        if timeout(FREE_TIME, app.registry.unload_all()).await.is_err() {
+            tracing::debug!("the server ends while models compute");
+        }
+        outcome
     }
+}
+
+/// Loads the models that are to be there from the start; ends with an error only.
+async fn load(app: &App) -> Error {
+    for entry in app.registry.entries().iter().filter(|_| !app.config.lazy) {
+        if let Err(error) = app.registry.load(entry).await {
+            return Error::Load(error.to_string());
+        }
+    }
+    app.phase.send_if_modified(|phase| {
+        let loads = *phase == Phase::Loading;
+        if loads {
+            *phase = Phase::Ready;
+        }
+        loads
+    });
+    std::future::pending().await
 }
 
 fn check(config: &Config) -> Result<(), Error> {
@@ -166,60 +207,108 @@ fn check(config: &Config) -> Result<(), Error> {
     if config.keys.is_empty() && !config.allow_public && !is_local(&config.host) {
         return fail(format!(
             "{} is a public address: everybody who reaches it could use the models, expected API \
-             keys, or a word that this is meant",
+             keys (--api-key-file), or --allow-public if this is meant",
             config.host
         ));
     }
     Ok(())
 }
 
+/// What a server tells that [`serve_until_signal`] runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// It listens on the address, and loads its models.
+    Loading(SocketAddr),
+    /// It answers requests on the address.
+    Ready(SocketAddr),
+}
+
 /// Runs a server on a runtime of its own until SIGINT (Ctrl-C) or SIGTERM comes; a second one ends
-/// the process at once. `ready` is called with the address.
+/// the process at once. Nothing that computes delays the end.
 ///
 /// # Errors
 ///
-/// As [`Server::bind`].
-pub fn serve_until_signal(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Error> {
+/// As [`Server::bind`] and [`Server::run`].
+pub fn serve_until_signal(
+    config: Config,
+    tell: impl Fn(Progress) + Send + Sync + 'static,
+) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // the models compute on threads of their own, which on few cores would have to wait for a
         // second worker that looks for work whenever the first one is woken
         .worker_threads(if available_parallelism().map_or(1, usize::from) > 2 { 2 } else { 1 })
-        .max_blocking_threads(64)
+        .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
         .map_err(Error::Runtime)?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
+        let (sender, mut signals) = mpsc::channel(1);
+        tokio::spawn(async move {
+            // without a handler a signal ends the process
+            let Ok(mut source) = Signals::new() else { return };
+            source.next().await;
+            // a server that has ended needs none
+            let _ = sender.send(()).await;
+            source.next().await;
+            std::process::exit(130)
+        });
         let server = tokio::select! {
             server = Server::bind(config) => server?,
-            () = signal() => return Ok(()),
+            Some(()) = signals.recv() => return Ok(()),
         };
         let address = server.address().map_err(Error::Runtime)?;
-        ready(address);
+        tell(Progress::Loading(address));
+        let ready = server.ready();
+        tokio::spawn(async move {
+            if ready.await {
+                tell(Progress::Ready(address));
+            }
+        });
         let stop = async {
-            signal().await;
-            tokio::spawn(async {
-                signal().await;
-                std::process::exit(130);
-            });
+            if signals.recv().await.is_none() {
+                std::future::pending().await
+            }
         };
-        server.run(stop).await;
-        Ok(())
-    })
+        server.run(stop).await
+    });
+    runtime.shutdown_background();
+    outcome
 }
 
-/// Waits for SIGINT or SIGTERM.
-async fn signal() {
+/// SIGINT and SIGTERM.
+struct Signals {
     #[cfg(unix)]
-    {
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-            return;
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
     }
-    // without a handler the signal ends the process
-    let _ = tokio::signal::ctrl_c().await;
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending().await
+        }
+    }
 }

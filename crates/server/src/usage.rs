@@ -1,25 +1,48 @@
-//! Tokens of one HTTP request, for its log line and for the limits of its key.
+//! What one HTTP request uses: tokens, for its log line and its key's limits, and memory.
 
 use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Counts the tokens of one HTTP request.
+use crate::{http::Permit, input::Held};
+
+/// What one HTTP request uses, until the last part of its work has ended.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
+    permit: Option<Permit>,
+    body: Mutex<Option<Held>>,
     prompt: AtomicUsize,
     generated: AtomicUsize,
     model: Mutex<Option<String>>,
 }
 
 impl Usage {
+    /// The usage of a request whose key has permitted it.
+    pub(crate) fn new(permit: Option<Permit>) -> Self {
+        Self { permit, ..Self::default() }
+    }
+
+    /// Keeps the memory of the body taken.
+    pub(crate) fn hold(&self, body: Held) {
+        *self.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+    }
+
     pub(crate) fn add_prompt(&self, tokens: usize) {
         self.prompt.fetch_add(tokens, Ordering::Relaxed);
+        self.charge(tokens);
     }
 
     pub(crate) fn add_generated(&self, tokens: usize) {
         self.generated.fetch_add(tokens, Ordering::Relaxed);
+        self.charge(tokens);
+    }
+
+    /// Charges the key at once, so that parallel requests see what others use.
+    fn charge(&self, tokens: usize) {
+        if let Some(permit) = &self.permit {
+            permit.charge(tokens);
+        }
     }
 
     pub(crate) fn set_model(&self, name: &str) {

@@ -113,6 +113,11 @@ impl Lexicon {
         slice(&self.bytes, &self.ends, id)
     }
 
+    /// The bytes of the longest normal token.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
     /// The normal token with exactly these bytes.
     pub(crate) fn find(&self, bytes: &[u8]) -> Option<u32> {
         if let [byte] = bytes {

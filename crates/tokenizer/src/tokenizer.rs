@@ -168,28 +168,35 @@ impl Tokenizer {
     /// # Errors
     /// See [`encode`](Self::encode).
     pub fn encode_pair(&self, first: &str, second: &str) -> Result<Vec<u32>, Error> {
-        Ok(self.encode_pair_parts(first, second)?.concat())
+        let mut ids = self.encode_pair_first(first)?;
+        ids.extend(self.encode_pair_second(second)?);
+        Ok(ids)
     }
 
-    /// The two parts of [`encode_pair`](Self::encode_pair): the first text with the tokens around
-    /// it, and the second with the end of the prompt, the tokens of type 1 in BERT.
+    /// The first part of [`encode_pair`](Self::encode_pair): the first text with the tokens around
+    /// it.
     ///
     /// # Errors
     /// See [`encode`](Self::encode).
-    pub fn encode_pair_parts(&self, first: &str, second: &str) -> Result<[Vec<u32>; 2], Error> {
-        let mut ids = Vec::with_capacity(first.len() / 3 + 4);
+    pub fn encode_pair_first(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let mut ids = Vec::with_capacity(text.len() / 3 + 4);
         ids.extend(self.prompt_begin);
-        self.encode_into(&[(first, Special::Ignore)], self.space_after_special.in_text, &mut ids)?;
+        self.encode_into(&[(text, Special::Ignore)], self.space_after_special.in_text, &mut ids)?;
         ids.extend(self.prompt_end);
         ids.extend(self.pair_separator);
-        let mut rest = Vec::with_capacity(second.len() / 3 + 1);
-        self.encode_into(
-            &[(second, Special::Ignore)],
-            self.space_after_special.in_text,
-            &mut rest,
-        )?;
-        rest.extend(self.prompt_end);
-        Ok([ids, rest])
+        Ok(ids)
+    }
+
+    /// The second part of [`encode_pair`](Self::encode_pair): the second text with the end of the
+    /// prompt, the tokens of type 1 in BERT.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_pair_second(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let mut ids = Vec::with_capacity(text.len() / 3 + 1);
+        self.encode_into(&[(text, Special::Ignore)], self.space_after_special.in_text, &mut ids)?;
+        ids.extend(self.prompt_end);
+        Ok(ids)
     }
 
     /// Encodes the concatenation of texts, of which only those with [`Special::Parse`] can have
@@ -320,6 +327,11 @@ impl Tokenizer {
     /// Number of tokens; all ids are below it.
     pub fn vocab_size(&self) -> usize {
         self.lexicon.len()
+    }
+
+    /// The bytes of the longest token that ordinary text can become.
+    pub fn longest_token(&self) -> usize {
+        self.lexicon.longest()
     }
 
     /// The beginning-of-sequence token (BOS), if the file specifies one.

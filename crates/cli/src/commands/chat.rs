@@ -74,7 +74,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     }
     let tools = Tools::new(&args.tools)?;
     let interrupt = Interrupt::install();
-    let model = model::load(&args.model, &args.options, LoadOptions::default())?;
+    let model = model::load(&args.model, &args.options, LoadOptions::default().fit_context())?;
     args.params.sampling.fill(&model);
     let template = template(&model, source.as_deref(), !tools.is_empty())?;
     let screen = Screen::new();

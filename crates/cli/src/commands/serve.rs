@@ -5,7 +5,7 @@ use std::{env, ffi::OsString, fs, path::PathBuf, time::Duration};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use pelton::{LoadOptions, Pooling};
-use pelton_server::{ApiKey, Config, MetricNames, ModelConfig};
+use pelton_server::{ApiKey, Config, MetricNames, ModelConfig, Progress};
 
 use super::embed::PoolingArg;
 use crate::{
@@ -21,10 +21,11 @@ pub(crate) const LOG: &str = "warn,pelton_server=info,pelton::access=info";
 #[derive(clap::Args)]
 #[command(
     args_override_self = true,
-    after_help = "Requests name a model by its file name without .gguf, or by an alias. Keys are \
-                  read from a file with\na line SECRET, NAME SECRET or NAME SECRET priority=N each, or from \
-                  the environment variable\nPELTON_API_KEY. A file for --config\nhas the long options as keys, such \
-                  as port = 8080, and models = [\"a.gguf\"]; the command line overrides it.\n\
+    after_help = "Requests name a model by its file name without .gguf, or by an alias; a single model \
+                  answers any name.\nKeys are read from a file with a line SECRET, NAME SECRET or NAME \
+                  SECRET priority=N each, or from the\nenvironment variable PELTON_API_KEY. A file for \
+                  --config has the long options as keys, such as\nport = 8080, and models = \
+                  [\"a.gguf\"]; the command line overrides it.\n\
                   Ctrl-C lets running requests end; a second one ends the process at once."
 )]
 pub(crate) struct Args {
@@ -47,7 +48,15 @@ pub(crate) struct Args {
     /// Listen on a public address without API keys
     #[arg(long)]
     allow_public: bool,
-    /// Requests of a model that run at the same time
+    /// Accept this name in the Host header, and pages of it, such as a proxy's; may be given several
+    /// times. Addresses, localhost and names outside of public DNS need not be named
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+    /// Answer only requests that name a model by one of its names; without this a server with one
+    /// model answers any name
+    #[arg(long)]
+    strict_models: bool,
+    /// Requests of a model that run at the same time; they share the memory for keys and values
     #[arg(long, value_name = "N", default_value_t = 4)]
     parallel: usize,
     /// Requests that wait for their start; further ones are answered 429
@@ -149,8 +158,15 @@ pub(crate) fn run(args: Args) -> Result<()> {
         }
     };
     let config = config(&args)?;
-    pelton_server::serve_until_signal(config, |address| {
-        note!("listening on http://{address}");
+    let names: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
+    let (names, lazy) = (names.join(", "), config.lazy);
+    pelton_server::serve_until_signal(config, move |progress| match progress {
+        Progress::Loading(_) if lazy => {}
+        Progress::Loading(address) => {
+            note!("loading {names}; {address} answers 503 until then");
+        }
+        Progress::Ready(address) => note!("listening on http://{address}"),
+        _ => {}
     })
     .hint("`pelton serve --help` describes the options")
 }
@@ -241,29 +257,25 @@ fn config(args: &Args) -> Result<Config> {
         keys.extend(ApiKey::parse(&secret).context("the environment variable PELTON_API_KEY")?);
     }
     let mut load = LoadOptions::default()
+        .fit_context()
         .sequences(args.parallel)
-        .kv(args.load.kv())
-        .kv_memory(args.load.kv_memory)
         .queue_requests(args.queue)
         .queue_tokens(args.queue_tokens);
-    load.context = args.load.context;
     load.pooling = args.pooling.map(Pooling::from);
-    load = args.speculate.apply(load);
-    load = args.load.effort.apply(load);
-    for (path, scale) in &args.load.lora {
-        load = load.lora(path, *scale);
-    }
     let mut config = Config::default();
     config.host.clone_from(&args.host);
     config.port = args.port;
     config.models = models(args)?;
-    config.load = load;
+    config.load = args.load.options(args.speculate.apply(load));
+    config.in_file_order = args.load.no_repack;
     config.device = args.load.device;
     config.threads = args.load.threads();
     config.keys = keys;
     config.allow_public = args.allow_public;
     config.share_prefixes = args.share_prefixes;
     config.origins.clone_from(&args.cors);
+    config.hosts.clone_from(&args.allow_host);
+    config.strict_models = args.strict_models;
     config.idle_timeout = args.idle_timeout.map(Duration::from_secs);
     config.lazy = args.lazy;
     config.log_prompts = args.log_prompts;
@@ -281,6 +293,13 @@ fn config(args: &Args) -> Result<Config> {
     limits.tokens_per_minute = args.tokens_per_minute;
     limits.concurrent = args.concurrent;
     Ok(config)
+}
+
+/// The configuration of a server with these flags.
+#[cfg(test)]
+pub(crate) fn config_of(flags: &[String]) -> Result<Config> {
+    let words = std::iter::once("pelton serve").chain(flags.iter().map(String::as_str));
+    config(&Alone::try_parse_from(words)?.args)
 }
 
 #[cfg(test)]

@@ -26,6 +26,15 @@ impl Server {
         Self::start_with(args, &[])
     }
 
+    /// A server that has told that it loads its models.
+    fn loading(args: &[&str]) -> Self {
+        let mut child = command(args).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let line = wait_for("answers 503 until then", &mut errors);
+        let address = line.split_once("; ").unwrap().1.split(' ').next().unwrap().to_owned();
+        Self { child, errors, address }
+    }
+
     fn start_with(args: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut child = command(args).envs(variables.iter().copied()).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
@@ -51,6 +60,14 @@ impl Server {
         )
         .unwrap();
         stream
+    }
+
+    /// The most memory that the process has had, in bytes.
+    #[cfg(target_os = "linux")]
+    fn peak(&self) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
     }
 
     /// The status and the body of a response.
@@ -150,9 +167,9 @@ fn flags() {
     let models = server.get("/v1/models");
     let ids: Vec<&str> =
         models["data"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["pelton-tiny", "built-in"]);
+    assert_eq!(ids, ["pelton-tiny", "quick", "built-in", "own"]);
     assert_eq!(models["data"][0]["aliases"], json!(["quick"]));
-    assert_eq!(models["data"][1]["aliases"], json!(["own"]));
+    assert_eq!(models["data"][3]["root"], "built-in");
     assert_eq!(models["data"][0]["max_model_len"], 256);
     for name in ["pelton-tiny", "quick", "built-in", "own"] {
         let body = json!({"model": name, "prompt": "Once", "max_tokens": 2, "temperature": 0});
@@ -191,7 +208,7 @@ fn a_configuration_file() {
     let server = Server::start(&["--config", file.to_str().unwrap(), "--parallel", "1"]);
     let models = server.get("/v1/models");
     assert_eq!(models["data"][0]["status"], "unloaded");
-    assert_eq!(models["data"].as_array().unwrap().len(), 2);
+    assert_eq!(models["data"].as_array().unwrap().len(), 3);
     server.post("/v1/completions", &json!({"model": "a", "prompt": "Once", "max_tokens": 1}));
     let models = server.get("/v1/models");
     assert_eq!(models["data"][1]["status"], "loaded");
@@ -302,4 +319,67 @@ fn a_draft_model() {
     // the draft model is the model
     assert!(accepted(&drafted) > 10, "{drafted}");
     assert!(refused(&[TINY, "--draft", "/nowhere/draft.gguf"]).contains("draft.gguf"));
+}
+
+/// The context is the model's own unless there is a shorter one, whatever is asked for.
+#[test]
+fn contexts() {
+    let long = super::interrupt::long_model("context.gguf");
+    let server = Server::start(&[long.to_str().unwrap(), "built-in"]);
+    let models = server.get("/v1/models");
+    assert_eq!(models["data"][0]["max_model_len"], 32_768);
+    assert_eq!(models["data"][1]["max_model_len"], 1024);
+    drop(server);
+    let server = Server::start(&[long.to_str().unwrap(), "built-in", "-c", "16384"]);
+    let models = server.get("/v1/models");
+    assert_eq!(models["data"][0]["max_model_len"], 16_384);
+    assert_eq!(models["data"][1]["max_model_len"], 1024);
+    let long = json!({"model": "built-in", "prompt": "one two three ".repeat(2000)}).to_string();
+    let (status, body) = server.request("POST", "/v1/completions", "", &long);
+    assert_eq!(status, 400);
+    assert!(body.contains("--context"), "{body}");
+}
+
+/// A signal ends a server whose load does not: a pipe that nobody writes.
+#[test]
+fn signals_during_a_load() {
+    for (name, second) in [("-INT", false), ("-TERM", true)] {
+        let pipe = temporary(&format!("pipe{name}.gguf"));
+        let _ = fs::remove_file(&pipe);
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let mut server = Server::loading(&[pipe.to_str().unwrap()]);
+        assert_eq!(server.request("GET", "/health", "", "").0, 503);
+        assert_eq!(server.get("/live")["status"], "ok");
+        let begun = Instant::now();
+        server.signal(name);
+        if second {
+            // the first one may have ended it
+            let _ = Command::new("kill").args([name, &server.child.id().to_string()]).output();
+        }
+        let code = server.child.wait().unwrap().code();
+        assert!(code == Some(0) || (second && code == Some(130)), "{code:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        fs::remove_file(&pipe).unwrap();
+    }
+}
+
+#[test]
+fn a_model_that_cannot_be_loaded() {
+    let error = refused(&["/nowhere/at/all.gguf"]);
+    assert!(error.contains("/nowhere/at/all.gguf"), "{error}");
+}
+
+/// A body of millions of values takes no more memory than a long text.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_of_bodies() {
+    let server = Server::start(&[]);
+    let before = server.peak();
+    for element in ["[],", "{},", "{\"a\":0},"] {
+        let body = format!("{{\"prompt\": [{}0]}}", element.repeat((30 << 20) / element.len()));
+        assert_eq!(server.request("POST", "/v1/completions", "", &body).0, 400);
+    }
+    // the body itself, in a buffer that has grown, and 64 MiB of values
+    let grown = server.peak() - before;
+    assert!(grown < 200 << 20, "{} MiB", grown >> 20);
 }

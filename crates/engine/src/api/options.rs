@@ -51,6 +51,10 @@ pub enum DraftSource {
 pub struct LoadOptions {
     /// Positions of a sequence, at most; `None` for the model's own, but at most 4,096.
     pub context: Option<usize>,
+    /// Whether the context adapts to the model and the machine. `None` is then the model's own, as
+    /// far as half of the free memory holds its keys and values; a context longer than the model's
+    /// is cut to that instead of refused.
+    pub fit_context: bool,
     /// Sequences that run at the same time, at most; `None` for 1, or 32 of a model of embeddings or
     /// scores.
     pub sequences: Option<usize>,
@@ -121,6 +125,7 @@ impl Default for LoadOptions {
     fn default() -> Self {
         Self {
             context: None,
+            fit_context: false,
             sequences: None,
             rows: None,
             pooling: None,
@@ -148,6 +153,12 @@ impl LoadOptions {
     /// Sets the positions of a sequence.
     pub fn context(mut self, positions: usize) -> Self {
         self.context = Some(positions);
+        self
+    }
+
+    /// Lets the [context](Self::fit_context) adapt to the model and the machine.
+    pub fn fit_context(mut self) -> Self {
+        self.fit_context = true;
         self
     }
 

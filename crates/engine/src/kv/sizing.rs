@@ -24,6 +24,9 @@ const WANTS: usize = 64;
 /// The share of the free memory that caches may take where the options do not say.
 const AUTO_SHARE: f64 = 0.9;
 
+/// The same where the context adapts: other programs and other models are to fit too.
+const FIT_SHARE: f64 = 0.5;
+
 /// Snapshots of recurrent states for cached prefixes, at most.
 const CACHED_SNAPSHOTS: usize = 8;
 /// The part of the memory of caches that snapshots may take: one of this many.
@@ -45,14 +48,15 @@ pub(crate) fn windowed_pages(window: usize) -> usize {
     window.div_ceil(PAGE) + 2
 }
 
-/// Positions of a sequence that the options ask for, whatever the model's.
-pub(crate) fn wanted_context(options: &LoadOptions) -> usize {
-    options.context.unwrap_or(DEFAULT_CONTEXT)
+/// Positions of a sequence that the options ask for, whatever the model's; `None` for its own.
+pub(crate) fn wanted_context(options: &LoadOptions) -> Option<usize> {
+    options.context.or((!options.fit_context).then_some(DEFAULT_CONTEXT))
 }
 
 /// Bytes of the caches of a plan in which all sequences have their full length.
 pub(crate) fn full_length_bytes(options: &LoadOptions, plan: &Plan) -> u64 {
-    let positions = pages_for(wanted_context(options).min(plan.context)) * PAGE;
+    let context = wanted_context(options).map_or(plan.context, |context| context.min(plan.context));
+    let positions = pages_for(context) * PAGE;
     let caches = plan.caches.iter().map(|cache| bytes_per_position(cache, options.kv) as u64);
     let sequences = options.sequences.unwrap_or(1) as u64;
     caches.sum::<u64>().saturating_mul(positions as u64).saturating_mul(sequences)
@@ -65,16 +69,49 @@ pub(crate) fn full_length_bytes(options: &LoadOptions, plan: &Plan) -> u64 {
 /// [`Error::Option`] for a value that is out of its range, [`Error::Context`] for a context that
 /// is longer than the model's, [`Error::KvMemory`] for one that the memory cannot hold.
 pub(crate) fn limits(options: &LoadOptions, sizes: &Sizes<'_>) -> Result<Limits, Error> {
+    let own = sizes.plan.context;
+    let context = wanted_context(options).unwrap_or(own);
+    let context = match options.context {
+        Some(asked) if asked > own && options.fit_context => {
+            tracing::warn!(asked, context = own, "the context is cut to the model's own");
+            own
+        }
+        Some(asked) => asked,
+        None => context.min(own),
+    };
+    if context == 0 || context > own {
+        return Err(Error::Context { asked: context, context: own });
+    }
+    if !options.fit_context {
+        return limits_of(options, sizes, context, AUTO_SHARE);
+    }
+    match (limits_of(options, sizes, context, FIT_SHARE), options.context) {
+        (Err(Error::KvMemory { fits, .. }), None) if fits >= DEFAULT_CONTEXT => {
+            tracing::info!(own, context = fits, "the context is what half of the memory holds");
+            limits_of(options, sizes, fits, FIT_SHARE)
+        }
+        (Err(Error::KvMemory { .. }), asked) => {
+            let context = asked.map_or(own.min(DEFAULT_CONTEXT), |_| context);
+            limits_of(options, sizes, context, AUTO_SHARE)
+        }
+        (limits, _) => limits,
+    }
+}
+
+/// The limits of a load with this context, whose caches take at most a share of the free memory
+/// where the options do not say.
+fn limits_of(
+    options: &LoadOptions,
+    sizes: &Sizes<'_>,
+    context: usize,
+    share: f64,
+) -> Result<Limits, Error> {
     let plan = sizes.plan;
     let generates = plan.output == OutputKind::Logits;
     let sequences = options.sequences.unwrap_or(if generates { 1 } else { DEFAULT_TEXTS });
     let sequences = in_range("sequences", sequences, 1, SEQUENCES_MAX)?;
     in_range("queue_requests", options.queue_requests, 1, usize::MAX)?;
     in_range("queue_tokens", options.queue_tokens, 1, usize::MAX)?;
-    let context = options.context.unwrap_or(plan.context.min(DEFAULT_CONTEXT));
-    if context == 0 || context > plan.context {
-        return Err(Error::Context { asked: context, context: plan.context });
-    }
     let rows = options.rows.unwrap_or(match plan.whole_sequences {
         false => sizes.rows.max(sequences),
         true => (pages_for(context) * PAGE).clamp(sizes.rows.max(sequences), ROWS_MAX),
@@ -86,7 +123,7 @@ pub(crate) fn limits(options: &LoadOptions, sizes: &Sizes<'_>) -> Result<Limits,
         rows = rows.min((pages_for(context) * PAGE).max(sequences));
     }
     let (pages, snapshots) =
-        Pages::new(options, plan, sequences, rows, context).choose(options, sizes.free)?;
+        Pages::new(options, plan, sequences, rows, context).choose(options, sizes.free, share)?;
     let pools = plan.steps.iter().any(|step| matches!(step.op, Op::Pool(_)));
     Ok(Limits {
         rows,
@@ -210,6 +247,7 @@ impl<'a> Pages<'a> {
         &self,
         options: &LoadOptions,
         free: Option<u64>,
+        auto: f64,
     ) -> Result<(Vec<usize>, usize), Error> {
         let least = pages_for(self.context);
         let mut all = least.saturating_mul(self.sequences).min(u32::MAX as usize / PAGE);
@@ -234,9 +272,7 @@ impl<'a> Pages<'a> {
         }
         let free = free.map(|free| free - states);
         let (available, most) = match options.kv_memory {
-            KvMemory::Auto => {
-                (free.map_or(u64::MAX, |free| (free as f64 * AUTO_SHARE) as u64), all)
-            }
+            KvMemory::Auto => (free.map_or(u64::MAX, |free| (free as f64 * auto) as u64), all),
             KvMemory::Bytes(bytes) => {
                 if let Some(free) = free
                     && bytes > free
@@ -335,6 +371,28 @@ mod tests {
         assert_eq!(fits, 9000 / 64 * 64);
         let fitting = LoadOptions::default().context(fits);
         assert!(with(|_| {}, &fitting, Some(10_000 * PER_POSITION)).is_ok());
+    }
+
+    #[test]
+    fn a_context_that_adapts() {
+        let fit = LoadOptions::default().fit_context().sequences(4);
+        let sizes = |options: &LoadOptions, positions: u64| {
+            let limits = with(|_| {}, options, Some(positions * PER_POSITION)).unwrap();
+            (limits.context, limits.pages[0] * PAGE)
+        };
+        let whole = 100_000usize.next_multiple_of(PAGE);
+        assert_eq!(sizes(&fit, 10_000_000), (100_000, 4 * whole));
+        // sequences share the half of the memory
+        assert_eq!(sizes(&fit, 400_000), (100_000, 200_000));
+        assert_eq!(sizes(&fit, 128_000), (64_000, 64_000));
+        // less than half of the memory is enough for no conversation
+        assert_eq!(sizes(&fit, 5_000), (4096, 4480));
+        assert_eq!(sizes(&fit.clone().context(150_000), 10_000_000), (100_000, 4 * whole));
+        // what is asked for may take more
+        assert_eq!(sizes(&fit.clone().context(64_000), 80_000), (64_000, 71_936 + PAGE));
+        let small = with(|_| {}, &fit, Some(1000 * PER_POSITION));
+        assert!(matches!(small, Err(Error::KvMemory { .. })));
+        assert!(with(|_| {}, &fit.context(0), None).is_err());
     }
 
     #[test]

@@ -112,8 +112,7 @@ pub(super) fn head_plan(
         None if options.speculation != Speculation::Off && options.pooling.is_none() => false,
         _ => return Ok(None),
     };
-    let context = Some(wanted_context(options));
-    let build = BuildOptions { context, ..BuildOptions::default() };
+    let build = BuildOptions { context: wanted_context(options), ..BuildOptions::default() };
     let plan = pelton_graph::build_head(checkpoint, &build)?;
     if demanded && plan.is_none() {
         return Err(Error::Option {

@@ -4,7 +4,7 @@ use std::{ops::Range, time::Instant};
 
 use pelton_graph::OutputKind;
 
-use super::{Model, many::Text};
+use super::Model;
 use crate::{
     Error,
     api::{EmbedOptions, Embedding, Flow, Pooling, Prompt, RequestHandle},
@@ -89,7 +89,7 @@ impl Model {
         each: impl FnMut(usize, Embedding) -> Flow,
     ) -> Result<(), Error> {
         let finish = self.finish(options)?;
-        let encode = |i: usize| Ok(Text::one(i, self.tokens(&texts[i])?));
+        let encode = |i: usize| self.text(i, &texts[i]);
         let begun = Instant::now();
         self.run_many(texts.len(), encode, each, |text, sender| {
             let (number, count) = (text.number, text.tokens.len());
@@ -116,7 +116,7 @@ impl Model {
         done: impl FnOnce(Result<Embedding, Error>) + Send + 'static,
     ) -> Result<RequestHandle, Error> {
         let finish = self.finish(options)?;
-        let text = Text::one(0, self.tokens(text)?);
+        let text = self.text(0, text)?;
         let count = text.tokens.len();
         let (rows, salt) = (self.wanted_rows(), options.common());
         self.submit_values(text, rows, salt, Instant::now(), move |outcome| {

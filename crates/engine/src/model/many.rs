@@ -11,7 +11,7 @@ use pelton_graph::Op;
 use super::{Loaded, Model};
 use crate::{
     Error,
-    api::{Client, EmbedOptions, Flow, KeepAlive, RequestHandle, RerankOptions, Stats},
+    api::{Client, EmbedOptions, Flow, KeepAlive, Prompt, RequestHandle, RerankOptions, Stats},
     schedule::{Command, Goal, Sequence, Values, WantedRows},
 };
 
@@ -64,6 +64,16 @@ impl Drop for Unfinished {
     }
 }
 
+/// The error of text `number` for that of a prompt.
+pub(super) fn too_long(number: usize, error: Error) -> Error {
+    match error {
+        Error::PromptTooLong { tokens, context } => {
+            Error::TextTooLong { text: number, tokens, limit: context, what: CONTEXT }
+        }
+        error => error,
+    }
+}
+
 impl Loaded {
     /// Whether the plan pools: the result of any row is that of its sequence.
     pub(super) fn pools(&self) -> bool {
@@ -71,7 +81,16 @@ impl Loaded {
     }
 }
 
+/// What bounds a text, for errors.
+const CONTEXT: &str = "the context that the model was loaded with";
+
 impl Model {
+    /// A prompt as text `number`.
+    pub(super) fn text(&self, number: usize, prompt: &Prompt) -> Result<Text, Error> {
+        let tokens = self.tokens(prompt).map_err(|error| too_long(number, error))?;
+        Ok(Text::one(number, tokens))
+    }
+
     /// Submits a text whose values `[wanted rows, width]` are passed to `done`. Its age counts from
     /// `begun`.
     pub(super) fn submit_values(
@@ -120,7 +139,7 @@ impl Model {
         let fail =
             |limit, what| Err(Error::TextTooLong { text: text.number, tokens: found, limit, what });
         if found > loaded.context {
-            return fail(loaded.context, "the context that the model was loaded with");
+            return fail(loaded.context, CONTEXT);
         }
         if loaded.plan.whole_sequences && found > loaded.rows {
             return fail(loaded.rows, "the rows of a pass that the model was loaded with");

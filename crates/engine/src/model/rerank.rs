@@ -5,7 +5,10 @@ use std::time::Instant;
 use pelton_graph::OutputKind;
 use pelton_tokenizer::Special;
 
-use super::{Model, many::Text};
+use super::{
+    Model,
+    many::{Text, too_long},
+};
 use crate::{
     Error,
     api::{Flow, Prompt, RequestHandle, RerankOptions, Score},
@@ -35,6 +38,14 @@ impl Labels {
         };
         score as f32
     }
+}
+
+/// A query, encoded once for all its documents; see [`Model::rerank_query`].
+#[derive(Clone, Debug)]
+pub struct RerankQuery {
+    text: String,
+    /// Its tokens, where a pair is not written by a template.
+    tokens: Option<Vec<u32>>,
 }
 
 impl Model {
@@ -78,9 +89,10 @@ impl Model {
         options: &RerankOptions,
         each: impl FnMut(usize, Score) -> Flow,
     ) -> Result<(), Error> {
+        let query = self.rerank_query(query)?;
         self.score_many(
             documents.len(),
-            |i| self.pair(i, query, documents[i].as_ref()),
+            |i| self.pair(i, &query, documents[i].as_ref()),
             options,
             each,
         )
@@ -96,7 +108,7 @@ impl Model {
         let mut all: Vec<Option<Score>> = prompts.iter().map(|_| None).collect();
         self.score_many(
             prompts.len(),
-            |i| Ok(Text::one(i, self.tokens(&prompts[i])?)),
+            |i| self.text(i, &prompts[i]),
             options,
             |i, score| {
                 all[i] = Some(score);
@@ -135,7 +147,7 @@ impl Model {
     /// otherwise as [`submit`](Self::submit).
     pub fn submit_rerank(
         &self,
-        query: &str,
+        query: &RerankQuery,
         document: &str,
         options: &RerankOptions,
         done: impl FnOnce(Result<Score, Error>) + Send + 'static,
@@ -149,21 +161,36 @@ impl Model {
         })
     }
 
-    /// A query and a document as text `number`.
-    fn pair(&self, number: usize, query: &str, document: &str) -> Result<Text, Error> {
+    /// A query, for [`submit_rerank`](Self::submit_rerank) with each of its documents.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be encoded; [`Error::TextTooLong`] if it alone is far longer than the context.
+    pub fn rerank_query(&self, query: &str) -> Result<RerankQuery, Error> {
         let tokenizer = self.tokenizer()?;
+        self.check_bytes(query.len()).map_err(|error| too_long(0, error))?;
         let template = self.loaded.checkpoint.metadata().opt_string(TEMPLATE)?;
-        Ok(match template {
-            Some(template) => {
-                Text::one(number, tokenizer.encode_parts(&fill(template, query, document))?)
-            }
-            None => {
-                let [mut tokens, document] = tokenizer.encode_pair_parts(query, document)?;
-                let second = tokens.len();
-                tokens.extend(document);
-                Text { number, tokens, second }
-            }
-        })
+        let tokens = match template {
+            Some(_) => None,
+            None => Some(tokenizer.encode_pair_first(query)?),
+        };
+        Ok(RerankQuery { text: query.to_owned(), tokens })
+    }
+
+    /// A query and a document as text `number`.
+    fn pair(&self, number: usize, query: &RerankQuery, document: &str) -> Result<Text, Error> {
+        let tokenizer = self.tokenizer()?;
+        self.check_bytes(query.text.len().saturating_add(document.len()))
+            .map_err(|error| too_long(number, error))?;
+        let Some(tokens) = &query.tokens else {
+            let template = self.loaded.checkpoint.metadata().opt_string(TEMPLATE)?;
+            let parts = fill(template.unwrap_or_default(), &query.text, document);
+            return Ok(Text::one(number, tokenizer.encode_parts(&parts)?));
+        };
+        let mut tokens = tokens.clone();
+        let second = tokens.len();
+        tokens.extend(tokenizer.encode_pair_second(document)?);
+        Ok(Text { number, tokens, second })
     }
 
     /// The meaning of the plan's scores.

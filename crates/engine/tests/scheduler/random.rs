@@ -21,8 +21,11 @@ struct Family {
     fake: Fake,
     windows: &'static [Option<usize>],
     load: Load,
-    requests: Vec<(Request, (Vec<PromptToken>, Vec<Token>))>,
+    requests: Vec<(Request, Given)>,
 }
+
+/// The scored tokens of a prompt, and the tokens after it.
+type Given = (Vec<PromptToken>, Vec<Token>);
 
 fn families() -> Vec<Family> {
     let kinds: [(&[Option<usize>], Load); 4] = [

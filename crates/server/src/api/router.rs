@@ -43,6 +43,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/page/{name}", get(page::part))
         .route("/openapi.json", get(docs::document))
         .route("/docs", get(docs::page))
+        .route("/live", get(native::state::live))
         .route("/health", get(native::state::health))
         .route("/v1/health", get(native::state::health))
         .route("/metrics", get(native::state::metrics))

@@ -1,4 +1,4 @@
-//! The end of a response: its log line, its metrics, the tokens that its key pays.
+//! The end of a request: its log line and its metrics.
 
 use std::{
     pin::Pin,
@@ -11,12 +11,14 @@ use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use super::limits::Permit;
 use crate::{
     app::App,
     telemetry::{Place, Span},
     usage::Usage,
 };
+
+/// The status of a request whose client has gone before there was a response: nginx's number.
+pub(super) const GONE: u16 = 499;
 
 /// What is known of a request, logged when it is dropped.
 pub(super) struct Access {
@@ -29,7 +31,6 @@ pub(super) struct Access {
     pub(super) status: u16,
     pub(super) begun: Instant,
     pub(super) usage: Arc<Usage>,
-    pub(super) permit: Option<Permit>,
     pub(super) place: Place,
     /// Whether all of the response was written.
     pub(super) complete: bool,
@@ -39,9 +40,6 @@ impl Drop for Access {
     fn drop(&mut self) {
         let seconds = self.begun.elapsed().as_secs_f64();
         let (prompt, generated) = self.usage.tokens();
-        if let Some(permit) = &self.permit {
-            permit.charge(prompt + generated);
-        }
         self.app.metrics.http.end(&self.route, self.status, seconds);
         self.app.telemetry.record(|| Span {
             place: self.place.clone(),
@@ -53,7 +51,7 @@ impl Drop for Access {
             model: self.usage.model(),
             tokens: (prompt, generated),
         });
-        let quiet = matches!(self.route.as_str(), "/health" | "/metrics");
+        let quiet = matches!(self.route.as_str(), "/health" | "/live" | "/metrics");
         let (id, method, route) = (&self.id, &self.method, &self.route);
         let milliseconds = (seconds * 1e4).round() / 10.0;
         let (status, complete) = (self.status, self.complete);

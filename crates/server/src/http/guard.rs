@@ -9,14 +9,16 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use subtle::{Choice, ConstantTimeEq};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 
 use super::{
-    access::{Access, Logged},
-    limits::KeyLimits,
+    access::{Access, GONE, Logged},
+    hosts::Hosts,
+    limits::{KeyLimits, Permit},
 };
 use crate::{
-    app::{App, Caller},
+    app::{App, Caller, Phase},
     error::{ApiError, Shape},
     telemetry::Place,
     usage::Usage,
@@ -25,24 +27,34 @@ use crate::{
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Routes that need no key.
-const OPEN: [&str; 6] = ["/health", "/v1/health", "/", "/page/{name}", "/docs", "/openapi.json"];
+const OPEN: [&str; 7] =
+    ["/live", "/health", "/v1/health", "/", "/page/{name}", "/docs", "/openapi.json"];
+/// Further routes that are answered while the models are loaded.
+const BEFORE: [&str; 6] =
+    ["/v1/models", "/v1/models/{*name}", "/slots", "/api/tags", "/api/ps", "/api/version"];
+/// Routes that are answered always.
+const ALWAYS: [&str; 4] = ["/live", "/health", "/v1/health", "/metrics"];
 
 /// The limits of all keys.
 pub(crate) struct Guard {
     app: Arc<App>,
+    /// The hashes of the keys.
+    keys: Vec<[u8; 32]>,
     /// By key; one for all requests where there are no keys.
     limits: Vec<Arc<KeyLimits>>,
 }
 
 impl Guard {
     pub(crate) fn new(app: Arc<App>) -> Arc<Self> {
-        let count = app.config.keys.len().max(1);
+        let keys = &app.config.keys;
+        let keys: Vec<_> = keys.iter().map(|key| Sha256::digest(&key.secret).into()).collect();
+        let count = keys.len().max(1);
         let limits = (0..count).map(|_| Arc::new(KeyLimits::new(&app.config.limits))).collect();
-        Arc::new(Self { app, limits })
+        Arc::new(Self { app, keys, limits })
     }
 
-    /// The number of the key that a request carries. All keys are compared, each in a time that
-    /// does not depend on where it differs.
+    /// The number of the key that a request carries. All keys are compared by their hashes, in a time
+    /// that depends on no key.
     fn key(&self, headers: &HeaderMap) -> Option<usize> {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
             let value = value.as_bytes();
@@ -50,55 +62,15 @@ impl Guard {
             scheme.eq_ignore_ascii_case(b"bearer ").then_some(secret)
         });
         let given = bearer.or_else(|| headers.get("x-api-key").map(HeaderValue::as_bytes))?;
+        let given = Sha256::digest(given);
         let mut found = None;
-        for (i, key) in self.app.config.keys.iter().enumerate() {
-            let equal: Choice = key.secret.as_bytes().ct_eq(given);
-            if bool::from(equal) {
+        for (i, key) in self.keys.iter().enumerate() {
+            if bool::from(key.as_slice().ct_eq(&given)) {
                 found = Some(i);
             }
         }
         found
     }
-
-    /// Whether a page of this origin may send the request.
-    fn allows_origin(&self, origin: &HeaderValue, headers: &HeaderMap) -> bool {
-        let Ok(origin) = origin.to_str() else { return false };
-        let origins = &self.app.config.origins;
-        if origins.iter().any(|one| one == "*" || one == origin) {
-            return true;
-        }
-        // the server's own page
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let same = origin.split_once("://").map(|(_, host)| host);
-        same.is_some() && same == host
-    }
-
-    /// Whether the `Host` header is right: a server without keys on a loopback address refuses
-    /// other names, with which a web page could reach it (DNS rebinding).
-    fn allows_host(&self, headers: &HeaderMap) -> bool {
-        let config = &self.app.config;
-        let local = is_local(&config.host);
-        if !local || !config.keys.is_empty() || config.allow_public {
-            return true;
-        }
-        let Some(host) = headers.get(header::HOST) else { return true };
-        host.to_str().is_ok_and(|host| {
-            let name = match host.strip_prefix('[') {
-                Some(rest) => rest.split(']').next(),
-                None => host.split(':').next(),
-            };
-            name.is_some_and(is_local)
-        })
-    }
-}
-
-/// Whether a host name is that of this machine only.
-pub(crate) fn is_local(host: &str) -> bool {
-    let host = host.trim_end_matches('.');
-    let address = host.parse::<std::net::IpAddr>();
-    host == "localhost"
-        || host.ends_with(".localhost")
-        || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// The identifier of a request: the client's if it is short and plain.
@@ -121,21 +93,37 @@ pub(crate) async fn guard(
     let id = request_id(request.headers());
     let matched = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let route = matched.unwrap_or_else(|| "other".to_owned());
-    let method = request.method().to_string();
-    let usage = Arc::new(Usage::default());
     let place = Place::of(request.headers());
+    let hosts = Hosts(&guard.app.config);
     let origin = request.headers().get(header::ORIGIN).cloned();
     let shape = shape(&request);
     let checked = check(&guard, &request, &route, origin.as_ref());
-    let (key, permit, mut response) = match checked {
-        Ok((key, permit)) if request.method() == Method::OPTIONS => {
-            (key, permit, StatusCode::NO_CONTENT.into_response())
+    let (key, permit, refused) = match checked {
+        Ok((key, permit)) => (key, permit, None),
+        Err(error) => (None, None, Some(error)),
+    };
+    let usage = Arc::new(Usage::new(permit));
+    // from here on the request is logged, also if the client goes away
+    let mut access = Access {
+        app: Arc::clone(&guard.app),
+        id: id.clone(),
+        method: request.method().to_string(),
+        route: route.clone(),
+        key: key.map(|key| guard.app.config.keys[key].name.clone()),
+        status: GONE,
+        begun,
+        usage: Arc::clone(&usage),
+        place,
+        complete: false,
+    };
+    let asks = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let mut response = match refused {
+        Some(error) => error.response(shape),
+        None if request.method() == Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
+        None => {
+            request.extensions_mut().insert(Caller { key, usage });
+            next.run(request).await
         }
-        Ok((key, permit)) => {
-            request.extensions_mut().insert(Caller { key, usage: Arc::clone(&usage) });
-            (key, permit, next.run(request).await)
-        }
-        Err(error) => (None, None, error.response(shape)),
     };
     if let (Some(error), Shape::Anthropic | Shape::Ollama) =
         (response.extensions().get::<ApiError>().cloned(), shape)
@@ -155,20 +143,15 @@ pub(crate) async fn guard(
         headers.insert("request-id", value);
     }
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    if let Some(origin) = origin.filter(|_| !guard.app.config.origins.is_empty()) {
-        cors(headers, origin);
+    if let Some(origin) = origin.filter(|origin| hosts.names_origin(origin)) {
+        cors(headers, origin, asks);
     }
-    let key = key.map(|key| guard.app.config.keys[key].name.clone());
-    let status = response.status().as_u16();
-    let app = Arc::clone(&guard.app);
-    let complete = false;
-    let access =
-        Access { app, id, method, route, key, status, begun, usage, permit, place, complete };
+    access.status = response.status().as_u16();
     let (parts, inner) = response.into_parts();
     Response::from_parts(parts, Body::new(Logged { inner, access }))
 }
 
-type Checked = (Option<usize>, Option<super::limits::Permit>);
+type Checked = (Option<usize>, Option<Permit>);
 
 fn check(
     guard: &Guard,
@@ -177,19 +160,36 @@ fn check(
     origin: Option<&HeaderValue>,
 ) -> Result<Checked, ApiError> {
     let headers = request.headers();
-    if !guard.allows_host(headers) {
+    let hosts = Hosts(&guard.app.config);
+    if !hosts.allows_host(headers) {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
-            "the Host header names another machine, expected localhost",
+            "the Host header is a name of the web, expected localhost, an address, or a name that \
+             --allow-host gives",
         ));
     }
-    if origin.is_some_and(|origin| !guard.allows_origin(origin, headers)) {
+    if origin.is_some_and(|origin| !hosts.allows_origin(origin, headers)) {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
-            "pages of this origin may not send requests, expected one that the server allows",
+            "pages of this origin may not send requests, expected the server's own page or an \
+             origin that --cors allows; behind a proxy give its name by --allow-host",
         ));
     }
-    if OPEN.contains(&route) || request.method() == Method::OPTIONS {
+    if request.method() == Method::OPTIONS {
+        return Ok((None, None));
+    }
+    match guard.app.phase() {
+        Phase::Loading
+            if ![&OPEN[..], &BEFORE, &ALWAYS].iter().any(|some| some.contains(&route)) =>
+        {
+            return Err(ApiError::unavailable("the server is loading its models"));
+        }
+        Phase::Stopping if !ALWAYS.contains(&route) => {
+            return Err(ApiError::unavailable("the server is shutting down"));
+        }
+        _ => {}
+    }
+    if OPEN.contains(&route) {
         return Ok((None, None));
     }
     let keys = &guard.app.config.keys;
@@ -203,9 +203,6 @@ fn check(
     }
     if request.method() != Method::POST {
         return Ok((key, None));
-    }
-    if guard.app.is_stopping() {
-        return Err(ApiError::unavailable("the server is shutting down"));
     }
     let permit = guard.limits[key.unwrap_or(0)].enter(Instant::now())?;
     Ok((key, Some(permit)))
@@ -230,32 +227,25 @@ fn shape(request: &Request) -> Shape {
     }
 }
 
-fn cors(headers: &mut HeaderMap, origin: HeaderValue) {
+/// The headers for pages of an origin that is allowed; `asks` are the headers that one wants to send.
+fn cors(headers: &mut HeaderMap, origin: HeaderValue, asks: Option<HeaderValue>) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
+    let exposed = HeaderValue::from_static("x-request-id, request-id, retry-after");
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     let methods = HeaderValue::from_static("GET, POST, DELETE, OPTIONS");
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
-    let allowed = "authorization, content-type, x-api-key, anthropic-version, anthropic-beta, \
-                   x-request-id, x-stainless-arch, x-stainless-lang, x-stainless-os, \
-                   x-stainless-package-version, x-stainless-retry-count, x-stainless-runtime, \
-                   x-stainless-runtime-version, x-stainless-timeout";
-    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(allowed));
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("x-request-id"));
+    // two hours: browsers keep it no longer
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
+    if let Some(asks) = asks {
+        headers.append(header::VARY, HeaderValue::from_static("Access-Control-Request-Headers"));
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asks);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn local_hosts() {
-        for host in ["localhost", "127.0.0.1", "127.3.2.1", "::1", "a.localhost"] {
-            assert!(is_local(host), "{host}");
-        }
-        for host in ["0.0.0.0", "::", "192.168.1.1", "example.com", "localhost.example.com", ""] {
-            assert!(!is_local(host), "{host}");
-        }
-    }
 
     #[test]
     fn identifiers_of_clients() {

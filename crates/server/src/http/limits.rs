@@ -77,7 +77,7 @@ impl KeyLimits {
             let message = format!("{limit} requests of this key run already, expected fewer");
             return Err(ApiError::busy(message, Duration::from_secs(1)));
         }
-        // text is charged when it is there, so that any positive rest is enough
+        // tokens are charged as they come, so that any positive rest is enough
         if let Some(tokens) = &mut buckets.tokens
             && let Some(wait) = tokens.wait(f64::MIN_POSITIVE, now)
         {
@@ -100,7 +100,7 @@ impl KeyLimits {
 }
 
 impl Permit {
-    /// Charges the tokens of the request, at its end.
+    /// Charges tokens of the request.
     pub(crate) fn charge(&self, tokens: usize) {
         let mut buckets = self.0.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bucket) = &mut buckets.tokens {

@@ -18,53 +18,68 @@ use tokio::{
 use super::timed::Timed;
 use crate::app::App;
 
-/// Serves connections until `stop` is ready; then lets running requests end, for a limited time.
+/// Serves connections until `stop` is ready; then lets running requests end, for a limited time, in
+/// which new connections are answered too: with 503, by the guard.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     app: Arc<App>,
     stop: impl Future<Output = ()>,
 ) {
-    let limits = &app.config.limits;
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let places = Arc::new(Semaphore::new(app.config.limits.connections));
     let (stopping, stopped) = watch::channel(false);
-    let mut connections = JoinSet::new();
-    let mut stop = pin!(stop);
-    loop {
-        let place = tokio::select! {
-            () = &mut stop => break,
-            place = Arc::clone(&places).acquire_owned() => place,
-        };
-        let accepted = tokio::select! {
-            () = &mut stop => break,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let (app, router, stopped) = (Arc::clone(&app), router.clone(), stopped.clone());
-                connections.spawn(async move {
-                    app.metrics.http.connections(1);
-                    connection(stream, router, &app, stopped).await;
-                    app.metrics.http.connections(-1);
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                // no file descriptors, most often: others end and free theirs
-                if !is_of_client(&error) {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    sleep(Duration::from_millis(100)).await;
-                }
-            }
-        }
-        while connections.try_join_next().is_some() {}
+    let door = Door { listener, router, app, places, stopped };
+    let (mut connections, mut late) = (JoinSet::new(), JoinSet::new());
+    tokio::select! {
+        () = door.accept(&mut connections) => {}
+        () = stop => {}
     }
-    drop(listener);
     stopping.send_replace(true);
     let ended = async { while connections.join_next().await.is_some() {} };
-    if timeout(limits.shutdown_time, ended).await.is_err() {
-        tracing::warn!(open = connections.len(), "connections are closed before their end");
-        connections.shutdown().await;
+    tokio::select! {
+        () = door.accept(&mut late) => {}
+        ended = timeout(door.app.config.limits.shutdown_time, ended) => if ended.is_ok() { return },
+    }
+    tracing::warn!(open = connections.len(), "connections are closed before their end");
+    connections.shutdown().await;
+}
+
+/// What accepts connections.
+struct Door {
+    listener: TcpListener,
+    router: Router,
+    app: Arc<App>,
+    places: Arc<Semaphore>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Door {
+    /// Accepts connections without end.
+    async fn accept(&self, connections: &mut JoinSet<()>) {
+        loop {
+            // the semaphore is never closed
+            let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return };
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    let (app, router) = (Arc::clone(&self.app), self.router.clone());
+                    let stopped = self.stopped.clone();
+                    connections.spawn(async move {
+                        app.metrics.http.connections(1);
+                        connection(stream, router, &app, stopped).await;
+                        app.metrics.http.connections(-1);
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    // no file descriptors, most often: others end and free theirs
+                    if !is_of_client(&error) {
+                        tracing::warn!(%error, "a connection could not be accepted");
+                        sleep(Duration::from_millis(100)).await;
+                    }
+                }
+            }
+            while connections.try_join_next().is_some() {}
+        }
     }
 }
 
@@ -83,6 +98,8 @@ async fn connection(
     mut stopped: watch::Receiver<bool>,
 ) {
     let limits = &app.config.limits;
+    // one that comes while the server stops has one request, which is refused
+    let late = *stopped.borrow();
     // tokens are small: they are not to wait for more
     let _ = stream.set_nodelay(true);
     let io = TokioIo::new(Timed::new(stream, limits.write_time));
@@ -91,12 +108,12 @@ async fn connection(
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_time)
         .max_buf_size(64 << 10)
-        .keep_alive(true);
+        .keep_alive(!late);
     let serving = builder.serve_connection(io, TowerToHyperService::new(router));
     let mut serving = pin!(serving);
     let outcome = tokio::select! {
         outcome = &mut serving => outcome,
-        () = wait(&mut stopped) => {
+        () = wait(&mut stopped), if !late => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }

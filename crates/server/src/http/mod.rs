@@ -2,9 +2,12 @@
 
 mod access;
 mod guard;
+mod hosts;
 mod limits;
 mod listen;
 mod timed;
 
-pub(crate) use guard::{Guard, guard, is_local};
+pub(crate) use guard::{Guard, guard};
+pub(crate) use hosts::is_local;
+pub(crate) use limits::Permit;
 pub(crate) use listen::serve;

@@ -1,7 +1,9 @@
 //! Bodies of requests: strict JSON, and its fields by type and range.
 
+mod body;
 mod fields;
 mod json;
 
+pub(crate) use body::{Bodies, Held};
 pub(crate) use fields::{Fields, ids, kind};
-pub(crate) use json::parse;
+pub(crate) use json::{parse, parse_body};

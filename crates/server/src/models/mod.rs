@@ -1,9 +1,11 @@
 //! The models of the server: by name, loaded and unloaded at run time.
 
+mod entry;
 mod file;
 mod registry;
 mod served;
 
+pub(crate) use entry::{Entry, Keep, Lease};
 pub(crate) use file::ModelFile;
-pub(crate) use registry::{Entry, Lease, Registry};
+pub(crate) use registry::Registry;
 pub(crate) use served::Served;

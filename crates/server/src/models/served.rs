@@ -2,7 +2,7 @@
 
 use pelton::{
     Model, Prompt, Sampling,
-    chat::{Chat, ChatPrompt, ChatTemplate, ToolChoice},
+    chat::{Chat, ChatPrompt, ChatTemplate, Content, ToolChoice},
 };
 
 use crate::{config::ModelConfig, error::ApiError};
@@ -58,6 +58,11 @@ impl Served {
         Ok(Self { name, model: Some(model), template, has_template, sampling })
     }
 
+    /// Frees the model's memory, after the passes that run. Blocks until then.
+    pub(crate) fn close(mut self) {
+        drop(self.model.take());
+    }
+
     pub(crate) fn model(&self) -> Result<&Model, ApiError> {
         self.model.as_ref().ok_or_else(|| ApiError::unavailable("the model was unloaded"))
     }
@@ -76,6 +81,9 @@ impl Served {
         choice: &ToolChoice,
         parallel: bool,
     ) -> Result<ChatPrompt, ApiError> {
+        // what can never fit is not rendered
+        let texts = chat.messages.iter().filter_map(|message| message.content.as_ref());
+        self.model()?.check_bytes(texts.map(content_bytes).sum())?;
         let template = self.template()?;
         let mut prompt = template.prompt_with(chat, choice, parallel)?;
         if !self.has_template {
@@ -105,11 +113,23 @@ impl Served {
     }
 }
 
+/// The bytes of a message's text.
+fn content_bytes(content: &Content) -> usize {
+    match content {
+        Content::Text(text) => text.len(),
+        Content::Parts(parts) => {
+            let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+            texts.map(str::len).sum()
+        }
+    }
+}
+
 impl Drop for Served {
     /// Unloads the model on another thread: it waits for the passes that run.
     fn drop(&mut self) {
-        let model = self.model.take();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        if let Some(model) = self.model.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
             runtime.spawn_blocking(move || drop(model));
         }
     }

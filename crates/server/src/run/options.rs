@@ -225,7 +225,7 @@ fn structured(fields: &mut Fields, prefix: &str) -> Result<Option<Output>, ApiEr
     if let Some(schema) = fields.take(&named("json")) {
         // a schema may come as its text
         let schema = match schema {
-            Value::String(text) => crate::input::parse(text.as_bytes())?,
+            Value::String(text) => crate::input::parse(&text)?,
             other => other,
         };
         found = Some(Output::Schema(schema));

@@ -1,61 +1,90 @@
 //! Embeddings and scores of many texts, without a thread that waits for them.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use pelton::{EmbedOptions, Embedding, Error, Prompt, RequestHandle, RerankOptions, Score};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::tokens::Context;
+use super::{blocking::blocking, tokens::Context};
 use crate::{error::ApiError, metrics::Outcome};
 
 /// Requests of one HTTP request at the same time, at most: others find a place in the queue.
 const AT_ONCE: usize = 64;
 
-/// The handles of requests that are not finished, which are cancelled on drop.
-struct Unfinished(Vec<Option<RequestHandle>>);
+/// The handles of requests that are not finished, by their numbers, which are cancelled on drop.
+#[derive(Default)]
+struct Unfinished(BTreeMap<usize, RequestHandle>);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        self.0.iter().flatten().for_each(RequestHandle::cancel);
+        self.0.values().for_each(RequestHandle::cancel);
     }
 }
 
 type Sender<T> = UnboundedSender<(usize, Result<T, Error>)>;
 
+/// Submits the texts of a range until the queue is full; the error is that of the text after those
+/// that are submitted.
+fn submit_some<T>(
+    range: std::ops::Range<usize>,
+    submit: &impl Fn(usize, Sender<T>) -> Result<RequestHandle, Error>,
+    sender: &Sender<T>,
+) -> (Unfinished, Option<Error>) {
+    let mut some = Unfinished::default();
+    for i in range {
+        match submit(i, sender.clone()) {
+            Ok(handle) => some.0.insert(i, handle),
+            Err(Error::TextTooLong { tokens, limit, what, .. }) => {
+                return (some, Some(Error::TextTooLong { text: i, tokens, limit, what }));
+            }
+            Err(error) => return (some, Some(error)),
+        };
+    }
+    (some, None)
+}
+
 /// Submits `count` requests, a bounded number of them at the same time, and collects their results
-/// in order.
+/// in order; `arrived` sees each at once. Texts are encoded on threads that may block.
 async fn collect<T: Send + 'static>(
     count: usize,
-    submit: impl Fn(usize, Sender<T>) -> Result<RequestHandle, Error>,
+    submit: impl Fn(usize, Sender<T>) -> Result<RequestHandle, Error> + Send + Sync + 'static,
+    arrived: impl Fn(&T),
 ) -> Result<Vec<T>, ApiError> {
+    let submit = Arc::new(submit);
     let (sender, mut results) = unbounded_channel();
-    let mut unfinished = Unfinished((0..count).map(|_| None).collect());
+    let mut unfinished = Unfinished::default();
     let mut all: Vec<Option<T>> = (0..count).map(|_| None).collect();
-    let (mut next, mut running) = (0, 0);
+    let mut next = 0;
     loop {
-        while next < count && running < AT_ONCE {
-            match submit(next, sender.clone()) {
-                Ok(handle) => unfinished.0[next] = Some(handle),
+        // some at a time: a way to another thread and back costs as much as a short text
+        if next < count && unfinished.0.len() <= AT_ONCE / 2 {
+            let range = next..count.min(next + AT_ONCE - unfinished.0.len());
+            let (submit, sender) = (Arc::clone(&submit), sender.clone());
+            let (mut some, error) =
+                blocking(move || Ok(submit_some(range, &*submit, &sender))).await?;
+            next += some.0.len();
+            unfinished.0.append(&mut some.0);
+            match error {
                 // others fill the queue: the next one takes the place of a finished one
-                Err(Error::Busy { .. }) if running > 0 => break,
-                Err(Error::TextTooLong { tokens, limit, what, .. }) => {
-                    return Err(Error::TextTooLong { text: next, tokens, limit, what }.into());
-                }
-                Err(error) => return Err(error.into()),
+                Some(Error::Busy { .. }) if !unfinished.0.is_empty() => {}
+                Some(error) => return Err(error.into()),
+                None => {}
             }
-            (next, running) = (next + 1, running + 1);
         }
-        if running == 0 {
+        if unfinished.0.is_empty() {
             break;
         }
         // a request always calls back, at the latest when it is dropped
         let Some((i, outcome)) = results.recv().await else { break };
-        (running, unfinished.0[i]) = (running - 1, None);
-        all[i] = Some(outcome?);
+        unfinished.0.remove(&i);
+        let one = outcome?;
+        arrived(&one);
+        all[i] = Some(one);
     }
     all.into_iter().map(|one| one.ok_or_else(|| Error::Stopped.into())).collect()
 }
 
 fn count(context: &Context, tokens: usize, failed: bool) {
-    context.usage.add_prompt(tokens);
     let outcome = if failed { Outcome::Error } else { Outcome::Stop };
     context.metrics.count(outcome, tokens as u64);
 }
@@ -68,14 +97,14 @@ pub(crate) async fn embed(
 ) -> Result<Vec<Embedding>, ApiError> {
     (options.cache_salt, options.deadline) = (context.salt, context.deadline);
     options.client = context.client;
-    let model = context.lease.model()?;
-    let submit = |i: usize, sender: Sender<Embedding>| {
+    let (model, count_of) = (context.lease.model()?.clone(), texts.len());
+    let submit = move |i: usize, sender: Sender<Embedding>| {
         model.submit_embedding(&texts[i], &options, move |outcome| {
             // the client may have gone
             let _ = sender.send((i, outcome));
         })
     };
-    let all = collect(texts.len(), submit).await;
+    let all = collect(count_of, submit, |one| context.usage.add_prompt(one.tokens)).await;
     let tokens = all.iter().flatten().map(|one| one.tokens).sum();
     count(context, tokens, all.is_err());
     all
@@ -84,20 +113,22 @@ pub(crate) async fn embed(
 /// The scores of documents for a query.
 pub(crate) async fn rerank(
     context: &Context,
-    query: &str,
-    documents: &[String],
+    query: String,
+    documents: Vec<String>,
     mut options: RerankOptions,
 ) -> Result<Vec<Score>, ApiError> {
     (options.cache_salt, options.deadline) = (context.salt, context.deadline);
     options.client = context.client;
-    let model = context.lease.model()?;
-    let submit = |i: usize, sender: Sender<Score>| {
-        model.submit_rerank(query, &documents[i], &options, move |outcome| {
+    let (model, count_of) = (context.lease.model()?.clone(), documents.len());
+    let encoder = model.clone();
+    let query = blocking(move || Ok(encoder.rerank_query(&query)?)).await?;
+    let submit = move |i: usize, sender: Sender<Score>| {
+        model.submit_rerank(&query, &documents[i], &options, move |outcome| {
             // the client may have gone
             let _ = sender.send((i, outcome));
         })
     };
-    let all = collect(documents.len(), submit).await;
+    let all = collect(count_of, submit, |one| context.usage.add_prompt(one.tokens)).await;
     let tokens = all.iter().flatten().map(|one| one.tokens).sum();
     count(context, tokens, all.is_err());
     all

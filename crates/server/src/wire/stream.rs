@@ -119,12 +119,15 @@ impl Frames {
     }
 }
 
+/// A sign of life, when it is due next, and how often.
+type Alive = (&'static [u8], Pin<Box<Sleep>>, Duration);
+
 /// The reading end of a stream. Dropping it ends the task.
 struct FrameStream {
     receiver: Receiver<Bytes>,
     task: JoinHandle<()>,
-    /// What keeps the connection alive, when it is due next, and how often.
-    alive: Option<(&'static [u8], Pin<Box<Sleep>>, Duration)>,
+    /// What keeps the connection alive.
+    alive: Option<Alive>,
     started: bool,
 }
 

@@ -36,6 +36,7 @@ pub(crate) fn config() -> Config {
     config.port = 0;
     config.device = Device::Cpu;
     config.threads = 1;
+    config.strict_models = true;
     config.load = config.load.context(512).sequences(4);
     config
 }
@@ -54,8 +55,13 @@ pub(crate) fn start(change: impl FnOnce(&mut Config)) -> TestServer {
             .unwrap();
         runtime.block_on(async move {
             let server = Server::bind(config).await.unwrap();
-            sender.send(server.address().unwrap()).unwrap();
-            server.run(async { stopped.await.unwrap_or(()) }).await;
+            let (address, ready) = (server.address().unwrap(), server.ready());
+            tokio::spawn(async move {
+                if ready.await {
+                    sender.send(address).unwrap();
+                }
+            });
+            server.run(async { stopped.await.unwrap_or(()) }).await.unwrap();
         });
     });
     let address = receiver.recv().unwrap();

@@ -9,6 +9,7 @@ mod constraints;
 mod errors;
 mod faults;
 mod harness;
+mod lifecycle;
 mod native;
 mod ollama;
 mod openai;

@@ -228,7 +228,8 @@ fn models() {
     let list = server.get("/v1/models").ok();
     assert_eq!(list["data"][1]["id"], "second");
     assert_eq!(list["data"][1]["status"], "unloaded");
-    assert_eq!(server.get("/v1/models/alias").ok()["id"], "second");
+    assert_eq!(list["data"][2]["id"], "alias");
+    assert_eq!(server.get("/v1/models/alias").ok()["root"], "second");
     let answer = server.post("/v1/completions", &body(json!({"model": "alias"})));
     assert_eq!(answer.ok()["model"], "second");
     assert_eq!(server.get("/v1/models/second").ok()["status"], "loaded");

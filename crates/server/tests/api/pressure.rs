@@ -114,18 +114,62 @@ fn origins_and_hosts() {
     assert_eq!(good.headers["access-control-allow-origin"], "https://good.example");
     let own = format!("http://{}", server.address);
     assert_eq!(send(&[("origin", &own)]).status, 200);
-    let preflight =
-        server.send("OPTIONS", "/v1/completions", &[("origin", "https://good.example")], b"");
+    assert_eq!(
+        good.headers["access-control-expose-headers"],
+        "x-request-id, request-id, retry-after"
+    );
+    let asks = "anthropic-dangerous-direct-browser-access, x-stainless-helper-method, x-title";
+    let preflight = [
+        ("origin", "https://good.example"),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", asks),
+    ];
+    let preflight = server.send("OPTIONS", "/v1/completions", &preflight, b"");
     assert_eq!(preflight.status, 204);
+    assert_eq!(preflight.headers["access-control-allow-headers"], asks);
+    assert_eq!(preflight.headers["access-control-max-age"], "7200");
+    // a page of the same origin behind a proxy that changes the host
+    let proxied = [("origin", "https://chat.example"), ("sec-fetch-site", "same-origin")];
+    assert_eq!(send(&proxied).status, 200);
+    let other = [("origin", "https://chat.example"), ("sec-fetch-site", "cross-site")];
+    let refused = send(&other);
+    assert_eq!(refused.status, 403);
+    assert!(!refused.headers.contains_key("access-control-allow-origin"));
     // a name that somebody lets point to this machine
-    assert_eq!(send(&[("host", "evil.example:80")]).status, 403);
-    assert_eq!(send(&[("host", "localhost:80")]).status, 200);
+    let rebound = send(&[("host", "evil.example:80"), ("origin", "http://evil.example:80")]);
+    assert_eq!(rebound.status, 403);
+    assert!(rebound.body.contains("--allow-host"), "{}", rebound.body);
+    for host in ["localhost:80", "127.0.0.1", "host.docker.internal:8080", "pelton:80"] {
+        assert_eq!(send(&[("host", host)]).status, 200, "{host}");
+    }
     // off unless told
     let plain = crate::harness::shared();
     let answer = plain.send("GET", "/health", &[], b"");
     assert!(!answer.headers.contains_key("access-control-allow-origin"));
     let answer = plain.send("GET", "/v1/models", &[("origin", "https://good.example")], b"");
     assert_eq!(answer.status, 403);
+}
+
+/// A server for everybody refuses names of the web all the same, unless it has keys.
+#[test]
+fn hosts_of_public_servers() {
+    let public = |change: fn(&mut Config)| {
+        start(move |config| {
+            config.allow_public = true;
+            change(config);
+        })
+    };
+    let status = |server: &crate::harness::TestServer, headers: &[(&str, &str)]| {
+        server.send("GET", "/health", headers, b"").status
+    };
+    let plain = public(|_| {});
+    assert_eq!(status(&plain, &[("host", "evil.example")]), 403);
+    let named = public(|config| config.hosts = vec!["chat.example".to_owned()]);
+    assert_eq!(status(&named, &[("host", "chat.example")]), 200);
+    assert_eq!(status(&named, &[("origin", "https://chat.example")]), 200);
+    assert_eq!(status(&named, &[("host", "evil.example")]), 403);
+    let keyed = public(keys);
+    assert_eq!(status(&keyed, &[("host", "any.example")]), 200);
 }
 
 #[test]
@@ -153,9 +197,16 @@ fn refused_configurations() {
         config.models = vec![pelton_server::ModelConfig::built_in(); 2];
     });
     assert!(matches!(&twice, Err(Error::Config(text)) if text.contains("built-in")), "{twice:?}");
-    let missing = bind(&|config| {
-        config.lazy = false;
-        config.models = vec![pelton_server::ModelConfig::file("/nothing/here.gguf")];
+}
+
+#[test]
+fn a_model_that_cannot_be_loaded_ends_the_server() {
+    let mut config = config();
+    config.models = vec![pelton_server::ModelConfig::file("/nothing/here.gguf")];
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let missing = runtime.block_on(async {
+        let server = Server::bind(config).await.unwrap();
+        server.run(std::future::pending()).await
     });
     assert!(matches!(&missing, Err(Error::Load(text)) if text.contains("here")), "{missing:?}");
 }

@@ -265,7 +265,8 @@ fn is_shown(key: &str, value: &Value, tensors: &[TensorEntry]) -> bool {
         let name = tensor.name.strip_prefix("blk.0.");
         name.is_some_and(|name| ends.contains(&name))
     });
-    (value.to_string() == *set) == has
+    let is_set = value.to_string();
+    (is_set == *set) == has
 }
 
 fn is_full_attention(key: &str, value: &Value) -> bool {

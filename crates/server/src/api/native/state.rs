@@ -11,23 +11,33 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
-    app::App,
+    app::{App, Phase},
     error::ApiError,
     metrics::{Gauges, render},
     models::Served,
 };
 
-/// `GET /health`: 200 once all models are loaded (or not yet wanted), 503 before and at the end.
+/// `GET /health`: 200 once the models are loaded that are to be there from the start, 503 before, at
+/// the end, and if a model could not be loaded.
 pub(in crate::api) async fn health(State(app): State<Arc<App>>) -> Response {
-    let states = app.registry.entries().iter().map(|entry| entry.state());
-    let status = match states.into_iter().find(|&state| state == "loading" || state == "failed") {
-        _ if app.is_stopping() => "shutting down",
-        Some("loading") => "loading model",
-        Some(_) => "error",
-        None => "ok",
+    let mut states = app.registry.entries().iter().map(|entry| entry.state());
+    let status = match app.phase() {
+        Phase::Stopping => "shutting down",
+        Phase::Loading => "loading model",
+        Phase::Ready if states.any(|state| state == "failed") => "error",
+        Phase::Ready => "ok",
     };
     let code = if status == "ok" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Answer(json!({"status": status}))).into_response()
+    let mut response = (code, Answer(json!({"status": status}))).into_response();
+    if code != StatusCode::OK {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+/// `GET /live`: 200 as long as the process answers.
+pub(in crate::api) async fn live() -> Answer<Value> {
+    Answer(json!({"status": "ok"}))
 }
 
 /// `GET /metrics`

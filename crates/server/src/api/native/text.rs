@@ -6,29 +6,20 @@ use axum::{Json as Answer, extract::State};
 use pelton::tokenizer::Special;
 use serde_json::{Value, json};
 
-use super::{super::openai::chat, state::first};
+use super::super::openai::chat;
 use crate::{
     app::{App, Json},
     error::ApiError,
-    input::Fields,
-    models::Lease,
     run,
 };
-
-/// The model that a body names; without a name the first one, as in `/props`.
-async fn lease(app: &App, fields: &mut Fields) -> Result<Lease, ApiError> {
-    match fields.string("model")? {
-        Some(name) => app.registry.lease(Some(&name)).await,
-        None => app.registry.lease(Some(&first(app)?.config.name)).await,
-    }
-}
 
 /// `POST /tokenize`: llama.cpp's fields, and vLLM's.
 pub(in crate::api) async fn tokenize(
     State(app): State<Arc<App>>,
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
-    let lease = lease(&app, &mut fields).await?;
+    let model = fields.string("model")?;
+    let lease = app.registry.lease_or_first(model.as_deref()).await?;
     let pieces = fields.boolean("with_pieces")?.unwrap_or(false);
     if fields.has("messages") {
         let request = chat::take(&app, &mut fields)?;
@@ -85,16 +76,20 @@ pub(in crate::api) async fn detokenize(
     State(app): State<Arc<App>>,
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
+    let model = fields.string("model")?;
     let expected = "a list of token ids";
     let tokens = fields.ids("tokens")?.ok_or_else(|| fields.missing("tokens", expected))?;
-    let lease = lease(&app, &mut fields).await?;
-    let tokenizer = lease.model()?.tokenizer()?;
-    let vocab = tokenizer.vocab_size();
-    if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocab) {
-        return Err(pelton::Error::UnknownToken { token, vocab }.into());
-    }
-    let text = tokenizer.decode(&tokens, true);
-    Ok(Answer(json!({"prompt": text, "content": text})))
+    let lease = app.registry.lease_or_first(model.as_deref()).await?;
+    run::blocking(move || {
+        let tokenizer = lease.model()?.tokenizer()?;
+        let vocab = tokenizer.vocab_size();
+        if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocab) {
+            return Err(pelton::Error::UnknownToken { token, vocab }.into());
+        }
+        let text = tokenizer.decode(&tokens, true);
+        Ok(Answer(json!({"prompt": text, "content": text})))
+    })
+    .await
 }
 
 /// `POST /apply-template`
@@ -102,7 +97,8 @@ pub(in crate::api) async fn apply_template(
     State(app): State<Arc<App>>,
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
-    let lease = lease(&app, &mut fields).await?;
+    let model = fields.string("model")?;
+    let lease = app.registry.lease_or_first(model.as_deref()).await?;
     let request = chat::take(&app, &mut fields)?;
     run::blocking(move || Ok(Answer(json!({"prompt": request.render(&lease)?.text()})))).await
 }
@@ -112,7 +108,8 @@ pub(in crate::api) async fn input_tokens(
     State(app): State<Arc<App>>,
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
-    let lease = lease(&app, &mut fields).await?;
+    let model = fields.string("model")?;
+    let lease = app.registry.lease_or_first(model.as_deref()).await?;
     let request = chat::take(&app, &mut fields)?;
     run::blocking(move || {
         let tokens = lease.encode(&request.render(&lease)?.prompt)?;

@@ -6,7 +6,7 @@ use axum::{Json as Answer, extract::State};
 use pelton::{EmbedOptions, Embedding, Prompt};
 use serde_json::{Value, json};
 
-use super::{request::model, times::nanoseconds};
+use super::{keep, times::nanoseconds};
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
@@ -56,7 +56,7 @@ pub(in crate::api) async fn embed(
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
     let begun = Instant::now();
-    let name = model(&mut fields)?;
+    let (entry, keep) = keep::take(&app, &mut fields)?;
     if !fields.has("input") {
         return Err(fields.missing("input", "a string or a list of strings"));
     }
@@ -68,7 +68,9 @@ pub(in crate::api) async fn embed(
     }
     let truncates = fields.boolean("truncate")?.unwrap_or(true);
     let dimensions = fields.count("dimensions", 1)?;
-    let all = run(&app, &caller, &name, texts, dimensions, truncates).await?;
+    entry.keep(keep);
+    let name = &entry.config.name;
+    let all = run(&app, &caller, name, texts, dimensions, truncates).await?;
     let tokens: usize = all.iter().map(|one| one.tokens).sum();
     let vectors: Vec<Vec<f32>> = all.into_iter().map(|one| one.values).collect();
     Ok(Answer(json!({
@@ -83,9 +85,10 @@ pub(in crate::api) async fn embeddings(
     caller: Caller,
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
-    let name = model(&mut fields)?;
+    let (entry, keep) = keep::take(&app, &mut fields)?;
     let text = fields.string("prompt")?.ok_or_else(|| fields.missing("prompt", "a string"))?;
-    let all = run(&app, &caller, &name, vec![text], None, true).await?;
+    entry.keep(keep);
+    let all = run(&app, &caller, &entry.config.name, vec![text], None, true).await?;
     let values = all.into_iter().next().map(|one| one.values).unwrap_or_default();
     Ok(Answer(json!({"embedding": values})))
 }

@@ -1,6 +1,9 @@
 //! Chats and texts.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Json as Answer,
@@ -15,29 +18,32 @@ use serde_json::{Value, json};
 
 use super::{
     super::openai::log_probs,
-    request::{messages, model, no_images, options, think, unloads},
+    keep,
+    request::{messages, no_images, options, think},
     times::{end, now, only},
 };
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
+    models::{Entry, Keep},
     run::{self, ChatRequest, Context, Piece, ReplyRun, TokenRun},
     wire::{Format, Part, Sink, WholeCalls, grow, respond, send},
 };
 
 /// Loads or unloads a model, for a request without a text.
-async fn load(app: &App, name: &str, unload: bool) -> Result<Value, ApiError> {
-    let entry = app.registry.find(Some(name))?;
-    let reason = if unload { "unload" } else { "load" };
-    match unload {
-        true => {
-            entry.unload();
+async fn load(app: &App, entry: &Arc<Entry>, keep: Keep) -> Result<Value, ApiError> {
+    let reason = match keep {
+        Keep::For(Duration::ZERO) => {
+            entry.unload().await;
+            "unload"
         }
-        false => {
+        _ => {
             app.registry.load(entry).await?;
+            entry.keep(keep);
+            "load"
         }
-    }
-    Ok(only(name, reason))
+    };
+    Ok(only(&entry.config.name, reason))
 }
 
 /// `POST /api/chat`
@@ -46,11 +52,10 @@ pub(in crate::api) async fn chat(
     caller: Caller,
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
-    let name = model(&mut fields)?;
-    let unload = unloads(&mut fields)?;
+    let (entry, keep) = keep::take(&app, &mut fields)?;
     let messages = messages(&mut fields)?;
     if messages.is_empty() {
-        let mut line = load(&app, &name, unload).await?;
+        let mut line = load(&app, &entry, keep).await?;
         line["message"] = json!({"role": "assistant", "content": ""});
         return Ok(Answer(line).into_response());
     }
@@ -59,6 +64,8 @@ pub(in crate::api) async fn chat(
     (chat.enable_thinking, chat.reasoning_effort) = think(&mut fields)?;
     let mut request = ChatRequest::new(chat, options(&mut fields)?);
     request.take_tools(&mut fields)?;
+    entry.keep(keep);
+    let name = entry.config.name.clone();
     let start = move |context: &Context| Ok(request.start(context)?.pop());
     answer(&app, &caller, name, streams, Shown::Chat, start).await
 }
@@ -69,11 +76,10 @@ pub(in crate::api) async fn generate(
     caller: Caller,
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
-    let name = model(&mut fields)?;
-    let unload = unloads(&mut fields)?;
+    let (entry, keep) = keep::take(&app, &mut fields)?;
     let prompt = fields.string("prompt")?.unwrap_or_default();
     if prompt.is_empty() {
-        let mut line = load(&app, &name, unload).await?;
+        let mut line = load(&app, &entry, keep).await?;
         line["response"] = "".into();
         return Ok(Answer(line).into_response());
     }
@@ -91,6 +97,8 @@ pub(in crate::api) async fn generate(
     let (thinks, effort) = think(&mut fields)?;
     let before = fields.ids("context")?.unwrap_or_default();
     let options = options(&mut fields)?;
+    entry.keep(keep);
+    let name = entry.config.name.clone();
     if raw || suffix.is_some() {
         let start = move |context: &Context| {
             let lease = &context.lease;

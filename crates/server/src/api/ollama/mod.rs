@@ -2,6 +2,7 @@
 
 pub(super) mod embed;
 pub(super) mod generate;
+mod keep;
 pub(super) mod models;
 mod request;
 mod times;

@@ -80,10 +80,9 @@ pub(in crate::api) async fn running(State(app): State<Arc<App>>) -> Answer<Value
     for one in app.registry.entries() {
         let Some(served) = one.loaded() else { continue };
         let mut line = entry(one);
-        let expires = app.config.idle_timeout.map(|time| {
-            let left = time.saturating_sub(one.idle());
-            Timestamp::now().checked_add(left).unwrap_or_default().to_string()
-        });
+        let expires = one
+            .expires_in()
+            .map(|left| Timestamp::now().checked_add(left).unwrap_or_default().to_string());
         // never, as Ollama writes it
         line["expires_at"] = expires.unwrap_or_else(|| "2318-01-01T00:00:00Z".to_owned()).into();
         line["size_vram"] = 0.into();

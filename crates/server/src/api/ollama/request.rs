@@ -51,18 +51,6 @@ pub(super) fn think(fields: &mut Fields) -> Result<(Option<bool>, Option<String>
     }
 }
 
-/// Whether a request without messages unloads the model.
-pub(super) fn unloads(fields: &mut Fields) -> Result<bool, ApiError> {
-    match fields.take("keep_alive") {
-        None => Ok(false),
-        Some(Value::String(text)) => {
-            Ok(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()) == "0")
-        }
-        Some(Value::Number(number)) => Ok(number.as_f64() == Some(0.0)),
-        Some(other) => Err(fields.wrong("keep_alive", &other, "seconds or a time such as 5m")),
-    }
-}
-
 /// Refuses images.
 pub(super) fn no_images(fields: &mut Fields) -> Result<(), ApiError> {
     match fields.list("images")? {

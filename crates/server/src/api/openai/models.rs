@@ -5,9 +5,7 @@ use std::sync::Arc;
 use axum::{
     Json as Answer,
     extract::{Path, State},
-    http::HeaderMap,
 };
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,18 +14,19 @@ use crate::{
     models::Entry,
 };
 
-fn model(entry: &Entry) -> Value {
+/// A model under one of its names.
+fn model(entry: &Entry, name: &str) -> Value {
     let context = entry.loaded().and_then(|served| Some(served.model().ok()?.context()));
     let loras: Vec<String> = match entry.loaded().as_ref().map(|served| served.model()) {
         Some(Ok(model)) => model.loras().iter().map(|name| lora_name(name)).collect(),
         _ => Vec::new(),
     };
     json!({
-        "id": entry.config.name, "object": "model", "created": entry.created,
-        "owned_by": "pelton", "aliases": entry.config.aliases, "status": entry.state(),
+        "id": name, "object": "model", "created": entry.created,
+        "owned_by": "pelton", "root": entry.config.name, "aliases": entry.config.aliases, "status": entry.state(),
         "max_model_len": context, "loras": loras,
         // as in the API of Anthropic
-        "type": "model", "display_name": entry.config.name, "created_at": created_at(entry.created),
+        "type": "model", "display_name": name, "created_at": created_at(entry.created),
     })
 }
 
@@ -43,32 +42,17 @@ fn lora_name(path: &str) -> String {
     path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// A model as Anthropic's API shows it.
-fn anthropic(entry: &Entry) -> Value {
-    let created = i64::try_from(entry.created).ok();
-    let created = created.and_then(|seconds| Timestamp::from_second(seconds).ok());
-    json!({
-        "id": entry.config.name, "type": "model", "display_name": entry.config.name,
-        "created_at": created.unwrap_or_default().to_string(),
-    })
-}
-
-/// Whether Anthropic's form is expected: its clients name the version of their API.
-fn is_anthropic(headers: &HeaderMap) -> bool {
-    headers.contains_key("anthropic-version")
-}
-
-/// `GET /v1/models`
-pub(in crate::api) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer<Value> {
-    let entries = app.registry.entries();
-    if !is_anthropic(&headers) {
-        let data: Vec<_> = entries.iter().map(|entry| model(entry)).collect();
-        return Answer(json!({"object": "list", "data": data}));
+/// `GET /v1/models`: each model under each of its names, in the forms of OpenAI and Anthropic at once.
+pub(in crate::api) async fn list(State(app): State<Arc<App>>) -> Answer<Value> {
+    let mut data = Vec::new();
+    for entry in app.registry.entries() {
+        let names = std::iter::once(&entry.config.name).chain(&entry.config.aliases);
+        data.extend(names.map(|name| model(entry, name)));
     }
-    let name = |entry: Option<&Arc<Entry>>| entry.map(|entry| entry.config.name.clone());
+    let id = |model: Option<&Value>| model.map_or(Value::Null, |model| model["id"].clone());
+    let (first, last) = (id(data.first()), id(data.last()));
     Answer(json!({
-        "data": entries.iter().map(|entry| anthropic(entry)).collect::<Vec<_>>(),
-        "has_more": false, "first_id": name(entries.first()), "last_id": name(entries.last()),
+        "object": "list", "data": data, "has_more": false, "first_id": first, "last_id": last,
     }))
 }
 
@@ -76,10 +60,8 @@ pub(in crate::api) async fn list(State(app): State<Arc<App>>, headers: HeaderMap
 pub(in crate::api) async fn one(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
-    headers: HeaderMap,
 ) -> Result<Answer<Value>, ApiError> {
-    let entry = app.registry.find(Some(&name))?;
-    Ok(Answer(if is_anthropic(&headers) { anthropic(entry) } else { model(entry) }))
+    Ok(Answer(model(app.registry.named(&name)?, &name)))
 }
 
 /// `POST /models/load`
@@ -100,6 +82,6 @@ pub(in crate::api) async fn unload(
 ) -> Result<Answer<Value>, ApiError> {
     let name = fields.string("model")?;
     let entry = app.registry.find(name.as_deref())?;
-    let unloaded = entry.unload();
+    let unloaded = entry.unload().await;
     Ok(Answer(json!({"success": true, "model": entry.config.name, "unloaded": unloaded})))
 }

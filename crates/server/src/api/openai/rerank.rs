@@ -48,15 +48,16 @@ pub(in crate::api) async fn create(
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, None);
     let options = RerankOptions::default().raw(raw);
-    let scores = run::rerank(&context, &query, &documents, options).await?;
+    let shown = if show { documents.clone() } else { Vec::new() };
+    let scores = run::rerank(&context, query, documents, options).await?;
     let tokens: usize = scores.iter().map(|score| score.tokens).sum();
     let mut scores: Vec<(usize, Score)> = scores.into_iter().enumerate().collect();
     scores.sort_by(|(i, a), (j, b)| b.score.total_cmp(&a.score).then(i.cmp(j)));
     scores.truncate(top);
     let one = |(index, score): (usize, Score)| {
         let mut result = json!({"index": index, "relevance_score": score.score});
-        if show {
-            result["document"] = json!({"text": documents[index]});
+        if let Some(document) = shown.get(index) {
+            result["document"] = json!({"text": document});
         }
         result
     };
