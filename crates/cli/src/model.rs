@@ -236,7 +236,8 @@ mod tests {
         let mut options = config.load;
         let default = LoadOptions::default();
         (options.sequences, options.fit_context) = (default.sequences, default.fit_context);
-        options.speculation = default.speculation;
+        options.queue_requests = default.queue_requests;
+        options.queue_tokens = default.queue_tokens;
         let (device, threads) = (config.device, config.threads);
         format!("{options:?} {device:?} {threads} {}", config.in_file_order)
     }

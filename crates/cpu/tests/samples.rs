@@ -63,28 +63,26 @@ fn edits(pages: &[[u32; 4]]) -> Vec<TableEdit<'_>> {
     (0..).zip(pages.iter().map(|pages| &pages[..])).map(edit).collect()
 }
 
-/// One pass with several draws and the logits of each of its rows: every draw is that of a
-/// `Sampler`.
+/// One pass with draws of every kind and the logits of their rows: every draw is that of a `Sampler`.
 #[test]
 fn draws_are_those_of_a_sampler() {
     let text = tokens(&spec(), 40);
     let rows = rows(&text, 0, 0);
     let mask = [0x0f0f_3511, 0xffff_0000, 0];
     let bias = [(3, 4.0), (70, -2.5), (79, 9.0)];
-    let draws = draws(&mask, &bias, 9);
+    let kinds = draws(&mask, &bias, 9);
+    let draws = &kinds[..];
     let earlier = [1, 5, 5, 60];
     let mut wants = Vec::new();
-    for row in [4_u32, 17, 39] {
+    // a row for each draw
+    let wanted = || [4_u32, 17, 34].into_iter().flat_map(move |first| (first..).zip(draws));
+    for (row, &draw) in wanted() {
+        let (recent, pending) = match draw.penalties {
+            Some(_) => (&earlier[..], row.min(6) + 1),
+            None => (&[][..], 0),
+        };
         wants.push(Want::Logits { row });
-        let pending = row.min(6) + 1;
-        for &draw in &draws {
-            let (recent, pending) = match draw.penalties {
-                Some(_) => (&earlier[..], pending),
-                None => (&[][..], 0),
-            };
-            wants.push(Want::Sample(Sample { row, draw, recent, pending }));
-        }
-        wants.push(Want::Logits { row });
+        wants.push(Want::Sample(Sample { row, draw, recent, pending }));
     }
     let pages = [[3, 1, 0, 2]];
     let edits = edits(&pages);
@@ -93,19 +91,15 @@ fn draws_are_those_of_a_sampler() {
     for cpu in cpus() {
         let (logits, samples) = run(&mut *executable(&cpu), &pass).unwrap();
         let vocab = spec().vocab;
-        assert_eq!((logits.len(), samples.len()), (6 * vocab, 3 * draws.len()));
-        let mut remaining = samples.iter();
-        for (i, row) in [4_usize, 17, 39].into_iter().enumerate() {
-            let logits = &logits[2 * i * vocab..(2 * i + 2) * vocab];
-            let (logits, again) = logits.split_at(vocab);
-            assert_eq!(logits, again);
-            for draw in &draws {
-                let pending = &text[row - row.min(6)..=row];
-                let history = [&earlier[..], pending].concat();
-                let expected = Sampler::new().sample(logits, TOKENS, draw, &history);
-                assert_eq!(remaining.next().unwrap(), &expected, "{cpu:?} row {row}: {draw:?}");
-                assert!(expected.token.unwrap() < TOKENS as u32);
-            }
+        let count = 3 * draws.len();
+        assert_eq!((logits.len(), samples.len()), (count * vocab, count));
+        let found = logits.chunks_exact(vocab).zip(&samples);
+        for ((row, draw), (logits, sampled)) in wanted().zip(found) {
+            let at = row as usize;
+            let history = [&earlier[..], &text[at - at.min(6)..=at]].concat();
+            let expected = Sampler::new().sample(logits, TOKENS, draw, &history);
+            assert_eq!(sampled, &expected, "{cpu:?} row {row}: {draw:?}");
+            assert!(expected.token.unwrap() < TOKENS as u32);
         }
         results.push((logits, samples));
     }

@@ -131,10 +131,15 @@ pub(crate) fn call(text: &str, strict: bool) -> Option<(String, Map<String, Valu
     let arguments = match object.get("arguments").or_else(|| object.get("parameters")) {
         Some(Value::Object(arguments)) => arguments.clone(),
         Some(Value::String(text)) => serde_json::from_str(text).ok()?,
-        None | Some(Value::Null) if !strict => Map::new(),
+        None | Some(Value::Null) if !strict && object.keys().all(|key| is_known(key)) => Map::new(),
         _ => return None,
     };
     Some((name, arguments))
+}
+
+/// Whether a call without arguments may have a key: others could be misspelled arguments.
+fn is_known(key: &str) -> bool {
+    ["name", "arguments", "parameters", "type", "id"].contains(&key)
 }
 
 enum Prefix {

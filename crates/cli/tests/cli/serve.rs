@@ -340,14 +340,14 @@ fn contexts() {
     assert!(body.contains("--context"), "{body}");
 }
 
-/// A signal ends a server whose load does not: a pipe that nobody writes.
+/// A signal ends a server whose load does not: its template is a pipe that nobody writes.
 #[test]
 fn signals_during_a_load() {
     for (name, second) in [("-INT", false), ("-TERM", true)] {
-        let pipe = temporary(&format!("pipe{name}.gguf"));
+        let pipe = temporary(&format!("pipe{name}.jinja"));
         let _ = fs::remove_file(&pipe);
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let mut server = Server::loading(&[pipe.to_str().unwrap()]);
+        let mut server = Server::loading(&["--chat-template", pipe.to_str().unwrap()]);
         assert_eq!(server.request("GET", "/health", "", "").0, 503);
         assert_eq!(server.get("/live")["status"], "ok");
         let begun = Instant::now();

@@ -15,7 +15,7 @@ fn a_chat_is_rendered() {
     };
     let template = file("turns.jinja", TURNS);
     let messages = file("messages.json", r#"[{"role": "user", "content": "Hi <s> there"}]"#);
-    let tools = file("tools.json", r#"[{"z": 1, "a": 2}]"#);
+    let tools = file("tools.json", r#"[{"z": 1, "name": "f"}]"#);
     let command = ["template", "built-in", "--messages", &messages, "--template", &template];
     let with = |more: &[&str]| stdout(&run(&[&command[..], more].concat()));
 
@@ -23,7 +23,7 @@ fn a_chat_is_rendered() {
     assert_eq!(text, "[B]user: Hi <s> there\nassistant:\n");
     let kwargs = r#"{"bos_token": "", "add_generation_prompt": false}"#;
     let text = with(&["--kwargs", kwargs, "--tools", &tools]);
-    assert_eq!(text, "user: Hi <s> there\n[{\"z\": 1, \"a\": 2}]\n\n");
+    assert_eq!(text, "user: Hi <s> there\n[{\"z\": 1, \"name\": \"f\"}]\n\n");
 
     // The message's <s> is not the token.
     let ids = with(&["--ids", "--kwargs", kwargs]);

@@ -165,8 +165,10 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// If it cannot be encoded; [`Error::TextTooLong`] if it alone is far longer than the context.
+    /// [`Error::Output`] if the model computes no relevance scores; if the query cannot be encoded;
+    /// [`Error::TextTooLong`] if it alone is far longer than the context.
     pub fn rerank_query(&self, query: &str) -> Result<RerankQuery, Error> {
+        self.labels()?;
         let tokenizer = self.tokenizer()?;
         self.check_bytes(query.len()).map_err(|error| too_long(0, error))?;
         let template = self.loaded.checkpoint.metadata().opt_string(TEMPLATE)?;

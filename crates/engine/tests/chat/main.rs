@@ -99,15 +99,16 @@ fn where_the_answer_begins() {
     let model = model();
     let start = |suffix: &str, chat: &Chat| template(&model, suffix).prompt(chat).unwrap().start;
     let mut chat = Chat::new(user("Hi"));
-    let (open, close) = ("<think>", "</think>");
+    let close = "</think>";
     let plain = model.chat_template_from(PLAIN).unwrap();
     assert_eq!(plain.prompt(&chat).unwrap().start, AnswerStart::First);
     chat.enable_thinking = Some(true);
     assert_eq!(start("", &chat), AnswerStart::After(close));
     chat.enable_thinking = None;
     let hermes = "{# <tool_call> #}";
-    assert_eq!(start("", &chat), AnswerStart::AfterOptional { open, close });
-    assert_eq!(start(hermes, &chat), AnswerStart::AfterOptional { open, close });
+    // the template thinks only if it is told to
+    assert_eq!(start("", &chat), AnswerStart::First);
+    assert_eq!(start(hermes, &chat), AnswerStart::First);
     assert_eq!(start(&format!("{hermes}<think>\n"), &chat), AnswerStart::After(close));
     let empty = format!("{hermes}<think>\n\n</think>\n\n");
     assert_eq!(start(&empty, &chat), AnswerStart::First);

@@ -30,8 +30,15 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const OPEN: [&str; 7] =
     ["/live", "/health", "/v1/health", "/", "/page/{name}", "/docs", "/openapi.json"];
 /// Further routes that are answered while the models are loaded.
-const BEFORE: [&str; 6] =
-    ["/v1/models", "/v1/models/{*name}", "/slots", "/api/tags", "/api/ps", "/api/version"];
+const BEFORE: [&str; 7] = [
+    "/v1/models",
+    "/v1/models/{*name}",
+    "/models",
+    "/slots",
+    "/api/tags",
+    "/api/ps",
+    "/api/version",
+];
 /// Routes that are answered always.
 const ALWAYS: [&str; 4] = ["/live", "/health", "/v1/health", "/metrics"];
 

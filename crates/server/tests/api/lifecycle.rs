@@ -211,15 +211,17 @@ fn names_of_a_single_model() {
     assert_eq!(several.post("/detokenize", &json!({"tokens": [1]})).status, 200);
 }
 
-/// The models are loaded behind a port that answers: a model file that is a pipe is never loaded.
+/// The models are loaded behind a port that answers: the load of one whose template is a pipe waits for
+/// the pipe's writer.
 #[cfg(unix)]
 #[test]
 fn the_port_answers_during_loads() {
-    let pipe = std::env::temp_dir().join(format!("pelton-{}.gguf", std::process::id()));
+    let pipe = std::env::temp_dir().join(format!("pelton-{}.jinja", std::process::id()));
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
     let mut config = crate::harness::config();
-    config.models = vec![ModelConfig::file(&pipe)];
+    let model = ModelConfig { template: Some(pipe.clone()), ..ModelConfig::built_in() };
+    config.models = vec![model];
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(pelton_server::Server::bind(config)).unwrap();
     let (address, ready) = (server.address().unwrap(), server.ready());
@@ -243,8 +245,7 @@ fn the_port_answers_during_loads() {
     }
     assert_eq!(send("GET", "/live").status, 200);
     assert_eq!(send("GET", "/v1/models").ok()["data"][0]["status"], "loading");
-    // an empty file is no model
-    drop(std::fs::OpenOptions::new().write(true).open(&pipe).unwrap());
+    std::fs::write(&pipe, "{% no template").unwrap();
     let error = runtime.block_on(running).unwrap().unwrap_err();
     assert!(matches!(&error, pelton_server::Error::Load(_)), "{error}");
     assert!(!runtime.block_on(ready));

@@ -162,6 +162,7 @@ const SHOWN: &[(&str, &str, &[&str])] = &[
     ("qk_layernorm", "true", QK_NORMS),
     ("use_qk_norm", "true", QK_NORMS),
     ("num_ln_in_parallel_attn", "2", &["attn_norm_2.weight"]),
+    ("enable_moe_block", "true", &["ffn_gate_inp.weight"]),
 ];
 const ATTENTION_BIASES: &[&str] = &["attn_q.bias", "attn_qkv.bias", "attn_q_a.bias"];
 const MLP_BIASES: &[&str] = &["ffn_up.bias", "ffn_gate.bias", "ffn_up_shexp.bias"];

@@ -23,8 +23,8 @@ fn model(entry: &Entry, name: &str) -> Value {
     };
     json!({
         "id": name, "object": "model", "created": entry.created,
-        "owned_by": "pelton", "root": entry.config.name, "aliases": entry.config.aliases, "status": entry.state(),
-        "max_model_len": context, "loras": loras,
+        "owned_by": "pelton", "root": entry.config.name, "aliases": entry.config.aliases,
+        "status": entry.state(), "max_model_len": context, "loras": loras,
         // as in the API of Anthropic
         "type": "model", "display_name": name, "created_at": created_at(entry.created),
     })

@@ -1,0 +1,62 @@
+//! A server in a process of its own.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use serde_json::Value;
+
+use crate::client::Connection;
+
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: String,
+}
+
+impl Server {
+    /// The built-in model on the CPU, with a slot for each stream and some for requests.
+    pub(crate) fn start() -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_pelton"))
+            .args(["serve", "--port", "0", "--device", "cpu", "--threads", "1"])
+            .args(["--context", "512", "--parallel", "16"])
+            .env("RUST_LOG", "warn,pelton=error,pelton_server=error")
+            .env_remove("PELTON_API_KEY")
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address = errors
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| Some(line.split_once("listening on http://")?.1.trim().to_owned()))
+            .unwrap_or_else(|| panic!("the server does not start"));
+        // a pipe that is full would stop the server; its last words are those of this test
+        thread::spawn(move || errors.map_while(Result::ok).for_each(|line| eprintln!("{line}")));
+        Self { child, address }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let mut connection = Connection::open(&self.address).unwrap();
+        let (status, body) = connection.request("GET", path, b"").unwrap();
+        assert_eq!(status, 200, "{path}");
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    /// Bytes of memory that the process has.
+    pub(crate) fn memory(&self) -> usize {
+        let text = fs::read_to_string(format!("/proc/{}/statm", self.child.id()));
+        let text = text.unwrap_or_else(|error| panic!("the server is dead: {error}"));
+        text.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,136 @@
+//! Streams that run all the time, each of which must have the text that it has alone.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{Scope, ScopedJoinHandle},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::client::Connection;
+
+const STREAMS: usize = 8;
+/// A pause between two tokens that a reader sees.
+const STALL: Duration = Duration::from_millis(250);
+/// A pause that no load explains.
+const DEAD: Duration = Duration::from_secs(5);
+
+/// The streams' texts alone.
+pub(crate) struct Streams {
+    texts: Vec<String>,
+}
+
+/// Streams at work.
+pub(crate) struct Running<'scope> {
+    stop: Arc<AtomicBool>,
+    threads: Vec<ScopedJoinHandle<'scope, Gaps>>,
+}
+
+/// The pauses between tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Gaps {
+    texts: usize,
+    tokens: usize,
+    stalls: usize,
+    longest: Duration,
+    wrong: Vec<String>,
+}
+
+impl Streams {
+    pub(crate) fn alone(address: &str) -> Self {
+        let text = |i| {
+            let gaps = Mutex::new(Gaps::default());
+            text(address, i, &gaps).unwrap()
+        };
+        Self { texts: (0..STREAMS).map(text).collect() }
+    }
+
+    pub(crate) fn start<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        address: &'scope str,
+    ) -> Running<'scope> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let run = |i: usize| {
+            let stop = Arc::clone(&stop);
+            scope.spawn(move || {
+                let gaps = Mutex::new(Gaps::default());
+                while !stop.load(Ordering::Relaxed) {
+                    let found = text(address, i, &gaps);
+                    let mut gaps = gaps.lock().unwrap();
+                    gaps.texts += 1;
+                    match found {
+                        Ok(found) if found == self.texts[i] => {}
+                        other => {
+                            gaps.wrong.push(format!("stream {i}: {other:?}"));
+                            break;
+                        }
+                    }
+                }
+                gaps.into_inner().unwrap()
+            })
+        };
+        Running { threads: (0..STREAMS).map(run).collect(), stop }
+    }
+}
+
+impl Running<'_> {
+    /// Ends the streams after their texts.
+    pub(crate) fn stop(self) -> Gaps {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut all = Gaps::default();
+        for thread in self.threads {
+            let gaps = thread.join().unwrap();
+            all.texts += gaps.texts;
+            all.tokens += gaps.tokens;
+            all.stalls += gaps.stalls;
+            all.longest = all.longest.max(gaps.longest);
+            all.wrong.extend(gaps.wrong);
+        }
+        all
+    }
+}
+
+impl Gaps {
+    pub(crate) fn report(&self) -> Value {
+        json!({"texts": self.texts, "tokens": self.tokens, "other_texts": self.wrong.len(),
+               "pauses_above_250_ms": self.stalls, "longest_pause_ms": self.longest.as_millis() as u64})
+    }
+
+    pub(crate) fn check(&self) {
+        assert!(self.wrong.is_empty(), "{:#?}", self.wrong);
+        assert!(self.longest < DEAD, "a stream has paused for {:?}", self.longest);
+    }
+}
+
+/// The text of stream `i`.
+fn text(address: &str, i: usize, gaps: &Mutex<Gaps>) -> Result<String, String> {
+    let body = json!({"prompt": format!("Once upon a time number {i}"), "max_tokens": 200,
+                      "seed": i, "stream": true, "ignore_eos": true});
+    let mut connection = Connection::open(address).map_err(|error| error.to_string())?;
+    let sent = connection.send("POST", "/v1/completions", body.to_string().as_bytes());
+    sent.map_err(|error| error.to_string())?;
+    let (mut text, mut last) = (String::new(), None::<Instant>);
+    loop {
+        let line = connection.line().map_err(|error| error.to_string())?;
+        let Some(data) = line.strip_prefix("data: ") else { continue };
+        if data == "[DONE]" {
+            return Ok(text);
+        }
+        let chunk: Value = serde_json::from_str(data).map_err(|error| error.to_string())?;
+        text.push_str(chunk["choices"][0]["text"].as_str().ok_or(data)?);
+        let now = Instant::now();
+        if let Some(last) = last {
+            let mut gaps = gaps.lock().unwrap();
+            let gap = now - last;
+            gaps.tokens += 1;
+            gaps.stalls += usize::from(gap > STALL);
+            gaps.longest = gaps.longest.max(gap);
+        }
+        last = Some(now);
+    }
+}
