@@ -45,14 +45,14 @@ mod session;
 pub use api::{
     AsyncTokenStream, Client, DraftSource, EffortTables, EmbedOptions, Embedding, Event,
     FinishReason, Flow, KvMemory, LoadOptions, PageCounts, Pooling, Prompt, PromptToken, Request,
-    RequestHandle, RerankOptions, Score, Speculation, SpeculationStats, Stats, Status, Token,
-    TokenStream, Trigger,
+    RequestHandle, RerankOptions, RerankQuery, Score, Speculation, SpeculationStats, Stats, Status,
+    Token, TokenStream, Trigger,
 };
 pub use built_in::built_in;
 pub use device::Device;
 pub use engine::Engine;
 pub use error::Error;
-pub use model::{BucketFile, EffortFile, Model, RerankQuery, SamplingDefaults};
+pub use model::{BucketFile, EffortFile, Model, SamplingDefaults};
 pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
 #[cfg(feature = "gpu")]

@@ -46,7 +46,6 @@ pub use buckets::BucketFile;
 pub use defaults::SamplingDefaults;
 pub use effort::EffortFile;
 use loras::{LORAS_OF_REQUEST, Loras};
-pub use rerank::RerankQuery;
 
 /// Bytes of a token, at least, by which a text is far too long: a vocabulary of short tokens may leave
 /// parts of texts out, such as spaces.

@@ -212,7 +212,8 @@ fn repeats() {
     loaded.refuses(&pass(&both, &[], 2), rule);
     loaded.refuses(&pass(&both, &samples[..1], 2), rule);
     loaded.refuses(&pass(&both, &[samples[0], logits], 2), rule);
-    loaded.refuses(&pass(&both, &[samples[0], samples[0]], 2), rule);
+    let twice = "a result of row 0 twice, expected each once";
+    loaded.refuses(&pass(&both, &[samples[0], samples[0]], 2), twice);
     loaded.refuses(&pass(&both, &[samples[0], samples[1], logits], 2), rule);
     loaded.refuses(&pass(&[at(0), at(1)], &samples, 2), rule);
     let draw = Draw { mask: Some(&[1; 3]), ..Draw::GREEDY };

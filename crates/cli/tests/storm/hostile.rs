@@ -30,8 +30,22 @@ const TEXTS: [&str; 24] = [
     "required",
 ];
 const PATTERNS: [&str; 16] = [
-    "a+", "(a|b)*c", "[a-z]{1,8}", "^x$", "(a?){30}", "(((a)*)*)*", "\\d{2,400}", "(?i)abc",
-    "[^\\x00-\\x{10ffff}]", "(", "a{2,1}", ".{0,2000}", "(a|aa)+$", "\\p{L}+", "(?=a)b", "\\b",
+    "a+",
+    "(a|b)*c",
+    "[a-z]{1,8}",
+    "^x$",
+    "(a?){30}",
+    "(((a)*)*)*",
+    "\\d{2,400}",
+    "(?i)abc",
+    "[^\\x00-\\x{10ffff}]",
+    "(",
+    "a{2,1}",
+    ".{0,2000}",
+    "(a|aa)+$",
+    "\\p{L}+",
+    "(?=a)b",
+    "\\b",
 ];
 
 /// A text, short mostly.
@@ -79,8 +93,11 @@ fn nested(rng: &mut Rng) -> Value {
 /// Adds one of the fields that constrain a text.
 pub(crate) fn constrain(map: &mut Map<String, Value>, rng: &mut Rng) {
     let (key, value) = match rng.u32(..10) {
-        0 => ("response_format", json!({"type": "json_schema",
-            "json_schema": {"name": "a", "schema": schema(rng, 0)}})),
+        0 => (
+            "response_format",
+            json!({"type": "json_schema",
+            "json_schema": {"name": "a", "schema": schema(rng, 0)}}),
+        ),
         1 => ("response_format", json!({"type": "json_object"})),
         2 => ("structured_outputs", json!({"grammar": grammar(rng)})),
         3 => ("structured_outputs", json!({"regex": regex(rng)})),
@@ -91,8 +108,11 @@ pub(crate) fn constrain(map: &mut Map<String, Value>, rng: &mut Rng) {
         8 => ("json_schema", schema(rng, 0)),
         _ => {
             map.insert("tool_choice".into(), rng.choice(["auto", "required"]).unwrap().into());
-            ("tools", json!([{"type": "function", "function": {
-                "name": "f", "strict": rng.bool(), "parameters": schema(rng, 0)}}]))
+            (
+                "tools",
+                json!([{"type": "function", "function": {
+                "name": "f", "strict": rng.bool(), "parameters": schema(rng, 0)}}]),
+            )
         }
     };
     map.insert(key.to_owned(), value);
@@ -122,13 +142,21 @@ fn schema(rng: &mut Rng, depth: usize) -> Value {
         7 => json!({"const": value(rng, depth)}),
         8 => json!({"type": "array", "items": schema(rng, depth + 1), "minItems": rng.u32(..40),
                     "maxItems": rng.u32(..4000)}),
-        9 => json!({"allOf": (0..many.min(40)).map(|_| schema(rng, depth + 1)).collect::<Vec<_>>()}),
-        10 => json!({"anyOf": (0..many.min(40)).map(|_| schema(rng, depth + 1)).collect::<Vec<_>>()}),
-        11 => json!({"oneOf": (0..many.min(10)).map(|_| schema(rng, depth + 1)).collect::<Vec<_>>()}),
+        9 => {
+            json!({"allOf": (0..many.min(40)).map(|_| schema(rng, depth + 1)).collect::<Vec<_>>()})
+        }
+        10 => {
+            json!({"anyOf": (0..many.min(40)).map(|_| schema(rng, depth + 1)).collect::<Vec<_>>()})
+        }
+        11 => {
+            json!({"oneOf": (0..many.min(10)).map(|_| schema(rng, depth + 1)).collect::<Vec<_>>()})
+        }
         12 => {
             // a chain of references
-            let of = |i: usize| json!({"type": "object", "required": ["a"],
-                "properties": {"a": {"$ref": format!("#/$defs/d{}", i + 1)}}});
+            let of = |i: usize| {
+                json!({"type": "object", "required": ["a"],
+                "properties": {"a": {"$ref": format!("#/$defs/d{}", i + 1)}}})
+            };
             let mut defs: Map<_, _> = (0..many).map(|i| (format!("d{i}"), of(i))).collect();
             defs.insert(format!("d{many}"), json!({"type": "string"}));
             json!({"$defs": defs, "$ref": "#/$defs/d0"})
@@ -142,7 +170,7 @@ fn schema(rng: &mut Rng, depth: usize) -> Value {
             let names = ["a", "b", "c", "type", "$ref", ""];
             let name = |i: usize| names.get(i).map_or(format!("k{i}"), ToString::to_string);
             let few = if many > 20 { many } else { rng.usize(..5) };
-            let one = |i| if few > 20 { json!({"type": "null"}) } else { schema(rng, depth + 1) };
+            let one = |_| if few > 20 { json!({"type": "null"}) } else { schema(rng, depth + 1) };
             let values: Vec<Value> = (0..few).map(one).collect();
             let properties: Map<_, _> =
                 values.into_iter().enumerate().map(|(i, value)| (name(i), value)).collect();
@@ -158,8 +186,10 @@ fn grammar(rng: &mut Rng) -> String {
     let (is_gbnf, suffix) = (rng.bool(), rng.choice(["?", "*", "+", "{2,9}"]).unwrap());
     let (root, is) = if is_gbnf { ("root", "::=") } else { ("start", ":") };
     match rng.u32(..8) {
-        0 => format!("{root}{is} r0\n{}r{many}{is} \"a\"",
-            (0..many).map(|i| format!("r{i}{is} r{}\n", i + 1)).collect::<String>()),
+        0 => format!(
+            "{root}{is} r0\n{}r{many}{is} \"a\"",
+            (0..many).map(|i| format!("r{i}{is} r{}\n", i + 1)).collect::<String>()
+        ),
         1 => format!("{root} {is} \"a\"{}", suffix.repeat(many)),
         2 => format!("{root} {is} {}", format!("\"a\"{suffix} ").repeat(many)),
         3 => format!("{root} {is} {}\"a\"{}", "(".repeat(many), ")".repeat(many)),

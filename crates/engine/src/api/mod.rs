@@ -19,4 +19,4 @@ pub use speculation::{Speculation, SpeculationStats};
 pub use status::{PageCounts, Status};
 pub use stream::{AsyncTokenStream, TokenStream};
 pub(crate) use stream::{KeepAlive, channel};
-pub use values::{EmbedOptions, Embedding, Pooling, RerankOptions, Score};
+pub use values::{EmbedOptions, Embedding, Pooling, RerankOptions, RerankQuery, Score};

@@ -121,6 +121,14 @@ impl Embedding {
     }
 }
 
+/// A query, encoded once for all its documents; see [`Model::rerank_query`](crate::Model::rerank_query).
+#[derive(Clone, Debug)]
+pub struct RerankQuery {
+    pub(crate) text: String,
+    /// Its tokens, where a pair is not written by a template.
+    pub(crate) tokens: Option<Vec<u32>>,
+}
+
 /// How documents are scored.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]

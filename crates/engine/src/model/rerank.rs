@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Error,
-    api::{Flow, Prompt, RequestHandle, RerankOptions, Score},
+    api::{Flow, Prompt, RequestHandle, RerankOptions, RerankQuery, Score},
     schedule::WantedRows,
 };
 
@@ -38,14 +38,6 @@ impl Labels {
         };
         score as f32
     }
-}
-
-/// A query, encoded once for all its documents; see [`Model::rerank_query`].
-#[derive(Clone, Debug)]
-pub struct RerankQuery {
-    text: String,
-    /// Its tokens, where a pair is not written by a template.
-    tokens: Option<Vec<u32>>,
 }
 
 impl Model {

@@ -2,9 +2,26 @@
 
 use super::builder::Builder;
 use super::shapes::LatentShape;
-use crate::{Attention, BufferId, Error, Mask, Op};
+use crate::{Attention, BufferId, Error, Mask, Norm, Op};
+
+/// Epsilon of the norms of latent vectors in transformers' classes, whatever `rms_norm_eps` is.
+const EPS: f32 = 1e-6;
 
 impl Builder<'_> {
+    /// The norm of a latent vector, in a buffer of this name.
+    fn latent_norm(
+        &mut self,
+        norm: &str,
+        x: BufferId,
+        name: &'static str,
+    ) -> Result<BufferId, Error> {
+        let width = self.width(x);
+        let norm = Norm { eps: EPS, ..self.norm(norm, width)? };
+        let n = self.buffer(name, width);
+        self.step(Op::Norm(norm), &[x], &[n]);
+        Ok(n)
+    }
+
     /// Latent attention over `n`, up to the output linear. The cache holds `[latent | rotated key]`
     /// of each row; queries go into the space of the latent vectors, and results out of it, by a
     /// matrix for each head.
@@ -19,7 +36,7 @@ impl Builder<'_> {
                 let name = self.name("attn_q_a.weight");
                 let q_rank = self.tensors.dim(&name, 1);
                 let low = self.linear("attn_q_a", n, "q_a", q_rank)?;
-                let low = self.normed("attn_q_a_norm", low, "q_a_n")?;
+                let low = self.latent_norm("attn_q_a_norm", low, "q_a_n")?;
                 self.linear("attn_q_b", low, "q", q_rows)?
             }
             false => self.linear("attn_q", n, "q", q_rows)?,
@@ -45,7 +62,7 @@ impl Builder<'_> {
         let k_rotated = self.buffer("k_rotated", rotated);
         self.copy([kv, latent], [1, rank], [0, rank], [0, rank]);
         self.copy([kv, k_rotated], [1, rotated], [rank, rotated], [0, rotated]);
-        let latent = self.normed("attn_kv_a_norm", latent, "latent_n")?;
+        let latent = self.latent_norm("attn_kv_a_norm", latent, "latent_n")?;
         self.in_place(Op::Rope { rope: shape.rope, heads: 1 }, k_rotated);
         let key = self.buffer("k", width);
         self.copy([latent, key], [1, rank], [0, rank], [0, rank]);

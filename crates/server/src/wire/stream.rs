@@ -119,6 +119,9 @@ impl Frames {
     }
 }
 
+/// A comment between events. It is the first sign of life of every stream of events.
+const COMMENT: &[u8] = b":\n\n";
+
 /// A sign of life, when it is due next, and how often.
 type Alive = (&'static [u8], Pin<Box<Sleep>>, Duration);
 
@@ -153,7 +156,7 @@ impl Stream for FrameStream {
         if !this.started {
             // before a long prompt: the client knows that the request was taken
             this.started = true;
-            return Poll::Ready(Some(Ok(Bytes::from_static(alive))));
+            return Poll::Ready(Some(Ok(Bytes::from_static(COMMENT))));
         }
         match due.as_mut().poll(context) {
             Poll::Pending => Poll::Pending,
@@ -214,7 +217,7 @@ where
     });
     let alive: Option<&[u8]> = match format {
         Format::Named(Shape::Anthropic) => Some(b"event: ping\ndata: {\"type\": \"ping\"}\n\n"),
-        Format::Events(_) | Format::Named(_) => Some(b":\n\n"),
+        Format::Events(_) | Format::Named(_) => Some(COMMENT),
         Format::Lines => None,
     };
     let alive = alive.map(|alive| (alive, Box::pin(sleep(keep_alive)), keep_alive));

@@ -56,12 +56,12 @@ fn wide() -> TestServer {
     })
 }
 
-/// Runs a coding agent: it sends the result of a call that the server has answered.
-fn agent(name: &str) {
+/// Runs a coding agent, whose program is in a folder: it sends the result of a call that the server has answered.
+fn agent(name: &str, folder: &str) {
     if !full() {
         return;
     }
-    let program = tests().join("node/node_modules/.bin").join(name);
+    let program = tests().join(folder).join("node_modules/.bin").join(name);
     if !succeeds(Command::new(&program).arg("--version")) {
         skip(Need::Capability, format_args!("{} does not run", program.display()));
         return;
@@ -169,17 +169,17 @@ fn ai_sdk_in_node() {
 
 #[test]
 fn claude_code() {
-    agent("claude");
+    agent("claude", "node");
 }
 
 #[test]
 fn codex() {
-    agent("codex");
+    agent("codex", "node");
 }
 
 #[test]
 fn opencode() {
-    agent("opencode");
+    agent("opencode", "../../../target/clients/opencode");
 }
 
 /// aider over the APIs of OpenAI and Ollama. It calls no tools.

@@ -135,7 +135,11 @@ else:
         ) as stream:
             for _ in stream:
                 pass
-            choice = stream.get_final_completion().choices[0]
+            try:
+                completion = stream.get_final_completion()
+            except openai.LengthFinishReasonError as error:
+                completion = error.completion
+            choice = completion.choices[0]
         assert choice.finish_reason == "length", choice
         cut += choice.message.tool_calls or []
     assert cut

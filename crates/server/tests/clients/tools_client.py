@@ -142,7 +142,6 @@ def instructor():
     patched = instructor.from_anthropic(client, mode=instructor.Mode.ANTHROPIC_TOOLS)
     found = patched.chat.completions.create(
         model="built-in", messages=messages, response_model=Rain, max_tokens=200, max_retries=1,
-        temperature=0,
     )
     assert isinstance(found, Rain), found
 

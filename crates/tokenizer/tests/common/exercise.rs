@@ -8,7 +8,8 @@ use pelton_weights::Checkpoint;
 /// Llama of one layer; the number of tokens is the greatest that a seed needs.
 const CONFIG: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama",
     "vocab_size": 512, "hidden_size": 1, "intermediate_size": 1, "num_hidden_layers": 1,
-    "num_attention_heads": 1, "tie_word_embeddings": true}"#;
+    "num_attention_heads": 1, "tie_word_embeddings": true, "bos_token_id": 1, "eos_token_id": 2,
+    "cls_token_id": 1, "sep_token_id": 2}"#;
 
 /// A safetensors file of one number.
 const WEIGHTS: &str =

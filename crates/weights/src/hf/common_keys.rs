@@ -109,6 +109,14 @@ fn scaling_type(_: &Config, rope: &Rope) -> Computed {
     })
 }
 
+/// `rope.scaling.type` of architectures whose graph has no scaling, or that by factors alone.
+pub(super) const UNSCALED: Key = derived("rope.scaling.type", |config, rope| match &rope.scaling {
+    Scaling::Linear { .. } | Scaling::Yarn(_) | Scaling::Long { .. } => {
+        Err(config.unsupported("rope_type", "a scaling", "default, dynamic or llama3"))
+    }
+    Scaling::None | Scaling::Llama3(_) | Scaling::Proportional => Ok(Some("none".into())),
+});
+
 /// Context length of pre-training; the context length where no other is stated.
 pub(super) fn original_context(config: &Config, rope: &Rope) -> Result<usize, Error> {
     match rope.original_context {
@@ -174,17 +182,16 @@ pub(super) const WINDOWED: Key = derived("attention.sliding_window_pattern", |co
 
 /// The window, and which layers have it; `None` if no layer has.
 fn windows(config: &Config) -> Result<Option<(usize, Vec<bool>)>, Error> {
-    const KEYS: &[&str] = &["sliding_window", "max_window_layers", "layer_types"];
     let all = &config.all;
     let switch = all.flag(&["use_sliding_window"])?;
     let window = all.size(&["sliding_window"])?.filter(|window| *window > 0);
     let Some(window) = window.filter(|_| switch != Some(false)) else {
-        all.disregard(KEYS);
+        all.disregard(&["sliding_window", "max_window_layers"]);
         return Ok(None);
     };
     let windowed: Vec<bool> = match config.layer_types()? {
         Some(types) => {
-            all.disregard(KEYS);
+            all.disregard(&["max_window_layers"]);
             types.into_iter().map(|name| name == "sliding_attention").collect()
         }
         // "Layers below it use full attention": the first `max_window_layers` of Qwen.

@@ -123,7 +123,7 @@ impl<'a> Converter<'a> {
             || !used(&rest, family.unused)
             || ends(DERIVED)
             || name == "position_ids"
-            || (rest == "lm_head.weight" && self.config.tied)
+            || (rest == "lm_head.weight" && self.config.tied && self.repeats_embedding(source))
         {
             return Ok(None);
         }
@@ -149,6 +149,14 @@ impl<'a> Converter<'a> {
         };
         let matched = matched.ok_or_else(unknown)?;
         Ok(Some(Place { prefix, matched }))
+    }
+
+    /// Whether an output layer is the embedding once more. A tied model with another one uses that, as
+    /// in transformers.
+    fn repeats_embedding(&self, output: &Source) -> bool {
+        let mut sources = self.sources.values();
+        let embedding = sources.find(|source| source.name.ends_with("embed_tokens.weight"));
+        embedding.is_none_or(|embedding| embedding.bytes == output.bytes)
     }
 
     /// The name in GGUF of a module's weight, which must be the same matrix there.

@@ -25,7 +25,6 @@ enum From {
     Text(&'static [&'static str]),
     FixedSize(u32),
     FixedFlag(bool),
-    FixedText(&'static str),
     Derived(Derive),
 }
 
@@ -59,11 +58,6 @@ pub(super) const fn fixed_flag(name: &'static str, value: bool) -> Key {
     Key { name, from: From::FixedFlag(value), required: true }
 }
 
-/// A string that is the same for all models.
-pub(super) const fn fixed_text(name: &'static str, value: &'static str) -> Key {
-    Key { name, from: From::FixedText(value), required: true }
-}
-
 /// A computed value.
 pub(super) const fn derived(name: &'static str, with: Derive) -> Key {
     Key { name, from: From::Derived(with), required: false }
@@ -93,7 +87,6 @@ impl Key {
             From::Text(names) => (all.text(names)?.map(Value::from), names, "a string"),
             From::FixedSize(value) => (Some(value.into()), &[], ""),
             From::FixedFlag(value) => (Some(value.into()), &[], ""),
-            From::FixedText(value) => (Some(value.into()), &[], ""),
             From::Derived(derive) => return derive(config, rope),
         };
         match value {

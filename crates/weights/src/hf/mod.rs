@@ -91,7 +91,7 @@ pub(crate) fn open(folder: &Path) -> Result<Contents, Error> {
         tensors.push(reranker::head(folder, &mut config, &mut stored.by_name, &mut out)?);
     }
     tensors.extend(Converter::new(family, &config, &file, stored.by_name).tensors()?);
-    unread::check(&config, &tensors)?;
+    unread::check(&config, architecture, &tensors)?;
     tensors.extend(sentence::dense(folder, architecture, &mut out)?);
     Ok(Contents { metadata: out.entries(), tensors, file_bytes: stored.file_bytes })
 }

@@ -59,7 +59,11 @@ pub(super) fn head(
             Problem::ConfigMissing { key: "vocab".to_owned(), expected: "the tokens yes and no" },
         ));
     };
-    let name = if config.tied { "model.embed_tokens.weight" } else { "lm_head.weight" };
+    let has_output = sources.contains_key("lm_head.weight");
+    let name = match config.tied && !has_output {
+        true => "model.embed_tokens.weight",
+        false => "lm_head.weight",
+    };
     let Some(source) = sources.get(name) else {
         let expected = vec![config.hidden, 2];
         return Err(rejected(Problem::MissingTensor { tensor: name.to_owned(), expected }));
@@ -79,10 +83,8 @@ pub(super) fn head(
     let shape = [columns, 2];
     let entry = TensorEntry::new("cls.output.weight".to_owned(), dtype, &shape, bytes.freeze())
         .ok_or_else(|| fault("has no elements".to_owned()))?;
-    if !config.tied {
-        sources.remove(name);
-        config.tied = true;
-    }
+    sources.remove("lm_head.weight");
+    config.tied = true;
     out.set("qwen3.pooling_type", 4u32);
     out.set("qwen3.classifier.output_labels", array(ValueType::String, ["yes", "no"]));
     out.set("tokenizer.chat_template.rerank", TEMPLATE);

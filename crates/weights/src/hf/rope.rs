@@ -86,6 +86,12 @@ impl Rope {
             Some(parameters) => parameters.object("full_attention")?,
             None => None,
         };
+        if let Some(local) = &local
+            && let Some(kind) = local.text(&["rope_type", "type"])?
+            && kind != "default"
+        {
+            return Err(local.invalid("rope_type", kind, "default in layers with a window"));
+        }
         let nested = full.is_some();
         let parameters = full.or(stated);
 

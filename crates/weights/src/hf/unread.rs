@@ -4,7 +4,7 @@
 //!
 //! 1. it is in a list of this file: bookkeeping, training, other modalities, token ids that the
 //!    tokenizer's files state;
-//! 2. its tensors show it, and they are there or not as it says;
+//! 2. it says which tensors there are, and they are there or not as it says;
 //! 3. it is null, an empty list, or the default of transformers' class, which the tests compare with;
 //! 4. it is one of the keys of [`ONLY`] with a value that is computed;
 //! 5. transformers' class does not have it either: then a log line names it.
@@ -150,21 +150,24 @@ const ONLY: &[(&str, &[&str])] = &[
 /// Ends of keys without influence: dropout is for training, and ids of tokens are in the tokenizer's files.
 const INERT_ENDS: &[&str] = &["dropout", "dropout_prob", "_pdrop", "_token_id", "_token_ids"];
 
-/// Keys that say which tensors there are: the key, its value for their presence, and tensors of the first
-/// block of which there is one then.
-const SHOWN: &[(&str, &str, &[&str])] = &[
-    ("attention_bias", "true", ATTENTION_BIASES),
-    ("bias", "true", ATTENTION_BIASES),
-    ("qkv_bias", "true", ATTENTION_BIASES),
-    ("use_qkv_bias", "true", ATTENTION_BIASES),
-    ("mlp_bias", "true", MLP_BIASES),
-    ("use_bias", "true", MLP_BIASES),
-    ("qk_layernorm", "true", QK_NORMS),
-    ("use_qk_norm", "true", QK_NORMS),
-    ("num_ln_in_parallel_attn", "2", &["attn_norm_2.weight"]),
-    ("enable_moe_block", "true", &["ffn_gate_inp.weight"]),
+/// Keys that say which tensors there are: the architecture or "" for all, the key, its value for their
+/// presence, and tensors of the first block of which there is one then.
+const SHOWN: &[(&str, &str, &str, &[&str])] = &[
+    ("", "attention_bias", "true", ATTENTION_BIASES),
+    ("", "bias", "true", ATTENTION_BIASES),
+    ("", "qkv_bias", "true", ATTENTION_BIASES),
+    ("", "use_qkv_bias", "true", ATTENTION_BIASES),
+    ("", "mlp_bias", "true", MLP_BIASES),
+    ("", "use_bias", "true", MLP_BIASES),
+    ("", "qk_layernorm", "true", QK_NORMS),
+    ("command-r", "use_qk_norm", "true", QK_NORMS),
+    ("glm4moe", "use_qk_norm", "true", QK_NORMS),
+    ("falcon", "num_ln_in_parallel_attn", "2", &["attn_norm_2.weight"]),
+    ("gemma4", "enable_moe_block", "true", &["ffn_gate_inp.weight"]),
+    ("stablelm", "use_parallel_residual", "false", &["ffn_norm.weight"]),
 ];
-const ATTENTION_BIASES: &[&str] = &["attn_q.bias", "attn_qkv.bias", "attn_q_a.bias"];
+const ATTENTION_BIASES: &[&str] =
+    &["attn_q.bias", "attn_qkv.bias", "attn_q_a.bias", "attn_kv_a_mqa.bias"];
 const MLP_BIASES: &[&str] = &["ffn_up.bias", "ffn_gate.bias", "ffn_up_shexp.bias"];
 const QK_NORMS: &[&str] = &["attn_q_norm.weight"];
 
@@ -200,8 +203,13 @@ const ROPE: &[&str] = &[
     "type",
 ];
 
-/// Checks the keys that nothing has looked up.
-pub(super) fn check(config: &Config, tensors: &[TensorEntry]) -> Result<(), Error> {
+/// Checks the keys that say which tensors there are, and those that nothing has looked up.
+pub(super) fn check(
+    config: &Config,
+    architecture: &str,
+    tensors: &[TensorEntry],
+) -> Result<(), Error> {
+    check_shown(config, architecture, tensors)?;
     let mut unknown = Vec::new();
     for (path, value) in config.all.unread(OBJECTS) {
         let key = path.as_str();
@@ -213,7 +221,7 @@ pub(super) fn check(config: &Config, tensors: &[TensorEntry]) -> Result<(), Erro
             continue;
         }
         let inert = INERT.contains(&key) || INERT_ENDS.iter().any(|end| key.ends_with(end));
-        if inert || is_nothing(&value) || is_shown(key, &value, tensors) {
+        if inert || is_nothing(&value) {
             continue;
         }
         if let Some((_, values)) = ONLY.iter().find(|(name, _)| *name == key) {
@@ -256,18 +264,27 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-fn is_shown(key: &str, value: &Value, tensors: &[TensorEntry]) -> bool {
-    if key == "attention_k_eq_v" {
-        let count = |end| tensors.iter().filter(|tensor| tensor.name.ends_with(end)).count();
-        return value.as_bool() == Some(count(".attn_v.weight") < count(".attn_k.weight"));
-    }
-    let Some((_, set, ends)) = SHOWN.iter().find(|(name, ..)| *name == key) else { return false };
-    let has = tensors.iter().any(|tensor| {
-        let name = tensor.name.strip_prefix("blk.0.");
-        name.is_some_and(|name| ends.contains(&name))
+/// Rejects keys that say otherwise than the tensors which are there.
+fn check_shown(config: &Config, architecture: &str, tensors: &[TensorEntry]) -> Result<(), Error> {
+    let count = |end| tensors.iter().filter(|tensor| tensor.name.ends_with(end)).count();
+    let shares_values = count(".attn_v.weight") < count(".attn_k.weight");
+    let rows = SHOWN.iter().filter(|(of, ..)| of.is_empty() || *of == architecture);
+    let rows = rows.map(|(_, key, set, ends)| {
+        let in_first = |tensor: &TensorEntry| {
+            tensor.name.strip_prefix("blk.0.").is_some_and(|name| ends.contains(&name))
+        };
+        (*key, *set, tensors.iter().any(in_first))
     });
-    let is_set = value.to_string();
-    (is_set == *set) == has
+    for (key, set, has) in rows.chain([("attention_k_eq_v", "true", shares_values)]) {
+        let Some(value) = config.all.get(key) else { continue };
+        let found = value.to_string();
+        if (found == set) != has {
+            let not = if has { "" } else { "not " };
+            let expected = format!("{not}{set}, as the tensors show");
+            return Err(config.all.invalid(key, shown(value), &expected));
+        }
+    }
+    Ok(())
 }
 
 fn is_full_attention(key: &str, value: &Value) -> bool {

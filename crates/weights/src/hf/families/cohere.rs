@@ -1,8 +1,8 @@
 //! Command R and Command R7B.
 
-use crate::hf::common_keys::{rope_dims, window_pattern_of_4};
+use crate::hf::common_keys::{UNSCALED, rope_dims, window_pattern_of_4};
 use crate::hf::family::Family;
-use crate::hf::keys::{derived, fixed_text, number, size};
+use crate::hf::keys::{derived, number, size};
 use crate::hf::names::{ATTENTION, ENDS, GATED, QK_NORMS};
 use crate::hf::rules::{Rule, keep};
 
@@ -16,7 +16,7 @@ const COHERE: Family = Family {
         // `max_position_embeddings` is the length of a part of the training in published files.
         size("context_length", &["model_max_length", "max_position_embeddings"]),
         number("logit_scale", &["logit_scale"]),
-        fixed_text("rope.scaling.type", "none"),
+        UNSCALED,
     ],
     globals: &[ENDS],
     blocks: &[ATTENTION, QK_NORMS, GATED, NORM],
@@ -35,7 +35,7 @@ pub(super) const FAMILIES: &[Family] = &[
             derived("attention.sliding_window_pattern", window_pattern_of_4),
             size("vocab_size", &["vocab_size"]),
             derived("rope.dimension_count", rope_dims),
-            fixed_text("rope.scaling.type", "none"),
+            UNSCALED,
         ],
         ..COHERE
     },

@@ -3,7 +3,7 @@
 use crate::hf::common_keys::some;
 use crate::hf::config::Config;
 use crate::hf::family::Family;
-use crate::hf::keys::{derived, fixed_size, flag, number, size};
+use crate::hf::keys::{check, derived, fixed_size, number, size};
 use crate::hf::names::{ATTENTION, ENDS, EXPERTS, GATED, PRE_NORMS, SELECTION_BIAS, SHARED_EXPERT};
 use crate::hf::rope::{Rope, Scaling};
 use crate::hf::rules::{keep, parts};
@@ -38,7 +38,8 @@ pub(super) const FAMILIES: &[Family] = &[Family {
             some(config.all.size(&["n_shared_experts"])?.unwrap_or(0))
         }),
         number("expert_weights_scale", &["routed_scaling_factor"]).optional(),
-        flag("expert_weights_norm", &["norm_topk_prob"]).optional(),
+        derived("expert_weights_norm", normalised),
+        check(check_kv_heads),
         derived("expert_gating_func", gating),
         derived("expert_group_count", groups),
         derived("expert_group_used_count", groups),
@@ -68,6 +69,27 @@ pub(super) const FAMILIES: &[Family] = &[Family {
     ],
     ..Family::DECODER
 }];
+
+/// Whether the weights of the chosen experts are divided by their sum, which transformers never does in V2.
+fn normalised(config: &Config, _: &Rope) -> Computed {
+    match config.all.flag(&["norm_topk_prob"])? {
+        Some(true) if config.model_type == "deepseek_v2" => {
+            Err(config.unsupported("norm_topk_prob", true, "false in V2"))
+        }
+        stated => Ok(stated.map(Value::from)),
+    }
+}
+
+/// Rejects other numbers of key-value heads than of heads, which latent attention does not have.
+fn check_kv_heads(config: &Config, _: &Rope) -> Computed {
+    match config.all.size(&["num_key_value_heads"])? {
+        Some(found) if config.all.contains("num_key_value_heads") && found != config.heads => {
+            let expected = format!("{}, the number of heads", config.heads);
+            Err(config.unsupported("num_key_value_heads", found, &expected))
+        }
+        _ => Ok(None),
+    }
+}
 
 fn key_length(config: &Config, _: &Rope) -> Computed {
     let expected = config.all.required_size(&["qk_nope_head_dim"])?

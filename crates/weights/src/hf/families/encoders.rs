@@ -1,9 +1,9 @@
 //! Encoders: BERT, RoBERTa, Nomic BERT and ModernBERT.
 
-use crate::hf::common_keys::{LABELS, RANK, some, window_pattern};
+use crate::hf::common_keys::{LABELS, RANK, UNSCALED, some, window_pattern};
 use crate::hf::config::Config;
 use crate::hf::family::{Family, GELU};
-use crate::hf::keys::{Key, check, derived, fixed_flag, fixed_text, flag, number, size, text};
+use crate::hf::keys::{Key, check, derived, fixed_flag, flag, number, size, text};
 use crate::hf::rope::Rope;
 use crate::hf::rules::{Rule, keep, parts};
 use crate::hf::transforms::{nomic_down, nomic_up, positions_after_padding};
@@ -113,7 +113,7 @@ const MODERN_KEYS: &[Key] = &[
     number("attention.layer_norm_epsilon", &["layer_norm_eps", "norm_eps"]),
     size("attention.sliding_window", &["local_attention"]),
     derived("attention.sliding_window_pattern", modern_pattern),
-    fixed_text("rope.scaling.type", "none"),
+    UNSCALED,
     size("vocab_size", &["vocab_size"]),
     text("hidden_activation", &["hidden_activation"]),
 ];

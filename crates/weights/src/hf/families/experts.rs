@@ -145,6 +145,7 @@ pub(super) const FAMILIES: &[Family] = &[
             size("feed_forward_length", &["intermediate_size_mlp"]),
             derived("attention.sliding_window", chunk),
             check(check_every_fourth_without_rope),
+            check(check_qk_norm),
             derived("attention.temperature_scale", temperature),
             size("attention.temperature_length", &["floor_scale"]).optional(),
         ],
@@ -182,12 +183,31 @@ const GRANITE_MOE: &[Key] = &[
     }),
 ];
 
-/// Length of Llama 4's chunks of attention; 0 if all layers see all keys.
+/// Length of Llama 4's chunks of attention in all layers but each fourth; that of the context if all layers
+/// see all keys.
 fn chunk(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
-    let full = config
-        .layer_types()?
-        .is_some_and(|types| types.iter().all(|name| *name == "full_attention"));
-    if full { some(0) } else { some(config.all.required_size(&["attention_chunk_size"])?) }
+    let length = config.all.required_size(&["attention_chunk_size"])?;
+    let Some(types) = config.layer_types()? else { return some(length) };
+    if types.iter().all(|name| *name == "full_attention") {
+        return some(config.all.required_size(&["max_position_embeddings"])?);
+    }
+    let is_usual = |(layer, name): (usize, &&str)| {
+        let chunked = !(layer + 1).is_multiple_of(4);
+        *name == if chunked { "chunked_attention" } else { "full_attention" }
+    };
+    if types.iter().enumerate().all(is_usual) {
+        return some(length);
+    }
+    let expected = "chunked_attention in all layers but each fourth, or full_attention in all";
+    Err(config.unsupported("layer_types", "another list", expected))
+}
+
+/// Rejects queries and keys without a norm, which the graph always has.
+fn check_qk_norm(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
+    match config.all.flag(&["use_qk_norm"])? {
+        Some(false) => Err(config.unsupported("use_qk_norm", false, "true")),
+        _ => Ok(None),
+    }
 }
 
 /// Factor of the growth of queries; 0 if it is switched off.

@@ -247,9 +247,18 @@ pub(super) fn check_every_fourth_without_rope(
 
 /// Which layers have a window: by `layer_types`, or by letters ("LLLG") or a period.
 fn exaone4_pattern(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
+    // Layers without a window then have no rotary embedding, all of them.
+    let has_window = |types: Vec<&str>| types.contains(&"sliding_attention");
+    if config.all.get("sliding_window").is_some() && !config.layer_types()?.is_none_or(has_window) {
+        return Err(config.unsupported(
+            "layer_types",
+            "without a window",
+            "some sliding_attention",
+        ));
+    }
     let key = "sliding_window_pattern";
     if config.all.get("sliding_window").is_none() {
-        config.all.disregard(&[key, "layer_types"]);
+        config.all.disregard(&[key]);
         return Ok(None);
     }
     config.all.disregard(&[key]);

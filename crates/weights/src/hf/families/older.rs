@@ -99,7 +99,7 @@ fn checked_kv_heads(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
         return Err(config.unsupported("alibi", true, "false"));
     }
     config.all.disregard(match config.all.flag(&["new_decoder_architecture"])? {
-        Some(true) => &["multi_query", "parallel_attn"],
+        Some(true) => &["multi_query"],
         _ => &["num_kv_heads", "num_key_value_heads", "n_head_kv"],
     });
     match falcon_kv_heads(config) {

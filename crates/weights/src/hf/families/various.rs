@@ -56,9 +56,12 @@ pub(super) const FAMILIES: &[Family] = &[
             size("vocab_size", &["vocab_size"]),
             number("attention.layer_norm_epsilon", &["norm_eps", "layer_norm_eps"]),
             derived("rope.dimension_count", half_rope_dims),
-            derived("rope.scaling.type", |_, rope| {
-                let linear = matches!(rope.scaling, Scaling::Linear { .. });
-                Ok(Some(if linear { "linear" } else { "none" }.into()))
+            derived("rope.scaling.type", |config, rope| match &rope.scaling {
+                Scaling::Linear { .. } => Ok(Some("linear".into())),
+                Scaling::Yarn(_) | Scaling::Long { .. } => {
+                    Err(config.unsupported("rope_type", "another one", "default or linear"))
+                }
+                _ => Ok(Some("none".into())),
             }),
         ],
         globals: &[ENDS],

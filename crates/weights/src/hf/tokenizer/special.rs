@@ -50,6 +50,7 @@ pub(super) fn set(
     for (name, key) in KINDS {
         let id = match texts.get(name).and_then(|text| id_of(contents, text)) {
             Some(id) => Some(id),
+            None if *name == "unk" => config_id(config, name).or(contents.model.unk_id),
             None => config_id(config, name),
         };
         if let Some(id) = id {
