@@ -23,6 +23,7 @@ const REFUSED: &[&str] = &[
     "classifier_activation",
     "hidden_act",
     "is_decoder",
+    "layer_types",
     "no_rope_layer_interval",
     "norm_topk_prob",
     "qk_head_dim",

@@ -1,10 +1,13 @@
 //! Command R and Command R7B.
 
-use crate::hf::common_keys::{UNSCALED, rope_dims, window_pattern_of_4};
+use crate::hf::common_keys::{UNSCALED, some, window_pattern_of_4};
+use crate::hf::config::Config;
 use crate::hf::family::Family;
 use crate::hf::keys::{derived, number, size};
 use crate::hf::names::{ATTENTION, ENDS, GATED, QK_NORMS};
+use crate::hf::rope::Rope;
 use crate::hf::rules::{Rule, keep};
+use crate::{Error, Value};
 
 const NORM: &[Rule] = &[keep("input_layernorm", "attn_norm")];
 
@@ -32,11 +35,34 @@ pub(super) const FAMILIES: &[Family] = &[
         keys: &[
             number("logit_scale", &["logit_scale"]),
             size("attention.sliding_window", &["sliding_window"]),
-            derived("attention.sliding_window_pattern", window_pattern_of_4),
+            derived("attention.sliding_window_pattern", pattern),
             size("vocab_size", &["vocab_size"]),
-            derived("rope.dimension_count", rope_dims),
+            derived("rope.dimension_count", whole_heads),
             UNSCALED,
         ],
         ..COHERE
     },
 ];
+
+/// Which layers have a window. Those without one have no rotary embedding; GGUF has no files of a model in
+/// which no layer has a window.
+fn pattern(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
+    if config.layer_types()?.is_some_and(|types| !types.contains(&"sliding_attention")) {
+        return Err(config.unsupported(
+            "layer_types",
+            "without a window",
+            "some sliding_attention",
+        ));
+    }
+    window_pattern_of_4(config, rope)
+}
+
+/// The rotated dimensions of a head: all, whatever transformers' class is told.
+fn whole_heads(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
+    match rope.partial {
+        Some(partial) if partial != 1.0 => {
+            Err(config.unsupported("partial_rotary_factor", partial, "1"))
+        }
+        _ => some(config.head_dim),
+    }
+}

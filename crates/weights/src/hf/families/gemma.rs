@@ -23,6 +23,9 @@ const SCALE: Key = derived("attention.scale", |config, _| {
 });
 const FINAL_CAP: Key = number("final_logit_softcapping", &["final_logit_softcapping"]).optional();
 
+/// The activation of Gemma 2 and later.
+const TANH: &[&str] = &["gelu_pytorch_tanh"];
+
 const GEMMA: Family = Family {
     classes: &["GemmaForCausalLM"],
     types: &["gemma"],
@@ -48,6 +51,7 @@ pub(super) const FAMILIES: &[Family] = &[
             PATTERN,
         ],
         blocks: &[ATTENTION, GATED, SANDWICH_NORMS],
+        activations: TANH,
         ..GEMMA
     },
     Family {
@@ -61,6 +65,7 @@ pub(super) const FAMILIES: &[Family] = &[
             derived("attention.sliding_window_pattern", gemma3_pattern),
         ],
         blocks: &[ATTENTION, QK_NORMS, GATED, SANDWICH_NORMS],
+        activations: TANH,
         ..GEMMA
     },
     Family {
@@ -75,6 +80,7 @@ pub(super) const FAMILIES: &[Family] = &[
             derived("attention.sliding_window_pattern", gemma3_pattern),
         ],
         blocks: &[ATTENTION, QK_NORMS, GATED, SANDWICH_NORMS],
+        activations: TANH,
         ..GEMMA
     },
     Family {
@@ -132,6 +138,7 @@ pub(super) const FAMILIES: &[Family] = &[
             ],
         ],
         unused: &["embed_vision.", "embed_audio."],
+        activations: TANH,
         norms_minus_one: false,
         ..GEMMA
     },

@@ -169,6 +169,10 @@ impl Tokens {
                 }
             }
         }
+        let byte_fallback = contents.model.byte_fallback == Some(true);
+        if algorithm == Algorithm::Unigram && byte_fallback {
+            this.mark_bytes();
+        }
         if matches!(algorithm, Algorithm::SentencePiece | Algorithm::Marked) {
             this.mark_bytes();
             this.rank(&contents.model.merges.0);
