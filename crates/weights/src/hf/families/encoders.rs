@@ -116,6 +116,7 @@ const MODERN_KEYS: &[Key] = &[
     UNSCALED,
     size("vocab_size", &["vocab_size"]),
     text("hidden_activation", &["hidden_activation"]),
+    check(check_head_activation),
 ];
 
 pub(super) const FAMILIES: &[Family] = &[
@@ -219,6 +220,23 @@ fn nomic_context(config: &Config, _: &Rope) -> Computed {
 }
 
 /// Rejects variants of Nomic BERT that the graph does not compute.
+/// In a plan the head of a classifier has the activation of the layers.
+fn check_head_activation(config: &Config, _: &Rope) -> Computed {
+    let [layers, head] = ["hidden_activation", "classifier_activation"].map(|key| {
+        config
+            .all
+            .get(key)
+            .cloned()
+            .or_else(|| config.default_of(key))
+            .unwrap_or(serde_json::Value::Null)
+    });
+    if layers != head {
+        let expected = format!("{layers}, as hidden_activation is");
+        return Err(config.unsupported("classifier_activation", head, &expected));
+    }
+    Ok(None)
+}
+
 fn check_nomic(config: &Config, _: &Rope) -> Computed {
     for (key, expected) in
         [("prenorm", false), ("causal", false), ("rotary_emb_interleaved", false)]
