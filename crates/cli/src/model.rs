@@ -223,7 +223,7 @@ mod tests {
         LoadArgs::from_arg_matches(&matches).unwrap()
     }
 
-    /// What a load is given: its options, and those of the engine.
+    /// The input of a load: its options, and those of the engine.
     fn of_run(words: &[String]) -> String {
         let args = parse(words);
         let options = args.options(LoadOptions::default());

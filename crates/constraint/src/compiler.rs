@@ -27,7 +27,7 @@ const CACHED_BYTES: usize = 4 << 20;
 /// States of a lexer, of 1 to 2 kB each.
 const LEXER_STATES: usize = 50_000;
 
-/// Items of a parser at one place, at most: objects of 2,000 properties have four for each.
+/// Limit of items of a parser at one place: objects of 2,000 properties have four for each.
 const ROW_ITEMS: usize = 8200;
 
 /// The vocabulary of a model, and the constraints that were compiled for it.
@@ -39,7 +39,7 @@ pub struct Compiler {
     shared: Arc<Shared>,
 }
 
-/// What compilations share.
+/// The state that all compilations share.
 struct Shared {
     factory: ParserFactory,
     environment: TokEnv,

@@ -15,9 +15,9 @@ use crate::Error;
 
 /// Bytes of a thread's stack: reserved, and taken only as far as a compilation recurses.
 const STACK: usize = 512 << 20;
-/// Compilations that run at once in the process, at most.
+/// Limit of compilations that run at once in the process.
 const AT_ONCE: usize = 2;
-/// The time that a compilation takes, and the time that it waits to begin, at most.
+/// Limit of the time that a compilation takes, and the time that it waits to begin.
 pub(crate) const WAIT: Duration = Duration::from_secs(5);
 
 /// The places at which compilations run, and who waits for one.

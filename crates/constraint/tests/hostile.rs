@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 /// Set in the child process.
 const CHILD: &str = "PELTON_CONSTRAINT_CHILD";
-/// MiB by which one constraint lets the process grow, at most: twice what the limits aim at, since
+/// Limit of MiB by which one constraint lets the process grow: twice what the limits aim at, since
 /// memory of earlier ones is not returned to the system.
 const GROWTH_MAX: u64 = 512;
 /// The same of a constraint that is refused before it is compiled.
@@ -85,7 +85,7 @@ fn gbnf_chain(count: usize) -> Constraint {
     Constraint::Gbnf(format!("root ::= r0\n{rules}r{count} ::= \"a\"\n"))
 }
 
-/// What killed, stalled or filled the process once, at the size that did and far above it, with
+/// Inputs that killed, stalled or filled the process once, at the size that did and far above it, with
 /// whether it has to be refused.
 fn vectors() -> Vec<(&'static str, Constraint, bool)> {
     let property = |next| json!({ "type": "object", "properties": { "a": next } });

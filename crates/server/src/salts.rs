@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The bytes of texts that are remembered, at most. Then all are forgotten, and with them the cached
+/// Limit of the bytes of texts that are remembered. Then all are forgotten, and with them the cached
 /// prefixes of their namespaces.
 const BYTES_MAX: usize = 1 << 20;
 

@@ -214,7 +214,7 @@ fn check(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a server tells that [`serve_until_signal`] runs.
+/// Progress of a server that [`serve_until_signal`] runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {

@@ -7,9 +7,9 @@ use std::{
 
 use serde_json::Value;
 
-/// Responses, at most.
+/// Limit of responses.
 const RESPONSES: usize = 256;
-/// Bytes of all items as JSON, at most.
+/// Limit of bytes of all items as JSON.
 const BYTES: usize = 32 << 20;
 
 /// The newest responses of all keys. The oldest ones make room.

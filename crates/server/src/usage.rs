@@ -1,4 +1,4 @@
-//! What one HTTP request uses: tokens, for its log line and its key's limits, and memory.
+//! The use of one HTTP request: tokens, for its log line and its key's limits, and memory.
 
 use std::sync::{
     Mutex, PoisonError,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use crate::{http::Permit, input::Held};
 
-/// What one HTTP request uses, until the last part of its work has ended.
+/// The use of one HTTP request, until the last part of its work has ended.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     permit: Option<Permit>,

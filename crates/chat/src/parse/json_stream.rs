@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Containers within each other, at most: fewer than the readers of JSON allow.
+/// Limit of containers within each other: fewer than the readers of JSON allow.
 const DEPTH: usize = 100;
 
 /// What is expected next.

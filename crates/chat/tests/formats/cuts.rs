@@ -29,7 +29,7 @@ fn calls(events: &[Event]) -> Vec<Call> {
     calls
 }
 
-/// What a client shows that joins the pieces: broken calls are calls.
+/// The calls that a client shows after it has joined the pieces: broken calls are calls.
 fn shown(events: &[Event]) -> String {
     let text = |event: &Event| match event {
         Event::Content(text) | Event::Reasoning(text) => text.clone(),

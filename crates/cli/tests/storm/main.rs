@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How much the memory of the server may grow after the first tenth of the requests.
 const GROWTH: usize = 64 << 20;
 
-/// What the clients saw.
+/// The responses that the clients saw.
 #[derive(Default)]
 struct Seen {
     statuses: BTreeMap<u16, usize>,

@@ -1,4 +1,4 @@
-//! What the targets share.
+//! Code that the targets share.
 
 use std::{
     cell::RefCell,
@@ -12,7 +12,7 @@ thread_local! {
         RefCell::new(Compiler::of_bytes().expect("a compiler of bytes"));
 }
 
-/// The time of a mask or of a step, at most.
+/// Limit of the time of a mask or of a step.
 const STEP_MAX: Duration = Duration::from_secs(2);
 
 /// Compiles a constraint and follows it: neither takes long, and none panics.

@@ -7,7 +7,7 @@ use crate::Error;
 
 /// Levels of parentheses, at most.
 const DEPTH_MAX: usize = 50;
-/// Repetitions of repetitions, at most.
+/// Limit of repetitions of repetitions.
 const SUFFIXES_MAX: usize = 8;
 /// Repetitions in braces, at most.
 const REPEAT_MAX: usize = 2000;

@@ -17,10 +17,10 @@ const TIME: &str = "[0-9]{2}:[0-9]{2}:[0-5]";
 pub(super) const OPTIONS: &str = "x-guidance";
 /// Bounds of numbers from which on they say nothing: programs write their greatest number there.
 const UNBOUNDED: f64 = 1e30;
-/// The digits of a multiple as a whole number, at most: the compiler's arithmetic has 32 bits.
+/// Limit of the digits of a multiple as a whole number: the compiler's arithmetic has 32 bits.
 const MULTIPLE_MAX: f64 = 1e5;
 
-/// Bytes of the schemas of names that are listed, at most.
+/// Limit of bytes of the schemas of names that are listed.
 const COPIED_MAX: usize = 64 << 10;
 
 /// Keywords of any draft that cannot be enforced.

@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 use super::keywords::{NAMED, NESTED, multiple, target};
 use crate::{Error, size};
 
-/// Parts of a schema, at most: schemas within it, weighted by what their keywords take.
+/// Limit of parts of a schema: schemas within it, weighted by what their keywords take.
 pub(crate) const PARTS_MAX: usize = 20_000;
-/// Schemas on a path through a schema and its references, at most.
+/// Limit of schemas on a path through a schema and its references.
 const PATH_MAX: usize = 4000;
-/// Properties of one object, at most.
+/// Limit of properties of one object.
 const PROPERTIES_MAX: usize = 2000;
-/// Bytes of a constant, or of the name of a property, at most.
+/// Limit of bytes of a constant, or of the name of a property.
 const TEXT_MAX: usize = 16 << 10;
 
-/// What is known of a schema.
+/// Facts about a schema.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measure {
     /// Schemas on the longest path that begins here.

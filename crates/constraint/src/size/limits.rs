@@ -2,11 +2,11 @@
 
 use crate::Error;
 
-/// Parts of one regular expression, or of one terminal with all terminals that it refers to, at most.
+/// Limit of parts of one regular expression, or of one terminal with all terminals that it refers to.
 pub(super) const PARTS_MAX: usize = 1000;
-/// Bytes of the literal text of one, at most.
+/// Limit of bytes of the literal text of one.
 pub(super) const BYTES_MAX: usize = 64 << 10;
-/// Elements of all rules and terminals of a grammar, at most.
+/// Limit of elements of all rules and terminals of a grammar.
 pub(super) const GRAMMAR_PARTS_MAX: usize = 6000;
 
 /// Refuses a number above a limit.

@@ -117,7 +117,7 @@ pub(crate) trait KeepAlive: Send + Sync {
 }
 
 impl Inner {
-    /// What an event is to the caller: [`Poll::Pending`] if it is nothing, and another follows.
+    /// The item that an event gives the caller: [`Poll::Pending`] if it is nothing, and another follows.
     fn item(&mut self, event: Option<Event>) -> Poll<Option<Result<Token, Error>>> {
         Poll::Ready(match event {
             Some(Event::Prompt(tokens)) => {

@@ -81,7 +81,7 @@ impl Loaded {
     }
 }
 
-/// What bounds a text, for errors.
+/// The bound of a text, for errors.
 const CONTEXT: &str = "the context that the model was loaded with";
 
 impl Model {

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 /// The environment variable of [`Checks::of_environment`].
 const VARIABLE: &str = "PELTON_TEST_GPU";
 
-/// What differs between tests and production, where nothing is checked.
+/// The differences between tests and production, where nothing is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checks {
     /// Kernels check every index, and workgroup memory begins with zeros.
@@ -141,7 +141,7 @@ mod tests {
         assert!(of("checked").is_err());
     }
 
-    /// What a kernel reads before it has written it is no number.
+    /// Memory that a kernel has not written reads as NaN.
     #[test]
     fn unwritten_memory_is_seen() {
         let Some(adapter) = adapters().into_iter().next() else {

@@ -227,7 +227,7 @@ fn shards_of(
     whole: usize,
 ) -> Vec<Range<usize>> {
     let limit = device.capabilities.binding_bytes.min(device.capabilities.buffer_bytes / 2);
-    /// Bytes between joined planes, and of their places and codebook, at most.
+    /// Limit of bytes between joined planes, and of their places and codebook.
     const BETWEEN: u64 = 1 << 16;
     let (plane, limit) = match layout.joined {
         true => (layout.placed(rows, row_len).1, limit.saturating_sub(BETWEEN).max(1)),

@@ -44,7 +44,7 @@ pub(crate) async fn serve(
     connections.shutdown().await;
 }
 
-/// What accepts connections.
+/// The part that accepts connections.
 struct Door {
     listener: TcpListener,
     router: Router,

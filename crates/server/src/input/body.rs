@@ -19,9 +19,9 @@ use crate::{config::Limits, error::ApiError};
 const UNIT: usize = 1 << 10;
 /// Bodies up to this size have a budget of their own, so that large ones cannot keep them out.
 const SMALL: usize = 64 << 10;
-/// The memory of small bodies, at most.
+/// Limit of the memory of small bodies.
 const SMALL_BUDGET: usize = 256 << 20;
-/// The memory of a parsed body in bytes for each byte of its text, at most: objects of one number.
+/// Limit of the memory of a parsed body in bytes for each byte of its text: objects of one number.
 const PARSED: usize = 100;
 /// How long a body waits for memory.
 const WAIT: Duration = Duration::from_secs(5);

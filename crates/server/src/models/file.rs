@@ -7,7 +7,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// What a list of models says about the files of one.
+/// The facts about the files of a model, for lists of models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ModelFile {
     /// Bytes of the file, or of all files of the folder.

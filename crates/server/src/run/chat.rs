@@ -18,7 +18,7 @@ use crate::{error::ApiError, input::Fields, models::Served};
 
 /// The field that errors about constraints name.
 const CONSTRAINT: &str = "response_format";
-/// The time in which the schema is sought that an error is about, at most.
+/// Limit of the time in which the schema is sought that an error is about.
 const LOOK_MAX: Duration = Duration::from_secs(2);
 
 /// A chat whose replies are wanted, from any API.

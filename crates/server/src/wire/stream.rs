@@ -129,7 +129,7 @@ type Alive = (&'static [u8], Pin<Box<Sleep>>, Duration);
 struct FrameStream {
     receiver: Receiver<Bytes>,
     task: JoinHandle<()>,
-    /// What keeps the connection alive.
+    /// Keeps the connection alive.
     alive: Option<Alive>,
     started: bool,
 }

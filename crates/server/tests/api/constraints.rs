@@ -100,7 +100,7 @@ fn errors_about_schemas_name_what_the_client_sent() {
     }
 }
 
-/// What clients write without a thought, in a schema of the answer and of a demanded call.
+/// Habits of clients, in a schema of the answer and of a demanded call.
 #[test]
 fn schemas_of_clients_are_accepted() {
     let used = json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",

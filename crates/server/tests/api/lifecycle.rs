@@ -94,7 +94,7 @@ fn bodies_wait_for_memory() {
     wait("the memory is not given back", || server.post("/v1/completions", &large).status == 200);
 }
 
-/// What can never fit is refused before it is rendered or encoded.
+/// A text that can never fit is refused before it is rendered or encoded.
 #[test]
 fn texts_that_are_far_too_long() {
     let server = crate::harness::shared();

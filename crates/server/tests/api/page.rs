@@ -108,7 +108,7 @@ fn page() {
     browser("page.mjs");
 }
 
-/// What the page keeps when tabs, reloads, errors and damaged records get in its way.
+/// The page keeps its data when tabs, reloads, errors and damaged records get in its way.
 #[test]
 fn conversations() {
     browser("page_conversations.mjs");

@@ -281,7 +281,7 @@ fn anthropic_get(server: &TestServer, path: &str) -> Answer {
     server.send("GET", path, &[("anthropic-version", "2023-06-01")], b"")
 }
 
-/// What Anthropic's clients expect beside messages.
+/// Further paths that Anthropic's clients expect.
 #[test]
 fn forms_of_anthropic() {
     let server = shared();

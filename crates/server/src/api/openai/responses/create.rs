@@ -61,7 +61,7 @@ pub(in crate::api) async fn input_tokens(
     .await
 }
 
-/// What is stored of a response at its end.
+/// The part of a response that is stored at its end.
 struct Keep {
     app: Arc<App>,
     key: Option<usize>,
