@@ -50,7 +50,10 @@ fn each_fusion_alone() {
 
 #[test]
 fn any_chunks() {
-    on_gpu(|subject| subject.any_chunks(&[DType::F32, DType::F16, DType::Q4_0, DType::Q6_K]));
+    // matrix cores multiply a prompt's activations in f16, each within 2⁻¹¹ of its value; decoding does not
+    within(8e-3, |subject| {
+        subject.any_chunks(&[DType::F32, DType::F16, DType::Q4_0, DType::Q6_K]);
+    });
 }
 
 #[test]

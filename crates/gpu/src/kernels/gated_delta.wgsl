@@ -4,16 +4,25 @@
    The columns of S do not depend on each other. A workgroup computes {{ columns }} columns of a head
    over all rows of a sequence in the pass, one after the other; {{ lanes }} adjacent threads hold a
    column in registers, so a row takes two sums over them and no barrier. Operands of the next row are
-   loaded before those of a row are used. The grid is slices of columns, heads, sequences. #}
+   loaded before those of a row are used. The grid is slices of columns, heads, sequences. With `packed`
+   the operands of a row are in one buffer, as delta_operands.wgsl writes them. #}
 const KEY_HEADS = {{ key_heads }}u;
 const VALUE_HEADS = {{ value_heads }}u;
 const KEY_DIM = {{ key_dim }}u;
 const VALUE_DIM = {{ value_dim }}u;
+{% if packed %}
+{% include "delta_layout.wgsl" %}
+{% endif %}
 
 @group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
 // the rows of the pass by sequence, and the first and the number of those of each sequence
 @group(0) @binding(1) var<storage, read> order: array<u32>;
 @group(0) @binding(2) var<storage, read> sequences: array<vec2<u32>>;
+{% if packed %}
+@group(0) @binding(3) var<storage, read> operands: array<f32>;
+@group(0) @binding(4) var<storage, read_write> o: array<f32>;
+@group(0) @binding(5) var<storage, read_write> states: array<f32>;
+{% else %}
 @group(0) @binding(3) var<storage, read> q: array<f32>;
 @group(0) @binding(4) var<storage, read> k: array<f32>;
 @group(0) @binding(5) var<storage, read> v: array<f32>;
@@ -23,11 +32,11 @@ const VALUE_DIM = {{ value_dim }}u;
 @group(0) @binding(9) var<storage, read_write> states: array<f32>;
 @group(0) @binding(10) var<storage, read> rate: array<f32>;
 @group(0) @binding(11) var<storage, read> shift: array<f32>;
-
-// ln(1 + eˣ)
-fn softplus(x: f32) -> f32 {
-    return max(x, 0.0) + log(1.0 + exp(-abs(x)));
-}
+{% include "softplus.wgsl" %}
+{% endif %}
+{# The places of a row's operands. #}
+{% macro key(place) %}{{ "operands[keys + %s]"|format(place) if packed else "k[keys + %s]"|format(place) }}{% endmacro %}
+{% macro query(place) %}{{ "operands[keys + KEYS + %s]"|format(place) if packed else "q[keys + %s]"|format(place) }}{% endmacro %}
 
 // The sum over the threads of a column.
 fn column_sum(value: f32) -> f32 {
@@ -41,19 +50,32 @@ fn column_sum(value: f32) -> f32 {
 {# Loads the operands of the row at `i` in the order of the sequence. #}
 {% macro load(i) %}
         row = order[run.x + {{ i }}];
-        let begin = (row * KEY_HEADS + key_head) * KEY_DIM;
+{% if packed %}
+        let own = row * STRIDE;
+        let keys = own + key_head * KEY_DIM;
+{% else %}
+        let keys = (row * KEY_HEADS + key_head) * KEY_DIM;
+{% endif %}
 {% for n in range(each) %}
 {% if exact %}
-        k{{ n }} = k[begin + part + {{ n * lanes }}u];
-        q{{ n }} = q[begin + part + {{ n * lanes }}u];
+{% set place = "part + %su"|format(n * lanes) %}
+        k{{ n }} = {{ key(place) }};
+        q{{ n }} = {{ query(place) }};
 {% else %}
-        k{{ n }} = select(0.0, k[begin + min(part + {{ n * lanes }}u, KEY_DIM - 1u)], part + {{ n * lanes }}u < KEY_DIM);
-        q{{ n }} = select(0.0, q[begin + min(part + {{ n * lanes }}u, KEY_DIM - 1u)], part + {{ n * lanes }}u < KEY_DIM);
+{% set place = "min(part + %su, KEY_DIM - 1u)"|format(n * lanes) %}
+        k{{ n }} = select(0.0, {{ key(place) }}, part + {{ n * lanes }}u < KEY_DIM);
+        q{{ n }} = select(0.0, {{ query(place) }}, part + {{ n * lanes }}u < KEY_DIM);
 {% endif %}
 {% endfor %}
+{% if packed %}
+        value = operands[own + VALUES + head * VALUE_DIM + column];
+        decay = operands[own + FACTORS + head];
+        gate = operands[own + FACTORS + VALUE_HEADS + head];
+{% else %}
         value = v[(row * VALUE_HEADS + head) * VALUE_DIM + column];
         decay = alpha[row * VALUE_HEADS + head];
         gate = beta[row * VALUE_HEADS + head];
+{% endif %}
 {% endmacro %}
 
 @compute @workgroup_size({{ threads }})
@@ -75,8 +97,10 @@ fn main(
     let writes = place < VALUE_DIM;
     let head = group.y;
     let key_head = {{ "head / %su"|format(value_heads // key_heads) if grouped else "head % KEY_HEADS" }};
+{% if not packed %}
     let own_rate = rate[head];
     let own_shift = shift[head];
+{% endif %}
     let first = rows[order[run.x]];
     let goes_on = first.y > 0u;
     let state = (first.z * VALUE_HEADS + head) * KEY_DIM * VALUE_DIM + column;
@@ -104,7 +128,11 @@ fn main(
 {% endfor %}
         let own_value = value;
         let own_row = row;
+{% if packed %}
+        let factor = decay;
+{% else %}
         let factor = exp(own_rate * softplus(decay + own_shift));
+{% endif %}
         let strength = 1.0 / (1.0 + exp(-gate));
         if (i + 1u < run.y) {
 {{ load("i + 1u") }}

@@ -1,6 +1,6 @@
 //! Layers with a recurrent state: short convolutions, and linear attention.
 
-use minijinja::context;
+use minijinja::{Value, context};
 use pelton_graph::{Error, GatedDelta as GatedDeltaOp};
 
 use crate::{
@@ -41,7 +41,8 @@ impl ShortConv {
     }
 }
 
-/// A linear attention.
+/// A linear attention. A device whose kernels bind few buffers runs two of them: the first packs the
+/// operands of each row into one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GatedDelta(pub(crate) GatedDeltaOp);
 
@@ -50,6 +51,8 @@ impl GatedDelta {
     const THREADS: usize = 128;
     /// Maximum elements of a column that a thread holds in registers.
     const EACH: usize = 64;
+    /// Buffers of the kernel that reads operands where other steps wrote them.
+    const BUFFERS: usize = 12;
 
     /// Threads that hold a column: adjacent lanes of one subgroup.
     fn lanes(&self, capabilities: &Capabilities) -> usize {
@@ -82,36 +85,71 @@ impl GatedDelta {
         [self.0.value_dim.div_ceil(columns) as u32, self.0.value_heads as u32]
     }
 
-    /// The bindings: rows, their order, sequences, q, k, v, alpha, beta, o, states, rate, shift.
-    pub(crate) fn bindings() -> [Access; 12] {
-        let mut all = [Access::Read; 12];
-        (all[8], all[9]) = (Access::ReadWrite, Access::ReadWrite);
+    /// Whether the operands are packed first, because the device binds fewer buffers than there are.
+    pub(crate) fn packs(capabilities: &Capabilities) -> bool {
+        !capabilities.binds(Self::BUFFERS)
+    }
+
+    /// Elements of a row of packed operands: keys, queries, values, a factor and a gate of each value
+    /// head.
+    pub(crate) fn packed_len(&self) -> usize {
+        let op = &self.0;
+        2 * op.key_heads * op.key_dim + op.value_heads * (op.value_dim + 2)
+    }
+
+    /// The bindings: rows, their order, sequences, q, k, v, alpha, beta, o, states, rate, shift; or if
+    /// it packs rows, their order, sequences, operands, o, states.
+    pub(crate) fn bindings(capabilities: &Capabilities) -> Vec<Access> {
+        let (count, o) = if Self::packs(capabilities) { (6, 4) } else { (Self::BUFFERS, 8) };
+        let mut all = vec![Access::Read; count];
+        all[o..o + 2].fill(Access::ReadWrite);
+        all
+    }
+
+    /// The bindings of the kernel that packs: q, k, v, alpha, beta, rate, shift, operands.
+    pub(crate) fn packing_bindings() -> [Access; 8] {
+        let mut all = [Access::Read; 8];
+        all[7] = Access::ReadWrite;
         all
     }
 
     /// The WGSL of the kernel.
     pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<String, Error> {
+        let GatedDeltaOp { key_dim, grouped, .. } = self.0;
+        let (lanes, threads) = (self.lanes(capabilities), Self::THREADS);
+        let each = key_dim.div_ceil(lanes);
+        let scale = template::float((key_dim as f64).sqrt().recip() as f32);
+        let packed = Self::packs(capabilities);
+        template::render(
+            "gated_delta.wgsl",
+            context! {
+                grouped, lanes, threads, each, scale, packed,
+                exact => each * lanes == key_dim,
+                columns => threads / lanes,
+                ..self.shape()
+            },
+        )
+    }
+
+    /// The WGSL of the kernel that packs.
+    pub(crate) fn packing_source(&self) -> Result<String, Error> {
+        let threads = Self::THREADS;
+        template::render("delta_operands.wgsl", context! { threads, ..self.shape() })
+    }
+
+    /// The numbers and lengths of heads that both kernels are written for.
+    fn shape(&self) -> Value {
         let GatedDeltaOp {
             state: _,
             key_heads,
             value_heads,
             key_dim,
             value_dim,
-            grouped,
+            grouped: _,
             rate: _,
             shift: _,
         } = self.0;
-        let (lanes, threads) = (self.lanes(capabilities), Self::THREADS);
-        let each = key_dim.div_ceil(lanes);
-        let scale = template::float((key_dim as f64).sqrt().recip() as f32);
-        template::render(
-            "gated_delta.wgsl",
-            context! {
-                key_heads, value_heads, key_dim, value_dim, grouped, lanes, threads, each, scale,
-                exact => each * lanes == key_dim,
-                columns => threads / lanes,
-            },
-        )
+        context! { key_heads, value_heads, key_dim, value_dim }
     }
 }
 
@@ -140,8 +178,13 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                 rate,
                 shift,
             };
-            let source = GatedDelta(delta).source(&crate::testing::capabilities(subgroup));
-            all.push((format!("{delta:?} by {subgroup}"), source.unwrap()));
+            let few = Capabilities { storage_buffers: 8, ..crate::testing::capabilities(subgroup) };
+            for capabilities in [crate::testing::capabilities(subgroup), few] {
+                let name = format!("{delta:?} by {subgroup}, {}", GatedDelta::packs(&capabilities));
+                all.push((name, GatedDelta(delta).source(&capabilities).unwrap()));
+            }
+            let packing = GatedDelta(delta).packing_source();
+            all.push((format!("operands of {delta:?}"), packing.unwrap()));
         }
     }
     all

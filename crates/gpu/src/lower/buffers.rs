@@ -13,6 +13,7 @@ use crate::{
         buckets::SIDES,
         experts::Sort,
         matmul::{DECODE, DECODE_FEW, decode_splits, prompt_splits},
+        recurrent::GatedDelta,
         tiled_matmul::{FEW_ROWS, ThreadTile, splits},
         to_f16::padded,
         to_q8::UNIT,
@@ -253,6 +254,8 @@ pub(crate) struct Scratch<B = wgpu::Buffer> {
     pub(crate) cutoffs: B,
     /// Its partial sums.
     pub(crate) bucket_sums: B,
+    /// The packed operands `[rows, packed_len]` of linear attention, where kernels bind few buffers.
+    pub(crate) operands: B,
 }
 
 impl Scratch {
@@ -316,6 +319,8 @@ impl<B> Scratch<B> {
             false => 0,
         };
         let (pairs, tiles) = sorted_len(plan, most);
+        let operands =
+            if GatedDelta::packs(capabilities) { most * longest_packed(plan) } else { 0 };
         let list_row = if has_buckets(plan) { 0 } else { effort::list_row(plan) };
         let cutoffs = if has_buckets(plan) { 8 * SIDES * most } else { 0 };
         Ok(Self {
@@ -334,6 +339,7 @@ impl<B> Scratch<B> {
             partial: buffer("partial sums", 4 * partial as u64)?,
             factors: buffer("factors of norms", 4 * quantized as u64)?,
             up: buffer("up", 4 * (most * ups.max().unwrap_or(0)) as u64)?,
+            operands: buffer("operands of linear attention", 4 * operands as u64)?,
             pairs: buffer("pairs of rows and experts", 4 * pairs as u64)?,
             tiles: buffer("tiles of pairs", 16 * tiles as u64)?,
             splits: buffer("KV splits", 4 * splits_len(attentions, rows, limits.context) as u64)?,
@@ -372,6 +378,15 @@ fn longest_normed(plan: &Plan) -> usize {
         weights.filter(|weight| weight.dtype.block_len() == 1).map(|weight| weight.row_len)
     });
     rows.max().unwrap_or(0)
+}
+
+/// Elements of the longest row of packed operands of linear attention.
+fn longest_packed(plan: &Plan) -> usize {
+    let lens = plan.steps.iter().filter_map(|step| match step.op {
+        Op::GatedDelta(op) => Some(GatedDelta(op).packed_len()),
+        _ => None,
+    });
+    lens.max().unwrap_or(0)
 }
 
 /// Pairs of `rows` rows and their experts, and the tiles of them, at most.

@@ -152,7 +152,7 @@ impl<'a> Lowering<'a> {
                 self.head_linear(*weight, *heads, [read(0), write(0)], step, bucket)
             }
             Op::ShortConv(conv) => self.short_conv(conv, width(0), write(0)).map(one),
-            Op::GatedDelta(delta) => self.gated_delta(delta, &inputs, write(0)).map(one),
+            Op::GatedDelta(delta) => self.gated_delta(delta, &inputs, write(0)),
         }
     }
 

@@ -27,22 +27,38 @@ impl<'a> Lowering<'a> {
         self.call(&source, &ShortConv::bindings(), "short_conv", &whole(&buffers), grid)
     }
 
-    /// The linear attention over the rows of each sequence.
+    /// The linear attention over the rows of each sequence: of `inputs`, which are q, k, v, alpha and
+    /// beta.
     pub(super) fn gated_delta(
         &mut self,
         op: &GatedDeltaOp,
         inputs: &[&wgpu::Buffer],
         o: &wgpu::Buffer,
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Vec<Dispatch>, Error> {
         let delta = GatedDelta(*op);
         let capabilities = &self.device.capabilities;
         let ([x, y], source) = (delta.groups(capabilities), delta.source(capabilities)?);
-        let mut buffers = Vec::from(self.sequences());
-        buffers.extend(inputs);
-        buffers.extend([o, &self.states[op.state]]);
-        buffers.extend([self.weights.vector(op.rate)?, self.weights.vector(op.shift)?]);
+        let bindings = GatedDelta::bindings(capabilities);
         let grid = Grid::Sequences { x, y };
-        self.call(&source, &GatedDelta::bindings(), "gated_delta", &whole(&buffers), grid)
+        let factors = [self.weights.vector(op.rate)?, self.weights.vector(op.shift)?];
+        let state = &self.states[op.state];
+        if !GatedDelta::packs(capabilities) {
+            let buffers = [&self.sequences()[..], inputs, &[o, state], &factors].concat();
+            let attention = self.call(&source, &bindings, "gated_delta", &whole(&buffers), grid)?;
+            return Ok(vec![attention]);
+        }
+        let operands = &self.scratch.operands;
+        let buffers = [inputs, &factors[..], &[operands]].concat();
+        let packing = self.call(
+            &delta.packing_source()?,
+            &GatedDelta::packing_bindings(),
+            "delta_operands",
+            &whole(&buffers),
+            Grid::Row,
+        )?;
+        let buffers = [&self.sequences()[..], &[operands, o, state]].concat();
+        let attention = self.call(&source, &bindings, "gated_delta", &whole(&buffers), grid)?;
+        Ok(vec![packing, attention])
     }
 
     /// The rows, their order by sequence, and the ranges of sequences in it.

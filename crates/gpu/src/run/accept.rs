@@ -124,7 +124,6 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
             vector(Some(op.rate))
                 && vector(Some(op.shift))
                 && plan.states.get(op.state).is_some_and(|state| state.len == len)
-                && capabilities.binds(GatedDelta::bindings().len())
                 && GatedDelta(*op).fits(capabilities)
         }
     }
