@@ -47,6 +47,17 @@ impl ChatRequest {
         }
     }
 
+    /// Whether a constraint must be compiled for the replies: of the answer, or of tool calls.
+    pub(crate) fn compiles(&self) -> bool {
+        let is_strict = |tool: &Value| tool["function"]["strict"] == true;
+        self.options.compiles()
+            || match self.tool_choice {
+                ToolChoice::None => false,
+                ToolChoice::Auto => self.chat.tools.iter().any(is_strict),
+                ToolChoice::Required | ToolChoice::Named(_) => true,
+            }
+    }
+
     /// Takes `tools` of OpenAI's shape and `tool_choice` out of a body.
     pub(crate) fn take_tools(&mut self, fields: &mut Fields) -> Result<(), ApiError> {
         let path = fields.at("tools");

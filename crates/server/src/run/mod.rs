@@ -11,7 +11,7 @@ mod sampling;
 mod tokens;
 mod values;
 
-pub(crate) use blocking::{BLOCKING_THREADS, blocking};
+pub(crate) use blocking::{BLOCKING_THREADS, blocking, starting};
 pub(crate) use chat::{ChatRequest, EFFORTS, set_effort};
 pub(crate) use constraint::constrain;
 pub(crate) use infill::infill_prompt;

@@ -57,6 +57,11 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Whether a constraint must be compiled for the text.
+    pub(crate) fn compiles(&self) -> bool {
+        self.output != Output::Text
+    }
+
     /// Takes the options out of a body. `log_probs`, `max_tokens` and `stop` differ by API.
     pub(crate) fn take(fields: &mut Fields) -> Result<Self, ApiError> {
         let (sampling, given) = sampling::take(fields)?;

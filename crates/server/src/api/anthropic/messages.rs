@@ -45,7 +45,7 @@ pub(in crate::api) async fn create(
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, request.options.cache_salt.as_deref());
     let name = context.lease.name.clone();
-    let mut replies = run::blocking(move || request.start(&context)).await?;
+    let mut replies = run::starting(request.compiles(), move || request.start(&context)).await?;
     let Some(reply) = replies.pop() else {
         return Err(ApiError::internal("the request has no reply"));
     };

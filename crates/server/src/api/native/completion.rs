@@ -66,7 +66,7 @@ impl Wanted {
         prompt: impl FnOnce(&Context) -> Result<Vec<u32>, ApiError> + Send + 'static,
     ) -> Result<Response, ApiError> {
         let (started, options) = (context.clone(), self.options.clone());
-        let run = run::blocking(move || {
+        let run = run::starting(options.compiles(), move || {
             let prompt = Prompt::Tokens(prompt(&started)?);
             let request = options.request(prompt, 0, &started);
             TokenRun::start(&started, run::constrain(request, &options.output))

@@ -66,8 +66,9 @@ pub(in crate::api) async fn chat(
     request.take_tools(&mut fields)?;
     entry.keep(keep);
     let name = entry.config.name.clone();
+    let form = Form { name, streams, shown: Shown::Chat, compiles: request.compiles() };
     let start = move |context: &Context| Ok(request.start(context)?.pop());
-    answer(&app, &caller, name, streams, Shown::Chat, start).await
+    answer(&app, &caller, form, start).await
 }
 
 /// `POST /api/generate`
@@ -100,6 +101,7 @@ pub(in crate::api) async fn generate(
     entry.keep(keep);
     let name = entry.config.name.clone();
     if raw || suffix.is_some() {
+        let form = Form { name, streams, shown: Shown::Text, compiles: options.compiles() };
         let start = move |context: &Context| {
             let lease = &context.lease;
             let prompt = match suffix {
@@ -109,7 +111,7 @@ pub(in crate::api) async fn generate(
             let request = run::constrain(options.request(prompt, 0, context), &options.output);
             Ok(Some(ReplyRun::text(TokenRun::start(context, request)?)))
         };
-        return answer(&app, &caller, name, streams, Shown::Text, start).await;
+        return answer(&app, &caller, form, start).await;
     }
     let system = system.map(|system| Message::new("system", system));
     let messages = system.into_iter().chain([Message::new("user", prompt)]).collect();
@@ -117,8 +119,9 @@ pub(in crate::api) async fn generate(
     (chat.enable_thinking, chat.reasoning_effort) = (thinks, effort);
     let mut request = ChatRequest::new(chat, options);
     request.before = before;
+    let form = Form { name, streams, shown: Shown::Text, compiles: request.compiles() };
     let start = move |context: &Context| Ok(request.start(context)?.pop());
-    answer(&app, &caller, name, streams, Shown::Text, start).await
+    answer(&app, &caller, form, start).await
 }
 
 /// How a reply is written.
@@ -130,19 +133,27 @@ enum Shown {
     Text,
 }
 
+/// What an answer is.
+struct Form {
+    /// The model's name.
+    name: String,
+    streams: bool,
+    shown: Shown,
+    /// Whether its start compiles a constraint.
+    compiles: bool,
+}
+
 /// Answers with a reply.
 async fn answer(
     app: &App,
     caller: &Caller,
-    name: String,
-    streams: bool,
-    shown: Shown,
+    Form { name, streams, shown, compiles }: Form,
     start: impl FnOnce(&Context) -> Result<Option<ReplyRun>, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let begun = Instant::now();
     let lease = app.registry.lease(Some(&name)).await?;
     let context = app.context(lease, caller, None);
-    let Some(reply) = run::blocking(move || start(&context)).await? else {
+    let Some(reply) = run::starting(compiles, move || start(&context)).await? else {
         return Err(ApiError::internal("the request has no reply"));
     };
     let lines = Lines { name, shown, begun, calls: WholeCalls::default(), tokens: Vec::new() };

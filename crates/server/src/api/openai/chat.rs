@@ -140,7 +140,7 @@ pub(in crate::api) async fn create(
         "id": new_id("chatcmpl-"), "object": "chat.completion.chunk", "created": now(),
         "model": context.lease.name, "system_fingerprint": null,
     });
-    let replies = run::blocking(move || request.start(&context)).await?;
+    let replies = run::starting(request.compiles(), move || request.start(&context)).await?;
     let keep_alive = app.config.limits.keep_alive;
     respond(streams, Format::Events(Shape::OpenAi), keep_alive, join, |frames| async move {
         let each = replies.into_iter().enumerate().map(|(index, reply)| {

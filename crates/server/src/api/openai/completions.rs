@@ -168,7 +168,7 @@ pub(in crate::api) async fn create(
     let head = json!({"id": id, "object": "text_completion", "created": created, "model": name});
     let (best_of, n) = (request.best_of, request.n);
     let started = context.clone();
-    let (request, texts) = run::blocking(move || {
+    let (request, texts) = run::starting(request.options.compiles(), move || {
         let texts = request.start(&started)?;
         Ok((request, texts))
     })

@@ -29,7 +29,7 @@ pub(in crate::api) async fn create(
     let salt = request.chat.options.cache_salt.clone();
     let context = app.context(lease, &caller, salt.as_deref());
     let (name, chat) = (context.lease.name.clone(), request.chat);
-    let mut replies = run::blocking(move || chat.start(&context)).await?;
+    let mut replies = run::starting(chat.compiles(), move || chat.start(&context)).await?;
     let Some(reply) = replies.pop() else {
         return Err(ApiError::internal("the request has no reply"));
     };
