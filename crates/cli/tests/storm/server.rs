@@ -48,9 +48,27 @@ impl Server {
 
     /// Bytes of memory that the process has.
     pub(crate) fn memory(&self) -> usize {
-        let text = fs::read_to_string(format!("/proc/{}/statm", self.child.id()));
+        self.status("VmRSS:")
+    }
+
+    /// The most bytes of memory that the process had since `forget_peak`.
+    pub(crate) fn peak(&self) -> usize {
+        self.status("VmHWM:")
+    }
+
+    /// Begins another measurement of the peak.
+    pub(crate) fn forget_peak(&self) {
+        // 5 resets the peak, see proc_pid_clear_refs(5)
+        fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").unwrap();
+    }
+
+    /// A number of bytes in the kernel's description of the process.
+    fn status(&self, name: &str) -> usize {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let text = text.unwrap_or_else(|error| panic!("the server is dead: {error}"));
-        text.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.unwrap_or_else(|| panic!("the server is dead: {text}"));
+        kib.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{Scope, ScopedJoinHandle},
     time::{Duration, Instant},
@@ -27,6 +27,8 @@ pub(crate) struct Streams {
 /// Streams at work.
 pub(crate) struct Running<'scope> {
     stop: Arc<AtomicBool>,
+    /// The longest pause since it was last taken, in microseconds.
+    recent: Arc<AtomicU64>,
     threads: Vec<ScopedJoinHandle<'scope, Gaps>>,
 }
 
@@ -44,7 +46,7 @@ impl Streams {
     pub(crate) fn alone(address: &str) -> Self {
         let text = |i| {
             let gaps = Mutex::new(Gaps::default());
-            text(address, i, &gaps).unwrap()
+            text(address, i, &gaps, &AtomicU64::new(0)).unwrap()
         };
         Self { texts: (0..STREAMS).map(text).collect() }
     }
@@ -54,13 +56,13 @@ impl Streams {
         scope: &'scope Scope<'scope, '_>,
         address: &'scope str,
     ) -> Running<'scope> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, recent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let run = |i: usize| {
-            let stop = Arc::clone(&stop);
+            let (stop, recent) = (Arc::clone(&stop), Arc::clone(&recent));
             scope.spawn(move || {
                 let gaps = Mutex::new(Gaps::default());
                 while !stop.load(Ordering::Relaxed) {
-                    let found = text(address, i, &gaps);
+                    let found = text(address, i, &gaps, &recent);
                     let mut gaps = gaps.lock().unwrap();
                     gaps.texts += 1;
                     match found {
@@ -74,11 +76,16 @@ impl Streams {
                 gaps.into_inner().unwrap()
             })
         };
-        Running { threads: (0..STREAMS).map(run).collect(), stop }
+        Running { threads: (0..STREAMS).map(run).collect(), stop, recent }
     }
 }
 
 impl Running<'_> {
+    /// The longest pause since the last call.
+    pub(crate) fn take_longest(&self) -> Duration {
+        Duration::from_micros(self.recent.swap(0, Ordering::Relaxed))
+    }
+
     /// Ends the streams after their texts.
     pub(crate) fn stop(self) -> Gaps {
         self.stop.store(true, Ordering::Relaxed);
@@ -108,7 +115,7 @@ impl Gaps {
 }
 
 /// The text of stream `i`.
-fn text(address: &str, i: usize, gaps: &Mutex<Gaps>) -> Result<String, String> {
+fn text(address: &str, i: usize, gaps: &Mutex<Gaps>, recent: &AtomicU64) -> Result<String, String> {
     let body = json!({"prompt": format!("Once upon a time number {i}"), "max_tokens": 200,
                       "seed": i, "stream": true, "ignore_eos": true});
     let mut connection = Connection::open(address).map_err(|error| error.to_string())?;
@@ -130,6 +137,7 @@ fn text(address: &str, i: usize, gaps: &Mutex<Gaps>) -> Result<String, String> {
             gaps.tokens += 1;
             gaps.stalls += usize::from(gap > STALL);
             gaps.longest = gaps.longest.max(gap);
+            recent.fetch_max(gap.as_micros() as u64, Ordering::Relaxed);
         }
         last = Some(now);
     }

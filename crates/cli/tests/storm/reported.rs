@@ -1,0 +1,178 @@
+//! Requests that once stopped, stalled or filled a server, each beside streams.
+//!
+//! The report has the longest pause of a stream during each of them, for comparison with the longest
+//! pause without them, and the memory that the server took for it and kept after it.
+
+use std::{
+    fmt::Write as _,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{client::Connection, server::Server, streams::Streams};
+
+/// How much the server may grow for one request whose body is shorter than this, in bytes.
+const GROWTH: usize = 64 << 20;
+const SHORT: usize = 1 << 20;
+
+#[test]
+fn reported_requests_beside_streams() {
+    let server = Server::start();
+    let streams = Streams::alone(&server.address);
+    let mut failures = Vec::new();
+    let gaps = thread::scope(|scope| {
+        let running = streams.start(scope, &server.address);
+        thread::sleep(Duration::from_secs(2));
+        running.take_longest();
+        thread::sleep(Duration::from_secs(2));
+        println!("without requests: longest pause {:?}", running.take_longest());
+        for (name, path, body) in requests() {
+            server.forget_peak();
+            let (before, begun) = (server.memory(), Instant::now());
+            let outcome = Connection::open(&server.address)
+                .and_then(|mut connection| connection.request("POST", path, body.as_bytes()));
+            let elapsed = begun.elapsed();
+            // the pass that runs at the end of the response too
+            thread::sleep(Duration::from_millis(50));
+            let (pause, peak) = (running.take_longest(), server.peak().saturating_sub(before));
+            let kept = server.memory().saturating_sub(before);
+            let status = outcome.map(|(status, _)| status).map_err(|error| error.to_string());
+            println!(
+                "{name}: {status:?} after {elapsed:?}, longest pause {pause:?}, peak {} MiB, kept {} MiB",
+                peak >> 20,
+                kept >> 20
+            );
+            if !matches!(status, Ok(200 | 400 | 404 | 413)) {
+                failures.push(format!("{name}: {status:?}"));
+            }
+            if kept > GROWTH || body.len() < SHORT && peak > GROWTH {
+                failures.push(format!("{name}: {peak} bytes at the peak, {kept} kept"));
+            }
+        }
+        running.stop()
+    });
+    println!("{:#}", gaps.report());
+    assert!(failures.is_empty(), "{failures:#?}");
+    gaps.check();
+}
+
+/// The requests: a name, a path and a body.
+fn requests() -> Vec<(&'static str, &'static str, String)> {
+    const CHAT: &str = "/v1/chat/completions";
+    let chat = |fields: Value| {
+        let mut body = json!({"max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]});
+        let own = fields.as_object().unwrap().clone();
+        body.as_object_mut().unwrap().extend(own);
+        body.to_string()
+    };
+    let grammar = |text: String| chat(json!({"structured_outputs": {"grammar": text}}));
+    let regex = |text: String| chat(json!({"structured_outputs": {"regex": text}}));
+    let schema = |schema: Value| {
+        let schema = json!({"name": "a", "schema": schema});
+        chat(json!({"response_format": {"type": "json_schema", "json_schema": schema}}))
+    };
+    let tool = |parameters: Value| {
+        let function = json!({"name": "f", "parameters": parameters});
+        let tools = json!([{"type": "function", "function": function}]);
+        chat(json!({"tools": tools, "tool_choice": "required"}))
+    };
+    let completion = |fields: Value| fields.to_string();
+    vec![
+        ("700 chained rules of Lark", CHAT, grammar(chained_rules(700, "start", ": "))),
+        ("950 chained rules of GBNF", CHAT, grammar(chained_rules(950, "root", " ::= "))),
+        ("12,000 optional marks", CHAT, grammar(format!("root ::= \"a\"{}", "?".repeat(12_000)))),
+        (
+            "20,000 optional letters",
+            CHAT,
+            grammar(format!("root ::= {}", "\"a\"? ".repeat(20_000))),
+        ),
+        ("300 chained definitions", CHAT, schema(chained_definitions(300, "properties"))),
+        ("300 chained definitions of a tool", CHAT, tool(chained_definitions(300, "properties"))),
+        ("562 chained references", CHAT, schema(chained_definitions(562, "$ref"))),
+        ("281 chained anyOf", CHAT, schema(chained_definitions(281, "anyOf"))),
+        ("327 chained allOf", CHAT, schema(chained_definitions(327, "allOf"))),
+        (
+            "4,375 properties",
+            CHAT,
+            schema(json!({"type": "object", "properties": properties(4375)})),
+        ),
+        ("400 patterns of properties", CHAT, schema(patterns(400))),
+        ("5,000 patterns of properties", CHAT, schema(patterns(5000))),
+        ("20,000 optional letters of a regex", CHAT, regex("a?".repeat(20_000))),
+        ("40,000 optional letters of a regex", CHAT, regex("a?".repeat(40_000))),
+        (
+            "scores of a prompt",
+            "/v1/completions",
+            completion(
+                json!({"prompt": "a b ".repeat(200), "echo": true, "logprobs": 5, "max_tokens": 0}),
+            ),
+        ),
+        (
+            "a prompt of a million words",
+            "/v1/completions",
+            completion(json!({"prompt": "word ".repeat(1_000_000), "max_tokens": 1})),
+        ),
+        (
+            "a prompt of 20 MB without spaces",
+            CHAT,
+            json!({"messages": [{"role": "user", "content": "a".repeat(20 << 20)}]}).to_string(),
+        ),
+        ("30 MB of lists", "/v1/completions", format!("[{}[]]", "[],".repeat(10 << 20))),
+        (
+            "a text of 5 MB",
+            "/tokenize",
+            json!({"prompt": "a b c ".repeat(5 << 20 >> 3)}).to_string(),
+        ),
+        (
+            "many replies",
+            "/v1/completions",
+            completion(
+                json!({"prompt": "a", "n": 1_000_000, "best_of": 1_000_000, "max_tokens": 1}),
+            ),
+        ),
+        (
+            "many log-probabilities",
+            "/v1/completions",
+            completion(json!({"prompt": "a", "logprobs": 1_000_000_000, "max_tokens": 1})),
+        ),
+    ]
+}
+
+/// Rules that each stand for the next.
+fn chained_rules(count: usize, first: &str, is: &str) -> String {
+    let mut text = format!("{first}{is}r0\n");
+    for i in 0..count {
+        let _ = writeln!(text, "r{i}{is}r{}", i + 1);
+    }
+    let _ = writeln!(text, "r{count}{is}\"a\"");
+    text
+}
+
+/// Definitions that each refer to the next, in a property, a list of choices, or by themselves.
+fn chained_definitions(count: usize, by: &str) -> Value {
+    let reference = |i: usize| json!({"$ref": format!("#/$defs/d{i}")});
+    let definition = |i: usize| match by {
+        "properties" => {
+            json!({"type": "object", "properties": {"a": reference(i)}, "required": ["a"]})
+        }
+        "$ref" => reference(i),
+        by => json!({by: [reference(i)]}),
+    };
+    let mut all = serde_json::Map::new();
+    for i in 0..count {
+        all.insert(format!("d{i}"), definition(i + 1));
+    }
+    all.insert(format!("d{count}"), json!({"type": "integer"}));
+    json!({"$defs": all, "type": "object", "properties": {"a": reference(0)}, "required": ["a"]})
+}
+
+fn properties(count: usize) -> Value {
+    (0..count).map(|i| (format!("p{i}"), json!({"type": "integer"}))).collect()
+}
+
+fn patterns(count: usize) -> Value {
+    let all: Value = (0..count).map(|i| (format!("^p{i}$"), json!({"type": "integer"}))).collect();
+    json!({"type": "object", "patternProperties": all})
+}
