@@ -165,8 +165,9 @@ impl Subject<'_> {
         }
     }
 
-    /// With weights in f32 only the order of sums differs from the reference path; in an f16 cache
-    /// that can tip a rounding, and matrix cores round queries and weights of attention to f16 then.
+    /// Compares whole plans with the reference path. F32 weights leave only the order of sums to
+    /// differ. An f16 cache can tip a rounding then, and matrix cores round queries and weights of
+    /// attention to f16.
     pub fn equals_reference(&self) {
         for spec in specs() {
             let tokens = tokens(&spec, 70);
