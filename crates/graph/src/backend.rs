@@ -1,4 +1,11 @@
 //! The two traits of a backend: one loads a plan, the other runs passes over it.
+//!
+//! [`Executable::pipeline`] describes an executable to the scheduler: the passes in flight (1 on
+//! the CPU, 3 on a GPU), the greatest useful repeat (1 and 32), whether both phases give the same
+//! bits, and the rows up to which a decoding pass is exact.
+//!
+//! Recurrent states belong to the newest position of their slot. `save_states` and `restore_states`
+//! copy them to and from snapshots, in the order of submitted passes.
 
 use std::sync::Arc;
 

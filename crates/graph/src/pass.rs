@@ -1,4 +1,20 @@
 //! A forward pass as data: rows of tokens, edits of page tables, the wanted results.
+//!
+//! Executables run passes in the order of submission. On the CPU `submit` runs the pass; on a GPU
+//! it records and submits it.
+//!
+//! - One row of a sequence is decoding, several are batched decoding or the verification of a
+//!   draft, many are a prompt.
+//! - The executable keeps the `RECENT` (128) newest sampled tokens of each slot in a ring.
+//!   `Input::Sampled` reads it, for any number of sequences.
+//! - `Want::Sample` writes the drawn token to the ring. Only the token and requested
+//!   log-probabilities reach the host. Penalties need the newest tokens of the history, so a want has
+//!   the tokens that the host knows, and a count of pending ones in the ring.
+//! - `repeat` runs several passes in one submission. Each row advances by a position, its input
+//!   becomes `Sampled`, and the index of its draw advances by one.
+//! - `keeps_hidden` returns the hidden states `[rows, hidden]`, and `hidden` gives them to the plan
+//!   of a head that predicts further tokens. In later repeats a head reads its own.
+//! - `efforts` has the effort of each row, so rows of different effort share a pass.
 
 use pelton_sampling::{Draw, Sampled};
 

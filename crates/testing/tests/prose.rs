@@ -15,9 +15,8 @@ use std::path::{Path, PathBuf};
 use sentences::{CODE, fault, sentences, words};
 
 /// The beginnings of the paths of files that are not yet rewritten. Take one out when it passes.
-const PENDING: [&str; 20] = [
+const PENDING: [&str; 19] = [
     "CONTRIBUTING.md",
-    "ARCHITECTURE.md",
     "docs/cpu.md",
     "docs/decoding.md",
     "docs/effort.md",

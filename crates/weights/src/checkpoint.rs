@@ -1,4 +1,7 @@
 //! Opened and validated model files.
+//!
+//! Every count, length, offset and product is checked before it sizes an allocation. Arrays of
+//! metadata stay in the memory map and are decoded when they are read.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -6,6 +6,12 @@
 //! ([`split`]) and synchronizes with the others in between ([`Worker::barrier`]). A waiting thread
 //! spins, then blocks: an idle process uses no core, and a thread that another process has
 //! descheduled gets a core to continue on.
+//!
+//! A waiting thread spins for 200 µs when idle and for 3 ms at a barrier before it blocks. Workers
+//! are restricted to one hardware thread of each physical core; the affinity of the calling thread
+//! stays as it is. Pinning each worker to a core of its own, and stealing small tasks, gained
+//! nothing on a quiet machine. Pinned workers were up to six times slower next to other work. All
+//! models that were loaded on one `Cpu` share its pool, and their passes run one after the other.
 
 mod affinity;
 mod barrier;

@@ -1,4 +1,8 @@
 //! From load options and free memory to the sizes that an executable allocates for.
+//!
+//! The memory for keys and values is by default enough for all sequences at full length, as far as
+//! the free memory allows. A context that cannot fit is refused with the greatest one that fits.
+//! Snapshots of recurrent states take at most a quarter of the memory of caches.
 
 use pelton_graph::{
     Cache, CacheGroup, KvType, Limits, Op, OutputKind, PAGE, Plan, Values, pages_for,

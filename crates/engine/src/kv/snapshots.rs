@@ -4,6 +4,10 @@
 //! only up to a page after which a snapshot was saved. Snapshots of prompts become part of the tree
 //! with their pages. A snapshot of generated text stays with its sequence, which overwrites it at
 //! the border of each page, until the sequence ends.
+//!
+//! The scheduler saves snapshots where the rows of a prompt end at the border of a page: at the
+//! borders of chunks, at the last border of each prompt, and where a prompt is known to branch off
+//! from another. The snapshot whose last use is the longest ago is replaced.
 
 use pelton_graph::PAGE;
 

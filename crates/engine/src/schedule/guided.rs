@@ -1,4 +1,13 @@
 //! Constrained sequences: their tokens go through followers before they are passed on.
+//!
+//! The follower of a sequence moves to a worker thread with each sampled token. It comes back with
+//! forced tokens and the mask of the next draw; until then the sequence is in no pass. The
+//! scheduler waits at most 2 ms for masks while other sequences could run, and takes the steps of a
+//! lone request itself.
+//!
+//! A draft takes the same path: the follower cuts it, adds forced tokens and the mask after each,
+//! and rolls its matcher back. A trigger's follower can refuse a token after the draw: the row is
+//! run again with that token left out of the mask.
 
 use std::{
     collections::BTreeMap,

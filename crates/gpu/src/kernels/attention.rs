@@ -1,4 +1,22 @@
 //! Attention over the KV caches: the variants of its kernels for each shape.
+//!
+//! In decoding (`attend_decode.wgsl`) a workgroup computes one query head while a row's positions
+//! are one KV split, and all heads that share a KV head where there are several splits. Beyond 192
+//! positions the pages are split over as many workgroups as keep a large GPU busy
+//! (`kv_splits.wgsl`), and `merge.wgsl` merges the splits in order (flash-decoding).
+//!
+//! For rows of different slots `rope_attend` is one kernel: head norms, rotation, the store and
+//! attention. Workgroups whose split ends with the row's own position read that key and value from
+//! their own memory, and one of them stores it. So the dispatch reads nothing from the cache that
+//! it writes. Several rows of one slot, and groups of heads too large for workgroup memory, run
+//! `rope_store` and `attend` one after the other.
+//!
+//! Prompts run in `attend_prompt.wgsl`, 64 queries a workgroup. On matrix cores they run in
+//! `attend_cores.wgsl`, 64 to 256 queries a workgroup, over caches in f16 or Q8_0 of heads of up to
+//! 256 elements in fours. Queries and the weights of values are rounded to f16 there. A row's
+//! exponents have a reference that rises only when its own weights come near the end of f16, so
+//! that a row's bits depend neither on its tile nor on its chunk. Angles are counted in whole
+//! numbers modulo a rotation, so that a far position costs no accuracy.
 
 use std::f32::consts::LOG2_E;
 

@@ -1,6 +1,10 @@
 //! Products with sorted buckets (bucketMul) for rows of an effort below 1: the cutoffs of the rows
 //! (`bucket_cutoff.wgsl`), partial sums of the selected ranks (`bucket_product.wgsl`), and the results
 //! (`bucket_sums.wgsl`). No step uses atomics, so results repeat bit for bit.
+//!
+//! `bucket_cutoff.wgsl` searches the cutoff of each matrix bit by bit. `bucket_product.wgsl` writes
+//! the selected lines of 64 inputs to a list in workgroup memory, at places from a prefix sum, and
+//! adds their products to sums that one thread has. `bucket_sums.wgsl` adds the K splits in order.
 
 use minijinja::{Value, context};
 use pelton_graph::{Error, Gating};

@@ -1,4 +1,9 @@
 //! Matrix products for many rows of activations, on matrix cores.
+//!
+//! Activations are normed and rounded to f16 once. The product decodes weights into workgroup
+//! memory and multiplies tiles with f32 sums. The edge of the matrices (16, or 8 as Apple has them)
+//! and the width of subgroups are parameters. Where the width varies, workgroups have threads for
+//! the widest subgroups, and some of them compute nothing if subgroups are narrower.
 
 use minijinja::{Value, context};
 use pelton_graph::Error;

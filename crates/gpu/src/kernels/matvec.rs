@@ -1,4 +1,10 @@
 //! Matrix products of decoding rows: the variants of `matvec.wgsl` for each shape.
+//!
+//! Activations are rounded to 8-bit codes in blocks of 32, as on the CPU's fast path.
+//! `dot4I8Packed` makes four products an instruction; converting each weight to a float would leave
+//! too few instructions to keep up with the memory. Up to 4 rows are quantized in every workgroup
+//! of the product itself. A norm before the product costs no dispatch: its factor does not change
+//! the codes and is multiplied into the sums at the end.
 
 use minijinja::{Value, context};
 use pelton_graph::{Error, Gating};

@@ -6,6 +6,10 @@
 //! with each candidate of [`Tuning`], with timestamps between the steps, if the rows of a product do
 //! not divide evenly. They run over the model's weights, which are too large for the GPU's caches.
 //! The choices are written to a file in the user's cache directory.
+//!
+//! The order of sums does not depend on the launch shape, except that of the squares of a norm,
+//! which follows the threads of a workgroup. All buckets of decoding then have the same number of
+//! threads.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::DefaultHasher},

@@ -5,6 +5,15 @@
 //! row by row to scratch memory, once for all rows, and multiplied there as without effort. Of rows of an
 //! effort below 1 a dispatch first makes the lists of live inputs (`choose_inputs.wgsl`), which the product
 //! reads; each of them is multiplied alone.
+//!
+//! One or two rows of decoding of effort 1 run in `input_major.wgsl`. Its partial sums are those of
+//! the lanes of `matvec.wgsl`, added in the same tree, so effort 1 gives the same bits. All other
+//! rows of effort 1 run in the ordinary kernels: `row_major.wgsl` first copies the step's matrices
+//! to scratch memory that all steps share.
+//!
+//! Below effort 1, `choose_inputs.wgsl` chooses the live inputs (`select_inputs.wgsl`, a radix
+//! selection, or `select_energy.wgsl` for a share of squared scores) and writes lists of them with
+//! their codes. The product then reads their lines alone.
 
 use pelton_graph::{Error, Linear, Rows, Step};
 

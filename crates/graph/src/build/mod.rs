@@ -7,6 +7,18 @@
 //! | `sizes`, `heads`, `rope`, `shapes` | keys → [`shapes::LayerShape`]s, caches, rotations |
 //! | `builder` | buffers and steps |
 //! | `embed`, `layers`, `attention`, `latent`, `recurrent`, `feed_forward`, `experts`, `output`, `next_token` | steps |
+//!
+//! Tensors show biases, a tied output, fused matrices and experts. Keys give numbers. The table of
+//! the architecture has the rest. Each tensor is checked for its shape, and a tensor that nothing
+//! reads is an error. A vector is decoded to f32 at load; a matrix keeps its stored format.
+//!
+//! A weight can be a range of rows of a fused tensor (`Part`), or many matrices of equal shape
+//! (`WeightKind::Matrices`: experts, or one matrix for each head of latent attention). `Route`
+//! writes the ids of the chosen experts to a buffer, which `ExpertLinear` reads, so routing never
+//! returns to the host.
+//!
+//! Bidirectional and pooled models must run each sequence in a single pass
+//! (`Plan::whole_sequences`).
 
 mod attention;
 mod builder;
