@@ -67,14 +67,14 @@ pub struct Parser {
 #[derive(Debug)]
 struct Open {
     call: Call,
-    /// What was before the call's text: white space, markers of sections, the call's marker.
+    /// The text before the call's: white space, markers of sections, the call's marker.
     before: String,
     /// The length of the call's own marker.
     marker: usize,
     raw: String,
 }
 
-/// What a marker means.
+/// The meaning of a marker.
 #[derive(Clone, Copy)]
 enum Marker {
     ReasoningClose,

@@ -1,4 +1,4 @@
-//! What the parsers of calls share.
+//! The types that the parsers of calls share.
 
 use serde_json::{Map, Value};
 
@@ -23,7 +23,7 @@ pub(crate) enum Step {
     Fail,
 }
 
-/// What the parser of a call sees and changes.
+/// The state that the parser of a call sees and changes.
 pub(crate) struct Context<'c> {
     pub(crate) events: &'c mut Events,
     /// The index of the next call.

@@ -4,9 +4,9 @@
 //! 256 columns; the sums of the chunks are added in their order. As in the quantized products, the
 //! order is the same whatever the batch, the threads and the instruction set.
 //!
-//! Few activation rows multiply the weights as they are read and transposed in registers. With more
-//! rows the columns of some rows of weights are packed as vectors of a column each, and multiplied
-//! with tiles of activation rows whose sums stay in registers.
+//! Few activation rows multiply the weights as they are read and transposed in registers. Where
+//! there are more, the columns of some rows of weights are packed as vectors of a column each, and
+//! multiplied with tiles of activation rows whose sums stay in registers.
 
 use std::ops::Range;
 

@@ -179,8 +179,8 @@ pub(super) unsafe fn unpack<S: Vectors, F: Format>(
     }
 }
 
-/// Multiplies `MR` activation rows with a chunk of `NR` neighbouring panels. With `MANY` rows it
-/// prefetches the next tile of them and the lines of the results.
+/// Multiplies `MR` activation rows with a chunk of `NR` neighbouring panels. `MANY` prefetches the
+/// next tile of rows and the lines of the results.
 ///
 /// # Safety
 /// As for [`direct`]; the panels' tiles have been unpacked, and there is room for as many sums.

@@ -149,9 +149,9 @@ impl Pool {
         let _region = self.region.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = &*self.shared;
         let task: &(dyn Fn(Worker<'_>) + Sync) = &task;
-        // SAFETY: only the lifetime changes. Workers call the closure between the rise of
-        // `epoch` and their lowering of `running`; this function waits for the latter before
-        // it returns or unwinds (its own call is caught), so the closure outlives every use.
+        // SAFETY: only the lifetime changes. Workers call the closure between the rise of `epoch`
+        // and their lowering of `running`. This function waits for the latter before it returns or
+        // unwinds (its own call is caught), so the closure outlives every use.
         let erased: *const Task =
             unsafe { std::mem::transmute::<*const (dyn Fn(Worker<'_>) + Sync + '_), _>(task) };
         // SAFETY: no region is running (we hold `region`), so no worker reads `task`.

@@ -30,7 +30,7 @@ impl Signal {
         if spin(patience, &done) {
             return;
         }
-        // Of this fence and that of `notify` one comes first: either `done` is seen here, or the
+        // Either this fence comes first or that of `notify`: either `done` is seen here, or the
         // sleeper is seen there, which then notifies once this thread waits.
         self.sleepers.0.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);

@@ -149,7 +149,7 @@ impl<'a> Tile<'a> {
         self.sinks.map(|sinks| sinks[self.row_and_head(i).1])
     }
 
-    /// What a page of values is unpacked from.
+    /// The stored form of a page of values.
     fn stored_values(&self, page: u32) -> Stored<'a> {
         match self.cache.shape().values {
             Values::Own { dim: _ } => self.cache.values(page, self.kv_head),
