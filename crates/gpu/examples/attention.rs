@@ -2,10 +2,10 @@
 //!
 //! usage: attention [check] [PASS ...]
 //!
-//! A PASS is ROWS or ROWS@DEPTH: rows of a prompt after DEPTH positions. Prints the time of a layer of
-//! llama-3.2-1b and of llama-3.1-8b for each pass and work split, with `*` at the one that a model would
-//! use and `without` for the kernel without matrix cores; with `check` only compares the results.
-//! Exits with status 1 if a result is wrong or no GPU has matrix cores.
+//! A PASS is ROWS or ROWS@DEPTH: rows of a prompt after DEPTH positions. Prints the time of a layer
+//! of llama-3.2-1b and of llama-3.1-8b for each pass and work split. `*` marks the one that a model
+//! would use, `without` the kernel without matrix cores. `check` only compares the results. Exits
+//! with status 1 if a result is wrong or no GPU has matrix cores.
 
 use std::{process::ExitCode, time::Instant};
 

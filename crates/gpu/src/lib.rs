@@ -1,9 +1,9 @@
 //! Plans on any GPU, through wgpu: Vulkan, Metal and DX12.
 //!
-//! The data flow is the order of the folders: `device` opens a GPU, `weights` uploads the tensors of
-//! a checkpoint, `kernels` has the WGSL templates, `lower` turns the steps of a plan into dispatches
-//! at load, `persist` links those of a layer to one kernel where that is faster, and `run` submits
-//! passes.
+//! The data flow is the order of the folders: `device` opens a GPU, `weights` uploads the tensors
+//! of a checkpoint, and `kernels` has the WGSL templates. `lower` turns the steps of a plan into
+//! dispatches at load, `persist` links those of a layer to one kernel where that is faster, and
+//! `run` submits passes.
 //!
 //! wgpu and WGSL serve every vendor's GPUs from one source, and a build installs nothing. Kernels
 //! are chosen by `Capabilities`, never by a GPU's name; `PELTON_MATRIX_CORES=off` hides matrix

@@ -1,8 +1,8 @@
 //! The two traits of a backend: one loads a plan, the other runs passes over it.
 //!
-//! [`Executable::pipeline`] describes an executable to the scheduler: the passes in flight (1 on
-//! the CPU, 3 on a GPU), the greatest useful repeat (1 and 32), whether both phases give the same
-//! bits, and the rows up to which a decoding pass is exact.
+//! [`Executable::pipeline`] describes an executable to the scheduler. It has the passes in flight
+//! (1 on the CPU, 3 on a GPU), and the greatest useful repeat (1 and 32). It says whether both
+//! phases give the same bits, and up to how many rows a decoding pass is exact.
 //!
 //! Recurrent states belong to the newest position of their slot. `save_states` and `restore_states`
 //! copy them to and from snapshots, in the order of submitted passes.
@@ -67,9 +67,9 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// Rows of a pass, at most, where the caller of [`load`](Self::load) has no number of its own:
-    /// enough for the speed of long prompts, with buffers that are small next to the memory that
-    /// `weights` bytes of weights leave.
+    /// The most rows of a pass where the caller of [`load`](Self::load) has no number of its own.
+    /// They suffice for the speed of long prompts, and their buffers are small next to the memory
+    /// that `weights` bytes of weights leave.
     fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
         let _ = (plan, weights);
         512
@@ -105,8 +105,8 @@ pub struct Pipeline {
     /// Number of rows up to which the rows of a decoding pass have the bits that each has alone;
     /// `usize::MAX` if there is no such limit.
     pub exact_rows: usize,
-    /// Whether a pass can have a [`Want::Later`](crate::Want::Later). Of use where passes run while
-    /// the host does something else.
+    /// Whether a pass can have a [`Want::Later`](crate::Want::Later). It is useful where passes run
+    /// while the host does something else.
     pub late_draws: bool,
 }
 
@@ -140,7 +140,7 @@ pub trait Executable: Send {
     /// # Errors
     ///
     /// [`Error::Pass`] if the ticket is not that of the newest pass, if that one waits for no draw,
-    /// or if a value of the draw is out of its range; other errors if the backend fails.
+    /// or if a value of the draw is out of its range. Other errors if the backend fails.
     fn draw(&mut self, ticket: Ticket, sample: Option<&Sample<'_>>) -> Result<(), Error> {
         let _ = sample;
         Err(Error::Pass(format!("a draw of pass {}, but the backend has no late draws", ticket.0)))

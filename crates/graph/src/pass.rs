@@ -129,8 +129,8 @@ pub struct Pass<'a> {
     /// The hidden states `[rows, hidden]` of the rows, of a plan that [reads
     /// them](crate::Plan::reads_hidden); else empty.
     pub hidden: &'a [f32],
-    /// Whether the results have the hidden states of all rows. Of a plan with
-    /// [hidden states](crate::Plan::hidden), in a pass that runs once.
+    /// Whether the results have the hidden states of all rows. Only a plan with [hidden
+    /// states](crate::Plan::hidden) has them, in a pass that runs once.
     pub keeps_hidden: bool,
     /// Number of passes that run one after the other, 1 to [`MAX_REPEAT`]. Each repeat after the
     /// first runs the tokens that the previous one sampled, at the next positions, with draws of

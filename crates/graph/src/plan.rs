@@ -39,8 +39,8 @@ pub struct Weight {
     pub effort: bool,
 }
 
-/// A range of a fused tensor, in rows, of a vector in elements. Of several matrices it is the same
-/// range of rows of each.
+/// A range of a fused tensor, in rows, or of a vector, in elements. Several matrices have the same
+/// range of rows each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The first row.
@@ -283,7 +283,7 @@ pub struct Plan {
     /// Whether all rows of a sequence have to be in one pass, because rows see later ones or are
     /// pooled.
     pub whole_sequences: bool,
-    /// What rows of an effort below 1 leave out.
+    /// The parts that rows of an effort below 1 leave out.
     pub effort: EffortOptions,
     /// The meaning of the last buffer.
     pub output: OutputKind,

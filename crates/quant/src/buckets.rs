@@ -47,7 +47,8 @@ impl BucketFormat {
         [Self::F16, Self::Q8].into_iter().find(|format| format.name() == name)
     }
 
-    /// Ranks of an input, which are the outputs of a bucket. Of a rank, 16 outputs are a word of 16 bits.
+    /// Ranks of an input, which are the outputs of a bucket. A word of 16 bits has 16 outputs of a
+    /// rank.
     pub const fn ranks(self) -> usize {
         match self {
             Self::F16 => BUCKET,
@@ -76,8 +77,8 @@ pub fn bucket_exponent(greatest: f32) -> i32 {
 /// Packs the weights of one input `[outputs]`, times a power of two, to codes `[16, outputs / 16]` and
 /// the mean magnitude of each rank.
 ///
-/// Of equal magnitudes the lower position has the lower rank. A code is the nearest f16 that ends in
-/// the position.
+/// Equal magnitudes have ranks in the order of their positions. A code is the nearest f16 that ends
+/// in the position.
 ///
 /// # Panics
 /// If there are no whole buckets, or not as many codes as weights.

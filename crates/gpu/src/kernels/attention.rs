@@ -120,9 +120,9 @@ impl Attention {
         (1..=group).rev().find(|&n| group.is_multiple_of(n) && fits(n)).unwrap_or(1)
     }
 
-    /// Query heads of a workgroup of the kernel for decoding rows. With several KV splits those are
-    /// all query heads of a KV head, so that keys and values are read once, or as many as fit in
-    /// workgroup memory. With one split it is one head: little is read, and more workgroups finish
+    /// Query heads of a workgroup of the kernel for decoding rows. Several KV splits make those all
+    /// query heads of a KV head, so that keys and values are read once, or as many as fit in
+    /// workgroup memory. One split makes it one head: little is read, and more workgroups finish
     /// sooner.
     fn heads_at_once(&self, splits: usize) -> usize {
         let strands = self.strands() * self.value_dim * 4;
@@ -330,9 +330,10 @@ impl Attention {
         self.decode_phase(capabilities, splits, fused, THREADS, false)
     }
 
-    /// The WGSL of the same kernel as a phase of a persistent kernel, in workgroups of `threads` threads,
-    /// [`THREADS`] at least. Its sums have the same order: the strands of values are those of [`THREADS`]
-    /// threads. With `early`, a fused one loads keys before it waits for the phase before.
+    /// The WGSL of the same kernel as a phase of a persistent kernel, in workgroups of `threads`
+    /// threads, [`THREADS`] at least. Its sums have the same order: the strands of values are those
+    /// of [`THREADS`] threads. `early` lets a fused one load keys before it waits for the phase
+    /// before.
     pub(crate) fn decode_phase(
         &self,
         capabilities: &Capabilities,

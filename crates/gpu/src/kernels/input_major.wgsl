@@ -145,7 +145,7 @@ fn uppers(bits: u32) -> vec2<u32> {
 {% endif %}
 {% endfor %}
 {% if chosen %}
-    // of the block whose lines are loaded, and of the one after
+    // the quads of the block whose lines are loaded, and of the one after
     var quads{{ t }}: vec4<u32>;
     var next_quads{{ t }}: vec4<u32>;
 {% endif %}

@@ -123,7 +123,7 @@ fn add_product(w: vec4<f32>, a: vec4<f32>, sum: f32) -> f32 {
 {% set s_turns = (s_all + threads - 1) // threads if blocks else 0 %}
 {% set w_all = rows * step_units %}
 {% set w_turns = (w_all + threads - 1) // threads %}
-// What a thread loads of one step.
+// The operands of one step that a thread loads.
 struct Fetched {
 {% for i in range(a_turns) %}
     a{{ i }}: {{ piece }},

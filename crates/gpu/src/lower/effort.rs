@@ -1,10 +1,10 @@
 //! Products with matrices in input-major order.
 //!
 //! One or two rows of decoding of effort 1 are multiplied with the matrices as they are
-//! (`input_major.wgsl`). More rows of effort 1, and rows of prompts, need whole matrices: these are copied
-//! row by row to scratch memory, once for all rows, and multiplied there as without effort. Of rows of an
-//! effort below 1 a dispatch first makes the lists of live inputs (`choose_inputs.wgsl`), which the product
-//! reads; each of them is multiplied alone.
+//! (`input_major.wgsl`). More rows of effort 1, and rows of prompts, need whole matrices: these are
+//! copied row by row to scratch memory, once for all rows, and multiplied there as without effort.
+//! Each row of an effort below 1 is multiplied alone, after a dispatch that makes the lists of live
+//! inputs (`choose_inputs.wgsl`).
 //!
 //! One or two rows of decoding of effort 1 run in `input_major.wgsl`. Its partial sums are those of
 //! the lanes of `matvec.wgsl`, added in the same tree, so effort 1 gives the same bits. All other

@@ -14,7 +14,7 @@ use crate::{
     weights::{Weights, has_buckets},
 };
 
-/// What dispatches are made of.
+/// The lowering of steps: its inputs, and the buffers of dispatches.
 pub(crate) struct Lowering<'a> {
     pub(crate) device: &'a Device,
     pub(crate) plan: &'a Plan,
@@ -49,8 +49,8 @@ pub(crate) struct Lowering<'a> {
 impl<'a> Lowering<'a> {
     /// The dispatches of one step for rows of that bucket.
     ///
-    /// With `alone`, the pass has a single row, which is selected: then the selected rows are all
-    /// rows, and nothing need be copied.
+    /// `alone` says that the pass has a single row, which is selected. Then the selected rows are
+    /// all rows, and nothing need be copied.
     pub(crate) fn step(
         &mut self,
         step: &Step,

@@ -86,8 +86,8 @@ pub fn build_for(checkpoint: &Checkpoint, context: Option<usize>) -> Result<Plan
 ///
 /// # Errors
 ///
-/// If the architecture is not supported, if a key is missing or absurd, if a tensor is missing or
-/// its shape differs from the keys, or if the file has a tensor that the plan does not read: such a
+/// If the architecture is not supported, a key is missing or absurd, or a tensor is missing or its
+/// shape differs from the keys. Also if the file has a tensor that the plan does not read: such a
 /// file holds another model than the plan would run.
 pub fn build_with(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Plan, Error> {
     let (arch, keys) = architecture(checkpoint)?;
@@ -108,7 +108,7 @@ pub fn build_with(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Pla
 /// [hidden state](Plan::hidden) and its next token (multi-token prediction; DeepSeek-V3, arXiv
 /// 2412.19437, section 2.2). The input of a row is that next token; its own token is not read.
 ///
-/// Of several heads it is the first. `None` if the file has none, or none of a known form.
+/// It is the first of several heads. `None` if the file has none, or none of a known form.
 ///
 /// # Errors
 ///

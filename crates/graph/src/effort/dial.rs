@@ -25,7 +25,7 @@ pub enum Dial {
 /// It is never NaN.
 impl Eq for Effort {}
 
-/// Of one dial; the whole product is above all others.
+/// Efforts of one dial have an order; the whole product is above all others.
 impl PartialOrd for Effort {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         match self.energy == other.energy || self.is_full() || other.is_full() {
