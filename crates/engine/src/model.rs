@@ -259,9 +259,9 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::Output`] if the model has no logits; if the prompt is empty, too long or has an
-    /// unknown token, if the model has no vocabulary and the prompt is text, if a value of the request is out of its range, if the queue is full,
-    /// or if the model is gone.
+    /// [`Error::Output`] if the model has no logits. Others if the prompt is empty, too long, has
+    /// an unknown token, or is text for a model without a vocabulary. Also if a value of the
+    /// request is out of its range, the queue is full, or the model is gone.
     pub fn submit(
         &self,
         request: Request,

@@ -40,7 +40,7 @@ pub enum Error {
         tensor: String,
         /// The value.
         found: String,
-        /// The expectation.
+        /// The expected value.
         expected: &'static str,
     },
 

@@ -69,7 +69,7 @@ pub struct Sampled {
 /// Natural log-probabilities under the softmax of the raw logits of the whole vocabulary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogProbs {
-    /// That of the drawn token.
+    /// The log-probability of the drawn token.
     pub drawn: f32,
     /// The likeliest tokens, in descending order, ties by id. Masks and biases do not change them.
     pub top: Vec<(u32, f32)>,

@@ -1,4 +1,4 @@
-//! What a server is started with.
+//! The configuration of a server.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -154,7 +154,7 @@ impl Default for Limits {
     }
 }
 
-/// What a server is started with.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {

@@ -85,7 +85,7 @@ impl Parser<'_> {
         Err(Error::Gbnf { line: self.line(), reason: reason.into() })
     }
 
-    /// What comes next, for a message.
+    /// The next text, for a message.
     fn found(&self) -> String {
         match self.peek() {
             None => "the end".to_owned(),

@@ -247,7 +247,7 @@ impl Lark {
             let list = self.list(&entry, &separator, 0, None);
             return Ok(self.rule(&format!("\"{{\" {list} \"}}\"")));
         };
-        // what may follow after some entry, and without one; from the last property to the first
+        // the text that may follow some entry, or none; from the last property to the first
         let (mut after, mut first) = ("\"\"".to_owned(), "\"\"".to_owned());
         for (name, schema) in properties.iter().rev() {
             let value = self.value(notation, place.at(schema))?;

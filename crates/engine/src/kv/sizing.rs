@@ -36,7 +36,7 @@ const CACHED_SNAPSHOTS: usize = 8;
 /// The part of the memory of caches that snapshots may take: one of this many.
 const SNAPSHOT_PART: u64 = 4;
 
-/// What is known at load.
+/// The sizes that are known at load.
 pub(crate) struct Sizes<'a> {
     pub(crate) plan: &'a Plan,
     /// Tokens of the tokenizer, trailing unused ids excluded.
@@ -392,7 +392,7 @@ mod tests {
         // less than half of the memory is enough for no conversation
         assert_eq!(sizes(&fit, 5_000), (4096, 4480));
         assert_eq!(sizes(&fit.clone().context(150_000), 10_000_000), (100_000, 4 * whole));
-        // what is asked for may take more
+        // an explicit context may take more
         assert_eq!(sizes(&fit.clone().context(64_000), 80_000), (64_000, 71_936 + PAGE));
         let small = with(|_| {}, &fit, Some(1000 * PER_POSITION));
         assert!(matches!(small, Err(Error::KvMemory { .. })));

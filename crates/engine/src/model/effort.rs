@@ -1,7 +1,7 @@
 //! The effort of a load, and files of fractions.
 //!
-//! A file is a JSON object: `format`, `model` (a key of the tensors), `efforts`, ascending, and
-//! `groups`, each with a `kind` of matrices, the first and the last of its `layers`, and its
+//! A file is a JSON object of `format`, `model` (a key of the tensors), `efforts`, ascending, and
+//! `groups`. Each group has a `kind` of matrices, the first and the last of its `layers`, and its
 //! `fractions`, one for each effort.
 
 use std::{

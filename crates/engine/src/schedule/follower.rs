@@ -10,7 +10,7 @@ use crate::api::Trigger;
 /// The tokens that may come at one place `[vocab / 32]`; `None` for all.
 pub(super) type Mask = Option<Vec<u32>>;
 
-/// What a follower takes.
+/// The input of a follower.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// The beginning of the text.
@@ -26,7 +26,7 @@ pub(super) enum Step {
     },
 }
 
-/// What became of it.
+/// The result of a step.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// They were taken.

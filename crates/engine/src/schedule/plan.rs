@@ -1,4 +1,4 @@
-//! What the next pass runs.
+//! The plan of the next pass.
 //!
 //! All decoding sequences share one decoding pass with one row each. Passes over prompts alternate
 //! with decoding passes, so a decoding sequence waits for at most one of them.

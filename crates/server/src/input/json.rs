@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(parse("\"\\ud83d\\ude00\"").unwrap(), json!("\u{1f600}"));
     }
 
-    /// What long requests have passes; values that take far more memory than their text do not.
+    /// The values of long requests pass; values that take far more memory than their text do not.
     #[test]
     fn many_values() {
         let list =

@@ -14,7 +14,7 @@ const STOPS: usize = 64;
 /// Bytes of a stop string, at most.
 const STOP_BYTES: usize = 4096;
 
-/// What the text must be.
+/// The form that the text must have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Output {
     #[default]

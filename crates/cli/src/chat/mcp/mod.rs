@@ -1,7 +1,7 @@
 //! Servers of tools by the Model Context Protocol over standard input and output.
 //!
 //! The protocol is JSON-RPC 2.0, one message a line (modelcontextprotocol.io, revision 2025-11-25).
-//! Of it a chat needs the handshake, the list of tools and their calls. A server is a program of the
+//! A chat needs its handshake, the list of tools and their calls. A server is a program of the
 //! user's choice whose answers are nevertheless bounded: lines, times, and numbers of tools.
 
 mod pipe;

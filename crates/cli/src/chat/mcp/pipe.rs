@@ -25,7 +25,7 @@ const ERRORS_MAX: usize = 2000;
 /// The time that a process has to end after its input was closed.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What a process wrote.
+/// The output of a process.
 enum Incoming {
     Message(Value),
     /// Nothing more comes, for this reason.

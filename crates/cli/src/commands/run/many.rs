@@ -24,7 +24,7 @@ const SUBMITTED: usize = 64;
 pub(super) enum Form {
     /// Each after a line with its number.
     Text {
-        /// With the prompt before it.
+        /// Whether the prompt comes before it.
         echo: bool,
     },
     /// A JSON object a line.

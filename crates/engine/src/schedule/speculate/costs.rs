@@ -102,8 +102,8 @@ impl PassCosts {
     }
 
     /// The time of a pass of `rows` rows, a few of which are drafts, where one of `sequences` rows
-    /// takes `plain`: between measured times in proportion to the rows, and after the last one that
-    /// one's.
+    /// takes `plain`. It is in proportion to the rows between measured times, and the last one's
+    /// after that.
     pub(crate) fn drafts(&self, rows: usize, sequences: usize, plain: f64) -> f64 {
         let below = self.drafts.0.range(sequences + 1..=rows).next_back();
         let (low, least) = below.map_or((sequences, plain), |(rows, time)| (*rows, time.seconds));

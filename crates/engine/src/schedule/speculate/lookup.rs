@@ -124,7 +124,7 @@ mod tests {
                 Some(Match { at, length }) => {
                     prop_assert_eq!(&text[at - length..at], &text[text.len() - length..]);
                     prop_assert!(at < text.len() && length <= longest);
-                    // of the newest occurrences only
+                    // the newest occurrences only
                     let class = |length| LENGTHS.iter().position(|&least| length >= least);
                     prop_assert_eq!(class(length), class(longest));
                 }
