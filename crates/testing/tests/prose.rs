@@ -15,8 +15,7 @@ use std::path::{Path, PathBuf};
 use sentences::{CODE, fault, sentences, words};
 
 /// The beginnings of the paths of files that are not yet rewritten. Take one out when it passes.
-const PENDING: [&str; 19] = [
-    "CONTRIBUTING.md",
+const PENDING: [&str; 15] = [
     "docs/cpu.md",
     "docs/decoding.md",
     "docs/effort.md",
@@ -24,17 +23,14 @@ const PENDING: [&str; 19] = [
     "docs/models.md",
     "docs/serve.md",
     "docs/speculation.md",
-    "crates/chat/",
-    "crates/cli/",
-    "crates/constraint/",
-    "crates/cpu/",
-    "crates/engine/",
-    "crates/gpu/",
-    "crates/graph/",
-    "crates/quant/",
-    "crates/sampling/",
-    "crates/server/",
-    "crates/weights/",
+    "crates/cli/src/chat/tools.rs",
+    "crates/cli/src/commands/perplexity.rs",
+    "crates/cli/src/effort.rs",
+    "crates/cli/src/sampling.rs",
+    "crates/cli/src/speculate.rs",
+    "crates/engine/src/schedule/worker.rs",
+    "crates/engine/src/session.rs",
+    "crates/sampling/src/options.rs",
 ];
 
 fn is_pending(name: &str) -> bool {
