@@ -73,9 +73,9 @@ struct Loaded {
     context: usize,
     /// Ids below which all tokens are.
     tokens: usize,
-    /// Rows of a pass, at most.
+    /// The most rows of a pass.
     rows: usize,
-    /// Sequences that run at the same time, at most.
+    /// The most sequences that run at the same time.
     sequences: usize,
     /// The pooling of embeddings.
     pooling: Pooling,

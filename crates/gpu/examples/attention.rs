@@ -51,7 +51,7 @@ const CANDIDATES: [WorkSplit; 9] = [
 /// Rows that are compared with f64.
 const SAMPLES: usize = 9;
 
-/// Bytes of workgroup memory of a workgroup, at most.
+/// The most bytes of workgroup memory of a workgroup.
 const BYTES: usize = 48 << 10;
 
 fn main() -> ExitCode {

@@ -7,7 +7,7 @@ use super::json_stream::{JsonStream, Progress};
 use super::scan::{Begins, begins};
 use super::tools::Tools;
 
-/// Bytes of a tool's name, at most.
+/// The most bytes of a tool's name.
 pub(crate) const NAME: usize = 128;
 
 /// How far the parser of a call has come. Offsets are in the text since the call's first marker.

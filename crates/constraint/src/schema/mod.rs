@@ -17,7 +17,7 @@ use self::keywords::{
 pub(crate) use self::size::PARTS_MAX;
 use crate::Error;
 
-/// Levels of a schema's nesting, at most.
+/// The most levels of a schema's nesting.
 const DEPTH_MAX: usize = 100;
 /// The text between two symbols: nothing, a space, or a line break with indentation.
 const WHITESPACE: &str = r"\x20|\n\x20{0,40}";

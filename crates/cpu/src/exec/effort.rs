@@ -47,7 +47,7 @@ impl Marked<'_> {
     }
 }
 
-/// Matrices that one region multiplies, at most.
+/// The most matrices that one region multiplies.
 pub(super) const PRODUCTS: usize = 8;
 
 /// The live inputs of the rows of a step.

@@ -50,16 +50,16 @@ pub enum DraftSource {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LoadOptions {
-    /// Positions of a sequence, at most; `None` for the model's own, but at most 4,096.
+    /// The most positions of a sequence; `None` for the model's own, but at most 4,096.
     pub context: Option<usize>,
     /// Whether the context adapts to the model and the machine. `None` is then the model's own, as
     /// far as half of the free memory holds its keys and values; a context longer than the model's
     /// is cut to that instead of refused.
     pub fit_context: bool,
-    /// Sequences that run at the same time, at most; `None` for 1, or 32 of a model of embeddings or
+    /// The most sequences that run at the same time; `None` for 1, or 32 of a model of embeddings or
     /// scores.
     pub sequences: Option<usize>,
-    /// Rows of one pass, at most: tokens of prompts that are run together. `None` for 512, or up to
+    /// The most rows of one pass: tokens of prompts that are run together. `None` for 512, or up to
     /// 2,048 on a GPU with matrix cores and enough memory. If the model's texts are run as a whole
     /// and the context is longer, `None` is for the context, up to 16,384.
     pub rows: Option<usize>,
@@ -73,9 +73,9 @@ pub struct LoadOptions {
     pub kv: KvType,
     /// The memory for keys and values.
     pub kv_memory: KvMemory,
-    /// Requests that wait for their start, at most.
+    /// The most requests that wait for their start.
     pub queue_requests: usize,
-    /// Prompt tokens of the requests that wait, at most.
+    /// The most prompt tokens of the requests that wait.
     pub queue_tokens: usize,
     /// The time that one pass over prompts may take while other sequences decode.
     pub prefill_budget: Duration,

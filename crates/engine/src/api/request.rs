@@ -71,7 +71,7 @@ pub struct Trigger {
 pub struct Request {
     /// The text before.
     pub prompt: Prompt,
-    /// Tokens to be generated, at most; `None` for as many as the context has room for.
+    /// The most tokens to be generated; `None` for as many as the context has room for.
     pub max_tokens: Option<usize>,
     /// How each token is drawn.
     pub sampling: Sampling,
@@ -96,7 +96,7 @@ pub struct Request {
     /// scale; `None` for those of the [load](crate::LoadOptions::lora), each with the scale given
     /// there.
     pub loras: Option<Vec<(String, f32)>>,
-    /// The time from the submission to the end of the text, at most.
+    /// The longest time from the submission to the end of the text.
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes: requests share them only with requests of the same salt.
     pub cache_salt: u64,
@@ -156,7 +156,7 @@ impl Request {
         }
     }
 
-    /// Sets the number of tokens to be generated, at most.
+    /// Sets the most tokens to be generated.
     pub fn max_tokens(mut self, tokens: usize) -> Self {
         self.max_tokens = Some(tokens);
         self

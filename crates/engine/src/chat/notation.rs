@@ -13,9 +13,9 @@ use super::{
     raw::{check_annotation, invalid},
 };
 
-/// Levels of a schema, at most.
+/// The most levels of a schema.
 const DEPTH_MAX: usize = 64;
-/// Items of an array that a schema can bound, at most.
+/// The most items of an array that a schema can bound.
 const ITEMS_MAX: u64 = 1000;
 /// Gemma's quotation mark.
 const QUOTE: &str = "<|\"|>";

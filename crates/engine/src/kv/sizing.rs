@@ -13,15 +13,15 @@ use crate::{
     api::{KvMemory, LoadOptions},
 };
 
-/// Logit biases of one request, at most.
+/// The most logit biases of one request.
 pub(crate) const LOGIT_BIAS_MAX: usize = 512;
 /// The context where none is chosen and the model's is longer: enough for a conversation.
 const DEFAULT_CONTEXT: usize = 4096;
 /// Sequences of a model without logits where none are chosen.
 const DEFAULT_TEXTS: usize = 32;
-/// Sequences that run at the same time, at most.
+/// The most sequences that run at the same time.
 const SEQUENCES_MAX: usize = 4096;
-/// Rows of a pass, at most: with them every GPU's limit of workgroups holds.
+/// The most rows of a pass: with them every GPU's limit of workgroups holds.
 const ROWS_MAX: usize = 16_384;
 /// Rows of which one pass can want something, at least.
 const WANTS: usize = 64;
@@ -31,7 +31,7 @@ const AUTO_SHARE: f64 = 0.9;
 /// The same where the context adapts: other programs and other models are to fit too.
 const FIT_SHARE: f64 = 0.5;
 
-/// Snapshots of recurrent states for cached prefixes, at most.
+/// The most snapshots of recurrent states for cached prefixes.
 const CACHED_SNAPSHOTS: usize = 8;
 /// The part of the memory of caches that snapshots may take: one of this many.
 const SNAPSHOT_PART: u64 = 4;
@@ -47,7 +47,7 @@ pub(crate) struct Sizes<'a> {
     pub(crate) rows: usize,
 }
 
-/// Pages of a windowed group that a sequence holds while it decodes, at most.
+/// The most pages of a windowed group that a sequence holds while it decodes.
 pub(crate) fn windowed_pages(window: usize) -> usize {
     window.div_ceil(PAGE) + 2
 }

@@ -15,9 +15,9 @@ use crate::{
     schedule::{Follower, Guide, HostDraw},
 };
 
-/// Triggers of a request, at most.
+/// The most triggers of a request.
 const TRIGGERS_MAX: usize = 64;
-/// Bytes of a trigger, at most.
+/// The most bytes of a trigger.
 const TRIGGER_BYTES_MAX: usize = 256;
 
 /// The breakers of DRY as strings, and as sequences of tokens.

@@ -26,7 +26,7 @@ use crate::{
 
 /// The `format` of a file.
 const FORMAT: &str = "pelton effort table 1";
-/// Bytes of a file, at most.
+/// The most bytes of a file.
 const FILE_BYTES: u64 = 1 << 20;
 /// The most layers that a group can name.
 const LAYERS: u64 = 1 << 16;

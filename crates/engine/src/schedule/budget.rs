@@ -29,7 +29,7 @@ impl Average {
 pub(crate) struct PrefillBudget {
     target: f64,
     per_row: Average,
-    /// Rows of a pass, at most; a multiple of [`PAGE`].
+    /// The most rows of a pass; a multiple of [`PAGE`].
     rows: usize,
 }
 

@@ -21,7 +21,7 @@ pub(super) enum Step {
     Draft {
         /// The tokens.
         tokens: Vec<u32>,
-        /// Tokens of the result, at most.
+        /// The most tokens of the result.
         most: usize,
     },
 }

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{Error, api::FinishReason};
 
-/// The time that a pass waits for the masks of constrained sequences, at most, while others could
+/// The longest time that a pass waits for the masks of constrained sequences, while others could
 /// run: almost all masks take less, and a pass of its own costs those others more.
 const WAIT: Duration = Duration::from_millis(2);
 /// The time until cancellations are looked for again, while nothing else is to be done.

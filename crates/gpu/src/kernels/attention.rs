@@ -406,7 +406,7 @@ impl Attention {
         cores.map_or(QUERIES, |cores| cores.queries * cores.subgroups)
     }
 
-    /// Rows of a tile of prompt rows, at most.
+    /// The most rows of a tile of prompt rows.
     pub(crate) fn tile_rows(&self, cores: Option<WorkSplit>) -> usize {
         let queries = Self::queries(cores);
         (queries / self.heads_of_tile(queries)).max(1)

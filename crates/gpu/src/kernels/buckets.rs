@@ -16,7 +16,7 @@ use crate::{
     weights::{self, BUCKET_CHUNK, BUCKET_LINE, BUCKET_TILE},
 };
 
-/// Threads of the cutoff, at most: it is one workgroup for each row and matrix.
+/// The most threads of the cutoff: it is one workgroup for each row and matrix.
 const CUTOFF_THREADS: usize = 1024;
 /// Threads of the product, which have sums of 128 bytes each in workgroup memory.
 const THREADS: usize = 128;
@@ -27,7 +27,7 @@ const UNROLL: usize = 16;
 /// Workgroups of a product, at least, if K splits can be so many: several for each multiprocessor of a
 /// large GPU.
 const WORKGROUPS: usize = 1024;
-/// K splits, at most.
+/// The most K splits.
 const SPLITS: usize = 64;
 /// Parts of the splits, which are added in order.
 const PARTS: usize = 8;
@@ -35,7 +35,7 @@ const PARTS: usize = 8;
 const QUADS: usize = 32;
 /// Rows for which K splits have workgroups of their own.
 pub(crate) const GRID_ROWS: usize = 8;
-/// Matrices of one product, at most.
+/// The most matrices of one product.
 pub(crate) const SIDES: usize = 3;
 
 /// A matrix of a product.

@@ -48,7 +48,7 @@ fn lanes(threads: usize, capabilities: &Capabilities) -> usize {
     (capabilities.subgroup as usize).clamp(1, threads)
 }
 
-/// Subgroups of a workgroup, at most.
+/// The most subgroups of a workgroup.
 fn subgroups(threads: usize, capabilities: &Capabilities) -> usize {
     threads.div_ceil(lanes(threads, capabilities))
 }

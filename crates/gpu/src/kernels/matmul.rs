@@ -69,7 +69,7 @@ pub struct Tile {
     pub lanes: [usize; 2],
 }
 
-/// Sums of a thread, at most: with more of them registers may not suffice.
+/// The most sums of a thread: with more of them registers may not suffice.
 const SUMS: usize = 64;
 
 /// Workgroups that keep most of a large device busy: more of them are not worth decoding weights
@@ -150,7 +150,7 @@ pub(crate) fn prompt_splits(k: usize, outputs: usize, rows: usize) -> usize {
     const ENOUGH: usize = 512;
     /// More splits than this were no faster on an H200, and make more partial sums.
     const MOST: usize = 4;
-    /// Bytes of the partial sums, at most.
+    /// The most bytes of the partial sums.
     const BYTES: usize = 256 << 20;
     let [.., tile] = Tile::ALL;
     let [across, down, _] = tile.groups(128, outputs);

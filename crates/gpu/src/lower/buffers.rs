@@ -375,7 +375,7 @@ fn longest_normed(plan: &Plan) -> usize {
     rows.max().unwrap_or(0)
 }
 
-/// Pairs of `rows` rows and their experts, and the tiles of them, at most.
+/// The most pairs of `rows` rows and their experts, and the tiles of them.
 fn sorted_len(plan: &Plan, rows: usize) -> (usize, usize) {
     let sizes = plan.steps.iter().filter_map(|step| match &step.op {
         Op::ExpertLinear(linear) | Op::ExpertGlu { gate: linear, up: _, gating: _ } => {

@@ -30,7 +30,7 @@ pub(crate) struct Lowering<'a> {
     pub(crate) states: &'a [wgpu::Buffer],
     /// The rotation steps of each rope.
     pub(crate) turns: &'a [wgpu::Buffer],
-    /// Rows of a pass, and of a decoding pass, at most.
+    /// The most rows of a pass, and of a decoding pass.
     pub(crate) rows: usize,
     pub(crate) decode_rows: usize,
     /// The launch configuration of the step's products of few rows.

@@ -182,7 +182,7 @@ struct GpuExecutable {
     in_flight: InFlight,
     /// A copy of one page of a layer, while it is copied within a cache.
     page: wgpu::Buffer,
-    /// Rows of a tile of attention, at most: the least of all ops, valid for all.
+    /// The most rows of a tile of attention: the least of all ops, valid for all.
     tile_rows: Option<usize>,
     sample_bytes: Vec<u8>,
     samples: Vec<Sampled>,

@@ -30,7 +30,7 @@ pub struct Shape {
     pub batch: usize,
 }
 
-/// K splits of a measured product, at most.
+/// The most K splits of a measured product.
 pub const MOST_SPLITS: usize = 8;
 
 /// A GPU with matrix cores, for measurements.

@@ -52,7 +52,7 @@ use tensors::Tensors;
 /// The choices that a file leaves open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BuildOptions {
-    /// Positions of a sequence, at most; `None` for the model's whole context. A model with two
+    /// The most positions of a sequence; `None` for the model's whole context. A model with two
     /// tables of rotary frequencies (LongRoPE) has that of short contexts if it suffices, and the
     /// plan's context ends where it does.
     pub context: Option<usize>,

@@ -7,10 +7,10 @@ use serde_json::{Map, Number, Value};
 
 use crate::error::ApiError;
 
-/// The depth of nested lists and objects, at most.
+/// The greatest depth of nested lists and objects.
 const DEPTH: usize = 100;
 
-/// The memory of all values of a body without their texts, at most, in bytes: a million numbers.
+/// The most memory of all values of a body without their texts, in bytes: a million numbers.
 pub(crate) const COST_MAX: usize = 64 << 20;
 /// The memory of a value in a list that grows.
 const VALUE: usize = 64;

@@ -9,9 +9,9 @@ use crate::{
     input::{Fields, kind},
 };
 
-/// Stop strings of a request, at most.
+/// The most stop strings of a request.
 const STOPS: usize = 64;
-/// Bytes of a stop string, at most.
+/// The most bytes of a stop string.
 const STOP_BYTES: usize = 4096;
 
 /// The form that the text must have.

@@ -43,7 +43,7 @@ pub struct Log {
     pub violations: Vec<String>,
     /// Calls of `submit` so far.
     pub submitted: usize,
-    /// Passes that were submitted and not taken, at most.
+    /// The most passes that were submitted and not taken.
     pub deepest: usize,
     /// The calls of `submit`, by number from 0, that are to fail.
     pub failures: BTreeMap<usize, Failure>,

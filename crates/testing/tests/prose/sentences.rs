@@ -52,12 +52,16 @@ pub(crate) fn words(sentence: &str) -> usize {
     sentence.split_whitespace().filter(is_word).count()
 }
 
-/// The fault of a sentence, if it has one: its opening, or its length.
+/// The fault of a sentence, if it has one: its opening, a bound after its noun, or its length.
 pub(crate) fn fault(sentence: &str) -> Option<String> {
     let first = sentence.split_whitespace().next().unwrap_or_default();
     let first = first.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     if OPENINGS.contains(&first.as_str()) {
         return Some(format!("begins with \"{first}\""));
+    }
+    let bound = sentence.split_once(", at most").map(|(_, rest)| rest);
+    if bound.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ',', ';', ':'])) {
+        return Some("has \", at most\" after its noun".to_owned());
     }
     let words = words(sentence);
     (words > LONGEST).then(|| format!("has {words} words, at most {LONGEST} are allowed"))

@@ -16,7 +16,7 @@ use crate::{
     progress::Progress,
 };
 
-/// Requests that are submitted and not read, at most.
+/// The most requests that are submitted and not read.
 const SUBMITTED: usize = 64;
 
 /// How the texts are written.

@@ -17,7 +17,7 @@
 use memmap2::MmapMut;
 use pelton_quant::DType;
 
-/// Outputs of a slab, at most: lines of one or two kilobytes, which CPUs read about as fast as a stream.
+/// The most outputs of a slab: lines of one or two kilobytes, which CPUs read about as fast as a stream.
 pub(super) const SLAB: usize = 2048;
 /// Outputs to whose multiples slabs are padded, and a partition between threads is best aligned.
 pub const OUTPUT_ALIGN: usize = 128;

@@ -9,7 +9,7 @@ use crate::{
     schedule::{goal::DrawOptions, resources::Resources},
 };
 
-/// Rows of one sequence that run in one pass of the phase of decoding, at most; more are a prompt's.
+/// The most rows of one sequence that run in one pass of the phase of decoding; more are a prompt's.
 pub(crate) const DECODE_ROWS: usize = 16;
 
 /// A sequence whose next tokens are to be drafted.
@@ -182,7 +182,7 @@ impl DraftModel {
     }
 }
 
-/// Rows of one pass of the phase of decoding, at most, on every backend.
+/// The most rows of one pass of the phase of decoding, on every backend.
 pub(super) fn decoding_rows(resources: &Resources) -> usize {
     resources.limits.rows.min(resources.limits.wants.max(DECODE_ROWS))
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 const LENGTHS: [usize; 3] = [8, 4, 2];
 /// Occurrences of an n-gram that are compared, the newest ones.
 const CANDIDATES: usize = 8;
-/// Tokens of a match that are counted, at most.
+/// The most tokens of a match that are counted.
 const LONGEST: usize = 64;
 /// Tokens at the end of a text that are indexed when it is given.
 const INDEXED: usize = 1 << 15;

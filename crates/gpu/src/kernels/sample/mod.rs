@@ -84,7 +84,7 @@ struct Shape {
     vocab: usize,
     /// Ids below this can be drawn.
     tokens: usize,
-    /// Biases of a draw, at most.
+    /// The most biases of a draw.
     bias: usize,
     /// Vectors of four logits.
     fours: usize,
