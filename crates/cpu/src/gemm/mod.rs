@@ -21,6 +21,19 @@
 //! codes, offset, scales, minimum), of which there are half as many as formats. The loops are
 //! compiled once. Only the kernel for one activation row, and for packed rows that for two to
 //! sixteen, is compiled for a format as a whole, and not for formats with codebooks.
+//!
+//! Words of this module:
+//!
+//! | word | meaning |
+//! |---|---|
+//! | activation row | one row of the input `[batch, cols]` |
+//! | block | 32 columns, which share a scale in the activations |
+//! | panel | consecutive rows of the matrix in the lanes of a vector |
+//! | tile | an unpacked block of a panel: codes, scales, minima |
+//! | coding | the properties of a tile on which products depend: range of the codes, offset, scales, minimum |
+//! | chunk | the columns that products of many rows process at a time |
+//! | packed rows | weights that are interleaved at load, eight rows a panel |
+//! | job | one product, as the kernels of a thread see it |
 
 mod activations;
 #[cfg(target_arch = "x86_64")]
