@@ -1,5 +1,5 @@
-//! Effort in whole models: at 1 the results of a load without it, bit for bit; below 1 those of
-//! transformers with the other inputs set to zero.
+//! Effort in whole models: at 1 the results of a load without it, bit for bit. Below 1 it gives
+//! those of transformers with the other inputs set to zero.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
@@ -391,8 +391,8 @@ fn buckets_of_a_model() {
     assert!(error.contains("expected F16, BF16 or F32"), "{error}");
 }
 
-/// On a GPU effort 1 is the dense model too; below it, and where few ranks are kept, logits are near those of
-/// the CPU and the same again.
+/// On a GPU effort 1 is the dense model too. Below it, and where few ranks are kept, logits are
+/// near those of the CPU and the same again.
 #[cfg(feature = "gpu")]
 #[test]
 fn buckets_of_a_model_on_a_gpu() {

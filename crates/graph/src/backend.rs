@@ -61,7 +61,7 @@ pub trait Backend: Send + Sync {
     }
 
     /// Bytes that are free for caches of keys and values next to `weights` bytes of weights, which
-    /// are not loaded yet; `None` if the backend has no such measurement.
+    /// are not loaded yet. `None` if the backend has no such measurement.
     fn free_memory(&self, weights: u64) -> Option<u64> {
         let _ = weights;
         None
@@ -80,9 +80,9 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::Op`] if the plan has an op that is not [accepted](Self::accepts),
-    /// [`Error::Memory`] or [`Error::LoadMemory`] if there is not enough memory; other errors if a weight differs from the
-    /// plan or the backend fails.
+    /// [`Error::Op`] if the plan has an op that is not [accepted](Self::accepts), [`Error::Memory`]
+    /// or [`Error::LoadMemory`] if there is not enough memory. Other errors if a weight differs
+    /// from the plan or the backend fails.
     fn load(
         &self,
         plan: Plan,
@@ -102,7 +102,7 @@ pub struct Pipeline {
     pub repeat: u32,
     /// Whether both [phases](crate::Phase) give the same bits for a row.
     pub phases_agree: bool,
-    /// Number of rows up to which the rows of a decoding pass have the bits that each has alone;
+    /// Number of rows up to which the rows of a decoding pass have the bits that each has alone.
     /// `usize::MAX` if there is no such limit.
     pub exact_rows: usize,
     /// Whether a pass can have a [`Want::Later`](crate::Want::Later). It is useful where passes run
@@ -199,8 +199,8 @@ pub trait Executable: Send {
     }
 
     /// The share of the weights of [marked](crate::Weight::effort) matrices that rows of an effort
-    /// below 1 have multiplied since the load; `None` before the first such row, and on backends that
-    /// do not count.
+    /// below 1 have multiplied since the load. `None` before the first such row, and on backends
+    /// that do not count.
     fn live_share(&self) -> Option<f64> {
         None
     }

@@ -118,8 +118,8 @@ mod tests {
         all
     }
 
-    /// The relative error energy of the original's codes was 6e-3, and its mean error not zero; repaired
-    /// it is to be at most 1.5e-3, for inputs of any size in one matrix.
+    /// The relative error energy of the original's codes was 6e-3, and its mean error not zero.
+    /// Repaired it is to be at most 1.5e-3, for inputs of any size in one matrix.
     #[test]
     fn codes_have_the_error_of_their_bits_and_no_bias() {
         for (seed, scale) in [(1, 1.0), (2, 3e-5), (3, 1e-30), (4, 6e4)] {

@@ -90,8 +90,9 @@ pub fn pack_buckets(weights: &[f32], codes: &mut [u16]) -> [f16; BUCKET] {
     })
 }
 
-/// Sorts the weights of one input within buckets of `B` outputs, with `put(rank, bucket, weight, position)`
-/// for each bucket after the other and in it for each rank; returns the mean magnitude of each rank.
+/// Sorts the weights of one input within buckets of `B` outputs, with `put(rank, bucket, weight,
+/// position)` for each bucket after the other and in it for each rank. Returns the mean magnitude
+/// of each rank.
 pub(crate) fn sort_buckets<const B: usize>(
     weights: &[f32],
     mut put: impl FnMut(usize, usize, f32, u8),

@@ -115,8 +115,8 @@ pub fn greatest_difference(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
-/// The norm of the difference of two lists of the same length, relative to the norm of the first;
-/// 0 for equal ones, of zeros too.
+/// The norm of the difference of two lists of the same length, relative to the norm of the first. 0
+/// for equal ones, of zeros too.
 pub fn relative_difference(expected: &[f32], got: &[f32]) -> f32 {
     assert_eq!(expected.len(), got.len(), "lists of different lengths");
     if expected == got {

@@ -1,7 +1,7 @@
 //! One test body for every backend, op by op: plans of a few steps at odd shapes, compared with the
 //! reference backend.
 //!
-//! Whole models hide a small mistake of one kernel in the tolerance of all of them; here each op
+//! Whole models hide a small mistake of one kernel in the tolerance of all of them. Here each op
 //! has the tolerance of its own arithmetic.
 
 mod builder;

@@ -17,7 +17,7 @@ use crate::{Error, Metadata, Problem, hf};
 /// The kind of file that a [`Checkpoint`] was read from.
 ///
 /// The rows of query and key matrices are in the order of the original model in a Hugging Face
-/// directory; GGUF converters permute them for some architectures.
+/// directory. GGUF converters permute them for some architectures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// A GGUF file, or one in several shards.

@@ -39,7 +39,7 @@ pub(crate) enum Progress {
 
 /// Checks an object character by character.
 ///
-/// White space between tokens is left out; control characters in strings are escaped, unknown
+/// White space between tokens is left out. Control characters in strings are escaped, unknown
 /// escapes are kept as their characters, and a comma before a closing bracket is left out. The text
 /// that was passed on is a JSON object once [`Progress::Done`] says so, and the beginning of one
 /// before.

@@ -381,8 +381,8 @@ impl Parser {
         true
     }
 
-    /// Goes on with a call whose arguments are malformed, up to its end: it is passed on as it is;
-    /// whether there may be more to parse.
+    /// Goes on with a call whose arguments are malformed, up to its end: it is passed on as it is.
+    /// Whether there may be more to parse.
     fn parse_malformed(&mut self, mut text: String, end: bool) -> bool {
         let close = self.format.calls.map_or("", |calls| calls.close);
         let markers = self.markers(false);

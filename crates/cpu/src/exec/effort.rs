@@ -167,7 +167,7 @@ impl LiveInputs {
     }
 
     /// Chooses the live inputs of a strip of rows of `x` `[rows, cols]` for the product with each
-    /// matrix in input-major order, this thread's partition of them; `None` is a matrix in another
+    /// matrix in input-major order, this thread's partition of them. `None` is a matrix in another
     /// order.
     ///
     /// # Safety

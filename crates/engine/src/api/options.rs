@@ -53,7 +53,7 @@ pub struct LoadOptions {
     /// The most positions of a sequence; `None` for the model's own, but at most 4,096.
     pub context: Option<usize>,
     /// Whether the context adapts to the model and the machine. `None` is then the model's own, as
-    /// far as half of the free memory holds its keys and values; a context longer than the model's
+    /// far as half of the free memory holds its keys and values. A context longer than the model's
     /// is cut to that instead of refused.
     pub fit_context: bool,
     /// The most sequences that run at the same time; `None` for 1, or 32 of a model of embeddings or
@@ -177,7 +177,7 @@ impl LoadOptions {
     }
 
     /// Adds a LoRA adapter: a GGUF file, or a directory that PEFT saved, for a model of the same
-    /// kind. It holds for all requests that do not [name](crate::Request::lora) their adapters; the
+    /// kind. It holds for all requests that do not [name](crate::Request::lora) their adapters. The
     /// scale multiplies the adapter's own, and with the scale 0 only requests that name it have it.
     pub fn lora(mut self, path: impl Into<PathBuf>, scale: f32) -> Self {
         self.loras.push((path.into(), scale));

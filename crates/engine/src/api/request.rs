@@ -93,7 +93,7 @@ pub struct Request {
     /// once.
     pub triggers: Vec<Trigger>,
     /// The LoRA adapters, by their [names](crate::Model::loras), each with a factor of its own
-    /// scale; `None` for those of the [load](crate::LoadOptions::lora), each with the scale given
+    /// scale. `None` for those of the [load](crate::LoadOptions::lora), each with the scale given
     /// there.
     pub loras: Option<Vec<(String, f32)>>,
     /// The longest time from the submission to the end of the text.

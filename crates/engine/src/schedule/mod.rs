@@ -1,6 +1,6 @@
 //! The thread that runs a model: it joins the tokens of all requests into passes.
 //!
-//! [`worker`] receives requests and drives a [`Scheduler`] step by step; [`admission`] decides
+//! [`worker`] receives requests and drives a [`Scheduler`] step by step. [`admission`] decides
 //! which requests start, [`plan`] what the next pass runs, and [`drafts`] which drafted tokens it
 //! verifies. [`passes`] submits it and takes its results. [`guided`] lets constraints follow the
 //! tokens of their sequences, and [`late`] draws tokens of passes that were submitted before their

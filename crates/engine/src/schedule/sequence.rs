@@ -35,7 +35,7 @@ pub(crate) enum Next {
 /// A request that was accepted.
 ///
 /// A row at position `p` samples the token of position `p + 1`. Positions below `submitted` are in
-/// passes that were submitted, those below `computed` in passes whose results were taken; `ahead`
+/// passes that were submitted, those below `computed` in passes whose results were taken. `ahead`
 /// tokens are sampled in passes that were not taken yet.
 pub(crate) struct Sequence {
     /// The tokens that are known: the prompt's, then generated ones.

@@ -301,7 +301,8 @@ impl Attention {
     }
 
     /// The bindings of the kernel for decoding rows: rows, page tables, q, keys, values, a, the
-    /// buffer of KV splits and the sinks; fused also k, v and those of [`HeadPrep::bindings`].
+    /// buffer of KV splits and the sinks. A fused kernel adds k, v and those of
+    /// [`HeadPrep::bindings`].
     ///
     /// The kernel writes a if a row has one split, else its splits. Fused, which
     /// [`fuses`](Self::fuses) allows, it also does the work of a

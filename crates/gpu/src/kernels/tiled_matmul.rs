@@ -143,7 +143,7 @@ impl TiledMatmul {
         }
     }
 
-    /// The bindings: codes and scales, or activations in f32; then y, the numbers of the pass, the
+    /// The bindings: codes and scales, or activations in f32. Then y, the numbers of the pass, the
     /// norm's factors, the bias, those of the choice of a matrix, and the matrix's planes.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         use Access::{Read, ReadWrite};

@@ -70,8 +70,8 @@ impl Choices {
         let keys: Vec<String> = usual.iter().map(key).collect();
         let owner = owner(device);
         let mut known = file.map_or_else(Known::new, |file| read(file, &owner));
-        // where matrices are in input-major order the others cannot be timed; those of a load without
-        // effort are used, so that squares of norms are summed in the same order
+        // where matrices are in input-major order the others cannot be timed. Those of a load
+        // without effort are used, so that squares of norms are summed in the same order
         if plan.has_effort() {
             lowering.kernels.clear();
         } else if !keys.iter().all(|key| known.contains_key(key)) {

@@ -4,8 +4,9 @@
 //! The text of the kernels is not changed but for names: every phase computes what its dispatch
 //! computes, bit for bit. The phases share
 //!
-//! - buffers. A buffer that one phase writes and another reads is one variable for both, `@coherent`,
-//!   of vectors of four; a phase that has it as single floats gets the vectors' elements;
+//! - buffers. A buffer that one phase writes and another reads is one variable for both,
+//!   `@coherent`, of vectors of four; a phase that has it as single floats gets the vectors'
+//!   elements;
 //! - workgroup memory. Variables of one type are one variable of the greatest length, since no phase
 //!   expects what an earlier one left there.
 

@@ -89,8 +89,8 @@ impl Effort {
         if f64::from(rounded) < rest { rounded.next_up() } else { rounded }
     }
 
-    /// The index, among `count` ascending magnitudes, of the one above which the fraction of all is;
-    /// `None` if nothing is left out, and where the scores decide.
+    /// The index, among `count` ascending magnitudes, of the one above which the fraction of all
+    /// is. `None` if nothing is left out, and where the scores decide.
     pub fn cutoff(self, count: usize) -> Option<usize> {
         if self.is_full() || self.energy {
             return None;

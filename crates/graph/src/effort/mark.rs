@@ -90,8 +90,8 @@ impl Plan {
         self.weights.iter().any(|weight| weight.effort)
     }
 
-    /// The share of the weights of a step's marked matrices that rows of these efforts multiply where
-    /// efforts are fractions of the inputs; 1 without such matrices or rows.
+    /// The share of the weights of a step's marked matrices that rows of these efforts multiply
+    /// where efforts are fractions of the inputs. 1 without such matrices or rows.
     pub fn live_share(&self, step: &Step, efforts: &[Effort]) -> f64 {
         let (mut live, mut all) = (0, 0);
         for &id in step.op.weights().iter().filter(|id| self.weight(**id).effort) {

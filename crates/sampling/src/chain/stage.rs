@@ -42,7 +42,7 @@ pub enum Stage {
         min_keep: usize,
     },
     /// Exclude top choices: with a probability, removes all tokens that are at least `threshold`
-    /// likely but the least likely of them; off for a probability `≤ 0` or a threshold above 0.5.
+    /// likely but the least likely of them. Off for a probability `≤ 0` or a threshold above 0.5.
     Xtc {
         /// The probability of the removal.
         probability: f64,

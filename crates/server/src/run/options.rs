@@ -103,8 +103,8 @@ impl Options {
         Ok(())
     }
 
-    /// Takes the limit of generated tokens out of the fields with some names, of which a negative one
-    /// is for none; whether there is such a field.
+    /// Takes the limit of generated tokens out of the fields with some names, of which a negative
+    /// one is for none. Whether there is such a field.
     pub(crate) fn take_limit(
         &mut self,
         fields: &mut Fields,

@@ -66,8 +66,8 @@ impl Buckets {
         self.cols
     }
 
-    /// Bytes of the codes of a matrix, of which some ranks are kept; `None` if its rows are no whole
-    /// buckets, or there are not as many ranks.
+    /// Bytes of the codes of a matrix, of which some ranks are kept. `None` if its rows are no
+    /// whole buckets, or there are not as many ranks.
     pub fn bytes_of((rows, cols): (usize, usize), kept: (BucketFormat, usize)) -> Option<usize> {
         let (format, ranks) = kept;
         let has_ranks = (1..=format.ranks()).contains(&ranks);

@@ -54,7 +54,7 @@ column!(F32, 4, load_f32);
 ///
 /// # Safety
 /// The lines exist at `lines`, `stride` bytes apart, of at least `outputs` elements, a multiple of
-/// [`OUTPUT_ALIGN`]; there are as many totals, and the instructions of `S` exist.
+/// [`OUTPUT_ALIGN`]. There are as many totals, and the instructions of `S` exist.
 #[inline(always)]
 pub(super) unsafe fn one_chunk<S: Lines, E: Column>(
     lines: *const u8,

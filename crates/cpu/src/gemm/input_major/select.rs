@@ -133,7 +133,7 @@ impl Choice {
         }
     }
 
-    /// The live ones of the inputs `32 block ..`, up to 32, a bit for each; `ties` is the number of
+    /// The live ones of the inputs `32 block ..`, up to 32, a bit for each. `ties` is the number of
     /// live inputs with the threshold's score from these on, and is reduced by those among them.
     #[inline(always)]
     pub(super) fn mask(&self, block: usize, ties: &mut usize) -> u32 {

@@ -82,8 +82,8 @@ impl PassCosts {
         }
     }
 
-    /// The time of a pass of one row for each of `rows` sequences; `None` before it is measured, and
-    /// now and then so that it is measured again.
+    /// The time of a pass of one row for each of `rows` sequences. `None` before it is measured,
+    /// and now and then so that it is measured again.
     pub(crate) fn plain(&self, rows: usize) -> Option<f64> {
         let time = self.plain.0.get(&rows)?;
         (self.passes - time.measured <= PLAIN_AGE).then_some(time.seconds)

@@ -6,7 +6,7 @@
 //!
 //! Drafts are rows of a decoding pass, each with a sample. They are accepted while they equal the
 //! samples, and the positions after them are run again. Recurrent states are saved to a snapshot
-//! before a pass with drafts; where one is rejected they are restored, and the accepted tokens are
+//! before a pass with drafts. Where one is rejected they are restored, and the accepted tokens are
 //! rows of the next pass. While drafts are verified, decoding does not run ahead of the host.
 
 mod acceptance;

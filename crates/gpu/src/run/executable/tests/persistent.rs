@@ -121,7 +121,7 @@ fn persistent_kernels_change_no_bit() {
 }
 
 /// A load for an effort has persistent kernels for rows of effort 1, with the bits of a load
-/// without one; rows below 1 run by dispatches.
+/// without one. Rows below 1 run by dispatches.
 #[test]
 fn rows_of_effort_1_persist() {
     use Phase::{Decode, Prompt};
