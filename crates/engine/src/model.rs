@@ -47,8 +47,8 @@ pub use defaults::SamplingDefaults;
 pub use effort::EffortFile;
 use loras::{LORAS_OF_REQUEST, Loras};
 
-/// Bytes of a token, at least, by which a text is far too long: a vocabulary of short tokens may leave
-/// parts of texts out, such as spaces.
+/// The least bytes of a token by which a text is far too long. A vocabulary of short tokens may
+/// leave parts of texts out, such as spaces.
 const TOKEN_BYTES: usize = 64;
 
 /// A model that is ready to answer requests. Clones are handles of the same model.

@@ -33,7 +33,7 @@ pub enum Source {
 /// every tensor are present and have the size of its shape and type. It does not read the
 /// tensors' data; the operating system pages them in on first use.
 ///
-/// A file must not be modified while it is open: changes appear in the mapped bytes, and access
+/// A file must not be modified while it is open. Changes appear in the mapped bytes, and access
 /// beyond the end of a truncated file terminates the process (SIGBUS).
 #[derive(Debug)]
 pub struct Checkpoint {

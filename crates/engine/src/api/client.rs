@@ -1,8 +1,8 @@
 //! The sender of a request.
 
 /// The sender of a request. Requests with a higher priority start before those with a lower one.
-/// Among equal priorities the client that was served the fewest tokens is next, so that a client
-/// with many requests does not hold up another with few.
+/// Among equal priorities the client that was served the fewest tokens is next. So a client with
+/// many requests does not hold up another with few.
 ///
 /// ```
 /// use pelton::{Client, Request};
