@@ -114,7 +114,7 @@ pub struct Pipeline {
 ///
 /// An executable is a queue of passes. [`submit`](Self::submit) starts a pass and returns a ticket;
 /// [`take`](Self::take) waits for the oldest pass and returns its results. The caller may submit up
-/// to [`Pipeline::depth`] passes before it takes the oldest: tokens that a pass samples stay in the
+/// to [`Pipeline::depth`] passes before it takes the oldest. Tokens that a pass samples stay in the
 /// backend's memory, and a row of a later pass reads them by
 /// [`Input::Sampled`](crate::Input::Sampled).
 ///

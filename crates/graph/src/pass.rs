@@ -8,8 +8,8 @@
 //! - The executable keeps the `RECENT` (128) newest sampled tokens of each slot in a ring.
 //!   `Input::Sampled` reads it, for any number of sequences.
 //! - `Want::Sample` writes the drawn token to the ring. Only the token and requested
-//!   log-probabilities reach the host. Penalties need the newest tokens of the history, so a want has
-//!   the tokens that the host knows, and a count of pending ones in the ring.
+//!   log-probabilities reach the host. Penalties need the newest tokens of the history. So a want
+//!   has the tokens that the host knows, and a count of pending ones in the ring.
 //! - `repeat` runs several passes in one submission. Each row advances by a position, its input
 //!   becomes `Sampled`, and the index of its draw advances by one.
 //! - `keeps_hidden` returns the hidden states `[rows, hidden]`, and `hidden` gives them to the plan
@@ -31,7 +31,7 @@ pub const MAX_REPEAT: u32 = 32;
 /// CPU.
 ///
 /// Kernels for prompts and for decoding sum in different orders. So a row always runs in the phase
-/// of its position, whatever the number of rows: then its result depends neither on the other rows
+/// of its position, whatever the number of rows. Its result then depends neither on the other rows
 /// of the batch nor on the chunks of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {

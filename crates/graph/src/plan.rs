@@ -215,8 +215,8 @@ pub enum OutputKind {
 pub struct Hidden {
     /// Their buffer `[rows, hidden]`, which the steps of a pass write.
     pub buffer: BufferId,
-    /// Whether the steps read it first, as those of a head do: the rows' hidden states come with the
-    /// pass, and in later repeats they are those of the repeat before.
+    /// Whether the steps read it first, as those of a head do. The rows' hidden states come with
+    /// the pass, and in later repeats they are those of the repeat before.
     pub is_input: bool,
 }
 
@@ -329,9 +329,9 @@ impl Plan {
         &self.ropes[id.0]
     }
 
-    /// Whether a sequence can be cut back to any of its positions, as after a rejected draft: the
-    /// caches keep every position, recurrent states only the newest. A plan with states is cut
-    /// back to a position at which a snapshot was [saved](crate::Executable::save_states).
+    /// Whether a sequence can be cut back to any of its positions, as after a rejected draft. The
+    /// caches keep every position, recurrent states only the newest. A plan with states is cut back
+    /// to a position at which a snapshot was [saved](crate::Executable::save_states).
     pub fn can_roll_back(&self) -> bool {
         self.states.is_empty() && !self.whole_sequences
     }

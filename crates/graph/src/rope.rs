@@ -40,7 +40,7 @@ pub(crate) enum Scaling {
     Yarn(Yarn),
 }
 
-/// The parameters of YaRN (arXiv 2309.00071, section 3.2): frequencies with more than `beta_fast`
+/// The parameters of YaRN (arXiv 2309.00071, section 3.2). Frequencies with more than `beta_fast`
 /// turns in the original context stay, those with less than `beta_slow` are divided by `factor`,
 /// and those between are blended.
 #[derive(Clone, Copy, Debug, PartialEq)]

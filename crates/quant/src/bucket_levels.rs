@@ -5,8 +5,8 @@
 //! magnitudes of one rank of one input is cut into 16 equal intervals. A code has the sign (bit 7),
 //! the interval (bits 6 to 3) and the position in the bucket (bits 2 to 0). It stands for the
 //! middle of its interval. Codes that stand for the lower end, as those of
-//! [Effort](https://github.com/kolinko/effort) do, make all weights smaller; and ranges over all
-//! inputs are too wide for inputs of small weights.
+//! [Effort](https://github.com/kolinko/effort) do, make all weights smaller. Ranges over all inputs
+//! are too wide for inputs of small weights.
 
 use half::f16;
 

@@ -1,10 +1,11 @@
 //! Weights sorted within buckets of 16 outputs, after bucketMul of
 //! [Effort](https://github.com/kolinko/effort).
 //!
-//! The weights of one input `[outputs]` are cut into buckets of 16 neighbouring outputs, and sorted in
-//! each by magnitude: rank 0 is the greatest. A weight is an f16 whose four lowest bits are its position
-//! in the bucket; products take the code as it is, position included. So for an input a prefix of
-//! ranks has its greatest weights, and the mean magnitude of each rank says how far it is worth going.
+//! The weights of one input `[outputs]` are cut into buckets of 16 neighbouring outputs, and sorted
+//! in each by magnitude: rank 0 is the greatest. A weight is an f16 whose four lowest bits are its
+//! position in the bucket; products take the code as it is, position included. So a prefix of the
+//! ranks of an input has its greatest weights. The mean magnitude of each rank says how far it is
+//! worth going.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! Q2_K to Q6_K: super-blocks of 256 elements whose sub-blocks have small integer scales
 //! (`block_q2_K` to `block_q6_K` of `ggml-common.h`).
 //!
-//! All five store codes in *runs* of 32 elements. A *group* of 32 bytes interleaves several runs:
-//! byte `l` of a group has the bits of element `l` of each of its runs, the first run in the lowest
+//! All five store codes in *runs* of 32 elements. A *group* of 32 bytes interleaves several runs.
+//! Byte `l` of a group has the bits of element `l` of each of its runs, the first run in the lowest
 //! bits. Codes of `b` bits make a group hold `8 / b` runs.
 
 use bytemuck::{Pod, Zeroable};

@@ -1,4 +1,4 @@
-//! From a checkpoint to a plan of elementary steps: keys and tensors give the shapes of layers, and
+//! From a checkpoint to a plan of elementary steps. Keys and tensors give the shapes of layers, and
 //! one builder turns these into steps, whatever the architecture's name.
 //!
 //! | module | content |
@@ -13,9 +13,9 @@
 //! reads is an error. A vector is decoded to f32 at load; a matrix keeps its stored format.
 //!
 //! A weight can be a range of rows of a fused tensor (`Part`), or many matrices of equal shape
-//! (`WeightKind::Matrices`: experts, or one matrix for each head of latent attention). `Route`
-//! writes the ids of the chosen experts to a buffer, which `ExpertLinear` reads, so routing never
-//! returns to the host.
+//! (`WeightKind::Matrices`). These are experts, or one matrix for each head of latent attention.
+//! `Route` writes the ids of the chosen experts to a buffer, which `ExpertLinear` reads, so routing
+//! never returns to the host.
 //!
 //! Bidirectional and pooled models must run each sequence in a single pass
 //! (`Plan::whole_sequences`).

@@ -5,8 +5,9 @@ use std::{cmp::Ordering, fmt};
 /// How much of its inputs a row multiplies with each [marked](crate::Weight::effort) matrix: those of
 /// the greatest score, the product of magnitude and norm of the input's weights.
 ///
-/// It is one of two dials: a fraction of the inputs, or the share of the sum of squared scores that
-/// the live inputs make up, the fewest that do. Both are above 0 and at most 1, the whole product.
+/// It is one of two dials. One is a fraction of the inputs. The other is the share of the sum of
+/// squared scores that the live inputs make up, the fewest that do. Both are above 0 and at most 1,
+/// the whole product.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Effort {
     amount: f64,
@@ -81,8 +82,8 @@ impl Effort {
         (live as usize).clamp(1, inputs.max(1))
     }
 
-    /// The share of the sum of squared scores that the inputs without a product may make up next to those
-    /// that make up `share`, rounded up: 24 bits of it decide on every backend.
+    /// The share of the sum of squared scores that the inputs without a product may make up, next
+    /// to those that make up `share`, rounded up: 24 bits of it decide on every backend.
     pub fn left_out(share: f64) -> f32 {
         let rest = 1.0 - share;
         let rounded = rest as f32;

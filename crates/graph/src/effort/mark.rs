@@ -5,8 +5,8 @@ use pelton_quant::{BucketFormat, DType};
 use super::table::{EffortCurve, EffortKind, EffortTable};
 use crate::{Effort, EffortMode, Error, Op, Plan, Step, Weight, WeightId, WeightKind};
 
-/// The matrices whose products can have an effort below 1: of attention and of the feed-forward
-/// network, but not the embedding, the output, routers and adapters; experts by
+/// The matrices whose products can have an effort below 1, of attention and of the feed-forward
+/// network. The embedding, the output, routers and adapters are none; experts by
 /// [`Plan::with_expert_effort`].
 const MARKED: [&str; 8] = [
     "attn_q.weight",
