@@ -1,4 +1,5 @@
-//! The prose of documents and comments: short sentences that begin with their subject.
+//! The prose of documents and comments: short sentences that begin with their subject, and links that
+//! lead to files.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panic")]
 
@@ -44,14 +45,19 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The files below `folder` with one of `extensions`, except in build outputs and test fixtures.
+/// The files below `folder` with one of `extensions`, except in build outputs, test fixtures and
+/// linked folders.
 fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy();
-        if path.is_dir() {
-            if !matches!(&*name, "target" | "fixtures" | "node_modules" | "results") {
+        let entry = entry.unwrap();
+        let path = entry.path();
+        if entry.file_type().unwrap().is_dir() {
+            let name = entry.file_name();
+            if !matches!(
+                &*name.to_string_lossy(),
+                "target" | "fixtures" | "node_modules" | "results"
+            ) {
                 found.extend(files(&path, extensions));
             }
         } else if path.extension().is_some_and(|found| extensions.iter().any(|e| found == *e)) {
@@ -77,6 +83,25 @@ fn mean_words(document: &str) -> f64 {
     let blocks = markdown::blocks(document);
     let lengths: Vec<usize> = blocks.iter().flat_map(|b| sentences(b)).map(words).collect();
     lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64
+}
+
+#[test]
+fn links_lead_to_files() {
+    let root = root();
+    let mut found = String::new();
+    let mut count = 0;
+    for path in files(&root, &["md"]) {
+        let folder = path.parent().unwrap();
+        for target in markdown::paths(&fs::read_to_string(&path).unwrap()) {
+            count += 1;
+            if !folder.join(&target).exists() {
+                let name = path.strip_prefix(&root).unwrap().display();
+                found += &format!("\n{name}: {target} does not exist");
+            }
+        }
+    }
+    assert!(count > 20, "found only {count} links");
+    assert!(found.is_empty(), "links that lead nowhere:{found}");
 }
 
 #[test]
@@ -155,6 +180,10 @@ fn what_is_no_sentence_is_skipped() {
     let document = "# Of headings\n\n```text\nOf code.\n```\n\n| Of | tables |\n|---|---|\n| With | cells |\n\n\
         It costs 1.5 s, e.g. with a disk. Read [this](What.md), of 24. Nov.\n\n    That is indented code.\n";
     assert_eq!(faults(document), Vec::<String>::new());
+    assert_eq!(
+        markdown::paths("[a](b.md#c), ![d](e/f.svg), [g](https://h), [i](#j)"),
+        ["b.md", "e/f.svg"]
+    );
     let found: Vec<_> = markdown::blocks("A `b c` d. `E` f.\nG. H?\n\n- I.")
         .concat()
         .split(' ')

@@ -42,3 +42,16 @@ pub(crate) fn blocks(document: &str) -> Vec<String> {
     blocks.retain(|block| !block.trim().is_empty());
     blocks
 }
+
+/// The targets of a document's links and pictures that are paths, without their fragments.
+pub(crate) fn paths(document: &str) -> Vec<String> {
+    let targets =
+        Parser::new_ext(document, Options::ENABLE_TABLES).filter_map(|event| match event {
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                Some(dest_url)
+            }
+            _ => None,
+        });
+    let paths = targets.filter(|target| !target.contains("://") && !target.starts_with('#'));
+    paths.map(|path| path.split('#').next().unwrap_or_default().to_owned()).collect()
+}
