@@ -72,7 +72,7 @@ impl Yarn {
 }
 
 impl Rope {
-    /// The rotation of `dims` elements with base `theta`: pair `i` has the frequency `theta^(-2i /
+    /// The rotation of `dims` elements with base `theta`. Pair `i` has the frequency `theta^(-2i /
     /// dims)` (RoFormer, arXiv 2104.09864, section 3.2.2), divided by `divisors[i]` where the
     /// checkpoint carries such a table. GGUF stores so the scaling of Llama 3.1 and later, of
     /// LongRoPE, and the unrotated pairs of Gemma 4.

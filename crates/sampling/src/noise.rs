@@ -1,5 +1,5 @@
-//! Gumbel noise as a function of seed, index and token: it has no state, so any element of it can be
-//! computed anywhere, on a GPU too.
+//! Gumbel noise as a function of seed, index and token. It has no state, so any element of it can
+//! be computed anywhere, on a GPU too.
 
 use std::hash::{BuildHasher, RandomState};
 

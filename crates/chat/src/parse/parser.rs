@@ -212,9 +212,9 @@ impl Parser {
         self.events.take()
     }
 
-    /// Parses the end of an output that the model had not ended, such as at a limit of tokens: a
-    /// call that it was within is [`Event::ToolCallBroken`] or content. The parser is not used after
-    /// it.
+    /// Parses the end of an output that the model had not ended, such as at a limit of tokens. A
+    /// call that it was within is [`Event::ToolCallBroken`] or content. The parser is not used
+    /// after it.
     pub fn cut(&mut self) -> Vec<Event> {
         self.cut = true;
         self.finish()

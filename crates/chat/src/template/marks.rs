@@ -9,7 +9,7 @@
 //!
 //! Some templates delete something in the middle of a text and so join its ends. For those, a
 //! second rendering replaces the first characters of control tokens in messages (`<`, `[`) with
-//! private-use characters, its *twins*: every control token in its result is the template's. If the
+//! private-use characters, its *twins*. Every control token in its result is the template's. If the
 //! two results do not have the same control tokens in the same order, the second is used.
 
 use std::collections::BTreeSet;

@@ -200,7 +200,7 @@ impl Template {
         Ok(())
     }
 
-    /// Whether a role is known, is named by the template, or is no part of a control token: a
+    /// Whether a role is known, is named by the template, or is no part of a control token. A
     /// template that writes `'<|' + role + '|>'` would write any control token for a role.
     fn allows_role(&self, role: &str) -> bool {
         let quoted = |quote| self.source.contains(&format!("{quote}{role}{quote}"));

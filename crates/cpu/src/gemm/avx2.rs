@@ -343,8 +343,8 @@ unsafe fn dot_vnni<const N: usize, const NR: usize, const MR: usize>(
     sums
 }
 
-/// Products of unsigned bytes with signed ones, added in pairs to `start`, if there is one, in 16 bits: sums
-/// in between may overflow, but the last one fits.
+/// Products of unsigned bytes with signed ones, added in pairs to `start`, if there is one, in 16
+/// bits. Sums in between may overflow, but the last one fits.
 ///
 /// # Safety
 /// As for [`Vectors::dot`].

@@ -79,7 +79,7 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
     }
 }
 
-/// The product of packed rows with up to [`MOST_IN_TURN`] activation rows: each block of weights is
+/// The product of packed rows with up to [`MOST_IN_TURN`] activation rows. Each block of weights is
 /// unpacked into registers and multiplied with one activation row after the other.
 ///
 /// # Safety

@@ -220,8 +220,8 @@ pub(super) trait Vectors: Register {
         unsafe { Self::splat_i((even + odd) << zero) }
     }
 
-    /// As [`dot`](Self::dot), where the sums start at the offset of the codes: `minus` are minus the
-    /// sums of the `4 N` activations, in the parts of a [`Block`](super::activations::Block).
+    /// As [`dot`](Self::dot), where the sums start at the offset of the codes. `minus` are minus
+    /// the sums of the `4 N` activations, in the parts of a [`Block`](super::activations::Block).
     #[inline(always)]
     unsafe fn dot_from<const N: usize, const NR: usize, const MR: usize>(
         codes: Codes,

@@ -1,7 +1,7 @@
 //! The thread pool of a backend: its threads synchronize hundreds of times per token.
 //!
 //! A general pool distributes tasks through queues and wakes threads through the kernel, which
-//! costs more than many of the operations here take. This one has a single shape: *every* thread
+//! costs more than many of the operations here take. This one has a single shape. *Every* thread
 //! runs the same closure ([`Pool::run`]), computes its partition of the work by its index
 //! ([`split`]) and synchronizes with the others in between ([`Worker::barrier`]). A waiting thread
 //! spins, then blocks: an idle process uses no core, and a thread that another process has
@@ -42,7 +42,7 @@ pub use shared_mut::SharedMut;
 /// most tokens, far below what a person or a battery notices.
 const IDLE: Duration = Duration::from_micros(200);
 /// A thread that waits for another of its region blocks after this long, so that a descheduled
-/// thread can get its core: next to a busy process decode was half as fast again. On a host whose
+/// thread can get its core. Next to a busy process decode was half as fast again. On a host whose
 /// hypervisor deschedules cores often, and where waking takes long, decode was a tenth slower with
 /// a third of this.
 const PATIENCE: Duration = Duration::from_millis(3);

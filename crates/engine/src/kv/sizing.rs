@@ -203,8 +203,8 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The pages of each group, where one without a window has `full`: a windowed group needs
-    /// those of running sequences and of the prompts in one pass, and has as many again for cached
+    /// The pages of each group, where one without a window has `full`. A windowed group needs those
+    /// of running sequences and of the prompts in one pass, and has as many again for cached
     /// prefixes.
     fn of(&self, full: usize) -> Vec<usize> {
         let of = |group: &CacheGroup| match group.window {

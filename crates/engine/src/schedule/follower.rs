@@ -247,9 +247,9 @@ impl Follower {
         (0..).zip(&self.triggers).filter_map(|(i, t)| Some((ends(t)?, i))).min()
     }
 
-    /// Adds a token to the text before the constraint, which may begin with it. Returns false if the
-    /// token may not come: it ends a text that has to go on, or what it has after the trigger is not
-    /// allowed.
+    /// Adds a token to the text before the constraint, which may begin with it. Returns false if
+    /// the token may not come. Such a token ends a text that has to go on, or what it has after the
+    /// trigger is not allowed.
     fn look_for_trigger(&mut self, token: u32) -> Result<bool, Error> {
         if self.tokenizer.is_end(token) {
             return Ok(self.triggers.iter().all(|trigger| trigger.included));

@@ -26,7 +26,7 @@ use super::{
 use crate::{Error, api::FinishReason};
 
 /// The longest time that a pass waits for the masks of constrained sequences, while others could
-/// run: almost all masks take less, and a pass of its own costs those others more.
+/// run. Almost all masks take less, and a pass of its own costs those others more.
 const WAIT: Duration = Duration::from_millis(2);
 /// The time until cancellations are looked for again, while nothing else is to be done.
 const IDLE_WAIT: Duration = Duration::from_millis(50);

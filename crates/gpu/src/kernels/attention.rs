@@ -259,7 +259,7 @@ impl Attention {
         queries * each + if fused { own + 4 * (queries + 1) } else { 0 }
     }
 
-    /// Whether the kernel of [`decode_source`](Self::decode_source) can be fused: the heads of a
+    /// Whether the kernel of [`decode_source`](Self::decode_source) can be fused. The heads of a
     /// large group may not fit in workgroup memory, keys and values have one length, and no query
     /// sees later keys.
     pub(crate) fn fuses(&self) -> bool {

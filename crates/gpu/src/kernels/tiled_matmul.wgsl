@@ -72,8 +72,8 @@ fn signed(codes: vec4<u32>) -> vec4<u32> {
 }
 {% endif %}
 
-// A sum of products as a float, from an integer below 2²² in magnitude by the bits of
-// 1.5 · 2²³ + i: a conversion takes several times as long.
+// A sum of products as a float, from an integer below 2²² in magnitude by the bits of 1.5 · 2²³ +
+// i. A conversion takes several times as long.
 fn exact(i: i32) -> f32 {
     return bitcast<f32>(0x4b400000i + i) - 12582912.0;
 }

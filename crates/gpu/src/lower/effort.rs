@@ -1,7 +1,7 @@
 //! Products with matrices in input-major order.
 //!
 //! One or two rows of decoding of effort 1 are multiplied with the matrices as they are
-//! (`input_major.wgsl`). More rows of effort 1, and rows of prompts, need whole matrices: these are
+//! (`input_major.wgsl`). More rows of effort 1, and rows of prompts, need whole matrices. These are
 //! copied row by row to scratch memory, once for all rows, and multiplied there as without effort.
 //! Each row of an effort below 1 is multiplied alone, after a dispatch that makes the lists of live
 //! inputs (`choose_inputs.wgsl`).

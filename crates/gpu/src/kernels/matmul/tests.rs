@@ -18,7 +18,7 @@ const NARROW: Tile = Tile { core: 8, wide: 1, ..Tile::of([32, 16], [16, 8], 32) 
 /// The same in the form for all others.
 const WIDE: Tile = Tile::of([32, 32], [16, 32], 32);
 
-/// The operations of matrix cores, written out, for devices that have none: operands stay in
+/// The operations of matrix cores, written out, for devices that have none. Operands stay in
 /// workgroup memory, and lane `l` of 32 holds elements `l`, `l + 32` … of a sum, row by row.
 fn written_out(source: &str, tile: &Tile) -> String {
     let mut out = String::new();
