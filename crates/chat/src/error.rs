@@ -9,7 +9,7 @@ pub enum Error {
     Syntax {
         /// Counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Its fault.
         reason: String,
     },
     /// The template called `raise_exception`: it does not support this conversation.
@@ -20,7 +20,7 @@ pub enum Error {
     Failed {
         /// Counted from 1; 0 where it is not known.
         line: usize,
-        /// What failed.
+        /// The failure.
         reason: String,
     },
     /// The template exceeded one of [`Limits`](crate::Limits).
@@ -28,7 +28,7 @@ pub enum Error {
     Limit {
         /// The limit.
         limit: u64,
-        /// What it counts.
+        /// The thing that is counted.
         what: &'static str,
     },
     /// A message, a tool or an option is not valid.

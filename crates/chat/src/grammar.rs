@@ -1,5 +1,5 @@
-//! What a grammar for required or strict tool calls is made from: plain data, from the same rows as
-//! the parser.
+//! The parts of a grammar for required or strict tool calls: plain data, from the same rows as the
+//! parser.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ pub enum Rule {
     Raw {
         /// The schema of the string.
         schema: Value,
-        /// What ends it.
+        /// The text that ends it.
         end: String,
     },
     /// Any text up to the first occurrence of this one, and this one.
@@ -65,7 +65,7 @@ pub enum Rule {
     Optional(Box<Rule>),
     /// This so often.
     Repeat {
-        /// What is repeated.
+        /// The repeated rule.
         rule: Box<Rule>,
         /// Between two.
         between: Box<Rule>,
@@ -302,7 +302,7 @@ impl Calls {
     }
 }
 
-/// What follows the name of a parameter: its value with the texts around it.
+/// The text after the name of a parameter: its value with the texts around it.
 fn element(separator: Separator, value_end: &str, schema: &Value) -> Rule {
     let end = value_end.trim_end();
     let margin = &value_end[end.len()..];

@@ -1,9 +1,9 @@
 //! Chat templates, and the formats of reasoning and tool calls, of language models.
 //!
-//! [`Template`] renders the messages of a [`Chat`] as the prompt of a model, in the environment that
-//! transformers gives to chat templates. [`Format`] is a row of the table of formats: it is detected
-//! in a template, makes the [`Parser`] of the model's output, and the [`ToolGrammar`] that the output
-//! is constrained by. This crate knows no models, no devices and no HTTP.
+//! [`Template`] renders the messages of a [`Chat`] as the prompt of a model, in the environment
+//! that transformers gives to chat templates. [`Format`] is a row of the table of formats, which is
+//! detected in a template. It makes the [`Parser`] of the model's output, and the [`ToolGrammar`]
+//! that constrains the output. This crate knows no models, no devices and no HTTP.
 //!
 //! ```
 //! use pelton_chat::{Chat, Format, Message, Parser, Reply, Template};

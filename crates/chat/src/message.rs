@@ -7,7 +7,7 @@ use crate::Error;
 
 /// A message of a conversation.
 ///
-/// It deserializes from the JSON of chat APIs: `content` is a string, null or a list of parts, the
+/// It deserializes from the JSON of chat APIs: `content` is a string, null or a list of parts. The
 /// reasoning is accepted as `reasoning_content`, `reasoning` or `thinking`, and unknown keys are
 /// kept for the template.
 ///

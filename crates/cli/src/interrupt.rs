@@ -13,7 +13,7 @@ use pelton::RequestHandle;
 /// The exit code after Ctrl-C: 128 and the number of the signal, as shells have it.
 pub(crate) const EXIT_CODE: u8 = 130;
 
-/// What the first press does.
+/// The action of the first press.
 type Cancel = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
@@ -85,9 +85,9 @@ impl Interrupt {
     /// Cancels the request: the passes that are submitted end, which leaves the GPU idle, and no
     /// other is submitted.
     ///
-    /// During a load and at the second press the process ends without waiting for the GPU: a
-    /// submitted pass cannot be stopped, and for the user of a second press the first one takes
-    /// too long. The GPU's driver then finishes or aborts the few passes in flight and frees the
+    /// During a load and at the second press the process ends without waiting for the GPU. A
+    /// submitted pass cannot be stopped, and for the user of a second press the first one takes too
+    /// long. The GPU's driver then finishes or aborts the few passes in flight and frees the
     /// memory.
     fn press(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,7 @@
 
 use pelton::KvMemory;
 
-/// What `--kv-memory` accepts.
+/// The values of `--kv-memory`.
 const EXPECTED: &str = "auto, bytes such as 800M or 2G, or a share of the free memory such as 50%";
 
 /// Parses `auto`, bytes with the suffix K, M or G (powers of 1,024), or a percentage.

@@ -4,9 +4,9 @@ use std::io::Write;
 
 use anyhow::Result;
 
-/// Writes an array `[rows, columns]` in version 1.0 of numpy's format: a magic number, the length of
-/// a header, the header (a Python literal, padded so that the data begins at a multiple of 64), the
-/// data (numpy/lib/format.py).
+/// Writes an array `[rows, columns]` in version 1.0 of numpy's format (numpy/lib/format.py). It is
+/// a magic number, the length of a header, the header, and the data. The header is a Python
+/// literal, padded so that the data begins at a multiple of 64.
 pub(crate) fn write(mut to: impl Write, rows: usize, columns: usize, data: &[f32]) -> Result<()> {
     let literal =
         format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}");

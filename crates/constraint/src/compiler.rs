@@ -18,11 +18,11 @@ use toktrie::{InferenceCapabilities, TokEnv};
 
 use crate::{Constraint, Error, Matcher, gbnf, lark, schema, vocabulary, work};
 
-/// Bytes of a constraint's text, at most.
+/// The most bytes of a constraint's text.
 const BYTES_MAX: usize = 1 << 20;
 /// Compiled constraints that are kept.
 const CACHED: usize = 64;
-/// Bytes of the texts of compiled constraints that are kept, at most.
+/// The most bytes of the texts of compiled constraints that are kept.
 const CACHED_BYTES: usize = 4 << 20;
 /// States of a lexer, of 1 to 2 kB each.
 const LEXER_STATES: usize = 50_000;

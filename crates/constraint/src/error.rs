@@ -34,7 +34,7 @@ pub enum Error {
     Gbnf {
         /// The line, from 1.
         line: usize,
-        /// What was found and what was expected.
+        /// The value found, and the expected one.
         reason: String,
     },
 

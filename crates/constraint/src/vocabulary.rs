@@ -12,7 +12,7 @@ use crate::Error;
 
 /// Bytes of a token that the trie can have: longer ones are never drawn.
 const TOKEN_BYTES_MAX: usize = 512;
-/// Bytes of all tokens, the nodes of the trie, at most.
+/// The most bytes of all tokens, the nodes of the trie.
 const BYTES_MAX: usize = 1 << 22;
 
 /// The trie of a tokenizer, and its encoding of forced text.

@@ -12,9 +12,9 @@ use pelton_tokenizer::Tokenizer;
 use pelton_weights::Checkpoint;
 use serde_json::{Value, json};
 
-/// Strings of llama.cpp's cases on which the standard decides otherwise: JSON Schema's objects are
-/// open, an integer may have any number of digits and a fraction of zeros, the order of members is
-/// free where a schema lists no property.
+/// Strings of llama.cpp's cases on which the standard decides otherwise. JSON Schema's objects are
+/// open, an integer may have any number of digits and a fraction of zeros, and the order of members
+/// is free where a schema lists no property.
 const DEPARTURES: &str = include_str!("grammar-departures.txt");
 
 #[test]
@@ -54,8 +54,8 @@ fn llama_cpp_cases() {
 const FORMATS: [&str; 10] =
     ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"];
 
-/// The judgements of the suite, draft 2020-12, on every schema that compiles. Of annotations
-/// (`docs/decoding.md`), texts are accepted that the suite calls invalid.
+/// The judgements of the suite, draft 2020-12, on every schema that compiles. Annotations
+/// (`docs/decoding.md`) accept texts that the suite calls invalid.
 #[test]
 fn json_schema_test_suite() {
     let compiler = Compiler::of_bytes().unwrap();

@@ -13,7 +13,7 @@ pub(crate) struct BatchRow {
     pub(crate) slot: u32,
 }
 
-/// What the steps of a plan run over.
+/// The rows that the steps of a plan run over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch<'a> {
     pub(crate) phase: Phase,

@@ -33,7 +33,7 @@ impl RouteScratch {
     }
 
     /// Chooses the experts of one row with `logits` `[experts]`; writes their ids and weights
-    /// `[used]`. With logits that are not finite the ids are still distinct experts.
+    /// `[used]`. The ids are distinct experts even if logits are not finite.
     pub(crate) fn route(
         &mut self,
         route: &Route,

@@ -196,7 +196,7 @@ impl Samples {
         let logits_wants = wants.filter(|(want, _)| matches!(want, Want::Logits { row: _ }));
         self.kept.extend(logits_wants.map(|(_, &place)| place));
         // Sources ascend, so a row that moves to the front replaces none that moves to the back,
-        // and vice versa: each direction has the order of a `memmove`.
+        // and vice versa. Each direction has the order of a `memmove`.
         let mut copy = |to: usize, from: usize| {
             logits.copy_within(from * width..(from + 1) * width, to * width);
         };

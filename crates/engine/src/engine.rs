@@ -57,9 +57,9 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If the file is not a sound GGUF file of a known architecture, if its vocabulary is broken,
-    /// if a load option is out of its range, or if there is not enough memory. Each names what was
-    /// found and what was expected.
+    /// If the file or directory is not a sound model of a known architecture, or its vocabulary is
+    /// broken. Also if a load option is out of its range, or there is not enough memory. Each names
+    /// what was found and what was expected.
     pub fn load(&self, path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model, Error> {
         self.load_with(path, options, &mut |_, _| {})
     }

@@ -55,7 +55,7 @@ pub enum Error {
     EffortTable {
         /// The file.
         file: PathBuf,
-        /// What was found, and what was expected.
+        /// The value found, and the expected one.
         what: String,
     },
 
@@ -64,9 +64,9 @@ pub enum Error {
     Draft {
         /// The draft model's file.
         file: PathBuf,
-        /// What was found.
+        /// The property found.
         found: String,
-        /// What was expected.
+        /// The expected property.
         expected: String,
     },
 
@@ -140,7 +140,7 @@ pub enum Error {
         tokens: usize,
         /// Tokens that it can have.
         limit: usize,
-        /// What limits them: the context, or the rows of a pass.
+        /// The limit's source: the context, or the rows of a pass.
         what: &'static str,
     },
 

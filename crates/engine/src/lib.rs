@@ -23,7 +23,7 @@
 //! at the same time nor on what is cached.
 //!
 //! A model that ends in pooling instead of logits answers [`Model::embed`], one that ends in a
-//! classifier [`Model::rerank`]; their texts run together in the same way.
+//! classifier [`Model::rerank`]. Their texts run together in the same way.
 //!
 //! [`chat`] renders the messages of a conversation by the template of the model file, and parses
 //! the reply: [`Model::chat`].
@@ -63,3 +63,11 @@ pub use pelton_sampling::{SamplerKind, Sampling};
 pub use pelton_tokenizer::{self as tokenizer, Tokenizer};
 pub use pelton_weights::{self as weights, Checkpoint};
 pub use session::Session;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+struct Library;

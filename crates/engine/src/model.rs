@@ -47,8 +47,8 @@ pub use defaults::SamplingDefaults;
 pub use effort::EffortFile;
 use loras::{LORAS_OF_REQUEST, Loras};
 
-/// Bytes of a token, at least, by which a text is far too long: a vocabulary of short tokens may leave
-/// parts of texts out, such as spaces.
+/// The least bytes of a token by which a text is far too long. A vocabulary of short tokens may
+/// leave parts of texts out, such as spaces.
 const TOKEN_BYTES: usize = 64;
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
@@ -73,9 +73,9 @@ struct Loaded {
     context: usize,
     /// Ids below which all tokens are.
     tokens: usize,
-    /// Rows of a pass, at most.
+    /// The most rows of a pass.
     rows: usize,
-    /// Sequences that run at the same time, at most.
+    /// The most sequences that run at the same time.
     sequences: usize,
     /// The pooling of embeddings.
     pooling: Pooling,
@@ -259,9 +259,9 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::Output`] if the model has no logits; if the prompt is empty, too long or has an
-    /// unknown token, if the model has no vocabulary and the prompt is text, if a value of the request is out of its range, if the queue is full,
-    /// or if the model is gone.
+    /// [`Error::Output`] if the model has no logits. Others if the prompt is empty, too long, has
+    /// an unknown token, or is text for a model without a vocabulary. Also if a value of the
+    /// request is out of its range, the queue is full, or the model is gone.
     pub fn submit(
         &self,
         request: Request,

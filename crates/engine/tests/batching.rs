@@ -1,4 +1,4 @@
-//! Requests of the built-in model that run together: each gets the text that it gets alone, on the
+//! Requests of the built-in model that run together. Each gets the text that it gets alone, on the
 //! CPU and on the first GPU, or else a software driver.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]

@@ -33,7 +33,7 @@ fn distance(found: &[u32], expected: &[u32]) -> f64 {
     squares.sum::<f64>().sqrt()
 }
 
-/// What a load for buckets is refused with.
+/// The error of a refused load for buckets.
 fn refused(options: &LoadOptions, path: &PathBuf, what: &str) {
     let options = options.clone().context(32).effort(1.0);
     let error = Engine::with_backend(Cpu::new(1)).load(path, &options).err();
@@ -185,8 +185,8 @@ fn with_networks(spec: &ModelSpec, networks: &[&Checkpoint], experts: bool) -> V
     body.finish().unwrap()
 }
 
-/// Of a model with one layer, and one token a text, each token has the logits of the model with the network
-/// of the expert that the router chose, bit for bit at any effort.
+/// Each token of a model with one layer, and one token a text, has the logits of the model with the
+/// network of the expert that the router chose, bit for bit at any effort.
 #[test]
 fn experts_are_networks_of_their_own() {
     for (dtype, format) in [(F16, BucketFormat::F16), (Q8_0, BucketFormat::Q8)] {

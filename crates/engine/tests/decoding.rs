@@ -154,7 +154,7 @@ fn texts_match_their_constraints_as_a_whole() {
     let request = Request::new("Say: ").constraint(Constraint::Regex(fixed.replace('.', "\\.")));
     let mut stream = model.generate(request).unwrap();
     assert_eq!(stream.text().unwrap(), fixed);
-    // what is not finished is a length
+    // an unfinished text ends by its length
     let short =
         Request::new("Say: ").constraint(Constraint::Regex("[ab]{50}".into())).max_tokens(3);
     let mut stream = model.generate(short).unwrap();
@@ -244,7 +244,7 @@ for line in sys.stdin:
         .map(|seed| {
             let schema = if seed % 4 == 3 { any.clone() } else { schema() };
             let hot = Sampling::default().temperature(1.5).seed(seed);
-            // of the whole vocabulary, where numbers and strings get long
+            // draws from the whole vocabulary, where numbers and strings get long
             let hot = if seed % 5 == 4 { hot.top_k(0).top_p(1.0).min_p(0.0) } else { hot };
             let request = Request::new("A description of the animal in JSON:\n")
                 .constraint(Constraint::JsonSchema(schema.clone()))

@@ -1,5 +1,5 @@
-//! Effort in whole models: at 1 the results of a load without it, bit for bit; below 1 those of
-//! transformers with the other inputs set to zero.
+//! Effort in whole models: at 1 the results of a load without it, bit for bit. Below 1 it gives
+//! those of transformers with the other inputs set to zero.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
@@ -209,7 +209,7 @@ fn tables_of_fractions() {
     assert_eq!(uniform.effort_table(), None);
     let empty = load(EffortTables::Folder(folder.join("missing"))).unwrap();
     assert_eq!(empty.effort_table(), None);
-    // what is no table of this model is refused
+    // a file that is no table of this model is refused
     let good = fs::read_to_string(&path).unwrap();
     let bad = folder.join("bad.json");
     let long = " ".repeat((1 << 20) + 1);
@@ -276,7 +276,7 @@ fn nested_effort_on<B: Backend + 'static>(backend: impl Fn() -> B, again: usize)
             values.map(|(a, b)| f64::from(f32::from_bits(*a) - f32::from_bits(*b)).powi(2));
         squares.sum::<f64>().sqrt()
     };
-    // of the same bytes the upper halves of more inputs are nearer than fewer whole ones
+    // the upper halves of more inputs are nearer than fewer whole ones of the same bytes
     for effort in [0.8, 0.5] {
         let of_nested = distance(&logits(&nested, &ids, 14, effort));
         let of_channel = distance(&logits(&channel, &ids, 14, effort));
@@ -349,7 +349,7 @@ fn buckets_of_a_model() {
     };
     let [few, many] = [4, 14].map(ranks);
     assert!(0.0 < many && many < few, "{many} {few}");
-    // what is refused
+    // refused loads
     let refused = |options: &LoadOptions, mode, what: &str| {
         let options = options.clone().context(32).effort(1.0).effort_mode(mode);
         let error = Engine::with_backend(Cpu::new(1)).load(&path, &options).err();
@@ -380,7 +380,7 @@ fn buckets_of_a_model() {
     let share = plain.effort_energy(0.5).effort_mode(EffortMode::Bucket);
     let error = Engine::with_backend(Cpu::new(1)).load(&path, &share).err().unwrap().to_string();
     assert!(error.contains("expected a fraction of the inputs"), "{error}");
-    // of Q8_0 there are no buckets
+    // Q8_0 has no buckets
     let options = LoadOptions::default().effort(0.5).effort_mode(EffortMode::Bucket);
     let error = Engine::with_backend(Cpu::new(1)).load_built_in(&options).err().unwrap();
     assert!(error.to_string().contains("expected F16, BF16 or F32"), "{error}");
@@ -391,8 +391,8 @@ fn buckets_of_a_model() {
     assert!(error.contains("expected F16, BF16 or F32"), "{error}");
 }
 
-/// On a GPU effort 1 is the dense model too; below it, and where few ranks are kept, logits are near those of
-/// the CPU and the same again.
+/// On a GPU effort 1 is the dense model too. Below it, and where few ranks are kept, logits are
+/// near those of the CPU and the same again.
 #[cfg(feature = "gpu")]
 #[test]
 fn buckets_of_a_model_on_a_gpu() {

@@ -1,6 +1,6 @@
-//! Tiny models of all families through the scheduler: a request's text is the same alone, in a
-//! batch, with drafts, after a prefix hit and with windows that are shorter than the text; and the
-//! same on the CPU as on a GPU.
+//! Tiny models of all families through the scheduler. A request's text is the same alone, in a
+//! batch, with drafts, after a prefix hit and with windows that are shorter than the text. It is
+//! the same on the CPU as on a GPU.
 //!
 //! The expected texts come from passes that the tests form by hand, one row of one slot at a time
 //! (`models.rs` compares such rows with PyPI `transformers`).
@@ -74,7 +74,7 @@ impl Family {
     }
 
     /// The greedy text after a prompt and the logits before each of its tokens, from passes formed
-    /// by hand. With `text` its tokens are run in place of the likeliest ones.
+    /// by hand. The tokens of `text` are run in place of the likeliest ones.
     fn by_hand(
         &self,
         model: &Model,
@@ -97,7 +97,7 @@ impl Family {
             .unwrap()
     }
 
-    /// What differs between the texts of a model in all circumstances. The texts of the prompts
+    /// The differences between the texts of a model in all circumstances. The texts of the prompts
     /// `by_hand` are compared with those of passes formed by hand.
     fn differences(&self, model: &Model, by_hand: &[usize]) -> Vec<String> {
         let (batch, later) = self.prompts();
@@ -269,8 +269,8 @@ fn texts_on_a_gpu() {
         let (text, rounded) = family.by_hand(&family.load(Cpu::new(1)), prompt, None);
         let (found, logits) = family.by_hand(&model, prompt, Some(&text));
         let (_, exact) = family.by_hand(&family.load(Cpu::reference()), prompt, Some(&text));
-        // GPUs and the fast path of the CPU round activations to 8 bits next to weights in blocks:
-        // what that changes on the CPU is the tolerance, and a near-tie is a lead that it can turn
+        // GPUs and the fast path of the CPU round activations to 8 bits next to weights in blocks.
+        // The change by that on the CPU is the tolerance, and a near-tie is a lead that it can turn
         let least = 2e-3f32.max(8.0 * family.rounding);
         let (most, of_gpu) = (2.0 * change(&rounded, &exact), change(&logits, &exact));
         if of_gpu > least.max(most) {

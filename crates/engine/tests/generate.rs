@@ -44,7 +44,7 @@ fn a_random_seed_is_reported_and_gives_the_text_again() {
     assert_eq!(text(&model, request.sampling(seeded(seed))), first);
 }
 
-/// What a request gives does not depend on the requests that run at the same time.
+/// The result of a request does not depend on the requests that run at the same time.
 #[test]
 fn requests_together_give_what_each_gives_alone() {
     let options = LoadOptions::default().sequences(3).context(256);
@@ -111,7 +111,7 @@ fn a_dropped_stream_makes_room() {
         let mut stream = model.generate(request).unwrap();
         stream.next().unwrap().unwrap();
     }
-    // with room for one sequence this would wait until the context is full
+    // room for one sequence would make this wait until the context is full
     let mut stream = model.generate(Request::new(PROMPT).max_tokens(2)).unwrap();
     stream.text().unwrap();
     assert_eq!(stream.stats().generated_tokens, 2);

@@ -80,9 +80,9 @@ fn logits_of_the_cpu() {
     }
 }
 
-/// Along a greedy text of the CPU the GPU finds the same tokens likeliest, except where two are as
-/// likely up to what rounding to 8 bits moves (0.45 between the reference path and the fast one):
-/// GPUs sum in other orders.
+/// Along a greedy text of the CPU the GPU finds the same tokens likeliest, except where two are
+/// nearly as likely: GPUs sum in other orders. Rounding to 8 bits moves logits by 0.45 between the
+/// reference path and the fast one.
 #[test]
 fn greedy_texts_of_the_cpu() {
     let Some([gpu, cpu]) = device().map(|gpu| [built_in(gpu), built_in(Cpu::new(2))]) else {
@@ -136,7 +136,7 @@ fn constrained_texts_alone_and_in_a_batch() {
     ];
     for (constraint, sampling) in requests {
         let request = Request::new(STORY).constraint(constraint).sampling(sampling).max_tokens(32);
-        // with log-probabilities nothing is forced
+        // log-probabilities let nothing be forced
         let requests = [request.clone().log_probs(0), request];
         let alone =
             requests.clone().map(|request| model.generate(request).unwrap().text().unwrap());

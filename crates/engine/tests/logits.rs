@@ -27,8 +27,8 @@ fn logits_of_transformers() {
     }
 }
 
-/// What keys and values in eight bits do to the logits of a trained model (of a deviation of 2.5),
-/// compared with f32 on the reference path.
+/// The change that keys and values in eight bits make to the logits of a trained model (of a
+/// deviation of 2.5), compared with f32 on the reference path.
 #[test]
 fn keys_and_values_in_q8_0() {
     const TEXT: &str = "Once upon a time there was a little fox who lived near the river. Every \

@@ -96,7 +96,7 @@ fn refused(random: &mut Random) -> Request {
     }
 }
 
-/// What a request gives alone.
+/// The result of a request alone.
 struct Known {
     request: Request,
     tokens: Vec<Token>,

@@ -216,7 +216,7 @@ fn a_draft_model_that_differs() {
     a_noised_draft_model(request, 24);
 }
 
-/// What the draft model drafts is cut where a constraint does not allow it.
+/// Tokens of the draft model are cut where a constraint does not allow them.
 #[test]
 fn a_draft_model_that_knows_no_constraints() {
     a_noised_draft_model(constrained, 24);

@@ -152,7 +152,7 @@ fn scores_equal_those_of_transformers() {
         let raw = RerankOptions::default().raw(shape[1] == 1);
         let got: Vec<f32> =
             model.score(&texts(name), &raw).unwrap().iter().map(|score| score.score).collect();
-        // of two labels the first is yes
+        // the first of two labels is yes
         let expected: Vec<f32> = expected.into_iter().step_by(shape[1]).collect();
         check(name, &got, &expected);
     }

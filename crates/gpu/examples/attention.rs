@@ -2,10 +2,10 @@
 //!
 //! usage: attention [check] [PASS ...]
 //!
-//! A PASS is ROWS or ROWS@DEPTH: rows of a prompt after DEPTH positions. Prints the time of a layer of
-//! llama-3.2-1b and of llama-3.1-8b for each pass and work split, with `*` at the one that a model would
-//! use and `without` for the kernel without matrix cores; with `check` only compares the results.
-//! Exits with status 1 if a result is wrong or no GPU has matrix cores.
+//! A PASS is ROWS or ROWS@DEPTH: rows of a prompt after DEPTH positions. Prints the time of a layer
+//! of llama-3.2-1b and of llama-3.1-8b for each pass and work split. `*` marks the one that a model
+//! would use, `without` the kernel without matrix cores. `check` only compares the results. Exits
+//! with status 1 if a result is wrong or no GPU has matrix cores.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -51,7 +51,7 @@ const CANDIDATES: [WorkSplit; 9] = [
 /// Rows that are compared with f64.
 const SAMPLES: usize = 9;
 
-/// Bytes of workgroup memory of a workgroup, at most.
+/// The most bytes of workgroup memory of a workgroup.
 const BYTES: usize = 48 << 10;
 
 fn main() -> ExitCode {

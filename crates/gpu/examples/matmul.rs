@@ -2,7 +2,7 @@
 //!
 //! Prints a line for each shape and tile, with `*` at the tile that a model would use. Exits with
 //! status 1 if a result is wrong or no GPU has matrix cores. `matmul all` also measures tiles that
-//! are not in use, `matmul few` measures tiles and K splits of passes of 64 to 512 rows; `matmul
+//! are not in use, `matmul few` measures tiles and K splits of passes of 64 to 512 rows. `matmul
 //! check` runs only the small cases, with every index checked.
 
 use std::{process::ExitCode, time::Instant};

@@ -2,12 +2,12 @@
 //!
 //! usage: persistent MODEL.gguf [CHECKED [GROUPS,...]]
 //!
-//! Draws CHECKED tokens with both, at temperature 1 with the log-probability of each, in 16 sequences:
-//! by persistent kernels one sequence after the other, by dispatches 16 rows a pass. Counts the tokens
-//! that differ. With GROUPS these are persistent kernels of the first number of workgroups, else the
-//! choice at load, which can be dispatches: the time of a token tells. Then prints the tokens per
-//! second, sampling of the likeliest included, at several depths, of the choice at load and of
-//! persistent kernels of GROUPS workgroups.
+//! Draws CHECKED tokens with both, at temperature 1 with the log-probability of each, in 16
+//! sequences: by persistent kernels one sequence after the other, by dispatches 16 rows a pass.
+//! Counts the tokens that differ. GROUPS makes these persistent kernels of the first number of
+//! workgroups. Otherwise they are the choice at load, which can be dispatches: the time of a token
+//! tells. Then prints the tokens per second, sampling of the likeliest included, at several depths,
+//! of the choice at load and of persistent kernels of GROUPS workgroups.
 
 use std::{collections::VecDeque, process::ExitCode, sync::Arc, time::Instant};
 

@@ -1,9 +1,21 @@
 //! Plans on any GPU, through wgpu: Vulkan, Metal and DX12.
 //!
-//! The data flow is the order of the folders: `device` opens a GPU, `weights` uploads the tensors of
-//! a checkpoint, `kernels` has the WGSL templates, `lower` turns the steps of a plan into dispatches
-//! at load, `persist` links those of a layer to one kernel where that is faster, and `run` submits
-//! passes.
+//! The data flow is the order of the folders: `device` opens a GPU, `weights` uploads the tensors
+//! of a checkpoint, and `kernels` has the WGSL templates. `lower` turns the steps of a plan into
+//! dispatches at load, `persist` links those of a layer to one kernel where that is faster, and
+//! `run` submits passes.
+//!
+//! wgpu and WGSL serve every vendor's GPUs from one source, and a build installs nothing. Kernels
+//! are chosen by `Capabilities`, never by a GPU's name; `PELTON_MATRIX_CORES=off` hides matrix
+//! cores, for tests and measurements.
+//!
+//! Passes only record dispatches: buffers, pipelines and bindings are made at load, and a test
+//! counts them (`Device::made`). A profile is the exception. A load is compared with the largest
+//! heap of the GPU's own memory first, where Vulkan reports it, and refused if it does not fit.
+//!
+//! Tests run kernels with wgpu's bounds checks. In use those checks are off: indices follow from
+//! shapes and from passes that the host has checked. No kernel adds floats in an order that depends
+//! on time.
 
 mod device;
 mod kernels;

@@ -1,4 +1,11 @@
 //! The two traits of a backend: one loads a plan, the other runs passes over it.
+//!
+//! [`Executable::pipeline`] describes an executable to the scheduler. It has the passes in flight
+//! (1 on the CPU, 3 on a GPU), and the greatest useful repeat (1 and 32). It says whether both
+//! phases give the same bits, and up to how many rows a decoding pass is exact.
+//!
+//! Recurrent states belong to the newest position of their slot. `save_states` and `restore_states`
+//! copy them to and from snapshots, in the order of submitted passes.
 
 use std::sync::Arc;
 
@@ -54,15 +61,15 @@ pub trait Backend: Send + Sync {
     }
 
     /// Bytes that are free for caches of keys and values next to `weights` bytes of weights, which
-    /// are not loaded yet; `None` if the backend has no such measurement.
+    /// are not loaded yet. `None` if the backend has no such measurement.
     fn free_memory(&self, weights: u64) -> Option<u64> {
         let _ = weights;
         None
     }
 
-    /// Rows of a pass, at most, where the caller of [`load`](Self::load) has no number of its own:
-    /// enough for the speed of long prompts, with buffers that are small next to the memory that
-    /// `weights` bytes of weights leave.
+    /// The most rows of a pass where the caller of [`load`](Self::load) has no number of its own.
+    /// They suffice for the speed of long prompts, and their buffers are small next to the memory
+    /// that `weights` bytes of weights leave.
     fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
         let _ = (plan, weights);
         512
@@ -73,9 +80,9 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::Op`] if the plan has an op that is not [accepted](Self::accepts),
-    /// [`Error::Memory`] or [`Error::LoadMemory`] if there is not enough memory; other errors if a weight differs from the
-    /// plan or the backend fails.
+    /// [`Error::Op`] if the plan has an op that is not [accepted](Self::accepts), [`Error::Memory`]
+    /// or [`Error::LoadMemory`] if there is not enough memory. Other errors if a weight differs
+    /// from the plan or the backend fails.
     fn load(
         &self,
         plan: Plan,
@@ -95,11 +102,11 @@ pub struct Pipeline {
     pub repeat: u32,
     /// Whether both [phases](crate::Phase) give the same bits for a row.
     pub phases_agree: bool,
-    /// Number of rows up to which the rows of a decoding pass have the bits that each has alone;
+    /// Number of rows up to which the rows of a decoding pass have the bits that each has alone.
     /// `usize::MAX` if there is no such limit.
     pub exact_rows: usize,
-    /// Whether a pass can have a [`Want::Later`](crate::Want::Later). Of use where passes run while
-    /// the host does something else.
+    /// Whether a pass can have a [`Want::Later`](crate::Want::Later). It is useful where passes run
+    /// while the host does something else.
     pub late_draws: bool,
 }
 
@@ -107,7 +114,7 @@ pub struct Pipeline {
 ///
 /// An executable is a queue of passes. [`submit`](Self::submit) starts a pass and returns a ticket;
 /// [`take`](Self::take) waits for the oldest pass and returns its results. The caller may submit up
-/// to [`Pipeline::depth`] passes before it takes the oldest: tokens that a pass samples stay in the
+/// to [`Pipeline::depth`] passes before it takes the oldest. Tokens that a pass samples stay in the
 /// backend's memory, and a row of a later pass reads them by
 /// [`Input::Sampled`](crate::Input::Sampled).
 ///
@@ -133,7 +140,7 @@ pub trait Executable: Send {
     /// # Errors
     ///
     /// [`Error::Pass`] if the ticket is not that of the newest pass, if that one waits for no draw,
-    /// or if a value of the draw is out of its range; other errors if the backend fails.
+    /// or if a value of the draw is out of its range. Other errors if the backend fails.
     fn draw(&mut self, ticket: Ticket, sample: Option<&Sample<'_>>) -> Result<(), Error> {
         let _ = sample;
         Err(Error::Pass(format!("a draw of pass {}, but the backend has no late draws", ticket.0)))
@@ -192,8 +199,8 @@ pub trait Executable: Send {
     }
 
     /// The share of the weights of [marked](crate::Weight::effort) matrices that rows of an effort
-    /// below 1 have multiplied since the load; `None` before the first such row, and on backends that
-    /// do not count.
+    /// below 1 have multiplied since the load. `None` before the first such row, and on backends
+    /// that do not count.
     fn live_share(&self) -> Option<f64> {
         None
     }

@@ -40,7 +40,7 @@ pub enum Error {
         tensor: String,
         /// The value.
         found: String,
-        /// What was expected of it.
+        /// The expected value.
         expected: &'static str,
     },
 
@@ -79,7 +79,7 @@ pub enum Error {
     Matrix {
         /// The tensor.
         tensor: String,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
 
@@ -136,7 +136,7 @@ pub enum Error {
     Device {
         /// The name of the GPU.
         device: String,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
 
@@ -149,7 +149,7 @@ pub enum Error {
     Kernel {
         /// The kernel.
         kernel: String,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
 }

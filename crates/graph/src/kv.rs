@@ -4,9 +4,9 @@ use std::fmt;
 
 /// Positions in a page of the KV caches.
 ///
-/// A page is the unit in which cache memory is allocated, referenced and freed. With 64 positions
-/// the keys of one head in one page are a few consecutive kilobytes: long enough for streaming
-/// reads, and short enough that the unused end of a sequence's last page costs little.
+/// A page is the unit in which cache memory is allocated, referenced and freed. The keys of one
+/// head in a page of 64 positions are a few consecutive kilobytes. This is long enough for
+/// streaming reads, and short enough that the unused end of a sequence's last page costs little.
 pub const PAGE: usize = 64;
 
 /// Pages that `positions` positions need.

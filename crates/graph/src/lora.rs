@@ -1,4 +1,9 @@
 //! LoRA adapters (arXiv 2106.09685), chosen for each row by its slot.
+//!
+//! `Op::Adapters` writes the ids and factors of each row's adapters. The thin products `y += Σ
+//! factor · b·(a·x)` are `ExpertLinear` and `ExpertSum` over the stacked matrices of all adapters:
+//! rows of different adapters are rows of different experts. A slot without adapters has factors of
+//! 0.
 
 use pelton_quant::DType;
 use pelton_weights::LoraTensors;

@@ -1,4 +1,20 @@
 //! A forward pass as data: rows of tokens, edits of page tables, the wanted results.
+//!
+//! Executables run passes in the order of submission. On the CPU `submit` runs the pass; on a GPU
+//! it records and submits it.
+//!
+//! - One row of a sequence is decoding, several are batched decoding or the verification of a
+//!   draft, many are a prompt.
+//! - The executable keeps the `RECENT` (128) newest sampled tokens of each slot in a ring.
+//!   `Input::Sampled` reads it, for any number of sequences.
+//! - `Want::Sample` writes the drawn token to the ring. Only the token and requested
+//!   log-probabilities reach the host. Penalties need the newest tokens of the history. So a want
+//!   has the tokens that the host knows, and a count of pending ones in the ring.
+//! - `repeat` runs several passes in one submission. Each row advances by a position, its input
+//!   becomes `Sampled`, and the index of its draw advances by one.
+//! - `keeps_hidden` returns the hidden states `[rows, hidden]`, and `hidden` gives them to the plan
+//!   of a head that predicts further tokens. In later repeats a head reads its own.
+//! - `efforts` has the effort of each row, so rows of different effort share a pass.
 
 use pelton_sampling::{Draw, Sampled};
 
@@ -15,7 +31,7 @@ pub const MAX_REPEAT: u32 = 32;
 /// CPU.
 ///
 /// Kernels for prompts and for decoding sum in different orders. So a row always runs in the phase
-/// of its position, whatever the number of rows: then its result depends neither on the other rows
+/// of its position, whatever the number of rows. Its result then depends neither on the other rows
 /// of the batch nor on the chunks of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
@@ -113,8 +129,8 @@ pub struct Pass<'a> {
     /// The hidden states `[rows, hidden]` of the rows, of a plan that [reads
     /// them](crate::Plan::reads_hidden); else empty.
     pub hidden: &'a [f32],
-    /// Whether the results have the hidden states of all rows. Of a plan with
-    /// [hidden states](crate::Plan::hidden), in a pass that runs once.
+    /// Whether the results have the hidden states of all rows. Only a plan with [hidden
+    /// states](crate::Plan::hidden) has them, in a pass that runs once.
     pub keeps_hidden: bool,
     /// Number of passes that run one after the other, 1 to [`MAX_REPEAT`]. Each repeat after the
     /// first runs the tokens that the previous one sampled, at the next positions, with draws of

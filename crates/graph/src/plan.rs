@@ -39,8 +39,8 @@ pub struct Weight {
     pub effort: bool,
 }
 
-/// A range of a fused tensor, in rows, of a vector in elements. Of several matrices it is the same
-/// range of rows of each.
+/// A range of a fused tensor, in rows, or of a vector, in elements. Several matrices have the same
+/// range of rows each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The first row.
@@ -215,8 +215,8 @@ pub enum OutputKind {
 pub struct Hidden {
     /// Their buffer `[rows, hidden]`, which the steps of a pass write.
     pub buffer: BufferId,
-    /// Whether the steps read it first, as those of a head do: the rows' hidden states come with the
-    /// pass, and in later repeats they are those of the repeat before.
+    /// Whether the steps read it first, as those of a head do. The rows' hidden states come with
+    /// the pass, and in later repeats they are those of the repeat before.
     pub is_input: bool,
 }
 
@@ -283,7 +283,7 @@ pub struct Plan {
     /// Whether all rows of a sequence have to be in one pass, because rows see later ones or are
     /// pooled.
     pub whole_sequences: bool,
-    /// What rows of an effort below 1 leave out.
+    /// The parts that rows of an effort below 1 leave out.
     pub effort: EffortOptions,
     /// The meaning of the last buffer.
     pub output: OutputKind,
@@ -329,9 +329,9 @@ impl Plan {
         &self.ropes[id.0]
     }
 
-    /// Whether a sequence can be cut back to any of its positions, as after a rejected draft: the
-    /// caches keep every position, recurrent states only the newest. A plan with states is cut
-    /// back to a position at which a snapshot was [saved](crate::Executable::save_states).
+    /// Whether a sequence can be cut back to any of its positions, as after a rejected draft. The
+    /// caches keep every position, recurrent states only the newest. A plan with states is cut back
+    /// to a position at which a snapshot was [saved](crate::Executable::save_states).
     pub fn can_roll_back(&self) -> bool {
         self.states.is_empty() && !self.whole_sequences
     }

@@ -40,7 +40,7 @@ pub(crate) enum Scaling {
     Yarn(Yarn),
 }
 
-/// The parameters of YaRN (arXiv 2309.00071, section 3.2): frequencies with more than `beta_fast`
+/// The parameters of YaRN (arXiv 2309.00071, section 3.2). Frequencies with more than `beta_fast`
 /// turns in the original context stay, those with less than `beta_slow` are divided by `factor`,
 /// and those between are blended.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,10 +72,10 @@ impl Yarn {
 }
 
 impl Rope {
-    /// The rotation of `dims` elements with base `theta`: pair `i` has the frequency
-    /// `theta^(-2i / dims)` (RoFormer, arXiv 2104.09864, section 3.2.2), divided by `divisors[i]`
-    /// where the checkpoint carries such a table. That is how GGUF stores the scaling of Llama 3.1
-    /// and later, of LongRoPE, and the unrotated pairs of Gemma 4.
+    /// The rotation of `dims` elements with base `theta`. Pair `i` has the frequency `theta^(-2i /
+    /// dims)` (RoFormer, arXiv 2104.09864, section 3.2.2), divided by `divisors[i]` where the
+    /// checkpoint carries such a table. GGUF stores so the scaling of Llama 3.1 and later, of
+    /// LongRoPE, and the unrotated pairs of Gemma 4.
     pub(crate) fn new(
         style: RopeStyle,
         theta: f32,

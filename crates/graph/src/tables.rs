@@ -1,4 +1,11 @@
 //! The page tables of all slots: the pages in which the keys and values of each sequence lie.
+//!
+//! Layers whose queries see the same positions form a cache group, which has a pool of pages of its
+//! own. For each slot it has a page table: position `p` is in page `table[p / 64]`. A pass carries
+//! only the changed tail of a table.
+//!
+//! The table of a windowed group is indexed like any other. Pages that lie wholly before the window
+//! are freed, and their stale entries are never read.
 
 use crate::{Error, Limits, pages_for};
 

@@ -1,11 +1,12 @@
 //! Weights sorted within buckets of 8 outputs, a byte each.
 //!
 //! As in the form of f16 a prefix of the ranks of an input has its greatest weights. A rank has
-//! weights of nearly one size, so that few bits tell one from the other: the range of the magnitudes of
-//! one rank of one input is cut into 16 equal intervals, and a code has the sign (bit 7), the interval
-//! (bits 6 to 3) and the position in the bucket (bits 2 to 0). It stands for the middle of its interval.
-//! Codes that stand for the lower end, as those of [Effort](https://github.com/kolinko/effort) do, make
-//! all weights smaller; and ranges over all inputs are too wide for inputs of small weights.
+//! weights of nearly one size, so that few bits tell one from the other. The range of the
+//! magnitudes of one rank of one input is cut into 16 equal intervals. A code has the sign (bit 7),
+//! the interval (bits 6 to 3) and the position in the bucket (bits 2 to 0). It stands for the
+//! middle of its interval. Codes that stand for the lower end, as those of
+//! [Effort](https://github.com/kolinko/effort) do, make all weights smaller. Ranges over all inputs
+//! are too wide for inputs of small weights.
 
 use half::f16;
 
@@ -28,7 +29,7 @@ pub struct LevelRanks {
 /// Packs the weights of one input `[outputs]`, times a power of two, to words `[8, outputs / 16]` with the
 /// codes of two buckets each, that of the even one in the lower byte.
 ///
-/// Of equal magnitudes the lower position has the lower rank.
+/// Equal magnitudes have ranks in the order of their positions.
 ///
 /// # Panics
 /// If the outputs are no multiple of 16, or twice as many as words.
@@ -117,8 +118,8 @@ mod tests {
         all
     }
 
-    /// The relative error energy of the original's codes was 6e-3, and its mean error not zero; repaired
-    /// it is to be at most 1.5e-3, for inputs of any size in one matrix.
+    /// The relative error energy of the original's codes was 6e-3, and its mean error not zero.
+    /// Repaired it is to be at most 1.5e-3, for inputs of any size in one matrix.
     #[test]
     fn codes_have_the_error_of_their_bits_and_no_bias() {
         for (seed, scale) in [(1, 1.0), (2, 3e-5), (3, 1e-30), (4, 6e4)] {

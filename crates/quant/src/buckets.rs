@@ -1,10 +1,11 @@
 //! Weights sorted within buckets of 16 outputs, after bucketMul of
 //! [Effort](https://github.com/kolinko/effort).
 //!
-//! The weights of one input `[outputs]` are cut into buckets of 16 neighbouring outputs, and sorted in
-//! each by magnitude: rank 0 is the greatest. A weight is an f16 whose four lowest bits are its position
-//! in the bucket; products take the code as it is, position included. So for an input a prefix of
-//! ranks has its greatest weights, and the mean magnitude of each rank says how far it is worth going.
+//! The weights of one input `[outputs]` are cut into buckets of 16 neighbouring outputs, and sorted
+//! in each by magnitude: rank 0 is the greatest. A weight is an f16 whose four lowest bits are its
+//! position in the bucket; products take the code as it is, position included. So a prefix of the
+//! ranks of an input has its greatest weights. The mean magnitude of each rank says how far it is
+//! worth going.
 
 use std::ops::Range;
 
@@ -47,7 +48,8 @@ impl BucketFormat {
         [Self::F16, Self::Q8].into_iter().find(|format| format.name() == name)
     }
 
-    /// Ranks of an input, which are the outputs of a bucket. Of a rank, 16 outputs are a word of 16 bits.
+    /// Ranks of an input, which are the outputs of a bucket. A word of 16 bits has 16 outputs of a
+    /// rank.
     pub const fn ranks(self) -> usize {
         match self {
             Self::F16 => BUCKET,
@@ -76,8 +78,8 @@ pub fn bucket_exponent(greatest: f32) -> i32 {
 /// Packs the weights of one input `[outputs]`, times a power of two, to codes `[16, outputs / 16]` and
 /// the mean magnitude of each rank.
 ///
-/// Of equal magnitudes the lower position has the lower rank. A code is the nearest f16 that ends in
-/// the position.
+/// Equal magnitudes have ranks in the order of their positions. A code is the nearest f16 that ends
+/// in the position.
 ///
 /// # Panics
 /// If there are no whole buckets, or not as many codes as weights.
@@ -89,8 +91,9 @@ pub fn pack_buckets(weights: &[f32], codes: &mut [u16]) -> [f16; BUCKET] {
     })
 }
 
-/// Sorts the weights of one input within buckets of `B` outputs, with `put(rank, bucket, weight, position)`
-/// for each bucket after the other and in it for each rank; returns the mean magnitude of each rank.
+/// Sorts the weights of one input within buckets of `B` outputs, with `put(rank, bucket, weight,
+/// position)` for each bucket after the other and in it for each rank. Returns the mean magnitude
+/// of each rank.
 pub(crate) fn sort_buckets<const B: usize>(
     weights: &[f32],
     mut put: impl FnMut(usize, usize, f32, u8),

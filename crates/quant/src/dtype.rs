@@ -55,8 +55,8 @@ pub enum DType {
     IQ2_XS,
     /// 2 bits, as IQ2_XS with a smaller codebook and a 4-bit scale per 32 elements.
     IQ2_XXS,
-    /// 1.6 bits: indices into a codebook of 8 values -1, 0 and 1, shifted by an eighth; super-blocks
-    /// of 256 with a 3-bit scale and a shift per 32 elements.
+    /// 1.6 bits: indices into a codebook of 8 values -1, 0 and 1, shifted by an eighth.
+    /// Super-blocks of 256 with a 3-bit scale and a shift per 32 elements.
     IQ1_S,
     /// 1.75 bits, as IQ1_S with a 3-bit scale per 16 elements and a shift per 8.
     IQ1_M,

@@ -50,8 +50,8 @@ impl BlockMxfp4 {
         }
     }
 
-    /// Encodes with the exponent for which the largest magnitude is below twice that of the code 4;
-    /// codes are those of the nearest level, the first among equals.
+    /// Encodes with the exponent for which the largest magnitude is below twice that of the code 4.
+    /// Codes are those of the nearest level, the first among equals.
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
         let exponent = extreme(values).to_bits() >> 23 & 0xff;
         let mut block = Self { e: exponent.saturating_sub(2) as u8, qs: [0; 16] };

@@ -99,7 +99,7 @@ impl BlockIq4Xs {
     }
 
     /// Encodes with the scale of each sub-block that maps its element of the largest magnitude to
-    /// the level −127, rounded to a multiple of `d`; `d` maps the largest of these scales to −32.
+    /// the level −127, rounded to a multiple of `d`. `d` maps the largest of these scales to −32.
     pub(crate) fn encode(values: &[f32; 256]) -> Option<Self> {
         let (blocks, _) = values.as_chunks::<32>();
         let mut wanted = [0f32; 8];

@@ -203,7 +203,7 @@ impl BlockQ6K {
         }
         let (mut ql, mut qh) = ([0; 128], [0; 64]);
         for (run, codes) in codes.as_chunks::<32>().0.iter().enumerate() {
-            // of each four runs the middle two are swapped relative to Q4_K
+            // the middle two of each four runs are swapped relative to Q4_K
             let low = [0, 2, 1, 3, 4, 6, 5, 7][run];
             pack_run(&mut ql, 4, low, &codes.map(|q| q & 15));
             pack_run(&mut qh, 2, run, &codes.map(|q| q >> 4));

@@ -1,9 +1,9 @@
 //! Q2_K to Q6_K: super-blocks of 256 elements whose sub-blocks have small integer scales
 //! (`block_q2_K` to `block_q6_K` of `ggml-common.h`).
 //!
-//! All five store codes in *runs* of 32 elements. A *group* of 32 bytes interleaves several
-//! runs: byte `l` of a group has the bits of element `l` of each of its runs, the first run in
-//! the lowest bits. With `b` bits per code a group holds `8 / b` runs.
+//! All five store codes in *runs* of 32 elements. A *group* of 32 bytes interleaves several runs.
+//! Byte `l` of a group has the bits of element `l` of each of its runs, the first run in the lowest
+//! bits. Codes of `b` bits make a group hold `8 / b` runs.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -33,10 +33,10 @@ pub(crate) fn pack_run<const BYTES: usize>(
 
 /// The scale and the minimum of sub-block `index` (0 to 7) of a Q4_K or Q5_K super-block, 0 to 63.
 ///
-/// Of the 12 bytes, 0..4 hold the scales and 4..8 the minima of sub-blocks 0 to 3 in their low
-/// six bits; 8..12 hold the low four bits of the scales (low half) and minima (high half) of
-/// sub-blocks 4 to 7, whose upper two bits are the upper two of bytes 0..4 and 4..8
-/// (`get_scale_min_k4` of `ggml-quants.c`).
+/// Bytes 0..4 of 12 hold the scales and 4..8 the minima of sub-blocks 0 to 3 in their low six bits.
+/// Bytes 8..12 hold the low four bits of the scales (low half) and minima (high half) of sub-blocks
+/// 4 to 7. Their upper two bits are the upper two of bytes 0..4 and 4..8 (`get_scale_min_k4` of
+/// `ggml-quants.c`).
 ///
 /// # Panics
 ///
@@ -137,9 +137,9 @@ impl BlockQ3K {
 
     /// The scales of the 16 sub-blocks, −32 to 31.
     ///
-    /// The low four bits of scales 0 to 7 are the low halves of bytes 0..8, those of 8 to 15
-    /// the high halves; the upper two bits of scale `p` are bits `2 * (p / 4)` and up of byte
-    /// `8 + p % 4`.
+    /// The low four bits of scales 0 to 7 are the low halves of bytes 0..8, those of 8 to 15 the
+    /// high halves. The upper two bits of scale `p` are bits `2 * (p / 4)` and up of byte `8 + p %
+    /// 4`.
     #[inline]
     pub fn scales(&self) -> [i8; 16] {
         std::array::from_fn(|p| {
@@ -265,7 +265,7 @@ impl BlockQ6K {
     #[inline]
     pub fn codes(&self) -> [i8; 256] {
         in_runs(|run| {
-            // Of each four runs the middle two are swapped relative to Q4_K.
+            // The middle two of each four runs are swapped relative to Q4_K.
             let low = run_of(&self.ql, 4, [0, 2, 1, 3, 4, 6, 5, 7][run]);
             let high = run_of(&self.qh, 2, run);
             std::array::from_fn(|l| (low[l] | high[l] << 4) as i8 - 32)

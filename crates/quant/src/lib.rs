@@ -1,9 +1,9 @@
 //! Block formats of quantized weights: layouts, reference decoders and encoders.
 //!
-//! [`decode`] and [`encode`] convert a number of whole blocks and check every length. Kernels
-//! that read blocks directly use the typed layouts, such as [`BlockQ4K`]: `Pod` structs of
-//! alignment 1 and size [`DType::block_bytes`], so that `bytemuck::try_cast_slice` turns the
-//! bytes of a row into blocks. `codes` of each layout unpacks the integers in element order.
+//! [`decode`] and [`encode`] convert a number of whole blocks and check every length. Kernels that
+//! read blocks directly use the typed layouts, such as [`BlockQ4K`]. They are `Pod` structs of
+//! alignment 1 and size [`DType::block_bytes`], so that `bytemuck::try_cast_slice` turns the bytes
+//! of a row into blocks. `codes` of each layout unpacks the integers in element order.
 //!
 //! The layouts are ggml's (`ggml-common.h`). Results are bit-equal to those of the Python
 //! package `gguf`; see `tests/make_golden.py`.

@@ -1,7 +1,7 @@
 //! Packing of four- and five-bit codes in blocks of 32.
 //!
-//! Byte `j` of 16 holds the low four bits of code `j` in its low half and those of code
-//! `j + 16` in its high half; bit `i` of the word `qh` is the fifth bit of code `i`.
+//! Byte `j` of 16 holds the low four bits of code `j` in its low half and those of code `j + 16` in
+//! its high half. Bit `i` of the word `qh` is the fifth bit of code `i`.
 
 /// Unpacks 32 four-bit codes from 16 bytes, in element order.
 #[inline]

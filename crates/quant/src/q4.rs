@@ -37,7 +37,7 @@ impl BlockQ4_0 {
         }
     }
 
-    /// Encodes with a scale that maps the element of the largest magnitude to −8. That code has no
+    /// Encodes with a scale that maps the element of the largest magnitude to −8. This code has no
     /// positive counterpart, so an element of the same magnitude and the other sign becomes 7.
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
         let d = extreme(values) / -8.0;

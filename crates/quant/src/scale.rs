@@ -25,7 +25,7 @@ impl F16Scale {
 /// `1 / scale`, or 0 where the reciprocal is not finite.
 ///
 /// Such a scale (below 2^-128) underflows to 0 as an f16, so that all codes decode to the same
-/// value; the encoder then uses those of 0.
+/// value. The encoder then uses those of 0.
 pub(crate) fn reciprocal(scale: f32) -> f32 {
     let inverse = 1.0 / scale;
     if inverse.is_finite() { inverse } else { 0.0 }

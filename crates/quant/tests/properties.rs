@@ -36,9 +36,9 @@ fn f16_error(value: f64) -> f64 {
     (value.abs() * 2f64.powi(-11)).max(2f64.powi(-25))
 }
 
-/// The largest error of an element of a block in its format, in f64 arithmetic: half a step (or
-/// a whole step at the end of the range that symmetric codes lack), plus the error of rounding
-/// the scale and the minimum to f16, plus a margin for f32 arithmetic.
+/// The largest error of an element of a block in its format, in f64 arithmetic. It is half a step
+/// (or a whole step at the end of the range that symmetric codes lack). Added are the error of
+/// rounding the scale and the minimum to f16, and a margin for f32 arithmetic.
 fn bound(dtype: DType, block: &[f32]) -> f64 {
     let largest = block.iter().fold(0f64, |a, v| a.max(f64::from(v.abs())));
     let min = block.iter().fold(f64::INFINITY, |a, &v| a.min(v.into()));
@@ -72,8 +72,8 @@ fn bound(dtype: DType, block: &[f32]) -> f64 {
             d + error + 6.0 * error
         }
         // a step of the widest sub-block, whose scale and minimum are stored in 6 bits: half a step
-        // of rounding, and the errors of the stored scale at the last code and of the minimum;
-        // candidates may cut a part of a step from the range
+        // of rounding, and the errors of the stored scale at the last code and of the minimum.
+        // Candidates may cut a part of a step from the range
         DType::Q4_K | DType::Q5_K => {
             let levels = if dtype == DType::Q4_K { 15.0 } else { 31.0 };
             let range = max.max(0.0) - min.min(0.0);

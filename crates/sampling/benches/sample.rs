@@ -11,7 +11,7 @@ use std::{hint::black_box, time::Instant};
 
 use pelton_sampling::{Draw, Sampler, Sampling};
 
-/// That of Qwen3.
+/// The tokens of Qwen3's vocabulary.
 const VOCABULARY: usize = 151_936;
 const TOKENS: usize = 64;
 

@@ -81,8 +81,9 @@ impl Candidates {
         logit
     }
 
-    /// Keeps the fewest likeliest candidates, at least one, whose weights reach `p · 2⁻³²` of the sum
-    /// of all weights; `u32::MAX` keeps all (nucleus sampling; Holtzman et al., arXiv 1904.09751).
+    /// Keeps the fewest likeliest candidates, at least one, whose weights reach `p · 2⁻³²` of the
+    /// sum of all weights. `u32::MAX` keeps all (nucleus sampling; Holtzman et al., arXiv
+    /// 1904.09751).
     pub(crate) fn top_p(&mut self, p: u32) {
         if p == u32::MAX {
             return;

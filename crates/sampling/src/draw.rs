@@ -1,9 +1,9 @@
 //! One draw of a token as data, and its result: what every backend computes the same.
 
-/// Tokens of the history that penalties can look at, at most.
+/// The most tokens of the history that penalties can look at.
 pub const PENALTY_WINDOW_MAX: usize = 4096;
 
-/// Log-probabilities of likeliest tokens that a draw can return, at most.
+/// The most log-probabilities of likeliest tokens that a draw can return.
 pub const LOG_PROBS_MAX: usize = 20;
 
 /// Penalties on tokens of the recent history: the logit `l` of a token that occurs `n ≥ 1` times
@@ -69,7 +69,7 @@ pub struct Sampled {
 /// Natural log-probabilities under the softmax of the raw logits of the whole vocabulary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogProbs {
-    /// That of the drawn token.
+    /// The log-probability of the drawn token.
     pub drawn: f32,
     /// The likeliest tokens, in descending order, ties by id. Masks and biases do not change them.
     pub top: Vec<(u32, f32)>,

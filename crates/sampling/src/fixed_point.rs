@@ -1,9 +1,9 @@
 //! Logarithms and powers of two in whole numbers.
 //!
 //! The `ln` and `exp` of different CPUs, systems and GPUs differ in the last bits, which would
-//! occasionally draw another token. Sums and products of whole numbers have the same bits everywhere,
-//! so the same logits and seed give the same text everywhere; and their sums do not depend on the
-//! order of summation, so a GPU can add them in parallel.
+//! occasionally draw another token. Sums and products of whole numbers have the same bits
+//! everywhere, so the same logits and seed give the same text everywhere. Their sums do not depend
+//! on the order of summation, so a GPU can add them in parallel.
 
 /// Binary digits after the point of logarithms and distances.
 pub const FRACTION: u32 = 25;

@@ -2,7 +2,7 @@
 //!
 //! Without top-k and top-p there may be hundreds of thousands of candidates. An upper bound of the
 //! noise, a few f32 vector operations, shows for nearly all of them that they cannot exceed the
-//! greatest value so far; the exact value is computed for the others only.
+//! greatest value so far. The exact value is computed for the others only.
 
 use crate::{
     distance::{any_reaches, distance},

@@ -1,5 +1,5 @@
-//! Gumbel noise as a function of seed, index and token: it has no state, so any element of it can be
-//! computed anywhere, on a GPU too.
+//! Gumbel noise as a function of seed, index and token. It has no state, so any element of it can
+//! be computed anywhere, on a GPU too.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -24,9 +24,9 @@ impl Noise {
         Self { seed: halves(seed), index: halves(index), last: None }
     }
 
-    /// The noise of one token: `-log2(-log2(u))` in units of 2⁻²⁵. That is a Gumbel variable divided
-    /// by ln 2, plus a constant that no draw depends on. `None` only if it is below `needed` and a
-    /// bound shows that without the logarithms.
+    /// The noise of one token: `-log2(-log2(u))` in units of 2⁻²⁵. This is a Gumbel variable
+    /// divided by ln 2, plus a constant that no draw depends on. `None` only if it is below
+    /// `needed` and a bound shows that without the logarithms.
     pub(crate) fn gumbel_from(&mut self, needed: i32, token: u32) -> Option<i32> {
         let u = uniform(self.word(token));
         // -log2(u) ≥ (1 - u) / ln 2 > 1 - u, which is at least half of the next power of two

@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! The state that all handlers share.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub(crate) struct Caller {
 }
 
 impl App {
-    /// What the texts of a request share.
+    /// The values that the texts of a request share.
     pub(crate) fn context(&self, lease: Lease, caller: &Caller, salt: Option<&str>) -> Context {
         let metrics = self.metrics.model(&lease.name);
         caller.usage.set_model(&lease.name);

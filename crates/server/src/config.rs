@@ -1,4 +1,4 @@
-//! What a server is started with.
+//! The configuration of a server.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -105,7 +105,7 @@ pub enum MetricNames {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of a body, at most.
+    /// The most bytes of a body.
     pub body_bytes: usize,
     /// Memory of the bodies above 64 KiB of all requests, parsed, in bytes; at least that of two of
     /// the largest.
@@ -118,7 +118,7 @@ pub struct Limits {
     pub write_time: Duration,
     /// Time of a generation, from its submission to its end; `None` for any.
     pub request_time: Option<Duration>,
-    /// Connections at the same time, at most.
+    /// The most connections at the same time.
     pub connections: usize,
     /// Requests a minute of one key (or of all clients without keys); `None` for any number.
     pub requests_per_minute: Option<u32>,
@@ -126,7 +126,7 @@ pub struct Limits {
     pub tokens_per_minute: Option<u32>,
     /// Requests of one key at the same time; `None` for any number.
     pub concurrent: Option<u32>,
-    /// Texts, prompts or documents of one request, at most.
+    /// The most texts, prompts or documents of one request.
     pub batch: usize,
     /// Time between two comments in a stream that has nothing else.
     pub keep_alive: Duration,
@@ -154,7 +154,7 @@ impl Default for Limits {
     }
 }
 
-/// What a server is started with.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {

@@ -8,9 +8,10 @@
 //! # }
 //! ```
 //!
-//! Inside, imports go one way: `config`, `error`, `input` (bodies to fields), `metrics`, `models`
-//! (the registry), `store` (responses to go on from), `run` (requests to models), `wire` (bodies of responses), `app`, `http`
-//! (connections, keys, limits), `api` (the handlers), `server`.
+//! Inside, imports go one way. First come `config`, `error`, `input` (bodies to fields), `metrics`,
+//! `models` (the registry) and `store` (responses to go on from). Then `run` (requests to models),
+//! `wire` (bodies of responses), `app`, `http` (connections, keys, limits), `api` (the handlers)
+//! and `server`.
 
 mod api;
 mod app;

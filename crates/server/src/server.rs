@@ -27,7 +27,7 @@ use crate::{
 
 /// The time between two looks for models that nothing has used for their time.
 const LOOK: Duration = Duration::from_millis(200);
-/// The time for models to be freed at the end. What computes for longer ends with the process.
+/// The time for models to be freed at the end. Models that compute for longer end with the process.
 const FREE_TIME: Duration = Duration::from_secs(1);
 
 /// Why a server does not start.

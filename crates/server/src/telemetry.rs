@@ -16,9 +16,9 @@ use tokio::{
     time::timeout,
 };
 
-/// Spans that wait to be sent, at most; further ones are dropped.
+/// The most spans that wait to be sent; further ones are dropped.
 const WAITING: usize = 4096;
-/// Spans of one message, at most.
+/// The most spans of one message.
 const BATCH: usize = 512;
 /// Time between two messages.
 const EVERY: Duration = Duration::from_secs(2);

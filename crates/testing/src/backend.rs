@@ -115,8 +115,8 @@ pub fn greatest_difference(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
-/// The norm of the difference of two lists of the same length, relative to the norm of the first;
-/// 0 for equal ones, of zeros too.
+/// The norm of the difference of two lists of the same length, relative to the norm of the first. 0
+/// for equal ones, of zeros too.
 pub fn relative_difference(expected: &[f32], got: &[f32]) -> f32 {
     assert_eq!(expected.len(), got.len(), "lists of different lengths");
     if expected == got {
@@ -165,8 +165,9 @@ impl Subject<'_> {
         }
     }
 
-    /// With weights in f32 only the order of sums differs from the reference path; in an f16 cache
-    /// that can tip a rounding, and matrix cores round queries and weights of attention to f16 then.
+    /// Compares whole plans with the reference path. F32 weights leave only the order of sums to
+    /// differ. An f16 cache can tip a rounding then, and matrix cores round queries and weights of
+    /// attention to f16.
     pub fn equals_reference(&self) {
         for spec in specs() {
             let tokens = tokens(&spec, 70);

@@ -50,7 +50,7 @@ pub struct ModelSpec {
     pub tied: bool,
     /// Whether it has a tensor that divides rotary frequencies.
     pub rope_divisors: bool,
-    /// Of the random numbers.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 

@@ -1,7 +1,7 @@
 //! One test body for every backend, op by op: plans of a few steps at odd shapes, compared with the
 //! reference backend.
 //!
-//! Whole models hide a small mistake of one kernel in the tolerance of all of them; here each op
+//! Whole models hide a small mistake of one kernel in the tolerance of all of them. Here each op
 //! has the tolerance of its own arithmetic.
 
 mod builder;
@@ -28,7 +28,7 @@ const ROWS: [usize; 10] = [40, 17, 5, 2, 1, 1, 2, 5, 17, 40];
 /// Rows of a second sequence.
 const SHORT: usize = 6;
 
-/// What was tested.
+/// The coverage of a test.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Plans that were compared.
@@ -114,9 +114,9 @@ pub fn check_every(
     outcome
 }
 
-/// Asserts that the results of a row are the same bits in any batch: on each of `backends`, which
-/// differ in their number of threads, with every row in a pass of its own or, of whole sequences,
-/// every sequence, and with all ops fused that are accepted.
+/// Asserts that the results of a row are the same bits in any batch, with all accepted ops fused.
+/// Each of `backends`, which differ in their number of threads, also runs every row (or every whole
+/// sequence) in a pass of its own.
 ///
 /// # Panics
 /// If a result differs.
@@ -239,7 +239,7 @@ fn passes(plan: &Plan) -> Vec<RowsOfPass> {
         all.push(rows_of(1, SHORT - 2, 1));
     }
     let pass = |(i, rows): (usize, Vec<Row>)| {
-        // of half of the passes not all rows
+        // half of the passes leave rows out
         let len = rows.len() as u32;
         let wanted = (0..len).filter(|row| i < 5 || len == 1 || row % 3 != 1).collect();
         RowsOfPass { rows, wanted }

@@ -1,9 +1,9 @@
 //! Throughput of encoding and decoding in MB/s.
 //!
-//! `cargo bench -p pelton-tokenizer` prints, for every vocabulary that it finds, the time to
-//! build the tokenizer and the speed of encoding and decoding: the best of five runs on one
-//! thread. The text is Rust source and the project's prose, with the vocabularies' test texts in
-//! 14 scripts if they are present. An argument replaces it by the contents of a file.
+//! `cargo bench -p pelton-tokenizer` prints, for every vocabulary that it finds, the time to build
+//! the tokenizer and the speed of encoding and decoding. Each is the best of five runs on one
+//! thread. The text is Rust source and the project's prose, with the vocabularies' test texts in 14
+//! scripts if they are present. An argument replaces it by the contents of a file.
 
 #![allow(clippy::unwrap_used, reason = "the bench aborts on failure")]
 

@@ -2,7 +2,7 @@
 //!
 //! Each iteration merges the adjacent pair of the lowest rank, the leftmost among equals, until no
 //! pair has a merge (Sennrich et al. 2016, algorithm 1). In short words a linear scan finds the
-//! lowest rank; long words use a heap, so that n symbols take O(n log n) time in the worst case.
+//! lowest rank. Long words use a heap, so that n symbols take O(n log n) time in the worst case.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

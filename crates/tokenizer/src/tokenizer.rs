@@ -64,7 +64,7 @@ struct Spaces {
 }
 
 impl Spaces {
-    /// GGUF files do not state it. In a text llama.cpp adds the space; in a rendered chat it would
+    /// GGUF files do not state it. In a text llama.cpp adds the space. In a rendered chat it would
     /// be one that the template has not written, so that only Phi-3 has it, whose `tokenizer.json`
     /// prepends it (transformers, `modeling_gguf_pytorch_utils.py` and `tokenization_llama.py`).
     fn of(vocabulary: &Vocabulary<'_>) -> Self {

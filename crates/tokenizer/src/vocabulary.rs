@@ -178,7 +178,7 @@ impl<'a> Vocabulary<'a> {
     /// Reads a file's `tokenizer.*` keys.
     ///
     /// # Errors
-    /// [`Error::NoVocabulary`] if the file has none; otherwise if a key is missing or of the wrong
+    /// [`Error::NoVocabulary`] if the file has none. Otherwise if a key is missing or of the wrong
     /// type, or if the model or a token type is unknown.
     pub fn from_metadata(metadata: &'a Metadata) -> Result<Self, Error> {
         let mut pre = metadata.opt_string(PRE)?;

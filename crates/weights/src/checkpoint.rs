@@ -1,4 +1,7 @@
 //! Opened and validated model files.
+//!
+//! Every count, length, offset and product is checked before it sizes an allocation. Arrays of
+//! metadata stay in the memory map and are decoded when they are read.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,7 +17,7 @@ use crate::{Error, Metadata, Problem, hf};
 /// The kind of file that a [`Checkpoint`] was read from.
 ///
 /// The rows of query and key matrices are in the order of the original model in a Hugging Face
-/// directory; GGUF converters permute them for some architectures.
+/// directory. GGUF converters permute them for some architectures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// A GGUF file, or one in several shards.
@@ -30,7 +33,7 @@ pub enum Source {
 /// every tensor are present and have the size of its shape and type. It does not read the
 /// tensors' data; the operating system pages them in on first use.
 ///
-/// A file must not be modified while it is open: changes appear in the mapped bytes, and access
+/// A file must not be modified while it is open. Changes appear in the mapped bytes, and access
 /// beyond the end of a truncated file terminates the process (SIGBUS).
 #[derive(Debug)]
 pub struct Checkpoint {

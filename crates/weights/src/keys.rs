@@ -1,4 +1,7 @@
 //! Typed and range-checked access to the metadata keys of an architecture.
+//!
+//! A missing or absurd value is an error that names the key. A default exists only where published
+//! files define the meaning of absence.
 
 use crate::{Error, Metadata, Value, ValueType};
 

@@ -103,7 +103,7 @@ mod header {
             "the header announces 1048577 metadata keys, expected at most 1048576 in a file of \
              this size",
         );
-        // With one key too many the first tensor is parsed as a key.
+        // One key too many makes the first tensor be parsed as a key.
         assert!(open(&RawFile { key_count: Some(3), ..RawFile::valid() }).is_err());
         assert!(open(&RawFile { key_count: Some(1), ..RawFile::valid() }).is_err());
         assert!(open(&RawFile { tensor_count: Some(3), ..RawFile::valid() }).is_err());

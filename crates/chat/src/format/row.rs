@@ -44,19 +44,19 @@ pub struct Calls {
     pub margin: &'static str,
     /// White space between two calls (or their sections).
     pub between: &'static str,
-    /// What begins a call.
+    /// The text that begins a call.
     pub open: &'static [&'static str],
-    /// What ends a call; empty if nothing does.
+    /// The text that ends a call; empty if nothing does.
     pub close: &'static str,
     /// White space between `open`, the body, and `close`.
     pub padding: &'static str,
-    /// What is between `open` and `close`.
+    /// The form of the call between `open` and `close`.
     pub body: Body,
     /// Whether an output may begin with a call without `open`.
     pub bare: bool,
 }
 
-/// What a call is made of.
+/// The form of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// `{"name": "f", "arguments": {…}}`; in Llama 3 the key is `parameters`.
@@ -70,9 +70,9 @@ pub enum Body {
     Named {
         /// Text before the name.
         prefix: &'static str,
-        /// What ends the name.
+        /// The text that ends the name.
         separator: &'static str,
-        /// What ends the name and begins an identifier, which `separator` ends.
+        /// The text that ends the name and begins an identifier, which `separator` ends.
         id: Option<&'static str>,
         /// Text after the arguments.
         suffix: &'static str,
@@ -99,7 +99,7 @@ pub enum Body {
     Harmony,
 }
 
-/// What is between the name of a parameter and its value.
+/// The text between the name of a parameter and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Separator {
     /// Two texts with white space between them, the second possibly empty. The value is a string or

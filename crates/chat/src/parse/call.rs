@@ -8,7 +8,7 @@ use super::scan::{Found, find};
 use super::step::{Context, NAME, Step, after};
 use crate::format::{Body, Calls};
 
-/// Places at which a call may end that are tried, at most.
+/// The most places at which a call may end that are tried.
 const TRIES: usize = 64;
 
 /// A call that has begun.

@@ -17,7 +17,7 @@ pub(crate) enum Fault {
     Malformed,
 }
 
-/// What surrounds names and values.
+/// The texts around names and values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) name_end: &'static str,

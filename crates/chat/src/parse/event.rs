@@ -1,4 +1,4 @@
-//! What a parser reports.
+//! The events that a parser reports.
 
 /// A piece of a parsed output.
 ///
@@ -19,20 +19,20 @@ pub enum Event {
     /// The next piece of the call's arguments. All pieces together are a JSON object once the call is
     /// complete, and never before.
     ToolCallArguments {
-        /// Of the call.
+        /// The index of the call.
         index: usize,
         /// Text of JSON.
         delta: String,
     },
     /// The call is complete.
     ToolCallEnd {
-        /// Of the call.
+        /// The index of the call.
         index: usize,
     },
     /// The output ended within the call, or its arguments are malformed: it is not to be carried
     /// out. The pieces of its arguments are what the model wrote, and no JSON.
     ToolCallBroken {
-        /// Of the call.
+        /// The index of the call.
         index: usize,
         /// The whole call as the model wrote it, to be shown in place of the pieces.
         text: String,

@@ -4,7 +4,7 @@ use super::scan::{Begins, Found, begins, find};
 use super::step::{Arguments, Context, Step, is_name};
 use super::tools::Tools;
 
-/// Bytes of a header, at most.
+/// The most bytes of a header.
 const HEADER: usize = 512;
 
 const MESSAGE: &str = "<|message|>";

@@ -5,7 +5,7 @@ use serde_json::Value;
 /// Limit of containers within each other: fewer than the readers of JSON allow.
 const DEPTH: usize = 100;
 
-/// What is expected next.
+/// The token that is expected next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// The object itself.
@@ -39,9 +39,10 @@ pub(crate) enum Progress {
 
 /// Checks an object character by character.
 ///
-/// White space between tokens is left out; control characters in strings are escaped, unknown escapes
-/// are kept as their characters, and a comma before a closing bracket is left out. What was passed on
-/// is a JSON object once [`Progress::Done`] says so, and the beginning of one before.
+/// White space between tokens is left out. Control characters in strings are escaped, unknown
+/// escapes are kept as their characters, and a comma before a closing bracket is left out. The text
+/// that was passed on is a JSON object once [`Progress::Done`] says so, and the beginning of one
+/// before.
 #[derive(Debug)]
 pub(crate) struct JsonStream {
     state: State,

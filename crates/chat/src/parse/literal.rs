@@ -5,7 +5,7 @@ use serde_json::{Map, Number, Value};
 use super::elements::{Call, Fault};
 use super::step::is_name;
 
-/// Values within each other, at most.
+/// The most values within each other.
 const DEPTH: usize = 64;
 
 /// Gemma's quotation mark.

@@ -4,7 +4,7 @@ use super::object::Array;
 use super::scan::{Begins, Found, begins, find};
 use super::step::{Arguments, Context, NAME, Step, after, is_name};
 
-/// What surrounds the name and the arguments.
+/// The texts around the name and the arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) prefix: &'static str,

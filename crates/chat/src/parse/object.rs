@@ -211,7 +211,7 @@ pub(crate) struct Array {
     done: usize,
     at: usize,
     object: Option<JsonStream>,
-    /// What may follow: before `[`, before an object, or after one.
+    /// The position: before `[`, before an object, or after one.
     opened: bool,
 }
 

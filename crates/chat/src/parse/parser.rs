@@ -67,14 +67,14 @@ pub struct Parser {
 #[derive(Debug)]
 struct Open {
     call: Call,
-    /// What was before the call's text: white space, markers of sections, the call's marker.
+    /// The text before the call's: white space, markers of sections, the call's marker.
     before: String,
     /// The length of the call's own marker.
     marker: usize,
     raw: String,
 }
 
-/// What a marker means.
+/// The meaning of a marker.
 #[derive(Clone, Copy)]
 enum Marker {
     ReasoningClose,
@@ -212,9 +212,9 @@ impl Parser {
         self.events.take()
     }
 
-    /// Parses the end of an output that the model had not ended, such as at a limit of tokens: a
-    /// call that it was within is [`Event::ToolCallBroken`] or content. The parser is not used after
-    /// it.
+    /// Parses the end of an output that the model had not ended, such as at a limit of tokens. A
+    /// call that it was within is [`Event::ToolCallBroken`] or content. The parser is not used
+    /// after it.
     pub fn cut(&mut self) -> Vec<Event> {
         self.cut = true;
         self.finish()
@@ -381,8 +381,8 @@ impl Parser {
         true
     }
 
-    /// Goes on with a call whose arguments are malformed, up to its end: it is passed on as it is;
-    /// whether there may be more to parse.
+    /// Goes on with a call whose arguments are malformed, up to its end: it is passed on as it is.
+    /// Whether there may be more to parse.
     fn parse_malformed(&mut self, mut text: String, end: bool) -> bool {
         let close = self.format.calls.map_or("", |calls| calls.close);
         let markers = self.markers(false);

@@ -1,4 +1,4 @@
-//! What the parsers of calls share.
+//! The types that the parsers of calls share.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use super::json_stream::{JsonStream, Progress};
 use super::scan::{Begins, begins};
 use super::tools::Tools;
 
-/// Bytes of a tool's name, at most.
+/// The most bytes of a tool's name.
 pub(crate) const NAME: usize = 128;
 
 /// How far the parser of a call has come. Offsets are in the text since the call's first marker.
@@ -23,7 +23,7 @@ pub(crate) enum Step {
     Fail,
 }
 
-/// What the parser of a call sees and changes.
+/// The state that the parser of a call sees and changes.
 pub(crate) struct Context<'c> {
     pub(crate) events: &'c mut Events,
     /// The index of the next call.

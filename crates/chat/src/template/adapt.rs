@@ -85,7 +85,7 @@ fn content(content: &Content, to: Option<Capabilities>) -> Value {
     }
 }
 
-/// Moves the texts of system messages to the beginning of the first user message; `None` if there
+/// Moves the texts of system messages to the beginning of the first user message. `None` if there
 /// is no system message with a text, or no user message with one.
 pub(super) fn merge_system(messages: &[Value]) -> Option<Vec<Value>> {
     let is = |message: &Value, role: &str| message["role"] == role;

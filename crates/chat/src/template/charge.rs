@@ -7,10 +7,10 @@ use std::fmt::{self, Write};
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Output, Value};
 
-/// Bytes of one text that an operation makes, at most.
+/// The most bytes of one text that an operation makes.
 const TEXT: usize = 16 << 20;
 
-/// Items of one list that an operation makes, at most.
+/// The most items of one list that an operation makes.
 const ITEMS: usize = 1_000_000;
 
 /// Bytes that an item of a list is counted as.

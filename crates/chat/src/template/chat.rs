@@ -1,4 +1,4 @@
-//! What is rendered: messages, tools and options.
+//! The input of a template: messages, tools and options.
 
 use serde_json::{Map, Value};
 
@@ -34,10 +34,10 @@ pub struct Chat {
     pub reasoning_effort: Option<String>,
     /// Variables of the template. They override all others.
     pub kwargs: Map<String, Value>,
-    /// Whether messages are adapted to what the template supports: arguments of tool calls become
-    /// objects (or strings), lists of text parts become texts (or the reverse), the role `developer`
-    /// becomes `system`, and system messages that the template refuses or leaves out become the
-    /// beginning of the first user message.
+    /// Whether messages are adapted to what the template supports. Arguments of tool calls become
+    /// objects (or strings), lists of text parts become texts (or the reverse), and the role
+    /// `developer` becomes `system`. System messages that the template refuses or leaves out become
+    /// the beginning of the first user message.
     pub adapt: bool,
 }
 

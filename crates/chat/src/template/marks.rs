@@ -7,10 +7,10 @@
 //! `sanitize_control_tokens`.) Beginnings and ends of a control token at the ends of a text are
 //! marked too, so that two texts do not join into one.
 //!
-//! That leaves templates which delete something in the middle of a text and so join its ends. For
-//! those a second rendering replaces the first characters of control tokens in messages (`<`, `[`)
-//! with private-use characters, its *twins*: every control token in its result is the template's. If
-//! the two results do not have the same control tokens in the same order, the second is used.
+//! Some templates delete something in the middle of a text and so join its ends. For those, a
+//! second rendering replaces the first characters of control tokens in messages (`<`, `[`) with
+//! private-use characters, its *twins*. Every control token in its result is the template's. If the
+//! two results do not have the same control tokens in the same order, the second is used.
 
 use std::collections::BTreeSet;
 

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use super::charge;
 
-/// What the names of the functions begin with.
+/// The prefix of the names of the functions.
 pub(super) const PREFIX: &str = "_pelton_";
 
 const CONCAT: &str = "_pelton_concat";
@@ -99,7 +99,7 @@ impl Edits<'_> {
                 self.literal = self.literal.max(length);
             }
             "Filter" => self.ends.push((end, 0, "|_pelton_count")),
-            // What follows a slice is an operation of its own, and is counted.
+            // An operation after a slice is one of its own, and is counted.
             "Slice" if !self.source[end..].starts_with(['.', '[', '(']) => {
                 self.ends.push((end, 0, "|_pelton_count"));
             }

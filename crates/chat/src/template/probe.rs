@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 /// The word that the probes look for in their results.
 const WORD: &str = "peltonprobe";
 
-/// What a template supports.
+/// The features that a template supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {

@@ -22,7 +22,7 @@ const ROLES: [&str; 5] = ["system", "developer", "user", "assistant", "tool"];
 /// The name of the template in its environment.
 const NAME: &str = "chat";
 
-/// What a template may use. Templates come with model files and are not trusted.
+/// The resources that a template may use. Templates come with model files and are not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -133,7 +133,8 @@ impl Template {
         &self.source
     }
 
-    /// What the template supports. The first call renders about ten small conversations.
+    /// The features that the template supports. The first call renders about ten small
+    /// conversations.
     pub fn capabilities(&self) -> Capabilities {
         *self.capabilities.get_or_init(|| {
             Capabilities::detect(&|variables| {
@@ -199,7 +200,7 @@ impl Template {
         Ok(())
     }
 
-    /// Whether a role is known, is named by the template, or is no part of a control token: a
+    /// Whether a role is known, is named by the template, or is no part of a control token. A
     /// template that writes `'<|' + role + '|>'` would write any control token for a role.
     fn allows_role(&self, role: &str) -> bool {
         let quoted = |quote| self.source.contains(&format!("{quote}{role}{quote}"));

@@ -91,7 +91,7 @@ fn outputs_that_are_cut_anywhere() {
                         assert!(whole.arguments.starts_with(&call.arguments), "{name}");
                         assert_eq!(call.complete, call.arguments == whole.arguments, "{name}");
                     }
-                    // what follows the cut shows that there is no call
+                    // the text after the cut shows that there is no call
                     None => assert!(
                         !call.complete && plain(text).ends_with(&plain(&call.arguments)),
                         "{name}"

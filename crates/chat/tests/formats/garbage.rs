@@ -124,7 +124,7 @@ fn text_is_not_lost() {
             text.push_str(" 7");
             let events = parse(parser(format.name, &[]), [text.as_bytes()]);
             let broken = |event: &Event| matches!(event, Event::ToolCallBroken { .. });
-            // What follows the first call may belong to it.
+            // Text after the first call may belong to it.
             if !events.iter().any(broken) {
                 assert!(digits(&events) >= 1, "{}: {text:?} {events:?}", format.name);
             }

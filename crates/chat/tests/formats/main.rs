@@ -48,7 +48,7 @@ pub(crate) fn parser(format: &str, tools: &[Value]) -> Parser {
     Parser::new(Format::named(format).unwrap(), tools)
 }
 
-/// Checks what holds for the events of any output: calls are numbered and end, and their arguments
+/// Checks what holds for the events of any output. Calls are numbered and end, and their arguments
 /// are a JSON object where they are complete, and no JSON where they are not.
 pub(crate) fn check(events: &[Event]) {
     let mut open: Option<(usize, String)> = None;

@@ -1,5 +1,4 @@
-//! What published templates write for the calls of past messages is what the parser reads and the
-//! grammar allows.
+//! Published templates write calls of past messages that the parser reads and the grammar allows.
 
 use std::path::PathBuf;
 

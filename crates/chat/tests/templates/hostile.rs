@@ -42,7 +42,7 @@ fn tokens(prompt: &Prompt) -> Vec<&'static str> {
     found
 }
 
-/// What [`CHATML`] writes for one message and the generation prompt.
+/// The text that [`CHATML`] writes for one message and the generation prompt.
 const ONE: [&str; 3] = ["<|im_start|>", "<|im_end|>", "<|im_start|>"];
 
 #[test]
@@ -249,7 +249,7 @@ fn texts_do_not_grow_without_bound() {
             other => panic!("{source}: {other}"),
         }
     }
-    // what templates do with long texts is within the limits
+    // the usual operations on long texts are within the limits
     let source = "{% set ns = namespace(t='') %}{% for m in messages %}\
                   {% set ns.t = ns.t ~ m.content | trim ~ '\n' %}{% endfor %}{{ ns.t }}";
     let messages: Vec<_> = (0..20).map(|_| Message::new("user", "word ".repeat(100_000))).collect();

@@ -9,7 +9,7 @@ use crate::output::note;
 
 /// Characters of a result that the screen shows.
 const SHOWN: usize = 600;
-/// Questions about the same call, at most.
+/// The most questions about the same call.
 const QUESTIONS: usize = 3;
 
 /// The user's answer to the question about a call.

@@ -54,7 +54,7 @@ pub(crate) fn help() -> String {
     format!("{lines}{KEYS}")
 }
 
-/// What the user wrote.
+/// The user's line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A message.

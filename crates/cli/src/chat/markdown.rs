@@ -36,8 +36,8 @@ impl Style {
 
 /// A renderer of headings, emphasis, code, quotes and lists in a text that comes in pieces.
 ///
-/// Everything else is printed as it is. What may be a marker is held back until the next character
-/// decides it. Styles end with their line.
+/// Everything else is printed as it is. Text that may be a marker is held back until the next
+/// character decides it. Styles end with their line.
 #[derive(Debug, Default)]
 pub(crate) struct Markdown {
     /// Text that is not printed yet.

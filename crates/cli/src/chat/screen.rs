@@ -14,7 +14,7 @@ use crate::output::{note, print_error};
 const DIM: &str = "\x1b[2m";
 const RESET: &str = "\x1b[0m";
 
-/// What the last printed text was.
+/// The kind of the last printed text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     #[default]

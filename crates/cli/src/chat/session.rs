@@ -29,7 +29,7 @@ pub(crate) struct Thinking {
     pub(crate) kwargs: Map<String, Value>,
 }
 
-/// What all answers of a chat took.
+/// The sums of the tokens and times of all answers of a chat.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     answers: usize,

@@ -102,8 +102,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     session.run()
 }
 
-/// The chat template: of a file, or else the model's. With tools, one that writes none has them
-/// explained in a message.
+/// The chat template: of a file, or else the model's. Tools that it does not write are explained in
+/// a message.
 fn template(model: &Model, source: Option<&str>, tools: bool) -> Result<Arc<ChatTemplate>> {
     let template = match source {
         Some(source) => Arc::new(model.chat_template_from(source)?),

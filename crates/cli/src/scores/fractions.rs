@@ -1,9 +1,9 @@
 //! The division of an effort among groups of matrices.
 //!
-//! The divergence of a model is taken as the sum of those of its groups alone, which were measured at
-//! some fractions. Then the best division reads less of the group whose divergence grows the least for
-//! a byte, until the mean fraction is the effort: a greedy choice among the segments of the groups'
-//! lower convex hulls, which is the optimum of that sum.
+//! The divergence of a model is taken as the sum of those of its groups alone, which were measured
+//! at some fractions. Then the best division reads less of the group whose divergence grows the
+//! least for a byte, until the mean fraction is the effort. This greedy choice among the segments
+//! of the groups' lower convex hulls is the optimum of that sum.
 
 /// A group of matrices.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! A text is cut into windows of `context` tokens that do not overlap. The first half of a window
 //! is read only; each token of the second half but its first is scored, by the logits of the token
-//! before it. That is the rule of llama.cpp's `llama-perplexity`, whose files of saved logits
+//! before it. This is the rule of llama.cpp's `llama-perplexity`, whose files of saved logits
 //! ([`base_file`]) are read and written.
 
 pub(crate) mod base_file;

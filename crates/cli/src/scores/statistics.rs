@@ -24,7 +24,7 @@ impl Mean {
     }
 }
 
-/// What the scores of a text say.
+/// The statistics of the scores of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) tokens: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Summary {
     pub(crate) base: Option<BaseSummary>,
 }
 
-/// What they say against saved logits.
+/// The statistics against saved logits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BaseSummary {
     /// The perplexity of the base.

@@ -25,7 +25,7 @@ fn devices() {
     }
 }
 
-/// Of a mixture only the bytes of the experts that a token uses are counted.
+/// Only the bytes of the experts that a token uses are counted of a mixture.
 #[test]
 fn profile_on_the_cpu() {
     let model = fixture("models/qwen3-moe/model.gguf");

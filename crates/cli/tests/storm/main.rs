@@ -88,7 +88,7 @@ fn random_requests_beside_streams() {
     });
     let seconds = begun.elapsed().as_secs_f64();
     let seen = seen.into_inner().unwrap();
-    // what abandoned requests hold is freed when the server sees that their clients are gone
+    // abandoned requests are freed when the server sees that their clients are gone
     thread::sleep(Duration::from_secs(1));
     let mut memory = memory.into_inner().unwrap();
     memory.push(server.memory());

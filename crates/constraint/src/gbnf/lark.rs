@@ -31,7 +31,7 @@ fn regular(rules: &Rules) -> Vec<bool> {
     for (index, (part, _)) in rules.rules.iter().enumerate() {
         let mut used = Vec::new();
         if !references(part, &mut used) {
-            // of rules with tokens something is missing for ever
+            // rules with tokens lack something for ever
             missing[index] = 1;
         }
         missing[index] += used.len();

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use super::rules::{Part, Rules};
 use crate::Error;
 
-/// Levels of parentheses, at most.
+/// The most levels of parentheses.
 const DEPTH_MAX: usize = 50;
 /// Limit of repetitions of repetitions.
 const SUFFIXES_MAX: usize = 8;
-/// Repetitions in braces, at most.
+/// The most repetitions in braces.
 const REPEAT_MAX: usize = 2000;
 
 /// Reads a grammar.
@@ -85,7 +85,7 @@ impl Parser<'_> {
         Err(Error::Gbnf { line: self.line(), reason: reason.into() })
     }
 
-    /// What comes next, for a message.
+    /// The next text, for a message.
     fn found(&self) -> String {
         match self.peek() {
             None => "the end".to_owned(),

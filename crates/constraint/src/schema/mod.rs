@@ -17,9 +17,9 @@ use self::keywords::{
 pub(crate) use self::size::PARTS_MAX;
 use crate::Error;
 
-/// Levels of a schema's nesting, at most.
+/// The most levels of a schema's nesting.
 const DEPTH_MAX: usize = 100;
-/// What may be between two symbols: nothing, a space, or a line break with indentation.
+/// The text between two symbols: nothing, a space, or a line break with indentation.
 const WHITESPACE: &str = r"\x20|\n\x20{0,40}";
 
 /// The schema of any object.

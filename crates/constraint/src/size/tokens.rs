@@ -2,7 +2,7 @@
 
 use serde_json::{Deserializer, Value};
 
-/// A token. What says nothing about the size of a grammar is left out.
+/// A token. Tokens that say nothing about the size of a grammar are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'t> {
     /// A rule's or a terminal's name, or a word.

@@ -47,7 +47,7 @@ impl Marked<'_> {
     }
 }
 
-/// Matrices that one region multiplies, at most.
+/// The most matrices that one region multiplies.
 pub(super) const PRODUCTS: usize = 8;
 
 /// The live inputs of the rows of a step.
@@ -167,7 +167,7 @@ impl LiveInputs {
     }
 
     /// Chooses the live inputs of a strip of rows of `x` `[rows, cols]` for the product with each
-    /// matrix in input-major order, this thread's partition of them; `None` is a matrix in another
+    /// matrix in input-major order, this thread's partition of them. `None` is a matrix in another
     /// order.
     ///
     /// # Safety

@@ -10,7 +10,7 @@ use crate::isa::Isa;
 use crate::memory::{Kept, StoredMatrices, Weights};
 use crate::pool::SharedMut;
 
-/// Matrices that a row is multiplied with in one region, at most: a gate and an up linear.
+/// The most matrices that a row is multiplied with in one region: a gate and an up linear.
 pub(super) const PRODUCTS: usize = 2;
 
 /// Matrices `[count, outputs, cols]` and the results of their products.

@@ -147,7 +147,7 @@ impl Exec {
     }
 
     /// The share of the weights of marked matrices that rows of an effort below 1 have multiplied
-    /// since the load; `None` before the first such row.
+    /// since the load. `None` before the first such row.
     pub(crate) fn live_share(&self) -> Option<f64> {
         share([0.0; 2], self.multiplied())
     }

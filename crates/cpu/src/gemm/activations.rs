@@ -146,8 +146,8 @@ impl Activations {
     /// the same time.
     ///
     /// # Panics
-    /// If `x` is not a whole number of rows, or `units` reaches beyond its last row, or this
-    /// buffer has no room for the rows, or the kind is [`I8`](ActivationKind::I8) and `cols` not a
+    /// If `x` is not a whole number of rows, `units` reaches beyond its last row, or this buffer
+    /// has no room for the rows. Also if the kind is [`I8`](ActivationKind::I8) and `cols` no
     /// multiple of 32.
     pub unsafe fn prepare(&self, x: &[f32], cols: usize, units: Range<usize>) {
         let per_row = cols.div_ceil(BLOCK);

@@ -237,7 +237,7 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
             let low = _mm256_i32gather_epi64::<8>(table.cast(), low);
             let high = _mm256_i32gather_epi64::<8>(table.cast(), high);
             let (low, high) = (_mm256_castsi256_ps(low), _mm256_castsi256_ps(high));
-            // Of rows 0, 1, 4, 5, and of 2, 3, 6, 7 in the second half.
+            // Rows 0, 1, 4, 5, and in the second half rows 2, 3, 6, 7.
             let first = _mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(low, high));
             let second = _mm256_castps_si256(_mm256_shuffle_ps::<0b11_01_11_01>(low, high));
             [
@@ -343,8 +343,8 @@ unsafe fn dot_vnni<const N: usize, const NR: usize, const MR: usize>(
     sums
 }
 
-/// Products of unsigned bytes with signed ones, added in pairs to `start`, if there is one, in 16 bits: sums
-/// in between may overflow, but the last one fits.
+/// Products of unsigned bytes with signed ones, added in pairs to `start`, if there is one, in 16
+/// bits. Sums in between may overflow, but the last one fits.
 ///
 /// # Safety
 /// As for [`Vectors::dot`].

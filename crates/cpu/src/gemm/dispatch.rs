@@ -65,7 +65,8 @@ trait Functions {
     unsafe fn float_through<const NR: usize, const MR: usize>(job: &Job<'_>, tile: &FloatTile);
 }
 
-/// With `$direct` block formats get kernels that unpack into registers.
+/// Defines the functions of an instruction set; `$direct` gives block formats kernels that unpack
+/// into registers.
 macro_rules! functions {
     ($name:ident, $floats:ident, $simd:ty, $direct:literal $(, $features:literal)?) => {
         struct $name;
@@ -180,9 +181,9 @@ functions!(NeonI8mmFunctions, NeonFunctions, NeonPair<I8mm>, true, "neon,i8mm");
 /// During the call no other thread writes these activations, nor accesses the results of `rows`.
 ///
 /// # Panics
-/// If the activations are of the wrong kind, the matrix is packed and the instruction set has no
-/// packed rows ([`has_panels`]), the activations have room for fewer than `batch` rows, `rows` reaches
-/// beyond the matrix, or the output is too short.
+/// If the activations are of the wrong kind or have room for fewer than `batch` rows, `rows`
+/// reaches beyond the matrix, or the output is too short. Also if the matrix is packed and the
+/// instruction set has no packed rows ([`has_panels`]).
 pub unsafe fn matmul(
     isa: Isa,
     matrix: &MatrixRef<'_>,

@@ -1,12 +1,12 @@
 //! Products of F32, F16 and BF16 matrices with rows of prompts.
 //!
 //! A lane of a vector is a row of the matrix, and a sum proceeds column by column within a chunk of
-//! 256 columns; the sums of the chunks are added in their order. As in the quantized products, the
+//! 256 columns. The sums of the chunks are added in their order. As in the quantized products, the
 //! order is the same whatever the batch, the threads and the instruction set.
 //!
-//! Few activation rows multiply the weights as they are read and transposed in registers. With more
-//! rows the columns of some rows of weights are packed as vectors of a column each, and multiplied
-//! with tiles of activation rows whose sums stay in registers.
+//! Few activation rows multiply the weights as they are read and transposed in registers. Where
+//! there are more, the columns of some rows of weights are packed as vectors of a column each, and
+//! multiplied with tiles of activation rows whose sums stay in registers.
 
 use std::ops::Range;
 

@@ -4,6 +4,10 @@
 //! columns in order, and at the end they are added pairwise. So weights are multiplied as they are
 //! read, without a transposition. The order is the same whatever the batch, the threads and the
 //! instruction set; it differs from that of prompts (`float.rs`).
+//!
+//! A plan has these kernels if at least an eighth of its weights are of these types, and its phases
+//! then do not agree (`Pipeline::phases_agree`). Other plans, such as mixtures with routers in F32,
+//! multiply these weights by the kernels of prompts only.
 
 use std::ops::Range;
 

@@ -142,10 +142,10 @@ pub const ROW_ALIGN: usize = 32;
 /// The operands of a kernel, checked by [`matmul`](super::matmul).
 ///
 /// The promises: `weights` points at `matrix_rows` rows of `row_bytes` bytes, of `row_blocks`
-/// blocks or `cols` elements each; `rows` lies within them; `blocks` or `floats`, whichever the
-/// format multiplies, points at `batch` rows of as many, in chunks that are `chunk_stride` blocks
-/// (or 32 times as many elements) apart, which no thread writes; picked rows are among them, and
-/// as many as `batch`; and no other thread accesses the results of `rows`.
+/// blocks or `cols` elements each, and `rows` lies within them. `blocks` or `floats`, whichever the
+/// format multiplies, points at `batch` rows of as many. Their chunks are `chunk_stride` blocks (or
+/// 32 times as many elements) apart, and no thread writes them. Picked rows are among them, and as
+/// many as `batch`. No other thread accesses the results of `rows`.
 pub(super) struct Job<'a> {
     pub(super) weights: *const u8,
     pub(super) matrix_rows: usize,

@@ -79,7 +79,7 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
     }
 }
 
-/// The product of packed rows with up to [`MOST_IN_TURN`] activation rows: each block of weights is
+/// The product of packed rows with up to [`MOST_IN_TURN`] activation rows. Each block of weights is
 /// unpacked into registers and multiplied with one activation row after the other.
 ///
 /// # Safety
@@ -179,8 +179,8 @@ pub(super) unsafe fn unpack<S: Vectors, F: Format>(
     }
 }
 
-/// Multiplies `MR` activation rows with a chunk of `NR` neighbouring panels. With `MANY` rows it
-/// prefetches the next tile of them and the lines of the results.
+/// Multiplies `MR` activation rows with a chunk of `NR` neighbouring panels. `MANY` prefetches the
+/// next tile of rows and the lines of the results.
 ///
 /// # Safety
 /// As for [`direct`]; the panels' tiles have been unpacked, and there is room for as many sums.

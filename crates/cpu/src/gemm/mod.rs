@@ -9,6 +9,31 @@
 //!
 //! `quantized.rs`, `float.rs` (prompts) and `float_decode.rs` hold the loops, `kernels.rs` the products of unpacked tiles and
 //! `formats/` the unpacking of blocks. All are written in the vector operations of `vectors.rs`, which each instruction set implements.
+//!
+//! Activations have blocks of 32 codes, with a scale and sums next to the codes. AVX2 and AVX-VNNI
+//! alone multiply copies of the weights that are packed at load (`pack.rs`), unless the copy
+//! exceeds the available memory. `PELTON_ISA` (`portable`, `avx2`, `avx-vnni`, `avx512`,
+//! `avx512-vnni`, `neon`, `neon-dotprod`, `neon-i8mm`) chooses an instruction set; one that the CPU
+//! lacks is an error.
+//!
+//! The number of compiled variants decides how long a build takes. Unpacking is compiled for each
+//! format and instruction set. Products of tiles are compiled for each *coding* (range of the
+//! codes, offset, scales, minimum), of which there are half as many as formats. The loops are
+//! compiled once. Only the kernel for one activation row, and for packed rows that for two to
+//! sixteen, is compiled for a format as a whole, and not for formats with codebooks.
+//!
+//! Words of this module:
+//!
+//! | word | meaning |
+//! |---|---|
+//! | activation row | one row of the input `[batch, cols]` |
+//! | block | 32 columns, which share a scale in the activations |
+//! | panel | consecutive rows of the matrix in the lanes of a vector |
+//! | tile | an unpacked block of a panel: codes, scales, minima |
+//! | coding | the properties of a tile on which products depend: range of the codes, offset, scales, minimum |
+//! | chunk | the columns that products of many rows process at a time |
+//! | packed rows | weights that are interleaved at load, eight rows a panel |
+//! | job | one product, as the kernels of a thread see it |
 
 mod activations;
 #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,17 @@
 //! The vector operations in NEON, which every 64-bit Arm CPU has: 8 rows at a time.
 //!
 //! The products of bytes, in which CPUs differ, are in `products.rs`.
+//!
+//! The three instruction sets of Arm differ only in the multiplication of bytes. `dotprod` makes
+//! four products a lane, as VNNI does. `i8mm` multiplies two rows of eight columns by two rows of
+//! eight activations at a time. So its codes lie eight columns of two rows in a register, and the
+//! four sums return to lanes at the end of a block. Plain NEON widens products to 16 bits and adds
+//! as many of them there as surely fit. A tile has as many sums as fit into 32 registers of 16
+//! bytes.
+//!
+//! These kernels were run in an emulator for every format and odd shapes, and never timed: no Arm
+//! CPU was at hand. There is no manual prefetch on Arm, because the order that pays on x86 was
+//! found by timing.
 
 mod products;
 mod registers;
@@ -15,7 +26,7 @@ use registers::{Pair, each, fifth, load4_of_four, pairs};
 
 impl<P: Products> Vectors for NeonPair<P> {
     const I8_ZERO: Option<u32> = None;
-    /// With two the sums of a tile, integers and f32, would take all 32 registers.
+    /// The sums of a tile of two panels, integers and f32, would take all 32 registers.
     const PANELS: usize = 1;
     type I = Pair<int32x4_t>;
     type Magnitudes = ();

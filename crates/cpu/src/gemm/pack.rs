@@ -3,10 +3,11 @@
 //! A panel holds eight rows block by block, and has as many bytes as its rows. A field at offset `n` of
 //! a packed block begins at `8 n` of the panel's block.
 //!
-//! Blocks of 32 are interleaved in units of four bytes, so that a vector is one load instead of eight
-//! and a transposition, and the scale that makes the bytes of a block no multiple of four, in units
-//! of two. The fields of the super-blocks Q2_K to Q6_K are also packed anew (`formats/packed_k.rs`),
-//! so that codes of three, five and six bits take few operations to unpack.
+//! Blocks of 32 are interleaved in units of four bytes, so that a vector is one load instead of
+//! eight and a transposition. The scale, which makes the bytes of a block no multiple of four, is
+//! interleaved in units of two. The fields of the super-blocks Q2_K to Q6_K are also packed anew
+//! (`formats/packed_k.rs`), so that codes of three, five and six bits take few operations to
+//! unpack.
 
 use std::mem::offset_of;
 

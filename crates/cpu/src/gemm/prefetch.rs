@@ -19,9 +19,9 @@ pub(super) const ROWS_LEAD: usize = 4096;
 /// Prefetches a range of memory, some distance before its use.
 ///
 /// Sequential requests reach two thirds of the memory's bandwidth (22 of 32 GB/s with two threads
-/// of a Sapphire Rapids and pages of 4 KiB), as each new page is a wait: for its address, and for
-/// the CPU's prefetchers, which stop at its end. Several pages in turn reach all of it: 27 GB/s
-/// with two, 30 with four, 32 with eight.
+/// of a Sapphire Rapids and pages of 4 KiB). Each new page is a wait: for its address, and for the
+/// CPU's prefetchers, which stop at its end. Several pages in turn reach all of it: 27 GB/s with
+/// two, 30 with four, 32 with eight.
 #[derive(Debug)]
 pub(super) struct RangePrefetch {
     /// The next line in the first of the pages.

@@ -1,10 +1,10 @@
 //! Products of quantized matrices: the same loops for every format and instruction set.
 //!
-//! A lane of a vector is a row of the matrix, and the sum of a row proceeds by blocks of 32 columns:
-//! the integer products of a block are added exactly, then scaled and added to the sum in f32. That
-//! order does not depend on how rows and activations are grouped into panels and tiles, nor on the
-//! vector's width, so any batching, any number of threads and any instruction set compute the same
-//! bits.
+//! A lane of a vector is a row of the matrix, and the sum of a row proceeds by blocks of 32
+//! columns. The integer products of a block are added exactly, then scaled and added to the sum in
+//! f32. This order depends neither on the grouping of rows and activations into panels and tiles
+//! nor on the vector's width. So any batching, any number of threads and any instruction set
+//! compute the same bits.
 //!
 //! The loops are compiled once; the [`Kernels`] that they call, for each format, coding and
 //! instruction set.
@@ -48,7 +48,7 @@ pub(super) struct Kernels {
     pub(super) most_in_turn: usize,
     pub(super) unpack: UnpackFn,
     /// Activation rows up to which a panel is multiplied in all of its columns before the next one.
-    /// With more rows several panels are multiplied with a chunk of the columns of many rows.
+    /// Beyond it, several panels are multiplied with a chunk of the columns of many rows.
     pub(super) most_few: usize,
     /// One panel with some activation rows, and their number: 1 first, and ascending.
     pub(super) few: [(usize, TileFn); 4],

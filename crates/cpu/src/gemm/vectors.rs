@@ -87,7 +87,7 @@ pub(super) trait Vectors: Register {
     const PANELS: usize;
     /// A vector of i32, or of four bytes a lane.
     type I: Copy;
-    /// What a tile holds besides signed codes.
+    /// The values of a tile besides signed codes.
     type Magnitudes: Copy;
 
     unsafe fn splat_i(value: i32) -> Self::I;
@@ -163,7 +163,7 @@ pub(super) trait Vectors: Register {
 
     /// Codes for [`dot`](Self::dot) from signed bytes.
     unsafe fn from_i8(a: Self::I) -> Self::I;
-    /// What a tile holds behind eight vectors of signed codes.
+    /// The values of a tile behind eight vectors of signed codes.
     unsafe fn magnitudes(codes: &[Self::I; 8]) -> Self::Magnitudes;
     /// The entries of `table` that the bytes (0 to 15) name.
     unsafe fn lookup(table: &[i8; 16], index: Self::I) -> Self::I;
@@ -220,8 +220,8 @@ pub(super) trait Vectors: Register {
         unsafe { Self::splat_i((even + odd) << zero) }
     }
 
-    /// As [`dot`](Self::dot), where the sums start at the offset of the codes: `minus` are minus the
-    /// sums of the `4 N` activations, in the parts of a [`Block`](super::activations::Block).
+    /// As [`dot`](Self::dot), where the sums start at the offset of the codes. `minus` are minus
+    /// the sums of the `4 N` activations, in the parts of a [`Block`](super::activations::Block).
     #[inline(always)]
     unsafe fn dot_from<const N: usize, const NR: usize, const MR: usize>(
         codes: Codes,

@@ -110,7 +110,7 @@ mod tests {
              41 for weights in input-major order; reduce the context, the sequences or the memory \
              for the KV cache"
         );
-        // what was refused is not taken
+        // refused bytes are not taken
         budget.take(Use::Packed, 40).unwrap();
         assert!(budget.take(Use::Buffers, 1).is_err());
         assert!(budget.take(Use::Buffers, u128::MAX).is_err());

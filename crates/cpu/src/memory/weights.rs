@@ -49,7 +49,7 @@ enum Weight {
 pub(crate) enum Kept<'a> {
     /// In input-major order.
     Lines(&'a InputMajor),
-    /// With sorted buckets of each matrix, next to those of the file.
+    /// Sorted buckets of each matrix, next to those of the file.
     Buckets(&'a [Buckets]),
 }
 
@@ -113,7 +113,7 @@ impl Weights {
             let refused = |what| Error::Matrix { tensor: weight.name.clone(), what };
             let is_vector = !weight.is_matrix();
             let (first, of) = (weight.first(), weight.tensor_rows());
-            // of a vector the range is one of elements
+            // the range of a vector is one of elements
             let (rows, of) = match (weight.kind, weight.part) {
                 (WeightKind::Vector, Some(part)) => (weight.row_len, part.of),
                 (WeightKind::Vector, None) => (weight.row_len, weight.row_len),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::sync::{AtomicUsize, Condvar, Mutex, Ordering, Padded, fence};
 
-/// A waiting thread spins without pause for this long, then yields its core between checks: the
+/// A waiting thread spins without pause for this long, then yields its core between checks. The
 /// thread that it waits for may need the core, where there are more threads than cores.
 #[cfg(not(loom))]
 const SPIN: Duration = Duration::from_micros(3);
@@ -30,7 +30,7 @@ impl Signal {
         if spin(patience, &done) {
             return;
         }
-        // Of this fence and that of `notify` one comes first: either `done` is seen here, or the
+        // Either this fence comes first or that of `notify`. Either `done` is seen here, or the
         // sleeper is seen there, which then notifies once this thread waits.
         self.sleepers.0.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);

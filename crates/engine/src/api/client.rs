@@ -1,7 +1,7 @@
 //! The sender of a request.
 
-/// The sender of a request. Requests with a higher priority start before those with a lower one;
-/// among equal priorities the client that was served the fewest tokens is next, so that a client with
+/// The sender of a request. Requests with a higher priority start before those with a lower one.
+/// Among equal priorities the client that was served the fewest tokens is next. So a client with
 /// many requests does not hold up another with few.
 ///
 /// ```

@@ -16,7 +16,8 @@ pub enum KvMemory {
     /// allows.
     #[default]
     Auto,
-    /// This many bytes. What running sequences do not need holds the prefixes of earlier ones.
+    /// This many bytes. Memory that running sequences do not need holds the prefixes of earlier
+    /// ones.
     Bytes(u64),
     /// This share of the memory that is free at load, above 0 and up to 1.
     ShareOfFree(f32),
@@ -49,18 +50,18 @@ pub enum DraftSource {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LoadOptions {
-    /// Positions of a sequence, at most; `None` for the model's own, but at most 4,096.
+    /// The most positions of a sequence; `None` for the model's own, but at most 4,096.
     pub context: Option<usize>,
     /// Whether the context adapts to the model and the machine. `None` is then the model's own, as
-    /// far as half of the free memory holds its keys and values; a context longer than the model's
+    /// far as half of the free memory holds its keys and values. A context longer than the model's
     /// is cut to that instead of refused.
     pub fit_context: bool,
-    /// Sequences that run at the same time, at most; `None` for 1, or 32 of a model of embeddings or
+    /// The most sequences that run at the same time; `None` for 1, or 32 of a model of embeddings or
     /// scores.
     pub sequences: Option<usize>,
-    /// Rows of one pass, at most: tokens of prompts that are run together. `None` for 512, on a GPU
-    /// with matrix cores and enough memory for up to 2,048, or for the context, up to 16,384, if that
-    /// is longer and the model's texts are run as a whole.
+    /// The most rows of one pass: tokens of prompts that are run together. `None` for 512, or up to
+    /// 2,048 on a GPU with matrix cores and enough memory. If the model's texts are run as a whole
+    /// and the context is longer, `None` is for the context, up to 16,384.
     pub rows: Option<usize>,
     /// The pooling of embeddings; `None` for the one that the file names.
     pub pooling: Option<Pooling>,
@@ -72,15 +73,15 @@ pub struct LoadOptions {
     pub kv: KvType,
     /// The memory for keys and values.
     pub kv_memory: KvMemory,
-    /// Requests that wait for their start, at most.
+    /// The most requests that wait for their start.
     pub queue_requests: usize,
-    /// Prompt tokens of the requests that wait, at most.
+    /// The most prompt tokens of the requests that wait.
     pub queue_tokens: usize,
     /// The time that one pass over prompts may take while other sequences decode.
     pub prefill_budget: Duration,
     /// Whether tokens are drafted, and verified several at a time.
     pub speculation: Speculation,
-    /// What drafts tokens; `None` for the head of the model's file, if that has one and
+    /// The source of drafted tokens; `None` for the head of the model's file, if that has one and
     /// [`speculation`](Self::speculation) is not off.
     pub draft: Option<DraftSource>,
     /// The [effort](crate::Request::effort) of requests that do not say, with which requests can have
@@ -89,13 +90,14 @@ pub struct LoadOptions {
     /// In place of [`effort`](Self::effort): the [share of squared
     /// scores](crate::Request::effort_energy) of requests that do not say.
     pub effort_energy: Option<f64>,
-    /// What tokens of an effort below 1 leave out, and so the order in which weights are kept.
+    /// The parts that tokens of an effort below 1 leave out, and so the order in which weights are
+    /// kept.
     pub effort_mode: EffortMode,
     /// In [`EffortMode::Bucket`]: the codes of the sorted weights; `None` for those of
     /// [`effort_buckets`](Self::effort_buckets), or f16 without a file.
     pub effort_bucket_format: Option<BucketFormat>,
     /// In [`EffortMode::Bucket`]: the ranks of each bucket that are kept, 1 to 16, of
-    /// [`BucketFormat::Q8`] 1 to 8; `None` for all. With fewer no token has the whole model.
+    /// [`BucketFormat::Q8`] 1 to 8; `None` for all. Fewer deny every token the whole model.
     pub effort_ranks: Option<usize>,
     /// In [`EffortMode::Bucket`]: a file that [`BucketFile`](crate::BucketFile) wrote of the model;
     /// without it, and on a GPU always, weights are sorted at load.
@@ -175,7 +177,7 @@ impl LoadOptions {
     }
 
     /// Adds a LoRA adapter: a GGUF file, or a directory that PEFT saved, for a model of the same
-    /// kind. It holds for all requests that do not [name](crate::Request::lora) their adapters; the
+    /// kind. It holds for all requests that do not [name](crate::Request::lora) their adapters. The
     /// scale multiplies the adapter's own, and with the scale 0 only requests that name it have it.
     pub fn lora(mut self, path: impl Into<PathBuf>, scale: f32) -> Self {
         self.loras.push((path.into(), scale));

@@ -12,8 +12,8 @@ use crate::api::{Client, Speculation};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Prompt {
-    /// Text. Special tokens that are written in it count as such, and what the model file says
-    /// belongs before a text (most often a token for its beginning) is added.
+    /// Text. Special tokens that are written in it count as such. Tokens that the model file puts
+    /// before a text, most often one for its beginning, are added.
     Text(String),
     /// The text of a rendered chat, to which nothing is added. Special tokens count as such only
     /// in the segments that say so: the others are text that a message contains.
@@ -52,9 +52,9 @@ impl From<Vec<u32>> for Prompt {
 pub struct Trigger {
     /// The text. A token that is it, such as `</think>` or `<tool_call>`, counts as its text.
     pub text: String,
-    /// Whether the constraint describes the output from the beginning of the text on, as that of
-    /// a tool call does, instead of what comes after it. Then a text that never comes is no error:
-    /// the output may end without it.
+    /// Whether the constraint describes the output from the beginning of the text on, as that of a
+    /// tool call does. Otherwise it describes the output after the text. Then a text that never
+    /// comes is no error: the output may end without it.
     pub included: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct Trigger {
 pub struct Request {
     /// The text before.
     pub prompt: Prompt,
-    /// Tokens to be generated, at most; `None` for as many as the context has room for.
+    /// The most tokens to be generated; `None` for as many as the context has room for.
     pub max_tokens: Option<usize>,
     /// How each token is drawn.
     pub sampling: Sampling,
@@ -93,10 +93,10 @@ pub struct Request {
     /// once.
     pub triggers: Vec<Trigger>,
     /// The LoRA adapters, by their [names](crate::Model::loras), each with a factor of its own
-    /// scale; `None` for those of the [load](crate::LoadOptions::lora), each with the scale given
+    /// scale. `None` for those of the [load](crate::LoadOptions::lora), each with the scale given
     /// there.
     pub loras: Option<Vec<(String, f32)>>,
-    /// The time from the submission to the end of the text, at most.
+    /// The longest time from the submission to the end of the text.
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes: requests share them only with requests of the same salt.
     pub cache_salt: u64,
@@ -107,13 +107,15 @@ pub struct Request {
     pub prediction: Option<Prompt>,
     /// Whether tokens are drafted; `None` for [`LoadOptions::speculation`](crate::LoadOptions).
     pub speculation: Option<Speculation>,
-    /// The fraction of the inputs of each matrix that is multiplied for a token, those of the greatest
-    /// influence: above 0 and at most 1, which is the whole model. Less is faster and less exact.
-    /// `None` for [`LoadOptions::effort`](crate::LoadOptions::effort), without which it is 1.
+    /// The fraction of the inputs of each matrix that is multiplied for a token, those of the
+    /// greatest influence. It is above 0 and at most 1, which is the whole model. Less is faster
+    /// and less exact. `None` for [`LoadOptions::effort`](crate::LoadOptions::effort), without
+    /// which it is 1.
     pub effort: Option<f64>,
-    /// In place of [`effort`](Self::effort): the share of the sum of squared scores that the multiplied
-    /// inputs make up, the fewest that do, above 0 and at most 1. How many those are differs by token
-    /// and by matrix. `None` for [`LoadOptions::effort_energy`](crate::LoadOptions::effort_energy).
+    /// In place of [`effort`](Self::effort): the share of the sum of squared scores that the
+    /// multiplied inputs make up, above 0 and at most 1. The fewest inputs that do are multiplied.
+    /// How many those are differs by token and by matrix. `None` for
+    /// [`LoadOptions::effort_energy`](crate::LoadOptions::effort_energy).
     pub effort_energy: Option<f64>,
     /// Whether the prompt has that effort too. Otherwise it is read with effort 1.
     pub effort_in_prompt: bool,
@@ -156,7 +158,7 @@ impl Request {
         }
     }
 
-    /// Sets the number of tokens to be generated, at most.
+    /// Sets the most tokens to be generated.
     pub fn max_tokens(mut self, tokens: usize) -> Self {
         self.max_tokens = Some(tokens);
         self

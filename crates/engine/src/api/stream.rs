@@ -99,7 +99,7 @@ impl Receiver {
     }
 }
 
-/// What both kinds of streams are made of.
+/// The parts of both kinds of streams.
 struct Inner {
     events: Receiver,
     handle: RequestHandle,

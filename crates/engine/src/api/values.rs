@@ -46,7 +46,7 @@ pub struct EmbedOptions {
     pub dimensions: Option<usize>,
     /// Whether each embedding is divided by its Euclidean norm.
     pub normalize: bool,
-    /// The time from the call to the last result, at most.
+    /// The longest time from the call to the last result.
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes, which only models with causal attention have.
     pub cache_salt: u64,
@@ -135,7 +135,7 @@ pub struct RerankQuery {
 pub struct RerankOptions {
     /// Whether scores are logits instead of probabilities.
     pub raw: bool,
-    /// The time from the call to the last result, at most.
+    /// The longest time from the call to the last result.
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes, which only models with causal attention have.
     pub cache_salt: u64,

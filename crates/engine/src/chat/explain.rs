@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use pelton_chat::{Capabilities, Chat, Content, Message};
 
-/// A chat for a template that does not write tools, or calls. The system message lists the tools and
-/// explains the calls of the Hermes models; earlier calls are part of the text of their messages, and
-/// results are messages of the user.
+/// A chat for a template that does not write tools, or calls. The system message lists the tools
+/// and explains the calls of the Hermes models. Earlier calls are part of the text of their
+/// messages, and results are messages of the user.
 pub(super) fn explained(mut chat: Cow<'_, Chat>, can: Capabilities) -> Cow<'_, Chat> {
     let explains = !can.tools && !chat.tools.is_empty();
     if has_calls(&chat) && (explains || !can.tool_calls) {

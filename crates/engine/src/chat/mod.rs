@@ -1,9 +1,9 @@
 //! Conversations: from messages to a prompt, and from tokens to the parts of a reply.
 //!
 //! A [`ChatTemplate`] belongs to a model file. It renders a [`Chat`] (messages, tools, options) as
-//! a [`ChatPrompt`]: a [`Prompt`](crate::Prompt) in which the texts of messages are never control
-//! tokens, what a constraint of the output needs, and a [`ReplyParser`] that splits the output into
-//! content, reasoning and tool calls.
+//! a [`ChatPrompt`]. This has a [`Prompt`](crate::Prompt) in which the texts of messages are never
+//! control tokens, and the needs of a constraint. It also has a [`ReplyParser`] that splits the
+//! output into content, reasoning and tool calls.
 //!
 //! ```
 //! use pelton::chat::{Chat, Event, Message};
@@ -25,8 +25,8 @@
 //! # Ok::<(), pelton::Error>(())
 //! ```
 //!
-//! With [`Model::submit`](crate::Model::submit) instead of [`Model::chat`](crate::Model::chat) the
-//! prompt goes into a [`Request`](crate::Request) and each [`Token`](crate::Token) to
+//! [`Model::submit`](crate::Model::submit) works in place of [`Model::chat`](crate::Model::chat):
+//! the prompt goes into a [`Request`](crate::Request) and each [`Token`](crate::Token) to
 //! [`ReplyParser::push`].
 
 mod explain;

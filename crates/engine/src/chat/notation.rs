@@ -13,9 +13,9 @@ use super::{
     raw::{check_annotation, invalid},
 };
 
-/// Levels of a schema, at most.
+/// The most levels of a schema.
 const DEPTH_MAX: usize = 64;
-/// Items of an array that a schema can bound, at most.
+/// The most items of an array that a schema can bound.
 const ITEMS_MAX: u64 = 1000;
 /// Gemma's quotation mark.
 const QUOTE: &str = "<|\"|>";
@@ -247,7 +247,7 @@ impl Lark {
             let list = self.list(&entry, &separator, 0, None);
             return Ok(self.rule(&format!("\"{{\" {list} \"}}\"")));
         };
-        // what may follow after some entry, and without one; from the last property to the first
+        // the text that may follow some entry, or none; from the last property to the first
         let (mut after, mut first) = ("\"\"".to_owned(), "\"\"".to_owned());
         for (name, schema) in properties.iter().rev() {
             let value = self.value(notation, place.at(schema))?;

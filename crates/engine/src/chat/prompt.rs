@@ -18,8 +18,8 @@ const ANALYSIS: [&str; 3] = ["<|channel|>analysis<|message|>", "<|end|>", "<|sta
 /// Whether and how the model calls tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// It decides. With a tool whose definition has `"strict": true`, calls are constrained from
-    /// their beginning on.
+    /// It decides. A tool whose definition has `"strict": true` makes calls constrained from their
+    /// beginning on.
     #[default]
     Auto,
     /// It calls none: the prompt has no tools.
@@ -72,7 +72,7 @@ pub struct ChatPrompt {
     pub(super) parsing: Parsing,
 }
 
-/// What a parser of the answer is made of.
+/// The parts of a parser of the answer.
 #[derive(Clone, Debug)]
 pub(super) struct Parsing {
     pub(super) tokenizer: Arc<Tokenizer>,
@@ -113,9 +113,10 @@ impl ChatPrompt {
         &self.text
     }
 
-    /// Constrains the output of a request as this prompt demands: to tool calls, if the tool choice
-    /// or a strict tool demands those, whose arguments the tools' schemas allow; otherwise to the
-    /// constraint that the request has. Either begins where the answer does, after the reasoning.
+    /// Constrains the output of a request as this prompt demands. If the tool choice or a strict
+    /// tool demands calls, the output is calls whose arguments the tools' schemas allow. Otherwise
+    /// it is that of the request's own constraint. Either begins where the answer does, after the
+    /// reasoning.
     ///
     /// # Errors
     ///
@@ -144,7 +145,7 @@ impl ChatPrompt {
 
     /// Lets the constraint of a request begin where the answer does.
     fn answer(&self, mut request: Request) -> Result<Request, Error> {
-        // with triggers the caller says where it begins
+        // the caller's triggers say where it begins
         if !request.triggers.is_empty() {
             return Ok(request);
         }

@@ -59,8 +59,9 @@ impl ChatTemplate {
         self
     }
 
-    /// Lets a template that writes no tools have some: a system message lists and explains them, and
-    /// calls have the format of the Hermes models. What a template writes itself stays as it is.
+    /// Lets a template that writes no tools have some: a system message lists and explains them,
+    /// and calls have the format of the Hermes models. Tools that a template writes itself stay as
+    /// they are.
     #[must_use]
     pub fn explaining_tools(mut self) -> Self {
         self.explains_tools = true;
@@ -104,9 +105,8 @@ impl ChatTemplate {
     ///
     /// # Errors
     ///
-    /// If a message or a tool is not valid, if the choice names a tool that there is not or demands
-    /// calls of a format that has none, or if the template refuses the chat, fails or exceeds its
-    /// limits.
+    /// If a message or a tool is not valid, or the choice names an unknown tool or demands calls of
+    /// a format that has none. Also if the template refuses the chat, fails or exceeds its limits.
     pub fn prompt_with(
         &self,
         chat: &Chat,

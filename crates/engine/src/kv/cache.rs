@@ -79,9 +79,9 @@ impl KvCache {
         Edge::new(page, self.prompt_rows(index, prompt))
     }
 
-    /// The longest cached prefix of a sequence of which the first `prompt` tokens are its prompt:
-    /// whole pages, and at least one token fewer than there are; of a plan with recurrent states
-    /// one with a snapshot. Holds its pages; returns them with the number of positions.
+    /// The longest cached prefix of a sequence of which the first `prompt` tokens are its prompt.
+    /// It has whole pages, and at least one token fewer than there are. Plans with recurrent states
+    /// need one with a snapshot. Holds its pages; returns them with the number of positions.
     pub(crate) fn lookup(
         &mut self,
         namespace: impl Into<Namespace>,

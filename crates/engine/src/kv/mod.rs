@@ -4,6 +4,10 @@
 //! [`KvCache`] is the only owner: a [`PagePool`](pool::PagePool) for each cache group and one
 //! [`PrefixTree`](prefix_tree::PrefixTree). Sequences hold pages through their
 //! [`SequencePages`].
+//!
+//! A page is *free*; *private*, held by the one sequence that writes it; or *cached*, full and
+//! immutable in the prefix tree, with any number of holders. In debug builds `free + private +
+//! cached = total`, and the holders of every page, are checked around every pass.
 
 mod cache;
 mod pool;

@@ -1,4 +1,12 @@
 //! A radix tree of shared prefixes, with one full page of tokens on each edge.
+//!
+//! Tokens are compared, not hashed, below a root for each cache salt, set of adapters and effort of
+//! the prompt. Where the prompt has effort 1 and the answer less, only pages of the prompt are
+//! shared. A request holds the longest cached prefix of its prompt, of which at least one token is
+//! left to run.
+//!
+//! When a pool is empty, the unheld page whose last use is the longest ago is evicted, leaves
+//! first.
 
 use std::{
     collections::{BTreeMap, HashMap},

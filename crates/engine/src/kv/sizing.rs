@@ -1,4 +1,8 @@
 //! From load options and free memory to the sizes that an executable allocates for.
+//!
+//! The memory for keys and values is by default enough for all sequences at full length, as far as
+//! the free memory allows. A context that cannot fit is refused with the greatest one that fits.
+//! Snapshots of recurrent states take at most a quarter of the memory of caches.
 
 use pelton_graph::{
     Cache, CacheGroup, KvType, Limits, Op, OutputKind, PAGE, Plan, Values, pages_for,
@@ -9,15 +13,15 @@ use crate::{
     api::{KvMemory, LoadOptions},
 };
 
-/// Logit biases of one request, at most.
+/// The most logit biases of one request.
 pub(crate) const LOGIT_BIAS_MAX: usize = 512;
 /// The context where none is chosen and the model's is longer: enough for a conversation.
 const DEFAULT_CONTEXT: usize = 4096;
 /// Sequences of a model without logits where none are chosen.
 const DEFAULT_TEXTS: usize = 32;
-/// Sequences that run at the same time, at most.
+/// The most sequences that run at the same time.
 const SEQUENCES_MAX: usize = 4096;
-/// Rows of a pass, at most: with them every GPU's limit of workgroups holds.
+/// The most rows of a pass: with them every GPU's limit of workgroups holds.
 const ROWS_MAX: usize = 16_384;
 /// Rows of which one pass can want something, at least.
 const WANTS: usize = 64;
@@ -27,12 +31,12 @@ const AUTO_SHARE: f64 = 0.9;
 /// The same where the context adapts: other programs and other models are to fit too.
 const FIT_SHARE: f64 = 0.5;
 
-/// Snapshots of recurrent states for cached prefixes, at most.
+/// The most snapshots of recurrent states for cached prefixes.
 const CACHED_SNAPSHOTS: usize = 8;
 /// The part of the memory of caches that snapshots may take: one of this many.
 const SNAPSHOT_PART: u64 = 4;
 
-/// What is known at load.
+/// The sizes that are known at load.
 pub(crate) struct Sizes<'a> {
     pub(crate) plan: &'a Plan,
     /// Tokens of the tokenizer, trailing unused ids excluded.
@@ -43,7 +47,7 @@ pub(crate) struct Sizes<'a> {
     pub(crate) rows: usize,
 }
 
-/// Pages of a windowed group that a sequence holds while it decodes, at most.
+/// The most pages of a windowed group that a sequence holds while it decodes.
 pub(crate) fn windowed_pages(window: usize) -> usize {
     window.div_ceil(PAGE) + 2
 }
@@ -199,8 +203,8 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The pages of each group, where one without a window has `full`: a windowed group needs
-    /// those of running sequences and of the prompts in one pass, and has as many again for cached
+    /// The pages of each group, where one without a window has `full`. A windowed group needs those
+    /// of running sequences and of the prompts in one pass, and has as many again for cached
     /// prefixes.
     fn of(&self, full: usize) -> Vec<usize> {
         let of = |group: &CacheGroup| match group.window {
@@ -388,7 +392,7 @@ mod tests {
         // less than half of the memory is enough for no conversation
         assert_eq!(sizes(&fit, 5_000), (4096, 4480));
         assert_eq!(sizes(&fit.clone().context(150_000), 10_000_000), (100_000, 4 * whole));
-        // what is asked for may take more
+        // an explicit context may take more
         assert_eq!(sizes(&fit.clone().context(64_000), 80_000), (64_000, 71_936 + PAGE));
         let small = with(|_| {}, &fit, Some(1000 * PER_POSITION));
         assert!(matches!(small, Err(Error::KvMemory { .. })));

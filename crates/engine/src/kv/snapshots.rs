@@ -4,6 +4,10 @@
 //! only up to a page after which a snapshot was saved. Snapshots of prompts become part of the tree
 //! with their pages. A snapshot of generated text stays with its sequence, which overwrites it at
 //! the border of each page, until the sequence ends.
+//!
+//! The scheduler saves snapshots where the rows of a prompt end at the border of a page. These are
+//! the borders of chunks, the last border of each prompt, and the places where a prompt is known to
+//! branch off from another. The snapshot whose last use is the longest ago is replaced.
 
 use pelton_graph::PAGE;
 
@@ -50,8 +54,8 @@ impl KvCache {
     }
 
     /// The first position after `first` and before `end` at which rows of a prompt should end so
-    /// that a snapshot can be saved there: the last border of a page that a like prompt can share,
-    /// and borders after which others are known to continue.
+    /// that a snapshot can be saved there. Candidates are the last border of a page that a like
+    /// prompt can share, and borders after which others are known to continue.
     pub(crate) fn next_border(
         &self,
         pages: &SequencePages,

@@ -1,12 +1,13 @@
 //! Files of a model's weights sorted within buckets.
 //!
-//! A file is GGUF without a model's metadata but for a key of its matrices and the name of the codes'
-//! format. For each matrix `NAME` `[outputs, inputs]`, of the first dimension the outermost, it has codes
-//! `NAME.buckets` `[ranks, inputs, outputs / 16]` in words of 16 bits, so that the first ranks are the first
-//! bytes; the mean magnitudes `NAME.bucket_means` `[ranks, inputs]`; of codes of eight bits
-//! `NAME.bucket_levels` `[inputs, 2, ranks]`, the bases and the steps; `NAME.bucket_probes` `[4096, 2]`, inputs
-//! and weights; and `NAME.bucket_unit`, the power of two that all are in units of. Of the experts of a layer,
-//! each has all of these, one expert after the other.
+//! A file is GGUF without a model's metadata but for a key of its matrices and the name of the
+//! codes' format. For each matrix `NAME` `[outputs, inputs]`, the first dimension outermost, it has
+//! these tensors. `NAME.buckets` `[ranks, inputs, outputs / 16]` has codes in words of 16 bits, so
+//! that the first ranks are the first bytes. `NAME.bucket_means` `[ranks, inputs]` has the mean
+//! magnitudes. Codes of eight bits have `NAME.bucket_levels` `[inputs, 2, ranks]`, the bases and
+//! the steps. `NAME.bucket_probes` `[4096, 2]` has inputs and weights, and `NAME.bucket_unit` the
+//! power of two that all are in units of. Each expert of a layer has all of these, one expert after
+//! the other.
 
 use std::{
     fs::{self, File},

@@ -15,15 +15,15 @@ use crate::{
     schedule::{Follower, Guide, HostDraw},
 };
 
-/// Triggers of a request, at most.
+/// The most triggers of a request.
 const TRIGGERS_MAX: usize = 64;
-/// Bytes of a trigger, at most.
+/// The most bytes of a trigger.
 const TRIGGER_BYTES_MAX: usize = 256;
 
 /// The breakers of DRY as strings, and as sequences of tokens.
 type Breakers = (Vec<String>, Vec<Vec<u32>>);
 
-/// What requests share: it is made with the first that needs it.
+/// The state that requests share, made with the first that needs it.
 #[derive(Default)]
 pub(super) struct Decoding {
     compiler: OnceLock<Result<Compiler, pelton_constraint::Error>>,

@@ -15,7 +15,7 @@ use crate::{
     schedule::{DraftModel, HeadModel, Resources, Runner},
 };
 
-/// Rows of a pass of a head, at most: their hidden states come from the host.
+/// The most rows of a pass of a head: their hidden states come from the host.
 const HEAD_ROWS: usize = 512;
 
 /// The model that a draft model drafts for.

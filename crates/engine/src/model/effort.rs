@@ -1,7 +1,7 @@
 //! The effort of a load, and files of fractions.
 //!
-//! A file is a JSON object: `format`, `model` (a key of the tensors), `efforts`, ascending, and
-//! `groups`, each with a `kind` of matrices, the first and the last of its `layers`, and its
+//! A file is a JSON object of `format`, `model` (a key of the tensors), `efforts`, ascending, and
+//! `groups`. Each group has a `kind` of matrices, the first and the last of its `layers`, and its
 //! `fractions`, one for each effort.
 
 use std::{
@@ -26,7 +26,7 @@ use crate::{
 
 /// The `format` of a file.
 const FORMAT: &str = "pelton effort table 1";
-/// Bytes of a file, at most.
+/// The most bytes of a file.
 const FILE_BYTES: u64 = 1 << 20;
 /// The most layers that a group can name.
 const LAYERS: u64 = 1 << 16;

@@ -106,9 +106,9 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::Output`] if the model computes no embeddings; [`Error::RequestOption`] for an option
-    /// out of its range; [`Error::TextTooLong`] if the text is longer than the context or than a
-    /// pass that has to run it as a whole; otherwise as [`submit`](Self::submit).
+    /// [`Error::Output`] if the model computes no embeddings; [`Error::RequestOption`] for an
+    /// option out of its range. [`Error::TextTooLong`] if the text is longer than the context or
+    /// than a pass that has to run it as a whole. Otherwise as [`submit`](Self::submit).
     pub fn submit_embedding(
         &self,
         text: &Prompt,

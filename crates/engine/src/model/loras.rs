@@ -6,7 +6,7 @@ use pelton_graph::Plan;
 
 use crate::{Error, api::LoadOptions};
 
-/// LoRA adapters of one request, at most.
+/// The most LoRA adapters of one request.
 pub(super) const LORAS_OF_REQUEST: usize = 4;
 
 /// The LoRA adapters of a model.
@@ -15,7 +15,7 @@ pub(super) struct Loras {
     pub(super) names: Vec<String>,
     /// Those of requests that name none, with their scales, in ascending order.
     pub(super) defaults: Vec<(u32, f32)>,
-    /// Adapters of a request, at most.
+    /// The most adapters of a request.
     most: usize,
 }
 

@@ -147,8 +147,8 @@ impl Model {
         Ok(())
     }
 
-    /// Encodes `count` texts by their numbers, checks them all, and submits them, as many at a time as keep the model
-    /// busy; passes each result to `each`, as they come.
+    /// Encodes `count` texts by their numbers, checks them all, and submits them, as many at a time
+    /// as keep the model busy. Passes each result to `each`, as they come.
     pub(super) fn run_many<T: Send + 'static>(
         &self,
         count: usize,

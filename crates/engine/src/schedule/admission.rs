@@ -1,4 +1,14 @@
 //! Which requests start, and which lose their pages again.
+//!
+//! Requests start by priority, then by the tokens that their clients were served, then in the order
+//! of arrival. A start needs a slot, and pages for the near future of all: their tokens and up to
+//! 256 generated ones. A request whose prompt shares a prefix with one that is still being computed
+//! waits for that one's pages. A request that is alone gets all pages that there are.
+//!
+//! When a sequence needs a page and none can be evicted, the sequence with the least computed work,
+//! never the oldest, loses its pages and its slot. Its full pages stay in the prefix tree until
+//! they are evicted, so resumption is cheap. A preempted sequence computes its generated tokens
+//! again in the decoding phase, so its text stays the same.
 
 use std::cmp::Reverse;
 

@@ -29,7 +29,7 @@ impl Average {
 pub(crate) struct PrefillBudget {
     target: f64,
     per_row: Average,
-    /// Rows of a pass, at most; a multiple of [`PAGE`].
+    /// The most rows of a pass; a multiple of [`PAGE`].
     rows: usize,
 }
 
@@ -60,8 +60,9 @@ impl PrefillBudget {
     }
 }
 
-/// Splits the `budget` rows of one pass among prompts that run from `position` on, up to `end`: in
-/// equal numbers of at least a page, which end at the border of a page or at the prompt's end.
+/// Splits the `budget` rows of one pass among prompts that run from `position` on, up to `end`.
+/// Each gets an equal number of at least a page, which ends at the border of a page or at the
+/// prompt's end.
 pub(crate) fn split_rows(budget: usize, prompts: &[(usize, usize)]) -> Vec<usize> {
     let mut counts = vec![0; prompts.len()];
     let equal = (budget / prompts.len().max(1)).max(PAGE);
@@ -104,7 +105,7 @@ mod tests {
     fn equal_shares_end_at_pages() {
         assert_eq!(split_rows(512, &[(0, 1000)]), [512]);
         assert_eq!(split_rows(512, &[(0, 1000), (64, 1000)]), [256, 256]);
-        // what the short one leaves goes to the first
+        // the rest of the short one goes to the first
         assert_eq!(split_rows(512, &[(0, 1000), (64, 94)]), [448, 30]);
         assert_eq!(split_rows(128, &[(0, 1000), (0, 1000), (0, 1000)]), [64, 64, 0]);
         assert_eq!(split_rows(64, &[(128, 150), (0, 1000)]), [22, 0]);

@@ -10,7 +10,7 @@ use crate::api::Trigger;
 /// The tokens that may come at one place `[vocab / 32]`; `None` for all.
 pub(super) type Mask = Option<Vec<u32>>;
 
-/// What a follower takes.
+/// The input of a follower.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// The beginning of the text.
@@ -21,12 +21,12 @@ pub(super) enum Step {
     Draft {
         /// The tokens.
         tokens: Vec<u32>,
-        /// Tokens of the result, at most.
+        /// The most tokens of the result.
         most: usize,
     },
 }
 
-/// What became of it.
+/// The result of a step.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// They were taken.
@@ -247,9 +247,9 @@ impl Follower {
         (0..).zip(&self.triggers).filter_map(|(i, t)| Some((ends(t)?, i))).min()
     }
 
-    /// Adds a token to the text before the constraint, which may begin with it. Returns false if the
-    /// token may not come: it ends a text that has to go on, or what it has after the trigger is not
-    /// allowed.
+    /// Adds a token to the text before the constraint, which may begin with it. Returns false if
+    /// the token may not come. Such a token ends a text that has to go on, or what it has after the
+    /// trigger is not allowed.
     fn look_for_trigger(&mut self, token: u32) -> Result<bool, Error> {
         if self.tokenizer.is_end(token) {
             return Ok(self.triggers.iter().all(|trigger| trigger.included));

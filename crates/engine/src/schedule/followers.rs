@@ -14,7 +14,7 @@ use pelton_constraint::Error;
 
 use super::follower::{Follower, Outcome, Step};
 
-/// Threads, at most.
+/// The most threads.
 const THREADS_MAX: usize = 8;
 
 struct Job {

@@ -1,4 +1,4 @@
-//! What a request is for: text or values.
+//! The goal of a request: text or values.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ impl DrawOptions {
     }
 }
 
-/// What a request is for, with the callback that receives it.
+/// The goal of a request, with the callback that receives it.
 pub(crate) enum Goal {
     /// Generated text.
     Text {

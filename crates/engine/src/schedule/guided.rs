@@ -1,4 +1,13 @@
 //! Constrained sequences: their tokens go through followers before they are passed on.
+//!
+//! The follower of a sequence moves to a worker thread with each sampled token. It comes back with
+//! forced tokens and the mask of the next draw; until then the sequence is in no pass. The
+//! scheduler waits at most 2 ms for masks while other sequences could run, and takes the steps of a
+//! lone request itself.
+//!
+//! A draft takes the same path: the follower cuts it, adds forced tokens and the mask after each,
+//! and rolls its matcher back. A trigger's follower can refuse a token after the draw: the row is
+//! run again with that token left out of the mask.
 
 use std::{
     collections::BTreeMap,
@@ -16,8 +25,8 @@ use super::{
 };
 use crate::{Error, api::FinishReason};
 
-/// The time that a pass waits for the masks of constrained sequences, at most, while others could
-/// run: almost all masks take less, and a pass of its own costs those others more.
+/// The longest time that a pass waits for the masks of constrained sequences, while others could
+/// run. Almost all masks take less, and a pass of its own costs those others more.
 const WAIT: Duration = Duration::from_millis(2);
 /// The time until cancellations are looked for again, while nothing else is to be done.
 const IDLE_WAIT: Duration = Duration::from_millis(50);

@@ -1,10 +1,10 @@
 //! The thread that runs a model: it joins the tokens of all requests into passes.
 //!
-//! [`worker`] receives requests and drives a [`Scheduler`] step by step;
-//! [`admission`] decides which requests start, [`plan`] what the next pass runs, [`drafts`] which
-//! drafted tokens it verifies, [`passes`] submits it and takes its results, [`guided`] lets
-//! constraints follow the tokens of their sequences, [`late`] draws tokens of passes that were
-//! submitted before their masks were known, [`scores`] has the log-probabilities of prompts.
+//! [`worker`] receives requests and drives a [`Scheduler`] step by step. [`admission`] decides
+//! which requests start, [`plan`] what the next pass runs, and [`drafts`] which drafted tokens it
+//! verifies. [`passes`] submits it and takes its results. [`guided`] lets constraints follow the
+//! tokens of their sequences, and [`late`] draws tokens of passes that were submitted before their
+//! masks were known. [`scores`] has the log-probabilities of prompts.
 //!
 //! Words of this module:
 //!

@@ -1,4 +1,16 @@
-//! What the next pass runs.
+//! The plan of the next pass.
+//!
+//! All decoding sequences share one decoding pass with one row each. Passes over prompts alternate
+//! with decoding passes, so a decoding sequence waits for at most one of them.
+//!
+//! While others decode, a pass over prompts has as many rows as fit into
+//! `LoadOptions::prefill_budget` by the measured time of a row: whole pages, at least one. Several
+//! prompts divide the rows of a pass, round robin, in chunks that end at page borders.
+//!
+//! While the same sequences decode and nothing else is waiting, submissions grow from 1 to 2, 4 and
+//! so on up to `Pipeline::repeat` passes, as long as a submission takes at most 50 ms. This saves
+//! the cost of submission and readback, and bounds the wait of a new request. Tokens that were
+//! computed past the end of a text are dropped with their positions.
 
 use std::time::Duration;
 

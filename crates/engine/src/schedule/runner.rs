@@ -1,4 +1,7 @@
 //! The executable, with panics turned into errors.
+//!
+//! A pass that fails, in `submit` or in `take`, fails the requests in it and nothing else. After
+//! three failed passes in a row the model is given up.
 
 use std::{
     any::Any,

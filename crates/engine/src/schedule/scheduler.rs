@@ -1,4 +1,9 @@
 //! The state of all requests of one model, and its step.
+//!
+//! A step fills the pipeline: until as many passes are in flight as `Pipeline::depth`, it ends
+//! cancelled and expired requests, admits waiting ones, plans a pass and submits it. Then it takes
+//! the oldest pass: tokens are decoded, stop strings matched, events sent, full pages committed to
+//! the prefix tree. Results of a request that has ended meanwhile are dropped.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

@@ -2,6 +2,9 @@
 //!
 //! The row at position `p` gives the log-probability of the token at `p + 1`. It samples that token
 //! with a bias that leaves no choice, so backends need nothing but draws for it.
+//!
+//! Scored rows run in passes over prompts, at most `Limits::wants` in one. A cached prefix stands
+//! only for rows before the first one whose result is missing.
 
 use std::ops::Range;
 

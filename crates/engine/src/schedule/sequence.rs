@@ -12,7 +12,7 @@ use crate::{
     kv::{KvCache, Namespace, SequencePages},
 };
 
-/// What a sequence can run next.
+/// The rows that a sequence can run next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Nothing until results are taken.
@@ -35,7 +35,7 @@ pub(crate) enum Next {
 /// A request that was accepted.
 ///
 /// A row at position `p` samples the token of position `p + 1`. Positions below `submitted` are in
-/// passes that were submitted, those below `computed` in passes whose results were taken; `ahead`
+/// passes that were submitted, those below `computed` in passes whose results were taken. `ahead`
 /// tokens are sampled in passes that were not taken yet.
 pub(crate) struct Sequence {
     /// The tokens that are known: the prompt's, then generated ones.
@@ -201,7 +201,8 @@ impl Sequence {
         self.slot.is_some() && self.submitted < self.target
     }
 
-    /// What can be run next; with `late_draws` a constrained sequence runs ahead of its draws.
+    /// The rows that can be run next; `late_draws` lets a constrained sequence run ahead of its
+    /// draws.
     pub(crate) fn next(&self, phases_agree: bool, late_draws: bool) -> Next {
         if self.slot.is_none() || self.verifying || self.awaits_draw {
             return Next::Nothing;
@@ -312,7 +313,7 @@ impl Sequence {
         }
     }
 
-    /// The draw of a pass that was submitted without it, whose row is at `position`; `None` if the
+    /// The draw of a pass that was submitted without it, whose row is at `position`. `None` if the
     /// token of the row or the one after it is not as expected, or if that one is known.
     pub(crate) fn late_sample(&self, position: usize) -> Option<Sample<'_>> {
         match &self.goal {

@@ -1,6 +1,6 @@
 //! Ending a text at any of some strings, without giving out the beginning of one.
 
-/// What is known of a text after some more of it.
+/// The knowledge of a text after some more of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Checked {
     /// Text that cannot be part of a stop string.
@@ -42,7 +42,7 @@ impl StopMatcher {
         Checked { text, stopped: false }
     }
 
-    /// What is still held back, when no more text comes.
+    /// The text that is still held back, when no more comes.
     pub(crate) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }

@@ -18,7 +18,7 @@ pub(crate) type Done = Box<dyn FnOnce(Result<Vec<f32>, Error>) + Send>;
 pub(crate) enum WantedRows {
     /// The first row.
     First,
-    /// The last row. Of a plan that pools it stands for all rows.
+    /// The last row. It stands for all rows where a plan pools.
     Last,
     /// All rows.
     All,

@@ -157,8 +157,8 @@ fn what_cannot_be_demanded() {
 const SWITCH: &str = "{% if enable_thinking is defined and not enable_thinking %}\
                       <think>\n\n</think>\n\n{% endif %}";
 
-/// What comes after reasoning is constrained, whether the prompt began the reasoning or the model
-/// does. The thought is a part of the constraint, so that it is known where it ends.
+/// Text after reasoning is constrained, whether the prompt began the reasoning or the model does.
+/// The thought is a part of the constraint, so that it is known where it ends.
 #[test]
 fn answers_after_reasoning_are_constrained() {
     let model = model();

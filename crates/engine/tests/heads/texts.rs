@@ -126,12 +126,12 @@ fn drafts_on_a_gpu() {
     };
     let gpu = pelton::gpu::Gpu::open_checked(&adapter).unwrap();
     right_drafts(&gpu, 4);
-    // with recurrent states, and by far the most to compile
+    // it has recurrent states, and by far the most to compile
     wrong_drafts(&gpu, &["qwen3.5"], 3);
 }
 
 /// A copy of a model's file in which no layer changes the residual stream, so that the next token
-/// depends on the newest alone, and in which the head has the stream of its own token.
+/// depends on the newest alone. The head has the stream of its own token.
 struct Right(PathBuf);
 
 impl Right {

@@ -145,7 +145,7 @@ fn fault(got: &[f32], base: &[f32], case: &Case, tolerance: f32) -> Option<Strin
         None if case.result == "same" => {
             (moved > tolerance).then(|| format!("moved by {moved}, expected no change"))
         }
-        // what `transformers` refuses may be computed, but not as if the key were not there
+        // a value that `transformers` refuses may be computed, but not as if the key were not there
         None => {
             let dynamic = Value::from(case.keys.clone()).to_string().contains("dynamic");
             let ignored = moved <= tolerance && !dynamic && !has(SHOWN);

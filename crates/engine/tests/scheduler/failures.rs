@@ -46,7 +46,7 @@ fn a_failed_pass_fails_its_requests_and_no_others() {
     }
 }
 
-/// What a failed pass has written is not cached.
+/// Pages that a failed pass has written are not cached.
 #[test]
 fn a_failed_prompt_can_be_sent_again() {
     for failure in ALL {
@@ -66,7 +66,7 @@ fn a_failed_prompt_can_be_sent_again() {
 fn after_three_failures_in_a_row_the_model_is_gone() {
     let fake = Fake::default();
     let model = model(&fake, &plain().context(1000));
-    // with a success between them failures do not add up
+    // failures with a success between them do not add up
     for _ in 0..5 {
         fake.fail_after(0, Failure::Take);
         reason(&submit(&model, greedy(prompt(10, 1), 2)).unwrap().end().1);

@@ -129,7 +129,7 @@ pub(crate) fn ids(model: &Model, request: Request) -> Vec<u32> {
     submit(model, request).unwrap().finished().0
 }
 
-/// What a request gives alone, uncached, one pass after the other.
+/// The result of a request alone, uncached, one pass after the other.
 pub(crate) fn alone(fake: &Fake, windows: &[Option<usize>], request: &Request) -> Vec<Token> {
     alone_on(load, fake, windows, request).1
 }

@@ -126,7 +126,7 @@ fn other_adapters_share_nothing() {
 }
 
 /// The prompt of a request whose answer alone has an effort below 1 is shared with all others, its
-/// answer with none; one whose prompt has it too shares both with those of the same effort.
+/// answer with none. One whose prompt has it too shares both with those of the same effort.
 #[test]
 fn other_efforts_share_full_prompts_alone() {
     for fake in [Fake::default(), Fake::pipelined(3, 8), Fake::pipelined(2, 4).with_phases()] {

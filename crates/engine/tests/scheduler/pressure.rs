@@ -79,7 +79,7 @@ fn what_can_never_fit_is_refused_at_once() {
     let error = submit(&model, greedy(prompt(300, 1), 10)).err().unwrap();
     assert!(matches!(error, Error::PromptTooLong { tokens: 300, context: 300 }), "{error}");
     assert!(error.to_string().contains("300 tokens"), "{error}");
-    // what just fits ends with the context
+    // a text that just fits ends with the context
     assert_eq!(submit(&model, greedy(prompt(299, 1), 10)).unwrap().finished().0.len(), 1);
     assert_eq!(model.status().queued, 0);
 }

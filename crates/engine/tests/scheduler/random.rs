@@ -147,7 +147,7 @@ fn schedule(family: &Family, seed: u64) -> Status {
             thread::sleep(Duration::from_micros(random.below(1500) as u64));
         }
         if random.below(3) == 0 {
-            // of an earlier one
+            // cancel an earlier one
             let (run, _, cancel) = &runs[random.below(runs.len())];
             if *cancel {
                 run.handle.cancel();

@@ -54,9 +54,9 @@ pub fn adapters() -> Vec<Adapter> {
     all
 }
 
-/// The wgpu instance, one for the life of the process. Without it the drivers would be unloaded with
-/// the last device, and some cannot be loaded again and again: NVIDIA's (580.159 on Linux) runs out
-/// of thread-local storage, and then no device is found.
+/// The wgpu instance, one for the life of the process. Without it the drivers would be unloaded
+/// with the last device, and some cannot be loaded again and again. NVIDIA's (580.159 on Linux)
+/// runs out of thread-local storage, and then no device is found.
 fn instance() -> &'static wgpu::Instance {
     static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
     INSTANCE.get_or_init(|| {

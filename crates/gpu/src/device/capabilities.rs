@@ -1,4 +1,9 @@
 //! The capabilities of a GPU by which kernels are chosen.
+//!
+//! A kernel binds at most [`Capabilities::storage_buffers`]. Products side by side, norms of heads
+//! with the store, and attention with the store run apart where they would bind more. Below 16
+//! buffers the planes of a matrix are one buffer, whose first words are the places of the planes
+//! (`Layout::joined`). Effort and linear attention need more and are refused.
 
 use std::ffi::OsStr;
 

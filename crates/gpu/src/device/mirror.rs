@@ -2,7 +2,8 @@
 
 use super::Device;
 
-/// What a buffer of u32 words holds, as far as the host has written it or knows that kernels have.
+/// The contents of a buffer of u32 words, as far as the host has written it or knows that kernels
+/// have.
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
     words: Vec<u32>,

@@ -55,7 +55,7 @@ const LIMIT = 8192.0;
 {% set f32c = "coop_mat16x16<f32, C>" %}
 var<workgroup> key_tile: array<vec4<f16>, {{ staged * key_stride }}>;
 var<workgroup> value_tile: array<vec4<f16>, {{ staged * value_stride_staged }}>;
-// of each subgroup: a block's scores, then its weights; also its queries and sums on their way
+// each subgroup's: a block's scores, then its weights; also its queries and sums on their way
 var<workgroup> scores: array<vec4<f32>, {{ subgroups * 16 * score_stride }}>;
 var<workgroup> weights: array<vec4<f16>, {{ subgroups * 16 * weight_stride }}>;
 

@@ -38,7 +38,7 @@ const THREADS = {{ threads }}u;
 
 var<workgroup> query: array<Unit, {{ group * units }}>;
 var<workgroup> scores: array<f32, {{ group * page }}>;
-// of positions 4n to 4n + 3 for query g at g · PAGE / 4 + n
+// those of positions 4n to 4n + 3 for query g at g · PAGE / 4 + n
 var<workgroup> weights: array<vec4<f32>, {{ group * page // 4 }}>;
 var<workgroup> highest: array<f32, {{ group }}>;
 var<workgroup> total: array<f32, {{ group }}>;
@@ -179,7 +179,7 @@ fn main(
 {% endif %}
     for (var g = thread; g < GROUP; g += THREADS) {
 {% if sinks %}
-        // with several splits the merge adds the sink
+        // the merge of several splits adds the sink
         highest[g] = select(LOWEST, sinks[first_head + g] * {{ log2_e }}, is_whole);
         total[g] = select(0.0, 1.0, is_whole);
 {% else %}

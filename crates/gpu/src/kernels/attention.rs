@@ -1,4 +1,22 @@
 //! Attention over the KV caches: the variants of its kernels for each shape.
+//!
+//! In decoding (`attend_decode.wgsl`) a workgroup computes one query head while a row's positions
+//! are one KV split, and all heads that share a KV head where there are several splits. Beyond 192
+//! positions the pages are split over as many workgroups as keep a large GPU busy
+//! (`kv_splits.wgsl`), and `merge.wgsl` merges the splits in order (flash-decoding).
+//!
+//! For rows of different slots `rope_attend` is one kernel: head norms, rotation, the store and
+//! attention. Workgroups whose split ends with the row's own position read that key and value from
+//! their own memory, and one of them stores it. So the dispatch reads nothing from the cache that
+//! it writes. Several rows of one slot, and groups of heads too large for workgroup memory, run
+//! `rope_store` and `attend` one after the other.
+//!
+//! Prompts run in `attend_prompt.wgsl`, 64 queries a workgroup. On matrix cores they run in
+//! `attend_cores.wgsl`, 64 to 256 queries a workgroup, over caches in f16 or Q8_0 of heads of up to
+//! 256 elements in fours. Queries and the weights of values are rounded to f16 there. A row's
+//! exponents have a reference that rises only when its own weights come near the end of f16, so
+//! that a row's bits depend neither on its tile nor on its chunk. Angles are counted in whole
+//! numbers modulo a rotation, so that a far position costs no accuracy.
 
 use std::f32::consts::LOG2_E;
 
@@ -102,9 +120,9 @@ impl Attention {
         (1..=group).rev().find(|&n| group.is_multiple_of(n) && fits(n)).unwrap_or(1)
     }
 
-    /// Query heads of a workgroup of the kernel for decoding rows. With several KV splits those are
-    /// all query heads of a KV head, so that keys and values are read once, or as many as fit in
-    /// workgroup memory. With one split it is one head: little is read, and more workgroups finish
+    /// Query heads of a workgroup of the kernel for decoding rows. Several KV splits make those all
+    /// query heads of a KV head, so that keys and values are read once, or as many as fit in
+    /// workgroup memory. One split makes it one head: little is read, and more workgroups finish
     /// sooner.
     fn heads_at_once(&self, splits: usize) -> usize {
         let strands = self.strands() * self.value_dim * 4;
@@ -241,7 +259,7 @@ impl Attention {
         queries * each + if fused { own + 4 * (queries + 1) } else { 0 }
     }
 
-    /// Whether the kernel of [`decode_source`](Self::decode_source) can be fused: the heads of a
+    /// Whether the kernel of [`decode_source`](Self::decode_source) can be fused. The heads of a
     /// large group may not fit in workgroup memory, keys and values have one length, and no query
     /// sees later keys.
     pub(crate) fn fuses(&self) -> bool {
@@ -283,7 +301,8 @@ impl Attention {
     }
 
     /// The bindings of the kernel for decoding rows: rows, page tables, q, keys, values, a, the
-    /// buffer of KV splits and the sinks; fused also k, v and those of [`HeadPrep::bindings`].
+    /// buffer of KV splits and the sinks. A fused kernel adds k, v and those of
+    /// [`HeadPrep::bindings`].
     ///
     /// The kernel writes a if a row has one split, else its splits. Fused, which
     /// [`fuses`](Self::fuses) allows, it also does the work of a
@@ -312,9 +331,10 @@ impl Attention {
         self.decode_phase(capabilities, splits, fused, THREADS, false)
     }
 
-    /// The WGSL of the same kernel as a phase of a persistent kernel, in workgroups of `threads` threads,
-    /// [`THREADS`] at least. Its sums have the same order: the strands of values are those of [`THREADS`]
-    /// threads. With `early`, a fused one loads keys before it waits for the phase before.
+    /// The WGSL of the same kernel as a phase of a persistent kernel, in workgroups of `threads`
+    /// threads, [`THREADS`] at least. Its sums have the same order: the strands of values are those
+    /// of [`THREADS`] threads. `early` lets a fused one load keys before it waits for the phase
+    /// before.
     pub(crate) fn decode_phase(
         &self,
         capabilities: &Capabilities,
@@ -387,7 +407,7 @@ impl Attention {
         cores.map_or(QUERIES, |cores| cores.queries * cores.subgroups)
     }
 
-    /// Rows of a tile of prompt rows, at most.
+    /// The most rows of a tile of prompt rows.
     pub(crate) fn tile_rows(&self, cores: Option<WorkSplit>) -> usize {
         let queries = Self::queries(cores);
         (queries / self.heads_of_tile(queries)).max(1)

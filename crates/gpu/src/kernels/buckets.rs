@@ -1,6 +1,10 @@
 //! Products with sorted buckets (bucketMul) for rows of an effort below 1: the cutoffs of the rows
 //! (`bucket_cutoff.wgsl`), partial sums of the selected ranks (`bucket_product.wgsl`), and the results
 //! (`bucket_sums.wgsl`). No step uses atomics, so results repeat bit for bit.
+//!
+//! `bucket_cutoff.wgsl` searches the cutoff of each matrix bit by bit. `bucket_product.wgsl` writes
+//! the selected lines of 64 inputs to a list in workgroup memory, at places from a prefix sum, and
+//! adds their products to sums that one thread has. `bucket_sums.wgsl` adds the K splits in order.
 
 use minijinja::{Value, context};
 use pelton_graph::{Error, Gating};
@@ -12,7 +16,7 @@ use crate::{
     weights::{self, BUCKET_CHUNK, BUCKET_LINE, BUCKET_TILE},
 };
 
-/// Threads of the cutoff, at most: it is one workgroup for each row and matrix.
+/// The most threads of the cutoff: it is one workgroup for each row and matrix.
 const CUTOFF_THREADS: usize = 1024;
 /// Threads of the product, which have sums of 128 bytes each in workgroup memory.
 const THREADS: usize = 128;
@@ -23,7 +27,7 @@ const UNROLL: usize = 16;
 /// Workgroups of a product, at least, if K splits can be so many: several for each multiprocessor of a
 /// large GPU.
 const WORKGROUPS: usize = 1024;
-/// K splits, at most.
+/// The most K splits.
 const SPLITS: usize = 64;
 /// Parts of the splits, which are added in order.
 const PARTS: usize = 8;
@@ -31,7 +35,7 @@ const PARTS: usize = 8;
 const QUADS: usize = 32;
 /// Rows for which K splits have workgroups of their own.
 pub(crate) const GRID_ROWS: usize = 8;
-/// Matrices of one product, at most.
+/// The most matrices of one product.
 pub(crate) const SIDES: usize = 3;
 
 /// A matrix of a product.

@@ -48,7 +48,7 @@ fn lanes(threads: usize, capabilities: &Capabilities) -> usize {
     (capabilities.subgroup as usize).clamp(1, threads)
 }
 
-/// Subgroups of a workgroup, at most.
+/// The most subgroups of a workgroup.
 fn subgroups(threads: usize, capabilities: &Capabilities) -> usize {
     threads.div_ceil(lanes(threads, capabilities))
 }
@@ -121,7 +121,7 @@ impl ChooseInputs {
                 halves,
                 nested => self.lines.nested,
                 lower => template::float(1.0 / LOWER_HALF),
-                // of the codes of a unit
+                // the sums of the codes of a unit
                 sums => if self.lines.nested { 2 } else { halves },
                 energy => self.energy,
                 late_bits => usize::BITS - (candidates - 1).leading_zeros(),

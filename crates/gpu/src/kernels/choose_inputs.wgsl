@@ -97,8 +97,9 @@ fn mark(ones: u32, {{ "lower: u32, " if nested }}thread: u32) {
 }
 
 {% if blocks %}
-// Adds some of the four inputs of a thread to the quads of their unit from quad `begin` on, the first of
-// them in place `place`: words of inputs, with the bits `with_bits`, then of codes, of each quad.
+// Adds some of the four inputs of a thread to the quads of their unit from quad `begin` on, the
+// first of them in place `place`. Each quad has words of inputs, with the bits `with_bits`, and
+// then words of codes.
 fn put(ones: u32, thread: u32, begin: u32, place: u32, with_bits: u32) {
     let word = codes[thread];
     let first = thread % 8u * 4u;

@@ -23,7 +23,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     if (is_sampled) {
         token = recent[at];
     } else if (unit == 0u) {
-        // of rows of a slot with the same index of the ring the last one writes
+        // the last of the rows of a slot with the same index of the ring writes
         let next = id.y + {{ recent }}u;
         if (next >= pass_info[0] || rows[min(next, pass_info[0] - 1u)].z != row.z) {
             recent[at] = token;

@@ -136,14 +136,14 @@ pub(crate) struct Sort {
     pub(crate) experts: usize,
     /// Chosen experts of a row.
     pub(crate) used: usize,
-    /// Rows of a tile, at most.
+    /// The most rows of a tile.
     pub(crate) tile: usize,
     /// The index of the number of rows among the row counts of the pass.
     pub(crate) count_at: usize,
 }
 
 impl Sort {
-    /// Tiles of `rows` rows, at most: each expert that a row chose has one that is not full.
+    /// The most tiles of `rows` rows: each expert that a row chose has one that is not full.
     pub(crate) fn tiles(&self, rows: usize) -> usize {
         let pairs = rows * self.used;
         pairs.div_ceil(self.tile) + self.experts.min(pairs)

@@ -86,8 +86,8 @@ fn normed(h: u32, d: u32) -> f32 {
 }
 
 {% if pairs %}
-// Cosine and sine of position · frequency. The angle is a fraction of a full turn in 64 bits, modulo
-// one: it is exact at all positions, in contrast to a hardware sine of a large angle.
+// Cosine and sine of position · frequency. The angle is a fraction of a full turn in 64 bits,
+// modulo one. It is exact at all positions, in contrast to a hardware sine of a large angle.
 fn cosine_and_sine(position: u32, pair: u32) -> vec2<f32> {
     let step = rotation_steps[pair];
     let p = vec2(position & 0xffffu, position >> 16u);

@@ -42,7 +42,7 @@ pub(crate) struct InputMajor {
     pub(crate) lives_at: [usize; 2],
     /// Whether only rows of an effort below 1 are computed.
     pub(crate) only_below: bool,
-    /// Threads of a workgroup, where the GPU allows as many. With a norm those of the product in
+    /// Threads of a workgroup, where the GPU allows as many. A norm needs those of the product in
     /// row-major order, so that squares are summed in the same order.
     pub(crate) threads: usize,
 }
@@ -125,7 +125,7 @@ impl InputMajor {
     }
 
     /// The bindings: x or the lists, the numbers of live inputs for rows below 1 alone, the norm's
-    /// weight if the row is not in lists, the other buffer for the result, and of each side the
+    /// weight if the row is not in lists, and the other buffer for the result. Each side adds the
     /// matrix, its y (but for that of up) and the bias.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         use Access::{Read, ReadWrite};

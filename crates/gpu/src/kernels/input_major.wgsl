@@ -100,8 +100,8 @@ fn rotated(word: u32, by: u32) -> u32 {
     return (word << by) | (word >> ((32u - by) & 31u));
 }
 
-// The transposition of the bytes of four words, of which word i is rotated by i bytes: word j has byte j
-// of each, rotated by j bytes.
+// The transposition of the bytes of four words, of which word i is rotated by i bytes. Word j has
+// byte j of each, rotated by j bytes.
 fn transposed(w: vec4<u32>) -> vec4<u32> {
     let even = 0x00ff00ffu;
     let low = 0x0000ffffu;
@@ -145,7 +145,7 @@ fn uppers(bits: u32) -> vec2<u32> {
 {% endif %}
 {% endfor %}
 {% if chosen %}
-    // of the block whose lines are loaded, and of the one after
+    // the quads of the block whose lines are loaded, and of the one after
     var quads{{ t }}: vec4<u32>;
     var next_quads{{ t }}: vec4<u32>;
 {% endif %}

@@ -1,4 +1,9 @@
 //! Matrix products for many rows of activations, on matrix cores.
+//!
+//! Activations are normed and rounded to f16 once. The product decodes weights into workgroup
+//! memory and multiplies tiles with f32 sums. The edge of the matrices (16, or 8 as Apple has them)
+//! and the width of subgroups are parameters. Where the width varies, workgroups have threads for
+//! the widest subgroups, and some of them compute nothing if subgroups are narrower.
 
 use minijinja::{Value, context};
 use pelton_graph::Error;
@@ -64,7 +69,7 @@ pub struct Tile {
     pub lanes: [usize; 2],
 }
 
-/// Sums of a thread, at most: with more of them registers may not suffice.
+/// The most sums of a thread: with more of them registers may not suffice.
 const SUMS: usize = 64;
 
 /// Workgroups that keep most of a large device busy: more of them are not worth decoding weights
@@ -145,7 +150,7 @@ pub(crate) fn prompt_splits(k: usize, outputs: usize, rows: usize) -> usize {
     const ENOUGH: usize = 512;
     /// More splits than this were no faster on an H200, and make more partial sums.
     const MOST: usize = 4;
-    /// Bytes of the partial sums, at most.
+    /// The most bytes of the partial sums.
     const BYTES: usize = 256 << 20;
     let [.., tile] = Tile::ALL;
     let [across, down, _] = tile.groups(128, outputs);

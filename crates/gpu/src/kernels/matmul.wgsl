@@ -85,7 +85,7 @@ var<workgroup> staged: array<f32, {{ subgroups * core * staged_stride }}>;
 {% set w_pieces = rows * step // unit %}
 {% set w_turns = (w_pieces + threads - 1) // threads %}
 {% set w_across = step // unit %}
-// What a thread brings of one step.
+// The operands of one step that a thread brings.
 struct Fetched {
 {% for i in range(turns) %}
     a{{ i }}: vec4<f16>,

@@ -1,4 +1,10 @@
 //! Matrix products of decoding rows: the variants of `matvec.wgsl` for each shape.
+//!
+//! Activations are rounded to 8-bit codes in blocks of 32, as on the CPU's fast path.
+//! `dot4I8Packed` makes four products an instruction; converting each weight to a float would leave
+//! too few instructions to keep up with the memory. Up to 4 rows are quantized in every workgroup
+//! of the product itself. A norm before the product costs no dispatch: its factor does not change
+//! the codes and is multiplied into the sums at the end.
 
 use minijinja::{Value, context};
 use pelton_graph::{Error, Gating};
@@ -123,7 +129,7 @@ impl MatVec {
         let units = self.layout.units(self.k);
         let along = units.div_ceil(width);
         let flight = (flight / self.batch.min(4) / matrices).max(1);
-        // with few rows a subgroup computes one at a time, so that there are enough subgroups
+        // a subgroup computes one of few rows at a time, so that there are enough subgroups
         let all: usize = self.sides().map(|side| side.rows).sum();
         let rows = all.div_ceil(groups * threads / width).min(most);
         let along_row = if stage == Stage::Long && rows == 1 { 8 } else { 4 };
@@ -181,13 +187,13 @@ impl MatVec {
         gate.into_iter().chain(self.sides().map(|side| side.layout)).collect()
     }
 
-    /// The bindings: x, y, the row counts of the pass, the norm's weight, the bias (two in a gated
-    /// product), those of [`Experts::bindings`], the y and the bias of each further matrix, and the
-    /// planes of each matrix.
+    /// The bindings: x, y, the row counts of the pass, the norm's weight, and the bias (two in a
+    /// gated product). Then those of [`Experts::bindings`], the y and the bias of each further
+    /// matrix, and the planes of each matrix.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         let sides = self.sides().count();
         let planes = self.layouts().iter().map(|layout| layout.bindings()).sum();
-        // with a gated product there is a bias of each matrix
+        // each matrix of a gated product has a bias
         let biases = usize::from(self.bias) * (1 + usize::from(self.glu.is_some()));
         let experts = self.experts.map_or(0, |experts| experts.bindings().len());
         let more = usize::from(self.norm.is_some()) + biases + experts;

@@ -42,7 +42,7 @@ pub(crate) struct MatVecRows {
 const THREADS: usize = 256;
 /// Sums of a lane: rows of activations times rows of matrices.
 const SUMS: usize = 32;
-/// Workgroups along the rows of the matrix, at most: four for each multiprocessor of a large GPU, or
+/// The most workgroups along the rows of the matrix: four for each multiprocessor of a large GPU, or
 /// two where more than [`FEW`] rows of activations leave room for no more of them.
 const GROUPS: [usize; 2] = [528, 264];
 /// Rows of activations up to which a multiprocessor has four workgroups.

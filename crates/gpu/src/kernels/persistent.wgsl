@@ -11,8 +11,8 @@ const ARRIVED = 0u;
 const DEAD = 32u;
 const BEFORE = 64u;
 
-// Of the thread that polls: the arrivals after the last barrier, and the turns of the next spin, 0 once
-// one has run out.
+// The polling thread's arrivals after the last barrier, and the turns of the next spin, 0 once one
+// has run out.
 var<private> arrivals: u32;
 var<private> turns: u32;
 // Whether the workgroup has waited for the phase before.

@@ -82,7 +82,7 @@ pub(crate) struct Caches {
     pub(crate) table: usize,
 }
 
-/// Elements of a unit, the part of a head that a thread reads: 4 if `head_dim` is a multiple of 4,
+/// Elements of a unit, the part of a head that a thread reads. 4 if `head_dim` is a multiple of 4,
 /// else 2, or 1 if it is odd.
 pub(crate) fn unit(head_dim: usize) -> usize {
     1 << head_dim.trailing_zeros().min(2)

@@ -34,9 +34,9 @@ pub(crate) struct RowNorm {
 /// The buffer of a gated product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Product {
-    /// That of the gate.
+    /// The buffer of the gate.
     Gate,
-    /// That of the value.
+    /// The buffer of the value.
     Up,
     /// Its own.
     Own,
@@ -55,8 +55,8 @@ const THREADS: usize = 64;
 
 impl RowOp {
     /// Embedding. Bindings: rows, recent tokens, row counts of the pass, x, and the planes of a
-    /// shard of the table that begins with token `first`. With `types` a token's id is its
-    /// remainder by that vocabulary.
+    /// shard of the table that begins with token `first`. `types` makes a token's id its remainder
+    /// by that vocabulary.
     pub(crate) fn embed(
         layout: &Layout,
         k: usize,

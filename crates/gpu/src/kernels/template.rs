@@ -3,6 +3,11 @@
 //!
 //! Templates unroll loops and write shapes as constants, because not every driver unrolls the loops
 //! that the translators of WGSL write.
+//!
+//! minijinja's `include` joins a file for the op with those for the formats (blocks, codebooks,
+//! floats), and its loops unroll them. The tools for WGSL modules import and compile conditionally
+//! (`naga_oil` 0.23 on naga 30; `wesl` 0.4) but do not unroll. Bindings, register arrays and the
+//! shape of a reduction also follow from the format and the GPU.
 
 use std::sync::LazyLock;
 

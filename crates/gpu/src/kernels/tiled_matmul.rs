@@ -1,4 +1,10 @@
 //! Matrix products for many rows of activations, without matrix cores.
+//!
+//! Both operands pass through workgroup memory, and each thread keeps 16 or 32 sums in registers.
+//! Weights in blocks are decoded to signed bytes, once for a tile, and multiplied by
+//! `dot4I8Packed`; weights in floats are f32. K is split by its length alone. Up to 128 rows the
+//! splits have workgroups of their own, and `sum_splits.wgsl` adds them in the order in which one
+//! workgroup adds them for more rows.
 
 use minijinja::context;
 use pelton_graph::Error;
@@ -137,7 +143,7 @@ impl TiledMatmul {
         }
     }
 
-    /// The bindings: codes and scales, or activations in f32; then y, the numbers of the pass, the
+    /// The bindings: codes and scales, or activations in f32. Then y, the numbers of the pass, the
     /// norm's factors, the bias, those of the choice of a matrix, and the matrix's planes.
     pub(crate) fn bindings(&self) -> Vec<Access> {
         use Access::{Read, ReadWrite};

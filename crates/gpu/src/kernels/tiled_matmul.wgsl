@@ -72,8 +72,8 @@ fn signed(codes: vec4<u32>) -> vec4<u32> {
 }
 {% endif %}
 
-// A sum of products as a float, from an integer below 2²² in magnitude by the bits of
-// 1.5 · 2²³ + i: a conversion takes several times as long.
+// A sum of products as a float, from an integer below 2²² in magnitude by the bits of 1.5 · 2²³ +
+// i. A conversion takes several times as long.
 fn exact(i: i32) -> f32 {
     return bitcast<f32>(0x4b400000i + i) - 12582912.0;
 }
@@ -123,7 +123,7 @@ fn add_product(w: vec4<f32>, a: vec4<f32>, sum: f32) -> f32 {
 {% set s_turns = (s_all + threads - 1) // threads if blocks else 0 %}
 {% set w_all = rows * step_units %}
 {% set w_turns = (w_all + threads - 1) // threads %}
-// What a thread loads of one step.
+// The operands of one step that a thread loads.
 struct Fetched {
 {% for i in range(a_turns) %}
     a{{ i }}: {{ piece }},

@@ -1,11 +1,15 @@
 //! Autotuning: the launch shapes of the products of one row, chosen by measurement.
 //!
-//! The best number of workgroups and threads of a product depends on the number of cores of the GPU,
-//! on their registers and caches, and on the remainder of the rows: on an H200 the choice changes
-//! the time of a token by up to a twelfth. So the first load of a model on a GPU runs some passes
-//! with each candidate of [`Tuning`], with timestamps between the steps, if the rows of a product do
-//! not divide evenly. They run over the model's weights, which are too large for the GPU's caches.
-//! The choices are written to a file in the user's cache directory.
+//! The best number of workgroups and threads of a product depends on the number of cores of the
+//! GPU, on their registers and caches, and on the remainder of the rows. On an H200 the choice
+//! changes the time of a token by up to a twelfth. So the first load of a model on a GPU runs some
+//! passes with each candidate of [`Tuning`], with timestamps between the steps, if the rows of a
+//! product do not divide evenly. They run over the model's weights, which are too large for the
+//! GPU's caches. The choices are written to a file in the user's cache directory.
+//!
+//! The order of sums does not depend on the launch shape, except that of the squares of a norm,
+//! which follows the threads of a workgroup. All buckets of decoding then have the same number of
+//! threads.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::DefaultHasher},
@@ -66,8 +70,8 @@ impl Choices {
         let keys: Vec<String> = usual.iter().map(key).collect();
         let owner = owner(device);
         let mut known = file.map_or_else(Known::new, |file| read(file, &owner));
-        // where matrices are in input-major order the others cannot be timed; those of a load without
-        // effort are used, so that squares of norms are summed in the same order
+        // where matrices are in input-major order the others cannot be timed. Those of a load
+        // without effort are used, so that squares of norms are summed in the same order
         if plan.has_effort() {
             lowering.kernels.clear();
         } else if !keys.iter().all(|key| known.contains_key(key)) {

@@ -1,8 +1,8 @@
 //! Products with sorted buckets.
 //!
-//! Rows of effort 1 run in the kernels of a load without effort, which multiply the matrices of the file;
-//! each row of an effort below 1 is multiplied alone. Where only some ranks are kept there are no matrices of
-//! the file, and all rows are multiplied by their buckets.
+//! Rows of effort 1 run in the kernels of a load without effort, which multiply the matrices of the
+//! file. Each row of an effort below 1 is multiplied alone. Where only some ranks are kept there
+//! are no matrices of the file, and all rows are multiplied by their buckets.
 
 use pelton_graph::{Error, Rows, Step};
 

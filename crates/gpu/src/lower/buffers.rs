@@ -49,9 +49,10 @@ pub(crate) struct Inputs {
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
     pub(crate) adapters: wgpu::Buffer,
     /// The numbers of live inputs `[rows, 2, kinds]` u32 of each row, and of each selected row, for
-    /// each kind of matrices, in mode nested of live inputs and halves; the highest bit is set for rows of an
-    /// effort below 1. For a share of squared scores the next bit too, and the others are the f32 of what may
-    /// be left out. With sorted buckets the index of the cutoff among the products with probes.
+    /// each kind of matrices. Mode nested counts live inputs and halves. The highest bit is set for
+    /// rows of an effort below 1. For a share of squared scores the next bit too, and the others
+    /// are the f32 of the share that may be left out. Sorted buckets have the index of the cutoff
+    /// among the products with probes.
     pub(crate) lives: wgpu::Buffer,
     /// The numbers of inputs and the fractions `[kinds]` of the marked matrices.
     live_kinds: Vec<(usize, EffortCurve)>,
@@ -389,7 +390,7 @@ fn longest_packed(plan: &Plan) -> usize {
     lens.max().unwrap_or(0)
 }
 
-/// Pairs of `rows` rows and their experts, and the tiles of them, at most.
+/// The most pairs of `rows` rows and their experts, and the tiles of them.
 fn sorted_len(plan: &Plan, rows: usize) -> (usize, usize) {
     let sizes = plan.steps.iter().filter_map(|step| match &step.op {
         Op::ExpertLinear(linear) | Op::ExpertGlu { gate: linear, up: _, gating: _ } => {

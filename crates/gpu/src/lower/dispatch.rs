@@ -1,4 +1,24 @@
 //! Dispatches of kernels, and their grids for the rows of a pass.
+//!
+//! Each step has dispatches for each phase and number of rows, made once at load; a pass takes
+//! those of its own:
+//!
+//! | phase, rows | products of quantized weights |
+//! |---|---|
+//! | decoding, 1 | `matvec.wgsl` |
+//! | decoding, 2, and 3 or 4 | `matvec.wgsl`, one reading of the weights for 2 or 4 rows |
+//! | decoding, 5 to 8 and 9 to 16 | `to_q8.wgsl` quantizes the activations once; `matvec_rows.wgsl` multiplies 8 or 16 rows for each reading of the weights |
+//! | decoding, more | with matrix cores `to_f16.wgsl` and `matmul.wgsl` with K splits; else `matvec_rows.wgsl`, 16 rows at a time |
+//! | prompt | with matrix cores `to_f16.wgsl` and `matmul.wgsl`, with K splits that depend on the matrix alone; else `to_q8.wgsl` and `tiled_matmul.wgsl` |
+//!
+//! Weights in floats use `matvec.wgsl` in place of `matvec_rows.wgsl`, and `tiled_matmul.wgsl`
+//! without `to_q8.wgsl`. Weights in F32 never run on matrix cores, where they would lose 16 bits. A
+//! software driver has up to 4 rows for each reading, because it takes a second to compile 16.
+//! Products of up to 4 rows that read one norm, such as q, k and v, are one dispatch over several
+//! matrices.
+//!
+//! The rows of a prompt that something is wanted of pass the last steps, after `select`, in the
+//! decoding kernels.
 
 use std::{num::NonZeroU64, ops::RangeInclusive, sync::Arc};
 

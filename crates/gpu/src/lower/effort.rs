@@ -1,10 +1,19 @@
 //! Products with matrices in input-major order.
 //!
 //! One or two rows of decoding of effort 1 are multiplied with the matrices as they are
-//! (`input_major.wgsl`). More rows of effort 1, and rows of prompts, need whole matrices: these are copied
-//! row by row to scratch memory, once for all rows, and multiplied there as without effort. Of rows of an
-//! effort below 1 a dispatch first makes the lists of live inputs (`choose_inputs.wgsl`), which the product
-//! reads; each of them is multiplied alone.
+//! (`input_major.wgsl`). More rows of effort 1, and rows of prompts, need whole matrices. These are
+//! copied row by row to scratch memory, once for all rows, and multiplied there as without effort.
+//! Each row of an effort below 1 is multiplied alone, after a dispatch that makes the lists of live
+//! inputs (`choose_inputs.wgsl`).
+//!
+//! One or two rows of decoding of effort 1 run in `input_major.wgsl`. Its partial sums are those of
+//! the lanes of `matvec.wgsl`, added in the same tree, so effort 1 gives the same bits. All other
+//! rows of effort 1 run in the ordinary kernels: `row_major.wgsl` first copies the step's matrices
+//! to scratch memory that all steps share.
+//!
+//! Below effort 1, `choose_inputs.wgsl` chooses the live inputs (`select_inputs.wgsl`, a radix
+//! selection, or `select_energy.wgsl` for a share of squared scores) and writes lists of them with
+//! their codes. The product then reads their lines alone.
 
 use pelton_graph::{Error, Linear, Rows, Step};
 

@@ -106,8 +106,8 @@ impl<'a> Products<'a> {
     }
 }
 
-/// What decides how many inputs of a marked matrix are live in a row: their number, and the fractions
-/// by effort.
+/// The data that decide how many inputs of a marked matrix are live in a row: their number, and the
+/// fractions by effort.
 pub(super) fn kind(plan: &Plan, id: WeightId) -> (usize, EffortCurve) {
     (plan.weight(id).row_len, plan.effort_curve(id))
 }

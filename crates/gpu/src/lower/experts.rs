@@ -97,7 +97,7 @@ impl<'a> Lowering<'a> {
             let (operand, sorted) = self.sorted(&first, gate, bucket)?;
             calls.extend(sorted);
             calls.extend(self.tiles(&first, gates, operand)?);
-            // of another format: in another form, or in tiles of other lengths
+            // another format: in another form, or in tiles of other lengths
             let other = self.operand(ups, bucket);
             if other != operand {
                 calls.extend(self.sorted(&second, up, bucket)?.1);

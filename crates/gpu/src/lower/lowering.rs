@@ -14,7 +14,7 @@ use crate::{
     weights::{Weights, has_buckets},
 };
 
-/// What dispatches are made of.
+/// The lowering of steps: its inputs, and the buffers of dispatches.
 pub(crate) struct Lowering<'a> {
     pub(crate) device: &'a Device,
     pub(crate) plan: &'a Plan,
@@ -30,7 +30,7 @@ pub(crate) struct Lowering<'a> {
     pub(crate) states: &'a [wgpu::Buffer],
     /// The rotation steps of each rope.
     pub(crate) turns: &'a [wgpu::Buffer],
-    /// Rows of a pass, and of a decoding pass, at most.
+    /// The most rows of a pass, and of a decoding pass.
     pub(crate) rows: usize,
     pub(crate) decode_rows: usize,
     /// The launch configuration of the step's products of few rows.
@@ -49,8 +49,8 @@ pub(crate) struct Lowering<'a> {
 impl<'a> Lowering<'a> {
     /// The dispatches of one step for rows of that bucket.
     ///
-    /// With `alone`, the pass has a single row, which is selected: then the selected rows are all
-    /// rows, and nothing need be copied.
+    /// `alone` says that the pass has a single row, which is selected. Then the selected rows are
+    /// all rows, and nothing need be copied.
     pub(crate) fn step(
         &mut self,
         step: &Step,

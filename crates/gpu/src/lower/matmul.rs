@@ -1,8 +1,8 @@
 //! Products on matrix cores: of the rows of prompts, and of decoding passes of many rows.
 //!
 //! A decoding pass has too few rows to fill a GPU with tiles. So K is split, products of the same
-//! activations run in one dispatch, and what follows a product in the plan completes its partial
-//! sums: that saves dispatches, each of which waits for the one before.
+//! activations run in one dispatch, and the step after a product in the plan completes its partial
+//! sums. This saves dispatches, each of which waits for the one before.
 
 use pelton_graph::{Error, Gating, Linear, Norm, Op, Rows, Step};
 

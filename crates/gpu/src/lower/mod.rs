@@ -1,4 +1,19 @@
 //! From the steps of a plan to dispatches: kernels, their buffers and their grids.
+//!
+//! Words of this module:
+//!
+//! | word | meaning |
+//! |---|---|
+//! | step | an op of the plan with its buffers |
+//! | dispatch, call | one launch of a kernel with its bindings, made at load; a step has one or more |
+//! | bucket | the phase and range of rows that a list of dispatches is for |
+//! | grid | the workgroups of a dispatch, as a function of the pass |
+//! | operand | the form in which a product reads its activations: f32, 8 bits, 16 bits, or normed f32 |
+//! | K split | a range of the inputs of a product, whose partial sums are added in order |
+//! | tile | the rows and outputs that a workgroup or a thread computes together |
+//! | scratch | memory in which the dispatches of one step pass values to each other |
+//! | tuning | the part of a launch shape that autotuning chooses |
+//! | concurrent | independent of the previous dispatch, so that no barrier is needed |
 
 mod attention;
 pub(crate) mod autotune;

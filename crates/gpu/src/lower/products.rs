@@ -236,8 +236,8 @@ impl<'a> Lowering<'a> {
     /// formats that suit each other.
     ///
     /// As calls of their own they would not depend on each other, but wgpu has each wait for what
-    /// was before it: a buffer that was read is only written behind a barrier. With more rows that
-    /// is little of the time, and one kernel for all of it would take a driver long to compile.
+    /// was before it. A buffer that was read is only written behind a barrier. Many rows make that
+    /// little of the time, and one kernel for all of it would take a driver long to compile.
     fn side_by_side(
         &mut self,
         norm: &Norm,

@@ -1,7 +1,7 @@
 //! Products of the rows of prompts, on matrix cores.
 //!
-//! A matrix with few outputs has too few tiles to fill a GPU, so K is split; in the same way in all
-//! passes, so that the sums of a row have one order.
+//! A matrix with few outputs has too few tiles to fill a GPU, so K is split. All passes split it in
+//! the same way, so that the sums of a row have one order.
 
 use pelton_graph::{Error, Linear, Rows, Step};
 

@@ -2,10 +2,11 @@
 //! phases of one kernel, with a grid barrier between each two.
 //!
 //! The text of the kernels is not changed but for names: every phase computes what its dispatch
-//! computes, bit for bit. What is shared between phases is
+//! computes, bit for bit. The phases share
 //!
-//! - buffers. A buffer that one phase writes and another reads is one variable for both, `@coherent`,
-//!   of vectors of four; a phase that has it as single floats gets the vectors' elements;
+//! - buffers. A buffer that one phase writes and another reads is one variable for both,
+//!   `@coherent`, of vectors of four; a phase that has it as single floats gets the vectors'
+//!   elements;
 //! - workgroup memory. Variables of one type are one variable of the greatest length, since no phase
 //!   expects what an earlier one left there.
 
@@ -63,7 +64,7 @@ const FOURS: &str = "array<vec4<f32>>";
 /// The function of `persistent.wgsl` by which a phase waits for those before, if it does so itself.
 const WAIT: &str = "wait_for_inputs";
 
-/// What a name of a phase becomes.
+/// The new name of a name of a phase.
 #[derive(Clone, Debug)]
 struct Renamed {
     to: String,
@@ -187,7 +188,8 @@ fn buffers_of<'a>(
             joined.writes |= storage.writes;
         }
     }
-    // what is written is bound once: two bindings that overlap would be two variables of one memory
+    // a written buffer is bound once: two bindings that overlap would be two variables of one
+    // memory
     let written = all.iter().filter(|joined| joined.writes);
     for written in written {
         let overlaps = |other: &&Joined<'_>| {

@@ -7,9 +7,10 @@
 //! of one size, and [`link`] makes one kernel of those of a layer. The arithmetic is that of the
 //! dispatches, bit for bit.
 //!
-//! Nothing promises that all workgroups of a dispatch run side by side. So it is tried at load, with
-//! the data checked, and timed against the dispatches ([`choose()`]); the spins of barriers are bounded, and
-//! a pass in which one ran out is repeated by dispatches (`run/executable/redo.rs`).
+//! Nothing promises that all workgroups of a dispatch run side by side. So it is tried at load,
+//! with the data checked, and timed against the dispatches ([`choose()`]). The spins of barriers
+//! are bounded, and a pass in which one ran out is repeated by dispatches
+//! (`run/executable/redo.rs`).
 
 mod choose;
 mod link;

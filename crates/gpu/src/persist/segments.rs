@@ -65,7 +65,7 @@ pub(crate) const fn alone(bound: usize) -> PassShape {
 
 impl Persistent {
     /// Lowers the steps of a pass of one row, at positions below `context`, for kernels of this
-    /// launch; `None` if no two steps can be one kernel.
+    /// launch. `None` if no two steps can be one kernel.
     pub(super) fn lower(
         lowering: &mut Lowering<'_>,
         launch: &Launch,

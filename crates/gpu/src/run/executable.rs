@@ -119,15 +119,15 @@ impl Backend for Gpu {
         accepts(&self.device.capabilities, op, plan)
     }
 
-    /// Of the largest heap of the GPU's own, where Vulkan reports it; what other programs have of it
-    /// is not known.
+    /// The rest of the largest heap of the GPU's own, where Vulkan reports it. The memory of other
+    /// programs is not known.
     fn free_memory(&self, weights: u64) -> Option<u64> {
         // activations and scratch memory take a part of what the weights leave
         self.device.memory.map(|memory| memory.saturating_sub(weights) / 16 * 15)
     }
 
-    /// With matrix cores as many as keep a large GPU busy in attention, whose workgroups have up to 64
-    /// rows each, if their activations take half of the memory that
+    /// The rows that keep a large GPU with matrix cores busy in attention, whose workgroups have up
+    /// to 64 rows each. Their activations take at most half of the memory that
     /// [`free_memory`](Self::free_memory) leaves for them.
     fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
         const LEAST: usize = 512;
@@ -182,7 +182,7 @@ struct GpuExecutable {
     in_flight: InFlight,
     /// A copy of one page of a layer, while it is copied within a cache.
     page: wgpu::Buffer,
-    /// Rows of a tile of attention, at most: the least of all ops, valid for all.
+    /// The most rows of a tile of attention: the least of all ops, valid for all.
     tile_rows: Option<usize>,
     sample_bytes: Vec<u8>,
     samples: Vec<Sampled>,
@@ -191,7 +191,7 @@ struct GpuExecutable {
     _weights: Weights,
 }
 
-/// What a plan is loaded with.
+/// The inputs of the load of a plan.
 struct Load<'a> {
     device: Arc<Device>,
     plan: Plan,

@@ -1,4 +1,10 @@
 //! The passes that are submitted and not taken yet, and the readback of their results.
+//!
+//! Tokens, positions and the ring of sampled tokens live on the GPU. The end of a draw
+//! (`record.wgsl`) writes the drawn token to the ring and advances the row. All repeats of a pass
+//! are one submission, and up to three passes are in flight. Only the grids of attention depend on
+//! positions, which the host knows. A pass is recorded anew each time, because wgpu's command
+//! buffers can be submitted once. Page tables are uploaded by the entries that change.
 
 use std::collections::VecDeque;
 

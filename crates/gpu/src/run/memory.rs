@@ -147,9 +147,9 @@ fn check_kv(kv: KvType, plan: &Plan) -> Result<(), Error> {
     }
 }
 
-/// Refuses caches of which a kernel cannot bind those of a layer, and a model that does not fit in the
-/// GPU's memory with `scratch` bytes of scratch memory, with the context that would fit, before anything
-/// is uploaded.
+/// Refuses caches too large for a kernel to bind those of a layer, before anything is uploaded.
+/// Refuses a model that does not fit in the GPU's memory with `scratch` bytes of scratch memory,
+/// and names the context that would fit.
 pub(crate) fn check_memory(
     device: &Device,
     plan: &Plan,

@@ -30,7 +30,7 @@ pub struct Shape {
     pub batch: usize,
 }
 
-/// K splits of a measured product, at most.
+/// The most K splits of a measured product.
 pub const MOST_SPLITS: usize = 8;
 
 /// A GPU with matrix cores, for measurements.
@@ -60,7 +60,7 @@ pub struct Tiled<'a> {
 }
 
 impl Bench {
-    /// Opens an adapter that has matrix cores. With `checks` kernels check every index.
+    /// Opens an adapter that has matrix cores. `checks` lets kernels check every index.
     pub fn open(adapter: &Adapter, checks: bool) -> Result<Self, Error> {
         let checks = Checks { indices: checks, ..Checks::default() };
         let device = Device::open(adapter, checks)?;

@@ -1,4 +1,8 @@
 //! Running plans: the executable, its passes in flight, and measurements.
+//!
+//! A wait for the GPU has a limit of 120 seconds, after which the GPU counts as lost. A failure
+//! that the driver reports outside of a call is reported once, at the next check, and does not fail
+//! later calls unless the GPU is lost.
 
 mod accept;
 pub(crate) mod executable;

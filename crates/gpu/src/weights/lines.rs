@@ -1,9 +1,9 @@
 //! Matrices in input-major order, of which a product can skip inputs.
 //!
-//! A *line* has the weights of one input for the outputs of a slab: [`Lines::line`] words of 32 bits, 64
-//! bytes of codes or 128 bytes of floats, so that skipped lines are whole sectors of memory. A slab has
-//! the lines of all inputs. Integers and scales are those of the file. In the buffer of a matrix follow
-//! each other, each slab by slab, the last of which is padded with zeros:
+//! A *line* has the weights of one input for the outputs of a slab: [`Lines::line`] words of 32
+//! bits. It has 64 bytes of codes or 128 bytes of floats, so that skipped lines are whole sectors
+//! of memory. A slab has the lines of all inputs. Integers and scales are those of the file. In the
+//! buffer of a matrix follow each other, each slab by slab, the last of which is padded with zeros:
 //!
 //! | section | content |
 //! |---|---|
@@ -34,7 +34,7 @@ pub(crate) struct Lines {
     pub(crate) cols: usize,
     /// Words of a line.
     pub(crate) line: usize,
-    /// Of Q8_0: whether the lines have the lower halves of codes alone.
+    /// Whether the lines of Q8_0 have the lower halves of codes alone.
     pub(crate) nested: bool,
 }
 
@@ -63,7 +63,8 @@ pub(crate) struct Sections {
 }
 
 impl Fields {
-    /// Of Q8_0 whose codes are 16 times their upper half, a signed number, plus their lower half.
+    /// The fields of Q8_0 whose codes are 16 times their upper half, a signed number, plus their
+    /// lower half.
     const NESTED: Self =
         Self { per_word: 8, d_fields: 1, d_inputs: 32, sub: 0, upper_bits: Self::NESTED_BITS };
     /// Upper bits of nested codes, and of no other ones.

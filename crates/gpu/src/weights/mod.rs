@@ -1,4 +1,8 @@
 //! Weights on the GPU: their layout in planes, in lines or in sorted buckets, and their upload.
+//!
+//! Threads repack blocks into a ring of three staging buffers while the GPU empties the others. The
+//! file's map is read once, and the GPU holds one copy of each weight. A matrix whose planes exceed
+//! a binding is cut into shards by rows.
 
 mod buckets;
 mod input_major;

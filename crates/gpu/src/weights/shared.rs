@@ -11,7 +11,7 @@ use crate::weights::Matrix;
 #[derive(Debug, Default)]
 pub(crate) struct SharedMatrices(Mutex<Vec<Entry>>);
 
-/// What the weights of a plan are loaded from.
+/// The sources of the weights of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sources<'a> {
     pub(crate) checkpoint: &'a Arc<Checkpoint>,

@@ -21,7 +21,7 @@ pub(crate) struct Source<'a, T> {
 impl<'a, T: Copy> Source<'a, T> {
     /// The rows of a weight, of which `elements` is the whole tensor.
     pub(crate) fn new(weight: &Weight, elements: &'a [T]) -> Result<Self, Error> {
-        // of a vector a row is one element, because its range counts elements
+        // a row of a vector is one element, because its range counts elements
         let (rows, tensor_rows) = match weight.kind {
             WeightKind::Vector => (weight.row_len, weight.part.map_or(weight.row_len, |p| p.of)),
             WeightKind::Matrix | WeightKind::Matrices { .. } => (weight.rows, weight.tensor_rows()),

@@ -242,7 +242,7 @@ fn shards_of(
     };
     let step = step.max(1);
     let each = rows.div_ceil(count).next_multiple_of(step);
-    // what was rounded up may not fit
+    // the rounded size may not fit
     let fits = plane.div_ceil(rows.max(1) as u64) * each as u64 <= limit;
     let each = if fits { each } else { (each - step).max(step) };
     (0..rows).step_by(each).map(|start| start..rows.min(start + each)).collect()

@@ -166,8 +166,9 @@ impl<'a> Builder<'a> {
     }
 
     /// The step of a linear of the tensor `name.weight`, from `x` to `y`. Where the file has
-    /// `name.scale` `[1]`, as next to NVFP4 weights, the inputs are multiplied by it: it is a factor of
-    /// the product, not of the bias. A router's `ffn_gate_inp.scale` is another tensor: a norm's factors.
+    /// `name.scale` `[1]`, as next to NVFP4 weights, the inputs are multiplied by it. It is a
+    /// factor of the product, not of the bias. A router's `ffn_gate_inp.scale` is another tensor: a
+    /// norm's factors.
     pub(super) fn linear_step(
         &mut self,
         name: &str,

@@ -23,7 +23,7 @@ impl Builder<'_> {
     }
 
     /// Latent attention over `n`, up to the output linear. The cache holds `[latent | rotated key]`
-    /// of each row; queries go into the space of the latent vectors, and results out of it, by a
+    /// of each row. Queries go into the space of the latent vectors, and results out of it, by a
     /// matrix for each head.
     pub(super) fn latent(&mut self, shape: &LatentShape, n: BufferId) -> Result<BufferId, Error> {
         let &LatentShape { heads, rank, rotated, key_dim, value_dim, .. } = shape;

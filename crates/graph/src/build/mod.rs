@@ -1,4 +1,4 @@
-//! From a checkpoint to a plan of elementary steps: keys and tensors give the shapes of layers, and
+//! From a checkpoint to a plan of elementary steps. Keys and tensors give the shapes of layers, and
 //! one builder turns these into steps, whatever the architecture's name.
 //!
 //! | module | content |
@@ -7,6 +7,18 @@
 //! | `sizes`, `heads`, `rope`, `shapes` | keys → [`shapes::LayerShape`]s, caches, rotations |
 //! | `builder` | buffers and steps |
 //! | `embed`, `layers`, `attention`, `latent`, `recurrent`, `feed_forward`, `experts`, `output`, `next_token` | steps |
+//!
+//! Tensors show biases, a tied output, fused matrices and experts. Keys give numbers. The table of
+//! the architecture has the rest. Each tensor is checked for its shape, and a tensor that nothing
+//! reads is an error. A vector is decoded to f32 at load; a matrix keeps its stored format.
+//!
+//! A weight can be a range of rows of a fused tensor (`Part`), or many matrices of equal shape
+//! (`WeightKind::Matrices`). These are experts, or one matrix for each head of latent attention.
+//! `Route` writes the ids of the chosen experts to a buffer, which `ExpertLinear` reads, so routing
+//! never returns to the host.
+//!
+//! Bidirectional and pooled models must run each sequence in a single pass
+//! (`Plan::whole_sequences`).
 
 mod attention;
 mod builder;
@@ -40,7 +52,7 @@ use tensors::Tensors;
 /// The choices that a file leaves open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BuildOptions {
-    /// Positions of a sequence, at most; `None` for the model's whole context. A model with two
+    /// The most positions of a sequence; `None` for the model's whole context. A model with two
     /// tables of rotary frequencies (LongRoPE) has that of short contexts if it suffices, and the
     /// plan's context ends where it does.
     pub context: Option<usize>,
@@ -74,8 +86,8 @@ pub fn build_for(checkpoint: &Checkpoint, context: Option<usize>) -> Result<Plan
 ///
 /// # Errors
 ///
-/// If the architecture is not supported, if a key is missing or absurd, if a tensor is missing or
-/// its shape differs from the keys, or if the file has a tensor that the plan does not read: such a
+/// If the architecture is not supported, a key is missing or absurd, or a tensor is missing or its
+/// shape differs from the keys. Also if the file has a tensor that the plan does not read: such a
 /// file holds another model than the plan would run.
 pub fn build_with(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Plan, Error> {
     let (arch, keys) = architecture(checkpoint)?;
@@ -96,7 +108,7 @@ pub fn build_with(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Pla
 /// [hidden state](Plan::hidden) and its next token (multi-token prediction; DeepSeek-V3, arXiv
 /// 2412.19437, section 2.2). The input of a row is that next token; its own token is not read.
 ///
-/// Of several heads it is the first. `None` if the file has none, or none of a known form.
+/// It is the first of several heads. `None` if the file has none, or none of a known form.
 ///
 /// # Errors
 ///

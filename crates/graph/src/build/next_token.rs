@@ -12,8 +12,9 @@ impl Builder<'_> {
     /// The steps of the head in layer `index`: `x = eh_proj · [enorm(embedding); hnorm(hidden)]`, the
     /// layer, its last norm, and the logits. Tables that the head does not have are the model's.
     ///
-    /// The order of the halves of `eh_proj` is that of published files, and the hidden state is the
-    /// one after the last norm, of the model as of the head itself (both as in llama.cpp's graphs).
+    /// The order of the halves of `eh_proj` is that of published files. The hidden state of the
+    /// model, and of the head itself, is the one after the last norm. Both are as in llama.cpp's
+    /// graphs.
     pub(super) fn next_token_head(
         &mut self,
         index: usize,

@@ -36,7 +36,7 @@ pub(super) struct LayerShape {
     pub(super) ffn: Option<usize>,
 }
 
-/// What mixes the rows of a sequence.
+/// The mixer of the rows of a sequence.
 pub(super) enum Mixer {
     Attention(AttentionShape),
     Latent(LatentShape),
@@ -190,7 +190,7 @@ impl Shapes {
     }
 }
 
-/// What the shapes of layers are read from, and those read so far.
+/// The sources of the shapes of layers, and the shapes read so far.
 struct Reader<'a, 'b> {
     arch: &'b Architecture,
     keys: &'b Keys<'a>,

@@ -171,7 +171,7 @@ impl<'a> Tensors<'a> {
             };
             layer.is_some_and(|layer| layer >= layers)
                 || self.used.contains(name)
-                // of activations in NVFP4, which stay as they are here
+                // scales of activations in NVFP4, which stay as they are here
                 || name.ends_with(".input_scale")
                 || unused.iter().any(|start| part.starts_with(start))
         };

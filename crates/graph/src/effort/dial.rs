@@ -5,8 +5,9 @@ use std::{cmp::Ordering, fmt};
 /// How much of its inputs a row multiplies with each [marked](crate::Weight::effort) matrix: those of
 /// the greatest score, the product of magnitude and norm of the input's weights.
 ///
-/// It is one of two dials: a fraction of the inputs, or the share of the sum of squared scores that
-/// the live inputs make up, the fewest that do. Both are above 0 and at most 1, the whole product.
+/// It is one of two dials. One is a fraction of the inputs. The other is the share of the sum of
+/// squared scores that the live inputs make up, the fewest that do. Both are above 0 and at most 1,
+/// the whole product.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Effort {
     amount: f64,
@@ -25,7 +26,7 @@ pub enum Dial {
 /// It is never NaN.
 impl Eq for Effort {}
 
-/// Of one dial; the whole product is above all others.
+/// Efforts of one dial have an order; the whole product is above all others.
 impl PartialOrd for Effort {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         match self.energy == other.energy || self.is_full() || other.is_full() {
@@ -81,16 +82,16 @@ impl Effort {
         (live as usize).clamp(1, inputs.max(1))
     }
 
-    /// The share of the sum of squared scores that the inputs without a product may make up next to those
-    /// that make up `share`, rounded up: 24 bits of it decide on every backend.
+    /// The share of the sum of squared scores that the inputs without a product may make up, next
+    /// to those that make up `share`, rounded up: 24 bits of it decide on every backend.
     pub fn left_out(share: f64) -> f32 {
         let rest = 1.0 - share;
         let rounded = rest as f32;
         if f64::from(rounded) < rest { rounded.next_up() } else { rounded }
     }
 
-    /// The index, among `count` ascending magnitudes, of the one above which the fraction of all is;
-    /// `None` if nothing is left out, and where the scores decide.
+    /// The index, among `count` ascending magnitudes, of the one above which the fraction of all
+    /// is. `None` if nothing is left out, and where the scores decide.
     pub fn cutoff(self, count: usize) -> Option<usize> {
         if self.is_full() || self.energy {
             return None;

@@ -5,8 +5,8 @@ use pelton_quant::{BucketFormat, DType};
 use super::table::{EffortCurve, EffortKind, EffortTable};
 use crate::{Effort, EffortMode, Error, Op, Plan, Step, Weight, WeightId, WeightKind};
 
-/// The matrices whose products can have an effort below 1: of attention and of the feed-forward
-/// network, but not the embedding, the output, routers and adapters; experts by
+/// The matrices whose products can have an effort below 1, of attention and of the feed-forward
+/// network. The embedding, the output, routers and adapters are none; experts by
 /// [`Plan::with_expert_effort`].
 const MARKED: [&str; 8] = [
     "attn_q.weight",
@@ -90,8 +90,8 @@ impl Plan {
         self.weights.iter().any(|weight| weight.effort)
     }
 
-    /// The share of the weights of a step's marked matrices that rows of these efforts multiply where
-    /// efforts are fractions of the inputs; 1 without such matrices or rows.
+    /// The share of the weights of a step's marked matrices that rows of these efforts multiply
+    /// where efforts are fractions of the inputs. 1 without such matrices or rows.
     pub fn live_share(&self, step: &Step, efforts: &[Effort]) -> f64 {
         let (mut live, mut all) = (0, 0);
         for &id in step.op.weights().iter().filter(|id| self.weight(**id).effort) {

@@ -170,10 +170,10 @@ impl EffortCurve {
     }
 }
 
-/// What a plan's rows of an effort below 1 do.
+/// The options of a plan's rows of an effort below 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffortOptions {
-    /// What is left out.
+    /// The parts that are left out.
     pub mode: EffortMode,
     /// Whether rows can have [`Dial::Energy`].
     pub energy: bool,
@@ -219,7 +219,7 @@ mod tests {
         }
         assert_eq!(curve.fraction(0.5), 0.6);
         assert_eq!(table.curve("blk.0.attn_output.weight").fraction(0.25), 0.3);
-        // of no group
+        // names of no group
         for name in ["blk.4.attn_k.weight", "blk.0.ffn_down.weight", "output.weight"] {
             assert_eq!(table.curve(name), EffortCurve::default(), "{name}");
         }

@@ -55,7 +55,7 @@ impl Mask {
 /// Attention of query heads over a cache of keys and values.
 ///
 /// The score of a query `q` and a key `k` is `s = scale · q·k`, then `softcap · tanh(s / softcap)`,
-/// then the summand of `alibi`; the softmax of the scores that the mask lets through weighs the
+/// then the summand of `alibi`. The softmax of the scores that the mask lets through weighs the
 /// values. The scores' softmax has `sinks[h]` as a further score without a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {

@@ -99,11 +99,11 @@ pub enum Pooling {
 /// The row of a table that is added to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableRow {
-    /// That of the row's position.
+    /// The row of the position.
     Position,
     /// The same for all rows.
     Fixed(usize),
-    /// That of the row's token type, which its token carries (see [`Plan::token_types`]).
+    /// The row of the token type, which the token carries (see [`Plan::token_types`]).
     ///
     /// [`Plan::token_types`]: crate::Plan::token_types
     TokenType,

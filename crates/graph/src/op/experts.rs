@@ -24,9 +24,9 @@ pub struct ExpertGroups {
     pub best: usize,
 }
 
-/// The choice of experts: scores, the `used` greatest of `scores + bias` in descending order, ties
-/// to the lowest id, and the weights of the chosen ones from the scores without bias. For the choice a
-/// score or a sum of a group that is no number counts as minus infinity.
+/// The choice of experts. It has scores, the `used` greatest of `scores + bias` in descending
+/// order, ties to the lowest id, and the weights of the chosen ones from the scores without bias.
+/// For the choice a score or a sum of a group that is no number counts as minus infinity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Route {
     /// Experts; the width of the logits.

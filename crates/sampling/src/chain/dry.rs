@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::candidates::Candidates;
 
-/// Tokens of a breaker, at most.
+/// The most tokens of a breaker.
 pub const BREAKER_LEN_MAX: usize = 40;
 
 /// Options of DRY. A token that would continue an earlier occurrence of the newest `n ≥

@@ -42,7 +42,7 @@ pub enum Stage {
         min_keep: usize,
     },
     /// Exclude top choices: with a probability, removes all tokens that are at least `threshold`
-    /// likely but the least likely of them; off for a probability `≤ 0` or a threshold above 0.5.
+    /// likely but the least likely of them. Off for a probability `≤ 0` or a threshold above 0.5.
     Xtc {
         /// The probability of the removal.
         probability: f64,
@@ -51,8 +51,8 @@ pub enum Stage {
         /// Tokens that are kept at least.
         min_keep: usize,
     },
-    /// Divides the logits by a temperature; `≤ 0` keeps the likeliest token alone. With `range >
-    /// 0` the temperature is between `value − range` and `value + range`, by the entropy.
+    /// Divides the logits by a temperature; `≤ 0` keeps the likeliest token alone. A `range > 0`
+    /// puts the temperature between `value − range` and `value + range`, by the entropy.
     Temperature {
         /// The temperature, or the middle of its range.
         value: f64,

@@ -20,7 +20,7 @@ use crate::{
 /// The status of a request whose client has gone before there was a response: nginx's number.
 pub(super) const GONE: u16 = 499;
 
-/// What is known of a request, logged when it is dropped.
+/// The record of a request, logged when it is dropped.
 pub(super) struct Access {
     pub(super) app: Arc<App>,
     pub(super) id: String,

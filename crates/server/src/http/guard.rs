@@ -1,4 +1,4 @@
-//! What holds for all requests: keys, origins, limits, identifiers.
+//! The rules for all requests: keys, origins, limits, identifiers.
 
 use std::{sync::Arc, time::Instant};
 

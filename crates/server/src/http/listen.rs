@@ -18,7 +18,7 @@ use tokio::{
 use super::timed::Timed;
 use crate::app::App;
 
-/// Serves connections until `stop` is ready; then lets running requests end, for a limited time, in
+/// Serves connections until `stop` is ready. Then lets running requests end, for a limited time, in
 /// which new connections are answered too: with 503, by the guard.
 pub(crate) async fn serve(
     listener: TcpListener,

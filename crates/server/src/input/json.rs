@@ -7,10 +7,10 @@ use serde_json::{Map, Number, Value};
 
 use crate::error::ApiError;
 
-/// The depth of nested lists and objects, at most.
+/// The greatest depth of nested lists and objects.
 const DEPTH: usize = 100;
 
-/// The memory of all values of a body without their texts, at most, in bytes: a million numbers.
+/// The most memory of all values of a body without their texts, in bytes: a million numbers.
 pub(crate) const COST_MAX: usize = 64 << 20;
 /// The memory of a value in a list that grows.
 const VALUE: usize = 64;
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(parse("\"\\ud83d\\ude00\"").unwrap(), json!("\u{1f600}"));
     }
 
-    /// What long requests have passes; values that take far more memory than their text do not.
+    /// The values of long requests pass; values that take far more memory than their text do not.
     #[test]
     fn many_values() {
         let list =

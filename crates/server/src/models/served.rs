@@ -81,7 +81,7 @@ impl Served {
         choice: &ToolChoice,
         parallel: bool,
     ) -> Result<ChatPrompt, ApiError> {
-        // what can never fit is not rendered
+        // a text that can never fit is not rendered
         let texts = chat.messages.iter().filter_map(|message| message.content.as_ref());
         self.model()?.check_bytes(texts.map(content_bytes).sum())?;
         let template = self.template()?;

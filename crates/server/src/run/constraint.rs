@@ -1,4 +1,4 @@
-//! What the text of a request must be, as the engine takes it.
+//! The constraint of a request's text, as the engine takes it.
 
 use pelton::{Constraint, Request, chat::ChatPrompt};
 

@@ -92,7 +92,8 @@ mod tests {
             let error = messages(bad.as_array().unwrap().clone(), "messages").unwrap_err();
             assert_eq!(error.param.as_deref(), Some(param));
         }
-        // what a user has sent before, and what a tool has answered, does not end a conversation
+        // an image that a user has sent before, or that a tool has answered, does not end a
+        // conversation
         let image = json!([{"type": "image_url", "image_url": {"url": "data:,"}}]);
         let shown = json!([{"role": "user", "content": image}, {"role": "tool", "content": image}]);
         for message in messages(shown.as_array().unwrap().clone(), "messages").unwrap() {

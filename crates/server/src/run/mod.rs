@@ -1,4 +1,9 @@
 //! Requests to models: from fields of a body to tokens, replies and values.
+//!
+//! A handler takes fields out of a body, leases a model, and starts a `ReplyRun` on a thread that
+//! may block. The API's `Sink` turns its pieces into frames. A stream writes the frames and a whole
+//! body is joined from them, so both say the same. The task of a stream ends with the client, which
+//! drops the run, which cancels the request.
 
 mod blocking;
 mod chat;

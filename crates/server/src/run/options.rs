@@ -9,12 +9,12 @@ use crate::{
     input::{Fields, kind},
 };
 
-/// Stop strings of a request, at most.
+/// The most stop strings of a request.
 const STOPS: usize = 64;
-/// Bytes of a stop string, at most.
+/// The most bytes of a stop string.
 const STOP_BYTES: usize = 4096;
 
-/// What the text must be.
+/// The form that the text must have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Output {
     #[default]
@@ -108,8 +108,8 @@ impl Options {
         Ok(())
     }
 
-    /// Takes the limit of generated tokens out of the fields with some names, of which a negative one
-    /// is for none; whether there is such a field.
+    /// Takes the limit of generated tokens out of the fields with some names, of which a negative
+    /// one is for none. Whether there is such a field.
     pub(crate) fn take_limit(
         &mut self,
         fields: &mut Fields,

@@ -1,4 +1,7 @@
 //! The tokens of one request, measured, and cancelled with the client.
+//!
+//! A task is woken for a token at most every 5 ms and takes all that have come since. On a CPU,
+//! each wake-up and each write to a socket stops a computing thread.
 
 use std::{
     future::poll_fn,
@@ -22,7 +25,7 @@ use crate::{
 /// token takes 2 ms.
 const TOGETHER: Duration = Duration::from_millis(5);
 
-/// What all texts of one HTTP request share.
+/// The state that all texts of one HTTP request share.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) lease: Arc<Lease>,
@@ -188,9 +191,9 @@ impl Drop for TokenRun {
 /// The time of a token.
 #[derive(Debug, PartialEq)]
 enum Time {
-    /// That of the first one, from the submission on.
+    /// The first token's, from the submission on.
     First(Duration),
-    /// That of another one, after the one before.
+    /// Another token's, after the one before.
     Later(Duration),
 }
 

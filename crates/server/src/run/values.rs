@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use super::{blocking::blocking, tokens::Context};
 use crate::{error::ApiError, metrics::Outcome};
 
-/// Requests of one HTTP request at the same time, at most: others find a place in the queue.
+/// The most requests of one HTTP request at the same time: others find a place in the queue.
 const AT_ONCE: usize = 64;
 
 /// The handles of requests that are not finished, by their numbers, which are cancelled on drop.

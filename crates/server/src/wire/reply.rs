@@ -100,8 +100,8 @@ impl WholeCalls {
     }
 }
 
-/// Adds a part to a whole: texts and lists become longer, objects have the fields of both, and those
-/// elements of a list are the same that have the same `index`.
+/// Adds a part to a whole. Texts and lists become longer, objects have the fields of both, and
+/// those elements of a list are the same that have the same `index`.
 pub(crate) fn grow(whole: &mut Value, part: &Value) {
     match (whole, part) {
         (_, Value::Null) => {}

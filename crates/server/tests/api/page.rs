@@ -102,7 +102,7 @@ fn browser(file: &str) {
     node(file, "playwright-core", &server, &[browser]);
 }
 
-/// The page in a browser. With `PELTON_SCREENSHOTS` pictures of it are written to that folder.
+/// The page in a browser. `PELTON_SCREENSHOTS` names a folder to which pictures of it are written.
 #[test]
 fn page() {
     browser("page.mjs");

@@ -232,7 +232,7 @@ fn histories_go_on() {
     let (message, param) = error(server, "/v1/chat/completions", &newest);
     assert_eq!(param, "messages[0].content[0]");
     assert!(message.contains("reads text"), "{message}");
-    // of Ollama's
+    // images of Ollama's API
     let body = json!({"model": "built-in", "stream": false, "options": {"num_predict": 1},
                       "messages": [{"role": "user", "content": "See", "images": ["AA=="]},
                                    {"role": "assistant", "content": "What?"}, user("Hi")]});

@@ -61,7 +61,7 @@ fn spans_of_requests() {
     send("01");
     send("00");
     assert_eq!(server.get("/nothing").status, 404);
-    // what waits is sent at the end
+    // spans that wait are sent at the end
     drop(server);
     let spans = collector.join().unwrap();
     assert_eq!(spans.len(), 2);

@@ -1,4 +1,4 @@
-//! The hidden states of the fake: each has the position and the token of its row, so that a head
+//! The hidden states of the fake. Each has the position and the token of its row, so that a head
 //! notices one that belongs to another row.
 
 use pelton_graph::Row;

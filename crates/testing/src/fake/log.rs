@@ -1,4 +1,4 @@
-//! What happened to the executables of a fake backend, and what is to happen.
+//! The record of the executables of a fake backend: past events, and failures that are to come.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub struct PassRecord {
     pub edited: usize,
 }
 
-/// What happened to the executables of a backend.
+/// The events of the executables of a backend.
 #[derive(Debug, Default)]
 pub struct Log {
     /// All passes that were accepted, in order.
@@ -43,7 +43,7 @@ pub struct Log {
     pub violations: Vec<String>,
     /// Calls of `submit` so far.
     pub submitted: usize,
-    /// Passes that were submitted and not taken, at most.
+    /// The most passes that were submitted and not taken.
     pub deepest: usize,
     /// The calls of `submit`, by number from 0, that are to fail.
     pub failures: BTreeMap<usize, Failure>,

@@ -2,9 +2,9 @@
 //! right: tokens, positions, page tables, phases, chunk borders, efforts, draws.
 //!
 //! It stores each row's token in its paged caches together with a hash of all that came before, and
-//! computes logits from what it reads back through the page tables. So a wrong table, a page that
-//! was freed and written too early, or a wrong prefix hit changes the text; and since the hashes
-//! form a chain, it is also noticed and written down in [`Log::violations`].
+//! computes logits from the hashes that it reads back through the page tables. So a wrong table, a
+//! page that was freed and written too early, or a wrong prefix hit changes the text. The hashes
+//! form a chain, so that the fault is also written down in [`Log::violations`].
 //!
 //! Passes run when they are taken, in order: results are delayed as those of a GPU are.
 

@@ -71,7 +71,7 @@ impl Fake {
         self
     }
 
-    /// What happened so far.
+    /// The events so far.
     pub fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }

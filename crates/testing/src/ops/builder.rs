@@ -10,7 +10,7 @@ use pelton_weights::{Checkpoint, GgufWriter};
 
 use crate::Random;
 
-/// Positions of a sequence, at most.
+/// The most positions of a sequence.
 pub(super) const CONTEXT: usize = 192;
 
 /// The values of a tensor.

@@ -24,7 +24,7 @@ pub(super) struct Case {
 /// The tolerance of sums in f32.
 pub(super) const EXACT: f32 = 1e-4;
 
-/// The tolerance of products with weights of a type: a kernel may round activations to f16 next to
+/// The tolerance of products with weights of a type. A kernel may round activations to f16 next to
 /// weights in 16 bits, and to 8 bits next to weights in blocks.
 pub(super) fn tolerance(dtype: DType) -> f32 {
     match dtype {

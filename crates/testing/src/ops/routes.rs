@@ -180,7 +180,7 @@ fn plain(route: &Route, logits: &[f32], more: &[Vec<f32>]) -> (Vec<usize>, Optio
     let mut more = more.iter();
     let bias = route.bias.and_then(|_| more.next());
     let factors = route.expert_scale.and_then(|_| more.next());
-    // what is no number comes last, with minus infinity
+    // NaN comes last, as minus infinity
     let number = |x: f64| if x.is_nan() { f64::NEG_INFINITY } else { x };
     let rank = |i: usize| number(scores[i] + bias.map_or(0.0, |bias| f64::from(bias[i])));
     let descending = |a: f64, b: f64| b.partial_cmp(&a).unwrap_or(Ordering::Equal);

@@ -7,7 +7,7 @@ use super::tree::{Path, Sources, Tree};
 /// Dependencies between files: for each pair the first path that causes it.
 type Edges = BTreeMap<(String, String), String>;
 
-/// What a path names.
+/// The meaning of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Module(usize),

@@ -1,11 +1,11 @@
 //! Table of the pre-tokenizers of `tokenizer.ggml.pre`.
 //!
-//! The names and their grouping are those of ggml-org/llama.cpp,
-//! `src/llama-vocab.cpp` (as of the llama_cpp_python 0.3.36 source package). Where that file
-//! quotes the pattern of the model's `tokenizer.json` next to an approximation, this table has the
-//! quoted pattern. Two features differ because the regular expressions here have no look-ahead and
-//! run in linear time: the suffix `|\s+(?!\S)|\s+` of a pattern becomes [`Step::Words`], and the
-//! grouping of digits from the right becomes [`Step::Thousands`].
+//! The names and their grouping are those of ggml-org/llama.cpp, `src/llama-vocab.cpp` (as of the
+//! llama_cpp_python 0.3.36 source package). Where that file quotes the pattern of the model's
+//! `tokenizer.json` next to an approximation, this table has the quoted pattern. Two features
+//! differ because the regular expressions here have no look-ahead and run in linear time. The
+//! suffix `|\s+(?!\S)|\s+` of a pattern becomes [`Step::Words`], and the grouping of digits from
+//! the right becomes [`Step::Thousands`].
 
 /// One pass over the pieces of the previous pass.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use super::stored::Source;
 use crate::map::map_file;
 use crate::{Error, Problem};
 
-/// What PEFT puts before the names of the model.
+/// The prefix that PEFT puts before the names of the model.
 const PREFIX: &str = "base_model.model.";
 
 /// The two factors of one matrix.

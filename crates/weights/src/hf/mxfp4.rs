@@ -1,8 +1,8 @@
 //! MXFP4 blocks of gpt-oss in the layout of GGUF.
 //!
 //! A block is 32 numbers of E2M1 and a scale `2^(byte - 127)` (OCP Microscaling Formats 1.0).
-//! gpt-oss stores number `2j` in the low half of byte `j` and `2j + 1` in the high half, GGUF
-//! number `j` in the low half and `j + 16` in the high half of byte `j`, after the scale.
+//! gpt-oss stores number `2j` in the low half of byte `j` and `2j + 1` in the high half. GGUF
+//! stores number `j` in the low half and `j + 16` in the high half of byte `j`, after the scale.
 
 use bytes::Bytes;
 use pelton_quant::DType;

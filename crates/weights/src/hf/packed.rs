@@ -39,7 +39,7 @@ const AWQ_ORDER: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Awq,
-    /// With what is added to stored zeros.
+    /// GPTQ, with the number that is added to stored zeros.
     Gptq {
         add: i32,
     },
@@ -347,9 +347,9 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Appends a block of a scale in f16 and codes: of Q4_0 plus 8 and of Q5_0 plus 16, of which the fifth
-/// bits come first and weight `j` is in the low, `j + 16` in the high half of byte `j`; of Q8_0 as they
-/// are.
+/// Appends a block of a scale in f16 and codes. Codes of Q4_0 are plus 8 and those of Q5_0 plus 16,
+/// whose fifth bits come first. Weight `j` is in the low, `j + 16` in the high half of byte `j`.
+/// Codes of Q8_0 are as they are.
 fn write_block(dtype: DType, out: &mut Vec<u8>, scale: f32, differences: &[i32; BLOCK]) {
     // f16 takes every number.
     let _ = pelton_quant::encode(DType::F16, &[scale], out);

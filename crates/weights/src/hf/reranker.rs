@@ -1,6 +1,6 @@
 //! Qwen3-Reranker: a language model whose answer is the choice between "yes" and "no".
 //!
-//! Its files are those of a language model; only the repository's name and the first line of its
+//! Its files are those of a language model. Only the repository's name and the first line of its
 //! README tell, which is also what llama.cpp's converter goes by.
 
 use std::collections::HashMap;

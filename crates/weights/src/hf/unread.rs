@@ -39,7 +39,7 @@ const INERT: &[&str] = &[
     "unsloth_version",
     "use_unsloth_gc",
     "vocab_size",
-    // What a call of transformers returns, and how it computes: memory, speed, last bits.
+    // The results of a call of transformers, and its computation: memory, speed, last bits.
     "chunk_size_feed_forward",
     "deterministic_flash_attn",
     "fp32_residual_connection",

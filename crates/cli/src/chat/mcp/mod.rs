@@ -1,7 +1,7 @@
 //! Servers of tools by the Model Context Protocol over standard input and output.
 //!
 //! The protocol is JSON-RPC 2.0, one message a line (modelcontextprotocol.io, revision 2025-11-25).
-//! Of it a chat needs the handshake, the list of tools and their calls. A server is a program of the
+//! A chat needs its handshake, the list of tools and their calls. A server is a program of the
 //! user's choice whose answers are nevertheless bounded: lines, times, and numbers of tools.
 
 mod pipe;
@@ -19,9 +19,9 @@ use self::{pipe::Pipe, words::words};
 const REVISION: &str = "2025-11-25";
 /// The revisions whose messages are understood.
 const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", REVISION];
-/// Tools of a server, at most.
+/// The most tools of a server.
 const TOOLS_MAX: usize = 256;
-/// Bytes of the definition of a tool, at most.
+/// The most bytes of the definition of a tool.
 const TOOL_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the text of a result that the model is given.
 const RESULT_MAX: usize = 32 << 10;

@@ -14,18 +14,18 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// Bytes of a line, at most.
+/// The most bytes of a line.
 const LINE_MAX: u64 = 4 << 20;
 /// Lines that are not JSON, such as those of a log, that are passed over.
 const NOISE_MAX: usize = 64;
-/// Messages in either direction that wait, at most.
+/// The most messages in either direction that wait.
 const QUEUE: usize = 8;
 /// Bytes of the end of standard error that are kept.
 const ERRORS_MAX: usize = 2000;
 /// The time that a process has to end after its input was closed.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What a process wrote.
+/// The output of a process.
 enum Incoming {
     Message(Value),
     /// Nothing more comes, for this reason.

@@ -1,6 +1,6 @@
-//! The tests of one sequence, as llama-bench defines them: `ppN` runs N random tokens as one prompt,
-//! `tgN` decodes N tokens greedily, both from an empty cache or, as `… @ dN`, after N tokens that
-//! are not measured. Neither encodes text.
+//! The tests of one sequence, as llama-bench defines them. `ppN` runs N random tokens as one
+//! prompt, and `tgN` decodes N tokens greedily. Both begin with an empty cache or, as `… @ dN`,
+//! after N tokens that are not measured. Neither encodes text.
 
 use std::{
     io::{Write, stdout},

@@ -153,7 +153,7 @@ struct Bench<'a> {
     runs: u64,
 }
 
-/// What one stream reports at its end.
+/// The report of one stream at its end.
 struct Stream {
     /// When each token arrived, since the run began.
     times: Vec<Duration>,

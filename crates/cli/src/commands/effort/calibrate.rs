@@ -147,7 +147,7 @@ impl Group {
     }
 }
 
-/// What is kept at one effort, and the mean divergences.
+/// The fractions that are kept at one effort, and the mean divergences.
 struct Kept {
     effort: f64,
     fractions: Vec<f64>,

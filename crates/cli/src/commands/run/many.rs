@@ -16,7 +16,7 @@ use crate::{
     progress::Progress,
 };
 
-/// Requests that are submitted and not read, at most.
+/// The most requests that are submitted and not read.
 const SUBMITTED: usize = 64;
 
 /// How the texts are written.
@@ -24,7 +24,7 @@ const SUBMITTED: usize = 64;
 pub(super) enum Form {
     /// Each after a line with its number.
     Text {
-        /// With the prompt before it.
+        /// Whether the prompt comes before it.
         echo: bool,
     },
     /// A JSON object a line.

@@ -1,9 +1,9 @@
 //! The tasks of attention, and their distribution over the threads.
 //!
-//! With many rows a task is a tile of queries. With few rows there may be fewer tiles than threads,
-//! and each has many positions: then a task is one KV chunk of a tile, and a second phase merges
-//! the partial results. A thread that finishes a task takes the next one; the result of a query is
-//! the same in both schedules.
+//! A task is a tile of queries where rows are many. Where they are few, there may be fewer tiles
+//! than threads. A task is then one KV chunk of a tile, and a second phase merges the partial
+//! results. A thread that finishes a task takes the next one; the result of a query is the same in
+//! both schedules.
 
 use std::{
     ops::Range,

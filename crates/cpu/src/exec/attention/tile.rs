@@ -17,11 +17,11 @@ use crate::memory::{AlignedBuf, KvCache, Stored};
 use crate::pool::SharedMut;
 use crate::simd::{Body, LANES, Simd, tanh};
 
-/// Queries of a tile, at most (more only where the group of a single row has more).
+/// The most queries of a tile (more only where the group of a single row has more).
 const TILE: usize = 32;
 /// Positions of a KV chunk.
 pub(super) const CHUNK: usize = 4 * PAGE;
-/// Queries whose accumulators are in registers at a time, at most.
+/// The most queries whose accumulators are in registers at a time.
 const QUERIES: usize = 6;
 
 /// Runs an expression with the constant `$count` for a number of queries up to [`QUERIES`].
@@ -42,7 +42,7 @@ macro_rules! with_count {
     }};
 }
 
-/// Neighbouring rows of a tile, at most.
+/// The most neighbouring rows of a tile.
 pub(super) fn rows_per_tile(group: usize) -> usize {
     (TILE / group).max(1)
 }
@@ -149,7 +149,7 @@ impl<'a> Tile<'a> {
         self.sinks.map(|sinks| sinks[self.row_and_head(i).1])
     }
 
-    /// What a page of values is unpacked from.
+    /// The stored form of a page of values.
     fn stored_values(&self, page: u32) -> Stored<'a> {
         match self.cache.shape().values {
             Values::Own { dim: _ } => self.cache.values(page, self.kv_head),

@@ -146,7 +146,7 @@ unsafe fn avx2(LevelTile { tile, levels, sums: to }: LevelTile<'_>) {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn avx512(LevelTile { tile, levels, sums: to }: LevelTile<'_>) {
     use std::arch::x86_64::*;
-    // of the even buckets and of the odd ones
+    // the even buckets and the odd ones
     let mut sums = [[_mm512_setzero_ps(); LEVEL_BUCKET]; 2];
     let levels: &[[f16; NUMBERS]] = levels.as_chunks().0;
     let mask = _mm512_set1_epi32(LEVEL_BUCKET as i32 - 1);
@@ -172,7 +172,7 @@ unsafe fn avx512(LevelTile { tile, levels, sums: to }: LevelTile<'_>) {
             let words = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
             let words = _mm512_cvtepu16_epi32(words);
             for (codes, sums) in [words, _mm512_srli_epi32::<8>(words)].into_iter().zip(&mut sums) {
-                // of an index five bits count: the sign, which chooses the table, and the level
+                // five bits of an index count: the sign, which chooses the table, and the level
                 let index = _mm512_srli_epi32::<3>(codes);
                 let product = _mm512_permutex2var_ps(plus, index, negative);
                 let position = _mm512_and_si512(codes, mask);

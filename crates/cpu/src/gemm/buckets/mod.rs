@@ -1,5 +1,5 @@
-//! Products with weights that are sorted within buckets of 16 or 8 outputs (bucketMul): a row multiplies only
-//! the weights whose product with its inputs is expected to exceed a cutoff.
+//! Products with weights that are sorted within buckets of 16 or 8 outputs (bucketMul). A row
+//! multiplies only the weights whose product with its inputs is expected to exceed a cutoff.
 //!
 //! [`Buckets`] keeps a matrix in tiles of 256 outputs. [`Selections`] estimates for a row the product
 //! above which a fraction of all weights is, from products with fixed weights, and has the ranks of each

@@ -66,8 +66,8 @@ impl Buckets {
         self.cols
     }
 
-    /// Bytes of the codes of a matrix, of which some ranks are kept; `None` if its rows are no whole
-    /// buckets, or there are not as many ranks.
+    /// Bytes of the codes of a matrix, of which some ranks are kept. `None` if its rows are no
+    /// whole buckets, or there are not as many ranks.
     pub fn bytes_of((rows, cols): (usize, usize), kept: (BucketFormat, usize)) -> Option<usize> {
         let (format, ranks) = kept;
         let has_ranks = (1..=format.ranks()).contains(&ranks);
@@ -93,8 +93,8 @@ impl Buckets {
     }
 
     /// Sorts a matrix whose rows lie one after the other to codes of a format, and keeps its first
-    /// ranks; `None` if the format [reads](BucketFormat::reads) no such type, its rows are no whole
-    /// buckets, its bytes are of another shape, or the system refuses the memory.
+    /// ranks. `None` if the format [reads](BucketFormat::reads) no such type, the rows are no whole
+    /// buckets, the bytes have another shape, or the system refuses the memory.
     pub fn new(
         dtype: DType,
         (rows, cols): (usize, usize),
@@ -166,7 +166,7 @@ impl Buckets {
     /// Copies the first ranks of the parts of a file, and reads no others.
     ///
     /// # Errors
-    /// What is wrong with the parts: their sizes, or values that no sorted matrix has.
+    /// The fault of the parts: their sizes, or values that no sorted matrix has.
     pub fn from_parts(
         (rows, cols): (usize, usize),
         parts: &BucketParts<'_>,

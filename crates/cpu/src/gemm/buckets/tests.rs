@@ -198,7 +198,7 @@ fn products_of_selected_ranks() {
 #[test]
 fn effort_1_has_all_weights() {
     let mut random = Random::new(2);
-    // what the positions in the codes change, and what the levels do: those of the original 6e-3
+    // the errors of the positions in the codes and of the levels; those of the original are 6e-3
     for (format, most) in [(F16, 1e-4), (Q8, 1.5e-3)] {
         let subject = Subject::new((DType::F16, format), (512, 256), 1.0, &mut random);
         let matrix = subject.buckets(format.ranks(), 1);

@@ -90,9 +90,9 @@ impl Format for Q3K {
     const GROUP: usize = 4;
     type Header<S: Vectors> = Q3KHeader<S>;
 
-    /// Of the 12 bytes of packed scales the first 8 hold the low four bits of the scales 0 to 7
-    /// in their low halves and of 8 to 15 in the high; byte 8 + k % 4 has the upper two bits of
-    /// scale k at bit 2 (k / 4).
+    /// The first 8 of the 12 bytes of packed scales hold low four bits: of the scales 0 to 7 in
+    /// their low halves, of 8 to 15 in the high. Byte 8 + k % 4 has the upper two bits of scale k
+    /// at bit 2 (k / 4).
     #[inline(always)]
     unsafe fn header<S: Vectors>(block: Rows) -> Q3KHeader<S> {
         const BYTES: usize = size_of::<BlockQ3K>();
@@ -174,8 +174,8 @@ impl Format for Q6K {
         }
     }
 
-    /// 64 bytes hold the low four bits of runs 0 and 1 in their low halves, of runs 2 and 3 in
-    /// the high; 32 more the upper two bits of run r at bit 2 r.
+    /// 64 bytes hold the low four bits of runs 0 and 1 in their low halves, of runs 2 and 3 in the
+    /// high. 32 more hold the upper two bits of run r at bit 2 r.
     #[inline(always)]
     unsafe fn unpack<S: Vectors>(
         block: Rows,

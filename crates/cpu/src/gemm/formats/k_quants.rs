@@ -14,7 +14,7 @@ use super::fields::{bits, bits8, byte, load32, with_bits8};
 pub(in super::super) struct Scales<S: Vectors> {
     d: S::F,
     minus_dmin: S::F,
-    /// Of blocks 0 to 3 and 4 to 7, a byte each.
+    /// The scales of blocks 0 to 3 and 4 to 7, a byte each.
     scales: [S::I; 2],
     mins: [S::I; 2],
 }
@@ -29,8 +29,8 @@ const _: () = {
 impl<S: Vectors> Scales<S> {
     /// Reads the first 16 bytes of the blocks.
     ///
-    /// Of the 12 bytes of packed scales and minima, the first 4 hold six bits of the scales 0 to 3, the
-    /// next 4 six bits of the minima 0 to 3, and the last 4 the low four bits of scale and
+    /// The first 4 of the 12 bytes of packed scales and minima hold six bits of the scales 0 to 3,
+    /// the next 4 those of the minima 0 to 3. The last 4 hold the low four bits of scale and
     /// minimum 4 to 7, whose upper bits are the two left over in the first and the second 4.
     ///
     /// # Safety

@@ -1,7 +1,7 @@
 //! The block formats, unpacked into tiles: one function body for all instruction sets.
 //!
-//! The functions have loops instead of closures: only a function with `inline(always)` is certain to
-//! be inlined into the one that enables the instruction set, and closures cannot have it.
+//! The functions have loops instead of closures. Only a function with `inline(always)` is certain
+//! to be inlined into the one that enables the instruction set, and closures cannot have it.
 
 mod blocks32;
 mod codings;

@@ -1,14 +1,14 @@
 //! Super-blocks of 256 in packed rows (`pack`): Q2_K to Q6_K.
 //!
-//! A block of eight rows holds the f16 scale of each row, the f16 scales of the minima if there are
-//! any, the scales (and minima) of its parts, and its tiles of 32 columns one after the other, so
-//! that a tile is unpacked into registers without its neighbours. Field k of the parts is byte k of
-//! every row; of twelve such bytes the low six bits are fields 0 to 11, and the upper two bits of
+//! A block of eight rows holds the f16 scale of each row, the f16 scales of any minima, the scales
+//! (and minima) of its parts, and its tiles of 32 columns. The tiles lie one after the other, so
+//! that one is unpacked into registers without its neighbours. Field k of the parts is byte k of
+//! every row. The low six bits of twelve such bytes are fields 0 to 11, and the upper two bits of
 //! bytes j, 4 + j and 8 + j are field 12 + j.
 //!
-//! The codes of a tile are vectors of four columns of each row. Codes of three, five and six bits fill
-//! as many vectors: each vector holds a whole code (three bits: two) in its low bits, and bits of the
-//! codes that have no vector of their own above it.
+//! The codes of a tile are vectors of four columns of each row. Codes of three, five and six bits
+//! fill as many vectors. Each vector holds a whole code (three bits: two) in its low bits. Above it
+//! lie bits of the codes that have no vector of their own.
 
 use pelton_quant::DType;
 

@@ -88,8 +88,8 @@ impl Format for Tq1_0 {
         unsafe { f16_at::<S>(block, offset_of!(BlockTq1_0, d), size_of::<BlockTq1_0>()) }
     }
 
-    /// 32 bytes have a digit of each of the first five tiles; 16 bytes five digits of 16 columns,
-    /// and 4 bytes four digits of 4 columns, which are the other three tiles.
+    /// 32 bytes have a digit of each of the first five tiles. 16 bytes have five digits of 16
+    /// columns, and 4 bytes four digits of 4 columns, which are the other three tiles.
     #[inline(always)]
     unsafe fn unpack<S: Vectors>(block: Rows, d: &S::F, group: usize, to: *mut Tile<S>) {
         const { assert!(offset_of!(BlockTq1_0, qs) == 0) };

@@ -49,12 +49,12 @@ column!(F16, 2, load_f16);
 column!(BF16, 2, load_bf16);
 column!(F32, 4, load_f32);
 
-/// Adds the products of the live inputs of a chunk with outputs of a slab to their totals: the sum
-/// of the chunk first, then to the totals, as in the products of rows of matrices.
+/// Adds the products of the live inputs of a chunk with outputs of a slab to their totals. The sum
+/// of a chunk comes first, as in the products of rows of matrices.
 ///
 /// # Safety
 /// The lines exist at `lines`, `stride` bytes apart, of at least `outputs` elements, a multiple of
-/// [`OUTPUT_ALIGN`]; there are as many totals, and the instructions of `S` exist.
+/// [`OUTPUT_ALIGN`]. There are as many totals, and the instructions of `S` exist.
 #[inline(always)]
 pub(super) unsafe fn one_chunk<S: Lines, E: Column>(
     lines: *const u8,
@@ -87,8 +87,9 @@ pub(super) unsafe fn one_chunk<S: Lines, E: Column>(
     }
 }
 
-/// Adds the products of some columns with a run of [`RUN`] outputs to 16 partial sums of each
-/// `[16, RUN]`: those of an input to the one of its index modulo 16, as in the products of decoding.
+/// Adds the products of some columns with a run of [`RUN`] outputs to 16 partial sums of each `[16,
+/// RUN]`. The products of an input go to the sum of its index modulo 16, as in the products of
+/// decoding.
 ///
 /// # Safety
 /// The lines exist at `lines`, `stride` bytes apart, of at least `RUN` elements; there are as many

@@ -11,7 +11,7 @@ pub(super) trait Inputs: Copy {
     fn line(&self, i: usize) -> u8;
     /// Groups of four of each half, or all, and none.
     fn groups(&self, halves: bool) -> [usize; 2];
-    /// Of nested codes, the inputs whose lower halves are multiplied too.
+    /// The inputs of nested codes whose lower halves are multiplied too.
     fn lower(&self) -> Lower;
 }
 

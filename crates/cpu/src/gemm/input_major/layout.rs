@@ -1,9 +1,10 @@
 //! The places of lines, scales and minima of a matrix in input-major order.
 //!
-//! A matrix is cut into *slabs* of up to 2048 outputs, or 1024 of floats, as many as make the outputs of a thread; the last is padded to
-//! a multiple of 128. A slab of a block format is `[super-blocks]`: the fields of super-blocks of all outputs, and
-//! then for each block of 32 inputs its fields, 32 lines, and 32 lines of upper bits if the codes
-//! have more than four. A slab of floats is `[inputs]` lines.
+//! A matrix is cut into *slabs* of up to 2048 outputs, or 1024 of floats, as many as make the
+//! outputs of a thread. The last is padded to a multiple of 128. A slab of a block format is
+//! `[super-blocks]`. Each has the fields of the super-blocks of all outputs. Then come, for each
+//! block of 32 inputs, its fields, 32 lines, and 32 lines of upper bits if the codes have more than
+//! four. A slab of floats is `[inputs]` lines.
 //!
 //! Nested codes of eight bits have two lines of four bits an input: one of upper halves, plus 8, and in
 //! the place of the upper bits one of lower halves.
@@ -16,7 +17,7 @@
 use memmap2::MmapMut;
 use pelton_quant::DType;
 
-/// Outputs of a slab, at most: lines of one or two kilobytes, which CPUs read about as fast as a stream.
+/// The most outputs of a slab: lines of one or two kilobytes, which CPUs read about as fast as a stream.
 pub(super) const SLAB: usize = 2048;
 /// Outputs to whose multiples slabs are padded, and a partition between threads is best aligned.
 pub const OUTPUT_ALIGN: usize = 128;

@@ -23,7 +23,7 @@ pub(super) trait Lines: Vectors {
 
     /// Vectors of the sums that [`add_nibbles`](Self::add_nibbles) adds to.
     const SUMS_OF_NIBBLES: usize = 8;
-    /// What those sums start with: `minus`, minus the sum of the activations, times 8. So they are the
+    /// The start of those sums: `minus`, minus the sum of the activations, times 8. So they are the
     /// products with codes less 8, which fit into 16 bits for 32 inputs.
     #[inline(always)]
     unsafe fn start_of_nibbles(minus: i32) -> Self::I {

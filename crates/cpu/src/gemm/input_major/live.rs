@@ -23,7 +23,7 @@ pub(super) struct LiveBlock {
     pub(super) lines: [u8; BLOCK],
     /// Groups of the first and the second half, if the halves are separate; or all, and none.
     pub(super) groups: [u8; 2],
-    /// Of nested codes: the groups of inputs whose lower halves are live, which come first, ...
+    /// The groups of inputs of nested codes whose lower halves are live, which come first, ...
     pub(super) lower_groups: u8,
     /// ... the codes of the last of them, 0 for inputs whose upper half alone is live, ...
     pub(super) last_lower: [i8; 4],
@@ -72,7 +72,7 @@ pub struct Chosen<'a> {
 
 impl LiveRows {
     /// Allocates for `rows` rows of up to `blocks` inputs in blocks and `floats` inputs in floats,
-    /// and the choices of `threads` threads; `None` if the system refuses the memory.
+    /// and the choices of `threads` threads. `None` if the system refuses the memory.
     pub fn new(rows: usize, blocks: usize, floats: usize, threads: usize) -> Option<Self> {
         let cols = blocks.max(floats).next_multiple_of(CHUNK);
         let per_row = |cols: usize| rows.checked_mul(cols);
@@ -102,12 +102,12 @@ impl LiveRows {
         cols.div_ceil(CHUNK)
     }
 
-    /// Chooses the live inputs of a row, and compacts those of the chunks `units` as row `to`; returns
-    /// how many these are, with nested codes how many halves.
+    /// Chooses the live inputs of a row, and compacts those of the chunks `units` as row `to`.
+    /// Returns how many these are, with nested codes how many halves.
     ///
     /// # Safety
-    /// No other thread reads or writes these chunks of row `to`, nor calls this as thread `thread`;
-    /// the row of the activations has been prepared, and no thread writes it.
+    /// No other thread reads or writes these chunks of row `to`, nor calls this as thread `thread`.
+    /// The row of the activations has been prepared, and no thread writes it.
     ///
     /// # Panics
     /// If there is no such row or chunk.

@@ -10,6 +10,10 @@
 //!
 //! `layout.rs` places lines, `repack.rs` makes them, `live.rs` compacts the inputs of a row,
 //! `sweeps.rs`, `tiles.rs` and `columns.rs` multiply, `dispatch.rs` chooses an instruction set.
+//!
+//! A slab has the outputs of a thread, up to 2,048. The live inputs of a row are selected exactly
+//! by their scores |x|·‖W‖: bisection of their bits, ties by index. Effort 1 runs the same sums
+//! over all lines, and several such rows of codes share one unpacking.
 
 mod coded;
 mod columns;

@@ -132,7 +132,7 @@ fn write(fields: &Fields, slab: &Slab, output: usize, from: &Unpacked, to: &mut 
 }
 
 impl InputMajor {
-    /// Copies a matrix `[rows, cols]` whose rows lie one after the other; `None` if its type has no
+    /// Copies a matrix `[rows, cols]` whose rows lie one after the other. `None` if its type has no
     /// lines, its bytes are of another shape, or the system refuses the memory.
     pub fn new(dtype: DType, rows: usize, cols: usize, from: &[u8], pool: &Pool) -> Option<Self> {
         Self::with_fields(Fields::of(dtype)?, dtype, (rows, cols), from, pool)

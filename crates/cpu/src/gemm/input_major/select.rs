@@ -40,9 +40,9 @@ const fn bin(score: i32) -> usize {
     score as usize >> 20 & (BINS - 1)
 }
 
-/// The square of a score in parts of about 2⁻⁴³ of the square of the greatest, both by their bits: of
-/// the significand's square of 48 bits, shifted by the difference of the exponents, the lowest four are
-/// left out, so that 64 bits have the sum of 2²⁰ squares.
+/// The square of a score in parts of about 2⁻⁴³ of the square of the greatest, both by their bits.
+/// It is the significand's square of 48 bits, shifted by the difference of the exponents. The
+/// lowest four bits are left out, so that 64 bits have the sum of 2²⁰ squares.
 fn square(score: i32, greatest: i32) -> u64 {
     // subnormal scores have the exponent of the least normal ones, and no implicit bit
     let exponent = |bits: i32| if bits >> 23 == 0 { 1 } else { bits >> 23 };
@@ -51,7 +51,7 @@ fn square(score: i32, greatest: i32) -> u64 {
     if shift < 48 { (significand * significand) >> shift } else { 0 }
 }
 
-/// Of a sum of squares what inputs without a product may make up.
+/// The part of a sum of squares that inputs without a product may make up.
 fn left_out(sum: u64, share: f64) -> u64 {
     let bits = Effort::left_out(share).to_bits();
     // above 2⁻⁵⁴ and at most 1
@@ -75,9 +75,9 @@ impl Choice {
     /// order of scores is that of their bits, so that NaN counts as the greatest; of equal scores
     /// the lowest indices are chosen. The selection is exact, and the same on every instruction set.
     ///
-    /// With `nested` there are two candidates an input, which `Live` counts: it, with its score, and
-    /// then the lower half of its codes, with its score divided by [`LOWER_HALF`]. So a lower half is never
-    /// chosen without its input.
+    /// `nested` makes two candidates of an input, which `Live` counts: it, with its score, and then
+    /// the lower half of its codes, with its score divided by [`LOWER_HALF`]. So a lower half is
+    /// never chosen without its input.
     pub(super) fn choose(&mut self, isa: Isa, x: &[f32], norms: &[f32], live: Live, nested: bool) {
         let candidates = if nested { 2 * x.len() } else { x.len() };
         let count = match live {
@@ -90,9 +90,9 @@ impl Choice {
         }
     }
 
-    /// Chooses the fewest inputs whose squared scores make up a share of the sum of all, at least one: the
-    /// sums of bins, from the greatest scores down, and then those of the scores of the last bin, one by
-    /// one.
+    /// Chooses the fewest inputs whose squared scores make up a share of the sum of all, at least
+    /// one. It adds the sums of bins, from the greatest scores down, and then the scores of the
+    /// last bin, one by one.
     fn choose_energy(&mut self, share: f64) {
         let Self { scores, threshold, ties, sums, members } = self;
         let greatest = scores.iter().fold(0, |max, &score| max.max(score));
@@ -133,7 +133,7 @@ impl Choice {
         }
     }
 
-    /// The live ones of the inputs `32 block ..`, up to 32, a bit for each; `ties` is the number of
+    /// The live ones of the inputs `32 block ..`, up to 32, a bit for each. `ties` is the number of
     /// live inputs with the threshold's score from these on, and is reduced by those among them.
     #[inline(always)]
     pub(super) fn mask(&self, block: usize, ties: &mut usize) -> u32 {

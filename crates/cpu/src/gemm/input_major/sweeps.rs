@@ -19,8 +19,8 @@ const BYTES_AHEAD: usize = 8 << 10;
 /// The sweeps between them, at least.
 const SWEEPS_AHEAD: usize = 2;
 
-/// The lines of a block that a row is multiplied with, in two parts: those of the two halves of a block that
-/// has scales for each, or upper and lower halves of codes, or all and none.
+/// The lines of a block that a row is multiplied with, in two parts. The parts are the two halves
+/// of a block that has scales for each, upper and lower halves of codes, or all and none.
 #[derive(Clone, Copy)]
 pub(super) struct Places {
     at: BlockAt,
@@ -172,7 +172,7 @@ pub(super) unsafe fn one_block<S: Lines, K: Coded>(
     unsafe { scale::<S, K>(&places.at, inputs, runs, sums, parts) }
 }
 
-/// What the integer sums of a part start with: the offset of the codes.
+/// The start of the integer sums of a part: the offset of the codes.
 ///
 /// # Safety
 /// The instructions of `S` exist.

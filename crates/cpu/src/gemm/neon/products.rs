@@ -88,7 +88,7 @@ impl Products for Widening {
         for first in (0..N).step_by(chunk) {
             // SAFETY: the caller's promise.
             unsafe {
-                // Of rows 0 and 1, 2 and 3, and so on: a product for each of four columns.
+                // A product for each of four columns of rows 0 and 1, 2 and 3, and so on.
                 let mut products = [[[vdupq_n_s16(0); 4]; MR]; NR];
                 for i in first..first + chunk {
                     for r in 0..MR {
@@ -240,7 +240,7 @@ impl Products for I8mm {
             // SAFETY: the caller's promise; `N` is even.
             unsafe {
                 let (a, b) = (start[r], start[next]);
-                // Of rows w and w', activations x and x': the sums wx, wx', w'x and w'x'.
+                // The sums wx, wx', w'x and w'x' of rows w and w', activations x and x'.
                 let mut squares = [[
                     vzip1q_s32(a[0], b[0]),
                     vzip2q_s32(a[0], b[0]),

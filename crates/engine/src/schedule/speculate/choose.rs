@@ -1,6 +1,6 @@
 //! The number of drafted tokens that a pass verifies.
 
-/// Drafted tokens of one sequence in a pass, at most: with the row before them they fill the 16 rows
+/// The most drafted tokens of one sequence in a pass: with the row before them they fill the 16 rows
 /// that every backend computes bit for bit as each alone.
 pub(crate) const DRAFT_MAX: usize = 15;
 

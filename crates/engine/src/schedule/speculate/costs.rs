@@ -82,8 +82,8 @@ impl PassCosts {
         }
     }
 
-    /// The time of a pass of one row for each of `rows` sequences; `None` before it is measured, and
-    /// now and then so that it is measured again.
+    /// The time of a pass of one row for each of `rows` sequences. `None` before it is measured,
+    /// and now and then so that it is measured again.
     pub(crate) fn plain(&self, rows: usize) -> Option<f64> {
         let time = self.plain.0.get(&rows)?;
         (self.passes - time.measured <= PLAIN_AGE).then_some(time.seconds)
@@ -102,8 +102,8 @@ impl PassCosts {
     }
 
     /// The time of a pass of `rows` rows, a few of which are drafts, where one of `sequences` rows
-    /// takes `plain`: between measured times in proportion to the rows, and after the last one that
-    /// one's.
+    /// takes `plain`. It is in proportion to the rows between measured times, and the last one's
+    /// after that.
     pub(crate) fn drafts(&self, rows: usize, sequences: usize, plain: f64) -> f64 {
         let below = self.drafts.0.range(sequences + 1..=rows).next_back();
         let (low, least) = below.map_or((sequences, plain), |(rows, time)| (*rows, time.seconds));

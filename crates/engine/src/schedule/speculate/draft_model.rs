@@ -9,7 +9,7 @@ use crate::{
     schedule::{goal::DrawOptions, resources::Resources},
 };
 
-/// Rows of one sequence that run in one pass of the phase of decoding, at most; more are a prompt's.
+/// The most rows of one sequence that run in one pass of the phase of decoding; more are a prompt's.
 pub(crate) const DECODE_ROWS: usize = 16;
 
 /// A sequence whose next tokens are to be drafted.
@@ -96,8 +96,9 @@ impl DraftModel {
         Ok(drafts)
     }
 
-    /// The tokens of a sequence that have not run, if `count` more have room. What was run is cut
-    /// where it is not the sequence's, and its last token is run in any case, for its logits.
+    /// The tokens of a sequence that have not run, if `count` more have room. The tokens that were
+    /// run are cut where they are not the sequence's, and the sequence's last token is run in any
+    /// case, for its logits.
     fn left(&mut self, ask: &Ask<'_>, count: usize) -> Option<usize> {
         let Self { resources, pages, slots } = self;
         let slot = slots.get_mut(ask.slot as usize)?;
@@ -181,7 +182,7 @@ impl DraftModel {
     }
 }
 
-/// Rows of one pass of the phase of decoding, at most, on every backend.
+/// The most rows of one pass of the phase of decoding, on every backend.
 pub(super) fn decoding_rows(resources: &Resources) -> usize {
     resources.limits.rows.min(resources.limits.wants.max(DECODE_ROWS))
 }
@@ -194,7 +195,7 @@ impl<'a> Ask<'a> {
     /// The draw of the token after `position`, in row `row` of a pass.
     pub(crate) fn sample(&self, row: usize, position: usize, vocab: usize) -> Sample<'a> {
         let sample = self.draw.sample(row, position, self.prompt, self.tokens);
-        // what the draft lacks costs acceptance only
+        // tokens that the draft lacks cost acceptance only
         let known = sample.draw.bias.iter().all(|&(token, _)| (token as usize) < vocab);
         let bias = if known { sample.draw.bias } else { &[] };
         Sample { draw: Draw { bias, mask: None, log_probs: None, ..sample.draw }, ..sample }

@@ -9,7 +9,7 @@ use crate::api::Speculation;
 
 /// The prior rate of acceptance of a draft model's tokens.
 const MODEL_RATE: f64 = 0.7;
-/// What is left of the observations of a draft model's rate after a pass without it.
+/// The part of the observations of a draft model's rate that is left after a pass without it.
 const MODEL_FADE: f64 = 0.998;
 /// The length of a match that the beginning of a predicted text counts as.
 const BEGINNING: usize = 8;
@@ -119,7 +119,7 @@ impl Drafter {
             Some(Proposal { tokens, chances })
         });
         let repeated = self.next.map(|Match { at, length }| {
-            // of a text that repeats itself the copy goes on with its own beginning
+            // the copy of a text that repeats itself goes on with its own beginning
             let period = tokens.len() - at;
             let tokens = (0..most).map(|i| tokens[at + i % period]).collect();
             Proposal { tokens, chances: self.text_rates.chances(length, most) }

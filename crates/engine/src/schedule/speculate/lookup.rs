@@ -6,7 +6,7 @@ use std::collections::HashMap;
 const LENGTHS: [usize; 3] = [8, 4, 2];
 /// Occurrences of an n-gram that are compared, the newest ones.
 const CANDIDATES: usize = 8;
-/// Tokens of a match that are counted, at most.
+/// The most tokens of a match that are counted.
 const LONGEST: usize = 64;
 /// Tokens at the end of a text that are indexed when it is given.
 const INDEXED: usize = 1 << 15;
@@ -124,7 +124,7 @@ mod tests {
                 Some(Match { at, length }) => {
                     prop_assert_eq!(&text[at - length..at], &text[text.len() - length..]);
                     prop_assert!(at < text.len() && length <= longest);
-                    // of the newest occurrences only
+                    // the newest occurrences only
                     let class = |length| LENGTHS.iter().position(|&least| length >= least);
                     prop_assert_eq!(class(length), class(longest));
                 }

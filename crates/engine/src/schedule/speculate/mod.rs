@@ -3,6 +3,11 @@
 //! Sources of drafts are the [`lookup`] of n-grams in the text so far and in a predicted text, and
 //! a [draft model](draft_model) or the [head] of the model's file. A [`Drafter`] keeps the rate of acceptance of each for one sequence;
 //! [`costs`] has the measured times of passes; [`choose()`] compares both.
+//!
+//! Drafts are rows of a decoding pass, each with a sample. They are accepted while they equal the
+//! samples, and the positions after them are run again. Recurrent states are saved to a snapshot
+//! before a pass with drafts. Where one is rejected they are restored, and the accepted tokens are
+//! rows of the next pass. While drafts are verified, decoding does not run ahead of the host.
 
 mod acceptance;
 mod choose;

@@ -24,8 +24,8 @@ const MOST_OF_PREFETCH: usize = 128;
 const GROUPS: usize = 96;
 
 impl Attention {
-    /// The work split on matrix cores for passes of up to `rows` rows; `None` if there are none, or if
-    /// the kernel does not support these heads or the type of the caches.
+    /// The work split on matrix cores for passes of up to `rows` rows. `None` if there are none, or
+    /// if the kernel does not support these heads or the type of the caches.
     pub(crate) fn cores(&self, capabilities: &Capabilities, rows: usize) -> Option<WorkSplit> {
         let dim = self.key_dim.max(self.value_dim);
         let groups = |cores: &WorkSplit| {

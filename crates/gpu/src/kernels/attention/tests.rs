@@ -160,9 +160,9 @@ fn from_cache(kv: KvType, bytes: &[u8], dim: usize) -> Vec<f32> {
 }
 
 impl Case {
-    /// Runs all kernels of the case and compares each result with f64: the kernel for prompts, and
-    /// those for decoding with one KV split, if rows have no more, and with several; each is run
-    /// fused too if the rows are of different slots.
+    /// Runs all kernels of the case and compares each result with f64. These are the kernel for
+    /// prompts, and those for decoding with one KV split (if rows have no more) and with several.
+    /// Each is run fused too if the rows are of different slots.
     fn check(&self) {
         let Some(device) = device() else { return };
         let Attention { heads, key_dim: head_dim, scale, mask, softcap, alibi, caches, .. } =

@@ -2,8 +2,9 @@
 
 use super::{Attention, WorkSplit};
 
-/// What matrix cores and subgroups of 32 do, written out: keys and values stay in workgroup memory,
-/// lane `l` of 32 holds row `l / 2` of queries and weights, and 8 elements of row `l / 2` of sums.
+/// The operations of matrix cores and subgroups of 32, written out. Keys and values stay in
+/// workgroup memory. Lane `l` of 32 holds row `l / 2` of queries and weights, and 8 elements of row
+/// `l / 2` of sums.
 pub(super) fn written_out(source: &str, attention: &Attention, cores: &WorkSplit) -> String {
     let mut out = String::new();
     for line in source.lines().filter(|line| !line.starts_with("enable wgpu")) {

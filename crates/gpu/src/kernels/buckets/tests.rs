@@ -25,7 +25,7 @@ struct Matrix {
     dtype: DType,
     weights: Vec<f32>,
     unit: f32,
-    /// Of each input the codes `[16, buckets]` and the means.
+    /// The codes `[16, buckets]` and the means of each input.
     columns: Vec<(Vec<u16>, [f32; BUCKET])>,
 }
 
@@ -237,8 +237,8 @@ fn bits(all: &[Vec<f32>]) -> Vec<Vec<u32>> {
     all.iter().map(|y| y.iter().map(|v| v.to_bits()).collect()).collect()
 }
 
-/// Shapes are any, all entries of a list are multiplied and no more, whatever their number, results repeat
-/// bit for bit, and do not depend on how work is split: of what the original program does, none.
+/// Products work for any shape and multiply all entries of a list and no more. Results repeat bit
+/// for bit and do not depend on the work split. The original program does none of this.
 #[test]
 fn products_of_selected_ranks() {
     let Some(device) = device() else { return };

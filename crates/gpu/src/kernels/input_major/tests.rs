@@ -69,7 +69,7 @@ fn product(sides: Vec<Side>) -> InputMajor {
 struct Case {
     x: Vec<f32>,
     norm: Vec<f32>,
-    /// Of each side.
+    /// The bytes of the matrix of each side.
     files: Vec<Vec<u8>>,
     biases: Vec<Vec<f32>>,
     before: Vec<Vec<f32>>,
@@ -97,7 +97,7 @@ impl Case {
         let capabilities = &device.capabilities;
         let rows = lives.len();
         let row_vectors = row_vectors(product);
-        // what is not written shows
+        // values that are not written show
         let lists = device.with(&vec![u32::MAX; 4 * row_vectors * rows]);
         let choice = product.choice(true);
         let [x, norm] = [&self.x, &self.norm].map(|values| device.with(values));
@@ -254,7 +254,7 @@ fn all_inputs_are_the_dense_product() {
                 let product = InputMajor { chosen, ..product.clone() };
                 let found = case.run(&device, &product, &[product.lines().candidates() as u32]);
                 for (side, (found, expected)) in bits(&found).iter().zip(&expected).enumerate() {
-                    // with lists drivers may round the products of scales elsewhere
+                    // drivers may round the products of scales elsewhere where there are lists
                     let value = |at: usize| [found[at], expected[at]].map(f32::from_bits);
                     let greatest = (0..found.len()).map(|n| value(n)[1].abs()).fold(0.0, f32::max);
                     let other = (0..found.len()).find(|&n| {
@@ -363,7 +363,7 @@ fn row(kind: u64, k: usize, random: &mut Random) -> Vec<f32> {
     let value = |_| match kind {
         // many equal scores
         1 => [0.25, -0.25, 1.0][random.below(3)],
-        // of very different size
+        // scores of very different size
         2 => random.normal(0.0, 1.0).powi(9) + 1e-15,
         3 => 2.0,
         4 => 0.0,
@@ -372,7 +372,7 @@ fn row(kind: u64, k: usize, random: &mut Random) -> Vec<f32> {
     (0..k).map(value).collect()
 }
 
-/// With a diagonal matrix the outputs that are not zero are the live inputs.
+/// The outputs of a diagonal matrix that are not zero are the live inputs.
 #[test]
 fn live_inputs_are_those_of_a_sort_and_of_the_cpu() {
     let Some(device) = device() else { return };
@@ -414,7 +414,7 @@ fn listed(lists: &[[u32; 4]], k: usize) -> Vec<usize> {
     for (unit, head) in lists[1..1 + units].iter().enumerate() {
         let (count, of_lower) = (head[0] & 0xffff, head[0] >> 16);
         for place in 0..count {
-            // of a quad and the one four after it a vector has inputs and codes
+            // a vector has inputs and codes of a quad and the one four after it
             let quad = place / 4;
             let vector = lists[1 + units + unit * 4 + quad as usize % 4];
             let byte = vector[2 * (quad as usize / 4)] >> (8 * (place % 4)) & 255;
@@ -453,8 +453,8 @@ fn live_halves_are_those_of_a_sort_and_of_the_cpu() {
     }
 }
 
-/// Of rows with a score that is not finite a share has all inputs, and of shares the lists of other rows
-/// are the same.
+/// A share has all inputs of rows with a score that is not finite, and the lists of other rows stay
+/// the same.
 #[test]
 fn shares_of_rows_that_are_not_finite() {
     let Some(device) = device() else { return };

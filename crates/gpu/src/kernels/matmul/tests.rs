@@ -18,8 +18,8 @@ const NARROW: Tile = Tile { core: 8, wide: 1, ..Tile::of([32, 16], [16, 8], 32) 
 /// The same in the form for all others.
 const WIDE: Tile = Tile::of([32, 32], [16, 32], 32);
 
-/// What matrix cores do, written out, for devices that have none: operands stay in workgroup
-/// memory, and lane `l` of 32 holds elements `l`, `l + 32` … of a sum, row by row.
+/// The operations of matrix cores, written out, for devices that have none. Operands stay in
+/// workgroup memory, and lane `l` of 32 holds elements `l`, `l + 32` … of a sum, row by row.
 fn written_out(source: &str, tile: &Tile) -> String {
     let mut out = String::new();
     for line in source.lines().filter(|line| !line.starts_with("enable wgpu")) {
@@ -75,8 +75,8 @@ fn written_out(source: &str, tile: &Tile) -> String {
     )
 }
 
-/// Compares a product with f64, of operands rounded to 16 bits. With K splits the bias and what is
-/// there are added with the partial sums.
+/// Compares a product with f64, of operands rounded to 16 bits. K splits add the bias and the
+/// values that are there with the partial sums.
 fn compare(m: Matmul, tile: Tile, count: usize) {
     let Some(device) = device() else { return };
     let product = match m.splits {
@@ -232,7 +232,7 @@ fn compare_fused(dtypes: &[DType], tile: Tile, count: usize) {
     let m = Matmul { stride, fused_with, ..plain(dtypes[0], k, parts[0].rows) };
     let got = &run(m, &all)[0];
     assert!(got.iter().zip(&alone).all(|(a, b)| a.to_bits() == b.to_bits()), "{dtypes:?}");
-    // with outputs of their own
+    // the matrices have outputs of their own
     let mut offset = 0;
     for (own, part) in run(Matmul { own_y: true, ..m }, &all).iter().zip(m.parts()) {
         for (row, expected) in own.chunks(part.rows).zip(alone.chunks(stride)) {

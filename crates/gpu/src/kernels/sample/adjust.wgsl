@@ -86,7 +86,7 @@ fn penalized(want: u32, bits: u32, count: u32) -> u32 {
             occurrences += dot(select(vec4(0u), vec4(1u), same), vec4(1u));
             first = select(first, j, first == NONE && any(same));
         }
-        // of the places in one vector the first one counts
+        // the first of the places in one vector counts
         let place = history[first];
         let is_first = first == i / 4u
             && (i % 4u < 1u || place.x != id)

@@ -17,14 +17,14 @@ pub(crate) struct SampleCall {
     pub(crate) likeliest: bool,
     /// Whether a want draws among few tokens.
     pub(crate) few: bool,
-    /// Stages of the search for cuts of wants that draw among many tokens, at most; `None` without
+    /// The most stages of the search for cuts of wants that draw among many tokens; `None` without
     /// such wants.
     pub(crate) many: Option<usize>,
     /// Whether logits are changed in place by biases or penalties.
     pub(crate) adjust: bool,
     /// Whether a want has a mask.
     pub(crate) masks: bool,
-    /// Likeliest tokens of wants with log-probabilities, at most; `None` without such wants.
+    /// The most candidates of wants with log-probabilities; `None` without such wants.
     pub(crate) log_probs: Option<usize>,
 }
 

@@ -33,7 +33,7 @@ struct Search {
     goal: vec3<u32>,
 }
 
-// Of equal keys the lowest token comes first.
+// The lowest token of equal keys comes first.
 fn rank_of(token: u32) -> u32 {
     return 0x3fffffu - token;
 }

@@ -5,9 +5,9 @@
 //! 1. log-probabilities of the raw logits, if a want has them (`log_sum.wgsl`, `top.wgsl`);
 //! 2. biases and penalties, in place (`adjust.wgsl`);
 //! 3. the likeliest token of each chunk of the vocabulary (`maxima.wgsl`), without masked tokens;
-//! 4. the draw: the likeliest token (`argmax.wgsl`), a draw among few tokens by one workgroup a want
-//!    (`few.wgsl`), or a draw among many: a radix search for the cuts of top-k and top-p, one digit
-//!    a dispatch (`count.wgsl`), and a draw by many workgroups (`many.wgsl`).
+//! 4. the draw: the likeliest token (`argmax.wgsl`), or a draw among few tokens by one workgroup a
+//!    want (`few.wgsl`). A draw among many is a radix search for the cuts of top-k and top-p, one
+//!    digit a dispatch (`count.wgsl`), and a draw by many workgroups (`many.wgsl`).
 //!
 //! The end of each draw makes the token the input of the row's next pass (`record.wgsl`), so repeats
 //! need nothing from the host. Workgroups of wants of another kind exit at once.
@@ -84,7 +84,7 @@ struct Shape {
     vocab: usize,
     /// Ids below this can be drawn.
     tokens: usize,
-    /// Biases of a draw, at most.
+    /// The most biases of a draw.
     bias: usize,
     /// Vectors of four logits.
     fours: usize,
@@ -185,7 +185,7 @@ pub(crate) struct Sample {
     host: Params,
     params: wgpu::Buffer,
     state: wgpu::Buffer,
-    /// What the state is after the passes that were prepared.
+    /// The state after the passes that were prepared.
     state_then: Mirror,
     results: wgpu::Buffer,
     tokens: usize,

@@ -102,7 +102,7 @@ pub(super) enum Kind {
     Many,
 }
 
-/// Words of the parameters of `wants` wants, at most.
+/// The most words of the parameters of `wants` wants.
 pub(super) fn most_words(vocab: usize, wants: usize, bias: usize) -> usize {
     wants * (FIELDS.len() + PENALTY_WINDOW_MAX + 2 * bias + vocab.div_ceil(32))
 }

@@ -5,7 +5,7 @@ use pelton_sampling::{LOG_PROBS_MAX, LogProbs, LogSum, Sampled};
 
 use super::call::{NONE, SampleCall, TOP_AT, stride};
 
-/// Bytes of the results of any pass, at most.
+/// The most bytes of the results of any pass.
 pub(super) fn most_bytes(wants: usize) -> u64 {
     4 * (MAX_REPEAT as usize * wants * (TOP_AT + 2 * LOG_PROBS_MAX)) as u64
 }

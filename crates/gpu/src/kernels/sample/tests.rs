@@ -8,7 +8,7 @@ use crate::{
     testing::{device, normals},
 };
 
-/// What is in the rows in place of a token that was sampled.
+/// The content of the rows in place of a token that was sampled.
 const SAMPLED: u32 = u32::MAX;
 
 /// One want with the logits of its row.

@@ -70,8 +70,8 @@ impl GpuExecutable {
         Recorded { encoder, samples, logits_bytes, hidden, dead }
     }
 
-    /// Waits for the persistent passes up to a ticket, or for all of them; if a spin of one ran out,
-    /// all passes in flight run again, by dispatches, as do all later ones.
+    /// Waits for the persistent passes up to a ticket, or for all of them. If a spin of one ran
+    /// out, all passes in flight run again, by dispatches, as do all later ones.
     pub(super) fn settle(&mut self, ticket: Option<pelton_graph::Ticket>) -> Result<(), Error> {
         if self.in_flight.died(&self.device, ticket)? {
             return self.run_again();

@@ -1,9 +1,10 @@
-//! What passes in flight need to run again by dispatches, after a spin of a persistent kernel ran out.
+//! The data that passes in flight need to run again by dispatches, after a spin of a persistent
+//! kernel ran out.
 //!
 //! The results of such a pass are not to be used, and those of the passes submitted after it may
-//! depend on them. So for each of them the inputs are kept: the pages of its slots, the words of rows,
-//! of their efforts and of draws, and a copy of the sampled tokens of its slots before it. What a pass
-//! writes besides, to the KV caches, it writes again to the same places.
+//! depend on them. So the inputs of each are kept: the pages of its slots, the words of rows, of
+//! their efforts and of draws, and a copy of the sampled tokens of its slots before it. A repeated
+//! pass writes to the same places of the KV caches again.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ use pelton_graph::{Error, RECENT};
 use super::shape::{PassWords, Shape};
 use crate::{device::Device, kernels::sample::SampleCall, lower::Inputs, run::in_flight::DEPTH};
 
-/// What a pass records.
+/// The recorded commands of a pass.
 #[derive(Clone)]
 pub(super) struct Run {
     pub(super) shape: Shape,
@@ -39,7 +40,7 @@ pub(super) struct Given {
     pub(super) copy: usize,
 }
 
-/// What passes in flight need to run again.
+/// The data that passes in flight need to run again.
 pub(super) struct Redo {
     /// The inputs of each pass in flight, the oldest first; `None` if nothing before it can fail.
     pub(super) given: VecDeque<Option<Given>>,

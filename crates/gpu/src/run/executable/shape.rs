@@ -42,7 +42,7 @@ pub(super) struct PassWords {
     pub(super) lives: Vec<u32>,
 }
 
-/// What the inputs of passes hold.
+/// The contents of the inputs of passes.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) counts: Mirror,

@@ -9,7 +9,7 @@ use crate::{
     run::{self, ChatRequest, Options},
 };
 
-/// The beginning of a system block that some clients send with a new nonce each time: it would keep
+/// The beginning of a system block that some clients send with a new nonce each time. It would keep
 /// every prompt from being found in the cache.
 const NONCE: &str = "x-anthropic-billing-header";
 

@@ -38,7 +38,7 @@ async fn run(
 /// The tokens of a text, cut at its end to what the model reads. A token that ends every text stays.
 fn cut_text(served: &Served, text: &str) -> Result<Prompt, ApiError> {
     let (tokenizer, limit) = (served.model()?.tokenizer()?, served.model()?.longest_text());
-    // what is after the longest tokens is cut in any case
+    // text after the longest tokens is cut in any case
     let mut end = text.len().min(limit.saturating_mul(tokenizer.longest_token().max(64)));
     while !text.is_char_boundary(end) {
         end -= 1;

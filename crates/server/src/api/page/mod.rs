@@ -1,4 +1,9 @@
 //! The page to chat in: embedded files, which load nothing from elsewhere.
+//!
+//! The page is modules of plain JavaScript without a build step. `conversation.js` has
+//! conversations as data, and `store.js` their records in the browser. `markdown.js` makes elements
+//! of the tokens of `markdown-it.js`, the one library. `answer.js` reads streams, and `page.js`
+//! joins all. No text of a model is ever parsed as HTML.
 
 use axum::{
     extract::Path,

@@ -78,7 +78,7 @@ fn in_place() -> Vec<Case> {
         for (j, activation) in ACTIVATIONS.into_iter().enumerate() {
             let mut b = Builder::new(width);
             let mut x = b.embed(DType::F32, width);
-            // of selected rows, as the head of a classifier
+            // selected rows, as those of the head of a classifier
             if (i + j) % 3 == 0 {
                 x = b.selected(x);
             }

@@ -265,7 +265,7 @@ fn modern_pattern(config: &Config, rope: &Rope) -> Computed {
     window_pattern(config, rope)
 }
 
-/// What the classifier sees: 1 the mean over a text, 2 its first token.
+/// The input of the classifier: 1 the mean over a text, 2 its first token.
 fn classifier_pooling(config: &Config, _: &Rope) -> Computed {
     match config.all.text(&["classifier_pooling"])? {
         None => Ok(None),

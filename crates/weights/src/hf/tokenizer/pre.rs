@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::contents::{kind, steps};
 
-/// What every pattern of words ends with.
+/// The end of every pattern of words.
 const SPACES: &str = r"|\s+(?!\S)|\s+";
 
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+";

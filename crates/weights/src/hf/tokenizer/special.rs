@@ -71,8 +71,8 @@ pub(super) fn set(
     Ok(())
 }
 
-/// Sets the tokens that end a text in addition to EOS, by `generation_config.json` or `config.json`: GGUF
-/// has two more keys, for the end of a turn and of a message.
+/// Sets the tokens that end a text in addition to EOS, by `generation_config.json` or
+/// `config.json`. GGUF has two more keys, for the end of a turn and of a message.
 fn set_further_ends(config: &Config, generation: Option<&Object>, eos: Option<u32>, out: &mut Out) {
     let list = |object: &Object| -> Vec<u32> {
         let value = object.get("eos_token_id");

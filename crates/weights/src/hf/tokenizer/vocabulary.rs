@@ -229,8 +229,8 @@ impl Tokens {
         }
     }
 
-    /// Scores tokens by the first merge that gives them: SentencePiece merges the pair whose
-    /// result has the highest score, tokenizers the pair that comes first in the list.
+    /// Scores tokens by the first merge that gives them. SentencePiece merges the pair whose result
+    /// has the highest score, tokenizers the pair that comes first in the list.
     fn rank(&mut self, merges: &[(String, String)]) {
         let mut ranks: HashMap<String, usize> = HashMap::new();
         for (rank, (left, right)) in merges.iter().enumerate() {

@@ -120,8 +120,8 @@ fn persistent_kernels_change_no_bit() {
     }
 }
 
-/// Of a load for an effort rows of effort 1 have persistent kernels, with the bits of a load without
-/// one; rows below 1 run by dispatches.
+/// A load for an effort has persistent kernels for rows of effort 1, with the bits of a load
+/// without one. Rows below 1 run by dispatches.
 #[test]
 fn rows_of_effort_1_persist() {
     use Phase::{Decode, Prompt};
@@ -174,7 +174,7 @@ fn failed_passes_run_again() {
             tickets.push(executable.submit(&pass).unwrap());
         }
         if fails {
-            // what the failed passes may have left, and what later passes changed
+            // values that the failed passes may have left, or that later passes changed
             let Inputs { recent, rows, .. } = &executable.inputs;
             for buffer in [recent, rows] {
                 let poison = vec![1u8; buffer.size() as usize];
