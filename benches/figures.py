@@ -233,7 +233,7 @@ def main():
     contents = {ROOT / name: filled((ROOT / name).read_text()) for name in DOCUMENTS} | {PLOT: plot()}
     stale = [path for path, content in contents.items() if not path.exists() or path.read_text() != content]
     if sys.argv[1:]:
-        sys.exit("".join(f"{path.relative_to(ROOT)} differs from the raw data\n" for path in stale))
+        sys.exit("".join(f"{path.relative_to(ROOT)} differs from the raw data\n" for path in stale) or None)
     for path in stale:
         path.write_text(contents[path])
 
