@@ -203,9 +203,11 @@ def plot():
         return [row(*key, speeds[key][1]) for key in found]
 
     return chart.draw([
-        ("Speed over that of llama.cpp: two cores of an AMD EPYC, AVX2", [("decode", cpu_rows("tg32")), ("prompt of 512", cpu_rows("pp512"))]),
-        ("NVIDIA H200 through Vulkan, llama.cpp with CUDA", [("decode", gpu_rows(["tg128"])),
-                                     ("prompt of 512, or as stated", gpu_rows(["pp512", "pp4096", "pp16384"]))]),
+        ("Speed over that of llama.cpp: two cores of an AMD EPYC, AVX2",
+         [("decode", cpu_rows("tg32")), ("prompt of 512", cpu_rows("pp512"))]),
+        ("NVIDIA H200 through Vulkan, llama.cpp with CUDA",
+         [("decode", gpu_rows(["tg128"])),
+          ("prompt of 512, or as stated", gpu_rows(["pp512", "pp4096", "pp16384"]))]),
     ])
 
 
