@@ -1,4 +1,4 @@
-"""An SVG of speed ratios: one panel of rows a test, light or dark as the reader's screen."""
+"""SVG plots, light or dark as the reader's screen; `draw` shows speed ratios, a panel of rows for each test."""
 import math
 from dataclasses import dataclass
 from html import escape
@@ -51,6 +51,13 @@ def line(x1, y1, x2, y2, name):
     return f'<line class="{name}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
+def document(width, height, parts, rules=""):
+    """An SVG of elements, with the style of all plots and further rules."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+    style = f"<style>{STYLE}\n{rules}</style>" if rules else f"<style>{STYLE}\n</style>"
+    return "\n".join([head, style, *parts, "</svg>"]) + "\n"
+
+
 def panel(left, top, test, rows):
     """The elements of a panel: the name of its test, an axis, and a row for each model."""
     axis, bottom = left + LABELS, top + 30 + ROW * len(rows)
@@ -78,5 +85,4 @@ def draw(machines):
         for number, (test, rows) in enumerate(panels):
             parts += panel(12 + PANEL * number, top + 28, test, rows)
         top += 28 + 30 + ROW * max(len(rows) for _, rows in panels) + 18
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" height="{top}">'
-    return "\n".join([head, f"<style>{STYLE}\n</style>", *parts, "</svg>"]) + "\n"
+    return document(WIDTH, top, parts)
