@@ -1,9 +1,8 @@
-"""Measure what effort costs in quality, and plot it next to its speed, which speed.sh measures.
+"""Measure what effort costs in quality; curves.py plots it, and speed.sh measures its speed.
 
     python benches/effort/measure.py text OUT.txt [MIX [SEED]]   # held-out text of the tiny or varied mix
     python benches/effort/measure.py quality PELTON MODEL TEXT OUT.json [OTHER [FLOATS]]
     python benches/effort/measure.py formats PELTON MODEL TEXT OUT.json OTHER.gguf ...
-    python benches/effort/measure.py plot                                 # curves.svg from *.json here
     python benches/effort/measure.py table QUALITY.json FORMATS.json      # which points are dominated
 
 Quality (KL divergence, perplexity, top token) is measured by `pelton perplexity` against the saved logits
@@ -16,7 +15,6 @@ inputs, as `live_share` counts them, all scales, and what is always whole.
 
 import functools
 import json
-import math
 import pathlib
 import random
 import subprocess
@@ -137,79 +135,8 @@ def formats(pelton, model, text, out, *others):
     save(out, rows)
 
 
-def chart(left, title, ticks, lines, top=30):
-    """One chart of lines (label, colour, dash, points) over 1 down to 0.2; points beyond are left out."""
-    width, height = 300, 210
-    x = lambda effort: left + width * (1 - effort) / 0.8
-    low, high = ticks[0], ticks[-1]
-    log = title.endswith("(log)")
-    scale = math.log10 if log else float
-    y = lambda v: top + height * (1 - (scale(v) - scale(low)) / (scale(high) - scale(low)))
-    parts = [f'<text x="{left}" y="{top - 12}">{title}</text>']
-    for tick in ticks:
-        parts.append(f'<path d="M{left} {y(tick):.1f}h{width}" stroke="#ddd"/>')
-        parts.append(f'<text x="{left - 6}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
-    for effort in (1, 0.8, 0.6, 0.4, 0.2):
-        parts.append(f'<text x="{x(effort):.1f}" y="{top + height + 16}" text-anchor="middle">{effort:g}</text>')
-    for row, (label, colour, dash, points) in enumerate(lines):
-        points = [(e, v) for e, v in points if (not log or v >= low) and 0.2 <= e <= 1]
-        points.sort(reverse=True)
-        path = "L".join(f"{x(e):.1f} {y(v):.1f}" for e, v in points)
-        parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="1.5" stroke-dasharray="{dash}"/>')
-        parts += [f'<circle cx="{x(e):.1f}" cy="{y(v):.1f}" r="2" fill="{colour}"/>' for e, v in points]
-        at = top + height + 36 + 16 * row
-        parts.append(f'<path d="M{left} {at - 4}h24" stroke="{colour}" stroke-width="1.5" stroke-dasharray="{dash}"/>')
-        parts.append(f'<text x="{left + 30}" y="{at}">{label}</text>')
-    return parts
-
-
-COLOURS = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#17becf", "#bcbd22", "#ff7f0e"]
-
-
 def mean_kl(row):
     return row["base"]["kl_divergence"]["mean"]["value"]
-
-
-def lines_of(rows, formats, dense):
-    """The lines of a model by the bytes that a token reads, as a part of those of Q8_0."""
-    point = lambda row: (row["bytes"] / dense, mean_kl(row))
-    names = list(dict.fromkeys(r["mode"] for r in rows))
-    for mode, colour in zip(names, COLOURS):
-        for protocol, dash, told in (("all", "", ""), ("answers", "4 3", ", context at 1")):
-            of = [r for r in rows if (r["mode"], r["protocol"]) == (mode, protocol) and r["dial"] < 1]
-            if protocol == "all" or mode == "channel":
-                yield f"{mode}{told}", colour, dash, [point(r) for r in of]
-    yield "converted to other formats", COLOURS[-1], "1 2", [point(r) for r in formats]
-
-
-def plot():
-    ticks = [0.0001, 0.001, 0.01, 0.1, 1, 10]
-    charts = []
-    for path in sorted(HERE.glob("quality-*.json")):
-        rows, model = json.loads(path.read_text()), path.stem.removeprefix("quality-")
-        formats = json.loads((HERE / f"formats-{model}.json").read_text())
-        lines = list(lines_of(rows, formats, max(r["bytes"] for r in rows if r["mode"] == "channel")))
-        charts.append((f"{model}: mean KL in nats, by weights read (log)", ticks, lines))
-    speeds = []
-    for path, colour in zip(sorted(HERE.glob("speed-*.json")), COLOURS):
-        rows = json.loads(path.read_text())
-        for load, dash in (("channel", ""), ("nested", "4 3")):
-            of = [r for r in rows if r["load"] == load]
-            points = [(float(r["test"].partition(" e")[2] or 1), r["of_dense"]) for r in of]
-            if points:
-                speeds.append((f"{path.stem.removeprefix('speed-')}, {load}", colour, dash, points))
-    most = math.ceil(max(v for _, _, _, points in speeds for _, v in points))
-    charts.append(("decoding speed on CPUs by effort, dense kernels = 1", list(range(most + 1)), speeds))
-    parts, top = [], 30
-    for i in range(0, len(charts), 2):
-        pair = charts[i : i + 2]
-        for left, (title, ticks, lines) in zip((60, 430), pair):
-            parts += chart(left, title, ticks, lines, top)
-        top += 290 + 16 * max(len(lines) for _, _, lines in pair)
-    style = 'font-family="sans-serif" font-size="11"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{top - 20}" {style}>'
-    body = [head, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>"]
-    (HERE / "curves.svg").write_text("\n".join(body) + "\n")
 
 
 def table(quality, formats):
@@ -226,5 +153,5 @@ def table(quality, formats):
         print(f"| {' | '.join(row)} |")
 
 
-COMMANDS = [text, quality, formats, plot, table]
+COMMANDS = [text, quality, formats, table]
 {command.__name__: command for command in COMMANDS}[sys.argv[1]](*sys.argv[2:])

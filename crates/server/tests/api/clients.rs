@@ -232,17 +232,17 @@ fn deployment_files() {
     if !full() {
         return;
     }
-    let docs = tests().join("../../../docs/serve");
+    let deploy = tests().join("../../../deploy");
     let program = |name: &str| Path::new(&python()).with_file_name(name);
     let unit = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pelton.service");
-    let text = std::fs::read_to_string(docs.join("pelton.service")).unwrap();
+    let text = std::fs::read_to_string(deploy.join("pelton.service")).unwrap();
     // the program must exist
     let own = std::env::current_exe().unwrap();
     let own = own.to_str().unwrap();
     std::fs::write(&unit, text.replace("/usr/local/bin/pelton", own)).unwrap();
     for (linter, argument, file) in [
-        (program("hadolint"), "--no-color", docs.join("Containerfile")),
-        (program("kubernetes-validate"), "--strict", docs.join("kubernetes.yaml")),
+        (program("hadolint"), "--no-color", deploy.join("Containerfile")),
+        (program("kubernetes-validate"), "--strict", deploy.join("kubernetes.yaml")),
         (PathBuf::from("systemd-analyze"), "verify", unit),
     ] {
         match Command::new(&linter).arg(argument).arg(&file).output() {

@@ -126,7 +126,7 @@ fn metrics_of_vllm() {
 #[test]
 fn the_dashboard_finds_its_metrics() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let file = folder.join("../../docs/serve/grafana.json");
+    let file = folder.join("../../deploy/grafana.json");
     let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     // requests are counted by their status: there has to be one
     assert_eq!(shared().get("/v1/models").status, 200);
