@@ -405,6 +405,8 @@ impl Model {
     /// is gone. The handle is dropped then.
     pub fn into_session(self) -> Result<Session, Error> {
         let Self { requests, loaded: _, shared, worker } = self;
+        // the thread ends when no sender is left, also where an error drops the worker
+        drop(requests);
         if worker.is_own_thread() {
             return Err(Error::OwnThread);
         }
@@ -413,7 +415,6 @@ impl Model {
             // another handle may have been dropped since
             Error::InUse { others: Arc::strong_count(&worker).saturating_sub(1).max(1) }
         })?;
-        drop(requests);
         let resources = worker.end()?;
         shared.check()?;
         Session::new(resources)
