@@ -238,11 +238,17 @@ pub enum Error {
     #[error("the model could not be run: {0}")]
     Pass(String),
 
-    /// A session's job panicked.
-    #[error("the session's job panicked: {0}")]
-    Panic(String),
+    /// A model that is to become a session has other handles.
+    #[error(
+        "the model has {others} other handles or streams, expected none: drop them before it becomes \
+         a session"
+    )]
+    InUse {
+        /// Clones of the model and streams of its requests.
+        others: usize,
+    },
 
-    /// A callback or a session's job waited for the model, which waits for its return.
+    /// A callback waited for the model, which waits for its return.
     #[error("the thread that runs the model cannot wait for it, expected a call from another")]
     OwnThread,
 

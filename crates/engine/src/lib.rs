@@ -59,7 +59,7 @@ pub use pelton_cpu::default_threads;
 pub use pelton_gpu as gpu;
 pub use pelton_graph::{self as graph, KvType};
 pub use pelton_quant::BucketFormat;
-pub use pelton_sampling::{SamplerKind, Sampling};
+pub use pelton_sampling::{OptionKind, SamplerKind, Sampling, SamplingOption};
 pub use pelton_tokenizer::{self as tokenizer, Tokenizer};
 pub use pelton_weights::{self as weights, Checkpoint};
 pub use session::Session;

@@ -14,7 +14,6 @@ mod value_plans;
 mod vocabulary;
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -36,8 +35,8 @@ use crate::{
     chat::{self, ChatTemplate},
     kv::{self, KvCache},
     schedule::{
-        Command, Drafter, DrawOptions, Goal, Output, PromptScores, QueueBound, Resources, Runner,
-        Scheduler, Sequence, Shared, Sink, Worker, message,
+        Drafter, DrawOptions, Goal, Output, PromptScores, QueueBound, Resources, Runner, Scheduler,
+        Sequence, Shared, Sink, Worker,
     },
     session::dial_of,
 };
@@ -57,7 +56,7 @@ const TOKEN_BYTES: usize = 64;
 /// finished then are cancelled.
 #[derive(Clone)]
 pub struct Model {
-    commands: Sender<Command>,
+    requests: Sender<Box<Sequence>>,
     loaded: Arc<Loaded>,
     shared: Arc<Shared>,
     // after the sender: the thread ends when no sender is left
@@ -227,7 +226,7 @@ impl Model {
             own_draft,
             head,
         );
-        let (commands, receiver) = mpsc::channel();
+        let (requests, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
         let speculation = if rolls_back { options.speculation } else { Speculation::Off };
         let loaded = Arc::new(Loaded {
@@ -247,7 +246,7 @@ impl Model {
             decoding: decode::Decoding::default(),
             loras,
         });
-        Ok(Self { commands, loaded, shared, worker })
+        Ok(Self { requests, loaded, shared, worker })
     }
 
     /// Submits a request. Its events are passed to `sink` one by one, the last of which is
@@ -309,7 +308,7 @@ impl Model {
         sequence.effort = effort;
         sequence.effort_in_prompt = request.effort_in_prompt || !sequence.generates();
         let sequence = sequence.with_loras(loras).of(request.client);
-        self.send(Command::Submit(Box::new(sequence)))?;
+        self.send(sequence)?;
         Ok(handle)
     }
 
@@ -348,7 +347,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit); [`Error::OwnThread`] in a callback or in a session's job.
+    /// As [`submit`](Self::submit); [`Error::OwnThread`] in a callback.
     pub fn generate(&self, request: Request) -> Result<TokenStream, Error> {
         if self.worker.is_own_thread() {
             return Err(Error::OwnThread);
@@ -396,33 +395,29 @@ impl Model {
         Ok(TokenStream::new(events, handle, worker))
     }
 
-    /// Runs a job, while no request runs, with one sequence of at most `positions` positions that
-    /// is run by hand. Waits for the job's result; requests that come later wait for it too.
+    /// Ends the model's thread and makes a [`Session`] of it: one sequence that the caller runs by
+    /// hand. Requests that have not finished are cancelled.
     ///
     /// # Errors
     ///
-    /// The job's; [`Error::Panic`] if it panics; [`Error::CacheFull`] if `positions` is 0 or longer
-    /// than the context; [`Error::OwnThread`] in a callback or in a session's job.
-    pub fn session<T: Send + 'static>(
-        &self,
-        positions: usize,
-        job: impl FnOnce(&mut Session<'_>) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        if self.worker.is_own_thread() {
+    /// [`Error::InUse`] if there is a clone of the model, or a [`TokenStream`] or
+    /// [`AsyncTokenStream`] of it; [`Error::OwnThread`] in a callback; [`Error::Gone`] if the model
+    /// is gone. The handle is dropped then.
+    pub fn into_session(self) -> Result<Session, Error> {
+        let Self { requests, loaded: _, shared, worker } = self;
+        // the thread ends when no sender is left, also where an error drops the worker
+        drop(requests);
+        if worker.is_own_thread() {
             return Err(Error::OwnThread);
         }
-        if positions == 0 || positions > self.loaded.context {
-            return Err(Error::CacheFull { needed: positions, available: self.loaded.context });
-        }
-        let (sender, receiver) = mpsc::channel();
-        self.send(Command::Run(Box::new(move |resources: &mut Resources| {
-            let run = AssertUnwindSafe(|| job(&mut Session::new(resources, positions)?));
-            let outcome =
-                catch_unwind(run).unwrap_or_else(|payload| Err(Error::Panic(message(&*payload))));
-            // the caller waits for it until it comes
-            let _ = sender.send(outcome);
-        })))?;
-        receiver.recv().map_err(|_| self.shared.error())?
+        shared.check()?;
+        let worker = Arc::try_unwrap(worker).map_err(|worker| {
+            // another handle may have been dropped since
+            Error::InUse { others: Arc::strong_count(&worker).saturating_sub(1).max(1) }
+        })?;
+        let resources = worker.end()?;
+        shared.check()?;
+        Session::new(resources)
     }
 
     /// The load of the model: its queue, its running requests, its pages by state.
@@ -552,7 +547,7 @@ impl Model {
         Ok(())
     }
 
-    fn send(&self, command: Command) -> Result<(), Error> {
-        self.commands.send(command).map_err(|_| self.shared.error())
+    fn send(&self, sequence: Sequence) -> Result<(), Error> {
+        self.requests.send(Box::new(sequence)).map_err(|_| self.shared.error())
     }
 }

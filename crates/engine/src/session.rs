@@ -10,35 +10,58 @@ use pelton_sampling::Draw;
 
 use crate::{Error, kv::SequencePages, schedule::Resources};
 
-/// One sequence, run by hand. See [`Model::session`](crate::Model::session).
+/// A loaded model with one sequence, which the caller runs by hand on its own thread. See
+/// [`Model::into_session`](crate::Model::into_session).
+///
+/// The sequence begins empty, at effort 1, with the LoRA adapters of the load. Each token that is
+/// run takes the next position, and the sequence has at most
+/// [`LoadOptions::context`](crate::LoadOptions::context) positions. [`truncate`](Self::truncate)
+/// shortens it; to begin another text, truncate it to 0.
 ///
 /// Several tokens at once run in the phase of prompts, in chunks that end at the borders of pages;
 /// a single one runs in the phase of decoding. Sequences that a plan has to run as a whole are run
 /// in one pass, each in place of the one before.
-pub struct Session<'a> {
-    resources: &'a mut Resources,
+///
+/// ```
+/// use pelton::{Engine, LoadOptions};
+///
+/// let model = Engine::new().load_built_in(&LoadOptions::default())?;
+/// let prompt = model.tokenizer()?.encode_prompt("Once upon a time")?;
+/// let mut session = model.into_session()?;
+/// let logits = session.run(&prompt)?;
+/// let likeliest = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
+/// if let Some(token) = likeliest {
+///     let tokens = session.decode(token as u32, 8)?;
+///     assert_eq!(tokens.len(), 8);
+///     assert_eq!(session.position(), prompt.len() + 8);
+/// }
+/// // another text: the logits [vocab] after each of its tokens
+/// session.truncate(0);
+/// session.run_all(&prompt, |logits| assert!(logits[0].is_finite()))?;
+/// # Ok::<(), pelton::Error>(())
+/// ```
+pub struct Session {
+    resources: Resources,
     pages: SequencePages,
-    /// Positions that it may have; pages are allocated as it grows.
-    positions: usize,
     /// Positions that have been run.
     position: usize,
     effort: Effort,
     logits: Vec<f32>,
 }
 
-impl<'a> Session<'a> {
-    /// A sequence of at most `positions` positions.
-    pub(crate) fn new(resources: &'a mut Resources, positions: usize) -> Result<Self, Error> {
+impl Session {
+    /// An empty sequence on a model of which no request runs.
+    pub(crate) fn new(mut resources: Resources) -> Result<Self, Error> {
         let pages = SequencePages::new(resources.kv.groups());
-        let available = resources.limits.context;
-        if positions > available {
-            return Err(Error::CacheFull { needed: positions, available });
-        }
         if resources.plan.adapters().is_some() {
             resources.runner.set_adapters(0, &resources.loras)?;
         }
-        let effort = Effort::FULL;
-        Ok(Self { resources, pages, positions, position: 0, effort, logits: Vec::new() })
+        Ok(Self { resources, pages, position: 0, effort: Effort::FULL, logits: Vec::new() })
+    }
+
+    /// The plan that the model runs.
+    pub fn plan(&self) -> &Plan {
+        &self.resources.plan
     }
 
     /// Sets the effort of the rows that are run from now on, in any phase: above 0 and at most 1.
@@ -63,8 +86,8 @@ impl<'a> Session<'a> {
     }
 
     /// The share of the weights that an effort applies to which the rows of an effort below 1 have
-    /// multiplied since the model was loaded, in all sessions; `None` before the first such row, and on
-    /// GPUs, which do not count.
+    /// multiplied since the model was loaded, between 0 and 1; `None` before the first such row, and
+    /// on GPUs, which do not count.
     pub fn live_share(&self) -> Option<f64> {
         self.resources.runner.live_share()
     }
@@ -74,7 +97,9 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     ///
-    /// If there is no token, one is not in the vocabulary, they do not fit, or a pass fails.
+    /// [`Error::EmptyPrompt`] if there is no token, [`Error::UnknownToken`] if one is not in the
+    /// vocabulary, [`Error::CacheFull`] if they do not fit into the context, [`Error::TextTooLong`]
+    /// if a plan that runs whole sequences has passes of fewer rows, [`Error::Pass`] if a pass fails.
     pub fn run(&mut self, tokens: &[u32]) -> Result<&[f32], Error> {
         if tokens.is_empty() {
             return Err(Error::EmptyPrompt);
@@ -118,8 +143,9 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     ///
-    /// If the token is not in the vocabulary, `n` tokens do not fit, every logit is NaN, or a pass
-    /// fails.
+    /// [`Error::UnknownToken`] if the token is not in the vocabulary, [`Error::CacheFull`] if `n`
+    /// tokens do not fit into the context, [`Error::NotANumber`] if every logit is NaN,
+    /// [`Error::Pass`] if the model has no logits or a pass fails.
     pub fn decode(&mut self, token: u32, n: usize) -> Result<Vec<u32>, Error> {
         self.check(&[token])?;
         if self.resources.plan.output != OutputKind::Logits {
@@ -198,16 +224,27 @@ impl<'a> Session<'a> {
         Ok(profile)
     }
 
-    /// Shortens the sequence to its first `positions` positions. A sequence with recurrent states
-    /// has only those of its last position: it is empty afterwards, unless nothing is cut.
+    /// Shortens the sequence to its first `positions` positions. Nothing happens if it has no more
+    /// than these.
+    ///
+    /// The sequence is empty afterwards if the model no longer has what the next row would need:
+    /// recurrent states are those of the last position alone, and a cache of a window has no keys
+    /// and values before it. [`position`](Self::position) tells.
     pub fn truncate(&mut self, positions: usize) {
-        if positions < self.position {
-            let recurrent = !self.resources.plan.states.is_empty();
-            self.position = if recurrent { 0 } else { positions };
+        if positions >= self.position {
+            return;
+        }
+        let Resources { runner, kv, plan, .. } = &mut self.resources;
+        let lost = !plan.states.is_empty() || !kv.sees(&self.pages, positions);
+        self.position = if lost { 0 } else { positions };
+        if self.position == 0 {
+            // a pass that was given up may still write to them
+            runner.drain();
+            kv.release(&mut self.pages);
         }
     }
 
-    /// Positions that have been run.
+    /// Positions that have been run, and the position of the next token.
     pub fn position(&self) -> usize {
         self.position
     }
@@ -256,9 +293,10 @@ impl<'a> Session<'a> {
     /// The position after `n` more.
     fn end(&self, n: usize) -> Result<usize, Error> {
         let needed = self.position.saturating_add(n);
-        match needed <= self.positions {
+        let available = self.resources.limits.context;
+        match needed <= available {
             true => Ok(needed),
-            false => Err(Error::CacheFull { needed, available: self.positions }),
+            false => Err(Error::CacheFull { needed, available }),
         }
     }
 
@@ -292,10 +330,10 @@ impl<'a> Session<'a> {
     }
 }
 
-impl Drop for Session<'_> {
+impl Drop for Session {
     fn drop(&mut self) {
+        // a process that ends while a GPU runs can hang the GPU
         self.resources.runner.drain();
-        self.resources.kv.release(&mut self.pages);
     }
 }
 

@@ -7,7 +7,7 @@ mod steps;
 use std::{fs, path::PathBuf};
 
 use pelton::{
-    BucketFile, BucketFormat, Checkpoint, Engine, LoadOptions, Model,
+    BucketFile, BucketFormat, Checkpoint, Engine, Error, LoadOptions, Model, Session,
     graph::{EffortMode, build},
 };
 use pelton_cpu::Cpu;
@@ -22,9 +22,13 @@ fn temporary(name: &str) -> PathBuf {
 }
 
 /// Loads with buckets.
-fn load(options: &LoadOptions, path: &PathBuf, threads: usize) -> Model {
+fn load(options: &LoadOptions, path: &PathBuf, threads: usize) -> Session {
     let options = options.clone().context(32).effort(1.0).effort_mode(EffortMode::Bucket);
-    Engine::with_backend(Cpu::new(threads)).load(path, &options).unwrap()
+    by_hand(Engine::with_backend(Cpu::new(threads)).load(path, &options))
+}
+
+fn by_hand(model: Result<Model, Error>) -> Session {
+    model.unwrap().into_session().unwrap()
 }
 
 fn distance(found: &[u32], expected: &[u32]) -> f64 {
@@ -49,11 +53,11 @@ fn codes_of_eight_bits() {
         let path = temporary(&format!("eight-bits-{dtype}.gguf"));
         fs::write(&path, ModelSpec::wide(dtype).file(&[])).unwrap();
         let dense = Engine::with_backend(Cpu::new(2)).load(&path, &plain.clone().context(32));
-        let expected = logits(&dense.unwrap(), &ids, ids.len() / 2, 1.0);
+        let expected = logits(&mut by_hand(dense), &ids, ids.len() / 2, 1.0);
         let sorted = plain.clone().effort_bucket_format(BucketFormat::Q8);
         // effort 1 is the dense model, and below it neither threads nor the file change anything
-        let model = load(&sorted, &path, 2);
-        assert_eq!(logits(&model, &ids, ids.len() / 2, 1.0), expected);
+        let mut model = load(&sorted, &path, 2);
+        assert_eq!(logits(&mut model, &ids, ids.len() / 2, 1.0), expected);
         let file = temporary(&format!("eight-bits-{dtype}-buckets.gguf"));
         let checkpoint = Checkpoint::open(&path).unwrap();
         let mut done = (0, 0);
@@ -64,23 +68,23 @@ fn codes_of_eight_bits() {
         let marked = marked.weights.iter().filter(|weight| weight.effort);
         assert_eq!(done, (done.1, marked.map(|weight| weight.len() as u64).sum()));
         let packed = plain.clone().effort_buckets(&file);
-        let of_file = load(&packed, &path, 1);
+        let mut of_file = load(&packed, &path, 1);
         let [high, low] = [0.8, 0.3].map(|effort| {
-            let found = logits(&model, &ids, ids.len() / 2, effort);
-            assert_eq!(logits(&of_file, &ids, ids.len() / 2, effort), found, "{dtype}");
+            let found = logits(&mut model, &ids, ids.len() / 2, effort);
+            assert_eq!(logits(&mut of_file, &ids, ids.len() / 2, effort), found, "{dtype}");
             distance(&found, &expected)
         });
         assert!(0.0 < high && high < low, "{high} {low}");
         // fewer ranks are less of the model at effort 1 too
         let [few, many] = [2, 7].map(|ranks| {
             let found = logits(
-                &load(&sorted.clone().effort_ranks(ranks), &path, 1),
+                &mut load(&sorted.clone().effort_ranks(ranks), &path, 1),
                 &ids,
                 ids.len() / 2,
                 1.0,
             );
-            let of_file = load(&packed.clone().effort_ranks(ranks), &path, 2);
-            assert_eq!(logits(&of_file, &ids, ids.len() / 2, 1.0), found, "{ranks}");
+            let mut of_file = load(&packed.clone().effort_ranks(ranks), &path, 2);
+            assert_eq!(logits(&mut of_file, &ids, ids.len() / 2, 1.0), found, "{ranks}");
             distance(&found, &expected)
         });
         assert!(0.0 < many && many < few, "{many} {few}");
@@ -201,19 +205,19 @@ fn experts_are_networks_of_their_own() {
         {
             let mut options = options.clone();
             options.effort_ranks = ranks;
-            let alone: Vec<Model> = (networks.iter().enumerate())
+            let mut alone: Vec<Session> = (networks.iter().enumerate())
                 .map(|(i, network)| {
                     let path = temporary(&format!("expert-{dtype}-{i}.gguf"));
                     fs::write(&path, with_networks(&spec, &[network], false)).unwrap();
                     load(&options, &path, 1)
                 })
                 .collect();
-            let model = load(&options, &path, 2);
+            let mut model = load(&options, &path, 2);
             let mut chosen = [0; 3];
             for token in 0..24 {
-                let found = logits(&model, &[token], 1, effort);
-                let expert =
-                    alone.iter().position(|alone| logits(alone, &[token], 1, effort) == found);
+                let found = logits(&mut model, &[token], 1, effort);
+                let mut alone = alone.iter_mut();
+                let expert = alone.position(|alone| logits(alone, &[token], 1, effort) == found);
                 chosen[expert.expect("the logits of one of the networks")] += 1;
             }
             assert!(chosen.iter().filter(|count| **count > 0).count() > 1, "{chosen:?}");
@@ -238,15 +242,15 @@ fn experts_of_a_row() {
         let format = BucketFormat::Q8;
         BucketFile::write(&file, &checkpoint, format, &mut |_, _| {}).unwrap();
         let dense = Engine::with_backend(Cpu::new(2)).load(&path, &plain.clone().context(32));
-        let dense = logits(&dense.unwrap(), &ids, ids.len() / 2, 1.0);
+        let dense = logits(&mut by_hand(dense), &ids, ids.len() / 2, 1.0);
         let [sorted, packed] =
             [plain.clone().effort_bucket_format(format), plain.clone().effort_buckets(&file)];
-        let model = load(&sorted, &path, 1);
-        assert_eq!(logits(&model, &ids, ids.len() / 2, 1.0), dense, "{name}");
-        let of_file = load(&packed, &path, 2);
+        let mut model = load(&sorted, &path, 1);
+        assert_eq!(logits(&mut model, &ids, ids.len() / 2, 1.0), dense, "{name}");
+        let mut of_file = load(&packed, &path, 2);
         let [high, low] = [0.8, 0.2].map(|effort| {
-            let found = logits(&model, &ids, ids.len() / 2, effort);
-            assert_eq!(logits(&of_file, &ids, ids.len() / 2, effort), found, "{name}");
+            let found = logits(&mut model, &ids, ids.len() / 2, effort);
+            assert_eq!(logits(&mut of_file, &ids, ids.len() / 2, effort), found, "{name}");
             distance(&found, &dense)
         });
         assert!(0.0 < high && high < low, "{name}: {high} {low}");

@@ -8,8 +8,8 @@ mod steps;
 use std::{fs, path::PathBuf, sync::Arc};
 
 use pelton::{
-    BucketFile, BucketFormat, Checkpoint, EffortFile, EffortTables, Engine, KvType, LoadOptions,
-    Model, Request, Sampling, Speculation,
+    BucketFile, BucketFormat, Checkpoint, EffortFile, EffortTables, Engine, Error, KvType,
+    LoadOptions, Model, Request, Sampling, Session, Speculation,
     graph::{Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, build},
 };
 use pelton_cpu::Cpu;
@@ -19,6 +19,10 @@ use steps::logits;
 
 fn load(options: &LoadOptions) -> Model {
     Engine::with_backend(Cpu::new(2)).load_built_in(options).unwrap()
+}
+
+fn by_hand(model: Result<Model, Error>) -> Session {
+    model.unwrap().into_session().unwrap()
 }
 
 fn fixture(path: &str) -> PathBuf {
@@ -42,16 +46,16 @@ fn effort_1_is_the_dense_model() {
         let marked = plan.clone().with_effort().unwrap();
         assert!(marked.has_effort() && !plan.has_effort());
         let engine = Engine::with_backend(cpu);
-        let [dense, full] = [plan, marked]
-            .map(|plan| engine.load_plan(plan, Arc::clone(&checkpoint), &options).unwrap());
+        let [mut dense, mut full] = [plan, marked]
+            .map(|plan| by_hand(engine.load_plan(plan, Arc::clone(&checkpoint), &options)));
         let ids: Vec<u32> = (0..40).map(|i| i * 37 % 80).collect();
-        let expected = logits(&dense, &ids, 30, 1.0);
-        let at_1 = logits(&full, &ids, 30, 1.0);
+        let expected = logits(&mut dense, &ids, 30, 1.0);
+        let at_1 = logits(&mut full, &ids, 30, 1.0);
         assert_eq!(at_1, expected, "{dtype}");
         // the split of the rows into passes changes nothing at any effort
-        let below = logits(&full, &ids, 30, 0.6);
+        let below = logits(&mut full, &ids, 30, 0.6);
         if dtype.block_len() > 1 {
-            assert_eq!(logits(&full, &ids, 11, 0.6), below, "{dtype}");
+            assert_eq!(logits(&mut full, &ids, 11, 0.6), below, "{dtype}");
         }
         assert_ne!(below, expected, "{dtype}");
     }
@@ -77,11 +81,11 @@ fn logits_of_transformers(backend: impl Backend + 'static) {
     let ids = npy("effort/ids.npy", i32::from_le_bytes);
     let ids: Vec<u32> = ids.into_iter().map(|id| id as u32).collect();
     let path = fixture("models/llama3/model.gguf");
-    let model = Engine::with_backend(backend).load(path, &options).unwrap();
+    let mut session = by_hand(Engine::with_backend(backend).load(path, &options));
     for effort in [0.25, 0.5, 0.8] {
         let expected = npy(&format!("effort/logits-{effort}.npy"), f32::from_le_bytes);
         for prompt in [1, 7, ids.len()] {
-            let found = logits(&model, &ids, prompt, effort);
+            let found = logits(&mut session, &ids, prompt, effort);
             assert_eq!(found.len(), expected.len());
             for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
                 let found = f32::from_bits(*found);
@@ -111,20 +115,16 @@ fn shares_of_transformers(backend: impl Backend + 'static) {
     let ids = npy("effort/ids-energy.npy", i32::from_le_bytes);
     let ids: Vec<u32> = ids.into_iter().map(|id| id as u32).collect();
     let path = fixture("models/llama3/model.gguf");
-    let model = Engine::with_backend(backend).load(path, &options).unwrap();
+    let mut session = by_hand(Engine::with_backend(backend).load(path, &options));
     for share in [0.5, 0.9, 0.99] {
         let expected = npy(&format!("effort/logits-energy-{share}.npy"), f32::from_le_bytes);
-        let ids = ids.clone();
-        let found = model.session(ids.len(), move |session| {
-            session.set_dial(Effort::energy(share).unwrap())?;
-            let mut all = Vec::new();
-            session.run_all(&ids[..7], |row| all.extend_from_slice(row))?;
-            for id in &ids[7..] {
-                all.extend_from_slice(session.run(&[*id])?);
-            }
-            Ok(all)
-        });
-        let found = found.unwrap();
+        session.truncate(0);
+        session.set_dial(Effort::energy(share).unwrap()).unwrap();
+        let mut found = Vec::new();
+        session.run_all(&ids[..7], |row| found.extend_from_slice(row)).unwrap();
+        for id in &ids[7..] {
+            found.extend_from_slice(session.run(&[*id]).unwrap());
+        }
         assert_eq!(found.len(), expected.len());
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
             assert!((found - expected).abs() < 2e-3, "{share}, {i}: {found} for {expected}");
@@ -187,12 +187,6 @@ fn tables_of_fractions() {
     let other = table([&[0.3, 0.6], &[0.3, 0.6], &[0.4, 0.5], &[0.3, 0.6]]);
     let [same_model, other_model] =
         [&same, &other].map(|table| load(EffortTables::Table(Arc::new(table.clone()))).unwrap());
-    for effort in [0.6, 1.0, 0.3] {
-        let expected = logits(&uniform, &ids, 30, effort);
-        assert_eq!(logits(&same_model, &ids, 30, effort), expected, "{effort}");
-        let found = logits(&other_model, &ids, 30, effort);
-        assert_eq!(found == expected, effort == 1.0, "{effort}");
-    }
     // files: only tables whose mean is the effort
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("effort-tables");
     fs::create_dir_all(&folder).unwrap();
@@ -205,8 +199,16 @@ fn tables_of_fractions() {
     assert!(error.contains("of the bytes at the effort 0.3, expected 0.3"), "{error}");
     let found = load(EffortTables::Folder(folder.clone())).unwrap();
     assert_eq!(found.effort_table(), Some(&*path));
-    assert_eq!(logits(&found, &ids, 30, 0.4), logits(&uniform, &ids, 30, 0.4));
     assert_eq!(uniform.effort_table(), None);
+    let [mut found, mut uniform, mut same_model, mut other_model] =
+        [found, uniform, same_model, other_model].map(|model| by_hand(Ok(model)));
+    assert_eq!(logits(&mut found, &ids, 30, 0.4), logits(&mut uniform, &ids, 30, 0.4));
+    for effort in [0.6, 1.0, 0.3] {
+        let expected = logits(&mut uniform, &ids, 30, effort);
+        assert_eq!(logits(&mut same_model, &ids, 30, effort), expected, "{effort}");
+        let found = logits(&mut other_model, &ids, 30, effort);
+        assert_eq!(found == expected, effort == 1.0, "{effort}");
+    }
     let empty = load(EffortTables::Folder(folder.join("missing"))).unwrap();
     assert_eq!(empty.effort_table(), None);
     // a file that is no table of this model is refused
@@ -264,12 +266,12 @@ fn nested_effort_on<B: Backend + 'static>(backend: impl Fn() -> B, again: usize)
         Engine::with_backend(backend()).load_built_in(&options)
     };
     let dense = Engine::with_backend(backend());
-    let dense = dense.load_built_in(&LoadOptions::default().context(64)).unwrap();
-    let [channel, nested] = [EffortMode::Channel, EffortMode::Nested]
-        .map(|mode| load(&LoadOptions::default().effort(1.0), mode).unwrap());
+    let mut dense = by_hand(dense.load_built_in(&LoadOptions::default().context(64)));
+    let [mut channel, mut nested] = [EffortMode::Channel, EffortMode::Nested]
+        .map(|mode| by_hand(load(&LoadOptions::default().effort(1.0), mode)));
     let ids: Vec<u32> = (0..20).map(|i| 1 + i * 37 % 80).collect();
-    let expected = logits(&dense, &ids, 14, 1.0);
-    assert_eq!(logits(&nested, &ids, 14, 1.0), expected);
+    let expected = logits(&mut dense, &ids, 14, 1.0);
+    assert_eq!(logits(&mut nested, &ids, 14, 1.0), expected);
     let distance = |found: &[u32]| -> f64 {
         let values = found.iter().zip(&expected);
         let squares =
@@ -278,21 +280,19 @@ fn nested_effort_on<B: Backend + 'static>(backend: impl Fn() -> B, again: usize)
     };
     // the upper halves of more inputs are nearer than fewer whole ones of the same bytes
     for effort in [0.8, 0.5] {
-        let of_nested = distance(&logits(&nested, &ids, 14, effort));
-        let of_channel = distance(&logits(&channel, &ids, 14, effort));
+        let of_nested = distance(&logits(&mut nested, &ids, 14, effort));
+        let of_channel = distance(&logits(&mut channel, &ids, 14, effort));
         assert!(of_nested > 0.0 && of_nested < of_channel, "{of_nested} {of_channel}");
-        assert_eq!(logits(&nested, &ids, again, effort), logits(&nested, &ids, 14, effort));
+        let expected = logits(&mut nested, &ids, 14, effort);
+        assert_eq!(logits(&mut nested, &ids, again, effort), expected);
     }
     // a share of the squared scores of inputs and lower halves
-    let of_share = |share| {
-        let ids = ids.clone();
-        let found = nested.session(ids.len(), move |session| {
-            session.set_dial(Effort::energy(share).unwrap())?;
-            let mut all = Vec::new();
-            session.run_all(&ids, |row| all.extend(row.iter().map(|x| x.to_bits())))?;
-            Ok(all)
-        });
-        found.unwrap()
+    let mut of_share = |share| {
+        nested.truncate(0);
+        nested.set_dial(Effort::energy(share).unwrap()).unwrap();
+        let mut all = Vec::new();
+        nested.run_all(&ids, |row| all.extend(row.iter().map(|x| x.to_bits()))).unwrap();
+        all
     };
     let [less, more] = [0.9, 0.9999].map(|share| distance(&of_share(share)));
     assert!(0.0 < more && more < less, "{more} {less}");
@@ -307,8 +307,8 @@ fn nested_effort_on<B: Backend + 'static>(backend: impl Fn() -> B, again: usize)
 fn bucket_logits(options: &LoadOptions, path: &PathBuf, threads: usize, effort: f64) -> Vec<u32> {
     let ids: Vec<u32> = (0..24).map(|i| i * 37 % 80).collect();
     let options = options.clone().context(32).effort(1.0).effort_mode(EffortMode::Bucket);
-    let model = Engine::with_backend(Cpu::new(threads)).load(path, &options).unwrap();
-    logits(&model, &ids, 14, effort)
+    let model = Engine::with_backend(Cpu::new(threads)).load(path, &options);
+    logits(&mut by_hand(model), &ids, 14, effort)
 }
 
 #[test]
@@ -317,8 +317,8 @@ fn buckets_of_a_model() {
     fs::write(&path, ModelSpec::wide(F16).file(&[])).unwrap();
     let plain = LoadOptions::default();
     let ids: Vec<u32> = (0..24).map(|i| i * 37 % 80).collect();
-    let dense = Engine::with_backend(Cpu::new(2)).load(&path, &plain.clone().context(32)).unwrap();
-    let expected = logits(&dense, &ids, 14, 1.0);
+    let dense = Engine::with_backend(Cpu::new(2)).load(&path, &plain.clone().context(32));
+    let expected = logits(&mut by_hand(dense), &ids, 14, 1.0);
     // effort 1 is the dense model, and below it neither threads nor the file change anything
     assert_eq!(bucket_logits(&plain, &path, 2, 1.0), expected);
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("buckets.gguf");
@@ -408,15 +408,15 @@ fn buckets_of_a_model_on_a_gpu() {
     let load = |options: &LoadOptions| Engine::with_backend(gpu.clone()).load(&path, options);
     let bucket =
         |ranks| plain.clone().effort(1.0).effort_mode(EffortMode::Bucket).effort_ranks(ranks);
-    let expected = logits(&load(&plain).unwrap(), &ids, 14, 1.0);
-    assert_eq!(logits(&load(&bucket(16)).unwrap(), &ids, 14, 1.0), expected);
+    let expected = logits(&mut by_hand(load(&plain)), &ids, 14, 1.0);
+    assert_eq!(logits(&mut by_hand(load(&bucket(16))), &ids, 14, 1.0), expected);
     for (ranks, effort) in [(16, 0.5), (4, 1.0)] {
         let options = bucket(ranks);
-        let model = load(&options).unwrap();
-        let found = logits(&model, &ids, 14, effort);
-        assert_eq!(logits(&model, &ids, 14, effort), found, "repeats");
-        let of_cpu = Engine::with_backend(Cpu::new(1)).load(&path, &options).unwrap();
-        let of_cpu = logits(&of_cpu, &ids, 14, effort);
+        let mut session = by_hand(load(&options));
+        let found = logits(&mut session, &ids, 14, effort);
+        assert_eq!(logits(&mut session, &ids, 14, effort), found, "repeats");
+        let of_cpu = Engine::with_backend(Cpu::new(1)).load(&path, &options);
+        let of_cpu = logits(&mut by_hand(of_cpu), &ids, 14, effort);
         let (mut distance, mut size) = (0.0, 0.0);
         for (found, expected) in found.iter().zip(&of_cpu) {
             let [found, expected] = [found, expected].map(|bits| f64::from(f32::from_bits(*bits)));

@@ -16,7 +16,7 @@ use std::sync::{
 use std::thread;
 
 use pelton::graph::{Backend, PAGE};
-use pelton::{Engine, KvType, LoadOptions, Model, Request, Sampling, Speculation, Stats};
+use pelton::{Engine, KvType, LoadOptions, Model, Request, Sampling, Session, Speculation, Stats};
 use pelton_cpu::Cpu;
 use serde_json::Value;
 
@@ -65,6 +65,11 @@ impl Family {
         Engine::with_backend(backend).load(path, &options).unwrap()
     }
 
+    /// The model with one sequence that is run by hand.
+    fn session(&self, backend: impl Backend + 'static) -> Session {
+        self.load(backend).into_session().unwrap()
+    }
+
     /// Prompts of a batch, of which the second and the third have a prefix in common, and a later
     /// prompt with that prefix.
     fn prompts(&self) -> ([Vec<u32>; 4], Vec<u32>) {
@@ -77,29 +82,25 @@ impl Family {
     /// by hand. The tokens of `text` are run in place of the likeliest ones.
     fn by_hand(
         &self,
-        model: &Model,
+        session: &mut Session,
         prompt: &[u32],
         text: Option<&[u32]>,
     ) -> (Vec<u32>, Vec<Vec<f32>>) {
-        let (prompt, text, count) = (prompt.to_vec(), text.map(<[u32]>::to_vec), self.tokens);
-        model
-            .session(self.context, move |session| {
-                let mut logits = vec![session.run(&prompt)?.to_vec()];
-                let mut tokens = vec![likeliest(&logits[0])];
-                while tokens.len() < count {
-                    let last = tokens.len() - 1;
-                    let token = text.as_ref().map_or(tokens[last], |text| text[last]);
-                    logits.push(session.run(&[token])?.to_vec());
-                    tokens.push(likeliest(&logits[last + 1]));
-                }
-                Ok((tokens, logits))
-            })
-            .unwrap()
+        session.truncate(0);
+        let mut logits = vec![session.run(prompt).unwrap().to_vec()];
+        let mut tokens = vec![likeliest(&logits[0])];
+        while tokens.len() < self.tokens {
+            let last = tokens.len() - 1;
+            let token = text.map_or(tokens[last], |text| text[last]);
+            logits.push(session.run(&[token]).unwrap().to_vec());
+            tokens.push(likeliest(&logits[last + 1]));
+        }
+        (tokens, logits)
     }
 
     /// The differences between the texts of a model in all circumstances. The texts of the prompts
     /// `by_hand` are compared with those of passes formed by hand.
-    fn differences(&self, model: &Model, by_hand: &[usize]) -> Vec<String> {
+    fn differences(&self, model: &Model, session: &mut Session, by_hand: &[usize]) -> Vec<String> {
         let (batch, later) = self.prompts();
         let mut failed = Vec::new();
         let greedy = |prompt: &[u32]| {
@@ -108,7 +109,7 @@ impl Family {
         };
         let all = batch.iter().chain([&later]).enumerate();
         for (i, prompt) in all.filter(|(i, _)| by_hand.contains(i)) {
-            let expected = self.by_hand(model, prompt, None).0;
+            let expected = self.by_hand(session, prompt, None).0;
             // a salt of its own: nothing is cached
             let text = texts(model, vec![greedy(prompt).cache_salt(1 + i as u64)]).remove(0).0;
             let ids: Vec<_> = text.iter().map(|(id, _)| *id).collect();
@@ -211,7 +212,10 @@ fn for_each(families: &[Family], check: impl Fn(&Family) -> Vec<String> + Sync) 
 fn texts_on_the_cpu() {
     let families = families();
     assert!(families.len() >= 53, "{} models", families.len());
-    for_each(&families, |family| family.differences(&family.load(Cpu::new(1)), &[0, 1, 2, 3, 4]));
+    for_each(&families, |family| {
+        let mut session = family.session(Cpu::new(1));
+        family.differences(&family.load(Cpu::new(1)), &mut session, &[0, 1, 2, 3, 4])
+    });
 }
 
 /// Models that a software driver runs within the time of a test: a window with soft caps, recurrent
@@ -263,12 +267,12 @@ fn texts_on_a_gpu() {
     let gpu = Gpu::open_checked(&adapter).unwrap();
     let (near_ties, tokens) = (AtomicUsize::new(0), AtomicUsize::new(0));
     for_each(&families, |family| {
-        let model = family.load(gpu.clone());
-        let mut failed = family.differences(&model, &[0, 4]);
+        let mut session = family.session(gpu.clone());
+        let mut failed = family.differences(&family.load(gpu.clone()), &mut session, &[0, 4]);
         let prompt = &family.prompts().0[1];
-        let (text, rounded) = family.by_hand(&family.load(Cpu::new(1)), prompt, None);
-        let (found, logits) = family.by_hand(&model, prompt, Some(&text));
-        let (_, exact) = family.by_hand(&family.load(Cpu::reference()), prompt, Some(&text));
+        let (text, rounded) = family.by_hand(&mut family.session(Cpu::new(1)), prompt, None);
+        let (found, logits) = family.by_hand(&mut session, prompt, Some(&text));
+        let (_, exact) = family.by_hand(&mut family.session(Cpu::reference()), prompt, Some(&text));
         // GPUs and the fast path of the CPU round activations to 8 bits next to weights in blocks.
         // The change by that on the CPU is the tolerance, and a near-tie is a lead that it can turn
         let least = 2e-3f32.max(8.0 * family.rounding);

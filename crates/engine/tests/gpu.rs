@@ -7,7 +7,7 @@
 mod common;
 
 use pelton::{
-    Constraint, Engine, KvType, LoadOptions, Model, Request, Sampling, Session, Speculation,
+    Constraint, Engine, KvType, LoadOptions, Model, Request, Sampling, Speculation,
     gpu::{Gpu, adapters},
     graph::Backend,
 };
@@ -33,12 +33,12 @@ fn logits_of_transformers() {
     let Some(gpu) = device() else { return };
     for case in cases() {
         for (kv, tolerance, between) in [(KvType::F32, 1e-3, 1e-4), (KvType::F16, 2e-2, 2e-2)] {
-            let model = case.load(gpu.clone(), kv);
-            case.check(&model, kv, tolerance);
+            let mut session = case.session(gpu.clone(), kv);
+            case.check(&mut session, kv, tolerance);
             let ids = &case.ids[..64];
-            let whole = run(&model, ids, &[64]);
+            let whole = run(&mut session, ids, &[64]);
             for chunks in [&[1, 63][..], &[17, 47], &[1; 64]] {
-                let difference = greatest_difference(&run(&model, ids, chunks), &whole);
+                let difference = greatest_difference(&run(&mut session, ids, chunks), &whole);
                 assert!(difference < between, "{} {kv:?} in {chunks:?}: {difference}", case.name);
             }
         }
@@ -70,11 +70,12 @@ fn logits_of_the_cpu() {
     let Some(gpu) = device().map(built_in) else { return };
     let story = STORY.to_owned() + &text(&gpu, STORY, 64, Sampling::greedy());
     let tokens = &gpu.tokenizer().unwrap().encode_prompt(&story).unwrap()[..64];
+    let mut gpu = gpu.into_session().unwrap();
     for cpu in [Cpu::reference(), Cpu::new(2)] {
         let name = format!("{cpu:?}");
-        let expected = run(&built_in(cpu), tokens, &[64]);
+        let expected = run(&mut built_in(cpu).into_session().unwrap(), tokens, &[64]);
         for chunks in [&[64][..], &[8; 8], &[1; 64]] {
-            let difference = relative_difference(&expected, &run(&gpu, tokens, chunks));
+            let difference = relative_difference(&expected, &run(&mut gpu, tokens, chunks));
             assert!(difference < 2e-2, "{name} {chunks:?}: {difference}");
         }
     }
@@ -88,17 +89,21 @@ fn greedy_texts_of_the_cpu() {
     let Some([gpu, cpu]) = device().map(|gpu| [built_in(gpu), built_in(Cpu::new(2))]) else {
         return;
     };
-    for prompt in [STORY, CHAT] {
+    let texts = [STORY, CHAT].map(|prompt| {
         let prompt = cpu.tokenizer().unwrap().encode_prompt(prompt).unwrap();
         let request = Request::from_tokens(prompt.clone()).max_tokens(200);
         let request = request.sampling(Sampling::greedy()).ignore_end(true);
         let expected: Vec<u32> =
             cpu.generate(request).unwrap().map(|token| token.unwrap().id).collect();
         assert_eq!(expected.len(), 200);
+        (prompt, expected)
+    });
+    let mut sessions = [gpu, cpu].map(|model| model.into_session().unwrap());
+    let vocab = sessions[0].plan().vocab;
+    for (prompt, expected) in texts {
         let all = [&prompt[..], &expected[..199]].concat();
         let chunks = vec![1; all.len()];
-        let [on_gpu, on_cpu] = [&gpu, &cpu].map(|model| run(model, &all, &chunks));
-        let vocab = cpu.plan().vocab;
+        let [on_gpu, on_cpu] = sessions.each_mut().map(|session| run(session, &all, &chunks));
         let rows = |logits: &[f32]| -> Vec<Vec<f32>> {
             logits.chunks(vocab).skip(prompt.len() - 1).map(<[f32]>::to_vec).collect()
         };
@@ -180,27 +185,24 @@ fn repeated_passes_are_single_passes() {
     let Some(gpu) = device().map(built_in) else { return };
     let prompt = gpu.tokenizer().unwrap().encode_prompt(STORY).unwrap();
     let bits = |logits: &[f32]| logits.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-    gpu.session(300, move |session: &mut Session<'_>| {
-        let story = session.run(&prompt).map(|logits| top(logits) as u32)?;
-        let story = [vec![story], session.decode(story, 170)?].concat();
-        let mut position = prompt.len() + 170;
-        let mut token = story[170];
-        for n in [1, 2, 12, 45] {
-            let repeated = session.decode(token, n)?;
-            let after = bits(session.run(&repeated[n - 1..])?);
-            session.truncate(position);
-            let mut passes = Vec::new();
-            let mut next = token;
-            for _ in 0..n {
-                next = top(session.run(&[next])?) as u32;
-                passes.push(next);
-            }
-            assert_eq!(repeated, passes);
-            assert!(bits(session.run(&[next])?) == after, "the logits after {n} passes");
-            session.truncate(position + n);
-            (position, token) = (position + n, next);
+    let mut session = gpu.into_session().unwrap();
+    let story = session.run(&prompt).map(|logits| top(logits) as u32).unwrap();
+    let story = [vec![story], session.decode(story, 170).unwrap()].concat();
+    let mut position = prompt.len() + 170;
+    let mut token = story[170];
+    for n in [1, 2, 12, 45] {
+        let repeated = session.decode(token, n).unwrap();
+        let after = bits(session.run(&repeated[n - 1..]).unwrap());
+        session.truncate(position);
+        let mut passes = Vec::new();
+        let mut next = token;
+        for _ in 0..n {
+            next = top(session.run(&[next]).unwrap()) as u32;
+            passes.push(next);
         }
-        Ok(())
-    })
-    .unwrap();
+        assert_eq!(repeated, passes);
+        assert!(bits(session.run(&[next]).unwrap()) == after, "the logits after {n} passes");
+        session.truncate(position + n);
+        (position, token) = (position + n, next);
+    }
 }

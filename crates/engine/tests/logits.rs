@@ -21,7 +21,7 @@ fn logits_of_transformers() {
             // rounding keys and values to f16 alone moves these logits (of a deviation of 1 to 3)
             // by up to 1.05e-2
             for (kv, tolerance) in [(KvType::F32, 1e-4), (KvType::F16, 2e-2)] {
-                case.check(&case.load(cpu.clone(), kv), kv, tolerance);
+                case.check(&mut case.session(cpu.clone(), kv), kv, tolerance);
             }
         }
     }
@@ -38,7 +38,7 @@ fn keys_and_values_in_q8_0() {
         let options = LoadOptions::default().kv(kv);
         let model = Engine::with_backend(cpu).load_built_in(&options).unwrap();
         let ids = model.tokenizer().unwrap().encode_prompt(TEXT).unwrap();
-        run(&model, &ids, &[ids.len()])
+        run(&mut model.into_session().unwrap(), &ids, &[ids.len()])
     };
     let exact = run(Cpu::reference(), KvType::F32);
     // measured: 0.034, and with activations in eight bits, as on the fast path, 0.071 (0.064
@@ -59,10 +59,10 @@ fn prefill_in_any_split() {
     for case in cases() {
         let ids = &case.ids[..64];
         for cpu in [Cpu::reference(), Cpu::new(2)] {
-            let model = case.load(cpu.clone(), KvType::F32);
-            let one_by_one = run(&model, ids, &[1; 64]);
+            let mut session = case.session(cpu.clone(), KvType::F32);
+            let one_by_one = run(&mut session, ids, &[1; 64]);
             for chunks in [&[1, 63][..], &[17, 47], &[64]] {
-                let difference = greatest_difference(&run(&model, ids, chunks), &one_by_one);
+                let difference = greatest_difference(&run(&mut session, ids, chunks), &one_by_one);
                 let tolerance = 1e-4f32.max(4.0 * case.rounding);
                 assert!(difference < tolerance, "{} in {chunks:?}: {difference}", case.name);
             }
@@ -82,7 +82,7 @@ fn fused_as_unfused() {
             let engine = Engine::with_backend(cpu.clone());
             let options = LoadOptions::default();
             let model = engine.load_plan(plan, Arc::clone(&checkpoint), &options).unwrap();
-            run(&model, &case.ids, &[case.ids.len()])
+            run(&mut model.into_session().unwrap(), &case.ids, &[case.ids.len()])
         });
         let difference = greatest_difference(&fused, &unfused);
         let tolerance = 1e-4f32.max(4.0 * case.rounding);

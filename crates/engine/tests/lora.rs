@@ -109,15 +109,12 @@ fn load(path: PathBuf, options: LoadOptions) -> Model {
     Engine::with_threads(2).load(path, &options.kv(KvType::F32)).unwrap()
 }
 
-fn logits(model: &Model) -> Vec<f32> {
+fn logits(model: Model) -> Vec<f32> {
     let ids: Vec<u32> = (0..40).map(|i| (i * 7 + 3) % 100).collect();
-    model
-        .session(ids.len(), move |session| {
-            let mut all = Vec::new();
-            session.run_all(&ids, |row| all.extend_from_slice(row))?;
-            Ok(all)
-        })
-        .unwrap()
+    let mut all = Vec::new();
+    let mut session = model.into_session().unwrap();
+    session.run_all(&ids, |row| all.extend_from_slice(row)).unwrap();
+    all
 }
 
 fn difference(a: &[f32], b: &[f32]) -> f32 {
@@ -140,19 +137,19 @@ fn as_the_model_with_the_factors_added() {
     let base = Checkpoint::open(&path).unwrap();
     let additions = additions(&base, &NAMES, 1);
     let adapter = write_gguf("adapter.gguf", "qwen3", ALPHA, &additions);
-    let plain = logits(&load(path.clone(), LoadOptions::default()));
+    let plain = logits(load(path.clone(), LoadOptions::default()));
     for strength in [1.0f32, -0.5] {
         let options = LoadOptions::default().lora(&adapter, strength);
-        let got = logits(&load(path.clone(), options));
+        let got = logits(load(path.clone(), options));
         let scale = f64::from(ALPHA) / RANK as f64 * f64::from(strength);
-        let expected = logits(&load(merged(&additions, scale), LoadOptions::default()));
+        let expected = logits(load(merged(&additions, scale), LoadOptions::default()));
         assert!(difference(&got, &plain) > 0.1, "the adapter has an effect");
         let worst = difference(&got, &expected);
         assert!(worst < 5e-4, "{strength}: {worst}");
     }
     // two adapters that cancel each other out
     let options = LoadOptions::default().lora(&adapter, 1.0).lora(&adapter, -1.0);
-    assert!(difference(&logits(&load(path, options)), &plain) < 5e-4);
+    assert!(difference(&logits(load(path, options)), &plain) < 5e-4);
 }
 
 /// A directory that PEFT saved, for a model that is a directory.
@@ -188,8 +185,8 @@ fn peft() {
         let mut settings = settings.clone();
         settings["use_rslora"] = json!(root);
         let adapter = folder_of("peft", settings);
-        let got = logits(&load(folder("qwen3"), LoadOptions::default().lora(&adapter, 1.0)));
-        let expected = logits(&load(merged(&additions, scale), LoadOptions::default()));
+        let got = logits(load(folder("qwen3"), LoadOptions::default().lora(&adapter, 1.0)));
+        let expected = logits(load(merged(&additions, scale), LoadOptions::default()));
         let worst = difference(&got, &expected);
         assert!(worst < 5e-4, "rslora {root}: {worst}");
     }
@@ -377,7 +374,7 @@ fn weights_in_blocks() {
     fs::write(&path, with_sums(decoded, &[(&additions, scale)])).unwrap();
     let engine = Engine::with_backend(Cpu::reference());
     let options = LoadOptions::default().kv(KvType::F32);
-    let expected = logits(&engine.load(path, &options).unwrap());
+    let expected = logits(engine.load(path, &options).unwrap());
 
     let in_blocks = NAMES
         .iter()
@@ -389,6 +386,6 @@ fn weights_in_blocks() {
     let plan = plan.add_loras(&tensors, 1).unwrap();
     let options = options.lora(&adapter, 1.0);
     let model = engine.load_plan(plan, Arc::new(quantized), &options).unwrap();
-    let worst = difference(&logits(&model), &expected);
+    let worst = difference(&logits(model), &expected);
     assert!(worst < 5e-4, "{worst}");
 }

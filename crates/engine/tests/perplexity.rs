@@ -4,7 +4,7 @@
 
 use std::{fs, path::PathBuf};
 
-use pelton::{Engine, LoadOptions, Model, tokenizer::Special};
+use pelton::{Engine, LoadOptions, tokenizer::Special};
 use pelton_cpu::Cpu;
 use serde_json::Value;
 
@@ -18,28 +18,23 @@ fn documents() -> Vec<String> {
     serde_json::from_value(read("tests/fixtures/perplexity/plain_facts.json")).unwrap()
 }
 
-fn model(cpu: Cpu) -> Model {
-    Engine::with_backend(cpu).load_built_in(&LoadOptions::default()).unwrap()
-}
-
 /// e to the mean of -ln p over all tokens but the first of each document, in f64.
-fn perplexity(model: &Model, documents: &[String]) -> f64 {
+fn perplexity(cpu: Cpu, documents: &[String]) -> f64 {
+    let model = Engine::with_backend(cpu).load_built_in(&LoadOptions::default()).unwrap();
+    let encode = |text: &String| model.tokenizer().unwrap().encode(text, Special::Parse).unwrap();
+    let documents: Vec<Vec<u32>> = documents.iter().map(encode).collect();
+    let mut session = model.into_session().unwrap();
     let (mut nats, mut tokens) = (0.0, 0);
-    for document in documents {
-        let ids = model.tokenizer().unwrap().encode(document, Special::Parse).unwrap();
+    for ids in documents {
         tokens += ids.len() - 1;
-        nats += model
-            .session(ids.len(), move |session| {
-                let mut next = ids[1..].iter();
-                let mut nats = 0.0;
-                session.run_all(&ids[..ids.len() - 1], |logits| {
-                    let Some(&next) = next.next() else { return };
-                    let sum: f64 = logits.iter().map(|&l| f64::from(l).exp()).sum();
-                    nats += sum.ln() - f64::from(logits[next as usize]);
-                })?;
-                Ok(nats)
-            })
-            .unwrap();
+        let mut next = ids[1..].iter();
+        session.truncate(0);
+        let score = |logits: &[f32]| {
+            let Some(&next) = next.next() else { return };
+            let sum: f64 = logits.iter().map(|&l| f64::from(l).exp()).sum();
+            nats += sum.ln() - f64::from(logits[next as usize]);
+        };
+        session.run_all(&ids[..ids.len() - 1], score).unwrap();
     }
     (nats / tokens as f64).exp()
 }
@@ -50,14 +45,13 @@ fn perplexity(model: &Model, documents: &[String]) -> f64 {
 fn perplexity_of_transformers() {
     let figures = read("models/tiny/figures.json");
     let expected = figures["perplexity"]["plain_facts"]["perplexity_per_token"].as_f64().unwrap();
-    let got = perplexity(&model(Cpu::new(2)), &documents());
+    let got = perplexity(Cpu::new(2), &documents());
     assert!((got / expected - 1.0).abs() < 1e-3, "{got} for {expected}");
 }
 
 #[test]
 fn fast_as_reference() {
     let documents = &documents()[..10];
-    let [fast, reference] =
-        [Cpu::new(2), Cpu::reference()].map(|cpu| perplexity(&model(cpu), documents));
+    let [fast, reference] = [Cpu::new(2), Cpu::reference()].map(|cpu| perplexity(cpu, documents));
     assert!((fast / reference - 1.0).abs() < 1e-3, "{fast} for {reference}");
 }

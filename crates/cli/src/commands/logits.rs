@@ -35,12 +35,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let path = args.output;
     let named = format!("{} could not be written", path.display());
     let file = File::create(&path).context(named.clone())?;
-    let effort = args.load.effort.dial().unwrap_or_default();
-    let logits = model.session(rows, move |session| {
-        session.set_dial(effort)?;
-        let mut logits = Vec::new();
-        session.run_all(&ids, |row| logits.extend_from_slice(row))?;
-        Ok(logits)
-    })?;
+    let mut session = model.into_session()?;
+    session.set_dial(args.load.effort.dial().unwrap_or_default())?;
+    let mut logits = Vec::new();
+    session.run_all(&ids, |row| logits.extend_from_slice(row))?;
     npy::write(BufWriter::new(file), rows, vocab, &logits).context(named)
 }

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use pelton::{
-    LoadOptions, Model,
+    LoadOptions, Model, Session,
     graph::{Dial, Effort, OutputKind},
     tokenizer::Special,
 };
@@ -102,6 +102,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     let save = |path: &PathBuf| BaseWriter::create(path, context, vocab, &tokens);
     let mut writer = args.save_base.as_ref().map(save).transpose()?;
 
+    let mut session = model.into_session()?;
     let all = windows as u64;
     let bar = Progress::new("{bar:32} window {pos} of {len}, {eta} left", all);
     let mut scores = Vec::with_capacity(windows * scored(context).len());
@@ -113,7 +114,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         tokens[0] = begin.unwrap_or(tokens[0]);
         let efforts = args.efforts();
         let window = Window { tokens, base: rows, save: writer.is_some(), efforts };
-        let scored = window.run(&model)?;
+        let scored = window.run(&mut session)?;
         scores.extend(scored.scores);
         live = scored.live;
         if let Some(writer) = &mut writer {
@@ -228,24 +229,23 @@ struct Scored {
 }
 
 impl Window {
-    fn run(self, model: &Model) -> Result<Scored> {
+    fn run(self, session: &mut Session) -> Result<Scored> {
         let Self { tokens, base, save, efforts } = self;
         let rows = scored(tokens.len());
-        let (scores, saved, live) = model.session(tokens.len(), move |session| {
-            session.set_dial(efforts[0])?;
-            session.run(&tokens[..rows.start])?;
-            session.set_dial(efforts[1])?;
-            let (mut scores, mut saved) = (Vec::with_capacity(rows.len()), Vec::new());
-            session.run_all(&tokens[rows.clone()], |logits| {
-                let i = scores.len();
-                let next = tokens[rows.start + i + 1];
-                scores.push(score(logits, next, base.as_ref().map(|base| &base[i])));
-                if save {
-                    saved.push(LogProbs::of(logits));
-                }
-            })?;
-            Ok((scores, saved, session.live_share()))
+        session.truncate(0);
+        session.set_dial(efforts[0])?;
+        session.run(&tokens[..rows.start])?;
+        session.set_dial(efforts[1])?;
+        let (mut scores, mut saved) = (Vec::with_capacity(rows.len()), Vec::new());
+        session.run_all(&tokens[rows.clone()], |logits| {
+            let i = scores.len();
+            let next = tokens[rows.start + i + 1];
+            scores.push(score(logits, next, base.as_ref().map(|base| &base[i])));
+            if save {
+                saved.push(LogProbs::of(logits));
+            }
         })?;
+        let live = session.live_share();
         let scores: Option<Vec<_>> = scores.into_iter().collect();
         let Some(scores) = scores else {
             bail!("logits that are no numbers, expected finite ones of every scored token");

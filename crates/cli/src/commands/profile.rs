@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 use clap::ValueEnum;
 use pelton::{
-    KvType, LoadOptions, Model,
+    KvType, LoadOptions,
     graph::{Effort, Op, Plan, Profile, Step},
 };
 use serde_json::json;
@@ -77,16 +77,15 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let backend = engine.backend().to_owned();
     let model = model::load_on(&engine, &args.model, &args.load, options)?;
     let (depth, passes) = (args.depth, args.tokens as usize);
-    let effort = args.load.effort.dial().unwrap_or(Effort::FULL);
-    let profile = model.session(positions, move |session| {
-        session.set_dial(effort)?;
-        if depth > 0 {
-            session.run(&vec![0; depth])?;
-        }
-        session.profile(&vec![0; rows], passes)
-    })?;
+    let name = model.checkpoint().name().to_owned();
+    let mut session = model.into_session()?;
+    session.set_dial(args.load.effort.dial().unwrap_or(Effort::FULL))?;
+    if depth > 0 {
+        session.run(&vec![0; depth])?;
+    }
+    let profile = session.profile(&vec![0; rows], passes)?;
 
-    let plan = model.plan();
+    let plan = session.plan();
     let sums: Vec<Sum> = plan
         .steps
         .iter()
@@ -98,9 +97,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
             dependent: measured.dependent,
         })
         .collect();
+    let of = [&*name, &*backend];
     match args.output {
-        Format::Md => print_tables(&model, &backend, &profile, &sums, [rows, depth]),
-        Format::Json => print_json(&model, &backend, &profile, &sums, [rows, depth]),
+        Format::Md => print_tables(plan, of, &profile, &sums, [rows, depth]),
+        Format::Json => print_json(plan, of, &profile, &sums, [rows, depth]),
     }
 }
 
@@ -172,13 +172,12 @@ fn micros(time: Duration) -> f64 {
 }
 
 fn print_tables(
-    model: &Model,
-    backend: &str,
+    plan: &Plan,
+    [name, backend]: [&str; 2],
     profile: &Profile,
     sums: &[Sum],
     [rows, depth]: [usize; 2],
 ) -> Result<()> {
-    let plan = model.plan();
     let mut all = Sum::default();
     sums.iter().for_each(|sum| all.add(sum));
     let of_bandwidth = |sum: &Sum| match profile.read_bandwidth {
@@ -186,7 +185,6 @@ fn print_tables(
         None => "-".to_owned(),
     };
     let mut out = stdout().lock();
-    let name = model.checkpoint().name();
     writeln!(out, "{name} on {backend}, a pass of {rows} at depth {depth}\n")?;
     writeln!(
         out,
@@ -237,13 +235,12 @@ fn print_tables(
 }
 
 fn print_json(
-    model: &Model,
-    backend: &str,
+    plan: &Plan,
+    [name, backend]: [&str; 2],
     profile: &Profile,
     sums: &[Sum],
     [rows, depth]: [usize; 2],
 ) -> Result<()> {
-    let plan = model.plan();
     let object = |sum: &Sum| {
         json!({
             "microseconds": micros(sum.time), "bytes": sum.bytes,
@@ -265,7 +262,7 @@ fn print_json(
     let mut all = Sum::default();
     sums.iter().for_each(|sum| all.add(sum));
     let whole = json!({
-        "model": model.checkpoint().name(), "backend": backend, "rows": rows, "depth": depth, "steps": steps,
+        "model": name, "backend": backend, "rows": rows, "depth": depth, "steps": steps,
         "sum": object(&all), "pass_microseconds": micros(profile.pass),
         "recording_microseconds": micros(profile.recording),
         "read_bandwidth": profile.read_bandwidth,

@@ -230,6 +230,12 @@ impl KvCache {
         }
     }
 
+    /// Whether the pages of all positions that a row at `position` sees are held.
+    pub(crate) fn sees(&self, pages: &SequencePages, position: usize) -> bool {
+        let mut groups = self.groups.iter().zip(&pages.tables);
+        groups.all(|(group, table)| table.held_from <= first_seen(group.window, position) / PAGE)
+    }
+
     /// Puts the full pages of the first `positions` positions into the prefix tree: they have been
     /// run, and their tokens are final. Where the tree has a page already, the sequence takes that
     /// one and its own becomes free.

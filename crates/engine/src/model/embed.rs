@@ -65,7 +65,7 @@ impl Model {
     /// # Errors
     ///
     /// As [`submit_embedding`](Self::submit_embedding), the first error of any text: the others are
-    /// cancelled then. [`Error::OwnThread`] in a callback or in a session's job. Where the queue is
+    /// cancelled then. [`Error::OwnThread`] in a callback. Where the queue is
     /// full of other requests, [`Error::Busy`].
     pub fn embed(&self, texts: &[Prompt], options: &EmbedOptions) -> Result<Vec<Embedding>, Error> {
         let mut all: Vec<Option<Embedding>> = texts.iter().map(|_| None).collect();

@@ -12,7 +12,7 @@ use super::{Loaded, Model};
 use crate::{
     Error,
     api::{Client, EmbedOptions, Flow, KeepAlive, Prompt, RequestHandle, RerankOptions, Stats},
-    schedule::{Command, Goal, Sequence, Values, WantedRows},
+    schedule::{Goal, Sequence, Values, WantedRows},
 };
 
 /// A text whose values are wanted, or a pair of texts.
@@ -123,7 +123,7 @@ impl Model {
         let sequence = Sequence::new(tokens, most, salt, options.deadline, goal, place)
             .with_loras(self.loaded.loras.defaults.clone())
             .of(options.client);
-        self.send(Command::Submit(Box::new(sequence)))?;
+        self.send(sequence)?;
         Ok(handle)
     }
 

@@ -52,7 +52,7 @@ impl Model {
     /// # Errors
     ///
     /// As [`submit_rerank`](Self::submit_rerank), the first error of any document: the others are
-    /// cancelled then. [`Error::OwnThread`] in a callback or in a session's job. Where the queue is
+    /// cancelled then. [`Error::OwnThread`] in a callback. Where the queue is
     /// full of other requests, [`Error::Busy`].
     pub fn rerank(
         &self,

@@ -27,7 +27,7 @@ impl Scheduler {
         if self.slots.is_empty() || self.queue.is_empty() {
             return;
         }
-        let mut waiting: Vec<u64> = self.queue.range(..self.before_job()).copied().collect();
+        let mut waiting: Vec<u64> = self.queue.iter().copied().collect();
         self.sort(&mut waiting);
         while let Some(id) = waiting.pop() {
             if self.slots.is_empty() || !self.try_start(id) {

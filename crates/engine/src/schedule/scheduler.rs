@@ -31,9 +31,6 @@ use crate::{
 /// Failed passes one after the other, after which a model answers no more.
 const FAILURES_MAX: usize = 3;
 
-/// A job that runs passes by hand while no request runs.
-pub(crate) type Job = Box<dyn FnOnce(&mut Resources) + Send>;
-
 /// Drafted tokens of one sequence.
 pub(super) struct Draft {
     pub(super) tokens: Vec<u32>,
@@ -134,7 +131,6 @@ pub(crate) struct Scheduler {
     /// The tokens that each client was served.
     pub(super) shares: Shares,
     pub(super) slots: Vec<u32>,
-    jobs: VecDeque<(u64, Job)>,
     next_id: u64,
     pub(super) flights: VecDeque<Flight>,
     pub(super) last_taken: Option<Instant>,
@@ -185,7 +181,6 @@ impl Scheduler {
             queue: BTreeSet::new(),
             running: BTreeSet::new(),
             shares: Shares::default(),
-            jobs: VecDeque::new(),
             next_id: 0,
             flights: VecDeque::new(),
             last_taken: None,
@@ -220,35 +215,17 @@ impl Scheduler {
             self.status.ended += 1;
             return sequence.goal.finish(FinishReason::Length);
         }
-        let id = self.number();
+        self.next_id += 1;
+        let id = self.next_id;
         self.shares.enter(sequence.client.id);
         self.sequences.insert(id, sequence);
         self.queue.insert(id);
         self.begin_guide(id);
     }
 
-    /// Accepts a job. It runs after the requests before it and before those after it.
-    pub(crate) fn accept_job(&mut self, job: Job) {
-        let id = self.number();
-        // dropped without a run, it tells its caller that the model is gone
-        if self.gone.is_none() {
-            self.jobs.push_back((id, job));
-        }
-    }
-
-    fn number(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id
-    }
-
     /// Whether there is nothing to do.
     pub(crate) fn is_idle(&self) -> bool {
-        self.sequences.is_empty() && self.jobs.is_empty() && self.flights.is_empty()
-    }
-
-    /// The number of the first request that has to wait for a job.
-    pub(super) fn before_job(&self) -> u64 {
-        self.jobs.front().map_or(u64::MAX, |(id, _)| *id)
+        self.sequences.is_empty() && self.flights.is_empty()
     }
 
     /// Submits passes until the pipeline is full.
@@ -274,22 +251,9 @@ impl Scheduler {
         } else if let Some(flight) = self.flights.pop_front() {
             self.take(flight);
         } else if self.gone.is_none() && !self.await_guide() {
-            self.without_passes();
-        }
-        self.check();
-    }
-
-    /// A step in which there is no pass to submit and none to take.
-    fn without_passes(&mut self) {
-        let job_is_next = self.queue.first().is_none_or(|&id| id > self.before_job());
-        if self.running.is_empty() && job_is_next {
-            if let Some((_, job)) = self.jobs.pop_front() {
-                job(&mut self.resources);
-                self.resources.runner.drain();
-            }
-        } else if !self.sequences.is_empty() {
             self.unstick();
         }
+        self.check();
     }
 
     /// Ends the oldest request when nothing can be run although there are requests, which no state
@@ -345,7 +309,6 @@ impl Scheduler {
         for id in ids {
             self.end(id, end());
         }
-        self.jobs.clear();
     }
 
     /// Counts a failed pass, and gives the model up after too many one after the other.

@@ -1,4 +1,4 @@
-//! The thread of a model: it receives requests and jobs, and steps the scheduler.
+//! The thread of a model: it receives requests, and steps the scheduler.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -11,23 +11,13 @@ use std::{
 };
 
 use super::{
-    queue::QueueBound,
-    runner::message,
-    scheduler::{Job, Scheduler},
+    queue::QueueBound, resources::Resources, runner::message, scheduler::Scheduler,
     sequence::Sequence,
 };
 use crate::{
     Error,
     api::{FinishReason, KeepAlive, Status},
 };
-
-/// What the thread receives.
-pub(crate) enum Command {
-    /// A request.
-    Submit(Box<Sequence>),
-    /// Passes by hand, while no request runs.
-    Run(Job),
-}
 
 /// What the thread shares with the handles of its model.
 #[derive(Debug)]
@@ -77,7 +67,8 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Worker {
     shared: Arc<Shared>,
-    handle: Mutex<Option<JoinHandle<()>>>,
+    /// The thread, which returns the executable and its caches.
+    handle: Mutex<Option<JoinHandle<Resources>>>,
 }
 
 impl Worker {
@@ -88,25 +79,37 @@ impl Worker {
     /// [`Error::Spawn`] with the system's reason.
     pub(crate) fn spawn(
         scheduler: Scheduler,
-        commands: Receiver<Command>,
+        requests: Receiver<Box<Sequence>>,
         shared: Arc<Shared>,
     ) -> Result<Self, Error> {
         publish(&shared, &scheduler);
         let own = Arc::clone(&shared);
         Self::start(thread::Builder::new().name("pelton-scheduler".into()), shared, move || {
-            run(scheduler, &commands, &own);
+            run(scheduler, &requests, &own)
         })
     }
 
     fn start(
         builder: thread::Builder,
         shared: Arc<Shared>,
-        run: impl FnOnce() + Send + 'static,
+        run: impl FnOnce() -> Resources + Send + 'static,
     ) -> Result<Self, Error> {
         let handle = builder.spawn(run).map_err(Error::Spawn)?;
         // set before the first request can be submitted
         let _ = shared.thread.set(handle.thread().id());
         Ok(Self { shared, handle: Mutex::new(Some(handle)) })
+    }
+
+    /// Ends all requests and the thread, and returns what it ran them on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`] if the thread has panicked.
+    pub(crate) fn end(mut self) -> Result<Resources, Error> {
+        self.shared.unloaded.store(true, Ordering::Relaxed);
+        let handle = self.handle.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let outcome = handle.map(JoinHandle::join).ok_or(Error::Stopped)?;
+        outcome.map_err(|payload| Error::Gone(message(&*payload)))
     }
 }
 
@@ -130,19 +133,19 @@ impl Drop for Worker {
 }
 
 /// Runs until no handle of the model is left and every request has ended.
-fn run(mut scheduler: Scheduler, commands: &Receiver<Command>, shared: &Shared) {
+fn run(mut scheduler: Scheduler, requests: &Receiver<Box<Sequence>>, shared: &Shared) -> Resources {
     let mut connected = true;
     loop {
         publish(shared, &scheduler);
         if scheduler.is_idle() {
-            match commands.recv() {
-                Ok(command) => accept(&mut scheduler, command),
-                Err(_) => return,
+            match requests.recv() {
+                Ok(sequence) => scheduler.accept(*sequence),
+                Err(_) => return scheduler.resources,
             }
         }
         while connected {
-            match commands.try_recv() {
-                Ok(command) => accept(&mut scheduler, command),
+            match requests.try_recv() {
+                Ok(sequence) => scheduler.accept(*sequence),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => connected = false,
             }
@@ -165,13 +168,6 @@ fn run(mut scheduler: Scheduler, commands: &Receiver<Command>, shared: &Shared) 
     }
 }
 
-fn accept(scheduler: &mut Scheduler, command: Command) {
-    match command {
-        Command::Submit(sequence) => scheduler.accept(*sequence),
-        Command::Run(job) => scheduler.accept_job(job),
-    }
-}
-
 fn publish(shared: &Shared, scheduler: &Scheduler) {
     *shared.status.lock().unwrap_or_else(PoisonError::into_inner) = scheduler.status();
 }
@@ -185,7 +181,7 @@ mod tests {
         let shared = Arc::new(Shared::new(Arc::new(QueueBound::new(1, 1))));
         // more memory for a stack than there are addresses
         let builder = thread::Builder::new().stack_size(1 << 62);
-        let outcome = Worker::start(builder, shared, || ());
+        let outcome = Worker::start(builder, shared, || panic!("it has not started"));
         assert!(matches!(outcome, Err(Error::Spawn(_))));
     }
 }

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pelton::{Engine, KvType, LoadOptions, Model, graph::Backend};
+use pelton::{Engine, KvType, LoadOptions, Model, Session, graph::Backend};
 
 const MODELS: [&str; 4] = ["llama3", "mistral-window", "qwen2", "qwen3"];
 
@@ -63,14 +63,18 @@ impl Case {
         Engine::with_backend(backend).load(&self.path, &options).unwrap()
     }
 
+    pub(crate) fn session(&self, backend: impl Backend + 'static, kv: KvType) -> Session {
+        self.load(backend, kv).into_session().unwrap()
+    }
+
     /// Compares the model's logits with the expected ones, at lengths 1, 2, 17, 64 and past the
     /// window of the model that has one.
-    pub(crate) fn check(&self, model: &Model, kv: KvType, tolerance: f32) {
+    pub(crate) fn check(&self, session: &mut Session, kv: KvType, tolerance: f32) {
         let vocab = self.expected.len() / self.ids.len();
-        assert_eq!(model.plan().vocab, vocab);
+        assert_eq!(session.plan().vocab, vocab);
         let tolerance = tolerance.max(4.0 * self.rounding);
         for len in [1, 2, 17, 64, self.ids.len()] {
-            let got = run(model, &self.ids[..len], &[len]);
+            let got = run(session, &self.ids[..len], &[len]);
             let expected = &self.expected[..len * vocab];
             let difference = greatest_difference(&got, expected);
             let what = format!("{} {kv:?} of {len}", self.name);
@@ -84,21 +88,18 @@ impl Case {
     }
 }
 
-/// The logits of all tokens, run in chunks of these lengths.
-pub(crate) fn run(model: &Model, ids: &[u32], chunks: &[usize]) -> Vec<f32> {
-    let (ids, chunks) = (ids.to_vec(), chunks.to_vec());
+/// The logits of all tokens of a text, run in chunks of these lengths.
+pub(crate) fn run(session: &mut Session, ids: &[u32], chunks: &[usize]) -> Vec<f32> {
     assert_eq!(chunks.iter().sum::<usize>(), ids.len());
-    model
-        .session(ids.len(), move |session| {
-            let mut all = Vec::new();
-            let mut from = 0;
-            for chunk in chunks {
-                session.run_all(&ids[from..from + chunk], |row| all.extend_from_slice(row))?;
-                from += chunk;
-            }
-            Ok(all)
-        })
-        .unwrap()
+    session.truncate(0);
+    let mut all = Vec::new();
+    let mut from = 0;
+    for chunk in chunks {
+        let chunk = &ids[from..from + chunk];
+        session.run_all(chunk, |row| all.extend_from_slice(row)).unwrap();
+        from += chunk.len();
+    }
+    all
 }
 
 pub(crate) fn greatest_difference(a: &[f32], b: &[f32]) -> f32 {

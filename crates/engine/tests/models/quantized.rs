@@ -70,8 +70,7 @@ fn the_option_of_a_load() {
         // each tensor while it is converted, then bytes while they are loaded
         assert!(steps.len() > 20, "{steps:?}");
         assert!(steps.iter().all(|(done, all)| done <= all), "{steps:?}");
-        let ids = ids.clone();
-        let logits = model.session(context, move |s| Ok(s.run(&ids)?.to_vec())).unwrap();
+        let logits = model.into_session().unwrap().run(&ids).unwrap().to_vec();
         let last = exact.len() - row;
         let (of_ours, of_theirs) =
             (error(&logits, &exact[last..]), error(&theirs[last..], &exact[last..]));

@@ -108,8 +108,7 @@ fn adapters_next_to_factors() {
         let options = LoadOptions::default().context(ids.len()).kv(KvType::F32);
         let options = adapter.iter().fold(options, |options, path| options.lora(*path, 1.0));
         let model = Engine::with_threads(2).load(file, &options).unwrap();
-        let (ids, context) = (ids.clone(), ids.len());
-        model.session(context, move |s| Ok(s.run(&ids)?.to_vec())).unwrap()
+        model.into_session().unwrap().run(&ids).unwrap().to_vec()
     };
     let expected = run(&folder().join("qwen2/model.gguf"), Some(&adapter));
     let got = run(&path, Some(&adapter));

@@ -94,8 +94,8 @@ fn after_three_failures_in_a_row_the_model_is_gone() {
             Ok(run) => assert!(matches!(run.end().1, End::Failed(Error::Gone(_)))),
         }
     }
-    assert!(matches!(model.session(1, |_| Ok(())), Err(Error::Gone(_))));
     assert_all_pages_back(&model);
+    assert!(matches!(model.into_session(), Err(Error::Gone(_))));
 }
 
 #[test]

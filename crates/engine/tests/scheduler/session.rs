@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use pelton::{Error, LoadOptions, graph::Phase};
-use pelton_testing::fake::Fake;
+use pelton::{Error, FinishReason, LoadOptions, graph::Phase};
+use pelton_testing::fake::{Failure, Fake};
 
 use crate::harness::{
-    assert_all_pages_back, assert_sound, greedy, ids, load, model, prompt, submit,
+    End, assert_all_pages_back, assert_sound, greedy, ids, load, model, prompt, submit,
 };
 
 fn top(logits: &[f32]) -> u32 {
@@ -20,26 +20,59 @@ fn by_hand_as_by_request() {
             let options = LoadOptions::default().context(1000).rows(128);
             let model = load(&fake, &options, windows);
             let expected = ids(&model, greedy(prompt(300, 1), 200));
-            let (got, logits) = model
-                .session(600, |session| {
-                    let first = top(session.run(&prompt(300, 1))?);
-                    let mut tokens = vec![first];
-                    tokens.extend(session.decode(first, 199)?);
-                    session.truncate(300);
-                    let mut next = first;
-                    let mut logits = Vec::new();
-                    for _ in 0..10 {
-                        session.run_all(&[next], |row| logits.push(top(row)))?;
-                        next = logits[logits.len() - 1];
-                    }
-                    Ok((tokens, logits))
-                })
-                .unwrap();
-            assert_eq!(got, expected);
-            assert_eq!(logits, expected[1..11]);
             assert_all_pages_back(&model);
+            let mut session = model.into_session().unwrap();
+            let first = top(session.run(&prompt(300, 1)).unwrap());
+            let mut tokens = vec![first];
+            tokens.extend(session.decode(first, 199).unwrap());
+            assert_eq!(tokens, expected);
+            session.truncate(300);
+            assert_eq!(session.position(), 300);
+            let mut next = first;
+            for &after in &expected[1..11] {
+                session.run_all(&[next], |row| next = top(row)).unwrap();
+                assert_eq!(next, after);
+            }
+            drop(session);
             assert_sound(&fake);
         }
+    }
+}
+
+/// The pages before a window are freed. A row that needs them cannot follow.
+#[test]
+fn a_sequence_cut_to_before_its_window_is_empty() {
+    let fake = Fake::default();
+    let options = LoadOptions::default().context(1000).rows(128);
+    let mut session = load(&fake, &options, &[None, Some(100)]).into_session().unwrap();
+    let tokens = prompt(600, 1);
+    let expected = session.run(&tokens).unwrap().to_vec();
+    session.truncate(599);
+    assert_eq!(session.position(), 599);
+    assert_eq!(top(session.run(&tokens[599..]).unwrap()), top(&expected));
+    session.truncate(300);
+    assert_eq!(session.position(), 0);
+    assert_eq!(session.run(&tokens).unwrap(), expected);
+    assert_sound(&fake);
+}
+
+/// Each text of a session has the logits of the first, whatever ran before.
+#[test]
+fn texts_one_after_the_other() {
+    for windows in [&[None][..], &[None, Some(100)]] {
+        let fake = Fake::default();
+        let model = load(&fake, &LoadOptions::default().context(1000).rows(128), windows);
+        let mut session = model.into_session().unwrap();
+        let mut texts = Vec::new();
+        for _ in 0..5 {
+            let mut logits = session.run(&prompt(700, 1)).unwrap().to_vec();
+            session.run_all(&prompt(200, 2), |row| logits.extend_from_slice(row)).unwrap();
+            texts.push(logits);
+            session.truncate(0);
+            assert_eq!(session.position(), 0);
+        }
+        assert!(texts.iter().all(|text| *text == texts[0]));
+        assert_sound(&fake);
     }
 }
 
@@ -47,16 +80,12 @@ fn by_hand_as_by_request() {
 fn chunks_end_at_pages() {
     let fake = Fake::default();
     let model = model(&fake, &LoadOptions::default().context(1000).rows(128));
-    let rows = model
-        .session(500, |session| {
-            session.run(&prompt(17, 1))?;
-            session.run(&prompt(300, 2))?;
-            let mut rows = 0;
-            session.run_all(&prompt(100, 3), |_| rows += 1)?;
-            session.run(&[3])?;
-            Ok(rows)
-        })
-        .unwrap();
+    let mut session = model.into_session().unwrap();
+    session.run(&prompt(17, 1)).unwrap();
+    session.run(&prompt(300, 2)).unwrap();
+    let mut rows = 0;
+    session.run_all(&prompt(100, 3), |_| rows += 1).unwrap();
+    session.run(&[3]).unwrap();
     assert_eq!(rows, 100);
     let log = fake.log();
     let chunks: Vec<(Phase, usize)> =
@@ -67,69 +96,100 @@ fn chunks_end_at_pages() {
 
 #[test]
 fn positions_are_checked_without_overflow() {
-    let model = model(&Fake::default(), &LoadOptions::default().context(100));
     for (positions, n) in [(10, usize::MAX), (10, 10), (100, usize::MAX - 1)] {
-        let outcome = model.session(positions, move |session| {
-            session.run(&[1])?;
-            session.decode(2, n)
-        });
+        let model = model(&Fake::default(), &LoadOptions::default().context(positions));
+        let mut session = model.into_session().unwrap();
+        session.run(&[1]).unwrap();
+        let outcome = session.decode(2, n);
         let Err(Error::CacheFull { available, .. }) = outcome else { panic!("{outcome:?}") };
         assert_eq!(available, positions);
+        let outcome = session.run(&vec![1; positions]);
+        assert!(matches!(outcome, Err(Error::CacheFull { .. })));
+        let outcome = session.run(&[50]);
+        assert!(matches!(outcome, Err(Error::UnknownToken { token: 50, vocab: 50 })));
+        assert!(matches!(session.decode(50, 2), Err(Error::UnknownToken { .. })));
+        // what was refused has changed nothing
+        assert_eq!(session.position(), 1);
     }
-    for positions in [0, 101, usize::MAX] {
-        assert!(matches!(model.session(positions, |_| Ok(())), Err(Error::CacheFull { .. })));
-    }
-    let unknown = model.session(10, |session| session.run(&[50]).map(drop));
-    assert!(matches!(unknown, Err(Error::UnknownToken { token: 50, vocab: 50 })));
-    let unknown = model.session(10, |session| session.decode(50, 2));
-    assert!(matches!(unknown, Err(Error::UnknownToken { .. })));
+}
+
+/// A clone or a stream would be left without a thread.
+#[test]
+fn a_model_in_use_is_refused() {
+    let fake = Fake::default();
+    let model = model(&fake, &LoadOptions::default().context(100));
+    let clone = model.clone();
+    let Err(error) = model.into_session() else { panic!("a clone is held") };
+    assert!(matches!(error, Error::InUse { others: 1 }), "{error}");
+    assert!(error.to_string().contains("1 other handles or streams"), "{error}");
+
+    let more = clone.clone();
+    let mut stream = clone.generate(greedy(prompt(10, 1), 20)).unwrap();
+    let Err(error) = clone.into_session() else { panic!("a stream is held") };
+    assert!(matches!(error, Error::InUse { others: 2 }), "{error}");
+    // the stream goes on, and so does the model
+    assert_eq!(stream.by_ref().filter(|token| token.is_ok()).count(), 20);
+    assert_eq!(ids(&more, greedy(prompt(10, 1), 5)).len(), 5);
+    drop(stream);
+    let mut session = more.into_session().unwrap();
+    session.run(&prompt(10, 1)).unwrap();
+    assert_sound(&fake);
 }
 
 #[test]
-fn a_job_that_panics_is_an_error_and_the_model_goes_on() {
-    let model = model(&Fake::default(), &LoadOptions::default().context(100));
-    let outcome: Result<(), Error> = model.session(10, |session| {
-        session.run(&[1, 2, 3])?;
-        panic!("a panic of the test")
-    });
-    assert!(matches!(outcome, Err(Error::Panic(what)) if what == "a panic of the test"));
-    assert_all_pages_back(&model);
-    assert_eq!(ids(&model, greedy(prompt(10, 1), 5)).len(), 5);
+fn requests_that_have_not_finished_are_cancelled() {
+    let fake = Fake::pipelined(2, 4).slow(Duration::from_micros(50));
+    let model = model(&fake, &LoadOptions::default().context(10_000).sequences(2));
+    let runs = [1, 2, 3].map(|i| submit(&model, greedy(prompt(10, i), 9000)).unwrap());
+    runs[0].token();
+    let mut session = model.into_session().unwrap();
+    for run in &runs {
+        let (tokens, end) = run.end();
+        assert!(matches!(end, End::Finished(FinishReason::Cancelled, _)), "{end:?}");
+        assert!(tokens.len() < 9000);
+    }
+    // none of their pages is held
+    session.run(&prompt(9990, 1)).unwrap();
+    assert_sound(&fake);
 }
 
 /// It would wait for the thread that it runs on.
 #[test]
-fn a_job_cannot_wait_for_the_model() {
+fn a_callback_cannot_wait_for_the_model() {
     let model = model(&Fake::default(), &LoadOptions::default().context(100));
-    let inside = model.clone();
-    let outside = model.generate(greedy(prompt(10, 2), 50)).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let mut inside = Some((model.clone(), model.generate(greedy(prompt(10, 2), 50)).unwrap()));
     model
-        .session(10, move |_| {
-            let request = greedy(prompt(10, 1), 5);
-            assert!(matches!(inside.generate(request.clone()), Err(Error::OwnThread)));
-            assert!(matches!(inside.session(1, |_| Ok(())), Err(Error::OwnThread)));
-            // a stream from elsewhere, too
-            let mut outside = outside;
-            assert!(matches!(outside.next(), Some(Err(Error::OwnThread))));
-            assert!(outside.next().is_none());
-            Ok(())
+        .submit(greedy(prompt(10, 1), 5), move |_| {
+            if let Some((inside, mut outside)) = inside.take() {
+                let request = greedy(prompt(10, 1), 5);
+                assert!(matches!(inside.generate(request), Err(Error::OwnThread)));
+                // a stream from elsewhere, too
+                assert!(matches!(outside.next(), Some(Err(Error::OwnThread))));
+                assert!(outside.next().is_none());
+                drop(outside);
+                assert!(matches!(inside.into_session(), Err(Error::OwnThread)));
+                sender.send(()).unwrap();
+            }
+            pelton::Flow::Continue
         })
         .unwrap();
+    receiver.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
 #[test]
-fn a_job_runs_between_the_requests_before_and_after_it() {
-    let fake = Fake::pipelined(2, 4).slow(Duration::from_micros(50));
-    let model = model(&fake, &LoadOptions::default().context(1000).sequences(2));
-    let first = submit(&model, greedy(prompt(10, 1), 300)).unwrap();
-    let inside = model.clone();
-    let status = model
-        .session(10, move |session| {
-            session.run(&[1, 2])?;
-            Ok(inside.status())
-        })
-        .unwrap();
-    assert_eq!(status.running, 0);
-    assert_eq!(first.finished().0.len(), 300);
-    assert_all_pages_back(&model);
+fn passes_that_fail() {
+    let fake = Fake::default();
+    let model = model(&fake, &LoadOptions::default().context(1000));
+    let mut session = model.into_session().unwrap();
+    let expected = session.run(&prompt(100, 1)).unwrap().to_vec();
+    for failure in [Failure::Submit, Failure::SubmitPanic, Failure::Take, Failure::TakePanic] {
+        session.truncate(0);
+        fake.fail_after(0, failure);
+        let outcome = session.run(&prompt(100, 1));
+        assert!(matches!(outcome, Err(Error::Pass(_))), "{outcome:?}");
+        session.truncate(0);
+        assert_eq!(session.run(&prompt(100, 1)).unwrap(), expected);
+    }
+    assert_sound(&fake);
 }

@@ -1,18 +1,16 @@
 //! The logits of a model that reads a prompt, and then tokens one by one.
 
-use pelton::Model;
+use pelton::Session;
 
-/// The bits of the logits of `ids`, the first `prompt` of which are a prompt, at an effort.
-pub(crate) fn logits(model: &Model, ids: &[u32], prompt: usize, effort: f64) -> Vec<u32> {
-    let ids = ids.to_vec();
-    let all = model.session(ids.len(), move |session| {
-        session.set_effort(effort)?;
-        let mut all = Vec::new();
-        session.run_all(&ids[..prompt], |row| all.extend(row.iter().map(|x| x.to_bits())))?;
-        for id in &ids[prompt..] {
-            all.extend(session.run(&[*id])?.iter().map(|x| x.to_bits()));
-        }
-        Ok(all)
-    });
-    all.unwrap()
+/// The bits of the logits of a text of `ids`, the first `prompt` of which are a prompt, at an effort.
+pub(crate) fn logits(session: &mut Session, ids: &[u32], prompt: usize, effort: f64) -> Vec<u32> {
+    session.truncate(0);
+    session.set_effort(effort).unwrap();
+    let mut all = Vec::new();
+    let bits = |row: &[f32]| all.extend(row.iter().map(|x| x.to_bits()));
+    session.run_all(&ids[..prompt], bits).unwrap();
+    for id in &ids[prompt..] {
+        all.extend(session.run(&[*id]).unwrap().iter().map(|x| x.to_bits()));
+    }
+    all
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use pelton::{LoadOptions, Request, Sampling};
+use pelton::{LoadOptions, Model, Request, Sampling};
 use serde_json::{Value, json};
 
 use super::{
@@ -50,14 +50,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
         bail!("-p is {prompt} and -n {tokens}, expected at least 1 and 3 with a constraint");
     }
     let context = positions(("-p", prompt), ("-n", tokens))?;
-    let subject = Subject::load(args, LoadOptions::default().context(context))?;
+    let (subject, model) = Subject::load(args, LoadOptions::default().context(context))?;
     let repetitions = u64::from(args.repetitions);
     let bar = Progress::new("measuring {bar:32} {pos} of {len} runs, {eta} left", 2 * repetitions);
     let mut runs = Vec::new();
     let (mut all, mut forced) = (0, 0);
     // the first pair warms up
     for seed in 0..=repetitions {
-        let prompt = RandomTokens::new(seed + 1, subject.model.plan().vocab).take(prompt);
+        let prompt = RandomTokens::new(seed + 1, model.plan().vocab).take(prompt);
         let sampling =
             Sampling::default().temperature(1.0).top_k(0).top_p(1.0).min_p(0.0).seed(seed + 1);
         let free =
@@ -66,10 +66,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
         // a machine that becomes slower or faster does so for both
         let (free, constrained) = match seed % 2 {
             0 => {
-                let constrained = generate(&subject, constrained)?;
-                (generate(&subject, free)?, constrained)
+                let constrained = generate(&model, constrained)?;
+                (generate(&model, free)?, constrained)
             }
-            _ => (generate(&subject, free)?, generate(&subject, constrained)?),
+            _ => (generate(&model, free)?, generate(&model, constrained)?),
         };
         if seed > 0 {
             runs.push([free.speed, constrained.speed]);
@@ -91,8 +91,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 /// Generates a text and measures its speed.
-fn generate(subject: &Subject, request: Request) -> Result<Text> {
-    let mut stream = subject.model.generate(request)?;
+fn generate(model: &Model, request: Request) -> Result<Text> {
+    let mut stream = model.generate(request)?;
     let mut begun = None;
     let mut after = 0;
     let mut last = Instant::now();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use pelton::{LoadOptions, Model, graph::Effort};
+use pelton::{LoadOptions, Session, graph::Effort};
 use serde_json::Value;
 
 use super::{
@@ -96,7 +96,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     let mut options = LoadOptions::default().context(context);
     options.effort = args.efforts.as_ref().map(|_| 1.0);
-    let subject = Subject::load(args, options)?;
+    let (subject, model) = Subject::load(args, options)?;
+    let mut session = model.into_session()?;
     let repetitions = args.repetitions as usize;
     let runs = (tests.len() * repetitions) as u64;
     let bar = Progress::new("measuring {bar:32} {pos} of {len} runs, {eta} left", runs);
@@ -108,14 +109,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
         for test in tests {
             // a GPU that was idle takes a while to reach its clock rate
             let begun = Instant::now();
-            measure(&subject.model, *test, depth)?;
+            measure(&mut session, *test, depth)?;
             while begun.elapsed() < WARM_UP {
-                measure(&subject.model, *test, depth)?;
+                measure(&mut session, *test, depth)?;
             }
         }
         for _ in 0..repetitions {
             for (test, speeds) in tests.iter().zip(&mut speeds) {
-                speeds.push(test.length() as f64 / measure(&subject.model, *test, depth)?);
+                speeds.push(test.length() as f64 / measure(&mut session, *test, depth)?);
                 bar.counter().add(1);
             }
         }
@@ -128,27 +129,28 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 /// The seconds of one run.
-fn measure(model: &Model, test: Test, depth: usize) -> Result<f64> {
-    let random = |n| RandomTokens::new(SEED, model.plan().vocab).take(n);
+fn measure(session: &mut Session, test: Test, depth: usize) -> Result<f64> {
+    let vocab = session.plan().vocab;
+    let random = |n| RandomTokens::new(SEED, vocab).take(n);
     let before = random(depth);
     let tokens = random(match test {
         Test::Prompt(n) => n,
         Test::Decode(..) => 1,
     });
-    Ok(model.session(depth + test.length(), move |session| {
-        if !before.is_empty() {
-            session.run(&before)?;
+    session.truncate(0);
+    session.set_dial(Effort::FULL)?;
+    if !before.is_empty() {
+        session.run(&before)?;
+    }
+    let begun = Instant::now();
+    match test {
+        Test::Prompt(_) => session.run(&tokens).map(drop)?,
+        Test::Decode(n, effort) => {
+            session.set_dial(effort)?;
+            session.decode(tokens[0], n).map(drop)?;
         }
-        let begun = Instant::now();
-        match test {
-            Test::Prompt(_) => session.run(&tokens).map(drop)?,
-            Test::Decode(n, effort) => {
-                session.set_dial(effort)?;
-                session.decode(tokens[0], n).map(drop)?;
-            }
-        }
-        Ok(begun.elapsed().as_secs_f64())
-    })?)
+    }
+    Ok(begun.elapsed().as_secs_f64())
 }
 
 fn print(format: Format, subject: &Subject, outcomes: &[Outcome]) -> Result<()> {

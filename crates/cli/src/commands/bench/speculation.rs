@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 
 use anyhow::{Result, bail};
-use pelton::{LoadOptions, Request, Sampling, Speculation, SpeculationStats};
+use pelton::{LoadOptions, Model, Request, Sampling, Speculation, SpeculationStats};
 use serde_json::{Value, json};
 
 use super::{
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let prompt = super::args::one_length("-p", args.prompt.as_deref(), 64)?;
     let tokens = super::args::one_length("-n", args.tokens.as_deref(), 128)?;
     let context = positions(("-p", prompt), ("-n", tokens))?;
-    let subject = Subject::load(args, LoadOptions::default().context(context))?;
+    let (subject, model) = Subject::load(args, LoadOptions::default().context(context))?;
     let repetitions = u64::from(args.repetitions);
     let runs = 2 * Task::all(args).len() as u64 * repetitions;
     let bar = Progress::new("measuring {bar:32} {pos} of {len} runs, {eta} left", runs);
@@ -86,23 +86,23 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let (mut plain, mut speculative, mut stats) = (vec![], vec![], Drafts::default());
         // the first run warms up: it measures the times that later ones decide by
         for seed in 0..=repetitions {
-            let request = request(args, seed + 1, subject.model.plan().vocab)?;
+            let request = request(args, seed + 1, model.plan().vocab)?;
             let plainly = request.clone().speculation(Speculation::Off);
             // in turn the one or the other comes first, as a machine becomes slower or faster; a
             // copy needs its text before
             let (text, speed, same, faster, drafts) = match task {
                 Task::Random | Task::Draft if seed % 2 == 0 => {
-                    let (same, faster, drafts) = generate(&subject, request)?;
-                    let (text, speed, _) = generate(&subject, plainly)?;
+                    let (same, faster, drafts) = generate(&model, request)?;
+                    let (text, speed, _) = generate(&model, plainly)?;
                     (text, speed, same, faster, drafts)
                 }
                 _ => {
-                    let (text, speed, _) = generate(&subject, plainly)?;
+                    let (text, speed, _) = generate(&model, plainly)?;
                     let drafted = match task {
                         Task::Copy => request.prediction(text.clone()),
                         Task::Random | Task::Draft => request,
                     };
-                    let (same, faster, drafts) = generate(&subject, drafted)?;
+                    let (same, faster, drafts) = generate(&model, drafted)?;
                     (text, speed, same, faster, drafts)
                 }
             };
@@ -132,8 +132,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 /// The tokens of a request, its tokens a second after the first, and its drafts.
-fn generate(subject: &Subject, request: Request) -> Result<(Vec<u32>, f64, SpeculationStats)> {
-    let mut stream = subject.model.generate(request)?;
+fn generate(model: &Model, request: Request) -> Result<(Vec<u32>, f64, SpeculationStats)> {
+    let mut stream = model.generate(request)?;
     let mut tokens = Vec::new();
     for token in &mut stream {
         tokens.push(token?.id);

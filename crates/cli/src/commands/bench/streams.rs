@@ -109,16 +109,16 @@ pub(super) fn run(args: &Args, streams: &[u16], workload: Workload) -> Result<()
         .sequences(most)
         .queue_requests(options.queue_requests.max(most))
         .queue_tokens(options.queue_tokens.max(workload.prompt.saturating_mul(most)));
-    let subject = Subject::load(args, options)?;
-    if subject.model.context() < context {
-        bail!("--context is {}, expected the {context} of -p and -n", subject.model.context());
+    let (subject, model) = Subject::load(args, options)?;
+    if model.context() < context {
+        bail!("--context is {}, expected the {context} of -p and -n", model.context());
     }
     let all: usize = streams.iter().map(|&streams| usize::from(streams)).sum();
     let generated = (all * workload.tokens) as u64 * u64::from(args.repetitions);
     let template = "measuring {bar:32} {pos} of {len} tokens, {eta} left";
     let bar = Progress::new(template, generated);
 
-    let mut bench = Bench { model: &subject.model, workload, runs: 0 };
+    let mut bench = Bench { model: &model, workload, runs: 0 };
     let begun = Instant::now();
     let smallest = streams.iter().copied().min().map_or(1, usize::from);
     while bench.runs == 0 || begun.elapsed() < WARM_UP {

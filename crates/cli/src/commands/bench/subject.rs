@@ -9,7 +9,6 @@ use crate::model;
 
 /// The model and the machine of a measurement.
 pub(super) struct Subject {
-    pub(super) model: Model,
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) parameters: u64,
@@ -18,20 +17,21 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    pub(super) fn load(args: &Args, options: LoadOptions) -> Result<Self> {
+    /// Loads the model of a measurement.
+    pub(super) fn load(args: &Args, options: LoadOptions) -> Result<(Self, Model)> {
         let engine = model::engine(&args.load)?;
         let backend = engine.backend().to_owned();
         let options = args.speculate.apply(options);
         let model = model::load_on(&engine, &args.model, &args.load, options)?;
         let checkpoint = model.checkpoint();
-        Ok(Self {
+        let subject = Self {
             name: name(&model),
             bytes: checkpoint.file_bytes(),
             parameters: checkpoint.tensors().map(|t| t.row_len() as u64 * t.rows() as u64).sum(),
             backend,
             threads: args.load.threads(),
-            model,
-        })
+        };
+        Ok((subject, model))
     }
 
     /// The object that the results of a test are added to.

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use pelton::{
-    EffortFile, EffortTables, LoadOptions, Model,
+    EffortFile, EffortTables, LoadOptions, Model, Session,
     graph::{EffortGroup, EffortKind, EffortTable, OutputKind, Plan},
 };
 use serde_json::{Value, json};
@@ -228,14 +228,14 @@ fn measure(
     let efforts: Vec<f64> =
         (1..=points.len()).map(|i| i as f64 / (points.len() + 1) as f64).collect();
     let table = table(groups, efforts.clone(), &points.iter().collect::<Vec<_>>())?;
-    let model = load(args, EffortTables::Table(Arc::new(table)))?;
+    let mut session = load(args, EffortTables::Table(Arc::new(table)))?.into_session()?;
     let all = (windows.len() * points.len()) as u64;
     let bar = Progress::new("measuring {bar:32} {pos} of {len} runs, {eta} left", all);
     let begun = Instant::now();
     let mut sums = vec![0.0; points.len()];
     let mut used = 0;
     for window in windows {
-        let found = divergences(&model, window.clone(), efforts.clone(), bar.counter().clone())?;
+        let found = divergences(&mut session, window, &efforts, bar.counter())?;
         for (sum, divergence) in sums.iter_mut().zip(found) {
             *sum += divergence;
         }
@@ -252,34 +252,33 @@ fn measure(
 
 /// The mean divergence of the scored tokens of a window at each of some efforts.
 fn divergences(
-    model: &Model,
-    tokens: Vec<u32>,
-    efforts: Vec<f64>,
-    counter: Counter,
+    session: &mut Session,
+    tokens: &[u32],
+    efforts: &[f64],
+    counter: &Counter,
 ) -> Result<Vec<f64>> {
     let rows = scored(tokens.len());
-    let found = model.session(tokens.len(), move |session| {
-        let mut base = Vec::with_capacity(rows.len());
+    session.truncate(0);
+    session.set_effort(1.0)?;
+    let mut base = Vec::with_capacity(rows.len());
+    session.run(&tokens[..rows.start])?;
+    session.run_all(&tokens[rows.clone()], |logits| base.push(LogProbs::of(logits)))?;
+    let mut all = Vec::with_capacity(efforts.len());
+    for &effort in efforts {
+        session.truncate(0);
+        session.set_effort(effort)?;
         session.run(&tokens[..rows.start])?;
-        session.run_all(&tokens[rows.clone()], |logits| base.push(LogProbs::of(logits)))?;
-        let mut all = Vec::with_capacity(efforts.len());
-        for effort in efforts {
-            session.truncate(0);
-            session.set_effort(effort)?;
-            session.run(&tokens[..rows.start])?;
-            let (mut i, mut sum) = (0, Some(0.0));
-            session.run_all(&tokens[rows.clone()], |logits| {
-                let found = score(logits, tokens[rows.start + i + 1], Some(&base[i]));
-                let divergence = found.and_then(|score| score.base).map(|base| base.divergence);
-                sum = sum.zip(divergence).map(|(sum, divergence)| sum + divergence);
-                i += 1;
-            })?;
-            all.push(sum.map(|sum| sum / rows.len() as f64));
-            counter.add(1);
-        }
-        Ok(all)
-    })?;
-    let found: Option<Vec<f64>> = found.into_iter().collect();
+        let (mut i, mut sum) = (0, Some(0.0));
+        session.run_all(&tokens[rows.clone()], |logits| {
+            let found = score(logits, tokens[rows.start + i + 1], Some(&base[i]));
+            let divergence = found.and_then(|score| score.base).map(|base| base.divergence);
+            sum = sum.zip(divergence).map(|(sum, divergence)| sum + divergence);
+            i += 1;
+        })?;
+        all.push(sum.map(|sum| sum / rows.len() as f64));
+        counter.add(1);
+    }
+    let found: Option<Vec<f64>> = all.into_iter().collect();
     found.context("logits that are no numbers, expected finite ones of every scored token")
 }
 
