@@ -57,6 +57,13 @@ pub enum Error {
     #[error("other constraints are being compiled, expected a request at a later time")]
     Busy,
 
+    /// One token of the text takes too much work.
+    #[error(
+        "the constraint needs too much work for one token, expected a simpler one: fewer \
+         alternatives, optional parts and repetitions that match the same text"
+    )]
+    Work,
+
     /// The text cannot be followed: it became too complex, or no token of the vocabulary can come.
     #[error("the constraint cannot be followed any further: {0}")]
     Stuck(String),

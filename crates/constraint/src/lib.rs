@@ -28,6 +28,7 @@ mod schema;
 mod size;
 mod source;
 mod vocabulary;
+mod watch;
 mod work;
 
 pub use compiler::Compiler;

@@ -4,9 +4,16 @@ use std::fmt;
 
 use toktrie::TokEnv;
 
-use crate::Error;
+use crate::{Error, watch::Watched};
+
+/// Words of the errors of llguidance 1.9.1 that name a limit of the work of a step.
+const WORK: [&str; 4] =
+    ["Too many items", "Current row has", "too many states", "too many expressions"];
 
 /// Follows one text under a constraint, token by token. After an error it stays in error.
+///
+/// The work of a step is bounded: one that does not end within a second, or uses up the limits of the
+/// parser, fails with [`Error::Work`].
 pub struct Matcher {
     inner: llguidance::Matcher,
     environment: TokEnv,
@@ -22,7 +29,7 @@ impl Matcher {
         tokens: usize,
         rolls_back: bool,
     ) -> Self {
-        Self { inner, environment, tokens, rolls_back }
+        Self { inner: inner.into_cancellable(), environment, tokens, rolls_back }
     }
 
     /// A matcher in the same state that shares nothing with this one.
@@ -47,7 +54,7 @@ impl Matcher {
     ///
     /// If the text has ended, if the constraint became too complex, or if no token may come.
     pub fn mask(&mut self) -> Result<Vec<u32>, Error> {
-        let mask = self.inner.compute_mask().map_err(|error| stuck(&error))?;
+        let mask = self.step(llguidance::Matcher::compute_mask)?;
         let mut words = mask.as_slice().to_vec();
         words.resize(self.tokens.div_ceil(32), 0);
         if let Some(last) = words.last_mut()
@@ -67,7 +74,7 @@ impl Matcher {
     ///
     /// If it may not come.
     pub fn consume(&mut self, token: u32) -> Result<(), Error> {
-        self.inner.consume_token(token).map_err(|error| stuck(&error))
+        self.step(|inner| inner.consume_token(token))
     }
 
     /// Takes tokens up to the first that may not come; returns their number.
@@ -76,7 +83,12 @@ impl Matcher {
     ///
     /// If the constraint became too complex.
     pub fn try_consume(&mut self, tokens: &[u32]) -> Result<usize, Error> {
-        self.inner.try_consume_tokens(tokens).map_err(|error| stuck(&error))
+        for (taken, &token) in tokens.iter().enumerate() {
+            if self.step(|inner| inner.try_consume_tokens(&[token]))? == 0 {
+                return Ok(taken);
+            }
+        }
+        Ok(tokens.len())
     }
 
     /// Takes bytes, whatever their tokens; returns whether they may come. If not, some of them may
@@ -101,7 +113,7 @@ impl Matcher {
         if self.is_stopped() {
             return Ok(Vec::new());
         }
-        let tokens = self.inner.compute_ff_tokens();
+        let tokens = self.step(|inner| Ok::<_, Error>(inner.compute_ff_tokens()))?;
         // it has no token for what the constraint forces, or one that has no place in the model
         let known = tokens.iter().take_while(|&&token| (token as usize) < self.tokens).count();
         let taken = self.try_consume(&tokens[..known])?;
@@ -114,7 +126,7 @@ impl Matcher {
     ///
     /// If there are not as many, or if the constraint [cannot](Self::can_roll_back).
     pub fn rollback(&mut self, tokens: usize) -> Result<(), Error> {
-        self.inner.rollback(tokens).map_err(|error| stuck(&error))
+        self.step(|inner| inner.rollback(tokens))
     }
 
     /// Whether the text may end here.
@@ -123,7 +135,7 @@ impl Matcher {
     ///
     /// If an earlier call failed.
     pub fn is_accepting(&mut self) -> Result<bool, Error> {
-        self.inner.is_accepting().map_err(|error| stuck(&error))
+        self.step(llguidance::Matcher::is_accepting)
     }
 
     /// Whether nothing may come any more: the text has ended, or a call failed.
@@ -146,14 +158,35 @@ impl Matcher {
     }
 }
 
+impl Matcher {
+    /// Runs a step, which is cancelled if it goes on for too long.
+    fn step<T, E: fmt::Display>(
+        &mut self,
+        step: impl FnOnce(&mut llguidance::Matcher) -> Result<T, E>,
+    ) -> Result<T, Error> {
+        let handle = self.inner.cancellation_handle();
+        let watched = handle.as_ref().map(Watched::begin);
+        let outcome = step(&mut self.inner);
+        drop(watched);
+        match self.inner.is_cancelled() {
+            true => Err(Error::Work),
+            false => outcome.map_err(|error| stuck(&error)),
+        }
+    }
+}
+
 impl fmt::Debug for Matcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Matcher").field("stopped", &self.is_stopped()).finish_non_exhaustive()
     }
 }
 
+/// The reason why a step failed.
 fn stuck(error: &impl fmt::Display) -> Error {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
-    Error::Stuck(line.chars().take(200).collect())
+    match WORK.iter().any(|limit| line.contains(limit)) {
+        true => Error::Work,
+        false => Error::Stuck(line.chars().take(200).collect()),
+    }
 }

@@ -161,6 +161,47 @@ fn nothing_kills_stalls_or_fills_the_process() {
     });
 }
 
+/// Grammars that force a text without an end, or are ambiguous in many ways: a step took seconds or
+/// never ended. Where the work depends on the build, both outcomes are right.
+#[test]
+fn a_step_has_a_bound_of_work() {
+    let many = |part: &str, count: usize| part.repeat(count);
+    let gbnf = |text: String| Constraint::Gbnf(text);
+    let compiler = Compiler::of_bytes().unwrap();
+    for (constraint, text, is_too_much) in [
+        // a terminal takes as many characters as it can, and nothing but itself may follow
+        (gbnf("root ::= root{0,40} \"ab\"?+\"aa\"".to_owned()), many("ab", 1), Some(true)),
+        (Constraint::Lark("start: \"a\" start\n".to_owned()), many("a", 1), Some(true)),
+        // the same in GBNF is followed without being forced, as llama.cpp follows it
+        (gbnf("root ::= \"a\" root".to_owned()), many("a", 200), Some(false)),
+        (
+            gbnf(format!("root ::= {}", many("\"a\"? \"a]\"? \"a\"?*\"a\"? ", 60))),
+            many("a", 12),
+            None,
+        ),
+        (gbnf(format!("root ::= ({})+ root?", many("root? \"a\"? ", 80))), many("a", 12), None),
+        (gbnf(format!("root ::= \"b\" | {} \"a\"", many("root? ", 200))), many("a", 12), None),
+    ] {
+        let mut matcher = compiler.compile(&constraint).unwrap();
+        let mut ended = None;
+        for byte in text.bytes().map(Some).chain([None]) {
+            let begun = Instant::now();
+            let next = matcher.mask().and_then(|_| {
+                let token = byte.map(u32::from);
+                token.map_or(Ok(()), |token| matcher.consume(token))
+            });
+            let taken = begun.elapsed();
+            assert!(taken < Duration::from_secs(5), "{constraint:?}: {taken:?}");
+            if let Err(error) = next {
+                ended = Some(error);
+                break;
+            }
+        }
+        assert!(matches!(ended, None | Some(Error::Work)), "{constraint:?}: {ended:?}");
+        assert!(is_too_much.is_none_or(|expected| expected == ended.is_some()), "{constraint:?}");
+    }
+}
+
 /// Inputs that fuzzing found, or begins with.
 #[test]
 fn corpora_are_replayed() {

@@ -2,11 +2,17 @@
 
 use std::fmt::Write;
 
-use super::rules::{Part, Rules};
+use super::{
+    endless::has_endless,
+    rules::{Part, Rules},
+};
+
 /// Writes a grammar.
 pub(super) fn write(rules: &Rules) -> String {
     let mut writer = Writer { regular: regular(rules), joined: Vec::new() };
-    let mut text = format!("start: {}\n", writer.name(0));
+    // the compiler would follow a text that is forced without an end to its limits in one step
+    let options = if has_endless(rules) { "%llguidance {\"no_forcing\": true}\n" } else { "" };
+    let mut text = format!("{options}start: {}\n", writer.name(0));
     for (index, (part, _)) in rules.rules.iter().enumerate() {
         let name = writer.name(index);
         let body = match writer.regular[index] {

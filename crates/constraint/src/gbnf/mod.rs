@@ -6,6 +6,7 @@
 //! match in a recursive rule, as in `[a-z]* "end"`, those texts are not allowed. No text is allowed
 //! that the grammar excludes.
 
+mod endless;
 mod lark;
 mod parse;
 mod rules;

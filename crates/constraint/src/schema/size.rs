@@ -27,6 +27,9 @@ struct Measure {
     merged: usize,
     /// Patterns that a string has to match at once.
     patterns: usize,
+    /// The alternatives that it becomes where it is merged with others: a merge of alternatives has
+    /// one for each combination.
+    alternatives: usize,
 }
 
 /// How a schema applies with another.
@@ -86,7 +89,7 @@ fn combined(
     known: &HashMap<*const Value, Measure>,
 ) -> Result<Measure, Error> {
     let Value::Object(map) = schema else {
-        return Ok(Measure { path: 1, parts: 1, merged: 1, patterns: 0 });
+        return Ok(Measure { path: 1, parts: 1, merged: 1, patterns: 0, alternatives: 1 });
     };
     // nothing is merged with what stands alone
     let restricting = map.keys().filter(|key| is_structural(key)).count();
@@ -94,7 +97,9 @@ fn combined(
         true => restricting == 0,
         false => restricting == 1 && map.get("allOf").is_some_and(|all| all.get(1).is_none()),
     };
-    let mut all = Measure { path: 0, parts: weight(map)?, merged: 0, patterns: 0 };
+    let mut all = Measure { parts: weight(map)?, alternatives: 1, ..Measure::default() };
+    // the parts of one merged alternative
+    let mut combination = 0usize;
     all.patterns = ["pattern", "format"].into_iter().filter(|key| map.contains_key(*key)).count();
     for (relation, other) in others {
         let other = known.get(&std::ptr::from_ref(*other)).copied().unwrap_or_default();
@@ -112,19 +117,36 @@ fn combined(
         }
         if *relation != Relation::Within {
             all.patterns = all.patterns.saturating_add(other.patterns);
+            let alternatives = other.alternatives.max(1);
+            all.alternatives = all.alternatives.saturating_mul(alternatives);
+            combination = combination.saturating_add(1 + other.parts / alternatives);
         }
     }
     all.path += 1;
-    // each alternative is merged with what is beside it
-    let options = ["anyOf", "oneOf"].into_iter().filter_map(|key| map.get(key)?.as_array());
-    let options: Vec<&Value> = options.flatten().collect();
-    let inner: usize = options.iter().fold(0, |sum, option| {
-        let measure = known.get(&std::ptr::from_ref(*option)).copied().unwrap_or_default();
-        sum.saturating_add(measure.parts)
-    });
+    // each alternative is merged with what is beside it, and with each of other lists
+    let measure = |schema: &Value| known.get(&std::ptr::from_ref(schema)).copied();
+    let lists = ["anyOf", "oneOf"].into_iter().filter_map(|key| map.get(key)?.as_array());
+    let (mut options, mut inner) = (0usize, 0usize);
+    for list in lists {
+        let all_of_list: Vec<Measure> =
+            list.iter().map(|option| measure(option).unwrap_or_default()).collect();
+        let sum = |value: fn(&Measure) -> usize| {
+            all_of_list.iter().fold(0usize, |sum, measure| sum.saturating_add(value(measure)))
+        };
+        let alternatives = sum(|measure| measure.alternatives.max(1)).max(1);
+        all.alternatives = all.alternatives.saturating_mul(alternatives);
+        combination = combination.saturating_add(1 + sum(|measure| measure.parts) / alternatives);
+        options += list.len();
+        inner = inner.saturating_add(sum(|measure| measure.parts));
+    }
     if restricting > 1 || map.contains_key("$ref") {
         let beside = all.parts.saturating_sub(inner);
-        all.parts = all.parts.saturating_add(beside.saturating_mul(options.len()));
+        all.parts = all.parts.saturating_add(beside.saturating_mul(options));
+    }
+    // a single list with nothing beside it is merged with nothing
+    let merges = restricting > 1 || map.contains_key("$ref") || map.contains_key("allOf");
+    if merges && !is_alias && all.alternatives > options {
+        all.parts = all.parts.saturating_add(all.alternatives.saturating_mul(combination));
     }
     if all.patterns > 2 {
         let squared = all.patterns.saturating_mul(all.patterns);
@@ -327,6 +349,17 @@ mod tests {
         }
         doubling.insert("d60".to_owned(), json!({ "type": "null" }));
         assert!(measure(&json!({ "$ref": "#/$defs/d0", "$defs": doubling })).is_err());
+        // each combination of alternatives is an alternative
+        let choices = |count: usize| -> Value {
+            let name =
+                |i: usize| json!({ "type": "object", "properties": { format!("p{i}"): {} } });
+            (0..count).map(|i| json!({ "anyOf": [name(i), name(i + 100)] })).collect()
+        };
+        assert!(measure(&json!({ "allOf": choices(6) })).is_ok());
+        assert!(measure(&json!({ "allOf": choices(12) })).is_err());
+        let named = json!({ "$defs": { "a": { "allOf": choices(6) } },
+            "allOf": [{ "$ref": "#/$defs/a" }, { "anyOf": choices(6) }, { "allOf": choices(6) }] });
+        assert!(measure(&named).is_err());
         let patterns: Vec<Value> =
             (0..20).map(|i| json!({ "pattern": format!("a.{{{i}}}b") })).collect();
         assert!(measure(&json!({ "allOf": patterns })).is_err());

@@ -3,7 +3,7 @@
 //! The input is the file, a zero byte, and the text. Run in `crates/tokenizer`:
 //!
 //! ```text
-//! RUSTC_BOOTSTRAP=1 cargo fuzz run tokenizer_json fuzz/corpus/tokenizer_json fuzz/seeds/tokenizer_json
+//! cargo +nightly fuzz run tokenizer_json fuzz/corpus/tokenizer_json fuzz/seeds/tokenizer_json
 //! ```
 
 #![no_main]

@@ -3,7 +3,7 @@
 //! Run in `crates/weights`, with the test files as seed corpus:
 //!
 //! ```text
-//! RUSTC_BOOTSTRAP=1 cargo fuzz run gguf fuzz/corpus/gguf tests/fixtures/gguf tests/fixtures/hf
+//! cargo +nightly fuzz run gguf fuzz/corpus/gguf tests/fixtures/gguf tests/fixtures/hf
 //! ```
 
 #![no_main]

@@ -3,7 +3,7 @@
 //! `tests/common/folder_case.rs` describes the input. Run in `crates/weights`:
 //!
 //! ```text
-//! RUSTC_BOOTSTRAP=1 cargo fuzz run hugging_face fuzz/corpus/hugging_face fuzz/seeds/hugging_face
+//! cargo +nightly fuzz run hugging_face fuzz/corpus/hugging_face fuzz/seeds/hugging_face
 //! ```
 
 #![no_main]
