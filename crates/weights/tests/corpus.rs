@@ -1,13 +1,26 @@
-//! The inputs that fuzzing begins with, run on stable Rust: `fuzz/seeds/hugging_face`, a configuration of
-//! each architecture. Those of the target `gguf` are `tests/fixtures/gguf`, which other tests read.
+//! The inputs that fuzzing begins with and found worth keeping, run on stable Rust: `fuzz/seeds/gguf`,
+//! and `fuzz/seeds/hugging_face`, a configuration of each architecture.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+#[path = "common/exercise.rs"]
+mod exercise;
 #[path = "common/folder_case.rs"]
 mod folder_case;
 
 use std::fs;
 use std::path::Path;
+
+#[test]
+fn seeds_of_gguf() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/gguf");
+    let (mut all, mut models) = (0, 0);
+    for entry in fs::read_dir(folder).unwrap() {
+        all += 1;
+        models += usize::from(exercise::exercise(fs::read(entry.unwrap().path()).unwrap()));
+    }
+    assert!(all > 3 && models > 0, "{models} of {all} are models");
+}
 
 #[test]
 fn seeds_of_hugging_face() {

@@ -1,15 +1,18 @@
-//! Any text as a chat template, with a conversation that has tools and a call.
+//! Any text as a chat template, with conversations of each kind.
+//!
+//! Run in `crates/chat`:
+//!
+//! ```text
+//! cargo +nightly fuzz run template fuzz/corpus/template fuzz/seeds/template
+//! ```
 
 #![no_main]
 
+#[path = "../../tests/common/exercise.rs"]
+mod exercise;
+
 use libfuzzer_sys::fuzz_target;
-use pelton_chat::{Chat, Message, Template};
-use serde_json::json;
 
 fuzz_target!(|source: &str| {
-    let Ok(template) = Template::new(source) else { return };
-    let mut chat = Chat::new(vec![Message::new("system", "Be brief."), Message::new("user", "Hi")]);
-    chat.tools = vec![json!({"type": "function", "function": {"name": "f", "parameters": {}}})];
-    let _ = template.capabilities();
-    let _ = template.render(&chat);
+    exercise::exercise(source);
 });

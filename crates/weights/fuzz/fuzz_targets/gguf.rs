@@ -3,7 +3,7 @@
 //! Run in `crates/weights`, with the test files as seed corpus:
 //!
 //! ```text
-//! cargo +nightly fuzz run gguf fuzz/corpus/gguf tests/fixtures/gguf tests/fixtures/hf
+//! cargo +nightly fuzz run gguf fuzz/corpus/gguf fuzz/seeds/gguf tests/fixtures/hf
 //! ```
 
 #![no_main]
