@@ -22,6 +22,7 @@ mod greatest;
 mod log_probs;
 mod method;
 mod noise;
+mod option_values;
 mod options;
 mod order;
 mod sampler;
@@ -29,7 +30,7 @@ mod sampler;
 pub use draw::{Draw, LOG_PROBS_MAX, LogProbs, PENALTY_WINDOW_MAX, Penalties, Sampled};
 pub use fixed_params::FixedParams;
 pub use log_probs::LogSum;
-pub use options::Sampling;
+pub use options::{Field, OptionKind, Sampling, SamplingOption};
 pub use order::SamplerKind;
 pub use sampler::Sampler;
 

@@ -13,6 +13,7 @@ mod effort;
 pub mod fake;
 pub mod ops;
 mod random;
+pub mod sampling;
 mod skip;
 
 pub use random::Random;

@@ -327,7 +327,7 @@ impl<'a> Session<'a> {
             true => self.template.prompt(chat)?,
             false => self.template.prompt_with(chat, choice, true)?,
         };
-        let mut sampling = self.params.sampling.sampling();
+        let mut sampling = self.params.sampling.sampling().clone();
         sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(self.attempt));
         let request = Request::new("").sampling(sampling);
         let mut request = match self.effort.dial() {

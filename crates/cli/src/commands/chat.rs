@@ -58,7 +58,6 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         Some(text) => serde_json::from_str(text).context("--kwargs is not a JSON object")?,
         None => Map::new(),
     };
-    args.params.sampling.sampling().check().map_err(anyhow::Error::msg)?;
     let source = match &args.template {
         Some(file) => Some(
             std::fs::read_to_string(file).with_context(|| format!("{file} could not be read"))?,

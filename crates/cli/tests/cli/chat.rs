@@ -131,12 +131,13 @@ fn what_is_refused() {
         (&["--kwargs", "1"][..], "--kwargs"),
         (&["--template", "/nothing.jinja"], "/nothing.jinja"),
         (&["--load", "/nothing.json"], "/nothing.json"),
-        (&["--top-p", "2"], "top_p"),
         (&["/nothing.gguf"], "/nothing.gguf"),
     ] {
         let said = refused(&[&["chat"], flags].concat(), 1);
         assert!(said.contains(words), "{said}");
     }
+    let said = refused(&["chat", "--top-p", "2"], 2);
+    assert!(said.contains("top_p is 2, expected a number from 0 to 1"), "{said}");
     let output = chat(&format!("{}\n{SUM}\n", "word ".repeat(2000)), &[]);
     let errors = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(errors.contains("the prompt has") && errors.contains("/undo"), "{errors}");

@@ -15,10 +15,10 @@ fn errors_are_one_sentence_and_a_hint() {
 
     let text = refused(&["run", "Hello", "--context", "100000000"], 1);
     assert!(text.contains("'context' is 100000000"), "{text}");
-    let text = refused(&["run", "Hello", "--top-p", "7"], 1);
-    assert!(text.contains("top_p is 7, expected 0 to 1"), "{text}");
-    let text = refused(&["run", "Hello", "--penalty-window", "5000"], 1);
-    assert!(text.contains("penalty_window is 5000, expected 0 to 4096"), "{text}");
+    let text = refused(&["run", "Hello", "--top-p", "7"], 2);
+    assert!(text.contains("top_p is 7, expected a number from 0 to 1"), "{text}");
+    let text = refused(&["run", "Hello", "--penalty-window", "5000"], 2);
+    assert!(text.contains("penalty_window is 5000, expected an integer from 0 to 4096"), "{text}");
     let text = refused(&["run", "Hello", "--kv-memory", "1K"], 1);
     assert!(text.contains("expected at most 1024"), "{text}");
     let text = refused(&["run", &fixture("logits/llama.gguf"), "Hello"], 1);

@@ -135,15 +135,6 @@ impl Fields {
         }
     }
 
-    /// An integer of 64 bits, with or without a sign.
-    pub(crate) fn bits(&mut self, name: &str) -> Result<Option<u64>, ApiError> {
-        let Some(value) = self.take(name) else { return Ok(None) };
-        match value.as_u64().or_else(|| integer(&value).map(i64::cast_unsigned)) {
-            Some(bits) => Ok(Some(bits)),
-            None => Err(self.wrong(name, &value, "an integer of 64 bits")),
-        }
-    }
-
     /// An integer from `least` on.
     pub(crate) fn count(&mut self, name: &str, least: i64) -> Result<Option<usize>, ApiError> {
         let count = self.integer(name, least..=i64::from(u32::MAX))?;
@@ -222,7 +213,7 @@ pub(crate) fn ids(value: &Value) -> Option<Vec<u32>> {
 }
 
 /// A number without a fraction, however it is written.
-fn integer(value: &Value) -> Option<i64> {
+pub(crate) fn integer(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| {
         let number = value.as_f64()?;
         (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)

@@ -5,5 +5,5 @@ mod fields;
 mod json;
 
 pub(crate) use body::{Bodies, Held};
-pub(crate) use fields::{Fields, ids, kind};
+pub(crate) use fields::{Fields, ids, integer, kind};
 pub(crate) use json::{parse, parse_body};

@@ -25,5 +25,6 @@ pub(crate) use options::response_format;
 pub(crate) use options::{Options, Output};
 pub(crate) use reply::LogToken;
 pub(crate) use reply::{Piece, ReplyRun};
+pub(crate) use sampling::{decimal, option_json, option_schema};
 pub(crate) use tokens::{Context, End, TokenRun};
 pub(crate) use values::{embed, rerank};

@@ -1,98 +1,79 @@
-//! The options of sampling in a body.
+//! The options of sampling in a body, from the table of [`Sampling::OPTIONS`].
 
-use std::{ops::RangeInclusive, str::FromStr};
+use pelton::{OptionKind, SamplerKind, Sampling, SamplingOption};
+use serde_json::{Value, json};
 
-use pelton::{SamplerKind, Sampling};
+use crate::{
+    error::ApiError,
+    input::{Fields, integer, kind},
+};
 
-use crate::{error::ApiError, input::Fields};
-
-/// A number: the names of its field, the field of [`Sampling`], and its range.
-type Number = (&'static [&'static str], fn(&mut Sampling) -> &mut f32, RangeInclusive<f64>);
-
-const MOST: f64 = f32::MAX as f64;
-
-const NUMBERS: [Number; 17] = [
-    (&["temperature"], |s| &mut s.temperature, 0.0..=MOST),
-    (&["top_p"], |s| &mut s.top_p, 0.0..=1.0),
-    (&["min_p"], |s| &mut s.min_p, 0.0..=1.0),
-    (&["repetition_penalty", "repeat_penalty"], |s| &mut s.repetition_penalty, 0.01..=100.0),
-    (&["presence_penalty"], |s| &mut s.presence_penalty, -100.0..=100.0),
-    (&["frequency_penalty"], |s| &mut s.frequency_penalty, -100.0..=100.0),
-    (&["top_n_sigma"], |s| &mut s.top_n_sigma, -MOST..=MOST),
-    (&["typical_p", "typ_p"], |s| &mut s.typical_p, 0.0..=1.0),
-    (&["xtc_probability"], |s| &mut s.xtc_probability, 0.0..=1.0),
-    (&["xtc_threshold"], |s| &mut s.xtc_threshold, 0.0..=1.0),
-    (&["dynatemp_range"], |s| &mut s.dynatemp_range, 0.0..=MOST),
-    (&["dynatemp_exponent"], |s| &mut s.dynatemp_exponent, -MOST..=MOST),
-    (&["dry_multiplier"], |s| &mut s.dry_multiplier, 0.0..=MOST),
-    (&["dry_base"], |s| &mut s.dry_base, 0.0..=MOST),
-    (&["mirostat_tau"], |s| &mut s.mirostat_tau, 0.0..=MOST),
-    (&["mirostat_eta"], |s| &mut s.mirostat_eta, 0.0..=MOST),
-    (&["adaptive_target"], |s| &mut s.adaptive_target, -MOST..=1.0),
-];
-
-/// An integer: the names of its field, the field of [`Sampling`], the greatest value, which stands for
-/// those above it, and the value that -1 stands for.
-type Integer = (&'static [&'static str], fn(&mut Sampling) -> &mut usize, usize, usize);
-
-const ANY: usize = u32::MAX as usize;
-
-const INTEGERS: [Integer; 5] = [
-    (&["top_k"], |s| &mut s.top_k, ANY, 0),
-    (&["penalty_window", "repeat_last_n"], |s| &mut s.penalty_window, 4096, 4096),
-    (&["dry_allowed_length"], |s| &mut s.dry_allowed_length, ANY, 2),
-    (&["dry_window", "dry_penalty_last_n"], |s| &mut s.dry_window, ANY, usize::MAX),
-    (&["min_keep"], |s| &mut s.min_keep, ANY, 0),
-];
+/// The greatest integer in a body. One above an option's greatest value stands for that.
+const INTEGER_MAX: i64 = u32::MAX as i64;
 
 /// Takes the options out of a body, with the names of those that it has.
 pub(super) fn take(fields: &mut Fields) -> Result<(Sampling, Vec<&'static str>), ApiError> {
     let (mut sampling, mut given) = (Sampling::default(), Vec::new());
-    for (names, field, range) in NUMBERS {
-        for name in names {
-            if let Some(value) = fields.number(name, range.clone())? {
-                *field(&mut sampling) = value as f32;
-                given.push(names[0]);
+    for option in Sampling::OPTIONS {
+        for key in option.keys() {
+            if fields.has(key) {
+                take_one(fields, option, key, &mut sampling)?;
+                given.push(option.name);
             }
         }
     }
-    for (names, field, most, unlimited) in INTEGERS {
-        for name in names {
-            if let Some(value) = fields.integer(name, -1..=i64::from(u32::MAX))? {
-                let value = usize::try_from(value).map(|value| value.min(most));
-                *field(&mut sampling) = value.unwrap_or(unlimited);
-                given.push(names[0]);
-            }
-        }
-    }
-    if let Some(version) = fields.integer("mirostat", 0..=2)? {
-        sampling.mirostat = u8::try_from(version).unwrap_or(0);
-        given.push("mirostat");
-    }
-    if let Some(decay) = fields.number("adaptive_decay", 0.0..=0.99)? {
-        sampling.adaptive_decay = decay as f32;
-        given.push("adaptive_decay");
-    }
-    if fields.has("dry_sequence_breakers") {
-        sampling.dry_breakers = fields.strings("dry_sequence_breakers")?;
-        given.push("dry_breakers");
-    }
-    if fields.has("samplers") {
-        let path = fields.at("samplers");
-        let kinds = fields.strings("samplers")?.into_iter();
-        let kinds: Vec<_> = kinds.map(|name| SamplerKind::from_str(&name)).collect();
-        // as llama.cpp does: clients name samplers that are of no use here, such as infill
-        sampling.order = kinds.iter().filter_map(|kind| kind.as_ref().ok()).copied().collect();
-        if sampling.order.is_empty()
-            && let Some(Err(error)) = kinds.first()
-        {
-            return Err(ApiError::field(path.clone(), format!("{path}: {error}")));
-        }
-        given.push("order");
-    }
-    // any 64 bits are a seed; llama.cpp's -1 is a random one
-    sampling.seed = fields.bits("seed")?.filter(|&seed| seed != u64::MAX);
     Ok((sampling, given))
+}
+
+fn take_one(
+    fields: &mut Fields,
+    option: &SamplingOption,
+    key: &str,
+    sampling: &mut Sampling,
+) -> Result<(), ApiError> {
+    let path = fields.at(key);
+    let fail = |sentence: String| Err(ApiError::field(path.clone(), sentence));
+    let (is_valid, found) = match option.kind {
+        OptionKind::Texts(field, ..) => {
+            *(field.get_mut)(sampling) = fields.strings(key)?;
+            return option.check(sampling).or_else(fail);
+        }
+        OptionKind::Samplers(field) => {
+            let kinds: Vec<_> = fields.strings(key)?.iter().map(|name| name.parse()).collect();
+            // as llama.cpp does: clients name samplers that are of no use here, such as infill
+            let known: Vec<SamplerKind> = kinds.iter().filter_map(|k| k.clone().ok()).collect();
+            if known.is_empty()
+                && let Some(Err(error)) = kinds.into_iter().next()
+            {
+                let error: String = error;
+                return fail(format!("{path}: {error}"));
+            }
+            *(field.get_mut)(sampling) = known;
+            return option.check(sampling).or_else(fail);
+        }
+        OptionKind::Number(..) => {
+            let Some(value) = fields.take(key) else { return Ok(()) };
+            (value.as_f64().is_some_and(|number| option.set_number(sampling, number)), value)
+        }
+        OptionKind::Integer(_, most, _) => {
+            let Some(value) = fields.take(key) else { return Ok(()) };
+            let most = i64::try_from(most).unwrap_or(INTEGER_MAX);
+            let clamped = |found| if found > INTEGER_MAX { found } else { most.min(found) };
+            let found = integer(&value).map(clamped);
+            (found.is_some_and(|found| option.set_integer(sampling, found)), value)
+        }
+        OptionKind::Version(..) => {
+            let Some(value) = fields.take(key) else { return Ok(()) };
+            (integer(&value).is_some_and(|found| option.set_integer(sampling, found)), value)
+        }
+        OptionKind::Seed(_) => {
+            let Some(value) = fields.take(key) else { return Ok(()) };
+            // the upper half of 64 bits has no sign
+            let bits = value.as_u64().map(u64::cast_signed).or_else(|| integer(&value));
+            (bits.is_some_and(|bits| option.set_integer(sampling, bits)), value)
+        }
+    };
+    if is_valid { Ok(()) } else { fail(option.refusal(&path, &kind(&found))) }
 }
 
 /// The options of a request, with a model's defaults for those that it does not give.
@@ -101,42 +82,60 @@ pub(super) fn with_defaults(
     given: &[&'static str],
     defaults: &Sampling,
 ) -> Sampling {
-    macro_rules! fill {
-        ($($name:ident),*) => {$(
-            if !given.contains(&stringify!($name)) {
-                sampling.$name.clone_from(&defaults.$name);
-            }
-        )*};
+    for option in Sampling::OPTIONS {
+        let is_seed = matches!(option.kind, OptionKind::Seed(_));
+        if !is_seed && !given.contains(&option.name) {
+            option.copy(defaults, &mut sampling);
+        }
     }
-    fill!(
-        temperature,
-        top_k,
-        top_p,
-        min_p,
-        repetition_penalty,
-        presence_penalty,
-        frequency_penalty,
-        penalty_window,
-        top_n_sigma,
-        typical_p,
-        xtc_probability,
-        xtc_threshold,
-        dynatemp_range,
-        dynatemp_exponent,
-        dry_multiplier,
-        dry_base,
-        dry_allowed_length,
-        dry_window,
-        dry_breakers,
-        mirostat,
-        mirostat_tau,
-        mirostat_eta,
-        adaptive_target,
-        adaptive_decay,
-        min_keep,
-        order
-    );
     sampling
+}
+
+/// The value of an option in JSON; null if it has none.
+pub(crate) fn option_json(option: &SamplingOption, sampling: &Sampling) -> Value {
+    match option.kind {
+        OptionKind::Number(field, ..) => decimal(*(field.get)(sampling)),
+        OptionKind::Integer(field, ..) => json!((field.get)(sampling)),
+        OptionKind::Version(field, _) => json!((field.get)(sampling)),
+        OptionKind::Texts(field, ..) => json!((field.get)(sampling)),
+        OptionKind::Samplers(field) => {
+            (field.get)(sampling).iter().map(|kind| kind.name()).collect()
+        }
+        OptionKind::Seed(field) => json!((field.get)(sampling)),
+    }
+}
+
+/// A number with the digits that it was written with.
+pub(crate) fn decimal(number: f32) -> Value {
+    number.to_string().parse::<f64>().unwrap_or_default().into()
+}
+
+/// The schema of an option's fields.
+pub(crate) fn option_schema(option: &SamplingOption) -> Value {
+    let mut schema = match option.kind {
+        OptionKind::Number(_, least, most) => {
+            let mut schema = json!({"type": ["number", "null"]});
+            if least > f32::MIN {
+                schema["minimum"] = decimal(least);
+            }
+            if most < f32::MAX {
+                schema["maximum"] = decimal(most);
+            }
+            schema
+        }
+        OptionKind::Integer(..) => {
+            json!({"type": ["integer", "null"], "minimum": -1, "maximum": INTEGER_MAX})
+        }
+        OptionKind::Version(_, most) => {
+            json!({"type": ["integer", "null"], "minimum": 0, "maximum": most})
+        }
+        OptionKind::Texts(..) | OptionKind::Samplers(_) => {
+            json!({"type": ["string", "array", "null"], "items": {"type": "string"}})
+        }
+        OptionKind::Seed(_) => json!({"type": ["integer", "null"]}),
+    };
+    schema["description"] = option.help.into();
+    schema
 }
 
 #[cfg(test)]
@@ -168,5 +167,36 @@ mod tests {
         let body = json!({"samplers": ["topmost"]});
         let error = take(&mut Fields::new(body).unwrap()).unwrap_err();
         assert_eq!(error.param.as_deref(), Some("samplers"));
+    }
+
+    /// Every option, by every name that it has in bodies.
+    #[test]
+    fn all_options_of_the_table() {
+        let body = |key: &str, value: Value| Fields::new(json!({(key): value})).unwrap();
+        for case in pelton_testing::sampling::cases() {
+            let value = |text: &str| match case.is_number() {
+                true => serde_json::from_str(text).unwrap(),
+                false => json!(text.split(',').collect::<Vec<_>>()),
+            };
+            for key in case.option.keys() {
+                let (sampling, given) = take(&mut body(key, value(case.good))).unwrap();
+                assert_eq!(sampling, case.expected(), "{key}");
+                assert_eq!(given, [case.option.name]);
+                let kept = with_defaults(sampling, &given, &Sampling::greedy().min_keep(9));
+                assert_eq!(case.option.show(&kept), [case.good]);
+
+                let error = take(&mut body(key, value(&case.bad))).unwrap_err();
+                let name = case.option.name;
+                assert_eq!(
+                    error.message,
+                    case.sentence.replacen(&format!("{name} is"), &format!("{key} is"), 1)
+                );
+                assert_eq!(error.param.as_deref(), Some(key));
+                let null = take(&mut body(key, Value::Null)).unwrap();
+                assert_eq!(null, (Sampling::default(), vec![]));
+            }
+            let mut wrong = body(case.option.name, json!({}));
+            assert_eq!(take(&mut wrong).unwrap_err().param.as_deref(), Some(case.option.name));
+        }
     }
 }

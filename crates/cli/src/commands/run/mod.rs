@@ -104,7 +104,7 @@ impl Args {
 
     /// A request without a prompt.
     fn template(&self) -> Result<Request> {
-        let mut request = Request::new("").sampling(self.sampling.sampling());
+        let mut request = Request::new("").sampling(self.sampling.sampling().clone());
         request.max_tokens = self.tokens;
         request.stop.clone_from(&self.stop);
         request.log_probs = self.logprobs;

@@ -2,7 +2,8 @@
 //!
 //! A field is `NAME:TYPE`, with `!` before it if it must be there. A type is one of JSON Schema's
 //! names, or several with `|` between them, with a range `[LEAST,MOST]`, or `=A,B` for one of some
-//! words, or `@NAME` for a schema of `types`. Every field may be null.
+//! words, or `@NAME` for a schema of `types`. Every field may be null. `*` stands for all options of
+//! sampling.
 
 /// A route.
 pub(super) struct Route {
@@ -15,17 +16,8 @@ pub(super) struct Route {
     pub(super) example: &'static str,
 }
 
-const SAMPLING: &str = "temperature:number[0,] top_k:integer[-1,4294967295] top_p:number[0,1] \
-    min_p:number[0,1] repetition_penalty:number[0.01,100] repeat_penalty:number[0.01,100] \
-    presence_penalty:number[-100,100] frequency_penalty:number[-100,100] \
-    penalty_window:integer[-1,4294967295] \
-    repeat_last_n:integer[-1,4294967295] seed:integer \
-    top_n_sigma:number typical_p:number[0,1] xtc_probability:number[0,1] xtc_threshold:number[0,1] \
-    dynatemp_range:number[0,] dynatemp_exponent:number dry_multiplier:number[0,] dry_base:number[0,] \
-    dry_allowed_length:integer[-1,4294967295] dry_penalty_last_n:integer[-1,4294967295] \
-    dry_sequence_breakers:@strings mirostat:integer[0,2] mirostat_tau:number[0,] \
-    mirostat_eta:number[0,] samplers:string|array ignore_eos:boolean logit_bias:@bias \
-    cache_salt:string cache_prompt:boolean lora:@loras effort:number[0,1] effort_energy:number[0,1]";
+const SAMPLING: &str = "* ignore_eos:boolean logit_bias:@bias cache_salt:string cache_prompt:boolean \
+    lora:@loras effort:number[0,1] effort_energy:number[0,1]";
 const STOP: &str = "stop:@strings";
 const OUTPUT: &str = "response_format:@format structured_outputs:object grammar:string \
     json_schema:object|boolean";

@@ -2,12 +2,14 @@
 
 use std::fmt::Write;
 
+use pelton::{Sampling, SamplingOption};
 use serde_json::{Map, Value, json};
 
 use super::{
     routes::{ROUTES, Route},
     types::{reference, types},
 };
+use crate::run::option_schema;
 
 /// The schema of a field, and whether it must be there.
 fn field(text: &str) -> (&str, Value, bool) {
@@ -44,7 +46,19 @@ fn field(text: &str) -> (&str, Value, bool) {
 
 /// The fields of a route.
 fn fields(route: &Route) -> impl Iterator<Item = (&'static str, Value, bool)> {
-    route.fields.iter().flat_map(|list| list.split_whitespace()).map(field)
+    let words = route.fields.iter().flat_map(|list| list.split_whitespace());
+    words.flat_map(|word| match word {
+        "*" => sampling_fields(),
+        word => vec![field(word)],
+    })
+}
+
+/// The fields of the options of sampling, by all of their names.
+fn sampling_fields() -> Vec<(&'static str, Value, bool)> {
+    let of = |option: &'static SamplingOption| {
+        option.keys().map(move |key| (key, option_schema(option), false))
+    };
+    Sampling::OPTIONS.iter().flat_map(of).collect()
 }
 
 fn operation(route: &Route) -> Value {

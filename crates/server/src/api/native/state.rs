@@ -8,13 +8,15 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde_json::{Value, json};
+use pelton::Sampling;
+use serde_json::{Map, Value, json};
 
 use crate::{
     app::{App, Phase},
     error::ApiError,
     metrics::{Gauges, render},
     models::Served,
+    run::option_json,
 };
 
 /// `GET /health`: 200 once the models are loaded that are to be there from the start, 503 before, at
@@ -66,7 +68,13 @@ pub(in crate::api) async fn props(State(app): State<Arc<App>>) -> Result<Answer<
     let served = app.registry.load(entry).await?;
     let model = served.model()?;
     let tokenizer = model.tokenizer().ok();
-    let sampling = &served.sampling;
+    let mut params = Map::new();
+    for option in Sampling::OPTIONS {
+        let value = option_json(option, &served.sampling);
+        if !value.is_null() {
+            params.insert(option.llama_cpp.to_owned(), value);
+        }
+    }
     let template = served.template().ok();
     let caps = template.map(|template| {
         let caps = template.template().capabilities();
@@ -78,14 +86,7 @@ pub(in crate::api) async fn props(State(app): State<Arc<App>>) -> Result<Answer<
     Ok(Answer(json!({
         "default_generation_settings": {
             "n_ctx": model.context(),
-            "params": {
-                "temperature": sampling.temperature, "top_k": sampling.top_k,
-                "top_p": sampling.top_p, "min_p": sampling.min_p,
-                "repeat_penalty": sampling.repetition_penalty,
-                "repeat_last_n": sampling.penalty_window,
-                "presence_penalty": sampling.presence_penalty,
-                "frequency_penalty": sampling.frequency_penalty,
-            },
+            "params": params,
         },
         "total_slots": slots_of(&app),
         "model_alias": served.name,

@@ -7,7 +7,7 @@ use super::items;
 use crate::{
     error::ApiError,
     input::Fields,
-    run::{self, ChatRequest, Options, Output, response_format},
+    run::{self, ChatRequest, Options, Output, decimal, response_format},
     store::Store,
 };
 
@@ -100,11 +100,6 @@ pub(super) fn take(
     }
     let stream = fields.boolean("stream")?.unwrap_or(false);
     Ok(Request { chat: request, echo, stream, items: stores.then_some(items.all) })
-}
-
-/// The number as it was written, with as few digits as tell it from its neighbours.
-fn decimal(number: f32) -> Value {
-    number.to_string().parse::<f64>().unwrap_or_default().into()
 }
 
 /// Takes the tools, whose functions have no object of their own here.
