@@ -25,7 +25,7 @@ use std::{
 use pelton_graph::{Backend, BuildOptions, Effort, OutputKind, Plan};
 use pelton_sampling::LOG_PROBS_MAX;
 use pelton_tokenizer::{Special, Tokenizer};
-use pelton_weights::{Checkpoint, Lora};
+use pelton_weights::{Checkpoint, Lora, Source};
 
 use crate::{
     Error, Session,
@@ -440,8 +440,13 @@ impl Model {
     }
 
     fn shared_tokenizer(&self) -> Result<&Arc<Tokenizer>, Error> {
+        let checkpoint = &self.loaded.checkpoint;
         self.loaded.tokenizer.as_ref().ok_or_else(|| Error::NoVocabulary {
-            file: Path::new(self.loaded.checkpoint.name()).to_owned(),
+            file: Path::new(checkpoint.name()).to_owned(),
+            found: match checkpoint.source() {
+                Source::HuggingFace => "tokenizer.json is missing",
+                Source::Gguf => "the file has no vocabulary",
+            },
         })
     }
 
