@@ -8,10 +8,13 @@ mod chat;
 mod commands;
 mod constrain;
 mod effort;
+mod habits;
+mod hints;
 mod interrupt;
 mod logging;
 mod memory;
 mod model;
+mod names;
 mod npy;
 mod output;
 mod progress;
@@ -19,9 +22,9 @@ mod sampling;
 mod scores;
 mod speculate;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 #[cfg(feature = "gpu")]
 use crate::commands::devices;
@@ -81,7 +84,10 @@ enum Command {
 fn main() -> ExitCode {
     #[cfg(feature = "gpu")]
     quiet_vulkan();
-    let command = Cli::parse().command;
+    let command = match parse() {
+        Ok(cli) => cli.command,
+        Err(code) => return code,
+    };
     match &command {
         Command::Serve(args) => logging::start_with(serve::LOG, args.log_format()),
         _ => logging::start(),
@@ -111,6 +117,17 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command line, or the exit code if there is nothing to run.
+fn parse() -> Result<Cli, ExitCode> {
+    let words = habits::translated(env::args_os().collect()).map_err(|sentence| {
+        output::note!("error: {sentence}");
+        ExitCode::from(2)
+    })?;
+    let command = habits::with_aliases(Cli::command());
+    let cli = command.try_get_matches_from(words);
+    cli.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| habits::refuse(&error))
 }
 
 /// Disables Mesa's layer that sorts GPUs. It prints a warning where there is no `XDG_RUNTIME_DIR`,

@@ -1,15 +1,14 @@
 //! The model of a command.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
 use pelton::{
-    Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model,
-    graph::Error as GraphError, weights::Quantize,
+    Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model, weights::Quantize,
 };
 
-use crate::{effort::EffortArgs, memory, output::WithHint, progress::Progress};
+use crate::{effort::EffortArgs, hints, memory, output::WithHint, progress::Progress};
 
 /// The name of the built-in model where a file is expected.
 pub(crate) const BUILT_IN: &str = "built-in";
@@ -134,11 +133,8 @@ pub(crate) fn load_on(
         Err(error @ Error::Context { .. }) if args.context.is_none() => {
             Err(error).hint("without --context it is the sum of the lengths on the command line")
         }
-        Err(error @ Error::Graph(GraphError::Effort(_))) => {
-            Err(error).hint("--effort-mode nested is for weights in Q8_0; bucket for F16, BF16 and F32, with --bucket-format q8 for Q8_0 too, on a CPU (docs/effort.md)")
-        }
         model => {
-            let model = model.hint(hint(file))?;
+            let model = model.map_err(|error| hints::of_load(error, file))?;
             args.effort.say(&model, engine.backend() != "cpu");
             Ok(model)
         }
@@ -158,20 +154,7 @@ pub(crate) fn engine(args: &LoadArgs) -> Result<Engine> {
 pub(crate) fn open(file: &str) -> Result<Checkpoint> {
     match file {
         BUILT_IN => Ok(pelton::built_in()?),
-        file => Checkpoint::open(file).hint(hint(file)),
-    }
-}
-
-fn hint(file: &str) -> String {
-    match file {
-        BUILT_IN => "--help lists what a model can be loaded with".to_owned(),
-        file if Path::new(file).is_file() || Path::new(file).join("config.json").is_file() => {
-            format!("`pelton inspect {file}` shows what can be read of it")
-        }
-        _ => format!(
-            "a model is the path of a .gguf file or of a directory with .safetensors files, or the \
-             word {BUILT_IN}"
-        ),
+        file => Checkpoint::open(file).map_err(|error| hints::of_load(error, file)),
     }
 }
 

@@ -3,15 +3,17 @@
 use std::{process::ExitCode, sync::Arc};
 
 use anyhow::{Context, Result};
+use clap::Parser;
 use pelton::{Error, LoadOptions, Model, chat::ChatTemplate};
 use serde_json::{Map, Value};
 
-use super::text_or_stdin;
+use super::prompt_or_stdin;
 use crate::{
     chat::{Conversation, Input, Params, Screen, Session, Thinking, ToolArgs, Tools},
     interrupt::Interrupt,
     model::{self, LoadArgs},
     output::WithHint,
+    sampling::SamplingArgs,
 };
 
 #[derive(clap::Args)]
@@ -53,6 +55,28 @@ pub(crate) struct Args {
     options: LoadArgs,
 }
 
+impl Args {
+    /// The arguments of a chat that `pelton run MODEL` starts.
+    pub(crate) fn of_run(
+        model: &str,
+        tokens: Option<usize>,
+        sampling: SamplingArgs,
+        options: LoadArgs,
+    ) -> Result<Self> {
+        let mut args = Alone::try_parse_from(["pelton chat", "--", model])?.args;
+        args.params = Params { tokens, sampling };
+        args.options = options;
+        Ok(args)
+    }
+}
+
+/// The arguments on their own.
+#[derive(Parser)]
+struct Alone {
+    #[command(flatten)]
+    args: Args,
+}
+
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let kwargs: Map<String, Value> = match &args.kwargs {
         Some(text) => serde_json::from_str(text).context("--kwargs is not a JSON object")?,
@@ -70,7 +94,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         None => Conversation::default(),
     };
     if let Some(text) = &args.system {
-        conversation.set_system(Some(text_or_stdin(text)?));
+        conversation.set_system(Some(prompt_or_stdin(text)?));
     }
     let tools = Tools::new(&args.tools)?;
     let interrupt = Interrupt::install();

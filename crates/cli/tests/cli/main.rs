@@ -11,6 +11,7 @@ mod effort;
 mod errors;
 mod files;
 mod gpu;
+mod habits;
 #[cfg(unix)]
 mod interrupt;
 mod logging;

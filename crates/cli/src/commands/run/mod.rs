@@ -2,11 +2,12 @@
 
 mod answer;
 mod many;
+mod subject;
 
 use std::{
     fs,
     io::{Write, stdout},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -16,13 +17,14 @@ use pelton::{LoadOptions, Model, Prompt, Request};
 use self::{
     answer::Answer,
     many::{Form, Item},
+    subject::{Input, Subject},
 };
-use super::text_or_stdin;
+use super::chat as chat_command;
 use crate::{
     constrain::ConstraintArgs,
+    hints,
     interrupt::{EXIT_CODE, Interrupt},
     model::{self, LoadArgs},
-    output::WithHint,
     sampling::SamplingArgs,
     speculate::SpeculateArgs,
 };
@@ -30,16 +32,30 @@ use crate::{
 #[derive(clap::Args)]
 #[command(
     override_usage = "pelton run [OPTIONS] [MODEL] <PROMPT>\n       \
+                      pelton run [OPTIONS] <MODEL> < FILE\n       \
                       pelton run [OPTIONS] [MODEL] --prompts <FILE>",
-    after_help = "Without MODEL the built-in model runs. A PROMPT of - is read from standard input.\n\
+    after_help = "Without MODEL the built-in model runs. One argument that names a file, a folder or a \
+                  repository is\nthe MODEL: the prompt is then standard input, or a chat starts on a \
+                  terminal. A PROMPT of - is\nstandard input, and --prompt gives any text. One final \
+                  line break of standard input is dropped.\n\
                   The text goes to standard output, the statistics to standard error. Ctrl-C ends \
                   the text\nwhen the submitted passes end, with exit code 130; a second one ends the \
                   process at once."
 )]
 pub(crate) struct Args {
     /// A model file or directory (or nothing for the built-in model), and the text to continue
-    #[arg(required_unless_present = "prompts", num_args = 1..=2, value_names = ["MODEL", "PROMPT"])]
+    #[arg(required_unless_present_any = ["prompts", "model", "prompt", "file"], num_args = 1..=2,
+        value_names = ["MODEL", "PROMPT"])]
     words: Vec<String>,
+    /// The model, in place of the argument
+    #[arg(short, long, value_name = "MODEL")]
+    model: Option<String>,
+    /// The prompt, in place of the argument; it may begin with -
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    prompt: Option<String>,
+    /// Read the prompt from a file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "prompt")]
+    file: Option<PathBuf>,
     /// Tokens to generate, at most; by default as many as the context has room for
     #[arg(short = 'n', long, value_name = "N")]
     tokens: Option<usize>,
@@ -82,16 +98,28 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The model and the prompts.
-    fn subject(&self) -> Result<(&str, Vec<String>)> {
-        match (&self.prompts, self.words.as_slice()) {
-            (None, [file, prompt]) => Ok((file, vec![text_or_stdin(prompt)?])),
-            (None, [prompt]) => Ok((model::BUILT_IN, vec![text_or_stdin(prompt)?])),
-            (Some(path), []) => Ok((model::BUILT_IN, lines(path)?)),
-            (Some(path), [file]) => Ok((file, lines(path)?)),
-            (Some(_), _) => bail!("found a prompt next to --prompts, expected one of them"),
-            (None, _) => bail!("expected a prompt, or a model and a prompt"),
+    /// The model and its prompts.
+    fn subject(&self) -> Result<Subject> {
+        subject::of(&Input {
+            words: &self.words,
+            model: self.model.as_deref(),
+            prompt: self.prompt.as_deref(),
+            file: self.file.as_deref(),
+            prompts: self.prompts.as_deref(),
+        })
+    }
+
+    /// The chat that a model without a prompt starts on a terminal.
+    fn into_chat(self, model: String) -> Result<chat_command::Args> {
+        let alone = [
+            (self.json, "--json"),
+            (self.samples > 1, "--samples"),
+            (self.logprobs.is_some(), "--logprobs"),
+        ];
+        if let Some((_, flag)) = alone.iter().find(|(given, _)| *given) {
+            bail!("found {flag} without a prompt, expected one after the model or with --prompt");
         }
+        chat_command::Args::of_run(&model, self.tokens, self.sampling, self.load)
     }
 
     /// The request of a prompt; `sample` is added to the seed.
@@ -128,21 +156,11 @@ fn bias(text: &str) -> Result<(u32, f32)> {
     Ok((id, bias))
 }
 
-/// The lines of a file of prompts that are not empty.
-fn lines(path: &Path) -> Result<Vec<String>> {
-    let text = match path.to_str() {
-        Some("-") => text_or_stdin("-")?,
-        _ => fs::read_to_string(path).with_context(|| format!("{}", path.display()))?,
-    };
-    let lines: Vec<String> =
-        text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
-    ensure!(!lines.is_empty(), "{} has no line, expected a prompt a line", path.display());
-    Ok(lines)
-}
-
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    let (file, prompts) = args.subject()?;
-    let file = file.to_owned();
+    let (file, prompts) = match args.subject()? {
+        Subject::Texts { model, prompts } => (model, prompts),
+        Subject::Chat { model } => return chat_command::run(args.into_chat(model)?),
+    };
     let interrupt = Interrupt::install();
     let texts = prompts.len().saturating_mul(args.samples as usize);
     let sequences = texts.min(usize::from(args.parallel));
@@ -179,9 +197,8 @@ fn one(
     template: &Request,
     interrupt: &Interrupt,
 ) -> Result<ExitCode> {
-    let mut stream = model
-        .generate(args.request(prompt, template, 0))
-        .hint("`pelton run --help` describes the options")?;
+    let mut stream =
+        model.generate(args.request(prompt, template, 0)).map_err(hints::of_request)?;
     interrupt.cancels(stream.handle());
     tracing::debug!(prompt_tokens = stream.stats().prompt_tokens, "the request is submitted");
     let mut out = stdout().lock();
