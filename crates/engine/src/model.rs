@@ -10,6 +10,7 @@ mod embed;
 mod loras;
 mod many;
 mod rerank;
+mod summary;
 mod value_plans;
 mod vocabulary;
 
@@ -46,6 +47,7 @@ pub use buckets::BucketFile;
 pub use defaults::SamplingDefaults;
 pub use effort::EffortFile;
 use loras::{LORAS_OF_REQUEST, Loras};
+pub use summary::Summary;
 
 /// Bytes of a token, at least, by which a text is far too long: a vocabulary of short tokens may leave
 /// parts of texts out, such as spaces.
@@ -60,6 +62,8 @@ pub struct Model {
     commands: Sender<Command>,
     loaded: Arc<Loaded>,
     shared: Arc<Shared>,
+    /// The device, as [`Summary::device`] describes it.
+    device: Arc<str>,
     // after the sender: the thread ends when no sender is left
     worker: Arc<Worker>,
 }
@@ -71,6 +75,9 @@ struct Loaded {
     /// The chat template, compiled at its first use.
     chat_template: OnceLock<Arc<ChatTemplate>>,
     context: usize,
+    /// Bytes of the weights, and of the caches.
+    weight_bytes: u64,
+    kv_bytes: u64,
     /// Ids below which all tokens are.
     tokens: usize,
     /// Rows of a pass, at most.
@@ -182,7 +189,7 @@ impl Model {
         let own = |weight: &&pelton_graph::Weight| !plan.weights.contains(weight);
         let of_head = head.iter().flat_map(|head| head.weights.iter().filter(own));
         let weights = plan.weights.iter().chain(of_head);
-        let weights = weights.map(weight).sum();
+        let weights: u64 = weights.map(weight).sum();
         let of_head = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
         let free = backend.free_memory(weights).map(|free| free.saturating_sub(of_head));
         let rows = backend.prompt_rows(&plan, weights);
@@ -209,6 +216,7 @@ impl Model {
             |head| draft::load_head(backend, head, &checkpoint, &limits, options, progress);
         let head = head.filter(|_| rolls_back).map(load_head).transpose()?.flatten();
         let agree = runner.pipeline.phases_agree;
+        let kv_bytes = kv::bytes(&plan, &limits);
         let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
         let drawable = limits.tokens;
@@ -236,6 +244,8 @@ impl Model {
             tokenizer,
             chat_template: OnceLock::new(),
             context,
+            weight_bytes: weights,
+            kv_bytes,
             tokens: drawable,
             rows,
             sequences,
@@ -247,7 +257,7 @@ impl Model {
             decoding: decode::Decoding::default(),
             loras,
         });
-        Ok(Self { commands, loaded, shared, worker })
+        Ok(Self { commands, loaded, shared, device: backend.name().into(), worker })
     }
 
     /// Submits a request. Its events are passed to `sink` one by one, the last of which is
