@@ -19,7 +19,7 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("penalty_window", &["repeat-last-n"]),
     ("typical_p", &["typical"]),
     ("system", &["system-prompt"]),
-    ("template", &["chat-template", "chat-template-file"]),
+    ("template", &["template", "chat-template-file"]),
     ("chat_template", &["template", "chat-template-file"]),
     ("stop", &["reverse-prompt"]),
     ("grammar", &["grammar-file"]),

@@ -9,6 +9,7 @@ mod commands;
 mod constrain;
 mod effort;
 mod habits;
+mod help;
 mod hints;
 mod interrupt;
 mod logging;
@@ -21,6 +22,7 @@ mod progress;
 mod sampling;
 mod scores;
 mod speculate;
+mod templates;
 
 use std::{env, process::ExitCode};
 
@@ -50,7 +52,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Continue a prompt
+    /// Answer or continue a prompt
     Run(run::Args),
     /// Talk to a model
     Chat(chat_command::Args),
@@ -125,7 +127,11 @@ fn parse() -> Result<Cli, ExitCode> {
         output::note!("error: {sentence}");
         ExitCode::from(2)
     })?;
-    let command = habits::with_aliases(Cli::command());
+    let (words, level) = help::level(words);
+    let mut command = habits::with_aliases(Cli::command());
+    if let Some(level) = level {
+        command = help::with_level(command, level);
+    }
     let cli = command.try_get_matches_from(words);
     cli.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| habits::refuse(&error))
 }

@@ -8,7 +8,12 @@ use pelton::{
     Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model, weights::Quantize,
 };
 
-use crate::{effort::EffortArgs, hints, memory, output::WithHint, progress::Progress};
+use crate::{
+    effort::EffortArgs,
+    hints, memory,
+    output::{WithHint, note},
+    progress::Progress,
+};
 
 /// The name of the built-in model where a file is expected.
 pub(crate) const BUILT_IN: &str = "built-in";
@@ -16,7 +21,7 @@ pub(crate) const BUILT_IN: &str = "built-in";
 /// Flags of commands that run a model.
 #[derive(clap::Args)]
 pub(crate) struct LoadArgs {
-    /// Where to run: auto (a GPU if there is one), cpu, gpu, or gpu:N as `pelton devices` lists
+    /// Where to run: auto (a GPU if there is one), cpu, gpu, or gpu:N of `pelton devices`
     #[arg(long, value_name = "DEVICE", default_value_t)]
     pub(crate) device: Device,
     /// Threads on the CPU; by default one for each physical core
@@ -139,6 +144,18 @@ pub(crate) fn load_on(
             Ok(model)
         }
     }
+}
+
+/// As [`load`], and says in one line of standard error what runs. A context longer than the model's is cut to
+/// that.
+pub(crate) fn load_and_say(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
+    let options = if args.context.is_some() { options.fit_context() } else { options };
+    let model = load(file, args, options)?;
+    note!("{}", model.summary());
+    if let Some(asked) = args.context.filter(|&asked| asked > model.context()) {
+        note!("--context {asked} is more than the model has: it is {} now", model.context());
+    }
+    Ok(model)
 }
 
 /// The engine of the flags.

@@ -238,3 +238,21 @@ fn run_with_constraints() {
     assert!(error.contains("'not'"), "{error}");
     super::refused(&["run", "x", "--json-object", "--regex", "a"], 2);
 }
+
+/// A prompt is answered as a chat would answer it, and continued with --raw.
+#[test]
+fn run_answers_where_the_model_has_a_template() {
+    let flags = ["-n", "20", "--temperature", "0", "--device", "cpu", "--json"];
+    let text = |args: &[&str]| {
+        let output = pelton().args([&["run"], args, &flags[..]].concat()).output().unwrap();
+        let object: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        object["text"].as_str().unwrap().to_owned()
+    };
+    let sum = "What is 2 plus 3?";
+    let rendered = format!("<|user|>{sum}<|end|><|assistant|>");
+    assert_eq!(text(&[sum]), text(&["--raw", &rendered]));
+    assert!(text(&[sum]).contains('5'));
+    let rendered = format!("<|system|>Be kind.<|end|>{rendered}");
+    assert_eq!(text(&["--system", "Be kind.", sum]), text(&["--raw", &rendered]));
+    assert_ne!(text(&[sum]), text(&["--raw", sum]));
+}
