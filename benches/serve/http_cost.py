@@ -19,7 +19,7 @@ PROMPT = "Once upon a time"
 
 def run(program, model, threads, tokens):
     """Tokens a second of `pelton run`."""
-    command = [program, "run", model, PROMPT, "--json", "--tokens", str(tokens), "--temperature", "0",
+    command = [program, "run", model, PROMPT, "--raw", "--json", "--tokens", str(tokens), "--temperature", "0",
                "--device", "cpu", "--threads", str(threads), "--speculate", "off", "--context", "1024"]
     out = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert out["generated_tokens"] == tokens, out["finish_reason"]

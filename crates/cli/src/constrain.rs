@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use pelton::{Constraint, Request};
 
 /// Flags of constraints, of which one can be given.
-#[derive(clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Constraints")]
 pub(crate) struct ConstraintArgs {
     /// Generate JSON that the schema in this file allows

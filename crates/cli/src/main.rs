@@ -8,20 +8,25 @@ mod chat;
 mod commands;
 mod constrain;
 mod effort;
+mod habits;
+mod help;
+mod hints;
 mod interrupt;
 mod logging;
 mod memory;
 mod model;
+mod names;
 mod npy;
 mod output;
 mod progress;
 mod sampling;
 mod scores;
 mod speculate;
+mod templates;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 #[cfg(feature = "gpu")]
 use crate::commands::devices;
@@ -47,7 +52,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Continue a prompt
+    /// Answer or continue a prompt
     Run(run::Args),
     /// Talk to a model
     Chat(chat_command::Args),
@@ -81,7 +86,10 @@ enum Command {
 fn main() -> ExitCode {
     #[cfg(feature = "gpu")]
     quiet_vulkan();
-    let command = Cli::parse().command;
+    let command = match parse() {
+        Ok(cli) => cli.command,
+        Err(code) => return code,
+    };
     match &command {
         Command::Serve(args) => {
             #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -115,6 +123,21 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command line, or the exit code if there is nothing to run.
+fn parse() -> Result<Cli, ExitCode> {
+    let words = habits::translated(env::args_os().collect()).map_err(|sentence| {
+        output::note!("error: {sentence}");
+        ExitCode::from(2)
+    })?;
+    let (words, level) = help::level(words);
+    let mut command = habits::with_aliases(Cli::command());
+    if let Some(level) = level {
+        command = help::with_level(command, level);
+    }
+    let cli = command.try_get_matches_from(words);
+    cli.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| habits::refuse(&error))
 }
 
 /// Disables Mesa's layer that sorts GPUs. It prints a warning where there is no `XDG_RUNTIME_DIR`,

@@ -1,15 +1,19 @@
 //! The model of a command.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
 use pelton::{
-    Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model,
-    graph::Error as GraphError, weights::Quantize,
+    Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model, weights::Quantize,
 };
 
-use crate::{effort::EffortArgs, memory, output::WithHint, progress::Progress};
+use crate::{
+    effort::EffortArgs,
+    hints, memory,
+    output::{WithHint, note},
+    progress::Progress,
+};
 
 /// The name of the built-in model where a file is expected.
 pub(crate) const BUILT_IN: &str = "built-in";
@@ -17,7 +21,7 @@ pub(crate) const BUILT_IN: &str = "built-in";
 /// Flags of commands that run a model.
 #[derive(clap::Args)]
 pub(crate) struct LoadArgs {
-    /// Where to run: auto (a GPU if there is one), cpu, gpu, or gpu:N as `pelton devices` lists
+    /// Where to run: auto (a GPU if there is one), cpu, gpu, or gpu:N of `pelton devices`
     #[arg(long, value_name = "DEVICE", default_value_t)]
     pub(crate) device: Device,
     /// Threads on the CPU; by default one for each physical core
@@ -134,15 +138,24 @@ pub(crate) fn load_on(
         Err(error @ Error::Context { .. }) if args.context.is_none() => {
             Err(error).hint("without --context it is the sum of the lengths on the command line")
         }
-        Err(error @ Error::Graph(GraphError::Effort(_))) => {
-            Err(error).hint("--effort-mode nested is for weights in Q8_0; bucket for F16, BF16 and F32, with --bucket-format q8 for Q8_0 too, on a CPU (docs/effort.md)")
-        }
         model => {
-            let model = model.hint(hint(file))?;
+            let model = model.map_err(|error| hints::of_load(error, file))?;
             args.effort.say(&model, engine.backend() != "cpu");
             Ok(model)
         }
     }
+}
+
+/// As [`load`], and says in one line of standard error what runs. A context longer than the model's is cut to
+/// that.
+pub(crate) fn load_and_say(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
+    let options = if args.context.is_some() { options.fit_context() } else { options };
+    let model = load(file, args, options)?;
+    note!("{}", model.summary());
+    if let Some(asked) = args.context.filter(|&asked| asked > model.context()) {
+        note!("--context {asked} is more than the model has: it is {} now", model.context());
+    }
+    Ok(model)
 }
 
 /// The engine of the flags.
@@ -158,20 +171,7 @@ pub(crate) fn engine(args: &LoadArgs) -> Result<Engine> {
 pub(crate) fn open(file: &str) -> Result<Checkpoint> {
     match file {
         BUILT_IN => Ok(pelton::built_in()?),
-        file => Checkpoint::open(file).hint(hint(file)),
-    }
-}
-
-fn hint(file: &str) -> String {
-    match file {
-        BUILT_IN => "--help lists what a model can be loaded with".to_owned(),
-        file if Path::new(file).is_file() || Path::new(file).join("config.json").is_file() => {
-            format!("`pelton inspect {file}` shows what can be read of it")
-        }
-        _ => format!(
-            "a model is the path of a .gguf file or of a directory with .safetensors files, or the \
-             word {BUILT_IN}"
-        ),
+        file => Checkpoint::open(file).map_err(|error| hints::of_load(error, file)),
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Error;
+use pelton::Stats;
 
 /// Writes a line to standard error, in the way of `eprintln!`, which panics where it cannot.
 macro_rules! note {
@@ -69,5 +70,26 @@ pub(crate) fn count(n: u64) -> String {
         1_000..1_000_000 => format!("{:.1} K", n as f64 / 1e3),
         1_000_000..1_000_000_000 => format!("{:.1} M", n as f64 / 1e6),
         _ => format!("{:.2} B", n as f64 / 1e9),
+    }
+}
+
+/// Tokens that a rate needs: that of fewer says more about the clock than about the machine.
+const RATED: usize = 16;
+
+/// ` at 12.3 tokens/s` for the generated tokens; nothing for a few.
+pub(crate) fn rate(stats: &Stats) -> String {
+    shown(stats.generated_tokens, stats.decode_tokens_per_second())
+}
+
+/// ` at 123.4 tokens/s` for the prompt; nothing before its end, and for a short one.
+pub(crate) fn prompt_rate(stats: &Stats) -> String {
+    let run = stats.prompt_tokens.saturating_sub(stats.cached_tokens);
+    shown(run, stats.time_to_first_token.and_then(|_| stats.prefill_tokens_per_second()))
+}
+
+fn shown(tokens: usize, rate: Option<f64>) -> String {
+    match rate.filter(|_| tokens >= RATED) {
+        Some(rate) => format!(" at {rate:.1} tokens/s"),
+        None => String::new(),
     }
 }

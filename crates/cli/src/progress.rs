@@ -12,6 +12,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pelton::RequestHandle;
 
 /// Time without a bar: what takes less needs none.
 const DELAY: Duration = Duration::from_secs(1);
@@ -54,10 +55,30 @@ impl Progress {
     pub(crate) fn new(template: &'static str, all: u64) -> Self {
         let counter = Counter::default();
         counter.set(0, all);
-        let counts = Arc::clone(&counter.0);
+        Self::drawn(template, counter, |_| {})
+    }
+
+    /// A bar of the tokens of a request's prompt.
+    pub(crate) fn of_prompt(request: &RequestHandle) -> Self {
+        let request = request.clone();
+        let template = "reading the prompt {bar:32} {pos} of {len} tokens, {eta} left";
+        Self::drawn(template, Counter::default(), move |counter| {
+            let stats = request.stats();
+            counter.set(stats.prefilled_tokens as u64, stats.prompt_tokens as u64);
+        })
+    }
+
+    /// A bar of a counter, which `update` sets before each drawing.
+    fn drawn(
+        template: &'static str,
+        counter: Counter,
+        update: impl Fn(&Counter) + Send + 'static,
+    ) -> Self {
+        let (counts, shown) = (counter.clone(), Arc::clone(&counter.0));
         let drawing = stderr().is_terminal().then(|| {
             let (sender, receiver) = mpsc::channel();
-            (sender, thread::spawn(move || draw(template, &counts, &receiver)))
+            let update = move || update(&counts);
+            (sender, thread::spawn(move || draw(template, &shown, update, &receiver)))
         });
         Self { counter, drawing }
     }
@@ -79,7 +100,7 @@ impl Drop for Progress {
 }
 
 /// Draws the bar from [`DELAY`] on, until the sender is dropped.
-fn draw(template: &str, counts: &Counts, stop: &Receiver<()>) {
+fn draw(template: &str, counts: &Counts, update: impl Fn(), stop: &Receiver<()>) {
     let timeout = |time| stop.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
     if !timeout(DELAY) {
         return;
@@ -89,6 +110,7 @@ fn draw(template: &str, counts: &Counts, stop: &Receiver<()>) {
         bar.set_style(style);
     }
     loop {
+        update();
         bar.set_length(counts.all.load(Ordering::Relaxed));
         bar.set_position(counts.done.load(Ordering::Relaxed));
         if !timeout(TICK) {

@@ -55,25 +55,41 @@ impl fmt::Display for Device {
 }
 
 impl Device {
-    /// Opens the device; `threads` are for the CPU, and whether it may repack weights.
-    pub(crate) fn open(self, threads: usize, repack: bool) -> Result<Box<dyn Backend>, Error> {
+    /// Opens the device; `threads` are for the CPU, and whether it may repack weights. With it comes the
+    /// reason why [`Auto`](Self::Auto) is no GPU.
+    pub(crate) fn open(
+        self,
+        threads: usize,
+        repack: bool,
+    ) -> Result<(Box<dyn Backend>, Option<String>), Error> {
         let cpu = || match repack {
             true => Cpu::new(threads),
             false => Cpu::new(threads).in_file_order(),
         };
         match self {
-            Self::Cpu => Ok(Box::new(cpu())),
+            Self::Cpu => Ok((Box::new(cpu()), None)),
             #[cfg(feature = "gpu")]
-            Self::Gpu(number) => Ok(Box::new(pelton_gpu::Gpu::open(&pelton_gpu::choose(number)?)?)),
+            Self::Gpu(number) => {
+                Ok((Box::new(pelton_gpu::Gpu::open(&pelton_gpu::choose(number)?)?), None))
+            }
             #[cfg(feature = "gpu")]
             Self::Auto => match pelton_gpu::choose(None) {
-                Ok(adapter) => Ok(Box::new(pelton_gpu::Gpu::open(&adapter)?)),
-                Err(_) => Ok(Box::new(cpu())),
+                Ok(adapter) => Ok((Box::new(pelton_gpu::Gpu::open(&adapter)?), None)),
+                Err(error) => {
+                    let reason = match error {
+                        pelton_graph::Error::Device { what, .. } => what,
+                        other => other.to_string(),
+                    };
+                    Ok((Box::new(cpu()), Some(reason)))
+                }
             },
             #[cfg(not(feature = "gpu"))]
             Self::Gpu(_) => Err(Error::NoGpu),
             #[cfg(not(feature = "gpu"))]
-            Self::Auto => Ok(Box::new(cpu())),
+            Self::Auto => {
+                let reason = "this build has no GPU support".to_owned();
+                Ok((Box::new(cpu()), Some(reason)))
+            }
         }
     }
 }

@@ -11,6 +11,8 @@ use crate::{Device, Error, LoadOptions, Model, built_in};
 /// A backend, on which models are loaded.
 pub struct Engine {
     backend: Box<dyn Backend>,
+    /// The device in words: its name, threads, and why it is not a GPU where that was not chosen.
+    device: Arc<str>,
 }
 
 impl Engine {
@@ -21,7 +23,7 @@ impl Engine {
 
     /// An engine on the CPU, with this many threads, at least one.
     pub fn with_threads(threads: usize) -> Self {
-        Self::with_backend(Cpu::new(threads))
+        Self { backend: Box::new(Cpu::new(threads)), device: on_cpu(threads, None) }
     }
 
     /// An engine on a device; `threads` are for the CPU.
@@ -30,7 +32,7 @@ impl Engine {
     ///
     /// If the device is a GPU and there is none, or it lacks what every kernel needs.
     pub fn on(device: Device, threads: usize) -> Result<Self, Error> {
-        Ok(Self { backend: device.open(threads, true)? })
+        Self::open(device, threads, true)
     }
 
     /// As [`on`](Self::on), without a copy of the weights where a CPU multiplies them faster in
@@ -40,12 +42,22 @@ impl Engine {
     ///
     /// As [`on`](Self::on).
     pub fn in_file_order(device: Device, threads: usize) -> Result<Self, Error> {
-        Ok(Self { backend: device.open(threads, false)? })
+        Self::open(device, threads, false)
+    }
+
+    fn open(device: Device, threads: usize, repack: bool) -> Result<Self, Error> {
+        let (backend, no_gpu) = device.open(threads, repack)?;
+        let device = match backend.name() {
+            "cpu" => on_cpu(threads, no_gpu.as_deref()),
+            name => name.into(),
+        };
+        Ok(Self { backend, device })
     }
 
     /// An engine on any backend.
     pub fn with_backend(backend: impl Backend + 'static) -> Self {
-        Self { backend: Box::new(backend) }
+        let device = backend.name().into();
+        Self { backend: Box::new(backend), device }
     }
 
     /// The name of the backend: `cpu`, or that of the GPU.
@@ -76,7 +88,9 @@ impl Engine {
         options: &LoadOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Model, Error> {
-        Model::load(self.backend.as_ref(), Checkpoint::open(path)?, options, progress)
+        let checkpoint = Checkpoint::open(path)?;
+        let model = Model::load(self.backend.as_ref(), checkpoint, options, progress)?;
+        Ok(model.on(Arc::clone(&self.device)))
     }
 
     /// Loads a checkpoint with a plan that the caller built or changed.
@@ -90,7 +104,9 @@ impl Engine {
         checkpoint: Arc<Checkpoint>,
         options: &LoadOptions,
     ) -> Result<Model, Error> {
-        Model::load_plan(self.backend.as_ref(), plan, checkpoint, options, &mut |_, _| {})
+        let backend = self.backend.as_ref();
+        let model = Model::load_plan(backend, plan, checkpoint, options, &mut |_, _| {})?;
+        Ok(model.on(Arc::clone(&self.device)))
     }
 
     /// Loads the [built-in](built_in()) model.
@@ -113,8 +129,19 @@ impl Engine {
         options: &LoadOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Model, Error> {
-        Model::load(self.backend.as_ref(), built_in()?, options, progress)
+        let model = Model::load(self.backend.as_ref(), built_in()?, options, progress)?;
+        Ok(model.on(Arc::clone(&self.device)))
     }
+}
+
+/// The CPU in words.
+fn on_cpu(threads: usize, no_gpu: Option<&str>) -> Arc<str> {
+    let threads = match threads {
+        1 => "1 thread".to_owned(),
+        n => format!("{n} threads"),
+    };
+    let reason = no_gpu.map_or_else(String::new, |reason| format!(" ({reason})"));
+    format!("cpu, {threads}{reason}").into()
 }
 
 impl Default for Engine {

@@ -102,10 +102,12 @@ pub enum Error {
     Spawn(#[source] io::Error),
 
     /// Text was given to a model whose file has no vocabulary.
-    #[error("{}: the file has no vocabulary, expected a prompt of token ids", .file.display())]
+    #[error("{}: {found}, expected a vocabulary, or a prompt of token ids", .file.display())]
     NoVocabulary {
-        /// The file.
+        /// The file or directory.
         file: PathBuf,
+        /// What was found in place of a vocabulary.
+        found: &'static str,
     },
 
     /// A token of the request is not in the vocabulary.

@@ -52,7 +52,7 @@ pub use built_in::built_in;
 pub use device::Device;
 pub use engine::Engine;
 pub use error::Error;
-pub use model::{BucketFile, EffortFile, Model, SamplingDefaults};
+pub use model::{BucketFile, EffortFile, Model, SamplingDefaults, Summary};
 pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
 #[cfg(feature = "gpu")]

@@ -10,6 +10,7 @@ mod embed;
 mod loras;
 mod many;
 mod rerank;
+mod summary;
 mod value_plans;
 mod vocabulary;
 
@@ -24,7 +25,7 @@ use std::{
 use pelton_graph::{Backend, BuildOptions, Effort, OutputKind, Plan};
 use pelton_sampling::LOG_PROBS_MAX;
 use pelton_tokenizer::{Special, Tokenizer};
-use pelton_weights::{Checkpoint, Lora};
+use pelton_weights::{Checkpoint, Lora, Source};
 
 use crate::{
     Error, Session,
@@ -45,6 +46,7 @@ pub use buckets::BucketFile;
 pub use defaults::SamplingDefaults;
 pub use effort::EffortFile;
 use loras::{LORAS_OF_REQUEST, Loras};
+pub use summary::Summary;
 
 /// The least bytes of a token by which a text is far too long. A vocabulary of short tokens may
 /// leave parts of texts out, such as spaces.
@@ -59,6 +61,8 @@ pub struct Model {
     requests: Sender<Box<Sequence>>,
     loaded: Arc<Loaded>,
     shared: Arc<Shared>,
+    /// The device, as [`Summary::device`] describes it.
+    device: Arc<str>,
     // after the sender: the thread ends when no sender is left
     worker: Arc<Worker>,
 }
@@ -70,6 +74,9 @@ struct Loaded {
     /// The chat template, compiled at its first use.
     chat_template: OnceLock<Arc<ChatTemplate>>,
     context: usize,
+    /// Bytes of the weights, and of the caches.
+    weight_bytes: u64,
+    kv_bytes: u64,
     /// Ids below which all tokens are.
     tokens: usize,
     /// The most rows of a pass.
@@ -181,7 +188,7 @@ impl Model {
         let own = |weight: &&pelton_graph::Weight| !plan.weights.contains(weight);
         let of_head = head.iter().flat_map(|head| head.weights.iter().filter(own));
         let weights = plan.weights.iter().chain(of_head);
-        let weights = weights.map(weight).sum();
+        let weights: u64 = weights.map(weight).sum();
         let of_head = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
         let free = backend.free_memory(weights).map(|free| free.saturating_sub(of_head));
         let rows = backend.prompt_rows(&plan, weights);
@@ -208,6 +215,7 @@ impl Model {
             |head| draft::load_head(backend, head, &checkpoint, &limits, options, progress);
         let head = head.filter(|_| rolls_back).map(load_head).transpose()?.flatten();
         let agree = runner.pipeline.phases_agree;
+        let kv_bytes = kv::bytes(&plan, &limits);
         let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
         let drawable = limits.tokens;
@@ -235,6 +243,8 @@ impl Model {
             tokenizer,
             chat_template: OnceLock::new(),
             context,
+            weight_bytes: weights,
+            kv_bytes,
             tokens: drawable,
             rows,
             sequences,
@@ -246,7 +256,7 @@ impl Model {
             decoding: decode::Decoding::default(),
             loras,
         });
-        Ok(Self { requests, loaded, shared, worker })
+        Ok(Self { requests, loaded, shared, device: backend.name().into(), worker })
     }
 
     /// Submits a request. Its events are passed to `sink` one by one, the last of which is
@@ -435,8 +445,13 @@ impl Model {
     }
 
     fn shared_tokenizer(&self) -> Result<&Arc<Tokenizer>, Error> {
+        let checkpoint = &self.loaded.checkpoint;
         self.loaded.tokenizer.as_ref().ok_or_else(|| Error::NoVocabulary {
-            file: Path::new(self.loaded.checkpoint.name()).to_owned(),
+            file: Path::new(checkpoint.name()).to_owned(),
+            found: match checkpoint.source() {
+                Source::HuggingFace => "tokenizer.json is missing",
+                Source::Gguf => "the file has no vocabulary",
+            },
         })
     }
 

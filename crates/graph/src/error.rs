@@ -9,7 +9,7 @@ pub enum Error {
     Weights(#[from] pelton_weights::Error),
 
     /// The file's architecture is not supported.
-    #[error("{file}: architecture '{found}' is not supported, expected one of {}", .known.join(", "))]
+    #[error("{file}: architecture '{found}' is not supported; docs/models.md lists those that are")]
     Architecture {
         /// The file.
         file: String,

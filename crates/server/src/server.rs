@@ -38,7 +38,7 @@ pub enum Error {
     #[error("{0}")]
     Config(String),
     /// The address could not be listened on.
-    #[error("{address} could not be listened on: {source}")]
+    #[error("{address} could not be listened on")]
     Listen {
         /// The address.
         address: String,
@@ -207,7 +207,7 @@ fn check(config: &Config) -> Result<(), Error> {
     if config.keys.is_empty() && !config.allow_public && !is_local(&config.host) {
         return fail(format!(
             "{} is a public address: everybody who reaches it could use the models, expected API \
-             keys (--api-key-file), or --allow-public if this is meant",
+             keys (--api-key-file FILE or --api-key KEY), or --allow-public",
             config.host
         ));
     }

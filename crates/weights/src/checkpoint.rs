@@ -11,8 +11,8 @@ use bytes::Bytes;
 use pelton_quant::DType;
 
 use crate::gguf::{Shard, Split, TensorEntry, shard_path, stacked};
-use crate::map::map_file;
-use crate::{Error, Metadata, Problem, hf};
+use crate::map::{is_missing, map_file};
+use crate::{Error, Metadata, Problem, folder, hf};
 
 /// The kind of file that a [`Checkpoint`] was read from.
 ///
@@ -50,7 +50,8 @@ impl Checkpoint {
     /// For a GGUF model split into several files, `path` is the first shard; the others are
     /// located in the same folder by their names.
     ///
-    /// A directory has `config.json`, `model.safetensors` or the shards of
+    /// A directory without `config.json` that has one `.gguf` file stands for that file, and a folder of
+    /// a repository in the cache of the Hugging Face hub for its snapshot. Other directories have `config.json`, `model.safetensors` or the shards of
     /// `model.safetensors.index.json`, and `tokenizer.json` with its companions. It gives the
     /// metadata and tensors that its conversion to GGUF has, but for the order of the rows of
     /// queries and keys (see [`Source`]) and for the type of tensors. Tensors stay memory-mapped
@@ -63,6 +64,11 @@ impl Checkpoint {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         if path.is_dir() {
+            let model = folder::model_of(path)?;
+            if model.is_file() {
+                return Self::open(model);
+            }
+            let path = model.as_path();
             let hf::Contents { metadata, tensors, file_bytes } = hf::open(path)?;
             let metadata = Metadata::new(path.display().to_string(), metadata);
             return Self::new(Source::HuggingFace, metadata, tensors, file_bytes);
@@ -74,6 +80,7 @@ impl Checkpoint {
         let split = Split::of(&first.metadata).map_err(rejected)?;
         if let Some(split) = split.filter(Split::has_others) {
             split.require_first(path).map_err(rejected)?;
+            require_shards(path, split.count).map_err(rejected)?;
             for number in 1..split.count {
                 let path = shard_path(path, number, split.count).map_err(rejected)?;
                 let rejected = |problem| Error::at(&path, problem);
@@ -270,6 +277,28 @@ impl<'a> Tensor<'a> {
             )
         }
         numbers
+    }
+}
+
+/// Shards that are looked for before the first is read: a damaged count may be any number.
+const SHARDS_COUNTED: u64 = 10_000;
+
+/// Checks that the shards after the first are there.
+fn require_shards(first: &Path, count: u64) -> Result<(), Problem> {
+    let (mut missing, mut name) = (0, None);
+    for number in 1..count.min(SHARDS_COUNTED) {
+        let path = shard_path(first, number, count)?;
+        if is_missing(&path) {
+            missing += 1;
+            name.get_or_insert(path);
+        }
+    }
+    match name.as_deref().and_then(Path::file_name) {
+        Some(name) => {
+            let first = name.to_string_lossy().into_owned();
+            Err(Problem::MissingShards { missing, count, first })
+        }
+        None => Ok(()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Errors of reading and writing model files.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 
@@ -47,6 +48,45 @@ pub enum Problem {
     /// The output of a [`GgufWriter`](crate::GgufWriter) failed.
     #[error("cannot be written: {0}")]
     Write(io::Error),
+
+    /// The file is empty.
+    #[error("the file is empty, expected a model: download it again")]
+    Empty,
+    /// The file is a Git LFS pointer: a few lines that stand for a large file in a Git checkout.
+    #[error("a Git LFS pointer, expected the file itself: run `git lfs pull` in its folder")]
+    LfsPointer,
+    /// A file of another format.
+    #[error("{what}, expected a GGUF file: {advice}")]
+    Foreign {
+        /// The format.
+        what: &'static str,
+        /// The next step.
+        advice: &'static str,
+    },
+    /// A folder with a LoRA adapter and without a model.
+    #[error(
+        "the folder has a LoRA adapter and no model, expected its base model: load that and add the adapter"
+    )]
+    AdapterFolder,
+    /// A folder with several models.
+    #[error("the folder has {count} models, expected one: give the path of one of {found}")]
+    SeveralModels {
+        /// The number of models.
+        count: usize,
+        /// The names of the first ones.
+        found: String,
+    },
+    /// Files of a model in several shards that do not exist.
+    #[error("{missing} of {count} shards {} missing: download {first} into the folder",
+        if *missing == 1 { "is" } else { "are" })]
+    MissingShards {
+        /// The number of missing files.
+        missing: u64,
+        /// The number of files.
+        count: u64,
+        /// The name of the first one that is missing.
+        first: String,
+    },
 
     /// The first four bytes are not `GGUF`.
     #[error("not a GGUF file: it begins with \"{}\", expected \"GGUF\"", found.escape_ascii())]
@@ -196,19 +236,16 @@ pub enum Problem {
         /// The file's alignment.
         alignment: usize,
     },
-    /// A tensor that extends past the end of the file.
-    #[error(
-        "tensor {tensor:?} needs {needed} bytes at offset {offset} of the tensor data, which has {available}"
-    )]
-    DataEnd {
-        /// The tensor.
+    /// Tensors that extend past the end of the file, as after a download that was cut off.
+    #[error("the file is incomplete: {}; {tensor:?} is the first tensor that is cut off; download the file again",
+        Share { found: *found, whole: *whole })]
+    Incomplete {
+        /// The first tensor that ends after the file.
         tensor: String,
-        /// Its offset in the data section.
-        offset: u64,
-        /// Its size in bytes.
-        needed: u64,
-        /// The size of the data section in bytes.
-        available: u64,
+        /// The size of the file in bytes.
+        found: u64,
+        /// The size in bytes that its tensors need.
+        whole: u64,
     },
     /// Two tensors whose bytes overlap.
     #[error("tensors {first:?} and {second:?} overlap, expected disjoint byte ranges")]
@@ -361,7 +398,7 @@ pub enum Problem {
         expected: String,
     },
     /// A model of an architecture without a mapping to GGUF names.
-    #[error("architecture {found} is not supported, expected one of {supported}")]
+    #[error("architecture {found} is not supported; docs/models.md lists those that are")]
     Architecture {
         /// The name of the class in `config.json`.
         found: String,
@@ -437,4 +474,21 @@ pub enum Problem {
         /// The type of the other element.
         found: ValueType,
     },
+}
+
+/// A part of a size: `95 of 391 MiB`.
+struct Share {
+    found: u64,
+    whole: u64,
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MIB: u64 = 1 << 20;
+        let (found, whole) = (self.found / MIB, self.whole / MIB);
+        match found < whole {
+            true => write!(f, "{found} of {whole} MiB"),
+            false => write!(f, "{} of {} bytes", self.found, self.whole),
+        }
+    }
 }

@@ -19,6 +19,8 @@
 mod buckets;
 mod checkpoint;
 mod error;
+mod folder;
+mod foreign;
 mod gguf;
 mod hf;
 mod keys;

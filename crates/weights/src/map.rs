@@ -23,3 +23,8 @@ pub(crate) fn map_file(path: &Path) -> Result<Bytes, Problem> {
     let map = unsafe { Mmap::map(&file) }.map_err(Problem::Read)?;
     Ok(Bytes::from_owner(map))
 }
+
+/// Whether there is no file of this name. One that exists and cannot be opened is not missing.
+pub(crate) fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}

@@ -47,10 +47,10 @@ mod header {
             "not a GGUF file: it begins with \"GGML\", expected \"GGUF\"",
         );
         let error = Checkpoint::from_bytes("empty", Vec::new()).unwrap_err();
-        assert!(matches!(error.problem(), Problem::Magic { .. }));
+        assert!(matches!(error.problem(), Problem::Empty));
         assert_eq!(
             error.to_string(),
-            "empty: not a GGUF file: it begins with \"\", expected \"GGUF\""
+            "empty: the file is empty, expected a model: download it again"
         );
     }
 
@@ -419,39 +419,42 @@ mod tensors {
         );
     }
 
+    /// The message has the bytes of the file, and those that its tensors need.
     #[test]
     fn data_end() {
+        let message = |tensor: &str, found: u64, whole: u64| {
+            format!(
+                "the file is incomplete: {found} of {whole} bytes; {tensor:?} is the first tensor that is \
+                 cut off; download the file again"
+            )
+        };
+        let whole = RawFile::valid().bytes().len() as u64;
         let mut file = RawFile::valid();
         file.data.pop();
+        assert_rejected!(file, Problem::Incomplete { .. }, message("b", whole - 1, whole));
         assert_rejected!(
-            file,
-            Problem::DataEnd { .. },
-            "tensor \"b\" needs 32 bytes at offset 32 of the tensor data, which has 63",
-        );
-        for offset in [64, 1 << 40, u64::MAX - 31] {
-            assert_rejected!(
-                RawFile::with_b(|b| b.offset = offset),
-                Problem::DataEnd { .. },
-                format!(
-                    "tensor \"b\" needs 32 bytes at offset {offset} of the tensor data, which has 64"
-                ),
-            );
-        }
-        // The size fits in 64 bits, the sum of offset and size does not.
-        assert_rejected!(
-            RawFile::with_b(|b| (b.dims, b.offset) = (vec![1 << 61], u64::MAX - 31)),
-            Problem::DataEnd { .. },
-            format!(
-                "tensor \"b\" needs {} bytes at offset {} of the tensor data, which has 64",
-                1u64 << 63,
-                u64::MAX - 31
-            ),
+            RawFile::with_b(|b| b.offset = 64),
+            Problem::Incomplete { .. },
+            message("b", whole, whole + 32),
         );
         assert_rejected!(
             RawFile { data: Vec::new(), ..RawFile::valid() },
-            Problem::DataEnd { .. },
-            "tensor \"a\" needs 32 bytes at offset 0 of the tensor data, which has 0",
+            Problem::Incomplete { .. },
+            message("a", whole - 64, whole),
         );
+        // the sum of offset and size does not fit in 64 bits with the start of the data, or at all
+        for change in [(vec![8], u64::MAX - 31), (vec![1 << 61], u64::MAX - 31)] {
+            let file = RawFile::with_b(|b| (b.dims, b.offset) = change);
+            assert_rejected!(
+                file,
+                Problem::Incomplete { .. },
+                format!(
+                    "the file is incomplete: 0 of {} MiB; \"b\" is the first tensor that is cut off; \
+                     download the file again",
+                    u64::MAX >> 20
+                ),
+            );
+        }
     }
 
     #[test]

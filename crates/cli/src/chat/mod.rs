@@ -22,5 +22,5 @@ pub(crate) use conversation::Conversation;
 pub(crate) use input::Input;
 pub(crate) use params::Params;
 pub(crate) use screen::Screen;
-pub(crate) use session::{Session, Thinking};
+pub(crate) use session::{Answers, Overflow, Session, Thinking};
 pub(crate) use tools::{ToolArgs, Tools};

@@ -16,7 +16,12 @@ use super::{
     input::Read,
     tools::{ROUNDS_MAX, Tools},
 };
-use crate::{interrupt::Interrupt, output::WithHint};
+use crate::{
+    constrain::ConstraintArgs,
+    interrupt::{EXIT_CODE, Interrupt},
+    output::{self, WithHint},
+    progress::Progress,
+};
 
 /// Presses of Ctrl-C in a row, without an answer to stop, before the process ends.
 const PATIENCE: u32 = 2;
@@ -27,6 +32,24 @@ pub(crate) struct Thinking {
     pub(crate) enable: Option<bool>,
     pub(crate) effort: Option<String>,
     pub(crate) kwargs: Map<String, Value>,
+}
+
+/// What happens where the messages fill the context.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Overflow {
+    /// The message is refused
+    #[default]
+    Stop,
+    /// The oldest messages are forgotten, but the system message stays
+    Drop,
+}
+
+/// The form and the room of answers.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    pub(crate) stop: Vec<String>,
+    pub(crate) constraint: ConstraintArgs,
+    pub(crate) overflow: Overflow,
 }
 
 /// The sums of the tokens and times of all answers of a chat.
@@ -49,6 +72,7 @@ pub(crate) struct Session<'a> {
     pub(crate) tools: Tools,
     /// The effort of answers.
     effort: Effort,
+    pub(crate) answers: Answers,
     pub(crate) input: Input,
     pub(crate) screen: Screen,
     pub(crate) interrupt: Interrupt,
@@ -57,6 +81,8 @@ pub(crate) struct Session<'a> {
     /// Answers to the same message before this one: they have other seeds.
     attempt: u64,
     failed: bool,
+    /// Whether Ctrl-C ended the last answer.
+    stopped: bool,
 }
 
 /// Whether the loop goes on.
@@ -86,6 +112,7 @@ impl<'a> Session<'a> {
             thinking,
             tools,
             effort,
+            answers: Answers::default(),
             input,
             screen,
             interrupt,
@@ -93,6 +120,7 @@ impl<'a> Session<'a> {
             last: None,
             attempt: 0,
             failed: false,
+            stopped: false,
         }
     }
 
@@ -127,6 +155,19 @@ impl<'a> Session<'a> {
         }
         let failed = self.failed && !self.input.is_terminal();
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    /// Answers one message.
+    ///
+    /// # Errors
+    /// If it cannot be answered, or the output is closed.
+    pub(crate) fn once(&mut self, text: String) -> Result<ExitCode> {
+        self.conversation.push(Message::new("user", text));
+        self.answer()?;
+        Ok(match self.stopped {
+            true => ExitCode::from(EXIT_CODE),
+            false => ExitCode::SUCCESS,
+        })
     }
 
     fn enter(&mut self, text: &str) -> Result<Next> {
@@ -233,12 +274,16 @@ impl<'a> Session<'a> {
 
     /// Answers the last message. Without an answer the message is forgotten.
     fn answer(&mut self) -> Result<()> {
+        if self.answers.overflow == Overflow::Drop {
+            self.make_room()?;
+        }
         let result = self.try_answer();
         self.interrupt.release();
         self.screen.end_answer()?;
         match result {
             Ok(note) => {
                 self.screen.note(&note);
+                self.warn_of_the_context();
                 Ok(())
             }
             Err(error) => {
@@ -246,6 +291,37 @@ impl<'a> Session<'a> {
                 Err(error)
             }
         }
+    }
+
+    /// Says that the context is nearly full.
+    fn warn_of_the_context(&self) {
+        let Some((stats, _)) = &self.last else { return };
+        let (used, context) = (stats.prompt_tokens + stats.generated_tokens, self.model.context());
+        if used * 10 >= context * 8 && self.answers.overflow == Overflow::Stop {
+            self.screen.note(&format!(
+                "{used} of the context's {context} tokens are used: /undo and /reset forget messages, \
+                 --overflow drop forgets the oldest"
+            ));
+        }
+    }
+
+    /// Forgets the oldest messages until an eighth of the context, or --tokens, is free.
+    fn make_room(&mut self) -> Result<()> {
+        let context = self.model.context();
+        let room = self.params.tokens.unwrap_or(context / 8).min(context / 2).max(1);
+        let mut dropped = 0;
+        loop {
+            let prompt = self.template.prompt(&self.chat())?;
+            let tokens = self.template.encode(prompt.segments())?.len();
+            if tokens + room <= context || !self.conversation.drop_oldest() {
+                break;
+            }
+            dropped += 1;
+        }
+        if dropped > 0 {
+            self.screen.note(&format!("{dropped} of the oldest messages are forgotten"));
+        }
+        Ok(())
     }
 
     /// Goes on with the last answer.
@@ -335,23 +411,30 @@ impl<'a> Session<'a> {
             Dial::Energy(share) => request.effort_energy(share),
         };
         request.max_tokens = self.params.tokens;
+        request.stop.clone_from(&self.answers.stop);
+        request = self.answers.constraint.apply(request)?;
         let stream = self.model.chat(&prompt, request);
         let too_long = matches!(stream, Err(pelton::Error::PromptTooLong { .. }));
         let mut stream = match too_long {
             true => stream.hint(
-                "/undo or /reset forgets messages; --context N makes room if the model has it",
+                "/undo or /reset forgets messages, --overflow drop the oldest; --context N makes room if the \
+                 model has it",
             )?,
             false => stream?,
         };
         self.interrupt.cancels(stream.handle());
+        let mut reading = Some(Progress::of_prompt(stream.handle()));
         for event in &mut stream {
+            reading = None;
             self.screen.event(&event?)?;
         }
         let stats = stream.stats();
         let message = stream.message();
         self.totals.add(&stats);
         let reason = stream.finish_reason();
-        let note = note(&stats, reason, stream.reasoning_tokens());
+        self.stopped = reason == Some(FinishReason::Cancelled);
+        drop(reading);
+        let note = note(&stats, reason, stream.reasoning_tokens(), self.model.context());
         self.last = Some((stats, stream.reasoning_tokens()));
         Ok((message, note, reason == Some(FinishReason::Cancelled)))
     }
@@ -362,10 +445,6 @@ impl<'a> Session<'a> {
             return "there is no answer yet".to_owned();
         };
         let totals = &self.totals;
-        let rate = |rate: Option<f64>| match rate {
-            Some(rate) => format!(" at {rate:.1} tokens/s"),
-            None => String::new(),
-        };
         let first = last.time_to_first_token.unwrap_or_default().as_secs_f64() * 1e3;
         let used = last.prompt_tokens + last.generated_tokens;
         format!(
@@ -375,9 +454,9 @@ impl<'a> Session<'a> {
              context       {used} of {} positions",
             last.prompt_tokens,
             last.cached_tokens,
-            rate(last.prefill_tokens_per_second()),
+            output::prompt_rate(last),
             last.generated_tokens,
-            rate(last.decode_tokens_per_second()),
+            output::rate(last),
             last.seed,
             format!("{} answers", totals.answers),
             totals.prompt,
@@ -400,16 +479,17 @@ impl Totals {
 }
 
 /// A line about an answer.
-fn note(stats: &Stats, reason: Option<FinishReason>, reasoning: usize) -> String {
+fn note(stats: &Stats, reason: Option<FinishReason>, reasoning: usize, context: usize) -> String {
+    let used = stats.prompt_tokens + stats.generated_tokens;
     let reason = match reason {
-        Some(FinishReason::End | FinishReason::Stop) => "",
-        Some(FinishReason::Length) => "; cut at the limit of tokens",
-        Some(_) | None => "; stopped",
+        Some(FinishReason::End | FinishReason::Stop) => String::new(),
+        Some(FinishReason::Length) if used >= context => {
+            format!("; the context of {context} tokens is full")
+        }
+        Some(FinishReason::Length) => "; cut at the limit of tokens".to_owned(),
+        Some(_) | None => "; stopped".to_owned(),
     };
-    let rate = match stats.decode_tokens_per_second() {
-        Some(rate) => format!(" at {rate:.1}/s"),
-        None => String::new(),
-    };
+    let rate = output::rate(stats);
     let thought = if reasoning > 0 { format!(", {reasoning} of reasoning") } else { String::new() };
     format!(
         "[{} tokens{rate}{thought}; prompt {}, {} reused{reason}]",

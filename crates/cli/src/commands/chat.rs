@@ -3,15 +3,22 @@
 use std::{process::ExitCode, sync::Arc};
 
 use anyhow::{Context, Result};
+use clap::Parser;
 use pelton::{Error, LoadOptions, Model, chat::ChatTemplate};
 use serde_json::{Map, Value};
 
-use super::text_or_stdin;
+use super::prompt_or_stdin;
 use crate::{
-    chat::{Conversation, Input, Params, Screen, Session, Thinking, ToolArgs, Tools},
+    chat::{
+        Answers, Conversation, Input, Overflow, Params, Screen, Session, Thinking, ToolArgs, Tools,
+    },
+    constrain::ConstraintArgs,
     interrupt::Interrupt,
     model::{self, LoadArgs},
     output::WithHint,
+    sampling::SamplingArgs,
+    speculate::SpeculateArgs,
+    templates,
 };
 
 #[derive(clap::Args)]
@@ -24,14 +31,25 @@ pub(crate) struct Args {
     /// A model file or directory; by default the built-in model
     #[arg(default_value = model::BUILT_IN)]
     model: String,
+    /// One message: its answer is printed, and the chat ends; - for standard input
+    question: Option<String>,
+    /// The message, in place of the argument; it may begin with -
+    #[arg(
+        short,
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        conflicts_with = "question"
+    )]
+    prompt: Option<String>,
     /// The system message
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
     /// Begin with the messages of a JSON file, as /save writes it
     #[arg(long, value_name = "FILE")]
     load: Option<String>,
-    /// A Jinja file instead of the model's chat template
-    #[arg(long, value_name = "FILE")]
+    /// Chat template: chatml, llama3, gemma, mistral, phi or a Jinja file
+    #[arg(long = "chat-template", value_name = "NAME")]
     template: Option<String>,
     /// Whether the model reasons before it answers, if its template has such an option
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
@@ -42,15 +60,47 @@ pub(crate) struct Args {
     /// A JSON object of variables of the template
     #[arg(long, value_name = "JSON")]
     kwargs: Option<String>,
+    /// End answers before this string; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Where the messages fill the context: stop, or drop the oldest ones
+    #[arg(long, value_enum, default_value = "stop")]
+    overflow: Overflow,
     /// Neither read nor write the file of earlier inputs
     #[arg(long)]
     no_history: bool,
     #[command(flatten)]
     tools: ToolArgs,
     #[command(flatten)]
+    constraint: ConstraintArgs,
+    #[command(flatten)]
+    speculate: SpeculateArgs,
+    #[command(flatten)]
     params: Params,
     #[command(flatten)]
     options: LoadArgs,
+}
+
+impl Args {
+    /// The arguments of a chat that `pelton run MODEL` starts.
+    pub(crate) fn of_run(
+        model: &str,
+        tokens: Option<usize>,
+        sampling: SamplingArgs,
+        options: LoadArgs,
+    ) -> Result<Self> {
+        let mut args = Alone::try_parse_from(["pelton chat", "--", model])?.args;
+        args.params = Params { tokens, sampling };
+        args.options = options;
+        Ok(args)
+    }
+}
+
+/// The arguments on their own.
+#[derive(Parser)]
+struct Alone {
+    #[command(flatten)]
+    args: Args,
 }
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
@@ -58,32 +108,31 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         Some(text) => serde_json::from_str(text).context("--kwargs is not a JSON object")?,
         None => Map::new(),
     };
-    let source = match &args.template {
-        Some(file) => Some(
-            std::fs::read_to_string(file).with_context(|| format!("{file} could not be read"))?,
-        ),
-        None => None,
-    };
+    let source = args.template.as_deref().map(templates::source).transpose()?;
     let mut conversation = match &args.load {
         Some(file) => Conversation::load(file)?,
         None => Conversation::default(),
     };
     if let Some(text) = &args.system {
-        conversation.set_system(Some(text_or_stdin(text)?));
+        conversation.set_system(Some(prompt_or_stdin(text)?));
     }
     let tools = Tools::new(&args.tools)?;
     let interrupt = Interrupt::install();
-    let model = model::load(&args.model, &args.options, LoadOptions::default().fit_context())?;
+    let model = model::load_and_say(
+        &args.model,
+        &args.options,
+        args.speculate.apply(LoadOptions::default().fit_context()),
+    )?;
     args.params.sampling.fill(&model);
     let template = template(&model, source.as_deref(), !tools.is_empty())?;
     let screen = Screen::new();
+    let question = match (&args.question, &args.prompt) {
+        (Some(text), _) => Some(prompt_or_stdin(text)?),
+        (None, text) => text.clone(),
+    };
     let input = Input::new(screen.is_styled(), !args.no_history)?;
-    if input.is_terminal() {
-        screen.note(&format!(
-            "{}, context of {} tokens; /help lists commands, Ctrl-D ends",
-            if args.model == model::BUILT_IN { "the built-in model" } else { &args.model },
-            model.context(),
-        ));
+    if input.is_terminal() && question.is_none() {
+        screen.note("/help lists commands, Ctrl-D ends");
     }
     let thinking = Thinking { enable: args.think, effort: args.reasoning_effort, kwargs };
     let mut session = Session::new(
@@ -98,7 +147,12 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         (input, screen),
         interrupt,
     );
-    session.run()
+    session.answers =
+        Answers { stop: args.stop, constraint: args.constraint, overflow: args.overflow };
+    match question {
+        Some(text) => session.once(text),
+        None => session.run(),
+    }
 }
 
 /// The chat template: of a file, or else the model's. Tools that it does not write are explained in
@@ -107,8 +161,9 @@ fn template(model: &Model, source: Option<&str>, tools: bool) -> Result<Arc<Chat
     let template = match source {
         Some(source) => Arc::new(model.chat_template_from(source)?),
         None => match model.chat_template() {
-            Err(error @ Error::NoChatTemplate { .. }) => Err(error)
-                .hint("--template FILE names one; `pelton run` continues a text without one")?,
+            Err(error @ Error::NoChatTemplate { .. }) => Err(error).hint(
+                "--chat-template NAME gives one; `pelton run` continues a text without one",
+            )?,
             template => Arc::clone(template?),
         },
     };

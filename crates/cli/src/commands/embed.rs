@@ -18,7 +18,7 @@ use crate::{
     interrupt::{EXIT_CODE, Interrupt},
     model::{self, LoadArgs},
     npy,
-    output::WithHint,
+    output::Hint,
     progress::Progress,
 };
 
@@ -102,7 +102,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             bar.counter().add(1);
             if stop.is_set() { Flow::Stop } else { Flow::Continue }
         })
-        .hint("texts count from 0; `pelton embed --help` describes the options")?;
+        .map_err(|error| {
+            let hint = match error {
+                pelton::Error::Output { .. } => {
+                    "a language model embeds a text by its last token with --pooling last"
+                }
+                pelton::Error::TextTooLong { .. } => "texts count from 0",
+                _ => "`pelton embed --help` describes the options",
+            };
+            Hint { error: error.into(), hint: hint.to_owned() }
+        })?;
     let time = begun.elapsed();
     drop(bar);
     let embeddings: Vec<Embedding> = all.into_iter().flatten().collect();

@@ -32,6 +32,24 @@ fn text_or_stdin(text: &str) -> Result<String> {
         .context("standard input is not text, expected UTF-8")
 }
 
+/// As [`text_or_stdin`], for a prompt: one final line break of standard input is dropped, as shells and
+/// editors add it and a model would continue after it.
+fn prompt_or_stdin(text: &str) -> Result<String> {
+    let read = text_or_stdin(text)?;
+    Ok(if text == "-" { without_line_break(read) } else { read })
+}
+
+/// A text without its final line break, if it has one.
+fn without_line_break(mut text: String) -> String {
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    text
+}
+
 /// The texts of arguments, one of which can be `-` for the lines of standard input.
 fn lines_or_stdin(texts: &[String]) -> Result<Vec<String>> {
     if texts.iter().filter(|text| *text == "-").count() > 1 {

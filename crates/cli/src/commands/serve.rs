@@ -1,17 +1,17 @@
 //! `pelton serve`: models over HTTP.
 
-use std::{env, ffi::OsString, fs, path::PathBuf, time::Duration};
+use std::{env, ffi::OsString, fs, io, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use pelton::{LoadOptions, Pooling};
 use pelton_server::{ApiKey, Config, MetricNames, ModelConfig, Progress};
 
 use super::embed::PoolingArg;
 use crate::{
-    logging,
+    habits, logging,
     model::{BUILT_IN, LoadArgs},
-    output::{WithHint, note},
+    output::{Hint, note},
     speculate::SpeculateArgs,
 };
 
@@ -45,6 +45,10 @@ pub(crate) struct Args {
     /// A file of API keys, one of which every request must have
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
+    /// An API key that every request must have; may be given several times. Other users of this machine can
+    /// see it in the list of processes: --api-key-file hides it
+    #[arg(long, value_name = "KEY")]
+    api_key: Vec<String>,
     /// Listen on a public address without API keys
     #[arg(long)]
     allow_public: bool,
@@ -153,8 +157,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
             let text = fs::read_to_string(file).with_context(named)?;
             let mut words: Vec<OsString> = vec!["pelton serve".into()];
             words.extend(words_of(&text).with_context(named)?.into_iter().map(OsString::from));
-            words.extend(env::args_os().skip_while(|word| word != "serve").skip(1));
-            Alone::parse_from(words).args
+            let own: Vec<OsString> = env::args_os().collect();
+            let own = habits::translated(own).map_err(anyhow::Error::msg)?;
+            words.extend(own.into_iter().skip_while(|word| word != "serve").skip(1));
+            let matches = habits::with_aliases(Alone::command()).get_matches_from(words);
+            Alone::from_arg_matches(&matches)?.args
         }
     };
     let config = config(&args)?;
@@ -168,7 +175,18 @@ pub(crate) fn run(args: Args) -> Result<()> {
         Progress::Ready(address) => note!("listening on http://{address}"),
         _ => {}
     })
-    .hint("`pelton serve --help` describes the options")
+    .map_err(|error| match &error {
+        pelton_server::Error::Listen { source, .. } => {
+            let hint = match source.kind() {
+                io::ErrorKind::AddrInUse => {
+                    "--port N listens on another port, --port 0 on any that is free"
+                }
+                _ => "--host HOST and --port N choose the address",
+            };
+            Hint { error: error.into(), hint: hint.to_owned() }.into()
+        }
+        _ => error.into(),
+    })
 }
 
 /// The words of the command line that a file stands for.
@@ -252,6 +270,9 @@ fn config(args: &Args) -> Result<Config> {
         if keys.is_empty() {
             bail!("{} has no API key, expected a line with one", file.display());
         }
+    }
+    for secret in &args.api_key {
+        keys.extend(ApiKey::parse(secret).context("--api-key")?);
     }
     if let Ok(secret) = env::var("PELTON_API_KEY") {
         keys.extend(ApiKey::parse(&secret).context("the environment variable PELTON_API_KEY")?);

@@ -10,11 +10,11 @@ use pelton::chat::{Chat, ChatTemplate, Message};
 use serde_json::{Map, Value};
 
 use super::text_or_stdin;
-use crate::{model, output::WithHint};
+use crate::{model, output::WithHint, templates};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A .gguf file, or built-in
+    /// A model file or directory, or built-in
     model: String,
     /// A JSON file with the list of messages, or an object with messages and tools; - for standard
     /// input
@@ -23,8 +23,8 @@ pub(crate) struct Args {
     /// A JSON file with the list of tools
     #[arg(long, value_name = "FILE")]
     tools: Option<String>,
-    /// A Jinja file instead of the model's template
-    #[arg(long, value_name = "FILE")]
+    /// Chat template: chatml, llama3, gemma, mistral, phi or a Jinja file
+    #[arg(long = "chat-template", value_name = "NAME")]
     template: Option<String>,
     /// A JSON object of variables, which override bos_token, add_generation_prompt and all others
     #[arg(long, value_name = "JSON")]
@@ -39,9 +39,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let tokenizer = Tokenizer::from_metadata(checkpoint.metadata())
         .hint(format!("`pelton inspect {}` shows the vocabulary's metadata", args.model))?;
     let source = match (&args.template, tokenizer.chat_template()) {
-        (Some(file), _) => read(file)?,
+        (Some(name), _) => templates::source(name)?,
         (None, Some(template)) => template.to_owned(),
-        (None, None) => bail!("{} has no chat template; --template names a file", args.model),
+        (None, None) => {
+            bail!("{} has no chat template; --chat-template NAME gives one", args.model)
+        }
     };
     let template = ChatTemplate::new(Arc::new(tokenizer), &source)?.explaining_tools();
     let prompt = template.prompt(&chat(&args)?)?;

@@ -30,6 +30,15 @@ fn chat_with(input: &str, flags: &[&str]) -> Output {
     child.wait_with_output().unwrap()
 }
 
+/// Standard error after its first line, which says what was loaded.
+fn said(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    let (first, rest) = text.split_once('\n').unwrap();
+    let parts = [" of weights and ", " of KV for a context of ", "; on cpu, 1 thread"];
+    assert!(parts.iter().all(|part| first.contains(part)), "{first}");
+    rest.to_owned()
+}
+
 /// The text that the built-in model writes after a prompt.
 fn continuation(prompt: &str) -> String {
     let flags = ["--device", "cpu", "--threads", "1", "--temperature", "0", "--json"];
@@ -46,7 +55,7 @@ fn each_line_is_answered_as_its_rendered_prompt_is_continued() {
     let second =
         continuation(&format!("{first}{answer}<|end|><|user|>{other}<|end|><|assistant|>"));
     assert_eq!(stdout(&output), format!("{answer}\n{second}\n"));
-    assert!(output.stderr.is_empty(), "{output:?}");
+    assert_eq!(said(&output), "");
 }
 
 #[test]
@@ -60,7 +69,7 @@ fn commands_in_a_pipe() {
     let output = chat(&input, &[]);
     // /edit without a message, once
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let errors = String::from_utf8(output.stderr).unwrap();
+    let errors = said(&output);
     assert_eq!(errors, "error: there is no message of yours to edit\n");
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -149,7 +158,7 @@ fn what_is_refused() {
 fn the_effort_changes_during_a_chat() {
     let answer = |input: &str, flags: &[&str]| {
         let output = chat(input, flags);
-        assert!(output.stderr.is_empty(), "{output:?}");
+        assert_eq!(said(&output), "");
         stdout(&output)
     };
     let full = answer(&format!("{SUM}\n"), &[]);
@@ -165,4 +174,31 @@ fn the_effort_changes_during_a_chat() {
         let output = chat(input, &[]);
         assert!(String::from_utf8_lossy(&output.stderr).contains(words), "{output:?}");
     }
+}
+
+/// One question, its constraint and its end.
+#[test]
+fn a_question_is_answered_once() {
+    let flags = ["--temperature", "0", "--device", "cpu", "--threads", "1"];
+    let ask = |args: &[&str]| stdout(&run(&[&["chat", "built-in"], args, &flags[..]].concat()));
+    let answer = ask(&[SUM]);
+    assert_eq!(answer, stdout(&chat(&format!("{SUM}\n"), &[])));
+    assert_eq!(ask(&["-p", SUM]), answer);
+    assert_eq!(ask(&[SUM, "--regex", "(abc){2}"]), "abcabc\n");
+    let end = answer.split_whitespace().nth(1).unwrap();
+    let cut = ask(&[SUM, "--stop", end]);
+    assert!(!cut.contains(end) && answer.starts_with(cut.trim_end()), "{cut:?} {answer:?}");
+}
+
+/// With --overflow drop a chat goes on where it would be refused.
+#[test]
+fn the_oldest_messages_are_dropped() {
+    let turns = format!("{SUM}\n").repeat(12);
+    let flags = ["-c", "128", "-n", "16"];
+    let output = chat(&turns, &flags);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--overflow drop"), "{output:?}");
+    assert_eq!(output.status.code(), Some(1));
+    let output = chat(&turns, &[&flags[..], &["--overflow", "drop"]].concat());
+    assert_eq!(stdout(&output).lines().count(), 12, "{output:?}");
+    assert_eq!(said(&output), "");
 }

@@ -203,3 +203,18 @@ fn ctrl_c_stops_a_call() {
     terminal.send("/quit\r");
     assert!(terminal.end().success());
 }
+
+/// A model without a prompt on a terminal.
+#[test]
+fn run_starts_a_chat() {
+    let mut command = pelton();
+    command.args(["run", "built-in", "--device", "cpu", "--threads", "1", "--temperature", "0"]);
+    command.env("XDG_STATE_HOME", temporary("run-chat-state"));
+    let mut terminal = Terminal::start(command);
+    terminal.wait("> ", 1);
+    terminal.send(&format!("{SUM}\r"));
+    terminal.wait("reused]", 1);
+    assert!(terminal.text().contains('5'), "{}", terminal.text());
+    terminal.send("\x04");
+    assert!(terminal.end().success());
+}

@@ -13,7 +13,7 @@ fn errors_are_one_sentence_and_a_hint() {
     let text = refused(&["inspect", path.to_str().unwrap()], 1);
     assert!(text.contains("broken.gguf"), "{text}");
 
-    let text = refused(&["run", "Hello", "--context", "100000000"], 1);
+    let text = refused(&["logits", "built-in", "--ids", "1", "-c", "100000000", "-o", "x.npy"], 1);
     assert!(text.contains("'context' is 100000000"), "{text}");
     let text = refused(&["run", "Hello", "--top-p", "7"], 2);
     assert!(text.contains("top_p is 7, expected a number from 0 to 1"), "{text}");
@@ -47,4 +47,19 @@ fn wrong_usage_is_exit_code_2() {
         let text = refused(args, 2);
         assert!(text.contains("Usage") || text.contains("error"), "{text}");
     }
+}
+
+/// Errors of options name the next option.
+#[test]
+fn errors_name_the_next_step() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let text = refused(&["serve", "--port", &port], 1);
+    assert!(text.contains("--port 0") && text.matches("in use").count() == 1, "{text}");
+    let text = refused(&["serve", "--host", "0.0.0.0", "--port", "0"], 1);
+    assert!(text.contains("--allow-public") && text.contains("--api-key-file"), "{text}");
+    let text = refused(&["run", "x", "--regex", "a("], 1);
+    assert!(text.contains("unclosed group"), "{text}");
+    let text = refused(&["embed", "built-in", "x"], 1);
+    assert!(text.contains("--pooling last"), "{text}");
 }

@@ -29,7 +29,7 @@ pub(super) fn long_model(name: &str) -> PathBuf {
 /// A run of a model after a prompt, with debug lines on standard error.
 fn start(model: PathBuf, prompt: &str, flags: &[&str]) -> Child {
     let mut child = pelton()
-        .arg("run")
+        .args(["run", "--raw"])
         .arg(model)
         .args([
             "-",

@@ -11,6 +11,7 @@ mod effort;
 mod errors;
 mod files;
 mod gpu;
+mod habits;
 #[cfg(unix)]
 mod interrupt;
 mod logging;
@@ -43,8 +44,14 @@ fn pelton() -> Command {
     command
 }
 
+/// The output of a command. `pelton run` continues texts here, where it would answer them without --raw.
 fn run(args: &[&str]) -> Output {
-    pelton().args(args).output().unwrap()
+    let mut command = pelton();
+    command.args(args);
+    if args.first() == Some(&"run") && !args.contains(&"--system") {
+        command.arg("--raw");
+    }
+    command.output().unwrap()
 }
 
 fn stdout(output: &Output) -> String {

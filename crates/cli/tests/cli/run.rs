@@ -1,6 +1,9 @@
 //! `pelton run`.
 
-use std::{io::Write, process::Stdio};
+use std::{
+    io::Write,
+    process::{Output, Stdio},
+};
 
 use super::{json, pelton, run, stdout, temporary};
 
@@ -29,18 +32,61 @@ fn run_says_the_same_in_json() {
     assert_eq!(object["seed"], 5);
 }
 
-#[test]
-fn run_reads_a_prompt_from_stdin() {
+/// The output of a command whose standard input is a text.
+fn fed(args: &[&str], input: &str) -> Output {
     let mut child = pelton()
-        .args(["run", "-", "-n", "5", "--seed", "1", "--echo"])
+        .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all("The little fox".as_bytes()).unwrap();
-    let text = stdout(&child.wait_with_output().unwrap());
-    assert!(text.starts_with("The little fox"), "{text}");
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// One final line break, as `echo` writes it, is no part of the prompt; a second one is.
+#[test]
+fn run_reads_a_prompt_from_stdin() {
+    let flags = ["-n", "5", "--seed", "1", "--json"];
+    let prompt = |args: &[&str], input: &str| {
+        let text = stdout(&fed(&[&["run"], args, &flags[..]].concat(), input));
+        let object: serde_json::Value = serde_json::from_str(&text).unwrap();
+        object["prompt"].as_str().unwrap().to_owned()
+    };
+    let file = temporary("run-prompt.txt");
+    std::fs::write(&file, "The little fox\r\n").unwrap();
+    assert_eq!(prompt(&["-"], "The little fox"), "The little fox");
+    assert_eq!(prompt(&["-"], "The little fox\n"), "The little fox");
+    assert_eq!(prompt(&["built-in"], "The little fox\n\n"), "The little fox\n");
+    assert_eq!(prompt(&["-m", "built-in"], "The little fox\n"), "The little fox");
+    assert_eq!(prompt(&["-f", file.to_str().unwrap()], ""), "The little fox");
+    assert_eq!(prompt(&["built-in", "-p", "- one item\n"], ""), "- one item\n");
+    assert_eq!(prompt(&["-p", "qwen3"], ""), "qwen3");
+}
+
+/// One argument that names a model is never a prompt of the built-in one.
+#[test]
+fn run_never_answers_as_another_model() {
+    for (model, words) in [
+        ("nothing.gguf", "cannot be read"),
+        ("Qwen/Qwen3-0.6B", "`hf download Qwen/Qwen3-0.6B`"),
+        ("hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0", "`hf download Qwen/Qwen3-0.6B-GGUF`"),
+        ("https://huggingface.co/Qwen/Qwen3-0.6B", "`hf download Qwen/Qwen3-0.6B`"),
+        ("qwen3", "`hf download"),
+        (env!("CARGO_MANIFEST_DIR"), "config.json"),
+    ] {
+        let output = fed(&["run", model, "-n", "3"], "Once upon a time");
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(words) && said.contains("\nhint: "), "{said}");
+    }
+    let said = super::refused(&["run", "built-in", "-n", "3"], 1);
+    assert!(said.contains("standard input is empty"), "{said}");
+    for args in [&["-m", "built-in", "x", "y"][..], &["-m", "built-in", "x", "-p", "y"]] {
+        let said = super::refused(&[&["run"], args].concat(), 1);
+        assert!(said.contains("expected"), "{said}");
+    }
 }
 
 #[test]
@@ -191,4 +237,22 @@ fn run_with_constraints() {
     let error = super::refused(&["run", "x", "--json-schema", &unsupported], 1);
     assert!(error.contains("'not'"), "{error}");
     super::refused(&["run", "x", "--json-object", "--regex", "a"], 2);
+}
+
+/// A prompt is answered as a chat would answer it, and continued with --raw.
+#[test]
+fn run_answers_where_the_model_has_a_template() {
+    let flags = ["-n", "20", "--temperature", "0", "--device", "cpu", "--json"];
+    let text = |args: &[&str]| {
+        let output = pelton().args([&["run"], args, &flags[..]].concat()).output().unwrap();
+        let object: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        object["text"].as_str().unwrap().to_owned()
+    };
+    let sum = "What is 2 plus 3?";
+    let rendered = format!("<|user|>{sum}<|end|><|assistant|>");
+    assert_eq!(text(&[sum]), text(&["--raw", &rendered]));
+    assert!(text(&[sum]).contains('5'));
+    let rendered = format!("<|system|>Be kind.<|end|>{rendered}");
+    assert_eq!(text(&["--system", "Be kind.", sum]), text(&["--raw", &rendered]));
+    assert_ne!(text(&[sum]), text(&["--raw", sum]));
 }

@@ -37,3 +37,43 @@ fn a_chat_is_rendered() {
     let said = refused(&["template", "built-in", "--messages", &bad, "--template", &template], 1);
     assert!(said.contains("a message has no role"), "{said}");
 }
+
+/// The named templates write what the families' model cards show.
+#[test]
+fn named_templates() {
+    let file = super::temporary("template-named.json");
+    let messages = r#"[{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello!"}, {"role": "user", "content": "Bye"}]"#;
+    std::fs::write(&file, messages).unwrap();
+    let tokens = r#"{"bos_token": "<bos>", "eos_token": "</s>"}"#;
+    for (name, expected) in [
+        (
+            "chatml",
+            "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n\
+             Hello!<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n",
+        ),
+        (
+            "llama3",
+            "<bos><|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|><|start_header_id|>user\
+             <|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nHello!<|eot_id|>\
+             <|start_header_id|>user<|end_header_id|>\n\nBye<|eot_id|><|start_header_id|>assistant\
+             <|end_header_id|>\n\n",
+        ),
+        (
+            "gemma",
+            "<bos><start_of_turn>user\nBe kind.\n\nHi<end_of_turn>\n<start_of_turn>model\nHello!<end_of_turn>\n\
+             <start_of_turn>user\nBye<end_of_turn>\n<start_of_turn>model\n",
+        ),
+        ("mistral", "<bos>[INST] Be kind.\n\nHi [/INST] Hello!</s>[INST] Bye [/INST]"),
+        (
+            "phi",
+            "<|system|>\nBe kind.<|end|>\n<|user|>\nHi<|end|>\n<|assistant|>\nHello!<|end|>\n<|user|>\nBye\
+             <|end|>\n<|assistant|>\n",
+        ),
+    ] {
+        let messages = file.to_str().unwrap();
+        let words = ["template", "built-in", "--messages", messages, "--kwargs", tokens];
+        let text = stdout(&run(&[&words[..], &["--chat-template", name]].concat()));
+        assert_eq!(text, format!("{expected}\n"), "{name}");
+    }
+}

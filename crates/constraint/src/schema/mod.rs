@@ -177,9 +177,16 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The first sentence of the compiler's error, in a bounded length.
+/// The first sentence of the compiler's error, in a bounded length. One that ends in a colon, before a drawing
+/// of the place, goes on with the reason that follows the drawing.
 pub(crate) fn reworded(error: &str) -> String {
-    let line = error.lines().next().unwrap_or_default();
+    let mut lines = error.lines();
+    let first = lines.next().unwrap_or_default();
+    let reason = lines.find_map(|line| line.trim_start().strip_prefix("error: "));
+    let line = match reason.filter(|_| first.ends_with(':')) {
+        Some(reason) => format!("{first} {reason}"),
+        None => first.to_owned(),
+    };
     // an option that users do not have
     let line = line.replace(
         "oneOf constraints are not supported. Enable 'coerce_one_of' option to approximate oneOf \

@@ -67,6 +67,8 @@ pub struct Stats {
     pub prompt_tokens: usize,
     /// Tokens of the prompt whose keys and values were cached, so that they were not run.
     pub cached_tokens: usize,
+    /// Tokens of the prompt that were run so far, or were cached.
+    pub prefilled_tokens: usize,
     /// Tokens that were generated, the one that ended the text included.
     pub generated_tokens: usize,
     /// Generated tokens to which the constraint left no alternative: they were not drawn.
@@ -93,6 +95,7 @@ impl Stats {
         Self {
             prompt_tokens,
             cached_tokens: 0,
+            prefilled_tokens: 0,
             generated_tokens: 0,
             forced_tokens: 0,
             seed,

@@ -66,6 +66,17 @@ pub(crate) fn full_length_bytes(options: &LoadOptions, plan: &Plan) -> u64 {
     caches.sum::<u64>().saturating_mul(positions as u64).saturating_mul(sequences)
 }
 
+/// Bytes of the caches and recurrent states of a load.
+pub(crate) fn bytes(plan: &Plan, limits: &Limits) -> u64 {
+    let of_cache = |cache: &Cache| {
+        let pages = limits.pages.get(cache.group).copied().unwrap_or(0);
+        (pages * PAGE) as u64 * bytes_per_position(cache, limits.kv) as u64
+    };
+    let state: u64 = plan.states.iter().map(|state| 4 * state.len as u64).sum();
+    let states = (limits.sequences + limits.snapshots) as u64;
+    plan.caches.iter().map(of_cache).sum::<u64>() + state * states
+}
+
 /// The limits of a load.
 ///
 /// # Errors

@@ -107,6 +107,7 @@ impl Scheduler {
             sequence.goal.handle().update(|stats| {
                 stats.queued = Some(queued);
                 stats.cached_tokens = hit;
+                stats.prefilled_tokens = hit;
             });
             self.status.prefix_hit_tokens += hit as u64;
             self.status.prefix_lookup_tokens += sequence.prompt as u64;

@@ -242,7 +242,11 @@ impl Scheduler {
             sequence.computed = computed;
         }
         if entry.first < sequence.prompt {
-            sequence.goal.handle().update(|stats| stats.prefill += time);
+            let done = sequence.computed.min(sequence.prompt);
+            sequence.goal.handle().update(|stats| {
+                stats.prefill += time;
+                stats.prefilled_tokens = done;
+            });
         }
         if let Err(error) = sequence.score(scores) {
             return self.end(entry.id, Err(error));

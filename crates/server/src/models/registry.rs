@@ -132,10 +132,10 @@ fn load(config: &ModelConfig, engine: &Engine, options: &LoadOptions) -> Result<
     let model = model.map_err(|error| {
         ApiError::internal(format!("the model {} could not be loaded: {error}", config.name))
     })?;
+    let summary = model.summary();
     let served = Served::new(config, model)?;
     let seconds = begun.elapsed().as_secs_f64();
-    let context = served.model()?.context();
-    tracing::info!(model = config.name, seconds, context, "the model is loaded");
+    tracing::info!(model = config.name, seconds, "the model is loaded: {summary}");
     if !served.has_template {
         tracing::info!(model = config.name, "no chat template: messages are joined by lines");
     }

@@ -8,8 +8,8 @@ use super::limits::{
     stated_alignment,
 };
 use super::tensors::{self, TensorEntry};
-use crate::Problem;
 use crate::metadata::Entries;
+use crate::{Problem, foreign};
 
 /// Minimum size in bytes of a key with its value: a length, one character, a type, a byte.
 const SHORTEST_KEY: u64 = 8 + 1 + 4 + 1;
@@ -55,7 +55,8 @@ impl Shard {
 fn check_version(file: &Bytes, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
     let found = &file[..file.len().min(MAGIC.len())];
     if found != MAGIC {
-        return Err(Problem::Magic { found: found.to_vec() });
+        let magic = || Problem::Magic { found: found.to_vec() };
+        return Err(foreign::recognized(file).unwrap_or_else(magic));
     }
     cursor.take(MAGIC.len() as u64, format_args!("the header"))?;
     match cursor.u32(format_args!("the version"))? {

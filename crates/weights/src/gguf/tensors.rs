@@ -52,6 +52,13 @@ struct Description {
     size: usize,
 }
 
+impl Description {
+    /// The end of its bytes in the data section.
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.size as u64)
+    }
+}
+
 /// Parses `count` descriptions and locates the tensors' bytes.
 pub(super) fn parse(
     file: &Bytes,
@@ -72,7 +79,10 @@ pub(super) fn parse(
     // A file without tensors may end before the aligned start of the data section.
     let start = cursor.at().next_multiple_of(alignment).min(file.len());
     let data = file.slice(start..);
-    descriptions.into_iter().map(|description| locate(description, &data)).collect()
+    let whole = descriptions.iter().map(Description::end).max().unwrap_or(0);
+    let whole = whole.saturating_add(start as u64);
+    let cut = |tensor| Problem::Incomplete { tensor, found: file.len() as u64, whole };
+    descriptions.into_iter().map(|one| locate(one, &data).map_err(cut)).collect()
 }
 
 fn describe(
@@ -157,7 +167,7 @@ fn check_overlaps(descriptions: &[Description]) -> Result<(), Problem> {
     in_order.sort_by_key(|description| description.offset);
     for pair in in_order.windows(2) {
         if let [first, second] = pair
-            && first.offset.saturating_add(first.size as u64) > second.offset
+            && first.end() > second.offset
         {
             return Err(Problem::Overlap {
                 first: first.name.clone(),
@@ -168,7 +178,8 @@ fn check_overlaps(descriptions: &[Description]) -> Result<(), Problem> {
     Ok(())
 }
 
-fn locate(description: Description, data: &Bytes) -> Result<TensorEntry, Problem> {
+/// The tensor with its bytes, or its name if the data ends before them.
+fn locate(description: Description, data: &Bytes) -> Result<TensorEntry, String> {
     let Description { name, dtype, dims, n_dims, offset, size } = description;
     let range = usize::try_from(offset)
         .ok()
@@ -176,11 +187,6 @@ fn locate(description: Description, data: &Bytes) -> Result<TensorEntry, Problem
         .filter(|range| range.end <= data.len());
     match range {
         Some(range) => Ok(TensorEntry { name, dtype, dims, n_dims, bytes: data.slice(range) }),
-        None => Err(Problem::DataEnd {
-            tensor: name,
-            offset,
-            needed: size as u64,
-            available: data.len() as u64,
-        }),
+        None => Err(name),
     }
 }

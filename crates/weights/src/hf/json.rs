@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 
-use crate::{Error, Problem};
+use crate::{Error, Problem, foreign};
 
 /// Limit of configuration files in bytes: `config.json`, `tokenizer_config.json` and the like.
 /// Published ones are below 100 KiB, with lists of added tokens below 4 MiB.
@@ -38,7 +38,10 @@ pub(super) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     if bytes.len() as u64 > limit {
         return Err(too_large(bytes.len() as u64));
     }
-    Ok(bytes)
+    match foreign::lfs_pointer(&bytes) {
+        Some(pointer) => Err(rejected(pointer)),
+        None => Ok(bytes),
+    }
 }
 
 /// Reads and parses a JSON file. The parser rejects values nested more than 128 deep.

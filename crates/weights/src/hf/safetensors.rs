@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::stored::{Source, Stored};
-use crate::Problem;
+use crate::{Problem, foreign};
 
 /// The longest header in bytes, the limit of the reference implementation.
 const MAX_HEADER: usize = 100_000_000;
@@ -24,6 +24,9 @@ const MAX_DIMS: usize = 8;
 
 /// Parses a file and locates the bytes of its tensors.
 pub(super) fn parse(file: &Bytes) -> Result<Vec<Source>, Problem> {
+    if let Some(pointer) = foreign::lfs_pointer(file) {
+        return Err(pointer);
+    }
     let fault = |fault: String| Problem::SafetensorsHeader { fault };
     let Some((length, rest)) = file.split_first_chunk::<8>() else {
         return Err(fault(format!("is cut off: the file has {} bytes, expected 8", file.len())));
@@ -37,8 +40,10 @@ pub(super) fn parse(file: &Bytes) -> Result<Vec<Source>, Problem> {
     let Header(descriptions) =
         serde_json::from_slice(header).map_err(|error| fault(format!("is invalid: {error}")))?;
     let data = file.slice(8 + length..);
+    let whole = descriptions.iter().map(|tensor| tensor.end).max().unwrap_or(0);
+    let sizes = (file.len() as u64, whole.saturating_add(8 + length as u64));
     let sources: Result<Vec<_>, _> =
-        descriptions.iter().map(|description| locate(description, &data)).collect();
+        descriptions.iter().map(|description| locate(description, &data, sizes)).collect();
     let sources = sources?;
     check_overlaps(&descriptions)?;
     Ok(sources)
@@ -53,7 +58,12 @@ struct Description {
     end: u64,
 }
 
-fn locate(description: &Description, data: &Bytes) -> Result<Source, Problem> {
+/// The tensor's bytes; `found` and `whole` are the size of the file and the one that its tensors need.
+fn locate(
+    description: &Description,
+    data: &Bytes,
+    (found, whole): (u64, u64),
+) -> Result<Source, Problem> {
     let Description { name, dtype, shape, start, end } = description;
     let (start, end) = (*start, *end);
     let fault = |fault: String| Problem::SafetensorsTensor { tensor: name.clone(), fault };
@@ -74,10 +84,7 @@ fn locate(description: &Description, data: &Bytes) -> Result<Source, Problem> {
         .zip(usize::try_from(end).ok())
         .filter(|&(_, end)| end <= data.len());
     let Some((start, end)) = range else {
-        return Err(fault(format!(
-            "ends at byte {end} of the tensor data, which has {} bytes",
-            data.len()
-        )));
+        return Err(Problem::Incomplete { tensor: name.clone(), found, whole });
     };
     let dims = shape.iter().map(|&dim| usize::try_from(dim)).collect::<Result<Vec<_>, _>>();
     let Ok(shape) = dims else {

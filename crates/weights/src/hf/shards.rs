@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use super::json::{INDEX_BYTES, parse as parse_json};
 use super::safetensors;
 use super::stored::Source;
-use crate::map::map_file;
+use crate::map::{is_missing, map_file};
 use crate::{Error, Problem};
 
 const SINGLE: &str = "model.safetensors";
@@ -50,6 +50,12 @@ pub(super) fn open(folder: &Path) -> Result<Tensors, Error> {
     }
     if files.is_empty() || files.len() > MAX_FILES {
         return Err(rejected(format!("it names {} files, expected 1 to {MAX_FILES}", files.len())));
+    }
+    let mut missing = files.keys().filter(|file| is_missing(&folder.join(file)));
+    if let Some(first) = missing.next() {
+        let (missing, count) = (1 + missing.count() as u64, files.len() as u64);
+        let first = (*first).to_owned();
+        return Err(Error::at(folder, Problem::MissingShards { missing, count, first }));
     }
     let mut tensors = Tensors { by_name: HashMap::new(), file_bytes: 0 };
     for (file, names) in files {

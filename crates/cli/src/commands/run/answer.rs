@@ -6,7 +6,10 @@ use anyhow::Result;
 use pelton::{Error, FinishReason, Stats, Token, TokenStream, Tokenizer};
 use serde_json::{Value, json};
 
-use crate::{output::note, speculate};
+use crate::{
+    output::{self, note},
+    speculate,
+};
 
 /// The least log-probability in JSON, which has no infinity.
 const LOG_PROB_MIN: f32 = -9999.0;
@@ -59,9 +62,9 @@ impl Answer {
             "seed": stats.seed,
             "prompt_tokens": stats.prompt_tokens,
             "generated_tokens": stats.generated_tokens,
-            "time_to_first_token_ms": stats.time_to_first_token.map(|t| t.as_secs_f64() * 1e3),
-            "prefill_tokens_per_second": prefill_speed(stats),
-            "decode_tokens_per_second": stats.decode_tokens_per_second(),
+            "time_to_first_token_ms": stats.time_to_first_token.map(|t| rounded(t.as_secs_f64() * 1e3)),
+            "prefill_tokens_per_second": prefill_speed(stats).map(rounded),
+            "decode_tokens_per_second": stats.decode_tokens_per_second().map(rounded),
             "drafted_tokens": stats.speculation.drafted,
             "accepted_tokens": stats.speculation.accepted,
             "speculation_gain": stats.speculation.gain(),
@@ -99,26 +102,27 @@ impl Answer {
         Ok(())
     }
 
-    /// Writes sizes and speeds to standard error.
-    pub(super) fn print_stats(&self) {
+    /// Writes sizes and speeds to standard error; those of drafts too, if `verbose`.
+    pub(super) fn print_stats(&self, context: usize, verbose: bool) {
         let stats = &self.stats;
-        let rate = |rate: Option<f64>| match rate {
-            Some(rate) => format!(" at {rate:.1} tokens/s"),
-            None => String::new(),
-        };
         let first = match stats.time_to_first_token {
             Some(time) => format!(", first token after {:.0} ms", time.as_secs_f64() * 1e3),
             None => String::new(),
         };
+        let full = self.reason == Some(FinishReason::Length)
+            && stats.prompt_tokens + stats.generated_tokens >= context;
+        let reason = match full {
+            true => format!("the context of {context} tokens is full (--context N sets it)"),
+            false => self.reason_name().to_owned(),
+        };
+        let drafts = if verbose { speculate::summary(&stats.speculation) } else { String::new() };
         note!(
-            "\n{} prompt tokens{}{first}; {} tokens{}; {}, seed {}{}",
+            "\n{} prompt tokens{}{first}; {} tokens{}; {reason}, seed {}{drafts}",
             stats.prompt_tokens,
-            rate(prefill_speed(stats)),
+            output::prompt_rate(stats),
             stats.generated_tokens,
-            rate(stats.decode_tokens_per_second()),
-            self.reason_name(),
+            output::rate(stats),
             stats.seed,
-            speculate::summary(&stats.speculation),
         );
     }
 }
@@ -136,4 +140,9 @@ fn text_of(tokenizer: Option<&Tokenizer>, id: u32) -> String {
 /// Prompt tokens per second; `None` for a prompt that was not finished.
 fn prefill_speed(stats: &Stats) -> Option<f64> {
     stats.time_to_first_token.and_then(|_| stats.prefill_tokens_per_second())
+}
+
+/// A measured number with three digits after the point.
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
 }

@@ -1,46 +1,79 @@
-//! `pelton run`: the continuation of a prompt.
+//! `pelton run`: the answer to a prompt, or its continuation.
 
 mod answer;
 mod many;
+mod subject;
 
 use std::{
     fs,
     io::{Write, stdout},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
+    sync::Arc,
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use pelton::{LoadOptions, Model, Prompt, Request};
+use pelton::{
+    Error, LoadOptions, Model, Prompt, Request,
+    chat::{Chat, ChatTemplate, Message},
+};
 
 use self::{
     answer::Answer,
     many::{Form, Item},
+    subject::{Input, Subject},
 };
-use super::text_or_stdin;
+use super::chat as chat_command;
 use crate::{
     constrain::ConstraintArgs,
+    hints,
     interrupt::{EXIT_CODE, Interrupt},
     model::{self, LoadArgs},
     output::WithHint,
+    progress::Progress,
     sampling::SamplingArgs,
     speculate::SpeculateArgs,
+    templates,
 };
 
 #[derive(clap::Args)]
 #[command(
     override_usage = "pelton run [OPTIONS] [MODEL] <PROMPT>\n       \
+                      pelton run [OPTIONS] <MODEL> < FILE\n       \
                       pelton run [OPTIONS] [MODEL] --prompts <FILE>",
-    after_help = "Without MODEL the built-in model runs. A PROMPT of - is read from standard input.\n\
+    after_help = "A model with a chat template answers the prompt; --raw continues it, as a model without one \
+                  does.\nWithout MODEL the built-in model runs. One argument that names a file, a folder or a \
+                  repository is\nthe MODEL: the prompt is then standard input, or a chat starts on a \
+                  terminal. A PROMPT of - is\nstandard input, and --prompt gives any text. One final \
+                  line break of standard input is dropped.\n\
                   The text goes to standard output, the statistics to standard error. Ctrl-C ends \
                   the text\nwhen the submitted passes end, with exit code 130; a second one ends the \
                   process at once."
 )]
 pub(crate) struct Args {
-    /// A model file or directory (or nothing for the built-in model), and the text to continue
-    #[arg(required_unless_present = "prompts", num_args = 1..=2, value_names = ["MODEL", "PROMPT"])]
+    /// A model file or directory (or nothing for the built-in model), and the text to answer or continue
+    #[arg(required_unless_present_any = ["prompts", "model", "prompt", "file"], num_args = 1..=2,
+        value_names = ["MODEL", "PROMPT"])]
     words: Vec<String>,
-    /// Tokens to generate, at most; by default as many as the context has room for
+    /// The model, in place of the argument
+    #[arg(short, long, value_name = "MODEL")]
+    model: Option<String>,
+    /// The prompt, in place of the argument; it may begin with -
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    prompt: Option<String>,
+    /// Read the prompt from a file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "prompt")]
+    file: Option<PathBuf>,
+    /// Continue the prompt, where a model with a chat template answers it
+    #[arg(long)]
+    raw: bool,
+    /// Chat template: chatml, llama3, gemma, mistral, phi or a Jinja file
+    #[arg(long = "chat-template", value_name = "NAME", conflicts_with = "raw")]
+    template: Option<String>,
+    /// The system message before a prompt that is answered
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    system: Option<String>,
+    /// Generate at most N tokens; by default until the context is full
     #[arg(short = 'n', long, value_name = "N")]
     tokens: Option<usize>,
     /// Print the prompt before the text
@@ -65,6 +98,9 @@ pub(crate) struct Args {
     /// A file with a text that the generated one is expected to resemble, as a source of drafts
     #[arg(long, value_name = "FILE")]
     prediction: Option<PathBuf>,
+    /// Show how many drafted tokens were accepted, too
+    #[arg(short, long)]
+    verbose: bool,
     /// Write one JSON object with the text and the statistics
     #[arg(long)]
     json: bool,
@@ -82,24 +118,67 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The model and the prompts.
-    fn subject(&self) -> Result<(&str, Vec<String>)> {
-        match (&self.prompts, self.words.as_slice()) {
-            (None, [file, prompt]) => Ok((file, vec![text_or_stdin(prompt)?])),
-            (None, [prompt]) => Ok((model::BUILT_IN, vec![text_or_stdin(prompt)?])),
-            (Some(path), []) => Ok((model::BUILT_IN, lines(path)?)),
-            (Some(path), [file]) => Ok((file, lines(path)?)),
-            (Some(_), _) => bail!("found a prompt next to --prompts, expected one of them"),
-            (None, _) => bail!("expected a prompt, or a model and a prompt"),
+    /// The model and its prompts.
+    fn subject(&self) -> Result<Subject> {
+        subject::of(&Input {
+            words: &self.words,
+            model: self.model.as_deref(),
+            prompt: self.prompt.as_deref(),
+            file: self.file.as_deref(),
+            prompts: self.prompts.as_deref(),
+        })
+    }
+
+    /// The chat that a model without a prompt starts on a terminal.
+    fn into_chat(self, model: String) -> Result<chat_command::Args> {
+        let alone = [
+            (self.json, "--json"),
+            (self.samples > 1, "--samples"),
+            (self.logprobs.is_some(), "--logprobs"),
+        ];
+        if let Some((_, flag)) = alone.iter().find(|(given, _)| *given) {
+            bail!("found {flag} without a prompt, expected one after the model or with --prompt");
+        }
+        chat_command::Args::of_run(&model, self.tokens, self.sampling, self.load)
+    }
+
+    /// The chat template by which prompts are answered; `None` if they are continued.
+    fn chat_template(&self, model: &Model) -> Result<Option<Arc<ChatTemplate>>> {
+        if self.raw {
+            return Ok(None);
+        }
+        if let Some(name) = &self.template {
+            return Ok(Some(Arc::new(model.chat_template_from(&templates::source(name)?)?)));
+        }
+        match model.chat_template() {
+            Ok(template) => Ok(Some(Arc::clone(template))),
+            Err(error) if self.system.is_some() => {
+                Err(error).hint("without a chat template there is no place for --system")
+            }
+            Err(Error::NoChatTemplate { .. } | Error::NoVocabulary { .. }) => Ok(None),
+            Err(error) => Err(error).hint("--raw continues the prompt without it"),
         }
     }
 
-    /// The request of a prompt; `sample` is added to the seed.
-    fn request(&self, prompt: &str, model: &Request, sample: u64) -> Request {
-        let mut request = model.clone();
-        request.prompt = prompt.into();
+    /// The request of a prompt, from one without; `sample` is added to the seed.
+    fn request(
+        &self,
+        prompt: &str,
+        chat: Option<&ChatTemplate>,
+        empty: &Request,
+        sample: u64,
+    ) -> Result<Request> {
+        let mut request = empty.clone();
         request.sampling.seed = request.sampling.seed.map(|seed| seed.wrapping_add(sample));
-        request
+        let Some(chat) = chat else {
+            request.prompt = prompt.into();
+            return Ok(request);
+        };
+        let system = self.system.as_deref().map(|text| Message::new("system", text));
+        let messages = system.into_iter().chain([Message::new("user", prompt)]);
+        let prompt = chat.prompt(&Chat::new(messages.collect()))?;
+        request.prompt = Prompt::Segments(prompt.segments().to_vec());
+        Ok(prompt.constrain(request)?)
     }
 
     /// A request without a prompt.
@@ -128,47 +207,37 @@ fn bias(text: &str) -> Result<(u32, f32)> {
     Ok((id, bias))
 }
 
-/// The lines of a file of prompts that are not empty.
-fn lines(path: &Path) -> Result<Vec<String>> {
-    let text = match path.to_str() {
-        Some("-") => text_or_stdin("-")?,
-        _ => fs::read_to_string(path).with_context(|| format!("{}", path.display()))?,
-    };
-    let lines: Vec<String> =
-        text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
-    ensure!(!lines.is_empty(), "{} has no line, expected a prompt a line", path.display());
-    Ok(lines)
-}
-
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    let (file, prompts) = args.subject()?;
-    let file = file.to_owned();
+    let (file, prompts) = match args.subject()? {
+        Subject::Texts { model, prompts } => (model, prompts),
+        Subject::Chat { model } => return chat_command::run(args.into_chat(model)?),
+    };
     let interrupt = Interrupt::install();
     let texts = prompts.len().saturating_mul(args.samples as usize);
     let sequences = texts.min(usize::from(args.parallel));
     let options = args.speculate.apply(LoadOptions::default().sequences(sequences));
-    let model = model::load(&file, &args.load, options)?;
+    let model = model::load_and_say(&file, &args.load, options)?;
     args.sampling.fill(&model);
-    let template = args.template()?;
+    let empty = args.template()?;
+    let chat = args.chat_template(&model)?;
+    let chat = chat.as_deref();
     if let ([prompt], None, 1) = (&prompts[..], &args.prompts, args.samples) {
-        return one(&args, &model, prompt, &template, &interrupt);
+        let request = args.request(prompt, chat, &empty, 0)?;
+        return one(&args, &model, prompt, request, &interrupt);
     }
-    let samples = u64::from(args.samples);
-    let items = (0..).zip(&prompts).flat_map(|(index, prompt)| {
-        let template = &template;
-        let args = &args;
-        (0..samples).map(move |sample| Item {
-            prompt: prompt.clone(),
-            index,
-            sample: sample as usize,
-            request: args.request(prompt, template, sample),
-        })
-    });
+    let mut items = Vec::with_capacity(texts);
+    for (index, prompt) in prompts.iter().enumerate() {
+        for sample in 0..args.samples {
+            let request = args.request(prompt, chat, &empty, u64::from(sample))?;
+            let (prompt, sample) = (prompt.clone(), sample as usize);
+            items.push(Item { prompt, index, sample, request });
+        }
+    }
     let form = match args.json || args.prompts.is_some() {
         true => Form::Lines,
         false => Form::Text { echo: args.echo },
     };
-    many::run(&model, items.collect(), form, &interrupt.flag())
+    many::run(&model, items, form, &interrupt.flag())
 }
 
 /// Generates one text, which is printed as it comes.
@@ -176,12 +245,10 @@ fn one(
     args: &Args,
     model: &Model,
     prompt: &str,
-    template: &Request,
+    request: Request,
     interrupt: &Interrupt,
 ) -> Result<ExitCode> {
-    let mut stream = model
-        .generate(args.request(prompt, template, 0))
-        .hint("`pelton run --help` describes the options")?;
+    let mut stream = model.generate(request).map_err(hints::of_request)?;
     interrupt.cancels(stream.handle());
     tracing::debug!(prompt_tokens = stream.stats().prompt_tokens, "the request is submitted");
     let mut out = stdout().lock();
@@ -189,7 +256,9 @@ fn one(
         out.write_all(prompt.as_bytes())?;
         out.flush()?;
     }
+    let mut reading = Some(Progress::of_prompt(stream.handle()));
     let answer = Answer::read(&mut stream, |token| {
+        reading = None;
         if !args.json {
             out.write_all(token.text.as_bytes())?;
             out.flush()?;
@@ -203,7 +272,7 @@ fn one(
         writeln!(out)?;
         answer.write_log_probs_if_any(&mut out, tokenizer)?;
         out.flush()?;
-        answer.print_stats();
+        answer.print_stats(model.context(), args.verbose);
     }
     // dropping the model waits for its thread, so the GPU is idle when the process ends
     match answer.is_interrupted() {

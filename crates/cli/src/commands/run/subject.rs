@@ -1,0 +1,98 @@
+//! The model and the prompts of a command line.
+
+use std::{
+    fs,
+    io::{IsTerminal, stdin},
+    path::Path,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{
+    commands::{prompt_or_stdin, text_or_stdin, without_line_break},
+    model::BUILT_IN,
+    names,
+};
+
+/// The arguments that name the model and the prompts.
+pub(super) struct Input<'a> {
+    /// At most two words: MODEL and PROMPT, or one of them.
+    pub(super) words: &'a [String],
+    pub(super) model: Option<&'a str>,
+    pub(super) prompt: Option<&'a str>,
+    /// A file with one prompt.
+    pub(super) file: Option<&'a Path>,
+    /// A file with a prompt a line.
+    pub(super) prompts: Option<&'a Path>,
+}
+
+/// A model with the work that it is given.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// Prompts, at least one.
+    Texts {
+        /// The model's file or folder, or `built-in`.
+        model: String,
+        prompts: Vec<String>,
+    },
+    /// A model without a prompt, on a terminal.
+    Chat {
+        /// As above.
+        model: String,
+    },
+}
+
+/// The subject of the arguments; reads standard input where the prompt is there.
+///
+/// # Errors
+/// If there are two models or two prompts, or a file cannot be read.
+pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
+    let (model, text) = split(input)?;
+    let model = model.unwrap_or(BUILT_IN).to_owned();
+    let prompt = match (text, input.prompt, input.file, input.prompts) {
+        (Some(text), None, None, None) => prompt_or_stdin(text)?,
+        (None, Some(text), None, None) => text.to_owned(),
+        (None, None, Some(path), None) => without_line_break(read(path)?),
+        (None, None, None, Some(path)) => {
+            return Ok(Subject::Texts { model, prompts: lines(path)? });
+        }
+        (None, None, None, None) if stdin().is_terminal() => return Ok(Subject::Chat { model }),
+        (None, None, None, None) => {
+            let text = prompt_or_stdin("-")?;
+            ensure!(!text.is_empty(), "standard input is empty, expected a prompt for {model}");
+            text
+        }
+        _ => bail!("found several prompts, expected an argument, --prompt, --file or --prompts"),
+    };
+    Ok(Subject::Texts { model, prompts: vec![prompt] })
+}
+
+/// The words for the model and for the prompt.
+fn split<'a>(input: &Input<'a>) -> Result<(Option<&'a str>, Option<&'a str>)> {
+    let has_prompt = input.prompt.is_some() || input.file.is_some() || input.prompts.is_some();
+    Ok(match (input.model, input.words) {
+        (Some(model), []) => (Some(model), None),
+        (Some(model), [text]) => (Some(model), Some(text)),
+        (Some(_), _) => bail!("found --model and a second model, expected one of them"),
+        (None, [model, text]) => (Some(model), Some(text)),
+        (None, [word]) if has_prompt || names::is_model(word) => (Some(word), None),
+        (None, [text]) => (None, Some(text)),
+        (None, _) => (None, None),
+    })
+}
+
+/// The lines of a file of prompts that are not empty.
+fn lines(path: &Path) -> Result<Vec<String>> {
+    let text = read(path)?;
+    let lines: Vec<String> =
+        text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    ensure!(!lines.is_empty(), "{} has no line, expected a prompt a line", path.display());
+    Ok(lines)
+}
+
+fn read(path: &Path) -> Result<String> {
+    match path.to_str() {
+        Some("-") => text_or_stdin("-"),
+        _ => fs::read_to_string(path).with_context(|| format!("{}", path.display())),
+    }
+}

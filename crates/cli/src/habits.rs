@@ -1,0 +1,237 @@
+//! Options of other systems, as llama.cpp and vLLM spell them: those that have a counterpart stand for it, the
+//! others are answered with a sentence that says what to use.
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::{
+    Command,
+    error::{ContextKind, ErrorKind},
+};
+
+use crate::{names, output::note};
+
+/// Further names of options, by the options' ids.
+const ALIASES: &[(&str, &[&str])] = &[
+    ("tokens", &["n-predict", "predict", "num-predict", "max-tokens", "max-new-tokens"]),
+    ("context", &["ctx-size", "num-ctx", "max-model-len"]),
+    ("temperature", &["temp"]),
+    ("repetition_penalty", &["repeat-penalty"]),
+    ("penalty_window", &["repeat-last-n"]),
+    ("typical_p", &["typical"]),
+    ("system", &["system-prompt"]),
+    ("template", &["template", "chat-template-file"]),
+    ("chat_template", &["template", "chat-template-file"]),
+    ("stop", &["reverse-prompt"]),
+    ("grammar", &["grammar-file"]),
+    ("json_schema", &["json-schema-file"]),
+    ("parallel", &["max-num-seqs"]),
+    ("draft", &["model-draft"]),
+];
+
+/// Further letters of options, by the options' ids.
+const LETTERS: &[(&str, char)] = &[("seed", 's'), ("stop", 'r')];
+
+/// Names of several letters after one hyphen, which would be read as a letter with its value.
+const LONG_LETTERS: &[(&str, &str)] = &[
+    ("-np", "--parallel"),
+    ("-sys", "--system"),
+    ("-md", "--draft"),
+    ("-hf", "--hf-repo"),
+    ("-hfr", "--hf-repo"),
+    ("-ngl", "--n-gpu-layers"),
+    ("-ctk", "--cache-type-k"),
+    ("-ctv", "--cache-type-v"),
+    ("-fa", "--flash-attn"),
+    ("-cnv", "--conversation"),
+    ("-mg", "--main-gpu"),
+    ("-ts", "--tensor-split"),
+    ("-sm", "--split-mode"),
+    ("-ub", "--ubatch-size"),
+    ("-cb", "--cont-batching"),
+    ("-ot", "--override-tensor"),
+];
+
+const ITSELF: &str = "Pelton chooses this by itself; leave the option out";
+const ONE_GPU: &str = "a model runs on one device: --device gpu:N, as `pelton devices` lists them";
+const IN_CHAT: &str = "`pelton chat MODEL` is a conversation";
+
+/// Options without a counterpart.
+const FOREIGN: &[(&str, &str)] = &[
+    ("--flash-attn", ITSELF),
+    ("--mlock", ITSELF),
+    ("--no-mmap", ITSELF),
+    ("--numa", ITSELF),
+    ("--jinja", ITSELF),
+    ("-b", ITSELF),
+    ("--batch-size", ITSELF),
+    ("--ubatch-size", ITSELF),
+    ("--cont-batching", ITSELF),
+    ("--no-warmup", ITSELF),
+    ("--dtype", "weights are computed in the types of the file; --quantize converts them"),
+    ("--gpu-memory-utilization", "--kv-memory 80% sets the memory for keys and values"),
+    ("--override-tensor", ONE_GPU),
+    ("--main-gpu", ONE_GPU),
+    ("--tensor-split", ONE_GPU),
+    ("--split-mode", ONE_GPU),
+    ("--tensor-parallel-size", ONE_GPU),
+    ("-i", IN_CHAT),
+    ("--interactive", IN_CHAT),
+    ("--conversation", IN_CHAT),
+    ("--ignore-eos", "--logit-bias ID=-inf forbids a token, such as the one that ends texts"),
+];
+
+/// Commands of other systems.
+const COMMANDS: &[(&str, &str)] = &[
+    (
+        "list",
+        "Pelton keeps no list of models: a model is a file or a folder of yours; `pelton inspect FILE` shows one",
+    ),
+    (
+        "ls",
+        "Pelton keeps no list of models: a model is a file or a folder of yours; `pelton inspect FILE` shows one",
+    ),
+    (
+        "pull",
+        "Pelton downloads no models; `hf download OWNER/NAME` does (pip install huggingface_hub) and prints the folder, for `pelton chat FOLDER`",
+    ),
+    ("show", "`pelton inspect FILE` shows a model"),
+    ("ps", "`pelton serve` lists its models at /v1/models"),
+    ("rm", "Pelton keeps no models: delete the file"),
+    ("generate", "`pelton run MODEL PROMPT` continues or answers a prompt"),
+    ("quantize", "--quantize q4_k_m converts a model while it is loaded"),
+];
+
+/// A command line with the options of other systems as Pelton's. The first word is the program, the second one the
+/// command.
+///
+/// # Errors
+/// A sentence, if an option is known and has no counterpart, or a value is wrong.
+pub(crate) fn translated(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
+    let command = words.get(1).and_then(|word| word.to_str()).unwrap_or_default().to_owned();
+    let mut out = Vec::with_capacity(words.len());
+    let mut caches: Vec<OsString> = Vec::new();
+    let mut rest = words.into_iter();
+    while let Some(word) = rest.next() {
+        let Some(text) = word.to_str() else {
+            out.push(word);
+            continue;
+        };
+        let (name, given) = match text.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => (name, Some(OsString::from(value))),
+            _ => (text, None),
+        };
+        let long = LONG_LETTERS.iter().find(|(short, _)| *short == name);
+        let name = long.map_or(name, |(_, long)| long).to_owned();
+        let mut value = || given.clone().or_else(|| rest.next()).unwrap_or_default();
+        match name.as_str() {
+            "--" => {
+                out.push(word);
+                out.extend(rest.by_ref());
+            }
+            // a text, which may look like an option
+            "-p" | "--prompt" | "--stop" | "--system" => {
+                out.extend([name.into(), value()]);
+            }
+            "-n" | "--tokens" | "--n-predict" | "--predict" | "--num-predict" => {
+                let value = value();
+                if value != "-1" {
+                    out.extend([name.into(), value]);
+                }
+            }
+            "--n-gpu-layers" | "--gpu-layers" => match value().to_str() {
+                Some("0") => out.push("--device=cpu".into()),
+                Some("all" | "auto") => {}
+                Some(layers) if layers.parse::<i32>().is_ok() => {}
+                _ => {
+                    return Err(format!("{name} has no number, expected 0 for the CPU, or layers"));
+                }
+            },
+            "--cache-type-k" | "--cache-type-v" => caches.push(value()),
+            "--hf-repo" => {
+                let repository = value();
+                let hint = names::download_hint(&repository.to_string_lossy());
+                return Err(format!("{name} downloads nothing yet\nhint: {hint}"));
+            }
+            "-m" | "--model" if command != "run" => out.insert(2.min(out.len()), value()),
+            _ if FOREIGN.iter().any(|(foreign, _)| *foreign == name) && long.is_some() => {
+                return Err(foreign(&name).unwrap_or_default());
+            }
+            _ if long.is_some() => out.push(name.into()),
+            _ => out.push(word),
+        }
+    }
+    caches.dedup();
+    match caches.len() {
+        0 => {}
+        1 => out.extend([OsString::from("--kv"), caches.remove(0)]),
+        _ => {
+            return Err(
+                "keys and values have different types, expected one for both: --kv TYPE".into()
+            );
+        }
+    }
+    Ok(out)
+}
+
+/// A sentence about an option without a counterpart.
+fn foreign(name: &str) -> Option<String> {
+    let (_, hint) = FOREIGN.iter().find(|(foreign, _)| *foreign == name)?;
+    Some(format!("{name} is no option of Pelton\nhint: {hint}"))
+}
+
+/// A command and its subcommands with the further names of options that they have.
+pub(crate) fn with_aliases(mut command: Command) -> Command {
+    let mut longs: Vec<String> = Vec::new();
+    let mut letters: Vec<char> = vec!['h', 'V'];
+    for argument in command.get_arguments() {
+        longs.extend(argument.get_long().map(str::to_owned));
+        letters.extend(argument.get_short());
+    }
+    let has = |command: &Command, id: &str| {
+        command.get_arguments().any(|argument| argument.get_id() == id && !argument.is_positional())
+    };
+    for (id, names) in ALIASES {
+        if has(&command, id) {
+            let free = names.iter().copied().filter(|name| !longs.iter().any(|long| long == name));
+            command = command.mut_arg(id, |argument| argument.aliases(free.collect::<Vec<_>>()));
+        }
+    }
+    for (id, letter) in LETTERS {
+        if has(&command, id) && !letters.contains(letter) {
+            command = command.mut_arg(id, |argument| argument.short_alias(*letter));
+        }
+    }
+    let names: Vec<String> =
+        command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_aliases))
+}
+
+/// Writes why a command line is refused, with the option or command that was meant; or the help that it asks for.
+pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
+    let text = |kind| error.get(kind).map(ToString::to_string);
+    let sentence = match error.kind() {
+        ErrorKind::UnknownArgument => text(ContextKind::InvalidArg).map(|found| {
+            let name = found.split('=').next().unwrap_or_default().to_owned();
+            foreign(&name).unwrap_or_else(|| {
+                let hint = match text(ContextKind::SuggestedArg) {
+                    Some(similar) => format!("{similar} is similar; --help lists all options"),
+                    None => {
+                        "--help lists the options; -p gives a prompt that begins with -".to_owned()
+                    }
+                };
+                format!("{name} is no option of this command\nhint: {hint}")
+            })
+        }),
+        ErrorKind::InvalidSubcommand => text(ContextKind::InvalidSubcommand).and_then(|found| {
+            let (_, hint) = COMMANDS.iter().find(|(command, _)| *command == found)?;
+            Some(format!("there is no command {found}\nhint: {hint}"))
+        }),
+        _ => None,
+    };
+    match sentence {
+        Some(sentence) => note!("error: {sentence}"),
+        // to a closed pipe it cannot be written
+        None => drop(error.print()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
+}

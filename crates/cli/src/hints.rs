@@ -1,0 +1,71 @@
+//! The next step after an error.
+
+use std::path::Path;
+
+use pelton::{
+    Error,
+    graph::Error as GraphError,
+    weights::{Error as WeightsError, Problem},
+};
+
+use crate::{model::BUILT_IN, names, output::Hint};
+
+/// An error of a load, with the next step where there is one.
+pub(crate) fn of_load(error: impl Into<Error>, file: &str) -> anyhow::Error {
+    let error = error.into();
+    let hint = match &error {
+        Error::Weights(error) | Error::Graph(GraphError::Weights(error)) => of_file(error, file),
+        Error::Graph(GraphError::Effort(_)) => Some(
+            "the mode nested of --effort is for weights in Q8_0; bucket for F16, BF16 and F32, with \
+             --bucket-format q8 for Q8_0 too, on a CPU (docs/effort.md)"
+                .to_owned(),
+        ),
+        Error::Context { context, .. } => Some(format!("--context {context} is the longest")),
+        Error::KvMemory { fits, .. } => {
+            Some(format!("--context {fits} fits; --kv q8_0 takes half of the memory"))
+        }
+        Error::Graph(_) | Error::Tokenizer(_) if file != BUILT_IN => {
+            Some(format!("`pelton inspect {file}` shows what can be read of it"))
+        }
+        _ => None,
+    };
+    with_hint(error, hint)
+}
+
+/// The next step after an error of a model's files. Most of them name it themselves.
+fn of_file(error: &WeightsError, file: &str) -> Option<String> {
+    match error.problem() {
+        Problem::Read(_) if names::is_remote(file) => Some(names::download_hint(file)),
+        Problem::Read(_) if !Path::new(file).exists() || Path::new(file).is_dir() => Some(format!(
+            "a model is the path of a .gguf file or of a folder with config.json and .safetensors \
+             files, or the word {BUILT_IN}"
+        )),
+        Problem::AdapterFolder => {
+            Some(format!("`--lora {file}` adds it to the model of adapter_config.json"))
+        }
+        _ => None,
+    }
+}
+
+/// An error of a request, with the next step where there is one.
+pub(crate) fn of_request(error: Error) -> anyhow::Error {
+    let hint = match &error {
+        Error::PromptTooLong { .. } => Some("--context N makes room if the model has it"),
+        Error::NoVocabulary { .. } => Some(
+            "download tokenizer.json into the folder; transformers writes it from tokenizer.model with \
+             AutoTokenizer.from_pretrained(F).save_pretrained(F)",
+        ),
+        Error::Output { .. } => {
+            Some("`pelton embed` computes embeddings, `pelton rerank` scores of documents")
+        }
+        _ => None,
+    };
+    with_hint(error, hint.map(str::to_owned))
+}
+
+fn with_hint(error: Error, hint: Option<String>) -> anyhow::Error {
+    match hint {
+        Some(hint) => Hint { error: error.into(), hint }.into(),
+        None => error.into(),
+    }
+}

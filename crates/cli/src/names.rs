@@ -1,0 +1,112 @@
+//! Words that name a model.
+
+use std::path::Path;
+
+use crate::model::BUILT_IN;
+
+/// Endings of the names of model files, of Pelton's and of other systems.
+const ENDINGS: [&str; 6] = [".gguf", ".safetensors", ".bin", ".pt", ".pth", ".onnx"];
+
+/// Whether a single argument names a model, so that it is no prompt: a path that exists, the word
+/// `built-in`, or a word without spaces that has the form of a file, a repository, a URL or an Ollama tag.
+pub(crate) fn is_model(word: &str) -> bool {
+    word == BUILT_IN || is_path(word) || is_remote(word)
+}
+
+fn is_path(word: &str) -> bool {
+    let lower = word.to_ascii_lowercase();
+    (!word.is_empty() && Path::new(word).exists())
+        || ENDINGS.iter().any(|ending| lower.ends_with(ending))
+        || is_word(word) && ["./", "../", "/", "~/"].iter().any(|start| word.starts_with(start))
+}
+
+/// Whether a word names a model that would have to be downloaded: `owner/name`, `hf.co/…`, a URL, or a
+/// name with a number such as `qwen3` and `llama3.2:1b`.
+pub(crate) fn is_remote(word: &str) -> bool {
+    if !is_word(word) || Path::new(word).exists() {
+        return false;
+    }
+    let lower = word.to_ascii_lowercase();
+    let starts = |list: &[&str]| list.iter().any(|start| lower.starts_with(start));
+    if starts(&["http://", "https://", "hf:", "hf.co/", "huggingface.co/"]) {
+        return true;
+    }
+    let named = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
+    let first_is_letter = word.starts_with(|c: char| c.is_ascii_alphabetic());
+    match word.split_once('/') {
+        Some((owner, name)) => {
+            let parts = [owner, name];
+            first_is_letter && parts.iter().all(|part| !part.is_empty() && part.chars().all(named))
+        }
+        // one word with a number is a tag of Ollama's library sooner than a text
+        None => {
+            first_is_letter
+                && word.len() > 2
+                && word.chars().all(named)
+                && word.contains(|c: char| c.is_ascii_digit())
+        }
+    }
+}
+
+fn is_word(word: &str) -> bool {
+    !word.is_empty() && !word.contains(char::is_whitespace)
+}
+
+/// What to do with the name of a model that has to be downloaded first.
+pub(crate) fn download_hint(word: &str) -> String {
+    let word = word.split_once("://").map_or(word, |(_, rest)| rest);
+    let word = ["hf:", "hf.co/", "huggingface.co/"]
+        .iter()
+        .find_map(|start| word.strip_prefix(start))
+        .unwrap_or(word);
+    let repository = match word.split_once('/') {
+        Some(_) => word.split(':').next().unwrap_or(word),
+        None => "OWNER/NAME",
+    };
+    format!(
+        "Pelton downloads no models; `hf download {repository}` does (pip install huggingface_hub) and \
+         prints the folder to give here"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_and_prompts() {
+        for model in [
+            "built-in",
+            "nothing.gguf",
+            "my models/nothing.GGUF",
+            "Qwen/Qwen3-0.6B",
+            "hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0",
+            "https://example.org/x.gguf?download=true",
+            "qwen3",
+            "llama3.2:1b",
+            "./nothing",
+            "/nothing/here",
+            env!("CARGO_MANIFEST_DIR"),
+        ] {
+            assert!(is_model(model), "{model}");
+        }
+        for prompt in
+            ["", "-", "Hello", "Once upon a time", "x", "2+2=", "Is it 1/2 or 3/4?", "What's/that?"]
+        {
+            assert!(!is_model(prompt), "{prompt}");
+        }
+    }
+
+    #[test]
+    fn hints_name_the_repository() {
+        for (word, repository) in [
+            ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B"),
+            ("hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0", "Qwen/Qwen3-0.6B-GGUF"),
+            ("https://huggingface.co/Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B"),
+            ("qwen3", "OWNER/NAME"),
+        ] {
+            let hint = download_hint(word);
+            assert!(hint.contains(&format!("`hf download {repository}`")), "{hint}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a load chose and took.
+
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
+
+use pelton_weights::Checkpoint;
+
+use crate::Model;
+
+/// The share of a model's bytes from which a type of weights is named.
+const NAMED_SHARE: f64 = 0.1;
+
+/// What a load chose and took: the model, its formats, its memory and its device. It displays as one line.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The model's name in its file, or that of the file.
+    pub name: String,
+    /// The types of the weights by their bytes, those of at least a tenth of them, such as `Q4_K`.
+    pub formats: Vec<&'static str>,
+    /// Bytes of the weights.
+    pub weight_bytes: u64,
+    /// Bytes of keys and values, and of recurrent states.
+    pub kv_bytes: u64,
+    /// Tokens that a sequence can have.
+    pub context: usize,
+    /// Tokens that the model was made for.
+    pub longest_context: usize,
+    /// The device, its threads, and why it is not a GPU where that was not chosen.
+    pub device: String,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}, {}: {} of weights and {} of KV for a context of {}",
+            self.name.escape_debug(),
+            self.formats.join(" and "),
+            Size(self.weight_bytes),
+            Size(self.kv_bytes),
+            self.context,
+        )?;
+        if self.context < self.longest_context {
+            write!(f, " of {}", self.longest_context)?;
+        }
+        write!(f, " tokens; on {}", self.device)
+    }
+}
+
+/// A number of bytes: `377 MiB`.
+struct Size(u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = self.0 as f64 / f64::from(1 << 20);
+        match self.0 >> 20 {
+            0..10 => write!(f, "{mib:.1} MiB"),
+            10..10_240 => write!(f, "{mib:.0} MiB"),
+            _ => write!(f, "{:.1} GiB", mib / 1024.0),
+        }
+    }
+}
+
+impl Model {
+    /// What the load chose and took.
+    pub fn summary(&self) -> Summary {
+        let loaded = &self.loaded;
+        Summary {
+            name: name_of(&loaded.checkpoint),
+            formats: formats(&loaded.checkpoint),
+            weight_bytes: loaded.weight_bytes,
+            kv_bytes: loaded.kv_bytes,
+            context: loaded.context,
+            longest_context: loaded.plan.context,
+            device: self.device.to_string(),
+        }
+    }
+
+    /// The same model with the description of the device that its engine gives.
+    pub(crate) fn on(mut self, device: Arc<str>) -> Self {
+        self.device = device;
+        self
+    }
+}
+
+fn name_of(checkpoint: &Checkpoint) -> String {
+    let name = checkpoint.metadata().opt_string("general.name").ok().flatten();
+    if let Some(name) = name.filter(|name| !name.trim().is_empty()) {
+        return name.to_owned();
+    }
+    let file = Path::new(checkpoint.name()).file_stem();
+    file.map_or_else(|| checkpoint.name().to_owned(), |file| file.to_string_lossy().into_owned())
+}
+
+fn formats(checkpoint: &Checkpoint) -> Vec<&'static str> {
+    let mut bytes: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for tensor in checkpoint.tensors() {
+        *bytes.entry(tensor.dtype.name()).or_default() += tensor.bytes.len() as u64;
+    }
+    let all: u64 = bytes.values().sum();
+    let mut named: Vec<_> =
+        bytes.into_iter().filter(|(_, own)| *own as f64 >= NAMED_SHARE * all as f64).collect();
+    named.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    named.into_iter().map(|(name, _)| name).collect()
+}
