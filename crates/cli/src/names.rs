@@ -7,8 +7,9 @@ use crate::model::BUILT_IN;
 /// Endings of the names of model files, of Pelton's and of other systems.
 const ENDINGS: [&str; 6] = [".gguf", ".safetensors", ".bin", ".pt", ".pth", ".onnx"];
 
-/// Whether a single argument names a model, so that it is no prompt: a path that exists, the word
-/// `built-in`, or a word without spaces that has the form of a file, a repository, a URL or an Ollama tag.
+/// Whether a single argument names a model, so that it is no prompt. Such an argument is a path
+/// that exists, the word `built-in`, or a word without spaces that has the form of a file, a
+/// repository, a URL or an Ollama tag.
 pub(crate) fn is_model(word: &str) -> bool {
     word == BUILT_IN || is_path(word) || is_remote(word)
 }
@@ -52,7 +53,7 @@ fn is_word(word: &str) -> bool {
     !word.is_empty() && !word.contains(char::is_whitespace)
 }
 
-/// What to do with the name of a model that has to be downloaded first.
+/// The hint for the name of a model that has to be downloaded first.
 pub(crate) fn download_hint(word: &str) -> String {
     let word = word.split_once("://").map_or(word, |(_, rest)| rest);
     let word = ["hf:", "hf.co/", "huggingface.co/"]

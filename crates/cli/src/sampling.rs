@@ -19,7 +19,7 @@ pub(crate) struct SamplingArgs {
 
 impl SamplingArgs {
     /// Sets the options that are not given to the values of the model file, or else to their
-    /// defaults. What the file sets is said on standard error.
+    /// defaults. Values that the file sets are said on standard error.
     pub(crate) fn fill(&mut self, model: &Model) {
         let defaults = model.sampling_defaults();
         if !defaults.from_file.is_empty() {

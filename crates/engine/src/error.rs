@@ -106,7 +106,7 @@ pub enum Error {
     NoVocabulary {
         /// The file or directory.
         file: PathBuf,
-        /// What was found in place of a vocabulary.
+        /// The finding in place of a vocabulary.
         found: &'static str,
     },
 

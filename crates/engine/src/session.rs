@@ -86,8 +86,8 @@ impl Session {
     }
 
     /// The share of the weights that an effort applies to which the rows of an effort below 1 have
-    /// multiplied since the model was loaded, between 0 and 1; `None` before the first such row, and
-    /// on GPUs, which do not count.
+    /// multiplied since the model was loaded, between 0 and 1. `None` before the first such row,
+    /// and on GPUs, which do not count.
     pub fn live_share(&self) -> Option<f64> {
         self.resources.runner.live_share()
     }
@@ -98,8 +98,9 @@ impl Session {
     /// # Errors
     ///
     /// [`Error::EmptyPrompt`] if there is no token, [`Error::UnknownToken`] if one is not in the
-    /// vocabulary, [`Error::CacheFull`] if they do not fit into the context, [`Error::TextTooLong`]
-    /// if a plan that runs whole sequences has passes of fewer rows, [`Error::Pass`] if a pass fails.
+    /// vocabulary, [`Error::CacheFull`] if they do not fit into the context. [`Error::TextTooLong`]
+    /// if a plan that runs whole sequences has passes of fewer rows, [`Error::Pass`] if a pass
+    /// fails.
     pub fn run(&mut self, tokens: &[u32]) -> Result<&[f32], Error> {
         if tokens.is_empty() {
             return Err(Error::EmptyPrompt);
@@ -144,7 +145,7 @@ impl Session {
     /// # Errors
     ///
     /// [`Error::UnknownToken`] if the token is not in the vocabulary, [`Error::CacheFull`] if `n`
-    /// tokens do not fit into the context, [`Error::NotANumber`] if every logit is NaN,
+    /// tokens do not fit into the context. [`Error::NotANumber`] if every logit is NaN,
     /// [`Error::Pass`] if the model has no logits or a pass fails.
     pub fn decode(&mut self, token: u32, n: usize) -> Result<Vec<u32>, Error> {
         self.check(&[token])?;
@@ -227,9 +228,9 @@ impl Session {
     /// Shortens the sequence to its first `positions` positions. Nothing happens if it has no more
     /// than these.
     ///
-    /// The sequence is empty afterwards if the model no longer has what the next row would need:
-    /// recurrent states are those of the last position alone, and a cache of a window has no keys
-    /// and values before it. [`position`](Self::position) tells.
+    /// The sequence is empty afterwards if the model no longer has the state that the next row
+    /// would need. Recurrent states are those of the last position alone, and a cache of a window
+    /// has no keys and values before it. [`position`](Self::position) tells.
     pub fn truncate(&mut self, positions: usize) {
         if positions >= self.position {
             return;

@@ -79,7 +79,7 @@ macro_rules! options {
         /// The samplers run in the [`order`](Self::order); a sampler that it does not name is off.
         /// Mirostat replaces all of them but the temperature; adaptive-p is always last. Penalties,
         /// top-k, top-p, min-p and temperature in their usual order run where the logits are, on a
-        /// GPU too; all others, and all other orders, run on the host
+        /// GPU too. All others, and all other orders, run on the host
         /// ([`runs_on_host`](Self::runs_on_host)): then each token waits for the logits of the one
         /// before.
         ///

@@ -16,25 +16,14 @@ use std::path::{Path, PathBuf};
 use sentences::{CODE, fault, sentences, words};
 
 /// The beginnings of the paths of files that are not yet rewritten. Take one out when it passes.
-const PENDING: [&str; 18] = [
-    "docs/cpu.md",
-    "docs/decoding.md",
-    "docs/effort.md",
-    "docs/gpu.md",
-    "docs/models.md",
-    "docs/serve.md",
-    "docs/speculation.md",
+const PENDING: [&str; 7] = [
     "crates/cli/src/chat/params.rs",
     "crates/cli/src/chat/tools.rs",
     "crates/cli/src/commands/perplexity.rs",
     "crates/cli/src/commands/run/mod.rs",
     "crates/cli/src/commands/serve.rs",
     "crates/cli/src/effort.rs",
-    "crates/cli/src/sampling.rs",
     "crates/cli/src/speculate.rs",
-    "crates/engine/src/schedule/worker.rs",
-    "crates/engine/src/session.rs",
-    "crates/sampling/src/options.rs",
 ];
 
 fn is_pending(name: &str) -> bool {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::mcp::{Outcome, Server};
 
-/// Rounds of calls in one answer, at most.
+/// The most rounds of calls in one answer.
 pub(crate) const ROUNDS_MAX: usize = 16;
 
 /// Where tools come from.

@@ -6,7 +6,7 @@ use super::rules::{Part, Rules};
 struct Node {
     /// Parts that have to end before it does and do not yet.
     missing: usize,
-    /// What waits for it.
+    /// The rules that wait for it.
     users: Vec<usize>,
 }
 

@@ -19,7 +19,7 @@ use crate::{
     api::{FinishReason, KeepAlive, Status},
 };
 
-/// What the thread shares with the handles of its model.
+/// The state that the thread shares with the handles of its model.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) bound: Arc<QueueBound>,

@@ -108,7 +108,7 @@ fn positions_are_checked_without_overflow() {
         let outcome = session.run(&[50]);
         assert!(matches!(outcome, Err(Error::UnknownToken { token: 50, vocab: 50 })));
         assert!(matches!(session.decode(50, 2), Err(Error::UnknownToken { .. })));
-        // what was refused has changed nothing
+        // a refused call has changed nothing
         assert_eq!(session.position(), 1);
     }
 }
