@@ -414,7 +414,7 @@ impl Model {
     /// [`AsyncTokenStream`] of it; [`Error::OwnThread`] in a callback; [`Error::Gone`] if the model
     /// is gone. The handle is dropped then.
     pub fn into_session(self) -> Result<Session, Error> {
-        let Self { requests, loaded: _, shared, worker } = self;
+        let Self { requests, loaded: _, shared, worker, device: _ } = self;
         // the thread ends when no sender is left, also where an error drops the worker
         drop(requests);
         if worker.is_own_thread() {
