@@ -67,7 +67,8 @@ const LOGITS: &str = "where the logits are";
 /// The place of all other samplers.
 const HOST: &str = "on the host";
 
-/// Declares the options: a field, its default, its builder method and its entry in the table.
+/// Declares the options: a field, its default, its builder method and its entry in the table. A new
+/// option is one entry here, and its effect in [`method`](crate::method).
 macro_rules! options {
     ($(
         $(#[doc = $doc:literal])*

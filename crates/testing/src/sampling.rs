@@ -35,7 +35,7 @@ pub fn cases() -> Vec<Case> {
     let case = |option: &'static SamplingOption| {
         let (good, bad) = match option.kind {
             // more than a number of 32 bits can be
-            OptionKind::Number(..) => ("0.5", "1e39".to_owned()),
+            OptionKind::Number(..) => ("0.5", "1e+39".to_owned()),
             OptionKind::Integer(..) => ("3", "-2".to_owned()),
             OptionKind::Version(_, most) => ("1", (u32::from(most) + 1).to_string()),
             OptionKind::Texts(_, _, bytes) => ("ab", "x".repeat(bytes + 1)),
