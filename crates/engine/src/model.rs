@@ -133,7 +133,7 @@ impl Model {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         if let Some(to) = options.quantize {
-            checkpoint = checkpoint.quantized(to, |done, all| progress(done as u64, all as u64))?;
+            checkpoint = checkpoint.quantized(to, &mut *progress)?;
         }
         let build = BuildOptions {
             context: kv::wanted_context(options),

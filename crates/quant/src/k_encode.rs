@@ -25,52 +25,110 @@ struct Sums {
     xq: f32,
 }
 
+/// Candidates that are tried at a time, each in a lane of its own: the sums of a lane have the order of the values,
+/// so that vectors change no result.
+const LANES: usize = 8;
+
+/// 2^23, the least magnitude from which f32 has integers alone.
+const NO_FRACTION: f32 = 8_388_608.0;
+
+/// The nearest integer between `low` and `high`, which are integers; halves go away from zero, as with
+/// [`f32::round`], which is a call of a function on CPUs without SSE4.1.
+fn nearest(value: f32, low: f32, high: f32) -> f32 {
+    // comparisons, as maximum and minimum instructions need no care for NaN then
+    let bounded = if value > low { value } else { low };
+    let bounded = if bounded < high { bounded } else { high };
+    let magnitude = bounded.abs();
+    // the sum has no bits for a fraction, and is rounded to even
+    let even = (magnitude + NO_FRACTION) - NO_FRACTION;
+    let up = if magnitude - even == 0.5 { 1.0 } else { 0.0 };
+    (even + up).copysign(bounded)
+}
+
 impl Affine {
     /// The code of a value, at most `top`.
     fn code(self, inverse: f32, top: f32, value: f32) -> f32 {
-        ((value + self.min) * inverse).round().clamp(0.0, top)
+        nearest((value + self.min) * inverse, 0.0, top)
     }
 
     /// Fits codes 0 to `top` to values: from the range of the values and some narrower and wider
     /// ones, each improved by a regression on its codes.
     fn fit(values: &[f32; 32], top: f32) -> Self {
+        const CANDIDATES: usize = 21;
         let unit = (values.iter().map(|v| v * v).sum::<f32>() / 32.0).sqrt();
         // elements of large magnitude count more
-        let weight = |v: f32| unit + v.abs();
+        let weights = values.map(|v| unit + v.abs());
         let low = values.iter().fold(0.0f32, |low, &v| low.min(v));
         let high = values.iter().fold(low, |high, &v| high.max(v));
         let range = Self { scale: (high - low) / top, min: -low };
         if reciprocal(range.scale) == 0.0 {
             return Self { scale: 0.0, min: -low };
         }
-        let error = |affine: Self| {
-            let inverse = reciprocal(affine.scale);
-            let one = |&v: &f32| {
-                let d = affine.scale * affine.code(inverse, top, v) - affine.min - v;
-                weight(v) * d * d
-            };
-            values.iter().map(one).sum::<f32>()
-        };
-        let mut best = (error(range), range);
-        for step in 0..=20 {
-            let inverse = (top - 1.0 + 0.1 * step as f32) / (high - low);
-            let mut sums = Sums::default();
-            for &x in values {
-                let (w, q) = (weight(x), range.code(inverse, top, x));
-                sums.w += w;
-                sums.q += w * q;
-                sums.qq += w * q * q;
-                sums.x += w * x;
-                sums.xq += w * x * q;
-            }
-            let candidate = sums.solve();
-            let error = error(candidate);
-            if candidate.scale > 0.0 && error < best.0 {
-                best = (error, candidate);
+        let [error, ..] = errors(&[range; LANES], values, &weights, top);
+        let mut best = (error, range);
+        for first in (0..CANDIDATES).step_by(LANES) {
+            let candidates = improved(range, first, high - low, values, &weights, top);
+            let errors = errors(&candidates, values, &weights, top);
+            let of_steps = candidates.iter().zip(errors).take(CANDIDATES - first);
+            for (&candidate, error) in of_steps {
+                if candidate.scale > 0.0 && error < best.0 {
+                    best = (error, candidate);
+                }
             }
         }
         best.1
     }
+}
+
+/// The weighted squared errors of candidates.
+fn errors(
+    candidates: &[Affine; LANES],
+    values: &[f32; 32],
+    weights: &[f32; 32],
+    top: f32,
+) -> [f32; LANES] {
+    let scales = candidates.map(|candidate| candidate.scale);
+    let mins = candidates.map(|candidate| candidate.min);
+    let inverses = scales.map(reciprocal);
+    let mut sums = [0.0; LANES];
+    for (&v, &w) in values.iter().zip(weights) {
+        for lane in 0..LANES {
+            let q = nearest((v + mins[lane]) * inverses[lane], 0.0, top);
+            let d = scales[lane] * q - mins[lane] - v;
+            sums[lane] += w * d * d;
+        }
+    }
+    sums
+}
+
+/// The regressions on the codes of the ranges from step `first` on: each is a tenth of a code wider than the one
+/// before.
+fn improved(
+    range: Affine,
+    first: usize,
+    width: f32,
+    values: &[f32; 32],
+    weights: &[f32; 32],
+    top: f32,
+) -> [Affine; LANES] {
+    let inverses: [f32; LANES] =
+        std::array::from_fn(|lane| (top - 1.0 + 0.1 * (first + lane) as f32) / width);
+    let (mut w_sum, mut x_sum) = (0.0, 0.0);
+    let (mut q_sums, mut qq_sums, mut xq_sums) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+    for (&x, &w) in values.iter().zip(weights) {
+        w_sum += w;
+        x_sum += w * x;
+        for lane in 0..LANES {
+            let q = range.code(inverses[lane], top, x);
+            q_sums[lane] += w * q;
+            qq_sums[lane] += w * q * q;
+            xq_sums[lane] += w * x * q;
+        }
+    }
+    std::array::from_fn(|lane| {
+        let (q, qq, xq) = (q_sums[lane], qq_sums[lane], xq_sums[lane]);
+        Sums { w: w_sum, q, qq, x: x_sum, xq }.solve()
+    })
 }
 
 impl Sums {
@@ -163,23 +221,31 @@ impl BlockQ5K {
 /// Fits `codes · scale` with codes −32 to 31 to values: the scale that explains most of the values'
 /// squares, of some near that which gives the largest value the code −32.
 fn symmetric(values: &[f32; 16]) -> f32 {
+    const CANDIDATES: usize = 19;
     let largest = extreme(values);
     if reciprocal(largest / -32.0) == 0.0 {
         return 0.0;
     }
+    // each element counts by its square, relative to the largest
+    let weights = values.map(|x| (x / largest) * (x / largest));
     let mut best = (0.0, largest / -32.0);
-    for step in -9..=9 {
-        let inverse = -(32.0 + 0.1 * step as f32) / largest;
-        let (mut xq, mut qq) = (0.0f32, 0.0f32);
-        for &x in values {
-            let q = (x * inverse).round().clamp(-32.0, 31.0);
-            // each element counts by its square, relative to the largest
-            let w = (x / largest) * (x / largest);
-            xq += w * x * q;
-            qq += w * q * q;
+    for first in (0..CANDIDATES).step_by(LANES) {
+        let inverses: [f32; LANES] = std::array::from_fn(|lane| {
+            let step = (first + lane) as i32 - 9;
+            -(32.0 + 0.1 * step as f32) / largest
+        });
+        let (mut xq, mut qq) = ([0.0f32; LANES], [0.0f32; LANES]);
+        for (&x, &w) in values.iter().zip(&weights) {
+            for lane in 0..LANES {
+                let q = nearest(x * inverses[lane], -32.0, 31.0);
+                xq[lane] += w * x * q;
+                qq[lane] += w * q * q;
+            }
         }
-        if qq > 0.0 && xq * (xq / qq) > best.0 {
-            best = (xq * (xq / qq), xq / qq);
+        for (&xq, &qq) in xq.iter().zip(&qq).take(CANDIDATES - first) {
+            if qq > 0.0 && xq * (xq / qq) > best.0 {
+                best = (xq * (xq / qq), xq / qq);
+            }
         }
     }
     best.1
@@ -199,7 +265,7 @@ impl BlockQ6K {
         for (stored, ((fit, part), codes)) in scales.iter_mut().zip(all) {
             *stored = (fit * unit).round().clamp(-128.0, 127.0) as i8;
             let inverse = reciprocal(d.to_f32() * f32::from(*stored));
-            *codes = part.map(|v| ((v * inverse).round().clamp(-32.0, 31.0) + 32.0) as u8);
+            *codes = part.map(|v| (nearest(v * inverse, -32.0, 31.0) + 32.0) as u8);
         }
         let (mut ql, mut qh) = ([0; 128], [0; 64]);
         for (run, codes) in codes.as_chunks::<32>().0.iter().enumerate() {

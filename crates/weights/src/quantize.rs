@@ -42,6 +42,9 @@ impl Quantize {
     }
 }
 
+/// Bytes of a matrix that are encoded between two reports of progress.
+const PART_BYTES: usize = 32 << 20;
+
 /// The properties of the model that the choice of formats depends on, in addition to the tensor.
 struct Model {
     tied: bool,
@@ -57,7 +60,8 @@ impl Checkpoint {
     /// Rows whose length is no multiple of a type's block get a type with smaller blocks, as in
     /// llama.cpp: Q5_0 for Q4_K, Q8_0 for Q6_K, and F16 where 32 does not divide them.
     ///
-    /// `progress` is called with the number of tensors done and their total, after each tensor.
+    /// `progress` is called now and then with the bytes of the file's matrices that are quantized, and with
+    /// those that will be.
     ///
     /// # Errors
     /// If a type of the mixture has no encoder, or if a tensor has values that its type cannot
@@ -65,7 +69,7 @@ impl Checkpoint {
     pub fn quantized(
         self,
         to: Quantize,
-        mut progress: impl FnMut(usize, usize),
+        mut progress: impl FnMut(u64, u64),
     ) -> Result<Self, Error> {
         let architecture = self.metadata().string("general.architecture")?.to_owned();
         let count = |key: &str| self.metadata().opt_u32(&format!("{architecture}.{key}"));
@@ -75,16 +79,18 @@ impl Checkpoint {
             experts: count("expert_count")?.unwrap_or(0),
             layers: count("block_count")?.unwrap_or(0) as usize,
         };
-        let total = self.tensors().len();
+        let wanted =
+            |tensor: &Tensor<'_>| model.dtype(to, tensor).filter(|&dtype| dtype != tensor.dtype);
+        let changed = self.tensors().filter(|tensor| wanted(tensor).is_some());
+        let total = changed.map(|tensor| tensor.bytes.len() as u64).sum();
         let mut done = 0;
         self.with_tensors(|tensor| {
-            let changed = match model.dtype(to, tensor) {
-                Some(dtype) if dtype != tensor.dtype => Some((dtype, encoded(tensor, dtype)?)),
-                _ => None,
-            };
-            done += 1;
-            progress(done, total);
-            Ok(changed)
+            let Some(dtype) = wanted(tensor) else { return Ok(None) };
+            let bytes = encoded(tensor, dtype, |bytes| {
+                done += bytes;
+                progress(done, total);
+            })?;
+            Ok(Some((dtype, bytes)))
         })
     }
 }
@@ -172,14 +178,18 @@ fn is_exempt(tensor: &Tensor<'_>) -> bool {
     !matrix || PARTS.iter().any(|part| tensor.name.contains(part))
 }
 
-/// The tensor in another type, encoded by all processors.
-fn encoded(tensor: &Tensor<'_>, dtype: DType) -> Result<Bytes, Problem> {
+/// The tensor in another type, encoded by all cores; `progress` gets the bytes of each part that is done.
+fn encoded(
+    tensor: &Tensor<'_>,
+    dtype: DType,
+    mut progress: impl FnMut(u64),
+) -> Result<Bytes, Problem> {
     let row = tensor.row_len();
     let of_row = (row * tensor.dtype.block_bytes(), row / dtype.block_len() * dtype.block_bytes());
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let rows = tensor.rows().div_ceil(threads).max(1);
+    let part = (PART_BYTES / of_row.0).clamp(1, tensor.rows());
+    let rows = part.div_ceil(threads).max(1);
     let mut out = vec![0; tensor.rows() * of_row.1];
-    let chunks = tensor.bytes.chunks(rows * of_row.0).zip(out.chunks_mut(rows * of_row.1));
     let encode_chunk = |from: &[u8], to: &mut [u8]| -> Result<(), pelton_quant::Error> {
         let mut values = vec![0.0; row];
         let mut bytes = Vec::with_capacity(of_row.1);
@@ -192,15 +202,26 @@ fn encoded(tensor: &Tensor<'_>, dtype: DType) -> Result<Bytes, Problem> {
         Ok(())
     };
     let encode_chunk = &encode_chunk;
-    thread::scope(|scope| {
-        let workers: Vec<_> =
-            chunks.map(|(from, to)| scope.spawn(move || encode_chunk(from, to))).collect();
-        workers.into_iter().try_for_each(|worker| match worker.join() {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(_) => Err("a thread panicked".to_owned()),
+    let encode_part = |from: &[u8], to: &mut [u8]| {
+        let chunks = from.chunks(rows * of_row.0).zip(to.chunks_mut(rows * of_row.1));
+        thread::scope(|scope| {
+            let workers: Vec<_> =
+                chunks.map(|(from, to)| scope.spawn(move || encode_chunk(from, to))).collect();
+            workers.into_iter().try_for_each(|worker| match worker.join() {
+                Ok(result) => result.map_err(|error| error.to_string()),
+                Err(_) => Err("a thread panicked".to_owned()),
+            })
         })
-    })
-    .map_err(|fault| Problem::Quantize { tensor: tensor.name.to_owned(), dtype, fault })?;
+    };
+    let parts = tensor.bytes.chunks(part * of_row.0).zip(out.chunks_mut(part * of_row.1));
+    for (from, to) in parts {
+        encode_part(from, to).map_err(|fault| Problem::Quantize {
+            tensor: tensor.name.to_owned(),
+            dtype,
+            fault,
+        })?;
+        progress(from.len() as u64);
+    }
     Ok(out.into())
 }
 
