@@ -332,7 +332,7 @@ impl Parser<'_> {
             Some('r') => return Ok('\r'),
             Some('n') => return Ok('\n'),
             Some(c @ ('\\' | '"' | '[' | ']' | '-' | '^' | '/' | '.')) => return Ok(c),
-            Some(c) => return self.fail(format!("the unknown escape '\\{c}'")),
+            Some(c) => return self.fail(format!("the unknown escape '\\{}'", c.escape_debug())),
             None => return self.fail("found the end, expected a character after '\\'"),
         };
         let code = self.rest().get(..digits).and_then(|hex| u32::from_str_radix(hex, 16).ok());
