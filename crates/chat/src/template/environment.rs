@@ -10,7 +10,7 @@ use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value,
 };
 
-use super::bounds::{WIDTH, check_widths};
+use super::bounds::{WIDTH, check_depth, check_widths};
 use super::charge::{self, Counted, Text};
 use super::marks::{self, Ends};
 use super::numbers::python_float;
@@ -71,6 +71,7 @@ pub(super) fn new(clock: Clock) -> Environment<'static> {
 
 /// Prints a value as Python's `str` does.
 fn print(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    check_depth(value)?;
     let mut out = Counted(out);
     let written = match float(value) {
         Some(text) => out.write_str(&text),
@@ -87,6 +88,7 @@ fn float(value: &Value) -> Option<String> {
 }
 
 fn string(value: &Value) -> Result<Value, Error> {
+    check_depth(value)?;
     Ok(match float(value) {
         Some(text) => Value::from(text),
         None if value.kind() == ValueKind::String => value.clone(),
@@ -95,10 +97,12 @@ fn string(value: &Value) -> Result<Value, Error> {
 }
 
 fn pprint(value: &Value) -> Result<String, Error> {
+    check_depth(value)?;
     charge::text(format_args!("{value:#?}"))
 }
 
 fn trim(state: &State<'_, '_>, value: &Value, set: Option<&str>) -> Result<String, Error> {
+    check_depth(value)?;
     let text = charge::text(format_args!("{value}"))?;
     Ok(marks::trim(&text, set, &marks::of(state), Ends::Both))
 }
@@ -124,6 +128,7 @@ fn join(
             Some(path) => path.split('.').try_fold(item, |item, name| item.get_attr(name))?,
             None => item,
         };
+        check_depth(&item)?;
         let joiner = if i > 0 { joiner.as_str() } else { "" };
         write!(out, "{joiner}{item}").map_err(|_| Error::from(ErrorKind::WriteFailure))?;
     }

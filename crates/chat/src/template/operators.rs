@@ -9,6 +9,7 @@ use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Value};
 use serde_json::Value as Json;
 
+use super::bounds::check_depth;
 use super::charge;
 
 /// The prefix of the names of the functions.
@@ -165,6 +166,8 @@ fn offset(span: &Json, field: &str) -> Result<usize, Error> {
 
 /// `left ~ right`.
 fn concat(left: &Value, right: &Value) -> Result<String, Error> {
+    check_depth(left)?;
+    check_depth(right)?;
     charge::text(format_args!("{left}{right}"))
 }
 
