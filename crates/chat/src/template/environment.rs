@@ -14,7 +14,7 @@ use super::bounds::{WIDTH, check_widths};
 use super::charge::{self, Counted, Text};
 use super::marks::{self, Ends};
 use super::numbers::python_float;
-use super::{Clock, json, methods, operators};
+use super::{Clock, json, methods, nesting, operators};
 
 /// minijinja's filters of these names.
 const MAP: &str = "_pelton_map";
@@ -43,6 +43,7 @@ pub(super) fn new(clock: Clock) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_syntax(syntax());
     operators::add_functions(&mut environment);
+    nesting::add_functions(&mut environment);
     environment.remove_global("debug");
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
