@@ -3,6 +3,7 @@
 mod adapt;
 mod bindings;
 mod bounds;
+mod chains;
 mod charge;
 mod chat;
 mod clock;

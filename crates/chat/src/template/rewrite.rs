@@ -5,7 +5,7 @@ use minijinja::syntax::SyntaxConfig;
 use serde_json::Value as Json;
 
 use super::edits::{Edits, refused};
-use super::{bindings, failure, operators};
+use super::{bindings, chains, failure, operators};
 use crate::Error;
 
 /// The prefix of the names of the functions.
@@ -21,12 +21,13 @@ pub(super) struct Rewritten {
 /// Rewrites a template.
 ///
 /// # Errors
-/// If it is not valid, has a name of ours, or imports a template.
+/// If it is not valid, has a name of ours or too long a chain, or imports a template.
 pub(super) fn rewrite(source: &str, syntax: SyntaxConfig) -> Result<Rewritten, Error> {
     if source.contains(PREFIX) {
         let reason = "names that begin with _pelton_ are reserved".to_owned();
         return Err(Error::Syntax { line: 0, reason });
     }
+    chains::check(source, syntax.clone())?;
     let tree = machinery::parse(source, "chat", syntax).map_err(|error| failure::syntax(&error))?;
     let tree = serde_json::to_value(&tree)
         .map_err(|error| Error::Syntax { line: 0, reason: error.to_string() })?;

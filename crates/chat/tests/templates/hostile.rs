@@ -400,3 +400,57 @@ fn templates_import_nothing() {
         assert_eq!(Template::new(source).unwrap_err().to_string(), sentence);
     }
 }
+
+#[test]
+fn chains_are_not_too_long() {
+    let chain = |count: usize| {
+        let of = |start: &str, part: &str, end: &str| format!("{start}{}{end}", part.repeat(count));
+        [
+            of("{{ 'x'", "|e", " }}"),
+            of("{{ 1", " + 1", " }}"),
+            of("{{ 'x'", "~ 'x'", " }}"),
+            of("{{ 2", " ** 1", " }}"),
+            of("{{ x", " or 1", " }}"),
+            of("{{ x", " if x", " }}"),
+            of("{{ x", " if x else x", " }}"),
+            of("{{ ", "not ", "x }}"),
+            of("{{ ", "-", "1 }}"),
+            of("{{ 1", " is defined", " }}"),
+            of("{{ 1", " in x", " }}"),
+            of("{% set ns = namespace() %}{{ ns", "['a']", " }}"),
+            of("{% set x = {} %}{{ x", ".items()", " }}"),
+            of("{% set x = 'x'", "[1:]", " %}"),
+            of("{{ 'x'|default(1", " + 1", ", x)|e }}"),
+            of("{% if x %}", "{% elif x %}", "{% endif %}"),
+        ]
+    };
+    for source in chain(10_000) {
+        let sentence = "the chat template has an error in line 1: an expression or an `if` has a \
+                        chain of more than 400 parts, divide it with `set`";
+        assert_eq!(Template::new(&source).unwrap_err().to_string(), sentence, "{source:.60}");
+    }
+    let hello = || Chat::new(vec![Message::new("user", "x")]);
+    let run = |source: &str| Template::new(source).and_then(|template| template.render(&hello()));
+    for source in chain(190) {
+        if let Err(error) = run(&source) {
+            assert!(!error.to_string().contains("chain"), "{error}: {source:.60}");
+        }
+    }
+    // the longest overflow no stack, not even within blocks and parentheses
+    for source in chain(395) {
+        let _ = run(&source);
+    }
+    let within = |open: &str, close: &str, count: usize, inner: &str| {
+        format!("{}{inner}{}", open.repeat(count), close.repeat(count))
+    };
+    let chain = format!("{{{{ {} }}}}", within("(", ")", 30, &format!("'x'{}", "|e".repeat(240))));
+    let chain =
+        format!("{{% if 0 %}}{}{{% else %}}{chain}{{% endif %}}", "{% elif 0 %}".repeat(20));
+    let text = run(&within("{% if 1 %}", "{% endif %}", 70, &chain)).unwrap().text();
+    assert_eq!(text, "x");
+    // long lists are no chains
+    let source = format!("{{% set x = [{}] %}}{{{{ x | length }}}}", "{'a': 'b'|e}, ".repeat(5000));
+    assert_eq!(render(&source, vec![Message::new("user", "x")]).text(), "5000");
+    let source = "{% if 0 %}a{% elif 1 %}b{% endif %}".repeat(1000);
+    assert_eq!(render(&source, vec![Message::new("user", "x")]).text().len(), 1000);
+}
