@@ -12,6 +12,7 @@ mod environment;
 mod failure;
 mod generation;
 mod json;
+mod loops;
 mod marks;
 mod methods;
 mod nesting;

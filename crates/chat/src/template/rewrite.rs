@@ -5,6 +5,7 @@ use minijinja::syntax::SyntaxConfig;
 use serde_json::Value as Json;
 
 use super::edits::{Edits, refused};
+use super::loops::Loops;
 use super::{bindings, chains, failure, operators};
 use crate::Error;
 
@@ -21,7 +22,8 @@ pub(super) struct Rewritten {
 /// Rewrites a template.
 ///
 /// # Errors
-/// If it is not valid, has a name of ours or too long a chain, or imports a template.
+/// If it is not valid, has a name of ours or too long a chain, imports a template, or uses `loop` as
+/// a value.
 pub(super) fn rewrite(source: &str, syntax: SyntaxConfig) -> Result<Rewritten, Error> {
     if source.contains(PREFIX) {
         let reason = "names that begin with _pelton_ are reserved".to_owned();
@@ -31,14 +33,16 @@ pub(super) fn rewrite(source: &str, syntax: SyntaxConfig) -> Result<Rewritten, E
     let tree = machinery::parse(source, "chat", syntax).map_err(|error| failure::syntax(&error))?;
     let tree = serde_json::to_value(&tree)
         .map_err(|error| Error::Syntax { line: 0, reason: error.to_string() })?;
-    let mut visitor = Visitor { edits: Edits::new(source), literal: 0 };
+    let mut visitor = Visitor { edits: Edits::new(source), literal: 0, loops: Loops::default() };
     visitor.visit(&tree, false)?;
+    visitor.loops.check()?;
     Ok(Rewritten { source: visitor.edits.apply(), literal: visitor.literal })
 }
 
 struct Visitor<'s> {
     edits: Edits<'s>,
     literal: usize,
+    loops: Loops,
 }
 
 impl Visitor<'_> {
@@ -70,6 +74,7 @@ impl Visitor<'_> {
                         "a chat template cannot import another template, write its macros here instead",
                     ));
                 }
+                self.loops.visit(kind, content, span);
                 operators::edit(&mut self.edits, kind, content, span)?;
                 bindings::edit(&mut self.edits, kind, content, span)
             }

@@ -402,6 +402,29 @@ fn templates_import_nothing() {
 }
 
 #[test]
+fn loops_are_no_values() {
+    for value in [
+        "{{ loop }}",
+        "{% set l = loop %}",
+        "{{ loop.changed(loop) }}",
+        "{% do loop([x]) %}",
+        "{{ loop[loop] }}",
+    ] {
+        let sentence = "the chat template has an error in line 2: `loop` is used as a value, write \
+                        what is meant of it, such as `loop.index`";
+        let source = format!("{{% for x in [1] %}}\n{value}{{% endfor %}}");
+        assert_eq!(Template::new(&source).unwrap_err().to_string(), sentence);
+    }
+    let source = "{% for x in [1, [2, 2]] recursive %}{{ loop.index }}{{ loop['first'] }}\
+                  {{ loop.changed(x) }}{{ loop is defined }}{{ loop(x) if x is iterable }};\
+                  {% endfor %}";
+    assert_eq!(
+        render(source, vec![Message::new("user", "x")]).text(),
+        "1TrueTrueTrue;2FalseTrueTrue1TrueTrueTrue;2FalseFalseTrue;;"
+    );
+}
+
+#[test]
 fn chains_are_not_too_long() {
     let chain = |count: usize| {
         let of = |start: &str, part: &str, end: &str| format!("{start}{}{end}", part.repeat(count));
