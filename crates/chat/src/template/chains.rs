@@ -42,7 +42,7 @@ pub(super) fn check(source: &str, syntax: SyntaxConfig) -> Result<(), Error> {
     Ok(())
 }
 
-/// The depth at a token, at most.
+/// The greatest depth that a token can have.
 #[derive(Default)]
 struct Depth {
     /// For each open `if`, how often it has `elif`.

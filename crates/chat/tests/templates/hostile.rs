@@ -318,7 +318,7 @@ fn namespaces_hold_no_namespace() {
                         set each of its attributes to a plain value";
         assert_eq!(refusal(&format!("{set}{attack}{{{{ ns }}}}")), sentence, "{attack}");
     }
-    // what the items of a namespace are made of does not change with it
+    // the items of a namespace are those of now, also when it changes
     let source = format!("{set}{{% set ns.m = 1 %}}{{% set ns.n = ns | items %}}{{{{ ns.n }}}}");
     assert_eq!(render(&source, vec![Message::new("user", "x")]).text(), "[('m', 1), ('n', 0)]");
 }
