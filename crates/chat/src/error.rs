@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The template is not valid Jinja.
+    /// The template is not valid Jinja, or has what no template may have, such as an import.
     #[error("the chat template has an error in line {line}: {reason}")]
     Syntax {
         /// Counted from 1.

@@ -163,7 +163,11 @@ pub(crate) fn translated(words: Vec<OsString>) -> Result<Vec<OsString>, String> 
     caches.dedup();
     match caches.len() {
         0 => {}
-        1 => out.extend([OsString::from("--kv"), caches.remove(0)]),
+        // not at the end, which may be behind `--`
+        1 => {
+            let at = 2.min(out.len());
+            out.splice(at..at, [OsString::from("--kv"), caches.remove(0)]);
+        }
         _ => {
             return Err(
                 "keys and values have different types, expected one for both: --kv TYPE".into()

@@ -93,7 +93,7 @@ fn main() -> ExitCode {
     match &command {
         Command::Serve(args) => {
             #[cfg(all(target_os = "linux", target_env = "gnu"))]
-            share_arenas();
+            level_memory();
             logging::start_with(serve::LOG, args.log_format());
         }
         _ => logging::start(),
@@ -148,11 +148,16 @@ fn quiet_vulkan() {
     unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
 }
 
-/// Lets all threads of a server allocate from two arenas. glibc gives each thread one of its own,
-/// up to eight per core, and each keeps what it once needed: under random requests the memory of a
-/// server grows for hours.
+/// Keeps the memory of a server level. glibc gives each thread an arena of its own, up to eight per
+/// core, and each keeps what it once needed. It also raises the size from which a buffer is
+/// mapped, and returned when it is freed, to that of the largest buffer so far.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn share_arenas() {
-    // SAFETY: mallopt(3) has no preconditions for this parameter; no other thread runs yet
-    unsafe { libc::mallopt(libc::M_ARENA_MAX, 2) };
+fn level_memory() {
+    const MAPPED: libc::c_int = 256 << 10;
+    // SAFETY: mallopt(3) has no preconditions for these parameters; no other thread runs yet
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 2);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, MAPPED);
+    }
 }

@@ -78,11 +78,20 @@ pub(super) fn items(count: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts a value that an operation made.
+/// Counts a value that an operation made. A lazy list becomes one of its items: it could hold what
+/// it is made of unseen, or many others like it within each other.
 ///
 /// # Errors
 /// If the text or the list is too long.
-pub(super) fn value(value: Value) -> Result<Value, Error> {
+pub(super) fn value(mut value: Value) -> Result<Value, Error> {
+    if value.kind() == ValueKind::Iterable {
+        let mut all = Vec::new();
+        for item in value.try_iter()? {
+            items(all.len())?;
+            all.push(item);
+        }
+        value = Value::from(all);
+    }
     if let Some(text) = value.as_str() {
         bytes(text.len())?;
     } else if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)

@@ -10,11 +10,11 @@ use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value,
 };
 
-use super::bounds::{WIDTH, check_depth, check_widths};
+use super::bounds::{WIDTH, check_widths};
 use super::charge::{self, Counted, Text};
 use super::marks::{self, Ends};
 use super::numbers::python_float;
-use super::{Clock, json, methods, operators};
+use super::{Clock, json, methods, nesting, operators};
 
 /// minijinja's filters of these names.
 const MAP: &str = "_pelton_map";
@@ -43,6 +43,7 @@ pub(super) fn new(clock: Clock) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_syntax(syntax());
     operators::add_functions(&mut environment);
+    nesting::add_functions(&mut environment);
     environment.remove_global("debug");
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
@@ -71,7 +72,6 @@ pub(super) fn new(clock: Clock) -> Environment<'static> {
 
 /// Prints a value as Python's `str` does.
 fn print(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
-    check_depth(value)?;
     let mut out = Counted(out);
     let written = match float(value) {
         Some(text) => out.write_str(&text),
@@ -88,7 +88,6 @@ fn float(value: &Value) -> Option<String> {
 }
 
 fn string(value: &Value) -> Result<Value, Error> {
-    check_depth(value)?;
     Ok(match float(value) {
         Some(text) => Value::from(text),
         None if value.kind() == ValueKind::String => value.clone(),
@@ -97,12 +96,10 @@ fn string(value: &Value) -> Result<Value, Error> {
 }
 
 fn pprint(value: &Value) -> Result<String, Error> {
-    check_depth(value)?;
     charge::text(format_args!("{value:#?}"))
 }
 
 fn trim(state: &State<'_, '_>, value: &Value, set: Option<&str>) -> Result<String, Error> {
-    check_depth(value)?;
     let text = charge::text(format_args!("{value}"))?;
     Ok(marks::trim(&text, set, &marks::of(state), Ends::Both))
 }
@@ -128,7 +125,6 @@ fn join(
             Some(path) => path.split('.').try_fold(item, |item, name| item.get_attr(name))?,
             None => item,
         };
-        check_depth(&item)?;
         let joiner = if i > 0 { joiner.as_str() } else { "" };
         write!(out, "{joiner}{item}").map_err(|_| Error::from(ErrorKind::WriteFailure))?;
     }

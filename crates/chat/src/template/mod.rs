@@ -1,19 +1,26 @@
 //! Chat templates: from messages to the text that a model continues.
 
 mod adapt;
+mod bindings;
 mod bounds;
+mod chains;
 mod charge;
 mod chat;
 mod clock;
+mod edits;
 mod environment;
+mod failure;
 mod generation;
 mod json;
+mod loops;
 mod marks;
 mod methods;
+mod nesting;
 mod numbers;
 mod operators;
 mod probe;
 mod render;
+mod rewrite;
 mod segment;
 
 pub use chat::Chat;

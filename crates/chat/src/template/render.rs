@@ -13,7 +13,7 @@ use super::environment::{self, Raised};
 use super::marks::{self, Controls, Marks};
 use super::probe::Capabilities;
 use super::segment::Prompt;
-use super::{Chat, Clock, adapt, generation, json, operators};
+use super::{Chat, Clock, adapt, failure, generation, json, rewrite};
 use crate::Error;
 
 /// The roles that a template may join to a control token, such as `<|user|>`.
@@ -80,7 +80,7 @@ impl Template {
     /// Compiles a template.
     ///
     /// # Errors
-    /// If it is not valid Jinja.
+    /// If it is not valid Jinja, imports a template, or nests too deeply.
     pub fn new(source: &str) -> Result<Self, Error> {
         Self::with(source, Clock::Local, Limits::default())
     }
@@ -88,20 +88,18 @@ impl Template {
     /// As [`new`](Self::new), with a clock and limits.
     ///
     /// # Errors
-    /// If the template is not valid Jinja.
+    /// As [`new`](Self::new).
     pub fn with(source: &str, clock: Clock, limits: Limits) -> Result<Self, Error> {
         let mut environment = environment::new(clock);
         environment.set_recursion_limit(limits.recursion);
-        let syntax_error = |error: minijinja::Error| Error::Syntax {
-            line: error.line().unwrap_or(0),
-            reason: reason(&error),
-        };
         let text = generation::rewrite(source);
-        let text = operators::rewrite(&text, environment::syntax()).map_err(syntax_error)?;
+        let text = rewrite::rewrite(&text, environment::syntax())?;
         // each instruction can write a literal to a variable
         let literals = limits.text.saturating_mul(2) / text.literal.max(1);
         environment.set_fuel(Some(limits.fuel.min(literals as u64)));
-        environment.add_template_owned(NAME, text.source).map_err(syntax_error)?;
+        environment
+            .add_template_owned(NAME, text.source)
+            .map_err(|error| failure::syntax(&error))?;
         Ok(Self {
             source: source.to_owned(),
             environment,
@@ -186,7 +184,7 @@ impl Template {
                 "continue_final_message and add_generation_prompt exclude each other".into(),
             ));
         }
-        if let Some(name) = chat.kwargs.keys().find(|name| name.starts_with(operators::PREFIX)) {
+        if let Some(name) = chat.kwargs.keys().find(|name| name.starts_with(rewrite::PREFIX)) {
             return Err(Error::Invalid(format!("the variable {name:?} is reserved")));
         }
         for role in chat.messages.iter().map(|message| message.role.as_str()) {
@@ -298,22 +296,9 @@ impl Template {
         }
         match error.kind() {
             ErrorKind::OutOfFuel => Error::Limit { limit: self.limits.fuel, what: "instructions" },
-            _ => Error::Failed { line: error.line().unwrap_or(0), reason: reason(error) },
+            _ => Error::Failed { line: error.line().unwrap_or(0), reason: failure::reason(error) },
         }
     }
-}
-
-/// The kind and the detail of an error, and those of its causes.
-fn reason(error: &minijinja::Error) -> String {
-    let mut reason = match error.detail() {
-        Some(detail) => detail.to_owned(),
-        None => error.kind().to_string(),
-    };
-    if let Some(cause) = error.source() {
-        reason.push_str(": ");
-        reason.push_str(&cause.to_string());
-    }
-    reason.replace('\n', " ")
 }
 
 /// The text up to the mark of the message that is to be continued.

@@ -265,3 +265,215 @@ fn errors_name_the_line() {
     let error = failure("{{ raise_exception('No  tools.\nSorry') }}", Limits::default());
     assert_eq!(error, Error::Raised("No  tools. Sorry".into()));
 }
+
+/// A template's error, in the file that it comes with.
+fn refusal(source: &str) -> String {
+    failure(source, Limits::default()).to_string()
+}
+
+#[test]
+fn namespaces_hold_no_namespace() {
+    let set = "{% set ns = namespace(n=0, m=namespace()) %}{% set other = namespace() %}\n";
+    for attack in [
+        "{% set ns.n = ns %}",
+        "{% set ns.n = other %}",
+        "{% set ns.n = namespace() %}",
+        "{% set ns.m.n = ns %}",
+        "{% set ns.n = [[1, (ns,)]] %}",
+        "{% set ns.n = {'a': {'b': ns}} %}",
+        "{% set ns.n = {ns: 1} %}",
+        "{% set ns.n = ns if true %}",
+        "{% set ns.n = 1, ns %}",
+        "{% set a, ns.n = 1, ns %}",
+        "{% set (a, (b, ns.n)) = (1, (2, ns)) %}",
+        "{% set ns.n = (ns) %}",
+        "{% set ns.n=ns%}",
+        "{% set ns.n = ns or 1 %}",
+        "{% set ns.n = 1 and ns %}",
+        "{% set ns.n = ns | default(1) %}",
+        "{% set ns.n = nothing | default(ns) %}",
+        "{% set ns.n | default(ns, true) %}{% endset %}",
+        "{% set ns.n = [ns] | first %}",
+        "{% set ns.n = [ns] | list %}",
+        "{% set ns.n = ns | items %}{% set ns.n = ns | items %}{% set ns.n = other | items %}\
+         {% set ns.n = [ns] + [1] %}",
+        "{% set ns.n = ([ns] * 2)[:1] %}",
+        "{% set ns.n = [[ns]][0] %}",
+        "{% set ns.n = dict(a=ns) %}",
+        "{% set ns.n = dict.fromkeys([1], ns) %}",
+        "{% set ns.n = {'a': ns}.values() %}",
+        "{% set ns.n = namespace(a=namespace(b=ns)) %}",
+        "{% set x = ns %}{% set ns.n = x %}",
+        "{% set f = namespace %}{% set ns.n = f() %}",
+        "{% with x = ns %}{% set ns.n = x %}{% endwith %}",
+        "{% for x in [ns] %}{% set ns.n = x %}{% endfor %}",
+        "{% macro f(x) %}{% set x.n = x %}{% endmacro %}{{ f(ns) }}",
+        "{% macro f(x=ns) %}{% set x.n = x %}{% endmacro %}{{ f() }}",
+        "{% macro f() %}{{ caller(ns) }}{% endmacro %}\
+         {% call(x) f() %}{% set x.n = x %}{% endcall %}",
+        "{% if true %}{%- set ns.n = [loop is defined] and ns -%}{% endif %}",
+        "{% for x in [1] %}{% set ns.n = loop.cycle(ns) %}{% endfor %}",
+    ] {
+        let sentence = "the chat template failed in line 2: a namespace cannot hold a namespace, \
+                        set each of its attributes to a plain value";
+        assert_eq!(refusal(&format!("{set}{attack}{{{{ ns }}}}")), sentence, "{attack}");
+    }
+    // the items of a namespace are those of now, also when it changes
+    let source = format!("{set}{{% set ns.m = 1 %}}{{% set ns.n = ns | items %}}{{{{ ns.n }}}}");
+    assert_eq!(render(&source, vec![Message::new("user", "x")]).text(), "[('m', 1), ('n', 0)]");
+}
+
+#[test]
+fn values_do_not_nest_without_bound() {
+    let deep = format!("{}x{}", "[".repeat(60), "]".repeat(60));
+    let repeat = |statement: &str| statement.repeat(200);
+    let many = "{% set ns = namespace(x=[]) %}{% for i in range(99999) %}";
+    for source in [
+        format!("{many}{{% set ns.x = [ns.x] %}}{{% endfor %}}{{{{ ns.x }}}}"),
+        format!("{many}{{% set ns.x = {{1: ns.x}} %}}{{% endfor %}}{{{{ ns.x == 1 }}}}"),
+        format!("{many}{{% set ns.x = {{(ns.x,): 1}} %}}{{% endfor %}}"),
+        format!("{many}{{% set ns.x | default([ns.x], true) %}}{{% endset %}}{{% endfor %}}"),
+        repeat(&format!("{{% set x = {deep} %}}")) + "{{ x }}",
+        repeat(&format!("{{% set x, y = {deep}, 1 %}}")) + "{{ x }}",
+        repeat(&format!("{{% set x | default({deep}, true) %}}{{% endset %}}")) + "{{ x }}",
+        format!("{{% for x in [1] recursive %}}{{{{ loop({deep}) }}}}{{% endfor %}}"),
+        repeat("{% set x = namespace(a=dict(a=x)) %}") + "{{ x }}",
+        repeat(&format!("{{% set x = ({deep}) if true %}}")) + "{{ x }}",
+        format!("{}{{{{ x }}}}", format!("{{% with x = ({deep}), y = 1 %}}").repeat(20))
+            + &"{% endwith %}".repeat(20),
+        format!("{}{{{{ x }}}}", format!("{{% for x in [{deep}] if x %}}").repeat(20))
+            + &"{% endfor %}".repeat(20),
+        format!("{{% macro f(x) %}}{{{{ f({deep}) }}}}{{% endmacro %}}{{{{ f(1) }}}}"),
+        format!("{{% macro f(y, x=1,) -%}} {{{{ f(2, x={deep}) }}}}{{% endmacro %}}{{{{ f(1) }}}}"),
+        format!("{{% macro f(x = (1)) -%}} {{{{ f({deep}) }}}}{{% endmacro %}}{{{{ f(1) }}}}"),
+        format!(
+            "{{% set ns = namespace() %}}{{% macro g() %}}{{% set ns.c = caller %}}\
+             {{{{ caller(1) }}}}{{% endmacro %}}\
+             {{% call(x) g() %}}{{{{ ns.c({deep}) }}}}{{% endcall %}}"
+        ),
+    ] {
+        let error = refusal(&source);
+        let sentence = "the chat template failed in line 1: a value is nested more than 256 deep";
+        assert_eq!(error, sentence, "{source:.200}");
+    }
+}
+
+/// Checks of assignments leave what is printed as Jinja2 prints it.
+#[test]
+fn assignments_are_as_they_were() {
+    for (source, expected) in [
+        ("{% set ns = namespace() %}{% set ns.a = 1, (2, 'x') %}{{ ns.a }}", "(1, (2, 'x'))"),
+        ("{% set ns = namespace() %}{% set ns.a = 1, %}{{ ns.a }}", "(1,)"),
+        ("{% set ns = namespace() %}{% set ns.a, b = 1, [2] %}{{ ns.a }}{{ b }}", "1[2]"),
+        ("{% set ns = namespace() %}{% set ns.a = (1 if x else 2) ~ 3 %}{{ ns.a }}", "23"),
+        ("{% set ns = namespace() %}{% set ns.a %}b{% endset %}{{ ns.a }}", "b"),
+        ("{% set ns = namespace() %}{% set ns.a | upper %}b{% endset %}{{ ns.a }}", "B"),
+        ("{% set ns = namespace(a=namespace()) %}{% set ns.a.b = 1 %}{{ ns.a.b }}", "1"),
+        ("{% set ns = namespace(a=[]) %}{% set ns.a = ns.a + [1] %}{{ ns.a }}", "[1]"),
+        ("a\n  {% set x = [1] if true -%}  \n b{{ x }}", "a\nb[1]"),
+        ("{% with a = ([1]), b = {'c': (2)} -%} {{ a }}{{ b.c }}{% endwith %}", "[1]2"),
+        ("{% for a, b in [(1, 2)] + [(3, 4)] if a > 1 %}{{ a }}{{ b }}{% endfor %}", "34"),
+        (
+            "{% for x in ([[1], 2]) recursive %}{{ loop(x) if x is iterable else x }}{% endfor %}",
+            "12",
+        ),
+        ("{% macro f(a, b=(1), ) -%}\n {{ a }}{{ b }}{%- endmacro %}\n{{ f(0) }}", "01"),
+        ("{% macro f(a) %}\n  {{ a }}\n{% endmacro %}\n[{{ f(0) }}]", "[  0\n]"),
+        (
+            "{% macro f() %}{{ caller(1) }}{% endmacro %}{% call(x) f() -%} {{ x }}{% endcall %}",
+            "1",
+        ),
+        ("{% macro f(x) %}{{ caller() }}{% endmacro %}{% call f(1) -%} 2{% endcall %}", "2"),
+    ] {
+        let mut chat = Chat::new(vec![Message::new("user", "x")]);
+        chat.adapt = false;
+        let template = Template::with(source, Clock::Fixed(0), Limits::default()).unwrap();
+        assert_eq!(template.render(&chat).unwrap().text(), expected, "{source}");
+    }
+}
+
+#[test]
+fn templates_import_nothing() {
+    for source in ["\n{% import 'chat' as 1 %}", "\n{% from 'chat' import a as b %}"] {
+        let sentence = "the chat template has an error in line 2: a chat template cannot import \
+                        another template, write its macros here instead";
+        assert_eq!(Template::new(source).unwrap_err().to_string(), sentence);
+    }
+}
+
+#[test]
+fn loops_are_no_values() {
+    for value in [
+        "{{ loop }}",
+        "{% set l = loop %}",
+        "{{ loop.changed(loop) }}",
+        "{% do loop([x]) %}",
+        "{{ loop[loop] }}",
+    ] {
+        let sentence = "the chat template has an error in line 2: `loop` is used as a value, write \
+                        what is meant of it, such as `loop.index`";
+        let source = format!("{{% for x in [1] %}}\n{value}{{% endfor %}}");
+        assert_eq!(Template::new(&source).unwrap_err().to_string(), sentence);
+    }
+    let source = "{% for x in [1, [2, 2]] recursive %}{{ loop.index }}{{ loop['first'] }}\
+                  {{ loop.changed(x) }}{{ loop is defined }}{{ loop(x) if x is iterable }};\
+                  {% endfor %}";
+    assert_eq!(
+        render(source, vec![Message::new("user", "x")]).text(),
+        "1TrueTrueTrue;2FalseTrueTrue1TrueTrueTrue;2FalseFalseTrue;;"
+    );
+}
+
+#[test]
+fn chains_are_not_too_long() {
+    let chain = |count: usize| {
+        let of = |start: &str, part: &str, end: &str| format!("{start}{}{end}", part.repeat(count));
+        [
+            of("{{ 'x'", "|e", " }}"),
+            of("{{ 1", " + 1", " }}"),
+            of("{{ 'x'", "~ 'x'", " }}"),
+            of("{{ 2", " ** 1", " }}"),
+            of("{{ x", " or 1", " }}"),
+            of("{{ x", " if x", " }}"),
+            of("{{ x", " if x else x", " }}"),
+            of("{{ ", "not ", "x }}"),
+            of("{{ ", "-", "1 }}"),
+            of("{{ 1", " is defined", " }}"),
+            of("{{ 1", " in x", " }}"),
+            of("{% set ns = namespace() %}{{ ns", "['a']", " }}"),
+            of("{% set x = {} %}{{ x", ".items()", " }}"),
+            of("{% set x = 'x'", "[1:]", " %}"),
+            of("{{ 'x'|default(1", " + 1", ", x)|e }}"),
+            of("{% if x %}", "{% elif x %}", "{% endif %}"),
+        ]
+    };
+    for source in chain(10_000) {
+        let sentence = "the chat template has an error in line 1: an expression or an `if` has a \
+                        chain of more than 400 parts, divide it with `set`";
+        assert_eq!(Template::new(&source).unwrap_err().to_string(), sentence, "{source:.60}");
+    }
+    let hello = || Chat::new(vec![Message::new("user", "x")]);
+    let run = |source: &str| Template::new(source).and_then(|template| template.render(&hello()));
+    for source in chain(190) {
+        if let Err(error) = run(&source) {
+            assert!(!error.to_string().contains("chain"), "{error}: {source:.60}");
+        }
+    }
+    // the longest overflow no stack, not even within blocks and parentheses
+    for source in chain(395) {
+        let _ = run(&source);
+    }
+    let within = |open: &str, close: &str, count: usize, inner: &str| {
+        format!("{}{inner}{}", open.repeat(count), close.repeat(count))
+    };
+    let chain = format!("{{{{ {} }}}}", within("(", ")", 30, &format!("'x'{}", "|e".repeat(240))));
+    let chain =
+        format!("{{% if 0 %}}{}{{% else %}}{chain}{{% endif %}}", "{% elif 0 %}".repeat(20));
+    let text = run(&within("{% if 1 %}", "{% endif %}", 70, &chain)).unwrap().text();
+    assert_eq!(text, "x");
+    // long lists are no chains
+    let source = format!("{{% set x = [{}] %}}{{{{ x | length }}}}", "{'a': 'b'|e}, ".repeat(5000));
+    assert_eq!(render(&source, vec![Message::new("user", "x")]).text(), "5000");
+    let source = "{% if 0 %}a{% elif 1 %}b{% endif %}".repeat(1000);
+    assert_eq!(render(&source, vec![Message::new("user", "x")]).text().len(), 1000);
+}

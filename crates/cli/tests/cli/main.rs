@@ -15,6 +15,8 @@ mod habits;
 #[cfg(unix)]
 mod interrupt;
 mod logging;
+#[cfg(unix)]
+mod newcomer;
 mod perplexity;
 #[cfg(target_os = "linux")]
 mod pty;

@@ -35,7 +35,8 @@ use streams::Streams;
 const CLIENTS: usize = 4;
 /// The longest time until a response is complete.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How much the memory of the server may grow after the first tenth of the requests.
+/// How much the memory of the server may grow after the third tenth of the requests. Until then its
+/// caches fill up, of 64 constraints among others.
 const GROWTH: usize = 64 << 20;
 
 /// The responses that the clients saw.
@@ -104,7 +105,7 @@ fn random_requests_beside_streams() {
     assert!(seen.failures.is_empty(), "{:#?}", seen.failures);
     assert!(seen.slowest.0 < PATIENCE, "{:?}", seen.slowest);
     gaps.check();
-    let (settled, end) = (memory[0], memory[memory.len() - 1]);
+    let (settled, end) = (memory[2], memory[memory.len() - 1]);
     assert!(end < settled + GROWTH, "{settled} bytes, then {end}");
     let health = server.get("/health");
     assert_eq!(health["status"], "ok", "{health}");

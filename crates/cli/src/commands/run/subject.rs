@@ -6,12 +6,13 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{
     commands::{prompt_or_stdin, text_or_stdin, without_line_break},
     model::BUILT_IN,
     names,
+    output::Hint,
 };
 
 /// The arguments that name the model and the prompts.
@@ -58,6 +59,11 @@ pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
         }
         (None, None, None, None) if stdin().is_terminal() => return Ok(Subject::Chat { model }),
         (None, None, None, None) => {
+            // before a wait for a prompt that nothing could answer
+            if names::is_remote(&model) {
+                let error = anyhow!("{model} is no file and no folder here");
+                bail!(Hint { error, hint: names::download_hint(&model) });
+            }
             let text = prompt_or_stdin("-")?;
             ensure!(!text.is_empty(), "standard input is empty, expected a prompt for {model}");
             text
