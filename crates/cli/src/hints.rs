@@ -8,7 +8,10 @@ use pelton::{
     weights::{Error as WeightsError, Problem},
 };
 
-use crate::{model::BUILT_IN, names, output::Hint};
+use crate::{
+    names::{self, BUILT_IN},
+    output::Hint,
+};
 
 /// An error of a load, with the next step where there is one.
 pub(crate) fn of_load(error: impl Into<Error>, file: &str) -> anyhow::Error {

@@ -11,12 +11,10 @@ use pelton::{
 use crate::{
     effort::EffortArgs,
     hints, memory,
+    names::BUILT_IN,
     output::{WithHint, note},
     progress::Progress,
 };
-
-/// The name of the built-in model where a file is expected.
-pub(crate) const BUILT_IN: &str = "built-in";
 
 /// Flags of commands that run a model.
 #[derive(clap::Args)]

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::model::BUILT_IN;
+/// The word for the model that is part of the program.
+pub(crate) const BUILT_IN: &str = "built-in";
 
 /// Endings of the names of model files, of Pelton's and of other systems.
 const ENDINGS: [&str; 6] = [".gguf", ".safetensors", ".bin", ".pt", ".pth", ".onnx"];

@@ -2,7 +2,7 @@
 
 use pelton::{DraftSource, LoadOptions, Speculation, SpeculationStats};
 
-use crate::model::BUILT_IN;
+use crate::names::BUILT_IN;
 
 /// Flags of commands that generate text.
 #[derive(clap::Args)]

@@ -55,8 +55,8 @@ impl fmt::Display for Device {
 }
 
 impl Device {
-    /// Opens the device; `threads` are for the CPU, and whether it may repack weights. With it comes the
-    /// reason why [`Auto`](Self::Auto) is no GPU.
+    /// Opens the device, and says why [`Auto`](Self::Auto) is no GPU; `threads` are for the CPU, and
+    /// whether it may repack weights.
     pub(crate) fn open(
         self,
         threads: usize,

@@ -430,6 +430,26 @@ impl Model {
         Session::new(resources)
     }
 
+    /// The outcome of the load: formats, bytes, context and device.
+    pub fn summary(&self) -> Summary {
+        let loaded = &self.loaded;
+        Summary {
+            name: summary::name_of(&loaded.checkpoint),
+            formats: summary::formats(&loaded.checkpoint),
+            weight_bytes: loaded.weight_bytes,
+            kv_bytes: loaded.kv_bytes,
+            context: loaded.context,
+            longest_context: loaded.plan.context,
+            device: self.device.to_string(),
+        }
+    }
+
+    /// The same model with the description of the device that its engine gives.
+    pub(crate) fn on(mut self, device: Arc<str>) -> Self {
+        self.device = device;
+        self
+    }
+
     /// The load of the model: its queue, its running requests, its pages by state.
     pub fn status(&self) -> Status {
         self.shared.status()

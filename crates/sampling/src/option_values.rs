@@ -91,8 +91,8 @@ impl SamplingOption {
         }
     }
 
-    /// Sets the option to its value in words, as a flag has it. Of lists there can be several texts;
-    /// of other options the last one counts.
+    /// Sets the option to its value in words, as a flag has it. A list has several texts;
+    /// the last one counts for other options.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ pub struct SamplingOption {
     pub name: &'static str,
     /// The flag of the command line, without its dashes.
     pub flag: &'static str,
-    /// What the flag's help calls the value.
+    /// The value's name in the flag's help.
     pub value_name: &'static str,
     /// The name in llama.cpp's API.
     pub llama_cpp: &'static str,

@@ -1,5 +1,5 @@
-//! The table of options in `docs/decoding.md`, compared with [`Sampling::OPTIONS`]. With
-//! `PELTON_WRITE=1` the file is rewritten.
+//! The table of options in `docs/decoding.md`, compared with [`Sampling::OPTIONS`].
+//! `PELTON_WRITE=1` rewrites the file.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 

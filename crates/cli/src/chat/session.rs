@@ -34,7 +34,7 @@ pub(crate) struct Thinking {
     pub(crate) kwargs: Map<String, Value>,
 }
 
-/// What happens where the messages fill the context.
+/// The answer to messages that fill the context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Overflow {
     /// The message is refused

@@ -15,6 +15,7 @@ use crate::{
     constrain::ConstraintArgs,
     interrupt::Interrupt,
     model::{self, LoadArgs},
+    names::BUILT_IN,
     output::WithHint,
     sampling::SamplingArgs,
     speculate::SpeculateArgs,
@@ -29,7 +30,7 @@ use crate::{
 )]
 pub(crate) struct Args {
     /// A model file or directory; by default the built-in model
-    #[arg(default_value = model::BUILT_IN)]
+    #[arg(default_value = BUILT_IN)]
     model: String,
     /// One message: its answer is printed, and the chat ends; - for standard input
     question: Option<String>,

@@ -10,7 +10,8 @@ use pelton_server::{ApiKey, Config, MetricNames, ModelConfig, Progress};
 use super::embed::PoolingArg;
 use crate::{
     habits, logging,
-    model::{BUILT_IN, LoadArgs},
+    model::LoadArgs,
+    names::BUILT_IN,
     output::{Hint, note},
     speculate::SpeculateArgs,
 };

@@ -190,7 +190,7 @@ fn a_question_is_answered_once() {
     assert!(!cut.contains(end) && answer.starts_with(cut.trim_end()), "{cut:?} {answer:?}");
 }
 
-/// With --overflow drop a chat goes on where it would be refused.
+/// A chat with --overflow drop goes on where it would be refused.
 #[test]
 fn the_oldest_messages_are_dropped() {
     let turns = format!("{SUM}\n").repeat(12);

@@ -7,7 +7,7 @@ use std::{
 
 use super::temporary;
 
-/// What a command must do.
+/// The outcome of a command.
 enum Ends {
     /// It succeeds, and its standard output has these words.
     Says(&'static str),
@@ -29,7 +29,7 @@ const COMMANDS: [(&str, Ends); 40] = [
     ("pelton chat $M 'What is 7 plus 5?' --temp 0", Says("12")),
     ("echo 'What is 7 plus 5?' | pelton chat $M --temp 0", Says("12")),
     ("pelton run $M 'Once upon a time' --raw -n 8", Notes("tokens")),
-    // what runs
+    // the line after a load
     ("pelton run $M hi -n 4", Notes("on cpu")),
     ("pelton run $M hi -n 4 --device cpu -t 1", Notes("1 thread")),
     ("pelton run $M hi -n 4 -c 1000000", Notes("context")),

@@ -1,15 +1,13 @@
-//! What a load chose and took.
+//! The summary of a load.
 
-use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::Path};
 
 use pelton_weights::Checkpoint;
-
-use crate::Model;
 
 /// The share of a model's bytes from which a type of weights is named.
 const NAMED_SHARE: f64 = 0.1;
 
-/// What a load chose and took: the model, its formats, its memory and its device. It displays as one line.
+/// The outcome of a load: the model, its formats, its memory and its device. It displays as one line.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Summary {
@@ -61,29 +59,8 @@ impl fmt::Display for Size {
     }
 }
 
-impl Model {
-    /// What the load chose and took.
-    pub fn summary(&self) -> Summary {
-        let loaded = &self.loaded;
-        Summary {
-            name: name_of(&loaded.checkpoint),
-            formats: formats(&loaded.checkpoint),
-            weight_bytes: loaded.weight_bytes,
-            kv_bytes: loaded.kv_bytes,
-            context: loaded.context,
-            longest_context: loaded.plan.context,
-            device: self.device.to_string(),
-        }
-    }
-
-    /// The same model with the description of the device that its engine gives.
-    pub(crate) fn on(mut self, device: Arc<str>) -> Self {
-        self.device = device;
-        self
-    }
-}
-
-fn name_of(checkpoint: &Checkpoint) -> String {
+/// The name that a file gives its model, or that of the file.
+pub(super) fn name_of(checkpoint: &Checkpoint) -> String {
     let name = checkpoint.metadata().opt_string("general.name").ok().flatten();
     if let Some(name) = name.filter(|name| !name.trim().is_empty()) {
         return name.to_owned();
@@ -92,7 +69,8 @@ fn name_of(checkpoint: &Checkpoint) -> String {
     file.map_or_else(|| checkpoint.name().to_owned(), |file| file.to_string_lossy().into_owned())
 }
 
-fn formats(checkpoint: &Checkpoint) -> Vec<&'static str> {
+/// The types that have at least a tenth of the bytes, the greatest share first.
+pub(super) fn formats(checkpoint: &Checkpoint) -> Vec<&'static str> {
     let mut bytes: BTreeMap<&'static str, u64> = BTreeMap::new();
     for tensor in checkpoint.tensors() {
         *bytes.entry(tensor.dtype.name()).or_default() += tensor.bytes.len() as u64;

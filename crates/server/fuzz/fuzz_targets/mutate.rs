@@ -62,7 +62,7 @@ const TEXTS: [&str; 40] = [
     "built-in",
 ];
 
-/// What requests can have, by the OpenAPI document.
+/// The contents of requests, by the OpenAPI document.
 pub(crate) struct Mutator {
     /// Methods and paths, with the names of the fields of their bodies.
     operations: Vec<(String, Vec<String>)>,

@@ -10,8 +10,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{
     commands::{prompt_or_stdin, text_or_stdin, without_line_break},
-    model::BUILT_IN,
-    names,
+    names::{self, BUILT_IN},
     output::Hint,
 };
 

@@ -133,7 +133,7 @@ enum Shown {
     Text,
 }
 
-/// What an answer is.
+/// The form of an answer.
 struct Form {
     /// The model's name.
     name: String,
