@@ -47,7 +47,7 @@ const COMMANDS: [(&str, Ends); 40] = [
     ("pelton run qwen3", Refuses("hf download")),
     ("pelton run Qwen/Qwen3-0.6B hello", Refuses("hf download")),
     ("pelton run hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0", Refuses("hf download")),
-    ("pelton run nothing.gguf", Refuses("nothing.gguf")),
+    ("pelton run nothing.gguf", Refuses("no such file")),
     ("pelton list", Refuses("pelton inspect")),
     ("pelton pull qwen3", Refuses("hf download")),
     // files that are no models

@@ -63,6 +63,8 @@ pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
                 let error = anyhow!("{model} is no file and no folder here");
                 bail!(Hint { error, hint: names::download_hint(&model) });
             }
+            let is_there = model == BUILT_IN || Path::new(&model).exists();
+            ensure!(is_there, "{model}: there is no such file or folder, expected a model");
             let text = prompt_or_stdin("-")?;
             ensure!(!text.is_empty(), "standard input is empty, expected a prompt for {model}");
             text
