@@ -39,15 +39,22 @@ pub(crate) fn of_load(error: impl Into<Error>, file: &str) -> anyhow::Error {
 fn of_file(error: &WeightsError, file: &str) -> Option<String> {
     match error.problem() {
         Problem::Read(_) if names::is_remote(file) => Some(names::download_hint(file)),
-        Problem::Read(_) if !Path::new(file).exists() || Path::new(file).is_dir() => Some(format!(
-            "a model is the path of a .gguf file or of a folder with config.json and .safetensors \
-             files, or the word {BUILT_IN}"
-        )),
+        Problem::Read(_) if !Path::new(file).exists() || Path::new(file).is_dir() => {
+            Some(what_a_model_is())
+        }
         Problem::AdapterFolder => {
             Some(format!("`--lora {file}` adds it to the model of adapter_config.json"))
         }
         _ => None,
     }
+}
+
+/// The names that a model can have on this machine.
+pub(crate) fn what_a_model_is() -> String {
+    format!(
+        "a model is the path of a .gguf file or of a folder with config.json and .safetensors files, \
+         or the word {BUILT_IN}"
+    )
 }
 
 /// An error of a request, with the next step where there is one.

@@ -69,7 +69,7 @@ fn run_reads_a_prompt_from_stdin() {
 #[test]
 fn run_never_answers_as_another_model() {
     for (model, words) in [
-        ("nothing.gguf", "cannot be read"),
+        ("nothing.gguf", "there is no such file or folder"),
         ("Qwen/Qwen3-0.6B", "`hf download Qwen/Qwen3-0.6B`"),
         ("hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0", "`hf download Qwen/Qwen3-0.6B-GGUF`"),
         ("https://huggingface.co/Qwen/Qwen3-0.6B", "`hf download Qwen/Qwen3-0.6B`"),

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{
     commands::{prompt_or_stdin, text_or_stdin, without_line_break},
+    hints,
     names::{self, BUILT_IN},
     output::Hint,
 };
@@ -63,8 +64,10 @@ pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
                 let error = anyhow!("{model} is no file and no folder here");
                 bail!(Hint { error, hint: names::download_hint(&model) });
             }
-            let is_there = model == BUILT_IN || Path::new(&model).exists();
-            ensure!(is_there, "{model}: there is no such file or folder, expected a model");
+            if model != BUILT_IN && !Path::new(&model).exists() {
+                let error = anyhow!("{model}: there is no such file or folder, expected a model");
+                bail!(Hint { error, hint: hints::what_a_model_is() });
+            }
             let text = prompt_or_stdin("-")?;
             ensure!(!text.is_empty(), "standard input is empty, expected a prompt for {model}");
             text
