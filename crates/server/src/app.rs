@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use crate::{
     config::Config,
     error::ApiError,
+    generate::{Context, blocking},
     input::{Bodies, Fields, parse_body},
     metrics::Metrics,
     models::{Lease, Registry},
-    run::{Context, blocking},
     salts::Salts,
     store::Store,
     telemetry::Telemetry,

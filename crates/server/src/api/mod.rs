@@ -2,7 +2,7 @@
 
 mod anthropic;
 mod docs;
-mod native;
+mod llama_cpp;
 mod ollama;
 mod openai;
 mod page;

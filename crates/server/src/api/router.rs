@@ -9,7 +9,7 @@ use axum::{
     routing::{delete, get, post},
 };
 
-use super::{anthropic, docs, native, ollama, openai, page};
+use super::{anthropic, docs, llama_cpp, ollama, openai, page};
 use crate::{
     app::App,
     error::ApiError,
@@ -31,11 +31,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/models", get(openai::models::list))
         .route("/chat/completions", post(openai::chat::create))
         .route("/responses", post(openai::responses::create))
-        .route("/completion", post(native::completion::create))
-        .route("/completions", post(native::completion::create))
-        .route("/embedding", post(native::embedding::create))
-        .route("/embeddings", post(native::embedding::create))
-        .route("/lora-adapters", get(native::embedding::loras))
+        .route("/completion", post(llama_cpp::completion::create))
+        .route("/completions", post(llama_cpp::completion::create))
+        .route("/embedding", post(llama_cpp::embedding::create))
+        .route("/embeddings", post(llama_cpp::embedding::create))
+        .route("/lora-adapters", get(llama_cpp::embedding::loras))
         .route("/v1/embeddings", post(openai::embeddings::create))
         .route("/v1/rerank", post(openai::rerank::create))
         .route("/rerank", post(openai::rerank::create))
@@ -43,18 +43,18 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/page/{name}", get(page::part))
         .route("/openapi.json", get(docs::document))
         .route("/docs", get(docs::page))
-        .route("/live", get(native::state::live))
-        .route("/health", get(native::state::health))
-        .route("/v1/health", get(native::state::health))
-        .route("/metrics", get(native::state::metrics))
-        .route("/props", get(native::state::props))
-        .route("/slots", get(native::state::slots))
-        .route("/tokenizer_info", get(native::state::tokenizer_info))
-        .route("/tokenize", post(native::text::tokenize))
-        .route("/detokenize", post(native::text::detokenize))
-        .route("/apply-template", post(native::text::apply_template))
-        .route("/v1/chat/completions/input_tokens", post(native::text::input_tokens))
-        .route("/infill", post(native::infill::create))
+        .route("/live", get(llama_cpp::state::live))
+        .route("/health", get(llama_cpp::state::health))
+        .route("/v1/health", get(llama_cpp::state::health))
+        .route("/metrics", get(llama_cpp::state::metrics))
+        .route("/props", get(llama_cpp::state::props))
+        .route("/slots", get(llama_cpp::state::slots))
+        .route("/tokenizer_info", get(llama_cpp::state::tokenizer_info))
+        .route("/tokenize", post(llama_cpp::text::tokenize))
+        .route("/detokenize", post(llama_cpp::text::detokenize))
+        .route("/apply-template", post(llama_cpp::text::apply_template))
+        .route("/v1/chat/completions/input_tokens", post(llama_cpp::text::input_tokens))
+        .route("/infill", post(llama_cpp::infill::create))
         .route("/v1/messages", post(anthropic::messages::create))
         .route("/v1/messages/count_tokens", post(anthropic::messages::count_tokens))
         .route("/messages", post(anthropic::messages::create))

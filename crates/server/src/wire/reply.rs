@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::stream::{Broken, Frames};
 use crate::{
     error::ApiError,
-    run::{Piece, ReplyRun},
+    generate::{Piece, ReplyRun},
 };
 
 /// How an API writes a reply.

@@ -10,7 +10,7 @@ mod errors;
 mod faults;
 mod harness;
 mod lifecycle;
-mod native;
+mod llama_cpp;
 mod ollama;
 mod openai;
 mod page;

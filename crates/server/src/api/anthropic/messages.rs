@@ -10,7 +10,7 @@ use super::request::take;
 use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
-    run::{self, End, Piece, ReplyRun},
+    generate::{self, End, Piece, ReplyRun},
     wire::{Format, Part, Sink, WholeCalls, grow, new_id, respond, send},
 };
 
@@ -22,7 +22,7 @@ pub(in crate::api) async fn count_tokens(
     let model = fields.string("model")?;
     let request = take(&mut fields)?;
     let lease = app.registry.lease(model.as_deref()).await?;
-    run::blocking(move || {
+    generate::blocking(move || {
         let tokens = lease.encode(&request.render(&lease)?.prompt)?;
         Ok(Answer(json!({"input_tokens": tokens.len()})))
     })
@@ -45,7 +45,8 @@ pub(in crate::api) async fn create(
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, request.options.cache_salt.as_deref());
     let name = context.lease.name.clone();
-    let mut replies = run::starting(request.compiles(), move || request.start(&context)).await?;
+    let mut replies =
+        generate::starting(request.compiles(), move || request.start(&context)).await?;
     let Some(reply) = replies.pop() else {
         return Err(ApiError::internal("the request has no reply"));
     };

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::{
     error::ApiError,
+    generate::{self, ChatRequest, Options},
     input::{Fields, kind},
-    run::{self, ChatRequest, Options},
 };
 
 /// The beginning of a system block that some clients send with a new nonce each time. It would keep
@@ -53,7 +53,7 @@ pub(super) fn take(fields: &mut Fields) -> Result<ChatRequest, ApiError> {
         let efforts = ["low", "medium", "high", "xhigh", "max"];
         chat.reasoning_effort = output.choice("effort", &efforts)?.map(str::to_owned);
         if let Some(mut format) = output.object("format")? {
-            options.output = run::response_format(&mut format)?;
+            options.output = generate::response_format(&mut format)?;
         }
     }
     let mut request = ChatRequest::new(chat, options);
@@ -126,8 +126,8 @@ fn text(mut block: Fields, kind: &str, refuses: bool) -> Result<String, ApiError
             let blocks = block.list("content")?.unwrap_or_default();
             Ok(format!("{title}\n{}", texts(blocks, &path)?.join("\n")))
         }
-        _ if refuses => Err(run::no_text(block.at("").trim_end_matches('.'), kind)),
-        _ => Ok(run::placeholder(kind)),
+        _ if refuses => Err(generate::no_text(block.at("").trim_end_matches('.'), kind)),
+        _ => Ok(generate::placeholder(kind)),
     }
 }
 
@@ -141,8 +141,8 @@ fn document(mut block: Fields, refuses: bool) -> Result<String, ApiError> {
         ("text", _) => source.string("data")?.ok_or_else(|| source.missing("data", "a string"))?,
         ("content", Some(Value::String(text))) => text,
         ("content", Some(Value::Array(blocks))) => texts(blocks, &path)?.join("\n"),
-        _ if refuses => return Err(run::no_text(&block.at("source"), &kind)),
-        _ => run::placeholder("document"),
+        _ if refuses => return Err(generate::no_text(&block.at("source"), &kind)),
+        _ => generate::placeholder("document"),
     };
     Ok(title.map_or_else(String::new, |title| format!("{title}\n")) + &text)
 }

@@ -9,7 +9,7 @@ use super::{
     routes::{ROUTES, Route},
     types::{reference, types},
 };
-use crate::run::option_schema;
+use crate::generate::option_schema;
 
 /// The schema of a field, and whether it must be there.
 fn field(text: &str) -> (&str, Value, bool) {

@@ -10,8 +10,8 @@ use super::{keep, times::nanoseconds};
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
+    generate,
     models::Served,
-    run,
 };
 
 async fn run(
@@ -25,14 +25,14 @@ async fn run(
     let lease = app.registry.lease(Some(name)).await?;
     let context = app.context(lease, caller, None);
     let cut = context.clone();
-    let texts = run::blocking(move || match truncates {
+    let texts = generate::blocking(move || match truncates {
         true => texts.iter().map(|text| cut_text(&cut.lease, text)).collect(),
         false => Ok(texts.into_iter().map(Prompt::Text).collect()),
     })
     .await?;
     let mut options = EmbedOptions::default();
     options.dimensions = dimensions;
-    run::embed(&context, texts, options).await
+    generate::embed(&context, texts, options).await
 }
 
 /// The tokens of a text, cut at its end to what the model reads. A token that ends every text stays.

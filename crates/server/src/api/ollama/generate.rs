@@ -25,8 +25,8 @@ use super::{
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
+    generate::{self, ChatRequest, Context, Piece, ReplyRun, TokenRun},
     models::{Entry, Keep},
-    run::{self, ChatRequest, Context, Piece, ReplyRun, TokenRun},
     wire::{Format, Part, Sink, WholeCalls, grow, respond, send},
 };
 
@@ -106,9 +106,9 @@ pub(in crate::api) async fn generate(
             let lease = &context.lease;
             let prompt = match suffix {
                 None => Prompt::Text(prompt),
-                Some(suffix) => Prompt::Tokens(run::infill_prompt(lease, &prompt, &suffix)?),
+                Some(suffix) => Prompt::Tokens(generate::infill_prompt(lease, &prompt, &suffix)?),
             };
-            let request = run::constrain(options.request(prompt, 0, context), &options.output);
+            let request = generate::constrain(options.request(prompt, 0, context), &options.output);
             Ok(Some(ReplyRun::text(TokenRun::start(context, request)?)))
         };
         return answer(&app, &caller, form, start).await;
@@ -153,7 +153,7 @@ async fn answer(
     let begun = Instant::now();
     let lease = app.registry.lease(Some(&name)).await?;
     let context = app.context(lease, caller, None);
-    let Some(reply) = run::starting(compiles, move || start(&context)).await? else {
+    let Some(reply) = generate::starting(compiles, move || start(&context)).await? else {
         return Err(ApiError::internal("the request has no reply"));
     };
     let lines = Lines { name, shown, begun, calls: WholeCalls::default(), tokens: Vec::new() };

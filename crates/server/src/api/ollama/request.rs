@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::ApiError,
+    generate::{self, Options, Output},
     input::Fields,
-    run::{self, Options, Output},
 };
 
 /// The name of a model without the tag that Ollama's clients add.
@@ -73,7 +73,7 @@ pub(super) fn messages(fields: &mut Fields) -> Result<Vec<Message>, ApiError> {
             true => no_images(&mut one)?,
             false => {
                 let images = one.list("images")?.unwrap_or_default();
-                left_out = (!images.is_empty()).then(|| run::placeholder("image"));
+                left_out = (!images.is_empty()).then(|| generate::placeholder("image"));
             }
         }
         let path = one.at("");
@@ -83,7 +83,7 @@ pub(super) fn messages(fields: &mut Fields) -> Result<Vec<Message>, ApiError> {
         if let Some(name) = name {
             map.insert("name".to_owned(), name.into());
         }
-        let mut message = run::message(Value::Object(map), &path, false)?;
+        let mut message = generate::message(Value::Object(map), &path, false)?;
         if let Some(placeholder) = left_out {
             let text = message.text().unwrap_or_default();
             message.content = Some(Content::Text(format!("{text}\n{placeholder}")));

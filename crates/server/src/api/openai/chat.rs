@@ -16,8 +16,8 @@ use super::{
 use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
+    generate::{self, ChatRequest, Options, Piece, ReplyRun},
     input::Fields,
-    run::{self, ChatRequest, Options, Piece, ReplyRun},
     wire::{Format, Sink, grow, new_id, respond, send},
 };
 
@@ -26,7 +26,7 @@ pub(in crate::api) fn take(app: &App, fields: &mut Fields) -> Result<ChatRequest
     refuse(fields)?;
     let list = fields.list("messages")?;
     let list = list.ok_or_else(|| fields.missing("messages", "a list of messages"))?;
-    let messages = run::messages(list, &fields.at("messages"))?;
+    let messages = generate::messages(list, &fields.at("messages"))?;
     let mut chat = Chat::new(messages);
     chat.documents = fields.list("documents")?.unwrap_or_default();
     chat.continue_final_message = fields.boolean("continue_final_message")?.unwrap_or(false);
@@ -115,8 +115,8 @@ fn prediction(fields: &mut Fields) -> Result<Option<String>, ApiError> {
 
 /// Takes the ways to say whether and how much the model reasons out of a body.
 fn take_thinking(chat: &mut Chat, fields: &mut Fields) -> Result<(), ApiError> {
-    if let Some(effort) = fields.choice("reasoning_effort", &run::EFFORTS)? {
-        run::set_effort(chat, effort);
+    if let Some(effort) = fields.choice("reasoning_effort", &generate::EFFORTS)? {
+        generate::set_effort(chat, effort);
     }
     if let Some(enable) = fields.boolean("enable_thinking")? {
         chat.enable_thinking = Some(enable);
@@ -140,7 +140,7 @@ pub(in crate::api) async fn create(
         "id": new_id("chatcmpl-"), "object": "chat.completion.chunk", "created": now(),
         "model": context.lease.name, "system_fingerprint": null,
     });
-    let replies = run::starting(request.compiles(), move || request.start(&context)).await?;
+    let replies = generate::starting(request.compiles(), move || request.start(&context)).await?;
     let keep_alive = app.config.limits.keep_alive;
     respond(streams, Format::Events(Shape::OpenAi), keep_alive, join, |frames| async move {
         let each = replies.into_iter().enumerate().map(|(index, reply)| {

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
+    generate::{self, Context, LogToken, Options, Piece, ReplyRun, TokenRun},
     input::Fields,
-    run::{self, Context, LogToken, Options, Piece, ReplyRun, TokenRun},
     wire::{Broken, Format, Frames, Sink, grow, new_id, respond, send},
 };
 
@@ -96,7 +96,9 @@ impl Request {
     fn tokens(&self, context: &Context, prompt: &Prompt) -> Result<Vec<u32>, ApiError> {
         match (prompt, &self.suffix) {
             (_, None) => context.lease.encode(prompt),
-            (Prompt::Text(text), Some(suffix)) => run::infill_prompt(&context.lease, text, suffix),
+            (Prompt::Text(text), Some(suffix)) => {
+                generate::infill_prompt(&context.lease, text, suffix)
+            }
             (_, Some(_)) => {
                 Err(ApiError::field("suffix", "suffix is there, expected texts as prompts"))
             }
@@ -127,7 +129,7 @@ impl Request {
                 let prompt = Prompt::Tokens(tokens.clone());
                 let mut request = options.request(prompt, i, context);
                 request.prompt_log_probs = top.filter(|_| i == 0);
-                let request = run::constrain(request, &options.output);
+                let request = generate::constrain(request, &options.output);
                 let scored = match (own.take(), &first) {
                     (Some(own), _) => Scored::Own(own),
                     (None, Some(first)) => Scored::First(first.clone()),
@@ -168,7 +170,7 @@ pub(in crate::api) async fn create(
     let head = json!({"id": id, "object": "text_completion", "created": created, "model": name});
     let (best_of, n) = (request.best_of, request.n);
     let started = context.clone();
-    let (request, texts) = run::starting(request.options.compiles(), move || {
+    let (request, texts) = generate::starting(request.options.compiles(), move || {
         let texts = request.start(&started)?;
         Ok((request, texts))
     })

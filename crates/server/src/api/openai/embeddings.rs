@@ -11,7 +11,7 @@ use super::prompts;
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
-    run,
+    generate,
 };
 
 /// `POST /v1/embeddings`
@@ -29,7 +29,7 @@ pub(in crate::api) async fn create(
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, None);
     let name = context.lease.name.clone();
-    let all = run::embed(&context, texts, options).await?;
+    let all = generate::embed(&context, texts, options).await?;
     let tokens: usize = all.iter().map(|embedding| embedding.tokens).sum();
     let one = |(index, embedding): (usize, pelton::Embedding)| {
         let values: Value = match encoding {

@@ -3,7 +3,7 @@
 use pelton::Tokenizer;
 use serde_json::{Map, Value, json};
 
-use crate::run::LogToken;
+use crate::generate::LogToken;
 
 /// The text of a token; bytes that are no text are written as OpenAI does.
 pub(super) fn text(tokenizer: &Tokenizer, id: u32) -> String {
@@ -75,7 +75,7 @@ impl TextLogProbs {
 }
 
 /// An entry of llama.cpp's `completion_probabilities`: that of a chat, with ids.
-pub(in crate::api) fn native(tokenizer: &Tokenizer, token: &LogToken) -> Value {
+pub(in crate::api) fn llama_cpp(tokenizer: &Tokenizer, token: &LogToken) -> Value {
     let mut entry = chat(tokenizer, token);
     entry["id"] = token.id.into();
     for (i, (id, _)) in token.top.iter().enumerate() {

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
-    run::{self, Piece, ReplyRun},
+    generate::{self, Piece, ReplyRun},
     wire::{Format, Sink, respond, send},
 };
 
@@ -29,7 +29,7 @@ pub(in crate::api) async fn create(
     let salt = request.chat.options.cache_salt.clone();
     let context = app.context(lease, &caller, salt.as_deref());
     let (name, chat) = (context.lease.name.clone(), request.chat);
-    let mut replies = run::starting(chat.compiles(), move || chat.start(&context)).await?;
+    let mut replies = generate::starting(chat.compiles(), move || chat.start(&context)).await?;
     let Some(reply) = replies.pop() else {
         return Err(ApiError::internal("the request has no reply"));
     };
@@ -54,7 +54,7 @@ pub(in crate::api) async fn input_tokens(
     let model = fields.string("model")?;
     let chat = take(&mut fields, &app.responses, caller.key)?.chat;
     let lease = app.registry.lease(model.as_deref()).await?;
-    run::blocking(move || {
+    generate::blocking(move || {
         let tokens = lease.encode(&chat.render(&lease)?.prompt)?;
         Ok(Answer(json!({"object": "response.input_tokens", "input_tokens": tokens.len()})))
     })

@@ -3,7 +3,7 @@
 use pelton::chat::{Message, ToolCall};
 use serde_json::{Value, json};
 
-use crate::{error::ApiError, input::Fields, run, store::Store};
+use crate::{error::ApiError, generate, input::Fields, store::Store};
 
 /// The items of a conversation.
 pub(super) struct Items {
@@ -79,7 +79,7 @@ pub(super) fn read(items: &Items, messages: &mut Vec<Message>) -> Result<(), Api
                     map.remove(name);
                 }
                 let is_newest = number + 1 == items.all.len();
-                let mut message = run::message(Value::Object(map), &path, is_newest)?;
+                let mut message = generate::message(Value::Object(map), &path, is_newest)?;
                 if message.role == "assistant" {
                     message.reasoning_content = reasoning.take();
                 }
@@ -105,7 +105,7 @@ pub(super) fn read(items: &Items, messages: &mut Vec<Message>) -> Result<(), Api
             }
             kind if kind.ends_with("_output") => result(&mut item, messages)?,
             kind if kind.ends_with("_call") => {
-                messages.push(Message::new("assistant", run::placeholder(kind)));
+                messages.push(Message::new("assistant", generate::placeholder(kind)));
             }
             other => {
                 let message = format!(
@@ -169,7 +169,7 @@ fn texts(item: &mut Fields, name: &str) -> Result<String, ApiError> {
         Some(Value::Array(parts)) => {
             let text = |part: &Value| match part.get("text").and_then(Value::as_str) {
                 Some(text) => text.to_owned(),
-                None => run::placeholder(part["type"].as_str().unwrap_or("part")),
+                None => generate::placeholder(part["type"].as_str().unwrap_or("part")),
             };
             let all: Vec<_> = parts.iter().map(text).collect();
             Ok(all.join("\n"))

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use super::items;
 use crate::{
     error::ApiError,
+    generate::{self, ChatRequest, Options, Output, decimal, response_format},
     input::Fields,
-    run::{self, ChatRequest, Options, Output, decimal, response_format},
     store::Store,
 };
 
@@ -62,13 +62,13 @@ pub(super) fn take(
     }
     let mut effort = None;
     if let Some(mut reasoning) = fields.object("reasoning")? {
-        effort = reasoning.choice("effort", &run::EFFORTS)?;
+        effort = reasoning.choice("effort", &generate::EFFORTS)?;
         for name in ["summary", "generate_summary"] {
             reasoning.choice(name, &["auto", "concise", "detailed", "none"])?;
         }
     }
     if let Some(effort) = effort {
-        run::set_effort(&mut chat, effort);
+        generate::set_effort(&mut chat, effort);
     }
     keep("reasoning", json!({"effort": effort, "summary": null}));
     let mut format = json!({"type": "text"});

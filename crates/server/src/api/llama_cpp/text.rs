@@ -10,7 +10,7 @@ use super::super::openai::chat;
 use crate::{
     app::{App, Json},
     error::ApiError,
-    run,
+    generate,
 };
 
 /// `POST /tokenize`: llama.cpp's fields, and vLLM's.
@@ -23,7 +23,7 @@ pub(in crate::api) async fn tokenize(
     let pieces = fields.boolean("with_pieces")?.unwrap_or(false);
     if fields.has("messages") {
         let request = chat::take(&app, &mut fields)?;
-        return run::blocking(move || {
+        return generate::blocking(move || {
             let tokens = lease.encode(&request.render(&lease)?.prompt)?;
             Ok(Answer(json!({
                 "tokens": tokens, "count": tokens.len(), "max_model_len": lease.model()?.context(),
@@ -45,7 +45,7 @@ pub(in crate::api) async fn tokenize(
         true => Special::Parse,
         false => Special::Ignore,
     };
-    run::blocking(move || {
+    generate::blocking(move || {
         let (model, tokenizer) = (lease.model()?, lease.model()?.tokenizer()?);
         let tokens = match adds {
             true => tokenizer.encode_prompt(&text)?,
@@ -80,7 +80,7 @@ pub(in crate::api) async fn detokenize(
     let expected = "a list of token ids";
     let tokens = fields.ids("tokens")?.ok_or_else(|| fields.missing("tokens", expected))?;
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
-    run::blocking(move || {
+    generate::blocking(move || {
         let tokenizer = lease.model()?.tokenizer()?;
         let vocab = tokenizer.vocab_size();
         if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocab) {
@@ -100,7 +100,7 @@ pub(in crate::api) async fn apply_template(
     let model = fields.string("model")?;
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
     let request = chat::take(&app, &mut fields)?;
-    run::blocking(move || Ok(Answer(json!({"prompt": request.render(&lease)?.text()})))).await
+    generate::blocking(move || Ok(Answer(json!({"prompt": request.render(&lease)?.text()})))).await
 }
 
 /// `POST /v1/chat/completions/input_tokens`: the tokens of a chat's prompt.
@@ -111,7 +111,7 @@ pub(in crate::api) async fn input_tokens(
     let model = fields.string("model")?;
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
     let request = chat::take(&app, &mut fields)?;
-    run::blocking(move || {
+    generate::blocking(move || {
         let tokens = lease.encode(&request.render(&lease)?.prompt)?;
         Ok(Answer(json!({"object": "response.input_tokens", "input_tokens": tokens.len()})))
     })

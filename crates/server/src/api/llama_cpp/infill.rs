@@ -8,7 +8,7 @@ use super::completion::Wanted;
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
-    run,
+    generate,
 };
 
 /// `POST /infill`
@@ -36,6 +36,8 @@ pub(in crate::api) async fn create(
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, wanted.salt());
     wanted
-        .answer(&app, context, move |context| run::infill_prompt(&context.lease, &prefix, &after))
+        .answer(&app, context, move |context| {
+            generate::infill_prompt(&context.lease, &prefix, &after)
+        })
         .await
 }

@@ -14,9 +14,9 @@ use serde_json::{Map, Value, json};
 use crate::{
     app::{App, Phase},
     error::ApiError,
+    generate::option_json,
     metrics::{Gauges, render},
     models::Served,
-    run::option_json,
 };
 
 /// `GET /health`: 200 once the models are loaded that are to be there from the start, 503 before, at

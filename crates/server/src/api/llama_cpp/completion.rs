@@ -14,8 +14,8 @@ use super::super::openai::{log_probs, prompts, usage};
 use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
+    generate::{self, Context, End, LogToken, Options, TokenRun},
     input::Fields,
-    run::{self, Context, End, LogToken, Options, TokenRun},
     wire::{Broken, Format, Frames, stream},
 };
 
@@ -66,10 +66,10 @@ impl Wanted {
         prompt: impl FnOnce(&Context) -> Result<Vec<u32>, ApiError> + Send + 'static,
     ) -> Result<Response, ApiError> {
         let (started, options) = (context.clone(), self.options.clone());
-        let run = run::starting(options.compiles(), move || {
+        let run = generate::starting(options.compiles(), move || {
             let prompt = Prompt::Tokens(prompt(&started)?);
             let request = options.request(prompt, 0, &started);
-            TokenRun::start(&started, run::constrain(request, &options.output))
+            TokenRun::start(&started, generate::constrain(request, &options.output))
         })
         .await?;
         let streams = self.streams;
@@ -108,7 +108,7 @@ impl Text {
         if let Some(log_prob) = token.log_prob {
             let tokenizer = self.context.lease.model()?.tokenizer()?;
             let token = LogToken { id: token.id, log_prob, top: token.top.clone() };
-            entry = Some(log_probs::native(tokenizer, &token));
+            entry = Some(log_probs::llama_cpp(tokenizer, &token));
         }
         Ok(Some((token.text, token.id, entry)))
     }

@@ -14,7 +14,7 @@ use super::super::openai::{embeddings, prompts};
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
-    run,
+    generate,
 };
 
 /// `POST /embedding` and `/embeddings`: `content` is llama.cpp's field, `input` that of OpenAI.
@@ -30,7 +30,7 @@ pub(in crate::api) async fn create(
     let texts = prompts::take(&app, &mut fields, "content")?;
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, None);
-    let all = run::embed(&context, texts, EmbedOptions::default()).await?;
+    let all = generate::embed(&context, texts, EmbedOptions::default()).await?;
     let one = |(index, embedding): (usize, pelton::Embedding)| {
         let vectors = embedding.vectors().map(|vector| Value::from_iter(vector.iter().copied()));
         json!({"index": index, "embedding": vectors.collect::<Value>()})
