@@ -25,17 +25,23 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// The test of a library for agents, in an environment of its own.
-fn library(name: &str, package: &str) {
+/// The Python of an environment that a client has for itself; `None`, with a skip, if its package is missing.
+fn environment(name: &str, package: &str) -> Option<PathBuf> {
     if !full() {
-        return;
+        return None;
     }
     let python = tests().join("../../../target/clients").join(name).join("bin/python");
     if !succeeds(Command::new(&python).args(["-c", &format!("import {package}")])) {
         skip(Need::Python, format_args!("{} has no package {package}", python.display()));
-        return;
+        return None;
     }
-    let mut command = Command::new(&python);
+    Some(python)
+}
+
+/// The test of a library for agents, in an environment of its own.
+fn library(name: &str, package: &str) {
+    let Some(python) = environment(name, package) else { return };
+    let mut command = Command::new(python);
     command.arg(tests().join("clients/tools_client.py")).arg(name);
     run(command, shared(), &[]);
 }
@@ -154,9 +160,13 @@ fn pydantic_ai() {
     library("pydantic_ai", "pydantic_ai");
 }
 
+/// All modes of instructor for the libraries of OpenAI and Anthropic.
 #[test]
 fn instructor() {
-    library("instructor", "instructor");
+    let Some(python) = environment("instructor", "instructor") else { return };
+    let mut command = Command::new(python);
+    command.arg(tests().join("clients/instructor_client.py"));
+    run(command, shared(), &[]);
 }
 
 /// Vercel's AI SDK, and the libraries of Anthropic and Ollama.
@@ -182,19 +192,22 @@ fn opencode() {
     agent("opencode", "../../../target/clients/opencode");
 }
 
-/// aider over the APIs of OpenAI and Ollama. It calls no tools.
+/// aider's edit of a file over OpenAI's API, and a question over Ollama's. It calls no tools.
 #[test]
 fn aider() {
-    if !full() {
-        return;
-    }
-    let python = tests().join("../../../target/clients/aider/bin/python");
-    if !succeeds(Command::new(&python).args(["-c", "import aider"])) {
-        skip(Need::Python, format_args!("{} has no package aider", python.display()));
-        return;
-    }
-    let mut command = Command::new(&python);
+    let Some(python) = environment("aider", "aider") else { return };
+    let mut command = Command::new(python);
     command.arg(tests().join("clients/aider_client.py"));
+    run(command, &wide(), &[]);
+}
+
+/// Open WebUI's chats with a tool that it runs itself, over the APIs of OpenAI and Ollama.
+#[test]
+fn open_webui() {
+    let Some(python) = environment("open_webui", "open_webui") else { return };
+    let mut command = Command::new(&python);
+    command.arg(tests().join("clients/open_webui_client.py"));
+    command.arg(python.with_file_name("open-webui"));
     run(command, &wide(), &[]);
 }
 

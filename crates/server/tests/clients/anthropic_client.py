@@ -39,6 +39,28 @@ client.messages.create(
     tool_choice={"type": "none"},
 )
 
+# a turn with a tool, streamed and whole
+RAIN = {
+    "type": "object", "properties": {"rains": {"type": "boolean"}}, "required": ["rains"],
+    "additionalProperties": False,
+}
+TOOLS = [{"name": "report", "description": "Reports", "input_schema": RAIN}]
+demanded = dict(tools=TOOLS, tool_choice={"type": "tool", "name": "report"}, **GREEDY)
+with client.messages.stream(**(OPTIONS | {"max_tokens": 200}), **demanded) as stream:
+    final = stream.get_final_message()
+whole = client.messages.create(**(OPTIONS | {"max_tokens": 200}), **demanded)
+[call] = [block for block in final.content if block.type == "tool_use"]
+assert final.stop_reason == whole.stop_reason == "tool_use", final
+assert isinstance(call.input["rains"], bool) and call.input == whole.content[-1].input, final
+result = {"type": "tool_result", "tool_use_id": call.id, "content": "It rains."}
+after = client.messages.create(
+    model="built-in", max_tokens=8, tools=TOOLS,
+    messages=OPTIONS["messages"] + [
+        {"role": "assistant", "content": final.content}, {"role": "user", "content": [result]},
+    ],
+)
+assert after.role == "assistant", after
+
 # a call that is cut is no call
 LONG = {
     "type": "object",

@@ -3,6 +3,7 @@
 import sys
 
 import ollama
+from proxy import Proxy
 
 client = ollama.Client(host=sys.argv[1])
 QUESTION = [{"role": "user", "content": "What is 2 plus 3?"}]
@@ -31,6 +32,29 @@ assert [model.model for model in client.list().models] == ["built-in"]
 assert client.ps().models[0].model == "built-in"
 shown = client.show("built-in")
 assert "completion" in shown.capabilities and shown.modelinfo["general.architecture"]
+
+# a turn with a tool, whole and streamed: Ollama's API has no choice of tools, so a proxy demands the call
+proxy = Proxy(sys.argv[1])
+caller = ollama.Client(host=proxy.url)
+
+
+def report(rains: bool) -> str:
+    """Reports whether it rains."""
+    return f"rain: {rains}"
+
+
+for stream in [False, True]:
+    messages = [{"role": "user", "content": "Is it raining?"}]
+    answer = caller.chat(model="built-in", messages=messages, tools=[report], stream=stream)
+    lines = list(answer) if stream else [answer]
+    assert lines[-1].done, lines
+    [message] = [line.message for line in lines if line.message.tool_calls]
+    [call] = message.tool_calls
+    assert call.function.name == "report" and isinstance(call.function.arguments["rains"], bool)
+    result = {"role": "tool", "tool_name": "report", "content": report(**call.function.arguments)}
+    messages += [message, result]
+    assert caller.chat(model="built-in", messages=messages, tools=[report]).done
+    proxy.check()
 
 for make, status in [
     (lambda: client.chat(model="none", messages=QUESTION), 404),

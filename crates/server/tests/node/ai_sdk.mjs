@@ -4,13 +4,13 @@ import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import Anthropic from "@anthropic-ai/sdk";
-import { generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
+import { generateObject, generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
 import { Ollama } from "ollama";
 
 const address = process.argv[2];
 const openai = createOpenAI({ baseURL: `${address}/v1`, apiKey: "none" });
 const compatible = createOpenAICompatible({
-  name: "pelton", baseURL: `${address}/v1`, apiKey: "none",
+  name: "pelton", baseURL: `${address}/v1`, apiKey: "none", supportsStructuredOutputs: true,
 });
 const anthropic = createAnthropic({ baseURL: `${address}/v1`, apiKey: "none" });
 const schema = {
@@ -37,6 +37,20 @@ for (const [name, model] of [
     }),
   };
   const options = { model, tools, maxOutputTokens: 200, temperature: 0, maxRetries: 0 };
+  // a stream of two steps: the SDK runs the tool between them
+  const steps = streamText({
+    ...options, prompt: "Is it raining in Ulm?", stopWhen: stepCountIs(2),
+    prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? "required" : "none" }),
+    onError: ({ error }) => { throw error; },
+  });
+  for await (const _ of steps.textStream);
+  assert.equal((await steps.steps).length, 2, name);
+  assert.ok(ran >= 1, name);
+  ran = 0;
+  const { object } = await generateObject({
+    ...options, tools: undefined, prompt: "Is it raining in Ulm?", schema: jsonSchema(schema),
+  });
+  assert.equal(typeof object.rains, "boolean", name);
   const prompt = "Is it raining in Ulm?";
   const first = await generateText({ ...options, prompt, toolChoice: "required" });
   assert.ok(ran >= 1, `${name}: ${JSON.stringify(first.content)}`);
@@ -80,5 +94,23 @@ const answer = await ollama.chat({
   messages: [{ role: "user", content: "Is it raining?" }],
 });
 assert.equal(typeof JSON.parse(answer.message.content).rains, "boolean");
+// Ollama's API has no choice of tools, the server has
+const demanding = new Ollama({
+  host: address,
+  fetch: (url, init) =>
+    fetch(url, { ...init, body: JSON.stringify({ ...JSON.parse(init.body), tool_choice: "required" }) }),
+});
+const messages = [{ role: "user", content: "Is it raining?" }];
+const tools = [{ type: "function", function: { name: "report", parameters: schema } }];
+const parts = await demanding.chat({
+  model: "built-in", messages, tools, stream: true, options: { temperature: 0, num_predict: 200 },
+});
+for await (const part of parts) {
+  if (part.message.tool_calls) messages.push(part.message);
+}
+assert.equal(typeof messages[1].tool_calls[0].function.arguments.rains, "boolean");
+messages.push({ role: "tool", tool_name: "report", content: "It rains." });
+const after = await ollama.chat({ model: "built-in", messages, tools, options: { num_predict: 8 } });
+assert.equal(after.done, true);
 assert.equal((await ollama.list()).models[0].digest.length, 64);
 console.log("all checks passed");
