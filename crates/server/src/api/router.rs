@@ -28,6 +28,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/chat/completions", post(openai::chat::create))
         .route("/v1/responses", post(openai::responses::create))
         .route("/v1/responses/input_tokens", post(openai::responses::input_tokens))
+        .route("/v1/responses/{id}", get(openai::responses::read).delete(openai::responses::remove))
         .route("/models", get(openai::models::list))
         .route("/chat/completions", post(openai::chat::create))
         .route("/responses", post(openai::responses::create))

@@ -204,7 +204,7 @@ fn aider() {
 /// Open WebUI's chats with a tool that it runs itself, over the APIs of OpenAI and Ollama.
 #[test]
 fn open_webui() {
-    let Some(python) = environment("open_webui", "open_webui") else { return };
+    let Some(python) = environment("open_webui", "open_webui, fastapi") else { return };
     let mut command = Command::new(&python);
     command.arg(tests().join("clients/open_webui_client.py"));
     command.arg(python.with_file_name("open-webui"));

@@ -303,6 +303,18 @@ fn responses_are_continued() {
     assert_eq!(count(&next), whole);
     let second = server.post("/v1/responses", &next).ok();
     assert_eq!(second["previous_response_id"], first["id"]);
+    // a response is read, and forgotten
+    let path = format!("/v1/responses/{}", first["id"].as_str().unwrap());
+    assert_eq!(server.get(&path).ok(), first);
+    let deleted = server.send("DELETE", &path, &[], b"").ok();
+    assert_eq!((&deleted["id"], &deleted["deleted"]), (&first["id"], &json!(true)));
+    assert_eq!(server.get(&path).status, 404);
+    assert_eq!(server.send("DELETE", &path, &[], b"").status, 404);
+    assert_eq!(error(server, "/v1/responses", &next).1, "previous_response_id");
+    // the conversation that went on from it is whole
+    let third =
+        json!({"input": "Hi", "previous_response_id": second["id"], "max_output_tokens": 2});
+    server.post("/v1/responses", &third).ok();
     // a stream is stored too
     let stream = json!({"input": "Hi", "max_output_tokens": 2, "stream": true});
     let events = server.post("/v1/responses", &stream).events();

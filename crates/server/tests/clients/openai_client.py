@@ -58,6 +58,15 @@ response = client.responses.create(
     model="built-in", input="What is 2 plus 3?", max_output_tokens=16, temperature=0
 )
 assert response.output_text == text, response
+# it is stored until it is deleted
+assert client.responses.retrieve(response.id).model_dump() == response.model_dump()
+client.responses.delete(response.id)
+try:
+    client.responses.retrieve(response.id)
+except openai.NotFoundError:
+    pass
+else:
+    raise AssertionError("a deleted response is there")
 with client.responses.stream(
     model="built-in", input="What is 2 plus 3?", max_output_tokens=16, temperature=0
 ) as stream:
@@ -121,6 +130,12 @@ else:
             pass
         streamed = stream.get_final_completion().choices[0].message.tool_calls[0]
         assert streamed.function.arguments == call.function.arguments
+    result = {"role": "tool", "tool_call_id": call.id, "content": "5"}
+    history = [*QUESTION, called.choices[0].message.to_dict(), result]
+    after = client.chat.completions.create(
+        model="built-in", messages=history, tools=[tool], max_tokens=8
+    )
+    assert after.usage.prompt_tokens > called.usage.prompt_tokens, after
     # a call that is cut is left open
     tool["function"]["parameters"] = {
         "type": "object",

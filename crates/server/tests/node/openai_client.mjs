@@ -53,6 +53,14 @@ assert.equal(completion.choices[0].finish_reason, "tool_calls");
 const [call] = completion.choices[0].message.tool_calls;
 assert.equal(call.function.name, "answer");
 assert.equal(typeof JSON.parse(call.function.arguments).right, "boolean");
+const answered = await client.chat.completions.create({
+  model, tools: [tool], max_tokens: 8,
+  messages: [
+    ...messages, completion.choices[0].message,
+    { role: "tool", tool_call_id: call.id, content: "It is right." },
+  ],
+});
+assert.ok(answered.usage.prompt_tokens > whole.usage.prompt_tokens);
 
 // completions, responses, models, embeddings
 const after = await client.completions.create({ model, prompt: "Once", max_tokens: 4, echo: true });

@@ -90,6 +90,8 @@ pub(super) const ROUTES: &[Route] = &[
            tool_choice:string|object previous_response_id:string"],
         r#"{"input": "Hello"}"#,
     ),
+    get("/v1/responses/{response_id}", "A stored response (OpenAI)"),
+    Route { method: "delete", ..get("/v1/responses/{response_id}", "Forgets a response (OpenAI)") },
     post(
         "/v1/embeddings",
         "Embeddings of texts (OpenAI)",
@@ -105,6 +107,7 @@ pub(super) const ROUTES: &[Route] = &[
         r#"{"query": "Hello", "documents": ["a", "b"]}"#,
     ),
     get("/v1/models", "The models (OpenAI)"),
+    get("/v1/models/{model}", "A model (OpenAI)"),
     post("/models/load", "Loads a model", &["model:string"], "{}"),
     post("/models/unload", "Unloads a model", &["model:string"], "{}"),
     post(

@@ -61,6 +61,11 @@ fn sampling_fields() -> Vec<(&'static str, Value, bool)> {
     Sampling::OPTIONS.iter().flat_map(of).collect()
 }
 
+/// The name of the part of a path that is written `{NAME}`.
+fn parameter(path: &str) -> Option<&str> {
+    path.split_once('{')?.1.split_once('}').map(|(name, _)| name)
+}
+
 fn operation(route: &Route) -> Value {
     let shape = match route.path {
         path if path.starts_with("/v1/messages") => "anthropic_error",
@@ -87,9 +92,14 @@ fn operation(route: &Route) -> Value {
     }
     let mut operation = json!({
         "summary": route.about,
-        "operationId": format!("{}{}", route.method, route.path.replace(['/', '-'], "_")),
+        "operationId": format!("{}{}", route.method, route.path.replace(['/', '-', '{', '}'], "_")),
         "responses": {"200": {"description": "The answer", "content": answers}, "default": error},
     });
+    if let Some(name) = parameter(route.path) {
+        let schema = json!({"type": "string"});
+        let parameter = json!({"name": name, "in": "path", "required": true, "schema": schema});
+        operation["parameters"] = json!([parameter]);
+    }
     if route.method == "post" {
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for (name, schema, must) in fields(route) {
@@ -110,7 +120,8 @@ fn operation(route: &Route) -> Value {
 pub(super) fn document() -> Value {
     let mut paths = Map::new();
     for route in ROUTES {
-        paths.insert(route.path.to_owned(), json!({route.method: operation(route)}));
+        let methods = paths.entry(route.path).or_insert_with(|| json!({}));
+        methods[route.method] = operation(route);
     }
     json!({
         "openapi": "3.1.0",

@@ -72,9 +72,8 @@ struct Keep {
 impl Keep {
     fn store(self, response: &Value) {
         let Some(mut items) = self.items else { return };
-        let id = response["id"].as_str().unwrap_or_default().to_owned();
         items.extend(response["output"].as_array().cloned().unwrap_or_default());
-        self.app.responses.add(self.key, id, items);
+        self.app.responses.add(self.key, response.clone(), items);
     }
 }
 
