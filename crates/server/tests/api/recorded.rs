@@ -281,6 +281,24 @@ fn messages_of_claude_code() {
     assert!(tokens.parse::<usize>().unwrap() > 2000 && most == "512 maximum", "{message}");
 }
 
+/// The questions of clients before their first prompt: lists, versions, and whether there is a server.
+#[test]
+fn first_requests() {
+    let server = shared();
+    let paths = "/ /v1/models /v1/models/built-in /models /api/tags /api/ps /api/version /props /slots \
+                 /health /v1/health /docs /openapi.json /metrics";
+    for path in paths.split_whitespace() {
+        assert_eq!(server.get(path).status, 200, "{path}");
+        let head = server.send("HEAD", path, &[], b"");
+        assert!(head.status == 200 && head.body.is_empty(), "{path}: {head:?}");
+        assert_eq!(server.send("OPTIONS", path, &[], b"").status, 204, "{path}");
+    }
+    let shown = server.post("/api/show", &json!({"model": "built-in:latest"})).ok();
+    assert_eq!(shown["capabilities"][0], "completion");
+    // Anthropic's library asks for a page of the list
+    assert_eq!(server.get("/v1/models?limit=1000").ok()["data"][0]["id"], "built-in");
+}
+
 /// Vercel's AI SDK names earlier items; OpenAI's library names the response.
 #[test]
 fn responses_are_continued() {

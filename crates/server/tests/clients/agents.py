@@ -2,7 +2,7 @@
 address of the server.
 
 A proxy between the two makes one call of a tool certain: the first request with tools demands a call of
-the shell with a command that prints a word, and the next one has the result.
+the shell with a command that prints a word, and the next one has the result and demands a word as the answer.
 """
 
 import json
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from proxy import Proxy, demand, has_result, limit
+from proxy import DONE, Proxy, demand, finish, has_result, limit
 
 AGENT, PROGRAM, ADDRESS = sys.argv[1:4]
 WORD = "pelton-was-here"
@@ -45,15 +45,16 @@ def shell(path, tools):
 
 
 def change(path, body):
-    """Makes a request demand the call, or a short text after it."""
+    """Makes a request demand the call, or the answer after it."""
+    if has_result(body):
+        finish(path, body, DONE)
+        return "result" if WORD in json.dumps(body) else None
     functions = [tool for tool in body.get("tools") or [] if tool.get("type") != "namespace"]
-    done = has_result(body)
-    calls = bool(functions) and not done
-    limit(path, body, 400 if calls else 8)
-    if calls:
+    limit(path, body, 400 if functions else 8)
+    if functions:
         demand(path, body, shell(path, functions))
         return "call"
-    return "result" if done and WORD in json.dumps(body) else None
+    return None
 
 
 proxy = Proxy(ADDRESS, change)
@@ -117,5 +118,6 @@ with tempfile.TemporaryDirectory() as home:
         stdin=subprocess.DEVNULL,
     )
 print(outcome.stdout[-4000:], outcome.stderr[-4000:], proxy.seen, proxy.wrong)
+assert outcome.returncode == 0 and DONE in outcome.stdout, outcome.returncode
 proxy.check()
 print("all checks passed")

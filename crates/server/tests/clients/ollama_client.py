@@ -3,7 +3,7 @@
 import sys
 
 import ollama
-from proxy import Proxy
+from proxy import DONE, Proxy
 
 client = ollama.Client(host=sys.argv[1])
 QUESTION = [{"role": "user", "content": "What is 2 plus 3?"}]
@@ -53,7 +53,8 @@ for stream in [False, True]:
     assert call.function.name == "report" and isinstance(call.function.arguments["rains"], bool)
     result = {"role": "tool", "tool_name": "report", "content": report(**call.function.arguments)}
     messages += [message, result]
-    assert caller.chat(model="built-in", messages=messages, tools=[report]).done
+    answer = caller.chat(model="built-in", messages=messages, tools=[report])
+    assert answer.done and DONE in answer.message.content, answer
     proxy.check()
 
 for make, status in [

@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 import uuid
 
-from proxy import Proxy, turn
+from proxy import DONE, Proxy, turn
 
 PROGRAM, ADDRESS = sys.argv[1:3]
 WORD = "pelton-was-here"
@@ -82,7 +82,7 @@ def chat(model):
 
     message = until(whole)
     assert not message.get("error"), message
-    assert WORD in json.dumps(message), message
+    assert WORD in json.dumps(message) and DONE in message["content"], message
     proxy.check()
 
 

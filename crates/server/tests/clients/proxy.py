@@ -8,6 +8,8 @@ import threading
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+# The answer after the result of a call.
+DONE = "pelton-is-done"
 # Headers that belong to one connection.
 OWN = ("host", "content-length", "connection", "accept-encoding", "transfer-encoding")
 
@@ -53,12 +55,31 @@ def demand(path, body, name=None):
         body["tool_choice"] = {"type": "function", "function": {"name": name}}
 
 
+def finish(path, body, word):
+    """Demands an answer of one word, in quotes, and no further call."""
+    schema = {"const": word}
+    limit(path, body, 40)
+    if path.endswith("/messages"):
+        body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        body["tool_choice"] = {"type": "none"}
+        return
+    body["tool_choice"] = "none"
+    if path.endswith("/responses"):
+        body["text"] = {"format": {"type": "json_schema", "name": "word", "schema": schema}}
+    elif path == "/api/chat":
+        body["format"] = schema
+    else:
+        form = {"name": "word", "schema": schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
+
+
 def turn(path, body, name=None):
-    """A turn of an agent: a call of one of its tools, then a short text. The word for the request."""
-    done = has_result(body)
-    calls = bool(body.get("tools")) and not done
-    limit(path, body, 8 if done else 200)
-    if calls:
+    """A turn of an agent: a call of one of its tools, then the answer `DONE`. The word for the request."""
+    if has_result(body):
+        finish(path, body, DONE)
+        return "result"
+    limit(path, body, 200)
+    if body.get("tools"):
         for tool in body["tools"]:
             tool = tool.get("function", tool)
             schema = tool.get("parameters") or tool.get("input_schema") or {}
@@ -66,7 +87,7 @@ def turn(path, body, name=None):
             schema["additionalProperties"] = False
         demand(path, body, name)
         return "call"
-    return "result" if done else None
+    return None
 
 
 class Proxy:
