@@ -184,11 +184,12 @@ impl Builder<'_> {
         let is_modern = self.tensors.has("output_norm.weight");
         if self.tensors.has("cls.weight") {
             y = self.linear("cls", y, "class", hidden)?;
-            let activation = match (is_modern, self.activation()?) {
-                (true, FeedForward::Gated(activation) | FeedForward::Plain(activation)) => {
-                    activation
-                }
-                (false, _) => Activation::Tanh,
+            let activation = match (self.named_activation("classifier.activation")?, is_modern) {
+                (Some(activation), _) => activation,
+                (None, true) => match self.activation()? {
+                    FeedForward::Gated(layers) | FeedForward::Plain(layers) => layers,
+                },
+                (None, false) => Activation::Tanh,
             };
             self.in_place(Op::Activate(activation), y);
             if self.tensors.has("cls.norm.weight") {
