@@ -119,8 +119,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The linear with its bias, which has a tensor of its own where the weight is a part of a fused
-    /// one, and which some architectures require.
+    /// The linear with its bias, which some architectures require. The bias has a tensor of its own
+    /// where the weight is a part of a fused one.
     fn checked_bias(
         &mut self,
         part: &str,

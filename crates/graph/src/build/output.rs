@@ -159,8 +159,9 @@ impl Builder<'_> {
         Ok(pooled)
     }
 
-    /// The rows that a classifier reads: by the key `classifier.pooling_type`, else the mean with a
-    /// gated network (ModernBERT), the first row of another encoder, the last of a decoder.
+    /// The rows that a classifier reads, by the key `classifier.pooling_type`. Without it they are
+    /// the mean with a gated network (ModernBERT), the first row of another encoder, or the last of
+    /// a decoder.
     fn classifier_pooling(&self) -> Result<Pooling, Error> {
         let name = "classifier.pooling_type";
         Ok(match self.keys.metadata().opt_usize(&self.keys.key(name))? {

@@ -1,5 +1,5 @@
 //! Linear layers of AWQ and GPTQ: integer codes with a zero point and a scale for each group of
-//! inputs, so that a weight is `scale · (code − zero)`.
+//! inputs. A weight is `scale · (code − zero)`.
 //!
 //! A module has words `qweight` with the codes, words `qzeros` and floats `scales`
 //! `[groups, outputs]` (github.com/casper-hansen/AutoAWQ, github.com/AutoGPTQ/AutoGPTQ):
