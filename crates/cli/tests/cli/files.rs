@@ -57,6 +57,18 @@ fn tokenize_shows_texts_and_their_number() {
     assert_eq!(ids.split_whitespace().count(), count);
 }
 
+/// A folder that is called `.` has its name.
+#[test]
+fn the_folder_of_the_shell_has_its_name() {
+    let output = pelton()
+        .args(["inspect", ".", "--json"])
+        .current_dir(fixture("models/qwen3"))
+        .output()
+        .unwrap();
+    let object: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(object["metadata"]["general.name"], "qwen3");
+}
+
 #[test]
 fn inspect_shows_the_template() {
     let shown = stdout(&run(&["inspect", "built-in", "--template"]));

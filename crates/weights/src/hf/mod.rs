@@ -131,6 +131,12 @@ fn check_activation(family: &Family, config: &Config) -> Result<(), Error> {
 /// Hugging Face hub (`models--OWNER--NAME/snapshots/COMMIT`).
 fn name_of(folder: &Path) -> Option<String> {
     let own = |path: &Path| path.file_name()?.to_str().map(str::to_owned);
+    // `.` and `..` have the name of their folder
+    let real = match folder.file_name() {
+        Some(_) => std::path::absolute(folder),
+        None => folder.canonicalize(),
+    };
+    let folder = real.as_deref().unwrap_or(folder);
     let parent = folder.parent();
     if parent.and_then(own).as_deref() == Some("snapshots")
         && let Some(repository) = parent.and_then(Path::parent).and_then(own)

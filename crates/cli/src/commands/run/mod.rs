@@ -28,7 +28,7 @@ use super::{chat as chat_command, lines::Lines};
 use crate::{
     constrain::ConstraintArgs,
     hints,
-    interrupt::{EXIT_CODE, Interrupt},
+    interrupt::{EXIT_CODE, Flag, Interrupt},
     model::{self, LoadArgs},
     output::WithHint,
     progress::Progress,
@@ -235,7 +235,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             let mut prompts = prompts.into_iter();
             Box::new(move |_| Ok(prompts.next()))
         }
-        None => Box::new(of_stdin(&interrupt)),
+        None => Box::new(of_stdin(stop.clone())),
     };
     let (mut index, mut waiting) = (0, VecDeque::new());
     let mut next = |wait: bool| -> Result<Option<Item>> {
@@ -259,14 +259,14 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
 }
 
 /// The prompts of standard input, a line each. Empty lines are left out.
-fn of_stdin(interrupt: &Interrupt) -> impl FnMut(bool) -> Result<Option<String>> + use<> {
-    let (lines, ended) = (Lines::of_stdin(interrupt.flag()), interrupt.flag());
+fn of_stdin(stop: Flag) -> impl FnMut(bool) -> Result<Option<String>> {
+    let lines = Lines::of_stdin(stop.clone());
     let mut any = false;
     move |wait| {
         loop {
             match lines.next(wait)? {
                 Some(line) if line.is_empty() => {}
-                None if wait && !any && !ended.is_set() => {
+                None if wait && !any && !stop.is_set() => {
                     bail!("standard input has no line, expected a prompt a line")
                 }
                 line => {
