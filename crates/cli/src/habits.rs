@@ -1,7 +1,7 @@
 //! Options of other systems, as llama.cpp and vLLM spell them: those that have a counterpart stand for it, the
 //! others are answered with a sentence that says what to use.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{env, ffi::OsString, process::ExitCode};
 
 use clap::{
     Command,
@@ -49,6 +49,18 @@ const LONG_LETTERS: &[(&str, &str)] = &[
     ("-ub", "--ubatch-size"),
     ("-cb", "--cont-batching"),
     ("-ot", "--override-tensor"),
+];
+
+/// Types of keys and values.
+const CACHES: [&str; 3] = ["f16", "f32", "q8_0"];
+
+/// Options that other systems spell otherwise, for errors: Pelton's, and the beginnings of theirs.
+const SPELT: &[(&str, &[&str])] = &[
+    ("--kv", &["-ctk", "-ctv", "--cache-type-k", "--cache-type-v"]),
+    ("--device", &["-ngl", "--n-gpu-layers", "--gpu-layers"]),
+    ("--parallel", &["-np"]),
+    ("--system", &["-sys"]),
+    ("--draft", &["-md"]),
 ];
 
 const ITSELF: &str = "Pelton chooses this by itself; leave the option out";
@@ -146,7 +158,14 @@ pub(crate) fn translated(words: Vec<OsString>) -> Result<Vec<OsString>, String> 
                     return Err(format!("{name} has no number, expected 0 for the CPU, or layers"));
                 }
             },
-            "--cache-type-k" | "--cache-type-v" => caches.push(value()),
+            "--cache-type-k" | "--cache-type-v" => {
+                let kind = value();
+                if !CACHES.iter().any(|known| kind == *known) {
+                    let (found, known) = (kind.to_string_lossy(), CACHES.join(", "));
+                    return Err(format!("{text} is {found:?}, expected one of {known}"));
+                }
+                caches.push(kind);
+            }
             "--hf-repo" => {
                 let repository = value();
                 let hint = names::download_hint(&repository.to_string_lossy());
@@ -175,6 +194,14 @@ pub(crate) fn translated(words: Vec<OsString>) -> Result<Vec<OsString>, String> 
         }
     }
     Ok(out)
+}
+
+/// An option as the command line has it.
+fn as_typed(name: &str, words: &[String]) -> String {
+    let typed = |option: &str| words.iter().any(|word| word.split('=').next() == Some(option));
+    let theirs = SPELT.iter().find(|(own, _)| *own == name && !typed(own));
+    let found = theirs.and_then(|(_, names)| names.iter().find(|other| typed(other)));
+    found.copied().unwrap_or(name).to_owned()
 }
 
 /// A sentence about an option without a counterpart.
@@ -215,7 +242,9 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     let text = |kind| error.get(kind).map(ToString::to_string);
     let sentence = match error.kind() {
         ErrorKind::UnknownArgument => text(ContextKind::InvalidArg).map(|found| {
-            let name = found.split('=').next().unwrap_or_default().to_owned();
+            let words: Vec<String> =
+                env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+            let name = as_typed(found.split('=').next().unwrap_or_default(), &words);
             foreign(&name).unwrap_or_else(|| {
                 let hint = match text(ContextKind::SuggestedArg) {
                     Some(similar) => format!("{similar} is similar; --help lists all options"),

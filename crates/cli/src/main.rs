@@ -76,7 +76,7 @@ enum Command {
     Effort(effort_command::Args),
     /// Measure prefill and decode speed, of one sequence or of several at once
     Bench(bench::Args),
-    /// Show the time of each step of a pass, on a GPU
+    /// Show the time of each step of a pass
     Profile(profile::Args),
     /// List the GPUs of this machine
     #[cfg(feature = "gpu")]

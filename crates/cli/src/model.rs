@@ -12,33 +12,33 @@ use crate::{
     effort::EffortArgs,
     hints, memory,
     names::BUILT_IN,
-    output::{WithHint, note},
+    output::{Hint, WithHint, note},
     progress::Progress,
 };
 
 /// Flags of commands that run a model.
 #[derive(clap::Args)]
 pub(crate) struct LoadArgs {
-    /// Where to run: auto (a GPU if there is one), cpu, gpu, or gpu:N of `pelton devices`
+    /// Run on auto (a GPU if there is one), cpu, gpu, or gpu:N of `pelton devices`
     #[arg(long, value_name = "DEVICE", default_value_t)]
     pub(crate) device: Device,
-    /// Threads on the CPU; by default one for each physical core
+    /// Use N threads on the CPU; by default one for each physical core
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Keep weights in the order of the file: less memory, but slower on a CPU with AVX2 and without
-    /// AVX-512, for which they are copied at load
+    /// Keep weights in the order of the file, which takes less memory. A CPU with AVX2 and without
+    /// AVX-512 is slower then: without this option weights are copied for it at load
     #[arg(long)]
     pub(crate) no_repack: bool,
-    /// Set the context length in tokens: of a prompt and its answer. By default serve and chat take the
-    /// model's own as far as half of the free memory holds it, run at most 4096 of it, and other
-    /// commands what the lengths given need
+    /// Set the context length in tokens, for a prompt and its answer. By default serve and chat take the
+    /// model's own as far as half of the free memory holds it, run at most 4096 of it. Other commands
+    /// take what the given lengths need
     #[arg(short, long, value_name = "N")]
     pub(crate) context: Option<usize>,
     /// Element type of keys and values
     #[arg(long, value_enum, default_value = "f16")]
     pub(crate) kv: Kv,
-    /// A LoRA adapter for all texts, with a scale that is 1 by default: a .gguf file, or a directory
-    /// that PEFT saved for a model that is a directory; may be given several times
+    /// Apply a LoRA adapter to all texts, with a scale that is 1 by default; may be given several times.
+    /// An adapter is a .gguf file, or for a model that is a directory one that PEFT saved
     #[arg(long, value_name = "PATH[=SCALE]", value_parser = lora)]
     pub(crate) lora: Vec<(PathBuf, f32)>,
     /// Convert matrices of F32, F16 and BF16, as directories have them, to block formats while the
@@ -47,8 +47,8 @@ pub(crate) struct LoadArgs {
     pub(crate) quantize: Option<Quantize>,
     #[command(flatten)]
     pub(crate) effort: EffortArgs,
-    /// Memory for keys and values: auto (what all sequences need), bytes with a suffix K, M or G,
-    /// or a percentage of the free memory such as 50%
+    /// Limit the memory for keys and values: auto (what all sequences need), bytes with a suffix K, M or
+    /// G, or a percentage of the free memory such as 50%
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = memory::parse)]
     pub(crate) kv_memory: KvMemory,
 }
@@ -162,7 +162,30 @@ pub(crate) fn engine(args: &LoadArgs) -> Result<Engine> {
         true => Engine::in_file_order(args.device, args.threads()),
         false => Engine::on(args.device, args.threads()),
     };
-    engine.hint("`pelton devices` lists the GPUs; `--device cpu` runs on the CPU")
+    engine.map_err(|error| match software_gpu(args.device) {
+        Some(name) => {
+            let hint = format!(
+                "{name} is a driver in software, slower than --device cpu; --device gpu:0 runs on it"
+            );
+            Hint { error: error.into(), hint }.into()
+        }
+        None => {
+            let hint = "`pelton devices` lists the GPUs; `--device cpu` runs on the CPU".to_owned();
+            Hint { error: error.into(), hint }.into()
+        }
+    })
+}
+
+/// The name of the first GPU where all are drivers in software, of which `--device gpu` chooses none.
+#[cfg(feature = "gpu")]
+fn software_gpu(device: Device) -> Option<String> {
+    let first = pelton::gpu::adapters().into_iter().next()?;
+    (device == Device::Gpu(None)).then(|| first.name().to_owned())
+}
+
+#[cfg(not(feature = "gpu"))]
+fn software_gpu(_: Device) -> Option<String> {
+    None
 }
 
 /// Opens a model file without loading it.

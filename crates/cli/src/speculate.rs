@@ -7,14 +7,14 @@ use crate::names::BUILT_IN;
 /// Flags of commands that generate text.
 #[derive(clap::Args)]
 pub(crate) struct SpeculateArgs {
-    /// When tokens are drafted and verified several at a time, which changes the speed and never the
-    /// text: auto (where that is expected to be faster, the default), off (the default of `bench
-    /// --streams`) or always
+    /// Draft tokens and verify several at a time, which changes the speed and never the text. auto, the
+    /// default, drafts where that is expected to be faster; off is the default of `bench --streams`;
+    /// always drafts
     #[arg(long, value_name = "WHEN")]
     speculate: Option<Speculation>,
-    /// A small model with the same vocabulary that drafts tokens: a file, a directory or built-in;
-    /// effort:E, the model itself at a low effort, above 0 and below 1; or mtp, the head of its own
-    /// file (nextn tensors), which is the default where there is one
+    /// Draft tokens by a small model with the same vocabulary: a file, a directory or built-in. Or by
+    /// the model itself at an effort above 0 and below 1: effort:E. Or by the head in its own file
+    /// (nextn tensors), the default where there is one: mtp
     #[arg(long, value_name = "MODEL", value_parser = draft)]
     draft: Option<DraftSource>,
 }

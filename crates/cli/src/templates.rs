@@ -42,13 +42,18 @@ const NAMED: &[(&str, &str)] = &[
     ),
 ];
 
+/// The source of the template with this name, if it has one.
+pub(crate) fn named(name: &str) -> Option<&'static str> {
+    NAMED.iter().find(|(known, _)| *known == name).map(|(_, source)| *source)
+}
+
 /// The source of a template: that of a name, or of a file.
 ///
 /// # Errors
 /// If there is no such name and no such file.
 pub(crate) fn source(name: &str) -> Result<String> {
-    if let Some((_, source)) = NAMED.iter().find(|(known, _)| *known == name) {
-        return Ok((*source).to_owned());
+    if let Some(source) = named(name) {
+        return Ok(source.to_owned());
     }
     let names: Vec<_> = NAMED.iter().map(|(name, _)| *name).collect();
     let read = fs::read_to_string(name).with_context(|| format!("{name} could not be read"));

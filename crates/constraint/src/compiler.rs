@@ -33,8 +33,8 @@ const ROW_ITEMS: usize = 8200;
 /// The vocabulary of a model, and the constraints that were compiled for it.
 ///
 /// A compilation takes milliseconds, or as long as its limits allow (about a second). It runs on a
-/// thread of its own, at most two of them in the process at once, and the caller waits at most five
-/// seconds for each of its turn and its result. The most recent constraints are kept.
+/// thread of its own, at most two of them in the process at once. The caller waits at most five
+/// seconds for its turn, and as long for its result. The most recent constraints are kept.
 pub struct Compiler {
     shared: Arc<Shared>,
 }
@@ -96,8 +96,8 @@ impl Compiler {
         self.compile_within(constraint, work::WAIT)
     }
 
-    /// As [`compile`](Self::compile), for a caller that waits at most `wait` (and at most five
-    /// seconds) for its turn, and as long for its result.
+    /// As [`compile`](Self::compile), for a caller that waits at most `wait` for its turn, and as
+    /// long for its result. No wait is longer than five seconds.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! Constraints of generated text: JSON Schema, regular expressions and grammars, as masks of tokens.
 //!
 //! A [`Compiler`] has the vocabulary of a model and turns a [`Constraint`] into a [`Matcher`]. A
-//! matcher follows one text: before each token it gives the [mask](Matcher::mask) of the tokens that
-//! may come, after it, it [consumes](Matcher::consume) the token. The masks are computed by the crate
-//! `llguidance`.
+//! matcher follows one text. Before each token it gives the [mask](Matcher::mask) of the tokens
+//! that may come; afterwards it [consumes](Matcher::consume) the token. The masks are computed by
+//! the crate `llguidance`.
 //!
 //! Constraints come from strangers. One that cannot be followed is refused: a grammar that does not
 //! compile, a keyword of JSON Schema that is not supported, one that needs too much memory or time.

@@ -1,9 +1,10 @@
 //! The bound of the time of one step of a matcher.
 //!
-//! The limits of the parser count most of the work of a step, but not all: a text that is forced
-//! without an end within one terminal, and the comparisons within a row of items. So a thread of the
-//! process watches the steps that run, and cancels one that goes on for too long. The thread counts its
-//! own wake-ups, not the time of a clock, so that a process that was suspended loses no text.
+//! The limits of the parser count most of the work of a step. They count neither a text that is
+//! forced without an end within one terminal, nor the comparisons within a row of items. So a
+//! thread of the process watches the steps that run, and cancels one that goes on for too long. The
+//! thread counts its own wake-ups, not the time of a clock, so that a process that was suspended
+//! loses no text.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},

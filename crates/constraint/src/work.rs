@@ -1,8 +1,9 @@
 //! The threads on which constraints are compiled.
 //!
-//! A compiler recurses as deep as a constraint nests, and nothing can stop it. So each compilation has
-//! a thread of its own with a large stack, few run at once in the process, and a caller waits for a
-//! bounded time. A thread whose caller has left ends by itself, and never keeps the process alive.
+//! A compiler recurses as deep as a constraint nests, and nothing can stop it. So each compilation
+//! has a thread of its own with a large stack. Few run at once in the process, and a caller waits
+//! for a bounded time. A thread whose caller has left ends by itself, and never keeps the process
+//! alive.
 
 use std::{
     collections::VecDeque,

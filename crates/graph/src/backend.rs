@@ -17,8 +17,8 @@ use crate::{EffortMode, Error, Limits, Op, Outputs, Pass, Plan, Profile, Sample,
 /// A CPU or a GPU, on which plans are loaded.
 ///
 /// A backend names the ops that it can run by [`accepts`](Self::accepts). The caller fuses the
-/// steps of a plan accordingly ([`Plan::fuse`]) and passes the plan to [`load`](Self::load), which
-/// returns an [`Executable`] that owns all memory of the plan.
+/// steps of a plan accordingly ([`Plan::fuse`]) and passes the plan to [`load`](Self::load). The
+/// returned [`Executable`] owns all memory of the plan.
 pub trait Backend: Send + Sync {
     /// The name in messages: `cpu`, or the name of a GPU.
     fn name(&self) -> &str;
@@ -133,9 +133,9 @@ pub trait Executable: Send {
     /// yet; other errors if the backend fails. There is no ticket then and nothing to take.
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error>;
 
-    /// Samples the token of the newest pass, whose want is a [`Want::Later`](crate::Want::Later), by
-    /// a draw of its row 0; with `None` the pass has no sample. Called once for each such pass,
-    /// before the next one is submitted and before it is taken.
+    /// Samples the token of the newest pass, whose want is a [`Want::Later`](crate::Want::Later),
+    /// by a draw of its row 0. Without a draw the pass has no sample. Called once for each such
+    /// pass, before the next one is submitted and before it is taken.
     ///
     /// # Errors
     ///
@@ -164,8 +164,8 @@ pub trait Executable: Send {
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error>;
 
     /// Copies all recurrent states of a slot to a snapshot, one of
-    /// [`Limits::snapshots`](crate::Limits::snapshots): after all passes submitted so far, before
-    /// all later ones.
+    /// [`Limits::snapshots`](crate::Limits::snapshots). The copy comes after all passes submitted
+    /// so far and before all later ones.
     ///
     /// # Errors
     ///

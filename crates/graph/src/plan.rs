@@ -375,8 +375,8 @@ impl Plan {
         caches.map(Cache::len_per_position).sum()
     }
 
-    /// The kind of rows that a step computes: that of the buffer that it writes, or if there is
-    /// none, that of the buffer that it reads.
+    /// The kind of rows that a step computes: that of the buffer that it writes. A step that writes
+    /// none has the kind of the buffer that it reads.
     pub fn step_rows(&self, step: &Step) -> Rows {
         let buffer = step.outputs.first().or(step.inputs.first());
         buffer.map_or(Rows::All, |&id| self.buffer(id).rows)

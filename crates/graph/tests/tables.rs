@@ -54,7 +54,7 @@ fn refusals_name_the_value_and_change_nothing() {
 }
 
 proptest! {
-    /// Edits of which about half are valid: an accepted one determines the table up to its end, a
+    /// Edits of which about half are valid. An accepted one determines the table up to its end, a
     /// refused one changes nothing, and both leave the other tables unchanged.
     #[test]
     fn edits(edits in vec((0..3u32, 0..4u32, 0..7u32, vec(0..8u32, 0..6)), 1..40)) {

@@ -1,7 +1,7 @@
 //! The draw from a full vocabulary.
 //!
 //! Without top-k and top-p there may be hundreds of thousands of candidates. An upper bound of the
-//! noise, a few f32 vector operations, shows for nearly all of them that they cannot exceed the
+//! noise takes a few f32 vector operations. It shows that nearly all of them cannot exceed the
 //! greatest value so far. The exact value is computed for the others only.
 
 use crate::{

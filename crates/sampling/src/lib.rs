@@ -1,10 +1,10 @@
 //! Sampling: from the logits `[vocab]` of one row to a token.
 //!
-//! The order of one [`Draw`] is: log-probabilities of the raw logits, logit biases, penalties,
-//! mask, then the filters top-k, top-p and min-p, then temperature and the draw. The draw takes the
-//! greatest of `logit / temperature + noise` among the tokens that the filters kept, with Gumbel
-//! noise. This samples the softmax exactly (the Gumbel-max trick; Maddison, Tarlow and Minka, arXiv
-//! 1411.0030) and needs no sum over the tokens.
+//! A [`Draw`] begins with log-probabilities of the raw logits, logit biases, penalties and the
+//! mask. The filters top-k, top-p and min-p follow, then temperature and the draw. The draw takes
+//! the greatest of `logit / temperature + noise` among the tokens that the filters kept, with
+//! Gumbel noise. This samples the softmax exactly (the Gumbel-max trick; Maddison, Tarlow and
+//! Minka, arXiv 1411.0030) and needs no sum over the tokens.
 //!
 //! Everything after the difference of two logits is computed in whole numbers ([`fixed_point`]),
 //! so a GPU draws the same tokens as the CPU. The noise is a function of seed, index and token

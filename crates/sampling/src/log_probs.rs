@@ -14,8 +14,8 @@ const SUM_FRACTION: u32 = 44;
 /// The least distance at which a term of the sum is 0.
 const NO_TERM: u32 = (SUM_FRACTION + 1) << FRACTION;
 
-/// The sum of exponentials of logits (log-sum-exp) in whole numbers, so that its value does not
-/// depend on the order of summation and every backend computes the same bits.
+/// The sum of exponentials of logits (log-sum-exp), in integers. Its value does not depend on the
+/// order of summation, so every backend computes the same bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogSum {
     /// The greatest logit `g` that is not NaN; -∞ if there is none.

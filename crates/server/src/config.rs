@@ -1,6 +1,9 @@
 //! The configuration of a server.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use pelton::{Device, LoadOptions};
 
@@ -15,21 +18,52 @@ pub struct ModelConfig {
     pub path: Option<PathBuf>,
     /// A Jinja file instead of the model's chat template.
     pub template: Option<PathBuf>,
+    /// The source of a Jinja template in place of such a file.
+    pub template_source: Option<String>,
 }
 
 impl ModelConfig {
     /// The built-in model, under the name `built-in`.
     pub fn built_in() -> Self {
-        Self { name: "built-in".into(), aliases: Vec::new(), path: None, template: None }
+        Self {
+            name: "built-in".into(),
+            aliases: Vec::new(),
+            path: None,
+            template: None,
+            template_source: None,
+        }
     }
 
     /// A model file or directory, under its name without the extension.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        let gguf = path.extension().is_some_and(|extension| extension == "gguf");
-        let name = if gguf { path.file_stem() } else { path.file_name() };
-        let name = name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Self { name, aliases: Vec::new(), path: Some(path), template: None }
+        let name = name_of(&path);
+        Self { name, aliases: Vec::new(), path: Some(path), template: None, template_source: None }
+    }
+}
+
+/// The name of a file without `.gguf`, or that of a folder. A folder of the cache of the Hugging Face hub
+/// (`models--OWNER--NAME/snapshots/COMMIT`) has the repository's.
+fn name_of(path: &Path) -> String {
+    let own = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
+    if path.extension().is_some_and(|extension| extension == "gguf")
+        && let Some(stem) = path.file_stem()
+    {
+        return stem.to_string_lossy().into_owned();
+    }
+    // `.` and `..` have the name of their folder
+    let real = match path.file_name() {
+        Some(_) => std::path::absolute(path),
+        None => path.canonicalize(),
+    };
+    let real = real.unwrap_or_else(|_| path.to_owned());
+    let parent =
+        real.parent().filter(|parent| parent.file_name().is_some_and(|n| n == "snapshots"));
+    let repository = parent.and_then(Path::parent).and_then(own);
+    let repository = repository.as_deref().and_then(|name| name.strip_prefix("models--"));
+    match repository {
+        Some(name) => name.rsplit_once("--").map_or(name, |(_, name)| name).to_owned(),
+        None => own(&real).unwrap_or_else(|| path.to_string_lossy().into_owned()),
     }
 }
 
@@ -244,6 +278,17 @@ mod tests {
             assert!(error.contains("line 1") && !error.contains("s3cret"), "{error}");
         }
         assert!(!format!("{keys:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn names_of_folders() {
+        let snapshot = "/hub/models--Qwen--Qwen3-0.6B/snapshots/c1899de";
+        assert_eq!(ModelConfig::file(snapshot).name, "Qwen3-0.6B");
+        assert_eq!(ModelConfig::file(format!("{snapshot}/a.gguf")).name, "a");
+        assert_eq!(ModelConfig::file("/m/qwen").name, "qwen");
+        // a test runs in the folder of its crate
+        assert_eq!(ModelConfig::file(".").name, "server");
+        assert_eq!(ModelConfig::file("src/..").name, "server");
     }
 
     #[test]

@@ -185,7 +185,7 @@ impl Subject<'_> {
     }
 
     /// Caches of these types equal those of the reference path within a tolerance relative to the
-    /// logits' norm, over so many positions that attention splits them.
+    /// logits' norm. There are so many positions that attention splits them.
     pub fn far_positions(&self, types: &[(KvType, f32)]) {
         const LEN: usize = 600;
         for window in [None, Some(300)] {
@@ -249,8 +249,8 @@ impl Subject<'_> {
         }
     }
 
-    /// Batch invariance: the bits of a row depend neither on the other rows of its pass nor on how
-    /// a prompt was cut at page borders. Decoding passes have up to 16 rows.
+    /// Batch invariance: a row's bits do not depend on the other rows of its pass, nor on the cuts
+    /// of a prompt at page borders. Decoding passes have up to 16 rows.
     pub fn any_chunks(&self, dtypes: &[DType]) {
         const LEN: usize = 200;
         for &dtype in dtypes {

@@ -92,8 +92,8 @@ impl Subject<'_> {
         }
     }
 
-    /// A row of an effort below 1 has the same bits in any pass of its phase, with rows of other efforts
-    /// too, and again; and those of `other`, another backend, within the tolerance.
+    /// A row of an effort below 1 has the same bits in any pass of its phase, with rows of other
+    /// efforts too, and again. `other`, another backend, has its results within the tolerance.
     pub fn efforts_of_any_pass(
         &self,
         (mode, effort): (EffortMode, Effort),

@@ -168,7 +168,7 @@ const ENDS: &[&str] = &[
 ];
 
 /// Changes tokens that end a turn from type user-defined to control, such as `</s>` in Phi-3's
-/// files: a user's text must not end the user's turn.
+/// files. A user's text must not end the user's turn.
 pub(crate) fn protect_ends(vocabulary: &mut Vocabulary<'_>) {
     for (token_type, text) in vocabulary.types.iter_mut().zip(&vocabulary.tokens) {
         if *token_type == TokenType::UserDefined && ENDS.contains(text) {

@@ -64,9 +64,9 @@ struct Spaces {
 }
 
 impl Spaces {
-    /// GGUF files do not state it. In a text llama.cpp adds the space. In a rendered chat it would
-    /// be one that the template has not written, so that only Phi-3 has it, whose `tokenizer.json`
-    /// prepends it (transformers, `modeling_gguf_pytorch_utils.py` and `tokenization_llama.py`).
+    /// GGUF files do not state it. In a text llama.cpp adds the space. In a rendered chat the
+    /// template has not written it. Only Phi-3 has it there, as its `tokenizer.json` prepends it
+    /// (transformers, `modeling_gguf_pytorch_utils.py` and `tokenization_llama.py`).
     fn of(vocabulary: &Vocabulary<'_>) -> Self {
         match vocabulary.space_after_special {
             Some(stated) => Self { in_text: stated, in_parts: stated },
@@ -146,9 +146,9 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// Encodes a prompt: parses the texts of special tokens and adds the BOS, EOS or separator that
-    /// the file specifies, even if the text has them already. A prompt rendered by a chat template
-    /// is complete; encode it by [`encode`](Self::encode).
+    /// Encodes a prompt: parses the texts of special tokens, and adds the BOS, EOS or separator of
+    /// the file. They are added even if the text has them already. A prompt rendered by a chat
+    /// template is complete; encode it by [`encode`](Self::encode).
     ///
     /// # Errors
     /// See [`encode`](Self::encode).
@@ -201,8 +201,8 @@ impl Tokenizer {
 
     /// Encodes the concatenation of texts, of which only those with [`Special::Parse`] can have
     /// special tokens: a template filled with untrusted text. Ordinary text is encoded across the
-    /// borders of the parts. Where a vocabulary adds a space before a text, it does so at the
-    /// beginning and, unless the file states it, not after special tokens, as in transformers.
+    /// borders of the parts. A vocabulary that adds a space before a text adds it at the beginning.
+    /// After special tokens it does so only if the file states it, as in transformers.
     ///
     /// # Errors
     /// See [`encode`](Self::encode).
@@ -212,8 +212,8 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// Encodes the middle of a text: as [`encode`](Self::encode) without special tokens, and without
-    /// the space that some vocabularies add at the beginning of a text.
+    /// Encodes the middle of a text, as [`encode`](Self::encode) does without special tokens. It
+    /// adds no space, which some vocabularies add at the beginning of a text.
     ///
     /// # Errors
     /// See [`encode`](Self::encode).

@@ -104,8 +104,8 @@ pub struct Vocabulary<'a> {
     pub add_separator: Option<bool>,
     /// Whether encoding adds a space before a text, if the file states it.
     pub add_space_prefix: Option<bool>,
-    /// Whether a text that begins with a space gets none in addition, if the file states it: as by a
-    /// `tokenizer.json` whose pre-tokenizer adds the space.
+    /// Whether a text that begins with a space gets no further one, if the file states it. A
+    /// `tokenizer.json` whose pre-tokenizer adds the space does.
     pub space_prefix_once: Option<bool>,
     /// Whether encoding adds that space after each special token too, if the file states it: a
     /// `tokenizer.json` does, a GGUF file does not.

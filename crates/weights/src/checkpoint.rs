@@ -29,9 +29,9 @@ pub enum Source {
 
 /// A model: metadata and named tensors over memory-mapped files or bytes in memory.
 ///
-/// Opening validates the header, the metadata and the tensor descriptions, so that the bytes of
-/// every tensor are present and have the size of its shape and type. It does not read the
-/// tensors' data; the operating system pages them in on first use.
+/// Opening validates the header, the metadata and the tensor descriptions. The bytes of every
+/// tensor are then present and have the size of its shape and type. It does not read the tensors'
+/// data; the operating system pages them in on first use.
 ///
 /// A file must not be modified while it is open. Changes appear in the mapped bytes, and access
 /// beyond the end of a truncated file terminates the process (SIGBUS).
@@ -50,13 +50,14 @@ impl Checkpoint {
     /// For a GGUF model split into several files, `path` is the first shard; the others are
     /// located in the same folder by their names.
     ///
-    /// A directory without `config.json` that has one `.gguf` file stands for that file, and a folder of
-    /// a repository in the cache of the Hugging Face hub for its snapshot. Other directories have `config.json`, `model.safetensors` or the shards of
+    /// A directory without `config.json` that has one `.gguf` file stands for that file. A folder
+    /// of a repository in the cache of the Hugging Face hub stands for its snapshot. Other
+    /// directories have `config.json`, `model.safetensors` or the shards of
     /// `model.safetensors.index.json`, and `tokenizer.json` with its companions. It gives the
-    /// metadata and tensors that its conversion to GGUF has, but for the order of the rows of
-    /// queries and keys (see [`Source`]) and for the type of tensors. Tensors stay memory-mapped
-    /// where names alone differ; those whose values or order differ, such as stacked experts, are
-    /// copied into memory.
+    /// metadata and tensors of its conversion to GGUF. The order of the rows of queries and keys
+    /// (see [`Source`]) and the types of tensors differ. Tensors stay memory-mapped where names
+    /// alone differ; those whose values or order differ, such as stacked experts, are copied into
+    /// memory.
     ///
     /// # Errors
     /// If a file cannot be read or is malformed, or if the directory's architecture is unknown;

@@ -8,8 +8,8 @@ use crate::{Error, Problem};
 /// Names of files in an error.
 const SHOWN: usize = 8;
 
-/// The model of a folder: the folder itself if it has `config.json`; its one `.gguf` file; or the
-/// snapshot of a repository in the cache of the Hugging Face hub (`models--OWNER--NAME`).
+/// The model of a folder: the folder itself if it has `config.json`, or its one `.gguf` file. In
+/// the cache of the Hugging Face hub (`models--OWNER--NAME`) it is the snapshot of a repository.
 ///
 /// # Errors
 /// If the folder has several models, or an adapter alone.

@@ -61,8 +61,8 @@ impl Lora {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or is malformed, if the adapter is for another architecture or of
-    /// another kind than LoRA, or if a factor has no counterpart or does not fit its matrix.
+    /// If a file cannot be read or is malformed, or if the adapter is for another architecture or
+    /// of another kind than LoRA. Also if a factor has no counterpart or does not fit its matrix.
     pub fn open(path: impl AsRef<Path>, base: &Checkpoint) -> Result<Self, Error> {
         let path = path.as_ref();
         let rejected = |fault: String| Error::at(path, Problem::Adapter { fault });

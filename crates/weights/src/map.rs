@@ -16,8 +16,8 @@ pub(crate) fn map_file(path: &Path) -> Result<Bytes, Problem> {
         return Err(Problem::Read(io::Error::other("not a regular file")));
     }
     let file = File::open(path).map_err(Problem::Read)?;
-    // SAFETY: the map is only read. A `&[u8]` or `&str` into the map must not change while it is
-    // in use; that no process modifies the file cannot be ensured here, so the documentation of
+    // SAFETY: the map is only read. A `&[u8]` or `&str` into the map must not change while it is in
+    // use. No code here can keep other processes from modifying the file, so the documentation of
     // `Checkpoint` requires it from the caller. Names are copied out, and lengths and UTF-8 are
     // checked at each use, so that a change between uses leads to an error.
     let map = unsafe { Mmap::map(&file) }.map_err(Problem::Read)?;

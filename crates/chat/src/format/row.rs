@@ -77,9 +77,9 @@ pub enum Body {
         /// Text after the arguments.
         suffix: &'static str,
     },
-    /// A name, and one element for each argument: the texts around the name of the call (after
-    /// `open`), around the name of each parameter, and after its value. The parser ignores white
-    /// space at their ends.
+    /// A name, and one element for each argument. The texts are those around the call's name (after
+    /// `open`), around each parameter's name, and after its value. The parser ignores white space
+    /// at their ends.
     Elements {
         /// After the name of the call.
         name_end: &'static str,

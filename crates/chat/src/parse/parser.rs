@@ -15,8 +15,8 @@ const CHUNK: usize = 4096;
 
 /// A streaming parser of a model's output.
 ///
-/// Text comes in pieces of any size, the same for any way of cutting it: what may be the beginning of
-/// a marker is held back until that is decided. Malformed calls become content (or
+/// Text comes in pieces of any size, and the events do not depend on the cuts. Text that may begin
+/// a marker is held back until the next piece decides it. Malformed calls become content (or
 /// [`Event::ToolCallBroken`], if a value of their arguments was reported); nothing is an error.
 ///
 /// ```

@@ -9,7 +9,7 @@ pub(crate) enum Found {
     Until(usize),
 }
 
-/// Searches for the first marker; at one offset the longest counts, so a marker is only found once no
+/// Searches for the first marker. At one offset the longest counts: a marker is found once no
 /// longer one can follow, or at the end of the output.
 pub(crate) fn find(text: &str, markers: &[&str], end: bool) -> Found {
     for (at, _) in text.char_indices() {

@@ -70,8 +70,8 @@ impl Arguments {
 
     /// Goes on; `Done` is the offset after the arguments.
     ///
-    /// The call begins with the first value of its arguments, with their end, or where the output is
-    /// cut: until then a fault shows that there is no call.
+    /// The call begins with the first value of its arguments, with their end, or where the output
+    /// is cut. A fault before that shows that there is no call.
     pub(crate) fn step(&mut self, raw: &str, context: &mut Context<'_>) -> Step {
         let step = match self.stream.push(&raw[self.at..]) {
             Progress::Done(n) => Step::Done(self.at + n),

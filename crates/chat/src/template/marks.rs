@@ -1,11 +1,11 @@
 //! Marks that keep the control tokens of messages apart from those of the template.
 //!
 //! A text of a message may contain the text of a control token, such as `<|im_end|>`. Before
-//! rendering, each such text is put between two marks: private-use characters that occur in no input.
-//! The template passes them on like any other character, and the rendered text is split at them, so
-//! that the tokenizer encodes what was between them as plain text. (transformers does the same with
-//! `sanitize_control_tokens`.) Beginnings and ends of a control token at the ends of a text are
-//! marked too, so that two texts do not join into one.
+//! rendering, each such text is put between two marks: private-use characters that occur in no
+//! input. The template passes them on like any other character. The rendered text is split at them,
+//! and the tokenizer encodes the text between them as plain text. (transformers does the same with
+//! `sanitize_control_tokens`.) Parts of a control token at the ends of a text are marked too: two
+//! texts never join into one.
 //!
 //! Some templates delete something in the middle of a text and so join its ends. For those, a
 //! second rendering replaces the first characters of control tokens in messages (`<`, `[`) with

@@ -3,8 +3,9 @@
 use pelton_chat::{Chat, Clock, Limits, Message, Template, ToolCall};
 use serde_json::json;
 
-/// Reads a text as a template and renders a conversation, one with tools, a call and its result, and
-/// one whose last message goes on; none may panic. Returns whether the first is rendered.
+/// Reads a text as a template and renders three conversations; none may panic. The second has
+/// tools, a call and its result, and the last message of the third goes on. Returns whether the
+/// first is rendered.
 pub(crate) fn exercise(source: &str) -> bool {
     // far below the defaults, so that a template that uses them up takes milliseconds
     let mut limits = Limits::default();

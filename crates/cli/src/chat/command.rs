@@ -15,6 +15,7 @@ pub(crate) enum Command {
     Save,
     Load,
     Params,
+    Think,
     Effort,
     Stats,
     Tools,
@@ -33,10 +34,19 @@ pub(crate) const COMMANDS: &[(Command, &str, &str, &str)] = &[
     (Command::Save, "/save", "FILE", "write the messages to a JSON file"),
     (Command::Load, "/load", "FILE", "read messages from a JSON file"),
     (Command::Params, "/params", "[NAME VALUE]...", "show or set the options of sampling"),
+    (Command::Think, "/think", "[on|off]", "show or set whether the model reasons first"),
     (Command::Effort, "/effort", "[E]", "show or set the effort of answers (--effort)"),
     (Command::Stats, "/stats", "", "show tokens and times"),
     (Command::Tools, "/tools", "", "list the tools that the model can call"),
     (Command::Quit, "/quit", "", "end"),
+];
+
+/// Names of commands in other programs.
+const ALIASES: &[(&str, Command)] = &[
+    ("/bye", Command::Quit),
+    ("/exit", Command::Quit),
+    ("/clear", Command::Reset),
+    ("/?", Command::Help),
 ];
 
 /// The keys of the editor, for the help.
@@ -76,6 +86,12 @@ pub(crate) fn parse(text: &str) -> Result<Entry> {
     }
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     let (name, argument) = text.split_at(end);
+    if let Some((_, command)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
+        return Ok(Entry::Command(*command, argument.trim().to_owned()));
+    }
+    if name == "/model" {
+        bail!("a chat has one model; /save FILE, then `pelton chat OTHER --load FILE` goes on");
+    }
     let mut found = COMMANDS.iter().filter(|(_, full, ..)| full.starts_with(name));
     match (found.next(), found.next()) {
         (Some((command, ..)), None) => Ok(Entry::Command(*command, argument.trim().to_owned())),
@@ -101,11 +117,19 @@ mod tests {
             ("/h", command(Command::Help, "")),
             ("/system  You are\nbrief ", command(Command::System, "You are\nbrief")),
             ("/sy", command(Command::System, "")),
+            ("/bye", command(Command::Quit, "")),
+            ("/clear", command(Command::Reset, "")),
+            ("/think off", command(Command::Think, "off")),
             ("/save /tmp/a b.json", command(Command::Save, "/tmp/a b.json")),
         ] {
             assert_eq!(parse(line).unwrap(), expected);
         }
-        for (line, words) in [("/s", "/system or /save"), ("/x", "/x"), ("/", "/help or /reset")] {
+        for (line, words) in [
+            ("/model x", "--load"),
+            ("/s", "/system or /save"),
+            ("/x", "/x"),
+            ("/", "/help or /reset"),
+        ] {
             let said = parse(line).unwrap_err().to_string();
             assert!(said.contains(words), "{said}");
         }

@@ -81,6 +81,20 @@ impl Conversation {
         self.messages.iter().rposition(|message| message.role == "user")
     }
 
+    /// The messages as a terminal shows them: those of the user after `> `.
+    pub(crate) fn show(&self) -> String {
+        let one = |message: &Message| {
+            let text = message.text().unwrap_or_default();
+            match message.role.as_str() {
+                "user" => format!("> {text}"),
+                "assistant" if text.is_empty() => "[calls of tools]".to_owned(),
+                "assistant" => text,
+                role => format!("[{role}] {text}"),
+            }
+        };
+        self.messages.iter().map(one).collect::<Vec<_>>().join("\n")
+    }
+
     /// The messages as JSON, as `pelton template --messages` reads it.
     pub(crate) fn to_json(&self) -> Value {
         json!({"messages": self.messages().into_iter().map(Value::from).collect::<Vec<_>>()})

@@ -1,6 +1,6 @@
 //! Conversations on the command line.
 //!
-//! Imports go one way. First come `text` and `markdown` (from and to the user), `command` (lines
+//! Imports go one way. First come `text`, `markdown` and `wrap` (from and to the user), `command` (lines
 //! that begin with a slash), `params` (options that can be changed) and `conversation` (the
 //! messages). Then `input` (an editor on a terminal, lines otherwise), `screen` (output), `mcp`
 //! (servers of tools), `tools` (all tools of a chat), `session` (the loop) and `calling` (calls of
@@ -17,6 +17,7 @@ mod screen;
 mod session;
 mod text;
 mod tools;
+mod wrap;
 
 pub(crate) use conversation::Conversation;
 pub(crate) use input::Input;

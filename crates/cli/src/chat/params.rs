@@ -8,7 +8,7 @@ use crate::sampling::SamplingArgs;
 /// The length of answers and the options of sampling.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Params {
-    /// Tokens of an answer, at most; by default as many as the context has room for
+    /// Generate at most N tokens for an answer; by default as many as the context has room for
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) tokens: Option<usize>,
     #[command(flatten)]

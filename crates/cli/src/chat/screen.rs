@@ -8,7 +8,7 @@ use std::{
 use anyhow::Error;
 use pelton::chat::Event;
 
-use super::{markdown::Markdown, text::printable};
+use super::{markdown::Markdown, text::printable, wrap::Wrap};
 use crate::output::{note, print_error};
 
 const DIM: &str = "\x1b[2m";
@@ -35,6 +35,7 @@ pub(crate) struct Screen {
     /// Whether styles are used.
     styled: bool,
     markdown: Markdown,
+    wrap: Wrap,
     part: Part,
     /// Whether the answer so far ends with a newline.
     at_line: bool,
@@ -50,6 +51,7 @@ impl Screen {
             terminal,
             styled: terminal && !set("NO_COLOR") && !dumb,
             markdown: Markdown::default(),
+            wrap: Wrap::default(),
             part: Part::Nothing,
             at_line: true,
         }
@@ -87,6 +89,7 @@ impl Screen {
             true => {
                 let text = printable(text);
                 let text = if self.styled { self.markdown.push(&text) } else { text };
+                let text = self.wrap.push(&text, columns());
                 self.print(&text)
             }
             false => self.print(text),
@@ -99,7 +102,8 @@ impl Screen {
             return Ok(());
         }
         self.begin(Part::Reasoning)?;
-        self.print(&printable(text))
+        let text = self.wrap.push(&printable(text), columns());
+        self.print(&text)
     }
 
     /// Ends the part before, if it was another one.
@@ -125,6 +129,7 @@ impl Screen {
     /// Ends the styles of the part.
     fn close(&mut self) -> io::Result<()> {
         let rest = self.markdown.finish();
+        let rest = self.wrap.push(&rest, columns()) + &self.wrap.finish(columns());
         self.print(&rest)?;
         if self.part == Part::Reasoning && self.styled {
             stdout().write_all(RESET.as_bytes())?;
@@ -180,4 +185,10 @@ impl Screen {
     pub(crate) fn error(&self, error: &Error) {
         print_error(error);
     }
+}
+
+/// Columns of the terminal, which its user may change at any time.
+fn columns() -> usize {
+    let (_, columns) = console::Term::stdout().size();
+    usize::from(columns).max(1)
 }

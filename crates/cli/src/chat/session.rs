@@ -216,10 +216,11 @@ impl<'a> Session<'a> {
             }
             Command::Load => {
                 self.conversation = Conversation::load(named(argument)?)?;
-                self.screen.note(&format!("{} messages are loaded", self.conversation.len()));
+                self.show_loaded();
             }
             Command::Params if argument.is_empty() => self.screen.show(&self.params.show())?,
             Command::Params => self.params = self.params.changed(argument)?,
+            Command::Think => return self.set_thinking(argument),
             Command::Effort => return self.set_effort(argument),
             Command::Stats => self.screen.show(&self.stats())?,
             Command::Tools => self.screen.show(&self.tools.show())?,
@@ -245,6 +246,49 @@ impl<'a> Session<'a> {
         self.attempt = 0;
         self.conversation.push(Message::new("user", text));
         self.answer()
+    }
+
+    /// Shows the messages that a file had.
+    pub(crate) fn show_loaded(&self) {
+        self.screen.note(&self.conversation.show());
+        self.screen.note(&format!("{} messages are loaded", self.conversation.len()));
+    }
+
+    /// Refuses options of reasoning that the template does not have.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub(crate) fn check_thinking(&self) -> Result<()> {
+        let template = self.template.template();
+        if self.thinking.enable.is_some() && !template.capabilities().thinking {
+            bail!(
+                "the chat template has no option of reasoning, expected neither --think nor /think"
+            );
+        }
+        if self.thinking.effort.is_some() && !template.source().contains("reasoning_effort") {
+            bail!("the chat template has no levels of reasoning, expected no --reasoning-effort");
+        }
+        Ok(())
+    }
+
+    fn set_thinking(&mut self, argument: &str) -> Result<()> {
+        let capabilities = self.template.template().capabilities();
+        let enable = match argument {
+            "" => {
+                let on = self.thinking.enable.unwrap_or(capabilities.thinks_by_default);
+                self.screen.show(if capabilities.thinking && on { "on" } else { "off" })?;
+                return Ok(());
+            }
+            "on" | "true" => true,
+            "off" | "false" => false,
+            other => bail!("/think is {other:?}, expected on or off"),
+        };
+        let before = self.thinking.enable.replace(enable);
+        let checked = self.check_thinking();
+        if checked.is_err() {
+            self.thinking.enable = before;
+        }
+        checked
     }
 
     fn set_effort(&mut self, argument: &str) -> Result<()> {

@@ -18,23 +18,23 @@ pub(crate) const ROUNDS_MAX: usize = 16;
 /// Where tools come from.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ToolArgs {
-    /// A JSON file with a list of tools; you write the result of each call, without a terminal as the
+    /// Read a list of tools from a JSON file. You write the result of each call, on a terminal or as the
     /// next line of standard input
     #[arg(long, value_name = "FILE")]
     tools: Option<String>,
-    /// A command that starts a server of tools by the Model Context Protocol on its standard input
-    /// and output; may be given several times
+    /// Start a server of tools by this command, and speak the Model Context Protocol with it over
+    /// standard input and output; may be given several times
     #[arg(long, value_name = "COMMAND")]
     mcp: Vec<String>,
-    /// Seconds that an MCP server has for each answer
+    /// Wait at most this long for each answer of an MCP server
     #[arg(long, value_name = "SECONDS", default_value = "60")]
     mcp_timeout: f64,
-    /// Whether the model calls tools: auto, none, required, or the name of one. What is demanded
-    /// holds for the first answer to a message
+    /// Let the model call tools: auto, none, required, or the name of one. A demanded call is in the
+    /// first answer to each message
     #[arg(long, value_name = "CHOICE", default_value = "auto")]
     tool_choice: String,
-    /// Call the tools of MCP servers without asking; without a terminal nobody is asked, and
-    /// without this option none is called
+    /// Call the tools of MCP servers without asking. Without a terminal and without this option none
+    /// is called
     #[arg(long)]
     allow_calls: bool,
 }

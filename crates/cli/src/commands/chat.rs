@@ -150,6 +150,10 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     );
     session.answers =
         Answers { stop: args.stop, constraint: args.constraint, overflow: args.overflow };
+    session.check_thinking()?;
+    if args.load.is_some() && question.is_none() {
+        session.show_loaded();
+    }
     match question {
         Some(text) => session.once(text),
         None => session.run(),

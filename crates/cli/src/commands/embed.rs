@@ -10,23 +10,26 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use pelton::{EmbedOptions, Embedding, Flow, LoadOptions, Pooling, Prompt};
+use pelton::{EmbedOptions, Embedding, Flow, LoadOptions, Model, Pooling, Prompt};
 use serde_json::json;
 
-use super::{joined, lines_or_stdin};
+use super::{joined, lines::Lines, lines_or_stdin};
 use crate::{
-    interrupt::{EXIT_CODE, Interrupt},
+    interrupt::{EXIT_CODE, Flag, Interrupt},
     model::{self, LoadArgs},
     npy,
-    output::Hint,
+    output::{Hint, note},
     progress::Progress,
 };
+
+/// The most lines of standard input that are embedded together.
+const TOGETHER: usize = 256;
 
 #[derive(clap::Args)]
 #[command(
     after_help = "A TEXT of - stands for the lines of standard input. Without --json and -o every \
-                  text is one line of\nnumbers; with --pooling none every token is. A text that \
-                  is longer than the context is an error."
+                  text is one line of\nnumbers; with --pooling none every token is. - alone is \
+                  answered line by line. A text that is longer\nthan the context is an error."
 )]
 pub(crate) struct Args {
     /// A model file or directory
@@ -34,7 +37,7 @@ pub(crate) struct Args {
     /// The texts; - for the lines of standard input
     #[arg(required = true, value_name = "TEXT")]
     texts: Vec<String>,
-    /// The tokens that an embedding summarizes; by default as the file says
+    /// The tokens that an embedding summarizes; by default as the file says, or all of them
     #[arg(long, value_enum)]
     pooling: Option<PoolingArg>,
     /// Keep the first N values of each embedding, for models that were trained for it
@@ -78,13 +81,15 @@ impl From<PoolingArg> for Pooling {
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    let texts: Vec<Prompt> = lines_or_stdin(&args.texts)?.into_iter().map(Prompt::from).collect();
-    let interrupt = Interrupt::install();
-    let mut load = LoadOptions::default();
-    load.pooling = args.pooling.map(Pooling::from);
-    let model = model::load(&args.model, &args.load, load)?;
     let mut options = EmbedOptions::default().normalize(!args.no_normalize);
     options.dimensions = args.dimensions;
+    if args.texts == ["-"] && args.output.is_none() && !args.json {
+        let interrupt = Interrupt::install();
+        return each_line(&load(&args)?, &options, &interrupt.flag());
+    }
+    let texts: Vec<Prompt> = lines_or_stdin(&args.texts)?.into_iter().map(Prompt::from).collect();
+    let interrupt = Interrupt::install();
+    let model = load(&args)?;
     // opened first: hours of work are not lost to a misspelt path
     let file = match &args.output {
         Some(path) => Some(File::create(path).with_context(|| unwritable(path))?),
@@ -102,16 +107,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             bar.counter().add(1);
             if stop.is_set() { Flow::Stop } else { Flow::Continue }
         })
-        .map_err(|error| {
-            let hint = match error {
-                pelton::Error::Output { .. } => {
-                    "a language model embeds a text by its last token with --pooling last"
-                }
-                pelton::Error::TextTooLong { .. } => "texts count from 0",
-                _ => "`pelton embed --help` describes the options",
-            };
-            Hint { error: error.into(), hint: hint.to_owned() }
-        })?;
+        .map_err(hint)?;
     let time = begun.elapsed();
     drop(bar);
     let embeddings: Vec<Embedding> = all.into_iter().flatten().collect();
@@ -136,6 +132,62 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Loads the model. One whose files name no pooling embeds a text by the mean of its tokens, as
+/// sentence-transformers does.
+fn load(args: &Args) -> Result<Model> {
+    let mut options = LoadOptions::default();
+    options.pooling = args.pooling.map(Pooling::from);
+    let model = model::load(&args.model, &args.load, options.clone())?;
+    if args.pooling.is_some() || !matches!(model.pooling(), Ok(Pooling::None)) {
+        return Ok(model);
+    }
+    drop(model);
+    note!("the model names no pooling: the mean of all tokens; --pooling none gives each token");
+    options.pooling = Some(Pooling::Mean);
+    model::load(&args.model, &args.load, options)
+}
+
+/// Writes the embedding of each line of standard input when the line has come, so that another program can
+/// wait for it. Lines that have come meanwhile are embedded together.
+fn each_line(model: &Model, options: &EmbedOptions, stop: &Flag) -> Result<ExitCode> {
+    let lines = Lines::of_stdin(stop.clone());
+    let mut out = stdout().lock();
+    while let Some(first) = lines.next(true)? {
+        let mut texts = vec![Prompt::from(first)];
+        while texts.len() < TOGETHER
+            && let Some(line) = lines.next(false)?
+        {
+            texts.push(Prompt::from(line));
+        }
+        let mut found: Vec<Option<Embedding>> = texts.iter().map(|_| None).collect();
+        let keep = |i: usize, embedding| {
+            found[i] = Some(embedding);
+            if stop.is_set() { Flow::Stop } else { Flow::Continue }
+        };
+        model.embed_each(&texts, options, keep).map_err(hint)?;
+        for vector in found.iter().map_while(Option::as_ref).flat_map(Embedding::vectors) {
+            writeln!(out, "{}", joined(vector))?;
+        }
+        out.flush()?;
+    }
+    Ok(match stop.is_set() {
+        true => ExitCode::from(EXIT_CODE),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// An error of an embedding, with the next step.
+fn hint(error: pelton::Error) -> Hint {
+    let hint = match error {
+        pelton::Error::Output { .. } => {
+            "a language model embeds a text by its last token with --pooling last"
+        }
+        pelton::Error::TextTooLong { .. } => "texts count from 0",
+        _ => "`pelton embed --help` describes the options",
+    };
+    Hint { error: error.into(), hint: hint.to_owned() }
 }
 
 fn unwritable(path: &std::path::Path) -> String {

@@ -5,7 +5,7 @@ use std::{
     io::{Write, stdout},
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use pelton::{
     Checkpoint,
     graph::{self, Plan},
@@ -18,6 +18,8 @@ use crate::{
     output::{self, WithHint},
 };
 
+/// The key of the chat template.
+const TEMPLATE: &str = "tokenizer.chat_template";
 /// Shown elements of an array.
 const SHOWN: usize = 6;
 /// Shown characters of a string.
@@ -33,6 +35,9 @@ pub(crate) struct Args {
     /// Show the operations of a forward pass, with all fusions
     #[arg(long)]
     plan: bool,
+    /// Show the chat template alone, in full
+    #[arg(long, conflicts_with_all = ["tensors", "plan", "json"])]
+    template: bool,
     /// Write one JSON object, with complete strings and the lengths of arrays
     #[arg(long)]
     json: bool,
@@ -40,6 +45,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let checkpoint = model::open(&args.file)?;
+    if args.template {
+        let Some(template) = checkpoint.metadata().opt_string(TEMPLATE)? else {
+            bail!("{} has no chat template; --chat-template NAME gives one to a chat", args.file);
+        };
+        writeln!(stdout().lock(), "{template}")?;
+        return Ok(());
+    }
     let plan = match args.plan {
         true => Some(
             graph::build(&checkpoint)

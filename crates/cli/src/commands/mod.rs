@@ -7,6 +7,7 @@ pub(crate) mod devices;
 pub(crate) mod effort;
 pub(crate) mod embed;
 pub(crate) mod inspect;
+mod lines;
 pub(crate) mod logits;
 pub(crate) mod perplexity;
 pub(crate) mod profile;

@@ -35,19 +35,19 @@ const CONTEXT: usize = 512;
 pub(crate) struct Args {
     /// A model file or directory, or built-in
     model: String,
-    /// A file of text in UTF-8; with --base it can be left out, and must be the text of that file
+    /// A file of text in UTF-8. --base makes it optional: it must be the text of that file
     #[arg(required_unless_present = "base")]
     text: Option<PathBuf>,
-    /// Compare with the logits in this file, which --save-base or llama.cpp's
-    /// --kl-divergence-base wrote; --context is that of the file
+    /// Compare with the logits in this file, which --save-base or llama.cpp's --kl-divergence-base
+    /// wrote. The context is that of the file
     #[arg(long, value_name = "FILE.kld")]
     base: Option<PathBuf>,
-    /// Write the logits to a file, for --base and for llama.cpp's --kl-divergence: two bytes for each
-    /// scored token and each token of the vocabulary
+    /// Write the logits to a file, for --base and for llama.cpp's --kl-divergence. A scored token takes
+    /// two bytes for each token of the vocabulary
     #[arg(long, value_name = "FILE.kld", conflicts_with = "base")]
     save_base: Option<PathBuf>,
-    /// With --effort: read the first half of each window, which is not scored, with effort 1, as
-    /// prompts are
+    /// Read the first half of each window with effort 1, as prompts are read (needs --effort). It is
+    /// not scored
     #[arg(long, requires = "dial")]
     dense_context: bool,
     /// Score the first windows only

@@ -1,6 +1,12 @@
 //! `pelton serve`: models over HTTP.
 
-use std::{env, ffi::OsString, fs, io, path::PathBuf, time::Duration};
+use std::{
+    env,
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -14,6 +20,7 @@ use crate::{
     names::BUILT_IN,
     output::{Hint, note},
     speculate::SpeculateArgs,
+    templates,
 };
 
 /// The log lines without `RUST_LOG`.
@@ -33,20 +40,20 @@ pub(crate) struct Args {
     /// Model files or directories, or built-in; without any the built-in model
     #[arg(value_name = "MODEL")]
     models: Vec<String>,
-    /// The address to listen on
+    /// Listen on this address
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
     host: String,
-    /// The port to listen on; 0 for any that is free
+    /// Listen on this port; 0 for any that is free
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     port: u16,
-    /// A further name for a model, which may be one that is not listed otherwise; may be given
+    /// Give a model a further name; the model may be one that is not listed otherwise. May be given
     /// several times
     #[arg(long, value_name = "NAME=MODEL")]
     alias: Vec<String>,
-    /// A file of API keys, one of which every request must have
+    /// Read API keys from a file; every request must have one of them
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
-    /// An API key that every request must have; may be given several times. Other users of this machine can
+    /// Require this API key of every request; may be given several times. Other users of this machine
     /// see it in the list of processes: --api-key-file hides it
     #[arg(long, value_name = "KEY")]
     api_key: Vec<String>,
@@ -61,21 +68,21 @@ pub(crate) struct Args {
     /// model answers any name
     #[arg(long)]
     strict_models: bool,
-    /// Requests of a model that run at the same time; they share the memory for keys and values
+    /// Run at most N requests of a model at the same time; they share the memory for keys and values
     #[arg(long, value_name = "N", default_value_t = 4)]
     parallel: usize,
-    /// Requests that wait for their start; further ones are answered 429
+    /// Let at most N requests wait for their start; answer further ones 429
     #[arg(long, value_name = "N", default_value_t = 256)]
     queue: usize,
-    /// Prompt tokens of the requests that wait, at most
+    /// Let the requests that wait have at most N prompt tokens
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     queue_tokens: usize,
-    /// Serve embeddings, pooled so, of models whose files name no pooling too
+    /// Pool embeddings so, also of models whose files name no pooling
     #[arg(long, value_enum)]
     pooling: Option<PoolingArg>,
-    /// A Jinja file instead of the chat templates of the models
-    #[arg(long, value_name = "FILE")]
-    chat_template: Option<PathBuf>,
+    /// Chat template for all models: chatml, llama3, gemma, mistral, phi or a Jinja file
+    #[arg(long, value_name = "NAME")]
+    chat_template: Option<String>,
     /// Load a model with its first request instead of at the start
     #[arg(long)]
     lazy: bool,
@@ -85,41 +92,41 @@ pub(crate) struct Args {
     /// End a generation with an error after this time
     #[arg(long, value_name = "SECONDS")]
     request_timeout: Option<u64>,
-    /// Time for running requests to end after Ctrl-C
+    /// Give running requests this time to end after Ctrl-C
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     shutdown_timeout: u64,
-    /// Bytes of a request's body, at most
+    /// Accept at most N bytes in a request's body
     #[arg(long, value_name = "N", default_value_t = 32 << 20)]
     max_body: usize,
-    /// Requests a minute of each API key
+    /// Answer at most N requests a minute of each API key
     #[arg(long, value_name = "N")]
     requests_per_minute: Option<u32>,
-    /// Tokens a minute of each API key, of prompts and texts
+    /// Compute at most N tokens a minute for each API key, of prompts and texts
     #[arg(long, value_name = "N")]
     tokens_per_minute: Option<u32>,
-    /// Requests of each API key at the same time
+    /// Run at most N requests of each API key at the same time
     #[arg(long, value_name = "N")]
     concurrent: Option<u32>,
     /// Let requests of different API keys share cached prefixes, whose use can be seen in times
     #[arg(long)]
     share_prefixes: bool,
-    /// An origin whose web pages may send requests, or * for all; may be given several times
+    /// Let web pages of this origin send requests, or * for all; may be given several times
     #[arg(long, value_name = "ORIGIN")]
     cors: Vec<String>,
-    /// The names of the metrics at /metrics
+    /// Name the metrics at /metrics as Pelton or as vLLM does
     #[arg(long, value_enum, value_name = "NAMES", default_value = "pelton")]
     metrics_names: Names,
-    /// How log lines are written
+    /// Write log lines in this format
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: logging::Format,
-    /// Send a span of each request to a collector of OpenTelemetry, by OTLP over HTTP; the
-    /// default is the environment variable OTEL_EXPORTER_OTLP_ENDPOINT, if there is one
+    /// Send a span of each request to a collector of OpenTelemetry, by OTLP over HTTP. The default is
+    /// the environment variable OTEL_EXPORTER_OTLP_ENDPOINT
     #[arg(long, value_name = "http://HOST:PORT")]
     otlp: Option<String>,
     /// Write prompts into the log lines of level debug
     #[arg(long)]
     log_prompts: bool,
-    /// A TOML file with defaults for these options
+    /// Read defaults for these options from a TOML file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -255,8 +262,18 @@ fn models(args: &Args) -> Result<Vec<ModelConfig>> {
     if models.is_empty() {
         models.push(ModelConfig::built_in());
     }
-    for model in &mut models {
-        model.template.clone_from(&args.chat_template);
+    if let Some(name) = &args.chat_template {
+        let source = templates::named(name);
+        if source.is_none() && !Path::new(name).exists() {
+            templates::source(name)?;
+        }
+        for model in &mut models {
+            // a file is read with its model, so that a slow one does not keep the server from answering
+            match source {
+                Some(source) => model.template_source = Some(source.to_owned()),
+                None => model.template = Some(name.into()),
+            }
+        }
     }
     Ok(models)
 }

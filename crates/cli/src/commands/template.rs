@@ -16,11 +16,11 @@ use crate::{model, output::WithHint, templates};
 pub(crate) struct Args {
     /// A model file or directory, or built-in
     model: String,
-    /// A JSON file with the list of messages, or an object with messages and tools; - for standard
+    /// Read the list of messages, or an object with messages and tools, from a JSON file; - for standard
     /// input
     #[arg(long, value_name = "FILE")]
     messages: String,
-    /// A JSON file with the list of tools
+    /// Read the list of tools from a JSON file
     #[arg(long, value_name = "FILE")]
     tools: Option<String>,
     /// Chat template: chatml, llama3, gemma, mistral, phi or a Jinja file

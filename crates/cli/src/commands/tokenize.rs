@@ -10,6 +10,10 @@ use super::text_or_stdin;
 use crate::{model, output::WithHint};
 
 #[derive(clap::Args)]
+#[command(
+    after_help = "A line has the id of a token, its text, and its name in the vocabulary where that is another \
+                  one.\nThe last line counts the tokens, with those that a prompt has in addition."
+)]
 pub(crate) struct Args {
     /// A model file or directory, or built-in
     model: String,
@@ -44,9 +48,27 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let ids: Vec<_> = ids.iter().map(u32::to_string).collect();
         writeln!(out, "{}", ids.join(" "))?;
     } else {
-        for id in ids {
-            writeln!(out, "{id:>7}  {:?}", token(id))?;
+        for &id in &ids {
+            let name = token(id);
+            let text = String::from_utf8_lossy(tokenizer.token_bytes(id).unwrap_or_default());
+            match text == name {
+                true => writeln!(out, "{id:>7}  {text:?}")?,
+                false => writeln!(out, "{id:>7}  {:<16} {name}", format!("{text:?}"))?,
+            }
         }
+        let added = added(&tokenizer)?;
+        let counted = match (ids.len(), args.special || added.is_empty()) {
+            (1, true) => "1 token".to_owned(),
+            (count, true) => format!("{count} tokens"),
+            (count, false) => format!("{count} tokens; a prompt also has {}", added.join(" ")),
+        };
+        writeln!(out, "{counted}")?;
     }
     Ok(())
+}
+
+/// The tokens that a prompt has before and after its text.
+fn added(tokenizer: &Tokenizer) -> Result<Vec<String>> {
+    let name = |id: &u32| tokenizer.token_text(*id).unwrap_or_default().to_owned();
+    Ok(tokenizer.encode_prompt("")?.iter().map(name).collect())
 }

@@ -202,3 +202,24 @@ fn the_oldest_messages_are_dropped() {
     assert_eq!(stdout(&output).lines().count(), 12, "{output:?}");
     assert_eq!(said(&output), "");
 }
+
+/// Options of reasoning that the template does not have are refused, and those that it has are set.
+#[test]
+fn reasoning_that_a_template_lacks_is_refused() {
+    for (flags, words) in [
+        (["--think", "true"], "no option of reasoning"),
+        (["--reasoning-effort", "low"], "no levels of reasoning"),
+    ] {
+        let start = ["chat", "built-in", SUM, "--chat-template", "chatml"];
+        let said = super::refused(&[&start[..], &flags[..]].concat(), 1);
+        assert!(said.contains(words), "{said}");
+    }
+    let template = super::temporary("chat-thinking.jinja");
+    let source = "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>\
+                  {% endfor %}<|assistant|>{% if enable_thinking %}<think>{% endif %}";
+    std::fs::write(&template, source).unwrap();
+    let flags = ["--chat-template", template.to_str().unwrap()];
+    let output = chat("/think\n/think on\n/think\n/think maybe\n", &flags);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "off\non\n");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("expected on or off"), "{output:?}");
+}

@@ -218,3 +218,44 @@ fn run_starts_a_chat() {
     terminal.send("\x04");
     assert!(terminal.end().success());
 }
+
+/// Words of an answer are not broken at the edge, and nothing of it is lost.
+#[test]
+fn answers_are_wrapped_between_words() {
+    const STORY: &str = "Tell me a story.";
+    let flags = ["--temperature", "0", "--device", "cpu", "--threads", "1"];
+    let plain = super::run(&[&["chat", "built-in", STORY], &flags[..]].concat());
+    let plain = super::stdout(&plain);
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    assert!(plain.len() > 80, "{plain}");
+    let mut terminal = greedy(&[]);
+    terminal.resize(40);
+    terminal.send(&format!("{STORY}\r"));
+    terminal.wait("reused]", 1);
+    let rows = terminal.rows();
+    let first = rows.iter().position(|row| row.contains(STORY)).unwrap() + 1;
+    let last = rows.iter().position(|row| row.starts_with('[')).unwrap();
+    let shown: Vec<&str> = rows[first..last].iter().flat_map(|r| r.split_whitespace()).collect();
+    assert_eq!(shown, words, "{rows:#?}");
+    terminal.send("/bye\r");
+    assert!(terminal.end().success());
+}
+
+#[test]
+fn loaded_messages_are_shown() {
+    let file = temporary("chat-loaded.json");
+    let messages = r#"[{"role": "user", "content": "How are you?"},
+        {"role": "assistant", "content": "Quite well."}]"#;
+    fs::write(&file, messages).unwrap();
+    let flags = ["--load", file.to_str().unwrap(), "--chat-template", "chatml"];
+    let mut terminal = greedy(&flags);
+    terminal.wait("> How are you?", 1);
+    terminal.wait("Quite well.", 1);
+    terminal.wait("2 messages are loaded", 1);
+    terminal.send("/think on\r");
+    terminal.wait("no option of reasoning", 1);
+    terminal.send("/model other\r");
+    terminal.wait("a chat has one model", 1);
+    terminal.send("/exit\r");
+    assert!(terminal.end().success());
+}

@@ -82,3 +82,10 @@ fn flags_that_are_refused() {
     let missing = ["run", "built-in", "x", "--effort", "0.5", "--effort-table", "/none.json"];
     assert!(refused(&missing, 1).contains("/none.json: could not be read"));
 }
+
+#[test]
+fn a_pack_of_a_wrong_format_names_the_right_one() {
+    let path = temporary("pack-q8_0.gguf");
+    let said = refused(&["effort", "pack", "built-in", path.to_str().unwrap()], 1);
+    assert!(said.contains("built-in") && said.contains("--format q8 "), "{said}");
+}

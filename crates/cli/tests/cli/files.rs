@@ -2,7 +2,7 @@
 
 use std::{io::Read, process::Stdio};
 
-use super::{fixture, json, pelton, run, stdout, temporary};
+use super::{fixture, json, pelton, refused, run, stdout, temporary};
 
 #[test]
 fn a_closed_pipe_ends_quietly() {
@@ -41,6 +41,42 @@ fn tokenize() {
     assert_eq!(ids, same);
     let special = stdout(&run(&["tokenize", "built-in", "Once upon a time", "--ids", "--special"]));
     assert_eq!(special.split_whitespace().count(), ids.len() + 1, "a token for the beginning");
+}
+
+/// A line has the text of a token, also where bytes of a character are tokens; the last line counts.
+#[test]
+fn tokenize_shows_texts_and_their_number() {
+    let text = stdout(&run(&["tokenize", "built-in", "Hi there \u{1f44d}"]));
+    assert!(text.contains("\" there\"") && text.contains("Ġthere"), "{text}");
+    let (tokens, last) = text.trim_end().rsplit_once('\n').unwrap();
+    let bos = stdout(&run(&["tokenize", "built-in", "", "--special"]));
+    let name = bos.split('"').nth(1).unwrap();
+    let count = tokens.lines().count();
+    assert_eq!(last, format!("{count} tokens; a prompt also has {name}"));
+    let ids = stdout(&run(&["tokenize", "built-in", "Hi there \u{1f44d}", "--ids"]));
+    assert_eq!(ids.split_whitespace().count(), count);
+}
+
+/// A folder that is called `.` has its name.
+#[test]
+fn the_folder_of_the_shell_has_its_name() {
+    let output = pelton()
+        .args(["inspect", ".", "--json"])
+        .current_dir(fixture("models/qwen3"))
+        .output()
+        .unwrap();
+    let object: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(object["metadata"]["general.name"], "qwen3");
+}
+
+#[test]
+fn inspect_shows_the_template() {
+    let shown = stdout(&run(&["inspect", "built-in", "--template"]));
+    let whole = json(&["inspect", "built-in", "--json"]);
+    let expected = whole["metadata"]["tokenizer.chat_template"].as_str().unwrap();
+    assert_eq!(shown, format!("{expected}\n"));
+    let said = refused(&["inspect", &fixture("models/bert"), "--template"], 1);
+    assert!(said.contains("no chat template"), "{said}");
 }
 
 /// The file is what numpy's format says, and holds what transformers computes.

@@ -70,3 +70,17 @@ fn profile_of_an_effort() {
     assert_eq!(bytes("1"), [vec![256 * 24 * 34; 8], vec![256 * 8 * 34; 8]]);
     assert_eq!(bytes("0.5"), [vec![256 * (24 * 2 + 384); 8], vec![256 * (8 * 2 + 128); 8]]);
 }
+
+/// Where all GPUs are drivers in software, `--device gpu` says so and how to run on one.
+#[cfg(feature = "gpu")]
+#[test]
+fn a_driver_in_software_is_named() {
+    let list = json(&["devices", "--json"]);
+    let list = list.as_array().unwrap();
+    if list.is_empty() || list.iter().any(|device| device["kind"] != "software") {
+        return pelton_testing::skip(pelton_testing::Need::Capability, "software drivers alone");
+    }
+    let said = super::refused(&["run", "built-in", "x", "--device", "gpu"], 1);
+    let name = list[0]["name"].as_str().unwrap();
+    assert!(said.contains(name) && said.contains("--device gpu:0"), "{said}");
+}

@@ -78,3 +78,19 @@ fn wrong_words_name_the_right_ones() {
     let text = refused(&["serve", "--host", "0.0.0.0", "--port", "0", "--api-key", ""], 1);
     assert!(text.contains("key"), "{text}");
 }
+
+/// An error names an option as the user wrote it, and not its translation.
+#[test]
+fn options_are_named_as_typed() {
+    for (words, typed) in [
+        (&["-ctk", "f16"][..], "-ctk is no option"),
+        (&["tokenize", "built-in", "x", "--cache-type-v=f16"], "--cache-type-v is no option"),
+        (&["inspect", "built-in", "-ngl", "0"], "-ngl is no option"),
+    ] {
+        let said = refused(words, 2);
+        assert!(said.contains(typed), "{words:?}: {said}");
+        assert!(!said.contains("--kv") && !said.contains("--device"), "{words:?}: {said}");
+    }
+    let said = refused(&["run", "-ctk", "f17", "built-in", "x"], 2);
+    assert!(said.contains("-ctk is \"f17\", expected one of f16, f32, q8_0"), "{said}");
+}

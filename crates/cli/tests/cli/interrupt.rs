@@ -118,3 +118,29 @@ fn a_second_ctrl_c_ends_the_process() {
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
+
+/// A wait for the next line of standard input ends with Ctrl-C.
+#[test]
+fn ctrl_c_ends_a_wait_for_lines() {
+    let bert = super::fixture("models/bert/model.gguf");
+    let run = ["run", "built-in", "--raw", "--prompts", "-", "-n", "2", "--device", "cpu"];
+    for args in [&run[..], &["embed", &bert, "-", "--device", "cpu"]] {
+        let mut child = pelton()
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        writeln!(input, "Once upon a time").unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "{args:?}");
+        let begun = Instant::now();
+        interrupt(&child);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        drop(input);
+    }
+}

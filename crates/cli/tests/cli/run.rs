@@ -175,6 +175,34 @@ fn run_with_prompts_and_samples() {
 }
 
 /// Every sampler changes a text at its place in the chain, and a wrong value is refused by name.
+/// A program that writes a prompt can wait for its answer.
+#[test]
+fn run_answers_each_line_when_it_comes() {
+    use std::io::{BufRead, BufReader};
+
+    let args = ["run", "built-in", "--raw", "--prompts", "-", "-n", "3", "--temperature", "0"];
+    let mut child = pelton()
+        .args(args)
+        .args(["--device", "cpu"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut lines = BufReader::new(output).lines();
+    for (index, prompt) in ["Once upon", "The sun"].iter().enumerate() {
+        writeln!(input, "\n{prompt}").unwrap();
+        let line: serde_json::Value =
+            serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(line["prompt"], *prompt);
+        assert_eq!(line["index"], index);
+        assert_eq!(line["generated_tokens"], 3);
+    }
+    drop(input);
+    assert!(lines.next().is_none() && child.wait().unwrap().success());
+}
+
 #[test]
 fn run_with_each_sampler() {
     let story = |flags: &[&'static str]| {

@@ -383,3 +383,15 @@ fn memory_of_bodies() {
     let grown = server.peak() - before;
     assert!(grown < 200 << 20, "{} MiB", grown >> 20);
 }
+
+/// A template by its name is that of `pelton template`.
+#[test]
+fn a_named_template() {
+    let server = Server::start(&["built-in", "--chat-template", "chatml"]);
+    let body = json!({"messages": [{"role": "user", "content": "hi"}]});
+    let answer = server.post("/apply-template", &body);
+    let prompt = answer["prompt"].as_str().unwrap();
+    assert_eq!(prompt, "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
+    let said = refused(&["built-in", "--chat-template", "nothing"]);
+    assert!(said.contains("chatml, llama3"), "{said}");
+}

@@ -1,7 +1,7 @@
 //! `pelton embed` and `pelton rerank`.
 
 use std::{
-    io::Write,
+    io::{BufRead, BufReader, Write},
     process::{Output, Stdio},
 };
 
@@ -178,4 +178,48 @@ fn directories_are_models() {
     assert!(path.exists());
     let output = run(&["run", &folder, "one", "-n", "3", "--device", "cpu", "--echo"]);
     assert!(stdout(&output).starts_with("one"));
+}
+
+/// Without a pooling in the folder a text is the mean of its tokens, as in sentence-transformers.
+#[test]
+fn an_encoder_without_pooling_takes_the_mean() {
+    let (from, to) = (model("bert"), temporary("bert-without-pooling"));
+    std::fs::create_dir_all(&to).unwrap();
+    for name in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
+        std::fs::copy(format!("{from}/{name}"), to.join(name)).unwrap();
+    }
+    let folder = to.to_str().unwrap();
+    let embed = |more: &[&str]| run(&[&["embed", folder, "hello world"], more].concat());
+    let own = embed(&["--device", "cpu"]);
+    assert!(String::from_utf8_lossy(&own.stderr).contains("names no pooling"), "{own:?}");
+    let own = rows(&stdout(&own));
+    assert_eq!(own, rows(&stdout(&embed(&["--device", "cpu", "--pooling", "mean"]))));
+    let each = rows(&stdout(&embed(&["--device", "cpu", "--pooling", "none", "--no-normalize"])));
+    let mean = |column: usize| each.iter().map(|row| row[column]).sum::<f64>() / each.len() as f64;
+    let mean: Vec<f64> = (0..each[0].len()).map(mean).collect();
+    let length = norm(&mean);
+    for (own, mean) in own[0].iter().zip(mean) {
+        assert!((own - mean / length).abs() < 1e-5, "{own} {mean}");
+    }
+}
+
+/// A program that writes a line can wait for its embedding.
+#[test]
+fn each_line_is_embedded_when_it_comes() {
+    let bert = model("bert/model.gguf");
+    let mut child = pelton()
+        .args(["embed", &bert, "-", "--device", "cpu"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut lines = BufReader::new(output).lines();
+    let expected = stdout(&run(&["embed", &bert, "one text", "another", "--device", "cpu"]));
+    for (text, expected) in ["one text", "another"].iter().zip(expected.lines()) {
+        writeln!(input, "{text}").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), expected);
+    }
+    drop(input);
+    assert!(lines.next().is_none() && child.wait().unwrap().success());
 }

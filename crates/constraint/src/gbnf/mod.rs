@@ -1,10 +1,10 @@
 //! GBNF, llama.cpp's notation of grammars, translated to Lark.
 //!
-//! [`parse`] reads rules, [`lark`] writes them. A rule without recursion becomes a terminal, which a
-//! lexer follows fast; recursive rules stay rules, and their strings, classes and repetitions of these
-//! are terminals. A terminal takes as many characters as it can: where a grammar relies on a shorter
-//! match in a recursive rule, as in `[a-z]* "end"`, those texts are not allowed. No text is allowed
-//! that the grammar excludes.
+//! [`parse`] reads rules, [`lark`] writes them. A rule without recursion becomes a terminal, which
+//! a lexer follows fast. Recursive rules stay rules, and their strings, classes and repetitions of
+//! these are terminals. A terminal takes as many characters as it can. Texts that need a shorter
+//! match in a recursive rule, as in `[a-z]* "end"`, are not allowed. No text is allowed that the
+//! grammar excludes.
 
 mod endless;
 mod lark;

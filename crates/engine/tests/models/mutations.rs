@@ -20,7 +20,6 @@ const LENGTH: usize = 48;
 const REFUSED: &[&str] = &[
     "_sliding_window_pattern",
     "attn_logit_softcapping",
-    "classifier_activation",
     "hidden_act",
     "is_decoder",
     "layer_types",
@@ -42,6 +41,7 @@ const SHOWN: &[&str] = &[
     "first_k_dense_replace",
     "head_dim",
     "intermediate_size",
+    "moe_every_n_layers",
     "moe_layers",
     "n_shared_experts",
     "num_ln_in_parallel_attn",

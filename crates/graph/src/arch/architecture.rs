@@ -212,8 +212,8 @@ pub enum AttentionScale {
     HeadDim,
     /// 1.
     One,
-    /// By the key `attention.scale`; without it one over the root of the residual stream's width per
-    /// head in models of that many layers, else as `HeadDim`.
+    /// By the key `attention.scale`. Without it models of that many layers have one over the root
+    /// of the residual stream's width per head, others that of `HeadDim`.
     HiddenOverHeadsAt(usize),
 }
 

@@ -119,8 +119,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The linear with its bias, which has a tensor of its own where the weight is a part of a fused
-    /// one, and which some architectures require.
+    /// The linear with its bias, which some architectures require. The bias has a tensor of its own
+    /// where the weight is a part of a fused one.
     fn checked_bias(
         &mut self,
         part: &str,
@@ -157,9 +157,16 @@ impl Builder<'_> {
         v
     }
 
+    /// The norm of rotated heads, by the key `attention.qk_norm`. Without the key models of 128 experts have
+    /// none: GGUF has no such key.
     fn bare_after_rope(&self) -> Result<Option<Norm>, Error> {
-        let is_bare = self.arch.qk_norm == QkNorm::BareAfterRope
-            && self.keys.opt_nonzero("expert_count", usize::MAX)? != Some(128);
+        if self.arch.qk_norm != QkNorm::BareAfterRope {
+            return Ok(None);
+        }
+        let is_bare = match self.keys.opt_bool("attention.qk_norm")? {
+            Some(stated) => stated,
+            None => self.keys.opt_nonzero("expert_count", usize::MAX)? != Some(128),
+        };
         Ok(is_bare.then(|| self.bare_norm()))
     }
 

@@ -86,23 +86,29 @@ impl Builder<'_> {
 
     /// The network's form, with the activation of the key `hidden_activation` if the file has it.
     pub(super) fn activation(&self) -> Result<FeedForward, Error> {
-        let name = "hidden_activation";
-        let activation = match self.keys.opt_string(name)? {
-            None => return Ok(self.arch.ffn),
-            Some("silu" | "swish") => Activation::Silu,
-            Some("gelu") => Activation::GeluErf,
-            Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_fast") => Activation::GeluTanh,
-            Some("relu") => Activation::Relu,
-            Some("relu2") => Activation::ReluSquared,
-            Some(other) => {
-                let expected = "\"silu\", \"gelu\", \"gelu_pytorch_tanh\", \"relu\" or \"relu2\"";
-                let found = format!("{other:?}");
-                return Err(self.keys.invalid(name, found, expected.to_owned()).into());
-            }
+        Ok(match (self.named_activation("hidden_activation")?, self.arch.ffn) {
+            (None, form) => form,
+            (Some(activation), FeedForward::Gated(_)) => FeedForward::Gated(activation),
+            (Some(activation), FeedForward::Plain(_)) => FeedForward::Plain(activation),
+        })
+    }
+
+    /// The activation that a key names as transformers does; `None` without the key.
+    pub(super) fn named_activation(&self, key: &str) -> Result<Option<Activation>, Error> {
+        let named = |name| match name {
+            "silu" | "swish" => Some(Activation::Silu),
+            "gelu" => Some(Activation::GeluErf),
+            "gelu_pytorch_tanh" | "gelu_new" | "gelu_fast" => Some(Activation::GeluTanh),
+            "relu" => Some(Activation::Relu),
+            "relu2" => Some(Activation::ReluSquared),
+            "tanh" => Some(Activation::Tanh),
+            _ => None,
         };
-        Ok(match self.arch.ffn {
-            FeedForward::Gated(_) => FeedForward::Gated(activation),
-            FeedForward::Plain(_) => FeedForward::Plain(activation),
+        let Some(name) = self.keys.opt_string(key)? else { return Ok(None) };
+        named(name).map(Some).ok_or_else(|| {
+            let expected =
+                "\"silu\", \"gelu\", \"gelu_pytorch_tanh\", \"relu\", \"relu2\" or \"tanh\"";
+            self.keys.invalid(key, format!("{name:?}"), expected.to_owned()).into()
         })
     }
 

@@ -159,8 +159,9 @@ impl Builder<'_> {
         Ok(pooled)
     }
 
-    /// The rows that a classifier reads: by the key `classifier.pooling_type`, else the mean with a
-    /// gated network (ModernBERT), the first row of another encoder, the last of a decoder.
+    /// The rows that a classifier reads, by the key `classifier.pooling_type`. Without it they are
+    /// the mean with a gated network (ModernBERT), the first row of another encoder, or the last of
+    /// a decoder.
     fn classifier_pooling(&self) -> Result<Pooling, Error> {
         let name = "classifier.pooling_type";
         Ok(match self.keys.metadata().opt_usize(&self.keys.key(name))? {
@@ -184,11 +185,12 @@ impl Builder<'_> {
         let is_modern = self.tensors.has("output_norm.weight");
         if self.tensors.has("cls.weight") {
             y = self.linear("cls", y, "class", hidden)?;
-            let activation = match (is_modern, self.activation()?) {
-                (true, FeedForward::Gated(activation) | FeedForward::Plain(activation)) => {
-                    activation
-                }
-                (false, _) => Activation::Tanh,
+            let activation = match (self.named_activation("classifier.activation")?, is_modern) {
+                (Some(activation), _) => activation,
+                (None, true) => match self.activation()? {
+                    FeedForward::Gated(layers) | FeedForward::Plain(layers) => layers,
+                },
+                (None, false) => Activation::Tanh,
             };
             self.in_place(Op::Activate(activation), y);
             if self.tensors.has("cls.norm.weight") {

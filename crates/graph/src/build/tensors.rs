@@ -156,8 +156,8 @@ impl<'a> Tensors<'a> {
         Ok(WeightId(self.weights.len() - 1))
     }
 
-    /// Refuses a file with tensors that were not used, but for those of layers from `layers` on,
-    /// which predict further tokens (multi-token prediction), and `unused` ones.
+    /// Refuses a file with tensors that were not used, but for `unused` ones and those of layers
+    /// from `layers` on. Such layers predict further tokens (multi-token prediction).
     pub(super) fn refuse_unused(
         &self,
         architecture: &str,

@@ -2,8 +2,8 @@
 
 use std::{cmp::Ordering, fmt};
 
-/// How much of its inputs a row multiplies with each [marked](crate::Weight::effort) matrix: those of
-/// the greatest score, the product of magnitude and norm of the input's weights.
+/// How much of its inputs a row multiplies with each [marked](crate::Weight::effort) matrix. It
+/// multiplies those of the greatest score: the input's magnitude times the norm of its weights.
 ///
 /// It is one of two dials. One is a fraction of the inputs. The other is the share of the sum of
 /// squared scores that the live inputs make up, the fewest that do. Both are above 0 and at most 1,

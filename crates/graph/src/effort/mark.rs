@@ -27,9 +27,9 @@ const MARKED_EXPERTS: [&str; 4] = [
 ];
 
 impl Plan {
-    /// The plan with [`Weight::effort`](crate::Weight::effort) set for the matrices of queries,
-    /// keys, values and the output of attention, and of the feed-forward network, so that rows can
-    /// have an effort below 1.
+    /// The plan with [`Weight::effort`](crate::Weight::effort) set, so that rows can have an effort
+    /// below 1. It is set for the matrices of queries, keys, values, the output of attention and
+    /// the feed-forward network.
     ///
     /// # Errors
     ///
@@ -65,9 +65,9 @@ impl Plan {
         }
     }
 
-    /// The plan with [`Weight::effort`](crate::Weight::effort) set for the matrices of experts too, if it
-    /// has some, for a backend that
-    /// [keeps them](crate::Backend::has_expert_effort) as [`EffortMode::Bucket`] needs.
+    /// The plan with [`Weight::effort`](crate::Weight::effort) set for the matrices of experts too,
+    /// if it has some. The backend [keeps them](crate::Backend::has_expert_effort) as
+    /// [`EffortMode::Bucket`] needs.
     pub fn with_expert_effort(mut self) -> Self {
         let mut linears = Vec::new();
         for step in &self.steps {
@@ -152,8 +152,8 @@ impl EffortTable {
     ///
     /// # Errors
     ///
-    /// A sentence about a matrix that is in no group or in several, or about an effort at which the
-    /// mean of the fractions, weighted by bytes, is another.
+    /// A sentence about a matrix that is in no group or in several. Or about an effort that is not
+    /// the mean of the fractions, weighted by bytes.
     pub fn check(&self, plan: &Plan) -> Result<(), String> {
         // each is compared with all matrices
         if self.efforts().len() > Self::POINTS {

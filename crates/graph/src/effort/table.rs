@@ -62,8 +62,8 @@ pub struct EffortGroup {
 
 /// The fraction of inputs of each group of matrices at some efforts of rows.
 ///
-/// Between two of its efforts fractions are interpolated, above the greatest up to 1 at the effort 1,
-/// and below the least they are in proportion to the effort.
+/// Between two of its efforts fractions are interpolated, and above the greatest up to 1 at the
+/// effort 1. Below the least they are in proportion to the effort.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffortTable {
     efforts: Vec<f64>,

@@ -1,9 +1,9 @@
 //! Chains of samplers on the host: every sampler of llama.cpp, in any order, in f64.
 //!
-//! A [`Draw`] covers the common samplers in their usual order, on every backend. A
-//! [`Chain`] covers all others: its stages reweigh or remove candidates one after the other, then
-//! one of the remaining candidates is drawn with the same noise as a `Draw`'s. The result is a
-//! function of logits, history, seed, index and the chain's own [`ChainState`].
+//! A [`Draw`] covers the common samplers in their usual order, on every backend. A [`Chain`] covers
+//! all others. Its stages reweigh or remove candidates one after the other. One of the remaining
+//! candidates is then drawn with the noise of a `Draw`. The result is a function of logits,
+//! history, seed, index and the chain's own [`ChainState`].
 
 mod adaptive;
 mod candidates;

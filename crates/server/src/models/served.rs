@@ -27,24 +27,27 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn new(config: &ModelConfig, model: Model) -> Result<Self, ApiError> {
-        let own = match &config.template {
-            Some(file) => {
+        let own = match (&config.template_source, &config.template) {
+            (Some(source), _) => Some(model.chat_template_from(source)?),
+            (None, Some(file)) => {
                 let source = std::fs::read_to_string(file).map_err(|error| {
                     let file = file.display();
                     ApiError::internal(format!("the chat template {file} cannot be read: {error}"))
                 })?;
                 Some(model.chat_template_from(&source)?)
             }
-            None => match model.tokenizer().ok().and_then(|tokenizer| tokenizer.chat_template()) {
-                Some(source) => match model.chat_template_from(source) {
-                    Ok(template) => Some(template),
-                    Err(error) => {
-                        tracing::warn!(model = config.name, %error, "the chat template is not used");
-                        None
-                    }
-                },
-                None => None,
-            },
+            (None, None) => {
+                match model.tokenizer().ok().and_then(|tokenizer| tokenizer.chat_template()) {
+                    Some(source) => match model.chat_template_from(source) {
+                        Ok(template) => Some(template),
+                        Err(error) => {
+                            tracing::warn!(model = config.name, %error, "the chat template is not used");
+                            None
+                        }
+                    },
+                    None => None,
+                }
+            }
         };
         let has_template = own.is_some();
         // a file without a vocabulary answers token ids only

@@ -1,5 +1,6 @@
-//! A fake backend whose model is a deterministic function of everything that an engine must get
-//! right: tokens, positions, page tables, phases, chunk borders, efforts, draws.
+//! A fake backend whose model is a deterministic function of its inputs. These are tokens,
+//! positions, page tables, phases, chunk borders, efforts and draws, all of which an engine must
+//! get right.
 //!
 //! It stores each row's token in its paged caches together with a hash of all that came before, and
 //! computes logits from the hashes that it reads back through the page tables. So a wrong table, a
@@ -109,8 +110,8 @@ pub fn adapters_plan(
     (plan, checkpoint)
 }
 
-/// The plan of a small model of `vocab` tokens and `context` positions whose layers are in cache
-/// groups with these windows, and its file, which has no vocabulary.
+/// The plan of a small model of `vocab` tokens and `context` positions, and its file, which has no
+/// vocabulary. Its layers are in cache groups with these windows.
 pub fn plan(vocab: usize, context: usize, windows: &[Option<usize>]) -> (Plan, Arc<Checkpoint>) {
     let layers = windows.len();
     let spec = ModelSpec { vocab, context, layers, ..ModelSpec::default() };

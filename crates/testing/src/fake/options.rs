@@ -46,8 +46,8 @@ impl Fake {
         Self { pipeline: Pipeline { depth, repeat, ..fake.pipeline }, ..fake }
     }
 
-    /// The backend with other results in the phase of prompts than in that of decoding, and in
-    /// chunks that do not begin at the border of a page.
+    /// The backend whose results differ between the phases of prompts and decoding. They also
+    /// differ in chunks that do not begin at the border of a page.
     pub fn with_phases(mut self) -> Self {
         (self.pipeline.phases_agree, self.pipeline.exact_rows) = (false, 16);
         self

@@ -17,8 +17,8 @@ use crate::backend::{forward, rows};
 /// Rows of logits of each choice.
 const ROWS: usize = 13;
 
-/// Compares choices over ties, infinities and values that are no numbers with the plain form: the ids
-/// of all, and the weights where the scores of the chosen experts are finite.
+/// Compares choices over ties, infinities and NaN with the plain form. It compares all ids, and the
+/// weights where the scores of the chosen experts are finite.
 ///
 /// # Panics
 /// If a choice differs.

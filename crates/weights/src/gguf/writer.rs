@@ -97,8 +97,8 @@ impl GgufWriter {
     /// `shape` is in GGUF's order, innermost dimension first.
     ///
     /// # Errors
-    /// If the name is empty, too long or exists already, if the shape does not have one to four
-    /// dimensions above 0, or if a row is not a whole number of blocks of `dtype`.
+    /// If the name is empty, too long or exists already, or if the shape does not have one to four
+    /// dimensions above 0. Also if a row is not a whole number of blocks of `dtype`.
     pub fn declare(&mut self, name: &str, dtype: DType, shape: &[usize]) -> Result<(), Problem> {
         checked_name(name.as_bytes(), MAX_TENSOR_NAME_LEN, "tensor name")?;
         let tensor = || name.to_owned();

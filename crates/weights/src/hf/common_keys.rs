@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::config::Config;
-use super::keys::{Key, array, derived, flags, number, size};
+use super::keys::{Key, array, check, derived, flags, number, size};
 use super::rope::{Rope, Scaling};
 use crate::{Error, Value, ValueType};
 
@@ -163,6 +163,19 @@ pub(super) fn half_rope_dims(config: &Config, rope: &Rope) -> Computed {
 pub(super) fn head_dim(config: &Config, _: &Rope) -> Computed {
     some(config.head_dim)
 }
+
+/// As [`head_dim`], of models all of whose dimensions are rotated, whatever the class is told.
+pub(super) fn whole_heads(config: &Config, rope: &Rope) -> Computed {
+    match rope.partial {
+        Some(partial) if partial != 1.0 => {
+            Err(config.unsupported("partial_rotary_factor", partial, "1"))
+        }
+        _ => some(config.head_dim),
+    }
+}
+
+/// [`whole_heads`] as a check, for architectures whose files have no key of the rotated dimensions.
+pub(super) const WHOLE_HEADS: Key = check(|config, rope| whole_heads(config, rope).map(|_| None));
 
 /// Number of key-value heads.
 pub(super) fn kv_heads(config: &Config, _: &Rope) -> Computed {

@@ -30,6 +30,9 @@ const UNUSED: &[&str] = &[
     "embed_audio.",
 ];
 
+/// Ends of the names of the embeddings that an output layer `lm_head` may repeat.
+const EMBEDDINGS: &[&str] = &["embed_tokens.weight", "word_embeddings.weight", "wte.weight"];
+
 /// Ends of names of tensors that follow from the configuration: masks, frequencies, positions.
 const DERIVED: &[&str] = &[
     ".rotary_emb.inv_freq",
@@ -154,9 +157,10 @@ impl<'a> Converter<'a> {
     /// Whether an output layer is the embedding once more. A tied model with another one uses that, as
     /// in transformers.
     fn repeats_embedding(&self, output: &Source) -> bool {
-        let mut sources = self.sources.values();
-        let embedding = sources.find(|source| source.name.ends_with("embed_tokens.weight"));
-        embedding.is_none_or(|embedding| embedding.bytes == output.bytes)
+        let is_embedding =
+            |source: &&Source| EMBEDDINGS.iter().any(|end| source.name.ends_with(end));
+        let embedding = self.sources.values().find(is_embedding);
+        embedding.is_some_and(|embedding| embedding.bytes == output.bytes)
     }
 
     /// The name in GGUF of a module's weight, which must be the same matrix there.

@@ -87,7 +87,7 @@ impl View {
         merged
     }
 
-    /// The view's elements of `size` bytes in the order of its dimensions: a slice of `bytes`
+    /// The view's elements of `size` bytes in the order of its dimensions. It is a slice of `bytes`
     /// where they lie in this order already, otherwise a copy.
     pub(super) fn take(&self, bytes: &Bytes, size: usize) -> Bytes {
         let dims = self.merged();

@@ -1,8 +1,8 @@
 //! Quantized tensors of MLX: affine groups of 2 to 8 bits, and MXFP4.
 //!
-//! A module's `weight` has the codes as a stream of bits in u32 (little-endian, lowest bits
-//! first) `[…, rows, columns × bits / 32]`, `scales` and `biases` one number a group
-//! `[…, rows, columns / group]`, so that a weight is `scale · code + bias` (mlx
+//! A module's `weight` has the codes as a stream of bits in u32 (little-endian, lowest bits first)
+//! `[…, rows, columns × bits / 32]`. `scales` and `biases` have one number a group `[…, rows,
+//! columns / group]`, and a weight is `scale · code + bias` (mlx
 //! `python/mlx/nn/layers/quantized.py`). MXFP4 has no biases and scales of one byte.
 //!
 //! Codes of up to 4 bits become Q4_1 blocks and of 5 bits Q5_1 blocks if the scales and biases are

@@ -2,9 +2,9 @@
 //! tokenizer, under the keys, names and layouts of GGUF.
 //!
 //! The keys and names are those of llama.cpp's converter (`conversion/` and `gguf-py` of
-//! llama_cpp_python 0.3.36), so that a folder and its conversion are the same checkpoint, but for
-//! two things. The rows of queries and keys keep the order of the file, and tensors that need no
-//! change keep their type and stay memory-mapped.
+//! llama_cpp_python 0.3.36). A folder and its conversion are thus the same checkpoint, but for two
+//! things. The rows of queries and keys keep the order of the file, and tensors that need no change
+//! keep their type and stay memory-mapped.
 //!
 //! Tensors that have to be transposed, interleaved or expanded (FP8) are copied at load. An
 //! `Object` of JSON remembers which keys were looked up, for `unread`.
@@ -131,6 +131,12 @@ fn check_activation(family: &Family, config: &Config) -> Result<(), Error> {
 /// Hugging Face hub (`models--OWNER--NAME/snapshots/COMMIT`).
 fn name_of(folder: &Path) -> Option<String> {
     let own = |path: &Path| path.file_name()?.to_str().map(str::to_owned);
+    // `.` and `..` have the name of their folder
+    let real = match folder.file_name() {
+        Some(_) => std::path::absolute(folder),
+        None => folder.canonicalize(),
+    };
+    let folder = real.as_deref().unwrap_or(folder);
     let parent = folder.parent();
     if parent.and_then(own).as_deref() == Some("snapshots")
         && let Some(repository) = parent.and_then(Path::parent).and_then(own)

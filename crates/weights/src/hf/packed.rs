@@ -1,5 +1,5 @@
 //! Linear layers of AWQ and GPTQ: integer codes with a zero point and a scale for each group of
-//! inputs, so that a weight is `scale · (code − zero)`.
+//! inputs. A weight is `scale · (code − zero)`.
 //!
 //! A module has words `qweight` with the codes, words `qzeros` and floats `scales`
 //! `[groups, outputs]` (github.com/casper-hansen/AutoAWQ, github.com/AutoGPTQ/AutoGPTQ):
@@ -64,7 +64,12 @@ impl Format {
         let text = |key: &str| own.text(&[key]).map_err(fault);
         let method = match text("quant_method")? {
             Some("awq") => match text("version")? {
-                None | Some("gemm" | "GEMM") => Method::Awq,
+                None | Some("gemm" | "GEMM") => {
+                    if own.flag(&["zero_point"]).map_err(fault)? == Some(false) {
+                        return Err("has zero_point false, expected true for AWQ".to_owned());
+                    }
+                    Method::Awq
+                }
                 Some(other) => return Err(format!("is of AWQ version {other:?}, expected gemm")),
             },
             Some("gptq") => match text("checkpoint_format")? {

@@ -128,8 +128,8 @@ pub(super) fn qkv_by_head(config: &Config, shape: &[usize]) -> Parts {
     Ok(vec![Part { to: "", views: vec![view], shape: shape.to_vec() }])
 }
 
-/// Rows in groups of some query heads, a key head and a value head, as Falcon and InternLM 2
-/// have them: the views of queries, keys and values.
+/// The views of queries, keys and values in rows of Falcon and InternLM 2. Such rows are groups of
+/// some query heads, a key head and a value head.
 fn groups(config: &Config, shape: &[usize], kv_heads: usize) -> Result<[View; 3], String> {
     let (rows, columns) = matrix(shape)?;
     let heads = config.heads;

@@ -150,8 +150,8 @@ const ONLY: &[(&str, &[&str])] = &[
 /// Ends of keys without influence: dropout is for training, and ids of tokens are in the tokenizer's files.
 const INERT_ENDS: &[&str] = &["dropout", "dropout_prob", "_pdrop", "_token_id", "_token_ids"];
 
-/// Keys that say which tensors there are: the architecture or "" for all, the key, its value for their
-/// presence, and tensors of the first block of which there is one then.
+/// Keys that say which tensors there are. A row has the architecture or "" for all, the key, its
+/// value for their presence, and tensors of which the first block has one then.
 const SHOWN: &[(&str, &str, &str, &[&str])] = &[
     ("", "attention_bias", "true", ATTENTION_BIASES),
     ("", "bias", "true", ATTENTION_BIASES),
@@ -159,6 +159,9 @@ const SHOWN: &[(&str, &str, &str, &[&str])] = &[
     ("", "use_qkv_bias", "true", ATTENTION_BIASES),
     ("", "mlp_bias", "true", MLP_BIASES),
     ("", "use_bias", "true", MLP_BIASES),
+    ("", "mlp_fc1_bias", "true", &["ffn_up.bias"]),
+    ("", "mlp_fc2_bias", "true", &["ffn_down.bias"]),
+    ("", "qkv_proj_bias", "true", &["attn_qkv.bias"]),
     ("", "qk_layernorm", "true", QK_NORMS),
     ("command-r", "use_qk_norm", "true", QK_NORMS),
     ("glm4moe", "use_qk_norm", "true", QK_NORMS),

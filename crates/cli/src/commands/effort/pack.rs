@@ -5,7 +5,12 @@ use std::{fs, path::PathBuf};
 use anyhow::Result;
 use pelton::BucketFile;
 
-use crate::{effort::Format, model, output, progress::Progress};
+use crate::{
+    effort::Format,
+    model,
+    output::{self, Hint},
+    progress::Progress,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,7 +27,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let checkpoint = model::open(&args.model)?;
     let bar = Progress::new("sorting {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
     let show = &mut |done, all| bar.counter().set(done, all);
-    BucketFile::write(&args.output, &checkpoint, args.format.into(), show)?;
+    BucketFile::write(&args.output, &checkpoint, args.format.into(), show).map_err(|error| {
+        let error = anyhow::Error::from(error).context(args.model.clone());
+        match args.format {
+            Format::F16 => {
+                let hint = "--format q8 sorts weights in Q8_0 too".to_owned();
+                Hint { error, hint }.into()
+            }
+            Format::Q8 => error,
+        }
+    })?;
     drop(bar);
     let bytes = fs::metadata(&args.output)?.len();
     println!("{} in {}", output::bytes(bytes), args.output.display());

@@ -41,19 +41,34 @@ pub(super) struct Item {
     pub(super) request: Request,
 }
 
-/// Generates texts together, and writes them in their order.
-pub(super) fn run(model: &Model, items: Vec<Item>, form: Form, stop: &Flag) -> Result<ExitCode> {
-    let bar = Progress::new("{bar:32} {pos} of {len} texts, {eta} left", items.len() as u64);
-    let mut waiting: VecDeque<Item> = items.into();
+/// The next text: `None` at the end, or if the argument is false and there is none yet.
+pub(super) type Next<'a> = dyn FnMut(bool) -> Result<Option<Item>> + 'a;
+
+/// Generates texts together, and writes them in their order. A bar shows how many of `count` texts are done.
+pub(super) fn run(
+    model: &Model,
+    next: &mut Next<'_>,
+    count: Option<usize>,
+    form: Form,
+    stop: &Flag,
+) -> Result<ExitCode> {
+    let bar =
+        count.map(|count| Progress::new("{bar:32} {pos} of {len} texts, {eta} left", count as u64));
+    // a text for which there was no room
+    let mut held: Option<Item> = None;
     let mut submitted: VecDeque<(Item, Result<TokenStream, Error>)> = VecDeque::new();
     let mut failed = false;
     let mut out = stdout().lock();
     loop {
         while submitted.len() < SUBMITTED && !stop.is_set() {
-            let Some(item) = waiting.pop_front() else { break };
+            let item = match held.take() {
+                Some(item) => Some(item),
+                None => next(submitted.is_empty())?,
+            };
+            let Some(item) = item else { break };
             match model.generate(item.request.clone()) {
                 Err(error) if is_busy(&error) && !submitted.is_empty() => {
-                    waiting.push_front(item);
+                    held = Some(item);
                     break;
                 }
                 stream => submitted.push_back((item, stream)),
@@ -76,9 +91,15 @@ pub(super) fn run(model: &Model, items: Vec<Item>, form: Form, stop: &Flag) -> R
         failed |= answer.is_err();
         write(&mut out, model, &item, answer, form)?;
         out.flush()?;
-        bar.counter().add(1);
+        if let Some(bar) = &bar {
+            bar.counter().add(1);
+        }
     }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(match failed {
+        _ if stop.is_set() => ExitCode::from(EXIT_CODE),
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
 }
 
 fn write(

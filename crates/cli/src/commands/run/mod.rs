@@ -5,6 +5,7 @@ mod many;
 mod subject;
 
 use std::{
+    collections::VecDeque,
     fs,
     io::{Write, stdout},
     path::PathBuf,
@@ -23,11 +24,11 @@ use self::{
     many::{Form, Item},
     subject::{Input, Subject},
 };
-use super::chat as chat_command;
+use super::{chat as chat_command, lines::Lines};
 use crate::{
     constrain::ConstraintArgs,
     hints,
-    interrupt::{EXIT_CODE, Interrupt},
+    interrupt::{EXIT_CODE, Flag, Interrupt},
     model::{self, LoadArgs},
     output::WithHint,
     progress::Progress,
@@ -88,14 +89,14 @@ pub(crate) struct Args {
     /// Generate N texts for each prompt, together; their seeds follow each other
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     samples: u32,
-    /// Continue each line of this file (- for standard input): writes a JSON object a line, in the
-    /// order of the prompts
+    /// Answer each line of this file, or of standard input (-) as it comes: write a JSON object a line,
+    /// in the order of the prompts
     #[arg(long, value_name = "FILE")]
     prompts: Option<PathBuf>,
-    /// Texts that are generated at the same time, at most
+    /// Generate at most N texts at the same time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     parallel: u16,
-    /// A file with a text that the generated one is expected to resemble, as a source of drafts
+    /// Draft tokens from the text in a file, which the generated text is expected to resemble
     #[arg(long, value_name = "FILE")]
     prediction: Option<PathBuf>,
     /// Show how many drafted tokens were accepted, too
@@ -209,35 +210,72 @@ fn bias(text: &str) -> Result<(u32, f32)> {
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let (file, prompts) = match args.subject()? {
-        Subject::Texts { model, prompts } => (model, prompts),
+        Subject::Texts { model, prompts } => (model, Some(prompts)),
+        Subject::Lines { model } => (model, None),
         Subject::Chat { model } => return chat_command::run(args.into_chat(model)?),
     };
     let interrupt = Interrupt::install();
-    let texts = prompts.len().saturating_mul(args.samples as usize);
-    let sequences = texts.min(usize::from(args.parallel));
+    let samples = args.samples as usize;
+    let texts = prompts.as_ref().map(|prompts| prompts.len().saturating_mul(samples));
+    let parallel = usize::from(args.parallel);
+    let sequences = texts.map_or(parallel, |texts| texts.min(parallel));
     let options = args.speculate.apply(LoadOptions::default().sequences(sequences));
     let model = model::load_and_say(&file, &args.load, options)?;
     args.sampling.fill(&model);
     let empty = args.template()?;
     let chat = args.chat_template(&model)?;
     let chat = chat.as_deref();
-    if let ([prompt], None, 1) = (&prompts[..], &args.prompts, args.samples) {
-        let request = args.request(prompt, chat, &empty, 0)?;
-        return one(&args, &model, prompt, request, &interrupt);
-    }
-    let mut items = Vec::with_capacity(texts);
-    for (index, prompt) in prompts.iter().enumerate() {
-        for sample in 0..args.samples {
-            let request = args.request(prompt, chat, &empty, u64::from(sample))?;
-            let (prompt, sample) = (prompt.clone(), sample as usize);
-            items.push(Item { prompt, index, sample, request });
+    let stop = interrupt.flag();
+    let mut lines: Box<dyn FnMut(bool) -> Result<Option<String>>> = match prompts {
+        Some(prompts) => {
+            if let ([prompt], None, 1) = (&prompts[..], &args.prompts, args.samples) {
+                let request = args.request(prompt, chat, &empty, 0)?;
+                return one(&args, &model, prompt, request, &interrupt);
+            }
+            let mut prompts = prompts.into_iter();
+            Box::new(move |_| Ok(prompts.next()))
         }
-    }
+        None => Box::new(of_stdin(stop.clone())),
+    };
+    let (mut index, mut waiting) = (0, VecDeque::new());
+    let mut next = |wait: bool| -> Result<Option<Item>> {
+        if waiting.is_empty()
+            && let Some(prompt) = lines(wait)?
+        {
+            for sample in 0..args.samples {
+                let request = args.request(&prompt, chat, &empty, u64::from(sample))?;
+                let (prompt, sample) = (prompt.clone(), sample as usize);
+                waiting.push_back(Item { prompt, index, sample, request });
+            }
+            index += 1;
+        }
+        Ok(waiting.pop_front())
+    };
     let form = match args.json || args.prompts.is_some() {
         true => Form::Lines,
         false => Form::Text { echo: args.echo },
     };
-    many::run(&model, items, form, &interrupt.flag())
+    many::run(&model, &mut next, texts, form, &stop)
+}
+
+/// The prompts of standard input, a line each. Empty lines are left out.
+fn of_stdin(stop: Flag) -> impl FnMut(bool) -> Result<Option<String>> {
+    let lines = Lines::of_stdin(stop.clone());
+    let mut any = false;
+    move |wait| {
+        loop {
+            match lines.next(wait)? {
+                Some(line) if line.is_empty() => {}
+                None if wait && !any && !stop.is_set() => {
+                    bail!("standard input has no line, expected a prompt a line")
+                }
+                line => {
+                    any |= line.is_some();
+                    return Ok(line);
+                }
+            }
+        }
+    }
 }
 
 /// Generates one text, which is printed as it comes.

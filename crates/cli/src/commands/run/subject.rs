@@ -36,6 +36,11 @@ pub(super) enum Subject {
         model: String,
         prompts: Vec<String>,
     },
+    /// Prompts that standard input has, a line each.
+    Lines {
+        /// As above.
+        model: String,
+    },
     /// A model without a prompt, on a terminal.
     Chat {
         /// As above.
@@ -54,6 +59,9 @@ pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
         (Some(text), None, None, None) => prompt_or_stdin(text)?,
         (None, Some(text), None, None) => text.to_owned(),
         (None, None, Some(path), None) => without_line_break(read(path)?),
+        (None, None, None, Some(path)) if path == Path::new("-") => {
+            return Ok(Subject::Lines { model });
+        }
         (None, None, None, Some(path)) => {
             return Ok(Subject::Texts { model, prompts: lines(path)? });
         }

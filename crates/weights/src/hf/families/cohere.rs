@@ -1,6 +1,6 @@
 //! Command R and Command R7B.
 
-use crate::hf::common_keys::{UNSCALED, some, window_pattern_of_4};
+use crate::hf::common_keys::{UNSCALED, whole_heads, window_pattern_of_4};
 use crate::hf::config::Config;
 use crate::hf::family::Family;
 use crate::hf::keys::{derived, number, size};
@@ -55,14 +55,4 @@ fn pattern(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
         ));
     }
     window_pattern_of_4(config, rope)
-}
-
-/// The rotated dimensions of a head: all, whatever transformers' class is told.
-fn whole_heads(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
-    match rope.partial {
-        Some(partial) if partial != 1.0 => {
-            Err(config.unsupported("partial_rotary_factor", partial, "1"))
-        }
-        _ => some(config.head_dim),
-    }
 }

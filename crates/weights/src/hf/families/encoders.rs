@@ -116,7 +116,7 @@ const MODERN_KEYS: &[Key] = &[
     UNSCALED,
     size("vocab_size", &["vocab_size"]),
     text("hidden_activation", &["hidden_activation"]),
-    check(check_head_activation),
+    derived("classifier.activation", head_activation),
 ];
 
 pub(super) const FAMILIES: &[Family] = &[
@@ -219,32 +219,48 @@ fn nomic_context(config: &Config, _: &Rope) -> Computed {
     }
 }
 
-/// Rejects variants of Nomic BERT that the graph does not compute.
-/// In a plan the head of a classifier has the activation of the layers.
-fn check_head_activation(config: &Config, _: &Rope) -> Computed {
-    let [layers, head] = ["hidden_activation", "classifier_activation"].map(|key| {
-        config
-            .all
-            .get(key)
-            .cloned()
-            .or_else(|| config.default_of(key))
-            .unwrap_or(serde_json::Value::Null)
-    });
-    if layers != head {
-        let expected = format!("{layers}, as hidden_activation is");
-        return Err(config.unsupported("classifier_activation", head, &expected));
+/// The activation of a classifier's head, which has a default in transformers' class; without a classifier
+/// the key changes nothing.
+fn head_activation(config: &Config, _: &Rope) -> Computed {
+    let key = "classifier_activation";
+    if !config.class.ends_with("ForSequenceClassification") {
+        config.all.disregard(&[key]);
+        return Ok(None);
     }
-    Ok(None)
-}
-
-fn check_nomic(config: &Config, _: &Rope) -> Computed {
-    for (key, expected) in
-        [("prenorm", false), ("causal", false), ("rotary_emb_interleaved", false)]
-    {
-        if config.all.flag(&[key])?.is_some_and(|found| found != expected) {
-            return Err(config.unsupported(key, !expected, "false"));
+    match config.all.text(&[key])? {
+        Some(name) => Ok(Some(name.into())),
+        None => {
+            let default = config.default_of(key);
+            Ok(default.as_ref().and_then(|name| name.as_str()).map(Value::from))
         }
     }
+}
+
+/// Rejects variants of Nomic BERT that the graph does not compute.
+fn check_nomic(config: &Config, _: &Rope) -> Computed {
+    let switches = [
+        ("prenorm", false),
+        ("causal", false),
+        ("rotary_emb_interleaved", false),
+        ("parallel_block", false),
+        ("use_rms_norm", false),
+        ("expert_choice_router", false),
+        ("scale_attn_by_inverse_layer_idx", false),
+        ("scale_attn_weights", true),
+    ];
+    for (key, expected) in switches {
+        if config.all.flag(&[key])?.is_some_and(|found| found != expected) {
+            return Err(config.unsupported(key, !expected, &expected.to_string()));
+        }
+    }
+    if let Some(found) = config.all.size(&["num_shared_experts"])?.filter(|found| *found > 0) {
+        return Err(config.unsupported("num_shared_experts", found, "0"));
+    }
+    if let Some(found) = config.all.get("rotary_emb_scale_base") {
+        return Err(config.unsupported("rotary_emb_scale_base", found, "null"));
+    }
+    // it changes texts that are longer than the training's, which the context length excludes
+    config.all.disregard(&["rotary_scaling_factor"]);
     if config.all.number(&["rotary_emb_fraction"])?.is_some_and(|fraction| fraction != 1.0) {
         return Err(config.unsupported("rotary_emb_fraction", "another number", "1"));
     }

@@ -145,7 +145,7 @@ pub(super) const FAMILIES: &[Family] = &[
             size("feed_forward_length", &["intermediate_size_mlp"]),
             derived("attention.sliding_window", chunk),
             check(check_every_fourth_without_rope),
-            check(check_qk_norm),
+            flag("attention.qk_norm", &["use_qk_norm"]).optional(),
             derived("attention.temperature_scale", temperature),
             size("attention.temperature_length", &["floor_scale"]).optional(),
         ],
@@ -200,14 +200,6 @@ fn chunk(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
     }
     let expected = "chunked_attention in all layers but each fourth, or full_attention in all";
     Err(config.unsupported("layer_types", "another list", expected))
-}
-
-/// Rejects queries and keys without a norm, which the graph always has.
-fn check_qk_norm(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
-    match config.all.flag(&["use_qk_norm"])? {
-        Some(false) => Err(config.unsupported("use_qk_norm", false, "true")),
-        _ => Ok(None),
-    }
 }
 
 /// Factor of the growth of queries; 0 if it is switched off.

@@ -1,7 +1,8 @@
 //! Llama and its relatives: RMS norm before each branch, gated feed-forward, rotary embedding.
 
 use crate::hf::common_keys::{
-    RANK, WINDOW, WINDOWED, head_dim, original_context, rope_dims, some, window_pattern_of_4,
+    RANK, WHOLE_HEADS, WINDOW, WINDOWED, head_dim, original_context, rope_dims, some, whole_heads,
+    window_pattern_of_4,
 };
 use crate::hf::config::Config;
 use crate::hf::family::Family;
@@ -89,6 +90,7 @@ pub(super) const FAMILIES: &[Family] = &[
         types: &["minicpm"],
         architecture: "minicpm",
         keys: &[
+            WHOLE_HEADS,
             number("embedding_scale", &["scale_emb"]),
             derived("residual_scale", |config, _| {
                 let depth = config.all.required_number(&["scale_depth"])?;
@@ -105,7 +107,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["InternLM2ForCausalLM"],
         types: &["internlm2"],
         architecture: "internlm2",
-        keys: &[],
+        keys: &[WHOLE_HEADS],
         globals: &[&[
             keep("tok_embeddings", "token_embd"),
             keep("norm", "output_norm"),
@@ -157,7 +159,7 @@ pub(super) const FAMILIES: &[Family] = &[
         types: &["exaone"],
         architecture: "exaone",
         keys: &[
-            derived("rope.dimension_count", rope_dims),
+            derived("rope.dimension_count", whole_heads),
             // The norm is RMS norm, whatever the key's name.
             number("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon"]),
         ],

@@ -350,8 +350,8 @@ fn adds_space_once(contents: &Contents) -> bool {
     adds_space(contents) && !prepends
 }
 
-/// Whether that space is put before the text after a special token too: by all but the newest files,
-/// whose pre-tokenizer says that it comes first.
+/// Whether that space is put before the text after a special token too. All files do so but the
+/// newest, whose pre-tokenizer says that it comes first.
 fn adds_space_everywhere(contents: &Contents) -> bool {
     let first = |step: &&Json| {
         kind(step) == "Metaspace"
