@@ -10,8 +10,8 @@ use crate::{
         rope_store::{Caches, HeadPrep, RopeStore, Rotation, Store},
     },
     lower::{
-        dispatch::{Dispatch, Grid, RowBucket},
-        lowering::{Lowering, refused, whole},
+        dispatch::{Dispatch, Grid, RowClass},
+        lowering::{Lowering, PhaseOptions, refused, whole},
     },
 };
 
@@ -24,12 +24,12 @@ impl<'a> Lowering<'a> {
     ) -> Result<Dispatch, Error> {
         let step = RopeStore {
             heads: op.heads,
-            head_dim: self.plan.caches[op.cache].key_dim,
+            head_dim: self.loaded.plan.caches[op.cache].key_dim,
             prepare: self.prepare_of(op),
             store: Some(self.caches(op.cache)),
         };
-        let [keys, values] = self.caches[op.cache].bindings();
-        let mut buffers = whole(&[&self.inputs.rows, q, k, v]);
+        let [keys, values] = self.loaded.caches[op.cache].bindings();
+        let mut buffers = whole(&[&self.loaded.inputs.rows, q, k, v]);
         buffers.push(self.tables(op.cache));
         buffers.extend(whole(&[keys, values]));
         buffers.extend(whole(&self.prepared_with(op)?));
@@ -44,9 +44,10 @@ impl<'a> Lowering<'a> {
         x: BufferId,
     ) -> Result<Dispatch, Error> {
         let prepare = HeadPrep { rope: Some(self.rotation(rope)), ..HeadPrep::default() };
-        let head_dim = self.plan.buffer(x).width / heads;
+        let head_dim = self.loaded.plan.buffer(x).width / heads;
         let step = RopeStore { heads, head_dim, prepare, store: None };
-        let buffers = [&self.inputs.rows, &self.buffers[x.0], &self.turns[rope.0]];
+        let buffers =
+            [&self.loaded.inputs.rows, &self.loaded.buffers[x.0], &self.loaded.turns[rope.0]];
         self.rope_store_call(&step, &whole(&buffers))
     }
 
@@ -57,14 +58,14 @@ impl<'a> Lowering<'a> {
         k: &wgpu::Buffer,
         v: Option<&wgpu::Buffer>,
     ) -> Result<Dispatch, Error> {
-        let shape = &self.plan.caches[cache];
+        let shape = &self.loaded.plan.caches[cache];
         let (tables, caches) = (self.tables(cache), self.caches(cache));
-        let [keys, values] = self.caches[cache].bindings();
+        let [keys, values] = self.loaded.caches[cache].bindings();
         let even = shape.head_dim().filter(|dim| dim.is_multiple_of(2));
         if let (Some(v), Some(head_dim)) = (v, even) {
             let prepare = HeadPrep::default();
             let step = RopeStore { heads: 0, head_dim, prepare, store: Some(caches) };
-            let mut buffers = whole(&[&self.inputs.rows, k, v]);
+            let mut buffers = whole(&[&self.loaded.inputs.rows, k, v]);
             buffers.push(tables);
             buffers.extend(whole(&[keys, values]));
             return self.rope_store_call(&step, &buffers);
@@ -72,7 +73,7 @@ impl<'a> Lowering<'a> {
         let prefix = matches!(shape.values, Values::KeyPrefix { .. });
         let (key_dim, value_dim) = (shape.key_dim, shape.value_dim());
         let step = Store { key_dim, value_dim, prefix, caches };
-        let mut buffers = whole(&[&self.inputs.rows]);
+        let mut buffers = whole(&[&self.loaded.inputs.rows]);
         buffers.push(tables);
         buffers.extend(whole(&[k, keys]));
         if !prefix {
@@ -98,17 +99,17 @@ impl<'a> Lowering<'a> {
         op: &AttentionOp,
         q: &wgpu::Buffer,
         a: &wgpu::Buffer,
-        bucket: RowBucket,
+        class: RowClass,
     ) -> Result<Vec<Dispatch>, Error> {
         let attention = self.attention_of(op);
-        let [keys, values] = self.caches[op.cache].bindings();
+        let [keys, values] = self.loaded.caches[op.cache].bindings();
         let tables = self.tables(op.cache);
-        if bucket == RowBucket::Prompt {
-            let mut buffers = whole(&[&self.inputs.rows]);
+        if class == RowClass::Prompt {
+            let mut buffers = whole(&[&self.loaded.inputs.rows]);
             buffers.push(tables);
-            buffers.extend(whole(&[&self.inputs.tiles, q, keys, values, a]));
+            buffers.extend(whole(&[&self.loaded.inputs.tiles, q, keys, values, a]));
             buffers.extend(whole(&self.sinks(op)?));
-            let cores = attention.cores(&self.device.capabilities, self.rows);
+            let cores = attention.cores(&self.loaded.device.capabilities, self.loaded.rows);
             let source = match cores {
                 Some(cores) => attention.cores_source(&cores)?,
                 None => attention.prompt_source()?,
@@ -133,22 +134,22 @@ impl<'a> Lowering<'a> {
         attend: &AttentionOp,
         [q, k, v]: [&wgpu::Buffer; 3],
         a: &wgpu::Buffer,
-        bucket: RowBucket,
+        class: RowClass,
     ) -> Result<Vec<Dispatch>, Error> {
         let attention = self.attention_of(attend);
         let mut store = self.rope_store(op, [q, k, v])?;
         let prepare = self.prepare_of(op);
         let buffers = attention.decode_bindings(Some(&prepare)).len();
-        let fuses = attention.fuses() && self.device.capabilities.binds(buffers);
-        if bucket == RowBucket::Prompt || !fuses {
+        let fuses = attention.fuses() && self.loaded.device.capabilities.binds(buffers);
+        if class == RowClass::Prompt || !fuses {
             let mut calls = vec![store];
-            calls.extend(self.attend(attend, q, a, bucket)?);
+            calls.extend(self.attend(attend, q, a, class)?);
             return Ok(calls);
         }
         let mut more = vec![k, v];
         more.extend(self.prepared_with(op)?);
         let mut calls = self.attend_rows(attend, Some(&prepare), Some(true), [q, a], &more)?;
-        if bucket != RowBucket::One {
+        if class != RowClass::One {
             // rows of one slot read keys that other rows of the slot store
             if let Grid::Rows { x, .. } = store.grid {
                 store.grid = Grid::RowsOfOneSlot { x };
@@ -171,20 +172,20 @@ impl<'a> Lowering<'a> {
         more: &[&wgpu::Buffer],
     ) -> Result<Vec<Dispatch>, Error> {
         let attention = self.attention_of(op);
-        let [keys, values] = self.caches[op.cache].bindings();
-        let mut buffers = whole(&[&self.inputs.rows]);
+        let [keys, values] = self.loaded.caches[op.cache].bindings();
+        let mut buffers = whole(&[&self.loaded.inputs.rows]);
         buffers.push(self.tables(op.cache));
-        buffers.extend(whole(&[q, keys, values, a, &self.scratch.splits]));
+        buffers.extend(whole(&[q, keys, values, a, &self.loaded.scratch.splits]));
         buffers.extend(whole(&self.sinks(op)?));
         buffers.extend(whole(more));
         let label = if prepare.is_some() { "rope_attend" } else { "attend" };
         let bindings = attention.decode_bindings(prepare);
         let mut calls = Vec::with_capacity(2);
         for (splits, split) in [(1, false), (2, true)] {
-            let capabilities = &self.device.capabilities;
-            let source = match self.joined {
-                Some(threads) => {
-                    attention.decode_phase(capabilities, splits, prepare, threads, self.early)?
+            let capabilities = &self.loaded.device.capabilities;
+            let source = match self.options.phases {
+                Some(PhaseOptions { threads, early }) => {
+                    attention.decode_phase(capabilities, splits, prepare, threads, early)?
                 }
                 None => attention.decode_source(capabilities, splits, prepare)?,
             };
@@ -196,11 +197,11 @@ impl<'a> Lowering<'a> {
 
     fn merge(&mut self, op: &AttentionOp, a: &wgpu::Buffer) -> Result<Dispatch, Error> {
         let attention = self.attention_of(op);
-        let mut buffers = whole(&[&self.inputs.rows, &self.scratch.splits, a]);
+        let mut buffers = whole(&[&self.loaded.inputs.rows, &self.loaded.scratch.splits, a]);
         buffers.extend(whole(&self.sinks(op)?));
         let bindings = attention.merge_bindings();
-        let source = match self.joined {
-            Some(threads) => attention.merge_phase(threads)?,
+        let source = match self.options.phases {
+            Some(phases) => attention.merge_phase(phases.threads)?,
             None => attention.merge_source()?,
         };
         self.call(&source, &bindings, "merge", &buffers, Grid::Merge(attention))
@@ -208,24 +209,29 @@ impl<'a> Lowering<'a> {
 
     /// The buffer of the scores without values, if there are any.
     fn sinks(&self, op: &AttentionOp) -> Result<Vec<&'a wgpu::Buffer>, Error> {
-        op.sinks.map(|sinks| self.weights.vector(sinks)).into_iter().collect()
+        op.sinks.map(|sinks| self.loaded.weights.vector(sinks)).into_iter().collect()
     }
 
     fn tables(&self, cache: usize) -> wgpu::BufferBinding<'a> {
-        self.inputs.tables(self.plan.caches[cache].group)
+        self.loaded.inputs.tables(self.loaded.plan.caches[cache].group)
     }
 
     fn attention_of(&self, op: &AttentionOp) -> Attention {
-        Attention::of(op, &self.plan.caches[op.cache], self.kv, self.inputs.table)
+        Attention::of(
+            op,
+            &self.loaded.plan.caches[op.cache],
+            self.loaded.kv,
+            self.loaded.inputs.table,
+        )
     }
 
     fn caches(&self, cache: usize) -> Caches {
-        let (kv_heads, table) = (self.plan.caches[cache].heads, self.inputs.table);
-        Caches { kv_heads, kv: self.kv, table }
+        let (kv_heads, table) = (self.loaded.plan.caches[cache].heads, self.loaded.inputs.table);
+        Caches { kv_heads, kv: self.loaded.kv, table }
     }
 
     fn rotation(&self, rope: RopeId) -> Rotation {
-        let rope = self.plan.rope(rope);
+        let rope = self.loaded.plan.rope(rope);
         Rotation { style: rope.style, pairs: rope.frequencies.len(), factor: rope.factor.to_bits() }
     }
 
@@ -240,7 +246,7 @@ impl<'a> Lowering<'a> {
 
     /// The buffers of [`HeadPrep::bindings`].
     fn prepared_with(&self, op: &RopeStoreOp) -> Result<Vec<&'a wgpu::Buffer>, Error> {
-        let mut buffers = vec![&self.turns[op.rope.0]];
+        let mut buffers = vec![&self.loaded.turns[op.rope.0]];
         for norm in [op.q_norm, op.k_norm].into_iter().flatten() {
             buffers.push(self.rms_weight(&norm)?);
         }

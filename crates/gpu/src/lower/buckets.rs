@@ -4,57 +4,53 @@
 //! file. Each row of an effort below 1 is multiplied alone. Where only some ranks are kept there
 //! are no matrices of the file, and all rows are multiplied by their buckets.
 
-use pelton_graph::{Error, Rows, Step};
+use pelton_graph::{Error, Rows};
 
 use crate::{
     kernels::buckets::{Buckets, GRID_ROWS},
     lower::{
         bucket_sizes::{groups, product},
-        dispatch::{Dispatch, Grid, RowBucket, When},
-        effort::{few, joined, when},
+        dispatch::{Dispatch, Grid, RowClass, When},
+        effort::{joined, when},
         effort_sizes::Products,
         lowering::{Lowering, refused, whole},
+        site::Site,
     },
     weights::is_partial,
 };
 
 impl<'a> Lowering<'a> {
     /// The dispatches of a step whose marked matrices have sorted buckets.
-    pub(super) fn bucket_step(
-        &mut self,
-        step: &Step,
-        bucket: RowBucket,
-        alone: bool,
-    ) -> Result<Vec<Dispatch>, Error> {
-        let Some(products) = Products::of(step) else {
+    pub(super) fn bucket_step(&mut self, site: Site<'_>) -> Result<Vec<Dispatch>, Error> {
+        let Some(products) = Products::of(site.step) else {
             return Err(refused("an op without a matrix"));
         };
-        let others = products.unmarked(self.plan);
+        let others = products.unmarked(self.loaded.plan);
         if !others.is_empty() && (products.gating.is_some() || products.norm.is_none()) {
             return Err(refused("a product of which only a part has sorted buckets"));
         }
-        if is_partial(self.plan) {
-            let mut calls = self.products_of_buckets(&products, step, bucket, alone, false)?;
-            calls.extend(self.unmarked_products(&products, step, bucket, alone)?);
+        if is_partial(self.loaded.plan) {
+            let mut calls = self.products_of_buckets(&products, site, false)?;
+            calls.extend(self.unmarked_products(&products, site)?);
             return Ok(calls);
         }
-        let mut dense = when(self.dense_step(step, bucket, alone)?, When::SomeFull);
-        if few(bucket) != bucket {
+        let mut dense = when(self.dense_step(site)?, When::SomeFull);
+        if site.few_rows().class != site.class {
             // a row of an effort below 1 has its sums at once
-            let mixed = when(self.dense_step(step, few(bucket), alone)?, When::Mixed);
+            let mixed = when(self.dense_step(site.few_rows())?, When::Mixed);
             dense = joined([when(dense, When::AllFull), mixed]);
         }
         if !others.is_empty() {
             // those are of all rows
-            dense = when(self.dense_step(step, few(bucket), alone)?, When::Always);
+            dense = when(self.dense_step(site.few_rows())?, When::Always);
         }
-        if !products.add || bucket == RowBucket::One {
-            let below = self.products_of_buckets(&products, step, bucket, alone, false)?;
+        if !products.add || site.class == RowClass::One {
+            let below = self.products_of_buckets(&products, site, false)?;
             return Ok(joined([dense, when(below, When::SomeBelow)]));
         }
         // the products are added to what y was before
-        let below = self.products_of_buckets(&products, step, bucket, alone, true)?;
-        let rows = self.rows_below(step, products.linears[0], alone, None)?;
+        let below = self.products_of_buckets(&products, site, true)?;
+        let rows = self.rows_below(site, products.linears[0], None)?;
         Ok(joined([when(below, When::SomeBelow), dense, when(vec![rows], When::SomeBelow)]))
     }
 
@@ -62,27 +58,25 @@ impl<'a> Lowering<'a> {
     fn products_of_buckets(
         &mut self,
         products: &Products<'_>,
-        step: &Step,
-        bucket: RowBucket,
-        alone: bool,
+        site: Site<'_>,
         apart: bool,
     ) -> Result<Vec<Dispatch>, Error> {
-        let plan = self.plan;
-        let selected = plan.buffer(step.outputs[0]).rows == Rows::Selected;
-        let x = self.buffer(step.inputs[usize::from(products.add)], alone);
+        let plan = self.loaded.plan;
+        let selected = plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
+        let x = self.buffer(site.step.inputs[usize::from(products.add)], site.alone);
         let outputs: Vec<&'a wgpu::Buffer> =
-            step.outputs.iter().map(|&id| self.buffer(id, alone)).collect();
+            site.step.outputs.iter().map(|&id| self.buffer(id, site.alone)).collect();
         let mut calls = Vec::new();
         for group in groups(products, plan) {
             let first = products.linears[group[0]].weight;
-            let lives_at = self.inputs.lives_at(plan, first, selected);
+            let lives_at = self.loaded.inputs.lives_at(plan, first, selected);
             // more rows have workgroups enough
-            let on_grid = bucket != RowBucket::Prompt && bucket.batch() <= GRID_ROWS;
+            let on_grid = site.class != RowClass::Prompt && site.class.batch() <= GRID_ROWS;
             let product = Buckets { apart, lives_at, on_grid, ..product(products, plan, &group)? };
-            if !product.fits(&self.device.capabilities) {
+            if !product.fits(&self.loaded.device.capabilities) {
                 return Err(Error::Effort(format!(
                     "'{}' has too little workgroup memory for sorted buckets",
-                    self.device.name
+                    self.loaded.device.name
                 )));
             }
             calls.extend(self.product_of_buckets(products, &product, &group, x, &outputs)?);
@@ -99,14 +93,14 @@ impl<'a> Lowering<'a> {
         x: &wgpu::Buffer,
         outputs: &[&wgpu::Buffer],
     ) -> Result<[Dispatch; 3], Error> {
-        let capabilities = &self.device.capabilities;
-        let (lives, scratch) = (&self.inputs.lives, self.scratch);
+        let capabilities = &self.loaded.device.capabilities;
+        let (lives, scratch) = (&self.loaded.inputs.lives, self.loaded.scratch);
         let mut operands = Vec::new();
         if let Some(norm) = products.norm {
             operands.push(self.rms_weight(norm)?.as_entire_buffer_binding());
         }
         for &i in group {
-            let matrix = self.weights.buckets(products.linears[i].weight);
+            let matrix = self.loaded.weights.buckets(products.linears[i].weight);
             operands.push(matrix.ok_or_else(|| refused("a matrix without buckets"))?.binding());
         }
         let label = product.label();
@@ -134,7 +128,7 @@ impl<'a> Lowering<'a> {
             }
         }
         for bias in group.iter().filter_map(|&i| products.linears[i].bias) {
-            buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+            buffers.push(self.loaded.weights.vector(bias)?.as_entire_buffer_binding());
         }
         let (source, bindings) = (product.sum_source()?, product.sum_bindings());
         let groups = grid(product.sum_groups());

@@ -38,7 +38,7 @@ pub(crate) const EXACT_ROWS: usize = 16;
 /// The kernels for up to [`EXACT_ROWS`] rows of decoding sum in the same order, so that a row's bits
 /// do not depend on the number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowBucket {
+pub(crate) enum RowClass {
     /// One row of decoding.
     One,
     /// Two rows of decoding.
@@ -57,7 +57,7 @@ pub(crate) enum RowBucket {
     Prompt,
 }
 
-impl RowBucket {
+impl RowClass {
     pub(crate) const ALL: [Self; 8] = [
         Self::One,
         Self::Two,

@@ -19,9 +19,9 @@ impl<'a> Lowering<'a> {
         x: &wgpu::Buffer,
     ) -> Result<Dispatch, Error> {
         let conv = ShortConv { channels, taps: op.taps };
-        let weight = self.weights.vector(op.weight)?;
+        let weight = self.loaded.weights.vector(op.weight)?;
         let [rows, order, sequences] = self.sequences();
-        let buffers = [rows, order, sequences, x, &self.states[op.state], weight];
+        let buffers = [rows, order, sequences, x, &self.loaded.states[op.state], weight];
         let grid = Grid::Sequences { x: conv.groups(), y: 1 };
         let source = conv.source()?;
         self.call(&source, &ShortConv::bindings(), "short_conv", &whole(&buffers), grid)
@@ -36,18 +36,18 @@ impl<'a> Lowering<'a> {
         o: &wgpu::Buffer,
     ) -> Result<Vec<Dispatch>, Error> {
         let delta = GatedDelta(*op);
-        let capabilities = &self.device.capabilities;
+        let capabilities = &self.loaded.device.capabilities;
         let ([x, y], source) = (delta.groups(capabilities), delta.source(capabilities)?);
         let bindings = GatedDelta::bindings(capabilities);
         let grid = Grid::Sequences { x, y };
-        let factors = [self.weights.vector(op.rate)?, self.weights.vector(op.shift)?];
-        let state = &self.states[op.state];
+        let factors = [self.loaded.weights.vector(op.rate)?, self.loaded.weights.vector(op.shift)?];
+        let state = &self.loaded.states[op.state];
         if !GatedDelta::packs(capabilities) {
             let buffers = [&self.sequences()[..], inputs, &[o, state], &factors].concat();
             let attention = self.call(&source, &bindings, "gated_delta", &whole(&buffers), grid)?;
             return Ok(vec![attention]);
         }
-        let operands = &self.scratch.operands;
+        let operands = &self.loaded.scratch.operands;
         let buffers = [inputs, &factors[..], &[operands]].concat();
         let packing = self.call(
             &delta.packing_source()?,
@@ -63,6 +63,6 @@ impl<'a> Lowering<'a> {
 
     /// The rows, their order by sequence, and the ranges of sequences in it.
     fn sequences(&self) -> [&'a wgpu::Buffer; 3] {
-        [&self.inputs.rows, &self.inputs.order, &self.inputs.sequences]
+        [&self.loaded.inputs.rows, &self.loaded.inputs.order, &self.loaded.inputs.sequences]
     }
 }

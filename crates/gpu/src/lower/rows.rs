@@ -16,13 +16,13 @@ impl<'a> Lowering<'a> {
         table: WeightId,
         x: &wgpu::Buffer,
     ) -> Result<Vec<Dispatch>, Error> {
-        let matrix = self.weights.matrix(table)?;
+        let matrix = self.loaded.weights.matrix(table)?;
         let mut calls = Vec::with_capacity(matrix.shards.len());
         for shard in &matrix.shards {
             let (first, rows) = (shard.rows.start, shard.rows.len());
-            let types = (self.plan.token_types > 1).then_some(self.plan.vocab);
+            let types = (self.loaded.plan.token_types > 1).then_some(self.loaded.plan.vocab);
             let op = RowOp::embed(&matrix.layout, matrix.row_len, [first, rows], types);
-            let inputs = self.inputs;
+            let inputs = self.loaded.inputs;
             let mut buffers = whole(&[&inputs.rows, &inputs.recent, &inputs.pass, x]);
             buffers.extend(shard.bindings());
             calls.push(self.bound_row_op(&op, &buffers)?);
@@ -41,14 +41,14 @@ impl<'a> Lowering<'a> {
         let row = match row {
             TableRow::Position => "rows[id.y].y".to_owned(),
             TableRow::Fixed(row) => format!("{row}u"),
-            TableRow::TokenType => format!("rows[id.y].x / {}u", self.plan.vocab),
+            TableRow::TokenType => format!("rows[id.y].x / {}u", self.loaded.plan.vocab),
         };
-        let matrix = self.weights.matrix(table)?;
+        let matrix = self.loaded.weights.matrix(table)?;
         let mut calls = Vec::with_capacity(matrix.shards.len());
         for shard in &matrix.shards {
             let rows = [shard.rows.start, shard.rows.len()];
             let op = RowOp::add_table(&matrix.layout, matrix.row_len, rows, &row);
-            let mut buffers = whole(&[&self.inputs.rows, x]);
+            let mut buffers = whole(&[&self.loaded.inputs.rows, x]);
             buffers.extend(shard.bindings());
             calls.push(self.bound_row_op(&op, &buffers)?);
         }
@@ -67,7 +67,7 @@ impl<'a> Lowering<'a> {
         let &Norm { kind, weight, bias, eps } = norm;
         let length = width / heads;
         let heads_of = |id: Option<WeightId>| match id {
-            Some(id) if self.plan.weight(id).row_len == length => 1,
+            Some(id) if self.loaded.plan.weight(id).row_len == length => 1,
             Some(_) => heads,
             None => 0,
         };
@@ -76,7 +76,7 @@ impl<'a> Lowering<'a> {
         let mut buffers = vec![x];
         buffers.extend(y);
         for id in [weight, bias].into_iter().flatten() {
-            buffers.push(self.weights.vector(id)?);
+            buffers.push(self.loaded.weights.vector(id)?);
         }
         self.row_op(&RowOp::norm(&op, heads, y.is_none()), &buffers).map(one)
     }
@@ -88,7 +88,7 @@ impl<'a> Lowering<'a> {
         step: &Step,
         [gate, up, g]: [&wgpu::Buffer; 3],
     ) -> Result<Vec<Dispatch>, Error> {
-        let width = |id: BufferId| self.plan.buffer(id).width;
+        let width = |id: BufferId| self.loaded.plan.buffer(id).width;
         let (inputs, output) = (&step.inputs, step.outputs[0]);
         let one_gate = width(inputs[0]) == 1 && width(output) > 1;
         let (to, buffers) = match output {
@@ -110,7 +110,7 @@ impl<'a> Lowering<'a> {
         if from == to {
             return Err(refused("a copy within one buffer"));
         }
-        let width = |id: BufferId| self.plan.buffer(id).width;
+        let width = |id: BufferId| self.loaded.plan.buffer(id).width;
         self.row_op(&RowOp::copy(copy, width(from), width(to)), &[x, y]).map(one)
     }
 
@@ -121,7 +121,7 @@ impl<'a> Lowering<'a> {
         width: usize,
         [x, y]: [&wgpu::Buffer; 2],
     ) -> Result<Vec<Dispatch>, Error> {
-        let buffers = [&self.inputs.rows, &self.inputs.selected, x, y];
+        let buffers = [&self.loaded.inputs.rows, &self.loaded.inputs.selected, x, y];
         self.row_op(&RowOp::pool(width, pooling), &buffers).map(one)
     }
 

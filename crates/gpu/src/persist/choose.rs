@@ -6,15 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pelton_graph::{Error, Plan, pages_for};
+use pelton_graph::{Error, pages_for};
 
 use crate::{
     device::Device,
     kernels::{matvec::Stage, template},
     lower::{
-        Inputs, autotune,
+        autotune,
         dispatch::{Bound, Dispatch, StepDispatches},
-        lowering::Lowering,
+        lowering::Loaded,
     },
     persist::{
         link::{Launch, Phase, link},
@@ -62,9 +62,7 @@ pub(crate) enum Mode {
 
 /// A loaded plan to try persistent kernels on.
 pub(crate) struct Trial<'a> {
-    pub(crate) device: &'a Device,
-    pub(crate) plan: &'a Plan,
-    pub(crate) inputs: &'a Inputs,
+    pub(crate) loaded: &'a Loaded<'a>,
     /// The dispatches of each step of a pass of one row.
     pub(crate) alone: &'a [Vec<Dispatch>],
     pub(crate) logits: &'a wgpu::Buffer,
@@ -79,12 +77,8 @@ pub(crate) struct Trial<'a> {
 /// # Errors
 ///
 /// If the GPU is lost. Kernels that fail are no error: then dispatches run.
-pub(crate) fn choose<'l>(
-    trial: &Trial<'_>,
-    mode: Mode,
-    lowering: impl Fn() -> Lowering<'l>,
-) -> Result<Option<Persistent>, Error> {
-    let Trial { device, plan, .. } = *trial;
+pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>, Error> {
+    let Loaded { device, plan, .. } = *trial.loaded;
     let plain = plan.states.is_empty()
         && plan.adapters().is_none()
         && plan.hidden.is_none()
@@ -95,7 +89,7 @@ pub(crate) fn choose<'l>(
     let fits = |groups, stage, early| {
         let turns = if let Mode::Forced { turns, .. } = mode { turns } else { TURNS };
         let threads = THREADS.min(device.capabilities.workgroup_threads as usize);
-        trial.lowered(&Launch { threads, groups, turns, stage, early }, &lowering)
+        trial.lowered(&Launch { threads, groups, turns, stage, early })
     };
     if let Mode::Forced { groups, turns: _ } = mode {
         return fits(groups, Stage::Long, true);
@@ -295,16 +289,12 @@ fn read(device: &Device, buffer: &wgpu::Buffer) -> Result<Vec<f32>, Error> {
 impl Trial<'_> {
     /// The persistent kernels of a launch, if they compile, complete and have the logits of the
     /// dispatches.
-    fn lowered<'l>(
-        &self,
-        launch: &Launch,
-        lowering: &impl Fn() -> Lowering<'l>,
-    ) -> Result<Option<Persistent>, Error> {
-        let lowered = Persistent::lower(&mut lowering(), launch, self.context)?;
+    fn lowered(&self, launch: &Launch) -> Result<Option<Persistent>, Error> {
+        let lowered = Persistent::lower(self.loaded, launch, self.context)?;
         let Some(Lowered { persistent, kernels }) = lowered else { return Ok(None) };
         // a driver may refuse a large kernel
-        if self.device.compile_all(&kernels).is_err() {
-            return self.device.check().map(|()| None);
+        if self.loaded.device.compile_all(&kernels).is_err() {
+            return self.loaded.device.check().map(|()| None);
         }
         let right = self.right(&persistent)?;
         Ok(right.then_some(persistent))
@@ -313,11 +303,11 @@ impl Trial<'_> {
     /// Whether the logits are those of the dispatches, bit for bit, with one KV split and with
     /// several.
     fn right(&self, persistent: &Persistent) -> Result<bool, Error> {
-        persistent.reset(self.device);
+        persistent.reset(self.loaded.device);
         // a page for each range of positions, which no other sequence has yet
         let pages: Vec<u32> = (0..pages_for(self.context) as u32).collect();
-        for group in 0..self.plan.groups.len() {
-            self.inputs.write_table(self.device, group, 0, 0, &pages);
+        for group in 0..self.loaded.plan.groups.len() {
+            self.loaded.inputs.write_table(self.loaded.device, group, 0, 0, &pages);
         }
         for position in 0..FILL.min(self.context as u32) {
             self.pass(None, 1 + position, position)?;
@@ -329,7 +319,7 @@ impl Trial<'_> {
             let got = self.logits_of(Some(persistent), token, position)?;
             let same = expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
             if !same || self.died(persistent)? {
-                persistent.reset(self.device);
+                persistent.reset(self.loaded.device);
                 return Ok(false);
             }
         }
@@ -338,7 +328,7 @@ impl Trial<'_> {
 
     fn died(&self, persistent: &Persistent) -> Result<bool, Error> {
         let (words, offset) = persistent.dead();
-        Ok(read(self.device, &words)?[offset as usize / 4].to_bits() != 0)
+        Ok(read(self.loaded.device, &words)?[offset as usize / 4].to_bits() != 0)
     }
 
     fn logits_of(
@@ -348,8 +338,8 @@ impl Trial<'_> {
         position: u32,
     ) -> Result<Vec<f32>, Error> {
         self.pass(persistent, token, position)?;
-        let mut logits = read(self.device, self.logits)?;
-        logits.truncate(self.plan.output_width());
+        let mut logits = read(self.loaded.device, self.logits)?;
+        logits.truncate(self.loaded.plan.output_width());
         Ok(logits)
     }
 
@@ -361,20 +351,24 @@ impl Trial<'_> {
         position: u32,
     ) -> Result<(), Error> {
         self.write(token, position);
-        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut encoder = self.loaded.device.device.create_command_encoder(&Default::default());
         let mut pass = encoder.begin_compute_pass(&Default::default());
         self.record(&mut pass, persistent, position as usize + 1);
         drop(pass);
-        self.device.queue.submit([encoder.finish()]);
-        self.device.check()
+        self.loaded.device.queue.submit([encoder.finish()]);
+        self.loaded.device.check()
     }
 
     fn write(&self, token: u32, position: u32) {
-        let queue = &self.device.queue;
-        let token = token % self.plan.vocab as u32;
-        queue.write_buffer(&self.inputs.rows, 0, bytemuck::cast_slice(&[token, position, 0, 0]));
-        queue.write_buffer(&self.inputs.pass, 0, bytemuck::cast_slice(&[1u32, 1]));
-        queue.write_buffer(&self.inputs.selected, 0, &[0; 4]);
+        let queue = &self.loaded.device.queue;
+        let token = token % self.loaded.plan.vocab as u32;
+        queue.write_buffer(
+            &self.loaded.inputs.rows,
+            0,
+            bytemuck::cast_slice(&[token, position, 0, 0]),
+        );
+        queue.write_buffer(&self.loaded.inputs.pass, 0, bytemuck::cast_slice(&[1u32, 1]));
+        queue.write_buffer(&self.loaded.inputs.selected, 0, &[0; 4]);
     }
 
     fn record(
@@ -428,7 +422,7 @@ impl Trial<'_> {
     /// The seconds of a pass, of several in one submission.
     fn time(&self, persistent: Option<&Persistent>, position: usize) -> Result<f64, Error> {
         self.write(1, position as u32);
-        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut encoder = self.loaded.device.device.create_command_encoder(&Default::default());
         let mut pass = encoder.begin_compute_pass(&Default::default());
         for _ in 0..PASSES {
             self.record(&mut pass, persistent, position + 1);
@@ -436,8 +430,8 @@ impl Trial<'_> {
         drop(pass);
         let commands = encoder.finish();
         let begun = Instant::now();
-        self.device.queue.submit([commands]);
-        self.device.wait()?;
+        self.loaded.device.queue.submit([commands]);
+        self.loaded.device.wait()?;
         Ok(begun.elapsed().as_secs_f64() / PASSES as f64)
     }
 

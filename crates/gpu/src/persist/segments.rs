@@ -8,8 +8,10 @@ use crate::{
     device::{Device, Kernel},
     kernels::{attention::Attention, matvec::Tuning},
     lower::{
-        dispatch::{Dispatch, Grid, PassShape, RowBucket, StepDispatches, When},
-        lowering::Lowering,
+        autotune::Tunings,
+        dispatch::{Dispatch, Grid, PassShape, RowClass, StepDispatches, When},
+        kernel_cache::KernelCache,
+        lowering::{Loaded, Lowering, Options, PhaseOptions},
     },
     persist::link::{Launch, Linked, Phase, check, link},
 };
@@ -67,25 +69,21 @@ impl Persistent {
     /// Lowers the steps of a pass of one row, at positions below `context`, for kernels of this
     /// launch. `None` if no two steps can be one kernel.
     pub(super) fn lower(
-        lowering: &mut Lowering<'_>,
+        loaded: &Loaded<'_>,
         launch: &Launch,
         context: usize,
     ) -> Result<Option<Lowered>, Error> {
-        let (device, plan) = (lowering.device, lowering.plan);
-        lowering.joined = Some(launch.threads);
+        let Loaded { device, plan, .. } = *loaded;
         let &Launch { threads, groups, stage, early, turns: _ } = launch;
-        lowering.early = early;
-        lowering.tuning = Tuning { threads, groups, stage };
-        let steps: Vec<Vec<Dispatch>> = plan
-            .steps
-            .iter()
-            .map(|step| {
-                let mut calls = lowering.step(step, RowBucket::One, true)?;
-                // rows of an effort below 1 run by dispatches
-                calls.retain(|call| call.when != When::SomeBelow);
-                Ok(calls)
-            })
-            .collect::<Result<_, Error>>()?;
+        let options = Options {
+            tunings: Tunings::Equal(Tuning { threads, groups, stage }),
+            phases: Some(PhaseOptions { threads, early }),
+            row_major: false,
+        };
+        let mut kernels = KernelCache::default();
+        let mut steps = Lowering::new(loaded, options, &mut kernels).steps(RowClass::One, true)?;
+        // rows of an effort below 1 run by dispatches
+        steps.iter_mut().for_each(|calls| calls.retain(|call| call.when != When::SomeBelow));
         let words = device.buffer("words of the grid barrier", BYTES)?;
         let mut builder =
             Builder { device, launch, context, words: &words, kernels: HashMap::new() };

@@ -1,6 +1,6 @@
 //! A plan resident on a GPU, and the passes over it.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use pelton_graph::{
     Backend, Effort, EffortMode, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PAGE,
@@ -14,19 +14,19 @@ use self::{
     shape::{PassWords, Shape, Written, row_words, wanted_logits},
 };
 use crate::{
-    device::{Adapter, Checks, Device, Kernel},
+    device::{Adapter, Checks, Device},
     kernels::{
         attention::{Attention, tiles},
-        matvec::Tuning,
         rope_store::rotation_steps,
         sample::{Sample, SampleBuffers, SampleCall},
     },
     lower::{
         Inputs, Scratch,
-        autotune::{self, Choices},
+        autotune::{self, Tunings},
         buffers::{by_sequence, decode_rows, prompt_partial_len},
-        dispatch::{Dispatch, EXACT_ROWS, PassShape, RowBucket, StepDispatches},
-        lowering::Lowering,
+        dispatch::{Dispatch, EXACT_ROWS, PassShape, RowClass, StepDispatches},
+        kernel_cache::KernelCache,
+        lowering::{Loaded, Lowering, Options},
     },
     persist::{self, Mode, Persistent, Trial, alone},
     run::{
@@ -170,8 +170,8 @@ struct GpuExecutable {
     states: States,
     inputs: Inputs,
     written: Written,
-    /// The dispatches `[buckets, steps]` of each step, in the order of [`RowBucket::ALL`].
-    buckets: [Vec<Vec<Dispatch>>; RowBucket::ALL.len()],
+    /// The dispatches `[classes, steps]` of each step, in the order of [`RowClass::ALL`].
+    classes: [Vec<Vec<Dispatch>>; RowClass::ALL.len()],
     /// The dispatches of each step of a decoding pass over a single row that is selected.
     alone: Vec<Vec<Dispatch>>,
     /// The kernels of such passes whose layers are one dispatch each, if they are used.
@@ -237,7 +237,7 @@ impl GpuExecutable {
             .collect::<Result<Vec<_>, Error>>()?;
         let inputs = Inputs::new(&device, &plan, &limits)?;
         let scratch = Scratch::new(&device, &plan, &limits, &attentions)?;
-        let fresh = || Lowering {
+        let loaded = Loaded {
             device: &device,
             plan: &plan,
             weights: &weights,
@@ -250,39 +250,24 @@ impl GpuExecutable {
             turns: &turns,
             rows: limits.rows,
             decode_rows: decode_rows(&limits),
-            tuning: Tuning::CANDIDATES[0],
-            joined: None,
-            early: false,
-            dense: false,
-            kernels: HashMap::new(),
         };
-        let mut lowering = fresh();
-        let choices = Choices::find(&device, &mut lowering, tuning)?;
-        let mut lower = |bucket, alone| -> Result<Vec<Vec<Dispatch>>, Error> {
-            let steps = plan.steps.iter().enumerate();
-            steps
-                .map(|(i, step)| {
-                    lowering.tuning = choices.of(i);
-                    lowering.step(step, bucket, alone)
-                })
-                .collect()
-        };
-        let alone = lower(RowBucket::One, true)?;
+        let mut kernels = KernelCache::default();
+        let tunings = Tunings::find(&loaded, &mut kernels, tuning)?;
+        let options = Options { tunings, phases: None, row_major: false };
+        let mut lowering = Lowering::new(&loaded, options, &mut kernels);
+        let alone = lowering.steps(RowClass::One, true)?;
         let [one, two, four, eight, sixteen, thirty_two, many, prompt] =
-            RowBucket::ALL.map(|bucket| lower(bucket, false));
-        let buckets = [one?, two?, four?, eight?, sixteen?, thirty_two?, many?, prompt?];
-        let kernels: Vec<Arc<Kernel>> = lowering.kernels.into_values().collect();
-        device.compile_all(&kernels)?;
+            RowClass::ALL.map(|class| lowering.steps(class, false));
+        let classes = [one?, two?, four?, eight?, sixteen?, thirty_two?, many?, prompt?];
+        kernels.compile(&device)?;
         let trial = Trial {
-            device: &device,
-            plan: &plan,
-            inputs: &inputs,
+            loaded: &loaded,
             alone: &alone,
             logits: &buffers[plan.logits.0],
             context: limits.pages.iter().map(|pages| pages * PAGE).fold(limits.context, usize::min),
             tuning,
         };
-        let persistent = persist::choose(&trial, persistent, fresh)?;
+        let persistent = persist::choose(&trial, persistent)?;
         let redo = Redo::new(&device, &inputs, persistent.is_some())?;
         let logits = &buffers[plan.logits.0];
         let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
@@ -320,7 +305,7 @@ impl GpuExecutable {
             states,
             inputs,
             written: Written::default(),
-            buckets,
+            classes,
             alone,
             persistent,
             redo,
@@ -396,11 +381,11 @@ impl GpuExecutable {
         self.plan.steps.iter().enumerate().map(move |(i, step)| {
             let of_selected = self.plan.step_rows(step) == Rows::Selected;
             let rows = if of_selected { selected } else { rows };
-            let bucket = RowBucket::of(phase, rows, of_selected);
+            let class = RowClass::of(phase, rows, of_selected);
             let calls: &[Dispatch] = match (rows, alone) {
                 (0, _) => &[],
                 (_, true) => &self.alone[i],
-                (_, false) => &self.buckets[bucket as usize][i],
+                (_, false) => &self.classes[class as usize][i],
             };
             let below = below[usize::from(of_selected)];
             let shape = PassShape { rows, bound, tiles, distinct, sequences, below };
