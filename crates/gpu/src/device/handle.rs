@@ -16,7 +16,8 @@ use crate::device::{
     adapters::{Adapter, Kind},
     capabilities::{Capabilities, matrix_cores_allowed},
     checks::{Checks, poisoned},
-    pipeline::{Access, Kernel},
+    pipeline::Kernel,
+    source::{Access, KernelSource},
 };
 
 /// Maximum time of a wait, after which the GPU counts as lost: far longer than any pass.
@@ -175,33 +176,26 @@ impl Device {
         }
     }
 
-    /// Compiles a kernel from WGSL with the entry point `main` and these bindings, numbered from 0.
-    pub(crate) fn kernel(
-        &self,
-        label: &str,
-        source: &str,
-        bindings: &[Access],
-    ) -> Result<Kernel, Error> {
-        let kernel = self.kernel_to_compile(label, source, bindings);
+    /// A compiled kernel.
+    pub(crate) fn kernel(&self, label: &str, source: &KernelSource) -> Result<Kernel, Error> {
+        let kernel = self.kernel_to_compile(label, source);
         self.compile(&kernel)?;
         Ok(kernel)
     }
 
     /// A kernel that can be bound, and that [`compile_all`](Self::compile_all) compiles later.
-    pub(crate) fn kernel_to_compile(
-        &self,
-        label: &str,
-        source: &str,
-        bindings: &[Access],
-    ) -> Kernel {
-        let entries: Vec<_> = bindings
+    pub(crate) fn kernel_to_compile(&self, label: &str, source: &KernelSource) -> Kernel {
+        let entries: Vec<_> = source
+            .bindings()
             .iter()
             .enumerate()
-            .map(|(i, access)| wgpu::BindGroupLayoutEntry {
+            .map(|(i, bound)| wgpu::BindGroupLayoutEntry {
                 binding: i as u32,
                 visibility: wgpu::ShaderStages::COMPUTE,
                 ty: wgpu::BindingType::Buffer {
-                    ty: wgpu::BufferBindingType::Storage { read_only: *access == Access::Read },
+                    ty: wgpu::BufferBindingType::Storage {
+                        read_only: bound.access == Access::Read,
+                    },
                     has_dynamic_offset: false,
                     min_binding_size: None,
                 },
@@ -212,7 +206,7 @@ impl Device {
             label: Some(label),
             entries: &entries,
         });
-        let (label, source) = (label.to_owned(), source.to_owned());
+        let (label, source) = (label.to_owned(), source.clone());
         Kernel { label, source, layout, pipeline: OnceLock::new() }
     }
 
@@ -248,8 +242,8 @@ impl Device {
         let label = Some(kernel.label.as_str());
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let source = match self.checks.poison {
-            true => poisoned(&kernel.source).into(),
-            false => kernel.source.as_str().into(),
+            true => poisoned(kernel.source.text()).into(),
+            false => kernel.source.text().into(),
         };
         let descriptor =
             wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(source) };

@@ -201,7 +201,7 @@ fn best_of(keys: &[String], times: &[Vec<f64>]) -> Vec<Tuning> {
 pub(crate) fn key<'a>(calls: impl IntoIterator<Item = &'a Dispatch>) -> String {
     let mut hasher = DefaultHasher::new();
     for call in calls {
-        call.kernel.source().hash(&mut hasher);
+        call.kernel.source().text().hash(&mut hasher);
     }
     format!("{:016x}", hasher.finish())
 }

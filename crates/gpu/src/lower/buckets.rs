@@ -7,13 +7,14 @@
 use pelton_graph::{Error, Rows};
 
 use crate::{
+    device::BufferList,
     kernels::buckets::{Buckets, GRID_ROWS},
     lower::{
         bucket_sizes::{groups, product},
         dispatch::{Dispatch, Grid, RowClass, When},
         effort::{joined, when},
         effort_sizes::Products,
-        lowering::{Lowering, refused, whole},
+        lowering::{Lowering, refused},
         site::Site,
     },
     weights::is_partial,
@@ -95,44 +96,46 @@ impl<'a> Lowering<'a> {
     ) -> Result<[Dispatch; 3], Error> {
         let capabilities = &self.loaded.device.capabilities;
         let (lives, scratch) = (&self.loaded.inputs.lives, self.loaded.scratch);
-        let mut operands = Vec::new();
+        let mut operands = BufferList::of([("lives", lives), ("cutoffs", &scratch.cutoffs)]);
+        operands.add("x", x);
         if let Some(norm) = products.norm {
-            operands.push(self.rms_weight(norm)?.as_entire_buffer_binding());
+            operands.add("norm_weight", self.rms_weight(norm)?);
         }
-        for &i in group {
-            let matrix = self.loaded.weights.buckets(products.linears[i].weight);
-            operands.push(matrix.ok_or_else(|| refused("a matrix without buckets"))?.binding());
+        for (i, &linear) in group.iter().enumerate() {
+            let matrix = self.loaded.weights.buckets(products.linears[linear].weight);
+            let matrix = matrix.ok_or_else(|| refused("a matrix without buckets"))?;
+            operands.add_range(format!("m{i}"), matrix.binding());
         }
         let label = product.label();
         let grid = |x| Grid::Rows { x, batch: 1 };
 
-        let mut buffers = whole(&[x, lives, &scratch.cutoffs]);
-        buffers.extend(operands.iter().cloned());
-        let (source, bindings) = (product.cutoff_source(capabilities)?, product.cutoff_bindings());
         let groups = grid(product.cutoff_groups());
-        let cutoffs = self.call(&source, &bindings, &label, &buffers, groups)?;
+        let cutoffs =
+            self.call(&label, &product.cutoff_source(capabilities)?, &operands, groups)?;
 
-        let mut buffers = whole(&[x, lives, &scratch.cutoffs, &scratch.bucket_sums]);
-        buffers.extend(operands);
-        let source = product.product_source(capabilities)?;
-        let (bindings, groups) = (product.product_bindings(), grid(product.product_groups()));
-        let sums = self.call(&source, &bindings, &label, &buffers, groups)?;
+        operands.add("partial", &scratch.bucket_sums);
+        let groups = grid(product.product_groups());
+        let sums = self.call(&label, &product.product_source(capabilities)?, &operands, groups)?;
 
-        let mut buffers = whole(&[&scratch.bucket_sums, lives, &scratch.cutoffs]);
+        let mut buffers = BufferList::of([("lives", lives), ("cutoffs", &scratch.cutoffs)]);
+        buffers.add("partial", &scratch.bucket_sums);
         let written = if product.glu.is_some() { &group[..1] } else { group };
-        for &i in written {
-            let y = outputs[i].as_entire_buffer_binding();
+        for (i, &linear) in written.iter().enumerate() {
             match product.apart {
-                true => buffers.extend([scratch.kept.as_entire_buffer_binding(), y]),
-                false => buffers.push(y),
+                true => {
+                    buffers.add(format!("y{i}"), &scratch.kept);
+                    buffers.add(format!("before{i}"), outputs[linear]);
+                }
+                false => buffers.add(format!("y{i}"), outputs[linear]),
             }
         }
-        for bias in group.iter().filter_map(|&i| products.linears[i].bias) {
-            buffers.push(self.loaded.weights.vector(bias)?.as_entire_buffer_binding());
+        for (i, &linear) in group.iter().enumerate() {
+            if let Some(bias) = products.linears[linear].bias {
+                buffers.add(format!("bias{i}"), self.loaded.weights.vector(bias)?);
+            }
         }
-        let (source, bindings) = (product.sum_source()?, product.sum_bindings());
         let groups = grid(product.sum_groups());
-        let results = self.call(&source, &bindings, &label, &buffers, groups)?;
+        let results = self.call(&label, &product.sum_source()?, &buffers, groups)?;
         Ok([cutoffs, sums, results])
     }
 }

@@ -18,6 +18,7 @@
 use pelton_graph::{Error, Linear, Rows, Step};
 
 use crate::{
+    device::BufferList,
     kernels::{
         input_major::{InputMajor, RowMajor, RowsBelow},
         row_ops::{Product, RowOp},
@@ -25,7 +26,7 @@ use crate::{
     lower::{
         dispatch::{Dispatch, Grid, RowClass, When},
         effort_sizes::Products,
-        lowering::{Lowering, refused, whole},
+        lowering::{Loaded, Lowering, refused},
         products::NormedProjections,
         site::Site,
     },
@@ -100,11 +101,10 @@ impl<'a> Lowering<'a> {
             let Some(matrix) = self.loaded.weights.input_major(linear.weight) else { continue };
             let start = self.loaded.weights.row_major_start(linear.weight);
             let copy = RowMajor { lines: matrix.lines, start };
-            let buffers =
-                [matrix.binding(), self.loaded.weights.row_major().as_entire_buffer_binding()];
+            let mut buffers = BufferList::of([("planes", self.loaded.weights.row_major())]);
+            buffers.add_range("m", matrix.binding());
             let grid = Grid::Fixed(copy.groups());
-            let bindings = RowMajor::bindings();
-            calls.push(self.call(&copy.source()?, &bindings, "row_major", &buffers, grid)?);
+            calls.push(self.call("row_major", &copy.source()?, &buffers, grid)?);
         }
         Ok(calls)
     }
@@ -154,7 +154,7 @@ impl<'a> Lowering<'a> {
                 true => self.rows_below(site, products.linears[0], Some(*gating))?,
                 false => {
                     let glu = RowOp::glu(width, gating, false, Product::Gate);
-                    self.row_op(&glu, &[outputs[0], outputs[1]])?
+                    self.row_op(&glu, [("gate", outputs[0]), ("up", outputs[1])])?
                 }
             });
         }
@@ -199,16 +199,19 @@ impl<'a> Lowering<'a> {
                 capabilities.workgroup_bytes
             )));
         }
-        let mut buffers = whole(&[x, &self.loaded.inputs.lives, &self.loaded.scratch.lists]);
+        let Loaded { inputs, scratch, .. } = *self.loaded;
+        let mut buffers =
+            BufferList::of([("x", x), ("lives", &inputs.lives), ("lists", &scratch.lists)]);
         if let Some(norm) = products.norm {
-            buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
+            buffers.add("norm_weight", self.rms_weight(norm)?);
         }
-        for &linear in group {
-            buffers.push(self.lines_of(products.linears[linear])?.norms());
+        for (i, &linear) in group.iter().enumerate() {
+            let norms = self.lines_of(products.linears[linear])?.norms();
+            buffers.add_range(format!("norms{i}"), norms);
         }
         let source = choice.source(capabilities, self.loaded.scratch.list_row)?;
         let grid = Grid::Rows { x: choice.groups(capabilities), batch: 1 };
-        self.call(&source, &choice.bindings(), &choice.label(), &buffers, grid)
+        self.call(&choice.label(), &source, &buffers, grid)
     }
 
     fn product_by_row(
@@ -226,28 +229,32 @@ impl<'a> Lowering<'a> {
                 capabilities.workgroup_bytes
             )));
         }
-        let mut buffers = whole(&[if product.chosen { &self.loaded.scratch.lists } else { x }]);
+        let mut buffers = match product.chosen {
+            true => BufferList::of([("lists", &self.loaded.scratch.lists)]),
+            false => BufferList::of([("x", x)]),
+        };
         if product.only_below {
-            buffers.push(self.loaded.inputs.lives.as_entire_buffer_binding());
+            buffers.add("lives", &self.loaded.inputs.lives);
         }
         if let Some(norm) = products.norm.filter(|_| !product.chosen) {
-            buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
+            buffers.add("norm_weight", self.rms_weight(norm)?);
         }
         if product.apart {
-            buffers.push(self.loaded.scratch.kept.as_entire_buffer_binding());
+            buffers.add("kept", &self.loaded.scratch.kept);
         }
         for (i, &linear) in group.iter().enumerate() {
-            buffers.push(self.lines_of(products.linears[linear])?.binding());
+            let matrix = self.lines_of(products.linears[linear])?;
+            buffers.add_range(format!("m{i}"), matrix.binding());
             if product.glu.is_none() || i == 0 {
-                buffers.push(outputs[linear].as_entire_buffer_binding());
+                buffers.add(format!("y{i}"), outputs[linear]);
             }
             if let Some(bias) = products.linears[linear].bias {
-                buffers.push(self.loaded.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add(format!("bias{i}"), self.loaded.weights.vector(bias)?);
             }
         }
         let source = product.source(capabilities, self.loaded.scratch.list_row)?;
         let grid = Grid::Rows { x: product.groups(capabilities), batch: 1 };
-        self.call(&source, &product.bindings(), &product.label(), &buffers, grid)
+        self.call(&product.label(), &source, &buffers, grid)
     }
 
     fn lines_of(&self, linear: &Linear) -> Result<&'a weights::InputMajor, Error> {
@@ -271,9 +278,10 @@ impl<'a> Lowering<'a> {
         let op = RowsBelow { width: weight.rows, lives_at, glu };
         let other = if glu.is_some() { &self.loaded.scratch.up } else { &self.loaded.scratch.kept };
         let y = self.buffer(site.step.outputs[0], site.alone);
-        let buffers = whole(&[other, &self.loaded.inputs.lives, y]);
+        let lives = &self.loaded.inputs.lives;
+        let buffers = BufferList::of([("other", other), ("lives", lives), ("y", y)]);
         let grid = Grid::Rows { x: op.groups(), batch: 1 };
-        self.call(&op.source()?, &RowsBelow::bindings(), "rows_below", &buffers, grid)
+        self.call("rows_below", &op.source()?, &buffers, grid)
     }
 }
 

@@ -3,6 +3,7 @@
 use pelton_graph::{Error, ExpertLinear, Gating, Route as RouteOp, WeightId};
 
 use crate::{
+    device::BufferList,
     kernels::{
         experts::{Experts, Pick, Route, Sort},
         matmul::{DECODE, Matmul},
@@ -13,7 +14,7 @@ use crate::{
     },
     lower::{
         dispatch::{Dispatch, Grid, RowClass},
-        lowering::{Lowering, whole},
+        lowering::{Loaded, Lowering},
         products::Operand,
         site::Site,
     },
@@ -47,12 +48,13 @@ impl<'a> Lowering<'a> {
         logits: &wgpu::Buffer,
         [ids, weights]: [&wgpu::Buffer; 2],
     ) -> Result<Dispatch, Error> {
-        let mut buffers = vec![logits, ids, weights];
-        for id in [op.bias, op.expert_scale].into_iter().flatten() {
-            buffers.push(self.loaded.weights.vector(id)?);
+        let mut buffers = BufferList::of([("logits", logits), ("ids", ids), ("weights", weights)]);
+        for (name, id) in [("bias", op.bias), ("expert_scale", op.expert_scale)] {
+            if let Some(id) = id {
+                buffers.add(name, self.loaded.weights.vector(id)?);
+            }
         }
-        let route = Route(*op);
-        self.call(&route.source()?, &route.bindings(), "route", &whole(&buffers), Grid::Row)
+        self.call("route", &Route(*op).source()?, &buffers, Grid::Row)
     }
 
     /// Products with the matrices of the chosen experts.
@@ -109,7 +111,7 @@ impl<'a> Lowering<'a> {
         }
         let width = gate.used * self.loaded.plan.weight(gate.weight).rows;
         let glu = RowOp::glu(width, gating, false, Product::Gate);
-        calls.push(self.row_op(&glu, &[g, &self.loaded.scratch.up])?);
+        calls.push(self.row_op(&glu, [("gate", g), ("up", &self.loaded.scratch.up)])?);
         Ok(calls)
     }
 
@@ -211,12 +213,16 @@ impl<'a> Lowering<'a> {
         let per_row = if product.own { product.used } else { 1 };
         let mut calls = self.prepare(site, operand, None, product.x, [matrix.row_len, per_row])?;
         let sort = self.sort(product, operand);
-        let inputs =
-            [&self.loaded.inputs.pass, &self.loaded.scratch.pairs, &self.loaded.scratch.tiles];
-        let mut buffers = whole(&Vec::from_iter(product.ids));
-        buffers.extend(whole(&inputs));
-        let source = sort.source()?;
-        calls.push(self.call(&source, &Sort::bindings(), "sort", &buffers, Grid::One)?);
+        let Loaded { inputs, scratch, .. } = *self.loaded;
+        let mut buffers = BufferList::of([
+            ("pass_info", &inputs.pass),
+            ("pairs", &scratch.pairs),
+            ("tiles", &scratch.tiles),
+        ]);
+        if let Some(ids) = product.ids {
+            buffers.add("ids", ids);
+        }
+        calls.push(self.call("sort", &sort.source()?, &buffers, Grid::One)?);
         Ok((operand, calls))
     }
 
@@ -258,28 +264,31 @@ impl<'a> Lowering<'a> {
         Ok(calls)
     }
 
-    /// The bindings between y and the planes: those of biases and of the choice of a matrix.
-    fn chosen_by<'b>(
+    /// Adds biases, and the buffers by which a workgroup chooses its matrix.
+    fn add_chosen_by<'b>(
         &self,
+        buffers: &mut BufferList<'b>,
         product: &Several<'b>,
         pick: Pick,
-    ) -> Result<Vec<wgpu::BufferBinding<'b>>, Error>
+    ) -> Result<(), Error>
     where
         'a: 'b,
     {
         let up_bias = product.up.and_then(|(up, _)| up.bias);
-        let mut buffers: Vec<&'b wgpu::Buffer> = Vec::new();
-        for bias in [product.bias, up_bias].into_iter().flatten() {
-            buffers.push(self.loaded.weights.vector(bias)?);
+        for (name, bias) in [("bias", product.bias), ("bias_up", up_bias)] {
+            if let Some(bias) = bias {
+                buffers.add(name, self.loaded.weights.vector(bias)?);
+            }
         }
         match pick {
-            Pick::Ids => buffers.extend(product.ids),
+            Pick::Ids => product.ids.into_iter().for_each(|ids| buffers.add("ids", ids)),
             Pick::Sorted => {
-                buffers.extend([&self.loaded.scratch.tiles, &self.loaded.scratch.pairs])
+                buffers.add("tiles", &self.loaded.scratch.tiles);
+                buffers.add("pairs", &self.loaded.scratch.pairs);
             }
             Pick::Heads => {}
         }
-        Ok(whole(&buffers))
+        Ok(())
     }
 
     fn pair_matvec(
@@ -308,16 +317,18 @@ impl<'a> Lowering<'a> {
             experts: Some(experts),
             tuning: Tuning::CANDIDATES[0],
         };
-        let mut buffers = whole(&[product.x, product.y, &self.loaded.inputs.pass]);
-        buffers.extend(self.chosen_by(product, experts.pick)?);
-        buffers.extend(shard.bindings());
+        let pass = &self.loaded.inputs.pass;
+        let mut buffers = BufferList::of([("x", product.x), ("y", product.y), ("pass_info", pass)]);
+        self.add_chosen_by(&mut buffers, product, experts.pick)?;
+        buffers.extend(matrix.planes(shard, 0));
         if product.up.is_some() {
-            buffers.extend(up.bindings());
+            // of the same layout
+            buffers.extend(matrix.planes(up, 1));
         }
         let capabilities = &self.loaded.device.capabilities;
         let (source, x) = (spec.source(capabilities)?, spec.groups(capabilities));
         let label = format!("expert {}", spec.label());
-        self.call(&source, &spec.bindings(), &label, &buffers, grid(x))
+        self.call(&label, &source, &buffers, grid(x))
     }
 
     /// The products of the heads of several decoding rows.
@@ -344,16 +355,20 @@ impl<'a> Lowering<'a> {
             count_at: product.count_at,
             experts: Some(experts),
         };
-        let scratch = self.loaded.scratch;
-        let mut buffers =
-            whole(&[&scratch.codes, &scratch.scales, product.y, &self.loaded.inputs.pass]);
-        buffers.extend(self.chosen_by(product, experts.pick)?);
-        buffers.extend(shard.bindings());
+        let Loaded { inputs, scratch, .. } = *self.loaded;
+        let mut buffers = BufferList::of([
+            ("q8_codes", &scratch.codes),
+            ("q8_scales", &scratch.scales),
+            ("y", product.y),
+            ("pass_info", &inputs.pass),
+        ]);
+        self.add_chosen_by(&mut buffers, product, experts.pick)?;
+        buffers.extend(matrix.planes(shard, 0));
         let capabilities = &self.loaded.device.capabilities;
         let (source, x) = (spec.source(capabilities)?, spec.groups(capabilities));
         let label = format!("head matvec_rows {} {rows}x{}", matrix.layout.dtype, spec.k);
         let grid = Grid::Heads { x, batch: batch as u32, heads: experts.count as u32 };
-        self.call(&source, &spec.bindings(), &label, &buffers, grid)
+        self.call(&label, &source, &buffers, grid)
     }
 
     fn tiled_experts(
@@ -378,17 +393,12 @@ impl<'a> Lowering<'a> {
             on_grid: false,
             experts: Some(experts),
         };
-        let scratch = self.loaded.scratch;
-        let mut buffers = match matrix.layout.blocks() {
-            true => whole(&[&scratch.codes, &scratch.scales]),
-            false => whole(&[product.x]),
-        };
-        buffers.extend(whole(&[product.y, &self.loaded.inputs.pass]));
-        buffers.extend(self.chosen_by(product, experts.pick)?);
-        buffers.extend(shard.bindings());
+        let mut buffers = self.tiled_buffers(matrix, [product.x, product.y]);
+        self.add_chosen_by(&mut buffers, product, experts.pick)?;
+        buffers.extend(matrix.planes(shard, 0));
         let source = spec.source(&ThreadTile::of_few(&self.loaded.device.capabilities))?;
         let label = format!("expert tiled_matmul {} {rows}x{}", matrix.layout.dtype, spec.k);
-        self.call(&source, &spec.bindings(), &label, &buffers, grid)
+        self.call(&label, &source, &buffers, grid)
     }
 
     fn tile_matmul(
@@ -415,12 +425,11 @@ impl<'a> Lowering<'a> {
             fused_with: [None; 2],
             own_y: false,
         };
-        let mut buffers =
-            whole(&[&self.loaded.scratch.halves, product.y, &self.loaded.inputs.pass]);
-        buffers.extend(self.chosen_by(product, experts.pick)?);
-        buffers.extend(shard.bindings());
+        let (halves, pass) = (&self.loaded.scratch.halves, &self.loaded.inputs.pass);
+        let mut buffers = BufferList::of([("a", halves), ("y", product.y), ("pass_info", pass)]);
+        self.add_chosen_by(&mut buffers, product, experts.pick)?;
+        buffers.extend(matrix.planes(shard, 0));
         let source = matmul.source(&DECODE.on(&self.loaded.device.capabilities))?;
-        let bindings = matmul.bindings();
-        self.call(&source, &bindings, "expert matmul", &buffers, grid)
+        self.call("expert matmul", &source, &buffers, grid)
     }
 }

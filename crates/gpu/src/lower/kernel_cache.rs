@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use pelton_graph::Error;
 
-use crate::device::{Access, Device, Kernel};
+use crate::device::{Device, Kernel, KernelSource};
 
 /// The kernels of a load by their source, so that steps with equal kernels share one pipeline.
 #[derive(Debug, Default)]
@@ -16,14 +16,13 @@ impl KernelCache {
         &mut self,
         device: &Device,
         label: &str,
-        source: &str,
-        accesses: &[Access],
+        source: &KernelSource,
     ) -> Arc<Kernel> {
-        if let Some(kernel) = self.0.get(source) {
+        if let Some(kernel) = self.0.get(source.text()) {
             return Arc::clone(kernel);
         }
-        let kernel = Arc::new(device.kernel_to_compile(label, source, accesses));
-        self.0.insert(source.to_owned(), Arc::clone(&kernel));
+        let kernel = Arc::new(device.kernel_to_compile(label, source));
+        self.0.insert(source.text().to_owned(), Arc::clone(&kernel));
         kernel
     }
 

@@ -3,7 +3,7 @@
 use pelton_graph::{Adapters, BufferId, Error, KvType, Op, Plan, WeightId};
 
 use crate::{
-    device::{Access, Device},
+    device::{BufferList, Device, KernelSource},
     kernels::row_ops::RowOp,
     lower::{
         autotune::Tunings,
@@ -153,37 +153,44 @@ impl<'a> Lowering<'a> {
                 let linears = &[*gate, *up];
                 self.norm_glu(site, &NormedProjections { norm, linears, x, outputs }, gating)
             }
-            Op::Add => self.row_op(&RowOp::add(width(0)), &[write(0), read(1)]).map(one),
-            Op::Glu(gating) => self.glu(gating, step, [read(0), read(1), write(0)]),
-            Op::Activate(f) => self.row_op(&RowOp::activate(width(0), *f), &[write(0)]).map(one),
-            Op::Scale(factor) => {
-                self.row_op(&RowOp::scale(width(0), *factor), &[write(0)]).map(one)
+            Op::Add => {
+                self.row_op(&RowOp::add(width(0)), [("x", write(0)), ("y", read(1))]).map(one)
             }
-            Op::Softcap(cap) => self.row_op(&RowOp::softcap(width(0), *cap), &[write(0)]).map(one),
+            Op::Glu(gating) => self.glu(gating, step, [read(0), read(1), write(0)]),
+            Op::Activate(f) => {
+                self.row_op(&RowOp::activate(width(0), *f), [("x", write(0))]).map(one)
+            }
+            Op::Scale(factor) => {
+                self.row_op(&RowOp::scale(width(0), *factor), [("x", write(0))]).map(one)
+            }
+            Op::Softcap(cap) => {
+                self.row_op(&RowOp::softcap(width(0), *cap), [("x", write(0))]).map(one)
+            }
             Op::Temper { beta, interval, offset } => {
                 let op = RowOp::temper(width(0), *beta, *interval, *offset);
-                self.row_op(&op, &[&self.loaded.inputs.rows, write(0)]).map(one)
+                self.row_op(&op, [("rows", &self.loaded.inputs.rows), ("x", write(0))]).map(one)
             }
             Op::Copy(copy) => self.copy(copy, step, [read(0), write(0)]),
             Op::Pool(pooling) => self.pool(*pooling, width(0), [read(0), write(0)]),
             Op::ExpertScale { factors, used } => {
                 let op = RowOp::expert_scale(width(0), *used);
                 let factors = self.loaded.weights.vector(*factors)?;
-                self.row_op(&op, &[write(0), read(1), factors]).map(one)
+                self.row_op(&op, [("x", write(0)), ("ids", read(1)), ("factors", factors)]).map(one)
             }
             Op::ExpertSum { used } => {
                 let op = RowOp::expert_sum(width(0), *used, false);
-                self.row_op(&op, &[read(0), read(1), write(0)]).map(one)
+                self.row_op(&op, [("x", read(0)), ("weights", read(1)), ("y", write(0))]).map(one)
             }
             Op::ExpertSumAdd { used } => {
                 let op = RowOp::expert_sum(width(0), *used, true);
-                self.row_op(&op, &[read(1), read(2), write(0)]).map(one)
+                self.row_op(&op, [("x", read(1)), ("weights", read(2)), ("y", write(0))]).map(one)
             }
             // the logits are copied from their own buffer
             Op::Select if alone && step.outputs[0] != plan.logits => Ok(Vec::new()),
             Op::Select => {
-                let buffers = [read(0), &self.loaded.inputs.selected, write(0)];
-                self.row_op(&RowOp::select(width(0)), &buffers).map(one)
+                let selected = &self.loaded.inputs.selected;
+                let buffers = [("x", read(0)), ("selected", selected), ("y", write(0))];
+                self.row_op(&RowOp::select(width(0)), buffers).map(one)
             }
             Op::Rope { rope, heads } => self.rope(*rope, *heads, step.outputs[0]).map(one),
             Op::Store { cache } => self.store(*cache, read(0), inputs.get(1).copied()).map(one),
@@ -194,8 +201,13 @@ impl<'a> Lowering<'a> {
             }
             Op::Adapters(Adapters { count: _, used }) => {
                 let inputs = self.loaded.inputs;
-                let buffers = [&inputs.rows, &inputs.adapters, write(0), write(1)];
-                self.row_op(&RowOp::adapters(*used), &buffers).map(one)
+                let buffers = [
+                    ("rows", &inputs.rows),
+                    ("adapters", &inputs.adapters),
+                    ("ids", write(0)),
+                    ("weights", write(1)),
+                ];
+                self.row_op(&RowOp::adapters(*used), buffers).map(one)
             }
             Op::Route(op) => self.route(op, read(0), [write(0), write(1)]).map(one),
             Op::ExpertLinear(linear) => {
@@ -229,14 +241,14 @@ impl<'a> Lowering<'a> {
 
     pub(super) fn call(
         &mut self,
-        source: &str,
-        accesses: &[Access],
         label: &str,
-        buffers: &[wgpu::BufferBinding<'_>],
+        source: &KernelSource,
+        buffers: &BufferList<'_>,
         grid: Grid,
     ) -> Result<Dispatch, Error> {
-        let kernel = self.kernels.of(self.loaded.device, label, source, accesses);
-        let bindings = self.loaded.device.bind(label, &kernel, buffers)?;
+        let buffers = buffers.in_order(label, source)?;
+        let kernel = self.kernels.of(self.loaded.device, label, source);
+        let bindings = self.loaded.device.bind(label, &kernel, &buffers)?;
         Ok(Dispatch {
             kernel,
             bindings,
@@ -256,8 +268,4 @@ pub(super) fn refused(what: &str) -> Error {
 
 pub(super) fn one(call: Dispatch) -> Vec<Dispatch> {
     vec![call]
-}
-
-pub(super) fn whole<'b>(buffers: &[&'b wgpu::Buffer]) -> Vec<wgpu::BufferBinding<'b>> {
-    buffers.iter().map(|buffer| buffer.as_entire_buffer_binding()).collect()
 }

@@ -7,6 +7,7 @@
 use pelton_graph::{Error, Gating, Linear, Norm};
 
 use crate::{
+    device::BufferList,
     kernels::{
         matmul::{DECODE, DECODE_FEW, Matmul, Tile, decode_splits},
         matvec::FusedMatrix,
@@ -15,7 +16,7 @@ use crate::{
     },
     lower::{
         dispatch::{Dispatch, Grid, RowClass},
-        lowering::{Lowering, refused, whole},
+        lowering::{Lowering, refused},
         products::{NormedProjections, Operand, Projection},
         site::Site,
     },
@@ -69,23 +70,25 @@ impl<'a> Lowering<'a> {
                 own_y: false,
             };
             let to = if whole_k { y } else { &self.loaded.scratch.partial };
-            let mut buffers = whole(&[&self.loaded.scratch.halves, to, &self.loaded.inputs.pass]);
+            let halves = &self.loaded.scratch.halves;
+            let pass = &self.loaded.inputs.pass;
+            let mut buffers = BufferList::of([("a", halves), ("y", to), ("pass_info", pass)]);
             if let Some(bias) = linear.bias.filter(|_| whole_k) {
-                buffers.push(self.loaded.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add("bias", self.loaded.weights.vector(bias)?);
             }
-            buffers.extend(shard.bindings());
+            buffers.extend(matrix.planes(shard, 0));
             let grid = Grid::Tiles(tile, matmul.rows, splits);
             let source = matmul.source(&tile)?;
-            calls.push(self.call(&source, &matmul.bindings(), "matmul", &buffers, grid)?);
+            calls.push(self.call("matmul", &source, &buffers, grid)?);
         }
         if !whole_k && !completed_later {
             let output = Output { rows: outputs, bias: linear.bias.is_some() };
             let sum = self.sum(splits, vec![output], add);
-            let mut buffers = whole(&[&self.loaded.scratch.partial, y]);
+            let mut buffers = BufferList::of([("y0", y)]);
             if let Some(bias) = linear.bias {
-                buffers.push(self.loaded.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add("bias0", self.loaded.weights.vector(bias)?);
             }
-            calls.push(self.sum_call(&sum, &buffers)?);
+            calls.push(self.sum_call(&sum, buffers)?);
         }
         Ok(calls)
     }
@@ -95,13 +98,18 @@ impl<'a> Lowering<'a> {
         SumSplits { splits, slab_rows, outputs, add, glu: None, halves: false }
     }
 
-    pub(super) fn sum_call(
+    /// The sums of partial sums; `buffers` are each y and bias.
+    pub(super) fn sum_call<'b>(
         &mut self,
         sum: &SumSplits,
-        buffers: &[wgpu::BufferBinding<'_>],
-    ) -> Result<Dispatch, Error> {
+        mut buffers: BufferList<'b>,
+    ) -> Result<Dispatch, Error>
+    where
+        'a: 'b,
+    {
+        buffers.add("partial", &self.loaded.scratch.partial);
         let grid = Grid::Rows { x: sum.groups(), batch: 1 };
-        self.call(&sum.source()?, &sum.bindings(), "sum_splits", buffers, grid)
+        self.call("sum_splits", &sum.source()?, &buffers, grid)
     }
 
     /// Products of the same activations in one dispatch, with a gating their gated product.
@@ -148,25 +156,28 @@ impl<'a> Lowering<'a> {
         };
         let mut calls = self.complete(site, norm, x, k)?;
         let scratch = self.loaded.scratch;
-        let mut buffers = whole(&[&scratch.halves, &scratch.partial, &self.loaded.inputs.pass]);
-        for matrix in &matrices {
-            buffers.extend(matrix.shards.iter().flat_map(|shard| shard.bindings()));
+        let mut buffers = BufferList::of([
+            ("a", &scratch.halves),
+            ("y", &scratch.partial),
+            ("pass_info", &self.loaded.inputs.pass),
+        ]);
+        for (i, matrix) in matrices.iter().enumerate() {
+            buffers.extend(matrix.whole_planes(i));
         }
         let grid = Grid::Tiles(tile, matmul.tiled_rows(&tile), splits);
         let source = matmul.source(&tile)?;
-        calls.push(self.call(&source, &matmul.bindings(), "matmul", &buffers, grid)?);
+        calls.push(self.call("matmul", &source, &buffers, grid)?);
 
         let halves = site.neighbours.leaves_halves;
         let sum = SumSplits { glu: gating.copied(), halves, ..self.sum(splits, parts, false) };
-        let mut buffers = whole(&[&scratch.partial]);
-        for (linear, y) in linears.iter().zip(outputs) {
-            let to = if halves { &scratch.halves } else { *y };
-            buffers.push(to.as_entire_buffer_binding());
+        let mut buffers = BufferList::default();
+        for (i, (linear, y)) in linears.iter().zip(outputs).enumerate() {
+            buffers.add(format!("y{i}"), if halves { &scratch.halves } else { y });
             if let Some(bias) = linear.bias {
-                buffers.push(self.loaded.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add(format!("bias{i}"), self.loaded.weights.vector(bias)?);
             }
         }
-        calls.push(self.sum_call(&sum, &buffers)?);
+        calls.push(self.sum_call(&sum, buffers)?);
         Ok(calls)
     }
 
@@ -191,18 +202,14 @@ impl<'a> Lowering<'a> {
             bias: linear.bias.is_some(),
         };
         let op = ToF16 { k, per_row: 1, norm: Some(norm.eps), partial: Some(partial) };
-        let mut buffers = whole(&[x, &self.loaded.scratch.halves, self.rms_weight(norm)?]);
-        buffers.push(self.loaded.scratch.partial.as_entire_buffer_binding());
+        let scratch = self.loaded.scratch;
+        let mut buffers = BufferList::of([("x", x), ("a", &scratch.halves)]);
+        buffers.add("norm_weight", self.rms_weight(norm)?);
+        buffers.add("partial", &scratch.partial);
         if let Some(bias) = linear.bias {
-            buffers.push(self.loaded.weights.vector(bias)?.as_entire_buffer_binding());
+            buffers.add("bias", self.loaded.weights.vector(bias)?);
         }
-        let call = self.call(
-            &op.source(&self.loaded.device.capabilities)?,
-            &op.bindings(),
-            "to_f16",
-            &buffers,
-            Grid::Row,
-        )?;
-        Ok(vec![call])
+        let source = op.source(&self.loaded.device.capabilities)?;
+        Ok(vec![self.call("to_f16", &source, &buffers, Grid::Row)?])
     }
 }

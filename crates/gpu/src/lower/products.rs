@@ -4,7 +4,7 @@ use pelton_graph::{Error, Gating, Linear, Norm, WeightId};
 use pelton_quant::DType;
 
 use crate::{
-    device::Capabilities,
+    device::{BufferList, Capabilities},
     kernels::{
         matvec::{FusedMatrix, MatVec, Tuning},
         matvec_rows::MatVecRows,
@@ -14,7 +14,7 @@ use crate::{
     },
     lower::{
         dispatch::{Dispatch, Grid, RowClass},
-        lowering::{Lowering, one, refused, whole},
+        lowering::{Loaded, Lowering, one, refused},
         neighbours::{fuses, gates},
         site::Site,
     },
@@ -115,14 +115,15 @@ impl<'a> Lowering<'a> {
                 add,
                 ..self.spec(site, linear.weight, matrix, shard.rows.clone(), norm)
             };
-            let mut buffers = whole(&[x, y, &self.loaded.inputs.pass]);
+            let pass = &self.loaded.inputs.pass;
+            let mut buffers = BufferList::of([("x", x), ("y", y), ("pass_info", pass)]);
             if let Some(norm) = norm {
-                buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
+                buffers.add("norm_weight", self.rms_weight(norm)?);
             }
             if let Some(bias) = linear.bias {
-                buffers.push(self.loaded.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add("bias", self.loaded.weights.vector(bias)?);
             }
-            buffers.extend(shard.bindings());
+            buffers.extend(matrix.planes(shard, 0));
             calls.push(self.matvec_call(site, &spec, &buffers)?);
         }
         Ok(calls)
@@ -140,32 +141,36 @@ impl<'a> Lowering<'a> {
                 add,
                 ..self.rows_spec(site, linear.weight, matrix, shard.rows.clone())
             };
-            let bias = linear.bias.map(|bias| self.loaded.weights.vector(bias)).transpose()?;
-            let planes = shard.bindings().collect();
-            calls.push(self.matvec_rows_call(&spec, y, bias, planes)?);
+            let mut buffers = BufferList::of([("y", y)]);
+            if let Some(bias) = linear.bias {
+                buffers.add("bias", self.loaded.weights.vector(bias)?);
+            }
+            buffers.extend(matrix.planes(shard, 0));
+            calls.push(self.matvec_rows_call(&spec, buffers)?);
         }
         Ok(calls)
     }
 
-    fn matvec_rows_call(
+    /// A call of `matvec_rows.wgsl`. `buffers` are y, the bias and the planes.
+    fn matvec_rows_call<'b>(
         &mut self,
         spec: &MatVecRows,
-        y: &wgpu::Buffer,
-        bias: Option<&wgpu::Buffer>,
-        planes: Vec<wgpu::BufferBinding<'_>>,
-    ) -> Result<Dispatch, Error> {
-        let scratch = self.loaded.scratch;
-        let mut buffers = whole(&[&scratch.codes, &scratch.scales, y, &self.loaded.inputs.pass]);
+        mut buffers: BufferList<'b>,
+    ) -> Result<Dispatch, Error>
+    where
+        'a: 'b,
+    {
+        let Loaded { scratch, inputs, device, .. } = *self.loaded;
+        buffers.add("q8_codes", &scratch.codes);
+        buffers.add("q8_scales", &scratch.scales);
+        buffers.add("pass_info", &inputs.pass);
         if spec.norm {
-            buffers.push(scratch.factors.as_entire_buffer_binding());
+            buffers.add("factors", &scratch.factors);
         }
-        buffers.extend(bias.map(wgpu::Buffer::as_entire_buffer_binding));
-        buffers.extend(planes);
-        let capabilities = &self.loaded.device.capabilities;
-        let (source, x) = (spec.source(capabilities)?, spec.groups(capabilities));
+        let (source, x) = (spec.source(&device.capabilities)?, spec.groups(&device.capabilities));
         let grid = Grid::Rows { x, batch: spec.batch as u32 };
         let label = format!("matvec_rows {} {}x{}", spec.layout.dtype, spec.rows, spec.k);
-        self.call(&source, &spec.bindings(), &label, &buffers, grid)
+        self.call(&label, &source, &buffers, grid)
     }
 
     /// Products that all read one norm.
@@ -287,22 +292,20 @@ impl<'a> Lowering<'a> {
             fused_with: [1, 2].map(|i| sides.get(i).copied()),
             ..self.spec(site, first.weight, matrix, 0..sides[0].rows, Some(norm))
         };
-        if !self.loaded.device.capabilities.binds(spec.bindings().len()) {
+        let source = spec.source(&self.loaded.device.capabilities)?;
+        if !self.loaded.device.capabilities.binds(source.bindings().len()) {
             return Ok(None);
         }
-        let mut buffers = whole(&[x, outputs[0], &self.loaded.inputs.pass]);
-        buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
-        for (i, linear) in linears.iter().enumerate() {
-            if i > 0 {
-                buffers.push(outputs[i].as_entire_buffer_binding());
-            }
+        let mut buffers = BufferList::of([("x", x), ("pass_info", &self.loaded.inputs.pass)]);
+        buffers.add("norm_weight", self.rms_weight(norm)?);
+        for (i, (linear, y)) in linears.iter().zip(outputs).enumerate() {
+            // the names of the first matrix have no number
+            let of = |name: &str| if i > 0 { format!("{name}{i}") } else { name.to_owned() };
+            buffers.add(of("y"), y);
             if let Some(bias) = linear.bias {
-                buffers.push(self.loaded.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add(of("bias"), self.loaded.weights.vector(bias)?);
             }
-        }
-        for linear in linears {
-            let matrix = self.loaded.weights.matrix(linear.weight)?;
-            buffers.extend(matrix.shards.iter().flat_map(|shard| shard.bindings()));
+            buffers.extend(self.loaded.weights.matrix(linear.weight)?.whole_planes(i));
         }
         self.matvec_call(site, &spec, &buffers).map(Some)
     }
@@ -348,12 +351,15 @@ impl<'a> Lowering<'a> {
     ) -> Result<Dispatch, Error> {
         let (norm_eps, threads) = (norm.map(|norm| norm.eps), site.tuning.threads);
         let quantize = ToQ8 { k, per_row, norm: norm_eps, threads };
-        let mut buffers = whole(&[x, &self.loaded.scratch.codes, &self.loaded.scratch.scales]);
+        let scratch = self.loaded.scratch;
+        let to = [("codes", &scratch.codes), ("scales", &scratch.scales)];
+        let mut buffers = BufferList::of([("x", x)].into_iter().chain(to));
         if let Some(norm) = norm {
-            buffers.extend(whole(&[&self.loaded.scratch.factors, self.rms_weight(norm)?]));
+            buffers.add("factors", &scratch.factors);
+            buffers.add("norm_weight", self.rms_weight(norm)?);
         }
         let source = quantize.source(&self.loaded.device.capabilities)?;
-        self.call(&source, &quantize.bindings(), "to_q8", &buffers, rows_times(per_row))
+        self.call("to_q8", &source, &buffers, rows_times(per_row))
     }
 
     /// Activations for matrix cores.
@@ -364,12 +370,12 @@ impl<'a> Lowering<'a> {
         [k, per_row]: [usize; 2],
     ) -> Result<Dispatch, Error> {
         let prepare = ToF16 { k, per_row, norm: norm.map(|norm| norm.eps), partial: None };
-        let mut buffers = whole(&[x, &self.loaded.scratch.halves]);
+        let mut buffers = BufferList::of([("x", x), ("a", &self.loaded.scratch.halves)]);
         if let Some(norm) = norm {
-            buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
+            buffers.add("norm_weight", self.rms_weight(norm)?);
         }
         let source = prepare.source(&self.loaded.device.capabilities)?;
-        self.call(&source, &prepare.bindings(), "to_f16", &buffers, rows_times(per_row))
+        self.call("to_f16", &source, &buffers, rows_times(per_row))
     }
 
     /// Gate and up in one kernel where they are of one type, else one after the other.
@@ -394,26 +400,29 @@ impl<'a> Lowering<'a> {
         }
         if !alike || operand == Operand::F16 || site.class == RowClass::Prompt {
             let width = self.loaded.plan.weight(up.weight).rows;
-            let outputs = &[*g, &self.loaded.scratch.up];
+            let up = &self.loaded.scratch.up;
+            let outputs = &[*g, up];
             let mut calls = self.norm_linear(site, &NormedProjections { outputs, ..*all })?;
             let glu = RowOp::glu(width, gating, false, Product::Gate);
-            calls.push(self.row_op(&glu, outputs)?);
+            calls.push(self.row_op(&glu, [("gate", *g), ("up", up)])?);
             return Ok(calls);
         }
         let mut calls = self.prepare(site, operand, Some(norm), x, [gates.row_len, 1])?;
         for (gate_shard, up_shard) in gates.shards.iter().zip(&ups.shards) {
             let rows = gate_shard.rows.clone();
-            let planes = gate_shard.bindings().chain(up_shard.bindings());
+            let mut buffers = BufferList::of([("y", *g)]);
+            buffers.extend(gates.planes(gate_shard, 0).chain(ups.planes(up_shard, 1)));
             if operand == Operand::Q8 {
                 let spec = self.rows_spec(site, gate.weight, gates, rows);
                 let spec = MatVecRows { norm: true, glu: Some(*gating), ..spec };
-                calls.push(self.matvec_rows_call(&spec, g, None, planes.collect())?);
+                calls.push(self.matvec_rows_call(&spec, buffers)?);
                 continue;
             }
             let spec = self.spec(site, gate.weight, gates, rows, Some(norm));
             let spec = MatVec { glu: Some(*gating), ..spec };
-            let mut buffers = whole(&[x, g, &self.loaded.inputs.pass, self.rms_weight(norm)?]);
-            buffers.extend(planes);
+            buffers.add("x", x);
+            buffers.add("pass_info", &self.loaded.inputs.pass);
+            buffers.add("norm_weight", self.rms_weight(norm)?);
             calls.push(self.matvec_call(site, &spec, &buffers)?);
         }
         Ok(calls)
@@ -484,7 +493,7 @@ impl<'a> Lowering<'a> {
         &mut self,
         site: Site<'_>,
         spec: &MatVec,
-        buffers: &[wgpu::BufferBinding<'_>],
+        buffers: &BufferList<'_>,
     ) -> Result<Dispatch, Error> {
         let capabilities = &self.loaded.device.capabilities;
         let tuned = MatVec { tuning: site.tuning, ..*spec };
@@ -492,7 +501,7 @@ impl<'a> Lowering<'a> {
         let spec = if tunes { &tuned } else { spec };
         let (source, groups) = (spec.source(capabilities)?, spec.groups(capabilities));
         let groups = Grid::Rows { x: groups, batch: spec.batch as u32 };
-        self.call(&source, &spec.bindings(), &spec.label(), buffers, groups)
+        self.call(&spec.label(), &source, buffers, groups)
     }
 }
 

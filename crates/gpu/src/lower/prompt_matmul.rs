@@ -6,6 +6,7 @@
 use pelton_graph::{Error, Linear};
 
 use crate::{
+    device::BufferList,
     kernels::{
         matmul::{Matmul, prompt_splits},
         matvec::FusedMatrix,
@@ -13,7 +14,7 @@ use crate::{
     },
     lower::{
         dispatch::{Dispatch, Grid},
-        lowering::{Lowering, refused, whole},
+        lowering::{Lowering, refused},
         site::Site,
     },
 };
@@ -60,23 +61,24 @@ impl Lowering<'_> {
                 own_y: linears.len() > 1 && splits == 1,
             };
             let y = if splits > 1 { &self.loaded.scratch.partial } else { y };
-            let mut buffers = whole(&[&self.loaded.scratch.halves, y, &self.loaded.inputs.pass]);
-            if matmul.own_y {
-                buffers.extend(whole(&outputs[1..]));
-            }
+            let halves = &self.loaded.scratch.halves;
+            let pass = &self.loaded.inputs.pass;
+            let mut buffers = BufferList::of([("a", halves), ("y", y), ("pass_info", pass)]);
             if let Some(bias) = linear.bias {
-                buffers.push(self.loaded.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add("bias", self.loaded.weights.vector(bias)?);
             }
-            buffers.extend(shard.bindings());
-            for linear in &linears[1..] {
-                let matrix = self.loaded.weights.matrix(linear.weight)?;
-                buffers.extend(matrix.shards.iter().flat_map(|shard| shard.bindings()));
+            buffers.extend(matrix.planes(shard, 0));
+            for (i, (linear, y)) in linears.iter().zip(outputs).enumerate().skip(1) {
+                if matmul.own_y {
+                    buffers.add(format!("y{i}"), y);
+                }
+                buffers.extend(self.loaded.weights.matrix(linear.weight)?.whole_planes(i));
             }
             for (from, to, tile) in matmul.tiles(&self.loaded.device.capabilities, self.loaded.rows)
             {
                 let grid = Grid::Tiles(tile, matmul.tiled_rows(&tile), splits);
                 let source = matmul.source(&tile)?;
-                let call = self.call(&source, &matmul.bindings(), "matmul", &buffers, grid)?;
+                let call = self.call("matmul", &source, &buffers, grid)?;
                 calls.push(Dispatch { rows: from..=to, ..call });
             }
         }
@@ -84,9 +86,11 @@ impl Lowering<'_> {
             let parts = linears.iter().map(|linear| Output { rows: rows(linear), bias: false });
             let sum =
                 SumSplits { slab_rows: self.loaded.rows, ..self.sum(splits, parts.collect(), add) };
-            let mut buffers = whole(&[&self.loaded.scratch.partial]);
-            buffers.extend(whole(outputs));
-            calls.push(self.sum_call(&sum, &buffers)?);
+            let mut buffers = BufferList::default();
+            for (i, y) in outputs.iter().enumerate() {
+                buffers.add(format!("y{i}"), y);
+            }
+            calls.push(self.sum_call(&sum, buffers)?);
         }
         Ok(calls)
     }

@@ -3,10 +3,12 @@
 use pelton_graph::{BufferId, Error, Gating, Norm, Pooling, Step, StridedCopy, TableRow, WeightId};
 
 use crate::{
+    device::BufferList,
     kernels::row_ops::{Product, RowNorm, RowOp},
     lower::{
+        buffers::Inputs,
         dispatch::{Dispatch, Grid},
-        lowering::{Lowering, one, refused, whole},
+        lowering::{Lowering, one, refused},
     },
 };
 
@@ -23,8 +25,13 @@ impl<'a> Lowering<'a> {
             let types = (self.loaded.plan.token_types > 1).then_some(self.loaded.plan.vocab);
             let op = RowOp::embed(&matrix.layout, matrix.row_len, [first, rows], types);
             let inputs = self.loaded.inputs;
-            let mut buffers = whole(&[&inputs.rows, &inputs.recent, &inputs.pass, x]);
-            buffers.extend(shard.bindings());
+            let mut buffers = BufferList::of([
+                ("rows", &inputs.rows),
+                ("recent", &inputs.recent),
+                ("pass_info", &inputs.pass),
+                ("x", x),
+            ]);
+            buffers.extend(matrix.planes(shard, 0));
             calls.push(self.bound_row_op(&op, &buffers)?);
         }
         Ok(calls)
@@ -48,8 +55,8 @@ impl<'a> Lowering<'a> {
         for shard in &matrix.shards {
             let rows = [shard.rows.start, shard.rows.len()];
             let op = RowOp::add_table(&matrix.layout, matrix.row_len, rows, &row);
-            let mut buffers = whole(&[&self.loaded.inputs.rows, x]);
-            buffers.extend(shard.bindings());
+            let mut buffers = BufferList::of([("rows", &self.loaded.inputs.rows), ("x", x)]);
+            buffers.extend(matrix.planes(shard, 0));
             calls.push(self.bound_row_op(&op, &buffers)?);
         }
         Ok(calls)
@@ -73,12 +80,16 @@ impl<'a> Lowering<'a> {
         };
         let (weight_heads, bias_heads) = (heads_of(weight), heads_of(bias));
         let op = RowNorm { kind, length, eps, weight_heads, bias_heads };
-        let mut buffers = vec![x];
-        buffers.extend(y);
-        for id in [weight, bias].into_iter().flatten() {
-            buffers.push(self.loaded.weights.vector(id)?);
+        let mut buffers = BufferList::of([("x", x)]);
+        if let Some(y) = y {
+            buffers.add("y", y);
         }
-        self.row_op(&RowOp::norm(&op, heads, y.is_none()), &buffers).map(one)
+        for (name, id) in [("weight", weight), ("bias", bias)] {
+            if let Some(id) = id {
+                buffers.add(name, self.loaded.weights.vector(id)?);
+            }
+        }
+        self.bound_row_op(&RowOp::norm(&op, heads, y.is_none()), &buffers).map(one)
     }
 
     /// A gated product, whose buffer may be that of the gate or of the value.
@@ -91,12 +102,13 @@ impl<'a> Lowering<'a> {
         let width = |id: BufferId| self.loaded.plan.buffer(id).width;
         let (inputs, output) = (&step.inputs, step.outputs[0]);
         let one_gate = width(inputs[0]) == 1 && width(output) > 1;
-        let (to, buffers) = match output {
-            g if g == inputs[0] => (Product::Gate, vec![gate, up]),
-            g if g == inputs[1] => (Product::Up, vec![gate, up]),
-            _ => (Product::Own, vec![gate, up, g]),
+        let (to, own) = match output {
+            g if g == inputs[0] => (Product::Gate, None),
+            g if g == inputs[1] => (Product::Up, None),
+            _ => (Product::Own, Some(("g", g))),
         };
-        self.row_op(&RowOp::glu(width(output), gating, one_gate, to), &buffers).map(one)
+        let buffers = [("gate", gate), ("up", up)].into_iter().chain(own);
+        self.row_op(&RowOp::glu(width(output), gating, one_gate, to), buffers).map(one)
     }
 
     /// A strided copy between rows of two buffers.
@@ -111,7 +123,7 @@ impl<'a> Lowering<'a> {
             return Err(refused("a copy within one buffer"));
         }
         let width = |id: BufferId| self.loaded.plan.buffer(id).width;
-        self.row_op(&RowOp::copy(copy, width(from), width(to)), &[x, y]).map(one)
+        self.row_op(&RowOp::copy(copy, width(from), width(to)), [("x", x), ("y", y)]).map(one)
     }
 
     /// The pooling of sequences, whose rows are all in one pass.
@@ -121,24 +133,21 @@ impl<'a> Lowering<'a> {
         width: usize,
         [x, y]: [&wgpu::Buffer; 2],
     ) -> Result<Vec<Dispatch>, Error> {
-        let buffers = [&self.loaded.inputs.rows, &self.loaded.inputs.selected, x, y];
-        self.row_op(&RowOp::pool(width, pooling), &buffers).map(one)
+        let Inputs { rows, selected, .. } = self.loaded.inputs;
+        let buffers = [("rows", rows), ("selected", selected), ("x", x), ("y", y)];
+        self.row_op(&RowOp::pool(width, pooling), buffers).map(one)
     }
 
-    pub(super) fn row_op(
+    pub(super) fn row_op<'b>(
         &mut self,
         op: &RowOp,
-        buffers: &[&wgpu::Buffer],
+        buffers: impl IntoIterator<Item = (&'static str, &'b wgpu::Buffer)>,
     ) -> Result<Dispatch, Error> {
-        self.bound_row_op(op, &whole(buffers))
+        self.bound_row_op(op, &BufferList::of(buffers))
     }
 
-    fn bound_row_op(
-        &mut self,
-        op: &RowOp,
-        buffers: &[wgpu::BufferBinding<'_>],
-    ) -> Result<Dispatch, Error> {
+    fn bound_row_op(&mut self, op: &RowOp, buffers: &BufferList<'_>) -> Result<Dispatch, Error> {
         let grid = Grid::Rows { x: op.groups, batch: 1 };
-        self.call(&op.source()?, op.bindings(), op.label, buffers, grid)
+        self.call(op.label, &op.source()?, buffers, grid)
     }
 }

@@ -6,20 +6,21 @@
 use pelton_graph::{Error, Linear};
 
 use crate::{
+    device::BufferList,
     kernels::{
         sum_splits::{Output, SumSplits},
         tiled_matmul::{FEW_ROWS, ThreadTile, TiledMatmul, splits},
     },
     lower::{
         dispatch::{Dispatch, Grid},
-        lowering::{Lowering, whole},
+        lowering::{Loaded, Lowering},
         products::Projection,
         site::Site,
     },
     weights::{Matrix, Shard},
 };
 
-impl Lowering<'_> {
+impl<'a> Lowering<'a> {
     /// A product of prepared activations: in 8 bits, or for weights in floats in f32, which after a
     /// norm are in scratch memory.
     pub(super) fn tiled_matmul(
@@ -75,11 +76,11 @@ impl Lowering<'_> {
         if on_grid {
             let outputs = vec![Output { rows: outputs, bias: linear.bias.is_some() }];
             let sum = SumSplits { slab_rows: FEW_ROWS, ..self.sum(splits, outputs, add) };
-            let mut buffers = whole(&[&self.loaded.scratch.partial, y]);
+            let mut buffers = BufferList::of([("y0", y)]);
             if let Some(bias) = linear.bias {
-                buffers.push(self.loaded.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add("bias0", self.loaded.weights.vector(bias)?);
             }
-            let call = self.sum_call(&sum, &buffers)?;
+            let call = self.sum_call(&sum, buffers)?;
             calls.push(Dispatch { rows: 0..=FEW_ROWS, ..call });
         }
         Ok(calls)
@@ -96,20 +97,36 @@ impl Lowering<'_> {
         [x, y]: [&wgpu::Buffer; 2],
         grid: Grid,
     ) -> Result<Dispatch, Error> {
-        let scratch = self.loaded.scratch;
-        let mut buffers = match matrix.layout.blocks() {
-            true => whole(&[&scratch.codes, &scratch.scales]),
-            false => whole(&[x]),
-        };
-        buffers.extend(whole(&[y, &self.loaded.inputs.pass]));
+        let mut buffers = self.tiled_buffers(matrix, [x, y]);
         if product.norm {
-            buffers.push(scratch.factors.as_entire_buffer_binding());
+            buffers.add("factors", &self.loaded.scratch.factors);
         }
         if let Some(bias) = linear.bias.filter(|_| product.bias) {
-            buffers.push(self.loaded.weights.vector(bias)?.as_entire_buffer_binding());
+            buffers.add("bias", self.loaded.weights.vector(bias)?);
         }
-        buffers.extend(shard.bindings());
+        buffers.extend(matrix.planes(shard, 0));
         let label = format!("tiled_matmul {} {}x{}", matrix.layout.dtype, product.rows, product.k);
-        self.call(&product.source(tile)?, &product.bindings(), &label, &buffers, grid)
+        self.call(&label, &product.source(tile)?, &buffers, grid)
+    }
+
+    /// The activations, y and the row counts of a product of prompt rows.
+    pub(super) fn tiled_buffers<'b>(
+        &self,
+        matrix: &Matrix,
+        [x, y]: [&'b wgpu::Buffer; 2],
+    ) -> BufferList<'b>
+    where
+        'a: 'b,
+    {
+        let Loaded { scratch, inputs, .. } = *self.loaded;
+        let mut buffers = BufferList::of([("y", y), ("pass_info", &inputs.pass)]);
+        match matrix.layout.blocks() {
+            true => {
+                buffers.add("q8_codes", &scratch.codes);
+                buffers.add("q8_scales", &scratch.scales);
+            }
+            false => buffers.add("x", x),
+        }
+        buffers
     }
 }

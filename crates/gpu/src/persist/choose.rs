@@ -9,7 +9,7 @@ use std::{
 use pelton_graph::{Error, pages_for};
 
 use crate::{
-    device::Device,
+    device::{Device, KernelSource},
     kernels::{matvec::Stage, template},
     lower::{
         autotune,
@@ -232,7 +232,7 @@ fn resident(device: &Device) -> Result<usize, Error> {
 }
 
 /// The WGSL of a phase of the probe.
-pub(super) fn probe_phase(threads: usize, groups: usize) -> Result<String, Error> {
+pub(super) fn probe_phase(threads: usize, groups: usize) -> Result<KernelSource, Error> {
     template::render("grid_probe.wgsl", minijinja::context! { threads, groups })
 }
 
@@ -252,11 +252,11 @@ fn probe(device: &Device, groups: usize) -> Result<bool, Error> {
     let turned = [bound[1].clone(), bound[0].clone()];
     let phase = |i: usize| {
         let buffers = if i.is_multiple_of(2) { &bound } else { &turned };
-        Phase { source: &source, buffers, groups: [groups as u32, 1, 1] }
+        Phase { source: source.text(), buffers, groups: [groups as u32, 1, 1] }
     };
     let phases: Vec<Phase<'_>> = (0..PHASES).map(phase).collect();
     let Ok(linked) = link(&phases, &launch) else { return Ok(false) };
-    let kernel = device.kernel("probe of the grid barrier", &linked.source, &linked.accesses)?;
+    let kernel = device.kernel("probe of the grid barrier", &linked.source)?;
     let words = device.buffer("words of the grid barrier", BYTES)?;
     let mut bindings: Vec<_> = linked.buffers.iter().map(Bound::binding).collect();
     bindings.push(words.as_entire_buffer_binding());

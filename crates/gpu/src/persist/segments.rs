@@ -147,7 +147,7 @@ impl Persistent {
             Item::Segment(segment) => Some([&segment.one].into_iter().chain(&segment.more)),
             Item::Step(_) => None,
         });
-        segments.flatten().map(|variant| variant.kernel.source()).collect()
+        segments.flatten().map(|variant| variant.kernel.source().text()).collect()
     }
 }
 
@@ -171,13 +171,13 @@ fn runs(plan: &Plan, steps: &[Vec<Dispatch>], launch: &Launch) -> Vec<Range<usiz
         .filter_map(|i| writer(plan.steps[i].inputs[0], i))
         .collect();
     begins.extend(writer(plan.logits, plan.steps.len()));
-    let sources = steps.iter().flatten().map(|call| call.kernel.source());
+    let sources = steps.iter().flatten().map(|call| call.kernel.source().text());
     let mut checked: HashMap<&str, bool> = HashMap::new();
     for source in sources {
         checked.entry(source).or_insert_with(|| check(source, launch).is_ok());
     }
     let fits = |calls: &[Dispatch]| {
-        calls.iter().all(|call| checked.get(call.kernel.source()) == Some(&true))
+        calls.iter().all(|call| checked.get(call.kernel.source().text()) == Some(&true))
     };
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut open = false;
@@ -248,14 +248,14 @@ impl Builder<'_> {
         let phases: Vec<Phase<'_>> = calls
             .filter_map(|call| {
                 let groups = call.groups(&shape)?;
-                Some(Phase { source: call.kernel.source(), buffers: &call.buffers, groups })
+                Some(Phase { source: call.kernel.source().text(), buffers: &call.buffers, groups })
             })
             .collect();
         if phases.len() < 2 {
             return Ok(None);
         }
         let Ok(linked) = link(&phases, self.launch) else { return Ok(None) };
-        if linked.accesses.len() > self.device.capabilities.storage_buffers {
+        if linked.source.bindings().len() > self.device.capabilities.storage_buffers {
             return Ok(None);
         }
         if linked.shared > self.device.capabilities.workgroup_bytes as usize {
@@ -265,13 +265,13 @@ impl Builder<'_> {
     }
 
     fn bound(&mut self, linked: &Linked) -> Result<Variant, Error> {
-        let Linked { source, buffers, accesses, shared: _ } = linked;
+        let Linked { source, buffers, shared: _ } = linked;
         let label = "persistent layer";
-        let kernel = match self.kernels.get(source) {
+        let kernel = match self.kernels.get(source.text()) {
             Some(kernel) => Arc::clone(kernel),
             None => {
-                let kernel = Arc::new(self.device.kernel_to_compile(label, source, accesses));
-                self.kernels.insert(source.clone(), Arc::clone(&kernel));
+                let kernel = Arc::new(self.device.kernel_to_compile(label, source));
+                self.kernels.insert(source.text().to_owned(), Arc::clone(&kernel));
                 kernel
             }
         };

@@ -22,5 +22,5 @@ fn what_cannot_be_linked_is_refused() {
     {
         assert!(declarations(text).is_err(), "{text}");
     }
-    assert_eq!(declarations(&probe_phase(64, 3).unwrap()).unwrap().threads, 64);
+    assert_eq!(declarations(probe_phase(64, 3).unwrap().text()).unwrap().threads, 64);
 }

@@ -15,17 +15,21 @@
 mod call;
 mod params;
 mod results;
+mod steps;
 
-use std::{cell::RefCell, sync::Arc};
+use std::sync::Arc;
 
 use minijinja::{Value, context};
 use pelton_graph::{Error, Pass, RECENT};
 use pelton_sampling::{FixedParams, PENALTY_WINDOW_MAX, Sampled, fixed_point};
 
 pub(crate) use self::call::SampleCall;
-use self::params::{FEW, FIELDS, Kind, Params};
+use self::{
+    params::{FEW, FIELDS, Kind, Params},
+    steps::{Memory, Steps},
+};
 use crate::{
-    device::{Access, Device, Kernel, Mirror},
+    device::{Device, Kernel, KernelSource, Mirror},
     kernels::template,
 };
 
@@ -120,7 +124,7 @@ impl Shape {
     }
 
     /// The WGSL of a kernel; `more` are the values that only this kernel has.
-    fn source(&self, name: &str, more: Value) -> Result<String, Error> {
+    fn source(&self, name: &str, more: Value) -> Result<KernelSource, Error> {
         let Self { vocab, tokens, bias, each, chunks, .. } = *self;
         let shape = context! {
             vocab, tokens, bias, each, chunks,
@@ -154,7 +158,7 @@ impl Shape {
 
 /// The sources of all kernels for several shapes, for the test that they translate.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     let groups = context! { groups => 7 };
     let kernels = [
         ("adjust", Value::default()),
@@ -221,104 +225,52 @@ impl Sample {
         bias: usize,
         buffers: SampleBuffers<'_>,
     ) -> Result<Self, Error> {
-        use Access::{Read, ReadWrite};
         let shape = Shape::of(vocab, tokens, bias);
-        let Shape { maxima_groups, chunks, .. } = shape;
-        let (many_groups, iteration_groups) = (shape.many_groups(), shape.iteration_groups());
-        let each = |label: &str, bytes: usize| device.buffer(label, (wants * bytes) as u64);
-        let best = each("best tokens of chunks", chunks * PAIR_BYTES)?;
-        let peaks = each("greatest logits of chunks", chunks * 4)?;
-        let log_sums = each("sums of exponentials", (iteration_groups + 1) * PAIR_BYTES)?;
-        let saved = each("saved logits", shape.saved() * PAIR_BYTES)?;
-        let draws = each("draws of workgroups", many_groups * PAIR_BYTES)?;
-        let bins = each("histograms", BINS_BYTES)?;
-        let (first, second) = (each("search", SEARCH_BYTES)?, each("search", SEARCH_BYTES)?);
-        let state = each("sampling state", STATE_BYTES)?;
+        let memory = Memory::new(device, &shape, wants)?;
         let words = params::most_words(vocab, wants, bias);
         let params = device.buffer("sampling parameters", 4 * words as u64)?;
         let results = device.buffer("sampled tokens", results::most_bytes(wants))?;
-        let SampleBuffers { logits, recent, rows } = buffers;
+        let mut steps = Steps::new(device, shape, &memory, buffers, [&params, &results]);
 
-        let kernels = RefCell::new(Vec::new());
-        let step = |name: &str, more: Value, groups: usize, on: &[(Access, &wgpu::Buffer)]| {
-            let source = shape.source(name, more)?;
-            let access: Vec<Access> = on.iter().map(|(access, _)| *access).collect();
-            let buffers: Vec<_> = on.iter().map(|(_, b)| b.as_entire_buffer_binding()).collect();
-            let kernel = Arc::new(device.kernel_to_compile(name, &source, &access));
-            kernels.borrow_mut().push(Arc::clone(&kernel));
-            let bindings = device.bind(name, &kernel, &buffers)?;
-            Ok::<Step, Error>(Step { kernel, bindings, groups: groups as u32 })
-        };
+        let Shape { maxima_groups, chunks, .. } = shape;
+        let (many_groups, iteration_groups) = (shape.many_groups(), shape.iteration_groups());
         let none = Value::default;
-        let (read_logits, read_params) = ((Read, logits), (Read, &params));
-        let record =
-            [(ReadWrite, &state), (ReadWrite, rows), (ReadWrite, recent), (ReadWrite, &results)];
-        let argmax = |pairs, count: usize, kind: &str| {
-            let on = [&[(Read, pairs), read_params], record.as_slice()].concat();
-            step("argmax", context! { begin => false, count, kind }, 1, &on)
-        };
-        let count = |before, after| {
-            let on =
-                [read_logits, read_params, (Read, before), (ReadWrite, after), (ReadWrite, &bins)];
-            step("count", context! { groups => iteration_groups }, iteration_groups, &on)
-        };
-        let many = |before| {
-            let on = [
-                read_logits,
-                read_params,
-                (Read, &state),
-                (Read, before),
-                (Read, &bins),
-                (ReadWrite, &draws),
-            ];
-            step("many", context! { groups => many_groups }, many_groups, &on)
-        };
-        let maxima_on = [read_logits, read_params, (ReadWrite, &best)];
-        let raw_on = [maxima_on.as_slice(), &[(ReadWrite, &peaks)]].concat();
-        let log_sum_on = [read_logits, read_params, (Read, &peaks), (ReadWrite, &log_sums)];
-        let top_on = [
-            read_logits,
-            read_params,
-            (Read, &best),
-            (Read, &log_sums),
-            (Read, &state),
-            (ReadWrite, &results),
-        ];
-        let adjust_on = [
-            (ReadWrite, logits),
-            read_params,
-            (Read, &state),
-            (Read, rows),
-            (Read, recent),
-            (ReadWrite, &saved),
-        ];
-        let few_on = [&[read_logits, read_params, (Read, &best)], record.as_slice()].concat();
-        let begin_on = [(Read, &best), read_params, (ReadWrite, &first), (ReadWrite, &bins)];
-        let begin = context! { begin => true, count => chunks, kind => "MANY" };
-        let drawn_on =
-            [read_logits, read_params, (Read, &state), (Read, &saved), (ReadWrite, &results)];
         let iterations = || context! { groups => iteration_groups };
+        let of_many = || context! { groups => many_groups };
+        let argmax = |begin, count, kind| context! { begin, count, kind };
+        let likeliest = argmax(false, chunks, "LIKELIEST");
+        let begin = argmax(true, chunks, "MANY");
+        let last = argmax(false, many_groups, "MANY");
+        let [first, second] = &memory.searches;
+        let mut count = |from, to| {
+            let own = [("before", from), ("after", to)];
+            steps.step("count", iterations(), iteration_groups, &own)
+        };
+        let count = [count(first, second)?, count(second, first)?];
+        let mut many = |from| steps.step("many", of_many(), many_groups, &[("before", from)]);
+        let many = [many(first)?, many(second)?];
+        let (best, draws) = (("pairs", &memory.best), ("pairs", &memory.draws));
         let sample = Self {
-            raw_maxima: step("maxima", context! { raw => true }, maxima_groups, &raw_on)?,
-            log_sum: step("log_sum", iterations(), iteration_groups, &log_sum_on)?,
-            top: step("top", context! { raw => true, ..iterations() }, 1, &top_on)?,
-            adjust: step("adjust", none(), 1, &adjust_on)?,
-            maxima: step("maxima", none(), maxima_groups, &maxima_on)?,
-            likeliest: argmax(&best, chunks, "LIKELIEST")?,
-            few: step("few", none(), 1, &few_on)?,
-            begin: step("argmax", begin, 1, &begin_on)?,
-            count: [count(&first, &second)?, count(&second, &first)?],
-            many: [many(&first)?, many(&second)?],
-            last: argmax(&draws, many_groups, "MANY")?,
-            drawn: step("drawn", none(), 1, &drawn_on)?,
+            raw_maxima: steps.step("maxima", context! { raw => true }, maxima_groups, &[])?,
+            log_sum: steps.step("log_sum", iterations(), iteration_groups, &[])?,
+            top: steps.step("top", context! { raw => true, ..iterations() }, 1, &[])?,
+            adjust: steps.step("adjust", none(), 1, &[])?,
+            maxima: steps.step("maxima", none(), maxima_groups, &[])?,
+            likeliest: steps.step("argmax", likeliest, 1, &[best])?,
+            few: steps.step("few", none(), 1, &[])?,
+            begin: steps.step("argmax", begin, 1, &[best, ("searches", first)])?,
+            count,
+            many,
+            last: steps.step("argmax", last, 1, &[draws])?,
+            drawn: steps.step("drawn", none(), 1, &[])?,
             host: Params { words: Vec::with_capacity(words), state: Vec::with_capacity(2 * wants) },
             tokens: shape.tokens,
             params: params.clone(),
-            state: state.clone(),
+            state: memory.state.clone(),
             state_then: Mirror::default(),
             results: results.clone(),
         };
-        device.compile_all(&kernels.borrow())?;
+        steps.compile()?;
         Ok(sample)
     }
 
