@@ -55,24 +55,9 @@ impl Device {
         let switch = std::env::var_os("PELTON_MATRIX_CORES");
         let allowed = matrix_cores_allowed(switch.as_deref()).map_err(&fail)?;
         let matrix_cores = allowed && adapter.has_matrix_cores();
-        let mut features = wgpu::Features::SUBGROUP;
-        if adapter.has_f16() {
-            features |= wgpu::Features::SHADER_F16;
-        }
-        if matrix_cores {
-            features |=
-                wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SUBGROUP_BARRIER;
-        }
-        let stamps =
-            wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES;
-        let timestamps = offered.contains(stamps);
-        if timestamps {
-            features |= stamps;
-        }
         let coherent = adapter.has_coherent_buffers();
-        if coherent {
-            features |= wgpu::Features::MEMORY_DECORATION_COHERENT;
-        }
+        let features = features(adapter, matrix_cores);
+        let timestamps = features.contains(STAMPS);
         let mut limits = adapter.inner.limits();
         if checks.few_buffers {
             limits.max_storage_buffers_per_shader_stage = Checks::FEW_BUFFERS;
@@ -405,6 +390,29 @@ impl Failures {
         let lost = self.lost.lock().ok().and_then(|lost| lost.clone());
         lost.or_else(|| self.latest.lock().ok().and_then(|mut latest| latest.take()))
     }
+}
+
+/// Timestamps between the dispatches of a pass.
+const STAMPS: wgpu::Features =
+    wgpu::Features::TIMESTAMP_QUERY.union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES);
+
+/// The features that a device is opened with: those that kernels need, and others if it has them.
+fn features(adapter: &Adapter, matrix_cores: bool) -> wgpu::Features {
+    let mut features = wgpu::Features::SUBGROUP;
+    if adapter.has_f16() {
+        features |= wgpu::Features::SHADER_F16;
+    }
+    if matrix_cores {
+        features |=
+            wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SUBGROUP_BARRIER;
+    }
+    if adapter.inner.features().contains(STAMPS) {
+        features |= STAMPS;
+    }
+    if adapter.has_coherent_buffers() {
+        features |= wgpu::Features::MEMORY_DECORATION_COHERENT;
+    }
+    features
 }
 
 /// The value of [`Capabilities::batch`], at least 2: a chunk of one unit a lane must fit in workgroup

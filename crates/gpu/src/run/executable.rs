@@ -213,28 +213,12 @@ impl GpuExecutable {
         let scratch = Scratch::bytes(&device.capabilities, &plan, &limits, &attentions)?;
         check_memory(&device, &plan, &limits, scratch)?;
         let weights = Weights::load(&device, &plan, sources, progress)?;
-        let buffers = plan
-            .buffers
-            .iter()
-            .map(|buffer| {
-                let rows = limits.rows_of(buffer.rows);
-                device.buffer(buffer.name, 4 * rows as u64 * buffer.width as u64)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let buffers = allocate_buffers(&device, &plan, &limits)?;
         let caches = allocate_caches(&device, &plan, &limits)?;
         let pages = caches.iter().flat_map(|cache| cache.buffers().map(|(_, bytes)| *bytes));
         let page = pages.max().unwrap_or(0);
         let states = States::allocate(&device, &plan, &limits)?;
-        let turns = plan
-            .ropes
-            .iter()
-            .map(|rope| {
-                let steps = rotation_steps(rope);
-                let buffer = device.buffer("rotation steps", 8 * steps.len() as u64)?;
-                device.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&steps));
-                Ok(buffer)
-            })
-            .collect::<Result<Vec<_>, Error>>()?;
+        let turns = rotations(&device, &plan)?;
         let inputs = Inputs::new(&device, &plan, &limits)?;
         let scratch = Scratch::new(&device, &plan, &limits, &attentions)?;
         let loaded = Loaded {
@@ -251,23 +235,8 @@ impl GpuExecutable {
             rows: limits.rows,
             decode_rows: decode_rows(&limits),
         };
-        let mut kernels = KernelCache::default();
-        let tunings = Tunings::find(&loaded, &mut kernels, tuning)?;
-        let options = Options { tunings, phases: None, row_major: false };
-        let mut lowering = Lowering::new(&loaded, options, &mut kernels);
-        let alone = lowering.steps(RowClass::One, true)?;
-        let [one, two, four, eight, sixteen, thirty_two, many, prompt] =
-            RowClass::ALL.map(|class| lowering.steps(class, false));
-        let classes = [one?, two?, four?, eight?, sixteen?, thirty_two?, many?, prompt?];
-        kernels.compile(&device)?;
-        let trial = Trial {
-            loaded: &loaded,
-            alone: &alone,
-            logits: &buffers[plan.logits.0],
-            context: limits.pages.iter().map(|pages| pages * PAGE).fold(limits.context, usize::min),
-            tuning,
-        };
-        let persistent = persist::choose(&trial, persistent)?;
+        let Lowered { alone, classes, persistent } =
+            Lowered::new(&loaded, &limits, tuning, persistent)?;
         let redo = Redo::new(&device, &inputs, persistent.is_some())?;
         let logits = &buffers[plan.logits.0];
         let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
@@ -569,6 +538,66 @@ impl Drop for GpuExecutable {
     fn drop(&mut self) {
         let _ = self.device.wait();
     }
+}
+
+/// The dispatches of a plan.
+struct Lowered {
+    alone: Vec<Vec<Dispatch>>,
+    classes: [Vec<Vec<Dispatch>>; RowClass::ALL.len()],
+    persistent: Option<Persistent>,
+}
+
+impl Lowered {
+    /// Lowers a plan for each row class, and compiles its kernels.
+    fn new(
+        loaded: &Loaded<'_>,
+        limits: &Limits,
+        tuning: Option<&std::path::Path>,
+        persistent: Mode,
+    ) -> Result<Self, Error> {
+        let mut kernels = KernelCache::default();
+        let tunings = Tunings::find(loaded, &mut kernels, tuning)?;
+        let options = Options { tunings, phases: None, row_major: false };
+        let mut lowering = Lowering::new(loaded, options, &mut kernels);
+        let alone = lowering.steps(RowClass::One, true)?;
+        let [one, two, four, eight, sixteen, thirty_two, many, prompt] =
+            RowClass::ALL.map(|class| lowering.steps(class, false));
+        let classes = [one?, two?, four?, eight?, sixteen?, thirty_two?, many?, prompt?];
+        kernels.compile(loaded.device)?;
+        let trial = Trial {
+            loaded,
+            alone: &alone,
+            logits: &loaded.buffers[loaded.plan.logits.0],
+            context: limits.pages.iter().map(|pages| pages * PAGE).fold(limits.context, usize::min),
+            tuning,
+        };
+        let persistent = persist::choose(&trial, persistent)?;
+        Ok(Self { alone, classes, persistent })
+    }
+}
+
+/// The buffers of a plan.
+fn allocate_buffers(
+    device: &Device,
+    plan: &Plan,
+    limits: &Limits,
+) -> Result<Vec<wgpu::Buffer>, Error> {
+    let buffers = plan.buffers.iter().map(|buffer| {
+        let rows = limits.rows_of(buffer.rows);
+        device.buffer(buffer.name, 4 * rows as u64 * buffer.width as u64)
+    });
+    buffers.collect()
+}
+
+/// The rotation steps of each rope of a plan.
+fn rotations(device: &Device, plan: &Plan) -> Result<Vec<wgpu::Buffer>, Error> {
+    let ropes = plan.ropes.iter().map(|rope| {
+        let steps = rotation_steps(rope);
+        let buffer = device.buffer("rotation steps", 8 * steps.len() as u64)?;
+        device.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&steps));
+        Ok(buffer)
+    });
+    ropes.collect()
 }
 
 /// The attention ops of a plan.
