@@ -35,7 +35,7 @@ var<storage, read> sinks: array<f32>;
 {% endif %}
 
 {% include "cache.wgsl" %}
-{% include "products.wgsl" %}
+{% include "attention_products.wgsl" %}
 {% include "kv_splits.wgsl" %}
 
 {# Strides in vectors of four: with 16 bytes more than a row, eight rows that are read together lie in

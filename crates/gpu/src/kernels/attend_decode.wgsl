@@ -31,7 +31,7 @@ var<storage, read> v: array<Unit>;
 {% if fused and kv == "q8_0" %}
 {% include "q8_codes.wgsl" %}
 {% endif %}
-{% include "products.wgsl" %}
+{% include "attention_products.wgsl" %}
 {% include "kv_splits.wgsl" %}
 
 var<workgroup> query: array<Unit, {{ group * units }}>;

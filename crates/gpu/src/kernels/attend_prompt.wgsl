@@ -19,7 +19,7 @@ var<storage, read> sinks: array<f32>;
 {% endif %}
 
 {% include "cache.wgsl" %}
-{% include "products.wgsl" %}
+{% include "attention_products.wgsl" %}
 {% include "kv_splits.wgsl" %}
 
 // The keys and queries of a slice, or its values. An odd stride avoids bank conflicts, and so does

@@ -32,7 +32,7 @@ pub(crate) struct RowNorm {
 
 /// The buffer of a gated product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Product {
+pub(crate) enum GluOutput {
     /// The buffer of the gate.
     Gate,
     /// The buffer of the value.
@@ -110,11 +110,11 @@ impl RowOp {
 
     /// A gated product of a gate `[width]`, or `[1]` with `one_gate`. Bindings: gate, up, and the
     /// product if it has a buffer of its own.
-    pub(crate) fn glu(width: usize, gating: &Gating, one_gate: bool, to: Product) -> Self {
+    pub(crate) fn glu(width: usize, gating: &Gating, one_gate: bool, to: GluOutput) -> Self {
         let to = match to {
-            Product::Gate => "gate",
-            Product::Up => "up",
-            Product::Own => "g",
+            GluOutput::Gate => "gate",
+            GluOutput::Up => "up",
+            GluOutput::Own => "g",
         };
         let gating = template::gating(gating);
         Self::elementwise("glu", width, context! { gating, one_gate, to })
@@ -195,7 +195,7 @@ impl RowOp {
         };
         let parameters = context! { width, element, pooling };
         let groups = width.div_ceil(COLUMNS) as u32;
-        Self { label: "pool", file: "pool.wgsl", parameters, groups }
+        Self { label: "pool", file: "pooling.wgsl", parameters, groups }
     }
 
     fn elementwise(op: &'static str, width: usize, more: Value) -> Self {
@@ -253,11 +253,11 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
         for activation in ACTIVATIONS {
             all.push(RowOp::activate(width, activation));
             let gating = Gating::Product(activation);
-            all.push(RowOp::glu(width, &gating, false, Product::Own));
-            all.push(RowOp::glu(width, &gating, true, Product::Up));
+            all.push(RowOp::glu(width, &gating, false, GluOutput::Own));
+            all.push(RowOp::glu(width, &gating, true, GluOutput::Up));
         }
         let clamped = Gating::Clamped { alpha: 1.702, limit: 7.0 };
-        all.push(RowOp::glu(width, &clamped, false, Product::Gate));
+        all.push(RowOp::glu(width, &clamped, false, GluOutput::Gate));
         all.push(RowOp::scale(width, 0.125));
         all.push(RowOp::softcap(width, 30.0));
         all.push(RowOp::temper(width, 0.1, 8192, 1));

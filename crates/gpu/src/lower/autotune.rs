@@ -27,7 +27,7 @@ use crate::{
     device::Device,
     kernels::matvec::Tuning,
     lower::{
-        dispatch::{Dispatch, PassShape, RowClass, StepDispatches},
+        dispatch::{Dispatch, RowClass, StepDispatches, StepShape},
         kernel_cache::KernelCache,
         lowering::{Loaded, Lowering, Options},
         timestamps::Stamps,
@@ -161,7 +161,7 @@ fn measure(
     let Loaded { device, plan, .. } = *loaded;
     kernels.compile(device)?;
     let stamps = Stamps::new(device, plan.steps.len() + 1)?;
-    let shape = PassShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1, below: 0 };
+    let shape = StepShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1, below: 0 };
     all.iter()
         .map(|calls| {
             let steps: Vec<_> = calls.iter().map(|calls| StepDispatches { calls, shape }).collect();

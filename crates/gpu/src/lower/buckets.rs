@@ -13,7 +13,7 @@ use crate::{
         bucket_sizes::{groups, product},
         dispatch::{Dispatch, Grid, RowClass, When},
         effort::{joined, when},
-        effort_sizes::Products,
+        effort_sizes::StepProducts,
         lowering::{Lowering, refused},
         site::Site,
     },
@@ -23,7 +23,7 @@ use crate::{
 impl<'a> Lowering<'a> {
     /// The dispatches of a step whose marked matrices have sorted buckets.
     pub(super) fn bucket_step(&mut self, site: Site<'_>) -> Result<Vec<Dispatch>, Error> {
-        let Some(products) = Products::of(site.step) else {
+        let Some(products) = StepProducts::of(site.step) else {
             return Err(refused("an op without a matrix"));
         };
         let others = products.unmarked(self.loaded.plan);
@@ -58,7 +58,7 @@ impl<'a> Lowering<'a> {
     /// The products of the rows of an effort below 1, with `apart` written to memory of their own.
     fn products_of_buckets(
         &mut self,
-        products: &Products<'_>,
+        products: &StepProducts<'_>,
         site: Site<'_>,
         apart: bool,
     ) -> Result<Vec<Dispatch>, Error> {
@@ -88,7 +88,7 @@ impl<'a> Lowering<'a> {
     /// The cutoffs, the partial sums and the results of one product.
     fn product_of_buckets(
         &mut self,
-        products: &Products<'_>,
+        products: &StepProducts<'_>,
         product: &Buckets,
         group: &[usize],
         x: &wgpu::Buffer,

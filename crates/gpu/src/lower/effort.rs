@@ -21,11 +21,11 @@ use crate::{
     device::BufferList,
     kernels::{
         input_major::{InputMajor, RowMajor, RowsBelow},
-        row_ops::{Product, RowOp},
+        row_ops::{GluOutput, RowOp},
     },
     lower::{
         dispatch::{Dispatch, Grid, RowClass, When},
-        effort_sizes::Products,
+        effort_sizes::StepProducts,
         lowering::{Loaded, Lowering, refused},
         products::NormedProjections,
         site::Site,
@@ -35,7 +35,7 @@ use crate::{
 
 /// The inputs that products multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Inputs {
+enum Multiplied {
     /// All inputs of every row.
     All,
     /// The live ones of every row.
@@ -48,12 +48,12 @@ impl<'a> Lowering<'a> {
     /// Whether a step has a matrix in input-major order.
     pub(super) fn has_effort(&self, step: &Step) -> bool {
         let marked = |linear: &&Linear| self.loaded.plan.weight(linear.weight).effort;
-        Products::of(step).is_some_and(|products| products.linears.iter().any(marked))
+        StepProducts::of(step).is_some_and(|products| products.linears.iter().any(marked))
     }
 
     /// The dispatches of such a step.
     pub(super) fn effort_step(&mut self, site: Site<'_>) -> Result<Vec<Dispatch>, Error> {
-        let Some(products) = Products::of(site.step) else {
+        let Some(products) = StepProducts::of(site.step) else {
             return Err(refused("an op without a matrix"));
         };
         // where the width of subgroups is known, rows of effort 1 can have the sums of lanes
@@ -62,7 +62,7 @@ impl<'a> Lowering<'a> {
         let exact = fixed && site.class != RowClass::Prompt;
         let few = matches!(site.class, RowClass::One | RowClass::Two);
         let dense = match exact && few && self.fits_whole(site, &products)? {
-            true => self.products_by_row(&products, site, Inputs::All)?,
+            true => self.products_by_row(&products, site, Multiplied::All)?,
             false => {
                 let mut dense = self.rows_of_matrices(&products)?;
                 dense.extend(self.dense_step(site)?);
@@ -70,10 +70,10 @@ impl<'a> Lowering<'a> {
             }
         };
         if exact {
-            let by_row = self.products_by_row(&products, site, Inputs::Chosen)?;
+            let by_row = self.products_by_row(&products, site, Multiplied::Chosen)?;
             return Ok(joined([when(dense, When::AllFull), when(by_row, When::SomeBelow)]));
         }
-        let below = self.products_by_row(&products, site, Inputs::OnlyBelow)?;
+        let below = self.products_by_row(&products, site, Multiplied::OnlyBelow)?;
         let (dense, below) = (when(dense, When::SomeFull), when(below, When::SomeBelow));
         if !products.add {
             return Ok(joined([dense, below]));
@@ -84,7 +84,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Whether the GPU has the workgroup memory for whole rows of a step's products.
-    fn fits_whole(&self, site: Site<'_>, products: &Products<'_>) -> Result<bool, Error> {
+    fn fits_whole(&self, site: Site<'_>, products: &StepProducts<'_>) -> Result<bool, Error> {
         for group in products.groups(self.loaded.plan) {
             let product = products.product(self.loaded.plan, &group, site.tuning.threads)?;
             if !product.fits(&self.loaded.device.capabilities) {
@@ -95,7 +95,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Copies of the step's matrices row by row.
-    fn rows_of_matrices(&mut self, products: &Products<'_>) -> Result<Vec<Dispatch>, Error> {
+    fn rows_of_matrices(&mut self, products: &StepProducts<'_>) -> Result<Vec<Dispatch>, Error> {
         let mut calls = Vec::with_capacity(products.linears.len());
         for linear in &products.linears {
             let Some(matrix) = self.loaded.weights.input_major(linear.weight) else { continue };
@@ -113,14 +113,14 @@ impl<'a> Lowering<'a> {
     /// results of a sum are kept apart.
     fn products_by_row(
         &mut self,
-        products: &Products<'_>,
+        products: &StepProducts<'_>,
         site: Site<'_>,
-        inputs: Inputs,
+        inputs: Multiplied,
     ) -> Result<Vec<Dispatch>, Error> {
         let plan = self.loaded.plan;
         let selected = plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
         let x = self.buffer(site.step.inputs[usize::from(products.add)], site.alone);
-        let only_below = inputs == Inputs::OnlyBelow;
+        let only_below = inputs == Multiplied::OnlyBelow;
         let gates = products.gates(plan) && !only_below;
         let mut outputs: Vec<&'a wgpu::Buffer> =
             site.step.outputs.iter().map(|&id| self.buffer(id, site.alone)).collect();
@@ -133,7 +133,7 @@ impl<'a> Lowering<'a> {
             let product = InputMajor {
                 apart: only_below && products.add,
                 glu: product.glu.filter(|_| gates),
-                chosen: inputs != Inputs::All,
+                chosen: inputs != Multiplied::All,
                 lives_at: self.loaded.inputs.lives_at(
                     plan,
                     products.linears[group[0]].weight,
@@ -153,7 +153,7 @@ impl<'a> Lowering<'a> {
             calls.push(match only_below {
                 true => self.rows_below(site, products.linears[0], Some(*gating))?,
                 false => {
-                    let glu = RowOp::glu(width, gating, false, Product::Gate);
+                    let glu = RowOp::glu(width, gating, false, GluOutput::Gate);
                     self.row_op(&glu, [("gate", outputs[0]), ("up", outputs[1])])?
                 }
             });
@@ -164,7 +164,7 @@ impl<'a> Lowering<'a> {
     /// The products of a normed row with those matrices of a step that effort does not apply to.
     pub(super) fn unmarked_products(
         &mut self,
-        products: &Products<'_>,
+        products: &StepProducts<'_>,
         site: Site<'_>,
     ) -> Result<Vec<Dispatch>, Error> {
         let others = products.unmarked(self.loaded.plan);
@@ -186,7 +186,7 @@ impl<'a> Lowering<'a> {
     /// The lists of the live inputs of a group of matrices.
     fn choice(
         &mut self,
-        products: &Products<'_>,
+        products: &StepProducts<'_>,
         product: &InputMajor,
         group: &[usize],
         x: &wgpu::Buffer,
@@ -216,7 +216,7 @@ impl<'a> Lowering<'a> {
 
     fn product_by_row(
         &mut self,
-        products: &Products<'_>,
+        products: &StepProducts<'_>,
         product: &InputMajor,
         group: &[usize],
         x: &wgpu::Buffer,

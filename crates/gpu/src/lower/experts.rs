@@ -9,7 +9,7 @@ use crate::{
         matmul::{DECODE, Matmul},
         matvec::{MatVec, Tuning},
         matvec_rows::MatVecRows,
-        row_ops::{Product, RowOp},
+        row_ops::{GluOutput, RowOp},
         tiled_matmul::{ThreadTile, TiledMatmul},
     },
     lower::{
@@ -110,7 +110,7 @@ impl<'a> Lowering<'a> {
             calls.extend(self.pairs(&second, ups)?);
         }
         let width = gate.used * self.loaded.plan.weight(gate.weight).rows;
-        let glu = RowOp::glu(width, gating, false, Product::Gate);
+        let glu = RowOp::glu(width, gating, false, GluOutput::Gate);
         calls.push(self.row_op(&glu, [("gate", g), ("up", &self.loaded.scratch.up)])?);
         Ok(calls)
     }

@@ -8,7 +8,7 @@ use crate::{
     kernels::{
         matvec::{FusedMatrix, MatVec, Tuning},
         matvec_rows::MatVecRows,
-        row_ops::{Product, RowOp},
+        row_ops::{GluOutput, RowOp},
         to_f16::ToF16,
         to_q8::ToQ8,
     },
@@ -403,7 +403,7 @@ impl<'a> Lowering<'a> {
             let up = &self.loaded.scratch.up;
             let outputs = &[*g, up];
             let mut calls = self.norm_linear(site, &NormedProjections { outputs, ..*all })?;
-            let glu = RowOp::glu(width, gating, false, Product::Gate);
+            let glu = RowOp::glu(width, gating, false, GluOutput::Gate);
             calls.push(self.row_op(&glu, [("gate", *g), ("up", up)])?);
             return Ok(calls);
         }

@@ -4,7 +4,7 @@ use pelton_graph::{BufferId, Error, Gating, Norm, Pooling, Step, StridedCopy, Ta
 
 use crate::{
     device::BufferList,
-    kernels::row_ops::{Product, RowNorm, RowOp},
+    kernels::row_ops::{GluOutput, RowNorm, RowOp},
     lower::{
         buffers::Inputs,
         dispatch::{Dispatch, Grid},
@@ -103,9 +103,9 @@ impl<'a> Lowering<'a> {
         let (inputs, output) = (&step.inputs, step.outputs[0]);
         let one_gate = width(inputs[0]) == 1 && width(output) > 1;
         let (to, own) = match output {
-            g if g == inputs[0] => (Product::Gate, None),
-            g if g == inputs[1] => (Product::Up, None),
-            _ => (Product::Own, Some(("g", g))),
+            g if g == inputs[0] => (GluOutput::Gate, None),
+            g if g == inputs[1] => (GluOutput::Up, None),
+            _ => (GluOutput::Own, Some(("g", g))),
         };
         let buffers = [("gate", gate), ("up", up)].into_iter().chain(own);
         self.row_op(&RowOp::glu(width(output), gating, one_gate, to), buffers).map(one)

@@ -100,17 +100,17 @@ pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>
     let owner = autotune::owner(device);
     let key = trial.key();
     let known = trial.tuning.and_then(|file| autotune::remembered(file, &owner, &key));
-    match known.map(Choice::of) {
+    match known.map(LaunchChoice::of) {
         Some(None) => return Ok(None),
-        Some(Some(Choice { groups, stage, early, most })) if groups <= MOST => {
+        Some(Some(LaunchChoice { groups, stage, early, most })) if groups <= MOST => {
             return Ok(fits(groups, stage, early)?.map(|persistent| persistent.up_to(most)));
         }
         _ => {}
     }
     trial.warm_up()?;
-    let mut tried: Vec<(Persistent, Choice)> = Vec::new();
-    let add = |groups, stage, early, tried: &mut Vec<(Persistent, Choice)>| {
-        let choice = Choice { groups, stage, early, most: 0 };
+    let mut tried: Vec<(Persistent, LaunchChoice)> = Vec::new();
+    let add = |groups, stage, early, tried: &mut Vec<(Persistent, LaunchChoice)>| {
+        let choice = LaunchChoice { groups, stage, early, most: 0 };
         let fits = fits(groups, stage, early)?;
         tried.extend(fits.map(|persistent| (persistent, choice)));
         Ok::<(), Error>(())
@@ -132,7 +132,7 @@ pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>
     let best = (tried.into_iter().zip(all))
         .filter_map(|((persistent, choice), times)| {
             let times = times.filter(|times| times.most() > 0)?;
-            Some((persistent, Choice { most: times.most(), ..choice }, times.persistent[0]))
+            Some((persistent, LaunchChoice { most: times.most(), ..choice }, times.persistent[0]))
         })
         .min_by(|(.., a), (.., b)| a.total_cmp(b))
         .map(|(persistent, choice, _)| (persistent, choice));
@@ -146,14 +146,14 @@ pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>
 
 /// A launch shape of persistent kernels, and the upper bound of positions at which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Choice {
+struct LaunchChoice {
     groups: usize,
     stage: Stage,
     early: bool,
     most: usize,
 }
 
-impl Choice {
+impl LaunchChoice {
     /// The choice as the file has it: four times the workgroups, plus 2 if keys are loaded early and 1
     /// for [`Stage::Narrow`], and the bound.
     fn words(self) -> [usize; 2] {
@@ -468,11 +468,11 @@ mod tests {
     fn choices_are_remembered() {
         for stage in [Stage::Long, Stage::Narrow] {
             for early in [false, true] {
-                let choice = Choice { groups: 132, stage, early, most: 5000 };
-                assert_eq!(Choice::of(choice.words()), Some(choice));
+                let choice = LaunchChoice { groups: 132, stage, early, most: 5000 };
+                assert_eq!(LaunchChoice::of(choice.words()), Some(choice));
             }
         }
-        assert_eq!(Choice::of([0, 0]), None);
+        assert_eq!(LaunchChoice::of([0, 0]), None);
     }
 
     #[test]

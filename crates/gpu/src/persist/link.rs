@@ -21,7 +21,7 @@ use crate::{
     device::KernelSource,
     kernels::{matvec::Stage, template},
     lower::dispatch::Bound,
-    persist::tokens::{Declarations, Shared, closing, declarations, is_space, is_word},
+    persist::wgsl::{Declarations, Shared, closing, declarations, is_space, is_word},
 };
 
 /// A kernel as a phase: its WGSL, its buffers in the order of its bindings, and its workgroups.
@@ -289,19 +289,19 @@ fn declare_shared<'a>(
     bytes
 }
 
-/// The text of tokens with new names. Members of structs keep theirs.
-fn rewritten(tokens: &[&str], names: &HashMap<&str, Renamed>, of_struct: bool) -> String {
+/// The text of lexemes with new names. Members of structs keep theirs.
+fn rewritten(lexemes: &[&str], names: &HashMap<&str, Renamed>, of_struct: bool) -> String {
     let mut text = String::new();
     let mut before = "";
     let mut at = 0;
-    while let Some(&token) = tokens.get(at) {
+    while let Some(&token) = lexemes.get(at) {
         at += 1;
         if is_space(token) {
             text.push_str(token);
             continue;
         }
-        let next = (at..tokens.len()).find(|&i| !is_space(tokens[i]));
-        let sign = next.map_or("", |i| tokens[i]);
+        let next = (at..lexemes.len()).find(|&i| !is_space(lexemes[i]));
+        let sign = next.map_or("", |i| lexemes[i]);
         let member = before == "." || (of_struct && sign == ":");
         before = token;
         let renamed = names.get(token).filter(|_| is_word(token) && !member);
@@ -311,8 +311,8 @@ fn rewritten(tokens: &[&str], names: &HashMap<&str, Renamed>, of_struct: bool) -
         };
         text.push_str(to);
         let open = next.filter(|_| *of_fours && sign == "[");
-        if let Some((open, end)) = open.and_then(|i| closing(tokens, i).map(|end| (i, end))) {
-            let index = rewritten(&tokens[open + 1..end], names, false);
+        if let Some((open, end)) = open.and_then(|i| closing(lexemes, i).map(|end| (i, end))) {
+            let index = rewritten(&lexemes[open + 1..end], names, false);
             text.push_str(&format!("[({index}) / 4u][({index}) % 4u]"));
             before = "]";
             at = end + 1;

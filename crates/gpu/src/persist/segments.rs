@@ -9,7 +9,7 @@ use crate::{
     kernels::{attention::Attention, matvec::Tuning},
     lower::{
         autotune::Tunings,
-        dispatch::{Dispatch, Grid, PassShape, RowClass, StepDispatches, When},
+        dispatch::{Dispatch, Grid, RowClass, StepDispatches, StepShape, When},
         kernel_cache::KernelCache,
         lowering::{Loaded, Lowering, Options, PhaseOptions},
     },
@@ -61,8 +61,8 @@ struct Variant {
 }
 
 /// A pass of one row at a position below `bound`.
-pub(crate) const fn alone(bound: usize) -> PassShape {
-    PassShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below: 0 }
+pub(crate) const fn alone(bound: usize) -> StepShape {
+    StepShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below: 0 }
 }
 
 impl Persistent {

@@ -11,7 +11,7 @@ use pelton_weights::Checkpoint;
 
 use self::{
     redo::{Redo, Run},
-    shape::{PassWords, Shape, Written, row_words, wanted_logits},
+    shape::{PassShape, PassWords, Written, row_words, wanted_logits},
 };
 use crate::{
     device::{Adapter, Checks, Device},
@@ -24,7 +24,7 @@ use crate::{
         Inputs, Scratch,
         autotune::{self, Tunings},
         buffers::{by_sequence, decode_rows, prompt_partial_len},
-        dispatch::{Dispatch, EXACT_ROWS, PassShape, RowClass, StepDispatches},
+        dispatch::{Dispatch, EXACT_ROWS, RowClass, StepDispatches, StepShape},
         kernel_cache::KernelCache,
         lowering::{Loaded, Lowering, Options},
     },
@@ -284,7 +284,7 @@ impl GpuExecutable {
 
     /// Applies the edits of page tables, checks the pass and writes its inputs. Returns the shape of
     /// its first repeat, and the inputs.
-    fn begin(&mut self, pass: &Pass<'_>) -> Result<(Shape, PassWords), Error> {
+    fn begin(&mut self, pass: &Pass<'_>) -> Result<(PassShape, PassWords), Error> {
         for edit in pass.tables {
             self.tables.apply(edit)?;
             let (group, slot) = (edit.group as usize, edit.slot as usize);
@@ -322,7 +322,7 @@ impl GpuExecutable {
         if !tiles.is_empty() {
             device.queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
         }
-        let mut shape = Shape::of(pass, selected, tiles.len());
+        let mut shape = PassShape::of(pass, selected, tiles.len());
         let mut lives = Vec::new();
         if self.plan.has_effort() {
             let mut of_all = pass.efforts.to_vec();
@@ -344,8 +344,8 @@ impl GpuExecutable {
     }
 
     /// The dispatches of a pass, step by step.
-    fn dispatches(&self, shape: &Shape) -> impl Iterator<Item = StepDispatches<'_>> {
-        let &Shape { phase, rows, bound, tiles, distinct, sequences, below, .. } = shape;
+    fn dispatches(&self, shape: &PassShape) -> impl Iterator<Item = StepDispatches<'_>> {
+        let &PassShape { phase, rows, bound, tiles, distinct, sequences, below, .. } = shape;
         let (selected, alone) = (shape.selected.len(), shape.alone());
         self.plan.steps.iter().enumerate().map(move |(i, step)| {
             let of_selected = self.plan.step_rows(step) == Rows::Selected;
@@ -357,13 +357,13 @@ impl GpuExecutable {
                 (_, false) => &self.classes[class as usize][i],
             };
             let below = below[usize::from(of_selected)];
-            let shape = PassShape { rows, bound, tiles, distinct, sequences, below };
+            let shape = StepShape { rows, bound, tiles, distinct, sequences, below };
             StepDispatches { calls, shape }
         })
     }
 
     /// Records the steps of one pass, by persistent kernels if it `persists`.
-    fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &Shape, persists: bool) {
+    fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &PassShape, persists: bool) {
         match &self.persistent {
             Some(persistent) if persists && persistent.covers(shape.bound) => {
                 let shape = alone(shape.bound);

@@ -83,7 +83,7 @@ pub(crate) struct SampleBuffers<'a> {
 
 /// Launch shape of the kernels for one vocabulary.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct VocabShape {
     /// Elements of a row of logits.
     vocab: usize,
     /// Ids below this can be drawn.
@@ -99,7 +99,7 @@ struct Shape {
     chunks: usize,
 }
 
-impl Shape {
+impl VocabShape {
     fn of(vocab: usize, tokens: usize, bias: usize) -> Self {
         let fours = vocab.div_ceil(4);
         let each = fours.div_ceil(CHUNKS).max(1);
@@ -177,7 +177,7 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
         let all = kernels.iter();
         all.map(move |(name, more)| {
             let label = format!("{name} of {vocab}, {more}");
-            (label, Shape::of(vocab, tokens, 9).source(name, more.clone()).unwrap())
+            (label, VocabShape::of(vocab, tokens, 9).source(name, more.clone()).unwrap())
         })
     };
     [(33, 33), (1000, 998), (151_936, 151_669)].into_iter().flat_map(of).collect()
@@ -225,14 +225,14 @@ impl Sample {
         bias: usize,
         buffers: SampleBuffers<'_>,
     ) -> Result<Self, Error> {
-        let shape = Shape::of(vocab, tokens, bias);
+        let shape = VocabShape::of(vocab, tokens, bias);
         let memory = Memory::new(device, &shape, wants)?;
         let words = params::most_words(vocab, wants, bias);
         let params = device.buffer("sampling parameters", 4 * words as u64)?;
         let results = device.buffer("sampled tokens", results::most_bytes(wants))?;
         let mut steps = Steps::new(device, shape, &memory, buffers, [&params, &results]);
 
-        let Shape { maxima_groups, chunks, .. } = shape;
+        let VocabShape { maxima_groups, chunks, .. } = shape;
         let (many_groups, iteration_groups) = (shape.many_groups(), shape.iteration_groups());
         let none = Value::default;
         let iterations = || context! { groups => iteration_groups };

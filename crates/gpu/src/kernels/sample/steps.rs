@@ -5,7 +5,7 @@ use std::sync::Arc;
 use minijinja::Value;
 use pelton_graph::Error;
 
-use super::{BINS_BYTES, PAIR_BYTES, SEARCH_BYTES, STATE_BYTES, SampleBuffers, Shape, Step};
+use super::{BINS_BYTES, PAIR_BYTES, SEARCH_BYTES, STATE_BYTES, SampleBuffers, Step, VocabShape};
 use crate::device::{BufferList, Device, Kernel};
 
 /// The buffers that only the kernels of sampling use, each `[wants, …]`.
@@ -29,7 +29,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn new(device: &Device, shape: &Shape, wants: usize) -> Result<Self, Error> {
+    pub(super) fn new(device: &Device, shape: &VocabShape, wants: usize) -> Result<Self, Error> {
         let each = |label: &str, bytes: usize| device.buffer(label, (wants * bytes) as u64);
         Ok(Self {
             best: each("best tokens of chunks", shape.chunks * PAIR_BYTES)?,
@@ -47,7 +47,7 @@ impl Memory {
 /// Makes the steps of sampling.
 pub(super) struct Steps<'a> {
     device: &'a Device,
-    shape: Shape,
+    shape: VocabShape,
     /// The buffers that have one name in all kernels.
     buffers: Vec<(&'static str, &'a wgpu::Buffer)>,
     /// The kernels made so far, still to be compiled.
@@ -57,7 +57,7 @@ pub(super) struct Steps<'a> {
 impl<'a> Steps<'a> {
     pub(super) fn new(
         device: &'a Device,
-        shape: Shape,
+        shape: VocabShape,
         memory: &'a Memory,
         shared: SampleBuffers<'a>,
         [params, results]: [&'a wgpu::Buffer; 2],
