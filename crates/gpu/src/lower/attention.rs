@@ -12,7 +12,8 @@ use crate::{
     },
     lower::{
         dispatch::{Dispatch, Grid, RowClass},
-        lowering::{Lowering, PhaseOptions, refused},
+        lowering::{Lowering, refused},
+        options::PhaseOptions,
     },
 };
 

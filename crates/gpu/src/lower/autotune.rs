@@ -29,7 +29,9 @@ use crate::{
     lower::{
         dispatch::{Dispatch, RowClass, StepDispatches, StepShape},
         kernel_cache::KernelCache,
-        lowering::{Loaded, Lowering, Options},
+        loaded::Loaded,
+        lowering::Lowering,
+        options::{Options, Tunings},
         timestamps::Stamps,
     },
     weights::is_partial,
@@ -42,15 +44,6 @@ const GAIN: f64 = 0.01;
 
 /// The choices of a GPU: the candidate of each step, by the [`key`] of its kernels.
 type Known = BTreeMap<String, [usize; 2]>;
-
-/// The launch configurations of the steps of a plan.
-#[derive(Clone, Debug)]
-pub(crate) enum Tunings {
-    /// One for all steps.
-    Equal(Tuning),
-    /// One for each step.
-    OfSteps(Vec<Tuning>),
-}
 
 impl Tunings {
     /// The best candidate of each step: read from the file of an earlier load, or measured. Measured
@@ -101,14 +94,6 @@ impl Tunings {
             choice => choice,
         };
         Self::OfSteps(keys.into_iter().map(choice).collect())
-    }
-
-    /// The configuration of step `step`.
-    pub(crate) fn of(&self, step: usize) -> Tuning {
-        match self {
-            Self::Equal(tuning) => *tuning,
-            Self::OfSteps(all) => all.get(step).copied().unwrap_or(Tuning::CANDIDATES[0]),
-        }
     }
 }
 

@@ -26,8 +26,9 @@ use crate::{
     lower::{
         dispatch::{Dispatch, Grid, RowClass, When},
         effort_sizes::StepProducts,
-        lowering::{Loaded, Lowering, refused},
-        products::NormedProjections,
+        loaded::Loaded,
+        lowering::{Lowering, refused},
+        projection::NormedProjections,
         site::Site,
     },
     weights,

@@ -14,8 +14,9 @@ use crate::{
     },
     lower::{
         dispatch::{Dispatch, Grid, RowClass},
-        lowering::{Loaded, Lowering},
-        products::Operand,
+        loaded::Loaded,
+        lowering::Lowering,
+        operand::Operand,
         site::Site,
     },
     weights::{Matrix, Shard},
@@ -133,7 +134,7 @@ impl<'a> Lowering<'a> {
             x,
             y,
             ids: None,
-            count_at: self.count_at(site),
+            count_at: self.loaded.count_at(site),
         };
         let operand = self.operand(matrix, site.class);
         let mut calls = self.prepare(site, operand, None, x, [matrix.row_len, heads])?;
@@ -174,7 +175,7 @@ impl<'a> Lowering<'a> {
         let &ExpertLinear { weight, bias, used } = linear;
         let own = self.loaded.plan.buffer(site.step.inputs[0]).width
             != self.loaded.plan.weight(weight).row_len;
-        let (ids, count_at) = (Some(ids), self.count_at(site));
+        let (ids, count_at) = (Some(ids), self.loaded.count_at(site));
         Several { weight, bias, up: None, used, own, x, y, ids, count_at }
     }
 

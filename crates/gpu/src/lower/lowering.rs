@@ -1,73 +1,21 @@
 //! The dispatches of each step, made once at load.
 
-use pelton_graph::{Adapters, BufferId, Error, KvType, Op, Plan, WeightId};
+use pelton_graph::{Adapters, BufferId, Error, Op};
 
 use crate::{
-    device::{BufferList, Device, KernelSource},
+    device::{BufferList, KernelSource},
     kernels::row_ops::RowOp,
     lower::{
-        autotune::Tunings,
-        buffers::{Cache, Inputs, Scratch},
         dispatch::{Bound, Dispatch, Grid, RowClass, When},
         kernel_cache::KernelCache,
-        neighbours::{MatrixOnCores, Neighbours, neighbours},
-        products::{NormedProjections, Operand, Projection},
+        loaded::Loaded,
+        neighbours::{Neighbours, neighbours},
+        options::Options,
+        projection::{NormedProjections, Projection},
         site::Site,
     },
-    weights::{Weights, has_buckets},
+    weights::has_buckets,
 };
-
-/// A plan with its weights and buffers on a GPU: the operands of dispatches.
-#[derive(Clone, Copy)]
-pub(crate) struct Loaded<'a> {
-    pub(crate) device: &'a Device,
-    pub(crate) plan: &'a Plan,
-    pub(crate) weights: &'a Weights,
-    /// The plan's buffers.
-    pub(crate) buffers: &'a [wgpu::Buffer],
-    pub(crate) inputs: &'a Inputs,
-    pub(crate) scratch: &'a Scratch,
-    /// The caches of the layers, and the type of their elements.
-    pub(crate) caches: &'a [Cache],
-    pub(crate) kv: KvType,
-    /// The recurrent states `[states]`, each `[slots, len]` f32.
-    pub(crate) states: &'a [wgpu::Buffer],
-    /// The rotation steps of each rope.
-    pub(crate) turns: &'a [wgpu::Buffer],
-    /// The most rows of a pass, and of a decoding pass.
-    pub(crate) rows: usize,
-    pub(crate) decode_rows: usize,
-}
-
-impl Loaded<'_> {
-    /// A matrix that decoding passes of many rows multiply on matrix cores.
-    pub(super) fn on_cores(&self, id: WeightId) -> Option<MatrixOnCores> {
-        let matrix = self.weights.matrix(id).ok()?;
-        let operand = Operand::of(matrix, RowClass::Many, &self.device.capabilities);
-        let found = MatrixOnCores { layout: matrix.layout, shards: matrix.shards.len() };
-        (operand == Operand::F16).then_some(found)
-    }
-}
-
-/// The choices by which a plan is lowered.
-#[derive(Clone, Debug)]
-pub(crate) struct Options {
-    /// The launch configurations of the products of few rows.
-    pub(crate) tunings: Tunings,
-    /// Set if the kernels become phases of a persistent kernel.
-    pub(crate) phases: Option<PhaseOptions>,
-    /// Whether products with matrices in input-major order are lowered as if these were row by row.
-    pub(crate) row_major: bool,
-}
-
-/// The properties that the kernels of a persistent kernel share.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PhaseOptions {
-    /// Threads of every workgroup.
-    pub(crate) threads: usize,
-    /// Whether attention loads keys before it waits for the phase before.
-    pub(crate) early: bool,
-}
 
 /// The lowering of the steps of a plan to dispatches.
 pub(crate) struct Lowering<'a> {

@@ -1,10 +1,9 @@
 //! Matrix products: which kernels run them, on activations in which form.
 
 use pelton_graph::{Error, Gating, Linear, Norm, WeightId};
-use pelton_quant::DType;
 
 use crate::{
-    device::{BufferList, Capabilities},
+    device::BufferList,
     kernels::{
         matvec::{FusedMatrix, MatVec, Tuning},
         matvec_rows::MatVecRows,
@@ -14,63 +13,15 @@ use crate::{
     },
     lower::{
         dispatch::{Dispatch, Grid, RowClass},
-        lowering::{Loaded, Lowering, one, refused},
+        loaded::Loaded,
+        lowering::{Lowering, one, refused},
         neighbours::{fuses, gates},
+        operand::Operand,
+        projection::{NormedProjections, Projection},
         site::Site,
     },
     weights::Matrix,
 };
-
-/// The form in which a product takes its activations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operand {
-    /// As they are: the product quantizes or copies them itself.
-    F32,
-    /// In 8 bits, once for all products of several rows.
-    Q8,
-    /// In 16 bits, for matrix cores.
-    F16,
-    /// In f32 after the norm, for tiles of weights in floats.
-    Normed,
-}
-
-impl Operand {
-    /// The form for a matrix and rows of a class.
-    pub(super) fn of(matrix: &Matrix, class: RowClass, capabilities: &Capabilities) -> Self {
-        match class {
-            // weights in f32 would lose 16 bits on matrix cores
-            RowClass::Prompt | RowClass::Many | RowClass::ThirtyTwo
-                if capabilities.matrix_cores && matrix.layout.dtype != DType::F32 =>
-            {
-                Self::F16
-            }
-            RowClass::One | RowClass::Two | RowClass::Four => Self::F32,
-            _ if matrix.layout.blocks() => Self::Q8,
-            RowClass::Prompt if !capabilities.matrix_cores => Self::Normed,
-            _ => Self::F32,
-        }
-    }
-}
-
-/// A linear projection `y = W · x (+ bias)`, of x or of its norm; with `add`, `y += …`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Projection<'b> {
-    pub(super) linear: &'b Linear,
-    pub(super) norm: Option<&'b Norm>,
-    pub(super) x: &'b wgpu::Buffer,
-    pub(super) y: &'b wgpu::Buffer,
-    pub(super) add: bool,
-}
-
-/// Linear projections of one normed x, each to an output of its own; of a gate and its value the
-/// only output is their gated product.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NormedProjections<'b> {
-    pub(super) norm: &'b Norm,
-    pub(super) linears: &'b [Linear],
-    pub(super) x: &'b wgpu::Buffer,
-    pub(super) outputs: &'b [&'b wgpu::Buffer],
-}
 
 impl<'a> Lowering<'a> {
     /// A product, after a norm where there is one.
@@ -456,7 +407,7 @@ impl<'a> Lowering<'a> {
             bias: false,
             add: false,
             glu: None,
-            count_at: self.count_at(site),
+            count_at: self.loaded.count_at(site),
             experts: None,
         }
     }
@@ -481,7 +432,7 @@ impl<'a> Lowering<'a> {
             add: false,
             glu: None,
             fused_with: [None; 2],
-            count_at: self.count_at(site),
+            count_at: self.loaded.count_at(site),
             experts: None,
             // the threads decide the order in which a norm's squares are summed, so they are the
             // same for any number of rows

@@ -53,7 +53,7 @@ impl Lowering<'_> {
                 stride: if splits > 1 { total } else { rows(linear) },
                 bias: linear.bias.is_some(),
                 add: add && splits == 1,
-                count_at: self.count_at(site),
+                count_at: self.loaded.count_at(site),
                 splits,
                 slab_rows: self.loaded.rows,
                 experts: None,

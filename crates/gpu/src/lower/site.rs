@@ -1,10 +1,10 @@
 //! The place in a plan that dispatches are made for.
 
-use pelton_graph::{Rows, Step};
+use pelton_graph::Step;
 
 use crate::{
     kernels::matvec::Tuning,
-    lower::{dispatch::RowClass, lowering::Lowering, neighbours::Neighbours},
+    lower::{dispatch::RowClass, neighbours::Neighbours},
 };
 
 /// A step, and the passes for which it is lowered.
@@ -31,12 +31,5 @@ impl Site<'_> {
             }
             _ => self,
         }
-    }
-}
-
-impl Lowering<'_> {
-    /// The index of the step's number of rows among the row counts of the pass.
-    pub(super) fn count_at(&self, site: Site<'_>) -> usize {
-        usize::from(self.loaded.plan.buffer(site.step.outputs[0]).rows == Rows::Selected)
     }
 }

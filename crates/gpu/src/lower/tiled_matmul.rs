@@ -13,8 +13,9 @@ use crate::{
     },
     lower::{
         dispatch::{Dispatch, Grid},
-        lowering::{Loaded, Lowering},
-        products::Projection,
+        loaded::Loaded,
+        lowering::Lowering,
+        projection::Projection,
         site::Site,
     },
     weights::{Matrix, Shard},
@@ -49,7 +50,7 @@ impl<'a> Lowering<'a> {
                 norm: normed && matrix.layout.blocks(),
                 bias: linear.bias.is_some(),
                 add,
-                count_at: self.count_at(site),
+                count_at: self.loaded.count_at(site),
                 on_grid: false,
                 experts: None,
             };

@@ -14,7 +14,7 @@ use crate::{
     lower::{
         autotune,
         dispatch::{Bound, Dispatch, StepDispatches},
-        lowering::Loaded,
+        loaded::Loaded,
     },
     persist::{
         link::{Launch, Phase, link},

@@ -8,10 +8,11 @@ use crate::{
     device::{Device, Kernel},
     kernels::{attention::Attention, matvec::Tuning},
     lower::{
-        autotune::Tunings,
         dispatch::{Dispatch, Grid, RowClass, StepDispatches, StepShape, When},
         kernel_cache::KernelCache,
-        lowering::{Loaded, Lowering, Options, PhaseOptions},
+        loaded::Loaded,
+        lowering::Lowering,
+        options::{Options, PhaseOptions, Tunings},
     },
     persist::link::{Launch, Linked, Phase, check, link},
 };

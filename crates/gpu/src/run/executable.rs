@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use pelton_graph::{
-    Backend, Effort, EffortMode, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PAGE,
-    PageTables, Pass, Phase, Pipeline, Plan, Profile, Rows, Ticket, Want, pages_for,
+    Backend, Effort, EffortMode, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PageTables,
+    Pass, Phase, Pipeline, Plan, Profile, Rows, Ticket, Want, pages_for,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
 
 use self::{
+    lowered::{Lowered, allocate_buffers, rotations},
     redo::{Redo, Run},
     shape::{PassShape, PassWords, Written, row_words, wanted_logits},
 };
@@ -17,18 +18,15 @@ use crate::{
     device::{Adapter, Checks, Device},
     kernels::{
         attention::{Attention, tiles},
-        rope_store::rotation_steps,
         sample::{Sample, SampleBuffers, SampleCall},
     },
     lower::{
-        Inputs, Scratch,
-        autotune::{self, Tunings},
+        Inputs, Scratch, autotune,
         buffers::{by_sequence, decode_rows, prompt_partial_len},
         dispatch::{Dispatch, EXACT_ROWS, RowClass, StepDispatches, StepShape},
-        kernel_cache::KernelCache,
-        lowering::{Loaded, Lowering, Options},
+        loaded::Loaded,
     },
-    persist::{self, Mode, Persistent, Trial, alone},
+    persist::{Mode, Persistent, alone},
     run::{
         accept::accepts,
         in_flight::{DEPTH, InFlight},
@@ -39,6 +37,7 @@ use crate::{
 };
 
 mod again;
+mod lowered;
 mod redo;
 mod shape;
 #[cfg(test)]
@@ -538,66 +537,6 @@ impl Drop for GpuExecutable {
     fn drop(&mut self) {
         let _ = self.device.wait();
     }
-}
-
-/// The dispatches of a plan.
-struct Lowered {
-    alone: Vec<Vec<Dispatch>>,
-    classes: [Vec<Vec<Dispatch>>; RowClass::ALL.len()],
-    persistent: Option<Persistent>,
-}
-
-impl Lowered {
-    /// Lowers a plan for each row class, and compiles its kernels.
-    fn new(
-        loaded: &Loaded<'_>,
-        limits: &Limits,
-        tuning: Option<&std::path::Path>,
-        persistent: Mode,
-    ) -> Result<Self, Error> {
-        let mut kernels = KernelCache::default();
-        let tunings = Tunings::find(loaded, &mut kernels, tuning)?;
-        let options = Options { tunings, phases: None, row_major: false };
-        let mut lowering = Lowering::new(loaded, options, &mut kernels);
-        let alone = lowering.steps(RowClass::One, true)?;
-        let [one, two, four, eight, sixteen, thirty_two, many, prompt] =
-            RowClass::ALL.map(|class| lowering.steps(class, false));
-        let classes = [one?, two?, four?, eight?, sixteen?, thirty_two?, many?, prompt?];
-        kernels.compile(loaded.device)?;
-        let trial = Trial {
-            loaded,
-            alone: &alone,
-            logits: &loaded.buffers[loaded.plan.logits.0],
-            context: limits.pages.iter().map(|pages| pages * PAGE).fold(limits.context, usize::min),
-            tuning,
-        };
-        let persistent = persist::choose(&trial, persistent)?;
-        Ok(Self { alone, classes, persistent })
-    }
-}
-
-/// The buffers of a plan.
-fn allocate_buffers(
-    device: &Device,
-    plan: &Plan,
-    limits: &Limits,
-) -> Result<Vec<wgpu::Buffer>, Error> {
-    let buffers = plan.buffers.iter().map(|buffer| {
-        let rows = limits.rows_of(buffer.rows);
-        device.buffer(buffer.name, 4 * rows as u64 * buffer.width as u64)
-    });
-    buffers.collect()
-}
-
-/// The rotation steps of each rope of a plan.
-fn rotations(device: &Device, plan: &Plan) -> Result<Vec<wgpu::Buffer>, Error> {
-    let ropes = plan.ropes.iter().map(|rope| {
-        let steps = rotation_steps(rope);
-        let buffer = device.buffer("rotation steps", 8 * steps.len() as u64)?;
-        device.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&steps));
-        Ok(buffer)
-    });
-    ropes.collect()
 }
 
 /// The attention ops of a plan.

@@ -15,146 +15,22 @@
 mod call;
 mod params;
 mod results;
+mod shape;
 mod steps;
 
-use std::sync::Arc;
-
 use minijinja::{Value, context};
-use pelton_graph::{Error, Pass, RECENT};
-use pelton_sampling::{FixedParams, PENALTY_WINDOW_MAX, Sampled, fixed_point};
+use pelton_graph::{Error, Pass};
+use pelton_sampling::Sampled;
 
-pub(crate) use self::call::SampleCall;
+pub(crate) use self::{call::SampleCall, steps::SampleBuffers};
 use self::{
-    params::{FEW, FIELDS, Kind, Params},
-    steps::{Memory, Steps},
+    params::Params,
+    shape::VocabShape,
+    steps::{Memory, Step, Steps},
 };
-use crate::{
-    device::{Device, Kernel, KernelSource, Mirror},
-    kernels::template,
-};
-
-/// Threads of a workgroup: one for each candidate of a draw among few tokens.
-const THREADS: usize = 2 * FEW;
-/// Threads of a workgroup of `maxima.wgsl`: few, so that several workgroups share a core of the
-/// GPU.
-const CHUNK_THREADS: usize = 64;
-/// Chunks of a large vocabulary, about: one workgroup searches their best tokens, and the logits of
-/// the chunks that it selects. On an H200 half as many take 20 to 50 % longer.
-const CHUNKS: usize = 4096;
-/// Iterations of four logits that each thread of a counting or summing dispatch makes. The sums of
-/// a workgroup have 32 bits, of which a token adds 20.
-const ITERATIONS: usize = 2;
-/// Bytes of the struct `Search`.
-const SEARCH_BYTES: usize = 64;
-/// Bytes of the three histograms of a want.
-const BINS_BYTES: usize = 3 * 2 * 2048 * 4;
-/// Bytes of a pair of a key and a token, and of a 64-bit sum.
-const PAIR_BYTES: usize = 8;
-/// Bytes of a want's state.
-const STATE_BYTES: usize = 8;
-
-/// A kernel, its buffers, and the workgroups of one want.
-#[derive(Debug)]
-struct Step {
-    kernel: Arc<Kernel>,
-    bindings: wgpu::BindGroup,
-    groups: u32,
-}
-
-impl Step {
-    fn record(&self, pass: &mut wgpu::ComputePass<'_>, call: &SampleCall) {
-        self.kernel.record(pass, &self.bindings, [self.groups, call.wants as u32, 1]);
-    }
-}
-
-/// The buffers that sampling shares with the rest of a pass.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SampleBuffers<'a> {
-    /// Logits `[wants, vocab]`, f32: one row for each distinct row of the wants, in their order.
-    /// Biases and penalties change them in place.
-    pub(crate) logits: &'a wgpu::Buffer,
-    /// The ring of sampled tokens `[slots, RECENT]`, u32: the token at position `p` of a slot is at
-    /// `p % RECENT`.
-    pub(crate) recent: &'a wgpu::Buffer,
-    /// The rows `[rows, 4]` of the pass, u32: token (`u32::MAX` for the sampled one), position,
-    /// slot, 0. A draw advances its row to the next position.
-    pub(crate) rows: &'a wgpu::Buffer,
-}
-
-/// Launch shape of the kernels for one vocabulary.
-#[derive(Clone, Copy, Debug)]
-struct VocabShape {
-    /// Elements of a row of logits.
-    vocab: usize,
-    /// Ids below this can be drawn.
-    tokens: usize,
-    /// The most biases of a draw.
-    bias: usize,
-    /// Vectors of four logits.
-    fours: usize,
-    /// Vectors of a chunk.
-    each: usize,
-    /// Workgroups of `maxima.wgsl`.
-    maxima_groups: usize,
-    chunks: usize,
-}
-
-impl VocabShape {
-    fn of(vocab: usize, tokens: usize, bias: usize) -> Self {
-        let fours = vocab.div_ceil(4);
-        let each = fours.div_ceil(CHUNKS).max(1);
-        let maxima_groups = fours.div_ceil(each * CHUNK_THREADS);
-        let chunks = maxima_groups * CHUNK_THREADS;
-        Self { vocab, tokens: tokens.min(vocab), bias, fours, each, maxima_groups, chunks }
-    }
-
-    /// Workgroups of dispatches in which a thread reads [`ITERATIONS`] vectors.
-    fn iteration_groups(&self) -> usize {
-        self.fours.div_ceil(THREADS * ITERATIONS)
-    }
-
-    /// Workgroups of dispatches in which a thread reads one vector.
-    fn many_groups(&self) -> usize {
-        self.fours.div_ceil(THREADS)
-    }
-
-    /// Saved raw logits of a want.
-    fn saved(&self) -> usize {
-        self.bias + PENALTY_WINDOW_MAX
-    }
-
-    /// The WGSL of a kernel; `more` are the values that only this kernel has.
-    fn source(&self, name: &str, more: Value) -> Result<KernelSource, Error> {
-        let Self { vocab, tokens, bias, each, chunks, .. } = *self;
-        let shape = context! {
-            vocab, tokens, bias, each, chunks,
-            raw => false,
-            saved => self.saved(),
-            threads => THREADS,
-            chunk_threads => CHUNK_THREADS,
-            few => FEW,
-            iterations => ITERATIONS,
-            recent => RECENT,
-            window => PENALTY_WINDOW_MAX,
-            fields => FIELDS,
-            top_at => call::TOP_AT,
-            kinds => context! {
-                likeliest => Kind::Likeliest as u32,
-                few => Kind::Few as u32,
-                many => Kind::Many as u32,
-            },
-            fraction => fixed_point::FRACTION,
-            log2 => fixed_point::LOG2,
-            exp2 => fixed_point::EXP2,
-            far => FixedParams::FAR,
-            natural => context! {
-                mantissa => FixedParams::NATURAL.mantissa,
-                exponent => FixedParams::NATURAL.exponent,
-            },
-        };
-        template::render(&format!("sample/{name}.wgsl"), context! { ..more, ..shape })
-    }
-}
+#[cfg(test)]
+use crate::device::KernelSource;
+use crate::device::{Device, Mirror};
 
 /// The sources of all kernels for several shapes, for the test that they translate.
 #[cfg(test)]

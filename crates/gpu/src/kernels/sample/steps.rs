@@ -5,8 +5,45 @@ use std::sync::Arc;
 use minijinja::Value;
 use pelton_graph::Error;
 
-use super::{BINS_BYTES, PAIR_BYTES, SEARCH_BYTES, STATE_BYTES, SampleBuffers, Step, VocabShape};
+use super::{call::SampleCall, shape::VocabShape};
 use crate::device::{BufferList, Device, Kernel};
+
+/// Bytes of the struct `Search`.
+const SEARCH_BYTES: usize = 64;
+/// Bytes of the three histograms of a want.
+const BINS_BYTES: usize = 3 * 2 * 2048 * 4;
+/// Bytes of a pair of a key and a token, and of a 64-bit sum.
+const PAIR_BYTES: usize = 8;
+/// Bytes of a want's state.
+const STATE_BYTES: usize = 8;
+
+/// A kernel, its buffers, and the workgroups of one want.
+#[derive(Debug)]
+pub(super) struct Step {
+    kernel: Arc<Kernel>,
+    bindings: wgpu::BindGroup,
+    groups: u32,
+}
+
+impl Step {
+    pub(super) fn record(&self, pass: &mut wgpu::ComputePass<'_>, call: &SampleCall) {
+        self.kernel.record(pass, &self.bindings, [self.groups, call.wants as u32, 1]);
+    }
+}
+
+/// The buffers that sampling shares with the rest of a pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SampleBuffers<'a> {
+    /// Logits `[wants, vocab]`, f32: one row for each distinct row of the wants, in their order.
+    /// Biases and penalties change them in place.
+    pub(crate) logits: &'a wgpu::Buffer,
+    /// The ring of sampled tokens `[slots, RECENT]`, u32: the token at position `p` of a slot is at
+    /// `p % RECENT`.
+    pub(crate) recent: &'a wgpu::Buffer,
+    /// The rows `[rows, 4]` of the pass, u32: token (`u32::MAX` for the sampled one), position,
+    /// slot, 0. A draw advances its row to the next position.
+    pub(crate) rows: &'a wgpu::Buffer,
+}
 
 /// The buffers that only the kernels of sampling use, each `[wants, …]`.
 pub(super) struct Memory {

@@ -1,4 +1,6 @@
-use pelton_graph::{ExpertLinear, Input, KvType, Row, Sample as SampleWant, Step, WeightId, build};
+use pelton_graph::{
+    ExpertLinear, Input, KvType, PAGE, Row, Sample as SampleWant, Step, WeightId, build,
+};
 use pelton_quant::DType;
 use pelton_sampling::{Draw, FixedParams};
 use pelton_testing::{
