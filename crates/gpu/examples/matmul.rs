@@ -10,7 +10,7 @@ use std::{process::ExitCode, time::Instant};
 use half::f16;
 use pelton_gpu::{
     adapters,
-    microbench::{Bench, Product, Shape, Tile, Tiled},
+    microbench::{Bench, BenchProduct, MatrixShape, Tile, Tiled},
 };
 use pelton_graph::Error;
 use pelton_quant::{DType, decode};
@@ -50,15 +50,15 @@ const FEW: [Tile; 3] = [
 
 /// A product and samples of its expected outputs.
 struct Case {
-    shape: Shape,
-    product: Product,
+    shape: MatrixShape,
+    product: BenchProduct,
     /// Row, output and value: all of a small product, else the corners and random ones.
     samples: Vec<(usize, usize, f64)>,
 }
 
 impl Case {
-    fn new(bench: &Bench, shape: Shape) -> Result<Self, Error> {
-        let Shape { dtype, rows, k, batch } = shape;
+    fn new(bench: &Bench, shape: MatrixShape) -> Result<Self, Error> {
+        let MatrixShape { dtype, rows, k, batch } = shape;
         let mut random = Random::new(7);
         let x = random.normals(k * batch, 0.0, 1.0);
         let distinct = rows.min(DISTINCT);
@@ -111,7 +111,7 @@ impl Case {
 
     /// Prints whether a tile's product is right, and its speed.
     fn report(&self, tile: &Tile, measure: bool) -> Result<bool, Error> {
-        let Shape { dtype, rows, k, batch } = self.shape;
+        let MatrixShape { dtype, rows, k, batch } = self.shape;
         let Tile { batch: b, rows: n, patch_batch, patch_rows, step, wide, .. } = *tile;
         let chosen = if *tile == self.product.tile() { '*' } else { ' ' };
         print!(
@@ -148,14 +148,14 @@ impl Case {
 fn small(bench: &Bench) -> Result<bool, Error> {
     let mut right = true;
     for (batch, k, rows) in [(16, 16, 16), (32, 64, 48), (19, 50, 131), (150, 200, 300)] {
-        let case = Case::new(bench, Shape { dtype: DType::F16, rows, k, batch })?;
+        let case = Case::new(bench, MatrixShape { dtype: DType::F16, rows, k, batch })?;
         for tile in Tile::ALL.iter().chain([&NARROW]) {
             right &= case.report(tile, false)?;
         }
     }
     for dtype in DType::ALL {
         let k = if dtype.block_len() == 1 { 100 } else { 3 * dtype.block_len() };
-        let case = Case::new(bench, Shape { dtype, rows: 150, k, batch: 140 })?;
+        let case = Case::new(bench, MatrixShape { dtype, rows: 150, k, batch: 140 })?;
         right &= case.report(&Tile::ALL[0], false)?;
     }
     Ok(right)
@@ -171,7 +171,7 @@ fn large(bench: &Bench, tiles: &[Tile]) -> Result<bool, Error> {
         for &(rows, k) in some {
             let batches: &[usize] = if dtype == DType::Q4_0 { &[512, 128, 32] } else { &[512] };
             for &batch in batches {
-                let case = Case::new(bench, Shape { dtype, rows, k, batch })?;
+                let case = Case::new(bench, MatrixShape { dtype, rows, k, batch })?;
                 let tiles = if common && batch == 512 { tiles } else { &Tile::ALL };
                 for tile in tiles {
                     right &= case.report(tile, true)?;
@@ -189,7 +189,7 @@ fn few(bench: &Bench) -> Result<(), Error> {
     for (dtype, shapes) in [(DType::Q4_K, large), (DType::Q4_0, little)] {
         for (rows, k) in shapes {
             for batch in [64, 128, 192, 256, 512] {
-                let case = Case::new(bench, Shape { dtype, rows, k, batch })?;
+                let case = Case::new(bench, MatrixShape { dtype, rows, k, batch })?;
                 for tile in Tile::ALL.iter().chain(&FEW) {
                     print!("{dtype} {batch} x {k} x {rows}, tile {} x {}:", tile.batch, tile.rows);
                     for splits in [1, 2, 4, 8] {

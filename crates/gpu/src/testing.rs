@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pelton_testing::{Need, Random, skip};
 
-use crate::device::{Access, Capabilities, Checks, Device, Kernel};
+use crate::device::{Capabilities, Checks, Device, Kernel, KernelSource};
 
 /// A device for tests, with all shader checks unless the environment says otherwise: the first GPU, or else a software driver. Without
 /// either the test is reported as skipped.
@@ -73,8 +73,8 @@ impl Device {
 }
 
 /// A kernel from its source.
-pub(crate) fn compiled(device: &Device, source: &str, bindings: &[Access]) -> Kernel {
-    device.kernel("test", source, bindings).unwrap()
+pub(crate) fn compiled(device: &Device, source: &KernelSource) -> Kernel {
+    device.kernel("test", source).unwrap()
 }
 
 /// `n` normal values of mean 0 and deviation 1.

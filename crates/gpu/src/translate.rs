@@ -6,8 +6,10 @@ use naga::{
     valid::{Capabilities, ModuleInfo, ValidationFlags, Validator},
 };
 
+use crate::device::KernelSource;
+
 /// The kernels of all modules, with labels.
-fn sources() -> Vec<(String, String)> {
+fn sources() -> Vec<(String, KernelSource)> {
     [
         crate::kernels::attention::sources(),
         crate::kernels::experts::sources(),
@@ -68,7 +70,7 @@ const UNCHECKED: BoundsCheckPolicies = BoundsCheckPolicies {
 #[test]
 fn every_kernel_translates() {
     for (label, source) in sources() {
-        translate(&label, &source);
+        translate(&label, source.text());
     }
 }
 

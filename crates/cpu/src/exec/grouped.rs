@@ -35,7 +35,7 @@ pub(super) struct Pairs<M, I> {
 
 /// The form and shape of the inputs of an op: rows for each row of a pass, and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
+struct GroupedShape {
     kind: ActivationKind,
     factor: usize,
     cols: usize,
@@ -44,7 +44,7 @@ struct Shape {
 /// The lists of the rows of each matrix, and the memory of the activations.
 pub(super) struct Grouped {
     isa: Isa,
-    activations: Vec<(Shape, Activations)>,
+    activations: Vec<(GroupedShape, Activations)>,
     /// The first place of each matrix in the lists, and the end.
     bounds: Vec<u32>,
     /// The matrices that have rows.
@@ -178,7 +178,7 @@ impl Grouped {
         let Some(first) = products.first().filter(|_| !this.chosen.is_empty()) else { return };
         let (cols, rows) = (first.inputs(), first.outputs());
         let find = |product: &GroupedProduct<'_>| {
-            let shape = Shape { kind: product.kind(), factor, cols };
+            let shape = GroupedShape { kind: product.kind(), factor, cols };
             this.activations.iter().find(|(of, _)| *of == shape).map(|(_, found)| found)
         };
         let activations: ArrayVec<&Activations, PRODUCTS> =
@@ -237,7 +237,7 @@ fn most_rows(limits: &Limits) -> usize {
 }
 
 /// The distinct shapes of the inputs of a plan's grouped products.
-fn shapes(plan: &Plan) -> Vec<Shape> {
+fn shapes(plan: &Plan) -> Vec<GroupedShape> {
     let mut shapes = Vec::new();
     for step in &plan.steps {
         let weights = match &step.op {
@@ -250,7 +250,7 @@ fn shapes(plan: &Plan) -> Vec<Shape> {
             let weight = plan.weight(id);
             let width = plan.buffer(step.inputs[0]).width;
             let (kind, cols) = (ActivationKind::of(weight.dtype), weight.row_len);
-            let shape = Shape { kind, factor: width / cols, cols };
+            let shape = GroupedShape { kind, factor: width / cols, cols };
             if !shapes.contains(&shape) {
                 shapes.push(shape);
             }

@@ -183,9 +183,7 @@ impl Multiplier {
             Some(Marked { matrix: Order::Buckets(_), .. }) => BUCKET_OUTPUTS,
         };
         live.begin(has_lines, rows, efforts);
-        let live = &*live;
-        let activations = &self.activations;
-        let of_kind = |kind| activations.iter().find(|a| a.kind() == kind);
+        let operands = Operands { isa, activations: &self.activations, live: &*live, rows };
         let used = |a: &&Activations| products.iter().any(|p| p.matrix.kind() == a.kind());
         pool.run(|worker| {
             let mut x = x;
@@ -200,53 +198,27 @@ impl Multiplier {
                 // SAFETY: all rows have been written, and are not written again in this region.
                 x = unsafe { normed.slice(0..rows * cols) };
             }
-            for activations in activations.iter().filter(used) {
+            for activations in operands.activations.iter().filter(used) {
                 // SAFETY: one thread prepares a unit, and products read it after the barrier.
                 unsafe { activations.prepare(x, cols, worker.split(units, 1)) };
             }
             worker.barrier();
-            for strip in live.strips() {
+            for strip in operands.live.strips() {
                 if !strip.is_empty() {
+                    let of_kind = |kind| operands.of_kind(kind);
                     // SAFETY: all threads choose for the same rows, which have been prepared, and
                     // none multiplies them before the barrier.
-                    unsafe { live.choose(isa, worker, strip.clone(), x, &matrices, &of_kind) };
+                    unsafe {
+                        let live = operands.live;
+                        live.choose(isa, worker, strip.clone(), x, &matrices, &of_kind);
+                    }
                     worker.barrier();
                 }
-                for (index, Product { matrix, output }) in products.iter().enumerate() {
-                    let outputs = worker.split(matrix.rows(), align);
-                    let Some(activations) = of_kind(matrix.kind()) else { continue };
-                    match matrix {
-                        // all rows are multiplied with the first strip
-                        Matrix::Rows(_) if strip.start > 0 => {}
-                        Matrix::Rows(matrix) => {
-                            // SAFETY: activations are complete, and one thread computes an output.
-                            unsafe {
-                                gemm::matmul(isa, matrix, activations, rows, outputs, output)
-                            };
-                        }
-                        Matrix::Buckets(matrix, buckets, _) => {
-                            let (dense, live_rows) = live.rows(strip.clone());
-                            let picked = Picked { inputs: dense, outputs: dense };
-                            // SAFETY: as above, and the selections are complete.
-                            unsafe {
-                                let part = outputs.clone();
-                                gemm::matmul_picked(isa, matrix, activations, picked, part, output);
-                                let Some((all, first)) = live.selections(index) else { continue };
-                                for (i, &row) in live_rows.iter().enumerate() {
-                                    let (of, part) = ((all, first + i), outputs.clone());
-                                    let row = row as usize;
-                                    buckets::multiply(isa, buckets, of, row, part, output);
-                                }
-                            }
-                        }
-                        Matrix::Lines(matrix, _) => {
-                            let (lists, output) = (live.lists(index), *output);
-                            let (dense, live) = live.rows(strip.clone());
-                            let task = Task { matrix, activations, dense, live, lists, output };
-                            // SAFETY: as above, and the live inputs are complete.
-                            unsafe { input_major::multiply(isa, &task, outputs) };
-                        }
-                    }
+                for (index, product) in products.iter().enumerate() {
+                    let outputs = worker.split(product.matrix.rows(), align);
+                    // SAFETY: activations and live inputs are complete, and one thread computes an
+                    // output.
+                    unsafe { operands.multiply((index, product), strip.clone(), outputs) };
                 }
                 if !strip.is_empty() {
                     worker.barrier();
@@ -254,6 +226,64 @@ impl Multiplier {
             }
             finish(worker.split(first.matrix.rows(), align));
         });
+    }
+}
+
+/// The rows of a pass, as products read them.
+struct Operands<'r> {
+    isa: Isa,
+    activations: &'r [Activations],
+    live: &'r LiveInputs,
+    rows: usize,
+}
+
+impl<'r> Operands<'r> {
+    fn of_kind(&self, kind: ActivationKind) -> Option<&'r Activations> {
+        self.activations.iter().find(|activations| activations.kind() == kind)
+    }
+
+    /// Multiplies a strip of rows with the matrix of product number `index`: a thread's partition of
+    /// the outputs. Rows of effort 1 are multiplied with the first strip.
+    ///
+    /// # Safety
+    /// The activations and the live inputs of the strip are complete, and no other thread computes
+    /// these outputs.
+    unsafe fn multiply(
+        &self,
+        (index, product): (usize, &Product<'_>),
+        strip: Range<usize>,
+        outputs: Range<usize>,
+    ) {
+        let (isa, Product { matrix, output }) = (self.isa, product);
+        let Some(activations) = self.of_kind(matrix.kind()) else { return };
+        match matrix {
+            Matrix::Rows(_) if strip.start > 0 => {}
+            Matrix::Rows(matrix) => {
+                // SAFETY: by the caller.
+                unsafe { gemm::matmul(isa, matrix, activations, self.rows, outputs, output) };
+            }
+            Matrix::Buckets(matrix, buckets, _) => {
+                let (dense, live_rows) = self.live.rows(strip);
+                let picked = Picked { inputs: dense, outputs: dense };
+                // SAFETY: by the caller.
+                unsafe {
+                    let all = outputs.clone();
+                    gemm::matmul_picked(isa, matrix, activations, picked, all, output);
+                    let Some((all, first)) = self.live.selections(index) else { return };
+                    for (i, &row) in live_rows.iter().enumerate() {
+                        let (of, row) = ((all, first + i), row as usize);
+                        buckets::multiply(isa, buckets, of, row, outputs.clone(), output);
+                    }
+                }
+            }
+            Matrix::Lines(matrix, _) => {
+                let (lists, output) = (self.live.lists(index), *output);
+                let (dense, live) = self.live.rows(strip);
+                let task = Task { matrix, activations, dense, live, lists, output };
+                // SAFETY: by the caller.
+                unsafe { input_major::multiply(isa, &task, outputs) };
+            }
+        }
     }
 }
 

@@ -34,6 +34,14 @@
 //! | chunk | the columns that products of many rows process at a time |
 //! | packed rows | weights that are interleaved at load, eight rows a panel |
 //! | job | one product, as the kernels of a thread see it |
+//! | picked | said of the rows of activations that a product multiplies, if these are not all |
+//! | line | the weights of one input side by side, in `input_major/` |
+//! | slab | the outputs of a thread in lines, up to 2,048 |
+//! | run, segment | 128 outputs of a line, and the part of them that is unpacked at once |
+//! | sweep | the product of four lines with all outputs of a slab |
+//! | live | said of inputs that a row of an effort below 1 multiplies |
+//! | bucket | weights of one input that are sorted by magnitude, in `buckets/` |
+//! | rank, probe | the place of a weight in its bucket; a fixed weight by which a cutoff is estimated |
 
 mod activations;
 #[cfg(target_arch = "x86_64")]

@@ -20,11 +20,11 @@ use std::arch::aarch64::*;
 
 use super::vectors::{Codes, Rows, Vectors};
 use crate::simd::NeonPair;
-use products::Products;
+use products::DotProducts;
 pub(super) use products::{DotProd, I8mm, Widening};
 use registers::{Pair, each, fifth, load4_of_four, pairs};
 
-impl<P: Products> Vectors for NeonPair<P> {
+impl<P: DotProducts> Vectors for NeonPair<P> {
     const I8_ZERO: Option<u32> = None;
     /// The sums of a tile of two panels, integers and f32, would take all 32 registers.
     const PANELS: usize = 1;

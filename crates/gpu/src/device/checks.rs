@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::{
         adapters,
-        device::{Access, Device},
+        device::{Device, KernelSource},
         testing::compiled,
     };
     use pelton_testing::{Need, skip};
@@ -152,7 +152,7 @@ mod tests {
         let device = Device::open(&adapter, checks).unwrap();
         let source = "
             alias Two = vec2<f32>;
-            @group(0) @binding(0) var<storage, read_write> y: array<u32>;
+            var<storage, read_write> y: array<u32>;
             var<workgroup> a: array<f32, 100>;
             var<workgroup> b: array<Two, 3>;
             var<workgroup> c: array<atomic<i32>, 9>;
@@ -164,7 +164,7 @@ mod tests {
                 y[2] = u32(atomicLoad(&c[8]));
                 y[3] = d;
             }";
-        let kernel = compiled(&device, source, &[Access::ReadWrite]);
+        let kernel = compiled(&device, &KernelSource::new(source));
         let y = device.with(&[0u32; 4]);
         device.run(&kernel, &[&y], [1, 1, 1]);
         assert_eq!(device.content::<u32>(&y), [0x7fc0_0000; 4]);

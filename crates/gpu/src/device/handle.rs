@@ -16,7 +16,8 @@ use crate::device::{
     adapters::{Adapter, Kind},
     capabilities::{Capabilities, matrix_cores_allowed},
     checks::{Checks, poisoned},
-    pipeline::{Access, Kernel},
+    pipeline::Kernel,
+    source::{Access, KernelSource},
 };
 
 /// Maximum time of a wait, after which the GPU counts as lost: far longer than any pass.
@@ -54,24 +55,9 @@ impl Device {
         let switch = std::env::var_os("PELTON_MATRIX_CORES");
         let allowed = matrix_cores_allowed(switch.as_deref()).map_err(&fail)?;
         let matrix_cores = allowed && adapter.has_matrix_cores();
-        let mut features = wgpu::Features::SUBGROUP;
-        if adapter.has_f16() {
-            features |= wgpu::Features::SHADER_F16;
-        }
-        if matrix_cores {
-            features |=
-                wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SUBGROUP_BARRIER;
-        }
-        let stamps =
-            wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES;
-        let timestamps = offered.contains(stamps);
-        if timestamps {
-            features |= stamps;
-        }
         let coherent = adapter.has_coherent_buffers();
-        if coherent {
-            features |= wgpu::Features::MEMORY_DECORATION_COHERENT;
-        }
+        let features = features(adapter, matrix_cores);
+        let timestamps = features.contains(STAMPS);
         let mut limits = adapter.inner.limits();
         if checks.few_buffers {
             limits.max_storage_buffers_per_shader_stage = Checks::FEW_BUFFERS;
@@ -175,33 +161,26 @@ impl Device {
         }
     }
 
-    /// Compiles a kernel from WGSL with the entry point `main` and these bindings, numbered from 0.
-    pub(crate) fn kernel(
-        &self,
-        label: &str,
-        source: &str,
-        bindings: &[Access],
-    ) -> Result<Kernel, Error> {
-        let kernel = self.kernel_to_compile(label, source, bindings);
+    /// A compiled kernel.
+    pub(crate) fn kernel(&self, label: &str, source: &KernelSource) -> Result<Kernel, Error> {
+        let kernel = self.kernel_to_compile(label, source);
         self.compile(&kernel)?;
         Ok(kernel)
     }
 
     /// A kernel that can be bound, and that [`compile_all`](Self::compile_all) compiles later.
-    pub(crate) fn kernel_to_compile(
-        &self,
-        label: &str,
-        source: &str,
-        bindings: &[Access],
-    ) -> Kernel {
-        let entries: Vec<_> = bindings
+    pub(crate) fn kernel_to_compile(&self, label: &str, source: &KernelSource) -> Kernel {
+        let entries: Vec<_> = source
+            .bindings()
             .iter()
             .enumerate()
-            .map(|(i, access)| wgpu::BindGroupLayoutEntry {
+            .map(|(i, bound)| wgpu::BindGroupLayoutEntry {
                 binding: i as u32,
                 visibility: wgpu::ShaderStages::COMPUTE,
                 ty: wgpu::BindingType::Buffer {
-                    ty: wgpu::BufferBindingType::Storage { read_only: *access == Access::Read },
+                    ty: wgpu::BufferBindingType::Storage {
+                        read_only: bound.access == Access::Read,
+                    },
                     has_dynamic_offset: false,
                     min_binding_size: None,
                 },
@@ -212,7 +191,7 @@ impl Device {
             label: Some(label),
             entries: &entries,
         });
-        let (label, source) = (label.to_owned(), source.to_owned());
+        let (label, source) = (label.to_owned(), source.clone());
         Kernel { label, source, layout, pipeline: OnceLock::new() }
     }
 
@@ -248,8 +227,8 @@ impl Device {
         let label = Some(kernel.label.as_str());
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let source = match self.checks.poison {
-            true => poisoned(&kernel.source).into(),
-            false => kernel.source.as_str().into(),
+            true => poisoned(kernel.source.text()).into(),
+            false => kernel.source.text().into(),
         };
         let descriptor =
             wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(source) };
@@ -411,6 +390,29 @@ impl Failures {
         let lost = self.lost.lock().ok().and_then(|lost| lost.clone());
         lost.or_else(|| self.latest.lock().ok().and_then(|mut latest| latest.take()))
     }
+}
+
+/// Timestamps between the dispatches of a pass.
+const STAMPS: wgpu::Features =
+    wgpu::Features::TIMESTAMP_QUERY.union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES);
+
+/// The features that a device is opened with: those that kernels need, and others if it has them.
+fn features(adapter: &Adapter, matrix_cores: bool) -> wgpu::Features {
+    let mut features = wgpu::Features::SUBGROUP;
+    if adapter.has_f16() {
+        features |= wgpu::Features::SHADER_F16;
+    }
+    if matrix_cores {
+        features |=
+            wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SUBGROUP_BARRIER;
+    }
+    if adapter.inner.features().contains(STAMPS) {
+        features |= STAMPS;
+    }
+    if adapter.has_coherent_buffers() {
+        features |= wgpu::Features::MEMORY_DECORATION_COHERENT;
+    }
+    features
 }
 
 /// The value of [`Capabilities::batch`], at least 2: a chunk of one unit a lane must fit in workgroup

@@ -1,16 +1,20 @@
 //! GPUs: their adapters, capabilities and memory, and the open device.
 
 mod adapters;
+mod buffer_list;
 mod capabilities;
 mod checks;
 mod handle;
 mod memory;
 mod mirror;
 mod pipeline;
+mod source;
 
 pub use adapters::{Adapter, Kind, adapters, choose};
+pub(crate) use buffer_list::BufferList;
 pub(crate) use capabilities::Capabilities;
 pub(crate) use checks::Checks;
 pub(crate) use handle::Device;
 pub(crate) use mirror::Mirror;
-pub(crate) use pipeline::{Access, Kernel};
+pub(crate) use pipeline::Kernel;
+pub(crate) use source::KernelSource;

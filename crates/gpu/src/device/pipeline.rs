@@ -2,24 +2,19 @@
 
 use std::sync::OnceLock;
 
-/// The access of a kernel to a binding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Read,
-    ReadWrite,
-}
+use crate::device::KernelSource;
 
 /// A kernel, whose pipeline is set once it is compiled.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     pub(super) label: String,
-    pub(super) source: String,
+    pub(super) source: KernelSource,
     pub(super) layout: wgpu::BindGroupLayout,
     pub(super) pipeline: OnceLock<wgpu::ComputePipeline>,
 }
 
 impl Kernel {
-    pub(crate) fn source(&self) -> &str {
+    pub(crate) fn source(&self) -> &KernelSource {
         &self.source
     }
 

@@ -3,10 +3,9 @@
 const K = {{ k }}u;
 const UNITS = {{ units }}u;
 
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read_write> x: array<f32>;
+var<storage, read> rows: array<vec4<u32>>;
+var<storage, read_write> x: array<f32>;
 {% set w = 0 %}
-{% set b = 2 %}
 {% include family %}
 {% include "formats/values.wgsl" %}
 

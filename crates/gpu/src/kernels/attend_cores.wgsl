@@ -22,20 +22,20 @@ const GROUP = {{ group }}u;
 // greatest f16, and rarely exceeded.
 const LIMIT = 8192.0;
 
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> tables: array<u32>;
+var<storage, read> rows: array<vec4<u32>>;
+var<storage, read> tables: array<u32>;
 // first row, and number of rows
-@group(0) @binding(2) var<storage, read> tiles: array<vec2<u32>>;
-@group(0) @binding(3) var<storage, read> q: array<vec4<f32>>;
-@group(0) @binding(4) var<storage, read> keys: array<{{ cell }}>;
-@group(0) @binding(5) var<storage, read> values: array<{{ cell }}>;
-@group(0) @binding(6) var<storage, read_write> a: array<vec4<f32>>;
+var<storage, read> tiles: array<vec2<u32>>;
+var<storage, read> q: array<vec4<f32>>;
+var<storage, read> keys: array<{{ cell }}>;
+var<storage, read> values: array<{{ cell }}>;
+var<storage, read_write> a: array<vec4<f32>>;
 {% if sinks %}
-@group(0) @binding(7) var<storage, read> sinks: array<f32>;
+var<storage, read> sinks: array<f32>;
 {% endif %}
 
 {% include "cache.wgsl" %}
-{% include "products.wgsl" %}
+{% include "attention_products.wgsl" %}
 {% include "kv_splits.wgsl" %}
 
 {# Strides in vectors of four: with 16 bytes more than a row, eight rows that are read together lie in

@@ -12,28 +12,26 @@ const HEADS = {{ heads }}u;
 const GROUP = {{ group }}u;
 const THREADS = {{ threads }}u;
 
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> tables: array<u32>;
-@group(0) @binding(2) var<storage, read> q: array<Unit>;
-@group(0) @binding(3) var<storage, {{ "read_write" if fused else "read" }}> keys: array<Cell>;
-@group(0) @binding(4) var<storage, {{ "read_write" if fused else "read" }}> values: array<Cell>;
-@group(0) @binding(5) var<storage, read_write> a: array<Unit>;
-@group(0) @binding(6) var<storage, read_write> splits: array<vec4<f32>>;
+var<storage, read> rows: array<vec4<u32>>;
+var<storage, read> tables: array<u32>;
+var<storage, read> q: array<Unit>;
+var<storage, {{ "read_write" if fused else "read" }}> keys: array<Cell>;
+var<storage, {{ "read_write" if fused else "read" }}> values: array<Cell>;
+var<storage, read_write> a: array<Unit>;
+var<storage, read_write> splits: array<vec4<f32>>;
 {% if sinks %}
-@group(0) @binding(7) var<storage, read> sinks: array<f32>;
+var<storage, read> sinks: array<f32>;
 {% endif %}
-{% set next = namespace(b=8 if sinks else 7) %}
 {% if fused %}
-@group(0) @binding({{ next.b }}) var<storage, read> k: array<Unit>;
-@group(0) @binding({{ next.b + 1 }}) var<storage, read> v: array<Unit>;
-{% set next.b = next.b + 2 %}
+var<storage, read> k: array<Unit>;
+var<storage, read> v: array<Unit>;
 {% endif %}
 
 {% include "cache.wgsl" %}
 {% if fused and kv == "q8_0" %}
 {% include "q8_codes.wgsl" %}
 {% endif %}
-{% include "products.wgsl" %}
+{% include "attention_products.wgsl" %}
 {% include "kv_splits.wgsl" %}
 
 var<workgroup> query: array<Unit, {{ group * units }}>;

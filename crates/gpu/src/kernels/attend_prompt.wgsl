@@ -6,20 +6,20 @@ const HEADS = {{ heads }}u;
 const GROUP = {{ group }}u;
 const THREADS = {{ threads }}u;
 
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> tables: array<u32>;
+var<storage, read> rows: array<vec4<u32>>;
+var<storage, read> tables: array<u32>;
 // first row, and number of rows
-@group(0) @binding(2) var<storage, read> tiles: array<vec2<u32>>;
-@group(0) @binding(3) var<storage, read> q: array<Unit>;
-@group(0) @binding(4) var<storage, read> keys: array<Cell>;
-@group(0) @binding(5) var<storage, read> values: array<Cell>;
-@group(0) @binding(6) var<storage, read_write> a: array<Unit>;
+var<storage, read> tiles: array<vec2<u32>>;
+var<storage, read> q: array<Unit>;
+var<storage, read> keys: array<Cell>;
+var<storage, read> values: array<Cell>;
+var<storage, read_write> a: array<Unit>;
 {% if sinks %}
-@group(0) @binding(7) var<storage, read> sinks: array<f32>;
+var<storage, read> sinks: array<f32>;
 {% endif %}
 
 {% include "cache.wgsl" %}
-{% include "products.wgsl" %}
+{% include "attention_products.wgsl" %}
 {% include "kv_splits.wgsl" %}
 
 // The keys and queries of a slice, or its values. An odd stride avoids bank conflicts, and so does

@@ -28,7 +28,7 @@ use pelton_graph::{
 pub use work_split::WorkSplit;
 
 use crate::{
-    device::{Access, Capabilities},
+    device::{Capabilities, KernelSource},
     kernels::{
         rope_store::{Caches, HeadPrep, unit},
         template,
@@ -300,34 +300,18 @@ impl Attention {
         [(self.heads / self.heads_at_once(splits)) as u32, splits as u32, rows as u32]
     }
 
-    /// The bindings of the kernel for decoding rows: rows, page tables, q, keys, values, a, the
-    /// buffer of KV splits and the sinks. A fused kernel adds k, v and those of
-    /// [`HeadPrep::bindings`].
+    /// The kernel for decoding rows in `splits` KV splits: one kernel for one split, another for
+    /// several. It writes a if a row has one split, else its splits.
     ///
-    /// The kernel writes a if a row has one split, else its splits. Fused, which
-    /// [`fuses`](Self::fuses) allows, it also does the work of a
+    /// Fused, which [`fuses`](Self::fuses) allows, it also does the work of a
     /// [`RopeStore`](crate::kernels::rope_store::RopeStore): it prepares queries and keys and stores
     /// keys and values. The rows must be of different slots then, and q and k are not changed.
-    pub(crate) fn decode_bindings(&self, fused: Option<&HeadPrep>) -> Vec<Access> {
-        use Access::{Read, ReadWrite};
-        let cache = if fused.is_some() { ReadWrite } else { Read };
-        let mut bindings = vec![Read, Read, Read, cache, cache, ReadWrite, ReadWrite];
-        bindings.extend(self.sinks.then_some(Read));
-        if let Some(prepare) = fused {
-            bindings.extend([Read, Read]);
-            bindings.extend(prepare.bindings());
-        }
-        bindings
-    }
-
-    /// The WGSL of the kernel for decoding rows in `splits` KV splits: one kernel for one split,
-    /// another for several.
     pub(crate) fn decode_source(
         &self,
         capabilities: &Capabilities,
         splits: usize,
         fused: Option<&HeadPrep>,
-    ) -> Result<String, Error> {
+    ) -> Result<KernelSource, Error> {
         self.decode_phase(capabilities, splits, fused, THREADS, false)
     }
 
@@ -342,7 +326,7 @@ impl Attention {
         fused: Option<&HeadPrep>,
         threads: usize,
         early: bool,
-    ) -> Result<String, Error> {
+    ) -> Result<KernelSource, Error> {
         let queries = self.heads_at_once(splits);
         let PageSplit { lanes, keys, strands, at_once, room } =
             self.page_split(capabilities, queries, fused.is_some(), threads);
@@ -380,21 +364,13 @@ impl Attention {
         [self.heads as u32, rows as u32, 1]
     }
 
-    /// The bindings of the kernel that merges KV splits: rows, the buffer of splits, a, and the
-    /// sinks.
-    pub(crate) fn merge_bindings(&self) -> Vec<Access> {
-        let mut bindings = vec![Access::Read, Access::Read, Access::ReadWrite];
-        bindings.extend(self.sinks.then_some(Access::Read));
-        bindings
-    }
-
     /// The WGSL of the kernel that merges KV splits.
-    pub(crate) fn merge_source(&self) -> Result<String, Error> {
+    pub(crate) fn merge_source(&self) -> Result<KernelSource, Error> {
         self.merge_phase(THREADS)
     }
 
     /// The WGSL of the same kernel in workgroups of `threads` threads, [`THREADS`] at least.
-    pub(crate) fn merge_phase(&self, threads: usize) -> Result<String, Error> {
+    pub(crate) fn merge_phase(&self, threads: usize) -> Result<KernelSource, Error> {
         /// Splits that a thread loads before it uses them.
         const AT_ONCE: usize = 4;
         let strands = THREADS / self.value_units();
@@ -418,17 +394,8 @@ impl Attention {
         (self.heads / self.heads_of_tile(Self::queries(cores))) as u32
     }
 
-    /// The bindings of the kernel for prompt rows: rows, page tables, [`tiles`], q,
-    /// keys, values, a and the sinks.
-    pub(crate) fn prompt_bindings(&self) -> Vec<Access> {
-        use Access::{Read, ReadWrite};
-        let mut bindings = vec![Read, Read, Read, Read, Read, Read, ReadWrite];
-        bindings.extend(self.sinks.then_some(Read));
-        bindings
-    }
-
     /// The WGSL of the kernel for prompt rows without matrix cores.
-    pub(crate) fn prompt_source(&self) -> Result<String, Error> {
+    pub(crate) fn prompt_source(&self) -> Result<KernelSource, Error> {
         let (units, value_units) = (self.units(), self.value_units());
         // a thread loads one unit of a slice of keys, and one of queries
         let slice = (1..=THREADS / PAGE).rev().find(|n| units.is_multiple_of(*n)).unwrap_or(1);
@@ -483,7 +450,7 @@ impl Attention {
 
 /// Every kernel, for the test that all of them translate.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     use pelton_graph::KvType::{F16, F32, Q8_0};
 
     use crate::{kernels::rope_store::preparations, testing::capabilities};
@@ -520,7 +487,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         Attention { key_dim: 33, sinks: true, ..plain((7, 6, 2, F32, None)) },
     ]);
     for attention in shapes {
-        let mut add = |what, source: Result<String, Error>| {
+        let mut add = |what, source: Result<KernelSource, Error>| {
             all.push((format!("{what} {attention:?}"), source.unwrap()));
         };
         add("prompt".to_owned(), attention.prompt_source());

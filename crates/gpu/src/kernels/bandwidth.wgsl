@@ -1,6 +1,6 @@
 {# Reads a buffer once, 16 bytes a thread at a time, to measure the bandwidth of memory. #}
-@group(0) @binding(0) var<storage, read> x: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read_write> y: array<u32>;
+var<storage, read> x: array<vec4<u32>>;
+var<storage, read_write> y: array<u32>;
 
 @compute @workgroup_size(256)
 fn main(

@@ -7,18 +7,16 @@ const K = {{ k }}u;
 const PROBES = {{ probes }}u;
 const THREADS = {{ threads }}u;
 
-@group(0) @binding(0) var<storage, read> x: array<f32>;
-@group(0) @binding(1) var<storage, read> lives: array<u32>;
-@group(0) @binding(2) var<storage, read_write> cutoffs: array<vec2<u32>>;
-{% set first = 3 %}
+var<storage, read> x: array<f32>;
+var<storage, read> lives: array<u32>;
+var<storage, read_write> cutoffs: array<vec2<u32>>;
 {% if norm %}
-@group(0) @binding(3) var<storage, read> norm_weight: array<f32>;
-{% set first = 4 %}
+var<storage, read> norm_weight: array<f32>;
 var<workgroup> squares: array<f32, {{ subgroups }}>;
 {% include "squares.wgsl" %}
 {% endif %}
 {% for side in sides %}
-@group(0) @binding({{ first + loop.index0 }}) var<storage, read> m{{ loop.index0 }}: array<u32>;
+var<storage, read> m{{ loop.index0 }}: array<u32>;
 {% endfor %}
 
 // the products below the first and, in the upper half, the second candidate, and below the third: of

@@ -19,17 +19,15 @@ const LINE = {{ line }}u;
 const TILES = {{ tiles }}u;
 const NONE = 0xffffffffu;
 
-@group(0) @binding(0) var<storage, read> x: array<f32>;
-@group(0) @binding(1) var<storage, read> lives: array<u32>;
-@group(0) @binding(2) var<storage, read> cutoffs: array<vec2<u32>>;
-@group(0) @binding(3) var<storage, read_write> partial: array<f32>;
-{% set first = 4 %}
+var<storage, read> x: array<f32>;
+var<storage, read> lives: array<u32>;
+var<storage, read> cutoffs: array<vec2<u32>>;
+var<storage, read_write> partial: array<f32>;
 {% if norm %}
-@group(0) @binding(4) var<storage, read> norm_weight: array<f32>;
-{% set first = 5 %}
+var<storage, read> norm_weight: array<f32>;
 {% endif %}
 {% for side in sides %}
-@group(0) @binding({{ first + loop.index0 }}) var<storage, read> m{{ loop.index0 }}: array<u32>;
+var<storage, read> m{{ loop.index0 }}: array<u32>;
 {% endfor %}
 
 // sums [position, bucket, thread]

@@ -8,22 +8,18 @@ const SPLITS = {{ splits }}u;
 const TILES = {{ tiles }}u;
 const QUADS = {{ quads }}u;
 
-@group(0) @binding(0) var<storage, read> partial: array<vec4<f32>>;
-@group(0) @binding(1) var<storage, read> lives: array<u32>;
-@group(0) @binding(2) var<storage, read> cutoffs: array<vec2<u32>>;
-{% set next = namespace(b=3) %}
+var<storage, read> partial: array<vec4<f32>>;
+var<storage, read> lives: array<u32>;
+var<storage, read> cutoffs: array<vec2<u32>>;
 {% for side in written %}
-@group(0) @binding({{ next.b }}) var<storage, read_write> y{{ loop.index0 }}: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read_write> y{{ loop.index0 }}: array<f32>;
 {% if apart %}
-@group(0) @binding({{ next.b }}) var<storage, read> before{{ loop.index0 }}: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> before{{ loop.index0 }}: array<f32>;
 {% endif %}
 {% endfor %}
 {% for side in sides %}
 {% if side.bias %}
-@group(0) @binding({{ next.b }}) var<storage, read> bias{{ loop.index0 }}: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> bias{{ loop.index0 }}: array<f32>;
 {% endif %}
 {% endfor %}
 {% if glu %}

@@ -11,7 +11,7 @@ use pelton_graph::{Error, Gating};
 use pelton_quant::PROBES;
 
 use crate::{
-    device::{Access, Capabilities},
+    device::{Capabilities, KernelSource},
     kernels::template,
     weights::{self, BUCKET_CHUNK, BUCKET_LINE, BUCKET_TILE},
 };
@@ -130,16 +130,8 @@ impl Buckets {
         self.sides.len() as u32
     }
 
-    /// Its bindings: x, the rows' words, cutoffs, the norm's weight, and the matrices.
-    pub(crate) fn cutoff_bindings(&self) -> Vec<Access> {
-        let mut all = vec![Access::Read, Access::Read, Access::ReadWrite];
-        all.extend(self.norm.map(|_| Access::Read));
-        all.extend(self.sides.iter().map(|_| Access::Read));
-        all
-    }
-
     /// The WGSL of the cutoffs.
-    pub(crate) fn cutoff_source(&self, capabilities: &Capabilities) -> Result<String, Error> {
+    pub(crate) fn cutoff_source(&self, capabilities: &Capabilities) -> Result<KernelSource, Error> {
         let threads = CUTOFF_THREADS.min(capabilities.workgroup_threads as usize);
         let lanes = (capabilities.subgroup as usize).clamp(1, threads);
         template::render(
@@ -164,16 +156,11 @@ impl Buckets {
         (self.tiles() * self.written_splits()) as u32
     }
 
-    /// Their bindings: x, the rows' words, cutoffs, partial sums, the norm's weight, and the matrices.
-    pub(crate) fn product_bindings(&self) -> Vec<Access> {
-        let mut all = vec![Access::Read, Access::Read, Access::Read, Access::ReadWrite];
-        all.extend(self.norm.map(|_| Access::Read));
-        all.extend(self.sides.iter().map(|_| Access::Read));
-        all
-    }
-
     /// The WGSL of the partial sums.
-    pub(crate) fn product_source(&self, capabilities: &Capabilities) -> Result<String, Error> {
+    pub(crate) fn product_source(
+        &self,
+        capabilities: &Capabilities,
+    ) -> Result<KernelSource, Error> {
         let lanes = (capabilities.subgroup as usize).clamp(1, THREADS);
         let (splits, each) = self.splits();
         template::render(
@@ -207,20 +194,8 @@ impl Buckets {
         (tiles * (BUCKET_TILE / 4 / QUADS)) as u32
     }
 
-    /// Their bindings: partial sums, the rows' words, cutoffs, of each result its buffer and with
-    /// `apart` y, and the biases.
-    pub(crate) fn sum_bindings(&self) -> Vec<Access> {
-        let mut all = vec![Access::Read; 3];
-        for _ in self.written() {
-            all.push(Access::ReadWrite);
-            all.extend(self.apart.then_some(Access::Read));
-        }
-        all.extend(self.sides.iter().filter(|side| side.bias).map(|_| Access::Read));
-        all
-    }
-
     /// The WGSL of the results.
-    pub(crate) fn sum_source(&self) -> Result<String, Error> {
+    pub(crate) fn sum_source(&self) -> Result<KernelSource, Error> {
         let (splits, sides) = (self.written_splits(), self.contexts());
         template::render(
             "bucket_sums.wgsl",
@@ -252,7 +227,7 @@ impl Buckets {
 
 /// Kernels for the test of translations.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     let silu = Some(Gating::Product(pelton_graph::Activation::Silu));
     let mut all = Vec::new();
     for subgroup in [8, 32, 64] {

@@ -5,7 +5,7 @@ use minijinja::context;
 use pelton_graph::{Error, LOWER_HALF};
 
 use crate::{
-    device::{Access, Capabilities},
+    device::{Capabilities, KernelSource},
     kernels::template,
     weights::{Layout, Lines},
 };
@@ -87,21 +87,12 @@ impl ChooseInputs {
         bytes + square_sums + SMALL <= capabilities.workgroup_bytes as usize
     }
 
-    /// The bindings: x, the numbers of live inputs, the lists, the norm's weight, and the norms of the
-    /// columns of each matrix.
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        let mut all = vec![Access::Read, Access::Read, Access::ReadWrite];
-        all.extend(self.norm.map(|_| Access::Read));
-        all.extend(std::iter::repeat_n(Access::Read, self.sides));
-        all
-    }
-
     /// The WGSL of the kernel; `row_vectors` is the number of vectors of a row in the lists.
     pub(crate) fn source(
         &self,
         capabilities: &Capabilities,
         row_vectors: usize,
-    ) -> Result<String, Error> {
+    ) -> Result<KernelSource, Error> {
         let threads = self.threads(capabilities);
         let layout = Layout::of(self.lines.dtype);
         let fields = self.lines.fields();

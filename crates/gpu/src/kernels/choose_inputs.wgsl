@@ -19,16 +19,14 @@ const TURNS = {{ turns }}u;
 // units of a turn
 const CHUNK = {{ chunk }}u;
 
-@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
-@group(0) @binding(1) var<storage, read> lives: array<u32>;
-@group(0) @binding(2) var<storage, read_write> lists: array<vec4<u32>>;
-{% set next = namespace(b=3) %}
+var<storage, read> x: array<vec4<f32>>;
+var<storage, read> lives: array<u32>;
+var<storage, read_write> lists: array<vec4<u32>>;
 {% if norm %}
-@group(0) @binding(3) var<storage, read> norm_weight: array<vec4<f32>>;
-{% set next.b = 4 %}
+var<storage, read> norm_weight: array<vec4<f32>>;
 {% endif %}
 {% for s in range(sides) %}
-@group(0) @binding({{ next.b + s }}) var<storage, read> norms{{ s }}: array<vec4<f32>>;
+var<storage, read> norms{{ s }}: array<vec4<f32>>;
 {% endfor %}
 
 {% if blocks %}

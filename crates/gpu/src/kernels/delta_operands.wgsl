@@ -7,14 +7,14 @@ const KEY_DIM = {{ key_dim }}u;
 const VALUE_DIM = {{ value_dim }}u;
 {% include "delta_layout.wgsl" %}
 
-@group(0) @binding(0) var<storage, read> q: array<f32>;
-@group(0) @binding(1) var<storage, read> k: array<f32>;
-@group(0) @binding(2) var<storage, read> v: array<f32>;
-@group(0) @binding(3) var<storage, read> alpha: array<f32>;
-@group(0) @binding(4) var<storage, read> beta: array<f32>;
-@group(0) @binding(5) var<storage, read> rate: array<f32>;
-@group(0) @binding(6) var<storage, read> shift: array<f32>;
-@group(0) @binding(7) var<storage, read_write> operands: array<f32>;
+var<storage, read> q: array<f32>;
+var<storage, read> k: array<f32>;
+var<storage, read> v: array<f32>;
+var<storage, read> alpha: array<f32>;
+var<storage, read> beta: array<f32>;
+var<storage, read> rate: array<f32>;
+var<storage, read> shift: array<f32>;
+var<storage, read_write> operands: array<f32>;
 {% include "softplus.wgsl" %}
 
 @compute @workgroup_size({{ threads }})

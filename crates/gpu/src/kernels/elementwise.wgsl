@@ -16,43 +16,43 @@ const WIDTH = {{ width }}u;
 alias Element = {{ element }};
 
 {% if op == "add" %}
-@group(0) @binding(0) var<storage, read_write> x: array<Element>;
-@group(0) @binding(1) var<storage, read> y: array<Element>;
+var<storage, read_write> x: array<Element>;
+var<storage, read> y: array<Element>;
 {% elif op == "glu" %}
-@group(0) @binding(0) var<storage, {{ "read_write" if to == "gate" else "read" }}> gate: array<{{ "f32" if one_gate else "Element" }}>;
-@group(0) @binding(1) var<storage, {{ "read_write" if to == "up" else "read" }}> up: array<Element>;
+var<storage, {{ "read_write" if to == "gate" else "read" }}> gate: array<{{ "f32" if one_gate else "Element" }}>;
+var<storage, {{ "read_write" if to == "up" else "read" }}> up: array<Element>;
 {% if to == "g" %}
-@group(0) @binding(2) var<storage, read_write> g: array<Element>;
+var<storage, read_write> g: array<Element>;
 {% endif %}
 {% include "gating.wgsl" %}
 {% elif op == "select" %}
-@group(0) @binding(0) var<storage, read> x: array<Element>;
-@group(0) @binding(1) var<storage, read> selected: array<u32>;
-@group(0) @binding(2) var<storage, read_write> y: array<Element>;
+var<storage, read> x: array<Element>;
+var<storage, read> selected: array<u32>;
+var<storage, read_write> y: array<Element>;
 {% elif op in ["activate", "scale", "softcap"] %}
-@group(0) @binding(0) var<storage, read_write> x: array<Element>;
+var<storage, read_write> x: array<Element>;
 {% if op != "scale" %}
 {% include "activation.wgsl" %}
 {% endif %}
 {% elif op == "temper" %}
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read_write> x: array<Element>;
+var<storage, read> rows: array<vec4<u32>>;
+var<storage, read_write> x: array<Element>;
 {% elif op == "adapters" %}
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> adapters: array<f32>;
-@group(0) @binding(2) var<storage, read_write> ids: array<f32>;
-@group(0) @binding(3) var<storage, read_write> weights: array<f32>;
+var<storage, read> rows: array<vec4<u32>>;
+var<storage, read> adapters: array<f32>;
+var<storage, read_write> ids: array<f32>;
+var<storage, read_write> weights: array<f32>;
 {% elif op == "expert_scale" %}
-@group(0) @binding(0) var<storage, read_write> x: array<Element>;
-@group(0) @binding(1) var<storage, read> ids: array<f32>;
-@group(0) @binding(2) var<storage, read> factors: array<f32>;
+var<storage, read_write> x: array<Element>;
+var<storage, read> ids: array<f32>;
+var<storage, read> factors: array<f32>;
 {% elif op == "expert_sum" %}
-@group(0) @binding(0) var<storage, read> x: array<Element>;
-@group(0) @binding(1) var<storage, read> weights: array<f32>;
-@group(0) @binding(2) var<storage, read_write> y: array<Element>;
+var<storage, read> x: array<Element>;
+var<storage, read> weights: array<f32>;
+var<storage, read_write> y: array<Element>;
 {% else %}
-@group(0) @binding(0) var<storage, read> x: array<Element>;
-@group(0) @binding(1) var<storage, read_write> y: array<Element>;
+var<storage, read> x: array<Element>;
+var<storage, read_write> y: array<Element>;
 {% endif %}
 
 @compute @workgroup_size(64)

@@ -4,12 +4,11 @@
 const K = {{ k }}u;
 const UNITS = {{ units }}u;
 
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read_write> recent: array<u32>;
-@group(0) @binding(2) var<storage, read> pass_info: array<u32>;
-@group(0) @binding(3) var<storage, read_write> x: array<f32>;
+var<storage, read> rows: array<vec4<u32>>;
+var<storage, read_write> recent: array<u32>;
+var<storage, read> pass_info: array<u32>;
+var<storage, read_write> x: array<f32>;
 {% set w = 0 %}
-{% set b = 4 %}
 {% include family %}
 {% include "formats/values.wgsl" %}
 

@@ -4,7 +4,7 @@ use minijinja::{Value, context};
 use pelton_graph::{Error, ExpertGroups, Route as RouteOp, Scores};
 
 use crate::{
-    device::{Access, Capabilities},
+    device::{Capabilities, KernelSource},
     kernels::template,
 };
 
@@ -36,18 +36,6 @@ pub(crate) struct Experts {
 }
 
 impl Experts {
-    /// The bindings of `experts.wgsl`.
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        vec![
-            Access::Read;
-            match self.pick {
-                Pick::Ids => 1,
-                Pick::Sorted => 2,
-                Pick::Heads => 0,
-            }
-        ]
-    }
-
     /// The parameters of `experts.wgsl`, for matrices of `rows` rows.
     pub(crate) fn parameters(&self, rows: usize) -> Value {
         let &Self { pick, count, first, end, used, own } = self;
@@ -100,16 +88,8 @@ impl Route {
             && grouped
     }
 
-    /// The bindings: logits, ids, weights, and the bias and the factors of experts if there are any.
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        use Access::{Read, ReadWrite};
-        let mut all = vec![Read, ReadWrite, ReadWrite];
-        all.extend([self.0.bias, self.0.expert_scale].into_iter().flatten().map(|_| Read));
-        all
-    }
-
     /// The WGSL of the kernel, of which a workgroup computes a row.
-    pub(crate) fn source(&self) -> Result<String, Error> {
+    pub(crate) fn source(&self) -> Result<KernelSource, Error> {
         let RouteOp { experts, used, scores, bias, groups, normalize, scale, expert_scale } =
             self.0;
         let scores = match scores {
@@ -149,13 +129,8 @@ impl Sort {
         pairs.div_ceil(self.tile) + self.experts.min(pairs)
     }
 
-    /// The bindings: ids, the row counts of the pass, pairs and tiles. There is one workgroup.
-    pub(crate) fn bindings() -> [Access; 4] {
-        [Access::Read, Access::Read, Access::ReadWrite, Access::ReadWrite]
-    }
-
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self) -> Result<String, Error> {
+    pub(crate) fn source(&self) -> Result<KernelSource, Error> {
         let &Self { experts, used, tile, count_at } = self;
         let parameters = context! { experts, used, tile, count_at, threads => 256 };
         template::render("sort_experts.wgsl", parameters)
@@ -200,7 +175,7 @@ impl SortedPairs {
 }
 
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     use pelton_graph::WeightId;
 
     let mut all = Vec::new();
@@ -227,7 +202,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
 
 /// The kernels of products with each choice of a matrix.
 #[cfg(test)]
-fn products() -> Vec<(String, String)> {
+fn products() -> Vec<(String, KernelSource)> {
     use pelton_graph::{Activation, Gating};
     use pelton_quant::DType;
 

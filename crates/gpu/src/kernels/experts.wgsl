@@ -5,12 +5,10 @@
        heads     consecutive rows of one head
    A result has a row for each pair; activations have a row for each pair, or for each row. #}
 {% if experts.pick == "ids" %}
-@group(0) @binding({{ next.b }}) var<storage, read> ids: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> ids: array<f32>;
 {% elif experts.pick == "sorted" %}
-@group(0) @binding({{ next.b }}) var<storage, read> tiles: array<vec4<u32>>;
-@group(0) @binding({{ next.b + 1 }}) var<storage, read> pairs: array<u32>;
-{% set next.b = next.b + 2 %}
+var<storage, read> tiles: array<vec4<u32>>;
+var<storage, read> pairs: array<u32>;
 {% endif %}
 
 // the matrix, its first row in this shard, and the range of the workgroup's pairs or rows

@@ -14,24 +14,24 @@ const VALUE_DIM = {{ value_dim }}u;
 {% include "delta_layout.wgsl" %}
 {% endif %}
 
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
+var<storage, read> rows: array<vec4<u32>>;
 // the rows of the pass by sequence, and the first and the number of those of each sequence
-@group(0) @binding(1) var<storage, read> order: array<u32>;
-@group(0) @binding(2) var<storage, read> sequences: array<vec2<u32>>;
+var<storage, read> order: array<u32>;
+var<storage, read> sequences: array<vec2<u32>>;
 {% if packed %}
-@group(0) @binding(3) var<storage, read> operands: array<f32>;
-@group(0) @binding(4) var<storage, read_write> o: array<f32>;
-@group(0) @binding(5) var<storage, read_write> states: array<f32>;
+var<storage, read> operands: array<f32>;
+var<storage, read_write> o: array<f32>;
+var<storage, read_write> states: array<f32>;
 {% else %}
-@group(0) @binding(3) var<storage, read> q: array<f32>;
-@group(0) @binding(4) var<storage, read> k: array<f32>;
-@group(0) @binding(5) var<storage, read> v: array<f32>;
-@group(0) @binding(6) var<storage, read> alpha: array<f32>;
-@group(0) @binding(7) var<storage, read> beta: array<f32>;
-@group(0) @binding(8) var<storage, read_write> o: array<f32>;
-@group(0) @binding(9) var<storage, read_write> states: array<f32>;
-@group(0) @binding(10) var<storage, read> rate: array<f32>;
-@group(0) @binding(11) var<storage, read> shift: array<f32>;
+var<storage, read> q: array<f32>;
+var<storage, read> k: array<f32>;
+var<storage, read> v: array<f32>;
+var<storage, read> alpha: array<f32>;
+var<storage, read> beta: array<f32>;
+var<storage, read_write> o: array<f32>;
+var<storage, read_write> states: array<f32>;
+var<storage, read> rate: array<f32>;
+var<storage, read> shift: array<f32>;
 {% include "softplus.wgsl" %}
 {% endif %}
 {# The places of a row's operands. #}

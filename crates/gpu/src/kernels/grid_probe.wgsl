@@ -2,8 +2,8 @@
    after n phases all are n if each phase read what the one before wrote. #}
 const COUNT = {{ groups * threads }}u;
 
-@group(0) @binding(0) var<storage, read> before: array<vec4<f32>>;
-@group(0) @binding(1) var<storage, read_write> after: array<vec4<f32>>;
+var<storage, read> before: array<vec4<f32>>;
+var<storage, read_write> after: array<vec4<f32>>;
 
 @compute @workgroup_size({{ threads }})
 fn main(

@@ -1,17 +1,15 @@
 {# Norms and rotations of heads before attention. A workgroup loads heads into `room` with `stage`;
    after a barrier `rotated` returns the elements of the result. The including file defines `room` in
    workgroup memory, load(row, base, h, u) for unit u of head h, and kind(base, h). The bindings of
-   this file are the last, from `next.b` on. #}
+   this file are the last. #}
 {% if pairs %}
-@group(0) @binding({{ next.b }}) var<storage, read> rotation_steps: array<vec2<u32>>;
-{% set next.b = next.b + 1 %}
+var<storage, read> rotation_steps: array<vec2<u32>>;
 {% endif %}
 {% if q_norm %}
-@group(0) @binding({{ next.b }}) var<storage, read> q_norm: array<Unit>;
-{% set next.b = next.b + 1 %}
+var<storage, read> q_norm: array<Unit>;
 {% endif %}
 {% if k_norm %}
-@group(0) @binding({{ next.b }}) var<storage, read> k_norm: array<Unit>;
+var<storage, read> k_norm: array<Unit>;
 {% endif %}
 const HEAD_DIM = {{ unit * units }}u;
 const QUERY = 0u;

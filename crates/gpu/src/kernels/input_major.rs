@@ -6,7 +6,7 @@ use pelton_graph::{Error, Gating};
 use pelton_quant::DType;
 
 use crate::{
-    device::{Access, Capabilities},
+    device::{Capabilities, KernelSource},
     kernels::{
         choose_inputs::{ChooseInputs, list_vectors},
         template,
@@ -124,29 +124,12 @@ impl InputMajor {
         self.tiles(self.launch(capabilities).width) as u32
     }
 
-    /// The bindings: x or the lists, the numbers of live inputs for rows below 1 alone, the norm's
-    /// weight if the row is not in lists, and the other buffer for the result. Each side adds the
-    /// matrix, its y (but for that of up) and the bias.
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        use Access::{Read, ReadWrite};
-        let mut all = vec![Read];
-        all.extend(self.only_below.then_some(Read));
-        all.extend(self.norm.filter(|_| !self.chosen).map(|_| Read));
-        all.extend(self.apart.then_some(ReadWrite));
-        for (i, side) in self.sides.iter().enumerate() {
-            all.push(Read);
-            all.extend((self.glu.is_none() || i == 0).then_some(ReadWrite));
-            all.extend(side.bias.then_some(Read));
-        }
-        all
-    }
-
     /// The WGSL of the kernel; `row_vectors` is the number of vectors of a row in the lists.
     pub(crate) fn source(
         &self,
         capabilities: &Capabilities,
         row_vectors: usize,
-    ) -> Result<String, Error> {
+    ) -> Result<KernelSource, Error> {
         let LaunchShape { threads, chains, width, groups } = self.launch(capabilities);
         let lines = self.lines();
         let fields = lines.fields();
@@ -239,11 +222,6 @@ impl RowMajor {
     /// Threads along the first dimension, where rows have an odd number of units.
     const ACROSS: usize = 1 << 14;
 
-    /// The bindings: the matrix and the planes.
-    pub(crate) fn bindings() -> Vec<Access> {
-        vec![Access::Read, Access::ReadWrite]
-    }
-
     fn units(&self) -> usize {
         Layout::of(self.lines.dtype).units(self.lines.cols)
     }
@@ -261,7 +239,7 @@ impl RowMajor {
     }
 
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self) -> Result<String, Error> {
+    pub(crate) fn source(&self) -> Result<KernelSource, Error> {
         let fields = self.lines.fields();
         let layout = Layout::of(self.lines.dtype);
         let (planes, _) = layout.placed(self.lines.rows, self.lines.cols);
@@ -307,18 +285,13 @@ pub(crate) struct RowsBelow {
 }
 
 impl RowsBelow {
-    /// The bindings: the other buffer, the numbers of live inputs, and y.
-    pub(crate) fn bindings() -> Vec<Access> {
-        vec![Access::Read, Access::Read, Access::ReadWrite]
-    }
-
     /// Workgroups of a row.
     pub(crate) fn groups(&self) -> u32 {
         self.width.div_ceil(64) as u32
     }
 
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self) -> Result<String, Error> {
+    pub(crate) fn source(&self) -> Result<KernelSource, Error> {
         template::render(
             "rows_below.wgsl",
             context! {
@@ -335,7 +308,7 @@ impl RowsBelow {
 
 /// Kernels for the test of translations.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     use pelton_graph::Activation;
 
     let mut all = Vec::new();

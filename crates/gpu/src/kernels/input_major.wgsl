@@ -28,34 +28,27 @@ const KEEP = {{ keep }}u;
 const PARTS = {{ line // width }}u;
 
 {% if chosen %}
-@group(0) @binding(0) var<storage, read> lists: array<vec4<u32>>;
+var<storage, read> lists: array<vec4<u32>>;
 {% else %}
-@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
+var<storage, read> x: array<vec4<f32>>;
 {% endif %}
-{% set next = namespace(b=1) %}
 {% if only_below %}
-@group(0) @binding({{ next.b }}) var<storage, read> lives: array<u32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> lives: array<u32>;
 {% endif %}
 {% if norm and not chosen %}
-@group(0) @binding({{ next.b }}) var<storage, read> norm_weight: array<vec4<f32>>;
-{% set next.b = next.b + 1 %}
+var<storage, read> norm_weight: array<vec4<f32>>;
 {% endif %}
 {% if apart %}
-@group(0) @binding({{ next.b }}) var<storage, read_write> kept: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read_write> kept: array<f32>;
 {% endif %}
 {% for side in sides %}
 {% set s = loop.index0 %}
-@group(0) @binding({{ next.b }}) var<storage, read> m{{ s }}: array<u32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> m{{ s }}: array<u32>;
 {% if not (glu and s == 1) %}
-@group(0) @binding({{ next.b }}) var<storage, read_write> y{{ s }}: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read_write> y{{ s }}: array<f32>;
 {% endif %}
 {% if side.bias %}
-@group(0) @binding({{ next.b }}) var<storage, read> bias{{ s }}: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> bias{{ s }}: array<f32>;
 {% endif %}
 {% endfor %}
 

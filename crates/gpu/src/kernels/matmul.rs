@@ -9,7 +9,7 @@ use minijinja::{Value, context};
 use pelton_graph::Error;
 
 use crate::{
-    device::{Access, Capabilities, Device, Kernel},
+    device::{Capabilities, Device, Kernel, KernelSource},
     kernels::{experts::Experts, matvec::FusedMatrix, template, to_f16::padded},
     weights::Layout,
 };
@@ -227,21 +227,8 @@ impl Matmul {
         self.parts().map(|part| part.rows.next_multiple_of(tile.rows)).sum()
     }
 
-    /// The bindings: the prepared activations, y, the numbers of the pass, the further y, the bias,
-    /// and the matrices' planes.
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        let planes: usize = self.parts().map(|part| part.layout.bindings()).sum();
-        let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
-        if self.own_y {
-            all.extend(self.parts().skip(1).map(|_| Access::ReadWrite));
-        }
-        let experts = self.experts.map_or(0, |experts| experts.bindings().len());
-        all.extend(std::iter::repeat_n(Access::Read, usize::from(self.bias) + experts + planes));
-        all
-    }
-
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self, tile: &Tile) -> Result<String, Error> {
+    pub(crate) fn source(&self, tile: &Tile) -> Result<KernelSource, Error> {
         let layouts: Vec<Layout> = self.parts().map(|part| part.layout).collect();
         let matrices = template::matrices(&layouts);
         let mut at = (0, self.offset);
@@ -303,13 +290,13 @@ impl Matmul {
             "matmul {} {}x{} {}x{}",
             self.layout.dtype, self.rows, self.k, tile.batch, tile.rows
         );
-        device.kernel(&label, &self.source(tile)?, &self.bindings())
+        device.kernel(&label, &self.source(tile)?)
     }
 }
 
 /// Kernels for the test of translations.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     use pelton_quant::DType;
     // Apple, and AMD and Intel with subgroups of fixed and of varying width
     let others = [(8, 32, 32), (16, 64, 64), (16, 32, 64), (16, 16, 16), (16, 8, 32)];

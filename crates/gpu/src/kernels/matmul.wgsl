@@ -26,29 +26,25 @@ const UNITS = {{ units }}u;
 // together lie in different banks
 const STRIDE = {{ (step + 8) // wide }}u;
 
-@group(0) @binding(0) var<storage, read> a: array<vec4<f16>>;
-@group(0) @binding(1) var<storage, read_write> y: array<f32>;
-@group(0) @binding(2) var<storage, read> pass_info: array<u32>;
-{% set next = namespace(b=3) %}
+var<storage, read> a: array<vec4<f16>>;
+var<storage, read_write> y: array<f32>;
+var<storage, read> pass_info: array<u32>;
 {% if own_y %}
 {% for part in parts[1:] %}
-@group(0) @binding({{ next.b }}) var<storage, read_write> y{{ loop.index }}: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read_write> y{{ loop.index }}: array<f32>;
 {% endfor %}
 {% endif %}
 {% if bias %}
-@group(0) @binding(3) var<storage, read> bias: array<f32>;
-{% set next.b = 4 %}
+var<storage, read> bias: array<f32>;
 {% endif %}
 {% if experts %}
 {% include "experts.wgsl" %}
 {% endif %}
 {% for matrix in matrices %}
 {% set w = loop.index0 %}
-{% set b = next.b %}
 {% with kind=matrix.kind, defines=matrix.defines, format=matrix.of.format,
     low_type=matrix.of.low_type, low_bits=matrix.of.low_bits, high_bits=matrix.of.high_bits,
-    high_bytes=matrix.of.high_bytes, entry=matrix.of.entry, sections=matrix.of.sections,
+    high_bytes=matrix.of.high_bytes, entry=matrix.of.entry,
     scales=matrix.of.scales,
     zero=matrix.of.zero, has_min=matrix.of.has_min, levels=matrix.of.levels,
     sub_bytes=matrix.of.sub_bytes, d_shift=matrix.of.d_shift, joined=matrix.of.joined %}
@@ -57,7 +53,6 @@ const STRIDE = {{ (step + 8) // wide }}u;
 {% include "formats/halves.wgsl" %}
 {% endif %}
 {% endwith %}
-{% set next.b = next.b + matrix.of.sections %}
 {% endfor %}
 {% set several = parts | length > 1 %}
 

@@ -10,7 +10,7 @@ use minijinja::{Value, context};
 use pelton_graph::{Error, Gating};
 
 use crate::{
-    device::{Access, Capabilities},
+    device::{Capabilities, KernelSource},
     kernels::{experts::Experts, template},
     weights::Layout,
 };
@@ -187,28 +187,8 @@ impl MatVec {
         gate.into_iter().chain(self.sides().map(|side| side.layout)).collect()
     }
 
-    /// The bindings: x, y, the row counts of the pass, the norm's weight, and the bias (two in a
-    /// gated product). Then those of [`Experts::bindings`], the y and the bias of each further
-    /// matrix, and the planes of each matrix.
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        let sides = self.sides().count();
-        let planes = self.layouts().iter().map(|layout| layout.bindings()).sum();
-        // each matrix of a gated product has a bias
-        let biases = usize::from(self.bias) * (1 + usize::from(self.glu.is_some()));
-        let experts = self.experts.map_or(0, |experts| experts.bindings().len());
-        let more = usize::from(self.norm.is_some()) + biases + experts;
-        let mut all = vec![Access::Read, Access::ReadWrite, Access::Read];
-        all.extend(std::iter::repeat_n(Access::Read, more));
-        for _ in 1..sides {
-            all.push(Access::ReadWrite);
-            all.extend(self.bias.then_some(Access::Read));
-        }
-        all.extend(std::iter::repeat_n(Access::Read, planes));
-        all
-    }
-
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<String, Error> {
+    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<KernelSource, Error> {
         let LaunchShape { threads, each, ahead, tile, chunk, share, together } =
             self.launch(capabilities);
         let units = self.layout.units(self.k);
@@ -265,7 +245,7 @@ const SILU: Option<Gating> = Some(Gating::Product(pelton_graph::Activation::Silu
 
 /// Every kernel, for the test that all of them translate.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     use pelton_quant::DType;
 
     let mut all = Vec::new();
@@ -430,7 +410,7 @@ mod tests {
             .collect();
         buffers.extend(&planes);
         let source = l.source(&device.capabilities).unwrap();
-        let kernel = device.kernel(&l.label(), &source, &l.bindings()).unwrap();
+        let kernel = device.kernel(&l.label(), &source).unwrap();
         device.run(
             &kernel,
             &buffers,

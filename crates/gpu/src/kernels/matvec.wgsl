@@ -18,45 +18,37 @@ const CHUNK = {{ chunk }}u;
 {% set whole = chunk >= units %}
 
 {% set vector = blocks or k % 4 == 0 %}
-@group(0) @binding(0) var<storage, read> x: array<{{ "vec4<f32>" if vector else "f32" }}>;
-@group(0) @binding(1) var<storage, read_write> y: array<f32>;
-@group(0) @binding(2) var<storage, read> pass_info: array<u32>;
-{% set next = namespace(b=3) %}
+var<storage, read> x: array<{{ "vec4<f32>" if vector else "f32" }}>;
+var<storage, read_write> y: array<f32>;
+var<storage, read> pass_info: array<u32>;
 {% if norm %}
-@group(0) @binding({{ next.b }}) var<storage, read> norm_weight: array<{{ "vec4<f32>" if vector else "f32" }}>;
-{% set next.b = next.b + 1 %}
+var<storage, read> norm_weight: array<{{ "vec4<f32>" if vector else "f32" }}>;
 {% endif %}
 {% if bias %}
-@group(0) @binding({{ next.b }}) var<storage, read> bias: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> bias: array<f32>;
 {% if glu %}
-@group(0) @binding({{ next.b }}) var<storage, read> bias_up: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> bias_up: array<f32>;
 {% endif %}
 {% endif %}
 {% if experts %}
 {% include "experts.wgsl" %}
 {% endif %}
 {% for s in range(1, sides | length) %}
-@group(0) @binding({{ next.b }}) var<storage, read_write> y{{ s }}: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read_write> y{{ s }}: array<f32>;
 {% if bias %}
-@group(0) @binding({{ next.b }}) var<storage, read> bias{{ s }}: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> bias{{ s }}: array<f32>;
 {% endif %}
 {% endfor %}
 {% for matrix in matrices %}
 {% set w = loop.index0 %}
-{% set b = next.b %}
 {% with kind=matrix.kind, defines=matrix.defines, format=matrix.of.format,
     low_type=matrix.of.low_type, low_bits=matrix.of.low_bits, high_bits=matrix.of.high_bits,
-    high_bytes=matrix.of.high_bytes, entry=matrix.of.entry, sections=matrix.of.sections,
+    high_bytes=matrix.of.high_bytes, entry=matrix.of.entry,
     scales=matrix.of.scales,
     zero=matrix.of.zero, has_min=matrix.of.has_min, levels=matrix.of.levels,
     sub_bytes=matrix.of.sub_bytes, d_shift=matrix.of.d_shift, joined=matrix.of.joined %}
 {% include family %}
 {% endwith %}
-{% set next.b = next.b + matrix.of.sections %}
 {% endfor %}
 
 {% if blocks %}

@@ -4,7 +4,7 @@ use minijinja::{Value, context};
 use pelton_graph::{Error, Gating};
 
 use crate::{
-    device::{Access, Capabilities},
+    device::{Capabilities, KernelSource},
     kernels::{experts::Experts, template},
     weights::Layout,
 };
@@ -84,20 +84,8 @@ impl MatVecRows {
         self.rows.div_ceil(self.launch(capabilities).tile) as u32
     }
 
-    /// The bindings: codes, scales, y, the numbers of the pass, the norm's factors, the bias, and
-    /// each matrix's planes.
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        use Access::{Read, ReadWrite};
-        let planes = self.layout.bindings() * (1 + usize::from(self.glu.is_some()));
-        let experts = self.experts.map_or(0, |experts| experts.bindings().len());
-        let more = usize::from(self.norm) + usize::from(self.bias) + experts;
-        let mut all = vec![Read, Read, ReadWrite, Read];
-        all.extend(std::iter::repeat_n(Read, more + planes));
-        all
-    }
-
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<String, Error> {
+    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<KernelSource, Error> {
         let LaunchShape { each, tile, chunk } = self.launch(capabilities);
         let fixed = (capabilities.subgroup == capabilities.widest_subgroup)
             .then_some(capabilities.subgroup as usize)
@@ -138,7 +126,7 @@ const SILU: Option<Gating> = Some(Gating::Product(pelton_graph::Activation::Silu
 
 /// Kernels for the test of translations.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     use pelton_quant::DType;
     let mut all = Vec::new();
     for layout in DType::ALL.iter().map(|&dtype| Layout::of(dtype)).filter(Layout::blocks) {

@@ -13,34 +13,29 @@ const BATCH = {{ batch }}u;
 const EACH = {{ each }}u;
 {% set whole = chunk >= units %}
 
-@group(0) @binding(0) var<storage, read> q8_codes: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> q8_scales: array<vec2<f32>>;
-@group(0) @binding(2) var<storage, read_write> y: array<f32>;
-@group(0) @binding(3) var<storage, read> pass_info: array<u32>;
-{% set next = namespace(b=4) %}
+var<storage, read> q8_codes: array<vec4<u32>>;
+var<storage, read> q8_scales: array<vec2<f32>>;
+var<storage, read_write> y: array<f32>;
+var<storage, read> pass_info: array<u32>;
 {% if norm %}
-@group(0) @binding({{ next.b }}) var<storage, read> factors: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> factors: array<f32>;
 {% endif %}
 {% if bias %}
-@group(0) @binding({{ next.b }}) var<storage, read> bias: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> bias: array<f32>;
 {% endif %}
 {% if experts %}
 {% include "experts.wgsl" %}
 {% endif %}
 {% for matrix in matrices %}
 {% set w = loop.index0 %}
-{% set b = next.b %}
 {% with kind=matrix.kind, defines=matrix.defines, format=matrix.of.format,
     low_type=matrix.of.low_type, low_bits=matrix.of.low_bits, high_bits=matrix.of.high_bits,
-    high_bytes=matrix.of.high_bytes, entry=matrix.of.entry, sections=matrix.of.sections,
+    high_bytes=matrix.of.high_bytes, entry=matrix.of.entry,
     scales=matrix.of.scales,
     zero=matrix.of.zero, has_min=matrix.of.has_min, levels=matrix.of.levels,
     sub_bytes=matrix.of.sub_bytes, d_shift=matrix.of.d_shift, joined=matrix.of.joined %}
 {% include family %}
 {% endwith %}
-{% set next.b = next.b + matrix.of.sections %}
 {% endfor %}
 
 // codes of unit u of row r: halves h at (r · 2 + h) · CHUNK + u

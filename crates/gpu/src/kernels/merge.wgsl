@@ -4,11 +4,11 @@ const HEADS = {{ heads }}u;
 const UNITS = {{ value_units }}u;
 const STRANDS = {{ strands }}u;
 
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> splits: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read_write> a: array<{{ "f32" if unit == 1 else "vec%s<f32>"|format(unit) }}>;
+var<storage, read> rows: array<vec4<u32>>;
+var<storage, read> splits: array<vec4<f32>>;
+var<storage, read_write> a: array<{{ "f32" if unit == 1 else "vec%s<f32>"|format(unit) }}>;
 {% if sinks %}
-@group(0) @binding(3) var<storage, read> sinks: array<f32>;
+var<storage, read> sinks: array<f32>;
 {% endif %}
 
 {% include "kv_splits.wgsl" %}

@@ -10,19 +10,16 @@ const LENGTH = {{ length }}.0;
 const THREADS = {{ threads }}u;
 alias Element = {{ element }};
 
-{% set next = namespace(b=1) %}
 {% set y = "x" if in_place else "y" %}
-@group(0) @binding(0) var<storage, {{ "read_write" if in_place else "read" }}> x: array<Element>;
+var<storage, {{ "read_write" if in_place else "read" }}> x: array<Element>;
 {% if not in_place %}
-@group(0) @binding(1) var<storage, read_write> y: array<Element>;
-{% set next.b = 2 %}
+var<storage, read_write> y: array<Element>;
 {% endif %}
 {% if weight_heads %}
-@group(0) @binding({{ next.b }}) var<storage, read> weight: array<Element>;
-{% set next.b = next.b + 1 %}
+var<storage, read> weight: array<Element>;
 {% endif %}
 {% if bias_heads %}
-@group(0) @binding({{ next.b }}) var<storage, read> bias: array<Element>;
+var<storage, read> bias: array<Element>;
 {% endif %}
 {% include "sum.wgsl" %}
 

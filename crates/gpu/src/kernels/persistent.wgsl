@@ -6,7 +6,7 @@ const WORKGROUPS = {{ groups }}u;
 {{ declarations }}
 // Words of the barrier, in cache lines of their own: arrivals, whether a spin ran out, and arrivals
 // before this dispatch.
-@group(0) @binding({{ words_at }}) var<storage, read_write> barrier_words: array<atomic<u32>>;
+var<storage, read_write> barrier_words: array<atomic<u32>>;
 const ARRIVED = 0u;
 const DEAD = 32u;
 const BEFORE = 64u;

@@ -4,7 +4,7 @@ use minijinja::{Value, context};
 use pelton_graph::{Error, GatedDelta as GatedDeltaOp};
 
 use crate::{
-    device::{Access, Capabilities},
+    device::{Capabilities, KernelSource},
     kernels::template,
 };
 
@@ -26,14 +26,8 @@ impl ShortConv {
         self.channels.div_ceil(64) as u32
     }
 
-    /// The bindings: rows, their order, sequences, x, states, the factors.
-    pub(crate) fn bindings() -> [Access; 6] {
-        use Access::{Read, ReadWrite};
-        [Read, Read, Read, ReadWrite, ReadWrite, Read]
-    }
-
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self) -> Result<String, Error> {
+    pub(crate) fn source(&self) -> Result<KernelSource, Error> {
         /// Rows whose inputs are loaded at once.
         const AHEAD: usize = 8;
         let &Self { channels, taps } = self;
@@ -97,24 +91,8 @@ impl GatedDelta {
         2 * op.key_heads * op.key_dim + op.value_heads * (op.value_dim + 2)
     }
 
-    /// The bindings: rows, their order, sequences, q, k, v, alpha, beta, o, states, rate, shift; or if
-    /// it packs rows, their order, sequences, operands, o, states.
-    pub(crate) fn bindings(capabilities: &Capabilities) -> Vec<Access> {
-        let (count, o) = if Self::packs(capabilities) { (6, 4) } else { (Self::BUFFERS, 8) };
-        let mut all = vec![Access::Read; count];
-        all[o..o + 2].fill(Access::ReadWrite);
-        all
-    }
-
-    /// The bindings of the kernel that packs: q, k, v, alpha, beta, rate, shift, operands.
-    pub(crate) fn packing_bindings() -> [Access; 8] {
-        let mut all = [Access::Read; 8];
-        all[7] = Access::ReadWrite;
-        all
-    }
-
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<String, Error> {
+    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<KernelSource, Error> {
         let GatedDeltaOp { key_dim, grouped, .. } = self.0;
         let (lanes, threads) = (self.lanes(capabilities), Self::THREADS);
         let each = key_dim.div_ceil(lanes);
@@ -132,7 +110,7 @@ impl GatedDelta {
     }
 
     /// The WGSL of the kernel that packs.
-    pub(crate) fn packing_source(&self) -> Result<String, Error> {
+    pub(crate) fn packing_source(&self) -> Result<KernelSource, Error> {
         let threads = Self::THREADS;
         template::render("delta_operands.wgsl", context! { threads, ..self.shape() })
     }
@@ -155,7 +133,7 @@ impl GatedDelta {
 
 /// Every kernel, for the test that all of them translate.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     use pelton_graph::WeightId;
 
     let mut all = Vec::new();

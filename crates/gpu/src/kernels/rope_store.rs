@@ -5,7 +5,7 @@ use std::f64::consts::TAU;
 use minijinja::{Value, context};
 use pelton_graph::{Error, KvType, PAGE, Rope, RopeStyle};
 
-use crate::{device::Access, kernels::template};
+use crate::{device::KernelSource, kernels::template};
 
 /// The properties of a rotation that kernels depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +40,6 @@ pub(crate) struct HeadPrep {
 }
 
 impl HeadPrep {
-    /// The bindings of the rotation steps, the norm weight of queries and that of keys: each if
-    /// there is one.
-    pub(crate) fn bindings(&self) -> impl Iterator<Item = Access> {
-        let present = [self.rope.is_some(), self.q_norm.is_some(), self.k_norm.is_some()];
-        present.into_iter().filter(|present| *present).map(|_| Access::Read)
-    }
-
     /// The parameters of `heads.wgsl`.
     pub(crate) fn parameters(&self) -> Value {
         let eps = |eps: Option<f32>| eps.map_or_else(String::new, template::float);
@@ -139,18 +132,8 @@ impl Store {
         (self.caches.kv_heads * self.key_dim.max(values) / unit).div_ceil(64) as u32
     }
 
-    /// The bindings: rows, page tables, k, keys, and with values v and values.
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        use Access::{Read, ReadWrite};
-        let mut all = vec![Read, Read, Read, ReadWrite];
-        if !self.prefix {
-            all.extend([Read, ReadWrite]);
-        }
-        all
-    }
-
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self) -> Result<String, Error> {
+    pub(crate) fn source(&self) -> Result<KernelSource, Error> {
         let parameters = self.caches.parameters(self.key_dim, self.value_dim, self.prefix);
         template::render("store.wgsl", context! { values => !self.prefix, ..parameters })
     }
@@ -182,23 +165,8 @@ impl RopeStore {
         [all.div_ceil(STAGED) as u32, rows as u32, 1]
     }
 
-    /// The bindings: the rows; q, if there are query heads; k, v, the page tables, the layer's
-    /// keys and its values, if they are stored; then those of [`HeadPrep::bindings`].
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        use Access::{Read, ReadWrite};
-        let mut all = vec![Read];
-        if self.heads > 0 {
-            all.push(ReadWrite);
-        }
-        if self.store.is_some() {
-            all.extend([ReadWrite, Read, Read, ReadWrite, ReadWrite]);
-        }
-        all.extend(self.prepare.bindings());
-        all
-    }
-
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self) -> Result<String, Error> {
+    pub(crate) fn source(&self) -> Result<KernelSource, Error> {
         let none = Caches { kv_heads: 0, kv: KvType::F32, table: 0 };
         template::render(
             "rope_store.wgsl",
@@ -229,7 +197,7 @@ pub(crate) fn preparations(head_dim: usize) -> Vec<HeadPrep> {
 
 /// Every kernel, for the test that all of them translate.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     let mut all = Vec::new();
     for (head_dim, heads) in [(6, 3), (128, 16), (96, 3), (33, 2)] {
         let stored = |kv| Some(Caches { kv_heads: 2, kv, table: 8 });
@@ -286,7 +254,7 @@ mod tests {
         buffers.extend(&steps);
         buffers.extend(&weight_buffer);
         device.run(
-            &compiled(&device, &step.source().unwrap(), &step.bindings()),
+            &compiled(&device, &step.source().unwrap()),
             &buffers,
             step.groups(positions.len()),
         );
@@ -352,11 +320,7 @@ mod tests {
             let (k_buffer, v_buffer) = (device.with(&k), device.with(&v));
             let (row_buffer, tables) = (device.with(&rows), device.with(&pages));
             let buffers = [&row_buffer, &k_buffer, &v_buffer, &tables, &keys, &values];
-            device.run(
-                &compiled(&device, &step.source().unwrap(), &step.bindings()),
-                &buffers,
-                step.groups(3),
-            );
+            device.run(&compiled(&device, &step.source().unwrap()), &buffers, step.groups(3));
             for (cache, x) in [(keys, k), (values, v)] {
                 let mut expected = empty.clone();
                 for (i, x) in x.into_iter().enumerate() {
@@ -436,12 +400,12 @@ mod tests {
             if key_dim == value_dim {
                 let prepare = HeadPrep::default();
                 let step = RopeStore { heads: 0, head_dim: key_dim, prepare, store: Some(caches) };
-                let kernel = compiled(&device, &step.source().unwrap(), &step.bindings());
+                let kernel = compiled(&device, &step.source().unwrap());
                 let buffers = [&rows, &k_buffer, &v_buffer, &tables, &keys, &values];
                 device.run(&kernel, &buffers, step.groups(3));
             } else {
                 let step = Store { key_dim, value_dim, prefix: false, caches };
-                let kernel = compiled(&device, &step.source().unwrap(), &step.bindings());
+                let kernel = compiled(&device, &step.source().unwrap());
                 let buffers = [&rows, &tables, &k_buffer, &keys, &v_buffer, &values];
                 device.run(&kernel, &buffers, [step.groups(), 3, 1]);
             }

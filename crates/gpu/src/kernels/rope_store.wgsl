@@ -5,19 +5,16 @@ const HEADS = {{ heads }}u;
 const ALL = {{ heads + 2 * kv_heads }}u;
 const THREADS = {{ threads }}u;
 
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
-{% set next = namespace(b=1) %}
+var<storage, read> rows: array<vec4<u32>>;
 {% if heads %}
-@group(0) @binding({{ next.b }}) var<storage, read_write> q: array<Unit>;
-{% set next.b = next.b + 1 %}
+var<storage, read_write> q: array<Unit>;
 {% endif %}
 {% if kv_heads %}
-@group(0) @binding({{ next.b }}) var<storage, read_write> k: array<Unit>;
-@group(0) @binding({{ next.b + 1 }}) var<storage, read> v: array<Unit>;
-@group(0) @binding({{ next.b + 2 }}) var<storage, read> tables: array<u32>;
-@group(0) @binding({{ next.b + 3 }}) var<storage, read_write> keys: array<Cell>;
-@group(0) @binding({{ next.b + 4 }}) var<storage, read_write> values: array<Cell>;
-{% set next.b = next.b + 5 %}
+var<storage, read_write> k: array<Unit>;
+var<storage, read> v: array<Unit>;
+var<storage, read> tables: array<u32>;
+var<storage, read_write> keys: array<Cell>;
+var<storage, read_write> values: array<Cell>;
 {% endif %}
 
 {% include "cache.wgsl" %}

@@ -9,14 +9,14 @@ const GROUPS = {{ groups.count }}u;
 const SIZE = {{ experts // groups.count }}u;
 {% endif %}
 
-@group(0) @binding(0) var<storage, read> logits: array<f32>;
-@group(0) @binding(1) var<storage, read_write> ids: array<f32>;
-@group(0) @binding(2) var<storage, read_write> weights: array<f32>;
+var<storage, read> logits: array<f32>;
+var<storage, read_write> ids: array<f32>;
+var<storage, read_write> weights: array<f32>;
 {% if bias %}
-@group(0) @binding(3) var<storage, read> bias: array<f32>;
+var<storage, read> bias: array<f32>;
 {% endif %}
 {% if expert_scale %}
-@group(0) @binding({{ 4 if bias else 3 }}) var<storage, read> expert_scale: array<f32>;
+var<storage, read> expert_scale: array<f32>;
 {% endif %}
 {% if scores == "softmax" %}
 {% include "sum.wgsl" %}

@@ -6,8 +6,8 @@ const ROWS = {{ rows }}u;
 const LINE = {{ line }}u;
 const SLAB = {{ line * per_word }}u;
 
-@group(0) @binding(0) var<storage, read> m: array<u32>;
-@group(0) @binding(1) var<storage, read_write> planes: array<u32>;
+var<storage, read> m: array<u32>;
+var<storage, read_write> planes: array<u32>;
 
 {% if blocks %}
 fn byte_at(at: u32) -> u32 {

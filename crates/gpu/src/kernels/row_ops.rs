@@ -3,15 +3,14 @@
 use minijinja::{Value, context};
 use pelton_graph::{Activation, Error, Gating, NormKind, Pooling, StridedCopy};
 
-use crate::{device::Access, kernels::template, weights::Layout};
+use crate::{device::KernelSource, kernels::template, weights::Layout};
 
-/// The kernel of such an op: its WGSL, its bindings, and its workgroups per row.
+/// The kernel of such an op: its WGSL, and its workgroups per row.
 #[derive(Debug)]
 pub(crate) struct RowOp {
     pub(crate) label: &'static str,
     file: &'static str,
     parameters: Value,
-    bindings: Vec<Access>,
     /// Workgroups along x; along y there is one for each row.
     pub(crate) groups: u32,
 }
@@ -33,7 +32,7 @@ pub(crate) struct RowNorm {
 
 /// The buffer of a gated product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Product {
+pub(crate) enum GluOutput {
     /// The buffer of the gate.
     Gate,
     /// The buffer of the value.
@@ -64,13 +63,11 @@ impl RowOp {
         types: Option<usize>,
     ) -> Self {
         let units = layout.units(k);
-        let mut bindings = vec![Access::Read, Access::ReadWrite, Access::Read, Access::ReadWrite];
-        bindings.extend(vec![Access::Read; layout.bindings()]);
         let recent = pelton_graph::RECENT;
         let parameters =
             context! { k, units, first, rows, recent, types, ..template::format(layout) };
         let groups = units.div_ceil(THREADS) as u32;
-        Self { label: "embed", file: "embed.wgsl", parameters, bindings, groups }
+        Self { label: "embed", file: "embed.wgsl", parameters, groups }
     }
 
     /// The sum of a row and a row of a table. Bindings: rows, x, and the planes of a shard of the
@@ -82,11 +79,9 @@ impl RowOp {
         row: &str,
     ) -> Self {
         let units = layout.units(k);
-        let mut bindings = vec![Access::Read, Access::ReadWrite];
-        bindings.extend(vec![Access::Read; layout.bindings()]);
         let parameters = context! { k, units, first, rows, row, ..template::format(layout) };
         let groups = units.div_ceil(THREADS) as u32;
-        Self { label: "add_table", file: "add_table.wgsl", parameters, bindings, groups }
+        Self { label: "add_table", file: "add_table.wgsl", parameters, groups }
     }
 
     /// A norm of each of `heads` parts of a row. Bindings: x, y (without y in place), the factors
@@ -96,12 +91,6 @@ impl RowOp {
         let (lanes, element) = vector(&[length]);
         let k = length / lanes;
         let threads = if k > 64 { 256 } else { 64 };
-        let mut bindings = match in_place {
-            true => vec![Access::ReadWrite],
-            false => vec![Access::Read, Access::ReadWrite],
-        };
-        let operands = [weight_heads, bias_heads].into_iter().filter(|&heads| heads > 0);
-        bindings.extend(operands.map(|_| Access::Read));
         let kind = match kind {
             NormKind::Rms => "rms",
             NormKind::Layer => "layer",
@@ -111,78 +100,73 @@ impl RowOp {
         let parameters = context! {
             k, length, heads, kind, eps, weight_heads, bias_heads, in_place, threads, element
         };
-        Self { label: "norm", file: "norm.wgsl", parameters, bindings, groups: heads as u32 }
+        Self { label: "norm", file: "norm.wgsl", parameters, groups: heads as u32 }
     }
 
     /// A sum. Bindings: x, y; the sum is written to x.
     pub(crate) fn add(width: usize) -> Self {
-        Self::elementwise("add", width, vec![Access::ReadWrite, Access::Read], context! {})
+        Self::elementwise("add", width, context! {})
     }
 
     /// A gated product of a gate `[width]`, or `[1]` with `one_gate`. Bindings: gate, up, and the
     /// product if it has a buffer of its own.
-    pub(crate) fn glu(width: usize, gating: &Gating, one_gate: bool, to: Product) -> Self {
-        use Access::{Read, ReadWrite};
-        let (to, bindings) = match to {
-            Product::Gate => ("gate", vec![ReadWrite, Read]),
-            Product::Up => ("up", vec![Read, ReadWrite]),
-            Product::Own => ("g", vec![Read, Read, ReadWrite]),
+    pub(crate) fn glu(width: usize, gating: &Gating, one_gate: bool, to: GluOutput) -> Self {
+        let to = match to {
+            GluOutput::Gate => "gate",
+            GluOutput::Up => "up",
+            GluOutput::Own => "g",
         };
         let gating = template::gating(gating);
-        Self::elementwise("glu", width, bindings, context! { gating, one_gate, to })
+        Self::elementwise("glu", width, context! { gating, one_gate, to })
     }
 
     /// The adapters of rows. Bindings: rows, the adapters of slots, ids, weights.
     pub(crate) fn adapters(used: usize) -> Self {
-        let bindings = vec![Access::Read, Access::Read, Access::ReadWrite, Access::ReadWrite];
-        Self::elements("adapters", used, 1, bindings, context! {})
+        Self::elements("adapters", used, 1, context! {})
     }
 
     /// The selection of rows. Bindings: x, the indices of the rows, y.
     pub(crate) fn select(width: usize) -> Self {
-        let bindings = vec![Access::Read, Access::Read, Access::ReadWrite];
-        Self::elementwise("select", width, bindings, context! {})
+        Self::elementwise("select", width, context! {})
     }
 
     /// A function of each element, in place. Bindings: x.
     pub(crate) fn activate(width: usize, activation: Activation) -> Self {
         let more = context! { activation => activation.name() };
-        Self::elementwise("activate", width, vec![Access::ReadWrite], more)
+        Self::elementwise("activate", width, more)
     }
 
     /// The product with a constant, in place. Bindings: x.
     pub(crate) fn scale(width: usize, factor: f32) -> Self {
         let more = context! { factor => template::float(factor) };
-        Self::elementwise("scale", width, vec![Access::ReadWrite], more)
+        Self::elementwise("scale", width, more)
     }
 
     /// The bound of elements by a hyperbolic tangent, in place. Bindings: x.
     pub(crate) fn softcap(width: usize, cap: f32) -> Self {
         let activation = Activation::Tanh.name();
         let more = context! { cap => template::float(cap), activation };
-        Self::elementwise("softcap", width, vec![Access::ReadWrite], more)
+        Self::elementwise("softcap", width, more)
     }
 
     /// The factor of a row's position, in place. Bindings: rows, x.
     pub(crate) fn temper(width: usize, beta: f32, interval: usize, offset: usize) -> Self {
         let more = context! { beta => template::float(beta), interval, offset };
-        Self::elementwise("temper", width, vec![Access::Read, Access::ReadWrite], more)
+        Self::elementwise("temper", width, more)
     }
 
     /// The results of `used` experts times their factors. Bindings: the results, ids, the factors of
     /// all experts.
     pub(crate) fn expert_scale(width: usize, used: usize) -> Self {
-        let bindings = vec![Access::ReadWrite, Access::Read, Access::Read];
         let (lanes, _) = vector(&[width / used]);
         let of_one = width / used / lanes;
-        Self::elements("expert_scale", width / lanes, lanes, bindings, context! { used, of_one })
+        Self::elements("expert_scale", width / lanes, lanes, context! { used, of_one })
     }
 
     /// The sum of the results of `used` experts, with `add` added to what is there. Bindings: their
     /// results, their weights, the sum.
     pub(crate) fn expert_sum(width: usize, used: usize, add: bool) -> Self {
-        let bindings = vec![Access::Read, Access::Read, Access::ReadWrite];
-        Self::elementwise("expert_sum", width, bindings, context! { used, add })
+        Self::elementwise("expert_sum", width, context! { used, add })
     }
 
     /// A strided copy from a row of `from_width` elements to one of `to_width`. Bindings: x, y.
@@ -195,8 +179,7 @@ impl RowOp {
         let more = context! {
             group, from_width, from_offset, from_stride, to_width, to_offset, to_stride
         };
-        let bindings = vec![Access::Read, Access::ReadWrite];
-        Self::elements("copy", count * group, lanes, bindings, more)
+        Self::elements("copy", count * group, lanes, more)
     }
 
     /// The pooling of sequences. Bindings: rows, the indices of the selected rows, x, y.
@@ -210,37 +193,26 @@ impl RowOp {
             Pooling::First => "first",
             Pooling::Last => "last",
         };
-        let bindings = vec![Access::Read, Access::Read, Access::Read, Access::ReadWrite];
         let parameters = context! { width, element, pooling };
         let groups = width.div_ceil(COLUMNS) as u32;
-        Self { label: "pool", file: "pool.wgsl", parameters, bindings, groups }
+        Self { label: "pool", file: "pooling.wgsl", parameters, groups }
     }
 
-    fn elementwise(op: &'static str, width: usize, bindings: Vec<Access>, more: Value) -> Self {
+    fn elementwise(op: &'static str, width: usize, more: Value) -> Self {
         let (lanes, _) = vector(&[width]);
-        Self::elements(op, width / lanes, lanes, bindings, more)
+        Self::elements(op, width / lanes, lanes, more)
     }
 
     /// An elementwise kernel whose threads compute `lanes` elements.
-    fn elements(
-        op: &'static str,
-        width: usize,
-        lanes: usize,
-        bindings: Vec<Access>,
-        more: Value,
-    ) -> Self {
+    fn elements(op: &'static str, width: usize, lanes: usize, more: Value) -> Self {
         let groups = width.div_ceil(THREADS) as u32;
         let element = if lanes == 1 { "f32" } else { "vec4<f32>" };
         let parameters = context! { op, width, element, ..more };
-        Self { label: op, file: "elementwise.wgsl", parameters, bindings, groups }
+        Self { label: op, file: "elementwise.wgsl", parameters, groups }
     }
 
-    pub(crate) fn source(&self) -> Result<String, Error> {
+    pub(crate) fn source(&self) -> Result<KernelSource, Error> {
         template::render(self.file, self.parameters.clone())
-    }
-
-    pub(crate) fn bindings(&self) -> &[Access] {
-        &self.bindings
     }
 }
 
@@ -259,7 +231,7 @@ const ACTIVATIONS: [Activation; 8] = [
 
 /// Every kernel, for the test that all of them translate.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     use pelton_graph::Strided;
     use pelton_quant::DType;
     let mut all: Vec<RowOp> =
@@ -281,11 +253,11 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         for activation in ACTIVATIONS {
             all.push(RowOp::activate(width, activation));
             let gating = Gating::Product(activation);
-            all.push(RowOp::glu(width, &gating, false, Product::Own));
-            all.push(RowOp::glu(width, &gating, true, Product::Up));
+            all.push(RowOp::glu(width, &gating, false, GluOutput::Own));
+            all.push(RowOp::glu(width, &gating, true, GluOutput::Up));
         }
         let clamped = Gating::Clamped { alpha: 1.702, limit: 7.0 };
-        all.push(RowOp::glu(width, &clamped, false, Product::Gate));
+        all.push(RowOp::glu(width, &clamped, false, GluOutput::Gate));
         all.push(RowOp::scale(width, 0.125));
         all.push(RowOp::softcap(width, 30.0));
         all.push(RowOp::temper(width, 0.1, 8192, 1));

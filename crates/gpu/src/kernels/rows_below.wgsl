@@ -1,8 +1,8 @@
 {# The rows of an effort below 1, after a product of all rows has been written to y: copied from
    another buffer, or with glu gated by it in place. #}
-@group(0) @binding(0) var<storage, read> other: array<f32>;
-@group(0) @binding(1) var<storage, read> lives: array<u32>;
-@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+var<storage, read> other: array<f32>;
+var<storage, read> lives: array<u32>;
+var<storage, read_write> y: array<f32>;
 {% if glu %}
 {% include "gating.wgsl" %}
 {% endif %}

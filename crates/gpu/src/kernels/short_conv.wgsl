@@ -5,13 +5,13 @@
    time, so that their latencies overlap. The grid's z is the sequence. #}
 const CHANNELS = {{ channels }}u;
 
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
+var<storage, read> rows: array<vec4<u32>>;
 // the rows of the pass by sequence, and the first and the number of those of each sequence
-@group(0) @binding(1) var<storage, read> order: array<u32>;
-@group(0) @binding(2) var<storage, read> sequences: array<vec2<u32>>;
-@group(0) @binding(3) var<storage, read_write> x: array<f32>;
-@group(0) @binding(4) var<storage, read_write> states: array<f32>;
-@group(0) @binding(5) var<storage, read> weight: array<f32>;
+var<storage, read> order: array<u32>;
+var<storage, read> sequences: array<vec2<u32>>;
+var<storage, read_write> x: array<f32>;
+var<storage, read_write> states: array<f32>;
+var<storage, read> weight: array<f32>;
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {

@@ -8,10 +8,10 @@ const THREADS = {{ threads }}u;
 // experts of a thread
 const EACH = {{ (experts + threads - 1) // threads }}u;
 
-@group(0) @binding(0) var<storage, read> ids: array<f32>;
-@group(0) @binding(1) var<storage, read> pass_info: array<u32>;
-@group(0) @binding(2) var<storage, read_write> pairs: array<u32>;
-@group(0) @binding(3) var<storage, read_write> tiles: array<vec4<u32>>;
+var<storage, read> ids: array<f32>;
+var<storage, read> pass_info: array<u32>;
+var<storage, read_write> pairs: array<u32>;
+var<storage, read_write> tiles: array<vec4<u32>>;
 
 // pairs of each expert, then the place of its next one
 var<workgroup> counts: array<atomic<u32>, {{ experts }}>;

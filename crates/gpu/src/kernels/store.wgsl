@@ -1,12 +1,12 @@
 {# The store of keys and values in the caches, for keys and values of different lengths, or for keys
    alone. A thread stores a unit of a row; the grid's y is the row. #}
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> tables: array<u32>;
-@group(0) @binding(2) var<storage, read> k: array<Unit>;
-@group(0) @binding(3) var<storage, read_write> keys: array<Cell>;
+var<storage, read> rows: array<vec4<u32>>;
+var<storage, read> tables: array<u32>;
+var<storage, read> k: array<Unit>;
+var<storage, read_write> keys: array<Cell>;
 {% if values %}
-@group(0) @binding(4) var<storage, read> v: array<Unit>;
-@group(0) @binding(5) var<storage, read_write> values: array<Cell>;
+var<storage, read> v: array<Unit>;
+var<storage, read_write> values: array<Cell>;
 {% endif %}
 
 {% include "cache.wgsl" %}

@@ -3,7 +3,7 @@
 use minijinja::{Value, context};
 use pelton_graph::{Error, Gating};
 
-use crate::{device::Access, kernels::template};
+use crate::{device::KernelSource, kernels::template};
 
 /// Threads of a workgroup.
 const THREADS: usize = 64;
@@ -58,22 +58,12 @@ impl SumSplits {
         (self.width() / self.lanes()).div_ceil(THREADS) as u32
     }
 
-    /// The bindings: partial sums, then each y with its bias, if there is one. A gated product has one y.
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        let mut all = vec![Access::Read];
-        for output in self.written() {
-            all.push(Access::ReadWrite);
-            all.extend(output.bias.then_some(Access::Read));
-        }
-        all
-    }
-
     fn written(&self) -> &[Output] {
         &self.outputs[..if self.glu.is_some() { 1 } else { self.outputs.len() }]
     }
 
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self) -> Result<String, Error> {
+    pub(crate) fn source(&self) -> Result<KernelSource, Error> {
         let lanes = self.lanes();
         let mut first = 0;
         let parts: Vec<Value> = self
@@ -128,7 +118,7 @@ fn cases() -> Vec<SumSplits> {
 
 /// Kernels for the test of translations.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     cases().iter().map(|sum| (format!("{sum:?}"), sum.source().unwrap())).collect()
 }
 
@@ -165,7 +155,7 @@ mod tests {
                 buffers.push(&y_buffers[i]);
                 buffers.extend(output.bias.then_some(&bias_buffers[i]));
             }
-            let kernel = device.kernel("sum", &sum.source().unwrap(), &sum.bindings()).unwrap();
+            let kernel = device.kernel("sum", &sum.source().unwrap()).unwrap();
             device.run(&kernel, &buffers, [sum.groups(), ROWS as u32, 1]);
             let at = |r: usize, n: usize| -> f64 {
                 let slabs = (0..sum.splits).map(|s| (s * sum.slab_rows + r) * total + n);

@@ -8,15 +8,12 @@ alias Element = {{ element }};
 const TOTAL = {{ total }}u;
 const WIDTH = {{ width }}u;
 
-@group(0) @binding(0) var<storage, read> partial: array<Element>;
-{% set next = namespace(b=1) %}
+var<storage, read> partial: array<Element>;
 {% for part in parts %}
 {% set i = loop.index0 %}
-@group(0) @binding({{ next.b }}) var<storage, read_write> y{{ i }}: array<{{ "vec2<u32>" if halves else "Element" }}>;
-{% set next.b = next.b + 1 %}
+var<storage, read_write> y{{ i }}: array<{{ "vec2<u32>" if halves else "Element" }}>;
 {% if part.bias %}
-@group(0) @binding({{ next.b }}) var<storage, read> bias{{ i }}: array<Element>;
-{% set next.b = next.b + 1 %}
+var<storage, read> bias{{ i }}: array<Element>;
 {% endif %}
 {% endfor %}
 {% if glu %}

@@ -15,14 +15,14 @@ use minijinja::{Environment, UndefinedBehavior, Value, context, syntax::SyntaxCo
 use pelton_graph::{Error, Gating};
 use pelton_quant::{DType, FP4_LEVELS, IQ4_NL_LEVELS};
 
-use crate::weights::Layout;
+use crate::{device::KernelSource, weights::Layout};
 
 /// Every WGSL file, by its path in `kernels/`.
 const FILES: &[(&str, &str)] = &[
     ("activation.wgsl", include_str!("activation.wgsl")),
     ("add_table.wgsl", include_str!("add_table.wgsl")),
     ("gating.wgsl", include_str!("gating.wgsl")),
-    ("pool.wgsl", include_str!("pool.wgsl")),
+    ("pooling.wgsl", include_str!("pooling.wgsl")),
     ("sum.wgsl", include_str!("sum.wgsl")),
     ("attend_cores.wgsl", include_str!("attend_cores.wgsl")),
     ("attend_decode.wgsl", include_str!("attend_decode.wgsl")),
@@ -74,7 +74,7 @@ const FILES: &[(&str, &str)] = &[
     ("to_f16.wgsl", include_str!("to_f16.wgsl")),
     ("persistent.wgsl", include_str!("persistent.wgsl")),
     ("grid_probe.wgsl", include_str!("grid_probe.wgsl")),
-    ("products.wgsl", include_str!("products.wgsl")),
+    ("attention_products.wgsl", include_str!("attention_products.wgsl")),
     ("rms.wgsl", include_str!("rms.wgsl")),
     ("rope_store.wgsl", include_str!("rope_store.wgsl")),
     ("sample/adjust.wgsl", include_str!("sample/adjust.wgsl")),
@@ -122,12 +122,13 @@ fn syntax() -> SyntaxConfig {
 }
 
 /// The WGSL of the kernel file `name` with the values of `parameters`.
-pub(crate) fn render(name: &str, parameters: Value) -> Result<String, Error> {
+pub(crate) fn render(name: &str, parameters: Value) -> Result<KernelSource, Error> {
     let failed = |error: minijinja::Error| Error::Kernel {
         kernel: name.to_owned(),
         what: format!("{error:#}"),
     };
-    TEMPLATES.get_template(name).and_then(|t| t.render(parameters)).map_err(failed)
+    let text = TEMPLATES.get_template(name).and_then(|t| t.render(parameters));
+    text.map(|text| KernelSource::new(&text)).map_err(failed)
 }
 
 /// An f32 literal of WGSL.
@@ -201,7 +202,6 @@ pub(crate) fn format(layout: &Layout) -> Value {
             dtype,
             DType::Q2_K | DType::Q3_K | DType::Q6_K | DType::IQ2_S | DType::IQ2_XS | DType::IQ1_M | DType::NVFP4
         ),
-        sections => layout.bindings(),
         joined => layout.joined,
         // the suffix of its names in WGSL, and whether this use declares them
         kind => "",

@@ -10,7 +10,7 @@ use minijinja::context;
 use pelton_graph::Error;
 
 use crate::{
-    device::{Access, Capabilities},
+    device::{Capabilities, KernelSource},
     kernels::{experts::Experts, template},
     weights::Layout,
 };
@@ -143,20 +143,8 @@ impl TiledMatmul {
         }
     }
 
-    /// The bindings: codes and scales, or activations in f32. Then y, the numbers of the pass, the
-    /// norm's factors, the bias, those of the choice of a matrix, and the matrix's planes.
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        use Access::{Read, ReadWrite};
-        let experts = self.experts.map_or(0, |experts| experts.bindings().len());
-        let more = usize::from(self.norm) + usize::from(self.bias) + experts;
-        let mut all = vec![Read; 1 + usize::from(self.layout.blocks())];
-        all.extend([ReadWrite, Read]);
-        all.extend(std::iter::repeat_n(Read, more + self.layout.bindings()));
-        all
-    }
-
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self, tile: &ThreadTile) -> Result<String, Error> {
+    pub(crate) fn source(&self, tile: &ThreadTile) -> Result<KernelSource, Error> {
         let &ThreadTile { batch, rows, thread_batch, thread_rows, pieces } = tile;
         template::render(
             "tiled_matmul.wgsl",
@@ -184,7 +172,7 @@ impl TiledMatmul {
 
 /// Kernels for the test of translations.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     use pelton_quant::DType;
 
     use crate::kernels::experts::Pick;

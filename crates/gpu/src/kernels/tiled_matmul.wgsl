@@ -28,31 +28,26 @@ const RIGHT = {{ rows + 1 }}u;
 
 {% if blocks %}
 // halves h of unit u of row r at (r · 2 + h) · UNITS + u
-@group(0) @binding(0) var<storage, read> q8_codes: array<vec4<u32>>;
+var<storage, read> q8_codes: array<vec4<u32>>;
 // scale, and the sums of the halves' codes in 16 bits each
-@group(0) @binding(1) var<storage, read> q8_scales: array<vec2<f32>>;
+var<storage, read> q8_scales: array<vec2<f32>>;
 {% set piece = "vec4<u32>" %}
 {% else %}
-@group(0) @binding(0) var<storage, read> x: array<{{ "vec4<f32>" if k % 4 == 0 else "f32" }}>;
+var<storage, read> x: array<{{ "vec4<f32>" if k % 4 == 0 else "f32" }}>;
 {% set piece = "vec4<f32>" %}
 {% endif %}
-{% set next = namespace(b=2 if blocks else 1) %}
-@group(0) @binding({{ next.b }}) var<storage, read_write> y: array<f32>;
-@group(0) @binding({{ next.b + 1 }}) var<storage, read> pass_info: array<u32>;
-{% set next.b = next.b + 2 %}
+var<storage, read_write> y: array<f32>;
+var<storage, read> pass_info: array<u32>;
 {% if norm %}
-@group(0) @binding({{ next.b }}) var<storage, read> factors: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> factors: array<f32>;
 {% endif %}
 {% if bias %}
-@group(0) @binding({{ next.b }}) var<storage, read> bias: array<f32>;
-{% set next.b = next.b + 1 %}
+var<storage, read> bias: array<f32>;
 {% endif %}
 {% if experts %}
 {% include "experts.wgsl" %}
 {% endif %}
 {% set w = 0 %}
-{% set b = next.b %}
 {% include family %}
 
 var<workgroup> left: array<{{ piece }}, {{ pieces * (batch + 1) }}>;

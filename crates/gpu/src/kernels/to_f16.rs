@@ -4,7 +4,7 @@ use minijinja::context;
 use pelton_graph::Error;
 
 use crate::{
-    device::{Access, Capabilities, Device, Kernel},
+    device::{Capabilities, Device, Kernel, KernelSource},
     kernels::template,
 };
 
@@ -42,19 +42,6 @@ pub(crate) struct Partial {
 }
 
 impl ToF16 {
-    /// The bindings: x, the f16 rows, the norm's weight, the partial sums and their bias. A workgroup
-    /// converts a row.
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        let x = if self.partial.is_some() { Access::ReadWrite } else { Access::Read };
-        let mut all = vec![x, Access::ReadWrite];
-        all.extend(self.norm.map(|_| Access::Read));
-        if let Some(partial) = self.partial {
-            all.push(Access::Read);
-            all.extend(partial.bias.then_some(Access::Read));
-        }
-        all
-    }
-
     /// Threads of a workgroup: four elements of a long row for each, where the GPU allows as many.
     fn threads(&self, capabilities: &Capabilities) -> usize {
         let wanted = if self.k >= 4096 { 1024 } else { 256 };
@@ -62,7 +49,7 @@ impl ToF16 {
     }
 
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<String, Error> {
+    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<KernelSource, Error> {
         template::render(
             "to_f16.wgsl",
             context! {
@@ -80,11 +67,7 @@ impl ToF16 {
     }
 
     pub(crate) fn kernel(&self, device: &Device) -> Result<Kernel, Error> {
-        device.kernel(
-            &format!("to_f16 {}", self.k),
-            &self.source(&device.capabilities)?,
-            &self.bindings(),
-        )
+        device.kernel(&format!("to_f16 {}", self.k), &self.source(&device.capabilities)?)
     }
 }
 
@@ -97,7 +80,7 @@ const PARTIALS: [Option<Partial>; 3] = [
 
 /// Kernels for the test of translations.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     let mut all = Vec::new();
     for k in [50, 256, 4096] {
         for norm in [None, Some(1e-5)] {

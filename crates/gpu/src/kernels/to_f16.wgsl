@@ -10,18 +10,17 @@ const VECTORS = {{ padded // 4 }}u;
 
 {% set vector = k % 4 == 0 %}
 {% set element = "vec4<f32>" if vector else "f32" %}
-@group(0) @binding(0) var<storage, {{ "read_write" if splits else "read" }}> x: array<{{ element }}>;
-@group(0) @binding(1) var<storage, read_write> a: array<vec2<u32>>;
+var<storage, {{ "read_write" if splits else "read" }}> x: array<{{ element }}>;
+var<storage, read_write> a: array<vec2<u32>>;
 {% if norm %}
-@group(0) @binding(2) var<storage, read> norm_weight: array<{{ element }}>;
+var<storage, read> norm_weight: array<{{ element }}>;
 {% include "rms.wgsl" %}
 {% endif %}
 {% include "half_range.wgsl" %}
 {% if splits %}
-{% set b = 3 if norm else 2 %}
-@group(0) @binding({{ b }}) var<storage, read> partial: array<{{ element }}>;
+var<storage, read> partial: array<{{ element }}>;
 {% if bias %}
-@group(0) @binding({{ b + 1 }}) var<storage, read> bias: array<{{ element }}>;
+var<storage, read> bias: array<{{ element }}>;
 {% endif %}
 
 // Completes the elements that the thread reads later.

@@ -4,7 +4,7 @@ use minijinja::context;
 use pelton_graph::Error;
 
 use crate::{
-    device::{Access, Capabilities},
+    device::{Capabilities, KernelSource},
     kernels::template,
 };
 
@@ -26,19 +26,8 @@ pub(crate) struct ToQ8 {
 }
 
 impl ToQ8 {
-    /// The bindings: x, codes, scales, and with a norm the factors and the norm's weight. There is
-    /// a workgroup for each row.
-    pub(crate) fn bindings(&self) -> Vec<Access> {
-        use Access::{Read, ReadWrite};
-        let mut all = vec![Read, ReadWrite, ReadWrite];
-        if self.norm.is_some() {
-            all.extend([ReadWrite, Read]);
-        }
-        all
-    }
-
     /// The WGSL of the kernel.
-    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<String, Error> {
+    pub(crate) fn source(&self, capabilities: &Capabilities) -> Result<KernelSource, Error> {
         let threads = self.threads.min(capabilities.workgroup_threads as usize);
         let width = (capabilities.subgroup as usize).clamp(1, threads);
         let units = self.k / UNIT;
@@ -63,7 +52,7 @@ impl ToQ8 {
 
 /// Kernels for the test of translations.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     let mut all = Vec::new();
     for k in [32, 768, 8192] {
         for norm in [None, Some(1e-5)] {

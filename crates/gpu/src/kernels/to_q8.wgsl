@@ -5,14 +5,14 @@ const UNITS = {{ units }}u;
 const CHUNK = UNITS;
 const THREADS = {{ threads }}u;
 
-@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
+var<storage, read> x: array<vec4<f32>>;
 // halves h of unit u of row r at (r · 2 + h) · UNITS + u, four words each
-@group(0) @binding(1) var<storage, read_write> codes: array<u32>;
+var<storage, read_write> codes: array<u32>;
 // scale, and the sums of the halves' codes in 16 bits each
-@group(0) @binding(2) var<storage, read_write> scales: array<vec2<f32>>;
+var<storage, read_write> scales: array<vec2<f32>>;
 {% if norm %}
-@group(0) @binding(3) var<storage, read_write> factors: array<f32>;
-@group(0) @binding(4) var<storage, read> norm_weight: array<vec4<f32>>;
+var<storage, read_write> factors: array<f32>;
+var<storage, read> norm_weight: array<vec4<f32>>;
 
 var<workgroup> squares: array<f32, {{ subgroups }}>;
 {% include "squares.wgsl" %}

@@ -5,13 +5,15 @@ use pelton_graph::{
 };
 
 use crate::{
+    device::BufferList,
     kernels::{
         attention::Attention,
         rope_store::{Caches, HeadPrep, RopeStore, Rotation, Store},
     },
     lower::{
-        dispatch::{Dispatch, Grid, RowBucket},
-        lowering::{Lowering, refused, whole},
+        dispatch::{Dispatch, Grid, RowClass},
+        lowering::{Lowering, refused},
+        options::PhaseOptions,
     },
 };
 
@@ -24,15 +26,13 @@ impl<'a> Lowering<'a> {
     ) -> Result<Dispatch, Error> {
         let step = RopeStore {
             heads: op.heads,
-            head_dim: self.plan.caches[op.cache].key_dim,
+            head_dim: self.loaded.plan.caches[op.cache].key_dim,
             prepare: self.prepare_of(op),
             store: Some(self.caches(op.cache)),
         };
-        let [keys, values] = self.caches[op.cache].bindings();
-        let mut buffers = whole(&[&self.inputs.rows, q, k, v]);
-        buffers.push(self.tables(op.cache));
-        buffers.extend(whole(&[keys, values]));
-        buffers.extend(whole(&self.prepared_with(op)?));
+        let mut buffers = BufferList::of([("q", q), ("k", k), ("v", v)]);
+        self.add_cache(&mut buffers, op.cache);
+        self.add_prepared_with(&mut buffers, op)?;
         self.rope_store_call(&step, &buffers)
     }
 
@@ -44,10 +44,14 @@ impl<'a> Lowering<'a> {
         x: BufferId,
     ) -> Result<Dispatch, Error> {
         let prepare = HeadPrep { rope: Some(self.rotation(rope)), ..HeadPrep::default() };
-        let head_dim = self.plan.buffer(x).width / heads;
+        let head_dim = self.loaded.plan.buffer(x).width / heads;
         let step = RopeStore { heads, head_dim, prepare, store: None };
-        let buffers = [&self.inputs.rows, &self.buffers[x.0], &self.turns[rope.0]];
-        self.rope_store_call(&step, &whole(&buffers))
+        let buffers = BufferList::of([
+            ("rows", &self.loaded.inputs.rows),
+            ("q", &self.loaded.buffers[x.0]),
+            ("rotation_steps", &self.loaded.turns[rope.0]),
+        ]);
+        self.rope_store_call(&step, &buffers)
     }
 
     /// The store of keys, and of values that are not a prefix of them, without preparation.
@@ -57,39 +61,38 @@ impl<'a> Lowering<'a> {
         k: &wgpu::Buffer,
         v: Option<&wgpu::Buffer>,
     ) -> Result<Dispatch, Error> {
-        let shape = &self.plan.caches[cache];
-        let (tables, caches) = (self.tables(cache), self.caches(cache));
-        let [keys, values] = self.caches[cache].bindings();
+        let shape = &self.loaded.plan.caches[cache];
+        let caches = self.caches(cache);
+        let [keys, values] = self.loaded.caches[cache].bindings();
+        let rows = &self.loaded.inputs.rows;
+        let mut buffers = BufferList::of([("rows", rows), ("k", k), ("keys", keys)]);
+        buffers.add_range("tables", self.tables(cache));
         let even = shape.head_dim().filter(|dim| dim.is_multiple_of(2));
         if let (Some(v), Some(head_dim)) = (v, even) {
             let prepare = HeadPrep::default();
             let step = RopeStore { heads: 0, head_dim, prepare, store: Some(caches) };
-            let mut buffers = whole(&[&self.inputs.rows, k, v]);
-            buffers.push(tables);
-            buffers.extend(whole(&[keys, values]));
+            buffers.add("v", v);
+            buffers.add("values", values);
             return self.rope_store_call(&step, &buffers);
         }
         let prefix = matches!(shape.values, Values::KeyPrefix { .. });
         let (key_dim, value_dim) = (shape.key_dim, shape.value_dim());
         let step = Store { key_dim, value_dim, prefix, caches };
-        let mut buffers = whole(&[&self.inputs.rows]);
-        buffers.push(tables);
-        buffers.extend(whole(&[k, keys]));
         if !prefix {
-            let v = v.ok_or_else(|| refused("a store without values"))?;
-            buffers.extend(whole(&[v, values]));
+            buffers.add("v", v.ok_or_else(|| refused("a store without values"))?);
+            buffers.add("values", values);
         }
         let grid = Grid::Rows { x: step.groups(), batch: 1 };
-        self.call(&step.source()?, &step.bindings(), "store", &buffers, grid)
+        self.call("store", &step.source()?, &buffers, grid)
     }
 
     fn rope_store_call(
         &mut self,
         step: &RopeStore,
-        buffers: &[wgpu::BufferBinding<'_>],
+        buffers: &BufferList<'_>,
     ) -> Result<Dispatch, Error> {
         let grid = Grid::Rows { x: step.groups(1)[0], batch: 1 };
-        self.call(&step.source()?, &step.bindings(), "rope_store", buffers, grid)
+        self.call("rope_store", &step.source()?, buffers, grid)
     }
 
     /// Attention of queries after norms and rotation.
@@ -98,30 +101,27 @@ impl<'a> Lowering<'a> {
         op: &AttentionOp,
         q: &wgpu::Buffer,
         a: &wgpu::Buffer,
-        bucket: RowBucket,
+        class: RowClass,
     ) -> Result<Vec<Dispatch>, Error> {
         let attention = self.attention_of(op);
-        let [keys, values] = self.caches[op.cache].bindings();
-        let tables = self.tables(op.cache);
-        if bucket == RowBucket::Prompt {
-            let mut buffers = whole(&[&self.inputs.rows]);
-            buffers.push(tables);
-            buffers.extend(whole(&[&self.inputs.tiles, q, keys, values, a]));
-            buffers.extend(whole(&self.sinks(op)?));
-            let cores = attention.cores(&self.device.capabilities, self.rows);
+        if class == RowClass::Prompt {
+            let tiles = &self.loaded.inputs.tiles;
+            let mut buffers = BufferList::of([("tiles", tiles), ("q", q), ("a", a)]);
+            self.add_cache(&mut buffers, op.cache);
+            self.add_sinks(&mut buffers, op)?;
+            let cores = attention.cores(&self.loaded.device.capabilities, self.loaded.rows);
             let source = match cores {
                 Some(cores) => attention.cores_source(&cores)?,
                 None => attention.prompt_source()?,
             };
-            let bindings = attention.prompt_bindings();
             let grid = Grid::Prompt { x: attention.prompt_groups(cores) };
-            return Ok(vec![self.call(&source, &bindings, "attend", &buffers, grid)?]);
+            return Ok(vec![self.call("attend", &source, &buffers, grid)?]);
         }
         // rows that see later ones are never decoded
         if let Mask::Symmetric { .. } = op.mask {
             return Ok(Vec::new());
         }
-        let mut calls = self.attend_rows(op, None, None, [q, a], &[])?;
+        let mut calls = self.attend_rows(op, None, None, BufferList::of([("q", q), ("a", a)]))?;
         calls.push(self.merge(op, a)?);
         Ok(calls)
     }
@@ -133,99 +133,134 @@ impl<'a> Lowering<'a> {
         attend: &AttentionOp,
         [q, k, v]: [&wgpu::Buffer; 3],
         a: &wgpu::Buffer,
-        bucket: RowBucket,
+        class: RowClass,
     ) -> Result<Vec<Dispatch>, Error> {
-        let attention = self.attention_of(attend);
         let mut store = self.rope_store(op, [q, k, v])?;
         let prepare = self.prepare_of(op);
-        let buffers = attention.decode_bindings(Some(&prepare)).len();
-        let fuses = attention.fuses() && self.device.capabilities.binds(buffers);
-        if bucket == RowBucket::Prompt || !fuses {
+        let fuses = class != RowClass::Prompt && self.fuses(attend, &prepare)?;
+        if !fuses {
             let mut calls = vec![store];
-            calls.extend(self.attend(attend, q, a, bucket)?);
+            calls.extend(self.attend(attend, q, a, class)?);
             return Ok(calls);
         }
-        let mut more = vec![k, v];
-        more.extend(self.prepared_with(op)?);
-        let mut calls = self.attend_rows(attend, Some(&prepare), Some(true), [q, a], &more)?;
-        if bucket != RowBucket::One {
+        let mut buffers = BufferList::of([("q", q), ("a", a), ("k", k), ("v", v)]);
+        self.add_prepared_with(&mut buffers, op)?;
+        let mut calls = self.attend_rows(attend, Some(&prepare), Some(true), buffers)?;
+        if class != RowClass::One {
             // rows of one slot read keys that other rows of the slot store
             if let Grid::Rows { x, .. } = store.grid {
                 store.grid = Grid::RowsOfOneSlot { x };
             }
             calls.push(store);
-            calls.extend(self.attend_rows(attend, None, Some(false), [q, a], &[])?);
+            calls.extend(self.attend_rows(
+                attend,
+                None,
+                Some(false),
+                BufferList::of([("q", q), ("a", a)]),
+            )?);
         }
         calls.push(self.merge(attend, a)?);
         Ok(calls)
     }
 
+    /// Whether attention of decoding rows prepares queries and keys and stores keys and values.
+    fn fuses(&self, op: &AttentionOp, prepare: &HeadPrep) -> Result<bool, Error> {
+        let attention = self.attention_of(op);
+        if !attention.fuses() {
+            return Ok(false);
+        }
+        let capabilities = &self.loaded.device.capabilities;
+        let source = attention.decode_source(capabilities, 1, Some(prepare))?;
+        Ok(capabilities.binds(source.bindings().len()))
+    }
+
     /// Attention of decoding rows: kernels for one KV split and for several, of which a pass runs
-    /// one. `more` are the further buffers of a fused kernel.
-    fn attend_rows(
+    /// one. `buffers` are q and a, and the further buffers of a fused kernel.
+    fn attend_rows<'b>(
         &mut self,
         op: &AttentionOp,
         prepare: Option<&HeadPrep>,
         fused: Option<bool>,
-        [q, a]: [&wgpu::Buffer; 2],
-        more: &[&wgpu::Buffer],
-    ) -> Result<Vec<Dispatch>, Error> {
+        mut buffers: BufferList<'b>,
+    ) -> Result<Vec<Dispatch>, Error>
+    where
+        'a: 'b,
+    {
         let attention = self.attention_of(op);
-        let [keys, values] = self.caches[op.cache].bindings();
-        let mut buffers = whole(&[&self.inputs.rows]);
-        buffers.push(self.tables(op.cache));
-        buffers.extend(whole(&[q, keys, values, a, &self.scratch.splits]));
-        buffers.extend(whole(&self.sinks(op)?));
-        buffers.extend(whole(more));
+        self.add_cache(&mut buffers, op.cache);
+        buffers.add("splits", &self.loaded.scratch.splits);
+        self.add_sinks(&mut buffers, op)?;
         let label = if prepare.is_some() { "rope_attend" } else { "attend" };
-        let bindings = attention.decode_bindings(prepare);
         let mut calls = Vec::with_capacity(2);
         for (splits, split) in [(1, false), (2, true)] {
-            let capabilities = &self.device.capabilities;
-            let source = match self.joined {
-                Some(threads) => {
-                    attention.decode_phase(capabilities, splits, prepare, threads, self.early)?
+            let capabilities = &self.loaded.device.capabilities;
+            let source = match self.options.phases {
+                Some(PhaseOptions { threads, early }) => {
+                    attention.decode_phase(capabilities, splits, prepare, threads, early)?
                 }
                 None => attention.decode_source(capabilities, splits, prepare)?,
             };
             let grid = Grid::Decode { attention, split, fused };
-            calls.push(self.call(&source, &bindings, label, &buffers, grid)?);
+            calls.push(self.call(label, &source, &buffers, grid)?);
         }
         Ok(calls)
     }
 
     fn merge(&mut self, op: &AttentionOp, a: &wgpu::Buffer) -> Result<Dispatch, Error> {
         let attention = self.attention_of(op);
-        let mut buffers = whole(&[&self.inputs.rows, &self.scratch.splits, a]);
-        buffers.extend(whole(&self.sinks(op)?));
-        let bindings = attention.merge_bindings();
-        let source = match self.joined {
-            Some(threads) => attention.merge_phase(threads)?,
+        let (rows, splits) = (&self.loaded.inputs.rows, &self.loaded.scratch.splits);
+        let mut buffers = BufferList::of([("rows", rows), ("splits", splits), ("a", a)]);
+        self.add_sinks(&mut buffers, op)?;
+        let source = match self.options.phases {
+            Some(phases) => attention.merge_phase(phases.threads)?,
             None => attention.merge_source()?,
         };
-        self.call(&source, &bindings, "merge", &buffers, Grid::Merge(attention))
+        self.call("merge", &source, &buffers, Grid::Merge(attention))
     }
 
-    /// The buffer of the scores without values, if there are any.
-    fn sinks(&self, op: &AttentionOp) -> Result<Vec<&'a wgpu::Buffer>, Error> {
-        op.sinks.map(|sinks| self.weights.vector(sinks)).into_iter().collect()
+    /// Adds the rows, the page tables, and the keys and values of a layer.
+    fn add_cache<'b>(&self, buffers: &mut BufferList<'b>, cache: usize)
+    where
+        'a: 'b,
+    {
+        let [keys, values] = self.loaded.caches[cache].bindings();
+        buffers.add("rows", &self.loaded.inputs.rows);
+        buffers.add_range("tables", self.tables(cache));
+        buffers.add("keys", keys);
+        buffers.add("values", values);
+    }
+
+    /// Adds the scores without values, if there are any.
+    fn add_sinks<'b>(&self, buffers: &mut BufferList<'b>, op: &AttentionOp) -> Result<(), Error>
+    where
+        'a: 'b,
+    {
+        if let Some(sinks) = op.sinks {
+            buffers.add("sinks", self.loaded.weights.vector(sinks)?);
+        }
+        Ok(())
     }
 
     fn tables(&self, cache: usize) -> wgpu::BufferBinding<'a> {
-        self.inputs.tables(self.plan.caches[cache].group)
+        self.loaded.inputs.tables(self.loaded.plan.caches[cache].group)
     }
 
     fn attention_of(&self, op: &AttentionOp) -> Attention {
-        Attention::of(op, &self.plan.caches[op.cache], self.kv, self.inputs.table)
+        Attention::of(
+            op,
+            &self.loaded.plan.caches[op.cache],
+            self.loaded.kv,
+            self.loaded.inputs.table,
+        )
     }
 
     fn caches(&self, cache: usize) -> Caches {
-        let (kv_heads, table) = (self.plan.caches[cache].heads, self.inputs.table);
-        Caches { kv_heads, kv: self.kv, table }
+        let (kv_heads, table) = (self.loaded.plan.caches[cache].heads, self.loaded.inputs.table);
+        Caches { kv_heads, kv: self.loaded.kv, table }
     }
 
     fn rotation(&self, rope: RopeId) -> Rotation {
-        let rope = self.plan.rope(rope);
+        let rope = self.loaded.plan.rope(rope);
         Rotation { style: rope.style, pairs: rope.frequencies.len(), factor: rope.factor.to_bits() }
     }
 
@@ -238,12 +273,21 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The buffers of [`HeadPrep::bindings`].
-    fn prepared_with(&self, op: &RopeStoreOp) -> Result<Vec<&'a wgpu::Buffer>, Error> {
-        let mut buffers = vec![&self.turns[op.rope.0]];
-        for norm in [op.q_norm, op.k_norm].into_iter().flatten() {
-            buffers.push(self.rms_weight(&norm)?);
+    /// Adds the rotation steps, and the factors of the norms of queries and keys.
+    fn add_prepared_with<'b>(
+        &self,
+        buffers: &mut BufferList<'b>,
+        op: &RopeStoreOp,
+    ) -> Result<(), Error>
+    where
+        'a: 'b,
+    {
+        buffers.add("rotation_steps", &self.loaded.turns[op.rope.0]);
+        for (name, norm) in [("q_norm", op.q_norm), ("k_norm", op.k_norm)] {
+            if let Some(norm) = norm {
+                buffers.add(name, self.rms_weight(&norm)?);
+            }
         }
-        Ok(buffers)
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@
 //! GPU's caches. The choices are written to a file in the user's cache directory.
 //!
 //! The order of sums does not depend on the launch shape, except that of the squares of a norm,
-//! which follows the threads of a workgroup. All buckets of decoding then have the same number of
+//! which follows the threads of a workgroup. All row classes of decoding then have the same number of
 //! threads.
 
 use std::{
@@ -21,14 +21,17 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use pelton_graph::{Error, Plan};
+use pelton_graph::Error;
 
 use crate::{
     device::Device,
     kernels::matvec::Tuning,
     lower::{
-        dispatch::{Dispatch, PassShape, RowBucket, StepDispatches},
+        dispatch::{Dispatch, RowClass, StepDispatches, StepShape},
+        kernel_cache::KernelCache,
+        loaded::Loaded,
         lowering::Lowering,
+        options::{Options, Tunings},
         timestamps::Stamps,
     },
     weights::is_partial,
@@ -42,62 +45,47 @@ const GAIN: f64 = 0.01;
 /// The choices of a GPU: the candidate of each step, by the [`key`] of its kernels.
 type Known = BTreeMap<String, [usize; 2]>;
 
-/// The choices for the steps of a plan.
-#[derive(Debug)]
-pub(crate) struct Choices(Vec<Tuning>);
-
-impl Choices {
-    /// The best candidate of each step: read from the file of an earlier load, or measured.
+impl Tunings {
+    /// The best candidate of each step: read from the file of an earlier load, or measured. Measured
+    /// kernels stay in `kernels`.
     ///
     /// # Errors
     ///
     /// If the GPU fails. A file that cannot be read or written is ignored: the next load measures
     /// again.
     pub(crate) fn find(
-        device: &Device,
-        lowering: &mut Lowering<'_>,
+        loaded: &Loaded<'_>,
+        kernels: &mut KernelCache,
         file: Option<&Path>,
     ) -> Result<Self, Error> {
-        let plan = lowering.plan;
+        let Loaded { device, plan, .. } = *loaded;
         // without the matrices of the file there is nothing to time
         if !device.tunes || is_partial(plan) {
-            return Ok(Self(vec![Tuning::CANDIDATES[0]; plan.steps.len()]));
+            return Ok(Self::Equal(Tuning::CANDIDATES[0]));
         }
-        lowering.dense = true;
-        let usual = calls(lowering, plan, Tuning::CANDIDATES[0]);
-        lowering.dense = false;
-        let usual = usual?;
-        let keys: Vec<String> = usual.iter().map(key).collect();
         let owner = owner(device);
         let mut known = file.map_or_else(Known::new, |file| read(file, &owner));
         // where matrices are in input-major order the others cannot be timed. Those of a load
         // without effort are used, so that squares of norms are summed in the same order
         if plan.has_effort() {
-            lowering.kernels.clear();
-        } else if !keys.iter().all(|key| known.contains_key(key)) {
-            let mut all = vec![usual];
-            // the threads decide the order of a norm's sum, which persistent kernels share
-            let usual = |tuning: &&Tuning| tuning.threads == Tuning::CANDIDATES[0].threads;
-            for tuning in Tuning::CANDIDATES[1..].iter().filter(|t| usual(t) || !device.coherent) {
-                all.push(calls(lowering, plan, *tuning)?);
-            }
-            // most steps have the same kernels for every candidate
-            let same = |i: usize| all.iter().all(|calls| key(&calls[i]) == keys[i]);
-            if (0..keys.len()).all(same) {
-                known.extend(keys.iter().map(|key| (key.clone(), words(Tuning::CANDIDATES[0]))));
-            } else {
-                let times = measure(device, lowering, &all)?;
-                for (i, best) in best_of(&keys, &times).into_iter().enumerate() {
-                    let best = if same(i) { Tuning::CANDIDATES[0] } else { best };
-                    known.insert(keys[i].clone(), words(best));
-                }
-            }
+            let usual = calls(loaded, Tuning::CANDIDATES[0], &mut KernelCache::default())?;
+            return Ok(Self::known(device, &known, usual.iter().map(key)));
+        }
+        let usual = calls(loaded, Tuning::CANDIDATES[0], kernels)?;
+        let keys: Vec<String> = usual.iter().map(key).collect();
+        if !keys.iter().all(|key| known.contains_key(key)) {
+            known.extend(measured(loaded, usual, &keys, kernels)?);
             if let Some(file) = file {
                 // without the file the next load measures again
                 let _ = write(file, &owner, &known);
             }
         }
-        let choice = |key: &String| match candidate(known.get(key)) {
+        Ok(Self::known(device, &known, keys))
+    }
+
+    /// The known configurations of steps with these keys.
+    fn known(device: &Device, known: &Known, keys: impl IntoIterator<Item = String>) -> Self {
+        let choice = |key: String| match candidate(known.get(&key)) {
             Tuning { threads, .. }
                 if device.coherent && threads != Tuning::CANDIDATES[0].threads =>
             {
@@ -105,35 +93,60 @@ impl Choices {
             }
             choice => choice,
         };
-        Ok(Self(keys.iter().map(choice).collect()))
-    }
-
-    /// The choice for step `step`.
-    pub(crate) fn of(&self, step: usize) -> Tuning {
-        self.0.get(step).copied().unwrap_or(Tuning::CANDIDATES[0])
+        Self::OfSteps(keys.into_iter().map(choice).collect())
     }
 }
 
 /// The dispatches of each step of a decoding pass over one row.
 fn calls(
-    lowering: &mut Lowering<'_>,
-    plan: &Plan,
+    loaded: &Loaded<'_>,
     tuning: Tuning,
+    kernels: &mut KernelCache,
 ) -> Result<Vec<Vec<Dispatch>>, Error> {
-    lowering.tuning = tuning;
-    plan.steps.iter().map(|step| lowering.step(step, RowBucket::One, true)).collect()
+    let options = Options { tunings: Tunings::Equal(tuning), phases: None, row_major: true };
+    Lowering::new(loaded, options, kernels).steps(RowClass::One, true)
+}
+
+/// The best candidate of each step by measurement, by its key. `usual` are the dispatches of the
+/// first candidate.
+fn measured(
+    loaded: &Loaded<'_>,
+    usual: Vec<Vec<Dispatch>>,
+    keys: &[String],
+    kernels: &mut KernelCache,
+) -> Result<Known, Error> {
+    let mut all = vec![usual];
+    // the threads decide the order of a norm's sum, which persistent kernels share
+    let same_threads = |tuning: &&Tuning| tuning.threads == Tuning::CANDIDATES[0].threads;
+    let coherent = loaded.device.coherent;
+    for tuning in Tuning::CANDIDATES[1..].iter().filter(|t| same_threads(t) || !coherent) {
+        all.push(calls(loaded, *tuning, kernels)?);
+    }
+    // most steps have the same kernels for every candidate
+    let same = |i: usize| all.iter().all(|calls| key(&calls[i]) == keys[i]);
+    let mut known = Known::new();
+    if (0..keys.len()).all(same) {
+        known.extend(keys.iter().map(|key| (key.clone(), words(Tuning::CANDIDATES[0]))));
+    } else {
+        let times = measure(loaded, kernels, &all)?;
+        for (i, best) in best_of(keys, &times).into_iter().enumerate() {
+            let best = if same(i) { Tuning::CANDIDATES[0] } else { best };
+            known.insert(keys[i].clone(), words(best));
+        }
+    }
+    Ok(known)
 }
 
 /// The seconds `[candidates, steps]` of each step.
 fn measure(
-    device: &Device,
-    lowering: &Lowering<'_>,
+    loaded: &Loaded<'_>,
+    kernels: &KernelCache,
     all: &[Vec<Vec<Dispatch>>],
 ) -> Result<Vec<Vec<f64>>, Error> {
-    let kernels: Vec<_> = lowering.kernels.values().cloned().collect();
-    device.compile_all(&kernels)?;
-    let stamps = Stamps::new(device, lowering.plan.steps.len() + 1)?;
-    let shape = PassShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1, below: 0 };
+    let Loaded { device, plan, .. } = *loaded;
+    kernels.compile(device)?;
+    let stamps = Stamps::new(device, plan.steps.len() + 1)?;
+    let shape = StepShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1, below: 0 };
     all.iter()
         .map(|calls| {
             let steps: Vec<_> = calls.iter().map(|calls| StepDispatches { calls, shape }).collect();
@@ -173,7 +186,7 @@ fn best_of(keys: &[String], times: &[Vec<f64>]) -> Vec<Tuning> {
 pub(crate) fn key<'a>(calls: impl IntoIterator<Item = &'a Dispatch>) -> String {
     let mut hasher = DefaultHasher::new();
     for call in calls {
-        call.kernel.source().hash(&mut hasher);
+        call.kernel.source().text().hash(&mut hasher);
     }
     format!("{:016x}", hasher.finish())
 }

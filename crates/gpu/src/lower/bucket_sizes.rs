@@ -4,12 +4,12 @@ use pelton_graph::{Error, Plan};
 
 use crate::{
     kernels::buckets::{Buckets, GRID_ROWS, SIDES, Side},
-    lower::effort_sizes::Products,
+    lower::effort_sizes::StepProducts,
     weights::{buckets_of, has_buckets},
 };
 
 /// The indices of the marked matrices of a step that run in one product.
-pub(super) fn groups(products: &Products<'_>, plan: &Plan) -> Vec<Vec<usize>> {
+pub(super) fn groups(products: &StepProducts<'_>, plan: &Plan) -> Vec<Vec<usize>> {
     let marked = |&i: &usize| plan.weight(products.linears[i].weight).effort;
     let all: Vec<usize> = (0..products.linears.len()).filter(marked).collect();
     all.chunks(SIDES).map(<[usize]>::to_vec).collect()
@@ -20,7 +20,7 @@ pub(super) fn groups(products: &Products<'_>, plan: &Plan) -> Vec<Vec<usize>> {
 /// # Errors
 /// [`Error::Effort`] for matrices without buckets.
 pub(super) fn product(
-    products: &Products<'_>,
+    products: &StepProducts<'_>,
     plan: &Plan,
     group: &[usize],
 ) -> Result<Buckets, Error> {
@@ -45,7 +45,7 @@ pub(super) fn partial_len(plan: &Plan, rows: usize) -> usize {
     if !has_buckets(plan) {
         return 0;
     }
-    let of = |products: Products<'_>| {
+    let of = |products: StepProducts<'_>| {
         let groups = groups(&products, plan);
         let len = |group: &Vec<usize>| {
             let product = product(&products, plan, group).ok()?;
@@ -55,5 +55,5 @@ pub(super) fn partial_len(plan: &Plan, rows: usize) -> usize {
         };
         groups.iter().filter_map(len).max().unwrap_or(0)
     };
-    plan.steps.iter().filter_map(Products::of).map(of).max().unwrap_or(0)
+    plan.steps.iter().filter_map(StepProducts::of).map(of).max().unwrap_or(0)
 }

@@ -4,85 +4,80 @@
 //! file. Each row of an effort below 1 is multiplied alone. Where only some ranks are kept there
 //! are no matrices of the file, and all rows are multiplied by their buckets.
 
-use pelton_graph::{Error, Rows, Step};
+use pelton_graph::{Error, Rows};
 
 use crate::{
+    device::BufferList,
     kernels::buckets::{Buckets, GRID_ROWS},
     lower::{
         bucket_sizes::{groups, product},
-        dispatch::{Dispatch, Grid, RowBucket, When},
-        effort::{few, joined, when},
-        effort_sizes::Products,
-        lowering::{Lowering, refused, whole},
+        dispatch::{Dispatch, Grid, RowClass, When},
+        effort::{joined, when},
+        effort_sizes::StepProducts,
+        lowering::{Lowering, refused},
+        site::Site,
     },
     weights::is_partial,
 };
 
 impl<'a> Lowering<'a> {
     /// The dispatches of a step whose marked matrices have sorted buckets.
-    pub(super) fn bucket_step(
-        &mut self,
-        step: &Step,
-        bucket: RowBucket,
-        alone: bool,
-    ) -> Result<Vec<Dispatch>, Error> {
-        let Some(products) = Products::of(step) else {
+    pub(super) fn bucket_step(&mut self, site: Site<'_>) -> Result<Vec<Dispatch>, Error> {
+        let Some(products) = StepProducts::of(site.step) else {
             return Err(refused("an op without a matrix"));
         };
-        let others = products.unmarked(self.plan);
+        let others = products.unmarked(self.loaded.plan);
         if !others.is_empty() && (products.gating.is_some() || products.norm.is_none()) {
             return Err(refused("a product of which only a part has sorted buckets"));
         }
-        if is_partial(self.plan) {
-            let mut calls = self.products_of_buckets(&products, step, bucket, alone, false)?;
-            calls.extend(self.unmarked_products(&products, step, bucket, alone)?);
+        if is_partial(self.loaded.plan) {
+            let mut calls = self.products_of_buckets(&products, site, false)?;
+            calls.extend(self.unmarked_products(&products, site)?);
             return Ok(calls);
         }
-        let mut dense = when(self.dense_step(step, bucket, alone)?, When::SomeFull);
-        if few(bucket) != bucket {
+        let mut dense = when(self.dense_step(site)?, When::SomeFull);
+        if site.few_rows().class != site.class {
             // a row of an effort below 1 has its sums at once
-            let mixed = when(self.dense_step(step, few(bucket), alone)?, When::Mixed);
+            let mixed = when(self.dense_step(site.few_rows())?, When::Mixed);
             dense = joined([when(dense, When::AllFull), mixed]);
         }
         if !others.is_empty() {
             // those are of all rows
-            dense = when(self.dense_step(step, few(bucket), alone)?, When::Always);
+            dense = when(self.dense_step(site.few_rows())?, When::Always);
         }
-        if !products.add || bucket == RowBucket::One {
-            let below = self.products_of_buckets(&products, step, bucket, alone, false)?;
+        if !products.add || site.class == RowClass::One {
+            let below = self.products_of_buckets(&products, site, false)?;
             return Ok(joined([dense, when(below, When::SomeBelow)]));
         }
         // the products are added to what y was before
-        let below = self.products_of_buckets(&products, step, bucket, alone, true)?;
-        let rows = self.rows_below(step, products.linears[0], alone, None)?;
+        let below = self.products_of_buckets(&products, site, true)?;
+        let rows = self.rows_below(site, products.linears[0], None)?;
         Ok(joined([when(below, When::SomeBelow), dense, when(vec![rows], When::SomeBelow)]))
     }
 
     /// The products of the rows of an effort below 1, with `apart` written to memory of their own.
     fn products_of_buckets(
         &mut self,
-        products: &Products<'_>,
-        step: &Step,
-        bucket: RowBucket,
-        alone: bool,
+        products: &StepProducts<'_>,
+        site: Site<'_>,
         apart: bool,
     ) -> Result<Vec<Dispatch>, Error> {
-        let plan = self.plan;
-        let selected = plan.buffer(step.outputs[0]).rows == Rows::Selected;
-        let x = self.buffer(step.inputs[usize::from(products.add)], alone);
+        let plan = self.loaded.plan;
+        let selected = plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
+        let x = self.buffer(site.step.inputs[usize::from(products.add)], site.alone);
         let outputs: Vec<&'a wgpu::Buffer> =
-            step.outputs.iter().map(|&id| self.buffer(id, alone)).collect();
+            site.step.outputs.iter().map(|&id| self.buffer(id, site.alone)).collect();
         let mut calls = Vec::new();
         for group in groups(products, plan) {
             let first = products.linears[group[0]].weight;
-            let lives_at = self.inputs.lives_at(plan, first, selected);
+            let lives_at = self.loaded.inputs.lives_at(plan, first, selected);
             // more rows have workgroups enough
-            let on_grid = bucket != RowBucket::Prompt && bucket.batch() <= GRID_ROWS;
+            let on_grid = site.class != RowClass::Prompt && site.class.batch() <= GRID_ROWS;
             let product = Buckets { apart, lives_at, on_grid, ..product(products, plan, &group)? };
-            if !product.fits(&self.device.capabilities) {
+            if !product.fits(&self.loaded.device.capabilities) {
                 return Err(Error::Effort(format!(
                     "'{}' has too little workgroup memory for sorted buckets",
-                    self.device.name
+                    self.loaded.device.name
                 )));
             }
             calls.extend(self.product_of_buckets(products, &product, &group, x, &outputs)?);
@@ -93,52 +88,54 @@ impl<'a> Lowering<'a> {
     /// The cutoffs, the partial sums and the results of one product.
     fn product_of_buckets(
         &mut self,
-        products: &Products<'_>,
+        products: &StepProducts<'_>,
         product: &Buckets,
         group: &[usize],
         x: &wgpu::Buffer,
         outputs: &[&wgpu::Buffer],
     ) -> Result<[Dispatch; 3], Error> {
-        let capabilities = &self.device.capabilities;
-        let (lives, scratch) = (&self.inputs.lives, self.scratch);
-        let mut operands = Vec::new();
+        let capabilities = &self.loaded.device.capabilities;
+        let (lives, scratch) = (&self.loaded.inputs.lives, self.loaded.scratch);
+        let mut operands = BufferList::of([("lives", lives), ("cutoffs", &scratch.cutoffs)]);
+        operands.add("x", x);
         if let Some(norm) = products.norm {
-            operands.push(self.rms_weight(norm)?.as_entire_buffer_binding());
+            operands.add("norm_weight", self.rms_weight(norm)?);
         }
-        for &i in group {
-            let matrix = self.weights.buckets(products.linears[i].weight);
-            operands.push(matrix.ok_or_else(|| refused("a matrix without buckets"))?.binding());
+        for (i, &linear) in group.iter().enumerate() {
+            let matrix = self.loaded.weights.buckets(products.linears[linear].weight);
+            let matrix = matrix.ok_or_else(|| refused("a matrix without buckets"))?;
+            operands.add_range(format!("m{i}"), matrix.binding());
         }
         let label = product.label();
         let grid = |x| Grid::Rows { x, batch: 1 };
 
-        let mut buffers = whole(&[x, lives, &scratch.cutoffs]);
-        buffers.extend(operands.iter().cloned());
-        let (source, bindings) = (product.cutoff_source(capabilities)?, product.cutoff_bindings());
         let groups = grid(product.cutoff_groups());
-        let cutoffs = self.call(&source, &bindings, &label, &buffers, groups)?;
+        let cutoffs =
+            self.call(&label, &product.cutoff_source(capabilities)?, &operands, groups)?;
 
-        let mut buffers = whole(&[x, lives, &scratch.cutoffs, &scratch.bucket_sums]);
-        buffers.extend(operands);
-        let source = product.product_source(capabilities)?;
-        let (bindings, groups) = (product.product_bindings(), grid(product.product_groups()));
-        let sums = self.call(&source, &bindings, &label, &buffers, groups)?;
+        operands.add("partial", &scratch.bucket_sums);
+        let groups = grid(product.product_groups());
+        let sums = self.call(&label, &product.product_source(capabilities)?, &operands, groups)?;
 
-        let mut buffers = whole(&[&scratch.bucket_sums, lives, &scratch.cutoffs]);
+        let mut buffers = BufferList::of([("lives", lives), ("cutoffs", &scratch.cutoffs)]);
+        buffers.add("partial", &scratch.bucket_sums);
         let written = if product.glu.is_some() { &group[..1] } else { group };
-        for &i in written {
-            let y = outputs[i].as_entire_buffer_binding();
+        for (i, &linear) in written.iter().enumerate() {
             match product.apart {
-                true => buffers.extend([scratch.kept.as_entire_buffer_binding(), y]),
-                false => buffers.push(y),
+                true => {
+                    buffers.add(format!("y{i}"), &scratch.kept);
+                    buffers.add(format!("before{i}"), outputs[linear]);
+                }
+                false => buffers.add(format!("y{i}"), outputs[linear]),
             }
         }
-        for bias in group.iter().filter_map(|&i| products.linears[i].bias) {
-            buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+        for (i, &linear) in group.iter().enumerate() {
+            if let Some(bias) = products.linears[linear].bias {
+                buffers.add(format!("bias{i}"), self.loaded.weights.vector(bias)?);
+            }
         }
-        let (source, bindings) = (product.sum_source()?, product.sum_bindings());
         let groups = grid(product.sum_groups());
-        let results = self.call(&source, &bindings, &label, &buffers, groups)?;
+        let results = self.call(&label, &product.sum_source()?, &buffers, groups)?;
         Ok([cutoffs, sums, results])
     }
 }

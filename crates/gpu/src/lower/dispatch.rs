@@ -38,7 +38,7 @@ pub(crate) const EXACT_ROWS: usize = 16;
 /// The kernels for up to [`EXACT_ROWS`] rows of decoding sum in the same order, so that a row's bits
 /// do not depend on the number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowBucket {
+pub(crate) enum RowClass {
     /// One row of decoding.
     One,
     /// Two rows of decoding.
@@ -57,7 +57,7 @@ pub(crate) enum RowBucket {
     Prompt,
 }
 
-impl RowBucket {
+impl RowClass {
     pub(crate) const ALL: [Self; 8] = [
         Self::One,
         Self::Two,
@@ -207,7 +207,7 @@ pub(crate) enum Grid {
 
 /// The properties of a pass that the grids of a step depend on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PassShape {
+pub(crate) struct StepShape {
     /// Rows of the step.
     pub(crate) rows: usize,
     /// Upper bound of the rows' positions, exclusive.
@@ -224,8 +224,8 @@ pub(crate) struct PassShape {
 
 impl Dispatch {
     /// The workgroups for the rows of a pass; `None` if the kernel does not run in it.
-    pub(crate) fn groups(&self, shape: &PassShape) -> Option<[u32; 3]> {
-        let &PassShape { rows, bound, tiles, distinct, sequences, below } = shape;
+    pub(crate) fn groups(&self, shape: &StepShape) -> Option<[u32; 3]> {
+        let &StepShape { rows, bound, tiles, distinct, sequences, below } = shape;
         let runs = match self.when {
             When::Always => true,
             When::AllFull => below == 0,
@@ -278,7 +278,7 @@ impl Dispatch {
 /// The dispatches of one step, for the rows of a pass.
 pub(crate) struct StepDispatches<'a> {
     pub(crate) calls: &'a [Dispatch],
-    pub(crate) shape: PassShape,
+    pub(crate) shape: StepShape,
 }
 
 impl StepDispatches<'_> {

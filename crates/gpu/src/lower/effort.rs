@@ -18,21 +18,25 @@
 use pelton_graph::{Error, Linear, Rows, Step};
 
 use crate::{
+    device::BufferList,
     kernels::{
         input_major::{InputMajor, RowMajor, RowsBelow},
-        row_ops::{Product, RowOp},
+        row_ops::{GluOutput, RowOp},
     },
     lower::{
-        dispatch::{Dispatch, Grid, RowBucket, When},
-        effort_sizes::Products,
-        lowering::{Lowering, refused, whole},
+        dispatch::{Dispatch, Grid, RowClass, When},
+        effort_sizes::StepProducts,
+        loaded::Loaded,
+        lowering::{Lowering, refused},
+        projection::NormedProjections,
+        site::Site,
     },
     weights,
 };
 
 /// The inputs that products multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Inputs {
+enum Multiplied {
     /// All inputs of every row.
     All,
     /// The live ones of every row.
@@ -44,52 +48,47 @@ enum Inputs {
 impl<'a> Lowering<'a> {
     /// Whether a step has a matrix in input-major order.
     pub(super) fn has_effort(&self, step: &Step) -> bool {
-        let marked = |linear: &&Linear| self.plan.weight(linear.weight).effort;
-        Products::of(step).is_some_and(|products| products.linears.iter().any(marked))
+        let marked = |linear: &&Linear| self.loaded.plan.weight(linear.weight).effort;
+        StepProducts::of(step).is_some_and(|products| products.linears.iter().any(marked))
     }
 
     /// The dispatches of such a step.
-    pub(super) fn effort_step(
-        &mut self,
-        step: &Step,
-        bucket: RowBucket,
-        alone: bool,
-    ) -> Result<Vec<Dispatch>, Error> {
-        let Some(products) = Products::of(step) else {
+    pub(super) fn effort_step(&mut self, site: Site<'_>) -> Result<Vec<Dispatch>, Error> {
+        let Some(products) = StepProducts::of(site.step) else {
             return Err(refused("an op without a matrix"));
         };
         // where the width of subgroups is known, rows of effort 1 can have the sums of lanes
-        let capabilities = &self.device.capabilities;
+        let capabilities = &self.loaded.device.capabilities;
         let fixed = capabilities.subgroup == capabilities.widest_subgroup;
-        let exact = fixed && bucket != RowBucket::Prompt;
-        let few = matches!(bucket, RowBucket::One | RowBucket::Two);
-        let dense = match exact && few && self.fits_whole(&products)? {
-            true => self.products_by_row(&products, step, bucket, alone, Inputs::All)?,
+        let exact = fixed && site.class != RowClass::Prompt;
+        let few = matches!(site.class, RowClass::One | RowClass::Two);
+        let dense = match exact && few && self.fits_whole(site, &products)? {
+            true => self.products_by_row(&products, site, Multiplied::All)?,
             false => {
                 let mut dense = self.rows_of_matrices(&products)?;
-                dense.extend(self.dense_step(step, bucket, alone)?);
+                dense.extend(self.dense_step(site)?);
                 dense
             }
         };
         if exact {
-            let by_row = self.products_by_row(&products, step, bucket, alone, Inputs::Chosen)?;
+            let by_row = self.products_by_row(&products, site, Multiplied::Chosen)?;
             return Ok(joined([when(dense, When::AllFull), when(by_row, When::SomeBelow)]));
         }
-        let below = self.products_by_row(&products, step, bucket, alone, Inputs::OnlyBelow)?;
+        let below = self.products_by_row(&products, site, Multiplied::OnlyBelow)?;
         let (dense, below) = (when(dense, When::SomeFull), when(below, When::SomeBelow));
         if !products.add {
             return Ok(joined([dense, below]));
         }
         // the products are added to what y was before
-        let rows = self.rows_below(step, products.linears[0], alone, None)?;
+        let rows = self.rows_below(site, products.linears[0], None)?;
         Ok(joined([below, dense, when(vec![rows], When::SomeBelow)]))
     }
 
     /// Whether the GPU has the workgroup memory for whole rows of a step's products.
-    fn fits_whole(&self, products: &Products<'_>) -> Result<bool, Error> {
-        for group in products.groups(self.plan) {
-            let product = products.product(self.plan, &group, self.tuning.threads)?;
-            if !product.fits(&self.device.capabilities) {
+    fn fits_whole(&self, site: Site<'_>, products: &StepProducts<'_>) -> Result<bool, Error> {
+        for group in products.groups(self.loaded.plan) {
+            let product = products.product(self.loaded.plan, &group, site.tuning.threads)?;
+            if !product.fits(&self.loaded.device.capabilities) {
                 return Ok(false);
             }
         }
@@ -97,16 +96,16 @@ impl<'a> Lowering<'a> {
     }
 
     /// Copies of the step's matrices row by row.
-    fn rows_of_matrices(&mut self, products: &Products<'_>) -> Result<Vec<Dispatch>, Error> {
+    fn rows_of_matrices(&mut self, products: &StepProducts<'_>) -> Result<Vec<Dispatch>, Error> {
         let mut calls = Vec::with_capacity(products.linears.len());
         for linear in &products.linears {
-            let Some(matrix) = self.weights.input_major(linear.weight) else { continue };
-            let start = self.weights.row_major_start(linear.weight);
+            let Some(matrix) = self.loaded.weights.input_major(linear.weight) else { continue };
+            let start = self.loaded.weights.row_major_start(linear.weight);
             let copy = RowMajor { lines: matrix.lines, start };
-            let buffers = [matrix.binding(), self.weights.row_major().as_entire_buffer_binding()];
+            let mut buffers = BufferList::of([("planes", self.loaded.weights.row_major())]);
+            buffers.add_range("m", matrix.binding());
             let grid = Grid::Fixed(copy.groups());
-            let bindings = RowMajor::bindings();
-            calls.push(self.call(&copy.source()?, &bindings, "row_major", &buffers, grid)?);
+            calls.push(self.call("row_major", &copy.source()?, &buffers, grid)?);
         }
         Ok(calls)
     }
@@ -115,30 +114,32 @@ impl<'a> Lowering<'a> {
     /// results of a sum are kept apart.
     fn products_by_row(
         &mut self,
-        products: &Products<'_>,
-        step: &Step,
-        bucket: RowBucket,
-        alone: bool,
-        inputs: Inputs,
+        products: &StepProducts<'_>,
+        site: Site<'_>,
+        inputs: Multiplied,
     ) -> Result<Vec<Dispatch>, Error> {
-        let plan = self.plan;
-        let selected = plan.buffer(step.outputs[0]).rows == Rows::Selected;
-        let x = self.buffer(step.inputs[usize::from(products.add)], alone);
-        let only_below = inputs == Inputs::OnlyBelow;
+        let plan = self.loaded.plan;
+        let selected = plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
+        let x = self.buffer(site.step.inputs[usize::from(products.add)], site.alone);
+        let only_below = inputs == Multiplied::OnlyBelow;
         let gates = products.gates(plan) && !only_below;
         let mut outputs: Vec<&'a wgpu::Buffer> =
-            step.outputs.iter().map(|&id| self.buffer(id, alone)).collect();
+            site.step.outputs.iter().map(|&id| self.buffer(id, site.alone)).collect();
         if products.gating.is_some() {
-            outputs.push(&self.scratch.up);
+            outputs.push(&self.loaded.scratch.up);
         }
         let mut calls = Vec::new();
         for group in products.groups(plan) {
-            let product = products.product(plan, &group, self.tuning.threads)?;
+            let product = products.product(plan, &group, site.tuning.threads)?;
             let product = InputMajor {
                 apart: only_below && products.add,
                 glu: product.glu.filter(|_| gates),
-                chosen: inputs != Inputs::All,
-                lives_at: self.inputs.lives_at(plan, products.linears[group[0]].weight, selected),
+                chosen: inputs != Multiplied::All,
+                lives_at: self.loaded.inputs.lives_at(
+                    plan,
+                    products.linears[group[0]].weight,
+                    selected,
+                ),
                 only_below,
                 ..product
             };
@@ -147,14 +148,14 @@ impl<'a> Lowering<'a> {
             }
             calls.push(self.product_by_row(products, &product, &group, x, &outputs)?);
         }
-        calls.extend(self.unmarked_products(products, step, bucket, alone)?);
+        calls.extend(self.unmarked_products(products, site)?);
         if let Some(gating) = products.gating.filter(|_| !gates) {
             let width = plan.weight(products.linears[1].weight).rows;
             calls.push(match only_below {
-                true => self.rows_below(step, products.linears[0], alone, Some(*gating))?,
+                true => self.rows_below(site, products.linears[0], Some(*gating))?,
                 false => {
-                    let glu = RowOp::glu(width, gating, false, Product::Gate);
-                    self.row_op(&glu, &[outputs[0], outputs[1]])?
+                    let glu = RowOp::glu(width, gating, false, GluOutput::Gate);
+                    self.row_op(&glu, [("gate", outputs[0]), ("up", outputs[1])])?
                 }
             });
         }
@@ -164,12 +165,10 @@ impl<'a> Lowering<'a> {
     /// The products of a normed row with those matrices of a step that effort does not apply to.
     pub(super) fn unmarked_products(
         &mut self,
-        products: &Products<'_>,
-        step: &Step,
-        bucket: RowBucket,
-        alone: bool,
+        products: &StepProducts<'_>,
+        site: Site<'_>,
     ) -> Result<Vec<Dispatch>, Error> {
-        let others = products.unmarked(self.plan);
+        let others = products.unmarked(self.loaded.plan);
         let Some(norm) = products.norm.filter(|_| !others.is_empty()) else {
             return Ok(Vec::new());
         };
@@ -177,102 +176,113 @@ impl<'a> Lowering<'a> {
             return Err(refused("a gated product of which effort applies to one matrix alone"));
         }
         let linears: Vec<Linear> = others.iter().map(|&i| *products.linears[i]).collect();
-        let x = self.buffer(step.inputs[0], alone);
-        let to: Vec<&wgpu::Buffer> =
-            others.iter().map(|&i| self.buffer(step.outputs[i], alone)).collect();
+        let x = self.buffer(site.step.inputs[0], site.alone);
+        let outputs: Vec<&wgpu::Buffer> =
+            others.iter().map(|&i| self.buffer(site.step.outputs[i], site.alone)).collect();
         // more rows would complete sums that the product before has not left
-        self.norm_linear(norm, &linears, x, &to, step, few(bucket))
+        let all = NormedProjections { norm, linears: &linears, x, outputs: &outputs };
+        self.norm_linear(site.few_rows(), &all)
     }
 
     /// The lists of the live inputs of a group of matrices.
     fn choice(
         &mut self,
-        products: &Products<'_>,
+        products: &StepProducts<'_>,
         product: &InputMajor,
         group: &[usize],
         x: &wgpu::Buffer,
     ) -> Result<Dispatch, Error> {
-        let capabilities = &self.device.capabilities;
-        let choice = product.choice(self.plan.effort.energy);
+        let capabilities = &self.loaded.device.capabilities;
+        let choice = product.choice(self.loaded.plan.effort.energy);
         if !choice.fits(capabilities) {
             return Err(Error::Effort(format!(
                 "this GPU has {} bytes of workgroup memory, too few for a choice of inputs",
                 capabilities.workgroup_bytes
             )));
         }
-        let mut buffers = whole(&[x, &self.inputs.lives, &self.scratch.lists]);
+        let Loaded { inputs, scratch, .. } = *self.loaded;
+        let mut buffers =
+            BufferList::of([("x", x), ("lives", &inputs.lives), ("lists", &scratch.lists)]);
         if let Some(norm) = products.norm {
-            buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
+            buffers.add("norm_weight", self.rms_weight(norm)?);
         }
-        for &linear in group {
-            buffers.push(self.lines_of(products.linears[linear])?.norms());
+        for (i, &linear) in group.iter().enumerate() {
+            let norms = self.lines_of(products.linears[linear])?.norms();
+            buffers.add_range(format!("norms{i}"), norms);
         }
-        let source = choice.source(capabilities, self.scratch.list_row)?;
+        let source = choice.source(capabilities, self.loaded.scratch.list_row)?;
         let grid = Grid::Rows { x: choice.groups(capabilities), batch: 1 };
-        self.call(&source, &choice.bindings(), &choice.label(), &buffers, grid)
+        self.call(&choice.label(), &source, &buffers, grid)
     }
 
     fn product_by_row(
         &mut self,
-        products: &Products<'_>,
+        products: &StepProducts<'_>,
         product: &InputMajor,
         group: &[usize],
         x: &wgpu::Buffer,
         outputs: &[&wgpu::Buffer],
     ) -> Result<Dispatch, Error> {
-        let capabilities = &self.device.capabilities;
+        let capabilities = &self.loaded.device.capabilities;
         if !product.fits(capabilities) {
             return Err(Error::Effort(format!(
                 "this GPU has {} bytes of workgroup memory, too few for products of an effort",
                 capabilities.workgroup_bytes
             )));
         }
-        let mut buffers = whole(&[if product.chosen { &self.scratch.lists } else { x }]);
+        let mut buffers = match product.chosen {
+            true => BufferList::of([("lists", &self.loaded.scratch.lists)]),
+            false => BufferList::of([("x", x)]),
+        };
         if product.only_below {
-            buffers.push(self.inputs.lives.as_entire_buffer_binding());
+            buffers.add("lives", &self.loaded.inputs.lives);
         }
         if let Some(norm) = products.norm.filter(|_| !product.chosen) {
-            buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
+            buffers.add("norm_weight", self.rms_weight(norm)?);
         }
         if product.apart {
-            buffers.push(self.scratch.kept.as_entire_buffer_binding());
+            buffers.add("kept", &self.loaded.scratch.kept);
         }
         for (i, &linear) in group.iter().enumerate() {
-            buffers.push(self.lines_of(products.linears[linear])?.binding());
+            let matrix = self.lines_of(products.linears[linear])?;
+            buffers.add_range(format!("m{i}"), matrix.binding());
             if product.glu.is_none() || i == 0 {
-                buffers.push(outputs[linear].as_entire_buffer_binding());
+                buffers.add(format!("y{i}"), outputs[linear]);
             }
             if let Some(bias) = products.linears[linear].bias {
-                buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add(format!("bias{i}"), self.loaded.weights.vector(bias)?);
             }
         }
-        let source = product.source(capabilities, self.scratch.list_row)?;
+        let source = product.source(capabilities, self.loaded.scratch.list_row)?;
         let grid = Grid::Rows { x: product.groups(capabilities), batch: 1 };
-        self.call(&source, &product.bindings(), &product.label(), &buffers, grid)
+        self.call(&product.label(), &source, &buffers, grid)
     }
 
     fn lines_of(&self, linear: &Linear) -> Result<&'a weights::InputMajor, Error> {
-        self.weights.input_major(linear.weight).ok_or_else(|| refused("a matrix without lines"))
+        self.loaded
+            .weights
+            .input_major(linear.weight)
+            .ok_or_else(|| refused("a matrix without lines"))
     }
 
     /// The results of rows of an effort below 1: kept ones copied to the step's output, or with a
     /// gating gated there.
     pub(super) fn rows_below(
         &mut self,
-        step: &Step,
+        site: Site<'_>,
         linear: &Linear,
-        alone: bool,
         glu: Option<pelton_graph::Gating>,
     ) -> Result<Dispatch, Error> {
-        let weight = self.plan.weight(linear.weight);
-        let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
-        let lives_at = self.inputs.lives_at(self.plan, linear.weight, selected);
+        let weight = self.loaded.plan.weight(linear.weight);
+        let selected = self.loaded.plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
+        let lives_at = self.loaded.inputs.lives_at(self.loaded.plan, linear.weight, selected);
         let op = RowsBelow { width: weight.rows, lives_at, glu };
-        let other = if glu.is_some() { &self.scratch.up } else { &self.scratch.kept };
-        let y = self.buffer(step.outputs[0], alone);
-        let buffers = whole(&[other, &self.inputs.lives, y]);
+        let other = if glu.is_some() { &self.loaded.scratch.up } else { &self.loaded.scratch.kept };
+        let y = self.buffer(site.step.outputs[0], site.alone);
+        let lives = &self.loaded.inputs.lives;
+        let buffers = BufferList::of([("other", other), ("lives", lives), ("y", y)]);
         let grid = Grid::Rows { x: op.groups(), batch: 1 };
-        self.call(&op.source()?, &RowsBelow::bindings(), "rows_below", &buffers, grid)
+        self.call("rows_below", &op.source()?, &buffers, grid)
     }
 }
 
@@ -284,12 +294,4 @@ pub(super) fn when(calls: Vec<Dispatch>, when: When) -> Vec<Dispatch> {
 /// Lists of dispatches one after the other.
 pub(super) fn joined<const N: usize>(lists: [Vec<Dispatch>; N]) -> Vec<Dispatch> {
     lists.into_iter().flatten().collect()
-}
-
-/// The bucket of a product whose sums are complete at its end.
-pub(super) fn few(bucket: RowBucket) -> RowBucket {
-    match bucket {
-        RowBucket::ThirtyTwo | RowBucket::Many => RowBucket::Sixteen,
-        bucket => bucket,
-    }
 }

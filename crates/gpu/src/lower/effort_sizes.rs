@@ -11,14 +11,14 @@ use crate::{
 };
 
 /// The matrices of a step's products, the norm before them, and whether they are a gate and its value.
-pub(super) struct Products<'a> {
+pub(super) struct StepProducts<'a> {
     pub(super) norm: Option<&'a Norm>,
     pub(super) linears: Vec<&'a Linear>,
     pub(super) gating: Option<&'a Gating>,
     pub(super) add: bool,
 }
 
-impl<'a> Products<'a> {
+impl<'a> StepProducts<'a> {
     /// The products of a step whose matrices can be marked.
     pub(super) fn of(step: &'a Step) -> Option<Self> {
         let plain = |linear, add| Self { norm: None, linears: vec![linear], gating: None, add };
@@ -126,12 +126,12 @@ pub(super) fn kinds(plan: &Plan) -> Vec<(usize, EffortCurve)> {
 
 /// Vectors of 16 bytes of the lists of a row's live inputs, at most of any step.
 pub(super) fn list_row(plan: &Plan) -> usize {
-    let products = plan.steps.iter().filter_map(Products::of);
-    let of_group = |products: &Products<'_>, group: &[usize]| {
+    let products = plan.steps.iter().filter_map(StepProducts::of);
+    let of_group = |products: &StepProducts<'_>, group: &[usize]| {
         let weight = plan.weight(products.linears[group[0]].weight);
         lines_of(plan, weight).map_or(0, |lines| group.len() * list_vectors(&lines))
     };
-    let of = |products: Products<'_>| {
+    let of = |products: StepProducts<'_>| {
         let groups = products.groups(plan);
         groups.iter().map(|group| of_group(&products, group)).max().unwrap_or(0)
     };

@@ -1,20 +1,23 @@
 //! The dispatches of mixtures of experts, and of products with one matrix for each head.
 
-use pelton_graph::{Error, ExpertLinear, Gating, Route as RouteOp, Rows, Step, WeightId};
+use pelton_graph::{Error, ExpertLinear, Gating, Route as RouteOp, WeightId};
 
 use crate::{
+    device::BufferList,
     kernels::{
         experts::{Experts, Pick, Route, Sort},
         matmul::{DECODE, Matmul},
         matvec::{MatVec, Tuning},
         matvec_rows::MatVecRows,
-        row_ops::{Product, RowOp},
+        row_ops::{GluOutput, RowOp},
         tiled_matmul::{ThreadTile, TiledMatmul},
     },
     lower::{
-        dispatch::{Dispatch, Grid, RowBucket},
-        lowering::{Lowering, whole},
-        products::Operand,
+        dispatch::{Dispatch, Grid, RowClass},
+        loaded::Loaded,
+        lowering::Lowering,
+        operand::Operand,
+        site::Site,
     },
     weights::{Matrix, Shard},
 };
@@ -46,28 +49,28 @@ impl<'a> Lowering<'a> {
         logits: &wgpu::Buffer,
         [ids, weights]: [&wgpu::Buffer; 2],
     ) -> Result<Dispatch, Error> {
-        let mut buffers = vec![logits, ids, weights];
-        for id in [op.bias, op.expert_scale].into_iter().flatten() {
-            buffers.push(self.weights.vector(id)?);
+        let mut buffers = BufferList::of([("logits", logits), ("ids", ids), ("weights", weights)]);
+        for (name, id) in [("bias", op.bias), ("expert_scale", op.expert_scale)] {
+            if let Some(id) = id {
+                buffers.add(name, self.loaded.weights.vector(id)?);
+            }
         }
-        let route = Route(*op);
-        self.call(&route.source()?, &route.bindings(), "route", &whole(&buffers), Grid::Row)
+        self.call("route", &Route(*op).source()?, &buffers, Grid::Row)
     }
 
     /// Products with the matrices of the chosen experts.
     pub(super) fn expert_linear(
         &mut self,
+        site: Site<'_>,
         linear: &ExpertLinear,
         [x, ids, y]: [&wgpu::Buffer; 3],
-        step: &Step,
-        bucket: RowBucket,
     ) -> Result<Vec<Dispatch>, Error> {
-        let several = self.experts(linear, [x, ids, y], step);
-        let matrix = self.weights.matrix(linear.weight)?;
-        if bucket != RowBucket::Prompt {
+        let several = self.experts(site, linear, [x, ids, y]);
+        let matrix = self.loaded.weights.matrix(linear.weight)?;
+        if site.class != RowClass::Prompt {
             return self.pairs(&several, matrix);
         }
-        let (operand, mut calls) = self.sorted(&several, linear, bucket)?;
+        let (operand, mut calls) = self.sorted(site, &several, linear)?;
         calls.extend(self.tiles(&several, matrix, operand)?);
         Ok(calls)
     }
@@ -76,53 +79,52 @@ impl<'a> Lowering<'a> {
     /// one kernel if the matrices are of one format.
     pub(super) fn expert_glu(
         &mut self,
+        site: Site<'_>,
         [gate, up]: [&ExpertLinear; 2],
         gating: &Gating,
         [x, ids, g]: [&wgpu::Buffer; 3],
-        step: &Step,
-        bucket: RowBucket,
     ) -> Result<Vec<Dispatch>, Error> {
-        let (gates, ups) = (self.weights.matrix(gate.weight)?, self.weights.matrix(up.weight)?);
+        let (gates, ups) =
+            (self.loaded.weights.matrix(gate.weight)?, self.loaded.weights.matrix(up.weight)?);
         let rows = |m: &Matrix| m.shards.iter().map(|s| s.rows.clone()).collect::<Vec<_>>();
         let alike = gates.layout == ups.layout
             && rows(gates) == rows(ups)
             && gate.bias.is_some() == up.bias.is_some();
-        let first = self.experts(gate, [x, ids, g], step);
-        if bucket != RowBucket::Prompt && alike {
+        let first = self.experts(site, gate, [x, ids, g]);
+        if site.class != RowClass::Prompt && alike {
             return self.pairs(&Several { up: Some((*up, *gating)), ..first }, gates);
         }
-        let second = self.experts(up, [x, ids, &self.scratch.up], step);
+        let second = self.experts(site, up, [x, ids, &self.loaded.scratch.up]);
         let mut calls = Vec::new();
-        if bucket == RowBucket::Prompt {
-            let (operand, sorted) = self.sorted(&first, gate, bucket)?;
+        if site.class == RowClass::Prompt {
+            let (operand, sorted) = self.sorted(site, &first, gate)?;
             calls.extend(sorted);
             calls.extend(self.tiles(&first, gates, operand)?);
             // another format: in another form, or in tiles of other lengths
-            let other = self.operand(ups, bucket);
+            let other = self.operand(ups, site.class);
             if other != operand {
-                calls.extend(self.sorted(&second, up, bucket)?.1);
+                calls.extend(self.sorted(site, &second, up)?.1);
             }
             calls.extend(self.tiles(&second, ups, other)?);
         } else {
             calls.extend(self.pairs(&first, gates)?);
             calls.extend(self.pairs(&second, ups)?);
         }
-        let width = gate.used * self.plan.weight(gate.weight).rows;
-        let glu = RowOp::glu(width, gating, false, Product::Gate);
-        calls.push(self.row_op(&glu, &[g, &self.scratch.up])?);
+        let width = gate.used * self.loaded.plan.weight(gate.weight).rows;
+        let glu = RowOp::glu(width, gating, false, GluOutput::Gate);
+        calls.push(self.row_op(&glu, [("gate", g), ("up", &self.loaded.scratch.up)])?);
         Ok(calls)
     }
 
     /// Products of heads with a matrix each.
     pub(super) fn head_linear(
         &mut self,
+        site: Site<'_>,
         weight: WeightId,
         heads: usize,
         [x, y]: [&wgpu::Buffer; 2],
-        step: &Step,
-        bucket: RowBucket,
     ) -> Result<Vec<Dispatch>, Error> {
-        let matrix = self.weights.matrix(weight)?;
+        let matrix = self.loaded.weights.matrix(weight)?;
         let several = Several {
             weight,
             bias: None,
@@ -132,23 +134,23 @@ impl<'a> Lowering<'a> {
             x,
             y,
             ids: None,
-            count_at: self.count_at(step),
+            count_at: self.loaded.count_at(site),
         };
-        let operand = self.operand(matrix, bucket);
-        let mut calls = self.prepare(operand, None, x, matrix.row_len, heads)?;
+        let operand = self.operand(matrix, site.class);
+        let mut calls = self.prepare(site, operand, None, x, [matrix.row_len, heads])?;
         for shard in &matrix.shards {
-            let batch = bucket.batch().min(self.device.capabilities.batch);
+            let batch = site.class.batch().min(self.loaded.device.capabilities.batch);
             let experts = self.several(&several, Pick::Heads, shard);
             let z = experts.count as u32;
             calls.push(match operand {
                 Operand::F16 => {
-                    let rows = self.plan.weight(weight).rows;
+                    let rows = self.loaded.plan.weight(weight).rows;
                     let grid = Grid::Tiles(DECODE, rows, z as usize);
                     self.tile_matmul(&several, matrix, experts, shard, grid)?
                 }
-                Operand::Q8 | Operand::Normed if bucket == RowBucket::Prompt => {
-                    let tile = ThreadTile::of_few(&self.device.capabilities);
-                    let outputs = self.plan.weight(weight).rows;
+                Operand::Q8 | Operand::Normed if site.class == RowClass::Prompt => {
+                    let tile = ThreadTile::of_few(&self.loaded.device.capabilities);
+                    let outputs = self.loaded.plan.weight(weight).rows;
                     let grid = Grid::ThreadTiles { tile, outputs, times: z };
                     self.tiled_experts(&several, matrix, experts, shard, grid)?
                 }
@@ -166,23 +168,20 @@ impl<'a> Lowering<'a> {
 
     fn experts<'b>(
         &self,
+        site: Site<'_>,
         linear: &ExpertLinear,
         [x, ids, y]: [&'b wgpu::Buffer; 3],
-        step: &Step,
     ) -> Several<'b> {
         let &ExpertLinear { weight, bias, used } = linear;
-        let own = self.plan.buffer(step.inputs[0]).width != self.plan.weight(weight).row_len;
-        let (ids, count_at) = (Some(ids), self.count_at(step));
+        let own = self.loaded.plan.buffer(site.step.inputs[0]).width
+            != self.loaded.plan.weight(weight).row_len;
+        let (ids, count_at) = (Some(ids), self.loaded.count_at(site));
         Several { weight, bias, up: None, used, own, x, y, ids, count_at }
-    }
-
-    fn count_at(&self, step: &Step) -> usize {
-        usize::from(self.plan.buffer(step.outputs[0]).rows == Rows::Selected)
     }
 
     /// The matrices of a shard.
     fn several(&self, product: &Several<'_>, pick: Pick, shard: &Shard) -> Experts {
-        let weight = self.plan.weight(product.weight);
+        let weight = self.loaded.plan.weight(product.weight);
         let (first, end) = (shard.rows.start / weight.rows, shard.rows.end / weight.rows);
         Experts { pick, count: weight.count(), first, end, used: product.used, own: product.own }
     }
@@ -191,7 +190,7 @@ impl<'a> Lowering<'a> {
     /// pair's bits do not depend on the other rows.
     fn pairs(&mut self, product: &Several<'_>, matrix: &Matrix) -> Result<Vec<Dispatch>, Error> {
         let ups = match product.up {
-            Some((up, _)) => self.weights.matrix(up.weight)?,
+            Some((up, _)) => self.loaded.weights.matrix(up.weight)?,
             None => matrix,
         };
         let mut calls = Vec::with_capacity(matrix.shards.len());
@@ -206,29 +205,34 @@ impl<'a> Lowering<'a> {
     /// Sorts rows by expert, and brings activations to the form of the products.
     fn sorted(
         &mut self,
+        site: Site<'_>,
         product: &Several<'_>,
         linear: &ExpertLinear,
-        bucket: RowBucket,
     ) -> Result<(Operand, Vec<Dispatch>), Error> {
-        let matrix = self.weights.matrix(linear.weight)?;
-        let operand = self.operand(matrix, bucket);
+        let matrix = self.loaded.weights.matrix(linear.weight)?;
+        let operand = self.operand(matrix, site.class);
         let per_row = if product.own { product.used } else { 1 };
-        let mut calls = self.prepare(operand, None, product.x, matrix.row_len, per_row)?;
+        let mut calls = self.prepare(site, operand, None, product.x, [matrix.row_len, per_row])?;
         let sort = self.sort(product, operand);
-        let inputs = [&self.inputs.pass, &self.scratch.pairs, &self.scratch.tiles];
-        let mut buffers = whole(&Vec::from_iter(product.ids));
-        buffers.extend(whole(&inputs));
-        let source = sort.source()?;
-        calls.push(self.call(&source, &Sort::bindings(), "sort", &buffers, Grid::One)?);
+        let Loaded { inputs, scratch, .. } = *self.loaded;
+        let mut buffers = BufferList::of([
+            ("pass_info", &inputs.pass),
+            ("pairs", &scratch.pairs),
+            ("tiles", &scratch.tiles),
+        ]);
+        if let Some(ids) = product.ids {
+            buffers.add("ids", ids);
+        }
+        calls.push(self.call("sort", &sort.source()?, &buffers, Grid::One)?);
         Ok((operand, calls))
     }
 
     fn sort(&self, product: &Several<'_>, operand: Operand) -> Sort {
         let tile = match operand {
             Operand::F16 => DECODE.batch,
-            _ => ThreadTile::of_few(&self.device.capabilities).batch,
+            _ => ThreadTile::of_few(&self.loaded.device.capabilities).batch,
         };
-        let experts = self.plan.weight(product.weight).count();
+        let experts = self.loaded.plan.weight(product.weight).count();
         Sort { experts, used: product.used, tile, count_at: product.count_at }
     }
 
@@ -243,7 +247,7 @@ impl<'a> Lowering<'a> {
         let mut calls = Vec::with_capacity(matrix.shards.len());
         for shard in &matrix.shards {
             let experts = self.several(product, Pick::Sorted, shard);
-            let outputs = self.plan.weight(product.weight).rows;
+            let outputs = self.loaded.plan.weight(product.weight).rows;
             let grid = |rows: usize| {
                 let x = outputs.div_ceil(rows) as u32;
                 Grid::ExpertTiles { x, sort, tiles_first: true }
@@ -253,7 +257,7 @@ impl<'a> Lowering<'a> {
                     self.tile_matmul(product, matrix, experts, shard, grid(DECODE.rows))?
                 }
                 _ => {
-                    let tile = ThreadTile::of_few(&self.device.capabilities);
+                    let tile = ThreadTile::of_few(&self.loaded.device.capabilities);
                     self.tiled_experts(product, matrix, experts, shard, grid(tile.rows))?
                 }
             });
@@ -261,26 +265,31 @@ impl<'a> Lowering<'a> {
         Ok(calls)
     }
 
-    /// The bindings between y and the planes: those of biases and of the choice of a matrix.
-    fn chosen_by<'b>(
+    /// Adds biases, and the buffers by which a workgroup chooses its matrix.
+    fn add_chosen_by<'b>(
         &self,
+        buffers: &mut BufferList<'b>,
         product: &Several<'b>,
         pick: Pick,
-    ) -> Result<Vec<wgpu::BufferBinding<'b>>, Error>
+    ) -> Result<(), Error>
     where
         'a: 'b,
     {
         let up_bias = product.up.and_then(|(up, _)| up.bias);
-        let mut buffers: Vec<&'b wgpu::Buffer> = Vec::new();
-        for bias in [product.bias, up_bias].into_iter().flatten() {
-            buffers.push(self.weights.vector(bias)?);
+        for (name, bias) in [("bias", product.bias), ("bias_up", up_bias)] {
+            if let Some(bias) = bias {
+                buffers.add(name, self.loaded.weights.vector(bias)?);
+            }
         }
         match pick {
-            Pick::Ids => buffers.extend(product.ids),
-            Pick::Sorted => buffers.extend([&self.scratch.tiles, &self.scratch.pairs]),
+            Pick::Ids => product.ids.into_iter().for_each(|ids| buffers.add("ids", ids)),
+            Pick::Sorted => {
+                buffers.add("tiles", &self.loaded.scratch.tiles);
+                buffers.add("pairs", &self.loaded.scratch.pairs);
+            }
             Pick::Heads => {}
         }
-        Ok(whole(&buffers))
+        Ok(())
     }
 
     fn pair_matvec(
@@ -292,7 +301,7 @@ impl<'a> Lowering<'a> {
         batch: usize,
         grid: &dyn Fn(u32) -> Grid,
     ) -> Result<Dispatch, Error> {
-        let rows = self.plan.weight(product.weight).rows;
+        let rows = self.loaded.plan.weight(product.weight).rows;
         let spec = MatVec {
             layout: matrix.layout,
             k: matrix.row_len,
@@ -309,16 +318,18 @@ impl<'a> Lowering<'a> {
             experts: Some(experts),
             tuning: Tuning::CANDIDATES[0],
         };
-        let mut buffers = whole(&[product.x, product.y, &self.inputs.pass]);
-        buffers.extend(self.chosen_by(product, experts.pick)?);
-        buffers.extend(shard.bindings());
+        let pass = &self.loaded.inputs.pass;
+        let mut buffers = BufferList::of([("x", product.x), ("y", product.y), ("pass_info", pass)]);
+        self.add_chosen_by(&mut buffers, product, experts.pick)?;
+        buffers.extend(matrix.planes(shard, 0));
         if product.up.is_some() {
-            buffers.extend(up.bindings());
+            // of the same layout
+            buffers.extend(matrix.planes(up, 1));
         }
-        let capabilities = &self.device.capabilities;
+        let capabilities = &self.loaded.device.capabilities;
         let (source, x) = (spec.source(capabilities)?, spec.groups(capabilities));
         let label = format!("expert {}", spec.label());
-        self.call(&source, &spec.bindings(), &label, &buffers, grid(x))
+        self.call(&label, &source, &buffers, grid(x))
     }
 
     /// The products of the heads of several decoding rows.
@@ -330,7 +341,7 @@ impl<'a> Lowering<'a> {
         shard: &Shard,
         batch: usize,
     ) -> Result<Dispatch, Error> {
-        let rows = self.plan.weight(product.weight).rows;
+        let rows = self.loaded.plan.weight(product.weight).rows;
         let spec = MatVecRows {
             layout: matrix.layout,
             k: matrix.row_len,
@@ -345,15 +356,20 @@ impl<'a> Lowering<'a> {
             count_at: product.count_at,
             experts: Some(experts),
         };
-        let scratch = self.scratch;
-        let mut buffers = whole(&[&scratch.codes, &scratch.scales, product.y, &self.inputs.pass]);
-        buffers.extend(self.chosen_by(product, experts.pick)?);
-        buffers.extend(shard.bindings());
-        let capabilities = &self.device.capabilities;
+        let Loaded { inputs, scratch, .. } = *self.loaded;
+        let mut buffers = BufferList::of([
+            ("q8_codes", &scratch.codes),
+            ("q8_scales", &scratch.scales),
+            ("y", product.y),
+            ("pass_info", &inputs.pass),
+        ]);
+        self.add_chosen_by(&mut buffers, product, experts.pick)?;
+        buffers.extend(matrix.planes(shard, 0));
+        let capabilities = &self.loaded.device.capabilities;
         let (source, x) = (spec.source(capabilities)?, spec.groups(capabilities));
         let label = format!("head matvec_rows {} {rows}x{}", matrix.layout.dtype, spec.k);
         let grid = Grid::Heads { x, batch: batch as u32, heads: experts.count as u32 };
-        self.call(&source, &spec.bindings(), &label, &buffers, grid)
+        self.call(&label, &source, &buffers, grid)
     }
 
     fn tiled_experts(
@@ -364,7 +380,7 @@ impl<'a> Lowering<'a> {
         shard: &Shard,
         grid: Grid,
     ) -> Result<Dispatch, Error> {
-        let rows = self.plan.weight(product.weight).rows;
+        let rows = self.loaded.plan.weight(product.weight).rows;
         let spec = TiledMatmul {
             layout: matrix.layout,
             k: matrix.row_len,
@@ -378,17 +394,12 @@ impl<'a> Lowering<'a> {
             on_grid: false,
             experts: Some(experts),
         };
-        let scratch = self.scratch;
-        let mut buffers = match matrix.layout.blocks() {
-            true => whole(&[&scratch.codes, &scratch.scales]),
-            false => whole(&[product.x]),
-        };
-        buffers.extend(whole(&[product.y, &self.inputs.pass]));
-        buffers.extend(self.chosen_by(product, experts.pick)?);
-        buffers.extend(shard.bindings());
-        let source = spec.source(&ThreadTile::of_few(&self.device.capabilities))?;
+        let mut buffers = self.tiled_buffers(matrix, [product.x, product.y]);
+        self.add_chosen_by(&mut buffers, product, experts.pick)?;
+        buffers.extend(matrix.planes(shard, 0));
+        let source = spec.source(&ThreadTile::of_few(&self.loaded.device.capabilities))?;
         let label = format!("expert tiled_matmul {} {rows}x{}", matrix.layout.dtype, spec.k);
-        self.call(&source, &spec.bindings(), &label, &buffers, grid)
+        self.call(&label, &source, &buffers, grid)
     }
 
     fn tile_matmul(
@@ -399,7 +410,7 @@ impl<'a> Lowering<'a> {
         shard: &Shard,
         grid: Grid,
     ) -> Result<Dispatch, Error> {
-        let rows = self.plan.weight(product.weight).rows;
+        let rows = self.loaded.plan.weight(product.weight).rows;
         let matmul = Matmul {
             layout: matrix.layout,
             k: matrix.row_len,
@@ -415,11 +426,11 @@ impl<'a> Lowering<'a> {
             fused_with: [None; 2],
             own_y: false,
         };
-        let mut buffers = whole(&[&self.scratch.halves, product.y, &self.inputs.pass]);
-        buffers.extend(self.chosen_by(product, experts.pick)?);
-        buffers.extend(shard.bindings());
-        let source = matmul.source(&DECODE.on(&self.device.capabilities))?;
-        let bindings = matmul.bindings();
-        self.call(&source, &bindings, "expert matmul", &buffers, grid)
+        let (halves, pass) = (&self.loaded.scratch.halves, &self.loaded.inputs.pass);
+        let mut buffers = BufferList::of([("a", halves), ("y", product.y), ("pass_info", pass)]);
+        self.add_chosen_by(&mut buffers, product, experts.pick)?;
+        buffers.extend(matrix.planes(shard, 0));
+        let source = matmul.source(&DECODE.on(&self.loaded.device.capabilities))?;
+        self.call("expert matmul", &source, &buffers, grid)
     }
 }

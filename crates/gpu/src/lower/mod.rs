@@ -4,16 +4,31 @@
 //!
 //! | word | meaning |
 //! |---|---|
+//! | loaded | a plan with its weights and buffers on a GPU: the operands of dispatches |
+//! | options | the choices by which a plan is lowered, which a lowering keeps |
 //! | step | an op of the plan with its buffers |
+//! | row class | the phase and range of rows that a list of dispatches is for; `alone` is one selected row |
+//! | site | a step, and the passes for which it is lowered |
+//! | neighbours | the values in scratch memory that a step of a decoding pass finds and leaves |
 //! | dispatch, call | one launch of a kernel with its bindings, made at load; a step has one or more |
-//! | bucket | the phase and range of rows that a list of dispatches is for |
+//! | buffer list | the buffers of a dispatch by the names of the kernel's bindings |
 //! | grid | the workgroups of a dispatch, as a function of the pass |
+//! | step shape | the properties of a pass that the grids of a step depend on |
+//! | projection | a matrix product of a step: its matrix, the norm before it, and its buffers |
 //! | operand | the form in which a product reads its activations: f32, 8 bits, 16 bits, or normed f32 |
+//! | shard | the rows of a matrix that one binding has |
+//! | plane | the codes, scales or minima of a shard, in a buffer range of their own |
 //! | K split | a range of the inputs of a product, whose partial sums are added in order |
 //! | tile | the rows and outputs that a workgroup or a thread computes together |
-//! | scratch | memory in which the dispatches of one step pass values to each other |
+//! | inputs | the buffers that the host writes for each pass |
+//! | scratch | memory in which the dispatches of one step, or of neighbours, pass values to each other |
+//! | halves | activations in 16 bits, for matrix cores |
 //! | tuning | the part of a launch shape that autotuning chooses |
+//! | phase | a kernel as a part of a persistent kernel |
 //! | concurrent | independent of the previous dispatch, so that no barrier is needed |
+//! | bucket | weights of one input that are sorted by magnitude (bucketMul) |
+//! | below | said of rows whose effort is below 1; `lives` are their numbers of live inputs |
+//! | apart | written to memory of its own, because the step adds to its output |
 
 mod attention;
 pub(crate) mod autotune;
@@ -24,12 +39,19 @@ pub(crate) mod dispatch;
 mod effort;
 mod effort_sizes;
 mod experts;
+pub(crate) mod kernel_cache;
+pub(crate) mod loaded;
 pub(crate) mod lowering;
 mod matmul;
+mod neighbours;
+mod operand;
+pub(crate) mod options;
 mod products;
+mod projection;
 mod prompt_matmul;
 mod recurrent;
 mod rows;
+mod site;
 mod tiled_matmul;
 pub(crate) mod timestamps;
 

@@ -1,231 +1,208 @@
 //! Matrix products: which kernels run them, on activations in which form.
 
-use pelton_graph::{Error, Gating, Linear, Norm, Rows, Step, WeightId};
-use pelton_quant::DType;
+use pelton_graph::{Error, Gating, Linear, Norm, WeightId};
 
 use crate::{
+    device::BufferList,
     kernels::{
         matvec::{FusedMatrix, MatVec, Tuning},
         matvec_rows::MatVecRows,
-        row_ops::{Product, RowOp},
+        row_ops::{GluOutput, RowOp},
         to_f16::ToF16,
         to_q8::ToQ8,
     },
     lower::{
-        dispatch::{Dispatch, Grid, RowBucket},
-        lowering::{Lowering, one, refused, whole},
+        dispatch::{Dispatch, Grid, RowClass},
+        loaded::Loaded,
+        lowering::{Lowering, one, refused},
+        neighbours::{fuses, gates},
+        operand::Operand,
+        projection::{NormedProjections, Projection},
+        site::Site,
     },
     weights::Matrix,
 };
 
-/// The form in which a product takes its activations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operand {
-    /// As they are: the product quantizes or copies them itself.
-    F32,
-    /// In 8 bits, once for all products of several rows.
-    Q8,
-    /// In 16 bits, for matrix cores.
-    F16,
-    /// In f32 after the norm, for tiles of weights in floats.
-    Normed,
-}
-
 impl<'a> Lowering<'a> {
     /// A product, after a norm where there is one.
-    #[allow(clippy::too_many_arguments, reason = "each is what differs between ops")]
     pub(super) fn linear(
         &mut self,
-        linear: &Linear,
-        norm: Option<&Norm>,
-        x: &wgpu::Buffer,
-        y: &wgpu::Buffer,
-        step: &Step,
-        add: bool,
-        bucket: RowBucket,
+        site: Site<'_>,
+        of: &Projection<'_>,
     ) -> Result<Vec<Dispatch>, Error> {
-        let matrix = self.weights.matrix(linear.weight)?;
-        let operand = self.operand(matrix, bucket);
-        let mut calls = match self.halves_ready(step, bucket) {
+        let matrix = self.loaded.weights.matrix(of.linear.weight)?;
+        let operand = self.operand(matrix, site.class);
+        let mut calls = match site.neighbours.finds_halves {
             true => Vec::new(),
-            false => self.prepare(operand, norm, x, matrix.row_len, 1)?,
+            false => self.prepare(site, operand, of.norm, of.x, [matrix.row_len, 1])?,
         };
-        calls.extend(self.product(operand, linear, norm, x, y, step, add, bucket)?);
+        calls.extend(self.product(site, operand, of)?);
         Ok(calls)
     }
 
     /// A product of prepared activations.
-    #[allow(clippy::too_many_arguments, reason = "each is what differs between ops")]
     fn product(
         &mut self,
+        site: Site<'_>,
         operand: Operand,
-        linear: &Linear,
-        norm: Option<&Norm>,
-        x: &wgpu::Buffer,
-        y: &wgpu::Buffer,
-        step: &Step,
-        add: bool,
-        bucket: RowBucket,
+        of: &Projection<'_>,
     ) -> Result<Vec<Dispatch>, Error> {
         match operand {
-            Operand::F32 => self.matvec(linear, norm, x, y, step, add, bucket),
-            Operand::Q8 if bucket != RowBucket::Prompt => {
-                self.matvec_rows(linear, norm.is_some(), y, step, add, bucket)
-            }
-            Operand::Q8 | Operand::Normed => {
-                self.tiled_matmul(linear, norm.is_some(), x, y, step, add)
-            }
-            Operand::F16 => self.matmul(linear, y, step, add, bucket),
+            Operand::F32 => self.matvec(site, of),
+            Operand::Q8 if site.class != RowClass::Prompt => self.matvec_rows(site, of),
+            Operand::Q8 | Operand::Normed => self.tiled_matmul(site, of),
+            Operand::F16 => self.matmul(site, of),
         }
     }
 
     /// A product of few rows.
-    #[allow(clippy::too_many_arguments, reason = "each is what differs between ops")]
-    fn matvec(
-        &mut self,
-        linear: &Linear,
-        norm: Option<&Norm>,
-        x: &wgpu::Buffer,
-        y: &wgpu::Buffer,
-        step: &Step,
-        add: bool,
-        bucket: RowBucket,
-    ) -> Result<Vec<Dispatch>, Error> {
-        let matrix = self.weights.matrix(linear.weight)?;
+    fn matvec(&mut self, site: Site<'_>, of: &Projection<'_>) -> Result<Vec<Dispatch>, Error> {
+        let Projection { linear, norm, x, y, add } = *of;
+        let matrix = self.loaded.weights.matrix(linear.weight)?;
         let mut calls = Vec::with_capacity(matrix.shards.len());
         for shard in &matrix.shards {
             let spec = MatVec {
                 bias: linear.bias.is_some(),
                 add,
-                ..self.spec(linear.weight, matrix, shard.rows.clone(), norm, step, bucket)
+                ..self.spec(site, linear.weight, matrix, shard.rows.clone(), norm)
             };
-            let mut buffers = whole(&[x, y, &self.inputs.pass]);
+            let pass = &self.loaded.inputs.pass;
+            let mut buffers = BufferList::of([("x", x), ("y", y), ("pass_info", pass)]);
             if let Some(norm) = norm {
-                buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
+                buffers.add("norm_weight", self.rms_weight(norm)?);
             }
             if let Some(bias) = linear.bias {
-                buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add("bias", self.loaded.weights.vector(bias)?);
             }
-            buffers.extend(shard.bindings());
-            calls.push(self.matvec_call(&spec, &buffers)?);
+            buffers.extend(matrix.planes(shard, 0));
+            calls.push(self.matvec_call(site, &spec, &buffers)?);
         }
         Ok(calls)
     }
 
     /// A product of several rows of quantized activations.
-    fn matvec_rows(
-        &mut self,
-        linear: &Linear,
-        norm: bool,
-        y: &wgpu::Buffer,
-        step: &Step,
-        add: bool,
-        bucket: RowBucket,
-    ) -> Result<Vec<Dispatch>, Error> {
-        let matrix = self.weights.matrix(linear.weight)?;
+    fn matvec_rows(&mut self, site: Site<'_>, of: &Projection<'_>) -> Result<Vec<Dispatch>, Error> {
+        let Projection { linear, norm, x: _, y, add } = *of;
+        let matrix = self.loaded.weights.matrix(linear.weight)?;
         let mut calls = Vec::with_capacity(matrix.shards.len());
         for shard in &matrix.shards {
             let spec = MatVecRows {
-                norm,
+                norm: norm.is_some(),
                 bias: linear.bias.is_some(),
                 add,
-                ..self.rows_spec(linear.weight, matrix, shard.rows.clone(), step, bucket)
+                ..self.rows_spec(site, linear.weight, matrix, shard.rows.clone())
             };
-            let bias = linear.bias.map(|bias| self.weights.vector(bias)).transpose()?;
-            let planes = shard.bindings().collect();
-            calls.push(self.matvec_rows_call(&spec, y, bias, planes)?);
+            let mut buffers = BufferList::of([("y", y)]);
+            if let Some(bias) = linear.bias {
+                buffers.add("bias", self.loaded.weights.vector(bias)?);
+            }
+            buffers.extend(matrix.planes(shard, 0));
+            calls.push(self.matvec_rows_call(&spec, buffers)?);
         }
         Ok(calls)
     }
 
-    fn matvec_rows_call(
+    /// A call of `matvec_rows.wgsl`. `buffers` are y, the bias and the planes.
+    fn matvec_rows_call<'b>(
         &mut self,
         spec: &MatVecRows,
-        y: &wgpu::Buffer,
-        bias: Option<&wgpu::Buffer>,
-        planes: Vec<wgpu::BufferBinding<'_>>,
-    ) -> Result<Dispatch, Error> {
-        let scratch = self.scratch;
-        let mut buffers = whole(&[&scratch.codes, &scratch.scales, y, &self.inputs.pass]);
+        mut buffers: BufferList<'b>,
+    ) -> Result<Dispatch, Error>
+    where
+        'a: 'b,
+    {
+        let Loaded { scratch, inputs, device, .. } = *self.loaded;
+        buffers.add("q8_codes", &scratch.codes);
+        buffers.add("q8_scales", &scratch.scales);
+        buffers.add("pass_info", &inputs.pass);
         if spec.norm {
-            buffers.push(scratch.factors.as_entire_buffer_binding());
+            buffers.add("factors", &scratch.factors);
         }
-        buffers.extend(bias.map(wgpu::Buffer::as_entire_buffer_binding));
-        buffers.extend(planes);
-        let capabilities = &self.device.capabilities;
-        let (source, x) = (spec.source(capabilities)?, spec.groups(capabilities));
+        let (source, x) = (spec.source(&device.capabilities)?, spec.groups(&device.capabilities));
         let grid = Grid::Rows { x, batch: spec.batch as u32 };
         let label = format!("matvec_rows {} {}x{}", spec.layout.dtype, spec.rows, spec.k);
-        self.call(&source, &spec.bindings(), &label, &buffers, grid)
+        self.call(&label, &source, &buffers, grid)
     }
 
     /// Products that all read one norm.
     pub(super) fn norm_linear(
         &mut self,
-        norm: &Norm,
-        linears: &[Linear],
-        x: &wgpu::Buffer,
-        outputs: &[&wgpu::Buffer],
-        step: &Step,
-        bucket: RowBucket,
+        site: Site<'_>,
+        all: &NormedProjections<'_>,
     ) -> Result<Vec<Dispatch>, Error> {
-        if let Some(call) = self.side_by_side(norm, linears, x, outputs, step, bucket)? {
+        if let Some(call) = self.side_by_side(site, all)? {
             return Ok(vec![call]);
         }
-        if self.fuses_on_cores(linears, bucket)? {
-            return self.fused_matmul(norm, linears, x, outputs, step, None, bucket);
+        if self.fuses_on_cores(site, all.linears) {
+            return self.fused_matmul(site, all, None);
         }
-        // each kind of operand is prepared once
-        let mut operands = Vec::new();
-        let mut calls = Vec::with_capacity(linears.len() + 1);
-        for linear in linears {
-            let matrix = self.weights.matrix(linear.weight)?;
-            let operand = self.operand(matrix, bucket);
-            if !operands.contains(&operand) {
-                calls.extend(match operand {
-                    Operand::F16 => self.complete(norm, x, matrix.row_len, step, bucket)?,
-                    _ => self.prepare(operand, Some(norm), x, matrix.row_len, 1)?,
-                });
-                operands.push(operand);
-            }
-        }
-        let mut products = Vec::with_capacity(linears.len());
-        let mut rest = linears.iter().zip(outputs).enumerate();
-        while let Some((i, (linear, y))) = rest.next() {
-            let matrix = self.weights.matrix(linear.weight)?;
-            let operand = self.operand(matrix, bucket);
-            if bucket == RowBucket::Prompt && operand == Operand::F16 {
-                let suits = |other: &&Linear| self.fuses_in_prompts(linear, other);
-                let count = 1 + linears[i + 1..].iter().take_while(suits).take(2).count();
-                if count > 1 {
-                    let (linears, outputs) = (&linears[i..i + count], &outputs[i..i + count]);
-                    products.extend(self.prompt_matmul(linears, outputs, step, false)?);
-                    rest.nth(count - 2);
-                    continue;
-                }
-            }
-            products.extend(self.product(
-                operand,
-                linear,
-                Some(norm),
-                x,
-                y,
-                step,
-                false,
-                bucket,
-            )?);
-        }
+        let mut calls = self.prepare_once(site, all)?;
+        let products = self.products_of_prepared(site, all)?;
         // K splits share one buffer of partial sums
-        calls.extend(match bucket {
-            RowBucket::ThirtyTwo | RowBucket::Many | RowBucket::Prompt => products,
+        calls.extend(match site.class {
+            RowClass::ThirtyTwo | RowClass::Many | RowClass::Prompt => products,
             _ => concurrent(products),
         });
         Ok(calls)
     }
 
+    /// The activations of products, in each form that one of them takes.
+    fn prepare_once(
+        &mut self,
+        site: Site<'_>,
+        all: &NormedProjections<'_>,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let mut operands = Vec::new();
+        let mut calls = Vec::with_capacity(1);
+        for linear in all.linears {
+            let matrix = self.loaded.weights.matrix(linear.weight)?;
+            let operand = self.operand(matrix, site.class);
+            if !operands.contains(&operand) {
+                let k = matrix.row_len;
+                calls.extend(match operand {
+                    Operand::F16 => self.complete(site, all.norm, all.x, k)?,
+                    _ => self.prepare(site, operand, Some(all.norm), all.x, [k, 1])?,
+                });
+                operands.push(operand);
+            }
+        }
+        Ok(calls)
+    }
+
+    /// Products of prepared activations; those of a prompt run in one dispatch where they can.
+    fn products_of_prepared(
+        &mut self,
+        site: Site<'_>,
+        all: &NormedProjections<'_>,
+    ) -> Result<Vec<Dispatch>, Error> {
+        let &NormedProjections { norm, linears, x, outputs } = all;
+        let mut calls = Vec::with_capacity(linears.len());
+        let mut first = 0;
+        while let Some((linear, y)) = linears.get(first).zip(outputs.get(first)) {
+            let operand = self.operand(self.loaded.weights.matrix(linear.weight)?, site.class);
+            let suits = |other: &&Linear| self.fuses_in_prompts(linear, other);
+            let count = match operand {
+                Operand::F16 if site.class == RowClass::Prompt => {
+                    1 + linears[first + 1..].iter().take_while(suits).take(2).count()
+                }
+                _ => 1,
+            };
+            let run = first..first + count;
+            calls.extend(match count {
+                1 => {
+                    let of = Projection { linear, norm: Some(norm), x, y, add: false };
+                    self.product(site, operand, &of)?
+                }
+                _ => self.prompt_matmul(site, &linears[run.clone()], &outputs[run], false)?,
+            });
+            first += count;
+        }
+        Ok(calls)
+    }
+
     /// Whether two products of rows of a prompt can run in one dispatch.
     fn fuses_in_prompts(&self, linear: &Linear, other: &Linear) -> bool {
-        let matrix = |linear: &Linear| self.weights.matrix(linear.weight);
+        let matrix = |linear: &Linear| self.loaded.weights.matrix(linear.weight);
         let (Ok(first), Ok(second)) = (matrix(linear), matrix(other)) else { return false };
         let plain = linear.bias.is_none() && other.bias.is_none();
         let single = first.shards.len() == 1 && second.shards.len() == 1;
@@ -240,112 +217,100 @@ impl<'a> Lowering<'a> {
     /// little of the time, and one kernel for all of it would take a driver long to compile.
     fn side_by_side(
         &mut self,
-        norm: &Norm,
-        linears: &[Linear],
-        x: &wgpu::Buffer,
-        outputs: &[&wgpu::Buffer],
-        step: &Step,
-        bucket: RowBucket,
+        site: Site<'_>,
+        all: &NormedProjections<'_>,
     ) -> Result<Option<Dispatch>, Error> {
+        let &NormedProjections { norm, linears, x, outputs } = all;
         let ([first, _] | [first, _, _]) = *linears else { return Ok(None) };
-        if !matches!(bucket, RowBucket::One | RowBucket::Two | RowBucket::Four) {
+        if !matches!(site.class, RowClass::One | RowClass::Two | RowClass::Four) {
             return Ok(None);
         }
-        let matrix = self.weights.matrix(first.weight)?;
+        let matrix = self.loaded.weights.matrix(first.weight)?;
         let mut sides = Vec::with_capacity(linears.len());
         for linear in linears {
-            let other = self.weights.matrix(linear.weight)?;
+            let other = self.loaded.weights.matrix(linear.weight)?;
             let suits =
                 other.layout == matrix.layout || (other.layout.blocks() && matrix.layout.blocks());
             let alike = suits && linear.bias.is_some() == first.bias.is_some();
             if !alike || other.shards.len() > 1 {
                 return Ok(None);
             }
-            let rows = self.plan.weight(linear.weight).rows;
+            let rows = self.loaded.plan.weight(linear.weight).rows;
             sides.push(FusedMatrix { layout: other.layout, rows });
         }
         let spec = MatVec {
             bias: first.bias.is_some(),
             fused_with: [1, 2].map(|i| sides.get(i).copied()),
-            ..self.spec(first.weight, matrix, 0..sides[0].rows, Some(norm), step, bucket)
+            ..self.spec(site, first.weight, matrix, 0..sides[0].rows, Some(norm))
         };
-        if !self.device.capabilities.binds(spec.bindings().len()) {
+        let source = spec.source(&self.loaded.device.capabilities)?;
+        if !self.loaded.device.capabilities.binds(source.bindings().len()) {
             return Ok(None);
         }
-        let mut buffers = whole(&[x, outputs[0], &self.inputs.pass]);
-        buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
-        for (i, linear) in linears.iter().enumerate() {
-            if i > 0 {
-                buffers.push(outputs[i].as_entire_buffer_binding());
-            }
+        let mut buffers = BufferList::of([("x", x), ("pass_info", &self.loaded.inputs.pass)]);
+        buffers.add("norm_weight", self.rms_weight(norm)?);
+        for (i, (linear, y)) in linears.iter().zip(outputs).enumerate() {
+            // the names of the first matrix have no number
+            let of = |name: &str| if i > 0 { format!("{name}{i}") } else { name.to_owned() };
+            buffers.add(of("y"), y);
             if let Some(bias) = linear.bias {
-                buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add(of("bias"), self.loaded.weights.vector(bias)?);
             }
+            buffers.extend(self.loaded.weights.matrix(linear.weight)?.whole_planes(i));
         }
-        for linear in linears {
-            let matrix = self.weights.matrix(linear.weight)?;
-            buffers.extend(matrix.shards.iter().flat_map(|shard| shard.bindings()));
-        }
-        self.matvec_call(&spec, &buffers).map(Some)
+        self.matvec_call(site, &spec, &buffers).map(Some)
     }
 
     /// The form in which a product takes its activations.
-    pub(super) fn operand(&self, matrix: &Matrix, bucket: RowBucket) -> Operand {
-        match bucket {
-            // weights in f32 would lose 16 bits on matrix cores
-            RowBucket::Prompt | RowBucket::Many | RowBucket::ThirtyTwo
-                if self.device.capabilities.matrix_cores && matrix.layout.dtype != DType::F32 =>
-            {
-                Operand::F16
-            }
-            RowBucket::One | RowBucket::Two | RowBucket::Four => Operand::F32,
-            _ if matrix.layout.blocks() => Operand::Q8,
-            RowBucket::Prompt if !self.device.capabilities.matrix_cores => Operand::Normed,
-            _ => Operand::F32,
-        }
+    pub(super) fn operand(&self, matrix: &Matrix, class: RowClass) -> Operand {
+        Operand::of(matrix, class, &self.loaded.device.capabilities)
     }
 
     /// The factors of a norm before products, which is a plain root-mean-square norm.
     pub(super) fn rms_weight(&self, norm: &Norm) -> Result<&'a wgpu::Buffer, Error> {
         let weight = norm.rms_weight().ok_or_else(|| refused("a fused norm that is no RMSNorm"))?;
-        self.weights.vector(weight)
+        self.loaded.weights.vector(weight)
     }
 
     /// Brings activations to the form that products take: `per_row` rows of `k` elements of each row.
     pub(super) fn prepare(
         &mut self,
+        site: Site<'_>,
         operand: Operand,
         norm: Option<&Norm>,
         x: &wgpu::Buffer,
-        k: usize,
-        per_row: usize,
+        [k, per_row]: [usize; 2],
     ) -> Result<Vec<Dispatch>, Error> {
         match operand {
             Operand::F32 => Ok(Vec::new()),
             Operand::Normed => match norm {
-                Some(norm) => self.norm(norm, 1, k, x, Some(&self.scratch.normed)),
+                Some(norm) => self.norm(norm, 1, k, x, Some(&self.loaded.scratch.normed)),
                 None => Ok(Vec::new()),
             },
             Operand::F16 => self.halve(norm, x, [k, per_row]).map(one),
-            Operand::Q8 => self.quantize(norm, x, [k, per_row]).map(one),
+            Operand::Q8 => self.quantize(site, norm, x, [k, per_row]).map(one),
         }
     }
 
     /// Activations in 8 bits.
     fn quantize(
         &mut self,
+        site: Site<'_>,
         norm: Option<&Norm>,
         x: &wgpu::Buffer,
         [k, per_row]: [usize; 2],
     ) -> Result<Dispatch, Error> {
-        let (norm_eps, threads) = (norm.map(|norm| norm.eps), self.tuning.threads);
+        let (norm_eps, threads) = (norm.map(|norm| norm.eps), site.tuning.threads);
         let quantize = ToQ8 { k, per_row, norm: norm_eps, threads };
-        let mut buffers = whole(&[x, &self.scratch.codes, &self.scratch.scales]);
+        let scratch = self.loaded.scratch;
+        let to = [("codes", &scratch.codes), ("scales", &scratch.scales)];
+        let mut buffers = BufferList::of([("x", x)].into_iter().chain(to));
         if let Some(norm) = norm {
-            buffers.extend(whole(&[&self.scratch.factors, self.rms_weight(norm)?]));
+            buffers.add("factors", &scratch.factors);
+            buffers.add("norm_weight", self.rms_weight(norm)?);
         }
-        let source = quantize.source(&self.device.capabilities)?;
-        self.call(&source, &quantize.bindings(), "to_q8", &buffers, rows_times(per_row))
+        let source = quantize.source(&self.loaded.device.capabilities)?;
+        self.call("to_q8", &source, &buffers, rows_times(per_row))
     }
 
     /// Activations for matrix cores.
@@ -356,127 +321,138 @@ impl<'a> Lowering<'a> {
         [k, per_row]: [usize; 2],
     ) -> Result<Dispatch, Error> {
         let prepare = ToF16 { k, per_row, norm: norm.map(|norm| norm.eps), partial: None };
-        let mut buffers = whole(&[x, &self.scratch.halves]);
+        let mut buffers = BufferList::of([("x", x), ("a", &self.loaded.scratch.halves)]);
         if let Some(norm) = norm {
-            buffers.push(self.rms_weight(norm)?.as_entire_buffer_binding());
+            buffers.add("norm_weight", self.rms_weight(norm)?);
         }
-        let source = prepare.source(&self.device.capabilities)?;
-        self.call(&source, &prepare.bindings(), "to_f16", &buffers, rows_times(per_row))
+        let source = prepare.source(&self.loaded.device.capabilities)?;
+        self.call("to_f16", &source, &buffers, rows_times(per_row))
     }
 
     /// Gate and up in one kernel where they are of one type, else one after the other.
     pub(super) fn norm_glu(
         &mut self,
-        norm: &Norm,
-        [gate, up]: [&Linear; 2],
+        site: Site<'_>,
+        all: &NormedProjections<'_>,
         gating: &Gating,
-        [x, g]: [&wgpu::Buffer; 2],
-        step: &Step,
-        bucket: RowBucket,
     ) -> Result<Vec<Dispatch>, Error> {
-        let (gates, ups) = (self.weights.matrix(gate.weight)?, self.weights.matrix(up.weight)?);
+        let &NormedProjections { norm, linears, x, outputs } = all;
+        let ([gate, up], [g]) = (linears, outputs) else {
+            return Err(refused("a gated product of other than a gate and its value"));
+        };
+        let weights = self.loaded.weights;
+        let (gates, ups) = (weights.matrix(gate.weight)?, weights.matrix(up.weight)?);
         let rows = |m: &Matrix| m.shards.iter().map(|s| s.rows.clone()).collect::<Vec<_>>();
         let plain = gate.bias.is_none() && up.bias.is_none();
         let alike = gates.layout == ups.layout && rows(gates) == rows(ups) && plain;
-        let operand = self.operand(gates, bucket);
-        if self.gates_on_cores([gate, up], bucket)? {
-            return self.fused_matmul(norm, &[*gate, *up], x, &[g], step, Some(gating), bucket);
+        let operand = self.operand(gates, site.class);
+        if self.gates_on_cores(site, [gate, up]) {
+            return self.fused_matmul(site, all, Some(gating));
         }
-        if !alike || operand == Operand::F16 || bucket == RowBucket::Prompt {
-            let width = self.plan.weight(up.weight).rows;
-            let up_buffer = &self.scratch.up;
-            let mut calls =
-                self.norm_linear(norm, &[*gate, *up], x, &[g, up_buffer], step, bucket)?;
-            let glu = RowOp::glu(width, gating, false, Product::Gate);
-            calls.push(self.row_op(&glu, &[g, up_buffer])?);
+        if !alike || operand == Operand::F16 || site.class == RowClass::Prompt {
+            let width = self.loaded.plan.weight(up.weight).rows;
+            let up = &self.loaded.scratch.up;
+            let outputs = &[*g, up];
+            let mut calls = self.norm_linear(site, &NormedProjections { outputs, ..*all })?;
+            let glu = RowOp::glu(width, gating, false, GluOutput::Gate);
+            calls.push(self.row_op(&glu, [("gate", *g), ("up", up)])?);
             return Ok(calls);
         }
-        let mut calls = self.prepare(operand, Some(norm), x, gates.row_len, 1)?;
+        let mut calls = self.prepare(site, operand, Some(norm), x, [gates.row_len, 1])?;
         for (gate_shard, up_shard) in gates.shards.iter().zip(&ups.shards) {
             let rows = gate_shard.rows.clone();
-            let planes = gate_shard.bindings().chain(up_shard.bindings());
+            let mut buffers = BufferList::of([("y", *g)]);
+            buffers.extend(gates.planes(gate_shard, 0).chain(ups.planes(up_shard, 1)));
             if operand == Operand::Q8 {
-                let spec = self.rows_spec(gate.weight, gates, rows, step, bucket);
+                let spec = self.rows_spec(site, gate.weight, gates, rows);
                 let spec = MatVecRows { norm: true, glu: Some(*gating), ..spec };
-                calls.push(self.matvec_rows_call(&spec, g, None, planes.collect())?);
+                calls.push(self.matvec_rows_call(&spec, buffers)?);
                 continue;
             }
-            let spec = self.spec(gate.weight, gates, rows, Some(norm), step, bucket);
+            let spec = self.spec(site, gate.weight, gates, rows, Some(norm));
             let spec = MatVec { glu: Some(*gating), ..spec };
-            let mut buffers = whole(&[x, g, &self.inputs.pass, self.rms_weight(norm)?]);
-            buffers.extend(planes);
-            calls.push(self.matvec_call(&spec, &buffers)?);
+            buffers.add("x", x);
+            buffers.add("pass_info", &self.loaded.inputs.pass);
+            buffers.add("norm_weight", self.rms_weight(norm)?);
+            calls.push(self.matvec_call(site, &spec, &buffers)?);
         }
         Ok(calls)
     }
 
+    /// Whether products of the same activations run in one dispatch on matrix cores.
+    fn fuses_on_cores(&self, site: Site<'_>, linears: &[Linear]) -> bool {
+        self.decode_tile(site.class).is_some() && fuses(linears, &|id| self.loaded.on_cores(id))
+    }
+
+    /// Whether a gate and its value run in one dispatch on matrix cores.
+    fn gates_on_cores(&self, site: Site<'_>, linears: [&Linear; 2]) -> bool {
+        self.decode_tile(site.class).is_some() && gates(linears, &|id| self.loaded.on_cores(id))
+    }
+
     fn rows_spec(
         &self,
+        site: Site<'_>,
         weight: WeightId,
         matrix: &Matrix,
         rows: std::ops::Range<usize>,
-        step: &Step,
-        bucket: RowBucket,
     ) -> MatVecRows {
-        let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
         MatVecRows {
             layout: matrix.layout,
             k: matrix.row_len,
             rows: rows.len(),
             offset: rows.start,
-            stride: self.plan.weight(weight).rows,
-            batch: bucket.batch().min(self.device.capabilities.batch),
+            stride: self.loaded.plan.weight(weight).rows,
+            batch: site.class.batch().min(self.loaded.device.capabilities.batch),
             norm: false,
             bias: false,
             add: false,
             glu: None,
-            count_at: usize::from(selected),
+            count_at: self.loaded.count_at(site),
             experts: None,
         }
     }
 
     fn spec(
         &self,
+        site: Site<'_>,
         weight: WeightId,
         matrix: &Matrix,
         rows: std::ops::Range<usize>,
         norm: Option<&Norm>,
-        step: &Step,
-        bucket: RowBucket,
     ) -> MatVec {
-        let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
         MatVec {
             layout: matrix.layout,
             k: matrix.row_len,
             rows: rows.len(),
             offset: rows.start,
-            stride: self.plan.weight(weight).rows,
-            batch: bucket.batch().min(self.device.capabilities.batch),
+            stride: self.loaded.plan.weight(weight).rows,
+            batch: site.class.batch().min(self.loaded.device.capabilities.batch),
             norm: norm.map(|norm| norm.eps),
             bias: false,
             add: false,
             glu: None,
             fused_with: [None; 2],
-            count_at: usize::from(selected),
+            count_at: self.loaded.count_at(site),
             experts: None,
             // the threads decide the order in which a norm's squares are summed, so they are the
             // same for any number of rows
-            tuning: Tuning { threads: self.tuning.threads, ..Tuning::CANDIDATES[0] },
+            tuning: Tuning { threads: site.tuning.threads, ..Tuning::CANDIDATES[0] },
         }
     }
 
     fn matvec_call(
         &mut self,
+        site: Site<'_>,
         spec: &MatVec,
-        buffers: &[wgpu::BufferBinding<'_>],
+        buffers: &BufferList<'_>,
     ) -> Result<Dispatch, Error> {
-        let capabilities = &self.device.capabilities;
-        let tuned = MatVec { tuning: self.tuning, ..*spec };
-        let tunes = self.joined.is_some() || (spec.batch == 1 && spec.uneven(capabilities));
+        let capabilities = &self.loaded.device.capabilities;
+        let tuned = MatVec { tuning: site.tuning, ..*spec };
+        let tunes = self.options.phases.is_some() || (spec.batch == 1 && spec.uneven(capabilities));
         let spec = if tunes { &tuned } else { spec };
         let (source, groups) = (spec.source(capabilities)?, spec.groups(capabilities));
         let groups = Grid::Rows { x: groups, batch: spec.batch as u32 };
-        self.call(&source, &spec.bindings(), &spec.label(), buffers, groups)
+        self.call(&spec.label(), &source, buffers, groups)
     }
 }
 

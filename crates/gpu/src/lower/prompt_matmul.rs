@@ -3,9 +3,10 @@
 //! A matrix with few outputs has too few tiles to fill a GPU, so K is split. All passes split it in
 //! the same way, so that the sums of a row have one order.
 
-use pelton_graph::{Error, Linear, Rows, Step};
+use pelton_graph::{Error, Linear};
 
 use crate::{
+    device::BufferList,
     kernels::{
         matmul::{Matmul, prompt_splits},
         matvec::FusedMatrix,
@@ -13,7 +14,8 @@ use crate::{
     },
     lower::{
         dispatch::{Dispatch, Grid},
-        lowering::{Lowering, refused, whole},
+        lowering::{Lowering, refused},
+        site::Site,
     },
 };
 
@@ -22,24 +24,23 @@ impl Lowering<'_> {
     /// several have no biases.
     pub(super) fn prompt_matmul(
         &mut self,
+        site: Site<'_>,
         linears: &[Linear],
         outputs: &[&wgpu::Buffer],
-        step: &Step,
         add: bool,
     ) -> Result<Vec<Dispatch>, Error> {
         let (Some(linear), Some(&y)) = (linears.first(), outputs.first()) else {
             return Err(refused("a product without a matrix"));
         };
-        let matrix = self.weights.matrix(linear.weight)?;
-        let rows = |linear: &Linear| self.plan.weight(linear.weight).rows;
+        let matrix = self.loaded.weights.matrix(linear.weight)?;
+        let rows = |linear: &Linear| self.loaded.plan.weight(linear.weight).rows;
         let (k, total) = (matrix.row_len, linears.iter().map(rows).sum());
         let fused = |i: usize| {
             linears.get(i).map(|other| FusedMatrix { layout: matrix.layout, rows: rows(other) })
         };
-        let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
         // a bias is added to a whole sum
         let splits = match matrix.shards.len() == 1 && linear.bias.is_none() {
-            true => prompt_splits(k, total, self.rows),
+            true => prompt_splits(k, total, self.loaded.rows),
             false => 1,
         };
         let mut calls = Vec::with_capacity(matrix.shards.len() + 1);
@@ -52,39 +53,44 @@ impl Lowering<'_> {
                 stride: if splits > 1 { total } else { rows(linear) },
                 bias: linear.bias.is_some(),
                 add: add && splits == 1,
-                count_at: usize::from(selected),
+                count_at: self.loaded.count_at(site),
                 splits,
-                slab_rows: self.rows,
+                slab_rows: self.loaded.rows,
                 experts: None,
                 fused_with: [fused(1), fused(2)],
                 own_y: linears.len() > 1 && splits == 1,
             };
-            let y = if splits > 1 { &self.scratch.partial } else { y };
-            let mut buffers = whole(&[&self.scratch.halves, y, &self.inputs.pass]);
-            if matmul.own_y {
-                buffers.extend(whole(&outputs[1..]));
-            }
+            let y = if splits > 1 { &self.loaded.scratch.partial } else { y };
+            let halves = &self.loaded.scratch.halves;
+            let pass = &self.loaded.inputs.pass;
+            let mut buffers = BufferList::of([("a", halves), ("y", y), ("pass_info", pass)]);
             if let Some(bias) = linear.bias {
-                buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add("bias", self.loaded.weights.vector(bias)?);
             }
-            buffers.extend(shard.bindings());
-            for linear in &linears[1..] {
-                let matrix = self.weights.matrix(linear.weight)?;
-                buffers.extend(matrix.shards.iter().flat_map(|shard| shard.bindings()));
+            buffers.extend(matrix.planes(shard, 0));
+            for (i, (linear, y)) in linears.iter().zip(outputs).enumerate().skip(1) {
+                if matmul.own_y {
+                    buffers.add(format!("y{i}"), y);
+                }
+                buffers.extend(self.loaded.weights.matrix(linear.weight)?.whole_planes(i));
             }
-            for (from, to, tile) in matmul.tiles(&self.device.capabilities, self.rows) {
+            for (from, to, tile) in matmul.tiles(&self.loaded.device.capabilities, self.loaded.rows)
+            {
                 let grid = Grid::Tiles(tile, matmul.tiled_rows(&tile), splits);
                 let source = matmul.source(&tile)?;
-                let call = self.call(&source, &matmul.bindings(), "matmul", &buffers, grid)?;
+                let call = self.call("matmul", &source, &buffers, grid)?;
                 calls.push(Dispatch { rows: from..=to, ..call });
             }
         }
         if splits > 1 {
             let parts = linears.iter().map(|linear| Output { rows: rows(linear), bias: false });
-            let sum = SumSplits { slab_rows: self.rows, ..self.sum(splits, parts.collect(), add) };
-            let mut buffers = whole(&[&self.scratch.partial]);
-            buffers.extend(whole(outputs));
-            calls.push(self.sum_call(&sum, &buffers)?);
+            let sum =
+                SumSplits { slab_rows: self.loaded.rows, ..self.sum(splits, parts.collect(), add) };
+            let mut buffers = BufferList::default();
+            for (i, y) in outputs.iter().enumerate() {
+                buffers.add(format!("y{i}"), y);
+            }
+            calls.push(self.sum_call(&sum, buffers)?);
         }
         Ok(calls)
     }

@@ -3,10 +3,12 @@
 use pelton_graph::{Error, GatedDelta as GatedDeltaOp, ShortConv as ShortConvOp};
 
 use crate::{
+    device::BufferList,
     kernels::recurrent::{GatedDelta, ShortConv},
     lower::{
+        buffers::Inputs,
         dispatch::{Dispatch, Grid},
-        lowering::{Lowering, whole},
+        lowering::Lowering,
     },
 };
 
@@ -19,12 +21,14 @@ impl<'a> Lowering<'a> {
         x: &wgpu::Buffer,
     ) -> Result<Dispatch, Error> {
         let conv = ShortConv { channels, taps: op.taps };
-        let weight = self.weights.vector(op.weight)?;
-        let [rows, order, sequences] = self.sequences();
-        let buffers = [rows, order, sequences, x, &self.states[op.state], weight];
+        let weight = self.loaded.weights.vector(op.weight)?;
+        let mut buffers = self.sequences();
+        buffers.add("x", x);
+        buffers.add("states", &self.loaded.states[op.state]);
+        buffers.add("weight", weight);
         let grid = Grid::Sequences { x: conv.groups(), y: 1 };
         let source = conv.source()?;
-        self.call(&source, &ShortConv::bindings(), "short_conv", &whole(&buffers), grid)
+        self.call("short_conv", &source, &buffers, grid)
     }
 
     /// The linear attention over the rows of each sequence: of `inputs`, which are q, k, v, alpha and
@@ -36,33 +40,33 @@ impl<'a> Lowering<'a> {
         o: &wgpu::Buffer,
     ) -> Result<Vec<Dispatch>, Error> {
         let delta = GatedDelta(*op);
-        let capabilities = &self.device.capabilities;
+        let capabilities = &self.loaded.device.capabilities;
         let ([x, y], source) = (delta.groups(capabilities), delta.source(capabilities)?);
-        let bindings = GatedDelta::bindings(capabilities);
         let grid = Grid::Sequences { x, y };
-        let factors = [self.weights.vector(op.rate)?, self.weights.vector(op.shift)?];
-        let state = &self.states[op.state];
-        if !GatedDelta::packs(capabilities) {
-            let buffers = [&self.sequences()[..], inputs, &[o, state], &factors].concat();
-            let attention = self.call(&source, &bindings, "gated_delta", &whole(&buffers), grid)?;
-            return Ok(vec![attention]);
+        let mut operands = BufferList::default();
+        for (name, buffer) in ["q", "k", "v", "alpha", "beta"].into_iter().zip(inputs) {
+            operands.add(name, buffer);
         }
-        let operands = &self.scratch.operands;
-        let buffers = [inputs, &factors[..], &[operands]].concat();
-        let packing = self.call(
-            &delta.packing_source()?,
-            &GatedDelta::packing_bindings(),
-            "delta_operands",
-            &whole(&buffers),
-            Grid::Row,
-        )?;
-        let buffers = [&self.sequences()[..], &[operands, o, state]].concat();
-        let attention = self.call(&source, &bindings, "gated_delta", &whole(&buffers), grid)?;
-        Ok(vec![packing, attention])
+        operands.add("rate", self.loaded.weights.vector(op.rate)?);
+        operands.add("shift", self.loaded.weights.vector(op.shift)?);
+        let mut buffers = self.sequences();
+        buffers.add("o", o);
+        buffers.add("states", &self.loaded.states[op.state]);
+        if !GatedDelta::packs(capabilities) {
+            buffers.append(operands);
+            return Ok(vec![self.call("gated_delta", &source, &buffers, grid)?]);
+        }
+        let packed = &self.loaded.scratch.operands;
+        operands.add("operands", packed);
+        buffers.add("operands", packed);
+        let packing = delta.packing_source()?;
+        let packing = self.call("delta_operands", &packing, &operands, Grid::Row)?;
+        Ok(vec![packing, self.call("gated_delta", &source, &buffers, grid)?])
     }
 
     /// The rows, their order by sequence, and the ranges of sequences in it.
-    fn sequences(&self) -> [&'a wgpu::Buffer; 3] {
-        [&self.inputs.rows, &self.inputs.order, &self.inputs.sequences]
+    fn sequences(&self) -> BufferList<'a> {
+        let Inputs { rows, order, sequences, .. } = self.loaded.inputs;
+        BufferList::of([("rows", rows), ("order", order), ("sequences", sequences)])
     }
 }

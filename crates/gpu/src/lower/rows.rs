@@ -3,10 +3,12 @@
 use pelton_graph::{BufferId, Error, Gating, Norm, Pooling, Step, StridedCopy, TableRow, WeightId};
 
 use crate::{
-    kernels::row_ops::{Product, RowNorm, RowOp},
+    device::BufferList,
+    kernels::row_ops::{GluOutput, RowNorm, RowOp},
     lower::{
+        buffers::Inputs,
         dispatch::{Dispatch, Grid},
-        lowering::{Lowering, one, refused, whole},
+        lowering::{Lowering, one, refused},
     },
 };
 
@@ -16,15 +18,20 @@ impl<'a> Lowering<'a> {
         table: WeightId,
         x: &wgpu::Buffer,
     ) -> Result<Vec<Dispatch>, Error> {
-        let matrix = self.weights.matrix(table)?;
+        let matrix = self.loaded.weights.matrix(table)?;
         let mut calls = Vec::with_capacity(matrix.shards.len());
         for shard in &matrix.shards {
             let (first, rows) = (shard.rows.start, shard.rows.len());
-            let types = (self.plan.token_types > 1).then_some(self.plan.vocab);
+            let types = (self.loaded.plan.token_types > 1).then_some(self.loaded.plan.vocab);
             let op = RowOp::embed(&matrix.layout, matrix.row_len, [first, rows], types);
-            let inputs = self.inputs;
-            let mut buffers = whole(&[&inputs.rows, &inputs.recent, &inputs.pass, x]);
-            buffers.extend(shard.bindings());
+            let inputs = self.loaded.inputs;
+            let mut buffers = BufferList::of([
+                ("rows", &inputs.rows),
+                ("recent", &inputs.recent),
+                ("pass_info", &inputs.pass),
+                ("x", x),
+            ]);
+            buffers.extend(matrix.planes(shard, 0));
             calls.push(self.bound_row_op(&op, &buffers)?);
         }
         Ok(calls)
@@ -41,15 +48,15 @@ impl<'a> Lowering<'a> {
         let row = match row {
             TableRow::Position => "rows[id.y].y".to_owned(),
             TableRow::Fixed(row) => format!("{row}u"),
-            TableRow::TokenType => format!("rows[id.y].x / {}u", self.plan.vocab),
+            TableRow::TokenType => format!("rows[id.y].x / {}u", self.loaded.plan.vocab),
         };
-        let matrix = self.weights.matrix(table)?;
+        let matrix = self.loaded.weights.matrix(table)?;
         let mut calls = Vec::with_capacity(matrix.shards.len());
         for shard in &matrix.shards {
             let rows = [shard.rows.start, shard.rows.len()];
             let op = RowOp::add_table(&matrix.layout, matrix.row_len, rows, &row);
-            let mut buffers = whole(&[&self.inputs.rows, x]);
-            buffers.extend(shard.bindings());
+            let mut buffers = BufferList::of([("rows", &self.loaded.inputs.rows), ("x", x)]);
+            buffers.extend(matrix.planes(shard, 0));
             calls.push(self.bound_row_op(&op, &buffers)?);
         }
         Ok(calls)
@@ -67,18 +74,22 @@ impl<'a> Lowering<'a> {
         let &Norm { kind, weight, bias, eps } = norm;
         let length = width / heads;
         let heads_of = |id: Option<WeightId>| match id {
-            Some(id) if self.plan.weight(id).row_len == length => 1,
+            Some(id) if self.loaded.plan.weight(id).row_len == length => 1,
             Some(_) => heads,
             None => 0,
         };
         let (weight_heads, bias_heads) = (heads_of(weight), heads_of(bias));
         let op = RowNorm { kind, length, eps, weight_heads, bias_heads };
-        let mut buffers = vec![x];
-        buffers.extend(y);
-        for id in [weight, bias].into_iter().flatten() {
-            buffers.push(self.weights.vector(id)?);
+        let mut buffers = BufferList::of([("x", x)]);
+        if let Some(y) = y {
+            buffers.add("y", y);
         }
-        self.row_op(&RowOp::norm(&op, heads, y.is_none()), &buffers).map(one)
+        for (name, id) in [("weight", weight), ("bias", bias)] {
+            if let Some(id) = id {
+                buffers.add(name, self.loaded.weights.vector(id)?);
+            }
+        }
+        self.bound_row_op(&RowOp::norm(&op, heads, y.is_none()), &buffers).map(one)
     }
 
     /// A gated product, whose buffer may be that of the gate or of the value.
@@ -88,15 +99,16 @@ impl<'a> Lowering<'a> {
         step: &Step,
         [gate, up, g]: [&wgpu::Buffer; 3],
     ) -> Result<Vec<Dispatch>, Error> {
-        let width = |id: BufferId| self.plan.buffer(id).width;
+        let width = |id: BufferId| self.loaded.plan.buffer(id).width;
         let (inputs, output) = (&step.inputs, step.outputs[0]);
         let one_gate = width(inputs[0]) == 1 && width(output) > 1;
-        let (to, buffers) = match output {
-            g if g == inputs[0] => (Product::Gate, vec![gate, up]),
-            g if g == inputs[1] => (Product::Up, vec![gate, up]),
-            _ => (Product::Own, vec![gate, up, g]),
+        let (to, own) = match output {
+            g if g == inputs[0] => (GluOutput::Gate, None),
+            g if g == inputs[1] => (GluOutput::Up, None),
+            _ => (GluOutput::Own, Some(("g", g))),
         };
-        self.row_op(&RowOp::glu(width(output), gating, one_gate, to), &buffers).map(one)
+        let buffers = [("gate", gate), ("up", up)].into_iter().chain(own);
+        self.row_op(&RowOp::glu(width(output), gating, one_gate, to), buffers).map(one)
     }
 
     /// A strided copy between rows of two buffers.
@@ -110,8 +122,8 @@ impl<'a> Lowering<'a> {
         if from == to {
             return Err(refused("a copy within one buffer"));
         }
-        let width = |id: BufferId| self.plan.buffer(id).width;
-        self.row_op(&RowOp::copy(copy, width(from), width(to)), &[x, y]).map(one)
+        let width = |id: BufferId| self.loaded.plan.buffer(id).width;
+        self.row_op(&RowOp::copy(copy, width(from), width(to)), [("x", x), ("y", y)]).map(one)
     }
 
     /// The pooling of sequences, whose rows are all in one pass.
@@ -121,24 +133,21 @@ impl<'a> Lowering<'a> {
         width: usize,
         [x, y]: [&wgpu::Buffer; 2],
     ) -> Result<Vec<Dispatch>, Error> {
-        let buffers = [&self.inputs.rows, &self.inputs.selected, x, y];
-        self.row_op(&RowOp::pool(width, pooling), &buffers).map(one)
+        let Inputs { rows, selected, .. } = self.loaded.inputs;
+        let buffers = [("rows", rows), ("selected", selected), ("x", x), ("y", y)];
+        self.row_op(&RowOp::pool(width, pooling), buffers).map(one)
     }
 
-    pub(super) fn row_op(
+    pub(super) fn row_op<'b>(
         &mut self,
         op: &RowOp,
-        buffers: &[&wgpu::Buffer],
+        buffers: impl IntoIterator<Item = (&'static str, &'b wgpu::Buffer)>,
     ) -> Result<Dispatch, Error> {
-        self.bound_row_op(op, &whole(buffers))
+        self.bound_row_op(op, &BufferList::of(buffers))
     }
 
-    fn bound_row_op(
-        &mut self,
-        op: &RowOp,
-        buffers: &[wgpu::BufferBinding<'_>],
-    ) -> Result<Dispatch, Error> {
+    fn bound_row_op(&mut self, op: &RowOp, buffers: &BufferList<'_>) -> Result<Dispatch, Error> {
         let grid = Grid::Rows { x: op.groups, batch: 1 };
-        self.call(&op.source()?, op.bindings(), op.label, buffers, grid)
+        self.call(op.label, &op.source()?, buffers, grid)
     }
 }

@@ -3,41 +3,42 @@
 //! A pass of few rows has too few tiles to fill a GPU. Then K splits have workgroups of their own, and
 //! another kernel adds their partial sums; with more rows a workgroup computes all splits.
 
-use pelton_graph::{Error, Linear, Rows, Step};
+use pelton_graph::{Error, Linear};
 
 use crate::{
+    device::BufferList,
     kernels::{
         sum_splits::{Output, SumSplits},
         tiled_matmul::{FEW_ROWS, ThreadTile, TiledMatmul, splits},
     },
     lower::{
         dispatch::{Dispatch, Grid},
-        lowering::{Lowering, whole},
+        loaded::Loaded,
+        lowering::Lowering,
+        projection::Projection,
+        site::Site,
     },
     weights::{Matrix, Shard},
 };
 
-impl Lowering<'_> {
+impl<'a> Lowering<'a> {
     /// A product of prepared activations: in 8 bits, or for weights in floats in f32, which after a
     /// norm are in scratch memory.
     pub(super) fn tiled_matmul(
         &mut self,
-        linear: &Linear,
-        normed: bool,
-        x: &wgpu::Buffer,
-        y: &wgpu::Buffer,
-        step: &Step,
-        add: bool,
+        site: Site<'_>,
+        of: &Projection<'_>,
     ) -> Result<Vec<Dispatch>, Error> {
-        let matrix = self.weights.matrix(linear.weight)?;
-        let capabilities = &self.device.capabilities;
-        let outputs = self.plan.weight(linear.weight).rows;
+        let Projection { linear, norm, x, y, add } = *of;
+        let normed = norm.is_some();
+        let matrix = self.loaded.weights.matrix(linear.weight)?;
+        let capabilities = &self.loaded.device.capabilities;
+        let outputs = self.loaded.plan.weight(linear.weight).rows;
         let (few, splits) = (ThreadTile::of_few(capabilities), splits(matrix.row_len));
         let on_grid = splits > 1 && ThreadTile::unrolls(capabilities);
         // passes of few rows have another tile
         let above = if ThreadTile::unrolls(capabilities) { FEW_ROWS } else { 0 };
-        let selected = self.plan.buffer(step.outputs[0]).rows == Rows::Selected;
-        let x = if normed { &self.scratch.normed } else { x };
+        let x = if normed { &self.loaded.scratch.normed } else { x };
         let mut calls = Vec::new();
         for shard in &matrix.shards {
             let product = TiledMatmul {
@@ -49,13 +50,13 @@ impl Lowering<'_> {
                 norm: normed && matrix.layout.blocks(),
                 bias: linear.bias.is_some(),
                 add,
-                count_at: usize::from(selected),
+                count_at: self.loaded.count_at(site),
                 on_grid: false,
                 experts: None,
             };
             let grid = |tile, times| Grid::ThreadTiles { tile, outputs: shard.rows.len(), times };
-            if self.rows > above {
-                let tile = product.tile(&self.device.capabilities, self.rows);
+            if self.loaded.rows > above {
+                let tile = product.tile(&self.loaded.device.capabilities, self.loaded.rows);
                 let grid = grid(tile, 1);
                 let call = self.tiled_call(&product, &tile, linear, matrix, shard, [x, y], grid)?;
                 calls.push(Dispatch { rows: above + 1..=usize::MAX, ..call });
@@ -64,7 +65,7 @@ impl Lowering<'_> {
                 let (product, to, times) = match on_grid {
                     true => {
                         let partial = TiledMatmul { on_grid, bias: false, add: false, ..product };
-                        (partial, &self.scratch.partial, splits as u32)
+                        (partial, &self.loaded.scratch.partial, splits as u32)
                     }
                     false => (product, y, 1),
                 };
@@ -76,11 +77,11 @@ impl Lowering<'_> {
         if on_grid {
             let outputs = vec![Output { rows: outputs, bias: linear.bias.is_some() }];
             let sum = SumSplits { slab_rows: FEW_ROWS, ..self.sum(splits, outputs, add) };
-            let mut buffers = whole(&[&self.scratch.partial, y]);
+            let mut buffers = BufferList::of([("y0", y)]);
             if let Some(bias) = linear.bias {
-                buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+                buffers.add("bias0", self.loaded.weights.vector(bias)?);
             }
-            let call = self.sum_call(&sum, &buffers)?;
+            let call = self.sum_call(&sum, buffers)?;
             calls.push(Dispatch { rows: 0..=FEW_ROWS, ..call });
         }
         Ok(calls)
@@ -97,20 +98,36 @@ impl Lowering<'_> {
         [x, y]: [&wgpu::Buffer; 2],
         grid: Grid,
     ) -> Result<Dispatch, Error> {
-        let scratch = self.scratch;
-        let mut buffers = match matrix.layout.blocks() {
-            true => whole(&[&scratch.codes, &scratch.scales]),
-            false => whole(&[x]),
-        };
-        buffers.extend(whole(&[y, &self.inputs.pass]));
+        let mut buffers = self.tiled_buffers(matrix, [x, y]);
         if product.norm {
-            buffers.push(scratch.factors.as_entire_buffer_binding());
+            buffers.add("factors", &self.loaded.scratch.factors);
         }
         if let Some(bias) = linear.bias.filter(|_| product.bias) {
-            buffers.push(self.weights.vector(bias)?.as_entire_buffer_binding());
+            buffers.add("bias", self.loaded.weights.vector(bias)?);
         }
-        buffers.extend(shard.bindings());
+        buffers.extend(matrix.planes(shard, 0));
         let label = format!("tiled_matmul {} {}x{}", matrix.layout.dtype, product.rows, product.k);
-        self.call(&product.source(tile)?, &product.bindings(), &label, &buffers, grid)
+        self.call(&label, &product.source(tile)?, &buffers, grid)
+    }
+
+    /// The activations, y and the row counts of a product of prompt rows.
+    pub(super) fn tiled_buffers<'b>(
+        &self,
+        matrix: &Matrix,
+        [x, y]: [&'b wgpu::Buffer; 2],
+    ) -> BufferList<'b>
+    where
+        'a: 'b,
+    {
+        let Loaded { scratch, inputs, .. } = *self.loaded;
+        let mut buffers = BufferList::of([("y", y), ("pass_info", &inputs.pass)]);
+        match matrix.layout.blocks() {
+            true => {
+                buffers.add("q8_codes", &scratch.codes);
+                buffers.add("q8_scales", &scratch.scales);
+            }
+            false => buffers.add("x", x),
+        }
+        buffers
     }
 }

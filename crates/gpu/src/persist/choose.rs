@@ -6,15 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pelton_graph::{Error, Plan, pages_for};
+use pelton_graph::{Error, pages_for};
 
 use crate::{
-    device::Device,
+    device::{Device, KernelSource},
     kernels::{matvec::Stage, template},
     lower::{
-        Inputs, autotune,
+        autotune,
         dispatch::{Bound, Dispatch, StepDispatches},
-        lowering::Lowering,
+        loaded::Loaded,
     },
     persist::{
         link::{Launch, Phase, link},
@@ -62,9 +62,7 @@ pub(crate) enum Mode {
 
 /// A loaded plan to try persistent kernels on.
 pub(crate) struct Trial<'a> {
-    pub(crate) device: &'a Device,
-    pub(crate) plan: &'a Plan,
-    pub(crate) inputs: &'a Inputs,
+    pub(crate) loaded: &'a Loaded<'a>,
     /// The dispatches of each step of a pass of one row.
     pub(crate) alone: &'a [Vec<Dispatch>],
     pub(crate) logits: &'a wgpu::Buffer,
@@ -79,12 +77,8 @@ pub(crate) struct Trial<'a> {
 /// # Errors
 ///
 /// If the GPU is lost. Kernels that fail are no error: then dispatches run.
-pub(crate) fn choose<'l>(
-    trial: &Trial<'_>,
-    mode: Mode,
-    lowering: impl Fn() -> Lowering<'l>,
-) -> Result<Option<Persistent>, Error> {
-    let Trial { device, plan, .. } = *trial;
+pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>, Error> {
+    let Loaded { device, plan, .. } = *trial.loaded;
     let plain = plan.states.is_empty()
         && plan.adapters().is_none()
         && plan.hidden.is_none()
@@ -95,7 +89,7 @@ pub(crate) fn choose<'l>(
     let fits = |groups, stage, early| {
         let turns = if let Mode::Forced { turns, .. } = mode { turns } else { TURNS };
         let threads = THREADS.min(device.capabilities.workgroup_threads as usize);
-        trial.lowered(&Launch { threads, groups, turns, stage, early }, &lowering)
+        trial.lowered(&Launch { threads, groups, turns, stage, early })
     };
     if let Mode::Forced { groups, turns: _ } = mode {
         return fits(groups, Stage::Long, true);
@@ -106,17 +100,17 @@ pub(crate) fn choose<'l>(
     let owner = autotune::owner(device);
     let key = trial.key();
     let known = trial.tuning.and_then(|file| autotune::remembered(file, &owner, &key));
-    match known.map(Choice::of) {
+    match known.map(LaunchChoice::of) {
         Some(None) => return Ok(None),
-        Some(Some(Choice { groups, stage, early, most })) if groups <= MOST => {
+        Some(Some(LaunchChoice { groups, stage, early, most })) if groups <= MOST => {
             return Ok(fits(groups, stage, early)?.map(|persistent| persistent.up_to(most)));
         }
         _ => {}
     }
     trial.warm_up()?;
-    let mut tried: Vec<(Persistent, Choice)> = Vec::new();
-    let add = |groups, stage, early, tried: &mut Vec<(Persistent, Choice)>| {
-        let choice = Choice { groups, stage, early, most: 0 };
+    let mut tried: Vec<(Persistent, LaunchChoice)> = Vec::new();
+    let add = |groups, stage, early, tried: &mut Vec<(Persistent, LaunchChoice)>| {
+        let choice = LaunchChoice { groups, stage, early, most: 0 };
         let fits = fits(groups, stage, early)?;
         tried.extend(fits.map(|persistent| (persistent, choice)));
         Ok::<(), Error>(())
@@ -138,7 +132,7 @@ pub(crate) fn choose<'l>(
     let best = (tried.into_iter().zip(all))
         .filter_map(|((persistent, choice), times)| {
             let times = times.filter(|times| times.most() > 0)?;
-            Some((persistent, Choice { most: times.most(), ..choice }, times.persistent[0]))
+            Some((persistent, LaunchChoice { most: times.most(), ..choice }, times.persistent[0]))
         })
         .min_by(|(.., a), (.., b)| a.total_cmp(b))
         .map(|(persistent, choice, _)| (persistent, choice));
@@ -152,14 +146,14 @@ pub(crate) fn choose<'l>(
 
 /// A launch shape of persistent kernels, and the upper bound of positions at which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Choice {
+struct LaunchChoice {
     groups: usize,
     stage: Stage,
     early: bool,
     most: usize,
 }
 
-impl Choice {
+impl LaunchChoice {
     /// The choice as the file has it: four times the workgroups, plus 2 if keys are loaded early and 1
     /// for [`Stage::Narrow`], and the bound.
     fn words(self) -> [usize; 2] {
@@ -238,7 +232,7 @@ fn resident(device: &Device) -> Result<usize, Error> {
 }
 
 /// The WGSL of a phase of the probe.
-pub(super) fn probe_phase(threads: usize, groups: usize) -> Result<String, Error> {
+pub(super) fn probe_phase(threads: usize, groups: usize) -> Result<KernelSource, Error> {
     template::render("grid_probe.wgsl", minijinja::context! { threads, groups })
 }
 
@@ -258,11 +252,11 @@ fn probe(device: &Device, groups: usize) -> Result<bool, Error> {
     let turned = [bound[1].clone(), bound[0].clone()];
     let phase = |i: usize| {
         let buffers = if i.is_multiple_of(2) { &bound } else { &turned };
-        Phase { source: &source, buffers, groups: [groups as u32, 1, 1] }
+        Phase { source: source.text(), buffers, groups: [groups as u32, 1, 1] }
     };
     let phases: Vec<Phase<'_>> = (0..PHASES).map(phase).collect();
     let Ok(linked) = link(&phases, &launch) else { return Ok(false) };
-    let kernel = device.kernel("probe of the grid barrier", &linked.source, &linked.accesses)?;
+    let kernel = device.kernel("probe of the grid barrier", &linked.source)?;
     let words = device.buffer("words of the grid barrier", BYTES)?;
     let mut bindings: Vec<_> = linked.buffers.iter().map(Bound::binding).collect();
     bindings.push(words.as_entire_buffer_binding());
@@ -295,16 +289,12 @@ fn read(device: &Device, buffer: &wgpu::Buffer) -> Result<Vec<f32>, Error> {
 impl Trial<'_> {
     /// The persistent kernels of a launch, if they compile, complete and have the logits of the
     /// dispatches.
-    fn lowered<'l>(
-        &self,
-        launch: &Launch,
-        lowering: &impl Fn() -> Lowering<'l>,
-    ) -> Result<Option<Persistent>, Error> {
-        let lowered = Persistent::lower(&mut lowering(), launch, self.context)?;
+    fn lowered(&self, launch: &Launch) -> Result<Option<Persistent>, Error> {
+        let lowered = Persistent::lower(self.loaded, launch, self.context)?;
         let Some(Lowered { persistent, kernels }) = lowered else { return Ok(None) };
         // a driver may refuse a large kernel
-        if self.device.compile_all(&kernels).is_err() {
-            return self.device.check().map(|()| None);
+        if self.loaded.device.compile_all(&kernels).is_err() {
+            return self.loaded.device.check().map(|()| None);
         }
         let right = self.right(&persistent)?;
         Ok(right.then_some(persistent))
@@ -313,11 +303,11 @@ impl Trial<'_> {
     /// Whether the logits are those of the dispatches, bit for bit, with one KV split and with
     /// several.
     fn right(&self, persistent: &Persistent) -> Result<bool, Error> {
-        persistent.reset(self.device);
+        persistent.reset(self.loaded.device);
         // a page for each range of positions, which no other sequence has yet
         let pages: Vec<u32> = (0..pages_for(self.context) as u32).collect();
-        for group in 0..self.plan.groups.len() {
-            self.inputs.write_table(self.device, group, 0, 0, &pages);
+        for group in 0..self.loaded.plan.groups.len() {
+            self.loaded.inputs.write_table(self.loaded.device, group, 0, 0, &pages);
         }
         for position in 0..FILL.min(self.context as u32) {
             self.pass(None, 1 + position, position)?;
@@ -329,7 +319,7 @@ impl Trial<'_> {
             let got = self.logits_of(Some(persistent), token, position)?;
             let same = expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
             if !same || self.died(persistent)? {
-                persistent.reset(self.device);
+                persistent.reset(self.loaded.device);
                 return Ok(false);
             }
         }
@@ -338,7 +328,7 @@ impl Trial<'_> {
 
     fn died(&self, persistent: &Persistent) -> Result<bool, Error> {
         let (words, offset) = persistent.dead();
-        Ok(read(self.device, &words)?[offset as usize / 4].to_bits() != 0)
+        Ok(read(self.loaded.device, &words)?[offset as usize / 4].to_bits() != 0)
     }
 
     fn logits_of(
@@ -348,8 +338,8 @@ impl Trial<'_> {
         position: u32,
     ) -> Result<Vec<f32>, Error> {
         self.pass(persistent, token, position)?;
-        let mut logits = read(self.device, self.logits)?;
-        logits.truncate(self.plan.output_width());
+        let mut logits = read(self.loaded.device, self.logits)?;
+        logits.truncate(self.loaded.plan.output_width());
         Ok(logits)
     }
 
@@ -361,20 +351,24 @@ impl Trial<'_> {
         position: u32,
     ) -> Result<(), Error> {
         self.write(token, position);
-        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut encoder = self.loaded.device.device.create_command_encoder(&Default::default());
         let mut pass = encoder.begin_compute_pass(&Default::default());
         self.record(&mut pass, persistent, position as usize + 1);
         drop(pass);
-        self.device.queue.submit([encoder.finish()]);
-        self.device.check()
+        self.loaded.device.queue.submit([encoder.finish()]);
+        self.loaded.device.check()
     }
 
     fn write(&self, token: u32, position: u32) {
-        let queue = &self.device.queue;
-        let token = token % self.plan.vocab as u32;
-        queue.write_buffer(&self.inputs.rows, 0, bytemuck::cast_slice(&[token, position, 0, 0]));
-        queue.write_buffer(&self.inputs.pass, 0, bytemuck::cast_slice(&[1u32, 1]));
-        queue.write_buffer(&self.inputs.selected, 0, &[0; 4]);
+        let queue = &self.loaded.device.queue;
+        let token = token % self.loaded.plan.vocab as u32;
+        queue.write_buffer(
+            &self.loaded.inputs.rows,
+            0,
+            bytemuck::cast_slice(&[token, position, 0, 0]),
+        );
+        queue.write_buffer(&self.loaded.inputs.pass, 0, bytemuck::cast_slice(&[1u32, 1]));
+        queue.write_buffer(&self.loaded.inputs.selected, 0, &[0; 4]);
     }
 
     fn record(
@@ -428,7 +422,7 @@ impl Trial<'_> {
     /// The seconds of a pass, of several in one submission.
     fn time(&self, persistent: Option<&Persistent>, position: usize) -> Result<f64, Error> {
         self.write(1, position as u32);
-        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut encoder = self.loaded.device.device.create_command_encoder(&Default::default());
         let mut pass = encoder.begin_compute_pass(&Default::default());
         for _ in 0..PASSES {
             self.record(&mut pass, persistent, position + 1);
@@ -436,8 +430,8 @@ impl Trial<'_> {
         drop(pass);
         let commands = encoder.finish();
         let begun = Instant::now();
-        self.device.queue.submit([commands]);
-        self.device.wait()?;
+        self.loaded.device.queue.submit([commands]);
+        self.loaded.device.wait()?;
         Ok(begun.elapsed().as_secs_f64() / PASSES as f64)
     }
 
@@ -474,11 +468,11 @@ mod tests {
     fn choices_are_remembered() {
         for stage in [Stage::Long, Stage::Narrow] {
             for early in [false, true] {
-                let choice = Choice { groups: 132, stage, early, most: 5000 };
-                assert_eq!(Choice::of(choice.words()), Some(choice));
+                let choice = LaunchChoice { groups: 132, stage, early, most: 5000 };
+                assert_eq!(LaunchChoice::of(choice.words()), Some(choice));
             }
         }
-        assert_eq!(Choice::of([0, 0]), None);
+        assert_eq!(LaunchChoice::of([0, 0]), None);
     }
 
     #[test]

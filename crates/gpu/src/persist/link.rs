@@ -18,10 +18,10 @@ use std::{
 use minijinja::{Value, context};
 
 use crate::{
-    device::Access,
+    device::KernelSource,
     kernels::{matvec::Stage, template},
     lower::dispatch::Bound,
-    persist::tokens::{Declarations, Shared, closing, declarations, is_space, is_word},
+    persist::wgsl::{Declarations, Shared, closing, declarations, is_space, is_word},
 };
 
 /// A kernel as a phase: its WGSL, its buffers in the order of its bindings, and its workgroups.
@@ -50,11 +50,9 @@ pub(super) struct Launch {
 /// A persistent kernel.
 #[derive(Debug)]
 pub(super) struct Linked {
-    pub(super) source: String,
+    pub(super) source: KernelSource,
     /// The buffers in the order of the bindings, without the words of the barrier, which come last.
     pub(super) buffers: Vec<Bound>,
-    /// The accesses, that of the barrier's words included.
-    pub(super) accesses: Vec<Access>,
     /// Bytes of workgroup memory.
     pub(super) shared: usize,
 }
@@ -114,13 +112,11 @@ pub(super) fn link(phases: &[Phase<'_>], launch: &Launch) -> Result<Linked, Stri
     let mut names: Vec<HashMap<&str, Renamed>> = parsed.iter().enumerate().map(own_names).collect();
     let buffers = buffers_of(phases, &parsed)?;
     let mut text = String::new();
-    let mut linked =
-        Linked { source: String::new(), buffers: Vec::new(), accesses: Vec::new(), shared: 0 };
+    let mut bound = Vec::new();
     for joined in &buffers {
-        declare_buffer(joined, &parsed, &mut names, &mut linked, &mut text)?;
+        declare_buffer(joined, &parsed, &mut names, &mut bound, &mut text)?;
     }
-    linked.accesses.push(Access::ReadWrite);
-    linked.shared = declare_shared(&parsed, &mut names, &mut text);
+    let shared = declare_shared(&parsed, &mut names, &mut text);
     let mut calls = Vec::with_capacity(phases.len());
     for (p, ((phase, found), names)) in phases.iter().zip(&parsed).zip(&names).enumerate() {
         for item in &found.others {
@@ -142,11 +138,10 @@ pub(super) fn link(phases: &[Phase<'_>], launch: &Launch) -> Result<Linked, Stri
         threads => launch.threads,
         groups => launch.groups,
         turns => launch.turns,
-        words_at => linked.buffers.len(),
     };
-    linked.source =
+    let source =
         template::render("persistent.wgsl", parameters).map_err(|error| error.to_string())?;
-    Ok(linked)
+    Ok(Linked { source, buffers: bound, shared })
 }
 
 /// The parameters of a phase's call in `persistent.wgsl`.
@@ -207,7 +202,7 @@ fn declare_buffer<'a>(
     joined: &Joined<'a>,
     parsed: &[Declarations<'a>],
     names: &mut [HashMap<&'a str, Renamed>],
-    linked: &mut Linked,
+    all: &mut Vec<Bound>,
     text: &mut String,
 ) -> Result<(), String> {
     let bound = joined.bound;
@@ -227,8 +222,7 @@ fn declare_buffer<'a>(
         types = vec![FOURS];
     }
     for ty in types {
-        let binding = linked.buffers.len();
-        let to = format!("buffer_{binding}");
+        let to = format!("buffer_{}", all.len());
         let access = if joined.writes { "read_write" } else { "read" };
         let coherent = if exchanged { "@coherent " } else { "" };
         let of_struct = parsed
@@ -237,15 +231,12 @@ fn declare_buffer<'a>(
         if of_struct {
             return Err(format!("a buffer of {ty}"));
         }
-        text.push_str(&format!(
-            "{coherent}@group(0) @binding({binding}) var<storage, {access}> {to}: {ty};\n"
-        ));
+        text.push_str(&format!("{coherent}var<storage, {access}> {to}: {ty};\n"));
         for &(p, name, its) in joined.uses.iter().filter(|(_, _, its)| exchanged || *its == ty) {
             let of_fours = exchanged && its == FLOATS;
             names[p].insert(name, Renamed { to: to.clone(), of_fours });
         }
-        linked.buffers.push(bound.clone());
-        linked.accesses.push(if joined.writes { Access::ReadWrite } else { Access::Read });
+        all.push(bound.clone());
     }
     Ok(())
 }
@@ -298,19 +289,19 @@ fn declare_shared<'a>(
     bytes
 }
 
-/// The text of tokens with new names. Members of structs keep theirs.
-fn rewritten(tokens: &[&str], names: &HashMap<&str, Renamed>, of_struct: bool) -> String {
+/// The text of lexemes with new names. Members of structs keep theirs.
+fn rewritten(lexemes: &[&str], names: &HashMap<&str, Renamed>, of_struct: bool) -> String {
     let mut text = String::new();
     let mut before = "";
     let mut at = 0;
-    while let Some(&token) = tokens.get(at) {
+    while let Some(&token) = lexemes.get(at) {
         at += 1;
         if is_space(token) {
             text.push_str(token);
             continue;
         }
-        let next = (at..tokens.len()).find(|&i| !is_space(tokens[i]));
-        let sign = next.map_or("", |i| tokens[i]);
+        let next = (at..lexemes.len()).find(|&i| !is_space(lexemes[i]));
+        let sign = next.map_or("", |i| lexemes[i]);
         let member = before == "." || (of_struct && sign == ":");
         before = token;
         let renamed = names.get(token).filter(|_| is_word(token) && !member);
@@ -320,8 +311,8 @@ fn rewritten(tokens: &[&str], names: &HashMap<&str, Renamed>, of_struct: bool) -
         };
         text.push_str(to);
         let open = next.filter(|_| *of_fours && sign == "[");
-        if let Some((open, end)) = open.and_then(|i| closing(tokens, i).map(|end| (i, end))) {
-            let index = rewritten(&tokens[open + 1..end], names, false);
+        if let Some((open, end)) = open.and_then(|i| closing(lexemes, i).map(|end| (i, end))) {
+            let index = rewritten(&lexemes[open + 1..end], names, false);
             text.push_str(&format!("[({index}) / 4u][({index}) % 4u]"));
             before = "]";
             at = end + 1;

@@ -15,7 +15,7 @@
 mod choose;
 mod link;
 mod segments;
-mod tokens;
+mod wgsl;
 
 #[cfg(test)]
 mod tests;

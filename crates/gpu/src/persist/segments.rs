@@ -8,8 +8,11 @@ use crate::{
     device::{Device, Kernel},
     kernels::{attention::Attention, matvec::Tuning},
     lower::{
-        dispatch::{Dispatch, Grid, PassShape, RowBucket, StepDispatches, When},
+        dispatch::{Dispatch, Grid, RowClass, StepDispatches, StepShape, When},
+        kernel_cache::KernelCache,
+        loaded::Loaded,
         lowering::Lowering,
+        options::{Options, PhaseOptions, Tunings},
     },
     persist::link::{Launch, Linked, Phase, check, link},
 };
@@ -59,33 +62,29 @@ struct Variant {
 }
 
 /// A pass of one row at a position below `bound`.
-pub(crate) const fn alone(bound: usize) -> PassShape {
-    PassShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below: 0 }
+pub(crate) const fn alone(bound: usize) -> StepShape {
+    StepShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below: 0 }
 }
 
 impl Persistent {
     /// Lowers the steps of a pass of one row, at positions below `context`, for kernels of this
     /// launch. `None` if no two steps can be one kernel.
     pub(super) fn lower(
-        lowering: &mut Lowering<'_>,
+        loaded: &Loaded<'_>,
         launch: &Launch,
         context: usize,
     ) -> Result<Option<Lowered>, Error> {
-        let (device, plan) = (lowering.device, lowering.plan);
-        lowering.joined = Some(launch.threads);
+        let Loaded { device, plan, .. } = *loaded;
         let &Launch { threads, groups, stage, early, turns: _ } = launch;
-        lowering.early = early;
-        lowering.tuning = Tuning { threads, groups, stage };
-        let steps: Vec<Vec<Dispatch>> = plan
-            .steps
-            .iter()
-            .map(|step| {
-                let mut calls = lowering.step(step, RowBucket::One, true)?;
-                // rows of an effort below 1 run by dispatches
-                calls.retain(|call| call.when != When::SomeBelow);
-                Ok(calls)
-            })
-            .collect::<Result<_, Error>>()?;
+        let options = Options {
+            tunings: Tunings::Equal(Tuning { threads, groups, stage }),
+            phases: Some(PhaseOptions { threads, early }),
+            row_major: false,
+        };
+        let mut kernels = KernelCache::default();
+        let mut steps = Lowering::new(loaded, options, &mut kernels).steps(RowClass::One, true)?;
+        // rows of an effort below 1 run by dispatches
+        steps.iter_mut().for_each(|calls| calls.retain(|call| call.when != When::SomeBelow));
         let words = device.buffer("words of the grid barrier", BYTES)?;
         let mut builder =
             Builder { device, launch, context, words: &words, kernels: HashMap::new() };
@@ -149,7 +148,7 @@ impl Persistent {
             Item::Segment(segment) => Some([&segment.one].into_iter().chain(&segment.more)),
             Item::Step(_) => None,
         });
-        segments.flatten().map(|variant| variant.kernel.source()).collect()
+        segments.flatten().map(|variant| variant.kernel.source().text()).collect()
     }
 }
 
@@ -173,13 +172,13 @@ fn runs(plan: &Plan, steps: &[Vec<Dispatch>], launch: &Launch) -> Vec<Range<usiz
         .filter_map(|i| writer(plan.steps[i].inputs[0], i))
         .collect();
     begins.extend(writer(plan.logits, plan.steps.len()));
-    let sources = steps.iter().flatten().map(|call| call.kernel.source());
+    let sources = steps.iter().flatten().map(|call| call.kernel.source().text());
     let mut checked: HashMap<&str, bool> = HashMap::new();
     for source in sources {
         checked.entry(source).or_insert_with(|| check(source, launch).is_ok());
     }
     let fits = |calls: &[Dispatch]| {
-        calls.iter().all(|call| checked.get(call.kernel.source()) == Some(&true))
+        calls.iter().all(|call| checked.get(call.kernel.source().text()) == Some(&true))
     };
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut open = false;
@@ -250,14 +249,14 @@ impl Builder<'_> {
         let phases: Vec<Phase<'_>> = calls
             .filter_map(|call| {
                 let groups = call.groups(&shape)?;
-                Some(Phase { source: call.kernel.source(), buffers: &call.buffers, groups })
+                Some(Phase { source: call.kernel.source().text(), buffers: &call.buffers, groups })
             })
             .collect();
         if phases.len() < 2 {
             return Ok(None);
         }
         let Ok(linked) = link(&phases, self.launch) else { return Ok(None) };
-        if linked.accesses.len() > self.device.capabilities.storage_buffers {
+        if linked.source.bindings().len() > self.device.capabilities.storage_buffers {
             return Ok(None);
         }
         if linked.shared > self.device.capabilities.workgroup_bytes as usize {
@@ -267,13 +266,13 @@ impl Builder<'_> {
     }
 
     fn bound(&mut self, linked: &Linked) -> Result<Variant, Error> {
-        let Linked { source, buffers, accesses, shared: _ } = linked;
+        let Linked { source, buffers, shared: _ } = linked;
         let label = "persistent layer";
-        let kernel = match self.kernels.get(source) {
+        let kernel = match self.kernels.get(source.text()) {
             Some(kernel) => Arc::clone(kernel),
             None => {
-                let kernel = Arc::new(self.device.kernel_to_compile(label, source, accesses));
-                self.kernels.insert(source.clone(), Arc::clone(&kernel));
+                let kernel = Arc::new(self.device.kernel_to_compile(label, source));
+                self.kernels.insert(source.text().to_owned(), Arc::clone(&kernel));
                 kernel
             }
         };

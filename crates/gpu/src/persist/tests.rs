@@ -2,13 +2,13 @@
 
 use super::{
     choose::probe_phase,
-    tokens::{declarations, tokens},
+    wgsl::{declarations, lexemes},
 };
 
 #[test]
-fn tokens_of_wgsl() {
+fn lexemes_of_wgsl() {
     let text = "let a1 = -1e-5f+0x0eu-2.0; // e\nb.x";
-    let words: Vec<&str> = tokens(text).into_iter().filter(|t| t.trim() != "").collect();
+    let words: Vec<&str> = lexemes(text).into_iter().filter(|t| t.trim() != "").collect();
     let expected = ["let", "a1", "=", "-", "1e-5f", "+", "0x0eu", "-", "2.0", ";", "b", ".", "x"];
     assert_eq!(words, expected);
 }
@@ -22,5 +22,5 @@ fn what_cannot_be_linked_is_refused() {
     {
         assert!(declarations(text).is_err(), "{text}");
     }
-    assert_eq!(declarations(&probe_phase(64, 3).unwrap()).unwrap().threads, 64);
+    assert_eq!(declarations(probe_phase(64, 3).unwrap().text()).unwrap().threads, 64);
 }

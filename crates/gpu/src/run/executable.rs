@@ -1,34 +1,32 @@
 //! A plan resident on a GPU, and the passes over it.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use pelton_graph::{
-    Backend, Effort, EffortMode, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PAGE,
-    PageTables, Pass, Phase, Pipeline, Plan, Profile, Rows, Ticket, Want, pages_for,
+    Backend, Effort, EffortMode, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PageTables,
+    Pass, Phase, Pipeline, Plan, Profile, Rows, Ticket, Want, pages_for,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
 
 use self::{
+    lowered::{Lowered, allocate_buffers, rotations},
     redo::{Redo, Run},
-    shape::{PassWords, Shape, Written, row_words, wanted_logits},
+    shape::{PassShape, PassWords, Written, row_words, wanted_logits},
 };
 use crate::{
-    device::{Adapter, Checks, Device, Kernel},
+    device::{Adapter, Checks, Device},
     kernels::{
         attention::{Attention, tiles},
-        matvec::Tuning,
-        rope_store::rotation_steps,
         sample::{Sample, SampleBuffers, SampleCall},
     },
     lower::{
-        Inputs, Scratch,
-        autotune::{self, Choices},
+        Inputs, Scratch, autotune,
         buffers::{by_sequence, decode_rows, prompt_partial_len},
-        dispatch::{Dispatch, EXACT_ROWS, PassShape, RowBucket, StepDispatches},
-        lowering::Lowering,
+        dispatch::{Dispatch, EXACT_ROWS, RowClass, StepDispatches, StepShape},
+        loaded::Loaded,
     },
-    persist::{self, Mode, Persistent, Trial, alone},
+    persist::{Mode, Persistent, alone},
     run::{
         accept::accepts,
         in_flight::{DEPTH, InFlight},
@@ -39,6 +37,7 @@ use crate::{
 };
 
 mod again;
+mod lowered;
 mod redo;
 mod shape;
 #[cfg(test)]
@@ -170,8 +169,8 @@ struct GpuExecutable {
     states: States,
     inputs: Inputs,
     written: Written,
-    /// The dispatches `[buckets, steps]` of each step, in the order of [`RowBucket::ALL`].
-    buckets: [Vec<Vec<Dispatch>>; RowBucket::ALL.len()],
+    /// The dispatches `[classes, steps]` of each step, in the order of [`RowClass::ALL`].
+    classes: [Vec<Vec<Dispatch>>; RowClass::ALL.len()],
     /// The dispatches of each step of a decoding pass over a single row that is selected.
     alone: Vec<Vec<Dispatch>>,
     /// The kernels of such passes whose layers are one dispatch each, if they are used.
@@ -213,31 +212,15 @@ impl GpuExecutable {
         let scratch = Scratch::bytes(&device.capabilities, &plan, &limits, &attentions)?;
         check_memory(&device, &plan, &limits, scratch)?;
         let weights = Weights::load(&device, &plan, sources, progress)?;
-        let buffers = plan
-            .buffers
-            .iter()
-            .map(|buffer| {
-                let rows = limits.rows_of(buffer.rows);
-                device.buffer(buffer.name, 4 * rows as u64 * buffer.width as u64)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let buffers = allocate_buffers(&device, &plan, &limits)?;
         let caches = allocate_caches(&device, &plan, &limits)?;
         let pages = caches.iter().flat_map(|cache| cache.buffers().map(|(_, bytes)| *bytes));
         let page = pages.max().unwrap_or(0);
         let states = States::allocate(&device, &plan, &limits)?;
-        let turns = plan
-            .ropes
-            .iter()
-            .map(|rope| {
-                let steps = rotation_steps(rope);
-                let buffer = device.buffer("rotation steps", 8 * steps.len() as u64)?;
-                device.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&steps));
-                Ok(buffer)
-            })
-            .collect::<Result<Vec<_>, Error>>()?;
+        let turns = rotations(&device, &plan)?;
         let inputs = Inputs::new(&device, &plan, &limits)?;
         let scratch = Scratch::new(&device, &plan, &limits, &attentions)?;
-        let fresh = || Lowering {
+        let loaded = Loaded {
             device: &device,
             plan: &plan,
             weights: &weights,
@@ -250,39 +233,9 @@ impl GpuExecutable {
             turns: &turns,
             rows: limits.rows,
             decode_rows: decode_rows(&limits),
-            tuning: Tuning::CANDIDATES[0],
-            joined: None,
-            early: false,
-            dense: false,
-            kernels: HashMap::new(),
         };
-        let mut lowering = fresh();
-        let choices = Choices::find(&device, &mut lowering, tuning)?;
-        let mut lower = |bucket, alone| -> Result<Vec<Vec<Dispatch>>, Error> {
-            let steps = plan.steps.iter().enumerate();
-            steps
-                .map(|(i, step)| {
-                    lowering.tuning = choices.of(i);
-                    lowering.step(step, bucket, alone)
-                })
-                .collect()
-        };
-        let alone = lower(RowBucket::One, true)?;
-        let [one, two, four, eight, sixteen, thirty_two, many, prompt] =
-            RowBucket::ALL.map(|bucket| lower(bucket, false));
-        let buckets = [one?, two?, four?, eight?, sixteen?, thirty_two?, many?, prompt?];
-        let kernels: Vec<Arc<Kernel>> = lowering.kernels.into_values().collect();
-        device.compile_all(&kernels)?;
-        let trial = Trial {
-            device: &device,
-            plan: &plan,
-            inputs: &inputs,
-            alone: &alone,
-            logits: &buffers[plan.logits.0],
-            context: limits.pages.iter().map(|pages| pages * PAGE).fold(limits.context, usize::min),
-            tuning,
-        };
-        let persistent = persist::choose(&trial, persistent, fresh)?;
+        let Lowered { alone, classes, persistent } =
+            Lowered::new(&loaded, &limits, tuning, persistent)?;
         let redo = Redo::new(&device, &inputs, persistent.is_some())?;
         let logits = &buffers[plan.logits.0];
         let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
@@ -320,7 +273,7 @@ impl GpuExecutable {
             states,
             inputs,
             written: Written::default(),
-            buckets,
+            classes,
             alone,
             persistent,
             redo,
@@ -330,7 +283,7 @@ impl GpuExecutable {
 
     /// Applies the edits of page tables, checks the pass and writes its inputs. Returns the shape of
     /// its first repeat, and the inputs.
-    fn begin(&mut self, pass: &Pass<'_>) -> Result<(Shape, PassWords), Error> {
+    fn begin(&mut self, pass: &Pass<'_>) -> Result<(PassShape, PassWords), Error> {
         for edit in pass.tables {
             self.tables.apply(edit)?;
             let (group, slot) = (edit.group as usize, edit.slot as usize);
@@ -368,7 +321,7 @@ impl GpuExecutable {
         if !tiles.is_empty() {
             device.queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
         }
-        let mut shape = Shape::of(pass, selected, tiles.len());
+        let mut shape = PassShape::of(pass, selected, tiles.len());
         let mut lives = Vec::new();
         if self.plan.has_effort() {
             let mut of_all = pass.efforts.to_vec();
@@ -390,26 +343,26 @@ impl GpuExecutable {
     }
 
     /// The dispatches of a pass, step by step.
-    fn dispatches(&self, shape: &Shape) -> impl Iterator<Item = StepDispatches<'_>> {
-        let &Shape { phase, rows, bound, tiles, distinct, sequences, below, .. } = shape;
+    fn dispatches(&self, shape: &PassShape) -> impl Iterator<Item = StepDispatches<'_>> {
+        let &PassShape { phase, rows, bound, tiles, distinct, sequences, below, .. } = shape;
         let (selected, alone) = (shape.selected.len(), shape.alone());
         self.plan.steps.iter().enumerate().map(move |(i, step)| {
             let of_selected = self.plan.step_rows(step) == Rows::Selected;
             let rows = if of_selected { selected } else { rows };
-            let bucket = RowBucket::of(phase, rows, of_selected);
+            let class = RowClass::of(phase, rows, of_selected);
             let calls: &[Dispatch] = match (rows, alone) {
                 (0, _) => &[],
                 (_, true) => &self.alone[i],
-                (_, false) => &self.buckets[bucket as usize][i],
+                (_, false) => &self.classes[class as usize][i],
             };
             let below = below[usize::from(of_selected)];
-            let shape = PassShape { rows, bound, tiles, distinct, sequences, below };
+            let shape = StepShape { rows, bound, tiles, distinct, sequences, below };
             StepDispatches { calls, shape }
         })
     }
 
     /// Records the steps of one pass, by persistent kernels if it `persists`.
-    fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &Shape, persists: bool) {
+    fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &PassShape, persists: bool) {
         match &self.persistent {
             Some(persistent) if persists && persistent.covers(shape.bound) => {
                 let shape = alone(shape.bound);

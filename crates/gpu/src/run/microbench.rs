@@ -19,7 +19,7 @@ use crate::{
 
 /// The shape of a matrix product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct MatrixShape {
     /// The format of the matrix.
     pub dtype: DType,
     /// Rows of the matrix: outputs.
@@ -41,7 +41,7 @@ pub struct Bench {
 
 /// A product whose operands are on the GPU.
 #[derive(Debug)]
-pub struct Product {
+pub struct BenchProduct {
     device: Arc<Device>,
     matmul: Matmul,
     batch: usize,
@@ -54,7 +54,7 @@ pub struct Product {
 /// A product and the kernel for one tile.
 #[derive(Debug)]
 pub struct Tiled<'a> {
-    product: &'a Product,
+    product: &'a BenchProduct,
     kernel: Kernel,
     groups: [u32; 3],
 }
@@ -72,8 +72,13 @@ impl Bench {
 
     /// Uploads the operands of a product: the matrix in the format of a file, and `shape.batch` rows
     /// of activations, which are rounded to f16.
-    pub fn product(&self, shape: &Shape, matrix: &[u8], x: &[f32]) -> Result<Product, Error> {
-        let &Shape { dtype, rows, k, batch } = shape;
+    pub fn product(
+        &self,
+        shape: &MatrixShape,
+        matrix: &[u8],
+        x: &[f32],
+    ) -> Result<BenchProduct, Error> {
+        let &MatrixShape { dtype, rows, k, batch } = shape;
         let device = &self.device;
         if dtype.bytes_of(k * rows) != Some(matrix.len()) || x.len() != k * batch {
             return Err(device.fail(format!(
@@ -101,7 +106,7 @@ impl Bench {
         let planes = layout.packed(matrix, rows, k);
         let planes =
             planes.iter().map(|plane| self.upload(plane)).collect::<Result<Vec<_>, Error>>()?;
-        let product = Product {
+        let product = BenchProduct {
             device: Arc::clone(device),
             matmul,
             batch,
@@ -129,7 +134,7 @@ impl Bench {
     }
 }
 
-impl Product {
+impl BenchProduct {
     /// The tile that a model uses for this shape.
     pub fn tile(&self) -> Tile {
         self.matmul.tile(&self.device.capabilities, self.batch)
@@ -171,7 +176,7 @@ impl Product {
 impl Tiled<'_> {
     /// Computes the product `[batch, rows]` once.
     pub fn compute(&self) -> Result<Vec<f32>, Error> {
-        let Product { device, y, batch, matmul, .. } = self.product;
+        let BenchProduct { device, y, batch, matmul, .. } = self.product;
         // NaN, so that an element that is not written shows
         let mut result = vec![f32::NAN; batch * matmul.rows];
         device.queue.write_buffer(y, 0, bytemuck::cast_slice(&result));
@@ -187,7 +192,7 @@ impl Tiled<'_> {
 
     /// Seconds of the product: the mean of `times` in one submission.
     pub fn seconds(&self, times: u32) -> Result<f64, Error> {
-        let Product { activations, y, pass, planes, .. } = self.product;
+        let BenchProduct { activations, y, pass, planes, .. } = self.product;
         let mut buffers = vec![activations, y, pass];
         buffers.extend(planes);
         let all = self.product.dispatch(&self.kernel, &buffers, self.groups, times)?;

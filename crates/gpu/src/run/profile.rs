@@ -6,7 +6,7 @@ use minijinja::context;
 use pelton_graph::{Error, Profile, StepProfile};
 
 use crate::{
-    device::{Access, Device},
+    device::{Device, KernelSource},
     kernels::template,
     lower::{dispatch::StepDispatches, timestamps::Stamps},
 };
@@ -78,13 +78,13 @@ fn together(device: &Device, steps: &[StepDispatches<'_>]) -> Result<(Duration, 
 }
 
 /// The WGSL of a kernel that only reads `bytes` bytes.
-fn bandwidth_source(bytes: u64) -> Result<String, Error> {
+fn bandwidth_source(bytes: u64) -> Result<KernelSource, Error> {
     template::render("bandwidth.wgsl", context! { len => bytes / 16 })
 }
 
 /// Every kernel, for the test that all of them translate.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     vec![("bandwidth".into(), bandwidth_source(1 << 20).unwrap())]
 }
 
@@ -94,11 +94,7 @@ fn read_bandwidth(device: &Device) -> Result<f64, Error> {
     let bytes = MOST.min(device.capabilities.binding_bytes) / 16 * 16;
     let x = device.buffer("bandwidth", bytes)?;
     let y = device.buffer("bandwidth", 4)?;
-    let kernel = device.kernel(
-        "bandwidth",
-        &bandwidth_source(bytes)?,
-        &[Access::Read, Access::ReadWrite],
-    )?;
+    let kernel = device.kernel("bandwidth", &bandwidth_source(bytes)?)?;
     let buffers = [x.as_entire_buffer_binding(), y.as_entire_buffer_binding()];
     let bindings = device.bind("bandwidth", &kernel, &buffers)?;
     let mut best = 0.0f64;

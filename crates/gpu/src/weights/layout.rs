@@ -151,6 +151,21 @@ impl Layout {
         Some(Codebook { entry, bytes })
     }
 
+    /// The names of the buffers that kernels bind, in the order of the [planes](Self::placed).
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        let all = [
+            ("low", self.low > 0),
+            ("d", self.d > 0),
+            ("sub", self.sub > 0),
+            ("high", self.high > 0),
+            ("grid", self.codebook().is_some()),
+        ];
+        match self.joined {
+            true => vec!["planes"],
+            false => all.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect(),
+        }
+    }
+
     /// The words at which a buffer of [joined](Self::joined) planes begins, where these are placed.
     pub(crate) fn places(&self, placed: &[(u64, u64)]) -> [u32; 5] {
         let mut next = placed.iter();
@@ -160,14 +175,6 @@ impl Layout {
             true => next.next().map_or(0, |(offset, _)| (offset / 4) as u32),
             false => 0,
         })
-    }
-
-    /// The number of buffers that kernels bind: planes, and the codebook.
-    pub(crate) fn bindings(&self) -> usize {
-        match self.joined {
-            true => 1,
-            false => self.planes(1, 256).len() + usize::from(self.codebook().is_some()),
-        }
     }
 
     /// The planes of a whole matrix of `rows` rows, and the codebook.

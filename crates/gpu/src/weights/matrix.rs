@@ -13,6 +13,26 @@ pub(crate) struct Matrix {
     pub(crate) shards: Vec<Shard>,
 }
 
+impl Matrix {
+    /// The planes of a shard, by their names in a kernel of which this is matrix number `index`.
+    pub(crate) fn planes<'b>(
+        &self,
+        shard: &'b Shard,
+        index: usize,
+    ) -> impl Iterator<Item = (String, wgpu::BufferBinding<'b>)> {
+        let names = self.layout.names().into_iter().map(move |name| format!("{name}{index}"));
+        names.zip(shard.bindings())
+    }
+
+    /// The planes of a matrix of one shard.
+    pub(crate) fn whole_planes(
+        &self,
+        index: usize,
+    ) -> impl Iterator<Item = (String, wgpu::BufferBinding<'_>)> {
+        self.shards.iter().flat_map(move |shard| self.planes(shard, index))
+    }
+}
+
 /// A shard of a matrix: the planes of [`Layout`] of some rows, in one buffer.
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -30,7 +50,7 @@ impl Shard {
     }
 
     /// The planes, in the order in which kernels bind them.
-    pub(crate) fn bindings(&self) -> impl Iterator<Item = wgpu::BufferBinding<'_>> {
+    fn bindings(&self) -> impl Iterator<Item = wgpu::BufferBinding<'_>> {
         let joined = self.joined.then(|| self.buffer.as_entire_buffer_binding());
         let planes = &self.planes[if self.joined { self.planes.len() } else { 0 }..];
         joined.into_iter().chain(planes.iter().map(|&(offset, bytes)| wgpu::BufferBinding {

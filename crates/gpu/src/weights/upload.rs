@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use pelton_graph::{Error, Plan, WeightId};
+use pelton_graph::{Error, Plan, Weight, WeightId};
 use pelton_quant::BucketSource;
 
 use crate::{
@@ -57,9 +57,10 @@ impl Weights {
     pub(crate) fn load(
         device: &Device,
         plan: &Plan,
-        Sources { checkpoint, matrices: shared }: Sources<'_>,
+        sources: Sources<'_>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
+        let Sources { checkpoint, matrices: shared } = sources;
         let all: u64 = plan
             .weights
             .iter()
@@ -79,10 +80,7 @@ impl Weights {
             let tensor = checkpoint.require(&weight.name, &weight.dims())?;
             let rows = weight.rows * weight.count();
             if decoded {
-                let values = Source::new(weight, &tensor.decode())?.all()?.into_owned();
-                let buffer = device.buffer(&weight.name, 4 * values.len() as u64)?;
-                device.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&values));
-                residents.push(Resident::Vector(buffer));
+                residents.push(Resident::Vector(new_vector(device, weight, &tensor.decode())?));
                 lines.push(None);
                 continue;
             }
@@ -126,32 +124,16 @@ impl Weights {
                 done += weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
                 continue;
             }
-            let joins = device.capabilities.joins_planes();
-            let layout = Layout::of(weight.dtype).joined(joins);
             let source = Source::new(weight, tensor.bytes)?;
-            let mut shards = Vec::new();
-            let whole = if weight.count() > 1 { weight.rows } else { 1 };
-            for rows in shards_of(device, &layout, rows, weight.row_len, whole) {
-                let shard = new_shard(device, &weight.name, &layout, rows, weight.row_len)?;
-                upload.shard(&layout, weight.row_len, &source, &shard, &mut |bytes| {
-                    progress(done + bytes, all);
-                })?;
-                done += (shard.rows.len() * source.row_len()) as u64;
-                shards.push(shard);
-            }
-            let matrix = Arc::new(Matrix { layout, row_len: weight.row_len, shards });
+            let matrix = upload.matrix(weight, &source, &mut |bytes| {
+                progress(done + bytes, all);
+            })?;
+            done += (rows * source.row_len()) as u64;
+            let matrix = Arc::new(matrix);
             residents.push(Resident::Matrix(matrix));
         }
         upload.finish()?;
-        for (weight, resident) in plan.weights.iter().zip(&residents) {
-            // those in input-major order are copied row by row to memory of this plan
-            if let Resident::Matrix(matrix) = resident
-                && (!weight.effort || has_buckets(plan))
-                && shared.find(checkpoint, weight).is_none()
-            {
-                shared.add(checkpoint, weight, matrix);
-            }
-        }
+        share(plan, &residents, sources);
         Ok(Self { all: residents, lines, buckets, row_major, places })
     }
 
@@ -284,6 +266,27 @@ struct Stage {
     emptied: Option<mpsc::Receiver<bool>>,
 }
 
+/// Shares matrices with later plans over the same checkpoint.
+fn share(plan: &Plan, residents: &[Resident], Sources { checkpoint, matrices }: Sources<'_>) {
+    for (weight, resident) in plan.weights.iter().zip(residents) {
+        // those in input-major order are copied row by row to memory of this plan
+        if let Resident::Matrix(matrix) = resident
+            && (!weight.effort || has_buckets(plan))
+            && matrices.find(checkpoint, weight).is_none()
+        {
+            matrices.add(checkpoint, weight, matrix);
+        }
+    }
+}
+
+/// A weight in f32.
+fn new_vector(device: &Device, weight: &Weight, values: &[f32]) -> Result<wgpu::Buffer, Error> {
+    let values = Source::new(weight, values)?.all()?;
+    let buffer = device.buffer(&weight.name, 4 * values.len() as u64)?;
+    device.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&values));
+    Ok(buffer)
+}
+
 impl<'a> Upload<'a> {
     fn new(device: &'a Device) -> Result<Self, Error> {
         let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
@@ -295,6 +298,28 @@ impl<'a> Upload<'a> {
         }
         let threads = thread::available_parallelism().map_or(1, |n| n.get()).min(8);
         Ok(Self { device, stages, next: 0, packed: vec![0; STAGING], threads })
+    }
+
+    /// Repacks and copies a matrix; `progress` is called with the number of its bytes that are done.
+    fn matrix(
+        &mut self,
+        weight: &Weight,
+        source: &Source<'_, u8>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Matrix, Error> {
+        let (device, row_len) = (self.device, weight.row_len);
+        let layout = Layout::of(weight.dtype).joined(device.capabilities.joins_planes());
+        let rows = weight.rows * weight.count();
+        let whole = if weight.count() > 1 { weight.rows } else { 1 };
+        let (mut shards, mut done) = (Vec::new(), 0);
+        for rows in shards_of(device, &layout, rows, row_len, whole) {
+            let shard = new_shard(device, &weight.name, &layout, rows, row_len)?;
+            let shard_progress = &mut |bytes| progress(done + bytes);
+            self.shard(&layout, row_len, source, &shard, shard_progress)?;
+            done += (shard.rows.len() * source.row_len()) as u64;
+            shards.push(shard);
+        }
+        Ok(Matrix { layout, row_len, shards })
     }
 
     /// Repacks and copies one shard; `progress` is called with the number of its bytes that are

@@ -150,9 +150,9 @@ impl Coded for Q6K {
 }
 
 /// The lines of a run of outputs.
-pub(super) struct Segment<S, K>(PhantomData<(S, K)>);
+pub(super) struct LineSegment<S, K>(PhantomData<(S, K)>);
 
-impl<S: Lines, K: Coded> Segment<S, K> {
+impl<S: Lines, K: Coded> LineSegment<S, K> {
     /// Whether lines have four bits for each output, or those and more.
     pub(super) const NIBBLES: bool = K::FIELDS.line_bits == 4;
     /// Vectors of codes that a segment of lines gives.

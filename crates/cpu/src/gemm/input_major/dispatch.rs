@@ -11,7 +11,7 @@ use super::super::scratch;
 use super::super::tile::{BLOCK, Tile};
 use super::coded::{BlockAt, Coded, NestedQ8_0, RUN};
 use super::columns::{self, BF16, Column, F16, F32, PARTIAL};
-use super::inputs::{All, Inputs};
+use super::inputs::{All, BlockInputs};
 use super::layout::{OUTPUT_ALIGN, SLAB};
 use super::lines::Lines;
 use super::live::{CHUNK, LiveBlock, LiveColumn};
@@ -144,7 +144,7 @@ unsafe fn coded<S: Lines, K: Coded, const NR: usize>(task: &Task<'_>, outputs: R
 /// # Safety
 /// As for [`multiply`].
 #[inline(always)]
-unsafe fn one_row<S: Lines, K: Coded, I: Inputs>(
+unsafe fn one_row<S: Lines, K: Coded, I: BlockInputs>(
     task: &Task<'_>,
     row: usize,
     inputs: &impl Fn(usize) -> I,

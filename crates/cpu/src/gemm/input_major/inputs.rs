@@ -4,7 +4,7 @@ use super::super::activations::Block;
 use super::live::LiveBlock;
 
 /// The inputs of a row that are multiplied with a block.
-pub(super) trait Inputs: Copy {
+pub(super) trait BlockInputs: Copy {
     /// The block of activations.
     fn block(&self) -> &Block;
     /// The line of input `i` of those.
@@ -29,7 +29,7 @@ pub(super) struct Lower {
 #[derive(Clone, Copy)]
 pub(super) struct All<'a>(pub(super) &'a Block);
 
-impl Inputs for All<'_> {
+impl BlockInputs for All<'_> {
     #[inline(always)]
     fn block(&self) -> &Block {
         self.0
@@ -49,7 +49,7 @@ impl Inputs for All<'_> {
     }
 }
 
-impl Inputs for &LiveBlock {
+impl BlockInputs for &LiveBlock {
     #[inline(always)]
     fn block(&self) -> &Block {
         &self.block

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use super::super::tile::Coding;
 use super::super::vectors::Codes;
-use super::coded::{BlockAt, Coded, RUN, Segment};
-use super::inputs::{Inputs, Lower};
+use super::coded::{BlockAt, Coded, LineSegment, RUN};
+use super::inputs::{BlockInputs, Lower};
 use super::lines::Lines;
 use super::nested;
 use crate::memory::prefetch::{Level, prefetch};
@@ -33,7 +33,7 @@ pub(super) struct Places {
 impl Places {
     /// The lines of `inputs` in the block `at`.
     #[inline(always)]
-    pub(super) fn new<K: Coded>(at: BlockAt, inputs: impl Inputs) -> Self {
+    pub(super) fn new<K: Coded>(at: BlockAt, inputs: impl BlockInputs) -> Self {
         let line = K::FIELDS.line(at.outputs) as u32;
         let lines = std::array::from_fn(|i| u32::from(inputs.line(i)) * line);
         let mut groups = inputs.groups(K::Coding::HALVES);
@@ -112,7 +112,7 @@ impl Places {
 #[inline(always)]
 pub(super) unsafe fn one_block<S: Lines, K: Coded>(
     places: &Places,
-    inputs: impl Inputs,
+    inputs: impl BlockInputs,
     runs: Range<usize>,
     [sums, integers]: [*mut f32; 2],
     next: Option<&Places>,
@@ -161,9 +161,9 @@ pub(super) unsafe fn one_block<S: Lines, K: Coded>(
                 if let Some(next) = next.filter(|_| sweep == 0) {
                     next.prefetch_fields::<K>(run);
                 }
-                for segment in 0..Segment::<S, K>::COUNT {
+                for segment in 0..LineSegment::<S, K>::COUNT {
                     add::<S, K>(places, (part, group), &x, run, segment, start, to);
-                    to = to.add(Segment::<S, K>::VECTORS * S::LANES);
+                    to = to.add(LineSegment::<S, K>::VECTORS * S::LANES);
                 }
             }
         }
@@ -177,11 +177,11 @@ pub(super) unsafe fn one_block<S: Lines, K: Coded>(
 /// # Safety
 /// The instructions of `S` exist.
 #[inline(always)]
-unsafe fn start<S: Lines, K: Coded>(inputs: impl Inputs, part: usize) -> S::I {
+unsafe fn start<S: Lines, K: Coded>(inputs: impl BlockInputs, part: usize) -> S::I {
     let block = inputs.block();
     // SAFETY: the caller's promise.
     unsafe {
-        if Segment::<S, K>::PLAIN {
+        if LineSegment::<S, K>::PLAIN {
             return S::start_of_nibbles(-codes::<K>(inputs, part));
         }
         let zero = match K::Coding::CODES {
@@ -198,7 +198,7 @@ unsafe fn start<S: Lines, K: Coded>(inputs: impl Inputs, part: usize) -> S::I {
 
 /// The sum of the codes of the activations of a part, which has no halves.
 #[inline(always)]
-fn codes<K: Coded>(inputs: impl Inputs, part: usize) -> i32 {
+fn codes<K: Coded>(inputs: impl BlockInputs, part: usize) -> i32 {
     let [even, odd] = inputs.block().minus_pairs.map(i32::from);
     let left_out = if K::NESTED && part == 1 { inputs.lower().left_out } else { 0 };
     -even - odd - left_out
@@ -221,22 +221,25 @@ unsafe fn add<S: Lines, K: Coded>(
     // SAFETY: the caller's promise.
     unsafe {
         let lines = places.lines.as_chunks::<4>().0[group & 7];
-        let count =
-            if Segment::<S, K>::PLAIN { S::SUMS_OF_NIBBLES } else { Segment::<S, K>::VECTORS };
+        let count = if LineSegment::<S, K>::PLAIN {
+            S::SUMS_OF_NIBBLES
+        } else {
+            LineSegment::<S, K>::VECTORS
+        };
         let mut sums = [start.unwrap_or(S::splat_i(0)); 8];
         if start.is_none() {
             for (i, sum) in sums[..count].iter_mut().enumerate() {
                 *sum = S::load(to.add(i * S::LANES).cast_const().cast());
             }
         }
-        if Segment::<S, K>::PLAIN {
-            let from = places.first_line::<K>(part).add(Segment::<S, K>::place(run, segment));
+        if LineSegment::<S, K>::PLAIN {
+            let from = places.first_line::<K>(part).add(LineSegment::<S, K>::place(run, segment));
             let [a, b, c, d] = lines;
             let line = |line: u32| from.add(line as usize);
             let lines = [S::load(line(a)), S::load(line(b)), S::load(line(c)), S::load(line(d))];
             S::add_nibbles(lines, x, &mut sums);
         } else {
-            let codes = Segment::<S, K>::codes(&places.at, lines, run, segment);
+            let codes = LineSegment::<S, K>::codes(&places.at, lines, run, segment);
             for (sum, code) in sums[..count].iter_mut().zip(&codes) {
                 [[*sum]] = S::dot::<1, 1, 1>(K::Coding::CODES, [code], [x.as_ptr()], [*sum]);
             }
@@ -254,16 +257,16 @@ unsafe fn add<S: Lines, K: Coded>(
 #[inline(always)]
 unsafe fn found<S: Lines, K: Coded>(
     from: *const f32,
-    inputs: impl Inputs,
+    inputs: impl BlockInputs,
     part: usize,
 ) -> [S::I; 8] {
     // SAFETY: the caller's promise.
     unsafe {
         let mut sums = [S::splat_i(0); 8];
-        for (i, sum) in sums[..Segment::<S, K>::VECTORS].iter_mut().enumerate() {
+        for (i, sum) in sums[..LineSegment::<S, K>::VECTORS].iter_mut().enumerate() {
             *sum = S::load(from.add(i * S::LANES).cast());
         }
-        if Segment::<S, K>::PLAIN {
+        if LineSegment::<S, K>::PLAIN {
             sums = S::widen_nibbles(sums);
             // those are sums with codes less 8
             if K::Coding::ZERO.is_none() && !(K::NESTED && part == 0) {
@@ -284,25 +287,25 @@ unsafe fn found<S: Lines, K: Coded>(
 #[inline(always)]
 unsafe fn scale<S: Lines, K: Coded>(
     at: &BlockAt,
-    inputs: impl Inputs,
+    inputs: impl BlockInputs,
     runs: Range<usize>,
     sums: *mut f32,
     parts: [*mut f32; 2],
 ) {
     let (block, Lower { left_out, .. }) = (inputs.block(), inputs.lower());
-    let vectors = Segment::<S, K>::VECTORS;
+    let vectors = LineSegment::<S, K>::VECTORS;
     let mut place = 0;
     // SAFETY: the caller's promise.
     unsafe {
         for run in runs.clone() {
-            for segment in 0..Segment::<S, K>::COUNT {
+            for segment in 0..LineSegment::<S, K>::COUNT {
                 let first = found::<S, K>(parts[0].add(place), inputs, 0);
                 let second = match K::Coding::HALVES || K::NESTED {
                     true => found::<S, K>(parts[1].add(place), inputs, 1),
                     false => first,
                 };
                 for vector in 0..vectors {
-                    let output = Segment::<S, K>::output(segment, vector);
+                    let output = LineSegment::<S, K>::output(segment, vector);
                     let [scale, min] = K::scales::<S>(at, run * RUN + output);
                     let to = sums.add((run - runs.start) * RUN + output);
                     let product = if K::NESTED {

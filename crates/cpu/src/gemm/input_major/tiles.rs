@@ -3,7 +3,7 @@
 use super::super::activations::Block;
 use super::super::kernels;
 use super::super::tile::{Coding, Tile};
-use super::coded::{BlockAt, Coded, RUN, Segment};
+use super::coded::{BlockAt, Coded, LineSegment, RUN};
 use super::lines::Lines;
 
 /// Rows that a kernel multiplies at a time.
@@ -18,17 +18,17 @@ pub(super) unsafe fn unpack<S: Lines, K: Coded>(at: &BlockAt, run: usize, to: *m
     // SAFETY: the caller's promise.
     unsafe {
         let line = K::FIELDS.line(at.outputs) as u32;
-        for segment in 0..Segment::<S, K>::COUNT {
+        for segment in 0..LineSegment::<S, K>::COUNT {
             for group in 0..8 {
                 let lines = [0, 1, 2, 3].map(|i| (4 * group as u32 + i) * line);
-                let codes = Segment::<S, K>::codes(at, lines, run, segment);
-                for (vector, codes) in codes.iter().enumerate().take(Segment::<S, K>::VECTORS) {
-                    let tile = to.add(Segment::<S, K>::output(segment, vector) / S::LANES);
+                let codes = LineSegment::<S, K>::codes(at, lines, run, segment);
+                for (vector, codes) in codes.iter().enumerate().take(LineSegment::<S, K>::VECTORS) {
+                    let tile = to.add(LineSegment::<S, K>::output(segment, vector) / S::LANES);
                     (*tile).codes[group] = *codes;
                 }
             }
-            for vector in 0..Segment::<S, K>::VECTORS {
-                let output = Segment::<S, K>::output(segment, vector);
+            for vector in 0..LineSegment::<S, K>::VECTORS {
+                let output = LineSegment::<S, K>::output(segment, vector);
                 let tile = to.add(output / S::LANES);
                 [(*tile).scale, (*tile).min] = K::scales::<S>(at, run * RUN + output);
             }

@@ -16,7 +16,7 @@ type Vector = Pair<int32x4_t>;
 
 /// How codes lie in vectors, and how they are multiplied: the functions of
 /// [`Vectors`](super::super::vectors::Vectors).
-pub(in super::super) trait Products: Copy + 'static {
+pub(in super::super) trait DotProducts: Copy + 'static {
     /// # Safety
     /// As for [`Vectors::load_codes`](super::super::vectors::Vectors::load_codes).
     #[inline(always)]
@@ -75,7 +75,7 @@ unsafe fn fifth_bit(bits: int32x4_t, from: uint8x16_t, up: int8x16_t) -> int32x4
 #[derive(Clone, Copy)]
 pub(in super::super) struct Widening;
 
-impl Products for Widening {
+impl DotProducts for Widening {
     #[inline(always)]
     unsafe fn dot<const N: usize, const NR: usize, const MR: usize>(
         codes: Codes,
@@ -122,7 +122,7 @@ impl Products for Widening {
 #[derive(Clone, Copy)]
 pub(in super::super) struct DotProd;
 
-impl Products for DotProd {
+impl DotProducts for DotProd {
     #[inline(always)]
     unsafe fn dot<const N: usize, const NR: usize, const MR: usize>(
         _: Codes,
@@ -181,7 +181,7 @@ fn sdot(mut sum: int32x4_t, weights: [int32x4_t; 4], x: int8x16_t) -> int32x4_t 
 #[derive(Clone, Copy)]
 pub(in super::super) struct I8mm;
 
-impl Products for I8mm {
+impl DotProducts for I8mm {
     #[inline(always)]
     unsafe fn load_codes(from: Rows) -> [Vector; 4] {
         // SAFETY: the caller's promise; there are eight rows.

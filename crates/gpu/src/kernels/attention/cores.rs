@@ -9,7 +9,10 @@ use super::{
     Attention,
     work_split::{CORE, WorkSplit},
 };
-use crate::{device::Capabilities, kernels::template};
+use crate::{
+    device::{Capabilities, KernelSource},
+    kernels::template,
+};
 
 /// Maximum elements of a key or a value: with more, the sums do not fit in registers.
 const MOST: usize = 256;
@@ -48,7 +51,7 @@ impl Attention {
 
     /// The WGSL of the kernel for prompt rows on matrix cores. Its bindings are those of the kernel
     /// without.
-    pub(crate) fn cores_source(&self, cores: &WorkSplit) -> Result<String, Error> {
+    pub(crate) fn cores_source(&self, cores: &WorkSplit) -> Result<KernelSource, Error> {
         let &WorkSplit { queries, subgroups, staged, step, prefetch } = cores;
         debug_assert!(PAGE.is_multiple_of(staged) && staged.is_multiple_of(step));
         template::render(
@@ -80,7 +83,7 @@ fn capabilities() -> Capabilities {
 
 /// Kernels for the test of translations.
 #[cfg(test)]
-pub(super) fn sources(attention: &Attention) -> Vec<(String, String)> {
+pub(super) fn sources(attention: &Attention) -> Vec<(String, KernelSource)> {
     let capabilities = capabilities();
     let chosen = attention.cores(&capabilities, 2048);
     let source = |cores| (format!("{cores:?}"), attention.cores_source(&cores).unwrap());

@@ -51,7 +51,7 @@ fn check(attention: Attention, lengths: &[usize]) {
     if !prefix {
         buffers.extend([&v_buffer, &values]);
     }
-    let kernel = compiled(&device, &store.source().unwrap(), &store.bindings());
+    let kernel = compiled(&device, &store.source().unwrap());
     device.run(&kernel, &buffers, [store.groups(), count as u32, 1]);
 
     let values = if prefix { &keys } else { &values };
@@ -111,12 +111,12 @@ fn check(attention: Attention, lengths: &[usize]) {
         return;
     }
     let bound = lengths.iter().copied().max().unwrap();
-    let merge = compiled(&device, &attention.merge_source().unwrap(), &attention.merge_bindings());
+    let merge = compiled(&device, &attention.merge_source().unwrap());
     let splits = attention.splits(bound).max(2);
     let a = device.with(&poison);
     let scratch = device.with(&vec![f32::NAN; attention.splits_len(count, splits)]);
     let source = attention.decode_source(&device.capabilities, splits, None).unwrap();
-    let kernel = compiled(&device, &source, &attention.decode_bindings(None));
+    let kernel = compiled(&device, &source);
     let buffers = [&row_buffer, &tables, &q_buffer, &keys, values, &a, &scratch];
     device.run(&kernel, &buffers, attention.decode_groups(count, splits));
     device.run(&merge, &[&row_buffer, &scratch, &a], attention.merge_groups(count));

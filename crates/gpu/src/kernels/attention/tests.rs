@@ -41,7 +41,7 @@ pub(super) fn prompt_kernel(
 ) -> Option<Kernel> {
     let Some(cores) = cores else {
         let source = attention.prompt_source().unwrap();
-        return Some(compiled(device, &source, &attention.prompt_bindings()));
+        return Some(compiled(device, &source));
     };
     if !device.device.features().contains(wgpu::Features::SHADER_F16) {
         skip(Need::Capability, "the device has no 16-bit floats");
@@ -50,14 +50,14 @@ pub(super) fn prompt_kernel(
     let mut source = attention.cores_source(cores).unwrap();
     let mut bytes = cores.bytes(attention.key_dim, attention.value_dim);
     if !device.capabilities.matrix_cores {
-        source = written_out(&source, attention, cores);
+        source = source.mapped(|text| written_out(text, attention, cores));
         bytes += cores.subgroups * 32 * 4;
     }
     if bytes > device.capabilities.workgroup_bytes as usize {
         skip(Need::Capability, format_args!("{cores:?} needs more workgroup memory"));
         return None;
     }
-    Some(compiled(device, &source, &attention.prompt_bindings()))
+    Some(compiled(device, &source))
 }
 
 /// Rows of runs `(slot, positions)`.
@@ -229,7 +229,7 @@ impl Case {
             vec![&rows, &q_buffer, &k_buffer, &v_buffer, &tables, &key_cache, &value_cache];
         buffers.extend(&preparing);
         device.run(
-            &compiled(&device, &rope_store.source().unwrap(), &rope_store.bindings()),
+            &compiled(&device, &rope_store.source().unwrap()),
             &buffers,
             rope_store.groups(count),
         );
@@ -293,14 +293,10 @@ impl Case {
                 }));
             }
         }
-        let merge = compiled(
-            &device,
-            &self.attention.merge_source().unwrap(),
-            &self.attention.merge_bindings(),
-        );
+        let merge = compiled(&device, &self.attention.merge_source().unwrap());
         let decode = |fused: Option<&HeadPrep>, splits| {
             let source = self.attention.decode_source(&device.capabilities, splits, fused).unwrap();
-            compiled(&device, &source, &self.attention.decode_bindings(fused))
+            compiled(&device, &source)
         };
         let alone = self.rows.chunk_by(|a, b| a.slot == b.slot).all(|run| run.len() == 1);
         let bound = self.rows.iter().map(|row| row.position as usize + 1).max().unwrap();
@@ -504,13 +500,13 @@ fn rows_are_independent() {
         let scratch = device.with(&vec![f32::NAN; attention.splits_len(count, splits)]);
         let source = attention.decode_source(&device.capabilities, splits, None).unwrap();
         device.run(
-            &compiled(&device, &source, &attention.decode_bindings(None)),
+            &compiled(&device, &source),
             &[&rows, &tables, &q, &keys, &values, &a, &scratch],
             attention.decode_groups(count, splits),
         );
         let source = attention.merge_source().unwrap();
         device.run(
-            &compiled(&device, &source, &attention.merge_bindings()),
+            &compiled(&device, &source),
             &[&rows, &scratch, &a],
             attention.merge_groups(count),
         );

@@ -136,8 +136,8 @@ impl Case {
         let before: Vec<_> = self.before.iter().map(|y| device.with(y)).collect();
         let apart: Vec<_> =
             self.before.iter().map(|y| device.with(&vec![f32::NAN; y.len()])).collect();
-        let run = |source: Result<String, Error>, accesses: &[Access], buffers: &[_], groups| {
-            let kernel = device.kernel("test", &source.unwrap(), accesses).unwrap();
+        let run = |source: Result<KernelSource, Error>, buffers: &[_], groups| {
+            let kernel = device.kernel("test", &source.unwrap()).unwrap();
             device.run(&kernel, buffers, [groups, rows as u32, 1]);
         };
 
@@ -145,11 +145,11 @@ impl Case {
         buffers.extend(&norm);
         buffers.extend(&matrices);
         let source = product.cutoff_source(capabilities);
-        run(source, &product.cutoff_bindings(), &buffers, product.cutoff_groups());
+        run(source, &buffers, product.cutoff_groups());
 
         buffers.insert(3, &partial);
         let source = product.product_source(capabilities);
-        run(source, &product.product_bindings(), &buffers, product.product_groups());
+        run(source, &buffers, product.product_groups());
 
         let mut buffers = vec![&partial, &lives, &cutoffs];
         for i in 0..product.written().len() {
@@ -160,7 +160,7 @@ impl Case {
         }
         let of_biases = product.sides.iter().zip(&biases).filter(|(side, _)| side.bias);
         buffers.extend(of_biases.map(|(_, bias)| bias));
-        run(product.sum_source(), &product.sum_bindings(), &buffers, product.sum_groups());
+        run(product.sum_source(), &buffers, product.sum_groups());
         let all = if product.apart { &apart } else { &before };
         all[..product.written().len()].iter().map(|y| device.content(y)).collect()
     }
@@ -293,7 +293,7 @@ fn cutoffs_are_those_of_a_sort() {
         &device.with(&case.matrices[0].words()),
     ];
     let source = product.cutoff_source(&device.capabilities).unwrap();
-    let kernel = device.kernel("test", &source, &product.cutoff_bindings()).unwrap();
+    let kernel = device.kernel("test", &source).unwrap();
     device.run(&kernel, &buffers, [1, efforts.len() as u32, 1]);
     let found: Vec<u32> = device.content(&cutoffs);
     for (row, effort) in efforts.into_iter().enumerate() {

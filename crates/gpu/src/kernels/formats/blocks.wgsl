@@ -4,7 +4,7 @@
    are four to a word, in the order of elements. The layout of the planes: weights/layout.rs. Joined
    planes are one buffer, which begins with the words at which they begin. #}
 {% if joined %}
-@group(0) @binding({{ b }}) var<storage, read> planes{{ w }}: array<u32>;
+var<storage, read> planes{{ w }}: array<u32>;
 
 fn low{{ w }}_at(i: u32) -> {{ low_type }} {
     let at = planes{{ w }}[0] + i * {{ {"u32": 1, "vec2<u32>": 2, "vec4<u32>": 4}[low_type] }}u;
@@ -45,16 +45,16 @@ fn grid{{ w }}_at(i: u32) -> u32 {
 }
 {% endif %}
 {% else %}
-@group(0) @binding({{ b }}) var<storage, read> low{{ w }}: array<{{ low_type }}>;
-@group(0) @binding({{ b + 1 }}) var<storage, read> d{{ w }}: array<u32>;
+var<storage, read> low{{ w }}: array<{{ low_type }}>;
+var<storage, read> d{{ w }}: array<u32>;
 {% if sub_bytes %}
-@group(0) @binding({{ b + 2 }}) var<storage, read> sub{{ w }}: array<u32>;
+var<storage, read> sub{{ w }}: array<u32>;
 {% endif %}
 {% if high_bytes %}
-@group(0) @binding({{ b + (3 if sub_bytes else 2) }}) var<storage, read> high{{ w }}: array<{{ "vec2<u32>" if high_bytes == 8 else "u32" }}>;
+var<storage, read> high{{ w }}: array<{{ "vec2<u32>" if high_bytes == 8 else "u32" }}>;
 {% endif %}
 {% if entry %}
-@group(0) @binding({{ b + sections - 1 }}) var<storage, read> grid{{ w }}: array<{{ "vec2<u32>" if entry == 8 else "u32" }}>;
+var<storage, read> grid{{ w }}: array<{{ "vec2<u32>" if entry == 8 else "u32" }}>;
 {% endif %}
 {% endif %}
 {% set at = w ~ ("_at(" if joined else "[") %}

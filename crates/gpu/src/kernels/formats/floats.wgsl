@@ -1,6 +1,6 @@
 {# Weights in F32, F16 and BF16: a unit is 16 bytes of one row. Rows are padded with zeros to whole
    units. #}
-@group(0) @binding({{ b }}) var<storage, read> low{{ w }}: array<vec4<u32>>;
+var<storage, read> low{{ w }}: array<vec4<u32>>;
 
 {% if defines %}
 struct Unit{{ kind }} {

@@ -110,7 +110,7 @@ impl Case {
         buffers.extend(product.norm.map(|_| &norm));
         buffers.extend(&norms);
         let source = choice.source(capabilities, row_vectors).unwrap();
-        let kernel = device.kernel("test", &source, &choice.bindings()).unwrap();
+        let kernel = device.kernel("test", &source).unwrap();
         device.run(&kernel, &buffers, [choice.groups(capabilities), rows as u32, 1]);
         lists
     }
@@ -142,7 +142,7 @@ impl Case {
             buffers.extend(product.sides[i].bias.then_some(bias));
         }
         let source = product.source(capabilities, row_vectors(product)).unwrap();
-        let kernel = device.kernel("test", &source, &product.bindings()).unwrap();
+        let kernel = device.kernel("test", &source).unwrap();
         device.run(&kernel, &buffers, [product.groups(capabilities), rows as u32, 1]);
         let written = if product.glu.is_some() { 1 } else { sides.len() };
         sides[..written].iter().map(|(_, y, _)| device.content(y)).collect()
@@ -195,7 +195,7 @@ impl Case {
         }
         buffers.extend(&planes);
         let source = matvec.source(capabilities).unwrap();
-        let kernel = device.kernel("test", &source, &matvec.bindings()).unwrap();
+        let kernel = device.kernel("test", &source).unwrap();
         device.run(&kernel, &buffers, [matvec.groups(capabilities), count as u32, 1]);
         ys[..written].iter().map(|y| device.content(y)).collect()
     }
@@ -288,7 +288,7 @@ fn copies_row_by_row() {
                 let copy = RowMajor { lines, start: 256 };
                 let to = device.with(&vec![0_u8; end as usize + 256]);
                 let source = copy.source().unwrap();
-                let kernel = device.kernel("test", &source, &RowMajor::bindings()).unwrap();
+                let kernel = device.kernel("test", &source).unwrap();
                 let [x, y] = copy.groups();
                 device.run(&kernel, &[&device.with(&lines.packed(&file, 3)), &to], [x, y, 1]);
                 let found: Vec<u8> = device.content(&to);

@@ -85,7 +85,7 @@ fn compare(m: Matmul, tile: Tile, count: usize) {
     };
     let mut source = product.source(&tile).unwrap();
     if !device.capabilities.matrix_cores {
-        source = written_out(&source, &tile);
+        source = source.mapped(|text| written_out(text, &tile));
     } else if tile.core != 16 {
         return;
     }
@@ -115,14 +115,14 @@ fn compare(m: Matmul, tile: Tile, count: usize) {
         buffers.push(&bias_buffer);
     }
     buffers.extend(&planes);
-    let kernel = device.kernel("matmul", &source, &product.bindings()).unwrap();
+    let kernel = device.kernel("matmul", &source).unwrap();
     let [across, down, _] = tile.groups(count, m.rows);
     device.run(&kernel, &buffers, [across, down, m.splits as u32]);
     if m.splits > 1 {
         let outputs = vec![Output { rows: m.rows, bias: m.bias }];
         let Matmul { splits, slab_rows, add, .. } = m;
         let sum = SumSplits { splits, slab_rows, outputs, add, glu: None, halves: false };
-        let kernel = device.kernel("sum", &sum.source().unwrap(), &sum.bindings()).unwrap();
+        let kernel = device.kernel("sum", &sum.source().unwrap()).unwrap();
         let mut buffers = vec![&partial, &y];
         buffers.extend(m.bias.then_some(&bias_buffer));
         device.run(&kernel, &buffers, [sum.groups(), count as u32, 1]);
@@ -195,7 +195,7 @@ fn compare_fused(dtypes: &[DType], tile: Tile, count: usize) {
     let run = |m: Matmul, planes: &[Vec<u8>]| -> Vec<Vec<f32>> {
         let mut source = m.source(&tile).unwrap();
         if !device.capabilities.matrix_cores {
-            source = written_out(&source, &tile);
+            source = source.mapped(|text| written_out(text, &tile));
         }
         let a: Vec<f16> = normals(1, k * count).into_iter().map(f16::from_f32).collect();
         let lens: Vec<usize> = match m.own_y {
@@ -209,7 +209,7 @@ fn compare_fused(dtypes: &[DType], tile: Tile, count: usize) {
         let mut buffers = vec![&a, &outputs[0], &pass];
         buffers.extend(&outputs[1..]);
         buffers.extend(&planes);
-        let kernel = device.kernel("matmul", &source, &m.bindings()).unwrap();
+        let kernel = device.kernel("matmul", &source).unwrap();
         let [across, down, _] = tile.groups(count, m.tiled_rows(&tile));
         device.run(&kernel, &buffers, [across, down, 1]);
         outputs.iter().map(|y| device.content(y)).collect()
@@ -268,7 +268,7 @@ fn compare_several(dtype: DType, pick: Pick, own: bool) {
     let m = Matmul { bias: true, experts: Some(experts), ..plain(dtype, k, outputs) };
     let mut source = m.source(&WIDE).unwrap();
     if !device.capabilities.matrix_cores {
-        source = written_out(&source, &WIDE);
+        source = source.mapped(|text| written_out(text, &WIDE));
     }
     let bytes = Random::new(3).blocks(dtype, EXPERTS * k * outputs, 0.0, 0.1);
     let mut weights = vec![0.0; EXPERTS * k * outputs];
@@ -301,7 +301,7 @@ fn compare_several(dtype: DType, pick: Pick, own: bool) {
         Pick::Heads => [across, down, EXPERTS as u32],
         _ => [tiles.len() as u32, down, 1],
     };
-    device.run(&device.kernel("matmul", &source, &m.bindings()).unwrap(), &buffers, groups);
+    device.run(&device.kernel("matmul", &source).unwrap(), &buffers, groups);
     let got: Vec<f32> = device.content(&y);
     for (i, got) in got.iter().enumerate() {
         let (pair, n) = (i / outputs, i % outputs);

@@ -3,14 +3,14 @@
    log-probability of the drawn one. #}
 {% extends "sample/kernel.wgsl" %}
 {% block declarations %}
-@group(0) @binding(0) var<storage, read_write> logits: array<u32>;
+var<storage, read_write> logits: array<u32>;
 {% include "sample/params.wgsl" %}
 {% include "sample/state.wgsl" %}
-@group(0) @binding(2) var<storage, read> state: array<vec2<u32>>;
-@group(0) @binding(3) var<storage, read> rows: array<vec4<u32>>;
-@group(0) @binding(4) var<storage, read> recent: array<u32>;
+var<storage, read> state: array<vec2<u32>>;
+var<storage, read> rows: array<vec4<u32>>;
+var<storage, read> recent: array<u32>;
 // tokens and their bits, by the want's biases, then by the places of its history
-@group(0) @binding(5) var<storage, read_write> saved: array<vec2<u32>>;
+var<storage, read_write> saved: array<vec2<u32>>;
 
 const VOCAB = {{ vocab }}u;
 const RECENT = {{ recent }}u;

@@ -2,19 +2,19 @@
    `begin`, starts the search for the cuts of top-k and top-p. #}
 {% extends "sample/kernel.wgsl" %}
 {% block declarations %}
-@group(0) @binding(0) var<storage, read> pairs: array<vec2<u32>>;
+var<storage, read> pairs: array<vec2<u32>>;
 {% include "sample/params.wgsl" %}
 {% include "sample/best.wgsl" %}
 {% if begin %}
 {% include "sample/cut.wgsl" %}
-@group(0) @binding(2) var<storage, read_write> searches: array<Search>;
-@group(0) @binding(3) var<storage, read_write> bins: array<u32>;
+var<storage, read_write> searches: array<Search>;
+var<storage, read_write> bins: array<u32>;
 {% else %}
 {% include "sample/state.wgsl" %}
-@group(0) @binding(2) var<storage, read_write> state: array<vec2<u32>>;
-@group(0) @binding(3) var<storage, read_write> rows: array<vec4<u32>>;
-@group(0) @binding(4) var<storage, read_write> recent: array<u32>;
-@group(0) @binding(5) var<storage, read_write> results: array<u32>;
+var<storage, read_write> state: array<vec2<u32>>;
+var<storage, read_write> rows: array<vec4<u32>>;
+var<storage, read_write> recent: array<u32>;
+var<storage, read_write> results: array<u32>;
 {% include "sample/record.wgsl" %}
 {% endif %}
 {% endblock %}

@@ -6,9 +6,9 @@
 {% include "sample/logits.wgsl" %}
 {% include "sample/numbers.wgsl" %}
 {% include "sample/cut.wgsl" %}
-@group(0) @binding(2) var<storage, read> before: array<Search>;
-@group(0) @binding(3) var<storage, read_write> after: array<Search>;
-@group(0) @binding(4) var<storage, read_write> bins: array<atomic<u32>>;
+var<storage, read> before: array<Search>;
+var<storage, read_write> after: array<Search>;
+var<storage, read_write> bins: array<atomic<u32>>;
 
 fn read_bin(i: u32) -> u32 {
     return atomicLoad(&bins[i]);

@@ -1,12 +1,12 @@
 {# The raw logit of the token that was just drawn, into the results: by one workgroup a want. #}
 {% extends "sample/kernel.wgsl" %}
 {% block declarations %}
-@group(0) @binding(0) var<storage, read> logits: array<u32>;
+var<storage, read> logits: array<u32>;
 {% include "sample/params.wgsl" %}
 {% include "sample/state.wgsl" %}
-@group(0) @binding(2) var<storage, read> state: array<vec2<u32>>;
-@group(0) @binding(3) var<storage, read> saved: array<vec2<u32>>;
-@group(0) @binding(4) var<storage, read_write> results: array<u32>;
+var<storage, read> state: array<vec2<u32>>;
+var<storage, read> saved: array<vec2<u32>>;
+var<storage, read_write> results: array<u32>;
 
 var<workgroup> place: atomic<u32>;
 {% endblock %}

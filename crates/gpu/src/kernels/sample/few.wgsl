@@ -5,11 +5,11 @@
 {% include "sample/params.wgsl" %}
 {% include "sample/logits.wgsl" %}
 {% include "sample/state.wgsl" %}
-@group(0) @binding(2) var<storage, read> best: array<vec2<u32>>;
-@group(0) @binding(3) var<storage, read_write> state: array<vec2<u32>>;
-@group(0) @binding(4) var<storage, read_write> rows: array<vec4<u32>>;
-@group(0) @binding(5) var<storage, read_write> recent: array<u32>;
-@group(0) @binding(6) var<storage, read_write> results: array<u32>;
+var<storage, read> best: array<vec2<u32>>;
+var<storage, read_write> state: array<vec2<u32>>;
+var<storage, read_write> rows: array<vec4<u32>>;
+var<storage, read_write> recent: array<u32>;
+var<storage, read_write> results: array<u32>;
 
 {% include "sample/numbers.wgsl" %}
 {% include "sample/noise.wgsl" %}

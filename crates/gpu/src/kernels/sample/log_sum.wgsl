@@ -7,9 +7,9 @@
 {% include "sample/numbers.wgsl" %}
 {% include "sample/best.wgsl" %}
 {% include "sample/sum64.wgsl" %}
-@group(0) @binding(2) var<storage, read> peaks: array<u32>;
+var<storage, read> peaks: array<u32>;
 // a sum for each workgroup, and the greatest logit's key after the last
-@group(0) @binding(3) var<storage, read_write> log_sums: array<vec2<u32>>;
+var<storage, read_write> log_sums: array<vec2<u32>>;
 
 // 2^-distance in units of 2⁻⁴⁴.
 fn term(distance: u32) -> vec2<u32> {

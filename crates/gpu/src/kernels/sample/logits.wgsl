@@ -18,7 +18,7 @@ fn begin_logits(want: u32) {
 
 // The bits of four logits; NaN after the last.
 {% if vocab % 4 == 0 %}
-@group(0) @binding(0) var<storage, read> logits: array<vec4<u32>>;
+var<storage, read> logits: array<vec4<u32>>;
 
 fn load(i: u32) -> vec4<u32> {
     if (i >= VOCAB / 4u) {
@@ -27,7 +27,7 @@ fn load(i: u32) -> vec4<u32> {
     return logits[logits_at + i];
 }
 {% else %}
-@group(0) @binding(0) var<storage, read> logits: array<u32>;
+var<storage, read> logits: array<u32>;
 
 fn load(i: u32) -> vec4<u32> {
     var all = vec4(NONE);

@@ -8,10 +8,10 @@
 {% include "sample/noise.wgsl" %}
 {% include "sample/best.wgsl" %}
 {% include "sample/cut.wgsl" %}
-@group(0) @binding(2) var<storage, read> state: array<vec2<u32>>;
-@group(0) @binding(3) var<storage, read> before: array<Search>;
-@group(0) @binding(4) var<storage, read> bins: array<u32>;
-@group(0) @binding(5) var<storage, read_write> draws: array<vec2<u32>>;
+var<storage, read> state: array<vec2<u32>>;
+var<storage, read> before: array<Search>;
+var<storage, read> bins: array<u32>;
+var<storage, read_write> draws: array<vec2<u32>>;
 
 fn read_bin(i: u32) -> u32 {
     return bins[i];

@@ -4,9 +4,9 @@
    included. #}
 {% include "sample/params.wgsl" %}
 {% include "sample/logits.wgsl" %}
-@group(0) @binding(2) var<storage, read_write> best: array<vec2<u32>>;
+var<storage, read_write> best: array<vec2<u32>>;
 {% if raw %}
-@group(0) @binding(3) var<storage, read_write> peaks: array<u32>;
+var<storage, read_write> peaks: array<u32>;
 {% endif %}
 
 @compute @workgroup_size({{ chunk_threads }})

@@ -15,146 +15,26 @@
 mod call;
 mod params;
 mod results;
-
-use std::{cell::RefCell, sync::Arc};
+mod shape;
+mod steps;
 
 use minijinja::{Value, context};
-use pelton_graph::{Error, Pass, RECENT};
-use pelton_sampling::{FixedParams, PENALTY_WINDOW_MAX, Sampled, fixed_point};
+use pelton_graph::{Error, Pass};
+use pelton_sampling::Sampled;
 
-pub(crate) use self::call::SampleCall;
-use self::params::{FEW, FIELDS, Kind, Params};
-use crate::{
-    device::{Access, Device, Kernel, Mirror},
-    kernels::template,
+pub(crate) use self::{call::SampleCall, steps::SampleBuffers};
+use self::{
+    params::Params,
+    shape::VocabShape,
+    steps::{Memory, Step, Steps},
 };
-
-/// Threads of a workgroup: one for each candidate of a draw among few tokens.
-const THREADS: usize = 2 * FEW;
-/// Threads of a workgroup of `maxima.wgsl`: few, so that several workgroups share a core of the
-/// GPU.
-const CHUNK_THREADS: usize = 64;
-/// Chunks of a large vocabulary, about: one workgroup searches their best tokens, and the logits of
-/// the chunks that it selects. On an H200 half as many take 20 to 50 % longer.
-const CHUNKS: usize = 4096;
-/// Iterations of four logits that each thread of a counting or summing dispatch makes. The sums of
-/// a workgroup have 32 bits, of which a token adds 20.
-const ITERATIONS: usize = 2;
-/// Bytes of the struct `Search`.
-const SEARCH_BYTES: usize = 64;
-/// Bytes of the three histograms of a want.
-const BINS_BYTES: usize = 3 * 2 * 2048 * 4;
-/// Bytes of a pair of a key and a token, and of a 64-bit sum.
-const PAIR_BYTES: usize = 8;
-/// Bytes of a want's state.
-const STATE_BYTES: usize = 8;
-
-/// A kernel, its buffers, and the workgroups of one want.
-#[derive(Debug)]
-struct Step {
-    kernel: Arc<Kernel>,
-    bindings: wgpu::BindGroup,
-    groups: u32,
-}
-
-impl Step {
-    fn record(&self, pass: &mut wgpu::ComputePass<'_>, call: &SampleCall) {
-        self.kernel.record(pass, &self.bindings, [self.groups, call.wants as u32, 1]);
-    }
-}
-
-/// The buffers that sampling shares with the rest of a pass.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SampleBuffers<'a> {
-    /// Logits `[wants, vocab]`, f32: one row for each distinct row of the wants, in their order.
-    /// Biases and penalties change them in place.
-    pub(crate) logits: &'a wgpu::Buffer,
-    /// The ring of sampled tokens `[slots, RECENT]`, u32: the token at position `p` of a slot is at
-    /// `p % RECENT`.
-    pub(crate) recent: &'a wgpu::Buffer,
-    /// The rows `[rows, 4]` of the pass, u32: token (`u32::MAX` for the sampled one), position,
-    /// slot, 0. A draw advances its row to the next position.
-    pub(crate) rows: &'a wgpu::Buffer,
-}
-
-/// Launch shape of the kernels for one vocabulary.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    /// Elements of a row of logits.
-    vocab: usize,
-    /// Ids below this can be drawn.
-    tokens: usize,
-    /// The most biases of a draw.
-    bias: usize,
-    /// Vectors of four logits.
-    fours: usize,
-    /// Vectors of a chunk.
-    each: usize,
-    /// Workgroups of `maxima.wgsl`.
-    maxima_groups: usize,
-    chunks: usize,
-}
-
-impl Shape {
-    fn of(vocab: usize, tokens: usize, bias: usize) -> Self {
-        let fours = vocab.div_ceil(4);
-        let each = fours.div_ceil(CHUNKS).max(1);
-        let maxima_groups = fours.div_ceil(each * CHUNK_THREADS);
-        let chunks = maxima_groups * CHUNK_THREADS;
-        Self { vocab, tokens: tokens.min(vocab), bias, fours, each, maxima_groups, chunks }
-    }
-
-    /// Workgroups of dispatches in which a thread reads [`ITERATIONS`] vectors.
-    fn iteration_groups(&self) -> usize {
-        self.fours.div_ceil(THREADS * ITERATIONS)
-    }
-
-    /// Workgroups of dispatches in which a thread reads one vector.
-    fn many_groups(&self) -> usize {
-        self.fours.div_ceil(THREADS)
-    }
-
-    /// Saved raw logits of a want.
-    fn saved(&self) -> usize {
-        self.bias + PENALTY_WINDOW_MAX
-    }
-
-    /// The WGSL of a kernel; `more` are the values that only this kernel has.
-    fn source(&self, name: &str, more: Value) -> Result<String, Error> {
-        let Self { vocab, tokens, bias, each, chunks, .. } = *self;
-        let shape = context! {
-            vocab, tokens, bias, each, chunks,
-            raw => false,
-            saved => self.saved(),
-            threads => THREADS,
-            chunk_threads => CHUNK_THREADS,
-            few => FEW,
-            iterations => ITERATIONS,
-            recent => RECENT,
-            window => PENALTY_WINDOW_MAX,
-            fields => FIELDS,
-            top_at => call::TOP_AT,
-            kinds => context! {
-                likeliest => Kind::Likeliest as u32,
-                few => Kind::Few as u32,
-                many => Kind::Many as u32,
-            },
-            fraction => fixed_point::FRACTION,
-            log2 => fixed_point::LOG2,
-            exp2 => fixed_point::EXP2,
-            far => FixedParams::FAR,
-            natural => context! {
-                mantissa => FixedParams::NATURAL.mantissa,
-                exponent => FixedParams::NATURAL.exponent,
-            },
-        };
-        template::render(&format!("sample/{name}.wgsl"), context! { ..more, ..shape })
-    }
-}
+#[cfg(test)]
+use crate::device::KernelSource;
+use crate::device::{Device, Mirror};
 
 /// The sources of all kernels for several shapes, for the test that they translate.
 #[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     let groups = context! { groups => 7 };
     let kernels = [
         ("adjust", Value::default()),
@@ -173,7 +53,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         let all = kernels.iter();
         all.map(move |(name, more)| {
             let label = format!("{name} of {vocab}, {more}");
-            (label, Shape::of(vocab, tokens, 9).source(name, more.clone()).unwrap())
+            (label, VocabShape::of(vocab, tokens, 9).source(name, more.clone()).unwrap())
         })
     };
     [(33, 33), (1000, 998), (151_936, 151_669)].into_iter().flat_map(of).collect()
@@ -221,104 +101,52 @@ impl Sample {
         bias: usize,
         buffers: SampleBuffers<'_>,
     ) -> Result<Self, Error> {
-        use Access::{Read, ReadWrite};
-        let shape = Shape::of(vocab, tokens, bias);
-        let Shape { maxima_groups, chunks, .. } = shape;
-        let (many_groups, iteration_groups) = (shape.many_groups(), shape.iteration_groups());
-        let each = |label: &str, bytes: usize| device.buffer(label, (wants * bytes) as u64);
-        let best = each("best tokens of chunks", chunks * PAIR_BYTES)?;
-        let peaks = each("greatest logits of chunks", chunks * 4)?;
-        let log_sums = each("sums of exponentials", (iteration_groups + 1) * PAIR_BYTES)?;
-        let saved = each("saved logits", shape.saved() * PAIR_BYTES)?;
-        let draws = each("draws of workgroups", many_groups * PAIR_BYTES)?;
-        let bins = each("histograms", BINS_BYTES)?;
-        let (first, second) = (each("search", SEARCH_BYTES)?, each("search", SEARCH_BYTES)?);
-        let state = each("sampling state", STATE_BYTES)?;
+        let shape = VocabShape::of(vocab, tokens, bias);
+        let memory = Memory::new(device, &shape, wants)?;
         let words = params::most_words(vocab, wants, bias);
         let params = device.buffer("sampling parameters", 4 * words as u64)?;
         let results = device.buffer("sampled tokens", results::most_bytes(wants))?;
-        let SampleBuffers { logits, recent, rows } = buffers;
+        let mut steps = Steps::new(device, shape, &memory, buffers, [&params, &results]);
 
-        let kernels = RefCell::new(Vec::new());
-        let step = |name: &str, more: Value, groups: usize, on: &[(Access, &wgpu::Buffer)]| {
-            let source = shape.source(name, more)?;
-            let access: Vec<Access> = on.iter().map(|(access, _)| *access).collect();
-            let buffers: Vec<_> = on.iter().map(|(_, b)| b.as_entire_buffer_binding()).collect();
-            let kernel = Arc::new(device.kernel_to_compile(name, &source, &access));
-            kernels.borrow_mut().push(Arc::clone(&kernel));
-            let bindings = device.bind(name, &kernel, &buffers)?;
-            Ok::<Step, Error>(Step { kernel, bindings, groups: groups as u32 })
-        };
+        let VocabShape { maxima_groups, chunks, .. } = shape;
+        let (many_groups, iteration_groups) = (shape.many_groups(), shape.iteration_groups());
         let none = Value::default;
-        let (read_logits, read_params) = ((Read, logits), (Read, &params));
-        let record =
-            [(ReadWrite, &state), (ReadWrite, rows), (ReadWrite, recent), (ReadWrite, &results)];
-        let argmax = |pairs, count: usize, kind: &str| {
-            let on = [&[(Read, pairs), read_params], record.as_slice()].concat();
-            step("argmax", context! { begin => false, count, kind }, 1, &on)
-        };
-        let count = |before, after| {
-            let on =
-                [read_logits, read_params, (Read, before), (ReadWrite, after), (ReadWrite, &bins)];
-            step("count", context! { groups => iteration_groups }, iteration_groups, &on)
-        };
-        let many = |before| {
-            let on = [
-                read_logits,
-                read_params,
-                (Read, &state),
-                (Read, before),
-                (Read, &bins),
-                (ReadWrite, &draws),
-            ];
-            step("many", context! { groups => many_groups }, many_groups, &on)
-        };
-        let maxima_on = [read_logits, read_params, (ReadWrite, &best)];
-        let raw_on = [maxima_on.as_slice(), &[(ReadWrite, &peaks)]].concat();
-        let log_sum_on = [read_logits, read_params, (Read, &peaks), (ReadWrite, &log_sums)];
-        let top_on = [
-            read_logits,
-            read_params,
-            (Read, &best),
-            (Read, &log_sums),
-            (Read, &state),
-            (ReadWrite, &results),
-        ];
-        let adjust_on = [
-            (ReadWrite, logits),
-            read_params,
-            (Read, &state),
-            (Read, rows),
-            (Read, recent),
-            (ReadWrite, &saved),
-        ];
-        let few_on = [&[read_logits, read_params, (Read, &best)], record.as_slice()].concat();
-        let begin_on = [(Read, &best), read_params, (ReadWrite, &first), (ReadWrite, &bins)];
-        let begin = context! { begin => true, count => chunks, kind => "MANY" };
-        let drawn_on =
-            [read_logits, read_params, (Read, &state), (Read, &saved), (ReadWrite, &results)];
         let iterations = || context! { groups => iteration_groups };
+        let of_many = || context! { groups => many_groups };
+        let argmax = |begin, count, kind| context! { begin, count, kind };
+        let likeliest = argmax(false, chunks, "LIKELIEST");
+        let begin = argmax(true, chunks, "MANY");
+        let last = argmax(false, many_groups, "MANY");
+        let [first, second] = &memory.searches;
+        let mut count = |from, to| {
+            let own = [("before", from), ("after", to)];
+            steps.step("count", iterations(), iteration_groups, &own)
+        };
+        let count = [count(first, second)?, count(second, first)?];
+        let mut many = |from| steps.step("many", of_many(), many_groups, &[("before", from)]);
+        let many = [many(first)?, many(second)?];
+        let (best, draws) = (("pairs", &memory.best), ("pairs", &memory.draws));
         let sample = Self {
-            raw_maxima: step("maxima", context! { raw => true }, maxima_groups, &raw_on)?,
-            log_sum: step("log_sum", iterations(), iteration_groups, &log_sum_on)?,
-            top: step("top", context! { raw => true, ..iterations() }, 1, &top_on)?,
-            adjust: step("adjust", none(), 1, &adjust_on)?,
-            maxima: step("maxima", none(), maxima_groups, &maxima_on)?,
-            likeliest: argmax(&best, chunks, "LIKELIEST")?,
-            few: step("few", none(), 1, &few_on)?,
-            begin: step("argmax", begin, 1, &begin_on)?,
-            count: [count(&first, &second)?, count(&second, &first)?],
-            many: [many(&first)?, many(&second)?],
-            last: argmax(&draws, many_groups, "MANY")?,
-            drawn: step("drawn", none(), 1, &drawn_on)?,
+            raw_maxima: steps.step("maxima", context! { raw => true }, maxima_groups, &[])?,
+            log_sum: steps.step("log_sum", iterations(), iteration_groups, &[])?,
+            top: steps.step("top", context! { raw => true, ..iterations() }, 1, &[])?,
+            adjust: steps.step("adjust", none(), 1, &[])?,
+            maxima: steps.step("maxima", none(), maxima_groups, &[])?,
+            likeliest: steps.step("argmax", likeliest, 1, &[best])?,
+            few: steps.step("few", none(), 1, &[])?,
+            begin: steps.step("argmax", begin, 1, &[best, ("searches", first)])?,
+            count,
+            many,
+            last: steps.step("argmax", last, 1, &[draws])?,
+            drawn: steps.step("drawn", none(), 1, &[])?,
             host: Params { words: Vec::with_capacity(words), state: Vec::with_capacity(2 * wants) },
             tokens: shape.tokens,
             params: params.clone(),
-            state: state.clone(),
+            state: memory.state.clone(),
             state_then: Mirror::default(),
             results: results.clone(),
         };
-        device.compile_all(&kernels.borrow())?;
+        steps.compile()?;
         Ok(sample)
     }
 

@@ -130,75 +130,92 @@ impl Params {
         self.words.clear();
         self.words.resize(wants * FIELDS.len(), 0);
         for (want, (logits_row, sample)) in samples(pass).enumerate() {
-            let [low, high] = halves(sample.draw.index);
-            self.state.extend([low, high]);
-            let begin = want * FIELDS.len();
-            let set = |words: &mut [u32], field: Field, value: u32| {
-                words[begin + field as usize] = value;
-            };
-            let words = &mut self.words;
-            set(words, Field::Row, sample.row);
-            set(words, Field::Index, low);
-            set(words, Field::Pending, sample.pending);
-            set(words, Field::LogitsRow, logits_row);
-            set(words, Field::Wants, wants as u32);
-            set(words, Field::Zero, 0);
-            set(words, Field::ResultStride, stride(&call) as u32);
+            self.state.extend(halves(sample.draw.index));
+            let mut words = WantWords { words: &mut self.words, begin: want * FIELDS.len() };
+            words.set(Field::Row, sample.row);
+            words.set(Field::Index, halves(sample.draw.index)[0]);
+            words.set(Field::Pending, sample.pending);
+            words.set(Field::LogitsRow, logits_row);
+            words.set(Field::Wants, wants as u32);
+            words.set(Field::Zero, 0);
+            words.set(Field::ResultStride, stride(&call) as u32);
             let log_probs = sample.draw.log_probs.map_or(0, |top| u32::from(top) + 1);
-            set(words, Field::LogProbs, log_probs);
-            let kind = match &sample.draw.params {
-                None => Kind::Likeliest,
-                Some(params) => {
-                    let [low, high] = halves(sample.draw.seed);
-                    let FixedParams { top_k, top_p, reach, scale } = *params;
-                    set(words, Field::SeedLow, low);
-                    set(words, Field::SeedHigh, high);
-                    set(words, Field::TopK, top_k.max(1));
-                    set(words, Field::TopP, top_p);
-                    set(words, Field::Reach, reach);
-                    set(words, Field::Mantissa, scale.mantissa);
-                    set(words, Field::Exponent, scale.exponent as u32);
-                    if top_k as usize <= FEW {
-                        Kind::Few
-                    } else {
-                        let cuts = [(top_k as usize) < tokens, top_p < u32::MAX];
-                        // a search without the first cut begins at the stages of the second
-                        let stages = if cuts[1] { 2 * LEVELS } else { LEVELS };
-                        set(words, Field::Stages, stages as u32);
-                        let passes = LEVELS * cuts.into_iter().filter(|&cut| cut).count();
-                        call.many = Some(call.many.unwrap_or(0).max(passes));
-                        Kind::Many
-                    }
-                }
-            };
-            set(words, Field::Kind, kind as u32);
-            call.likeliest |= kind == Kind::Likeliest;
-            call.few |= kind == Kind::Few;
-            if let Some(penalties) = sample.draw.penalties.filter(|p| !p.are_neutral()) {
-                call.adjust = true;
-                let at = words.len() as u32;
-                set(words, Field::RecentAt, at);
-                set(words, Field::RecentCount, sample.recent.len() as u32);
-                set(words, Field::WindowSize, penalties.window.min(PENALTY_WINDOW_MAX as u32));
-                set(words, Field::Divide, (1.0 / penalties.repetition).to_bits());
-                set(words, Field::Multiply, penalties.repetition.to_bits());
-                set(words, Field::Presence, penalties.presence.to_bits());
-                set(words, Field::Frequency, penalties.frequency.to_bits());
-                words.extend_from_slice(sample.recent);
-            }
-            if !sample.draw.bias.is_empty() {
-                call.adjust = true;
-                let at = words.len() as u32;
-                set(words, Field::BiasAt, at);
-                set(words, Field::BiasCount, sample.draw.bias.len() as u32);
-                words.extend(sample.draw.bias.iter().flat_map(|&(id, b)| [id, b.to_bits()]));
-            }
-            let mask = sample.draw.mask.map_or(NONE, |_| words.len() as u32);
-            set(words, Field::Mask, mask);
-            call.masks |= sample.draw.mask.is_some();
-            words.extend_from_slice(sample.draw.mask.unwrap_or_default());
+            words.set(Field::LogProbs, log_probs);
+            words.fill_draw(sample, tokens, &mut call);
+            words.fill_lists(sample, &mut call);
         }
         call
+    }
+}
+
+/// The parameters of one want, and the end of all words.
+struct WantWords<'p> {
+    words: &'p mut Vec<u32>,
+    /// The place of the want's fields.
+    begin: usize,
+}
+
+impl WantWords<'_> {
+    fn set(&mut self, field: Field, value: u32) {
+        self.words[self.begin + field as usize] = value;
+    }
+
+    /// The kind of the draw and its filters; `call` gets what they need of the pass.
+    fn fill_draw(&mut self, sample: &Sample<'_>, tokens: usize, call: &mut SampleCall) {
+        let kind = match &sample.draw.params {
+            None => Kind::Likeliest,
+            Some(params) => {
+                let [low, high] = halves(sample.draw.seed);
+                let FixedParams { top_k, top_p, reach, scale } = *params;
+                self.set(Field::SeedLow, low);
+                self.set(Field::SeedHigh, high);
+                self.set(Field::TopK, top_k.max(1));
+                self.set(Field::TopP, top_p);
+                self.set(Field::Reach, reach);
+                self.set(Field::Mantissa, scale.mantissa);
+                self.set(Field::Exponent, scale.exponent as u32);
+                if top_k as usize <= FEW {
+                    Kind::Few
+                } else {
+                    let cuts = [(top_k as usize) < tokens, top_p < u32::MAX];
+                    // a search without the first cut begins at the stages of the second
+                    let stages = if cuts[1] { 2 * LEVELS } else { LEVELS };
+                    self.set(Field::Stages, stages as u32);
+                    let passes = LEVELS * cuts.into_iter().filter(|&cut| cut).count();
+                    call.many = Some(call.many.unwrap_or(0).max(passes));
+                    Kind::Many
+                }
+            }
+        };
+        self.set(Field::Kind, kind as u32);
+        call.likeliest |= kind == Kind::Likeliest;
+        call.few |= kind == Kind::Few;
+    }
+
+    /// The history, the biases and the mask, each at the end of all words; `call` gets what they need
+    /// of the pass.
+    fn fill_lists(&mut self, sample: &Sample<'_>, call: &mut SampleCall) {
+        if let Some(penalties) = sample.draw.penalties.filter(|p| !p.are_neutral()) {
+            call.adjust = true;
+            self.set(Field::RecentAt, self.words.len() as u32);
+            self.set(Field::RecentCount, sample.recent.len() as u32);
+            self.set(Field::WindowSize, penalties.window.min(PENALTY_WINDOW_MAX as u32));
+            self.set(Field::Divide, (1.0 / penalties.repetition).to_bits());
+            self.set(Field::Multiply, penalties.repetition.to_bits());
+            self.set(Field::Presence, penalties.presence.to_bits());
+            self.set(Field::Frequency, penalties.frequency.to_bits());
+            self.words.extend_from_slice(sample.recent);
+        }
+        if !sample.draw.bias.is_empty() {
+            call.adjust = true;
+            self.set(Field::BiasAt, self.words.len() as u32);
+            self.set(Field::BiasCount, sample.draw.bias.len() as u32);
+            self.words.extend(sample.draw.bias.iter().flat_map(|&(id, b)| [id, b.to_bits()]));
+        }
+        let mask = sample.draw.mask.map_or(NONE, |_| self.words.len() as u32);
+        self.set(Field::Mask, mask);
+        call.masks |= sample.draw.mask.is_some();
+        self.words.extend_from_slice(sample.draw.mask.unwrap_or_default());
     }
 }
 

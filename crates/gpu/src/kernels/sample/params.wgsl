@@ -1,6 +1,6 @@
 {# Parameters that the host writes (sample/params.rs): FIELDS words a want, then lists to which some
    of the fields point. #}
-@group(0) @binding(1) var<storage, read> params: array<u32>;
+var<storage, read> params: array<u32>;
 
 const NONE = 0xffffffffu;
 const FIELDS = {{ fields | length }}u;

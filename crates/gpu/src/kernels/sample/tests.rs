@@ -1,8 +1,8 @@
-use pelton_graph::{Input, Phase, Row, Sample as SampleWant, Want};
+use pelton_graph::{Input, Phase, RECENT, Row, Sample as SampleWant, Want};
 use pelton_sampling::{Draw, Sampler, Sampling};
 use pelton_testing::Random;
 
-use super::*;
+use super::{params::FEW, shape::CHUNK_THREADS, *};
 use crate::{
     device::Checks,
     testing::{device, normals},

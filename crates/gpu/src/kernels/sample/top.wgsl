@@ -5,10 +5,10 @@
 {% include "sample/params.wgsl" %}
 {% include "sample/logits.wgsl" %}
 {% include "sample/state.wgsl" %}
-@group(0) @binding(2) var<storage, read> best: array<vec2<u32>>;
-@group(0) @binding(3) var<storage, read> log_sums: array<vec2<u32>>;
-@group(0) @binding(4) var<storage, read> state: array<vec2<u32>>;
-@group(0) @binding(5) var<storage, read_write> results: array<u32>;
+var<storage, read> best: array<vec2<u32>>;
+var<storage, read> log_sums: array<vec2<u32>>;
+var<storage, read> state: array<vec2<u32>>;
+var<storage, read_write> results: array<u32>;
 
 {% include "sample/best.wgsl" %}
 {% include "sample/sum64.wgsl" %}

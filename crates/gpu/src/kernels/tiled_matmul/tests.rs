@@ -39,7 +39,7 @@ fn prepared(device: &Device, m: &TiledMatmul, x: &[f32]) -> (Vec<wgpu::Buffer>, 
     let rows = x.len() / m.k;
     let quantize = ToQ8 { k: m.k, per_row: 1, norm: None, threads: 64 };
     let source = quantize.source(&device.capabilities).unwrap();
-    let kernel = device.kernel("to_q8", &source, &quantize.bindings()).unwrap();
+    let kernel = device.kernel("to_q8", &source).unwrap();
     let (codes, scales) =
         (device.with(&vec![0u8; x.len()]), device.with(&vec![0f32; x.len() / 16]));
     device.run(&kernel, &[&from, &codes, &scales], [rows as u32, 1, 1]);
@@ -75,7 +75,7 @@ fn compare(m: TiledMatmul, tile: ThreadTile, count: usize) {
     buffers.extend(m.norm.then_some(&factor_buffer));
     buffers.extend(m.bias.then_some(&bias_buffer));
     buffers.extend(&planes);
-    let kernel = device.kernel("product", &m.source(&tile).unwrap(), &m.bindings()).unwrap();
+    let kernel = device.kernel("product", &m.source(&tile).unwrap()).unwrap();
     device.run(&kernel, &buffers, tile.groups(count, m.rows));
     let got: Vec<f32> = device.content(&y);
     for (i, got) in got.iter().enumerate() {
@@ -131,7 +131,7 @@ fn results_depend_neither_on_the_tile_nor_on_the_grid() {
             buffers.extend(m.norm.then_some(&factors));
             buffers.extend(&planes);
             let source = m.source(&tile).unwrap();
-            let kernel = device.kernel("product", &source, &m.bindings()).unwrap();
+            let kernel = device.kernel("product", &source).unwrap();
             let [across, down, _] = tile.groups(count, m.rows);
             let times = if m.on_grid { splits(k) as u32 } else { 1 };
             device.run(&kernel, &buffers, [across, down, times]);
@@ -148,7 +148,7 @@ fn results_depend_neither_on_the_tile_nor_on_the_grid() {
         let outputs = vec![Output { rows: m.rows, bias: false }];
         let (splits, slab_rows) = (splits(k), FEW_ROWS);
         let sum = SumSplits { splits, slab_rows, outputs, add: false, glu: None, halves: false };
-        let kernel = device.kernel("sum", &sum.source().unwrap(), &sum.bindings()).unwrap();
+        let kernel = device.kernel("sum", &sum.source().unwrap()).unwrap();
         let y = device.with(&vec![f32::NAN; m.rows * count]);
         device.run(&kernel, &[&partial, &y], [sum.groups(), count as u32, 1]);
         assert!(device.content::<u32>(&y) == expected, "{dtype}");
@@ -193,7 +193,7 @@ fn compare_several(dtype: DType, pick: Pick, own: bool) {
         Pick::Heads => [across, down, EXPERTS as u32],
         _ => [tiles.len() as u32, down, 1],
     };
-    let kernel = device.kernel("product", &m.source(&TILE).unwrap(), &m.bindings()).unwrap();
+    let kernel = device.kernel("product", &m.source(&TILE).unwrap()).unwrap();
     device.run(&kernel, &buffers, groups);
     let got: Vec<f32> = device.content(&y);
     for (i, got) in got.iter().enumerate() {

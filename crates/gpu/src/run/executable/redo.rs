@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 
 use pelton_graph::{Error, RECENT};
 
-use super::shape::{PassWords, Shape};
+use super::shape::{PassShape, PassWords};
 use crate::{device::Device, kernels::sample::SampleCall, lower::Inputs, run::in_flight::DEPTH};
 
 /// The recorded commands of a pass.
 #[derive(Clone)]
 pub(super) struct Run {
-    pub(super) shape: Shape,
+    pub(super) shape: PassShape,
     pub(super) call: SampleCall,
     pub(super) repeat: u32,
     /// Whether persistent kernels run, as long as none failed.

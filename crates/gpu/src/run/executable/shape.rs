@@ -6,7 +6,7 @@ use crate::{device::Mirror, lower::buffers::SAMPLED};
 
 /// The properties of a pass that its dispatches depend on.
 #[derive(Clone)]
-pub(super) struct Shape {
+pub(super) struct PassShape {
     pub(super) phase: Phase,
     pub(super) rows: usize,
     pub(super) selected: Vec<u32>,
@@ -18,7 +18,7 @@ pub(super) struct Shape {
     pub(super) below: [usize; 2],
 }
 
-impl Shape {
+impl PassShape {
     pub(super) fn of(pass: &Pass<'_>, selected: Vec<u32>, tiles: usize) -> Self {
         let bound = pass.rows.iter().map(|row| row.position as usize + 1).max().unwrap_or(0);
         let mut slots: Vec<u32> = pass.rows.iter().map(|row| row.slot).collect();
@@ -70,7 +70,7 @@ impl Written {
 }
 
 /// The indices of the wanted logits' rows among the selected ones.
-pub(super) fn wanted_logits(pass: &Pass<'_>, shape: &Shape) -> Vec<usize> {
+pub(super) fn wanted_logits(pass: &Pass<'_>, shape: &PassShape) -> Vec<usize> {
     let at = |want: &Want<'_>| match want {
         Want::Logits { row } => shape.selected.iter().position(|selected| selected == row),
         Want::Sample(_) | Want::Later { .. } => None,

@@ -1,4 +1,6 @@
-use pelton_graph::{ExpertLinear, Input, KvType, Row, Sample as SampleWant, Step, WeightId, build};
+use pelton_graph::{
+    ExpertLinear, Input, KvType, PAGE, Row, Sample as SampleWant, Step, WeightId, build,
+};
 use pelton_quant::DType;
 use pelton_sampling::{Draw, FixedParams};
 use pelton_testing::{
@@ -103,7 +105,7 @@ fn autotuning_changes_nothing() {
         std::fs::write(&file, known.to_string()).unwrap();
         let executable = load(&tuned);
         let shape =
-            PassShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1, below: 0 };
+            StepShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1, below: 0 };
         let calls = executable.alone.iter().flatten();
         calls.filter_map(|call| call.groups(&shape)).map(|groups| groups[0]).max().unwrap()
     };
@@ -203,7 +205,7 @@ fn ops_that_do_not_fit_are_refused() {
 fn dependent(device: &Arc<Device>, spec: &ModelSpec, positions: [usize; 2]) -> [usize; 2] {
     let executable = loaded(device, spec, limits(spec)).unwrap();
     positions.map(|position| {
-        let shape = Shape {
+        let shape = PassShape {
             phase: Phase::Decode,
             rows: 1,
             selected: vec![0],

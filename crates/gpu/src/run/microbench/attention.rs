@@ -136,7 +136,7 @@ impl Prompt {
         device.queue.write_buffer(&tiles, 0, bytemuck::cast_slice(&list));
         Ok(Split {
             prompt: self,
-            kernel: device.kernel("attention", &source, &attention.prompt_bindings())?,
+            kernel: device.kernel("attention", &source)?,
             groups: [attention.prompt_groups(cores), list.len() as u32, 1],
             tiles,
         })

@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// Tokens of WGSL: words, numbers, single signs, and runs of white space. Comments are left out.
-pub(super) fn tokens(text: &str) -> Vec<&str> {
+/// Lexemes of WGSL: words, numbers, single signs, and runs of white space. Comments are left out.
+pub(super) fn lexemes(text: &str) -> Vec<&str> {
     let mut all = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -53,9 +53,9 @@ pub(super) fn is_word(token: &str) -> bool {
 }
 
 /// The index of the sign that closes the one at `open`.
-pub(super) fn closing(tokens: &[&str], open: usize) -> Option<usize> {
+pub(super) fn closing(lexemes: &[&str], open: usize) -> Option<usize> {
     let mut depth = 0usize;
-    for (at, &token) in tokens.iter().enumerate().skip(open) {
+    for (at, &token) in lexemes.iter().enumerate().skip(open) {
         match token {
             "(" | "[" | "{" => depth += 1,
             ")" | "]" | "}" => depth = depth.checked_sub(1)?,
@@ -93,7 +93,7 @@ pub(super) struct Shared<'a> {
 pub(super) struct Declarations<'a> {
     pub(super) storage: Vec<Storage<'a>>,
     pub(super) shared: Vec<Shared<'a>>,
-    /// Constants, aliases, structs and functions, without `main`: their tokens.
+    /// Constants, aliases, structs and functions, without `main`: their lexemes.
     pub(super) others: Vec<Vec<&'a str>>,
     /// The names of all declarations but `main`.
     pub(super) names: HashSet<&'a str>,
@@ -101,7 +101,7 @@ pub(super) struct Declarations<'a> {
     pub(super) structs: HashSet<&'a str>,
     /// The words in functions.
     pub(super) used: HashSet<&'a str>,
-    /// The parameters `(builtin, name)` of `main`, and the tokens of its body with braces.
+    /// The parameters `(builtin, name)` of `main`, and the lexemes of its body with braces.
     pub(super) parameters: Vec<(&'a str, &'a str)>,
     pub(super) body: Vec<&'a str>,
     pub(super) threads: usize,
@@ -109,7 +109,7 @@ pub(super) struct Declarations<'a> {
 
 /// Reads the declarations of a kernel; an error says what it has that cannot be linked.
 pub(super) fn declarations(text: &str) -> Result<Declarations<'_>, String> {
-    let all = tokens(text);
+    let all = lexemes(text);
     let mut found = Declarations::default();
     let mut aliases: HashMap<&str, String> = HashMap::new();
     // an alias may come after its use
@@ -178,8 +178,8 @@ pub(super) fn declarations(text: &str) -> Result<Declarations<'_>, String> {
 }
 
 /// A type without spaces, with aliases replaced.
-fn resolved(tokens: &[&str], aliases: &HashMap<&str, String>) -> String {
-    tokens.iter().map(|token| aliases.get(token).map_or(*token, String::as_str)).collect()
+fn resolved(lexemes: &[&str], aliases: &HashMap<&str, String>) -> String {
+    lexemes.iter().map(|token| aliases.get(token).map_or(*token, String::as_str)).collect()
 }
 
 fn value<'a>(attributes: &[(&'a str, &'a str)], name: &str) -> Option<&'a str> {

@@ -6,10 +6,10 @@ const WIDTH = {{ width }}u;
 alias Element = {{ element }};
 
 // token, position, slot, and number of positions of the row's sequence in the pass
-@group(0) @binding(0) var<storage, read> rows: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> selected: array<u32>;
-@group(0) @binding(2) var<storage, read> x: array<Element>;
-@group(0) @binding(3) var<storage, read_write> y: array<Element>;
+var<storage, read> rows: array<vec4<u32>>;
+var<storage, read> selected: array<u32>;
+var<storage, read> x: array<Element>;
+var<storage, read_write> y: array<Element>;
 
 var<workgroup> sums: array<Element, 256>;
 

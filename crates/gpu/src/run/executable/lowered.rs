@@ -1,0 +1,81 @@
+//! The buffers and the dispatches of a plan, made at load.
+
+use std::path::Path;
+
+use pelton_graph::{Error, Limits, PAGE, Plan};
+
+use crate::{
+    device::Device,
+    kernels::rope_store::rotation_steps,
+    lower::{
+        dispatch::{Dispatch, RowClass},
+        kernel_cache::KernelCache,
+        loaded::Loaded,
+        lowering::Lowering,
+        options::{Options, Tunings},
+    },
+    persist::{self, Mode, Persistent, Trial},
+};
+
+/// The dispatches of a plan.
+pub(super) struct Lowered {
+    /// Of each step of a decoding pass over a single row that is selected.
+    pub(super) alone: Vec<Vec<Dispatch>>,
+    /// `[classes, steps]` of each step, in the order of [`RowClass::ALL`].
+    pub(super) classes: [Vec<Vec<Dispatch>>; RowClass::ALL.len()],
+    /// The kernels of passes of one row whose layers are one dispatch each, if they are used.
+    pub(super) persistent: Option<Persistent>,
+}
+
+impl Lowered {
+    /// Lowers a plan for each row class, and compiles its kernels.
+    pub(super) fn new(
+        loaded: &Loaded<'_>,
+        limits: &Limits,
+        tuning: Option<&Path>,
+        persistent: Mode,
+    ) -> Result<Self, Error> {
+        let mut kernels = KernelCache::default();
+        let tunings = Tunings::find(loaded, &mut kernels, tuning)?;
+        let options = Options { tunings, phases: None, row_major: false };
+        let mut lowering = Lowering::new(loaded, options, &mut kernels);
+        let alone = lowering.steps(RowClass::One, true)?;
+        let [one, two, four, eight, sixteen, thirty_two, many, prompt] =
+            RowClass::ALL.map(|class| lowering.steps(class, false));
+        let classes = [one?, two?, four?, eight?, sixteen?, thirty_two?, many?, prompt?];
+        kernels.compile(loaded.device)?;
+        let trial = Trial {
+            loaded,
+            alone: &alone,
+            logits: &loaded.buffers[loaded.plan.logits.0],
+            context: limits.pages.iter().map(|pages| pages * PAGE).fold(limits.context, usize::min),
+            tuning,
+        };
+        let persistent = persist::choose(&trial, persistent)?;
+        Ok(Self { alone, classes, persistent })
+    }
+}
+
+/// The buffers of a plan.
+pub(super) fn allocate_buffers(
+    device: &Device,
+    plan: &Plan,
+    limits: &Limits,
+) -> Result<Vec<wgpu::Buffer>, Error> {
+    let buffers = plan.buffers.iter().map(|buffer| {
+        let rows = limits.rows_of(buffer.rows);
+        device.buffer(buffer.name, 4 * rows as u64 * buffer.width as u64)
+    });
+    buffers.collect()
+}
+
+/// The rotation steps of each rope of a plan.
+pub(super) fn rotations(device: &Device, plan: &Plan) -> Result<Vec<wgpu::Buffer>, Error> {
+    let ropes = plan.ropes.iter().map(|rope| {
+        let steps = rotation_steps(rope);
+        let buffer = device.buffer("rotation steps", 8 * steps.len() as u64)?;
+        device.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&steps));
+        Ok(buffer)
+    });
+    ropes.collect()
+}
