@@ -75,7 +75,7 @@ pub(in crate::api) async fn embed(
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
     let begun = Instant::now();
-    let (entry, keep) = keep::take(&app, &mut fields)?;
+    let (entry, keep) = keep::take(&app, &caller, &mut fields)?;
     if !fields.has("input") {
         return Err(fields.missing("input", "a string or a list of strings"));
     }
@@ -108,7 +108,7 @@ pub(in crate::api) async fn embeddings(
     caller: Caller,
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
-    let (entry, keep) = keep::take(&app, &mut fields)?;
+    let (entry, keep) = keep::take(&app, &caller, &mut fields)?;
     let text = fields.string("prompt")?.ok_or_else(|| fields.missing("prompt", "a string"))?;
     entry.keep(keep);
     let all = run(&app, &caller, &entry.config.name, vec![text], None, true).await?;
