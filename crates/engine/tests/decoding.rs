@@ -285,15 +285,17 @@ for line in sys.stdin:
 #[test]
 fn a_slow_step_holds_no_other_request_up() {
     let model = model(2);
-    // after its first letter the text is forced without an end, within one terminal
+    // after some letters the text is forced without an end, within one terminal
     let slow = Constraint::Gbnf(
         "root ::= [bcdefgh] endless\nendless ::= endless{0,40} \"ab\"?+\"aa\"".to_owned(),
     );
     let (sender, ends) = mpsc::channel();
+    let (token, tokens) = mpsc::channel();
     let submit = |name: &'static str, request: Request| {
-        let sender = sender.clone();
-        model.submit(request, move |event| {
+        let (sender, token) = (sender.clone(), token.clone());
+        model.submit(request.sampling(Sampling::default().temperature(0.0)), move |event| {
             match event {
+                Event::Token(_) => token.send(name).unwrap(),
                 Event::Finished { .. } => sender.send((name, None)).unwrap(),
                 Event::Failed(error) => sender.send((name, Some(error.to_string()))).unwrap(),
                 _ => {}
@@ -302,8 +304,9 @@ fn a_slow_step_holds_no_other_request_up() {
         })
     };
     submit("slow", Request::new("Once").max_tokens(20).constraint(slow)).unwrap();
-    // the first pass and the beginning of the step
-    thread::sleep(Duration::from_millis(150));
+    assert_eq!(tokens.recv(), Ok("slow"));
+    // the passes up to the slow step, and its beginning
+    thread::sleep(Duration::from_millis(100));
     submit("other", Request::new("Once").max_tokens(2)).unwrap();
     let first = ends.recv().unwrap();
     assert_eq!(first, ("other", None));

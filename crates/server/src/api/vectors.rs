@@ -44,7 +44,7 @@ struct Numbers<'a>(&'a [f32]);
 
 impl Serialize for Numbers<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // with the digits of JSON values, which have no 32-bit floats
+        // the digits are those of JSON values, which have no 32-bit floats
         serializer.collect_seq(self.0.iter().map(|&value| f64::from(value)))
     }
 }

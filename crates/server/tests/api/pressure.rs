@@ -40,7 +40,7 @@ fn api_keys() {
     assert_eq!(server.get("/v1/models").status, 401);
 }
 
-/// With admin keys, no other key loads or unloads models, by any API.
+/// Where there are admin keys, no other key loads or unloads models, by any API.
 #[test]
 fn admin_keys() {
     let admin = |config: &mut Config| {

@@ -12,8 +12,8 @@ use crate::{
     models::{Entry, Keep},
 };
 
-/// Takes the model of a request, and `keep_alive`, out of a body. That of a caller who may not unload
-/// models is checked and has no effect.
+/// Takes the model of a request, and `keep_alive`, out of a body. The value has no effect where the
+/// caller may not unload models.
 pub(super) fn take(
     app: &App,
     caller: &Caller,
