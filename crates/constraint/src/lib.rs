@@ -34,5 +34,5 @@ mod work;
 pub use compiler::Compiler;
 pub use error::Error;
 pub use gbnf::gbnf_to_lark;
-pub use matcher::Matcher;
+pub use matcher::{Interrupt, Matcher};
 pub use source::Constraint;

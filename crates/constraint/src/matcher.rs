@@ -10,6 +10,18 @@ use crate::{Error, watch::Watched};
 const WORK: [&str; 4] =
     ["Too many items", "Current row has", "too many states", "too many expressions"];
 
+/// Stops the step of a matcher from another thread.
+#[derive(Clone, Debug)]
+pub struct Interrupt(llguidance::CancellationHandle);
+
+impl Interrupt {
+    /// Stops the step that the matcher takes, or the next one. It and all later ones fail with
+    /// [`Error::Work`]. Copies of the matcher that were made before are not stopped.
+    pub fn stop(&self) {
+        self.0.cancel();
+    }
+}
+
 /// Follows one text under a constraint, token by token. After an error it stays in error.
 ///
 /// The work of a step is bounded: one that does not end within a second, or uses up the limits of the
@@ -40,6 +52,11 @@ impl Matcher {
             tokens: self.tokens,
             rolls_back: self.rolls_back,
         }
+    }
+
+    /// The means to stop a step of this matcher.
+    pub fn interrupt(&self) -> Option<Interrupt> {
+        self.inner.cancellation_handle().map(Interrupt)
     }
 
     /// Whether tokens can be [taken back](Self::rollback).

@@ -583,6 +583,8 @@ impl Model {
     }
 
     fn send(&self, sequence: Sequence) -> Result<(), Error> {
-        self.requests.send(Box::new(sequence)).map_err(|_| self.shared.error())
+        self.requests.send(Box::new(sequence)).map_err(|_| self.shared.error())?;
+        self.shared.bound.lone_step.make_room();
+        Ok(())
     }
 }

@@ -5,13 +5,14 @@
 use std::{
     io::Write,
     process::{Command, Stdio},
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
 use pelton::{
-    Constraint, Engine, Error, FinishReason, LoadOptions, Model, Request, SamplerKind, Sampling,
-    Token,
+    Constraint, Engine, Error, Event, FinishReason, Flow, LoadOptions, Model, Request, SamplerKind,
+    Sampling, Token,
 };
 use pelton_testing::{Need, Random, skip};
 use serde_json::{Value, json};
@@ -277,4 +278,39 @@ for line in sys.stdin:
         assert_eq!(errors, "[]", "{case}");
     }
     assert_eq!(judged.lines().count() as u64, ended);
+}
+
+/// A step of a lone request's constraint can take a second. A request that comes meanwhile is answered
+/// before it ends.
+#[test]
+fn a_slow_step_holds_no_other_request_up() {
+    let model = model(2);
+    // after some letters the text is forced without an end, within one terminal
+    let slow = Constraint::Gbnf(
+        "root ::= [bcdefgh] endless\nendless ::= endless{0,40} \"ab\"?+\"aa\"".to_owned(),
+    );
+    let (sender, ends) = mpsc::channel();
+    let (token, tokens) = mpsc::channel();
+    let submit = |name: &'static str, request: Request| {
+        let (sender, token) = (sender.clone(), token.clone());
+        model.submit(request.sampling(Sampling::default().temperature(0.0)), move |event| {
+            match event {
+                Event::Token(_) => token.send(name).unwrap(),
+                Event::Finished { .. } => sender.send((name, None)).unwrap(),
+                Event::Failed(error) => sender.send((name, Some(error.to_string()))).unwrap(),
+                _ => {}
+            }
+            Flow::Continue
+        })
+    };
+    submit("slow", Request::new("Once").max_tokens(20).constraint(slow)).unwrap();
+    assert_eq!(tokens.recv(), Ok("slow"));
+    // the passes up to the slow step, and its beginning
+    thread::sleep(Duration::from_millis(100));
+    submit("other", Request::new("Once").max_tokens(2)).unwrap();
+    let first = ends.recv().unwrap();
+    assert_eq!(first, ("other", None));
+    let (name, error) = ends.recv().unwrap();
+    assert_eq!(name, "slow");
+    assert!(error.is_some_and(|error| error.contains("work")));
 }

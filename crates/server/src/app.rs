@@ -75,7 +75,7 @@ impl App {
     /// The sender of a caller's requests: its key.
     fn client(&self, caller: &Caller) -> Client {
         let Some(key) = caller.key else { return Client::default() };
-        let priority = self.config.keys.get(key).map_or(0, |key| key.priority);
+        let priority = self.config.all_keys().nth(key).map_or(0, |key| key.priority);
         Client::new(key as u64 + 1).priority(priority)
     }
 

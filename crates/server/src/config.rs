@@ -208,6 +208,9 @@ pub struct Config {
     pub in_file_order: bool,
     /// The keys, one of which a request must have; none for a server without keys.
     pub keys: Vec<ApiKey>,
+    /// Further keys, which alone may load and unload models if there are any. Without them every
+    /// request that is answered may.
+    pub admin_keys: Vec<ApiKey>,
     /// Whether a server without keys may listen on a public address.
     pub allow_public: bool,
     /// Whether requests of different keys share cached prefixes: the time of an answer then tells
@@ -235,6 +238,18 @@ pub struct Config {
     pub otlp: Option<String>,
 }
 
+impl Config {
+    /// All keys, by the numbers that the server gives them.
+    pub(crate) fn all_keys(&self) -> impl Iterator<Item = &ApiKey> {
+        self.keys.iter().chain(&self.admin_keys)
+    }
+
+    /// Whether requests with a key of this number, or without one, may load and unload models.
+    pub(crate) fn may_administer(&self, key: Option<usize>) -> bool {
+        self.admin_keys.is_empty() || key.is_some_and(|key| key >= self.keys.len())
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -248,6 +263,7 @@ impl Default for Config {
             strict_models: false,
             hosts: Vec::new(),
             keys: Vec::new(),
+            admin_keys: Vec::new(),
             allow_public: false,
             share_prefixes: false,
             origins: Vec::new(),

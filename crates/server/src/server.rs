@@ -196,7 +196,7 @@ fn check(config: &Config) -> Result<(), Error> {
             return fail(format!("two models have the name {name}, expected different ones"));
         }
     }
-    if let Some(key) = config.keys.iter().find(|key| key.secret.is_empty()) {
+    if let Some(key) = config.all_keys().find(|key| key.secret.is_empty()) {
         return fail(format!("the API key {} is empty", key.name));
     }
     if let Some(url) = &config.otlp

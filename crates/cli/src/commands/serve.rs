@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// see it in the list of processes: --api-key-file hides it
     #[arg(long, value_name = "KEY")]
     api_key: Vec<String>,
+    /// A file of API keys that alone may load and unload models
+    #[arg(long, value_name = "FILE")]
+    admin_key_file: Option<PathBuf>,
     /// Listen on a public address without API keys
     #[arg(long)]
     allow_public: bool,
@@ -278,17 +281,22 @@ fn models(args: &Args) -> Result<Vec<ModelConfig>> {
     Ok(models)
 }
 
-fn config(args: &Args) -> Result<Config> {
-    let mut keys = Vec::new();
-    if let Some(file) = &args.api_key_file {
-        let text = fs::read_to_string(file)
-            .with_context(|| format!("the API keys in {} could not be read", file.display()))?;
-        keys =
-            ApiKey::parse(&text).with_context(|| format!("the API keys in {}", file.display()))?;
-        if keys.is_empty() {
-            bail!("{} has no API key, expected a line with one", file.display());
-        }
+/// The keys of a file; none without one.
+fn key_file(file: Option<&Path>) -> Result<Vec<ApiKey>> {
+    let Some(file) = file else { return Ok(Vec::new()) };
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("the API keys in {} could not be read", file.display()))?;
+    let keys =
+        ApiKey::parse(&text).with_context(|| format!("the API keys in {}", file.display()))?;
+    if keys.is_empty() {
+        bail!("{} has no API key, expected a line with one", file.display());
     }
+    Ok(keys)
+}
+
+fn config(args: &Args) -> Result<Config> {
+    let mut keys = key_file(args.api_key_file.as_deref())?;
+    let admin_keys = key_file(args.admin_key_file.as_deref())?;
     for secret in &args.api_key {
         keys.extend(ApiKey::parse(secret).context("--api-key")?);
     }
@@ -310,6 +318,7 @@ fn config(args: &Args) -> Result<Config> {
     config.device = args.load.device;
     config.threads = args.load.threads();
     config.keys = keys;
+    config.admin_keys = admin_keys;
     config.allow_public = args.allow_public;
     config.share_prefixes = args.share_prefixes;
     config.origins.clone_from(&args.cors);

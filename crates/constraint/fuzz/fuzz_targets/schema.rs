@@ -59,12 +59,19 @@ impl Pattern {
     }
 }
 
-fn list(all: &[Schema]) -> Vec<Value> {
-    all.iter().map(Schema::value).collect()
+/// The schemas that one input becomes at most. Copies within copies would be megabytes, which take
+/// the target longer than the compiler takes to refuse them.
+const SCHEMAS_MAX: usize = 20_000;
+
+fn list(all: &[Schema], left: &mut usize) -> Vec<Value> {
+    all.iter().map(|schema| schema.value(left)).collect()
 }
 
 impl Schema {
-    fn value(&self) -> Value {
+    /// The schema, where `left` is the number of those that may follow.
+    fn value(&self, left: &mut usize) -> Value {
+        let Some(after) = left.checked_sub(1) else { return json!({}) };
+        *left = after;
         match self {
             Self::Any => json!({}),
             Self::Refer(n) => json!({ "$ref": format!("#/$defs/d{}", n % 8) }),
@@ -94,12 +101,12 @@ impl Schema {
             Self::Pattern(pattern) => json!({ "type": "string", "pattern": pattern.text() }),
             Self::Array { items, least, most, first } => {
                 let mut schema =
-                    json!({ "type": "array", "items": items.value(), "minItems": least });
+                    json!({ "type": "array", "items": items.value(left), "minItems": least });
                 if let Some(most) = most {
                     schema["maxItems"] = json!(most);
                 }
                 if !first.is_empty() {
-                    schema["prefixItems"] = list(first).into();
+                    schema["prefixItems"] = list(first, left).into();
                 }
                 schema
             }
@@ -108,14 +115,14 @@ impl Schema {
                 for copy in 0..=*copies {
                     for (i, (schema, is_required)) in properties.iter().enumerate() {
                         let name = format!("p{copy}x{i}");
-                        all.insert(name.clone(), schema.value());
+                        all.insert(name.clone(), schema.value(left));
                         if *is_required {
                             required.push(name);
                         }
                     }
                 }
                 let mut schema = json!({ "type": "object", "properties": all,
-                    "required": required, "additionalProperties": others.value() });
+                    "required": required, "additionalProperties": others.value(left) });
                 if *least > 0 {
                     schema["minProperties"] = json!(least);
                 }
@@ -123,15 +130,15 @@ impl Schema {
             }
             Self::Patterns(all) => {
                 let all: Map<String, Value> =
-                    all.iter().map(|(name, schema)| (name.text(), schema.value())).collect();
+                    all.iter().map(|(name, schema)| (name.text(), schema.value(left))).collect();
                 json!({ "type": "object", "patternProperties": all, "additionalProperties": false })
             }
             Self::Names(pattern) => {
                 json!({ "type": "object", "propertyNames": { "pattern": pattern.text() } })
             }
-            Self::AnyOf(all) => json!({ "anyOf": list(all) }),
-            Self::OneOf(all) => json!({ "oneOf": list(all) }),
-            Self::AllOf(all) => json!({ "allOf": list(all) }),
+            Self::AnyOf(all) => json!({ "anyOf": list(all, left) }),
+            Self::OneOf(all) => json!({ "oneOf": list(all, left) }),
+            Self::AllOf(all) => json!({ "allOf": list(all, left) }),
             Self::Enum(all) => {
                 let value = |(n, nests): &(u16, bool)| match nests {
                     true => json!({ "k": n }),
@@ -148,9 +155,15 @@ impl Schema {
 }
 
 fuzz_target!(|parts: (Schema, Vec<Schema>)| {
-    let mut schema = parts.0.value();
-    let definitions: Map<String, Value> =
-        parts.1.iter().take(8).enumerate().map(|(i, s)| (format!("d{i}"), s.value())).collect();
+    let mut left = SCHEMAS_MAX;
+    let mut schema = parts.0.value(&mut left);
+    let definitions: Map<String, Value> = parts
+        .1
+        .iter()
+        .take(8)
+        .enumerate()
+        .map(|(i, s)| (format!("d{i}"), s.value(&mut left)))
+        .collect();
     if let Value::Object(map) = &mut schema {
         map.insert("$defs".to_owned(), definitions.into());
     }

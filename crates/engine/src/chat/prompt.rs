@@ -78,6 +78,8 @@ pub(super) struct Parsing {
     pub(super) tokenizer: Arc<Tokenizer>,
     pub(super) format: &'static Format,
     pub(super) tools: Vec<Value>,
+    /// Whether an answer may have several calls.
+    pub(super) parallel: bool,
     /// The text of the message that the answer continues.
     pub(super) continued: Option<String>,
     pub(super) in_reasoning: bool,
@@ -115,8 +117,8 @@ impl ChatPrompt {
 
     /// Constrains the output of a request as this prompt demands. If the tool choice or a strict
     /// tool demands calls, the output is calls whose arguments the tools' schemas allow. Otherwise
-    /// it is that of the request's own constraint. Either begins where the answer does, after the
-    /// reasoning.
+    /// it is that of the request's own constraint, or calls if that is JSON and the model may call
+    /// tools. Either begins where the answer does, after the reasoning.
     ///
     /// # Errors
     ///
@@ -155,6 +157,12 @@ impl ChatPrompt {
             Constraint::JsonObject => Some(json!({"type": "object"})),
             _ => None,
         };
+        if let Some(schema) = &schema
+            && let Some(calls) = self.optional_calls()?
+        {
+            let rule = self.after_reasoning(Rule::Choice(vec![self.content(schema), calls]));
+            return Ok(request.constraint(Constraint::Lark(self.lark(&rule)?)));
+        }
         Ok(match (self.start, schema) {
             (AnswerStart::After(text), _) => request.constraint(constraint).constrain_after(text),
             (AnswerStart::AfterOptional { .. }, Some(schema)) => {
@@ -163,6 +171,27 @@ impl ChatPrompt {
             }
             _ => request.constraint(constraint),
         })
+    }
+
+    /// The calls that the model may make instead of an answer.
+    fn optional_calls(&self) -> Result<Option<Rule>, Error> {
+        let Parsing { format, tools, parallel, .. } = &self.parsing;
+        let grammar = match &self.calls {
+            Some(calls) => Some(calls.grammar.clone()),
+            None => format.grammar(tools, *parallel)?,
+        };
+        Ok(grammar.map(|grammar| grammar.calls))
+    }
+
+    /// A message of JSON, with its header in gpt-oss.
+    fn content(&self, schema: &Value) -> Rule {
+        let json = Rule::Json(schema.clone());
+        match self.start {
+            AnswerStart::After(header) if self.parsing.format.name == HARMONY => {
+                Rule::Sequence(vec![Rule::Text(header.to_owned()), json])
+            }
+            _ => json,
+        }
     }
 
     fn lark(&self, rule: &Rule) -> Result<String, Error> {

@@ -133,7 +133,8 @@ impl ChatTemplate {
         let tokenizer = Arc::clone(&self.tokenizer);
         let format = self.format;
         let thinks = self.thinks(chat);
-        let parsing = Parsing { tokenizer, format, tools, continued, in_reasoning: false, thinks };
+        let parsing =
+            Parsing { tokenizer, format, tools, parallel, continued, in_reasoning: false, thinks };
         Ok(ChatPrompt::new(rendered.segments, calls, parsing))
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pelton_constraint::{Error, Matcher};
 use pelton_tokenizer::Tokenizer;
 
+use super::queue::QueueBound;
 use crate::api::Trigger;
 
 /// The tokens that may come at one place `[vocab / 32]`; `None` for all.
@@ -59,7 +60,7 @@ pub(super) fn allows(mask: &[u32], token: u32) -> bool {
     mask.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1)
 }
 
-/// A matcher before the first draft, and the tokens that were taken since.
+/// A matcher before a step that may fail, and the tokens that were taken since.
 struct Saved {
     matcher: Matcher,
     tokens: Vec<u32>,
@@ -77,8 +78,10 @@ pub(crate) struct Follower {
     forces: bool,
     /// Whether drafts can be followed.
     drafts: bool,
-    /// From which the matcher is made again if a draft leaves it in error.
+    /// From which the matcher is made again if a draft leaves it in error, or a request stops it.
     saved: Option<Saved>,
+    /// Whether the matcher was stopped.
+    is_stopped: bool,
     /// Words of a mask.
     words: usize,
 }
@@ -93,8 +96,8 @@ impl Follower {
         vocab: usize,
     ) -> Self {
         let (words, drafts) = (vocab.div_ceil(32), matcher.can_roll_back());
-        let (tail, saved) = (Vec::new(), None);
-        Self { matcher, tokenizer, triggers, tail, forces, drafts, saved, words }
+        let (tail, saved, is_stopped) = (Vec::new(), None, false);
+        Self { matcher, tokenizer, triggers, tail, forces, drafts, saved, is_stopped, words }
     }
 
     /// Whether drafts can be followed.
@@ -108,13 +111,83 @@ impl Follower {
     }
 
     /// Takes a step.
-    pub(super) fn step(&mut self, step: Step) -> Outcome {
-        let outcome = match step {
+    pub(super) fn step(&mut self, step: &Step) -> Outcome {
+        if std::mem::take(&mut self.is_stopped)
+            && let Err(error) = self.follow_again()
+        {
+            return Outcome::Failed(error);
+        }
+        let outcome = self.try_step(step);
+        self.settle(step, outcome)
+    }
+
+    /// Takes a step on the scheduler's thread. Returns `None` if a request waits for that thread: the
+    /// step is to be taken by another.
+    pub(super) fn step_alone(&mut self, step: &Step, bound: &QueueBound) -> Option<Outcome> {
+        if !self.triggers.is_empty() {
+            // the text before the constraint needs no matcher until a trigger comes
+            return (!self.may_begin(step)).then(|| self.step(step));
+        }
+        let interrupt = self.matcher.interrupt()?;
+        let saved = self.saved();
+        let before = saved.tokens.len();
+        bound.lone_step.begin(interrupt);
+        // asked after the beginning, so that a request is either seen here or sees the step
+        let outcome = (bound.counts().0 == 0).then(|| self.try_step(step));
+        if bound.lone_step.end() {
+            self.is_stopped = true;
+            if let Some(saved) = &mut self.saved {
+                saved.tokens.truncate(before);
+            }
+            return None;
+        }
+        Some(self.settle(step, outcome?))
+    }
+
+    fn try_step(&mut self, step: &Step) -> Result<Outcome, Error> {
+        match step {
             Step::Start => self.take(&[]),
-            Step::Tokens(tokens) => self.take(&tokens),
-            Step::Draft { tokens, most } => self.draft(&tokens, most).map(Outcome::Drafted),
+            Step::Tokens(tokens) => self.take(tokens),
+            Step::Draft { tokens, most } => self.draft(tokens, *most).map(Outcome::Drafted),
+        }
+    }
+
+    /// The outcome of a step; a draft that fails leaves the text where it is.
+    fn settle(&mut self, step: &Step, outcome: Result<Outcome, Error>) -> Outcome {
+        let outcome = match step {
+            Step::Draft { .. } => {
+                outcome.or_else(|_| self.restore().map(|()| Outcome::Drafted(Drafted::default())))
+            }
+            _ => outcome,
         };
         outcome.unwrap_or_else(Outcome::Failed)
+    }
+
+    /// Whether a step has the end of a trigger.
+    fn may_begin(&self, step: &Step) -> bool {
+        let (Step::Tokens(tokens) | Step::Draft { tokens, .. }) = step else { return true };
+        let mut tail = self.tail.clone();
+        for &token in tokens {
+            tail.extend_from_slice(self.tokenizer.token_bytes(token).unwrap_or_default());
+        }
+        self.trigger_in(&tail).is_some()
+    }
+
+    /// The saved matcher, which is one from here on if there is none.
+    fn saved(&mut self) -> &mut Saved {
+        let Self { saved, matcher, .. } = self;
+        saved.get_or_insert_with(|| Saved { matcher: matcher.copy(), tokens: Vec::new() })
+    }
+
+    /// Makes the matcher again, which was stopped.
+    fn follow_again(&mut self) -> Result<(), Error> {
+        if let Some(saved) = &mut self.saved {
+            for token in saved.tokens.drain(..) {
+                saved.matcher.consume(token)?;
+            }
+            self.matcher = saved.matcher.copy();
+        }
+        Ok(())
     }
 
     fn take(&mut self, tokens: &[u32]) -> Result<Outcome, Error> {
@@ -155,15 +228,10 @@ impl Follower {
         if !self.triggers.is_empty() {
             return Ok(self.draft_before_trigger(&draft[..draft.len().min(most)]));
         }
-        let saved = self
-            .saved
-            .get_or_insert_with(|| Saved { matcher: self.matcher.copy(), tokens: Vec::new() });
-        debug_assert!(!saved.matcher.is_stopped());
+        debug_assert!(!self.saved().matcher.is_stopped());
         let mut taken = 0;
-        let drafted = self
-            .draft_tokens(draft, most, &mut taken)
-            .and_then(|drafted| self.matcher.rollback(taken).map(|()| drafted));
-        drafted.or_else(|_| self.restore().map(|()| Drafted::default()))
+        self.draft_tokens(draft, most, &mut taken)
+            .and_then(|drafted| self.matcher.rollback(taken).map(|()| drafted))
     }
 
     /// Follows a draft; `taken` counts the tokens that the matcher took.
@@ -283,5 +351,63 @@ impl Follower {
             false => self.tail.truncate(before),
         }
         Ok(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pelton_constraint::{Compiler, Constraint};
+
+    use super::*;
+
+    /// A follower whose matcher was stopped, at any step, goes on as one that was not.
+    #[test]
+    fn a_stopped_step_is_taken_again() {
+        let checkpoint = crate::built_in().unwrap();
+        let tokenizer = Arc::new(Tokenizer::from_metadata(checkpoint.metadata()).unwrap());
+        let compiler = Compiler::new(&tokenizer).unwrap();
+        let schema = serde_json::json!({"type": "object", "required": ["name", "ages"],
+            "additionalProperties": false, "properties": {
+                "name": {"type": "string", "maxLength": 30},
+                "ages": {"type": "array", "items": {"type": "integer"}, "maxItems": 9}}});
+        let matcher = compiler.compile(&Constraint::JsonSchema(schema)).unwrap();
+        let bound = Arc::new(QueueBound::new(1, 1));
+        let new = || {
+            let vocab = tokenizer.vocab_size();
+            Follower::new(matcher.copy(), Arc::clone(&tokenizer), Vec::new(), true, vocab)
+        };
+        let (mut plain, mut stopped) = (new(), new());
+        let (mut step, mut count) = (Step::Start, 0);
+        loop {
+            let expected = plain.step(&step);
+            match count % 3 {
+                0 => {
+                    // as in the middle of the step
+                    let _ = stopped.saved();
+                    stopped.matcher.interrupt().unwrap().stop();
+                    stopped.is_stopped = true;
+                }
+                1 => {
+                    // a request in the queue: the step does not begin
+                    let _place = bound.enter(1, 0).unwrap();
+                    assert!(stopped.step_alone(&step, &bound).is_none());
+                }
+                _ => {}
+            }
+            let found = match count % 3 {
+                2 => stopped.step_alone(&step, &bound).unwrap(),
+                _ => stopped.step(&step),
+            };
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"), "step {count}");
+            let Outcome::Taken { ended, mask, .. } = expected else {
+                panic!("{expected:?}");
+            };
+            let Some(mask) = mask.filter(|_| !ended && count < 200) else { break };
+            let allowed: Vec<u32> =
+                (0..tokenizer.vocab_size() as u32).filter(|&id| allows(&mask, id)).collect();
+            step = Step::Tokens(vec![allowed[count * 31 % allowed.len()]]);
+            count += 1;
+        }
+        assert!(count > 10, "{count} steps");
     }
 }

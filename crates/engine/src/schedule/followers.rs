@@ -12,15 +12,20 @@ use std::{
 
 use pelton_constraint::Error;
 
-use super::follower::{Follower, Outcome, Step};
+use super::{
+    follower::{Follower, Outcome, Step},
+    queue::QueueBound,
+};
 
 /// The most threads.
 const THREADS_MAX: usize = 8;
 
-struct Job {
-    id: u64,
-    follower: Box<Follower>,
-    step: Step,
+/// The work of a thread.
+enum Job {
+    /// The step of a sequence's follower.
+    Step { id: u64, follower: Box<Follower>, step: Step },
+    /// The end of a follower, whose memory may take a while to free.
+    Free(Box<Follower>),
 }
 
 /// A follower that took its step.
@@ -37,7 +42,7 @@ pub(super) struct Followers {
     threads: Option<(Sender<Job>, Receiver<Done>)>,
     /// Steps that were not received yet.
     busy: usize,
-    /// Steps that were taken by the calling thread, for lack of others.
+    /// Steps that the calling thread took.
     own: Vec<Done>,
 }
 
@@ -47,18 +52,41 @@ impl Followers {
         self.busy > 0
     }
 
-    /// Lets a sequence's follower take a step: on a worker, or at once on the calling thread where
-    /// it would only wait.
-    pub(super) fn send(&mut self, id: u64, follower: Box<Follower>, step: Step, at_once: bool) {
+    /// Lets a sequence's follower take a step on a worker.
+    pub(super) fn send(&mut self, id: u64, follower: Box<Follower>, step: Step) {
         self.busy += 1;
-        let job = Job { id, follower, step };
-        if at_once {
-            return self.own.push(run(job));
+        if let Some(Job::Step { id, follower, step }) = self.give(Job::Step { id, follower, step })
+        {
+            self.own.push(run(id, follower, step));
         }
+    }
+
+    /// Lets a sequence's follower take a step at once, on the calling thread. A request in the queue
+    /// prevents or stops that: then a worker takes the step.
+    pub(super) fn send_alone(
+        &mut self,
+        id: u64,
+        mut follower: Box<Follower>,
+        step: Step,
+        bound: &QueueBound,
+    ) {
+        let taken = catch_unwind(AssertUnwindSafe(|| follower.step_alone(&step, bound)));
+        let Some(outcome) = taken.unwrap_or_else(|_| Some(panicked())) else {
+            return self.send(id, follower, step);
+        };
+        self.busy += 1;
+        self.own.push(Done { id, follower, outcome });
+    }
+
+    /// Frees a follower on a worker.
+    pub(super) fn free(&mut self, follower: Box<Follower>) {
+        drop(self.give(Job::Free(follower)));
+    }
+
+    /// Gives a job to the threads, or back if there are none.
+    fn give(&mut self, job: Job) -> Option<Job> {
         let (sender, _) = self.threads.get_or_insert_with(start);
-        if let Err(mpsc::SendError(job)) = sender.send(job) {
-            self.own.push(run(job));
-        }
+        sender.send(job).err().map(|mpsc::SendError(job)| job)
     }
 
     /// The next follower that took its step, if one does within `wait`.
@@ -82,9 +110,14 @@ fn start() -> (Sender<Job>, Receiver<Done>) {
         let (jobs, results) = (Arc::clone(&jobs), results.clone());
         let work = move || loop {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(job) = job else { return };
-            if results.send(run(job)).is_err() {
-                return;
+            match job {
+                Ok(Job::Step { id, follower, step }) => {
+                    if results.send(run(id, follower, step)).is_err() {
+                        return;
+                    }
+                }
+                Ok(Job::Free(follower)) => drop(follower),
+                Err(_) => return,
             }
         };
         let name = format!("pelton-constraint-{number}");
@@ -95,9 +128,11 @@ fn start() -> (Sender<Job>, Receiver<Done>) {
     (sender, done)
 }
 
-fn run(Job { id, mut follower, step }: Job) -> Done {
-    let outcome = catch_unwind(AssertUnwindSafe(|| follower.step(step)));
-    let outcome = outcome
-        .unwrap_or_else(|_| Outcome::Failed(Error::Stuck("its computation panicked".to_owned())));
-    Done { id, follower, outcome }
+fn run(id: u64, mut follower: Box<Follower>, step: Step) -> Done {
+    let outcome = catch_unwind(AssertUnwindSafe(|| follower.step(&step)));
+    Done { id, follower, outcome: outcome.unwrap_or_else(|_| panicked()) }
+}
+
+fn panicked() -> Outcome {
+    Outcome::Failed(Error::Stuck("its computation panicked".to_owned()))
 }

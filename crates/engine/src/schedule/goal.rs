@@ -5,7 +5,9 @@ use std::time::Duration;
 use pelton_graph::Sample;
 use pelton_sampling::{Draw, FixedParams, Penalties, Sampled};
 
-use super::{guide::Guide, host_draw::HostDraw, output::Output, values::Values};
+use super::{
+    follower::Follower, guide::Guide, host_draw::HostDraw, output::Output, values::Values,
+};
 use crate::{
     Error,
     api::{FinishReason, Request, RequestHandle},
@@ -139,6 +141,14 @@ impl Goal {
     /// Whether the constraint does not know yet which tokens may come next.
     pub(super) fn is_guide_busy(&self) -> bool {
         matches!(self, Self::Text { draw, .. } if draw.is_guide_busy())
+    }
+
+    /// The follower of the text's constraint, if no worker has it.
+    pub(super) fn take_follower(&mut self) -> Option<Box<Follower>> {
+        match self {
+            Self::Text { draw, .. } => draw.guide.as_mut()?.take_follower(),
+            Self::Values(_) => None,
+        }
     }
 
     /// The request's handle.

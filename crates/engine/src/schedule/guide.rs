@@ -65,6 +65,11 @@ impl Guide {
         }
     }
 
+    /// The follower, at the end of its text.
+    pub(super) fn take_follower(&mut self) -> Option<Box<Follower>> {
+        self.follower.take()
+    }
+
     /// The follower and its first step.
     pub(super) fn start(&mut self) -> Option<(Box<Follower>, Step)> {
         Some((self.follower.take()?, Step::Start))

@@ -3,7 +3,7 @@
 //! The follower of a sequence moves to a worker thread with each sampled token. It comes back with
 //! forced tokens and the mask of the next draw; until then the sequence is in no pass. The
 //! scheduler waits at most 2 ms for masks while other sequences could run, and takes the steps of a
-//! lone request itself.
+//! lone request itself, until another request arrives.
 //!
 //! A draft takes the same path: the follower cuts it, adds forced tokens and the mask after each,
 //! and rolls its matcher back. A trigger's follower can refuse a token after the draw: the row is
@@ -28,15 +28,18 @@ use crate::{Error, api::FinishReason};
 /// The longest time that a pass waits for the masks of constrained sequences, while others could
 /// run. Almost all masks take less, and a pass of its own costs those others more.
 const WAIT: Duration = Duration::from_millis(2);
-/// The time until cancellations are looked for again, while nothing else is to be done.
-const IDLE_WAIT: Duration = Duration::from_millis(50);
+/// The time until requests and cancellations are looked for again, while nothing else is to be done.
+const IDLE_WAIT: Duration = Duration::from_millis(3);
 
 impl Scheduler {
     /// Lets a follower take a step. For the only request the calling thread has nothing else to do:
     /// a change of threads costs more than most masks.
     fn send_follower(&mut self, id: u64, follower: Box<Follower>, step: Step) {
-        let at_once = self.sequences.len() == 1 && !matches!(step, Step::Start);
-        self.followers.send(id, follower, step, at_once);
+        let Self { followers, bound, .. } = self;
+        match self.sequences.len() == 1 && !matches!(step, Step::Start) {
+            true => followers.send_alone(id, follower, step, bound),
+            false => followers.send(id, follower, step),
+        }
     }
 
     /// Lets a constraint begin, if the sequence has one.
@@ -147,8 +150,10 @@ impl Scheduler {
     }
 
     fn guided(&mut self, Done { id, follower, outcome }: Done) {
-        // a request that has ended
-        let Some(draw) = self.draw_options(id) else { return };
+        let Some(draw) = self.draw_options(id) else {
+            // a request that has ended
+            return self.followers.free(follower);
+        };
         let Some(guide) = draw.guide.as_mut() else { return };
         match outcome {
             Outcome::Failed(error) => self.end(id, Err(Error::Constraint(error))),

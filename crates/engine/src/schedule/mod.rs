@@ -34,6 +34,7 @@ mod guided;
 mod hidden;
 mod host_draw;
 mod late;
+mod lone_step;
 mod output;
 mod own_drafts;
 mod passes;

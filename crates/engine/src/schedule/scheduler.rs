@@ -159,7 +159,7 @@ pub(crate) struct Scheduler {
     pub(super) failures: usize,
     gone: Option<String>,
     pub(super) status: Status,
-    bound: Arc<QueueBound>,
+    pub(super) bound: Arc<QueueBound>,
 }
 
 impl Scheduler {
@@ -300,6 +300,9 @@ impl Scheduler {
         match end {
             Ok(reason) => sequence.goal.finish(reason),
             Err(error) => sequence.goal.fail(error),
+        }
+        if let Some(follower) = sequence.goal.take_follower() {
+            self.followers.free(follower);
         }
     }
 

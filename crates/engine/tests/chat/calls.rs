@@ -188,6 +188,11 @@ fn answers_after_reasoning_are_constrained() {
 
     let json = || Request::new("").constraint(Constraint::JsonObject);
     let object = |text: &str| accepts(SWITCH, json(), ToolChoice::Auto, text);
+    // where the model may call a tool, that is the alternative of the answer
+    assert!(object(call) && object(&format!("<think>Hm.</think>\n{call}")));
+    assert!(!object(&call.replace("time", "other")) && !object(&format!("{{}}{call}")));
+    let none = |text: &str| accepts(SWITCH, json(), ToolChoice::None, text);
+    assert!(none("{}") && !none(call));
     assert!(object("{\"a\": 1}") && object("<think>{Hm</think>\n{}"));
     assert!(!object("<think>Hm.</think>[]") && !object("[]") && !object("<think>{}"));
 }

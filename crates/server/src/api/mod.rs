@@ -7,5 +7,6 @@ mod ollama;
 mod openai;
 mod page;
 mod router;
+mod vectors;
 
 pub(crate) use router::router;

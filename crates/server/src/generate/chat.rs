@@ -179,17 +179,20 @@ impl ChatRequest {
             return error;
         }
         let mut schemas = Vec::new();
-        if let Output::Schema(schema) = &self.options.output {
+        let is_demanded = matches!(self.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
+        if let Output::Schema(schema) = &self.options.output
+            && !is_demanded
+        {
             schemas.push((CONSTRAINT.to_owned(), schema));
-        } else if matches!(self.options.output, Output::Text) {
-            for (i, tool) in self.chat.tools.iter().enumerate() {
-                let is_wanted = match &self.tool_choice {
-                    ToolChoice::Named(name) => tool_name(tool) == Some(name),
-                    _ => true,
-                };
-                if let Some(schema) = tool.pointer("/function/parameters").filter(|_| is_wanted) {
-                    schemas.push((format!("tools[{i}].function.parameters"), schema));
-                }
+        }
+        for (i, tool) in self.chat.tools.iter().enumerate() {
+            let is_wanted = match &self.tool_choice {
+                ToolChoice::None => false,
+                ToolChoice::Named(name) => tool_name(tool) == Some(name),
+                ToolChoice::Auto | ToolChoice::Required => true,
+            };
+            if let Some(schema) = tool.pointer("/function/parameters").filter(|_| is_wanted) {
+                schemas.push((format!("tools[{i}].function.parameters"), schema));
             }
         }
         let Ok(model) = context.lease.model() else { return error };

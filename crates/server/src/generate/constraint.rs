@@ -40,18 +40,15 @@ pub(crate) fn constrain(mut request: Request, output: &Output) -> Request {
     request
 }
 
-/// Constrains the reply to a chat: its tool calls, or its answer after the reasoning.
+/// Constrains the reply to a chat: its tool calls, or its answer after the reasoning. A call that is
+/// demanded is the whole reply, so that it has no answer to constrain.
 pub(crate) fn constrain_chat(
     request: Request,
     prompt: &ChatPrompt,
     output: &Output,
 ) -> Result<Request, ApiError> {
-    let request = constrain(request, output);
     let required = prompt.calls.as_ref().is_some_and(|calls| calls.required);
-    if required && request.constraint.is_some() {
-        let message = "response_format and a tool choice that demands a call exclude each other";
-        return Err(ApiError::field("response_format", message));
-    }
+    let request = if required { request } else { constrain(request, output) };
     prompt.constrain(request).map_err(|error| ApiError::field("tools", error.to_string()))
 }
 

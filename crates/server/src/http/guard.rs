@@ -42,21 +42,24 @@ const BEFORE: [&str; 7] = [
 /// Routes that are answered always.
 const ALWAYS: [&str; 4] = ["/live", "/health", "/v1/health", "/metrics"];
 
+/// Routes that need an admin key where there are any.
+const ADMIN: [&str; 2] = ["/models/load", "/models/unload"];
+
 /// The limits of all keys.
 pub(crate) struct Guard {
     app: Arc<App>,
-    /// The hashes of the keys.
+    /// The hashes of all keys.
     keys: Vec<[u8; 32]>,
-    /// By key; one for all requests where there are no keys.
+    /// By key, and at last those of requests without one.
     limits: Vec<Arc<KeyLimits>>,
 }
 
 impl Guard {
     pub(crate) fn new(app: Arc<App>) -> Arc<Self> {
-        let keys = &app.config.keys;
-        let keys: Vec<_> = keys.iter().map(|key| Sha256::digest(&key.secret).into()).collect();
-        let count = keys.len().max(1);
-        let limits = (0..count).map(|_| Arc::new(KeyLimits::new(&app.config.limits))).collect();
+        let keys = app.config.all_keys();
+        let keys: Vec<_> = keys.map(|key| Sha256::digest(&key.secret).into()).collect();
+        let limits =
+            (0..=keys.len()).map(|_| Arc::new(KeyLimits::new(&app.config.limits))).collect();
         Arc::new(Self { app, keys, limits })
     }
 
@@ -116,7 +119,7 @@ pub(crate) async fn guard(
         id: id.clone(),
         method: request.method().to_string(),
         route: route.clone(),
-        key: key.map(|key| guard.app.config.keys[key].name.clone()),
+        key: key.and_then(|key| Some(guard.app.config.all_keys().nth(key)?.name.clone())),
         status: GONE,
         begun,
         usage: Arc::clone(&usage),
@@ -199,19 +202,26 @@ fn check(
     if OPEN.contains(&route) {
         return Ok((None, None));
     }
-    let keys = &guard.app.config.keys;
+    let config = &guard.app.config;
     let key = guard.key(headers);
-    if !keys.is_empty() && key.is_none() {
+    let is_admin = ADMIN.contains(&route) && !config.admin_keys.is_empty();
+    if (!config.keys.is_empty() || is_admin) && key.is_none() {
         return Err(ApiError::new(
             StatusCode::UNAUTHORIZED,
             "the API key is missing or wrong, expected Authorization: Bearer KEY",
         )
         .code("invalid_api_key"));
     }
+    if is_admin && !config.may_administer(key) {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "this key may not load and unload models, expected one of --admin-key-file",
+        ));
+    }
     if request.method() != Method::POST {
         return Ok((key, None));
     }
-    let permit = guard.limits[key.unwrap_or(0)].enter(Instant::now())?;
+    let permit = guard.limits[key.unwrap_or(guard.keys.len())].enter(Instant::now())?;
     Ok((key, Some(permit)))
 }
 

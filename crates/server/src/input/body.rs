@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::json::COST_MAX;
+use super::{count::ValueCount, json::cost_max};
 use crate::{config::Limits, error::ApiError};
 
 /// The unit of the budgets.
@@ -22,7 +22,7 @@ const SMALL: usize = 64 << 10;
 /// Limit of the memory of small bodies.
 const SMALL_BUDGET: usize = 256 << 20;
 /// Limit of the memory of a parsed body in bytes for each byte of its text: objects of one number.
-const PARSED: usize = 100;
+const PARSED: usize = 101;
 /// How long a body waits for memory.
 const WAIT: Duration = Duration::from_secs(5);
 
@@ -58,7 +58,7 @@ fn units(bytes: usize) -> usize {
 
 /// The memory to read and parse a body of this size.
 fn needed(body: usize) -> usize {
-    body.saturating_mul(2).saturating_add(body.saturating_mul(PARSED).min(COST_MAX))
+    body.saturating_add(body.saturating_mul(PARSED).min(cost_max(body)))
 }
 
 impl Bodies {
@@ -87,15 +87,24 @@ impl Bodies {
         }
         let mut frames = request.into_body();
         let (mut body, mut held) = (Vec::new(), None);
+        let (mut count, mut size, mut refused) = (ValueCount::default(), 0, None);
         let read = async {
             while let Some(frame) = frames.frame().await {
                 let frame = frame.map_err(|error| {
                     ApiError::invalid(format!("the body could not be read: {error}"))
                 })?;
                 let Some(data) = frame.data_ref() else { continue };
-                let size = body.len() + data.len();
+                size += data.len();
                 if size > limits.body_bytes {
                     return Err(too_large());
+                }
+                // the rest is read all the same: many clients look for a response after their body
+                if refused.is_some() {
+                    continue;
+                }
+                if let Err(error) = count.add(data) {
+                    (body, held, refused) = (Vec::new(), None, Some(error));
+                    continue;
                 }
                 // memory is taken for what has come, not for what a client announces
                 if size > SMALL {
@@ -112,6 +121,9 @@ impl Bodies {
                 let message = format!("the body was not complete after {seconds} seconds");
                 return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, message));
             }
+        }
+        if let Some(error) = refused {
+            return Err(error);
         }
         let pool = if body.len() > SMALL { &self.large } else { &self.small };
         self.grow(&mut held, pool, needed(body.len())).await?;

@@ -10,21 +10,35 @@ use crate::error::ApiError;
 /// The greatest depth of nested lists and objects.
 const DEPTH: usize = 100;
 
-/// The most memory of all values of a body without their texts, in bytes: a million numbers.
-pub(crate) const COST_MAX: usize = 64 << 20;
-/// The memory of a value in a list that grows.
-const VALUE: usize = 64;
-/// The memory of an object of a few keys, and of each of its keys.
-const OBJECT: usize = 640;
-const KEY: usize = 96;
+/// The most memory of a parsed body, with its bytes and all texts and values, in bytes.
+const MEMORY: usize = 62 << 20;
+/// The memory of values that a body has in any case beside its texts: one of few texts may be as long
+/// as the server allows.
+const SPARE: usize = 4 << 20;
+/// The most memory of the values of a body without their texts, in bytes: 750,000 numbers.
+pub(super) const COST_MAX: usize = 750_000 * VALUE;
+/// The memory of a value in a list.
+pub(super) const VALUE: usize = 72;
+/// The memory of an object of a few keys, and of each of its keys without its text.
+pub(super) const OBJECT: usize = 640;
+pub(super) const KEY: usize = 96;
+
+/// The most memory of the texts and values of a body of some bytes.
+pub(super) fn cost_max(body: usize) -> usize {
+    MEMORY.saturating_sub(body).max(body.saturating_add(SPARE))
+}
+
+/// The message about a body of too many values.
+pub(super) fn too_many() -> String {
+    format!("the body has more values than it may, expected at most {} numbers", COST_MAX / VALUE)
+}
 
 /// As [`parse_body`], of a text within a body.
 pub(crate) fn parse(text: &str) -> Result<Value, ApiError> {
     Ok(parse_body(text.as_bytes())?.0)
 }
 
-/// Parses the body of a request. The second result is the memory that the values take without their
-/// texts, in bytes.
+/// Parses the body of a request. The second result is the memory that the values take, in bytes.
 ///
 /// # Errors
 ///
@@ -33,19 +47,46 @@ pub(crate) fn parse_body(body: &[u8]) -> Result<(Value, usize), ApiError> {
     let text = std::str::from_utf8(body).map_err(|error| {
         ApiError::invalid(format!("the body is not UTF-8 from byte {} on", error.valid_up_to()))
     })?;
-    let (mut source, cost) = (serde_json::Deserializer::from_str(text), Cell::new(0));
+    let mut source = serde_json::Deserializer::from_str(text);
+    let cost = Cost { values: Cell::new(0), texts: Cell::new(0), most: cost_max(body.len()) };
     let value = Strict { depth: 0, cost: &cost }.deserialize(&mut source);
     let value = value.and_then(|value| source.end().map(|()| value));
     let value =
         value.map_err(|error| ApiError::invalid(format!("the body is not valid JSON: {error}")))?;
-    Ok((value, cost.get()))
+    Ok((value, cost.values.get() + cost.texts.get()))
+}
+
+/// The memory of the values so far, and its limit.
+struct Cost {
+    values: Cell<usize>,
+    texts: Cell<usize>,
+    most: usize,
+}
+
+impl Cost {
+    fn check<E: de::Error>(&self) -> Result<(), E> {
+        let (values, texts) = (self.values.get(), self.texts.get());
+        match values <= COST_MAX && values + texts <= self.most {
+            true => Ok(()),
+            false => Err(E::custom(too_many())),
+        }
+    }
+
+    fn add_values<E: de::Error>(&self, bytes: usize) -> Result<(), E> {
+        self.values.set(self.values.get() + bytes);
+        self.check()
+    }
+
+    fn add_text<E: de::Error>(&self, text: &str) -> Result<(), E> {
+        self.texts.set(self.texts.get() + text.len());
+        self.check()
+    }
 }
 
 #[derive(Clone, Copy)]
 struct Strict<'a> {
     depth: usize,
-    /// The memory so far.
-    cost: &'a Cell<usize>,
+    cost: &'a Cost,
 }
 
 impl Strict<'_> {
@@ -53,17 +94,6 @@ impl Strict<'_> {
         match self.depth < DEPTH {
             true => Ok(Self { depth: self.depth + 1, ..self }),
             false => Err(E::custom(format!("nested deeper than {DEPTH} lists and objects"))),
-        }
-    }
-
-    fn pay<E: de::Error>(self, bytes: usize) -> Result<(), E> {
-        self.cost.set(self.cost.get() + bytes);
-        match self.cost.get() <= COST_MAX {
-            true => Ok(()),
-            false => Err(E::custom(format!(
-                "more values than a request may have, expected at most {} numbers",
-                COST_MAX / VALUE
-            ))),
         }
     }
 }
@@ -100,11 +130,13 @@ impl<'de> Visitor<'de> for Strict<'_> {
         Ok(Value::Number(number))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
+        self.cost.add_text(value)?;
         Ok(Value::String(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+    fn visit_string<E: de::Error>(self, value: String) -> Result<Value, E> {
+        self.cost.add_text(&value)?;
         Ok(Value::String(value))
     }
 
@@ -116,7 +148,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
         let inner = self.deeper()?;
         let mut list = Vec::new();
         while let Some(value) = access.next_element_seed(inner)? {
-            self.pay(VALUE)?;
+            self.cost.add_values(VALUE)?;
             list.push(value);
         }
         Ok(Value::Array(list))
@@ -125,9 +157,10 @@ impl<'de> Visitor<'de> for Strict<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let inner = self.deeper()?;
         let mut map = Map::new();
-        self.pay(OBJECT)?;
+        self.cost.add_values(OBJECT)?;
         while let Some(key) = access.next_key::<String>()? {
-            self.pay(KEY)?;
+            self.cost.add_values(KEY)?;
+            self.cost.add_text(&key)?;
             let value = access.next_value_seed(inner)?;
             if map.contains_key(&key) {
                 return Err(de::Error::custom(format!("the key {key:?} is there twice")));
@@ -161,16 +194,28 @@ mod tests {
         let list =
             |element: &str, count: usize| format!("[{}0]", format!("{element},").repeat(count));
         for body in [
-            list("123456", 1_000_000),
+            list("123456", 740_000),
             list(&list("12345", 500), 500),
             list(r#"{"role":"user","content":"Hello"}"#, 50_000),
         ] {
             assert!(parse(&body).is_ok());
         }
+        assert!(size_of::<Value>() <= VALUE);
         for body in [list("[]", 10_000_000), list("{}", 1_000_000), list(r#"{"a":0}"#, 400_000)] {
             let error = parse(&body).unwrap_err();
             assert!(error.message.contains("more values"), "{error}");
         }
+    }
+
+    /// Texts and values have one limit, and a body of few texts may be long.
+    #[test]
+    fn texts_and_values_share_a_limit() {
+        let text = "x".repeat(31 << 20);
+        assert!(parse(&format!("{{\"prompt\": \"{text}\"}}")).is_ok());
+        let numbers = "0,".repeat(500_000);
+        assert!(parse(&format!("[{numbers}0]")).is_ok());
+        let error = parse(&format!("[{numbers}\"{text}\"]")).unwrap_err();
+        assert!(error.message.contains("more values"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Bodies of requests: strict JSON, and its fields by type and range.
 
 mod body;
+mod count;
 mod fields;
 mod json;
 

@@ -144,3 +144,51 @@ fn constrained_answers_do_not_think_unless_thinking_is_on() {
     let content = reply["choices"][0]["message"]["content"].as_str().unwrap_or_default();
     assert!(!content.starts_with('{'), "{reply}");
 }
+
+/// A call that is demanded is the whole reply, as in OpenAI's API: the form of an answer is not read.
+/// Where the model decides, the reply is a call or an answer of that form.
+#[test]
+fn forms_of_answers_and_tools() {
+    let city = json!({"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}},
+        "required": ["city"], "additionalProperties": false});
+    let number = json!({"type": "object", "properties": {"n": {"type": "integer", "maximum": 99}},
+        "required": ["n"], "additionalProperties": false});
+    let named = json!({"type": "function", "function": {"name": "f"}});
+    let reply = |choice: &Value, seed: usize, temperature: f64| {
+        let mut body = chat(schema(&number));
+        let own = json!({"tools": [tool(&city)], "tool_choice": choice, "seed": seed,
+            "max_tokens": 60, "temperature": temperature});
+        body.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        shared().post("/v1/chat/completions", &body).ok()["choices"][0].clone()
+    };
+    let is_city = |text: &str| {
+        matches!(serde_json::from_str::<Value>(text), Ok(value)
+        if value == json!({"city": "Oslo"}) || value == json!({"city": "Rome"}))
+    };
+    for choice in [json!("required"), named] {
+        let choice = reply(&choice, 1, 1.0);
+        let call = &choice["message"]["tool_calls"][0]["function"];
+        assert!(is_city(call["arguments"].as_str().unwrap_or_default()), "{choice}");
+        assert_eq!(choice["finish_reason"], "tool_calls");
+    }
+    let (mut calls, mut answers) = (0, 0);
+    for seed in 0..40 {
+        // a high temperature, so that both come
+        let choice = reply(&json!("auto"), seed, 2.0);
+        let message = &choice["message"];
+        match message["tool_calls"][0]["function"]["arguments"].as_str() {
+            Some(arguments) => {
+                assert!(is_city(arguments) || choice["finish_reason"] == "length", "{choice}");
+                calls += 1;
+            }
+            None => {
+                let content = message["content"].as_str().unwrap_or_default();
+                let value: Result<Value, _> = serde_json::from_str(content);
+                let is_number = value.is_ok_and(|value| value["n"].is_i64());
+                assert!(is_number || choice["finish_reason"] == "length", "{choice}");
+                answers += 1;
+            }
+        }
+    }
+    assert!(calls > 0 && answers > 0, "{calls} calls, {answers} answers");
+}

@@ -22,6 +22,20 @@ fn tokens_of_texts() {
     assert!(with["count"].as_u64() >= without.ok()["count"].as_u64());
 }
 
+/// A text beyond the bound that the documentation gives is refused before it is tokenized.
+#[test]
+fn long_texts() {
+    let server = shared();
+    let tokens =
+        |bytes: usize| server.post("/tokenize", &json!({"content": "a ".repeat(bytes / 2)}));
+    let ids = tokens(1 << 20).ok()["tokens"].clone();
+    let text = server.post("/detokenize", &json!({"tokens": ids})).ok()["content"].clone();
+    assert!(text == "a ".repeat(1 << 19));
+    let refused = tokens((1 << 20) + 2);
+    assert_eq!(refused.status, 400);
+    assert!(refused.body.contains("at most 1048576"), "{}", refused.body);
+}
+
 #[test]
 fn templates_and_properties() {
     let server = shared();

@@ -40,6 +40,62 @@ fn api_keys() {
     assert_eq!(server.get("/v1/models").status, 401);
 }
 
+/// Where there are admin keys, no other key loads or unloads models, by any API.
+#[test]
+fn admin_keys() {
+    let admin = |config: &mut Config| {
+        config.admin_keys = ApiKey::parse("root admin-secret\n").unwrap();
+    };
+    for has_keys in [true, false] {
+        let server = start(|config| {
+            if has_keys {
+                keys(config);
+            }
+            admin(config);
+        });
+        let send = |path: &str, secret: &str, body: serde_json::Value| {
+            let headers = [("x-api-key", secret)];
+            let headers = if secret.is_empty() { &[][..] } else { &headers };
+            server.send("POST", path, headers, body.to_string().as_bytes())
+        };
+        let model = || json!({"model": "built-in"});
+        let user = if has_keys { "first-secret" } else { "" };
+        let refusal = if has_keys { 403 } else { 401 };
+        for path in ["/models/load", "/models/unload"] {
+            assert_eq!(send(path, "", model()).status, 401);
+            assert_eq!(send(path, "wrong", model()).status, 401);
+            let refused = send(path, user, model());
+            assert_eq!(refused.status, refusal, "{}", refused.body);
+        }
+        // Ollama's way to unload a model
+        let unload = json!({"model": "built-in", "keep_alive": 0});
+        let state = || server.send("GET", "/v1/models", &[("x-api-key", "admin-secret")], b"").ok();
+        let is_loaded = || state()["data"][0]["status"] == "loaded";
+        let completion = || json!({"prompt": "Once", "max_tokens": 1});
+        send("/v1/completions", user, completion()).ok();
+        assert!(is_loaded(), "{}", state());
+        send("/api/generate", user, unload.clone()).ok();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert!(is_loaded(), "{}", state());
+        send("/v1/completions", "admin-secret", completion()).ok();
+        assert_eq!(send("/models/unload", "admin-secret", model()).ok()["unloaded"], true);
+        assert!(!is_loaded(), "{}", state());
+        send("/models/load", "admin-secret", model()).ok();
+        assert!(is_loaded(), "{}", state());
+    }
+    // a key of both lists may do everything, and without admin keys every key may
+    let both = start(|config| {
+        keys(config);
+        config.admin_keys = ApiKey::parse("bob second-secret\n").unwrap();
+    });
+    let load = |server: &crate::harness::TestServer, secret: &str| {
+        let body = json!({"model": "built-in"}).to_string();
+        server.send("POST", "/models/load", &[("x-api-key", secret)], body.as_bytes()).status
+    };
+    assert_eq!((load(&both, "second-secret"), load(&both, "first-secret")), (200, 403));
+    assert_eq!(load(&start(keys), "first-secret"), 200);
+}
+
 /// Cached prefixes are shared by requests of the same key only.
 #[test]
 fn prefixes_of_keys() {

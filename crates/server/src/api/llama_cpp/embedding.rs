@@ -2,20 +2,26 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json as Answer,
-    extract::State,
-    response::{IntoResponse, Response},
-};
+use axum::{Json as Answer, extract::State, response::Response};
 use pelton::EmbedOptions;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::super::openai::{embeddings, prompts};
+use super::super::{
+    openai::{embeddings, prompts},
+    vectors::{Vectors, large},
+};
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
     generate,
 };
+
+#[derive(Serialize)]
+struct One {
+    index: usize,
+    embedding: Vectors,
+}
 
 /// `POST /embedding` and `/embeddings`: `content` is llama.cpp's field, `input` that of OpenAI.
 pub(in crate::api) async fn create(
@@ -24,18 +30,18 @@ pub(in crate::api) async fn create(
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
     if !fields.has("content") {
-        return Ok(embeddings::create(State(app), caller, Json(fields)).await?.into_response());
+        return embeddings::create(State(app), caller, Json(fields)).await;
     }
     let model = fields.string("model")?;
     let texts = prompts::take(&app, &mut fields, "content")?;
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, None);
     let all = generate::embed(&context, texts, EmbedOptions::default()).await?;
-    let one = |(index, embedding): (usize, pelton::Embedding)| {
-        let vectors = embedding.vectors().map(|vector| Value::from_iter(vector.iter().copied()));
-        json!({"index": index, "embedding": vectors.collect::<Value>()})
+    let one = |(index, embedding): (usize, pelton::Embedding)| One {
+        index,
+        embedding: Vectors::all(embedding),
     };
-    Ok(Answer(all.into_iter().enumerate().map(one).collect::<Value>()).into_response())
+    large(all.into_iter().enumerate().map(one).collect::<Vec<_>>()).await
 }
 
 /// `GET /lora-adapters`

@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::{Json as Answer, extract::State};
-use pelton::tokenizer::Special;
+use axum::{
+    Json as Answer,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use pelton::tokenizer::{Special, Tokenizer};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::super::openai::chat;
@@ -11,23 +16,85 @@ use crate::{
     app::{App, Json},
     error::ApiError,
     generate,
+    models::Lease,
 };
+
+/// Limit of a text to be tokenized, in bytes, whatever the context. A tokenizer may need some fifty
+/// times the memory of a text without spaces.
+const TEXT_MAX: usize = 1 << 20;
+/// The same for each position of the model's context: more than most texts have for a token.
+const POSITION_BYTES: usize = 8;
+/// Limit of a text that tokens become, in bytes.
+const DECODED_MAX: usize = 8 << 20;
+
+/// The response of `/tokenize`, written without a JSON value for each token.
+#[derive(Serialize)]
+struct Tokens<'a> {
+    tokens: List<'a>,
+    count: usize,
+    max_model_len: usize,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum List<'a> {
+    Ids(&'a [u32]),
+    #[serde(serialize_with = "pieces")]
+    Pieces(&'a [u32], &'a Tokenizer),
+}
+
+fn pieces<S: Serializer>(
+    ids: &&[u32],
+    tokenizer: &&Tokenizer,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(ids.iter().map(|&id| {
+        let piece = tokenizer.token_bytes(id).unwrap_or_default();
+        Piece { id, piece }
+    }))
+}
+
+impl Tokens<'_> {
+    /// The response, made on the calling thread.
+    fn response(lease: &Lease, ids: &[u32], pieces: bool) -> Result<Response, ApiError> {
+        let model = lease.model()?;
+        let tokens = match pieces {
+            true => List::Pieces(ids, model.tokenizer()?),
+            false => List::Ids(ids),
+        };
+        let answer = Tokens { tokens, count: ids.len(), max_model_len: model.context() };
+        Ok(Answer(answer).into_response())
+    }
+}
+
+/// A token with its text, or its bytes where they are no text.
+#[derive(Serialize)]
+struct Piece<'a> {
+    id: u32,
+    #[serde(serialize_with = "text_or_bytes")]
+    piece: &'a [u8],
+}
+
+fn text_or_bytes<S: Serializer>(bytes: &&[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => serializer.serialize_str(text),
+        Err(_) => serializer.collect_seq(bytes.iter()),
+    }
+}
 
 /// `POST /tokenize`: llama.cpp's fields, and vLLM's.
 pub(in crate::api) async fn tokenize(
     State(app): State<Arc<App>>,
     Json(mut fields): Json,
-) -> Result<Answer<Value>, ApiError> {
+) -> Result<Response, ApiError> {
     let model = fields.string("model")?;
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
     let pieces = fields.boolean("with_pieces")?.unwrap_or(false);
     if fields.has("messages") {
         let request = chat::take(&app, &mut fields)?;
         return generate::blocking(move || {
-            let tokens = lease.encode(&request.render(&lease)?.prompt)?;
-            Ok(Answer(json!({
-                "tokens": tokens, "count": tokens.len(), "max_model_len": lease.model()?.context(),
-            })))
+            let ids = lease.encode(&request.render(&lease)?.prompt)?;
+            Tokens::response(&lease, &ids, pieces)
         })
         .await;
     }
@@ -46,27 +113,19 @@ pub(in crate::api) async fn tokenize(
         false => Special::Ignore,
     };
     generate::blocking(move || {
-        let (model, tokenizer) = (lease.model()?, lease.model()?.tokenizer()?);
-        let tokens = match adds {
+        let most = TEXT_MAX.max(lease.model()?.context().saturating_mul(POSITION_BYTES));
+        if text.len() > most {
+            let (name, len) = (if vllm { "prompt" } else { "content" }, text.len());
+            let message =
+                format!("{name} has {len} bytes, expected at most {most}: send it in pieces");
+            return Err(ApiError::field(name, message));
+        }
+        let tokenizer = lease.model()?.tokenizer()?;
+        let ids = match adds {
             true => tokenizer.encode_prompt(&text)?,
             false => tokenizer.encode(&text, special)?,
         };
-        let count = tokens.len();
-        let tokens: Value = match pieces {
-            false => tokens.into(),
-            true => tokens
-                .iter()
-                .map(|&id| {
-                    let bytes = tokenizer.token_bytes(id).unwrap_or_default();
-                    let piece = match std::str::from_utf8(bytes) {
-                        Ok(text) => Value::from(text),
-                        Err(_) => Value::from(bytes),
-                    };
-                    json!({"id": id, "piece": piece})
-                })
-                .collect(),
-        };
-        Ok(Answer(json!({"tokens": tokens, "count": count, "max_model_len": model.context()})))
+        Tokens::response(&lease, &ids, pieces)
     })
     .await
 }
@@ -85,6 +144,14 @@ pub(in crate::api) async fn detokenize(
         let vocab = tokenizer.vocab_size();
         if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocab) {
             return Err(pelton::Error::UnknownToken { token, vocab }.into());
+        }
+        let bytes = |&token| tokenizer.token_bytes(token).map_or(0, <[u8]>::len);
+        let len: usize = tokens.iter().map(bytes).sum();
+        if len > DECODED_MAX {
+            let message = format!(
+                "tokens have a text of {len} bytes, expected at most {DECODED_MAX}: send them in pieces"
+            );
+            return Err(ApiError::field("tokens", message));
         }
         let text = tokenizer.decode(&tokens, true);
         Ok(Answer(json!({"prompt": text, "content": text})))

@@ -2,11 +2,16 @@
 
 use std::{sync::Arc, time::Instant};
 
-use axum::{Json as Answer, extract::State};
+use axum::{Json as Answer, extract::State, response::Response};
 use pelton::{EmbedOptions, Embedding, Prompt};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{keep, times::nanoseconds};
+use super::{
+    super::vectors::{Vectors, large},
+    keep,
+    times::nanoseconds,
+};
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
@@ -54,14 +59,23 @@ fn cut_text(served: &Served, text: &str) -> Result<Prompt, ApiError> {
     Ok(Prompt::Tokens(tokens))
 }
 
+#[derive(Serialize)]
+struct Answered {
+    model: String,
+    embeddings: Vec<Vectors>,
+    total_duration: u64,
+    load_duration: u64,
+    prompt_eval_count: usize,
+}
+
 /// `POST /api/embed`
 pub(in crate::api) async fn embed(
     State(app): State<Arc<App>>,
     caller: Caller,
     Json(mut fields): Json,
-) -> Result<Answer<Value>, ApiError> {
+) -> Result<Response, ApiError> {
     let begun = Instant::now();
-    let (entry, keep) = keep::take(&app, &mut fields)?;
+    let (entry, keep) = keep::take(&app, &caller, &mut fields)?;
     if !fields.has("input") {
         return Err(fields.missing("input", "a string or a list of strings"));
     }
@@ -77,11 +91,15 @@ pub(in crate::api) async fn embed(
     let name = &entry.config.name;
     let all = run(&app, &caller, name, texts, dimensions, truncates).await?;
     let tokens: usize = all.iter().map(|one| one.tokens).sum();
-    let vectors: Vec<Vec<f32>> = all.into_iter().map(|one| one.values).collect();
-    Ok(Answer(json!({
-        "model": name, "embeddings": vectors, "total_duration": nanoseconds(begun.elapsed()),
-        "load_duration": 0, "prompt_eval_count": tokens,
-    })))
+    let vector = |one: Embedding| Vectors { values: one.values, width: None };
+    large(Answered {
+        model: name.clone(),
+        embeddings: all.into_iter().map(vector).collect(),
+        total_duration: nanoseconds(begun.elapsed()),
+        load_duration: 0,
+        prompt_eval_count: tokens,
+    })
+    .await
 }
 
 /// `POST /api/embeddings`, the older path for one text.
@@ -90,7 +108,7 @@ pub(in crate::api) async fn embeddings(
     caller: Caller,
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
-    let (entry, keep) = keep::take(&app, &mut fields)?;
+    let (entry, keep) = keep::take(&app, &caller, &mut fields)?;
     let text = fields.string("prompt")?.ok_or_else(|| fields.missing("prompt", "a string"))?;
     entry.keep(keep);
     let all = run(&app, &caller, &entry.config.name, vec![text], None, true).await?;

@@ -52,7 +52,7 @@ pub(in crate::api) async fn chat(
     caller: Caller,
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
-    let (entry, keep) = keep::take(&app, &mut fields)?;
+    let (entry, keep) = keep::take(&app, &caller, &mut fields)?;
     let messages = messages(&mut fields)?;
     if messages.is_empty() {
         let mut line = load(&app, &entry, keep).await?;
@@ -77,7 +77,7 @@ pub(in crate::api) async fn generate(
     caller: Caller,
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
-    let (entry, keep) = keep::take(&app, &mut fields)?;
+    let (entry, keep) = keep::take(&app, &caller, &mut fields)?;
     let prompt = fields.string("prompt")?.unwrap_or_default();
     if prompt.is_empty() {
         let mut line = load(&app, &entry, keep).await?;

@@ -6,14 +6,19 @@ use serde_json::Value;
 
 use super::request::model;
 use crate::{
-    app::App,
+    app::{App, Caller},
     error::ApiError,
     input::Fields,
     models::{Entry, Keep},
 };
 
-/// Takes the model of a request, and `keep_alive`, out of a body.
-pub(super) fn take(app: &App, fields: &mut Fields) -> Result<(Arc<Entry>, Keep), ApiError> {
+/// Takes the model of a request, and `keep_alive`, out of a body. The value has no effect where the
+/// caller may not unload models.
+pub(super) fn take(
+    app: &App,
+    caller: &Caller,
+    fields: &mut Fields,
+) -> Result<(Arc<Entry>, Keep), ApiError> {
     let entry = Arc::clone(app.registry.find(Some(&model(fields)?))?);
     let expected = "seconds, or a time such as 5m or -1";
     let keep = match fields.take("keep_alive") {
@@ -24,7 +29,10 @@ pub(super) fn take(app: &App, fields: &mut Fields) -> Result<(Arc<Entry>, Keep),
             .ok_or_else(|| fields.wrong("keep_alive", &Value::String(text), expected))?,
         Some(other) => return Err(fields.wrong("keep_alive", &other, expected)),
     };
-    Ok((entry, keep))
+    match app.config.may_administer(caller.key) {
+        true => Ok((entry, keep)),
+        false => Ok((entry, app.registry.keep())),
+    }
 }
 
 /// A time; a negative one is without end.

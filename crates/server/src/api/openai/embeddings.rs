@@ -2,24 +2,50 @@
 
 use std::sync::Arc;
 
-use axum::{Json as Answer, extract::State};
+use axum::{extract::State, response::Response};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use pelton::EmbedOptions;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::prompts;
+use super::{
+    super::vectors::{Vectors, large},
+    prompts,
+};
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
     generate,
 };
 
+#[derive(Serialize)]
+struct List {
+    object: &'static str,
+    data: Vec<One>,
+    model: String,
+    usage: Value,
+}
+
+#[derive(Serialize)]
+struct One {
+    object: &'static str,
+    index: usize,
+    embedding: Encoded,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Encoded {
+    Base64(String),
+    Numbers(Vectors),
+}
+
 /// `POST /v1/embeddings`
 pub(in crate::api) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
     Json(mut fields): Json,
-) -> Result<Answer<Value>, ApiError> {
+) -> Result<Response, ApiError> {
     let model = fields.string("model")?;
     let texts = prompts::take(&app, &mut fields, "input")?;
     let encoding = fields.choice("encoding_format", &["float", "base64"])?;
@@ -32,23 +58,17 @@ pub(in crate::api) async fn create(
     let all = generate::embed(&context, texts, options).await?;
     let tokens: usize = all.iter().map(|embedding| embedding.tokens).sum();
     let one = |(index, embedding): (usize, pelton::Embedding)| {
-        let values: Value = match encoding {
+        let embedding = match encoding {
             Some("base64") => {
                 let bytes: Vec<u8> =
                     embedding.values.iter().flat_map(|value| value.to_le_bytes()).collect();
-                BASE64_STANDARD.encode(bytes).into()
+                Encoded::Base64(BASE64_STANDARD.encode(bytes))
             }
-            // one vector for each token, without pooling
-            _ if embedding.values.len() > embedding.dimensions => {
-                embedding.vectors().map(|vector| Value::from_iter(vector.iter().copied())).collect()
-            }
-            _ => Value::from_iter(embedding.values),
+            _ => Encoded::Numbers(Vectors::of(embedding)),
         };
-        json!({"object": "embedding", "index": index, "embedding": values})
+        One { object: "embedding", index, embedding }
     };
-    let data: Vec<Value> = all.into_iter().enumerate().map(one).collect();
-    Ok(Answer(json!({
-        "object": "list", "data": data, "model": name,
-        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-    })))
+    let data = all.into_iter().enumerate().map(one).collect();
+    let usage = json!({"prompt_tokens": tokens, "total_tokens": tokens});
+    large(List { object: "list", data, model: name, usage }).await
 }

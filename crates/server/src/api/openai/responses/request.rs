@@ -1,12 +1,12 @@
 //! From the body of a request to a chat.
 
-use pelton::chat::{Chat, Message, ToolChoice};
+use pelton::chat::{Chat, Message};
 use serde_json::{Map, Value, json};
 
 use super::items;
 use crate::{
     error::ApiError,
-    generate::{self, ChatRequest, Options, Output, decimal, response_format},
+    generate::{self, ChatRequest, Options, decimal, response_format},
     input::Fields,
     store::Store,
 };
@@ -94,10 +94,6 @@ pub(super) fn take(
     fields.count("max_tool_calls", 0)?;
     let mut request = ChatRequest::new(chat, options);
     tools(fields, &mut request, &mut keep)?;
-    if matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_)) {
-        // a call that is demanded is the whole answer
-        request.options.output = Output::Text;
-    }
     let stream = fields.boolean("stream")?.unwrap_or(false);
     Ok(Request { chat: request, echo, stream, items: stores.then_some(items.all) })
 }
