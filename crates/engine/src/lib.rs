@@ -43,10 +43,10 @@ mod schedule;
 mod session;
 
 pub use api::{
-    AsyncTokenStream, Client, DraftSource, EffortTables, EmbedOptions, Embedding, Event,
-    FinishReason, Flow, KvMemory, LoadOptions, PageCounts, Pooling, Prompt, PromptToken, Request,
-    RequestHandle, RerankOptions, RerankQuery, Score, Speculation, SpeculationStats, Stats, Status,
-    Token, TokenStream, Trigger,
+    AsyncTokenStream, Client, DraftSource, EffortLevel, EffortOptions, EffortTables, EmbedOptions,
+    Embedding, Event, FinishReason, Flow, KvMemory, LoadOptions, PageCounts, Pooling, Prompt,
+    PromptToken, Request, RequestHandle, RerankOptions, RerankQuery, Score, Speculation,
+    SpeculationStats, Stats, Status, Token, TokenStream, Trigger,
 };
 pub use built_in::built_in;
 pub use device::Device;
@@ -57,7 +57,7 @@ pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
 #[cfg(feature = "gpu")]
 pub use pelton_gpu as gpu;
-pub use pelton_graph::{self as graph, KvType};
+pub use pelton_graph::{self as graph, EffortMode, KvType};
 pub use pelton_quant::BucketFormat;
 pub use pelton_sampling::{OptionKind, SamplerKind, Sampling, SamplingOption};
 pub use pelton_tokenizer::{self as tokenizer, Tokenizer};

@@ -39,7 +39,7 @@ use crate::{
         Drafter, DrawOptions, Goal, Output, PromptScores, QueueBound, Resources, Runner, Scheduler,
         Sequence, Shared, Sink, Worker,
     },
-    session::dial_of,
+    session::{effort_of, of_plan},
 };
 
 pub use buckets::BucketFile;
@@ -150,8 +150,8 @@ impl Model {
         plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
         let mut plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         let mut table = None;
-        if effort::is_wanted(options) {
-            (plan, table) = effort::with_effort(plan, &mut checkpoint, backend, options)?;
+        if let Some(effort) = effort::wanted(options) {
+            (plan, table) = effort::with_effort(plan, &mut checkpoint, backend, &effort)?;
         }
         Self::load_with_table(backend, plan, (Arc::new(checkpoint), table), options, progress)
     }
@@ -293,8 +293,8 @@ impl Model {
         let guide = decoding.guide(&request, tokenizer, self.loaded.plan.vocab)?;
         let guide = guide.filter(|_| request.max_tokens != Some(0));
         let loras = self.loaded.loras.of(request.loras.as_deref())?;
-        let (effort, energy) = (request.effort, request.effort_energy);
-        let effort = dial_of(effort, energy, self.loaded.effort, &self.loaded.plan)?;
+        let effort = request.effort.map_or(Ok(self.loaded.effort), effort_of)?;
+        let effort = of_plan(effort, &self.loaded.plan)?;
         let context = self.loaded.context;
         // tokens drawn on the host need it one by one; forced ones come whatever their bias, which
         // a draw among drafts cannot do

@@ -1,12 +1,11 @@
 //! The sizes that a model is loaded for.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
-use pelton_graph::{EffortMode, EffortTable, KvType};
-use pelton_quant::BucketFormat;
+use pelton_graph::KvType;
 use pelton_weights::Quantize;
 
-use super::{speculation::Speculation, values::Pooling};
+use super::{effort::EffortOptions, speculation::Speculation, values::Pooling};
 
 /// The memory for keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -31,7 +30,7 @@ pub enum DraftSource {
     Path(PathBuf),
     /// The [built-in model](crate::built_in()).
     BuiltIn,
-    /// The model itself, at this [effort](crate::Request::effort).
+    /// The model itself, at this [effort](crate::GenerateOptions::effort).
     Effort(f64),
     /// The head of the model's file that predicts further tokens (multi-token prediction: `nextn`
     /// tensors).
@@ -84,43 +83,8 @@ pub struct LoadOptions {
     /// The source of drafted tokens; `None` for the head of the model's file, if that has one and
     /// [`speculation`](Self::speculation) is not off.
     pub draft: Option<DraftSource>,
-    /// The [effort](crate::Request::effort) of requests that do not say, with which requests can have
-    /// any; `None` if all have effort 1.
-    pub effort: Option<f64>,
-    /// In place of [`effort`](Self::effort): the [share of squared
-    /// scores](crate::Request::effort_energy) of requests that do not say.
-    pub effort_energy: Option<f64>,
-    /// The parts that tokens of an effort below 1 leave out, and so the order in which weights are
-    /// kept.
-    pub effort_mode: EffortMode,
-    /// In [`EffortMode::Bucket`]: the codes of the sorted weights; `None` for those of
-    /// [`effort_buckets`](Self::effort_buckets), or f16 without a file.
-    pub effort_bucket_format: Option<BucketFormat>,
-    /// In [`EffortMode::Bucket`]: the ranks of each bucket that are kept, 1 to 16, of
-    /// [`BucketFormat::Q8`] 1 to 8; `None` for all. Fewer deny every token the whole model.
-    pub effort_ranks: Option<usize>,
-    /// In [`EffortMode::Bucket`]: a file that [`BucketFile`](crate::BucketFile) wrote of the model;
-    /// without it, and on a GPU always, weights are sorted at load.
-    pub effort_buckets: Option<PathBuf>,
-    /// The fractions of the kinds of matrices at an effort.
-    pub effort_tables: EffortTables,
-}
-
-/// The fractions of inputs that kinds of matrices and layers have at an effort. Their mean, weighted by
-/// bytes, is the effort.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub enum EffortTables {
-    /// The same for all.
-    #[default]
-    Uniform,
-    /// Those of the file of the model in this folder, if there is one, as
-    /// [`EffortFile::path`](crate::EffortFile::path) names it.
-    Folder(PathBuf),
-    /// Those of a file that [`EffortFile`](crate::EffortFile) wrote.
-    File(PathBuf),
-    /// A table in memory. Its mean fractions can be any.
-    Table(Arc<EffortTable>),
+    /// Lets requests have any [effort](crate::GenerateOptions::effort); `None` if all have effort 1.
+    pub effort: Option<EffortOptions>,
 }
 
 impl Default for LoadOptions {
@@ -141,12 +105,6 @@ impl Default for LoadOptions {
             speculation: Speculation::Auto,
             draft: None,
             effort: None,
-            effort_energy: None,
-            effort_mode: EffortMode::Channel,
-            effort_bucket_format: None,
-            effort_ranks: None,
-            effort_buckets: None,
-            effort_tables: EffortTables::Uniform,
         }
     }
 }
@@ -232,47 +190,9 @@ impl LoadOptions {
         self
     }
 
-    /// Sets the effort of requests that do not say, above 0 and at most 1, and lets requests have any.
-    /// The weights that it applies to are then kept in another order, instead of the file's.
-    pub fn effort(mut self, effort: f64) -> Self {
-        self.effort = Some(effort);
-        self
-    }
-
-    /// Sets the effort of requests that do not say as a share of squared scores, above 0 and at most 1,
-    /// and lets requests have any.
-    pub fn effort_energy(mut self, share: f64) -> Self {
-        self.effort_energy = Some(share);
-        self
-    }
-
-    /// Sets what tokens of an effort below 1 leave out.
-    pub fn effort_mode(mut self, mode: EffortMode) -> Self {
-        self.effort_mode = mode;
-        self
-    }
-
-    /// Sets the codes of sorted weights.
-    pub fn effort_bucket_format(mut self, format: BucketFormat) -> Self {
-        self.effort_bucket_format = Some(format);
-        self
-    }
-
-    /// Sets the ranks of buckets that are kept.
-    pub fn effort_ranks(mut self, ranks: usize) -> Self {
-        self.effort_ranks = Some(ranks);
-        self
-    }
-
-    /// Sets the file of sorted buckets.
-    pub fn effort_buckets(mut self, path: impl Into<PathBuf>) -> Self {
-        self.effort_buckets = Some(path.into());
-        self
-    }
-
-    /// Sets the fractions of the kinds of matrices.
-    pub fn effort_tables(mut self, tables: EffortTables) -> Self {
-        self.effort_tables = tables;
+    /// Lets requests have any effort: [`EffortOptions`], or the effort of requests that do not say.
+    pub fn effort(mut self, effort: impl Into<EffortOptions>) -> Self {
+        self.effort = Some(effort.into());
         self
     }
 

@@ -6,7 +6,7 @@ use pelton_chat::Segment;
 use pelton_constraint::Constraint;
 use pelton_sampling::Sampling;
 
-use crate::api::{Client, Speculation};
+use crate::api::{Client, EffortLevel, Speculation};
 
 /// The text before the one that is generated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,16 +107,9 @@ pub struct Request {
     pub prediction: Option<Prompt>,
     /// Whether tokens are drafted; `None` for [`LoadOptions::speculation`](crate::LoadOptions).
     pub speculation: Option<Speculation>,
-    /// The fraction of the inputs of each matrix that is multiplied for a token, those of the
-    /// greatest influence. It is above 0 and at most 1, which is the whole model. Less is faster
-    /// and less exact. `None` for [`LoadOptions::effort`](crate::LoadOptions::effort), without
-    /// which it is 1.
-    pub effort: Option<f64>,
-    /// In place of [`effort`](Self::effort): the share of the sum of squared scores that the
-    /// multiplied inputs make up, above 0 and at most 1. The fewest inputs that do are multiplied.
-    /// How many those are differs by token and by matrix. `None` for
-    /// [`LoadOptions::effort_energy`](crate::LoadOptions::effort_energy).
-    pub effort_energy: Option<f64>,
+    /// The effort of generated tokens; `None` for that of [`LoadOptions::effort`](crate::LoadOptions::effort),
+    /// without which it is 1.
+    pub effort: Option<EffortLevel>,
     /// Whether the prompt has that effort too. Otherwise it is read with effort 1.
     pub effort_in_prompt: bool,
 }
@@ -153,7 +146,6 @@ impl Request {
             prediction: None,
             speculation: None,
             effort: None,
-            effort_energy: None,
             effort_in_prompt: false,
         }
     }
@@ -298,15 +290,8 @@ impl Request {
     /// println!("{}", model.generate(request)?.text()?);
     /// # Ok::<(), pelton::Error>(())
     /// ```
-    pub fn effort(mut self, effort: f64) -> Self {
-        self.effort = Some(effort);
-        self
-    }
-
-    /// Sets the effort of generated tokens as a share of the sum of squared scores, in place of a
-    /// fraction of the inputs.
-    pub fn effort_energy(mut self, share: f64) -> Self {
-        self.effort_energy = Some(share);
+    pub fn effort(mut self, effort: impl Into<EffortLevel>) -> Self {
+        self.effort = Some(effort.into());
         self
     }
 

@@ -1,6 +1,6 @@
 //! Options of a generation: the fields that all APIs have in common.
 
-use pelton::{Prompt, Request, Sampling};
+use pelton::{EffortLevel, Prompt, Request, Sampling};
 use serde_json::Value;
 
 use super::{sampling, tokens::Context};
@@ -42,9 +42,7 @@ pub(crate) struct Options {
     pub(crate) stop: Vec<String>,
     pub(crate) ignore_end: bool,
     /// The effort of generated tokens; `None` for that of the load.
-    pub(crate) effort: Option<f64>,
-    /// The same as a share of squared scores.
-    pub(crate) effort_energy: Option<f64>,
+    pub(crate) effort: Option<EffortLevel>,
     pub(crate) log_probs: Option<u8>,
     pub(crate) logit_bias: Vec<(u32, f32)>,
     pub(crate) output: Output,
@@ -66,8 +64,7 @@ impl Options {
     pub(crate) fn take(fields: &mut Fields) -> Result<Self, ApiError> {
         let (sampling, given) = sampling::take(fields)?;
         let ignore_end = fields.boolean("ignore_eos")?.unwrap_or(false);
-        let effort = fields.number("effort", 0.0..=1.0)?;
-        let effort_energy = fields.number("effort_energy", 0.0..=1.0)?;
+        let effort = effort(fields)?;
         let logit_bias = logit_bias(fields)?;
         let cache_salt = fields.string("cache_salt")?;
         // the same text with and without the cache
@@ -80,7 +77,6 @@ impl Options {
             stop: Vec::new(),
             ignore_end,
             effort,
-            effort_energy,
             log_probs: None,
             logit_bias,
             prediction: None,
@@ -162,7 +158,7 @@ impl Options {
         request.max_tokens = self.max_tokens;
         request.stop.clone_from(&self.stop);
         request.ignore_end = self.ignore_end;
-        (request.effort, request.effort_energy) = (self.effort, self.effort_energy);
+        request.effort = self.effort;
         request.log_probs = self.log_probs;
         request.logit_bias.clone_from(&self.logit_bias);
         request.prediction = self.prediction.clone().map(Prompt::Text);
@@ -171,6 +167,20 @@ impl Options {
         request.loras.clone_from(&self.loras);
         request.deadline = context.deadline;
         request
+    }
+}
+
+/// Takes the effort of generated tokens: a fraction of inputs, or a share of squared scores.
+fn effort(fields: &mut Fields) -> Result<Option<EffortLevel>, ApiError> {
+    let effort = fields.number("effort", 0.0..=1.0)?;
+    let energy = fields.number("effort_energy", 0.0..=1.0)?;
+    match (effort, energy) {
+        (Some(effort), Some(_)) => {
+            let expected = "none where there is effort_energy, its other form";
+            let message = format!("effort is {effort}, expected {expected}");
+            Err(ApiError::field(fields.at("effort"), message))
+        }
+        (effort, energy) => Ok(effort.map(EffortLevel::Inputs).or(energy.map(EffortLevel::Energy))),
     }
 }
 
