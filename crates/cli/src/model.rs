@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::ValueEnum;
 use pelton::{
-    Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model, weights::Quantize,
+    Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model, ModelSource,
+    weights::Quantize,
 };
 
 use crate::{
@@ -126,11 +127,9 @@ pub(crate) fn load_on(
 ) -> Result<Model> {
     let options = args.options(options);
     let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
-    let show = &mut |done, all| bar.counter().set(done, all);
-    let model = match file {
-        BUILT_IN => engine.load_built_in_with(&options, show),
-        file => engine.load_with(file, &options, show),
-    };
+    let counter = bar.counter().clone();
+    let options = options.progress(move |progress| counter.set(progress.done, progress.total));
+    let model = engine.load(source(file), &options);
     drop(bar);
     match model {
         Err(error @ Error::Context { .. }) if args.context.is_none() => {
@@ -158,11 +157,19 @@ pub(crate) fn load_and_say(file: &str, args: &LoadArgs, options: LoadOptions) ->
 
 /// The engine of the flags.
 pub(crate) fn engine(args: &LoadArgs) -> Result<Engine> {
-    let engine = match args.no_repack {
-        true => Engine::in_file_order(args.device, args.threads()),
-        false => Engine::on(args.device, args.threads()),
-    };
-    engine.hint("`pelton devices` lists the GPUs; `--device cpu` runs on the CPU")
+    let engine = Engine::builder().device(args.device).threads(args.threads());
+    engine
+        .repack(!args.no_repack)
+        .build()
+        .hint("`pelton devices` lists the GPUs; `--device cpu` runs on the CPU")
+}
+
+/// The model that a name on the command line stands for.
+pub(crate) fn source(name: &str) -> ModelSource {
+    match name {
+        BUILT_IN => ModelSource::BuiltIn,
+        path => path.into(),
+    }
 }
 
 /// Opens a model file without loading it.
@@ -224,7 +231,8 @@ mod tests {
         let config = crate::commands::serve::config_of(words).unwrap();
         let mut options = config.load;
         let default = LoadOptions::default();
-        (options.sequences, options.fit_context) = (default.sequences, default.fit_context);
+        options.max_concurrent = default.max_concurrent;
+        options.fit_context = default.fit_context;
         options.queue_requests = default.queue_requests;
         options.queue_tokens = default.queue_tokens;
         let (device, threads) = (config.device, config.threads);

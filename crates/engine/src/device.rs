@@ -16,6 +16,7 @@ use crate::Error;
 /// assert!("tpu".parse::<Device>().is_err());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Device {
     /// A hardware GPU if there is one, never a driver in software; else the CPU.
     #[default]

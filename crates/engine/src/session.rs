@@ -23,9 +23,10 @@ use crate::{Error, api::EffortLevel, kv::SequencePages, schedule::Resources};
 /// in one pass, each in place of the one before.
 ///
 /// ```
-/// use pelton::{Engine, LoadOptions};
+/// use pelton::{Engine, LoadOptions, ModelSource};
 ///
-/// let model = Engine::new().load_built_in(&LoadOptions::default())?;
+/// let engine = Engine::builder().build()?;
+/// let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default())?;
 /// let prompt = model.tokenizer()?.encode_prompt("Once upon a time")?;
 /// let mut session = model.into_session()?;
 /// let logits = session.run(&prompt)?;

@@ -3,23 +3,26 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+#[path = "common/request.rs"]
+mod request;
 mod steps;
 
 use std::{fs, path::PathBuf, sync::Arc};
 
 use pelton::{
     BucketFile, BucketFormat, Checkpoint, EffortFile, EffortLevel, EffortMode, EffortOptions,
-    EffortTables, Engine, Error, KvType, LoadOptions, Model, Request, Sampling, Session,
+    EffortTables, Engine, Error, KvType, LoadOptions, Model, ModelSource, Sampling, Session,
     Speculation,
     graph::{Backend, EffortGroup, EffortKind, EffortTable, build},
 };
 use pelton_cpu::Cpu;
 use pelton_quant::DType::{BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q5_K, Q6_K, Q8_0};
 use pelton_testing::ModelSpec;
+use request::{Request, Run};
 use steps::logits;
 
 fn load(options: &LoadOptions) -> Model {
-    Engine::with_backend(Cpu::new(2)).load_built_in(options).unwrap()
+    Engine::with_backend(Cpu::new(2)).load(ModelSource::BuiltIn, options).unwrap()
 }
 
 fn by_hand(model: Result<Model, Error>) -> Session {
@@ -135,7 +138,7 @@ fn shares_of_transformers(backend: impl Backend + 'static) {
 
 #[test]
 fn shares_of_squares_in_requests() {
-    let text = |model: &Model, request: Request| model.generate(request).unwrap().text().unwrap();
+    let text = |model: &Model, request: Request| model.run(request).unwrap().text().unwrap();
     let unsaid = || {
         let mut unsaid = request(0, 1.0);
         unsaid.effort = None;
@@ -153,14 +156,13 @@ fn shares_of_squares_in_requests() {
         (unsaid().effort(EffortLevel::Energy(0.0)), "a share of squared scores above 0"),
         (unsaid().effort(EffortLevel::Energy(f64::NAN)), "a share of squared scores above 0"),
     ] {
-        let error = model.generate(request).unwrap_err().to_string();
+        let error = model.run(request).unwrap_err().to_string();
         assert!(error.contains(what), "{error}");
     }
     let options = LoadOptions::default().effort(EffortLevel::Energy(1.5));
-    assert!(Engine::with_backend(Cpu::new(1)).load_built_in(&options).is_err());
-    let error = load(&LoadOptions::default())
-        .generate(unsaid().effort(EffortLevel::Energy(0.9)))
-        .unwrap_err();
+    assert!(Engine::with_backend(Cpu::new(1)).load(ModelSource::BuiltIn, &options).is_err());
+    let error =
+        load(&LoadOptions::default()).run(unsaid().effort(EffortLevel::Energy(0.9))).unwrap_err();
     assert!(error.to_string().contains("was not loaded"), "{error}");
 }
 
@@ -179,7 +181,7 @@ fn tables_of_fractions() {
     let load = |tables| {
         let effort = EffortOptions::default().tables(tables);
         let options = LoadOptions::default().context(64).effort(effort);
-        Engine::with_backend(Cpu::new(2)).load_built_in(&options)
+        Engine::with_backend(Cpu::new(2)).load(ModelSource::BuiltIn, &options)
     };
     let ids: Vec<u32> = (0..40).map(|i| 1 + i * 37 % 80).collect();
     let uniform = load(EffortTables::Uniform).unwrap();
@@ -263,10 +265,10 @@ fn nested_effort_on_a_gpu() {
 fn nested_effort_on<B: Backend + 'static>(backend: impl Fn() -> B, again: usize) {
     let load = |mode| {
         let options = LoadOptions::default().context(64).effort(EffortOptions::new(1.0).mode(mode));
-        Engine::with_backend(backend()).load_built_in(&options)
+        Engine::with_backend(backend()).load(ModelSource::BuiltIn, &options)
     };
     let dense = Engine::with_backend(backend());
-    let mut dense = by_hand(dense.load_built_in(&LoadOptions::default().context(64)));
+    let mut dense = by_hand(dense.load(ModelSource::BuiltIn, &LoadOptions::default().context(64)));
     let [mut channel, mut nested] =
         [EffortMode::Channel, EffortMode::Nested].map(|mode| by_hand(load(mode)));
     let ids: Vec<u32> = (0..20).map(|i| 1 + i * 37 % 80).collect();
@@ -385,7 +387,8 @@ fn buckets_of_a_model() {
     // Q8_0 has no buckets
     let effort = EffortOptions::new(0.5).mode(EffortMode::Bucket);
     let options = LoadOptions::default().effort(effort);
-    let error = Engine::with_backend(Cpu::new(1)).load_built_in(&options).err().unwrap();
+    let error =
+        Engine::with_backend(Cpu::new(1)).load(ModelSource::BuiltIn, &options).err().unwrap();
     assert!(error.to_string().contains("expected F16, BF16 or F32"), "{error}");
     let built_in = pelton::built_in().unwrap();
     let error = BucketFile::write(&bad, &built_in, BucketFormat::F16, &mut |_, _| {})
@@ -443,7 +446,7 @@ fn request(i: usize, effort: f64) -> Request {
 #[test]
 fn texts_of_any_effort_are_those_of_each_alone() {
     let plain = LoadOptions::default().context(128).speculation(Speculation::Off);
-    let text = |model: &Model, request: Request| model.generate(request).unwrap().text().unwrap();
+    let text = |model: &Model, request: Request| model.run(request).unwrap().text().unwrap();
     let requests: Vec<Request> =
         (0..8).map(|i| request(i, [1.0, 0.7, 0.5, 1.0, 0.3][i % 5])).collect();
     let dense = load(&plain);
@@ -455,9 +458,9 @@ fn texts_of_any_effort_are_those_of_each_alone() {
         let expected: Vec<String> = requests.iter().map(|r| text(&alone, r.clone())).collect();
         let mut half = options;
         half.level = EffortLevel::Inputs(0.5);
-        let together = load(&plain.clone().sequences(8).effort(half));
+        let together = load(&plain.clone().max_concurrent(8).effort(half));
         let mut streams: Vec<_> =
-            requests.iter().map(|r| together.generate(r.clone()).unwrap()).collect();
+            requests.iter().map(|r| together.run(r.clone()).unwrap()).collect();
         for (stream, expected) in streams.iter_mut().zip(&expected) {
             assert_eq!(stream.text().unwrap(), *expected, "{mode:?}");
         }
@@ -477,7 +480,7 @@ fn drafts_are_verified_at_the_effort_of_the_request() {
     let options = LoadOptions::default().context(256).effort(1.0);
     let text = |speculation| {
         let request = request(0, 0.5).max_tokens(80).speculation(speculation);
-        load(&options).generate(request).unwrap().text().unwrap()
+        load(&options).run(request).unwrap().text().unwrap()
     };
     assert_eq!(text(Speculation::Always), text(Speculation::Off));
 }
@@ -494,7 +497,7 @@ fn a_model_that_drafts_for_itself() {
     let options = LoadOptions::default().context(192);
     let plain = load(&options.clone().effort(1.0).speculation(Speculation::Off));
     let drafting = options.draft_effort(0.4).speculation(Speculation::Always);
-    let [alone, batch] = [1, 8].map(|count| load(&drafting.clone().sequences(count)));
+    let [alone, batch] = [1, 8].map(|count| load(&drafting.clone().max_concurrent(count)));
     let tokens = |stream: pelton::TokenStream| -> Vec<u32> {
         stream.map(|token| token.unwrap().id).collect()
     };
@@ -502,9 +505,9 @@ fn a_model_that_drafts_for_itself() {
     for i in 0..24 {
         let effort = [1.0, 0.7, 1.0, 0.3][i / 2 % 4];
         let request = request(i, effort).sampling(sampling(i)).max_tokens(10 + i * 5);
-        let expected = tokens(plain.generate(request.clone()).unwrap());
-        assert_eq!(tokens(alone.generate(request.clone()).unwrap()), expected, "{i}");
-        streams.push((batch.generate(request).unwrap(), expected));
+        let expected = tokens(plain.run(request.clone()).unwrap());
+        assert_eq!(tokens(alone.run(request.clone()).unwrap()), expected, "{i}");
+        streams.push((batch.run(request).unwrap(), expected));
         if streams.len() == 8 {
             for (stream, expected) in streams.drain(..) {
                 assert_eq!(tokens(stream), expected, "in a batch");
@@ -521,25 +524,28 @@ fn a_model_that_drafts_for_itself() {
 #[test]
 fn efforts_that_are_refused() {
     let dense = load(&LoadOptions::default());
-    let error = dense.generate(request(0, 0.5)).unwrap_err().to_string();
+    let error = dense.run(request(0, 0.5)).unwrap_err().to_string();
     assert!(error.contains("0.5") && error.contains("loaded"), "{error}");
-    dense.generate(request(0, 1.0)).unwrap();
+    dense.run(request(0, 1.0)).unwrap();
     let full = load(&LoadOptions::default().effort(1.0));
     for effort in [0.0, -0.5, 1.1, f64::NAN] {
-        let error = full.generate(request(0, effort)).unwrap_err().to_string();
+        let error = full.run(request(0, effort)).unwrap_err().to_string();
         assert!(error.contains("above 0 and at most 1"), "{error}");
         let options = LoadOptions::default().effort(effort);
-        let error = Engine::with_backend(Cpu::new(1)).load_built_in(&options).err().unwrap();
+        let error =
+            Engine::with_backend(Cpu::new(1)).load(ModelSource::BuiltIn, &options).err().unwrap();
         assert!(error.to_string().contains("above 0 and at most 1"), "{error}");
     }
     // the reference path is of effort 1 alone
     let options = LoadOptions::default().effort(1.0);
-    let error = Engine::with_backend(Cpu::reference()).load_built_in(&options).err().unwrap();
+    let error =
+        Engine::with_backend(Cpu::reference()).load(ModelSource::BuiltIn, &options).err().unwrap();
     assert!(error.to_string().contains("effort below 1"), "{error}");
     assert!(!Cpu::reference().has_effort());
     for effort in [0.0, 1.0, f64::NAN] {
         let options = LoadOptions::default().draft_effort(effort);
-        let error = Engine::with_backend(Cpu::new(1)).load_built_in(&options).err().unwrap();
+        let error =
+            Engine::with_backend(Cpu::new(1)).load(ModelSource::BuiltIn, &options).err().unwrap();
         assert!(error.to_string().contains("above 0 and below 1"), "{error}");
     }
     // a model without text

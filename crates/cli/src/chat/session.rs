@@ -4,7 +4,7 @@ use std::{fs, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use pelton::{
-    EffortLevel, FinishReason, Model, Request, Stats,
+    EffortLevel, FinishReason, GenerateOptions, Model, Stats,
     chat::{Chat, ChatTemplate, Content, Message, ToolChoice},
 };
 use serde_json::{Map, Value};
@@ -404,11 +404,11 @@ impl<'a> Session<'a> {
         };
         let mut sampling = self.params.sampling.sampling().clone();
         sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(self.attempt));
-        let mut request = Request::new("").sampling(sampling).effort(self.effort);
-        request.max_tokens = self.params.tokens;
-        request.stop.clone_from(&self.answers.stop);
-        request = self.answers.constraint.apply(request)?;
-        let stream = self.model.chat(&prompt, request);
+        let mut options = GenerateOptions::default().sampling(sampling).effort(self.effort);
+        options.max_tokens = self.params.tokens;
+        options.stop.clone_from(&self.answers.stop);
+        options = self.answers.constraint.apply(options)?;
+        let stream = self.model.answer(&prompt, options);
         let too_long = matches!(stream, Err(pelton::Error::PromptTooLong { .. }));
         let mut stream = match too_long {
             true => stream.hint(

@@ -1,6 +1,6 @@
 //! The constraint of a request's text, as the engine takes it.
 
-use pelton::{Constraint, Request, chat::ChatPrompt};
+use pelton::{Constraint, GenerateOptions, chat::ChatPrompt};
 
 use super::options::Output;
 use crate::error::ApiError;
@@ -35,24 +35,24 @@ fn escaped(text: &str) -> String {
 }
 
 /// Constrains the text of a request.
-pub(crate) fn constrain(mut request: Request, output: &Output) -> Request {
-    request.constraint = constraint(output);
-    request
+pub(crate) fn constrain(mut options: GenerateOptions, output: &Output) -> GenerateOptions {
+    options.constraint = constraint(output);
+    options
 }
 
 /// Constrains the reply to a chat: its tool calls, or its answer after the reasoning.
 pub(crate) fn constrain_chat(
-    request: Request,
+    options: GenerateOptions,
     prompt: &ChatPrompt,
     output: &Output,
-) -> Result<Request, ApiError> {
-    let request = constrain(request, output);
+) -> Result<GenerateOptions, ApiError> {
+    let options = constrain(options, output);
     let required = prompt.calls.as_ref().is_some_and(|calls| calls.required);
-    if required && request.constraint.is_some() {
+    if required && options.constraint.is_some() {
         let message = "response_format and a tool choice that demands a call exclude each other";
         return Err(ApiError::field("response_format", message));
     }
-    prompt.constrain(request).map_err(|error| ApiError::field("tools", error.to_string()))
+    prompt.constrain(options).map_err(|error| ApiError::field("tools", error.to_string()))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Result;
-use pelton::{Error, Model, Request, TokenStream};
+use pelton::{Error, GenerateOptions, Model, Prompt, TokenStream};
 use serde_json::json;
 
 use super::answer::{Answer, is_busy};
@@ -38,7 +38,8 @@ pub(super) struct Item {
     pub(super) index: usize,
     /// The number of the sample, from 0.
     pub(super) sample: usize,
-    pub(super) request: Request,
+    /// What the model is asked, and the options.
+    pub(super) rendered: (Prompt, GenerateOptions),
 }
 
 /// Generates texts together, and writes them in their order.
@@ -51,7 +52,8 @@ pub(super) fn run(model: &Model, items: Vec<Item>, form: Form, stop: &Flag) -> R
     loop {
         while submitted.len() < SUBMITTED && !stop.is_set() {
             let Some(item) = waiting.pop_front() else { break };
-            match model.generate(item.request.clone()) {
+            let (prompt, options) = item.rendered.clone();
+            match model.generate(prompt, options) {
                 Err(error) if is_busy(&error) && !submitted.is_empty() => {
                     waiting.push_front(item);
                     break;
