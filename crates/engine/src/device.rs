@@ -23,7 +23,7 @@ pub enum Device {
     Auto,
     /// The CPU.
     Cpu,
-    /// The first hardware GPU, or the one with this index in [`adapters`](crate::gpu::adapters).
+    /// The first hardware GPU, or the one with this number in the list of `pelton devices`.
     Gpu(Option<usize>),
 }
 

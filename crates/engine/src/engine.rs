@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pelton_graph::{Backend, Plan};
 use pelton_weights::Checkpoint;
 
-use crate::{Device, Error, LoadOptions, Model, ModelSource, built_in};
+use crate::{Device, Error, LoadOptions, Model, ModelSource, built_in::built_in};
 
 /// A device, on which models are loaded.
 ///
@@ -74,7 +74,8 @@ impl Engine {
         EngineBuilder { device: Device::Auto, threads: None, repack: true }
     }
 
-    /// An engine on any backend.
+    /// An engine on any backend. It needs the feature `unstable`.
+    #[cfg(feature = "unstable")]
     pub fn with_backend(backend: impl Backend + 'static) -> Self {
         let device = backend.name().into();
         Self { backend: Box::new(backend), device }
@@ -105,11 +106,12 @@ impl Engine {
         Ok(model.on(Arc::clone(&self.device)))
     }
 
-    /// Loads a checkpoint with a plan that the caller built or changed.
+    /// Loads a checkpoint with a plan that the caller built or changed. It needs the feature `unstable`.
     ///
     /// # Errors
     ///
     /// As [`load`](Self::load), and if the plan does not fit the checkpoint or the backend.
+    #[cfg(feature = "unstable")]
     pub fn load_plan(
         &self,
         plan: Plan,

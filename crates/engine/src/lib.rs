@@ -29,8 +29,22 @@
 //! A model that ends in pooling instead of logits answers [`Model::embed`], one that ends in a
 //! classifier [`Model::rerank`]. Their texts run together in the same way.
 //!
+//! The feature `unstable` adds the parts below: plans ([`graph`](https://docs.rs/pelton-graph)), model files,
+//! backends and sequences that the caller runs by hand. They change in any version; the items without it
+//! follow semantic versioning.
+//!
 //! Inside, imports go one way: `api` (values that go in and come out), `chat`, `kv` (pages),
 //! `schedule` (the thread that runs passes), `session`, `model`, `engine`.
+
+#![cfg_attr(
+    not(feature = "unstable"),
+    allow(
+        dead_code,
+        unreachable_pub,
+        unused_imports,
+        reason = "parts that the feature alone makes public"
+    )
+)]
 
 mod api;
 mod built_in;
@@ -50,21 +64,32 @@ pub use api::{
     RequestHandle, RerankOptions, RerankQuery, Score, Speculation, SpeculationStats, Stats, Status,
     Token, TokenLogprob, TokenStream, Trigger,
 };
-pub use built_in::built_in;
 pub use device::Device;
 pub use engine::{Engine, EngineBuilder};
-pub use error::Error;
-pub use model::{BucketFile, EffortFile, Model, SamplingDefaults, Summary};
+pub use error::{Error, ErrorKind};
+pub use model::{Model, SamplingDefaults, Summary};
 pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
-#[cfg(feature = "gpu")]
-pub use pelton_gpu as gpu;
-pub use pelton_graph::{self as graph, EffortMode, KvType};
+pub use pelton_graph::{EffortMode, KvType};
 pub use pelton_quant::BucketFormat;
 pub use pelton_sampling::{OptionKind, SamplerKind, Sampling, SamplingOption};
-pub use pelton_tokenizer::{self as tokenizer, Tokenizer};
+pub use pelton_tokenizer::{Special, TokenType, Tokenizer};
+pub use pelton_weights::Quantize;
+
+#[cfg(feature = "unstable")]
+pub use self::{
+    built_in::built_in,
+    model::{BucketFile, EffortFile},
+    session::Session,
+};
+#[cfg(all(feature = "gpu", feature = "unstable"))]
+pub use pelton_gpu as gpu;
+#[cfg(feature = "unstable")]
+pub use pelton_graph as graph;
+#[cfg(feature = "unstable")]
+pub use pelton_tokenizer as tokenizer;
+#[cfg(feature = "unstable")]
 pub use pelton_weights::{self as weights, Checkpoint};
-pub use session::Session;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -29,7 +29,7 @@ use pelton_tokenizer::{Special, Tokenizer};
 use pelton_weights::{Checkpoint, Lora, Source};
 
 use crate::{
-    Error, Session,
+    Error,
     api::{
         AsyncTokenStream, Event, GenerateOptions, KeepAlive, LoadOptions, LogitBias, Pooling,
         Prompt, PromptToken, RequestHandle, Speculation, Stats, Status, TokenStream, channel,
@@ -40,7 +40,7 @@ use crate::{
         Drafter, DrawOptions, Goal, Output, PromptScores, QueueBound, Resources, Runner, Scheduler,
         Sequence, Shared, Sink, Worker,
     },
-    session::{effort_of, of_plan},
+    session::{Session, effort_of, of_plan},
 };
 
 pub use buckets::BucketFile;
@@ -433,13 +433,14 @@ impl Model {
     }
 
     /// Ends the model's thread and makes a [`Session`] of it: one sequence that the caller runs by
-    /// hand. Requests that have not finished are cancelled.
+    /// hand. Requests that have not finished are cancelled. It needs the feature `unstable`.
     ///
     /// # Errors
     ///
     /// [`Error::InUse`] if there is a clone of the model, or a [`TokenStream`] or
     /// [`AsyncTokenStream`] of it; [`Error::OwnThread`] in a callback; [`Error::Gone`] if the model
     /// is gone. The handle is dropped then.
+    #[cfg(feature = "unstable")]
     pub fn into_session(self) -> Result<Session, Error> {
         let Self { requests, loaded: _, shared, worker, device: _ } = self;
         // the thread ends when no sender is left, also where an error drops the worker
@@ -515,7 +516,8 @@ impl Model {
         defaults::of(self.loaded.checkpoint.metadata())
     }
 
-    /// The plan that the model runs.
+    /// The plan that the model runs. It needs the feature `unstable`.
+    #[cfg(feature = "unstable")]
     pub fn plan(&self) -> &Plan {
         &self.loaded.plan
     }
@@ -525,7 +527,8 @@ impl Model {
         self.loaded.effort_table.as_deref()
     }
 
-    /// The file that the model came from.
+    /// The file that the model came from. It needs the feature `unstable`.
+    #[cfg(feature = "unstable")]
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.loaded.checkpoint
     }

@@ -2,7 +2,9 @@
 
 use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
 
-use pelton_graph::{EffortMode, EffortTable};
+use pelton_graph::EffortMode;
+#[cfg(feature = "unstable")]
+use pelton_graph::EffortTable;
 use pelton_quant::BucketFormat;
 
 /// The part of a model that is multiplied for a token. Less is faster and less exact.
@@ -175,6 +177,7 @@ pub enum EffortTables {
     Folder(PathBuf),
     /// Those of a file that `pelton effort calibrate` wrote.
     File(PathBuf),
-    /// A table in memory. Its mean fractions can be any.
+    /// A table in memory. Its mean fractions can be any. It needs the feature `unstable`.
+    #[cfg(feature = "unstable")]
     Table(Arc<EffortTable>),
 }

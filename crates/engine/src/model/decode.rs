@@ -159,7 +159,7 @@ fn breaker_tokens(tokenizer: &Tokenizer, strings: &[String]) -> Vec<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::built_in;
+    use crate::built_in::built_in;
 
     #[test]
     fn breakers_are_tokens_that_contain_them_or_begin_them() {

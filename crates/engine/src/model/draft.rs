@@ -10,7 +10,7 @@ use super::vocabulary::used_tokens;
 use crate::{
     Error,
     api::{DraftSource, LoadOptions, ModelSource, Speculation},
-    built_in,
+    built_in::built_in,
     kv::{KvCache, wanted_context},
     schedule::{DraftModel, HeadModel, Resources, Runner},
 };

@@ -105,6 +105,7 @@ pub(super) fn with_effort(
     let mut file = None;
     match &options.tables {
         EffortTables::Uniform => {}
+        #[cfg(feature = "unstable")]
         EffortTables::Table(table) => plan.effort.table = Some(Arc::clone(table)),
         EffortTables::File(path) => {
             plan.effort.table = Some(Arc::new(EffortFile::read(path, &plan, checkpoint)?));

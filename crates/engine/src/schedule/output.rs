@@ -166,7 +166,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::{api::Stats, built_in};
+    use crate::{api::Stats, built_in::built_in};
 
     type Seen = Arc<Mutex<(String, Vec<FinishReason>)>>;
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use pelton::{Error, FinishReason, Stats, Token, TokenStream, Tokenizer};
+use pelton::{Error, ErrorKind, FinishReason, Stats, Token, TokenStream, Tokenizer};
 use serde_json::{Value, json};
 
 use crate::{
@@ -129,7 +129,7 @@ impl Answer {
 
 /// Whether a request may succeed once others have ended.
 pub(super) fn is_busy(error: &Error) -> bool {
-    matches!(error, Error::Busy { .. })
+    error.kind() == ErrorKind::Busy
 }
 
 fn text_of(tokenizer: Option<&Tokenizer>, id: u32) -> String {

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::answer::{Answer, is_busy};
 use crate::{
     interrupt::{EXIT_CODE, Flag},
+    output,
     progress::Progress,
 };
 
@@ -38,7 +39,7 @@ pub(super) struct Item {
     pub(super) index: usize,
     /// The number of the sample, from 0.
     pub(super) sample: usize,
-    /// What the model is asked, and the options.
+    /// The prompt as the model reads it, and the options.
     pub(super) rendered: (Prompt, GenerateOptions),
 }
 
@@ -96,7 +97,7 @@ fn write(
         (Form::Lines, answer) => {
             let mut object = match answer {
                 Ok(answer) => answer.to_json(prompt, tokenizer),
-                Err(error) => json!({ "prompt": prompt, "error": format!("{error:#}") }),
+                Err(error) => json!({ "prompt": prompt, "error": output::sentence(&error) }),
             };
             object["index"] = json!(index);
             object["sample"] = json!(sample);

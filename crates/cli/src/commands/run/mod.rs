@@ -160,7 +160,7 @@ impl Args {
         }
     }
 
-    /// What the model is asked for a text, and the options; `sample` is added to the seed.
+    /// The prompt as the model reads it, and the options; `sample` is added to the seed.
     fn rendered(
         &self,
         prompt: &str,
