@@ -12,7 +12,7 @@ pelton=$1 model=$2 out=$3 threads=${4:-2}
 for mode in channel nested; do
     for effort in 0.3 0.5 0.7; do
         for when in always auto; do
-            "$pelton" bench "$model" --speculation --draft effort:$effort --effort-mode $mode --effort-table uniform \
+            "$pelton" bench "$model" --speculation --draft effort:$effort --effort 1,mode=$mode,table=uniform \
                 --speculate $when -p 16 -n 96 -r 7 -t "$threads" --device cpu -o json |
                 "${PYTHON:-python3}" -c '
 import json, sys

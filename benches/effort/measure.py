@@ -93,10 +93,10 @@ def quality(pelton, model, text, out, other=None, floats=None):
     with tempfile.TemporaryDirectory() as folder:
         base = pathlib.Path(folder) / "base.kld"
         perplexity(pelton, model, text, *WINDOWS, "--save-base", base)
-        for mode, of, dial, values, flags in modes(pelton, model, other, floats, folder):
+        for mode, of, dial, values, keys in modes(pelton, model, other, floats, folder):
             for value in values:
                 for protocol, more in (("all", []), ("answers", ["--dense-context"])):
-                    more = [*more, *flags, dial, value]
+                    more = [*more, "--effort", f"{dial}{value}{keys}"]
                     row = perplexity(pelton, of, text, "--base", base, *more)
                     row = {"protocol": protocol, "mode": mode, "dial": value} | row
                     row["bytes"] = read(whole, parts, row.get("live_share", 1), mode)
@@ -106,19 +106,19 @@ def quality(pelton, model, text, out, other=None, floats=None):
 
 
 def modes(pelton, model, other, floats, folder):
-    """The modes: name, model, dial, its values, and flags."""
-    uniform = ["--effort-table", "uniform"]
-    yield "channel", model, "--effort", EFFORTS, uniform
+    """The modes: name, model, dial, its values, and keys of --effort."""
+    uniform = ",table=uniform"
+    yield "channel", model, "", EFFORTS, uniform
     if other:
         table = pathlib.Path(folder) / "channel.json"
         run(pelton, "effort", "calibrate", model, other, "--minutes", 2, "--output", table, "--json", "--device", "cpu")
-        yield "table", model, "--effort", EFFORTS[1:], ["--effort-table", table]
-    yield "nested", model, "--effort", EFFORTS[1:], ["--effort-mode", "nested", *uniform]
-    yield "energy", model, "--effort-energy", SHARES, []
-    bucket = ["--effort-mode", "bucket", *uniform]
-    yield "bucket q8", model, "--effort", EFFORTS[1:], [*bucket, "--bucket-format", "q8"]
+        yield "table", model, "", EFFORTS[1:], f",table={table}"
+    yield "nested", model, "", EFFORTS[1:], ",mode=nested" + uniform
+    yield "energy", model, "energy=", SHARES, ""
+    bucket = ",mode=bucket" + uniform
+    yield "bucket q8", model, "", EFFORTS[1:], bucket + ",format=q8"
     if floats:
-        yield "bucket", floats, "--effort", EFFORTS[1:], bucket
+        yield "bucket", floats, "", EFFORTS[1:], bucket
 
 
 def formats(pelton, model, text, out, *others):

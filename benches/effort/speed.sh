@@ -29,7 +29,7 @@ for model in tinyllama-1.1b-Q4_0 llama-3.2-1b-Q4_0 tinyllama-1.1b-Q8_0 llama-3.2
         {
             "${common[@]}"
             for mode in "${modes[@]}"; do
-                "${common[@]}" --efforts $efforts --effort-table uniform --effort-mode "$mode"
+                "${common[@]}" --efforts $efforts --effort "1,mode=$mode,table=uniform"
             done
             "${common[@]}"
         } | "${PYTHON:-python3}" -c '

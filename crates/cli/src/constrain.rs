@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result};
-use pelton::{Constraint, Request};
+use pelton::{Constraint, GenerateOptions};
 
 /// Flags of constraints, of which one can be given.
 #[derive(Debug, Default, clap::Args)]
@@ -35,11 +35,11 @@ impl ConstraintArgs {
             || self.grammar.is_some()
     }
 
-    /// The request with the constraint of the flags.
-    pub(crate) fn apply(&self, request: Request) -> Result<Request> {
-        let Some(constraint) = self.constraint()? else { return Ok(request) };
-        let begin = |request: Request, text: &String| request.constrain_after(text);
-        Ok(self.constrain_after.iter().fold(request.constraint(constraint), begin))
+    /// The options of a text with the constraint of the flags.
+    pub(crate) fn apply(&self, options: GenerateOptions) -> Result<GenerateOptions> {
+        let Some(constraint) = self.constraint()? else { return Ok(options) };
+        let begin = |options: GenerateOptions, text: &String| options.constrain_after(text);
+        Ok(self.constrain_after.iter().fold(options.constraint(constraint), begin))
     }
 
     fn constraint(&self) -> Result<Option<Constraint>> {

@@ -1,62 +1,74 @@
-//! Flags of effort.
+//! The flag of effort.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, str::FromStr};
 
 use clap::ValueEnum;
 use etcetera::BaseStrategy;
 use pelton::{
-    BucketFormat, EffortTables, LoadOptions, Model,
-    graph::{Dial, Effort, EffortMode},
+    BucketFormat, DraftSource, EffortLevel, EffortMode, EffortOptions, EffortTables, LoadOptions,
+    Model,
 };
 
 use crate::output::note;
 
-/// Flags of commands that load a model.
+/// The flag of commands that load a model.
 #[derive(clap::Args)]
 pub(crate) struct EffortArgs {
-    /// The fraction of the inputs of each matrix that is multiplied for a generated token, above 0
-    /// and at most 1: less is faster and less exact (docs/effort.md)
-    #[arg(long, value_name = "E", value_parser = fraction, group = "dial")]
-    effort: Option<f64>,
-    /// In place of --effort: multiply the fewest inputs whose squared scores make up this share of the
-    /// sum of all, such as 0.99; how many those are differs by token and by matrix
-    #[arg(long, value_name = "SHARE", value_parser = fraction, group = "dial")]
-    effort_energy: Option<f64>,
-    /// With an effort: the fractions of the kinds of matrices, from a file of `pelton effort
-    /// calibrate`; auto is the one that it saved for the model, if it did, and uniform the same
-    /// fraction for all
-    #[arg(long, value_name = "FILE", default_value = "auto")]
-    effort_table: String,
-    /// With an effort: what is left out
-    #[arg(long, value_enum, default_value = "channel")]
-    effort_mode: Mode,
-    /// With --effort-mode bucket: the codes of the sorted weights; without it those of --buckets, or f16
+    /// Multiply only this fraction of the inputs of each matrix for a generated token: less is faster and
+    /// less exact
+    ///
+    /// E is above 0 and at most 1 (docs/effort.md). Keys may follow, separated by commas: mode=channel, nested
+    /// or bucket; table=FILE of `pelton effort calibrate`, auto or uniform; and for the mode bucket format=f16
+    /// or q8, ranks=R, buckets=FILE of `pelton effort pack`. energy=SHARE stands in place of E: the fewest
+    /// inputs whose squared scores make up this share of all.
+    #[arg(long, value_name = "E[,KEY=VALUE...]")]
+    effort: Option<EffortValue>,
+}
+
+/// The keys of the flag.
+const KEYS: &str = "mode, table, format, ranks, buckets or energy";
+
+/// The value of `--effort`.
+#[derive(Clone, Debug, PartialEq)]
+struct EffortValue {
+    level: EffortLevel,
+    kept: KeptWeights,
+    table: String,
+}
+
+/// The order in which weights are kept, and the part of them.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
+pub(crate) struct KeptWeights {
+    /// The parts that are left out
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
+    /// In the mode bucket, the codes of the sorted weights; without it those of --buckets, or f16
     #[arg(long, value_enum)]
-    bucket_format: Option<Format>,
-    /// With --effort-mode bucket: keep the greatest R of every 16 weights alone, 1 to 16, or with q8 of
+    format: Option<Format>,
+    /// In the mode bucket, keep the greatest R of every 16 weights alone, 1 to 16, or with q8 of
     /// every 8, 1 to 8
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u8).range(1..=16))]
     ranks: Option<u8>,
-    /// With --effort-mode bucket: a file of `pelton effort pack`, of which --ranks are read; without it
-    /// weights are sorted at load
+    /// In the mode bucket, a file of `pelton effort pack`; without it weights are sorted at load
     #[arg(long, value_name = "FILE")]
     buckets: Option<PathBuf>,
 }
 
 /// [`EffortMode`], for the command line.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
 enum Mode {
     /// Whole inputs
+    #[default]
     Channel,
     /// Inputs, or the lower halves of their codes alone, of weights in Q8_0
     Nested,
-    /// Single weights by their rank among 16 outputs (bucketMul), of weights in F16, BF16 and F32, with
-    /// --bucket-format q8 in Q8_0 too
+    /// Single weights by their rank among 16 outputs (bucketMul), of weights in F16, BF16 and F32, with the
+    /// format q8 in Q8_0 too
     Bucket,
 }
 
 /// [`BucketFormat`], for the command line.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub(crate) enum Format {
     /// 16 bits a weight, ranks among 16 outputs
     F16,
@@ -84,53 +96,113 @@ impl Mode {
     }
 }
 
-impl EffortArgs {
-    /// The effort, if one is given.
-    pub(crate) fn dial(&self) -> Option<Effort> {
-        let energy = || self.effort_energy.and_then(Effort::energy);
-        self.effort.and_then(Effort::new).or_else(energy)
-    }
+impl FromStr for EffortValue {
+    type Err = String;
 
-    /// The options of a load with these flags.
-    pub(crate) fn apply(&self, mut options: LoadOptions) -> LoadOptions {
-        if self.dial().is_some() {
-            (options.effort, options.effort_energy) = (self.effort, self.effort_energy);
-        }
-        if matches!(options.effort_tables, EffortTables::Uniform) {
-            options.effort_tables = match self.effort_table.as_str() {
-                "auto" => folder().map_or(EffortTables::Uniform, EffortTables::Folder),
-                "uniform" => EffortTables::Uniform,
-                file => EffortTables::File(file.into()),
-            };
-        }
-        options.effort_bucket_format =
-            self.bucket_format.map(Into::into).or(options.effort_bucket_format);
-        if self.ranks.is_some() || self.buckets.is_some() {
-            options.effort_ranks = self.ranks.map(usize::from);
-            options.effort_buckets.clone_from(&self.buckets);
-            if self.dial().is_none() && options.effort.is_none() {
-                // fewer ranks are less of a model at any effort
-                options.effort = Some(1.0);
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut level = None;
+        let mut kept = KeptWeights::default();
+        let mut table = "auto".to_owned();
+        for part in text.split(',') {
+            match part.split_once('=') {
+                None | Some(("energy", _)) => {
+                    let new = part.parse()?;
+                    if let Some(old) = level.replace(new) {
+                        return Err(format!("has the efforts {old} and {new}, expected one"));
+                    }
+                }
+                Some(("mode", value)) => kept.mode = named("mode", value)?,
+                Some(("format", value)) => kept.format = Some(named("format", value)?),
+                Some(("ranks", value)) => {
+                    let ranks = value.parse().ok().filter(|ranks| (1..=16).contains(ranks));
+                    let wrong = || format!("ranks is '{value}', expected 1 to 16");
+                    kept.ranks = Some(ranks.ok_or_else(wrong)?);
+                }
+                Some(("buckets", "")) => return Err("buckets is empty, expected a file".into()),
+                Some(("buckets", file)) => kept.buckets = Some(file.into()),
+                Some(("table", "")) => {
+                    return Err("table is empty, expected auto, uniform or a file".into());
+                }
+                Some(("table", value)) => value.clone_into(&mut table),
+                Some((key, _)) => {
+                    return Err(format!("has no key '{key}', expected {KEYS}"));
+                }
             }
         }
-        options.effort_mode(match self.effort_mode {
+        let level = level.ok_or("names no effort, expected E or energy=SHARE, such as 0.7")?;
+        Ok(Self { level, kept, table })
+    }
+}
+
+/// The value of a key that has a list of them.
+fn named<T: ValueEnum>(key: &str, value: &str) -> Result<T, String> {
+    T::from_str(value, false).map_err(|_| {
+        let known = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let known: Vec<String> = known.map(|known| known.get_name().to_owned()).collect();
+        format!("{key} is '{value}', expected {}", known.join(", "))
+    })
+}
+
+impl KeptWeights {
+    /// The options of a load.
+    pub(crate) fn options(&self) -> EffortOptions {
+        let mut options = EffortOptions::default().mode(match self.mode {
             Mode::Channel => EffortMode::Channel,
             Mode::Nested => EffortMode::Nested,
             Mode::Bucket => EffortMode::Bucket,
-        })
+        });
+        options.bucket_format = self.format.map(Into::into);
+        options.ranks = self.ranks.map(usize::from);
+        options.buckets.clone_from(&self.buckets);
+        options
+    }
+}
+
+impl EffortArgs {
+    /// The effort, if one is given.
+    pub(crate) fn level(&self) -> Option<EffortLevel> {
+        self.effort.as_ref().map(|value| value.level)
+    }
+
+    /// The options of a load with the flag, which goes before those of the command.
+    pub(crate) fn apply(&self, mut options: LoadOptions) -> LoadOptions {
+        let drafts_itself = matches!(options.draft, Some(DraftSource::Effort(_)));
+        let calibrated = || folder().map_or(EffortTables::Uniform, EffortTables::Folder);
+        match &self.effort {
+            Some(EffortValue { level, kept, table }) => {
+                let mut effort = kept.options().tables(match table.as_str() {
+                    "auto" => calibrated(),
+                    "uniform" => EffortTables::Uniform,
+                    file => EffortTables::File(file.into()),
+                });
+                effort.level = *level;
+                options.effort(effort)
+            }
+            None => {
+                if options.effort.is_none() && drafts_itself {
+                    options.effort = Some(EffortOptions::default());
+                }
+                if let Some(effort) = &mut options.effort
+                    && matches!(effort.tables, EffortTables::Uniform)
+                {
+                    effort.tables = calibrated();
+                }
+                options
+            }
+        }
     }
 
     /// Says on standard error where the fractions of a loaded model are from, or that they gain
     /// nothing or cost much.
     pub(crate) fn say(&self, model: &Model, is_gpu: bool) {
-        let Some(dial) = self.dial().map(Effort::dial) else { return };
+        let Some(EffortValue { level, kept, .. }) = &self.effort else { return };
         if is_gpu {
             note!(
                 "effort on a GPU is slower than no --effort wherever it was measured (docs/effort.md)"
             );
         }
-        let Dial::Inputs(effort) = dial else { return };
-        let knee = self.effort_mode.knee();
+        let EffortLevel::Inputs(effort) = *level else { return };
+        let knee = kept.mode.knee();
         if effort < knee {
             note!(
                 "effort {effort} is below {knee}: the models that were measured answer otherwise there \
@@ -140,9 +212,9 @@ impl EffortArgs {
         match model.effort_table() {
             None if effort >= 1.0 => {}
             Some(file) => note!("effort by the table {}", file.display()),
-            None if matches!(self.effort_mode, Mode::Channel) && is_q8_0(model) => note!(
-                "effort uniform for all matrices; of weights in Q8_0 --effort-mode nested diverges less \
-                 (docs/effort.md)"
+            None if matches!(kept.mode, Mode::Channel) && is_q8_0(model) => note!(
+                "effort uniform for all matrices; of weights in Q8_0 the mode nested diverges less: \
+                 --effort {effort},mode=nested (docs/effort.md)"
             ),
             None => {
                 note!("effort uniform for all matrices; `pelton effort calibrate` makes a table")
@@ -163,22 +235,49 @@ pub(crate) fn folder() -> Option<PathBuf> {
     Some(directories.cache_dir().join("pelton"))
 }
 
-/// Parses a fraction.
-fn fraction(text: &str) -> Result<f64, String> {
-    let expected = || "expected a number above 0 and at most 1".to_owned();
-    let number: f64 = text.parse().map_err(|_| expected())?;
-    Effort::new(number).map(|_| number).ok_or_else(expected)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Parses an effort of any dial: a fraction of inputs, or `energy:` and a share of squared scores.
-pub(crate) fn dial(text: &str) -> Result<Effort, String> {
-    let (number, energy) = match text.strip_prefix("energy:") {
-        Some(share) => (share, true),
-        None => (text, false),
-    };
-    let number = number.parse().unwrap_or(f64::NAN);
-    let effort = if energy { Effort::energy(number) } else { Effort::new(number) };
-    effort.ok_or_else(|| {
-        "expected a number above 0 and at most 1, or energy: and such a number".to_owned()
-    })
+    fn parsed(text: &str) -> Result<EffortOptions, String> {
+        let args = EffortArgs { effort: Some(text.parse()?) };
+        Ok(args.apply(LoadOptions::default()).effort.unwrap())
+    }
+
+    #[test]
+    fn every_key_has_its_option() {
+        let uniform = parsed("0.5,table=uniform").unwrap();
+        assert_eq!(uniform, EffortOptions::new(0.5));
+        let all = "0.5,mode=bucket,format=q8,ranks=3,buckets=b.gguf,table=t.json";
+        let expected = EffortOptions::new(0.5)
+            .mode(EffortMode::Bucket)
+            .bucket_format(BucketFormat::Q8)
+            .ranks(3)
+            .buckets("b.gguf")
+            .tables(EffortTables::File("t.json".into()));
+        assert_eq!(parsed(all).unwrap(), expected);
+        let share = parsed("energy=0.99,mode=nested,table=uniform").unwrap();
+        let expected = EffortOptions::new(EffortLevel::Energy(0.99)).mode(EffortMode::Nested);
+        assert_eq!(share, expected);
+    }
+
+    #[test]
+    fn wrong_values_name_the_key_and_what_is_expected() {
+        for (text, sentence) in [
+            ("mode=nested", "names no effort, expected E or energy=SHARE"),
+            ("0.5,mod=nested", "has no key 'mod', expected mode, table, format, ranks"),
+            ("0.5,mode=nest", "mode is 'nest', expected channel, nested, bucket"),
+            ("0.5,format=f32", "format is 'f32', expected f16, q8"),
+            ("0.5,ranks=17", "ranks is '17', expected 1 to 16"),
+            ("0.5,buckets=", "expected a file"),
+            ("0.5,table=", "expected auto, uniform or a file"),
+            ("0.5,energy=0.9", "has the efforts 0.5 and energy=0.9, expected one"),
+            ("2", "expected a number above 0 and at most 1"),
+            ("energy=0", "expected a number above 0 and at most 1"),
+            ("", "expected a number above 0 and at most 1"),
+        ] {
+            let error = parsed(text).unwrap_err();
+            assert!(error.contains(sentence), "{text}: {error}");
+        }
+    }
 }

@@ -46,16 +46,8 @@ const EVERYDAY: &[(&str, &[&str])] = &[
 /// The heading of the prompt's and the answer's options, and of the help itself.
 const FIRST: &str = "Prompt and answer";
 
-/// Options of effort and of its files. They are shown by the commands of [`EFFORT_COMMANDS`] alone.
-const EFFORT: &[&str] = &[
-    "effort",
-    "effort_energy",
-    "effort_table",
-    "effort_mode",
-    "bucket_format",
-    "ranks",
-    "buckets",
-];
+/// The option that the commands of [`EFFORT_COMMANDS`] alone show.
+const EFFORT: &str = "effort";
 
 const EFFORT_COMMANDS: &[&str] = &["run", "chat", "serve", "bench", "perplexity"];
 
@@ -101,7 +93,7 @@ fn one(mut command: Command, name: &str, level: Level) -> Command {
     for id in &ids {
         let heading = EVERYDAY.iter().find(|(_, ids)| ids.contains(&id.as_str()));
         let heading = heading.map(|(heading, _)| *heading);
-        let foreign = EFFORT.contains(&id.as_str()) && !has_effort && name != "calibrate";
+        let foreign = id == EFFORT && !has_effort;
         let show = !foreign && (level == Level::All || heading.is_some() || WHOLE.contains(&name));
         hidden |= !show && !foreign;
         command = command.mut_arg(id, |argument| {
@@ -169,8 +161,7 @@ mod tests {
             let command = Cli::command();
             for argument in command.find_subcommand(&name).unwrap().get_arguments() {
                 let Some(long) = argument.get_long() else { continue };
-                let foreign = EFFORT.contains(&argument.get_id().as_str())
-                    && !EFFORT_COMMANDS.contains(&&*name);
+                let foreign = argument.get_id() == EFFORT && !EFFORT_COMMANDS.contains(&&*name);
                 let shown = text.contains(&format!("--{long}"));
                 assert!(shown != foreign, "{name}: --{long}\n{text}");
             }

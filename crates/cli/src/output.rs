@@ -55,7 +55,16 @@ pub(crate) fn is_broken_pipe(error: &Error) -> bool {
 
 /// One sentence on standard error.
 pub(crate) fn print_error(error: &Error) {
-    note!("error: {error:#}");
+    note!("error: {}", sentence(error));
+}
+
+/// An error and its causes, without those that the sentence before them says already.
+pub(crate) fn sentence(error: &Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |all, cause| match all.as_str() {
+        "" => cause,
+        before if before.contains(&cause) => all,
+        _ => format!("{all}: {cause}"),
+    })
 }
 
 /// A number of bytes in a readable unit: `637 MiB`.

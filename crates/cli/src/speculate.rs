@@ -2,7 +2,7 @@
 
 use pelton::{DraftSource, LoadOptions, Speculation, SpeculationStats};
 
-use crate::names::BUILT_IN;
+use crate::model;
 
 /// Flags of commands that generate text.
 #[derive(clap::Args)]
@@ -30,9 +30,8 @@ impl SpeculateArgs {
         let speculation = self.speculate.unwrap_or(options.speculation);
         let options = options.speculation(speculation);
         match &self.draft {
-            Some(DraftSource::BuiltIn) => options.draft_built_in(),
+            Some(DraftSource::Model(model)) => options.draft(model.clone()),
             Some(DraftSource::Effort(effort)) => options.draft_effort(*effort),
-            Some(DraftSource::Path(path)) => options.draft(path),
             Some(DraftSource::Head) => options.draft_head(),
             _ => options,
         }
@@ -41,14 +40,11 @@ impl SpeculateArgs {
 
 /// The source of drafts that a flag names.
 fn draft(text: &str) -> Result<DraftSource, String> {
-    if text == BUILT_IN {
-        return Ok(DraftSource::BuiltIn);
-    }
     if text == "mtp" {
         return Ok(DraftSource::Head);
     }
     let Some(effort) = text.strip_prefix("effort:") else {
-        return Ok(DraftSource::Path(text.into()));
+        return Ok(DraftSource::Model(model::source(text)));
     };
     let number = effort.parse().ok().filter(|&effort: &f64| effort > 0.0 && effort < 1.0);
     number

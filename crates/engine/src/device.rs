@@ -16,13 +16,14 @@ use crate::Error;
 /// assert!("tpu".parse::<Device>().is_err());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Device {
     /// A hardware GPU if there is one, never a driver in software; else the CPU.
     #[default]
     Auto,
     /// The CPU.
     Cpu,
-    /// The first hardware GPU, or the one with this index in [`adapters`](crate::gpu::adapters).
+    /// The first hardware GPU, or the one with this number in the list of `pelton devices`.
     Gpu(Option<usize>),
 }
 

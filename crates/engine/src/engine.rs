@@ -1,60 +1,81 @@
 //! Loading of models.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
-use pelton_cpu::Cpu;
 use pelton_graph::{Backend, Plan};
 use pelton_weights::Checkpoint;
 
-use crate::{Device, Error, LoadOptions, Model, built_in};
+use crate::{Device, Error, LoadOptions, Model, ModelSource, built_in::built_in};
 
-/// A backend, on which models are loaded.
+/// A device, on which models are loaded.
+///
+/// ```
+/// use pelton::{Device, Engine, LoadOptions, ModelSource};
+///
+/// let engine = Engine::builder().device(Device::Cpu).threads(2).build()?;
+/// let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default())?;
+/// println!("{}", model.summary());
+/// # Ok::<(), pelton::Error>(())
+/// ```
 pub struct Engine {
     backend: Box<dyn Backend>,
     /// The device in words: its name, threads, and why it is not a GPU where that was not chosen.
     device: Arc<str>,
 }
 
-impl Engine {
-    /// An engine on the CPU, with one thread for each physical core.
-    pub fn new() -> Self {
-        Self::with_threads(pelton_cpu::default_threads())
+/// The options of an [`Engine`].
+#[derive(Clone, Debug)]
+#[must_use = "`build` opens the device"]
+pub struct EngineBuilder {
+    device: Device,
+    threads: Option<usize>,
+    repack: bool,
+}
+
+impl EngineBuilder {
+    /// Sets the device; by default [`Device::Auto`].
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = device;
+        self
     }
 
-    /// An engine on the CPU, with this many threads, at least one.
-    pub fn with_threads(threads: usize) -> Self {
-        Self { backend: Box::new(Cpu::new(threads)), device: on_cpu(threads, None) }
+    /// Sets the threads on the CPU, at least one; by default one for each physical core.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
     }
 
-    /// An engine on a device; `threads` are for the CPU.
+    /// Sets whether a CPU may copy weights at load into an order in which it multiplies them faster than
+    /// in that of the file; by default it may.
+    pub fn repack(mut self, repack: bool) -> Self {
+        self.repack = repack;
+        self
+    }
+
+    /// Opens the device.
     ///
     /// # Errors
     ///
     /// If the device is a GPU and there is none, or it lacks what every kernel needs.
-    pub fn on(device: Device, threads: usize) -> Result<Self, Error> {
-        Self::open(device, threads, true)
-    }
-
-    /// As [`on`](Self::on), without a copy of the weights where a CPU multiplies them faster in
-    /// another order than that of the file.
-    ///
-    /// # Errors
-    ///
-    /// As [`on`](Self::on).
-    pub fn in_file_order(device: Device, threads: usize) -> Result<Self, Error> {
-        Self::open(device, threads, false)
-    }
-
-    fn open(device: Device, threads: usize, repack: bool) -> Result<Self, Error> {
-        let (backend, no_gpu) = device.open(threads, repack)?;
+    pub fn build(self) -> Result<Engine, Error> {
+        let threads = self.threads.unwrap_or_else(pelton_cpu::default_threads).max(1);
+        let (backend, no_gpu) = self.device.open(threads, self.repack)?;
         let device = match backend.name() {
             "cpu" => on_cpu(threads, no_gpu.as_deref()),
             name => name.into(),
         };
-        Ok(Self { backend, device })
+        Ok(Engine { backend, device })
+    }
+}
+
+impl Engine {
+    /// The options of an engine, by default a hardware GPU if there is one, or else the CPU.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder { device: Device::Auto, threads: None, repack: true }
     }
 
-    /// An engine on any backend.
+    /// An engine on any backend. It needs the feature `unstable`.
+    #[cfg(feature = "unstable")]
     pub fn with_backend(backend: impl Backend + 'static) -> Self {
         let device = backend.name().into();
         Self { backend: Box::new(backend), device }
@@ -65,71 +86,39 @@ impl Engine {
         self.backend.name()
     }
 
-    /// Loads a model file.
+    /// Loads a model. [`LoadOptions::progress`] sets a function that follows the load.
     ///
     /// # Errors
     ///
     /// If the file or directory is not a sound model of a known architecture, or its vocabulary is
     /// broken. Also if a load option is out of its range, or there is not enough memory. Each names
     /// what was found and what was expected.
-    pub fn load(&self, path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model, Error> {
-        self.load_with(path, options, &mut |_, _| {})
-    }
-
-    /// As [`load`](Self::load); `progress` is called now and then with the bytes that are loaded
-    /// and the bytes in all.
-    ///
-    /// # Errors
-    ///
-    /// As [`load`](Self::load).
-    pub fn load_with(
+    pub fn load(
         &self,
-        path: impl AsRef<Path>,
+        source: impl Into<ModelSource>,
         options: &LoadOptions,
-        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Model, Error> {
-        let checkpoint = Checkpoint::open(path)?;
-        let model = Model::load(self.backend.as_ref(), checkpoint, options, progress)?;
+        let checkpoint = match source.into() {
+            ModelSource::Path(path) => Checkpoint::open(path)?,
+            ModelSource::BuiltIn => built_in()?,
+        };
+        let model = Model::load(self.backend.as_ref(), checkpoint, options)?;
         Ok(model.on(Arc::clone(&self.device)))
     }
 
-    /// Loads a checkpoint with a plan that the caller built or changed.
+    /// Loads a checkpoint with a plan that the caller built or changed. It needs the feature `unstable`.
     ///
     /// # Errors
     ///
     /// As [`load`](Self::load), and if the plan does not fit the checkpoint or the backend.
+    #[cfg(feature = "unstable")]
     pub fn load_plan(
         &self,
         plan: Plan,
         checkpoint: Arc<Checkpoint>,
         options: &LoadOptions,
     ) -> Result<Model, Error> {
-        let backend = self.backend.as_ref();
-        let model = Model::load_plan(backend, plan, checkpoint, options, &mut |_, _| {})?;
-        Ok(model.on(Arc::clone(&self.device)))
-    }
-
-    /// Loads the [built-in](built_in()) model.
-    ///
-    /// # Errors
-    ///
-    /// If a load option is out of its range, or if there is not enough memory.
-    pub fn load_built_in(&self, options: &LoadOptions) -> Result<Model, Error> {
-        self.load_built_in_with(options, &mut |_, _| {})
-    }
-
-    /// As [`load_built_in`](Self::load_built_in), with progress as in
-    /// [`load_with`](Self::load_with).
-    ///
-    /// # Errors
-    ///
-    /// As [`load_built_in`](Self::load_built_in).
-    pub fn load_built_in_with(
-        &self,
-        options: &LoadOptions,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Model, Error> {
-        let model = Model::load(self.backend.as_ref(), built_in()?, options, progress)?;
+        let model = Model::load_plan(self.backend.as_ref(), plan, checkpoint, options)?;
         Ok(model.on(Arc::clone(&self.device)))
     }
 }
@@ -142,10 +131,4 @@ fn on_cpu(threads: usize, no_gpu: Option<&str>) -> Arc<str> {
     };
     let reason = no_gpu.map_or_else(String::new, |reason| format!(" ({reason})"));
     format!("cpu, {threads}{reason}").into()
-}
-
-impl Default for Engine {
-    fn default() -> Self {
-        Self::new()
-    }
 }

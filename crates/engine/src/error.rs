@@ -1,8 +1,15 @@
 //! The reasons why a model is not loaded, or a request not answered.
 
+mod kind;
+
 use std::{io, path::PathBuf, time::Duration};
 
+pub use kind::ErrorKind;
+
 /// Why a model could not be loaded, or a request not be answered.
+///
+/// The message names the thing (file, tensor, key or option), what was found and what was expected.
+/// [`kind`](Self::kind) is for programs, and `source` the error of the system where there is one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

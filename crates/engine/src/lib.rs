@@ -1,23 +1,27 @@
 //! A language-model inference engine: a model file and a prompt in, text out.
 //!
 //! ```
-//! use pelton::{Engine, LoadOptions, Request, Sampling};
+//! use pelton::{Engine, LoadOptions, ModelSource, chat::{Event, Message}};
 //!
-//! let model = Engine::new().load_built_in(&LoadOptions::default())?;
-//! let request = Request::new("Once upon a time").max_tokens(16).sampling(Sampling::greedy());
-//! let mut stream = model.generate(request)?;
-//! for token in &mut stream {
-//!     print!("{}", token?.text);
+//! let engine = Engine::builder().build()?;
+//! let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default())?;
+//! for event in model.chat(&[Message::new("user", "What is 2 plus 3?")])? {
+//!     if let Event::Content(text) = event? {
+//!         print!("{text}");
+//!     }
 //! }
-//! println!("\n{} tokens", stream.stats().generated_tokens);
 //! # Ok::<(), pelton::Error>(())
 //! ```
 //!
-//! An [`Engine`] loads a [`Model`] from a file. [`Model::submit`] is the primitive: it answers a
-//! [`Request`] with [`Event`]s to a callback. [`Model::generate`] returns an iterator instead, and
-//! [`Model::stream`] an asynchronous stream; dropping either cancels its request.
+//! An [`Engine`] is a device. It loads a [`Model`] from a [`ModelSource`]: a file, a directory, or the
+//! model within the library.
 //!
-//! Requests run together, as many as [`LoadOptions::sequences`] says: each pass has rows of all of
+//! [`Model::chat`] answers a conversation: the module [`chat`] has its parts. [`Model::generate`]
+//! continues a text, and returns an iterator over its tokens. [`Model::stream`] returns an asynchronous
+//! stream instead, and [`Model::submit`] calls a function for each [`Event`]. Dropping a stream cancels its
+//! request.
+//!
+//! Requests run together, as many as [`LoadOptions::max_concurrent`] says: each pass has rows of all of
 //! them (continuous batching). Their keys and values lie in pages; full pages stay cached for
 //! later prompts with the same prefix. A request's text depends neither on the requests that run
 //! at the same time nor on what is cached.
@@ -25,11 +29,22 @@
 //! A model that ends in pooling instead of logits answers [`Model::embed`], one that ends in a
 //! classifier [`Model::rerank`]. Their texts run together in the same way.
 //!
-//! [`chat`] renders the messages of a conversation by the template of the model file, and parses
-//! the reply: [`Model::chat`].
+//! The feature `unstable` adds the parts below: plans ([`graph`](https://docs.rs/pelton-graph)), model files,
+//! backends and sequences that the caller runs by hand. They change in any version; the items without it
+//! follow semantic versioning.
 //!
 //! Inside, imports go one way: `api` (values that go in and come out), `chat`, `kv` (pages),
 //! `schedule` (the thread that runs passes), `session`, `model`, `engine`.
+
+#![cfg_attr(
+    not(feature = "unstable"),
+    allow(
+        dead_code,
+        unreachable_pub,
+        unused_imports,
+        reason = "parts that the feature alone makes public"
+    )
+)]
 
 mod api;
 mod built_in;
@@ -43,26 +58,38 @@ mod schedule;
 mod session;
 
 pub use api::{
-    AsyncTokenStream, Client, DraftSource, EffortTables, EmbedOptions, Embedding, Event,
-    FinishReason, Flow, KvMemory, LoadOptions, PageCounts, Pooling, Prompt, PromptToken, Request,
+    AsyncTokenStream, Client, DraftSource, EffortLevel, EffortOptions, EffortTables, EmbedOptions,
+    Embedding, Event, FinishReason, GenerateOptions, KvMemory, LoadOptions, LoadProgress,
+    LogitBias, Lora, LoraChoice, ModelSource, PageCounts, Pooling, Prompt, PromptToken,
     RequestHandle, RerankOptions, RerankQuery, Score, Speculation, SpeculationStats, Stats, Status,
-    Token, TokenStream, Trigger,
+    Token, TokenLogprob, TokenStream, Trigger,
 };
-pub use built_in::built_in;
 pub use device::Device;
-pub use engine::Engine;
-pub use error::Error;
-pub use model::{BucketFile, EffortFile, Model, SamplingDefaults, Summary};
+pub use engine::{Engine, EngineBuilder};
+pub use error::{Error, ErrorKind};
+pub use model::{Model, SamplingDefaults, Summary};
 pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
-#[cfg(feature = "gpu")]
-pub use pelton_gpu as gpu;
-pub use pelton_graph::{self as graph, KvType};
+pub use pelton_graph::{EffortMode, KvType};
 pub use pelton_quant::BucketFormat;
 pub use pelton_sampling::{OptionKind, SamplerKind, Sampling, SamplingOption};
-pub use pelton_tokenizer::{self as tokenizer, Tokenizer};
+pub use pelton_tokenizer::{Special, TokenType, Tokenizer};
+pub use pelton_weights::Quantize;
+
+#[cfg(feature = "unstable")]
+pub use self::{
+    built_in::built_in,
+    model::{BucketFile, EffortFile},
+    session::Session,
+};
+#[cfg(all(feature = "gpu", feature = "unstable"))]
+pub use pelton_gpu as gpu;
+#[cfg(feature = "unstable")]
+pub use pelton_graph as graph;
+#[cfg(feature = "unstable")]
+pub use pelton_tokenizer as tokenizer;
+#[cfg(feature = "unstable")]
 pub use pelton_weights::{self as weights, Checkpoint};
-pub use session::Session;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -15,6 +15,7 @@ mod value_plans;
 mod vocabulary;
 
 use std::{
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -28,10 +29,10 @@ use pelton_tokenizer::{Special, Tokenizer};
 use pelton_weights::{Checkpoint, Lora, Source};
 
 use crate::{
-    Error, Session,
+    Error,
     api::{
-        AsyncTokenStream, Event, Flow, KeepAlive, LoadOptions, Pooling, Prompt, PromptToken,
-        Request, RequestHandle, Speculation, Stats, Status, TokenStream, channel,
+        AsyncTokenStream, Event, GenerateOptions, KeepAlive, LoadOptions, LogitBias, Pooling,
+        Prompt, PromptToken, RequestHandle, Speculation, Stats, Status, TokenStream, channel,
     },
     chat::{self, ChatTemplate},
     kv::{self, KvCache},
@@ -39,7 +40,7 @@ use crate::{
         Drafter, DrawOptions, Goal, Output, PromptScores, QueueBound, Resources, Runner, Scheduler,
         Sequence, Shared, Sink, Worker,
     },
-    session::dial_of,
+    session::{Session, effort_of, of_plan},
 };
 
 pub use buckets::BucketFile;
@@ -130,10 +131,10 @@ impl Model {
         backend: &dyn Backend,
         mut checkpoint: Checkpoint,
         options: &LoadOptions,
-        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         if let Some(to) = options.quantize {
-            checkpoint = checkpoint.quantized(to, &mut *progress)?;
+            checkpoint =
+                checkpoint.quantized(to, &mut |done, total| options.report(done, total))?;
         }
         let build = BuildOptions {
             context: kv::wanted_context(options),
@@ -144,16 +145,16 @@ impl Model {
         let adapters: Vec<Lora> = options
             .loras
             .iter()
-            .map(|(path, _)| Lora::open(path, &checkpoint))
+            .map(|adapter| Lora::open(&adapter.path, &checkpoint))
             .collect::<Result<_, _>>()?;
         let tensors = Lora::attach(&adapters, &mut checkpoint)?;
         plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
         let mut plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         let mut table = None;
-        if effort::is_wanted(options) {
-            (plan, table) = effort::with_effort(plan, &mut checkpoint, backend, options)?;
+        if let Some(effort) = effort::wanted(options) {
+            (plan, table) = effort::with_effort(plan, &mut checkpoint, backend, &effort)?;
         }
-        Self::load_with_table(backend, plan, (Arc::new(checkpoint), table), options, progress)
+        Self::load_with_table(backend, plan, (Arc::new(checkpoint), table), options)
     }
 
     pub(crate) fn load_plan(
@@ -161,9 +162,8 @@ impl Model {
         plan: Plan,
         checkpoint: Arc<Checkpoint>,
         options: &LoadOptions,
-        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
-        Self::load_with_table(backend, plan, (checkpoint, None), options, progress)
+        Self::load_with_table(backend, plan, (checkpoint, None), options)
     }
 
     fn load_with_table(
@@ -171,8 +171,8 @@ impl Model {
         plan: Plan,
         (checkpoint, effort_table): (Arc<Checkpoint>, Option<PathBuf>),
         options: &LoadOptions,
-        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
+        let progress = &mut |done, total| options.report(done, total);
         let span = tracing::info_span!("load", model = checkpoint.name(), backend = backend.name());
         let _entered = span.enter();
         let tokenizer = match Tokenizer::from_metadata(checkpoint.metadata()) {
@@ -259,11 +259,11 @@ impl Model {
         Ok(Self { requests, loaded, shared, device: backend.name().into(), worker })
     }
 
-    /// Submits a request. Its events are passed to `sink` one by one, the last of which is
-    /// [`Event::Finished`] or [`Event::Failed`].
+    /// Submits a request for the text after a prompt. Its events are passed to `sink` one by one, the
+    /// last of which is [`Event::Finished`] or [`Event::Failed`].
     ///
     /// The callback runs on the thread that runs the model: all requests wait while it runs, so it
-    /// must not block. If it returns [`Flow::Stop`] or panics, its request is cancelled and it is
+    /// must not block. If it returns [`ControlFlow::Break`] or panics, its request is cancelled and it is
     /// dropped.
     ///
     /// # Errors
@@ -273,51 +273,57 @@ impl Model {
     /// request is out of its range, the queue is full, or the model is gone.
     pub fn submit(
         &self,
-        request: Request,
-        sink: impl FnMut(Event) -> Flow + Send + 'static,
+        prompt: impl Into<Prompt>,
+        options: GenerateOptions,
+        sink: impl FnMut(Event) -> ControlFlow<()> + Send + 'static,
     ) -> Result<RequestHandle, Error> {
-        self.submit_boxed(request, Box::new(sink))
+        self.submit_boxed(&prompt.into(), &options, Box::new(sink))
     }
 
-    fn submit_boxed(&self, request: Request, sink: Sink) -> Result<RequestHandle, Error> {
+    fn submit_boxed(
+        &self,
+        prompt: &Prompt,
+        options: &GenerateOptions,
+        sink: Sink,
+    ) -> Result<RequestHandle, Error> {
         self.shared.check()?;
         self.loaded.check_output(OutputKind::Logits)?;
-        request.sampling.check().map_err(Error::Sampling)?;
-        let tokens = self.tokens(&request.prompt)?;
-        self.check_request(&request, &tokens)?;
-        if request.constraint.is_some() {
+        options.sampling.check().map_err(Error::Sampling)?;
+        let tokens = self.tokens(prompt)?;
+        self.check_request(options, &tokens)?;
+        if options.constraint.is_some() {
             self.tokenizer()?;
         }
         let (decoding, tokenizer) = (&self.loaded.decoding, self.loaded.tokenizer.as_ref());
-        let host = decoding.host_draw(&request, tokenizer)?;
-        let guide = decoding.guide(&request, tokenizer, self.loaded.plan.vocab)?;
-        let guide = guide.filter(|_| request.max_tokens != Some(0));
-        let loras = self.loaded.loras.of(request.loras.as_deref())?;
-        let (effort, energy) = (request.effort, request.effort_energy);
-        let effort = dial_of(effort, energy, self.loaded.effort, &self.loaded.plan)?;
+        let host = decoding.host_draw(options, tokenizer)?;
+        let guide = decoding.guide(options, tokenizer, self.loaded.plan.vocab)?;
+        let guide = guide.filter(|_| options.max_tokens != Some(0));
+        let loras = self.loaded.loras.of(options.loras.as_deref())?;
+        let effort = options.effort.map_or(Ok(self.loaded.effort), effort_of)?;
+        let effort = of_plan(effort, &self.loaded.plan)?;
         let context = self.loaded.context;
         // tokens drawn on the host need it one by one; forced ones come whatever their bias, which
         // a draw among drafts cannot do
-        let excludes = request.logit_bias.iter().any(|(_, bias)| bias.is_infinite());
+        let excludes = options.logit_bias.iter().any(|one| one.bias.is_infinite());
         let drafts = host.is_none() && guide.as_ref().is_none_or(|g| g.can_draft() && !excludes);
-        let drafter = self.drafter(&request, &tokens)?.filter(|_| drafts);
-        let place = self.shared.bound.enter(tokens.len(), request.client.id)?;
-        let most = match request.max_tokens {
+        let drafter = self.drafter(options, &tokens)?.filter(|_| drafts);
+        let place = self.shared.bound.enter(tokens.len(), options.client.id)?;
+        let most = match options.max_tokens {
             Some(generated) => tokens.len().saturating_add(generated).min(context),
             None => context,
         };
-        let scores = request.prompt_log_probs.map(|top| Box::new(PromptScores::new(top, &tokens)));
-        let seed = request.sampling.seed_or_random();
+        let scores = options.prompt_logprobs.map(|top| Box::new(PromptScores::new(top, &tokens)));
+        let seed = options.sampling.seed_or_random();
         let handle = RequestHandle::new(Stats::new(tokens.len(), seed));
-        let output = Output::new(sink, handle.clone(), request.stop.clone(), request.ignore_end);
-        let goal = Goal::text(DrawOptions::new(&request, seed, host, guide), output);
-        let salt = self.loaded.salt(request.cache_salt);
-        let mut sequence = Sequence::new(tokens, most, salt, request.deadline, goal, place);
+        let output = Output::new(sink, handle.clone(), options.stop.clone(), options.ignore_eos);
+        let goal = Goal::text(DrawOptions::new(options, seed, host, guide), output);
+        let salt = self.loaded.salt(options.cache_salt);
+        let mut sequence = Sequence::new(tokens, most, salt, options.deadline, goal, place);
         sequence.drafter = drafter;
         sequence.scores = scores;
         sequence.effort = effort;
-        sequence.effort_in_prompt = request.effort_in_prompt || !sequence.generates();
-        let sequence = sequence.with_loras(loras).of(request.client);
+        sequence.effort_in_prompt = options.effort_in_prompt || !sequence.generates();
+        let sequence = sequence.with_loras(loras).of(options.client);
         self.send(sequence)?;
         Ok(handle)
     }
@@ -333,9 +339,13 @@ impl Model {
     }
 
     /// The source of a request's drafts, if tokens are drafted.
-    fn drafter(&self, request: &Request, tokens: &[u32]) -> Result<Option<Box<Drafter>>, Error> {
-        let speculation = request.speculation.unwrap_or(self.loaded.speculation);
-        let mut prediction = match &request.prediction {
+    fn drafter(
+        &self,
+        options: &GenerateOptions,
+        tokens: &[u32],
+    ) -> Result<Option<Box<Drafter>>, Error> {
+        let speculation = options.speculation.unwrap_or(self.loaded.speculation);
+        let mut prediction = match &options.prediction {
             None => Vec::new(),
             // the middle of a text: nothing is added before it
             Some(Prompt::Text(text)) => self.tokenizer()?.encode(text, Special::Parse)?,
@@ -353,27 +363,31 @@ impl Model {
         Ok(Some(Box::new(Drafter::new(speculation, tokens, prediction))))
     }
 
-    /// Submits a request and returns its tokens as an iterator that waits for each.
+    /// Generates the text after a prompt, and returns its tokens as an iterator that waits for each.
     ///
     /// # Errors
     ///
     /// As [`submit`](Self::submit); [`Error::OwnThread`] in a callback.
-    pub fn generate(&self, request: Request) -> Result<TokenStream, Error> {
+    pub fn generate(
+        &self,
+        prompt: impl Into<Prompt>,
+        options: GenerateOptions,
+    ) -> Result<TokenStream, Error> {
         if self.worker.is_own_thread() {
             return Err(Error::OwnThread);
         }
-        self.token_stream(request)
+        self.token_stream(&prompt.into(), &options)
     }
 
-    /// The tokens of a request's prompt with their log-probabilities. Waits for them; nothing is
-    /// generated.
+    /// The tokens of a prompt with their log-probabilities. Waits for them; nothing is generated.
     ///
     /// ```
-    /// use pelton::{Engine, LoadOptions, Request};
+    /// use pelton::{Engine, GenerateOptions, LoadOptions, ModelSource};
     ///
-    /// let model = Engine::new().load_built_in(&LoadOptions::default())?;
-    /// let tokens = model.log_probs(Request::new("The cat sat on the mat."))?;
-    /// let sum: f64 = tokens.iter().filter_map(|token| token.log_prob).map(f64::from).sum();
+    /// let engine = Engine::builder().build()?;
+    /// let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default())?;
+    /// let tokens = model.logprobs("The cat sat on the mat.", GenerateOptions::default())?;
+    /// let sum: f64 = tokens.iter().filter_map(|token| token.logprob).map(f64::from).sum();
     /// println!("perplexity {}", (-sum / (tokens.len() - 1) as f64).exp());
     /// # assert!(sum < 0.0);
     /// # Ok::<(), pelton::Error>(())
@@ -382,37 +396,51 @@ impl Model {
     /// # Errors
     ///
     /// As [`generate`](Self::generate), and if the request fails.
-    pub fn log_probs(&self, mut request: Request) -> Result<Vec<PromptToken>, Error> {
-        request.prompt_log_probs.get_or_insert(0);
-        let mut stream = self.generate(request.max_tokens(0))?;
+    pub fn logprobs(
+        &self,
+        prompt: impl Into<Prompt>,
+        mut options: GenerateOptions,
+    ) -> Result<Vec<PromptToken>, Error> {
+        options.prompt_logprobs.get_or_insert(0);
+        let mut stream = self.generate(prompt, options.max_tokens(0))?;
         stream.next().transpose()?;
         Ok(stream.into_prompt())
     }
 
-    /// Submits a request and returns its tokens as an asynchronous stream, for any executor.
+    /// Generates the text after a prompt, and returns its tokens as an asynchronous stream, for any
+    /// executor.
     ///
     /// # Errors
     ///
     /// As [`submit`](Self::submit).
-    pub fn stream(&self, request: Request) -> Result<AsyncTokenStream, Error> {
-        Ok(AsyncTokenStream::new(self.token_stream(request)?))
+    pub fn stream(
+        &self,
+        prompt: impl Into<Prompt>,
+        options: GenerateOptions,
+    ) -> Result<AsyncTokenStream, Error> {
+        Ok(AsyncTokenStream::new(self.token_stream(&prompt.into(), &options)?))
     }
 
-    fn token_stream(&self, request: Request) -> Result<TokenStream, Error> {
+    fn token_stream(
+        &self,
+        prompt: &Prompt,
+        options: &GenerateOptions,
+    ) -> Result<TokenStream, Error> {
         let (sink, events) = channel();
-        let handle = self.submit(request, sink)?;
+        let handle = self.submit_boxed(prompt, options, Box::new(sink))?;
         let worker: Arc<dyn KeepAlive> = Arc::clone(&self.worker) as _;
         Ok(TokenStream::new(events, handle, worker))
     }
 
     /// Ends the model's thread and makes a [`Session`] of it: one sequence that the caller runs by
-    /// hand. Requests that have not finished are cancelled.
+    /// hand. Requests that have not finished are cancelled. It needs the feature `unstable`.
     ///
     /// # Errors
     ///
     /// [`Error::InUse`] if there is a clone of the model, or a [`TokenStream`] or
     /// [`AsyncTokenStream`] of it; [`Error::OwnThread`] in a callback; [`Error::Gone`] if the model
     /// is gone. The handle is dropped then.
+    #[cfg(feature = "unstable")]
     pub fn into_session(self) -> Result<Session, Error> {
         let Self { requests, loaded: _, shared, worker, device: _ } = self;
         // the thread ends when no sender is left, also where an error drops the worker
@@ -488,7 +516,8 @@ impl Model {
         defaults::of(self.loaded.checkpoint.metadata())
     }
 
-    /// The plan that the model runs.
+    /// The plan that the model runs. It needs the feature `unstable`.
+    #[cfg(feature = "unstable")]
     pub fn plan(&self) -> &Plan {
         &self.loaded.plan
     }
@@ -498,7 +527,8 @@ impl Model {
         self.loaded.effort_table.as_deref()
     }
 
-    /// The file that the model came from.
+    /// The file that the model came from. It needs the feature `unstable`.
+    #[cfg(feature = "unstable")]
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.loaded.checkpoint
     }
@@ -538,9 +568,9 @@ impl Model {
         }
     }
 
-    fn check_request(&self, request: &Request, tokens: &[u32]) -> Result<(), Error> {
+    fn check_request(&self, options: &GenerateOptions, tokens: &[u32]) -> Result<(), Error> {
         let vocab = self.loaded.plan.vocab;
-        let ids = tokens.iter().chain(request.logit_bias.iter().map(|(id, _)| id));
+        let ids = tokens.iter().chain(options.logit_bias.iter().map(|one| &one.token));
         if let Some(&token) = ids.into_iter().find(|&&token| token as usize >= vocab) {
             return Err(Error::UnknownToken { token, vocab });
         }
@@ -549,33 +579,32 @@ impl Model {
         }
         let context = self.loaded.context;
         // one that generates nothing can fill the context
-        if tokens.len() + usize::from(request.max_tokens != Some(0)) > context {
+        if tokens.len() + usize::from(options.max_tokens != Some(0)) > context {
             return Err(Error::PromptTooLong { tokens: tokens.len(), context });
         }
         let fail = |what: String| Err(Error::Sampling(what));
-        let asked =
-            [("log_probs", request.log_probs), ("prompt_log_probs", request.prompt_log_probs)];
+        let asked = [("logprobs", options.logprobs), ("prompt_logprobs", options.prompt_logprobs)];
         for (name, top) in asked {
-            if let Some(top) = top.filter(|&top| usize::from(top) > LOG_PROBS_MAX) {
+            if let Some(top) = top.filter(|&top| top > LOG_PROBS_MAX) {
                 return fail(format!("{name} is {top}, expected at most {LOG_PROBS_MAX}"));
             }
         }
         // ids that are no tokens are never drawn
-        if request.prompt_log_probs.is_some()
+        if options.prompt_logprobs.is_some()
             && let Some(&token) = tokens.iter().find(|&&token| token as usize >= self.loaded.tokens)
         {
             return Err(Error::UnknownToken { token, vocab: self.loaded.tokens });
         }
-        if request.logit_bias.len() > kv::LOGIT_BIAS_MAX {
-            let found = request.logit_bias.len();
+        if options.logit_bias.len() > kv::LOGIT_BIAS_MAX {
+            let found = options.logit_bias.len();
             let most = kv::LOGIT_BIAS_MAX;
             return fail(format!("logit_bias has {found} tokens, expected at most {most}"));
         }
-        for (i, &(token, bias)) in request.logit_bias.iter().enumerate() {
+        for (i, &LogitBias { token, bias }) in options.logit_bias.iter().enumerate() {
             if bias.is_nan() {
                 return fail(format!("logit_bias of token {token} is NaN, expected a number"));
             }
-            if request.logit_bias[..i].iter().any(|&(other, _)| other == token) {
+            if options.logit_bias[..i].iter().any(|other| other.token == token) {
                 return fail(format!("logit_bias names token {token} twice, expected it once"));
             }
         }

@@ -8,7 +8,7 @@ use pelton_graph::{
 };
 use pelton_sampling::Draw;
 
-use crate::{Error, kv::SequencePages, schedule::Resources};
+use crate::{Error, api::EffortLevel, kv::SequencePages, schedule::Resources};
 
 /// A loaded model with one sequence, which the caller runs by hand on its own thread. See
 /// [`Model::into_session`](crate::Model::into_session).
@@ -23,9 +23,10 @@ use crate::{Error, kv::SequencePages, schedule::Resources};
 /// in one pass, each in place of the one before.
 ///
 /// ```
-/// use pelton::{Engine, LoadOptions};
+/// use pelton::{Engine, LoadOptions, ModelSource};
 ///
-/// let model = Engine::new().load_built_in(&LoadOptions::default())?;
+/// let engine = Engine::builder().build()?;
+/// let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default())?;
 /// let prompt = model.tokenizer()?.encode_prompt("Once upon a time")?;
 /// let mut session = model.into_session()?;
 /// let logits = session.run(&prompt)?;
@@ -64,24 +65,14 @@ impl Session {
         &self.resources.plan
     }
 
-    /// Sets the effort of the rows that are run from now on, in any phase: above 0 and at most 1.
+    /// Sets the effort of the rows that are run from now on, in any phase.
     ///
     /// # Errors
     ///
     /// [`Error::Effort`] if it is out of its range, or below 1 of a model that was loaded without
     /// [`LoadOptions::effort`](crate::LoadOptions::effort).
-    pub fn set_effort(&mut self, effort: f64) -> Result<(), Error> {
-        self.effort = effort_of(effort, &self.resources.plan)?;
-        Ok(())
-    }
-
-    /// As [`set_effort`](Self::set_effort), with an effort of any dial.
-    ///
-    /// # Errors
-    ///
-    /// As [`set_effort`](Self::set_effort).
-    pub fn set_dial(&mut self, effort: Effort) -> Result<(), Error> {
-        self.effort = checked(effort, &self.resources.plan)?;
+    pub fn set_effort(&mut self, effort: impl Into<EffortLevel>) -> Result<(), Error> {
+        self.effort = of_plan(effort_of(effort.into())?, &self.resources.plan)?;
         Ok(())
     }
 
@@ -338,37 +329,19 @@ impl Drop for Session {
     }
 }
 
-/// The effort of a request to a model with that plan.
-pub(crate) fn effort_of(effort: f64, plan: &Plan) -> Result<Effort, Error> {
-    match Effort::new(effort) {
-        None => Err(Error::Effort { found: effort, expected: "a number above 0 and at most 1" }),
-        Some(effort) => checked(effort, plan),
-    }
-}
-
-/// As [`effort_of`], of one of two dials.
-pub(crate) fn dial_of(
-    effort: Option<f64>,
-    energy: Option<f64>,
-    default: Effort,
-    plan: &Plan,
-) -> Result<Effort, Error> {
-    let refuse = |found: f64, expected| Err(Error::Effort { found, expected });
-    match (effort, energy) {
-        (None, None) => checked(default, plan),
-        (Some(effort), None) => effort_of(effort, plan),
-        (None, Some(share)) => match Effort::energy(share) {
-            None => refuse(share, "a share of squared scores above 0 and at most 1"),
-            Some(effort) => checked(effort, plan),
-        },
-        (Some(effort), Some(_)) => {
-            refuse(effort, "none where there is a share of squared scores, its other form")
+/// The effort of a level.
+pub(crate) fn effort_of(level: EffortLevel) -> Result<Effort, Error> {
+    let (effort, found, expected) = match level {
+        EffortLevel::Inputs(found) => (Effort::new(found), found, "a number above 0 and at most 1"),
+        EffortLevel::Energy(found) => {
+            (Effort::energy(found), found, "a share of squared scores above 0 and at most 1")
         }
-    }
+    };
+    effort.ok_or(Error::Effort { found, expected })
 }
 
 /// An effort, if a plan's rows can have it.
-fn checked(effort: Effort, plan: &Plan) -> Result<Effort, Error> {
+pub(crate) fn of_plan(effort: Effort, plan: &Plan) -> Result<Effort, Error> {
     let (Dial::Inputs(found) | Dial::Energy(found)) = effort.dial();
     let expected = if effort.is_full() || plan.has_effort() && !effort.is_energy() {
         return Ok(effort);

@@ -3,16 +3,21 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+#[path = "common/request.rs"]
+mod request;
+
 use std::{thread, time::Duration};
 
-use pelton::{Engine, KvMemory, KvType, LoadOptions, Model, Request, Sampling, graph::Backend};
+use pelton::{Engine, KvMemory, KvType, LoadOptions, Model, ModelSource, Sampling, graph::Backend};
 use pelton_cpu::Cpu;
 use pelton_testing::Random;
+
 #[cfg(feature = "gpu")]
 use pelton_testing::{Need, skip};
+use request::{Request, Run};
 
 fn load(backend: &(impl Backend + Clone + 'static), options: &LoadOptions) -> Model {
-    Engine::with_backend(backend.clone()).load_built_in(options).unwrap()
+    Engine::with_backend(backend.clone()).load(ModelSource::BuiltIn, options).unwrap()
 }
 
 fn request(random: &mut Random) -> Request {
@@ -56,7 +61,7 @@ fn requests_at_random_times_some_cancelled(backend: &(impl Backend + Clone + 'st
         .enumerate()
         .map(|(salt, request)| {
             let uncached = request.clone().cache_salt(salt as u64);
-            alone.generate(uncached).unwrap().text().unwrap()
+            alone.run(uncached).unwrap().text().unwrap()
         })
         .collect();
     assert_eq!(alone.status().prefix_hit_tokens, 0);
@@ -65,11 +70,11 @@ fn requests_at_random_times_some_cancelled(backend: &(impl Backend + Clone + 'st
     let bytes = 1024 * per_position.sum::<u64>();
     // room for two at full length
     let options =
-        LoadOptions::default().context(512).sequences(8).kv_memory(KvMemory::Bytes(bytes));
+        LoadOptions::default().context(512).max_concurrent(8).kv_memory(KvMemory::Bytes(bytes));
     let model = load(backend, &options);
     let mut streams = Vec::new();
     for request in &requests {
-        streams.push(model.generate(request.clone()).unwrap());
+        streams.push(model.run(request.clone()).unwrap());
         thread::sleep(Duration::from_micros(random.below(4000) as u64));
     }
     let cancelled: Vec<usize> = (0..6).map(|_| random.below(32)).collect();

@@ -7,8 +7,8 @@ mod steps;
 use std::{fs, path::PathBuf};
 
 use pelton::{
-    BucketFile, BucketFormat, Checkpoint, Engine, Error, LoadOptions, Model, Session,
-    graph::{EffortMode, build},
+    BucketFile, BucketFormat, Checkpoint, EffortMode, EffortOptions, Engine, Error, LoadOptions,
+    Model, Session, graph::build,
 };
 use pelton_cpu::Cpu;
 use pelton_quant::DType::{self, F16, Q8_0};
@@ -22,8 +22,9 @@ fn temporary(name: &str) -> PathBuf {
 }
 
 /// Loads with buckets.
-fn load(options: &LoadOptions, path: &PathBuf, threads: usize) -> Session {
-    let options = options.clone().context(32).effort(1.0).effort_mode(EffortMode::Bucket);
+fn load(options: &EffortOptions, path: &PathBuf, threads: usize) -> Session {
+    let options = options.clone().mode(EffortMode::Bucket);
+    let options = LoadOptions::default().context(32).effort(options);
     by_hand(Engine::with_backend(Cpu::new(threads)).load(path, &options))
 }
 
@@ -38,8 +39,8 @@ fn distance(found: &[u32], expected: &[u32]) -> f64 {
 }
 
 /// The error of a refused load for buckets.
-fn refused(options: &LoadOptions, path: &PathBuf, what: &str) {
-    let options = options.clone().context(32).effort(1.0);
+fn refused(options: &EffortOptions, path: &PathBuf, what: &str) {
+    let options = LoadOptions::default().context(32).effort(options.clone());
     let error = Engine::with_backend(Cpu::new(1)).load(path, &options).err();
     let error = error.map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains(what), "{error}");
@@ -48,13 +49,14 @@ fn refused(options: &LoadOptions, path: &PathBuf, what: &str) {
 #[test]
 fn codes_of_eight_bits() {
     let ids: Vec<u32> = (0..20).map(|i| i * 37 % 80).collect();
-    let plain = LoadOptions::default();
+    let plain = EffortOptions::default();
     for dtype in [F16, Q8_0] {
         let path = temporary(&format!("eight-bits-{dtype}.gguf"));
         fs::write(&path, ModelSpec::wide(dtype).file(&[])).unwrap();
-        let dense = Engine::with_backend(Cpu::new(2)).load(&path, &plain.clone().context(32));
+        let dense =
+            Engine::with_backend(Cpu::new(2)).load(&path, &LoadOptions::default().context(32));
         let expected = logits(&mut by_hand(dense), &ids, ids.len() / 2, 1.0);
-        let sorted = plain.clone().effort_bucket_format(BucketFormat::Q8);
+        let sorted = plain.clone().bucket_format(BucketFormat::Q8);
         // effort 1 is the dense model, and below it neither threads nor the file change anything
         let mut model = load(&sorted, &path, 2);
         assert_eq!(logits(&mut model, &ids, ids.len() / 2, 1.0), expected);
@@ -67,7 +69,7 @@ fn codes_of_eight_bits() {
         let marked = build(&checkpoint).unwrap().with_effort().unwrap();
         let marked = marked.weights.iter().filter(|weight| weight.effort);
         assert_eq!(done, (done.1, marked.map(|weight| weight.len() as u64).sum()));
-        let packed = plain.clone().effort_buckets(&file);
+        let packed = plain.clone().buckets(&file);
         let mut of_file = load(&packed, &path, 1);
         let [high, low] = [0.8, 0.3].map(|effort| {
             let found = logits(&mut model, &ids, ids.len() / 2, effort);
@@ -77,28 +79,24 @@ fn codes_of_eight_bits() {
         assert!(0.0 < high && high < low, "{high} {low}");
         // fewer ranks are less of the model at effort 1 too
         let [few, many] = [2, 7].map(|ranks| {
-            let found = logits(
-                &mut load(&sorted.clone().effort_ranks(ranks), &path, 1),
-                &ids,
-                ids.len() / 2,
-                1.0,
-            );
-            let mut of_file = load(&packed.clone().effort_ranks(ranks), &path, 2);
+            let found =
+                logits(&mut load(&sorted.clone().ranks(ranks), &path, 1), &ids, ids.len() / 2, 1.0);
+            let mut of_file = load(&packed.clone().ranks(ranks), &path, 2);
             assert_eq!(logits(&mut of_file, &ids, ids.len() / 2, 1.0), found, "{ranks}");
             distance(&found, &expected)
         });
         assert!(0.0 < many && many < few, "{many} {few}");
 
-        let bucket = |options: &LoadOptions| options.clone().effort_mode(EffortMode::Bucket);
-        refused(&bucket(&sorted.clone().effort_ranks(9)), &path, "expected 1 to 8");
-        refused(&bucket(&packed.clone().effort_ranks(9)), &path, "expected 1 to 8");
+        let bucket = |options: &EffortOptions| options.clone().mode(EffortMode::Bucket);
+        refused(&bucket(&sorted.clone().ranks(9)), &path, "expected 1 to 8");
+        refused(&bucket(&packed.clone().ranks(9)), &path, "expected 1 to 8");
         refused(&sorted, &path, "none but in mode bucket");
-        let other = packed.clone().effort_bucket_format(BucketFormat::F16);
+        let other = packed.clone().bucket_format(BucketFormat::F16);
         refused(&bucket(&other), &path, "expected q8, the format of the file");
         // a file that says the other format, one that says none that there is, and wrong levels
         let bytes = fs::read(&file).unwrap();
         let bad = temporary(&format!("eight-bits-{dtype}-bad.gguf"));
-        let packed = bucket(&plain.clone().effort_buckets(&bad));
+        let packed = bucket(&plain.clone().buckets(&bad));
         let changed = |after: &[u8], skipped: usize, to: &[u8]| {
             let at = bytes.windows(after.len()).position(|bytes| bytes == after).unwrap();
             let (mut bytes, at) = (bytes.clone(), at + after.len() + skipped);
@@ -138,8 +136,8 @@ fn codes_of_eight_bits_on_a_gpu() {
     let gpu = pelton::gpu::Gpu::open_checked(&adapter).unwrap();
     let path = temporary("eight-bits-gpu.gguf");
     fs::write(&path, ModelSpec::wide(F16).file(&[])).unwrap();
-    let options = LoadOptions::default().context(32).effort(0.5).effort_mode(EffortMode::Bucket);
-    let options = options.effort_bucket_format(BucketFormat::Q8);
+    let effort = EffortOptions::new(0.5).mode(EffortMode::Bucket).bucket_format(BucketFormat::Q8);
+    let options = LoadOptions::default().context(32).effort(effort);
     let error = Engine::with_backend(gpu).load(&path, &options).err().unwrap().to_string();
     assert!(error.contains("has no effort by buckets of q8"), "{error}");
 }
@@ -199,12 +197,12 @@ fn experts_are_networks_of_their_own() {
         let networks: Vec<&Checkpoint> = networks.iter().collect();
         let path = temporary(&format!("experts-{dtype}.gguf"));
         fs::write(&path, with_networks(&spec, &networks, true)).unwrap();
-        let options = LoadOptions::default().effort_bucket_format(format);
+        let options = EffortOptions::default().bucket_format(format);
         for (effort, ranks) in
             [(1.0, None), (0.6, None), (0.2, None), (1.0, Some(3)), (0.5, Some(3))]
         {
             let mut options = options.clone();
-            options.effort_ranks = ranks;
+            options.ranks = ranks;
             let mut alone: Vec<Session> = (networks.iter().enumerate())
                 .map(|(i, network)| {
                     let path = temporary(&format!("expert-{dtype}-{i}.gguf"));
@@ -229,7 +227,7 @@ fn experts_are_networks_of_their_own() {
 #[test]
 fn experts_of_a_row() {
     let ids: Vec<u32> = (0..20).map(|i| i * 7 % 60).collect();
-    let plain = LoadOptions::default();
+    let plain = EffortOptions::default();
     let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/models");
     for name in ["olmoe", "qwen2-moe", "gpt-oss-plain"] {
         let path = fixtures.join(name).join("model.gguf");
@@ -241,10 +239,10 @@ fn experts_of_a_row() {
         let file = temporary(&format!("{name}-buckets.gguf"));
         let format = BucketFormat::Q8;
         BucketFile::write(&file, &checkpoint, format, &mut |_, _| {}).unwrap();
-        let dense = Engine::with_backend(Cpu::new(2)).load(&path, &plain.clone().context(32));
+        let dense =
+            Engine::with_backend(Cpu::new(2)).load(&path, &LoadOptions::default().context(32));
         let dense = logits(&mut by_hand(dense), &ids, ids.len() / 2, 1.0);
-        let [sorted, packed] =
-            [plain.clone().effort_bucket_format(format), plain.clone().effort_buckets(&file)];
+        let [sorted, packed] = [plain.clone().bucket_format(format), plain.clone().buckets(&file)];
         let mut model = load(&sorted, &path, 1);
         assert_eq!(logits(&mut model, &ids, ids.len() / 2, 1.0), dense, "{name}");
         let mut of_file = load(&packed, &path, 2);

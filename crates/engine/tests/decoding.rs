@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+#[path = "common/request.rs"]
+mod request;
+
 use std::{
     io::Write,
     process::{Command, Stdio},
@@ -11,15 +14,18 @@ use std::{
 };
 
 use pelton::{
-    Constraint, Engine, Error, Event, FinishReason, Flow, LoadOptions, Model, Request, SamplerKind,
+    Constraint, Engine, Error, Event, FinishReason, LoadOptions, Model, ModelSource, SamplerKind,
     Sampling, Token,
 };
+use pelton_cpu::Cpu;
 use pelton_testing::{Need, Random, skip};
 use serde_json::{Value, json};
 
+use request::{Request, Run};
+
 fn model(sequences: usize) -> Model {
-    let options = LoadOptions::default().context(512).sequences(sequences);
-    Engine::with_threads(2).load_built_in(&options).unwrap()
+    let options = LoadOptions::default().context(512).max_concurrent(sequences);
+    Engine::with_backend(Cpu::new(2)).load(ModelSource::BuiltIn, &options).unwrap()
 }
 
 fn schema() -> Value {
@@ -95,7 +101,7 @@ fn texts_in_a_batch_equal_those_alone() {
                 .cache_salt(i);
             request.constraint = constraint(&mut random);
             if random.below(4) == 0 {
-                request.log_probs = Some(2);
+                request.logprobs = Some(2);
             }
             if random.below(4) == 0 && request.constraint.is_some() {
                 request = request.constrain_after(["the", ".", "a"][random.below(3)]);
@@ -105,11 +111,11 @@ fn texts_in_a_batch_equal_those_alone() {
         .collect();
     let alone = model(1);
     let tokens = |model: &Model, request: &Request| -> Vec<Token> {
-        model.generate(request.clone()).unwrap().map(Result::unwrap).collect()
+        model.run(request.clone()).unwrap().map(Result::unwrap).collect()
     };
     let expected: Vec<Vec<Token>> = requests.iter().map(|r| tokens(&alone, r)).collect();
     let together = model(6);
-    let streams: Vec<_> = requests.iter().map(|r| together.generate(r.clone()).unwrap()).collect();
+    let streams: Vec<_> = requests.iter().map(|r| together.run(r.clone()).unwrap()).collect();
     for (i, (stream, expected)) in streams.into_iter().zip(&expected).enumerate() {
         let got: Vec<Token> = stream.map(Result::unwrap).collect();
         assert_eq!(&got, expected, "{i}: {:?}", requests[i]);
@@ -127,12 +133,12 @@ fn texts_in_a_batch_equal_those_alone() {
 fn a_greedy_chain_has_the_tokens_and_log_probabilities_of_a_greedy_draw() {
     let model = model(1);
     let request =
-        |sampling| Request::new("Once upon a time").sampling(sampling).max_tokens(40).log_probs(3);
+        |sampling| Request::new("Once upon a time").sampling(sampling).max_tokens(40).logprobs(3);
     let order = vec![SamplerKind::MinP, SamplerKind::TopK, SamplerKind::Temperature];
     let host = Sampling::greedy().order(order);
     assert!(host.runs_on_host() && !Sampling::greedy().runs_on_host());
     let tokens = |sampling| -> Vec<Token> {
-        model.generate(request(sampling)).unwrap().map(Result::unwrap).collect()
+        model.run(request(sampling)).unwrap().map(Result::unwrap).collect()
     };
     assert_eq!(tokens(host), tokens(Sampling::greedy()));
 }
@@ -144,7 +150,7 @@ fn texts_match_their_constraints_as_a_whole() {
     for seed in 0..10 {
         let regex = Constraint::Regex("(fox|heron)-[0-9]{4}".into());
         let request = Request::new("Its name is ").sampling(hot(seed)).constraint(regex);
-        let mut stream = model.generate(request).unwrap();
+        let mut stream = model.run(request).unwrap();
         let text = stream.text().unwrap();
         assert_eq!(stream.finish_reason(), Some(FinishReason::End), "{text}");
         let (kind, number) = text.split_once('-').unwrap();
@@ -153,12 +159,12 @@ fn texts_match_their_constraints_as_a_whole() {
     }
     let fixed = "There is nothing to choose here: 1, 2, 3.";
     let request = Request::new("Say: ").constraint(Constraint::Regex(fixed.replace('.', "\\.")));
-    let mut stream = model.generate(request).unwrap();
+    let mut stream = model.run(request).unwrap();
     assert_eq!(stream.text().unwrap(), fixed);
     // an unfinished text ends by its length
     let short =
         Request::new("Say: ").constraint(Constraint::Regex("[ab]{50}".into())).max_tokens(3);
-    let mut stream = model.generate(short).unwrap();
+    let mut stream = model.run(short).unwrap();
     stream.text().unwrap();
     assert_eq!(stream.finish_reason(), Some(FinishReason::Length));
 }
@@ -173,7 +179,7 @@ fn constraints_begin_at_their_triggers() {
             .constraint(digits())
             .constrain_after("the")
             .max_tokens(200);
-        let mut stream = model.generate(request).unwrap();
+        let mut stream = model.run(request).unwrap();
         let text = stream.text().unwrap();
         assert_eq!(stream.finish_reason(), Some(FinishReason::End), "{text}");
         let (_, after) = text.split_once("the").unwrap();
@@ -184,7 +190,7 @@ fn constraints_begin_at_their_triggers() {
             .constraint(Constraint::Regex("the! [0-9]{3}".into()))
             .constrain_from("the")
             .max_tokens(200);
-        let text = model.generate(request).unwrap().text().unwrap();
+        let text = model.run(request).unwrap().text().unwrap();
         if let Some((_, after)) = text.split_once("the") {
             assert!(after.len() == 5 && after.starts_with("! "), "{text}");
         }
@@ -196,7 +202,7 @@ fn what_cannot_be_enforced_is_refused_by_name() {
     let model = model(1);
     let refused = |constraint| {
         let request = Request::new("x").constraint(constraint);
-        model.generate(request).unwrap_err().to_string()
+        model.run(request).unwrap_err().to_string()
     };
     for keyword in ["not", "if", "contains", "dependentRequired", "x-guidance"] {
         let sentence = refused(Constraint::JsonSchema(json!({"type": "object", keyword: {}})));
@@ -214,9 +220,9 @@ fn what_cannot_be_enforced_is_refused_by_name() {
         assert!(sentence.contains(part) && sentence.lines().count() == 1, "{sentence}");
     }
     let empty = Request::new("x").constraint(Constraint::JsonObject).constrain_after("");
-    assert!(matches!(model.generate(empty), Err(Error::RequestOption { .. })));
+    assert!(matches!(model.run(empty), Err(Error::RequestOption { .. })));
     let many = Request::new("x").sampling(Sampling::default().mirostat(3));
-    assert!(matches!(model.generate(many), Err(Error::Sampling(_))));
+    assert!(matches!(model.run(many), Err(Error::Sampling(_))));
 }
 
 /// JSON at a high temperature, judged by PyPI `jsonschema`.
@@ -250,7 +256,7 @@ for line in sys.stdin:
             let request = Request::new("A description of the animal in JSON:\n")
                 .constraint(Constraint::JsonSchema(schema.clone()))
                 .sampling(hot);
-            (schema, model.generate(request).unwrap())
+            (schema, model.run(request).unwrap())
         })
         .collect();
     let mut lines = String::new();

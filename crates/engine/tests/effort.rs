@@ -3,22 +3,26 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+#[path = "common/request.rs"]
+mod request;
 mod steps;
 
 use std::{fs, path::PathBuf, sync::Arc};
 
 use pelton::{
-    BucketFile, BucketFormat, Checkpoint, EffortFile, EffortTables, Engine, Error, KvType,
-    LoadOptions, Model, Request, Sampling, Session, Speculation,
-    graph::{Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, build},
+    BucketFile, BucketFormat, Checkpoint, EffortFile, EffortLevel, EffortMode, EffortOptions,
+    EffortTables, Engine, Error, KvType, LoadOptions, Model, ModelSource, Sampling, Session,
+    Speculation,
+    graph::{Backend, EffortGroup, EffortKind, EffortTable, build},
 };
 use pelton_cpu::Cpu;
 use pelton_quant::DType::{BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q5_K, Q6_K, Q8_0};
 use pelton_testing::ModelSpec;
+use request::{Request, Run};
 use steps::logits;
 
 fn load(options: &LoadOptions) -> Model {
-    Engine::with_backend(Cpu::new(2)).load_built_in(options).unwrap()
+    Engine::with_backend(Cpu::new(2)).load(ModelSource::BuiltIn, options).unwrap()
 }
 
 fn by_hand(model: Result<Model, Error>) -> Session {
@@ -119,7 +123,7 @@ fn shares_of_transformers(backend: impl Backend + 'static) {
     for share in [0.5, 0.9, 0.99] {
         let expected = npy(&format!("effort/logits-energy-{share}.npy"), f32::from_le_bytes);
         session.truncate(0);
-        session.set_dial(Effort::energy(share).unwrap()).unwrap();
+        session.set_effort(EffortLevel::Energy(share)).unwrap();
         let mut found = Vec::new();
         session.run_all(&ids[..7], |row| found.extend_from_slice(row)).unwrap();
         for id in &ids[7..] {
@@ -134,7 +138,7 @@ fn shares_of_transformers(backend: impl Backend + 'static) {
 
 #[test]
 fn shares_of_squares_in_requests() {
-    let text = |model: &Model, request: Request| model.generate(request).unwrap().text().unwrap();
+    let text = |model: &Model, request: Request| model.run(request).unwrap().text().unwrap();
     let unsaid = || {
         let mut unsaid = request(0, 1.0);
         unsaid.effort = None;
@@ -142,25 +146,23 @@ fn shares_of_squares_in_requests() {
     };
     let model = load(&LoadOptions::default().effort(1.0));
     let dense = text(&model, request(0, 1.0));
-    assert_eq!(text(&model, unsaid().effort_energy(1.0)), dense);
-    let low = text(&model, unsaid().effort_energy(0.5));
+    assert_eq!(text(&model, unsaid().effort(EffortLevel::Energy(1.0))), dense);
+    let low = text(&model, unsaid().effort(EffortLevel::Energy(0.5)));
     assert_ne!(low, dense);
-    let of_load = load(&LoadOptions::default().effort_energy(0.5));
+    let of_load = load(&LoadOptions::default().effort(EffortLevel::Energy(0.5)));
     assert_eq!(text(&of_load, unsaid()), low);
     assert_eq!(text(&of_load, request(0, 1.0)), dense);
     for (request, what) in [
-        (unsaid().effort_energy(0.0), "a share of squared scores above 0"),
-        (unsaid().effort_energy(f64::NAN), "a share of squared scores above 0"),
-        (request(0, 0.5).effort_energy(0.5), "its other form"),
+        (unsaid().effort(EffortLevel::Energy(0.0)), "a share of squared scores above 0"),
+        (unsaid().effort(EffortLevel::Energy(f64::NAN)), "a share of squared scores above 0"),
     ] {
-        let error = model.generate(request).unwrap_err().to_string();
+        let error = model.run(request).unwrap_err().to_string();
         assert!(error.contains(what), "{error}");
     }
-    let both = LoadOptions::default().effort(0.5).effort_energy(0.5);
-    for options in [both, LoadOptions::default().effort_energy(1.5)] {
-        assert!(Engine::with_backend(Cpu::new(1)).load_built_in(&options).is_err());
-    }
-    let error = load(&LoadOptions::default()).generate(unsaid().effort_energy(0.9)).unwrap_err();
+    let options = LoadOptions::default().effort(EffortLevel::Energy(1.5));
+    assert!(Engine::with_backend(Cpu::new(1)).load(ModelSource::BuiltIn, &options).is_err());
+    let error =
+        load(&LoadOptions::default()).run(unsaid().effort(EffortLevel::Energy(0.9))).unwrap_err();
     assert!(error.to_string().contains("was not loaded"), "{error}");
 }
 
@@ -176,10 +178,10 @@ fn table(fractions: [&[f64]; 4]) -> EffortTable {
 
 #[test]
 fn tables_of_fractions() {
-    let options = LoadOptions::default().context(64).effort(1.0);
     let load = |tables| {
-        let options = options.clone().effort_tables(tables);
-        Engine::with_backend(Cpu::new(2)).load_built_in(&options)
+        let effort = EffortOptions::default().tables(tables);
+        let options = LoadOptions::default().context(64).effort(effort);
+        Engine::with_backend(Cpu::new(2)).load(ModelSource::BuiltIn, &options)
     };
     let ids: Vec<u32> = (0..40).map(|i| 1 + i * 37 % 80).collect();
     let uniform = load(EffortTables::Uniform).unwrap();
@@ -261,14 +263,14 @@ fn nested_effort_on_a_gpu() {
 
 /// Below effort 1 a prompt of `again` tokens, in place of 14, has the same logits.
 fn nested_effort_on<B: Backend + 'static>(backend: impl Fn() -> B, again: usize) {
-    let load = |options: &LoadOptions, mode| {
-        let options = options.clone().context(64).effort_mode(mode);
-        Engine::with_backend(backend()).load_built_in(&options)
+    let load = |mode| {
+        let options = LoadOptions::default().context(64).effort(EffortOptions::new(1.0).mode(mode));
+        Engine::with_backend(backend()).load(ModelSource::BuiltIn, &options)
     };
     let dense = Engine::with_backend(backend());
-    let mut dense = by_hand(dense.load_built_in(&LoadOptions::default().context(64)));
-    let [mut channel, mut nested] = [EffortMode::Channel, EffortMode::Nested]
-        .map(|mode| by_hand(load(&LoadOptions::default().effort(1.0), mode)));
+    let mut dense = by_hand(dense.load(ModelSource::BuiltIn, &LoadOptions::default().context(64)));
+    let [mut channel, mut nested] =
+        [EffortMode::Channel, EffortMode::Nested].map(|mode| by_hand(load(mode)));
     let ids: Vec<u32> = (0..20).map(|i| 1 + i * 37 % 80).collect();
     let expected = logits(&mut dense, &ids, 14, 1.0);
     assert_eq!(logits(&mut nested, &ids, 14, 1.0), expected);
@@ -289,24 +291,25 @@ fn nested_effort_on<B: Backend + 'static>(backend: impl Fn() -> B, again: usize)
     // a share of the squared scores of inputs and lower halves
     let mut of_share = |share| {
         nested.truncate(0);
-        nested.set_dial(Effort::energy(share).unwrap()).unwrap();
+        nested.set_effort(EffortLevel::Energy(share)).unwrap();
         let mut all = Vec::new();
         nested.run_all(&ids, |row| all.extend(row.iter().map(|x| x.to_bits()))).unwrap();
         all
     };
     let [less, more] = [0.9, 0.9999].map(|share| distance(&of_share(share)));
     assert!(0.0 < more && more < less, "{more} {less}");
-    let options = LoadOptions::default().effort(0.5);
     let path = fixture("models/llama3/model.gguf");
-    let options = options.effort_mode(EffortMode::Nested);
+    let effort = EffortOptions::new(0.5).mode(EffortMode::Nested);
+    let options = LoadOptions::default().effort(effort);
     let error = Engine::with_backend(backend()).load(path, &options).err().unwrap().to_string();
     assert!(error.contains("expected Q8_0 for nested effort"), "{error}");
 }
 
 /// The bits of the logits of a model in buckets.
-fn bucket_logits(options: &LoadOptions, path: &PathBuf, threads: usize, effort: f64) -> Vec<u32> {
+fn bucket_logits(options: &EffortOptions, path: &PathBuf, threads: usize, effort: f64) -> Vec<u32> {
     let ids: Vec<u32> = (0..24).map(|i| i * 37 % 80).collect();
-    let options = options.clone().context(32).effort(1.0).effort_mode(EffortMode::Bucket);
+    let options = options.clone().mode(EffortMode::Bucket);
+    let options = LoadOptions::default().context(32).effort(options);
     let model = Engine::with_backend(Cpu::new(threads)).load(path, &options);
     logits(&mut by_hand(model), &ids, 14, effort)
 }
@@ -315,9 +318,9 @@ fn bucket_logits(options: &LoadOptions, path: &PathBuf, threads: usize, effort: 
 fn buckets_of_a_model() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("float.gguf");
     fs::write(&path, ModelSpec::wide(F16).file(&[])).unwrap();
-    let plain = LoadOptions::default();
+    let plain = EffortOptions::default();
     let ids: Vec<u32> = (0..24).map(|i| i * 37 % 80).collect();
-    let dense = Engine::with_backend(Cpu::new(2)).load(&path, &plain.clone().context(32));
+    let dense = Engine::with_backend(Cpu::new(2)).load(&path, &LoadOptions::default().context(32));
     let expected = logits(&mut by_hand(dense), &ids, 14, 1.0);
     // effort 1 is the dense model, and below it neither threads nor the file change anything
     assert_eq!(bucket_logits(&plain, &path, 2, 1.0), expected);
@@ -327,7 +330,7 @@ fn buckets_of_a_model() {
     BucketFile::write(&file, &checkpoint, BucketFormat::F16, &mut |part, all| done = (part, all))
         .unwrap();
     assert!(done.0 == done.1 && done.0 > 0);
-    let packed = plain.clone().effort_buckets(&file);
+    let packed = plain.clone().buckets(&file);
     let distance = |found: &[u32]| -> f64 {
         let values = found.iter().zip(&expected);
         let squares =
@@ -342,29 +345,29 @@ fn buckets_of_a_model() {
     assert!(0.0 < high && high < low, "{high} {low}");
     // fewer ranks are less of the model at effort 1 too; all of them but the positions in the codes
     let ranks = |ranks| {
-        let found = bucket_logits(&plain.clone().effort_ranks(ranks), &path, 1, 1.0);
-        let file = bucket_logits(&packed.clone().effort_ranks(ranks), &path, 2, 1.0);
+        let found = bucket_logits(&plain.clone().ranks(ranks), &path, 1, 1.0);
+        let file = bucket_logits(&packed.clone().ranks(ranks), &path, 2, 1.0);
         assert_eq!(found, file, "{ranks}");
         distance(&found)
     };
     let [few, many] = [4, 14].map(ranks);
     assert!(0.0 < many && many < few, "{many} {few}");
     // refused loads
-    let refused = |options: &LoadOptions, mode, what: &str| {
-        let options = options.clone().context(32).effort(1.0).effort_mode(mode);
+    let refused = |options: &EffortOptions, mode, what: &str| {
+        let options = LoadOptions::default().context(32).effort(options.clone().mode(mode));
         let error = Engine::with_backend(Cpu::new(1)).load(&path, &options).err();
         let error = error.map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains(what), "{error}");
     };
-    refused(&plain.clone().effort_ranks(0), EffortMode::Bucket, "expected 1 to 16");
-    refused(&plain.clone().effort_ranks(17), EffortMode::Bucket, "expected 1 to 16");
-    refused(&plain.clone().effort_ranks(4), EffortMode::Channel, "none but in mode bucket");
+    refused(&plain.clone().ranks(0), EffortMode::Bucket, "expected 1 to 16");
+    refused(&plain.clone().ranks(17), EffortMode::Bucket, "expected 1 to 16");
+    refused(&plain.clone().ranks(4), EffortMode::Channel, "none but in mode bucket");
     refused(&packed, EffortMode::Nested, "none but in mode bucket");
-    refused(&plain.clone().effort_buckets("/none.gguf"), EffortMode::Bucket, "/none.gguf");
-    refused(&plain.clone().effort_buckets(&path), EffortMode::Bucket, "expected a file of `pelton");
+    refused(&plain.clone().buckets("/none.gguf"), EffortMode::Bucket, "/none.gguf");
+    refused(&plain.clone().buckets(&path), EffortMode::Bucket, "expected a file of `pelton");
     let bytes = fs::read(&file).unwrap();
     let bad = file.with_file_name("bad-buckets.gguf");
-    let other = plain.clone().effort_buckets(&bad);
+    let other = plain.clone().buckets(&bad);
     let at = bytes.windows(7).position(|bytes| bytes == b"bucket-").unwrap();
     let mut changed = bytes.clone();
     changed[at + 7] ^= 1;
@@ -377,12 +380,15 @@ fn buckets_of_a_model() {
     changed[len - 200..].fill(0xff);
     fs::write(&bad, changed).unwrap();
     refused(&other, EffortMode::Bucket, "the file of buckets of");
-    let share = plain.effort_energy(0.5).effort_mode(EffortMode::Bucket);
+    let share = EffortOptions::new(EffortLevel::Energy(0.5)).mode(EffortMode::Bucket);
+    let share = LoadOptions::default().effort(share);
     let error = Engine::with_backend(Cpu::new(1)).load(&path, &share).err().unwrap().to_string();
     assert!(error.contains("expected a fraction of the inputs"), "{error}");
     // Q8_0 has no buckets
-    let options = LoadOptions::default().effort(0.5).effort_mode(EffortMode::Bucket);
-    let error = Engine::with_backend(Cpu::new(1)).load_built_in(&options).err().unwrap();
+    let effort = EffortOptions::new(0.5).mode(EffortMode::Bucket);
+    let options = LoadOptions::default().effort(effort);
+    let error =
+        Engine::with_backend(Cpu::new(1)).load(ModelSource::BuiltIn, &options).err().unwrap();
     assert!(error.to_string().contains("expected F16, BF16 or F32"), "{error}");
     let built_in = pelton::built_in().unwrap();
     let error = BucketFile::write(&bad, &built_in, BucketFormat::F16, &mut |_, _| {})
@@ -406,8 +412,8 @@ fn buckets_of_a_model_on_a_gpu() {
     let ids: Vec<u32> = (0..20).map(|i| i * 37 % 80).collect();
     let plain = LoadOptions::default().context(32).kv(KvType::F32);
     let load = |options: &LoadOptions| Engine::with_backend(gpu.clone()).load(&path, options);
-    let bucket =
-        |ranks| plain.clone().effort(1.0).effort_mode(EffortMode::Bucket).effort_ranks(ranks);
+    let of_ranks = |ranks| EffortOptions::new(1.0).mode(EffortMode::Bucket).ranks(ranks);
+    let bucket = |ranks| plain.clone().effort(of_ranks(ranks));
     let expected = logits(&mut by_hand(load(&plain)), &ids, 14, 1.0);
     assert_eq!(logits(&mut by_hand(load(&bucket(16))), &ids, 14, 1.0), expected);
     for (ranks, effort) in [(16, 0.5), (4, 1.0)] {
@@ -428,7 +434,7 @@ fn buckets_of_a_model_on_a_gpu() {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("buckets-gpu.gguf");
     BucketFile::write(&file, &Checkpoint::open(&path).unwrap(), BucketFormat::F16, &mut |_, _| {})
         .unwrap();
-    let error = load(&bucket(16).effort_buckets(&file)).err().unwrap().to_string();
+    let error = load(&plain.clone().effort(of_ranks(16).buckets(&file))).err().unwrap().to_string();
     assert!(error.contains("a GPU sorts the weights at load"), "{error}");
 }
 
@@ -440,19 +446,21 @@ fn request(i: usize, effort: f64) -> Request {
 #[test]
 fn texts_of_any_effort_are_those_of_each_alone() {
     let plain = LoadOptions::default().context(128).speculation(Speculation::Off);
-    let text = |model: &Model, request: Request| model.generate(request).unwrap().text().unwrap();
+    let text = |model: &Model, request: Request| model.run(request).unwrap().text().unwrap();
     let requests: Vec<Request> =
         (0..8).map(|i| request(i, [1.0, 0.7, 0.5, 1.0, 0.3][i % 5])).collect();
     let dense = load(&plain);
-    let in_mode = |mode| plain.clone().effort_mode(mode);
-    let buckets = in_mode(EffortMode::Bucket).effort_bucket_format(BucketFormat::Q8);
+    let in_mode = |mode| EffortOptions::default().mode(mode);
+    let buckets = in_mode(EffortMode::Bucket).bucket_format(BucketFormat::Q8);
     for options in [in_mode(EffortMode::Channel), in_mode(EffortMode::Nested), buckets] {
-        let mode = options.effort_mode;
-        let alone = load(&options.clone().effort(1.0));
+        let mode = options.mode;
+        let alone = load(&plain.clone().effort(options.clone()));
         let expected: Vec<String> = requests.iter().map(|r| text(&alone, r.clone())).collect();
-        let together = load(&options.sequences(8).effort(0.5));
+        let mut half = options;
+        half.level = EffortLevel::Inputs(0.5);
+        let together = load(&plain.clone().max_concurrent(8).effort(half));
         let mut streams: Vec<_> =
-            requests.iter().map(|r| together.generate(r.clone()).unwrap()).collect();
+            requests.iter().map(|r| together.run(r.clone()).unwrap()).collect();
         for (stream, expected) in streams.iter_mut().zip(&expected) {
             assert_eq!(stream.text().unwrap(), *expected, "{mode:?}");
         }
@@ -472,7 +480,7 @@ fn drafts_are_verified_at_the_effort_of_the_request() {
     let options = LoadOptions::default().context(256).effort(1.0);
     let text = |speculation| {
         let request = request(0, 0.5).max_tokens(80).speculation(speculation);
-        load(&options).generate(request).unwrap().text().unwrap()
+        load(&options).run(request).unwrap().text().unwrap()
     };
     assert_eq!(text(Speculation::Always), text(Speculation::Off));
 }
@@ -489,7 +497,7 @@ fn a_model_that_drafts_for_itself() {
     let options = LoadOptions::default().context(192);
     let plain = load(&options.clone().effort(1.0).speculation(Speculation::Off));
     let drafting = options.draft_effort(0.4).speculation(Speculation::Always);
-    let [alone, batch] = [1, 8].map(|count| load(&drafting.clone().sequences(count)));
+    let [alone, batch] = [1, 8].map(|count| load(&drafting.clone().max_concurrent(count)));
     let tokens = |stream: pelton::TokenStream| -> Vec<u32> {
         stream.map(|token| token.unwrap().id).collect()
     };
@@ -497,9 +505,9 @@ fn a_model_that_drafts_for_itself() {
     for i in 0..24 {
         let effort = [1.0, 0.7, 1.0, 0.3][i / 2 % 4];
         let request = request(i, effort).sampling(sampling(i)).max_tokens(10 + i * 5);
-        let expected = tokens(plain.generate(request.clone()).unwrap());
-        assert_eq!(tokens(alone.generate(request.clone()).unwrap()), expected, "{i}");
-        streams.push((batch.generate(request).unwrap(), expected));
+        let expected = tokens(plain.run(request.clone()).unwrap());
+        assert_eq!(tokens(alone.run(request.clone()).unwrap()), expected, "{i}");
+        streams.push((batch.run(request).unwrap(), expected));
         if streams.len() == 8 {
             for (stream, expected) in streams.drain(..) {
                 assert_eq!(tokens(stream), expected, "in a batch");
@@ -516,32 +524,35 @@ fn a_model_that_drafts_for_itself() {
 #[test]
 fn efforts_that_are_refused() {
     let dense = load(&LoadOptions::default());
-    let error = dense.generate(request(0, 0.5)).unwrap_err().to_string();
+    let error = dense.run(request(0, 0.5)).unwrap_err().to_string();
     assert!(error.contains("0.5") && error.contains("loaded"), "{error}");
-    dense.generate(request(0, 1.0)).unwrap();
+    dense.run(request(0, 1.0)).unwrap();
     let full = load(&LoadOptions::default().effort(1.0));
     for effort in [0.0, -0.5, 1.1, f64::NAN] {
-        let error = full.generate(request(0, effort)).unwrap_err().to_string();
+        let error = full.run(request(0, effort)).unwrap_err().to_string();
         assert!(error.contains("above 0 and at most 1"), "{error}");
         let options = LoadOptions::default().effort(effort);
-        let error = Engine::with_backend(Cpu::new(1)).load_built_in(&options).err().unwrap();
+        let error =
+            Engine::with_backend(Cpu::new(1)).load(ModelSource::BuiltIn, &options).err().unwrap();
         assert!(error.to_string().contains("above 0 and at most 1"), "{error}");
     }
     // the reference path is of effort 1 alone
     let options = LoadOptions::default().effort(1.0);
-    let error = Engine::with_backend(Cpu::reference()).load_built_in(&options).err().unwrap();
+    let error =
+        Engine::with_backend(Cpu::reference()).load(ModelSource::BuiltIn, &options).err().unwrap();
     assert!(error.to_string().contains("effort below 1"), "{error}");
     assert!(!Cpu::reference().has_effort());
     for effort in [0.0, 1.0, f64::NAN] {
         let options = LoadOptions::default().draft_effort(effort);
-        let error = Engine::with_backend(Cpu::new(1)).load_built_in(&options).err().unwrap();
+        let error =
+            Engine::with_backend(Cpu::new(1)).load(ModelSource::BuiltIn, &options).err().unwrap();
         assert!(error.to_string().contains("above 0 and below 1"), "{error}");
     }
     // a model without text
     let bert = fixture("models/bert/model.gguf");
     let error = Engine::with_backend(Cpu::new(1)).load(bert, &options).err().unwrap();
     assert!(error.to_string().contains("generates no text"), "{error}");
-    assert_eq!(Effort::new(0.0), None);
+    assert_eq!(pelton::graph::Effort::new(0.0), None);
     // experts have no order by inputs
     let checkpoint = Checkpoint::open(fixture("models/mixtral/model.gguf")).unwrap();
     assert!(pelton::graph::build(&checkpoint).unwrap().with_effort().is_ok());

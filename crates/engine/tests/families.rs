@@ -7,6 +7,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
+#[path = "common/request.rs"]
+mod request;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{
@@ -16,9 +19,11 @@ use std::sync::{
 use std::thread;
 
 use pelton::graph::{Backend, PAGE};
-use pelton::{Engine, KvType, LoadOptions, Model, Request, Sampling, Session, Speculation, Stats};
+use pelton::{Engine, KvType, LoadOptions, Model, Sampling, Session, Speculation, Stats};
 use pelton_cpu::Cpu;
 use serde_json::Value;
+
+use request::{Request, Run};
 
 /// Tokens of the embedding tables of all of these models that have a meaning.
 const VOCAB: u32 = 100;
@@ -60,7 +65,7 @@ impl Family {
         let folder = folder().join(&self.name);
         let file = folder.join("model.gguf");
         let path = if file.is_file() { file } else { folder };
-        let options = LoadOptions::default().context(self.context).sequences(4);
+        let options = LoadOptions::default().context(self.context).max_concurrent(4);
         let options = options.rows(PAGE).kv(KvType::F32);
         Engine::with_backend(backend).load(path, &options).unwrap()
     }
@@ -104,7 +109,7 @@ impl Family {
         let (batch, later) = self.prompts();
         let mut failed = Vec::new();
         let greedy = |prompt: &[u32]| {
-            let request = Request::from_tokens(prompt).max_tokens(self.tokens).ignore_end(true);
+            let request = Request::from_tokens(prompt).max_tokens(self.tokens).ignore_eos(true);
             request.sampling(Sampling::greedy())
         };
         let all = batch.iter().chain([&later]).enumerate();
@@ -120,7 +125,7 @@ impl Family {
         // drawn texts do not end in loops, as greedy ones may
         let drawn = |prompt: &[u32]| {
             let sampling = Sampling::default().seed(7).temperature(1.0);
-            greedy(prompt).sampling(sampling).log_probs(1)
+            greedy(prompt).sampling(sampling).logprobs(1)
         };
         let alone = |i: usize, prompt: &[u32]| {
             texts(model, vec![drawn(prompt).cache_salt(100 + i as u64)]).remove(0).0
@@ -180,10 +185,9 @@ type Drawn = Vec<(u32, Option<u32>)>;
 
 /// The tokens of requests that run together.
 fn texts(model: &Model, requests: Vec<Request>) -> Vec<(Drawn, Stats)> {
-    let streams: Vec<_> =
-        requests.into_iter().map(|request| model.generate(request).unwrap()).collect();
+    let streams: Vec<_> = requests.into_iter().map(|request| model.run(request).unwrap()).collect();
     let text = |mut stream: pelton::TokenStream| {
-        let token = |token: pelton::Token| (token.id, token.log_prob.map(f32::to_bits));
+        let token = |token: pelton::Token| (token.id, token.logprob.map(f32::to_bits));
         let tokens = stream.by_ref().map(|next| token(next.unwrap())).collect();
         (tokens, stream.handle().stats())
     };

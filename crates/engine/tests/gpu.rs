@@ -5,9 +5,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
 mod common;
+#[path = "common/request.rs"]
+mod request;
 
 use pelton::{
-    Constraint, Engine, KvType, LoadOptions, Model, Request, Sampling, Speculation,
+    Constraint, Engine, KvType, LoadOptions, Model, ModelSource, Sampling, Speculation,
     gpu::{Gpu, adapters},
     graph::Backend,
 };
@@ -15,6 +17,7 @@ use pelton_cpu::Cpu;
 use pelton_testing::{Need, backend::relative_difference, skip};
 
 use common::{cases, greatest_difference, run, top};
+use request::{Request, Run};
 
 /// The first device, with kernels that test every index.
 fn device() -> Option<Gpu> {
@@ -50,12 +53,12 @@ const CHAT: &str = "<|user|>What is 7 plus 5?<|end|><|assistant|>";
 
 fn built_in(backend: impl Backend + 'static) -> Model {
     let options = LoadOptions::default().context(300).rows(64);
-    Engine::with_backend(backend).load_built_in(&options).unwrap()
+    Engine::with_backend(backend).load(ModelSource::BuiltIn, &options).unwrap()
 }
 
 fn text(model: &Model, prompt: &str, most: usize, sampling: Sampling) -> String {
     let request = Request::new(prompt).max_tokens(most).sampling(sampling);
-    model.generate(request.ignore_end(true)).unwrap().text().unwrap()
+    model.run(request.ignore_eos(true)).unwrap().text().unwrap()
 }
 
 fn seeded(seed: u64) -> Sampling {
@@ -92,9 +95,8 @@ fn greedy_texts_of_the_cpu() {
     let texts = [STORY, CHAT].map(|prompt| {
         let prompt = cpu.tokenizer().unwrap().encode_prompt(prompt).unwrap();
         let request = Request::from_tokens(prompt.clone()).max_tokens(200);
-        let request = request.sampling(Sampling::greedy()).ignore_end(true);
-        let expected: Vec<u32> =
-            cpu.generate(request).unwrap().map(|token| token.unwrap().id).collect();
+        let request = request.sampling(Sampling::greedy()).ignore_eos(true);
+        let expected: Vec<u32> = cpu.run(request).unwrap().map(|token| token.unwrap().id).collect();
         assert_eq!(expected.len(), 200);
         (prompt, expected)
     });
@@ -124,9 +126,10 @@ fn greedy_texts_of_the_cpu() {
 #[test]
 fn constrained_texts_alone_and_in_a_batch() {
     let Some(gpu) = device() else { return };
-    let options = LoadOptions::default().context(300).rows(64).sequences(2);
-    let model =
-        Engine::with_backend(gpu).load_built_in(&options.speculation(Speculation::Off)).unwrap();
+    let options = LoadOptions::default().context(300).rows(64).max_concurrent(2);
+    let model = Engine::with_backend(gpu)
+        .load(ModelSource::BuiltIn, &options.speculation(Speculation::Off))
+        .unwrap();
     let schema = serde_json::json!({
         "type": "object",
         "properties": {"animal_name": {"type": "string"}, "river": {"type": "boolean"}},
@@ -142,10 +145,9 @@ fn constrained_texts_alone_and_in_a_batch() {
     for (constraint, sampling) in requests {
         let request = Request::new(STORY).constraint(constraint).sampling(sampling).max_tokens(32);
         // log-probabilities let nothing be forced
-        let requests = [request.clone().log_probs(0), request];
-        let alone =
-            requests.clone().map(|request| model.generate(request).unwrap().text().unwrap());
-        let together = requests.map(|request| model.generate(request).unwrap());
+        let requests = [request.clone().logprobs(0), request];
+        let alone = requests.clone().map(|request| model.run(request).unwrap().text().unwrap());
+        let together = requests.map(|request| model.run(request).unwrap());
         let together = together.map(|mut stream| stream.text().unwrap());
         assert_eq!(alone, together);
         assert!(alone[0].len() > 8, "{alone:?}");
@@ -170,7 +172,7 @@ fn draws_of_the_cpu() {
         for sampling in [Sampling::greedy(), seeded(1), wide] {
             let [got, expected] = models.each_ref().map(|model| {
                 let request = Request::from_tokens(case.ids[..4].to_vec()).max_tokens(60);
-                let stream = model.generate(request.sampling(sampling.clone())).unwrap();
+                let stream = model.run(request.sampling(sampling.clone())).unwrap();
                 stream.map(|token| token.unwrap().id).collect::<Vec<_>>()
             });
             assert_eq!(got, expected, "{} {sampling:?}", case.name);

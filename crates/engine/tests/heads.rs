@@ -5,6 +5,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+#[path = "common/request.rs"]
+mod request;
+
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -4,9 +4,15 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+#[path = "common/request.rs"]
+mod request;
+
 use std::{fs, thread, time::Duration};
 
-use pelton::{Engine, LoadOptions, Request};
+use pelton::{Engine, LoadOptions, ModelSource};
+use pelton_cpu::Cpu;
+
+use request::{Request, Run};
 
 /// Nanoseconds that the threads of this process have run (`schedstat` in the kernel's
 /// documentation).
@@ -22,9 +28,11 @@ fn used() -> u64 {
 
 #[test]
 fn an_idle_model_uses_no_cpu_time() {
-    let model = Engine::with_threads(4).load_built_in(&LoadOptions::default()).unwrap();
+    let model = Engine::with_backend(Cpu::new(4))
+        .load(ModelSource::BuiltIn, &LoadOptions::default())
+        .unwrap();
     let request = Request::new("Once upon a time").max_tokens(20);
-    assert!(!model.generate(request).unwrap().text().unwrap().is_empty());
+    assert!(!model.run(request).unwrap().text().unwrap().is_empty());
     thread::sleep(Duration::from_millis(50)); // for the workers to fall asleep
     let before = used();
     thread::sleep(Duration::from_secs(1));

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+#[path = "common/request.rs"]
+mod request;
+
 use std::{
     collections::VecDeque,
     sync::{
@@ -12,7 +15,7 @@ use std::{
 };
 
 use pelton::{
-    Constraint, Engine, LoadOptions, Model, Request, Sampling, Speculation, Token,
+    Constraint, Engine, LoadOptions, Model, ModelSource, Sampling, Speculation, Token,
     graph::{
         Backend, Effort, Error, Executable, Limits, Op, Outputs, Pass, Phase, Pipeline, Plan, Row,
         Sample, Ticket, Want,
@@ -22,6 +25,8 @@ use pelton_cpu::Cpu;
 use pelton_sampling::Sampled;
 use pelton_testing::Random;
 use serde_json::json;
+
+use request::{Request, Run};
 
 /// The CPU as a queue of passes, of which some wait for their draws.
 #[derive(Clone)]
@@ -186,7 +191,7 @@ fn request(random: &mut Random, salt: u64) -> Request {
         .cache_salt(salt);
     match random.below(6) {
         0 => request = request.constrain_after(["the", ".", "a"][random.below(3)]),
-        1 => request = request.log_probs(3),
+        1 => request = request.logprobs(3),
         2 => request = request.stop(["e", "1"][random.below(2)]),
         _ => {}
     }
@@ -194,14 +199,14 @@ fn request(random: &mut Random, salt: u64) -> Request {
 }
 
 fn tokens(model: &Model, request: &Request) -> Vec<Token> {
-    model.generate(request.clone()).unwrap().map(Result::unwrap).collect()
+    model.run(request.clone()).unwrap().map(Result::unwrap).collect()
 }
 
 #[test]
 fn texts_equal_those_of_plain_passes() {
     let queued = Queued::new();
-    let late = Engine::with_backend(queued.clone()).load_built_in(&options()).unwrap();
-    let plain = Engine::with_threads(2).load_built_in(&options()).unwrap();
+    let late = Engine::with_backend(queued.clone()).load(ModelSource::BuiltIn, &options()).unwrap();
+    let plain = Engine::with_backend(Cpu::new(2)).load(ModelSource::BuiltIn, &options()).unwrap();
     let mut random = Random::new(5);
     for salt in 0..16 {
         let request = request(&mut random, salt);
@@ -224,8 +229,8 @@ fn texts_equal_those_of_plain_passes() {
 fn requests_come_and_go_while_a_draw_is_awaited() {
     let queued = Queued::new();
     let late = Engine::with_backend(queued.clone());
-    let late = late.load_built_in(&options().sequences(3)).unwrap();
-    let plain = Engine::with_threads(2).load_built_in(&options()).unwrap();
+    let late = late.load(ModelSource::BuiltIn, &options().max_concurrent(3)).unwrap();
+    let plain = Engine::with_backend(Cpu::new(2)).load(ModelSource::BuiltIn, &options()).unwrap();
     let mut random = Random::new(6);
     for salt in 0..8 {
         let requests: [Request; 3] = std::array::from_fn(|i| {
@@ -233,9 +238,9 @@ fn requests_come_and_go_while_a_draw_is_awaited() {
             if i == 1 { request } else { request.max_tokens(120) }
         });
         let expected = requests.clone().map(|request| tokens(&plain, &request));
-        let mut first = late.generate(requests[0].clone()).unwrap();
+        let mut first = late.run(requests[0].clone()).unwrap();
         let begun: Vec<Token> = first.by_ref().take(random.below(12)).map(Result::unwrap).collect();
-        let others = [1, 2].map(|i| late.generate(requests[i].clone()).unwrap());
+        let others = [1, 2].map(|i| late.run(requests[i].clone()).unwrap());
         if random.below(3) == 0 {
             first.handle().cancel();
             let all: Vec<Token> = begun.into_iter().chain(first.map(Result::unwrap)).collect();

@@ -7,7 +7,7 @@ mod common;
 use std::sync::Arc;
 
 use pelton::{
-    Checkpoint, Engine, KvType, LoadOptions,
+    Checkpoint, Engine, KvType, LoadOptions, ModelSource,
     graph::{Backend, build},
 };
 use pelton_cpu::Cpu;
@@ -36,7 +36,7 @@ fn keys_and_values_in_q8_0() {
         heron was not there, and the fox was sad. She asked the frog, and the frog said";
     let run = |cpu: Cpu, kv| {
         let options = LoadOptions::default().kv(kv);
-        let model = Engine::with_backend(cpu).load_built_in(&options).unwrap();
+        let model = Engine::with_backend(cpu).load(ModelSource::BuiltIn, &options).unwrap();
         let ids = model.tokenizer().unwrap().encode_prompt(TEXT).unwrap();
         run(&mut model.into_session().unwrap(), &ids, &[ids.len()])
     };

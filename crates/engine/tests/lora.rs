@@ -2,16 +2,21 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
+#[path = "common/request.rs"]
+mod request;
+
 use std::{fs, path::PathBuf};
 
 use pelton::{
-    Checkpoint, Engine, KvType, LoadOptions, Model, Request, Sampling,
+    Checkpoint, Engine, KvType, LoadOptions, Model, Sampling,
     graph::Backend,
     weights::{GgufWriter, Lora},
 };
 use pelton_cpu::Cpu;
 use pelton_testing::Random;
 use serde_json::json;
+
+use request::{Request, Run};
 
 const RANK: usize = 3;
 const ALPHA: f32 = 6.0;
@@ -106,7 +111,7 @@ fn with_sums(mut out: Vec<u8>, all: &[(&[Addition], f64)]) -> Vec<u8> {
 }
 
 fn load(path: PathBuf, options: LoadOptions) -> Model {
-    Engine::with_threads(2).load(path, &options.kv(KvType::F32)).unwrap()
+    Engine::with_backend(Cpu::new(2)).load(path, &options.kv(KvType::F32)).unwrap()
 }
 
 fn logits(model: Model) -> Vec<f32> {
@@ -245,18 +250,17 @@ const PROMPT: u32 = 150;
 
 fn request(prompt: u32, first: u32) -> Request {
     let prompt: Vec<u32> = (0..prompt).map(|i| (i * i + 3 * i + first) % 100).collect();
-    let request = Request::from_tokens(prompt).max_tokens(8).ignore_end(true);
-    request.sampling(Sampling::greedy()).log_probs(1)
+    let request = Request::from_tokens(prompt).max_tokens(8).ignore_eos(true);
+    request.sampling(Sampling::greedy()).logprobs(1)
 }
 
 /// The greedy tokens of requests that run together, with their log-probabilities, and the tokens of
 /// prompts that were cached.
 fn texts(model: &Model, requests: Vec<Request>) -> Vec<(Vec<(u32, f32)>, usize)> {
-    let streams: Vec<_> =
-        requests.into_iter().map(|request| model.generate(request).unwrap()).collect();
+    let streams: Vec<_> = requests.into_iter().map(|request| model.run(request).unwrap()).collect();
     let text = |mut stream: pelton::TokenStream| {
         let tokens = stream.by_ref().map(|token| token.unwrap());
-        let tokens = tokens.map(|token| (token.id, token.log_prob.unwrap())).collect();
+        let tokens = tokens.map(|token| (token.id, token.logprob.unwrap())).collect();
         (tokens, stream.stats().cached_tokens)
     };
     streams.into_iter().map(text).collect()
@@ -280,7 +284,7 @@ fn each_request_has_its_own(backend: impl Backend + Clone + 'static, name: &str)
         .zip(&adapters)
         .map(|(i, all)| write_gguf(&format!("{name}-{i}.gguf"), "qwen3", ALPHA, all))
         .collect();
-    let options = LoadOptions::default().kv(KvType::F32).sequences(4).rows(64);
+    let options = LoadOptions::default().kv(KvType::F32).max_concurrent(4).rows(64);
     let loaded = options.clone().lora(&paths[0], 0.0).lora(&paths[1], 1.0);
     let engine = Engine::with_backend(backend.clone());
     let model = engine.load(folder("qwen3").join("model.gguf"), &loaded).unwrap();
@@ -310,8 +314,8 @@ fn each_request_has_its_own(backend: impl Backend + Clone + 'static, name: &str)
         fs::write(&path, with_sums(file.clone(), &sums)).unwrap();
         let merged = engine.load(&path, &options).unwrap();
         let scores = |model: &Model, request| -> Vec<(u32, f32)> {
-            let tokens = model.log_probs(request).unwrap();
-            tokens.iter().map(|token| (token.id, token.log_prob.unwrap_or(0.0))).collect()
+            let tokens = model.logprobs_of(request).unwrap();
+            tokens.iter().map(|token| (token.id, token.logprob.unwrap_or(0.0))).collect()
         };
         let scored = scores(&model, with(request(PROMPT, 1), chosen));
         let expected = scores(&merged, request(PROMPT, 1));
@@ -327,7 +331,7 @@ fn each_request_has_its_own(backend: impl Backend + Clone + 'static, name: &str)
         (request(4, 1).lora(&names[0], f32::NAN), "finite"),
         (request(4, 1).lora(&names[0], 1.0).lora(&names[0], 1.0), "twice"),
     ] {
-        let error = model.generate(request).unwrap_err().to_string();
+        let error = model.run(request).unwrap_err().to_string();
         assert!(error.contains(text), "{error}");
     }
 }

@@ -4,7 +4,7 @@
 
 use std::{fs, path::PathBuf};
 
-use pelton::{Engine, LoadOptions, tokenizer::Special};
+use pelton::{Engine, LoadOptions, ModelSource, tokenizer::Special};
 use pelton_cpu::Cpu;
 use serde_json::Value;
 
@@ -20,7 +20,8 @@ fn documents() -> Vec<String> {
 
 /// e to the mean of -ln p over all tokens but the first of each document, in f64.
 fn perplexity(cpu: Cpu, documents: &[String]) -> f64 {
-    let model = Engine::with_backend(cpu).load_built_in(&LoadOptions::default()).unwrap();
+    let model =
+        Engine::with_backend(cpu).load(ModelSource::BuiltIn, &LoadOptions::default()).unwrap();
     let encode = |text: &String| model.tokenizer().unwrap().encode(text, Special::Parse).unwrap();
     let documents: Vec<Vec<u32>> = documents.iter().map(encode).collect();
     let mut session = model.into_session().unwrap();

@@ -3,7 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
+#[path = "common/request.rs"]
+mod request;
+
 use std::{
+    ops::ControlFlow,
     path::PathBuf,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
@@ -11,11 +15,14 @@ use std::{
 };
 
 use pelton::{
-    Constraint, Engine, Error, Event, Flow, KvMemory, LoadOptions, Model, Request, Sampling,
+    Constraint, Engine, Error, Event, KvMemory, LoadOptions, Model, ModelSource, Sampling,
     Speculation, Token,
 };
+use pelton_cpu::Cpu;
 use pelton_testing::Random;
 use serde_json::json;
+
+use request::{Request, Run};
 
 const CLIENTS: usize = 16;
 /// Bytes of 12 pages of the built-in model, two for each sequence that runs: texts have up to three.
@@ -73,7 +80,7 @@ fn request(random: &mut Random) -> Request {
         }
     }
     if random.below(5) == 0 {
-        request = request.log_probs(random.below(4) as u8);
+        request = request.logprobs(random.below(4));
     }
     if random.below(5) == 0 {
         request = request.stop([" she", ".", " friend"][random.below(3)]);
@@ -124,7 +131,7 @@ fn busy(counts: &Counts) {
 /// One request of a client: it runs to its end, or is cancelled in one of several ways.
 fn step(model: &Model, known: &[Known], random: &mut Random, counts: &Counts) {
     if random.below(8) == 0 {
-        assert!(model.generate(refused(random)).is_err());
+        assert!(model.run(refused(random)).is_err());
         return add(&counts.refused);
     }
     let Known { request, tokens: expected } = &known[random.below(known.len())];
@@ -149,18 +156,18 @@ fn step(model: &Model, known: &[Known], random: &mut Random, counts: &Counts) {
         let sink = move |event| match event {
             Event::Token(_) if left > 0 => {
                 left -= 1;
-                Flow::Continue
+                ControlFlow::Continue(())
             }
-            _ => Flow::Stop,
+            _ => ControlFlow::Break(()),
         };
-        match model.submit(request, sink) {
+        match model.submit_request(request, sink) {
             Ok(_) => add(&counts.cancelled),
             Err(Error::Busy { .. }) => busy(counts),
             Err(error) => panic!("{error}"),
         }
         return;
     }
-    let mut stream = match model.generate(request.clone()) {
+    let mut stream = match model.run(request.clone()) {
         Ok(stream) => stream,
         Err(Error::Busy { .. }) => return busy(counts),
         Err(error) => panic!("{error}: {request:?}"),
@@ -202,25 +209,25 @@ fn resident() -> Option<u64> {
 
 #[test]
 fn random_requests_of_sixteen_clients() {
-    let engine = Engine::with_threads(2);
+    let engine = Engine::with_backend(Cpu::new(2));
     let mut random = Random::new(11);
     let options = LoadOptions::default().context(320);
     let plain = options.clone().speculation(Speculation::Off);
-    let alone = engine.load_built_in(&plain).unwrap();
+    let alone = engine.load(ModelSource::BuiltIn, &plain).unwrap();
     let known: Vec<Known> = (0..if seconds() > 10 { 200 } else { 40 })
         .map(|_| {
             let request = request(&mut random);
-            let tokens = alone.generate(request.clone()).unwrap().map(Result::unwrap).collect();
+            let tokens = alone.run(request.clone()).unwrap().map(Result::unwrap).collect();
             Known { request, tokens }
         })
         .collect();
     drop(alone);
     let options = options
-        .sequences(6)
+        .max_concurrent(6)
         .kv_memory(KvMemory::Bytes(KV_BYTES))
         .queue_requests(6)
         .draft(model_file());
-    let model = engine.load_built_in(&options).unwrap();
+    let model = engine.load(ModelSource::BuiltIn, &options).unwrap();
     println!("{:?}", model.status().pages);
     let (counts, ends) = (Counts::default(), AtomicBool::new(false));
     let time = Duration::from_secs(seconds());
@@ -276,8 +283,7 @@ fn random_requests_of_sixteen_clients() {
     }
     // the model answers as at its beginning
     for Known { request, tokens } in known.iter().take(8) {
-        let again: Vec<Token> =
-            model.generate(request.clone()).unwrap().map(Result::unwrap).collect();
+        let again: Vec<Token> = model.run(request.clone()).unwrap().map(Result::unwrap).collect();
         assert_eq!(&again, tokens);
     }
 }

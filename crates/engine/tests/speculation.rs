@@ -3,20 +3,25 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+#[path = "common/request.rs"]
+mod request;
+
 use std::{fs, path::PathBuf};
 
 use pelton::{
-    Constraint, Engine, LoadOptions, Model, Request, Sampling, Speculation, Token, built_in,
+    Constraint, Engine, LoadOptions, Model, ModelSource, Sampling, Speculation, Token, built_in,
     graph::Backend,
 };
 use pelton_cpu::Cpu;
 use pelton_testing::Random;
+
 #[cfg(feature = "gpu")]
 use pelton_testing::{Need, skip};
+use request::{Request, Run};
 use serde_json::json;
 
 fn load(backend: &(impl Backend + Clone + 'static), options: &LoadOptions) -> Model {
-    Engine::with_backend(backend.clone()).load_built_in(options).unwrap()
+    Engine::with_backend(backend.clone()).load(ModelSource::BuiltIn, options).unwrap()
 }
 
 fn options() -> LoadOptions {
@@ -24,7 +29,7 @@ fn options() -> LoadOptions {
 }
 
 fn tokens(model: &Model, request: Request) -> Vec<Token> {
-    model.generate(request).unwrap().map(Result::unwrap).collect()
+    model.run(request).unwrap().map(Result::unwrap).collect()
 }
 
 const STORY: &str = "Once upon a time there was a little fox who lived near the river. Every \
@@ -43,7 +48,7 @@ fn request(random: &mut Random) -> Request {
     let start = ["Long ago, there was a", "One day", STORY][random.below(3)];
     let mut request = Request::new(start).sampling(sampling).max_tokens(1 + random.below(50));
     if random.below(4) == 0 {
-        request = request.log_probs(random.below(3) as u8);
+        request = request.logprobs(random.below(3));
     }
     if random.below(4) == 0 {
         request = request.stop([" she", ".", " friend", "!"][random.below(4)]);
@@ -114,7 +119,7 @@ fn runs_alone_and_in_a_batch(
     let mut random = Random::new(7);
     let plain = load(backend, &options().speculation(Speculation::Off));
     let alone = load(backend, &options());
-    let batch = load(backend, &options().sequences(8));
+    let batch = load(backend, &options().max_concurrent(8));
     let mut streams = Vec::new();
     for i in 0..runs {
         let request = request(&mut random);
@@ -124,7 +129,7 @@ fn runs_alone_and_in_a_batch(
             drafted = drafted.prediction(predicted(&mut random, &expected));
         }
         assert_eq!(tokens(&alone, drafted.clone()), expected, "run {i}: {request:?}");
-        streams.push((batch.generate(drafted).unwrap(), expected));
+        streams.push((batch.run(drafted).unwrap(), expected));
         if streams.len() == 8 {
             for (stream, expected) in streams.drain(..) {
                 let tokens: Vec<Token> = stream.map(Result::unwrap).collect();
@@ -226,11 +231,11 @@ fn a_noised_draft_model(request: fn(&mut Random) -> Request, runs: usize) {
     let backend = Cpu::new(2);
     let noised = Noised::new(3);
     let plain = load(&backend, &options().speculation(Speculation::Off));
-    let model = load(&backend, &options().sequences(4).draft(&noised.0));
+    let model = load(&backend, &options().max_concurrent(4).draft(&noised.0));
     let mut random = Random::new(2);
     let requests: Vec<Request> = (0..runs).map(|_| request(&mut random)).collect();
     let mut streams: Vec<_> =
-        requests.iter().map(|request| model.generate(request.clone()).unwrap()).collect();
+        requests.iter().map(|request| model.run(request.clone()).unwrap()).collect();
     for (stream, request) in streams.iter_mut().zip(&requests) {
         let got: Vec<Token> = stream.map(Result::unwrap).collect();
         assert_eq!(got, tokens(&plain, request.clone()));
@@ -245,6 +250,7 @@ fn a_draft_model_of_another_vocabulary_is_refused() {
     let draft =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/logits/llama.gguf");
     let engine = Engine::with_backend(Cpu::new(1));
-    let error = engine.load_built_in(&options().draft(draft)).err().unwrap().to_string();
+    let error =
+        engine.load(ModelSource::BuiltIn, &options().draft(draft)).err().unwrap().to_string();
     assert!(error.starts_with("the draft model ") && error.contains("vocabulary"), "{error}");
 }

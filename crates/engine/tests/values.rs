@@ -4,12 +4,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
+#[path = "common/request.rs"]
+mod request;
+
 use std::{fs, path::PathBuf};
 
 use pelton::{
-    EmbedOptions, Embedding, Engine, Error, KvType, LoadOptions, Model, Pooling, Prompt, Request,
+    EmbedOptions, Embedding, Engine, Error, KvType, LoadOptions, Model, Pooling, Prompt,
     RerankOptions,
 };
+use pelton_cpu::Cpu;
+
+use request::{Request, Run};
 
 /// Differences of rounding: sums in f32 in another order.
 const TOLERANCE: f32 = 5e-4;
@@ -72,7 +78,7 @@ fn load(name: &str, change: impl FnOnce(LoadOptions) -> LoadOptions) -> Model {
 
 fn load_path(path: PathBuf, change: impl FnOnce(LoadOptions) -> LoadOptions) -> Model {
     let options = change(LoadOptions::default().kv(KvType::F32));
-    Engine::with_threads(2).load(path, &options).unwrap()
+    Engine::with_backend(Cpu::new(2)).load(path, &options).unwrap()
 }
 
 fn raw() -> EmbedOptions {
@@ -108,7 +114,7 @@ fn batches_change_nothing() {
     for (name, _) in ENCODERS {
         let mut texts = texts(name);
         let together = load(name, |options| options.rows(512)).embed(&texts, &raw()).unwrap();
-        let one = load(name, |options| options.sequences(1));
+        let one = load(name, |options| options.max_concurrent(1));
         for (text, expected) in texts.iter().zip(&together) {
             let alone = one.embed(std::slice::from_ref(text), &raw()).unwrap();
             assert_eq!(alone[0], *expected, "{name}");
@@ -174,14 +180,14 @@ fn the_document_of_a_pair_has_a_type_of_its_own() {
 #[test]
 fn a_language_model_embeds_by_its_last_token() {
     let path = folder("qwen3").join("model.gguf");
-    let load = |options: LoadOptions| Engine::with_threads(2).load(&path, &options);
+    let load = |options: LoadOptions| Engine::with_backend(Cpu::new(2)).load(&path, &options);
     let model = load(LoadOptions::default()).unwrap();
     let text = [Prompt::Tokens(vec![5, 6, 7])];
     assert!(matches!(model.embed(&text, &raw()), Err(Error::Output { .. })));
     let model = load(LoadOptions::default().pooling(Pooling::Last)).unwrap();
     let embedding = model.embed(&text, &EmbedOptions::default()).unwrap().remove(0);
     assert_eq!(embedding.dimensions, model.plan().shape.hidden);
-    assert!(model.generate(Request::from_tokens(vec![5])).is_err());
+    assert!(model.run(Request::from_tokens(vec![5])).is_err());
 }
 
 #[test]

@@ -89,6 +89,7 @@ pub enum Error {
         /// The requested number.
         threads: usize,
         /// The system's error.
+        #[source]
         error: std::io::Error,
     },
 

@@ -204,7 +204,7 @@ pub struct Config {
     pub device: Device,
     /// Threads on the CPU.
     pub threads: usize,
-    /// Whether weights stay in the order of their file, as [`pelton::Engine::in_file_order`] has it.
+    /// Whether weights stay in the order of their file, as [`pelton::EngineBuilder::repack`] has it without it.
     pub in_file_order: bool,
     /// The keys, one of which a request must have; none for a server without keys.
     pub keys: Vec<ApiKey>,
@@ -256,7 +256,7 @@ impl Default for Config {
             host: "127.0.0.1".to_owned(),
             port: 8080,
             models: Vec::new(),
-            load: LoadOptions::default().sequences(4),
+            load: LoadOptions::default().max_concurrent(4),
             device: Device::default(),
             threads: pelton::default_threads(),
             in_file_order: false,

@@ -149,8 +149,8 @@ impl IntoResponse for ApiError {
 
 impl From<pelton::Error> for ApiError {
     fn from(error: pelton::Error) -> Self {
-        use pelton::Error as E;
-        let text = error.to_string();
+        use pelton::{Error as E, ErrorKind};
+        let (text, kind) = (error.to_string(), error.kind());
         match error {
             E::PromptTooLong { tokens, context } => {
                 let error = Self::invalid(format!(
@@ -181,20 +181,20 @@ impl From<pelton::Error> for ApiError {
             }
             E::Effort { .. } => Self::field("effort", text),
             E::Chat(error) => error.into(),
+            // others are being compiled, which may take seconds
             E::Constraint(pelton::ConstraintError::Busy) => {
                 Self::busy(text, Duration::from_secs(5))
             }
             E::Constraint(_) => Self::field("response_format", text),
             E::EmptyPrompt => Self::field("prompt", text),
-            E::NoVocabulary { .. }
-            | E::UnknownToken { .. }
-            | E::Tokenizer(_)
-            | E::Output { .. }
-            | E::Labels { .. } => Self::invalid(text),
-            E::Busy { .. } => Self::busy(text, Duration::from_secs(1)),
-            E::Deadline(_) => Self::new(StatusCode::GATEWAY_TIMEOUT, text).code("timeout"),
-            E::Stopped | E::Gone(_) | E::Cancelled => Self::unavailable(text),
-            _ => Self::internal(text),
+            E::Gone(_) => Self::unavailable(text),
+            _ => match kind {
+                ErrorKind::InvalidInput | ErrorKind::Unsupported => Self::invalid(text),
+                ErrorKind::Busy => Self::busy(text, Duration::from_secs(1)),
+                ErrorKind::TimedOut => Self::new(StatusCode::GATEWAY_TIMEOUT, text).code("timeout"),
+                ErrorKind::Cancelled => Self::unavailable(text),
+                _ => Self::internal(text),
+            },
         }
     }
 }

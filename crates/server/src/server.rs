@@ -82,12 +82,9 @@ impl Server {
             config.models.push(ModelConfig::built_in());
         }
         check(&config)?;
-        let open = match config.in_file_order {
-            true => Engine::in_file_order,
-            false => Engine::on,
-        };
-        let (device, threads) = (config.device, config.threads);
-        let opened = tokio::task::spawn_blocking(move || open(device, threads)).await;
+        let engine = Engine::builder().device(config.device).threads(config.threads);
+        let engine = engine.repack(!config.in_file_order);
+        let opened = tokio::task::spawn_blocking(move || engine.build()).await;
         let engine = opened.map_err(|error| Error::Config(error.to_string()))??;
         let address = (config.host.as_str(), config.port);
         let listener = TcpListener::bind(address).await.map_err(|source| Error::Listen {

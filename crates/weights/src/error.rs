@@ -9,11 +9,23 @@ use pelton_quant::DType;
 use crate::ValueType;
 
 /// An error of a model file: the file's name and the [`Problem`].
-#[derive(Debug, thiserror::Error)]
-#[error("{file}: {problem}")]
+#[derive(Debug)]
 pub struct Error {
     file: String,
     problem: Problem,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file, self.problem)
+    }
+}
+
+/// The source is the error of the system, not the [`Problem`], which the message has.
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.problem)
+    }
 }
 
 impl Error {
@@ -44,10 +56,10 @@ impl Error {
 pub enum Problem {
     /// The operating system failed to open, stat or map the file.
     #[error("cannot be read: {0}")]
-    Read(io::Error),
+    Read(#[source] io::Error),
     /// The output of a [`GgufWriter`](crate::GgufWriter) failed.
     #[error("cannot be written: {0}")]
-    Write(io::Error),
+    Write(#[source] io::Error),
 
     /// The file is empty.
     #[error("the file is empty, expected a model: download it again")]

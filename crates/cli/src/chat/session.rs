@@ -4,9 +4,8 @@ use std::{fs, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use pelton::{
-    FinishReason, Model, Request, Stats,
+    EffortLevel, FinishReason, GenerateOptions, Model, Stats,
     chat::{Chat, ChatTemplate, Content, Message, ToolChoice},
-    graph::{Dial, Effort},
 };
 use serde_json::{Map, Value};
 
@@ -71,7 +70,7 @@ pub(crate) struct Session<'a> {
     pub(crate) thinking: Thinking,
     pub(crate) tools: Tools,
     /// The effort of answers.
-    effort: Effort,
+    effort: EffortLevel,
     pub(crate) answers: Answers,
     pub(crate) input: Input,
     pub(crate) screen: Screen,
@@ -99,7 +98,7 @@ impl<'a> Session<'a> {
             Params,
             Thinking,
             Tools,
-            Effort,
+            EffortLevel,
         ),
         (input, screen): (Input, Screen),
         interrupt: Interrupt,
@@ -296,7 +295,7 @@ impl<'a> Session<'a> {
             self.screen.show(&self.effort.to_string())?;
             return Ok(());
         }
-        let effort = crate::effort::dial(argument).map_err(anyhow::Error::msg)?;
+        let effort = argument.parse::<EffortLevel>().map_err(anyhow::Error::msg)?;
         if !effort.is_full() && !self.model.plan().has_effort() {
             bail!("effort is {effort}, expected 1 of a chat that was started without --effort");
         }
@@ -449,15 +448,11 @@ impl<'a> Session<'a> {
         };
         let mut sampling = self.params.sampling.sampling().clone();
         sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(self.attempt));
-        let request = Request::new("").sampling(sampling);
-        let mut request = match self.effort.dial() {
-            Dial::Inputs(effort) => request.effort(effort),
-            Dial::Energy(share) => request.effort_energy(share),
-        };
-        request.max_tokens = self.params.tokens;
-        request.stop.clone_from(&self.answers.stop);
-        request = self.answers.constraint.apply(request)?;
-        let stream = self.model.chat(&prompt, request);
+        let mut options = GenerateOptions::default().sampling(sampling).effort(self.effort);
+        options.max_tokens = self.params.tokens;
+        options.stop.clone_from(&self.answers.stop);
+        options = self.answers.constraint.apply(options)?;
+        let stream = self.model.answer(&prompt, options);
         let too_long = matches!(stream, Err(pelton::Error::PromptTooLong { .. }));
         let mut stream = match too_long {
             true => stream.hint(

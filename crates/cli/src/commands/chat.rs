@@ -143,7 +143,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             args.params,
             thinking,
             tools,
-            args.options.effort.dial().unwrap_or_default(),
+            args.options.effort.level().unwrap_or_default(),
         ),
         (input, screen),
         interrupt,

@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{BufWriter, Write, stdout},
+    ops::ControlFlow,
     path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
@@ -10,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use pelton::{EmbedOptions, Embedding, Flow, LoadOptions, Model, Pooling, Prompt};
+use pelton::{EmbedOptions, Embedding, LoadOptions, Model, Pooling, Prompt};
 use serde_json::json;
 
 use super::{joined, lines::Lines, lines_or_stdin};
@@ -105,7 +106,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         .embed_each(&texts, &options, |i, embedding| {
             all[i] = Some(embedding);
             bar.counter().add(1);
-            if stop.is_set() { Flow::Stop } else { Flow::Continue }
+            if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
         .map_err(hint)?;
     let time = begun.elapsed();

@@ -36,7 +36,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let named = format!("{} could not be written", path.display());
     let file = File::create(&path).context(named.clone())?;
     let mut session = model.into_session()?;
-    session.set_dial(args.load.effort.dial().unwrap_or_default())?;
+    session.set_effort(args.load.effort.level().unwrap_or_default())?;
     let mut logits = Vec::new();
     session.run_all(&ids, |row| logits.extend_from_slice(row))?;
     npy::write(BufWriter::new(file), rows, vocab, &logits).context(named)

@@ -8,11 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use pelton::{
-    LoadOptions, Model, Session,
-    graph::{Dial, Effort, OutputKind},
-    tokenizer::Special,
-};
+use pelton::{EffortLevel, LoadOptions, Model, Session, graph::OutputKind, tokenizer::Special};
 use serde_json::json;
 
 use crate::{
@@ -48,7 +44,7 @@ pub(crate) struct Args {
     save_base: Option<PathBuf>,
     /// Read the first half of each window with effort 1, as prompts are read (needs --effort). It is
     /// not scored
-    #[arg(long, requires = "dial")]
+    #[arg(long, requires = "effort")]
     dense_context: bool,
     /// Score the first windows only
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -134,9 +130,10 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
             object["model"] = json!(args.model);
             object["context"] = json!(context);
             object["windows"] = json!(windows);
-            match args.efforts()[1].dial() {
-                Dial::Inputs(effort) => object["effort"] = json!(effort),
-                Dial::Energy(share) => object["effort_energy"] = json!(share),
+            match args.efforts()[1] {
+                EffortLevel::Inputs(effort) => object["effort"] = json!(effort),
+                EffortLevel::Energy(share) => object["effort_energy"] = json!(share),
+                _ => {}
             }
             if let Some(live) = live {
                 object["live_share"] = json!(live);
@@ -155,9 +152,9 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
 
 impl Args {
     /// The efforts of the two halves of a window.
-    fn efforts(&self) -> [Effort; 2] {
-        let effort = self.load.effort.dial().unwrap_or_default();
-        [if self.dense_context { Effort::FULL } else { effort }, effort]
+    fn efforts(&self) -> [EffortLevel; 2] {
+        let effort = self.load.effort.level().unwrap_or_default();
+        [if self.dense_context { EffortLevel::FULL } else { effort }, effort]
     }
 }
 
@@ -217,7 +214,7 @@ struct Window {
     /// Whether log-probabilities are to be saved.
     save: bool,
     /// The efforts of the first half and of the scored one.
-    efforts: [Effort; 2],
+    efforts: [EffortLevel; 2],
 }
 
 /// The scored rows of a window.
@@ -233,9 +230,9 @@ impl Window {
         let Self { tokens, base, save, efforts } = self;
         let rows = scored(tokens.len());
         session.truncate(0);
-        session.set_dial(efforts[0])?;
+        session.set_effort(efforts[0])?;
         session.run(&tokens[..rows.start])?;
-        session.set_dial(efforts[1])?;
+        session.set_effort(efforts[1])?;
         let (mut scores, mut saved) = (Vec::with_capacity(rows.len()), Vec::new());
         session.run_all(&tokens[rows.clone()], |logits| {
             let i = scores.len();

@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use pelton::{
     KvType, LoadOptions,
-    graph::{Effort, Op, Plan, Profile, Step},
+    graph::{Op, Plan, Profile, Step},
 };
 use serde_json::json;
 
@@ -79,7 +79,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let (depth, passes) = (args.depth, args.tokens as usize);
     let name = model.checkpoint().name().to_owned();
     let mut session = model.into_session()?;
-    session.set_dial(args.load.effort.dial().unwrap_or(Effort::FULL))?;
+    session.set_effort(args.load.effort.level().unwrap_or_default())?;
     if depth > 0 {
         session.run(&vec![0; depth])?;
     }

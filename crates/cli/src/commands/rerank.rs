@@ -2,11 +2,12 @@
 
 use std::{
     io::{BufWriter, Write, stdout},
+    ops::ControlFlow,
     process::ExitCode,
 };
 
 use anyhow::Result;
-use pelton::{Flow, LoadOptions, RerankOptions, Score};
+use pelton::{LoadOptions, RerankOptions, Score};
 use serde_json::json;
 
 use super::lines_or_stdin;
@@ -58,7 +59,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         .rerank_each(&args.query, &documents, &options, |i, score| {
             scores.push((i, score));
             bar.counter().add(1);
-            if stop.is_set() { Flow::Stop } else { Flow::Continue }
+            if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
         .hint("documents count from 0; `pelton rerank --help` describes the options")?;
     drop(bar);

@@ -305,7 +305,7 @@ fn config(args: &Args) -> Result<Config> {
     }
     let mut load = LoadOptions::default()
         .fit_context()
-        .sequences(args.parallel)
+        .max_concurrent(args.parallel)
         .queue_requests(args.queue)
         .queue_tokens(args.queue_tokens);
     load.pooling = args.pooling.map(Pooling::from);

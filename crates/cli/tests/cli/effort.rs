@@ -16,8 +16,15 @@ fn a_calibrated_table_is_used() {
         (String::from_utf8(output.stderr.clone()).unwrap(), stdout(&output))
     };
     let all = ["--context", "16", "--device", "cpu", "--json"];
-    let score = [&["perplexity", &model, &text, "--effort", "0.5"], &all[..]].concat();
-    let (said, before) = run(&score);
+    let at = |effort: &str| -> Vec<String> {
+        let words = ["perplexity", &model, &text, "--effort", effort];
+        words.iter().chain(&all).map(|&word| word.to_owned()).collect()
+    };
+    let score = |effort: &str| {
+        let words = at(effort);
+        run(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let (said, before) = score("0.5");
     assert!(said.contains("effort uniform"), "{said}");
     let args = ["effort", "calibrate", &model, &text, "--minutes", "0", "--layer-groups", "2"];
     let (_, found) = run(&[&args, &all[..]].concat());
@@ -35,17 +42,15 @@ fn a_calibrated_table_is_used() {
     assert!(points.iter().filter(better).count() >= 4, "{points:?}");
     let file = found["file"].as_str().unwrap();
     assert!(file.starts_with(cache.to_str().unwrap()), "{file}");
-    let (said, after) = run(&score);
+    let (said, after) = score("0.5");
     assert!(said.contains(&format!("effort by the table {file}")), "{said}");
     assert_ne!(before, after);
-    let uniform = [&score[..], &["--effort-table", "uniform"]].concat();
-    assert_eq!(run(&uniform).1, before);
-    let named = [&score[..], &["--effort-table", file]].concat();
-    assert_eq!(run(&named).1, after);
+    assert_eq!(score("0.5,table=uniform").1, before);
+    assert_eq!(score(&format!("0.5,table={file}")).1, after);
     // a table of another model
     fs::write(file, fs::read_to_string(file).unwrap().replace("model\": \"", "model\": \"0"))
         .unwrap();
-    let output = pelton().env("XDG_CACHE_HOME", &cache).args(&score).output().unwrap();
+    let output = pelton().env("XDG_CACHE_HOME", &cache).args(at("0.5")).output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && message.contains("made for another model"), "{message}");
 }
@@ -56,7 +61,7 @@ fn shares_of_squares_are_scored() {
     let base = fixture("perplexity/windows.kld");
     let score = |share: &str| {
         let args = ["perplexity", &model, &text, "--base", &base, "--json", "--device", "cpu"];
-        let found = json(&[&args[..], &["--effort-energy", share]].concat());
+        let found = json(&[&args[..], &["--effort", &format!("energy={share}")]].concat());
         assert_eq!(found["effort_energy"].as_f64(), (share != "1").then(|| share.parse().unwrap()));
         found["base"]["kl_divergence"]["mean"]["value"].as_f64().unwrap()
     };
@@ -67,9 +72,15 @@ fn shares_of_squares_are_scored() {
 #[test]
 fn flags_that_are_refused() {
     let (model, text) = (fixture("models/llama3/model.gguf"), fixture("perplexity/windows.txt"));
-    let both = ["run", "built-in", "x", "--effort", "0.5", "--effort-energy", "0.5"];
-    assert!(refused(&both, 2).contains("cannot be used with"));
-    assert!(refused(&["run", "built-in", "x", "--effort-energy", "2"], 2).contains("at most 1"));
+    let refused_value =
+        |value: &str| refused(&["run", "built-in", "x", &format!("--effort={value}")], 2);
+    assert!(refused_value("0.5,energy=0.5").contains("expected one"));
+    assert!(refused_value("energy=2").contains("at most 1"));
+    assert!(refused_value("mode=nested").contains("names no effort"));
+    assert!(refused_value("1,modes=nested").contains("has no key 'modes', expected mode, table"));
+    // the flags of before
+    let old = refused(&["run", "built-in", "x", "--effort-mode", "nested"], 2);
+    assert!(old.contains("--effort 0.5,mode=bucket"), "{old}");
     let calibrate = |more: &[&str], code| {
         refused(&[&["effort", "calibrate", &model, &text], more].concat(), code)
     };
@@ -79,7 +90,7 @@ fn flags_that_are_refused() {
     assert!(calibrate(&["--layer-groups", "0"], 2).contains("layer-groups"));
     let message = calibrate(&["--context", "100000"], 1);
     assert!(message.contains("error: "), "{message}");
-    let missing = ["run", "built-in", "x", "--effort", "0.5", "--effort-table", "/none.json"];
+    let missing = ["run", "built-in", "x", "--effort", "0.5,table=/none.json"];
     assert!(refused(&missing, 1).contains("/none.json: could not be read"));
 }
 

@@ -5,10 +5,10 @@
 /// many requests does not hold up another with few.
 ///
 /// ```
-/// use pelton::{Client, Request};
+/// use pelton::{Client, GenerateOptions};
 ///
-/// let request = Request::new("Once upon a time").client(Client::new(7).priority(1));
-/// assert_eq!(request.client.id, 7);
+/// let options = GenerateOptions::default().client(Client::new(7).priority(1));
+/// assert_eq!(options.client.id, 7);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -15,33 +15,50 @@ pub struct Token {
     /// Control tokens have no text: that of one, if any, is the end of the text before it.
     pub text: String,
     /// Its natural log-probability, if the request asks for those.
-    pub log_prob: Option<f32>,
+    pub logprob: Option<f32>,
     /// The likeliest tokens with their natural log-probabilities, in descending order.
-    pub top: Vec<(u32, f32)>,
+    pub top: Vec<TokenLogprob>,
 }
 
 impl Token {
     pub(crate) fn new(id: u32, text: String) -> Self {
-        Self { id, text, log_prob: None, top: Vec::new() }
+        Self { id, text, logprob: None, top: Vec::new() }
+    }
+}
+
+/// A token that could have been drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TokenLogprob {
+    /// Its id.
+    pub id: u32,
+    /// Its natural log-probability.
+    pub logprob: f32,
+}
+
+impl TokenLogprob {
+    /// Those of pairs of an id and a log-probability.
+    pub(crate) fn list(pairs: Vec<(u32, f32)>) -> Vec<Self> {
+        pairs.into_iter().map(|(id, logprob)| Self { id, logprob }).collect()
     }
 }
 
 /// A token of a prompt with its log-probability, if the request
-/// [asks](crate::Request::prompt_log_probs) for those.
+/// [asks](crate::GenerateOptions::prompt_logprobs) for those.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PromptToken {
     /// Its id.
     pub id: u32,
     /// Its natural log-probability after the tokens before it; `None` for the first token.
-    pub log_prob: Option<f32>,
+    pub logprob: Option<f32>,
     /// The likeliest tokens in its place with their natural log-probabilities, in descending order.
-    pub top: Vec<(u32, f32)>,
+    pub top: Vec<TokenLogprob>,
 }
 
 impl PromptToken {
-    pub(crate) fn new(id: u32, log_prob: Option<f32>, top: Vec<(u32, f32)>) -> Self {
-        Self { id, log_prob, top }
+    pub(crate) fn new(id: u32, logprob: Option<f32>, top: Vec<TokenLogprob>) -> Self {
+        Self { id, logprob, top }
     }
 }
 
@@ -141,13 +158,4 @@ pub enum Event {
     },
     /// The request failed. The last event.
     Failed(Error),
-}
-
-/// Whether a request goes on after an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// It does.
-    Continue,
-    /// It is cancelled; the callback is dropped and receives nothing more.
-    Stop,
 }

@@ -1,20 +1,26 @@
 //! The values that go into a model and come out of it.
 
 mod client;
+mod effort;
 mod event;
+mod generate;
 mod handle;
 mod options;
-mod request;
+mod prompt;
+mod source;
 mod speculation;
 mod status;
 mod stream;
 mod values;
 
 pub use client::Client;
-pub use event::{Event, FinishReason, Flow, PromptToken, Stats, Token};
+pub use effort::{EffortLevel, EffortOptions, EffortTables};
+pub use event::{Event, FinishReason, PromptToken, Stats, Token, TokenLogprob};
+pub use generate::{GenerateOptions, LogitBias, LoraChoice, Trigger};
 pub use handle::RequestHandle;
-pub use options::{DraftSource, EffortTables, KvMemory, LoadOptions};
-pub use request::{Prompt, Request, Trigger};
+pub use options::{DraftSource, KvMemory, LoadOptions, LoadProgress, Lora};
+pub use prompt::Prompt;
+pub use source::ModelSource;
 pub use speculation::{Speculation, SpeculationStats};
 pub use status::{PageCounts, Status};
 pub use stream::{AsyncTokenStream, TokenStream};

@@ -1,12 +1,13 @@
 //! The sizes that a model is loaded for.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use pelton_graph::{EffortMode, EffortTable, KvType};
-use pelton_quant::BucketFormat;
+use pelton_graph::KvType;
 use pelton_weights::Quantize;
 
-use super::{speculation::Speculation, values::Pooling};
+use super::{
+    effort::EffortOptions, source::ModelSource, speculation::Speculation, values::Pooling,
+};
 
 /// The memory for keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -27,11 +28,9 @@ pub enum KvMemory {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DraftSource {
-    /// A file or a directory.
-    Path(PathBuf),
-    /// The [built-in model](crate::built_in()).
-    BuiltIn,
-    /// The model itself, at this [effort](crate::Request::effort).
+    /// Another model.
+    Model(ModelSource),
+    /// The model itself, at this [effort](crate::GenerateOptions::effort).
     Effort(f64),
     /// The head of the model's file that predicts further tokens (multi-token prediction: `nextn`
     /// tensors).
@@ -43,22 +42,22 @@ pub enum DraftSource {
 /// ```
 /// use pelton::{KvMemory, LoadOptions};
 ///
-/// let options = LoadOptions::default().context(32_768).sequences(8);
+/// let options = LoadOptions::default().context(32_768).max_concurrent(8);
 /// let options = options.kv_memory(KvMemory::Bytes(1 << 30));
-/// assert_eq!(options.sequences, Some(8));
+/// assert_eq!(options.max_concurrent, Some(8));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LoadOptions {
-    /// The most positions of a sequence; `None` for the model's own, but at most 4,096.
+    /// The most tokens of a prompt and its answer; `None` for the model's own, but at most 4,096.
     pub context: Option<usize>,
     /// Whether the context adapts to the model and the machine. `None` is then the model's own, as
     /// far as half of the free memory holds its keys and values. A context longer than the model's
     /// is cut to that instead of refused.
     pub fit_context: bool,
-    /// The most sequences that run at the same time; `None` for 1, or 32 of a model of embeddings or
+    /// The most requests that run at the same time; `None` for 1, or 32 of a model of embeddings or
     /// scores.
-    pub sequences: Option<usize>,
+    pub max_concurrent: Option<usize>,
     /// The most rows of one pass: tokens of prompts that are run together. `None` for 512, or up to
     /// 2,048 on a GPU with matrix cores and enough memory. If the model's texts are run as a whole
     /// and the context is longer, `None` is for the context, up to 16,384.
@@ -66,7 +65,7 @@ pub struct LoadOptions {
     /// The pooling of embeddings; `None` for the one that the file names.
     pub pooling: Option<Pooling>,
     /// LoRA adapters with their scales; see [`lora`](Self::lora).
-    pub loras: Vec<(PathBuf, f32)>,
+    pub loras: Vec<Lora>,
     /// The formats to which matrices of F32, F16 and BF16 are converted; `None` for their own.
     pub quantize: Option<Quantize>,
     /// The element type of keys and values.
@@ -84,43 +83,46 @@ pub struct LoadOptions {
     /// The source of drafted tokens; `None` for the head of the model's file, if that has one and
     /// [`speculation`](Self::speculation) is not off.
     pub draft: Option<DraftSource>,
-    /// The [effort](crate::Request::effort) of requests that do not say, with which requests can have
-    /// any; `None` if all have effort 1.
-    pub effort: Option<f64>,
-    /// In place of [`effort`](Self::effort): the [share of squared
-    /// scores](crate::Request::effort_energy) of requests that do not say.
-    pub effort_energy: Option<f64>,
-    /// The parts that tokens of an effort below 1 leave out, and so the order in which weights are
-    /// kept.
-    pub effort_mode: EffortMode,
-    /// In [`EffortMode::Bucket`]: the codes of the sorted weights; `None` for those of
-    /// [`effort_buckets`](Self::effort_buckets), or f16 without a file.
-    pub effort_bucket_format: Option<BucketFormat>,
-    /// In [`EffortMode::Bucket`]: the ranks of each bucket that are kept, 1 to 16, of
-    /// [`BucketFormat::Q8`] 1 to 8; `None` for all. Fewer deny every token the whole model.
-    pub effort_ranks: Option<usize>,
-    /// In [`EffortMode::Bucket`]: a file that [`BucketFile`](crate::BucketFile) wrote of the model;
-    /// without it, and on a GPU always, weights are sorted at load.
-    pub effort_buckets: Option<PathBuf>,
-    /// The fractions of the kinds of matrices at an effort.
-    pub effort_tables: EffortTables,
+    /// Lets requests have any [effort](crate::GenerateOptions::effort); `None` if all have effort 1.
+    pub effort: Option<EffortOptions>,
+    progress: Option<ProgressCallback>,
 }
 
-/// The fractions of inputs that kinds of matrices and layers have at an effort. Their mean, weighted by
-/// bytes, is the effort.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A LoRA adapter of a load.
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum EffortTables {
-    /// The same for all.
-    #[default]
-    Uniform,
-    /// Those of the file of the model in this folder, if there is one, as
-    /// [`EffortFile::path`](crate::EffortFile::path) names it.
-    Folder(PathBuf),
-    /// Those of a file that [`EffortFile`](crate::EffortFile) wrote.
-    File(PathBuf),
-    /// A table in memory. Its mean fractions can be any.
-    Table(Arc<EffortTable>),
+pub struct Lora {
+    /// A GGUF file, or a directory that PEFT saved.
+    pub path: PathBuf,
+    /// A factor of the adapter's own scale, for requests that do not name their adapters.
+    pub scale: f32,
+}
+
+/// The progress of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadProgress {
+    /// Bytes of weights that are loaded.
+    pub done: u64,
+    /// Bytes of all weights.
+    pub total: u64,
+}
+
+/// The function that receives the progress of a load.
+#[derive(Clone)]
+struct ProgressCallback(Arc<dyn Fn(LoadProgress) + Send + Sync>);
+
+impl fmt::Debug for ProgressCallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProgressCallback")
+    }
+}
+
+/// A function is equal to itself.
+impl PartialEq for ProgressCallback {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl Default for LoadOptions {
@@ -128,7 +130,7 @@ impl Default for LoadOptions {
         Self {
             context: None,
             fit_context: false,
-            sequences: None,
+            max_concurrent: None,
             rows: None,
             pooling: None,
             loras: Vec::new(),
@@ -141,20 +143,15 @@ impl Default for LoadOptions {
             speculation: Speculation::Auto,
             draft: None,
             effort: None,
-            effort_energy: None,
-            effort_mode: EffortMode::Channel,
-            effort_bucket_format: None,
-            effort_ranks: None,
-            effort_buckets: None,
-            effort_tables: EffortTables::Uniform,
+            progress: None,
         }
     }
 }
 
 impl LoadOptions {
-    /// Sets the positions of a sequence.
-    pub fn context(mut self, positions: usize) -> Self {
-        self.context = Some(positions);
+    /// Sets the tokens of a prompt and its answer.
+    pub fn context(mut self, tokens: usize) -> Self {
+        self.context = Some(tokens);
         self
     }
 
@@ -164,9 +161,9 @@ impl LoadOptions {
         self
     }
 
-    /// Sets the number of sequences that run at the same time.
-    pub fn sequences(mut self, sequences: usize) -> Self {
-        self.sequences = Some(sequences);
+    /// Sets the number of requests that run at the same time.
+    pub fn max_concurrent(mut self, requests: usize) -> Self {
+        self.max_concurrent = Some(requests);
         self
     }
 
@@ -177,10 +174,10 @@ impl LoadOptions {
     }
 
     /// Adds a LoRA adapter: a GGUF file, or a directory that PEFT saved, for a model of the same
-    /// kind. It holds for all requests that do not [name](crate::Request::lora) their adapters. The
+    /// kind. It holds for all requests that do not [name](crate::GenerateOptions::lora) their adapters. The
     /// scale multiplies the adapter's own, and with the scale 0 only requests that name it have it.
     pub fn lora(mut self, path: impl Into<PathBuf>, scale: f32) -> Self {
-        self.loras.push((path.into(), scale));
+        self.loras.push(Lora { path: path.into(), scale });
         self
     }
 
@@ -232,53 +229,15 @@ impl LoadOptions {
         self
     }
 
-    /// Sets the effort of requests that do not say, above 0 and at most 1, and lets requests have any.
-    /// The weights that it applies to are then kept in another order, instead of the file's.
-    pub fn effort(mut self, effort: f64) -> Self {
-        self.effort = Some(effort);
+    /// Lets requests have any effort: [`EffortOptions`], or the effort of requests that do not say.
+    pub fn effort(mut self, effort: impl Into<EffortOptions>) -> Self {
+        self.effort = Some(effort.into());
         self
     }
 
-    /// Sets the effort of requests that do not say as a share of squared scores, above 0 and at most 1,
-    /// and lets requests have any.
-    pub fn effort_energy(mut self, share: f64) -> Self {
-        self.effort_energy = Some(share);
-        self
-    }
-
-    /// Sets what tokens of an effort below 1 leave out.
-    pub fn effort_mode(mut self, mode: EffortMode) -> Self {
-        self.effort_mode = mode;
-        self
-    }
-
-    /// Sets the codes of sorted weights.
-    pub fn effort_bucket_format(mut self, format: BucketFormat) -> Self {
-        self.effort_bucket_format = Some(format);
-        self
-    }
-
-    /// Sets the ranks of buckets that are kept.
-    pub fn effort_ranks(mut self, ranks: usize) -> Self {
-        self.effort_ranks = Some(ranks);
-        self
-    }
-
-    /// Sets the file of sorted buckets.
-    pub fn effort_buckets(mut self, path: impl Into<PathBuf>) -> Self {
-        self.effort_buckets = Some(path.into());
-        self
-    }
-
-    /// Sets the fractions of the kinds of matrices.
-    pub fn effort_tables(mut self, tables: EffortTables) -> Self {
-        self.effort_tables = tables;
-        self
-    }
-
-    /// Sets the model that drafts tokens: a file or a directory.
-    pub fn draft(mut self, path: impl Into<PathBuf>) -> Self {
-        self.draft = Some(DraftSource::Path(path.into()));
+    /// Sets the model that drafts tokens.
+    pub fn draft(mut self, model: impl Into<ModelSource>) -> Self {
+        self.draft = Some(DraftSource::Model(model.into()));
         self
     }
 
@@ -296,9 +255,16 @@ impl LoadOptions {
         self
     }
 
-    /// Lets the [built-in model](crate::built_in()) draft tokens.
-    pub fn draft_built_in(mut self) -> Self {
-        self.draft = Some(DraftSource::BuiltIn);
+    /// Sets a function that is called now and then during a load, on the loading thread.
+    pub fn progress(mut self, call: impl Fn(LoadProgress) + Send + Sync + 'static) -> Self {
+        self.progress = Some(ProgressCallback(Arc::new(call)));
         self
+    }
+
+    /// Calls the function of the progress, if there is one.
+    pub(crate) fn report(&self, done: u64, total: u64) {
+        if let Some(ProgressCallback(call)) = &self.progress {
+            call(LoadProgress { done, total });
+        }
     }
 }

@@ -6,6 +6,7 @@
 use std::{
     collections::VecDeque,
     fmt,
+    ops::ControlFlow,
     pin::Pin,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker, ready},
@@ -15,7 +16,7 @@ use futures_core::Stream;
 
 use crate::{
     Error,
-    api::{Event, FinishReason, Flow, PromptToken, RequestHandle, Stats, Token},
+    api::{Event, FinishReason, PromptToken, RequestHandle, Stats, Token},
 };
 
 #[derive(Default)]
@@ -63,12 +64,12 @@ impl Drop for Sender {
 pub(crate) struct Receiver(Arc<Queue>);
 
 /// A callback for a request, and the events that it receives.
-pub(crate) fn channel() -> (impl FnMut(Event) -> Flow + Send + 'static, Receiver) {
+pub(crate) fn channel() -> (impl FnMut(Event) -> ControlFlow<()> + Send + 'static, Receiver) {
     let queue = Arc::new(Queue::default());
     let sender = Sender(Arc::clone(&queue));
     let sink = move |event| {
         sender.0.change(|state| state.events.push_back(event));
-        Flow::Continue
+        ControlFlow::Continue(())
     };
     (sink, Receiver(queue))
 }
@@ -165,7 +166,7 @@ impl TokenStream {
     }
 
     /// The tokens of the prompt with their log-probabilities, if the request
-    /// [asks](crate::Request::prompt_log_probs) for those. They are there with the first token, or
+    /// [asks](crate::GenerateOptions::prompt_logprobs) for those. They are there with the first token, or
     /// with the end.
     pub fn prompt(&self) -> &[PromptToken] {
         &self.0.prompt
@@ -245,7 +246,7 @@ impl AsyncTokenStream {
     }
 
     /// The tokens of the prompt with their log-probabilities, if the request
-    /// [asks](crate::Request::prompt_log_probs) for those. They are there with the first token, or
+    /// [asks](crate::GenerateOptions::prompt_logprobs) for those. They are there with the first token, or
     /// with the end.
     pub fn prompt(&self) -> &[PromptToken] {
         &self.0.prompt

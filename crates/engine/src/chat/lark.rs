@@ -241,7 +241,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::built_in;
+    use crate::built_in::built_in;
 
     fn tokenizer() -> std::sync::Arc<Tokenizer> {
         Tokenizer::from_metadata(built_in().unwrap().metadata()).unwrap().into()

@@ -6,15 +6,13 @@
 //! output into content, reasoning and tool calls.
 //!
 //! ```
-//! use pelton::chat::{Chat, Event, Message};
-//! use pelton::{Engine, LoadOptions, Request, Sampling};
+//! use pelton::chat::{Event, Message};
+//! use pelton::{Engine, LoadOptions, ModelSource};
 //!
-//! let model = Engine::new().load_built_in(&LoadOptions::default())?;
+//! let engine = Engine::builder().build()?;
+//! let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default())?;
 //! let mut messages = vec![Message::new("user", "What is 2 plus 3?")];
-//! let prompt = model.chat_template()?.prompt(&Chat::new(messages.clone()))?;
-//!
-//! let options = Request::new("").max_tokens(20).sampling(Sampling::greedy());
-//! let mut reply = model.chat(&prompt, options)?;
+//! let mut reply = model.chat(&messages)?;
 //! for event in &mut reply {
 //!     if let Event::Content(text) = event? {
 //!         print!("{text}");
@@ -25,14 +23,16 @@
 //! # Ok::<(), pelton::Error>(())
 //! ```
 //!
-//! [`Model::submit`](crate::Model::submit) works in place of [`Model::chat`](crate::Model::chat):
-//! the prompt goes into a [`Request`](crate::Request) and each [`Token`](crate::Token) to
-//! [`ReplyParser::push`].
+//! [`Model::chat_with`](crate::Model::chat_with) takes a [`Chat`] with tools, and options. To render a
+//! chat and to answer it are single steps too: [`ChatTemplate::prompt`] and
+//! [`Model::answer`](crate::Model::answer). [`Model::submit`](crate::Model::submit) works in place of the
+//! latter: each [`Token`](crate::Token) goes to [`ReplyParser::push`].
 
 mod explain;
 mod ids;
 mod lark;
 mod notation;
+mod options;
 mod prompt;
 mod raw;
 mod reply;
@@ -40,6 +40,7 @@ mod stream;
 mod template;
 
 pub use ids::call_id;
+pub use options::ChatOptions;
 pub use pelton_chat::{
     Call, Capabilities, Chat, Clock, Content, Error, Event, Format, Limits, Message, Parser, Reply,
     Rule, Segment, Template, ToolCall, ToolGrammar, is_tool_name,

@@ -8,7 +8,7 @@ use pelton_tokenizer::Tokenizer;
 use serde_json::{Value, json};
 
 use super::{lark::lark, reply::ReplyParser};
-use crate::api::{Prompt, Request};
+use crate::api::{GenerateOptions, Prompt};
 
 /// The name of gpt-oss's format.
 const HARMONY: &str = "harmony";
@@ -17,6 +17,7 @@ const ANALYSIS: [&str; 3] = ["<|channel|>analysis<|message|>", "<|end|>", "<|sta
 
 /// Whether and how the model calls tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ToolChoice {
     /// It decides. A tool whose definition has `"strict": true` makes calls constrained from their
     /// beginning on.
@@ -32,6 +33,7 @@ pub enum ToolChoice {
 
 /// Where the answer begins in an output: what a constraint leaves free before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AnswerStart {
     /// At the first token.
     First,
@@ -115,43 +117,43 @@ impl ChatPrompt {
         &self.text
     }
 
-    /// Constrains the output of a request as this prompt demands. If the tool choice or a strict
+    /// Constrains the output of a request's options as this prompt demands. If the tool choice or a strict
     /// tool demands calls, the output is calls whose arguments the tools' schemas allow. Otherwise
-    /// it is that of the request's own constraint, or calls if that is JSON and the model may call
+    /// it is that of the options' own constraint, or calls if that is JSON and the model may call
     /// tools. Either begins where the answer does, after the reasoning.
     ///
     /// # Errors
     ///
-    /// If the request has a constraint although calls are demanded, or if a schema has a keyword
+    /// If the options have a constraint although calls are demanded, or if a schema has a keyword
     /// that the format of the calls cannot enforce.
-    pub fn constrain(&self, mut request: Request) -> Result<Request, Error> {
-        let Some(calls) = &self.calls else { return self.answer(request) };
-        match (request.constraint.is_some(), calls.required) {
+    pub fn constrain(&self, mut options: GenerateOptions) -> Result<GenerateOptions, Error> {
+        let Some(calls) = &self.calls else { return self.answer(options) };
+        match (options.constraint.is_some(), calls.required) {
             (true, true) => Err(Error::Invalid(
                 "a tool call is demanded, expected a request without another constraint".into(),
             )),
             // the answer instead of calls
-            (true, false) => self.answer(request),
+            (true, false) => self.answer(options),
             (false, true) => {
                 let rule = self.after_reasoning(calls.grammar.calls.clone());
-                request.constraint = Some(Constraint::Lark(self.lark(&rule)?));
-                Ok(request)
+                options.constraint = Some(Constraint::Lark(self.lark(&rule)?));
+                Ok(options)
             }
             (false, false) => {
-                request.constraint = Some(Constraint::Lark(self.lark(&calls.grammar.calls)?));
+                options.constraint = Some(Constraint::Lark(self.lark(&calls.grammar.calls)?));
                 let triggers = calls.grammar.triggers.iter();
-                Ok(triggers.fold(request, |request, text| request.constrain_from(text)))
+                Ok(triggers.fold(options, |options, text| options.constrain_from(text)))
             }
         }
     }
 
-    /// Lets the constraint of a request begin where the answer does.
-    fn answer(&self, mut request: Request) -> Result<Request, Error> {
+    /// Lets the constraint of the options begin where the answer does.
+    fn answer(&self, mut options: GenerateOptions) -> Result<GenerateOptions, Error> {
         // the caller's triggers say where it begins
-        if !request.triggers.is_empty() {
-            return Ok(request);
+        if !options.triggers.is_empty() {
+            return Ok(options);
         }
-        let Some(constraint) = request.constraint.take() else { return Ok(request) };
+        let Some(constraint) = options.constraint.take() else { return Ok(options) };
         let schema = match &constraint {
             Constraint::JsonSchema(schema) => Some(schema.clone()),
             Constraint::JsonObject => Some(json!({"type": "object"})),
@@ -161,15 +163,15 @@ impl ChatPrompt {
             && let Some(calls) = self.optional_calls()?
         {
             let rule = self.after_reasoning(Rule::Choice(vec![self.content(schema), calls]));
-            return Ok(request.constraint(Constraint::Lark(self.lark(&rule)?)));
+            return Ok(options.constraint(Constraint::Lark(self.lark(&rule)?)));
         }
         Ok(match (self.start, schema) {
-            (AnswerStart::After(text), _) => request.constraint(constraint).constrain_after(text),
+            (AnswerStart::After(text), _) => options.constraint(constraint).constrain_after(text),
             (AnswerStart::AfterOptional { .. }, Some(schema)) => {
                 let rule = self.after_reasoning(Rule::Json(schema));
-                request.constraint(Constraint::Lark(self.lark(&rule)?))
+                options.constraint(Constraint::Lark(self.lark(&rule)?))
             }
-            _ => request.constraint(constraint),
+            _ => options.constraint(constraint),
         })
     }
 

@@ -45,6 +45,16 @@ impl ChatStream {
         self.parser.reasoning_tokens()
     }
 
+    /// Waits for the parts that are left, and returns all of them, joined.
+    ///
+    /// # Errors
+    ///
+    /// If the request fails.
+    pub fn wait(&mut self) -> Result<Reply, Error> {
+        self.by_ref().try_for_each(|event| event.map(drop))?;
+        Ok(self.reply())
+    }
+
     /// The parts so far, joined.
     pub fn reply(&self) -> Reply {
         Reply::from_events(self.seen.iter().cloned())

@@ -62,7 +62,7 @@ pub(crate) fn full_length_bytes(options: &LoadOptions, plan: &Plan) -> u64 {
     let context = wanted_context(options).map_or(plan.context, |context| context.min(plan.context));
     let positions = pages_for(context) * PAGE;
     let caches = plan.caches.iter().map(|cache| bytes_per_position(cache, options.kv) as u64);
-    let sequences = options.sequences.unwrap_or(1) as u64;
+    let sequences = options.max_concurrent.unwrap_or(1) as u64;
     caches.sum::<u64>().saturating_mul(positions as u64).saturating_mul(sequences)
 }
 
@@ -123,8 +123,8 @@ fn limits_of(
 ) -> Result<Limits, Error> {
     let plan = sizes.plan;
     let generates = plan.output == OutputKind::Logits;
-    let sequences = options.sequences.unwrap_or(if generates { 1 } else { DEFAULT_TEXTS });
-    let sequences = in_range("sequences", sequences, 1, SEQUENCES_MAX)?;
+    let sequences = options.max_concurrent.unwrap_or(if generates { 1 } else { DEFAULT_TEXTS });
+    let sequences = in_range("max_concurrent", sequences, 1, SEQUENCES_MAX)?;
     in_range("queue_requests", options.queue_requests, 1, usize::MAX)?;
     in_range("queue_tokens", options.queue_tokens, 1, usize::MAX)?;
     let rows = options.rows.unwrap_or(match plan.whole_sequences {
@@ -275,7 +275,7 @@ impl<'a> Pages<'a> {
             && states > free
         {
             return Err(Error::Option {
-                option: "sequences",
+                option: "max_concurrent",
                 found: self.sequences.to_string(),
                 expected: format!(
                     "at most {}: the recurrent states of each need {} bytes of the {free} that \
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn auto_is_all_sequences_at_full_length_if_it_fits() {
-        let options = LoadOptions::default().context(1000).sequences(4);
+        let options = LoadOptions::default().context(1000).max_concurrent(4);
         let limits = with(|_| {}, &options, None).unwrap();
         assert_eq!((limits.pages, limits.rows, limits.tokens), (vec![64], 512, 70));
         // memory for less than two contexts
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_context_that_adapts() {
-        let fit = LoadOptions::default().fit_context().sequences(4);
+        let fit = LoadOptions::default().fit_context().max_concurrent(4);
         let sizes = |options: &LoadOptions, positions: u64| {
             let limits = with(|_| {}, options, Some(positions * PER_POSITION)).unwrap();
             (limits.context, limits.pages[0] * PAGE)
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_windowed_group_has_pages_for_windows() {
-        let options = LoadOptions::default().context(100_000).sequences(2);
+        let options = LoadOptions::default().context(100_000).max_concurrent(2);
         let two = |plan: &mut Plan| {
             plan.groups.push(CacheGroup { window: Some(512) });
             plan.caches[1].group = 1;
@@ -442,11 +442,11 @@ mod tests {
     fn options_out_of_range_are_named() {
         let default = LoadOptions::default;
         for (options, name) in [
-            (default().sequences(0), "sequences"),
-            (default().sequences(usize::MAX), "sequences"),
+            (default().max_concurrent(0), "max_concurrent"),
+            (default().max_concurrent(usize::MAX), "max_concurrent"),
             (default().rows(0), "rows"),
             (default().rows(usize::MAX), "rows"),
-            (default().rows(64).sequences(100), "rows"),
+            (default().rows(64).max_concurrent(100), "rows"),
             (default().queue_requests(0), "queue_requests"),
             (default().queue_tokens(0), "queue_tokens"),
         ] {

@@ -33,7 +33,7 @@ use crate::Error;
 const INPUTS: usize = 32;
 
 /// Files of a model's weights sorted within buckets of outputs, for [`EffortMode::Bucket`]. A load with
-/// [`LoadOptions::effort_buckets`](crate::LoadOptions::effort_buckets) reads the ranks that it keeps.
+/// [`EffortOptions::buckets`](crate::EffortOptions::buckets) reads the ranks that it keeps.
 #[derive(Debug)]
 pub struct BucketFile;
 

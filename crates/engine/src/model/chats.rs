@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     Error, Model,
-    api::Request,
-    chat::{ChatPrompt, ChatStream, ChatTemplate},
+    api::GenerateOptions,
+    chat::{Chat, ChatOptions, ChatPrompt, ChatStream, ChatTemplate, Message},
 };
 
 impl Model {
@@ -35,16 +35,53 @@ impl Model {
         Ok(ChatTemplate::new(Arc::clone(self.shared_tokenizer()?), source)?)
     }
 
-    /// Submits a request for the answer to a chat, and returns the answer's parts as an iterator
-    /// that waits for each. The prompt of `request` is replaced; its other fields hold. The output
-    /// is constrained as [`ChatPrompt::constrain`] says.
+    /// Answers a conversation: renders the messages by the model's template, and returns the parts of
+    /// the answer as an iterator that waits for each.
+    ///
+    /// ```
+    /// use pelton::{Engine, LoadOptions, ModelSource, chat::Message};
+    ///
+    /// let engine = Engine::builder().build()?;
+    /// let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default())?;
+    /// let reply = model.chat(&[Message::new("user", "What is 2 plus 3?")])?.wait()?;
+    /// assert!(reply.content.contains('5'));
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`chat_with`](Self::chat_with).
+    pub fn chat(&self, messages: &[Message]) -> Result<ChatStream, Error> {
+        self.chat_with(&Chat::new(messages.to_vec()), ChatOptions::default())
+    }
+
+    /// As [`chat`](Self::chat), with tools and options. [`GenerateOptions`] are options too.
+    ///
+    /// # Errors
+    ///
+    /// As [`chat_template`](Self::chat_template), [`ChatTemplate::prompt_with`] and
+    /// [`answer`](Self::answer).
+    pub fn chat_with(
+        &self,
+        chat: &Chat,
+        options: impl Into<ChatOptions>,
+    ) -> Result<ChatStream, Error> {
+        let ChatOptions { generate, tool_choice, parallel_tool_calls } = options.into();
+        let template = self.chat_template()?;
+        self.answer(&template.prompt_with(chat, &tool_choice, parallel_tool_calls)?, generate)
+    }
+
+    /// Answers a rendered chat. The output is constrained as [`ChatPrompt::constrain`] says.
     ///
     /// # Errors
     ///
     /// As [`generate`](Self::generate) and [`ChatPrompt::constrain`].
-    pub fn chat(&self, prompt: &ChatPrompt, mut request: Request) -> Result<ChatStream, Error> {
-        request.prompt = prompt.prompt.clone();
-        let request = prompt.constrain(request)?;
-        Ok(ChatStream::new(self.generate(request)?, prompt.parser()))
+    pub fn answer(
+        &self,
+        prompt: &ChatPrompt,
+        options: GenerateOptions,
+    ) -> Result<ChatStream, Error> {
+        let options = prompt.constrain(options)?;
+        Ok(ChatStream::new(self.generate(prompt.prompt.clone(), options)?, prompt.parser()))
     }
 }

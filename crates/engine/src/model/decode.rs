@@ -11,7 +11,7 @@ use pelton_tokenizer::{Special, TokenType, Tokenizer};
 
 use crate::{
     Error,
-    api::Request,
+    api::GenerateOptions,
     schedule::{Follower, Guide, HostDraw},
 };
 
@@ -35,10 +35,10 @@ impl Decoding {
     /// The chain of a request's samplers, if they run on the host.
     pub(super) fn host_draw(
         &self,
-        request: &Request,
+        options: &GenerateOptions,
         tokenizer: Option<&Arc<Tokenizer>>,
     ) -> Result<Option<HostDraw>, Error> {
-        let sampling = &request.sampling;
+        let sampling = &options.sampling;
         if !sampling.runs_on_host() {
             return Ok(None);
         }
@@ -52,11 +52,11 @@ impl Decoding {
     /// The compiled constraint of a request.
     pub(super) fn guide(
         &self,
-        request: &Request,
+        options: &GenerateOptions,
         tokenizer: Option<&Arc<Tokenizer>>,
         vocab: usize,
     ) -> Result<Option<Guide>, Error> {
-        let triggers = &request.triggers;
+        let triggers = &options.triggers;
         let lengths = triggers.iter().map(|trigger| trigger.text.len());
         for (option, found, most) in [
             ("the number of triggers", triggers.len(), TRIGGERS_MAX),
@@ -71,12 +71,12 @@ impl Decoding {
             let (found, expected) = ("empty".to_owned(), "a text".to_owned());
             return Err(Error::RequestOption { option: "a trigger", found, expected });
         }
-        let (Some(constraint), Some(tokenizer)) = (&request.constraint, tokenizer) else {
+        let (Some(constraint), Some(tokenizer)) = (&options.constraint, tokenizer) else {
             return Ok(None);
         };
-        let matcher = self.matcher(constraint, tokenizer, request.deadline)?;
+        let matcher = self.matcher(constraint, tokenizer, options.deadline)?;
         // a token that is forced comes before those of the prompt have their log-probabilities
-        let forces = request.log_probs.is_none() && request.prompt_log_probs.is_none();
+        let forces = options.logprobs.is_none() && options.prompt_logprobs.is_none();
         let follower =
             Follower::new(matcher, Arc::clone(tokenizer), triggers.clone(), forces, vocab);
         Ok(Some(Guide::new(follower, vocab)))
@@ -159,7 +159,7 @@ fn breaker_tokens(tokenizer: &Tokenizer, strings: &[String]) -> Vec<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::built_in;
+    use crate::built_in::built_in;
 
     #[test]
     fn breakers_are_tokens_that_contain_them_or_begin_them() {

@@ -9,8 +9,8 @@ use pelton_weights::Checkpoint;
 use super::vocabulary::used_tokens;
 use crate::{
     Error,
-    api::{DraftSource, LoadOptions, Speculation},
-    built_in,
+    api::{DraftSource, LoadOptions, ModelSource, Speculation},
+    built_in::built_in,
     kv::{KvCache, wanted_context},
     schedule::{DraftModel, HeadModel, Resources, Runner},
 };
@@ -39,8 +39,8 @@ pub(super) fn load(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<DraftModel>, Error> {
     let (file, checkpoint) = match source {
-        DraftSource::Path(path) => (path.clone(), Checkpoint::open(path)?),
-        DraftSource::BuiltIn => (PathBuf::from("built-in"), built_in()?),
+        DraftSource::Model(ModelSource::Path(path)) => (path.clone(), Checkpoint::open(path)?),
+        DraftSource::Model(ModelSource::BuiltIn) => (PathBuf::from("built-in"), built_in()?),
         DraftSource::Effort(_) | DraftSource::Head => return Ok(None),
     };
     let fail =

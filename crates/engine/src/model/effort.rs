@@ -5,6 +5,7 @@
 //! `fractions`, one for each effort.
 
 use std::{
+    borrow::Cow,
     fs,
     io::Read,
     path::{Path, PathBuf},
@@ -20,8 +21,8 @@ use serde_json::{Value, json};
 
 use crate::{
     Error,
-    api::{DraftSource, EffortTables, LoadOptions},
-    session::dial_of,
+    api::{DraftSource, EffortOptions, EffortTables, LoadOptions},
+    session::{effort_of, of_plan},
 };
 
 /// The `format` of a file.
@@ -31,26 +32,16 @@ const FILE_BYTES: u64 = 1 << 20;
 /// The most layers that a group can name.
 const LAYERS: u64 = 1 << 16;
 
-/// Whether a load has rows of an effort below 1.
-pub(super) fn is_wanted(options: &LoadOptions) -> bool {
+/// The options of rows of an effort below 1, if a load has such rows.
+pub(super) fn wanted(options: &LoadOptions) -> Option<Cow<'_, EffortOptions>> {
     let drafts_itself = matches!(options.draft, Some(DraftSource::Effort(_)));
-    options.effort.is_some() || options.effort_energy.is_some() || drafts_itself
+    let given = options.effort.as_ref().map(Cow::Borrowed);
+    given.or_else(|| drafts_itself.then(Cow::default))
 }
 
 /// The effort of requests that do not say.
 pub(super) fn of_load(options: &LoadOptions) -> Result<Effort, Error> {
-    let refuse = |found: f64, expected| Err(Error::Effort { found, expected });
-    match (options.effort, options.effort_energy) {
-        (Some(effort), Some(_)) => {
-            refuse(effort, "none where there is a share of squared scores, its other form")
-        }
-        (Some(effort), None) => {
-            Effort::new(effort).map_or_else(|| refuse(effort, "a number above 0 and at most 1"), Ok)
-        }
-        (None, Some(share)) => Effort::energy(share)
-            .map_or_else(|| refuse(share, "a share of squared scores above 0 and at most 1"), Ok),
-        (None, None) => Ok(Effort::FULL),
-    }
+    options.effort.as_ref().map_or(Ok(Effort::FULL), |effort| effort_of(effort.level))
 }
 
 /// A plan with its matrices marked for the options, and the file of their fractions.
@@ -58,9 +49,9 @@ pub(super) fn with_effort(
     plan: Plan,
     checkpoint: &mut Checkpoint,
     backend: &dyn Backend,
-    options: &LoadOptions,
+    options: &EffortOptions,
 ) -> Result<(Plan, Option<PathBuf>), Error> {
-    let effort = of_load(options)?;
+    let effort = effort_of(options.level)?;
     if plan.output != OutputKind::Logits {
         return Err(Error::Option {
             option: "effort",
@@ -69,25 +60,25 @@ pub(super) fn with_effort(
         });
     }
     let mut plan = plan.with_effort()?;
-    plan.effort.mode = options.effort_mode;
-    plan.effort.energy = backend.has_effort_energy() && options.effort_mode != EffortMode::Bucket;
+    plan.effort.mode = options.mode;
+    plan.effort.energy = backend.has_effort_energy() && options.mode != EffortMode::Bucket;
     let refuse = |option, found: String, expected: &str| {
         Err(Error::Option { option, found, expected: expected.to_owned() })
     };
-    let is_bucket = options.effort_mode == EffortMode::Bucket;
-    match (options.effort_ranks, &options.effort_buckets) {
+    let is_bucket = options.mode == EffortMode::Bucket;
+    match (options.ranks, &options.buckets) {
         (Some(ranks), _) if !is_bucket => {
-            return refuse("effort_ranks", ranks.to_string(), "none but in mode bucket");
+            return refuse("effort.ranks", ranks.to_string(), "none but in mode bucket");
         }
         (_, Some(file)) if !is_bucket => {
             let found = file.display().to_string();
-            return refuse("effort_buckets", found, "none but in mode bucket");
+            return refuse("effort.buckets", found, "none but in mode bucket");
         }
         (ranks, file) => {
-            let format = options.effort_bucket_format;
+            let format = options.bucket_format;
             if let Some(format) = format.filter(|_| !is_bucket) {
                 let found = format.name().to_owned();
-                return refuse("effort_bucket_format", found, "none but in mode bucket");
+                return refuse("effort.bucket_format", found, "none but in mode bucket");
             }
             if is_bucket && backend.has_expert_effort() {
                 plan = plan.with_expert_effort();
@@ -99,7 +90,7 @@ pub(super) fn with_effort(
             match (format, of_file) {
                 (Some(format), Some(of_file)) if format != of_file => {
                     let expected = format!("{}, the format of the file of buckets", of_file.name());
-                    return refuse("effort_bucket_format", format.name().to_owned(), &expected);
+                    return refuse("effort.bucket_format", format.name().to_owned(), &expected);
                 }
                 (format, of_file) => plan.effort.buckets = format.or(of_file).unwrap_or_default(),
             }
@@ -107,13 +98,14 @@ pub(super) fn with_effort(
             plan.effort.ranks = ranks.unwrap_or(all);
             if !(1..=all).contains(&plan.effort.ranks) {
                 let expected = format!("1 to {all}");
-                return refuse("effort_ranks", plan.effort.ranks.to_string(), &expected);
+                return refuse("effort.ranks", plan.effort.ranks.to_string(), &expected);
             }
         }
     }
     let mut file = None;
-    match &options.effort_tables {
+    match &options.tables {
         EffortTables::Uniform => {}
+        #[cfg(feature = "unstable")]
         EffortTables::Table(table) => plan.effort.table = Some(Arc::clone(table)),
         EffortTables::File(path) => {
             plan.effort.table = Some(Arc::new(EffortFile::read(path, &plan, checkpoint)?));
@@ -127,7 +119,7 @@ pub(super) fn with_effort(
             }
         }
     }
-    dial_of(None, None, effort, &plan)?;
+    of_plan(effort, &plan)?;
     Ok((plan, file))
 }
 

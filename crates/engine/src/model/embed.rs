@@ -1,13 +1,16 @@
 //! Embeddings of texts.
 
-use std::{ops::Range, time::Instant};
+use std::{
+    ops::{ControlFlow, Range},
+    time::Instant,
+};
 
 use pelton_graph::OutputKind;
 
 use super::Model;
 use crate::{
     Error,
-    api::{EmbedOptions, Embedding, Flow, Pooling, Prompt, RequestHandle},
+    api::{EmbedOptions, Embedding, Pooling, Prompt, RequestHandle},
     schedule::WantedRows,
 };
 
@@ -54,7 +57,8 @@ impl Model {
     /// ```no_run
     /// use pelton::{EmbedOptions, Engine, LoadOptions, Prompt};
     ///
-    /// let model = Engine::new().load("embedder.gguf", &LoadOptions::default())?;
+    /// let engine = Engine::builder().build()?;
+    /// let model = engine.load("embedder.gguf", &LoadOptions::default())?;
     /// let texts = ["one", "another"].map(Prompt::from);
     /// for embedding in model.embed(&texts, &EmbedOptions::default())? {
     ///     println!("{:?}", embedding.values);
@@ -71,13 +75,13 @@ impl Model {
         let mut all: Vec<Option<Embedding>> = texts.iter().map(|_| None).collect();
         self.embed_each(texts, options, |i, embedding| {
             all[i] = Some(embedding);
-            Flow::Continue
+            ControlFlow::Continue(())
         })?;
         all.into_iter().map(|embedding| embedding.ok_or(Error::Stopped)).collect()
     }
 
     /// As [`embed`](Self::embed); passes each embedding to `each` with the number of its text, in
-    /// the order in which they are finished. [`Flow::Stop`] cancels the texts that are left.
+    /// the order in which they are finished. [`ControlFlow::Break`] cancels the texts that are left.
     ///
     /// # Errors
     ///
@@ -86,7 +90,7 @@ impl Model {
         &self,
         texts: &[Prompt],
         options: &EmbedOptions,
-        each: impl FnMut(usize, Embedding) -> Flow,
+        each: impl FnMut(usize, Embedding) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let finish = self.finish(options)?;
         let encode = |i: usize| self.text(i, &texts[i]);

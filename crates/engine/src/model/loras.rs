@@ -4,7 +4,10 @@ use std::path::Path;
 
 use pelton_graph::Plan;
 
-use crate::{Error, api::LoadOptions};
+use crate::{
+    Error,
+    api::{LoadOptions, LoraChoice},
+};
 
 /// The most LoRA adapters of one request.
 pub(super) const LORAS_OF_REQUEST: usize = 4;
@@ -27,19 +30,19 @@ impl Loras {
     /// The adapters of a plan, which were loaded in the order of the options.
     pub(super) fn new(options: &LoadOptions, plan: &Plan) -> Result<Self, Error> {
         let names: Vec<String> =
-            options.loras.iter().map(|(path, _)| path.display().to_string()).collect();
+            options.loras.iter().map(|adapter| adapter.path.display().to_string()).collect();
         let most = plan.adapters().map_or(0, |adapters| adapters.used);
-        let defaults = (0..).zip(options.loras.iter().map(|(_, scale)| *scale)).collect();
+        let defaults = (0..).zip(options.loras.iter().map(|adapter| adapter.scale)).collect();
         let mut loras = Self { names, defaults: Vec::new(), most };
         loras.defaults = loras.checked(defaults)?;
         Ok(loras)
     }
 
     /// The adapters with these names, or those of requests that name none.
-    pub(super) fn of(&self, named: Option<&[(String, f32)]>) -> Result<Vec<(u32, f32)>, Error> {
+    pub(super) fn of(&self, named: Option<&[LoraChoice]>) -> Result<Vec<(u32, f32)>, Error> {
         let Some(named) = named else { return Ok(self.defaults.clone()) };
         let mut all = Vec::with_capacity(named.len().min(self.names.len()));
-        for (name, scale) in named {
+        for LoraChoice { name, scale } in named {
             all.push((self.find(name)?, *scale));
         }
         self.checked(all)

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::ControlFlow,
     sync::mpsc::{self, Sender},
     time::{Duration, Instant},
 };
@@ -11,7 +12,7 @@ use pelton_graph::Op;
 use super::{Loaded, Model};
 use crate::{
     Error,
-    api::{Client, EmbedOptions, Flow, KeepAlive, Prompt, RequestHandle, RerankOptions, Stats},
+    api::{Client, EmbedOptions, KeepAlive, Prompt, RequestHandle, RerankOptions, Stats},
     schedule::{Goal, Sequence, Values, WantedRows},
 };
 
@@ -153,7 +154,7 @@ impl Model {
         &self,
         count: usize,
         encode: impl Fn(usize) -> Result<Text, Error>,
-        mut each: impl FnMut(usize, T) -> Flow,
+        mut each: impl FnMut(usize, T) -> ControlFlow<()>,
         submit: impl Fn(Text, Sender<(usize, Result<T, Error>)>) -> Result<RequestHandle, Error>,
     ) -> Result<(), Error> {
         if self.worker.is_own_thread() {
@@ -189,7 +190,7 @@ impl Model {
             // a request always calls back, at the latest when it is dropped
             let (number, outcome) = results.recv().map_err(|_| self.shared.error())?;
             unfinished.0.remove(&number);
-            if each(number, outcome?) == Flow::Stop {
+            if each(number, outcome?) == ControlFlow::Break(()) {
                 return Ok(());
             }
         }

@@ -1,6 +1,6 @@
 //! Relevance scores of documents.
 
-use std::time::Instant;
+use std::{ops::ControlFlow, time::Instant};
 
 use pelton_graph::OutputKind;
 use pelton_tokenizer::Special;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Error,
-    api::{Flow, Prompt, RequestHandle, RerankOptions, RerankQuery, Score},
+    api::{Prompt, RequestHandle, RerankOptions, RerankQuery, Score},
     schedule::WantedRows,
 };
 
@@ -63,13 +63,13 @@ impl Model {
         let mut all: Vec<Option<Score>> = documents.iter().map(|_| None).collect();
         self.rerank_each(query, documents, options, |i, score| {
             all[i] = Some(score);
-            Flow::Continue
+            ControlFlow::Continue(())
         })?;
         all.into_iter().map(|score| score.ok_or(Error::Stopped)).collect()
     }
 
     /// As [`rerank`](Self::rerank); passes each score to `each` with the number of its document, in
-    /// the order in which they are finished. [`Flow::Stop`] cancels the documents that are left.
+    /// the order in which they are finished. [`ControlFlow::Break`] cancels the documents that are left.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl Model {
         query: &str,
         documents: &[impl AsRef<str>],
         options: &RerankOptions,
-        each: impl FnMut(usize, Score) -> Flow,
+        each: impl FnMut(usize, Score) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let query = self.rerank_query(query)?;
         self.score_many(
@@ -104,7 +104,7 @@ impl Model {
             options,
             |i, score| {
                 all[i] = Some(score);
-                Flow::Continue
+                ControlFlow::Continue(())
             },
         )?;
         all.into_iter().map(|score| score.ok_or(Error::Stopped)).collect()
@@ -115,7 +115,7 @@ impl Model {
         count: usize,
         encode: impl Fn(usize) -> Result<Text, Error>,
         options: &RerankOptions,
-        each: impl FnMut(usize, Score) -> Flow,
+        each: impl FnMut(usize, Score) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let (labels, raw) = (self.labels()?, options.raw);
         let begun = Instant::now();

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Error,
-    api::{FinishReason, Request, RequestHandle},
+    api::{FinishReason, GenerateOptions, RequestHandle},
 };
 
 /// How the tokens of a sequence are drawn.
@@ -29,7 +29,7 @@ pub(crate) struct DrawOptions {
 impl DrawOptions {
     /// From a request's options, which are in their ranges.
     pub(crate) fn new(
-        request: &Request,
+        options: &GenerateOptions,
         seed: u64,
         host: Option<HostDraw>,
         guide: Option<Guide>,
@@ -37,10 +37,10 @@ impl DrawOptions {
         Self {
             host,
             guide,
-            params: request.sampling.params(),
-            penalties: request.sampling.penalties(),
-            bias: request.logit_bias.clone(),
-            log_probs: request.log_probs,
+            params: options.sampling.params(),
+            penalties: options.sampling.penalties(),
+            bias: options.logit_bias.iter().map(|one| (one.token, one.bias)).collect(),
+            log_probs: options.logprobs.map(|top| u8::try_from(top).unwrap_or(u8::MAX)),
             seed,
         }
     }

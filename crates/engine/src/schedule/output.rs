@@ -2,6 +2,7 @@
 
 use std::{
     mem,
+    ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     time::{Duration, Instant},
 };
@@ -12,11 +13,11 @@ use pelton_tokenizer::{DecodeState, TokenType, Tokenizer};
 use super::stop::StopMatcher;
 use crate::{
     Error,
-    api::{Event, FinishReason, Flow, PromptToken, RequestHandle, Token},
+    api::{Event, FinishReason, PromptToken, RequestHandle, Token, TokenLogprob},
 };
 
 /// A request's callback.
-pub(crate) type Sink = Box<dyn FnMut(Event) -> Flow + Send>;
+pub(crate) type Sink = Box<dyn FnMut(Event) -> ControlFlow<()> + Send>;
 
 /// Decodes tokens, looks for stop strings and calls the callback. The callback receives exactly one
 /// last event, unless it stops the request itself.
@@ -25,7 +26,7 @@ pub(crate) struct Output {
     pub(crate) handle: RequestHandle,
     decoder: DecodeState,
     stops: StopMatcher,
-    ignore_end: bool,
+    ignore_eos: bool,
     /// Whether the next token completes the text.
     completes: bool,
     generated: usize,
@@ -38,14 +39,14 @@ impl Output {
         sink: Sink,
         handle: RequestHandle,
         stop: Vec<String>,
-        ignore_end: bool,
+        ignore_eos: bool,
     ) -> Self {
         Self {
             sink: Some(sink),
             handle,
             decoder: DecodeState::continuing(false),
             stops: StopMatcher::new(stop),
-            ignore_end,
+            ignore_eos,
             completes: false,
             generated: 0,
             submitted: Instant::now(),
@@ -80,7 +81,7 @@ impl Output {
             return false;
         };
         self.count();
-        let ended = !self.ignore_end && tokenizer.is_some_and(|t| t.is_end(id));
+        let ended = !self.ignore_eos && tokenizer.is_some_and(|t| t.is_end(id));
         // a control token has no text; what is held back before it comes with it
         let control = tokenizer.is_some_and(|t| t.token_type(id) == Some(TokenType::Control));
         let piece = match tokenizer {
@@ -100,7 +101,8 @@ impl Output {
         }
         let mut token = Token::new(id, checked.text);
         if let Some(log_probs) = sampled.log_probs {
-            (token.log_prob, token.top) = (Some(log_probs.drawn), log_probs.top);
+            token.logprob = Some(log_probs.drawn);
+            token.top = TokenLogprob::list(log_probs.top);
         }
         self.send(Event::Token(token));
         let reason = match (checked.stopped, ended, last) {
@@ -146,7 +148,7 @@ impl Output {
         if flow.is_err() {
             tracing::error!("the callback of a request panicked");
         }
-        if !matches!(flow, Ok(Flow::Continue)) {
+        if !matches!(flow, Ok(ControlFlow::Continue(()))) {
             self.handle.cancel();
             self.sink = None;
         }
@@ -164,7 +166,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::{api::Stats, built_in};
+    use crate::{api::Stats, built_in::built_in};
 
     type Seen = Arc<Mutex<(String, Vec<FinishReason>)>>;
 
@@ -180,7 +182,7 @@ mod tests {
                 Event::Failed(error) => panic!("{error}"),
                 Event::Prompt(tokens) => panic!("{tokens:?}"),
             }
-            Flow::Continue
+            ControlFlow::Continue(())
         };
         let handle = RequestHandle::new(Stats::new(1, 0));
         let stop = stop.iter().map(|&stop| stop.to_owned()).collect();

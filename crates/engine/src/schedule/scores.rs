@@ -11,7 +11,10 @@ use std::ops::Range;
 use pelton_graph::Sample;
 use pelton_sampling::{Draw, Sampled};
 
-use crate::{Error, api::PromptToken};
+use crate::{
+    Error,
+    api::{PromptToken, TokenLogprob},
+};
 
 /// A bias with which a draw of the likeliest token is of its token, whatever the logits. Only a logit
 /// that is −∞ or NaN stays below the others.
@@ -28,7 +31,9 @@ pub(crate) struct PromptScores {
 }
 
 impl PromptScores {
-    pub(crate) fn new(top: u8, tokens: &[u32]) -> Self {
+    /// `top` is at most that of a draw.
+    pub(crate) fn new(top: usize, tokens: &[u32]) -> Self {
+        let top = u8::try_from(top).unwrap_or(u8::MAX);
         let forced = tokens.iter().skip(1).map(|&id| (id, FORCED)).collect();
         let first = tokens.first().map(|&id| PromptToken::new(id, None, Vec::new()));
         Self { top, forced, scored: first.into_iter().collect() }
@@ -72,7 +77,11 @@ impl PromptScores {
             };
             // another is drawn only where its logit is -∞ or no number
             let log_prob = if token == id { log_probs.drawn } else { f32::NEG_INFINITY };
-            self.scored.push(PromptToken::new(id, Some(log_prob), log_probs.top));
+            self.scored.push(PromptToken::new(
+                id,
+                Some(log_prob),
+                TokenLogprob::list(log_probs.top),
+            ));
         }
         Ok(())
     }
@@ -104,7 +113,7 @@ mod tests {
         scores.push([sampled(1)].into_iter()).unwrap();
         assert!(scores.is_complete());
         assert_eq!(scores.rows(0, 4), 3..3);
-        let all: Vec<_> = scores.into_tokens().iter().map(|token| token.log_prob).collect();
+        let all: Vec<_> = scores.into_tokens().iter().map(|token| token.logprob).collect();
         assert_eq!(all, [None, Some(-1.0), Some(-1.0), Some(f32::NEG_INFINITY)]);
         assert!(PromptScores::new(0, &[5]).is_complete());
     }

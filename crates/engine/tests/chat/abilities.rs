@@ -7,11 +7,10 @@ use serde_json::{Value, json};
 use super::{greedy, model, user};
 
 fn reply(model: &Model, chat: &Chat) -> Reply {
-    let prompt = model.chat_template().unwrap().prompt(chat).unwrap();
-    let mut reply = model.chat(&prompt, greedy().max_tokens(120)).unwrap();
-    reply.by_ref().for_each(|event| drop(event.unwrap()));
-    assert_eq!(reply.finish_reason(), Some(FinishReason::End));
-    reply.reply()
+    let mut stream = model.chat_with(chat, greedy().max_tokens(120)).unwrap();
+    let reply = stream.wait().unwrap();
+    assert_eq!(stream.finish_reason(), Some(FinishReason::End));
+    reply
 }
 
 fn weather() -> Value {

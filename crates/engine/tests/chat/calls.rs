@@ -3,7 +3,7 @@
 use std::{io::Write, process::Command};
 
 use pelton::chat::{AnswerStart, Chat, ChatTemplate, Format, Message, ToolChoice};
-use pelton::{Constraint, FinishReason, Model, Request, Sampling};
+use pelton::{Constraint, FinishReason, GenerateOptions, Model, Sampling};
 use pelton_constraint::Compiler;
 use pelton_testing::{Need, skip};
 use serde_json::{Value, json};
@@ -76,8 +76,8 @@ fn demanded_calls_have_valid_arguments() {
             let start = |seed| {
                 let mut sampling = Sampling::greedy();
                 (sampling.temperature, sampling.seed) = (1.5, Some(seed));
-                let request = Request::new("").max_tokens(400).sampling(sampling);
-                model.chat(&prompt, request).unwrap()
+                let options = GenerateOptions::default().max_tokens(400).sampling(sampling);
+                model.answer(&prompt, options).unwrap()
             };
             let replies: Vec<_> = (0..6).map(start).collect();
             for mut reply in replies {
@@ -142,14 +142,14 @@ fn what_cannot_be_demanded() {
     let mut chat = Chat::new(user("Hi"));
     chat.tools = tools();
     let prompt = coder.prompt_with(&chat, &ToolChoice::Required, true).unwrap();
-    let request = Request::new("").constraint(Constraint::JsonObject);
-    let said = model.chat(&prompt, request).unwrap_err().to_string();
+    let options = GenerateOptions::default().constraint(Constraint::JsonObject);
+    let said = model.answer(&prompt, options).unwrap_err().to_string();
     assert!(said.contains("another constraint"), "{said}");
 
     let parameters = json!({"properties": {"day": {"type": "string", "contains": {}}}});
     chat.tools = vec![json!({"function": {"name": "f", "parameters": parameters}})];
     let prompt = coder.prompt_with(&chat, &ToolChoice::Required, true).unwrap();
-    let said = model.chat(&prompt, Request::new("")).unwrap_err().to_string();
+    let said = model.answer(&prompt, GenerateOptions::default()).unwrap_err().to_string();
     assert!(said.contains("\"contains\""), "{said}");
 }
 
@@ -166,17 +166,18 @@ fn answers_after_reasoning_are_constrained() {
     let mut chat = Chat::new(user("What is 2 plus 3?"));
     chat.tools = tools();
     let call = "<tool_call>\n{\"name\": \"time\", \"arguments\": {}}\n</tool_call>";
-    let accepts = |suffix: &str, request: Request, choice: ToolChoice, text: &str| {
+    let accepts = |suffix: &str, options: GenerateOptions, choice: ToolChoice, text: &str| {
         let source = format!("{PLAIN}{suffix}{{# <tool_call> #}}");
         let template = model.chat_template_from(&source).unwrap();
         let prompt = template.prompt_with(&chat, &choice, false).unwrap();
-        let request = prompt.constrain(request).unwrap();
-        assert!(request.triggers.is_empty());
-        let mut matcher = compiler.compile(&request.constraint.unwrap()).unwrap();
+        let options = prompt.constrain(options).unwrap();
+        assert!(options.triggers.is_empty());
+        let mut matcher = compiler.compile(&options.constraint.unwrap()).unwrap();
         matcher.accepts(text.as_bytes()).unwrap_or(false)
     };
-    let required =
-        |suffix, text: &str| accepts(suffix, Request::new(""), ToolChoice::Required, text);
+    let required = |suffix, text: &str| {
+        accepts(suffix, GenerateOptions::default(), ToolChoice::Required, text)
+    };
     assert!(required(SWITCH, call));
     assert!(required(SWITCH, &format!("<think>\nHm, <tool_call>?\n</think>\n\n{call}")));
     assert!(!required(SWITCH, "Hello"));
@@ -186,7 +187,7 @@ fn answers_after_reasoning_are_constrained() {
     assert!(required("<think>\n</think>\n", call));
     assert!(!required("<think>\n</think>\n", &format!("<think>Hm.</think>{call}")));
 
-    let json = || Request::new("").constraint(Constraint::JsonObject);
+    let json = || GenerateOptions::default().constraint(Constraint::JsonObject);
     let object = |text: &str| accepts(SWITCH, json(), ToolChoice::Auto, text);
     // where the model may call a tool, that is the alternative of the answer
     assert!(object(call) && object(&format!("<think>Hm.</think>\n{call}")));

@@ -7,19 +7,22 @@ mod calls;
 mod ids;
 
 use pelton::chat::{AnswerStart, Chat, ChatTemplate, Event, Message, ToolChoice};
-use pelton::{Engine, Error, FinishReason, LoadOptions, Model, Prompt, Request, Sampling};
+use pelton::{
+    Engine, Error, FinishReason, GenerateOptions, LoadOptions, Model, ModelSource, Prompt, Sampling,
+};
+use pelton_cpu::Cpu;
 use serde_json::json;
 
 fn model() -> Model {
-    Engine::with_threads(1).load_built_in(&LoadOptions::default()).unwrap()
+    Engine::with_backend(Cpu::new(1)).load(ModelSource::BuiltIn, &LoadOptions::default()).unwrap()
 }
 
 fn user(text: &str) -> Vec<Message> {
     vec![Message::new("user", text)]
 }
 
-fn greedy() -> Request {
-    Request::new("").max_tokens(40).sampling(Sampling::greedy())
+fn greedy() -> GenerateOptions {
+    GenerateOptions::default().max_tokens(40).sampling(Sampling::greedy())
 }
 
 /// A template with the tokens of the built-in model and the markers of another family.
@@ -42,7 +45,7 @@ fn turns_share_their_prefix() {
     for text in ["What is 2 plus 3?", "What is 4 plus 4?"] {
         messages.push(Message::new("user", text));
         let prompt = template.prompt(&Chat::new(messages.clone())).unwrap();
-        let mut reply = model.chat(&prompt, greedy()).unwrap();
+        let mut reply = model.answer(&prompt, greedy()).unwrap();
         let mut content = String::new();
         for event in &mut reply {
             match event.unwrap() {
@@ -88,7 +91,7 @@ fn the_last_message_is_continued() {
     (chat.add_generation_prompt, chat.continue_final_message) = (false, true);
     let prompt = template.prompt(&chat).unwrap();
     assert!(prompt.text().ends_with("<|assistant|>2 plus 3"), "{}", prompt.text());
-    let mut reply = model.chat(&prompt, greedy()).unwrap();
+    let mut reply = model.answer(&prompt, greedy()).unwrap();
     reply.by_ref().for_each(|event| drop(event.unwrap()));
     let text = reply.reply().content;
     assert!(text.starts_with(' ') && text.contains('5'), "{text:?}");
@@ -160,7 +163,7 @@ fn tool_choices() {
 #[test]
 fn a_model_without_a_template() {
     let writer = pelton_testing::ModelSpec::default();
-    let model = Engine::with_threads(1);
+    let model = Engine::with_backend(Cpu::new(1));
     let model = model
         .load_plan(
             pelton::graph::build(&writer.checkpoint()).unwrap(),

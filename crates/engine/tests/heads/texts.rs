@@ -3,13 +3,14 @@
 use std::{fs, path::PathBuf};
 
 use pelton::{
-    Checkpoint, Engine, LoadOptions, Model, Request, Sampling, Speculation, SpeculationStats,
+    Checkpoint, Engine, LoadOptions, Model, ModelSource, Sampling, Speculation, SpeculationStats,
     graph::{Backend, PAGE},
 };
 use pelton_cpu::Cpu;
 use pelton_testing::Random;
 
 use super::{NAMES, file, folder};
+use crate::request::{Request, Run};
 
 const VOCAB: usize = 100;
 
@@ -48,13 +49,13 @@ fn requests(random: &mut Random, count: usize) -> Vec<Request> {
             _ => Sampling::greedy().presence_penalty(0.7),
         };
         let most = 20 + random.below(60);
-        Request::from_tokens(tokens).sampling(sampling).max_tokens(most).ignore_end(true)
+        Request::from_tokens(tokens).sampling(sampling).max_tokens(most).ignore_eos(true)
     };
     (0..count).map(&mut request).collect()
 }
 
 fn ids(model: &Model, request: &Request) -> Vec<u32> {
-    model.generate(request.clone()).unwrap().map(|token| token.unwrap().id).collect()
+    model.run(request.clone()).unwrap().map(|token| token.unwrap().id).collect()
 }
 
 /// The texts of requests alone and in a batch are those without drafts; the statistics of both.
@@ -68,13 +69,13 @@ fn texts_equal(
     let plain = load(backend, path, &options().speculation(Speculation::Off));
     let alone = load(backend, path, &options().draft_head());
     // the file's head is found without a flag
-    let batch = load(backend, path, &options().sequences(4));
+    let batch = load(backend, path, &options().max_concurrent(4));
     let expected: Vec<_> = requests.iter().map(|request| ids(&plain, request)).collect();
     for (request, expected) in requests.iter().zip(&expected) {
         assert_eq!(&ids(&alone, request), expected, "{path:?}: {request:?}");
     }
     let streams: Vec<_> =
-        requests.iter().map(|request| batch.generate(request.clone()).unwrap()).collect();
+        requests.iter().map(|request| batch.run(request.clone()).unwrap()).collect();
     for (stream, expected) in streams.into_iter().zip(&expected) {
         let found: Vec<u32> = stream.map(|token| token.unwrap().id).collect();
         assert_eq!(&found, expected, "{path:?}");
@@ -233,6 +234,6 @@ fn a_head_that_is_missing() {
     let error = engine.load(&path, &options().draft_head()).err().unwrap().to_string();
     assert!(error.contains("'draft' is mtp") && error.contains("no head"), "{error}");
     assert!(engine.load(&path, &options()).is_ok());
-    let built_in = engine.load_built_in(&options().draft_head());
+    let built_in = engine.load(ModelSource::BuiltIn, &options().draft_head());
     assert!(built_in.err().unwrap().to_string().contains("has no head"));
 }

@@ -3,9 +3,10 @@
 //! `logits-*.npy` are the logits of `transformers` with weights that ggml's own encoders rounded
 //! (`tests/fixtures/quantize_llama_cpp.cpp`).
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, sync::mpsc};
 
 use pelton::{Checkpoint, Engine, KvType, LoadOptions, weights::Quantize};
+use pelton_cpu::Cpu;
 
 use super::{Loaded, cpu, floats, folder, integers};
 
@@ -64,9 +65,13 @@ fn the_option_of_a_load() {
     let (context, row) = (ids.len(), exact.len() / ids.len());
     for (to, theirs) in mixtures() {
         let options = LoadOptions::default().context(context).kv(KvType::F32).quantize(to);
-        let mut steps = Vec::new();
-        let mut progress = |done, all| steps.push((done, all));
-        let model = Engine::with_threads(2).load_with(&path, &options, &mut progress).unwrap();
+        let (sender, steps) = mpsc::channel();
+        let options = options.progress(move |progress| {
+            sender.send((progress.done, progress.total)).unwrap();
+        });
+        let model = Engine::with_backend(Cpu::new(2)).load(&path, &options).unwrap();
+        drop(options);
+        let steps: Vec<_> = steps.into_iter().collect();
         // each tensor while it is converted, then bytes while they are loaded
         assert!(steps.len() > 20, "{steps:?}");
         assert!(steps.iter().all(|(done, all)| done <= all), "{steps:?}");
@@ -97,7 +102,7 @@ fn values_that_blocks_lack() {
     for value in [0x7E00u16, 0x7C00, 0xFC00] {
         bytes[at + 40..at + 42].copy_from_slice(&value.to_le_bytes());
         fs::write(&path, &bytes).unwrap();
-        let engine = Engine::with_threads(1);
+        let engine = Engine::with_backend(Cpu::new(1));
         for (to, _) in mixtures() {
             let options = LoadOptions::default().quantize(to);
             let error = engine.load(&target, &options).map(|_| ()).unwrap_err().to_string();

@@ -8,6 +8,7 @@ use std::{
 };
 
 use pelton::{Checkpoint, Engine, KvType, LoadOptions, graph::build_for, weights::GgufWriter};
+use pelton_cpu::Cpu;
 
 use super::{Loaded, Subject, cpu, difference, floats, folder, integers};
 
@@ -107,7 +108,7 @@ fn adapters_next_to_factors() {
     let run = |file: &Path, adapter: Option<&Path>| {
         let options = LoadOptions::default().context(ids.len()).kv(KvType::F32);
         let options = adapter.iter().fold(options, |options, path| options.lora(*path, 1.0));
-        let model = Engine::with_threads(2).load(file, &options).unwrap();
+        let model = Engine::with_backend(Cpu::new(2)).load(file, &options).unwrap();
         model.into_session().unwrap().run(&ids).unwrap().to_vec()
     };
     let expected = run(&folder().join("qwen2/model.gguf"), Some(&adapter));

@@ -1,13 +1,14 @@
 //! Cancelling in every state.
 
-use std::{thread, time::Duration};
+use std::{ops::ControlFlow, thread, time::Duration};
 
-use pelton::{FinishReason, Flow};
+use pelton::FinishReason;
 use pelton_testing::{Random, fake::Fake};
 
 use crate::harness::{
     End, assert_all_pages_back, assert_sound, greedy, model, plain, prompt, submit,
 };
+use crate::request::Run;
 
 /// A fake on which a page of rows takes milliseconds.
 fn slow(depth: usize) -> Fake {
@@ -74,7 +75,7 @@ fn decoding_is_left_at_the_next_pass() {
 fn a_dropped_stream_cancels_without_a_token_to_send() {
     let fake = slow(1);
     let model = model(&fake, &plain().context(20_000).rows(64));
-    let stream = model.generate(greedy(prompt(16_000, 1), 10)).unwrap();
+    let stream = model.run(greedy(prompt(16_000, 1), 10)).unwrap();
     while fake.log().passes.len() < 3 {
         thread::sleep(Duration::from_micros(100));
     }
@@ -91,13 +92,13 @@ fn a_callback_that_stops_is_called_no_more() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let mut events = 0;
         let handle = model
-            .submit(greedy(prompt(10, 1), 300), move |_| {
+            .submit_request(greedy(prompt(10, 1), 300), move |_| {
                 events += 1;
                 sender.send(events).unwrap();
                 match events {
                     3 if panics => panic!("a panic of the test"),
-                    3 => Flow::Stop,
-                    _ => Flow::Continue,
+                    3 => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
                 }
             })
             .unwrap();
@@ -112,7 +113,7 @@ fn a_callback_that_stops_is_called_no_more() {
 fn a_thousand_requests_cancelled_at_random_phases() {
     let mut random = Random::new(5);
     let fake = Fake::pipelined(2, 4);
-    let options = plain().context(512).sequences(4).rows(64);
+    let options = plain().context(512).max_concurrent(4).rows(64);
     let model = model(&fake, &options);
     let mut runs = Vec::new();
     for i in 0..1000 {

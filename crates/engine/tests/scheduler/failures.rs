@@ -24,7 +24,7 @@ fn a_failed_pass_fails_its_requests_and_no_others() {
     for depth in 1..=3 {
         for failure in ALL {
             let fake = Fake::pipelined(depth, 4).slow(Duration::from_micros(50));
-            let options = plain().context(1000).sequences(1);
+            let options = plain().context(1000).max_concurrent(1);
             let model = model(&fake, &options);
             let first = submit(&model, greedy(prompt(10, 1), 500)).unwrap();
             let request = greedy(prompt(80, 2), 20);

@@ -19,7 +19,8 @@ fn streams_never_wait_for_more_than_one_budgeted_pass() {
     for depth in [1, 2] {
         // a budget of less than a page's time, so that a page it is
         let fake = Fake::pipelined(depth, 8).slow(Duration::from_micros(8));
-        let options = plain().context(17_000).sequences(4).prefill_budget(Duration::from_micros(1));
+        let options =
+            plain().context(17_000).max_concurrent(4).prefill_budget(Duration::from_micros(1));
         let model = model(&fake, &options);
         let streams: Vec<_> =
             (0..3).map(|i| submit(&model, greedy(prompt(10, i), 700)).unwrap()).collect();
@@ -52,7 +53,7 @@ fn streams_never_wait_for_more_than_one_budgeted_pass() {
 #[test]
 fn prompts_share_a_pass() {
     let fake = Fake::default().slow(Duration::from_micros(20));
-    let options = plain().context(5000).sequences(4).rows(512);
+    let options = plain().context(5000).max_concurrent(4).rows(512);
     let model = model(&fake, &options);
     // the blocker lets the three others arrive
     let blocker = submit(&model, greedy(prompt(1000, 0), 1)).unwrap();
@@ -96,7 +97,7 @@ fn a_prompt_longer_than_a_pass() {
 /// The order in which requests of a model with one slot start, by their numbers in `clients`.
 fn order(clients: &[Client]) -> Vec<usize> {
     let fake = Fake::default().slow(Duration::from_micros(20));
-    let model = model(&fake, &plain().context(2000).sequences(1));
+    let model = model(&fake, &plain().context(2000).max_concurrent(1));
     // the blocker lets the others arrive; it is of the first client, and its work counts
     let blocker = submit(&model, greedy(prompt(1900, 0), 40).client(clients[0])).unwrap();
     while model.status().running == 0 {

@@ -1,15 +1,18 @@
 //! Models on the fake, and requests whose events are collected.
 
 use std::{
+    ops::ControlFlow,
     sync::mpsc::{Receiver, channel},
     time::{Duration, Instant},
 };
 
 use pelton::{
-    Engine, Error, Event, FinishReason, Flow, KvMemory, LoadOptions, Model, PromptToken, Request,
-    RequestHandle, Sampling, Speculation, Stats, Token,
+    Engine, Error, Event, FinishReason, KvMemory, LoadOptions, Model, PromptToken, RequestHandle,
+    Sampling, Speculation, Stats, Token,
 };
 use pelton_testing::fake::{self, Fake};
+
+use crate::request::{Request, Run};
 
 pub(crate) const VOCAB: usize = 50;
 /// Positions of the plan; models are loaded with less, mostly.
@@ -72,9 +75,9 @@ pub(crate) struct Running {
 pub(crate) fn submit(model: &Model, request: Request) -> Result<Running, Error> {
     let submitted = Instant::now();
     let (sender, events) = channel();
-    let handle = model.submit(request, move |event| {
+    let handle = model.submit_request(request, move |event| {
         let _ = sender.send(event);
-        Flow::Continue
+        ControlFlow::Continue(())
     })?;
     Ok(Running { handle, submitted, events })
 }

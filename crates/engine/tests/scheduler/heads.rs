@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use pelton::{Engine, KvMemory, LoadOptions, Model, Request, Sampling, Speculation};
+use pelton::{Engine, KvMemory, LoadOptions, Model, Sampling, Speculation};
 use pelton_testing::{
     Random,
     fake::{Failure, Fake},
 };
 
 use crate::harness::{assert_all_pages_back, assert_sound, ids, submit};
+use crate::request::Request;
 
 fn file(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/heads");
@@ -41,7 +42,7 @@ fn requests(random: &mut Random, count: usize) -> Vec<Request> {
         let request = Request::from_tokens(tokens).sampling(sampling).max_tokens(most);
         // some requests have no drafts: their positions are no rows of the head
         let off = random.below(5) == 0;
-        let request = request.ignore_end(true);
+        let request = request.ignore_eos(true);
         if off { request.speculation(Speculation::Off) } else { request }
     };
     (0..count).map(|_| request()).collect()
@@ -73,7 +74,7 @@ fn hidden_states_of_all_schedules() {
         for (depth, repeat, phases) in [(1, 1, false), (2, 4, true), (3, 32, false)] {
             let fake = Fake::pipelined(depth, repeat);
             let fake = if phases { fake.with_phases() } else { fake };
-            texts_are_equal(&fake, name, &always().sequences(if depth == 1 { 1 } else { 3 }));
+            texts_are_equal(&fake, name, &always().max_concurrent(if depth == 1 { 1 } else { 3 }));
         }
     }
 }
@@ -84,7 +85,7 @@ fn passes_ahead_of_the_host() {
     let fake = Fake::pipelined(3, 32);
     let mut random = Random::new(5);
     let requests = requests(&mut random, 12);
-    let options = always().speculation(Speculation::Auto).sequences(2);
+    let options = always().speculation(Speculation::Auto).max_concurrent(2);
     let model = load(&fake, "glm4-moe", &options);
     let one = load(&Fake::default(), "glm4-moe", &always().speculation(Speculation::Off));
     for (i, request) in requests.into_iter().enumerate() {
@@ -105,7 +106,7 @@ fn preempted_sequences() {
         // pages for less than two of four sequences
         let one = load(&Fake::default(), name, &always());
         let pages = one.status().pages[0].total as u64;
-        let bytes = |n: u64| always().sequences(4).kv_memory(KvMemory::Bytes(n));
+        let bytes = |n: u64| always().max_concurrent(4).kv_memory(KvMemory::Bytes(n));
         let enough = (1..).map(|n| n << 10).find(|&n| {
             let loaded = Engine::with_backend(Fake::default()).load(file(name), &bytes(n));
             loaded.is_ok_and(|model| model.status().pages[0].total as u64 > pages + 1)
@@ -121,7 +122,7 @@ fn a_head_that_fails() {
         let fake = Fake::default();
         let model = load(&fake, "glm4-moe", &always());
         let request = Request::from_tokens(vec![5; 20]).sampling(Sampling::greedy()).max_tokens(60);
-        let request = request.ignore_end(true);
+        let request = request.ignore_eos(true);
         let expected = ids(&model, request.clone().speculation(Speculation::Off));
         let running = submit(&model, request.clone().cache_salt(1)).unwrap();
         let before = running.finished();

@@ -11,6 +11,8 @@ mod pipeline;
 mod prefix;
 mod pressure;
 mod random;
+#[path = "../common/request.rs"]
+mod request;
 mod requests;
 mod scores;
 mod session;

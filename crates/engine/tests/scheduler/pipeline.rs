@@ -39,7 +39,7 @@ fn a_pass_is_submitted_before_the_one_before_is_taken() {
     for depth in 1..=3 {
         for repeat in [1, 8, 32] {
             let fake = Fake::pipelined(depth, repeat);
-            let model = model(&fake, &plain().context(1000).sequences(3));
+            let model = model(&fake, &plain().context(1000).max_concurrent(3));
             let requests = [1, 2, 3].map(|i| greedy(prompt(10 * i, i), 40 * i));
             let runs = requests.each_ref().map(|r| submit(&model, r.clone()).unwrap());
             for (run, request) in runs.iter().zip(&requests) {
@@ -71,7 +71,7 @@ fn slow_passes_are_not_repeated() {
 #[test]
 fn a_newcomer_ends_the_repeats() {
     let fake = Fake::pipelined(1, 32).slow(Duration::from_micros(100));
-    let model = model(&fake, &plain().context(1000).sequences(2));
+    let model = model(&fake, &plain().context(1000).max_concurrent(2));
     let first = submit(&model, greedy(prompt(10, 1), 600)).unwrap();
     for _ in 0..40 {
         first.token();

@@ -6,6 +6,7 @@ use pelton::{Engine, LoadOptions, graph::Phase};
 use pelton_testing::fake::{self, Fake, PassRecord};
 
 use crate::harness::{VOCAB, alone, assert_sound, greedy, ids, load, model, prompt, submit};
+use crate::request::Run;
 
 fn prompt_rows(passes: &[PassRecord]) -> usize {
     let prompts = passes.iter().filter(|pass| pass.phase == Phase::Prompt);
@@ -38,7 +39,7 @@ fn common_prompts_run_once() {
 #[test]
 fn the_leader_goes_first() {
     let fake = Fake::default().slow(Duration::from_micros(5));
-    let model = model(&fake, &LoadOptions::default().context(4000).sequences(8).rows(128));
+    let model = model(&fake, &LoadOptions::default().context(4000).max_concurrent(8).rows(128));
     let common = prompt(1000, 1);
     let request = |i| greedy([common.clone(), prompt(30, 50 + i)].concat(), 10);
     let other = greedy(prompt(300, 4), 3);
@@ -91,7 +92,7 @@ fn an_answer_is_a_prefix_where_phases_agree() {
 fn other_adapters_share_nothing() {
     let load = |fake: &Fake, sequences| {
         let (plan, checkpoint) = fake::adapters_plan(VOCAB, 4000, &[None], 3);
-        let options = LoadOptions::default().context(4000).sequences(sequences);
+        let options = LoadOptions::default().context(4000).max_concurrent(sequences);
         let options = options.lora("a", 1.0).lora("b", 0.0).lora("c", 0.0);
         Engine::with_backend(fake.clone()).load_plan(plan, checkpoint, &options).unwrap()
     };
@@ -120,7 +121,7 @@ fn other_adapters_share_nothing() {
     different.sort();
     different.dedup();
     assert_eq!(different.len(), 5);
-    let error = model.generate(plain().lora("a", 1.0).lora("b", 1.0).lora("c", 1.0)).unwrap_err();
+    let error = model.run(plain().lora("a", 1.0).lora("b", 1.0).lora("c", 1.0)).unwrap_err();
     assert!(error.to_string().contains("at most 2"), "{error}");
     assert_sound(&fake);
 }
@@ -178,7 +179,7 @@ fn efforts_out_of_range() {
     let fake = Fake::default();
     let model = model(&fake, &LoadOptions::default().context(400));
     for effort in [0.0, -1.0, 1.5, f64::NAN, f64::INFINITY] {
-        let error = model.generate(greedy(prompt(10, 1), 2).effort(effort)).unwrap_err();
+        let error = model.run(greedy(prompt(10, 1), 2).effort(effort)).unwrap_err();
         assert!(error.to_string().contains("above 0 and at most 1"), "{error}");
     }
     ids(&model, greedy(prompt(10, 1), 2).effort(1e-9));

@@ -14,7 +14,7 @@ fn preempted_requests_resume_to_the_same_text() {
     for (depth, phases) in [(1, false), (1, true), (2, true), (3, false)] {
         let fake = Fake::pipelined(depth, 4);
         let fake = if phases { fake.with_phases() } else { fake };
-        let options = plain().context(1000).sequences(4).kv_memory(memory(1024));
+        let options = plain().context(1000).max_concurrent(4).kv_memory(memory(1024));
         let model = model(&fake, &options);
         let requests: Vec<_> = (0..4).map(|i| greedy(prompt(70 + i, i), 700)).collect();
         let runs: Vec<_> =
@@ -54,7 +54,7 @@ fn windowed_groups_free_what_no_row_sees() {
         let fake = Fake::pipelined(2, 8);
         let fake = if phases { fake.with_phases() } else { fake };
         let windows = [None, Some(100)];
-        let options = plain().context(4000).sequences(2).rows(128);
+        let options = plain().context(4000).max_concurrent(2).rows(128);
         let model = load(&fake, &options, &windows);
         let total = model.status().pages[1].total;
         assert_eq!(total, 2 * 2 * (2 + 2) + 2);
@@ -74,7 +74,7 @@ fn windowed_groups_free_what_no_row_sees() {
 #[test]
 fn what_can_never_fit_is_refused_at_once() {
     let fake = Fake::default();
-    let options = plain().context(300).sequences(2).kv_memory(memory(320));
+    let options = plain().context(300).max_concurrent(2).kv_memory(memory(320));
     let model = model(&fake, &options);
     let error = submit(&model, greedy(prompt(300, 1), 10)).err().unwrap();
     assert!(matches!(error, Error::PromptTooLong { tokens: 300, context: 300 }), "{error}");

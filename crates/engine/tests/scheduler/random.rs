@@ -3,8 +3,7 @@
 use std::{env, thread, time::Duration};
 
 use pelton::{
-    Error, FinishReason, LoadOptions, Prompt, PromptToken, Request, Sampling, Speculation, Status,
-    Token,
+    Error, FinishReason, LoadOptions, Prompt, PromptToken, Sampling, Speculation, Status, Token,
 };
 use pelton_testing::{
     Random,
@@ -15,6 +14,7 @@ use crate::harness::{
     End, Load, VOCAB, alone_on, assert_all_pages_back, assert_sound, load, load_recurrent, memory,
     prompt, submit,
 };
+use crate::request::Request;
 
 /// Requests that a family of schedules is made of, with what each gives alone.
 struct Family {
@@ -66,10 +66,10 @@ fn request(random: &mut Random) -> Request {
     let mut request =
         Request::from_tokens(tokens).max_tokens(1 + random.below(most)).sampling(sampling);
     if random.below(4) == 0 {
-        request = request.log_probs(random.below(4) as u8);
+        request = request.logprobs(random.below(4));
     }
     if random.below(4) == 0 {
-        request = request.prompt_log_probs(random.below(4) as u8);
+        request = request.prompt_logprobs(random.below(4));
         if random.below(5) == 0 {
             request = request.max_tokens(0);
         }
@@ -111,7 +111,7 @@ fn schedule(family: &Family, seed: u64) -> Status {
     let pages = 15 + random.below(4 * sequences);
     let options = LoadOptions::default()
         .context(960)
-        .sequences(sequences)
+        .max_concurrent(sequences)
         .rows([64, 128, 512][random.below(3)])
         .kv_memory(memory((pages + 60) * 64 * family.windows.len()))
         .prefill_budget(Duration::from_micros(random.below(2000) as u64))

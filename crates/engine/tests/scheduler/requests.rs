@@ -10,12 +10,13 @@ use std::{
 };
 
 use futures_core::Stream;
-use pelton::{Error, FinishReason, LoadOptions, Sampling};
+use pelton::{Error, FinishReason, LoadOptions, LogitBias, Sampling};
 use pelton_testing::fake::Fake;
 
 use crate::harness::{
     End, VOCAB, alone, assert_all_pages_back, greedy, ids, model, prompt, submit,
 };
+use crate::request::Run;
 
 fn slow() -> Fake {
     Fake::default().slow(Duration::from_micros(100))
@@ -64,7 +65,7 @@ fn values_out_of_range_are_refused() {
     let model = model(&Fake::default(), &LoadOptions::default().context(100));
     let good = || greedy(prompt(5, 1), 2);
     for (request, name) in [
-        (good().log_probs(21), "log_probs"),
+        (good().logprobs(21), "logprobs"),
         (good().logit_bias(1, f32::NAN), "logit_bias"),
         ((0..600).fold(good(), |r, i| r.logit_bias(i % 50, i as f32)), ""),
         (good().sampling(Sampling::default().top_p(2.0)), "top_p"),
@@ -75,7 +76,7 @@ fn values_out_of_range_are_refused() {
         }
     }
     let mut twice = good();
-    twice.logit_bias = vec![(1, 0.5), (1, 0.5)];
+    twice.logit_bias = vec![LogitBias::new(1, 0.5), LogitBias::new(1, 0.5)];
     assert!(matches!(submit(&model, twice), Err(Error::Sampling(_))));
     for request in [greedy(vec![VOCAB as u32], 1), good().logit_bias(VOCAB as u32, 1.0)] {
         let error = submit(&model, request).err().unwrap();
@@ -96,25 +97,26 @@ fn no_tokens_are_a_text_too() {
 fn biases_and_log_probabilities() {
     let fake = Fake::pipelined(2, 4);
     let model = model(&fake, &LoadOptions::default().context(100));
-    let request = greedy(prompt(5, 1), 20).logit_bias(7, 100.0).log_probs(3);
+    let request = greedy(prompt(5, 1), 20).logit_bias(7, 100.0).logprobs(3);
     let (tokens, _) = submit(&model, request).unwrap().end();
     for token in &tokens {
         assert_eq!((token.id, token.top.len()), (7, 3));
-        let sum: f32 = token.top.iter().map(|(_, p)| p.exp()).sum();
-        assert!(sum <= 1.0 + 1e-6 && token.top.is_sorted_by(|a, b| a.1 >= b.1), "{token:?}");
-        assert!(token.log_prob.unwrap() <= token.top[0].1);
+        let sum: f32 = token.top.iter().map(|top| top.logprob.exp()).sum();
+        let descends = token.top.is_sorted_by(|a, b| a.logprob >= b.logprob);
+        assert!(sum <= 1.0 + 1e-6 && descends, "{token:?}");
+        assert!(token.logprob.unwrap() <= token.top[0].logprob);
     }
-    let request = greedy(prompt(5, 1), 20).log_probs(1);
+    let request = greedy(prompt(5, 1), 20).logprobs(1);
     for token in submit(&model, request).unwrap().end().0 {
-        assert_eq!((token.top[0].0, token.top[0].1), (token.id, token.log_prob.unwrap()));
+        assert_eq!((token.top[0].id, token.top[0].logprob), (token.id, token.logprob.unwrap()));
     }
     let plain = submit(&model, greedy(prompt(5, 1), 3)).unwrap().end().0;
-    assert!(plain.iter().all(|token| token.log_prob.is_none() && token.top.is_empty()));
+    assert!(plain.iter().all(|token| token.logprob.is_none() && token.top.is_empty()));
 }
 
 #[test]
 fn a_status_of_what_runs() {
-    let model = model(&slow(), &LoadOptions::default().context(2000).sequences(2).rows(64));
+    let model = model(&slow(), &LoadOptions::default().context(2000).max_concurrent(2).rows(64));
     let first = submit(&model, greedy(prompt(64, 1), 1000)).unwrap();
     first.token();
     let second = submit(&model, greedy(prompt(1900, 2), 10)).unwrap();
@@ -145,7 +147,7 @@ fn the_iterator() {
     let fake = Fake::pipelined(2, 4);
     let model = model(&fake, &LoadOptions::default().context(1000));
     let request = greedy(prompt(70, 1), 30);
-    let mut stream = model.generate(request.clone()).unwrap();
+    let mut stream = model.run(request.clone()).unwrap();
     let tokens: Vec<_> = (&mut stream).map(|token| token.unwrap()).collect();
     assert_eq!(tokens, alone(&fake, &[None], &request));
     assert_eq!(stream.finish_reason(), Some(FinishReason::Length));
@@ -180,7 +182,7 @@ fn the_asynchronous_stream() {
     let fake = slow();
     let model = model(&fake, &LoadOptions::default().context(1000));
     let request = greedy(prompt(70, 1), 30);
-    let mut stream = model.stream(request.clone()).unwrap();
+    let mut stream = model.run_async(request.clone()).unwrap();
     let tokens = block_on(async {
         let mut tokens = Vec::new();
         while let Some(token) = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await {
@@ -190,7 +192,7 @@ fn the_asynchronous_stream() {
     });
     assert_eq!(tokens, alone(&Fake::default(), &[None], &request));
     assert_eq!(stream.finish_reason(), Some(FinishReason::Length));
-    let dropped = model.stream(greedy(prompt(10, 2), 900)).unwrap();
+    let dropped = model.run_async(greedy(prompt(10, 2), 900)).unwrap();
     drop(dropped);
     assert_all_pages_back(&model);
 }

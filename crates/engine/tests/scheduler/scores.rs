@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use pelton::{Error, FinishReason, LoadOptions, PromptToken, Request};
+use pelton::{Error, FinishReason, LoadOptions, PromptToken};
 use pelton_testing::fake::Fake;
 
 use crate::harness::{
     End, alone_on, assert_all_pages_back, assert_sound, greedy, load, model, plain, prompt, submit,
 };
+use crate::request::{Request, Run};
 
 /// A request for the log-probabilities of a prompt alone.
-fn scored(prompt: Vec<u32>, top: u8) -> Request {
-    Request::from_tokens(prompt).prompt_log_probs(top).max_tokens(0)
+fn scored(prompt: Vec<u32>, top: usize) -> Request {
+    Request::from_tokens(prompt).prompt_logprobs(top).max_tokens(0)
 }
 
 /// The log-probabilities of a token after each row of logits, and the likeliest one, in f64.
@@ -33,17 +34,17 @@ fn the_softmax_of_the_rows_before() {
             let options = LoadOptions::default().context(1000).rows(128);
             let model = load(&fake, &options, windows);
             let tokens = prompt(300, 1);
-            let found = model.log_probs(scored(tokens.clone(), 2)).unwrap();
+            let found = model.logprobs_of(scored(tokens.clone(), 2)).unwrap();
             assert_all_pages_back(&model);
             let mut session = model.into_session().unwrap();
             let mut logits = Vec::new();
             session.run_all(&tokens, |row| logits.push(row.to_vec())).unwrap();
             assert_eq!(found.iter().map(|token| token.id).collect::<Vec<_>>(), tokens);
-            assert_eq!((found[0].log_prob, &found[0].top), (None, &vec![]));
+            assert_eq!((found[0].logprob, &found[0].top), (None, &vec![]));
             for (token, (log_prob, likeliest)) in found[1..].iter().zip(by_hand(&tokens, &logits)) {
-                let difference = f64::from(token.log_prob.unwrap()) - log_prob;
+                let difference = f64::from(token.logprob.unwrap()) - log_prob;
                 assert!(difference.abs() < 1e-5, "{difference}");
-                assert_eq!((token.top.len(), token.top[0].0), (2, likeliest));
+                assert_eq!((token.top.len(), token.top[0].id), (2, likeliest));
             }
             assert_sound(&fake);
         }
@@ -54,15 +55,15 @@ fn the_softmax_of_the_rows_before() {
 #[test]
 fn with_a_text_after_the_prompt() {
     let fake = Fake::pipelined(2, 8);
-    let model = model(&fake, &plain().context(1000).sequences(2));
+    let model = model(&fake, &plain().context(1000).max_concurrent(2));
     let text = submit(&model, greedy(prompt(200, 1), 20)).unwrap().finished().0;
-    let mut stream = model.generate(greedy(prompt(200, 1), 20).prompt_log_probs(1)).unwrap();
+    let mut stream = model.run(greedy(prompt(200, 1), 20).prompt_logprobs(1)).unwrap();
     let first = stream.next().unwrap().unwrap();
     assert_eq!(stream.prompt().len(), 200);
     let rest: Vec<u32> = (&mut stream).map(|token| token.unwrap().id).collect();
     assert_eq!([&[first.id][..], &rest].concat(), text);
     assert_eq!(stream.stats().cached_tokens, 0, "all rows of the prompt are run");
-    assert_eq!(stream.prompt(), model.log_probs(scored(prompt(200, 1), 1)).unwrap());
+    assert_eq!(stream.prompt(), model.logprobs_of(scored(prompt(200, 1), 1)).unwrap());
     // later requests share the pages
     let (_, stats) = submit(&model, greedy(prompt(200, 1), 5)).unwrap().finished();
     assert_eq!(stats.cached_tokens, 192);
@@ -74,13 +75,13 @@ fn with_a_text_after_the_prompt() {
 fn short_prompts_and_a_full_context() {
     let fake = Fake::default();
     let model = model(&fake, &LoadOptions::default().context(100));
-    let one = model.log_probs(scored(vec![7], 3)).unwrap();
-    assert_eq!((one.len(), one[0].id, one[0].log_prob), (1, 7, None));
-    let mut stream = model.generate(greedy(vec![7], 2).prompt_log_probs(0)).unwrap();
+    let one = model.logprobs_of(scored(vec![7], 3)).unwrap();
+    assert_eq!((one.len(), one[0].id, one[0].logprob), (1, 7, None));
+    let mut stream = model.run(greedy(vec![7], 2).prompt_logprobs(0)).unwrap();
     assert_eq!(stream.by_ref().count(), 2);
     assert_eq!(stream.prompt().len(), 1);
-    assert_eq!(model.log_probs(scored(prompt(100, 1), 0)).unwrap().len(), 100);
-    let refused = |request| model.log_probs(request).unwrap_err();
+    assert_eq!(model.logprobs_of(scored(prompt(100, 1), 0)).unwrap().len(), 100);
+    let refused = |request| model.logprobs_of(request).unwrap_err();
     assert!(matches!(
         refused(scored(prompt(101, 1), 0)),
         Error::PromptTooLong { tokens: 101, context: 100 }
@@ -88,10 +89,10 @@ fn short_prompts_and_a_full_context() {
     assert!(matches!(refused(scored(vec![], 0)), Error::EmptyPrompt));
     assert!(matches!(refused(scored(vec![50], 0)), Error::UnknownToken { token: 50, vocab: 50 }));
     let error = refused(scored(prompt(10, 1), 21)).to_string();
-    assert_eq!(error, "prompt_log_probs is 21, expected at most 20");
+    assert_eq!(error, "prompt_logprobs is 21, expected at most 20");
     // nothing is asked for: nothing is run
     let before = fake.log().passes.len();
-    let mut none = model.generate(greedy(prompt(50, 3), 0)).unwrap();
+    let mut none = model.run(greedy(prompt(50, 3), 0)).unwrap();
     assert!(none.next().is_none() && none.prompt().is_empty());
     assert_eq!(none.finish_reason(), Some(FinishReason::Length));
     assert_eq!(fake.log().passes.len(), before);
@@ -101,7 +102,8 @@ fn short_prompts_and_a_full_context() {
 #[test]
 fn others_run_meanwhile() {
     let fake = Fake::pipelined(2, 4).slow(Duration::from_millis(1));
-    let options = plain().context(10_000).sequences(6).prefill_budget(Duration::from_micros(1));
+    let options =
+        plain().context(10_000).max_concurrent(6).prefill_budget(Duration::from_micros(1));
     let model = model(&fake, &options);
     let texts: Vec<_> =
         (0..3).map(|i| submit(&model, greedy(prompt(20, i), 9000)).unwrap()).collect();
@@ -129,8 +131,8 @@ fn deadlines_and_abandoned_requests_free_everything() {
     let fake = Fake::default().slow(Duration::from_millis(2));
     let model = model(&fake, &plain().context(10_000).rows(64));
     let late = scored(prompt(9000, 1), 0).deadline(Duration::from_millis(20));
-    assert!(matches!(model.log_probs(late), Err(Error::Deadline(_))));
-    let stream = model.generate(scored(prompt(9000, 2), 0)).unwrap();
+    assert!(matches!(model.logprobs_of(late), Err(Error::Deadline(_))));
+    let stream = model.run(scored(prompt(9000, 2), 0)).unwrap();
     while model.status().running == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -157,8 +159,8 @@ fn at_the_effort_of_the_request() {
 fn logits_that_are_no_numbers() {
     let fake = Fake::default().broken_from(70);
     let model = model(&fake, &LoadOptions::default().context(200));
-    assert!(model.log_probs(scored(prompt(70, 1), 0)).is_ok());
-    let outcome = model.log_probs(scored(prompt(100, 1), 0));
+    assert!(model.logprobs_of(scored(prompt(70, 1), 0)).is_ok());
+    let outcome = model.logprobs_of(scored(prompt(100, 1), 0));
     assert!(matches!(outcome, Err(Error::PromptNotANumber { index: 71 })), "{outcome:?}");
     assert_all_pages_back(&model);
 }

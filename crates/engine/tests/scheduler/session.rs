@@ -1,6 +1,6 @@
 //! Passes by hand.
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
 use pelton::{Error, FinishReason, LoadOptions, graph::Phase};
 use pelton_testing::fake::{Failure, Fake};
@@ -8,6 +8,7 @@ use pelton_testing::fake::{Failure, Fake};
 use crate::harness::{
     End, assert_all_pages_back, assert_sound, greedy, ids, load, model, prompt, submit,
 };
+use crate::request::Run;
 
 fn top(logits: &[f32]) -> u32 {
     (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap() as u32
@@ -124,7 +125,7 @@ fn a_model_in_use_is_refused() {
     assert!(error.to_string().contains("1 other handles or streams"), "{error}");
 
     let more = clone.clone();
-    let mut stream = clone.generate(greedy(prompt(10, 1), 20)).unwrap();
+    let mut stream = clone.run(greedy(prompt(10, 1), 20)).unwrap();
     let Err(error) = clone.into_session() else { panic!("a stream is held") };
     assert!(matches!(error, Error::InUse { others: 2 }), "{error}");
     // the stream goes on, and so does the model
@@ -139,7 +140,7 @@ fn a_model_in_use_is_refused() {
 #[test]
 fn requests_that_have_not_finished_are_cancelled() {
     let fake = Fake::pipelined(2, 4).slow(Duration::from_micros(50));
-    let model = model(&fake, &LoadOptions::default().context(10_000).sequences(2));
+    let model = model(&fake, &LoadOptions::default().context(10_000).max_concurrent(2));
     let runs = [1, 2, 3].map(|i| submit(&model, greedy(prompt(10, i), 9000)).unwrap());
     runs[0].token();
     let mut session = model.into_session().unwrap();
@@ -158,12 +159,12 @@ fn requests_that_have_not_finished_are_cancelled() {
 fn a_callback_cannot_wait_for_the_model() {
     let model = model(&Fake::default(), &LoadOptions::default().context(100));
     let (sender, receiver) = std::sync::mpsc::channel();
-    let mut inside = Some((model.clone(), model.generate(greedy(prompt(10, 2), 50)).unwrap()));
+    let mut inside = Some((model.clone(), model.run(greedy(prompt(10, 2), 50)).unwrap()));
     model
-        .submit(greedy(prompt(10, 1), 5), move |_| {
+        .submit_request(greedy(prompt(10, 1), 5), move |_| {
             if let Some((inside, mut outside)) = inside.take() {
                 let request = greedy(prompt(10, 1), 5);
-                assert!(matches!(inside.generate(request), Err(Error::OwnThread)));
+                assert!(matches!(inside.run(request), Err(Error::OwnThread)));
                 // a stream from elsewhere, too
                 assert!(matches!(outside.next(), Some(Err(Error::OwnThread))));
                 assert!(outside.next().is_none());
@@ -171,7 +172,7 @@ fn a_callback_cannot_wait_for_the_model() {
                 assert!(matches!(inside.into_session(), Err(Error::OwnThread)));
                 sender.send(()).unwrap();
             }
-            pelton::Flow::Continue
+            ControlFlow::Continue(())
         })
         .unwrap();
     receiver.recv_timeout(Duration::from_secs(60)).unwrap();

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use pelton::{
-    Engine, Error, LoadOptions, Model, Request, Sampling, Speculation, SpeculationStats,
-    graph::Phase,
+    Engine, Error, LoadOptions, Model, Sampling, Speculation, SpeculationStats, graph::Phase,
 };
 use pelton_testing::{
     ModelSpec,
@@ -15,6 +14,7 @@ use crate::harness::{
     CONTEXT, VOCAB, alone, alone_on, assert_all_pages_back, assert_sound, greedy, load,
     load_recurrent, memory, model, prompt, submit,
 };
+use crate::request::Request;
 
 fn always() -> LoadOptions {
     LoadOptions::default().context(2000).speculation(Speculation::Always)
@@ -57,7 +57,7 @@ fn every_kind_of_draw() {
         for (depth, phases) in [(1, false), (2, true)] {
             let fake = Fake::pipelined(depth, 8);
             let fake = if phases { fake.with_phases() } else { fake };
-            let request = greedy(prompt(90, 2), 200).sampling(sampling.clone()).log_probs(2);
+            let request = greedy(prompt(90, 2), 200).sampling(sampling.clone()).logprobs(2);
             let text = alone(&fake, &[None], &request);
             let mut prediction: Vec<u32> = text.iter().map(|token| token.id).collect();
             prediction.iter_mut().step_by(37).for_each(|token| *token = (*token + 1) % 50);
@@ -76,7 +76,7 @@ fn every_kind_of_draw() {
 fn as_many_rows_as_are_exact() {
     let mut fake = Fake::pipelined(1, 1);
     fake.pipeline.exact_rows = 8;
-    let model = model(&fake, &always().sequences(3));
+    let model = model(&fake, &always().max_concurrent(3));
     let requests = [1, 2, 3].map(|seed| greedy(prompt(65, seed), 150));
     let texts = requests.each_ref().map(|request| expected(&fake, request));
     let runs: Vec<_> = requests
@@ -115,7 +115,7 @@ fn recurrent_states_are_rolled_back() {
         let (plan, checkpoint) = fake::recurrent_plan(VOCAB, CONTEXT, &[None]);
         let engine = Engine::with_backend(fake.clone());
         let draft = DraftFile::new(VOCAB);
-        let options = always().sequences(3);
+        let options = always().max_concurrent(3);
         let drafted = options.clone().draft(&draft.0);
         for options in [options, drafted] {
             let model = engine.load_plan(plan.clone(), checkpoint.clone(), &options).unwrap();
@@ -246,7 +246,7 @@ fn with_draft(fake: &Fake, options: LoadOptions) -> Model {
 fn a_draft_model_that_is_the_model() {
     for (depth, repeat) in [(1, 1), (2, 8)] {
         let fake = Fake::pipelined(depth, repeat);
-        let model = with_draft(&fake, always().sequences(3));
+        let model = with_draft(&fake, always().max_concurrent(3));
         let requests = [
             greedy(prompt(10, 1), 100),
             greedy(prompt(700, 2), 150).sampling(Sampling::default().seed(5).temperature(1.5)),

@@ -1,12 +1,13 @@
 //! Plans with recurrent states, which are not in pages.
 
-use pelton::{LoadOptions, Model, Request};
+use pelton::{LoadOptions, Model};
 use pelton_testing::fake::Fake;
 
 use crate::harness::{
     CONTEXT, VOCAB, assert_all_pages_back, assert_sound, greedy, load_recurrent, memory, prompt,
     submit,
 };
+use crate::request::Request;
 
 fn load(fake: &Fake, options: &LoadOptions) -> Model {
     load_recurrent(fake, options, &[None])
@@ -26,7 +27,7 @@ fn prefixes_are_shared_with_their_states() {
     for (depth, phases) in [(1, false), (2, true), (3, false)] {
         let fake = Fake::pipelined(depth, 4);
         let fake = if phases { fake.with_phases() } else { fake };
-        let model = load(&fake, &LoadOptions::default().context(2000).sequences(3).rows(256));
+        let model = load(&fake, &LoadOptions::default().context(2000).max_concurrent(3).rows(256));
         let requests: Vec<_> =
             (0..3).map(|i| greedy([prompt(500, 1), prompt(20, i)].concat(), 30)).collect();
         let runs: Vec<_> = requests.iter().map(|r| submit(&model, r.clone()).unwrap()).collect();
@@ -96,7 +97,8 @@ fn preempted_requests_resume_to_the_same_text() {
     for (depth, phases) in [(1, false), (1, true), (2, true), (3, false)] {
         let fake = Fake::pipelined(depth, 4);
         let fake = if phases { fake.with_phases() } else { fake };
-        let options = LoadOptions::default().context(1000).sequences(4).kv_memory(memory(1024));
+        let options =
+            LoadOptions::default().context(1000).max_concurrent(4).kv_memory(memory(1024));
         let model = load(&fake, &options);
         let requests: Vec<_> = (0..4).map(|i| greedy(prompt(70 + i, i), 700)).collect();
         let runs: Vec<_> = requests.iter().map(|r| submit(&model, r.clone()).unwrap()).collect();

@@ -2,14 +2,14 @@
 
 use std::{
     collections::BTreeSet,
+    ops::ControlFlow,
     sync::mpsc::{Receiver, channel},
     thread,
     time::Duration,
 };
 
 use pelton::{
-    EmbedOptions, Embedding, Engine, Error, Flow, LoadOptions, Model, Pooling, Prompt, Request,
-    RerankOptions,
+    EmbedOptions, Embedding, Engine, Error, LoadOptions, Model, Pooling, Prompt, RerankOptions,
     graph::{self, OutputKind, Phase},
 };
 use pelton_testing::{
@@ -20,6 +20,7 @@ use pelton_testing::{
 use crate::harness::{
     CONTEXT, VOCAB, assert_all_pages_back, assert_sound, memory, model as decoder, prompt,
 };
+use crate::request::{Request, Run};
 
 const WIDTH: usize = 6;
 
@@ -55,7 +56,7 @@ fn raw() -> EmbedOptions {
 /// The embeddings of texts that run one after the other, each in passes of its own.
 fn alone(texts: &[Prompt], results: Results, load_options: &LoadOptions) -> Vec<Embedding> {
     let fake = Fake::default();
-    let mut options = LoadOptions::default().context(4096).sequences(1);
+    let mut options = LoadOptions::default().context(4096).max_concurrent(1);
     options.pooling = load_options.pooling;
     let model = load(&fake, &options, results);
     let one = |text: &Prompt| model.embed(std::slice::from_ref(text), &raw()).unwrap().remove(0);
@@ -84,7 +85,7 @@ fn wait(receiver: &Receiver<Result<Embedding, Error>>) -> Result<Embedding, Erro
 fn whole_texts_share_passes() {
     for depth in 1..=3 {
         let fake = Fake::pipelined(depth, 4);
-        let model = load(&fake, &LoadOptions::default().context(512).sequences(8), ENCODER);
+        let model = load(&fake, &LoadOptions::default().context(512).max_concurrent(8), ENCODER);
         let mut random = Random::new(3);
         let lengths: Vec<usize> = (0..60).map(|_| 1 + random.below(512)).collect();
         let texts = texts(&lengths);
@@ -116,7 +117,8 @@ fn whole_texts_share_passes() {
 #[test]
 fn whole_texts_with_a_common_prefix_run_at_once() {
     let fake = Fake::default().slow(Duration::from_micros(100));
-    let model = load(&fake, &LoadOptions::default().context(512).sequences(4).rows(2048), ENCODER);
+    let model =
+        load(&fake, &LoadOptions::default().context(512).max_concurrent(4).rows(2048), ENCODER);
     let texts: Vec<Prompt> =
         (0..4).map(|i| [prompt(200, 1), prompt(100, i)].concat().into()).collect();
     let first = submit(&model, 100);
@@ -134,7 +136,7 @@ fn whole_texts_with_a_common_prefix_run_at_once() {
 fn a_causal_embedder_runs_in_chunks_and_shares_prefixes() {
     for depth in 1..=3 {
         let fake = Fake::pipelined(depth, 1);
-        let options = LoadOptions::default().context(4096).sequences(4).rows(128);
+        let options = LoadOptions::default().context(4096).max_concurrent(4).rows(128);
         let model = load(&fake, &options, CAUSAL);
         assert_eq!(model.pooling().unwrap(), Pooling::Last);
         let instruction = prompt(400, 9);
@@ -159,7 +161,8 @@ fn a_causal_embedder_runs_in_chunks_and_shares_prefixes() {
 fn poolings_of_a_causal_embedder() {
     for pooling in [Pooling::None, Pooling::Mean, Pooling::Cls, Pooling::Last] {
         let fake = Fake::pipelined(2, 1);
-        let options = LoadOptions::default().context(1000).sequences(4).rows(128).pooling(pooling);
+        let options =
+            LoadOptions::default().context(1000).max_concurrent(4).rows(128).pooling(pooling);
         let model = load(&fake, &options, CAUSAL);
         let texts: Vec<Prompt> = vec![prompt(300, 1).into(); 3];
         let got = model.embed(&texts, &raw()).unwrap();
@@ -191,7 +194,7 @@ fn poolings_of_a_causal_embedder() {
 #[test]
 fn vectors_of_all_tokens_of_an_encoder() {
     let fake = Fake::pipelined(2, 1);
-    let model = load(&fake, &LoadOptions::default().context(512).sequences(4), TOKENS);
+    let model = load(&fake, &LoadOptions::default().context(512).max_concurrent(4), TOKENS);
     let texts = texts(&[512, 3, 100, 400]);
     let got = model.embed(&texts, &raw().dimensions(2)).unwrap();
     assert_eq!(got.iter().map(|e| e.vectors().len()).collect::<Vec<_>>(), [512, 3, 100, 400]);
@@ -253,7 +256,7 @@ fn what_does_not_fit_is_refused_with_the_numbers() {
 fn requests_for_other_results_are_refused_by_name() {
     let options = LoadOptions::default().context(512);
     let embedder = load(&Fake::default(), &options, ENCODER);
-    let error = embedder.generate(Request::from_tokens(prompt(5, 1))).unwrap_err();
+    let error = embedder.run(Request::from_tokens(prompt(5, 1))).unwrap_err();
     assert!(error.to_string().contains("computes embeddings, expected"), "{error}");
     let error = embedder.rerank("q", &["d"], &RerankOptions::default()).unwrap_err();
     assert!(matches!(error, Error::Output { .. }), "{error}");
@@ -291,7 +294,7 @@ fn a_pooling_that_the_plan_has_not_is_refused() {
 #[test]
 fn a_long_call_waits_for_the_queue() {
     let fake = Fake::default().slow(Duration::from_micros(20));
-    let options = LoadOptions::default().context(512).sequences(8).queue_requests(3);
+    let options = LoadOptions::default().context(512).max_concurrent(8).queue_requests(3);
     let model = load(&fake, &options, ENCODER);
     let texts = texts(&(0..100).map(|i| 1 + i % 50).collect::<Vec<_>>());
     assert_eq!(model.embed(&texts, &raw()).unwrap().len(), 100);
@@ -311,7 +314,7 @@ fn a_long_call_waits_for_the_queue() {
 fn little_memory_makes_less_run_at_once() {
     for results in [ENCODER, CAUSAL] {
         let fake = Fake::pipelined(2, 1);
-        let options = LoadOptions::default().context(512).sequences(8).kv_memory(memory(768));
+        let options = LoadOptions::default().context(512).max_concurrent(8).kv_memory(memory(768));
         let model = load(&fake, &options, results);
         let texts = texts(&[500, 400, 300, 1, 512, 30, 64, 128, 65, 2]);
         let got = model.embed(&texts, &raw()).unwrap();
@@ -325,7 +328,7 @@ fn little_memory_makes_less_run_at_once() {
 fn cancelled_in_the_queue_and_in_a_pass() {
     for depth in 1..=3 {
         let fake = Fake::pipelined(depth, 1).slow(Duration::from_micros(100));
-        let model = load(&fake, &LoadOptions::default().context(512).sequences(1), ENCODER);
+        let model = load(&fake, &LoadOptions::default().context(512).max_concurrent(1), ENCODER);
         let (running, first) = submit(&model, 400);
         let (queued, second) = submit(&model, 300);
         let (_, third) = submit(&model, 200);
@@ -347,12 +350,12 @@ fn cancelled_in_the_queue_and_in_a_pass() {
 #[test]
 fn a_call_that_stops_cancels_the_texts_that_are_left() {
     let fake = Fake::default().slow(Duration::from_micros(20));
-    let model = load(&fake, &LoadOptions::default().context(512).sequences(2), ENCODER);
+    let model = load(&fake, &LoadOptions::default().context(512).max_concurrent(2), ENCODER);
     let mut seen = 0;
     model
         .embed_each(&texts(&[400; 50]), &raw(), |_, _| {
             seen += 1;
-            if seen == 3 { Flow::Stop } else { Flow::Continue }
+            if seen == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
         .unwrap();
     assert_eq!(seen, 3);
@@ -363,7 +366,7 @@ fn a_call_that_stops_cancels_the_texts_that_are_left() {
 #[test]
 fn deadlines_count_from_the_call() {
     let fake = Fake::default().slow(Duration::from_micros(50));
-    let model = load(&fake, &LoadOptions::default().context(512).sequences(1), ENCODER);
+    let model = load(&fake, &LoadOptions::default().context(512).max_concurrent(1), ENCODER);
     let time = Duration::from_millis(60);
     let error = model.embed(&texts(&[400; 50]), &raw().deadline(time)).unwrap_err();
     assert!(matches!(error, Error::Deadline(deadline) if deadline == time), "{error}");
@@ -375,7 +378,7 @@ fn deadlines_count_from_the_call() {
 fn a_failed_pass_fails_its_own_texts() {
     for failure in [Failure::Submit, Failure::SubmitPanic, Failure::Take, Failure::TakePanic] {
         let fake = Fake::pipelined(2, 1);
-        let model = load(&fake, &LoadOptions::default().context(512).sequences(1), ENCODER);
+        let model = load(&fake, &LoadOptions::default().context(512).max_concurrent(1), ENCODER);
         fake.fail_after(1, failure);
         let runs: Vec<_> = (0..3).map(|i| submit(&model, 100 + i)).collect();
         let outcomes: Vec<_> = runs.iter().map(|(_, receiver)| wait(receiver)).collect();
@@ -397,7 +400,7 @@ fn values_that_are_not_finite_are_an_error() {
 #[test]
 fn callbacks_that_panic_and_models_that_are_unloaded() {
     let fake = Fake::default().slow(Duration::from_micros(100));
-    let model = load(&fake, &LoadOptions::default().context(512).sequences(1), ENCODER);
+    let model = load(&fake, &LoadOptions::default().context(512).max_concurrent(1), ENCODER);
     let text = Prompt::Tokens(prompt(100, 1));
     model.submit_embedding(&text, &raw(), |_| panic!("a panic of the test")).unwrap();
     assert_eq!(wait(&submit(&model, 10).1).unwrap().tokens, 10);
@@ -436,7 +439,7 @@ fn limits_of_a_load() {
     // two passes of 512 rows, and the ends of 32 texts in each
     assert_eq!(limits(&LoadOptions::default().context(512), ENCODER), 2 * (8 + 32));
     // as long a pass as the context
-    let long = LoadOptions::default().context(4096).sequences(2);
+    let long = LoadOptions::default().context(4096).max_concurrent(2);
     assert_eq!(limits(&long, ENCODER), 2 * 64);
     assert_eq!(limits(&LoadOptions::default().context(4096), CAUSAL), 2 * (8 + 32));
 }

@@ -54,7 +54,8 @@ impl ChatRequest {
             || match self.tool_choice {
                 ToolChoice::None => false,
                 ToolChoice::Auto => self.chat.tools.iter().any(is_strict),
-                ToolChoice::Required | ToolChoice::Named(_) => true,
+                // a required call, or a named one
+                _ => true,
             }
     }
 
@@ -149,10 +150,9 @@ impl ChatRequest {
         let mut tokens = std::mem::take(&mut self.before);
         tokens.extend(context.lease.encode(&prompt.prompt)?);
         let run = |i| {
-            let base = Prompt::Tokens(tokens.clone());
-            let request = self.options.request(base, i, context);
-            let request = constrain_chat(request, &prompt, &self.options.output)?;
-            let run = TokenRun::start(context, request);
+            let options = self.options.of_text(i, context);
+            let options = constrain_chat(options, &prompt, &self.options.output)?;
+            let run = TokenRun::start(context, Prompt::Tokens(tokens.clone()), options);
             let run = run.map_err(|error| self.refused(error, context))?;
             Ok(ReplyRun::new(run, prompt.parser(), tokens.clone()))
         };

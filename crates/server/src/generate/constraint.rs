@@ -1,6 +1,6 @@
 //! The constraint of a request's text, as the engine takes it.
 
-use pelton::{Constraint, Request, chat::ChatPrompt};
+use pelton::{Constraint, GenerateOptions, chat::ChatPrompt};
 
 use super::options::Output;
 use crate::error::ApiError;
@@ -35,21 +35,21 @@ fn escaped(text: &str) -> String {
 }
 
 /// Constrains the text of a request.
-pub(crate) fn constrain(mut request: Request, output: &Output) -> Request {
-    request.constraint = constraint(output);
-    request
+pub(crate) fn constrain(mut options: GenerateOptions, output: &Output) -> GenerateOptions {
+    options.constraint = constraint(output);
+    options
 }
 
 /// Constrains the reply to a chat: its tool calls, or its answer after the reasoning. A call that is
 /// demanded is the whole reply, so that it has no answer to constrain.
 pub(crate) fn constrain_chat(
-    request: Request,
+    options: GenerateOptions,
     prompt: &ChatPrompt,
     output: &Output,
-) -> Result<Request, ApiError> {
+) -> Result<GenerateOptions, ApiError> {
     let required = prompt.calls.as_ref().is_some_and(|calls| calls.required);
-    let request = if required { request } else { constrain(request, output) };
-    prompt.constrain(request).map_err(|error| ApiError::field("tools", error.to_string()))
+    let options = if required { options } else { constrain(options, output) };
+    prompt.constrain(options).map_err(|error| ApiError::field("tools", error.to_string()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Options of a generation: the fields that all APIs have in common.
 
-use pelton::{Prompt, Request, Sampling};
+use pelton::{EffortLevel, GenerateOptions, LogitBias, LoraChoice, Prompt, Sampling};
 use serde_json::Value;
 
 use super::{sampling, tokens::Context};
@@ -42,16 +42,14 @@ pub(crate) struct Options {
     pub(crate) stop: Vec<String>,
     pub(crate) ignore_end: bool,
     /// The effort of generated tokens; `None` for that of the load.
-    pub(crate) effort: Option<f64>,
-    /// The same as a share of squared scores.
-    pub(crate) effort_energy: Option<f64>,
-    pub(crate) log_probs: Option<u8>,
-    pub(crate) logit_bias: Vec<(u32, f32)>,
+    pub(crate) effort: Option<EffortLevel>,
+    pub(crate) log_probs: Option<usize>,
+    pub(crate) logit_bias: Vec<LogitBias>,
     pub(crate) output: Output,
     /// A text that the answer is expected to resemble.
     pub(crate) prediction: Option<String>,
     /// The LoRA adapters by name, each with a scale; `None` for those of the load.
-    pub(crate) loras: Option<Vec<(String, f32)>>,
+    pub(crate) loras: Option<Vec<LoraChoice>>,
     /// A client's own namespace of cached prefixes.
     pub(crate) cache_salt: Option<String>,
 }
@@ -66,8 +64,7 @@ impl Options {
     pub(crate) fn take(fields: &mut Fields) -> Result<Self, ApiError> {
         let (sampling, given) = sampling::take(fields)?;
         let ignore_end = fields.boolean("ignore_eos")?.unwrap_or(false);
-        let effort = fields.number("effort", 0.0..=1.0)?;
-        let effort_energy = fields.number("effort_energy", 0.0..=1.0)?;
+        let effort = effort(fields)?;
         let logit_bias = logit_bias(fields)?;
         let cache_salt = fields.string("cache_salt")?;
         // the same text with and without the cache
@@ -80,7 +77,6 @@ impl Options {
             stop: Vec::new(),
             ignore_end,
             effort,
-            effort_energy,
             log_probs: None,
             logit_bias,
             prediction: None,
@@ -150,27 +146,40 @@ impl Options {
         Ok(())
     }
 
-    /// The request for the text number `i` after a prompt.
-    pub(crate) fn request(&self, prompt: Prompt, i: usize, context: &Context) -> Request {
+    /// The engine's options for the text number `i` after a prompt.
+    pub(crate) fn of_text(&self, i: usize, context: &Context) -> GenerateOptions {
         let defaults = &context.lease.sampling;
         let sampling = sampling::with_defaults(self.sampling.clone(), &self.given, defaults);
-        let mut request = Request::new("").sampling(sampling);
-        request.prompt = prompt;
+        let mut options = GenerateOptions::default().sampling(sampling);
         if let Some(seed) = self.sampling.seed {
-            request.sampling.seed = Some(seed.wrapping_add(i as u64));
+            options.sampling.seed = Some(seed.wrapping_add(i as u64));
         }
-        request.max_tokens = self.max_tokens;
-        request.stop.clone_from(&self.stop);
-        request.ignore_end = self.ignore_end;
-        (request.effort, request.effort_energy) = (self.effort, self.effort_energy);
-        request.log_probs = self.log_probs;
-        request.logit_bias.clone_from(&self.logit_bias);
-        request.prediction = self.prediction.clone().map(Prompt::Text);
-        request.cache_salt = context.salt;
-        request.client = context.client;
-        request.loras.clone_from(&self.loras);
-        request.deadline = context.deadline;
-        request
+        options.max_tokens = self.max_tokens;
+        options.stop.clone_from(&self.stop);
+        options.ignore_eos = self.ignore_end;
+        options.effort = self.effort;
+        options.logprobs = self.log_probs;
+        options.logit_bias.clone_from(&self.logit_bias);
+        options.prediction = self.prediction.clone().map(Prompt::Text);
+        options.cache_salt = context.salt;
+        options.client = context.client;
+        options.loras.clone_from(&self.loras);
+        options.deadline = context.deadline;
+        options
+    }
+}
+
+/// Takes the effort of generated tokens: a fraction of inputs, or a share of squared scores.
+fn effort(fields: &mut Fields) -> Result<Option<EffortLevel>, ApiError> {
+    let effort = fields.number("effort", 0.0..=1.0)?;
+    let energy = fields.number("effort_energy", 0.0..=1.0)?;
+    match (effort, energy) {
+        (Some(effort), Some(_)) => {
+            let expected = "none where there is effort_energy, its other form";
+            let message = format!("effort is {effort}, expected {expected}");
+            Err(ApiError::field(fields.at("effort"), message))
+        }
+        (effort, energy) => Ok(effort.map(EffortLevel::Inputs).or(energy.map(EffortLevel::Energy))),
     }
 }
 
@@ -255,7 +264,7 @@ fn structured(fields: &mut Fields, prefix: &str) -> Result<Option<Output>, ApiEr
 }
 
 /// The field `lora`: a list of adapters, each with `name` and `scale`, which is 1 without one.
-fn loras(fields: &mut Fields) -> Result<Option<Vec<(String, f32)>>, ApiError> {
+fn loras(fields: &mut Fields) -> Result<Option<Vec<LoraChoice>>, ApiError> {
     if !fields.has("lora") {
         return Ok(None);
     }
@@ -265,13 +274,13 @@ fn loras(fields: &mut Fields) -> Result<Option<Vec<(String, f32)>>, ApiError> {
         let name = name.ok_or_else(|| one.missing("name", "the name of an adapter"))?;
         let most = f64::from(f32::MAX);
         let scale = one.number("scale", -most..=most)?.unwrap_or(1.0);
-        all.push((name, scale as f32));
+        all.push(LoraChoice::new(name, scale as f32));
     }
     Ok(Some(all))
 }
 
 /// `{"ID": BIAS}`, or llama.cpp's `[[ID, BIAS], …]`, where `false` is negative infinity.
-fn logit_bias(fields: &mut Fields) -> Result<Vec<(u32, f32)>, ApiError> {
+fn logit_bias(fields: &mut Fields) -> Result<Vec<LogitBias>, ApiError> {
     let Some(value) = fields.take("logit_bias") else { return Ok(Vec::new()) };
     let path = fields.at("logit_bias");
     let pairs: Vec<(Value, Value)> = match value {
@@ -305,7 +314,8 @@ fn logit_bias(fields: &mut Fields) -> Result<Vec<(u32, f32)>, ApiError> {
             ApiError::field(format!("{path}.{number}"), message)
         })?;
         // OpenAI says that -100 bans a token
-        all.push((number, if bias <= -100.0 { f32::NEG_INFINITY } else { bias as f32 }));
+        let bias = if bias <= -100.0 { f32::NEG_INFINITY } else { bias as f32 };
+        all.push(LogitBias::new(number, bias));
     }
     Ok(all)
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use pelton::{
-    PromptToken, Tokenizer,
+    PromptToken, TokenLogprob, Tokenizer,
     chat::{Event, ReplyParser},
 };
 
@@ -15,7 +15,7 @@ use crate::error::ApiError;
 pub(crate) struct LogToken {
     pub(crate) id: u32,
     pub(crate) log_prob: f32,
-    pub(crate) top: Vec<(u32, f32)>,
+    pub(crate) top: Vec<TokenLogprob>,
 }
 
 /// The next piece of a reply.
@@ -87,7 +87,7 @@ impl ReplyRun {
                     if self.parser.is_some() {
                         self.tokens.push(token.id);
                     }
-                    if let Some(log_prob) = token.log_prob {
+                    if let Some(log_prob) = token.logprob {
                         let token = LogToken { id: token.id, log_prob, top: token.top.clone() };
                         self.pieces.push_back(Piece::Token(token));
                     }

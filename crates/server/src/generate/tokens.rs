@@ -12,7 +12,9 @@ use std::{
 };
 
 use futures_core::Stream;
-use pelton::{AsyncTokenStream, FinishReason, PromptToken, Request, Stats, Token, Tokenizer};
+use pelton::{
+    AsyncTokenStream, FinishReason, GenerateOptions, Prompt, PromptToken, Stats, Token, Tokenizer,
+};
 
 use crate::{
     error::ApiError,
@@ -67,9 +69,13 @@ pub(crate) struct TokenRun {
 
 impl TokenRun {
     /// Submits a request.
-    pub(crate) fn start(context: &Context, request: Request) -> Result<Self, ApiError> {
-        let stops = request.stop.clone();
-        let stream = context.lease.model()?.stream(request)?;
+    pub(crate) fn start(
+        context: &Context,
+        prompt: Prompt,
+        options: GenerateOptions,
+    ) -> Result<Self, ApiError> {
+        let stops = options.stop.clone();
+        let stream = context.lease.model()?.stream(prompt, options)?;
         context.usage.add_prompt(stream.stats().prompt_tokens);
         Ok(Self {
             stream,

@@ -242,7 +242,7 @@ impl Drop for Lease {
 
 #[cfg(test)]
 mod tests {
-    use pelton::{Engine, LoadOptions};
+    use pelton::{Device, Engine, LoadOptions, ModelSource};
 
     use super::*;
 
@@ -256,7 +256,8 @@ mod tests {
 
     fn built_in() -> Result<Served, ApiError> {
         let options = LoadOptions::default().context(64);
-        let model = Engine::with_threads(1).load_built_in(&options)?;
+        let engine = Engine::builder().device(Device::Cpu).threads(1).build()?;
+        let model = engine.load(ModelSource::BuiltIn, &options)?;
         Served::new(&ModelConfig::built_in(), model)
     }
 

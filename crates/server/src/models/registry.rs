@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use axum::http::StatusCode;
-use pelton::{Engine, LoadOptions};
+use pelton::{Engine, LoadOptions, ModelSource};
 
 use super::{
     Served,
@@ -125,10 +125,8 @@ impl Registry {
 
 fn load(config: &ModelConfig, engine: &Engine, options: &LoadOptions) -> Result<Served, ApiError> {
     let begun = Instant::now();
-    let model = match &config.path {
-        None => engine.load_built_in(options),
-        Some(path) => engine.load(path, options),
-    };
+    let source = config.path.as_ref().map_or(ModelSource::BuiltIn, ModelSource::from);
+    let model = engine.load(source, options);
     let model = model.map_err(|error| {
         ApiError::internal(format!("the model {} could not be loaded: {error}", config.name))
     })?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pelton::{
-    Checkpoint, Engine, LoadOptions, Request, Sampling,
+    Checkpoint, Engine, GenerateOptions, LoadOptions, Sampling,
     weights::{GgufWriter, Lora},
 };
 use pelton_server::ModelConfig;
@@ -45,20 +45,20 @@ fn adapter() -> PathBuf {
 fn adapters_of_requests() {
     let path = adapter();
     let options = LoadOptions::default().context(64).lora(&path, 0.0);
-    let engine = Engine::on(pelton::Device::Cpu, 1).unwrap();
+    let engine = Engine::builder().device(pelton::Device::Cpu).threads(1).build().unwrap();
     let model = engine.load(base(), &options).unwrap();
     let prompt: Vec<u32> = (5..25).collect();
     let expected = |scale: Option<f32>| {
-        let request = Request::from_tokens(prompt.clone()).max_tokens(12).ignore_end(true);
-        let mut request = request.sampling(Sampling::greedy());
+        let options = GenerateOptions::default().max_tokens(12).ignore_eos(true);
+        let mut options = options.sampling(Sampling::greedy());
         if let Some(scale) = scale {
-            request = request.lora("sines", scale);
+            options = options.lora("sines", scale);
         }
-        model.generate(request).unwrap().text().unwrap()
+        model.generate(prompt.clone(), options).unwrap().text().unwrap()
     };
     let server = start(|config| {
         config.models = vec![ModelConfig::file(base())];
-        config.load = options.clone().sequences(2);
+        config.load = options.clone().max_concurrent(2);
     });
     let send = |lora: Value| {
         let body = json!({"prompt": prompt, "max_tokens": 12, "temperature": 0,

@@ -57,7 +57,7 @@ fn wide() -> TestServer {
     std::fs::write(&file, bytes).unwrap();
     start(|config| {
         config.models = vec![ModelConfig::file(&file)];
-        config.load = config.load.clone().context(65536).sequences(1);
+        config.load = config.load.clone().context(65536).max_concurrent(1);
         config.threads = pelton::default_threads();
     })
 }

@@ -37,7 +37,7 @@ fn long(stream: bool) -> Vec<u8> {
 
 /// A long context, so that a request lasts.
 fn server() -> TestServer {
-    start(|config| config.load = config.load.clone().context(1024).sequences(2))
+    start(|config| config.load = config.load.clone().context(1024).max_concurrent(2))
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_client_that_goes_away_frees_its_request() {
 /// others, and one whose client goes away is not scored to its end.
 #[test]
 fn others_run_while_prompts_are_scored() {
-    let server = start(|config| config.load = config.load.clone().context(1024).sequences(8));
+    let server = start(|config| config.load = config.load.clone().context(1024).max_concurrent(8));
     let open = |body: &[u8]| {
         let mut stream = server.connect();
         stream.write_all(&server.head("POST", "/v1/completions", &[], body.len())).unwrap();
@@ -112,7 +112,7 @@ fn streams_begin_with_a_comment() {
 #[test]
 fn slow_readers() {
     let server = start(|config| {
-        config.load = config.load.clone().context(1024).sequences(2);
+        config.load = config.load.clone().context(1024).max_concurrent(2);
         config.limits.write_time = Duration::from_millis(500);
     });
     // log-probabilities of a prompt are much text of few tokens

@@ -37,7 +37,7 @@ pub(crate) fn config() -> Config {
     config.device = Device::Cpu;
     config.threads = 1;
     config.strict_models = true;
-    config.load = config.load.context(512).sequences(4);
+    config.load = config.load.context(512).max_concurrent(4);
     config
 }
 

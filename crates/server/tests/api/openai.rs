@@ -1,6 +1,6 @@
 //! Completions, chats, responses, embeddings, scores, models.
 
-use pelton::{Engine, LoadOptions, Request, Sampling};
+use pelton::{Device, Engine, GenerateOptions, LoadOptions, ModelSource, Sampling};
 use serde_json::{Value, json};
 
 use crate::harness::{shared, start};
@@ -9,9 +9,10 @@ const PROMPT: &str = "Once upon a time";
 
 /// The greedy text that the library gives.
 fn expected(tokens: usize) -> String {
-    let model = Engine::with_threads(1).load_built_in(&LoadOptions::default()).unwrap();
-    let request = Request::new(PROMPT).max_tokens(tokens).sampling(Sampling::greedy());
-    model.generate(request).unwrap().text().unwrap()
+    let engine = Engine::builder().device(Device::Cpu).threads(1).build().unwrap();
+    let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default()).unwrap();
+    let options = GenerateOptions::default().max_tokens(tokens).sampling(Sampling::greedy());
+    model.generate(PROMPT, options).unwrap().text().unwrap()
 }
 
 fn body(more: Value) -> Value {

@@ -137,7 +137,7 @@ fn limits_of_keys() {
 #[test]
 fn a_full_queue() {
     let server = start(|config| {
-        config.load = config.load.clone().context(1024).sequences(1).queue_requests(1);
+        config.load = config.load.clone().context(1024).max_concurrent(1).queue_requests(1);
     });
     let body = json!({"prompt": "Once", "max_tokens": 100, "ignore_eos": true}).to_string();
     let statuses: Vec<u16> = std::thread::scope(|scope| {
@@ -282,7 +282,7 @@ fn identifiers_of_requests() {
 fn keys_take_turns() {
     let server = start(|config| {
         keys(config);
-        config.load = config.load.clone().context(512).sequences(1);
+        config.load = config.load.clone().context(512).max_concurrent(1);
     });
     let body = |tokens: usize| {
         json!({"prompt": "Once", "max_tokens": tokens, "ignore_eos": true}).to_string()
@@ -315,7 +315,7 @@ fn keys_take_turns() {
 #[test]
 fn many_requests_at_once() {
     let server = start(|config| {
-        config.load = config.load.clone().context(256).sequences(16).queue_requests(64);
+        config.load = config.load.clone().context(256).max_concurrent(16).queue_requests(64);
     });
     let body = json!({"prompt": "Once", "max_tokens": 128, "ignore_eos": true}).to_string();
     let begun = std::time::Instant::now();

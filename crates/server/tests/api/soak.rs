@@ -46,7 +46,7 @@ fn memory() -> Option<usize> {
 fn many_streams() {
     let server = start(|config| {
         // every stream has a slot, so that none waits for others to end
-        config.load = config.load.clone().context(256).sequences(64).queue_requests(128);
+        config.load = config.load.clone().context(256).max_concurrent(64).queue_requests(128);
     });
     let body = |i: usize| {
         json!({"prompt": format!("Once upon a time number {}", i % 8), "max_tokens": 24,

@@ -56,7 +56,7 @@ impl Subject {
         config.device = Device::Cpu;
         config.threads = 1;
         config.limits.batch = BATCH;
-        config.load = config.load.context(CONTEXT).sequences(4);
+        config.load = config.load.context(CONTEXT).max_concurrent(4);
         let (sender, receiver) = mpsc::channel();
         let serve = move || -> io::Result<()> {
             let mut runtime = tokio::runtime::Builder::new_multi_thread();

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use pelton::graph::Effort;
+use pelton::EffortLevel;
 
 use crate::{constrain::ConstraintArgs, model::LoadArgs, speculate::SpeculateArgs};
 
@@ -43,10 +43,11 @@ pub(crate) struct Args {
     /// Measure speculation: decoding with it next to decoding without it
     #[arg(long, conflicts_with_all = ["streams", "depth"])]
     pub(super) speculation: bool,
-    /// Decode at each of these efforts, separated by commas, in turn: each run has all of them
-    #[arg(long, value_name = "E", value_delimiter = ',', value_parser = crate::effort::dial,
-          conflicts_with_all = ["streams", "speculation", "dial"])]
-    pub(super) efforts: Option<Vec<Effort>>,
+    /// Decode at each of these efforts, separated by commas, in turn: each run has all of them. They stand in
+    /// place of the effort of --effort, whose keys hold
+    #[arg(long, value_name = "E", value_delimiter = ',', 
+          conflicts_with_all = ["streams", "speculation"])]
+    pub(super) efforts: Option<Vec<EffortLevel>>,
     /// Measured runs of each test, after warm-up runs of half a second
     #[arg(short, long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use pelton::{LoadOptions, Model, Request, Sampling};
+use pelton::{GenerateOptions, LoadOptions, Model, Sampling};
 use serde_json::{Value, json};
 
 use super::{
@@ -60,16 +60,19 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let prompt = RandomTokens::new(seed + 1, model.plan().vocab).take(prompt);
         let sampling =
             Sampling::default().temperature(1.0).top_k(0).top_p(1.0).min_p(0.0).seed(seed + 1);
-        let free =
-            Request::from_tokens(prompt).max_tokens(tokens).sampling(sampling).ignore_end(true);
+        let free = GenerateOptions::default().max_tokens(tokens);
+        let free = free.sampling(sampling).ignore_eos(true);
         let constrained = args.constraint.apply(free.clone())?;
         // a machine that becomes slower or faster does so for both
         let (free, constrained) = match seed % 2 {
             0 => {
-                let constrained = generate(&model, constrained)?;
-                (generate(&model, free)?, constrained)
+                let constrained = generate(&model, &prompt, constrained)?;
+                (generate(&model, &prompt, free)?, constrained)
             }
-            _ => (generate(&model, free)?, generate(&model, constrained)?),
+            _ => {
+                let free = generate(&model, &prompt, free)?;
+                (free, generate(&model, &prompt, constrained)?)
+            }
         };
         if seed > 0 {
             runs.push([free.speed, constrained.speed]);
@@ -91,8 +94,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 /// Generates a text and measures its speed.
-fn generate(model: &Model, request: Request) -> Result<Text> {
-    let mut stream = model.generate(request)?;
+fn generate(model: &Model, prompt: &[u32], options: GenerateOptions) -> Result<Text> {
+    let mut stream = model.generate(prompt, options)?;
     let mut begun = None;
     let mut after = 0;
     let mut last = Instant::now();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use pelton::{LoadOptions, Session, graph::Effort};
+use pelton::{EffortLevel, LoadOptions, Session};
 use serde_json::Value;
 
 use super::{
@@ -28,7 +28,7 @@ const SEED: u64 = 1;
 enum Test {
     Prompt(usize),
     /// Tokens, and the effort of each.
-    Decode(usize, Effort),
+    Decode(usize, EffortLevel),
 }
 
 impl Test {
@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let prompts = args.prompt.as_deref().unwrap_or(&[512]).iter().map(|&n| Test::Prompt(n));
     let efforts = match &args.efforts {
         Some(efforts) => efforts.clone(),
-        None => vec![args.load.effort.dial().unwrap_or_default()],
+        None => vec![args.load.effort.level().unwrap_or_default()],
     };
     let decodes = args.tokens.as_deref().unwrap_or(&[128]).iter();
     let decodes = decodes.flat_map(|&n| efforts.iter().map(move |&e| Test::Decode(n, e)));
@@ -95,7 +95,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         context = context.max(positions(("--depth", depth), length)?);
     }
     let mut options = LoadOptions::default().context(context);
-    options.effort = args.efforts.as_ref().map(|_| 1.0);
+    options.effort = args.efforts.as_ref().map(|_| EffortLevel::FULL.into());
     let (subject, model) = Subject::load(args, options)?;
     let mut session = model.into_session()?;
     let repetitions = args.repetitions as usize;
@@ -138,7 +138,7 @@ fn measure(session: &mut Session, test: Test, depth: usize) -> Result<f64> {
         Test::Decode(..) => 1,
     });
     session.truncate(0);
-    session.set_dial(Effort::FULL)?;
+    session.set_effort(EffortLevel::FULL)?;
     if !before.is_empty() {
         session.run(&before)?;
     }
@@ -146,7 +146,7 @@ fn measure(session: &mut Session, test: Test, depth: usize) -> Result<f64> {
     match test {
         Test::Prompt(_) => session.run(&tokens).map(drop)?,
         Test::Decode(n, effort) => {
-            session.set_dial(effort)?;
+            session.set_effort(effort)?;
             session.decode(tokens[0], n).map(drop)?;
         }
     }

@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 
 use anyhow::{Result, bail};
-use pelton::{LoadOptions, Model, Request, Sampling, Speculation, SpeculationStats};
+use pelton::{GenerateOptions, LoadOptions, Model, Sampling, Speculation, SpeculationStats};
 use serde_json::{Value, json};
 
 use super::{
@@ -60,9 +60,9 @@ struct Drafts {
     accepted: u64,
 }
 
-/// The request of a run: tokens drawn at temperature 1, which a model with random weights, or after
+/// The prompt and the options of a run: tokens drawn at temperature 1, which a model with random weights, or after
 /// a random prompt, draws from nearly its whole vocabulary.
-fn request(args: &Args, seed: u64, vocab: usize) -> Result<Request> {
+fn request(args: &Args, seed: u64, vocab: usize) -> Result<(Vec<u32>, GenerateOptions)> {
     let prompt = super::args::one_length("-p", args.prompt.as_deref(), 64)?;
     let tokens = super::args::one_length("-n", args.tokens.as_deref(), 128)?;
     if prompt == 0 || tokens < 2 {
@@ -70,7 +70,8 @@ fn request(args: &Args, seed: u64, vocab: usize) -> Result<Request> {
     }
     let prompt = RandomTokens::new(seed, vocab).take(prompt);
     let sampling = Sampling::default().temperature(1.0).top_k(0).top_p(1.0).min_p(0.0).seed(seed);
-    Ok(Request::from_tokens(prompt).max_tokens(tokens).sampling(sampling).ignore_end(true))
+    let options = GenerateOptions::default().max_tokens(tokens).sampling(sampling);
+    Ok((prompt, options.ignore_eos(true)))
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -86,23 +87,23 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let (mut plain, mut speculative, mut stats) = (vec![], vec![], Drafts::default());
         // the first run warms up: it measures the times that later ones decide by
         for seed in 0..=repetitions {
-            let request = request(args, seed + 1, model.plan().vocab)?;
-            let plainly = request.clone().speculation(Speculation::Off);
+            let (prompt, drafted) = request(args, seed + 1, model.plan().vocab)?;
+            let plainly = drafted.clone().speculation(Speculation::Off);
             // in turn the one or the other comes first, as a machine becomes slower or faster; a
             // copy needs its text before
             let (text, speed, same, faster, drafts) = match task {
                 Task::Random | Task::Draft if seed % 2 == 0 => {
-                    let (same, faster, drafts) = generate(&model, request)?;
-                    let (text, speed, _) = generate(&model, plainly)?;
+                    let (same, faster, drafts) = generate(&model, &prompt, drafted)?;
+                    let (text, speed, _) = generate(&model, &prompt, plainly)?;
                     (text, speed, same, faster, drafts)
                 }
                 _ => {
-                    let (text, speed, _) = generate(&model, plainly)?;
+                    let (text, speed, _) = generate(&model, &prompt, plainly)?;
                     let drafted = match task {
-                        Task::Copy => request.prediction(text.clone()),
-                        Task::Random | Task::Draft => request,
+                        Task::Copy => drafted.prediction(text.clone()),
+                        Task::Random | Task::Draft => drafted,
                     };
-                    let (same, faster, drafts) = generate(&model, drafted)?;
+                    let (same, faster, drafts) = generate(&model, &prompt, drafted)?;
                     (text, speed, same, faster, drafts)
                 }
             };
@@ -131,9 +132,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
     print(args.output, &subject, &outcomes)
 }
 
-/// The tokens of a request, its tokens a second after the first, and its drafts.
-fn generate(model: &Model, request: Request) -> Result<(Vec<u32>, f64, SpeculationStats)> {
-    let mut stream = model.generate(request)?;
+/// The tokens of a text, its tokens a second after the first, and its drafts.
+fn generate(
+    model: &Model,
+    prompt: &[u32],
+    options: GenerateOptions,
+) -> Result<(Vec<u32>, f64, SpeculationStats)> {
+    let mut stream = model.generate(prompt, options)?;
     let mut tokens = Vec::new();
     for token in &mut stream {
         tokens.push(token?.id);

@@ -2,12 +2,13 @@
 
 use std::{
     io::{Write, stdout},
+    ops::ControlFlow,
     sync::mpsc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Result, bail};
-use pelton::{Event, Flow, LoadOptions, Model, Request, Sampling, Speculation};
+use pelton::{Event, GenerateOptions, LoadOptions, Model, Sampling, Speculation};
 use serde_json::Value;
 
 use super::{
@@ -106,7 +107,7 @@ pub(super) fn run(args: &Args, streams: &[u16], workload: Workload) -> Result<()
     let options = LoadOptions::default()
         .context(context)
         .speculation(Speculation::Off)
-        .sequences(most)
+        .max_concurrent(most)
         .queue_requests(options.queue_requests.max(most))
         .queue_tokens(options.queue_tokens.max(workload.prompt.saturating_mul(most)));
     let (subject, model) = Subject::load(args, options)?;
@@ -170,14 +171,14 @@ impl Bench<'_> {
         let (sender, ends) = mpsc::channel();
         let begun = Instant::now();
         for prompt in prompts {
-            let request = Request::from_tokens(prompt)
+            let options = GenerateOptions::default()
                 .max_tokens(tokens)
                 .sampling(Sampling::greedy())
-                .ignore_end(true)
+                .ignore_eos(true)
                 .cache_salt(self.runs);
             let (sender, counter) = (sender.clone(), counter.clone());
             let mut times = Vec::with_capacity(tokens);
-            self.model.submit(request, move |event| {
+            self.model.submit(prompt, options, move |event| {
                 // a send fails only where the benchmark has failed
                 match event {
                     Event::Token(_) => {
@@ -194,7 +195,7 @@ impl Bench<'_> {
                     Event::Failed(error) => drop(sender.send(Err(error))),
                     _ => {}
                 }
-                Flow::Continue
+                ControlFlow::Continue(())
             })?;
         }
         drop(sender);

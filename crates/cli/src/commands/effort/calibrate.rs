@@ -62,12 +62,16 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    kept: effort::KeptWeights,
+    #[command(flatten)]
     load: LoadArgs,
 }
 
 pub(crate) fn run(mut args: Args) -> Result<()> {
-    if args.load.effort.dial().is_some() {
-        bail!("calibration measures all efforts, expected neither --effort nor --effort-energy");
+    if args.load.effort.level().is_some() {
+        bail!(
+            "calibration measures all efforts, expected no --effort; --mode chooses what is left out"
+        );
     }
     ensure!(
         args.minutes >= 0.0 && args.minutes <= 1e6,
@@ -156,7 +160,7 @@ struct Kept {
 }
 
 fn load(args: &Args, tables: EffortTables) -> Result<Model> {
-    let options = LoadOptions::default().effort(1.0).effort_tables(tables);
+    let options = LoadOptions::default().effort(args.kept.options().tables(tables));
     let model = model::load(&args.model, &args.load, options)?;
     if model.plan().output != OutputKind::Logits {
         bail!("{} computes no logits, expected a model that generates text", args.model);

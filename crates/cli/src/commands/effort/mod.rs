@@ -17,7 +17,7 @@ enum Command {
     /// Measure on a text how much of each kind of matrix a model needs at an effort, and save the
     /// fractions for all later loads with --effort
     Calibrate(Box<calibrate::Args>),
-    /// Sort the weights of a model in F16, BF16 or Q8_0 within buckets, for --effort-mode bucket
+    /// Sort the weights of a model in F16, BF16 or Q8_0 within buckets, for the mode bucket of --effort
     Pack(pack::Args),
 }
 

@@ -16,7 +16,7 @@ use crate::{
 pub(crate) struct Args {
     /// A model file or directory whose matrices are F16, BF16 or F32, for --format q8 also Q8_0
     model: String,
-    /// The file to be written, for --buckets
+    /// The file to be written, for --effort E,mode=bucket,buckets=FILE
     output: PathBuf,
     /// The codes of the sorted weights
     #[arg(long, value_enum, default_value = "f16")]

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use pelton::{Error, FinishReason, Stats, Token, TokenStream, Tokenizer};
+use pelton::{Error, ErrorKind, FinishReason, Stats, Token, TokenStream, Tokenizer};
 use serde_json::{Value, json};
 
 use crate::{
@@ -69,14 +69,14 @@ impl Answer {
             "accepted_tokens": stats.speculation.accepted,
             "speculation_gain": stats.speculation.gain(),
         });
-        if self.tokens.iter().any(|token| token.log_prob.is_some()) {
+        if self.tokens.iter().any(|token| token.logprob.is_some()) {
             let one = |id: u32, log_prob: f32| {
                 let log_prob = log_prob.max(LOG_PROB_MIN);
                 json!({ "id": id, "text": text_of(tokenizer, id), "log_prob": log_prob })
             };
             let tokens = self.tokens.iter().map(|token| {
-                let mut object = one(token.id, token.log_prob.unwrap_or(LOG_PROB_MIN));
-                object["top"] = token.top.iter().map(|&(id, l)| one(id, l)).collect();
+                let mut object = one(token.id, token.logprob.unwrap_or(LOG_PROB_MIN));
+                object["top"] = token.top.iter().map(|top| one(top.id, top.logprob)).collect();
                 object
             });
             object["tokens"] = tokens.collect();
@@ -92,10 +92,10 @@ impl Answer {
     ) -> Result<()> {
         let shown = |id: u32| format!("{:?}", text_of(tokenizer, id));
         for token in &self.tokens {
-            let Some(log_prob) = token.log_prob else { continue };
+            let Some(log_prob) = token.logprob else { continue };
             write!(out, "{}\t{log_prob:.4}", shown(token.id))?;
-            for &(id, log_prob) in &token.top {
-                write!(out, "\t{} {log_prob:.4}", shown(id))?;
+            for top in &token.top {
+                write!(out, "\t{} {:.4}", shown(top.id), top.logprob)?;
             }
             writeln!(out)?;
         }
@@ -129,7 +129,7 @@ impl Answer {
 
 /// Whether a request may succeed once others have ended.
 pub(super) fn is_busy(error: &Error) -> bool {
-    matches!(error, Error::Busy { .. })
+    error.kind() == ErrorKind::Busy
 }
 
 fn text_of(tokenizer: Option<&Tokenizer>, id: u32) -> String {

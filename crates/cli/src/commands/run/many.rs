@@ -7,12 +7,13 @@ use std::{
 };
 
 use anyhow::Result;
-use pelton::{Error, Model, Request, TokenStream};
+use pelton::{Error, GenerateOptions, Model, Prompt, TokenStream};
 use serde_json::json;
 
 use super::answer::{Answer, is_busy};
 use crate::{
     interrupt::{EXIT_CODE, Flag},
+    output,
     progress::Progress,
 };
 
@@ -38,7 +39,8 @@ pub(super) struct Item {
     pub(super) index: usize,
     /// The number of the sample, from 0.
     pub(super) sample: usize,
-    pub(super) request: Request,
+    /// The prompt as the model reads it, and the options.
+    pub(super) rendered: (Prompt, GenerateOptions),
 }
 
 /// The next text: `None` at the end, or if the argument is false and there is none yet.
@@ -66,7 +68,8 @@ pub(super) fn run(
                 None => next(submitted.is_empty())?,
             };
             let Some(item) = item else { break };
-            match model.generate(item.request.clone()) {
+            let (prompt, options) = item.rendered.clone();
+            match model.generate(prompt, options) {
                 Err(error) if is_busy(&error) && !submitted.is_empty() => {
                     held = Some(item);
                     break;
@@ -115,7 +118,7 @@ fn write(
         (Form::Lines, answer) => {
             let mut object = match answer {
                 Ok(answer) => answer.to_json(prompt, tokenizer),
-                Err(error) => json!({ "prompt": prompt, "error": format!("{error:#}") }),
+                Err(error) => json!({ "prompt": prompt, "error": output::sentence(&error) }),
             };
             object["index"] = json!(index);
             object["sample"] = json!(sample);

@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use pelton::{
-    Error, LoadOptions, Model, Prompt, Request,
+    Error, GenerateOptions, LoadOptions, Model, Prompt,
     chat::{Chat, ChatTemplate, Message},
 };
 
@@ -85,7 +85,7 @@ pub(crate) struct Args {
     stop: Vec<String>,
     /// Print the log-probabilities of each token and of the N likeliest ones, up to 20
     #[arg(long, value_name = "N")]
-    logprobs: Option<u8>,
+    logprobs: Option<usize>,
     /// Generate N texts for each prompt, together; their seeds follow each other
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     samples: u32,
@@ -161,41 +161,38 @@ impl Args {
         }
     }
 
-    /// The request of a prompt, from one without; `sample` is added to the seed.
-    fn request(
+    /// The prompt as the model reads it, and the options; `sample` is added to the seed.
+    fn rendered(
         &self,
         prompt: &str,
         chat: Option<&ChatTemplate>,
-        empty: &Request,
+        options: &GenerateOptions,
         sample: u64,
-    ) -> Result<Request> {
-        let mut request = empty.clone();
-        request.sampling.seed = request.sampling.seed.map(|seed| seed.wrapping_add(sample));
-        let Some(chat) = chat else {
-            request.prompt = prompt.into();
-            return Ok(request);
-        };
+    ) -> Result<(Prompt, GenerateOptions)> {
+        let mut options = options.clone();
+        options.sampling.seed = options.sampling.seed.map(|seed| seed.wrapping_add(sample));
+        let Some(chat) = chat else { return Ok((prompt.into(), options)) };
         let system = self.system.as_deref().map(|text| Message::new("system", text));
         let messages = system.into_iter().chain([Message::new("user", prompt)]);
         let prompt = chat.prompt(&Chat::new(messages.collect()))?;
-        request.prompt = Prompt::Segments(prompt.segments().to_vec());
-        Ok(prompt.constrain(request)?)
+        let options = prompt.constrain(options)?;
+        Ok((prompt.prompt, options))
     }
 
-    /// A request without a prompt.
-    fn template(&self) -> Result<Request> {
-        let mut request = Request::new("").sampling(self.sampling.sampling().clone());
-        request.max_tokens = self.tokens;
-        request.stop.clone_from(&self.stop);
-        request.log_probs = self.logprobs;
+    /// The options of all texts.
+    fn options(&self) -> Result<GenerateOptions> {
+        let mut options = GenerateOptions::default().sampling(self.sampling.sampling().clone());
+        options.max_tokens = self.tokens;
+        options.stop.clone_from(&self.stop);
+        options.logprobs = self.logprobs;
         if let Some(path) = &self.prediction {
             let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
-            request.prediction = Some(Prompt::Text(text));
+            options.prediction = Some(Prompt::Text(text));
         }
         for &(token, bias) in &self.logit_bias {
-            request = request.logit_bias(token, bias);
+            options = options.logit_bias(token, bias);
         }
-        self.constraint.apply(request)
+        self.constraint.apply(options)
     }
 }
 
@@ -219,18 +216,18 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let texts = prompts.as_ref().map(|prompts| prompts.len().saturating_mul(samples));
     let parallel = usize::from(args.parallel);
     let sequences = texts.map_or(parallel, |texts| texts.min(parallel));
-    let options = args.speculate.apply(LoadOptions::default().sequences(sequences));
+    let options = args.speculate.apply(LoadOptions::default().max_concurrent(sequences));
     let model = model::load_and_say(&file, &args.load, options)?;
     args.sampling.fill(&model);
-    let empty = args.template()?;
+    let options = args.options()?;
     let chat = args.chat_template(&model)?;
     let chat = chat.as_deref();
     let stop = interrupt.flag();
     let mut lines: Box<dyn FnMut(bool) -> Result<Option<String>>> = match prompts {
         Some(prompts) => {
             if let ([prompt], None, 1) = (&prompts[..], &args.prompts, args.samples) {
-                let request = args.request(prompt, chat, &empty, 0)?;
-                return one(&args, &model, prompt, request, &interrupt);
+                let rendered = args.rendered(prompt, chat, &options, 0)?;
+                return one(&args, &model, prompt, rendered, &interrupt);
             }
             let mut prompts = prompts.into_iter();
             Box::new(move |_| Ok(prompts.next()))
@@ -243,9 +240,9 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             && let Some(prompt) = lines(wait)?
         {
             for sample in 0..args.samples {
-                let request = args.request(&prompt, chat, &empty, u64::from(sample))?;
+                let rendered = args.rendered(&prompt, chat, &options, u64::from(sample))?;
                 let (prompt, sample) = (prompt.clone(), sample as usize);
-                waiting.push_back(Item { prompt, index, sample, request });
+                waiting.push_back(Item { prompt, index, sample, rendered });
             }
             index += 1;
         }
@@ -283,10 +280,10 @@ fn one(
     args: &Args,
     model: &Model,
     prompt: &str,
-    request: Request,
+    (rendered, options): (Prompt, GenerateOptions),
     interrupt: &Interrupt,
 ) -> Result<ExitCode> {
-    let mut stream = model.generate(request).map_err(hints::of_request)?;
+    let mut stream = model.generate(rendered, options).map_err(hints::of_request)?;
     interrupt.cancels(stream.handle());
     tracing::debug!(prompt_tokens = stream.stats().prompt_tokens, "the request is submitted");
     let mut out = stdout().lock();

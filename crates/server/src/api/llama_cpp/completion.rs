@@ -43,7 +43,7 @@ impl Wanted {
             options.max_tokens = Some(1);
         }
         let log_probs = fields.integer("n_probs", 0..=20)?.unwrap_or(0);
-        options.log_probs = u8::try_from(log_probs).ok().filter(|&count| count > 0);
+        options.log_probs = usize::try_from(log_probs).ok().filter(|&count| count > 0);
         Ok(Self {
             warms,
             streams: fields.boolean("stream")?.unwrap_or(false),
@@ -68,8 +68,8 @@ impl Wanted {
         let (started, options) = (context.clone(), self.options.clone());
         let run = generate::starting(options.compiles(), move || {
             let prompt = Prompt::Tokens(prompt(&started)?);
-            let request = options.request(prompt, 0, &started);
-            TokenRun::start(&started, generate::constrain(request, &options.output))
+            let text = generate::constrain(options.of_text(0, &started), &options.output);
+            TokenRun::start(&started, prompt, text)
         })
         .await?;
         let streams = self.streams;
@@ -105,7 +105,7 @@ impl Text {
         self.all.push_str(&token.text);
         self.ids.push(token.id);
         let mut entry = None;
-        if let Some(log_prob) = token.log_prob {
+        if let Some(log_prob) = token.logprob {
             let tokenizer = self.context.lease.model()?.tokenizer()?;
             let token = LogToken { id: token.id, log_prob, top: token.top.clone() };
             entry = Some(log_probs::llama_cpp(tokenizer, &token));

@@ -46,6 +46,6 @@ pub(in crate::api) async fn create(
 
 /// `GET /lora-adapters`
 pub(in crate::api) async fn loras(State(app): State<Arc<App>>) -> Answer<Value> {
-    let one = |(id, (path, scale)): (usize, &(std::path::PathBuf, f32))| json!({"id": id, "path": path.display().to_string(), "scale": scale});
+    let one = |(id, lora): (usize, &pelton::Lora)| json!({"id": id, "path": lora.path.display().to_string(), "scale": lora.scale});
     Answer(app.config.load.loras.iter().enumerate().map(one).collect())
 }

@@ -109,7 +109,7 @@ pub(super) fn first(app: &App) -> Result<&Arc<crate::models::Entry>, ApiError> {
 
 /// Sequences that run at the same time.
 fn slots_of(app: &App) -> usize {
-    app.config.load.sequences.unwrap_or(1)
+    app.config.load.max_concurrent.unwrap_or(1)
 }
 
 /// `GET /slots`: the load of each model. Requests have no fixed slots; the counts are what matters.

@@ -108,8 +108,8 @@ pub(in crate::api) async fn generate(
                 None => Prompt::Text(prompt),
                 Some(suffix) => Prompt::Tokens(generate::infill_prompt(lease, &prompt, &suffix)?),
             };
-            let request = generate::constrain(options.request(prompt, 0, context), &options.output);
-            Ok(Some(ReplyRun::text(TokenRun::start(context, request)?)))
+            let text = generate::constrain(options.of_text(0, context), &options.output);
+            Ok(Some(ReplyRun::text(TokenRun::start(context, prompt, text)?)))
         };
         return answer(&app, &caller, form, start).await;
     }

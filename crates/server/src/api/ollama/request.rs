@@ -35,7 +35,7 @@ pub(super) fn options(fields: &mut Fields) -> Result<Options, ApiError> {
     };
     let log_probs = fields.boolean("logprobs")?.unwrap_or(false);
     let top = fields.integer("top_logprobs", 0..=20)?.unwrap_or(0);
-    options.log_probs = u8::try_from(top).ok().filter(|_| log_probs);
+    options.log_probs = usize::try_from(top).ok().filter(|_| log_probs);
     Ok(options)
 }
 

@@ -49,7 +49,7 @@ pub(in crate::api) fn take(app: &App, fields: &mut Fields) -> Result<ChatRequest
         let message = "top_logprobs is there, expected logprobs to be true";
         return Err(ApiError::field("top_logprobs", message));
     }
-    options.log_probs = log_probs.then(|| u8::try_from(top.unwrap_or(0)).unwrap_or(0));
+    options.log_probs = log_probs.then(|| usize::try_from(top.unwrap_or(0)).unwrap_or(0));
     let mut request = ChatRequest::new(chat, options);
     request.take_tools(fields)?;
     request.n = fields.integer("n", 1..=128)?.unwrap_or(1) as usize;

@@ -68,7 +68,7 @@ impl Request {
             options.max_tokens = Some(MAX_TOKENS);
         }
         let log_probs = fields.integer("logprobs", 0..=20)?;
-        options.log_probs = log_probs.and_then(|top| u8::try_from(top).ok());
+        options.log_probs = log_probs.and_then(|top| usize::try_from(top).ok());
         let log_probs = options.log_probs.is_some();
         let n = fields.integer("n", 1..=128)?.unwrap_or(1) as usize;
         let best_of = fields.integer("best_of", 1..=128)?.map_or(n, |best| best as usize);
@@ -125,18 +125,17 @@ impl Request {
                 None => (None, None),
             };
             for i in 0..self.best_of {
-                let options = &self.options;
                 let prompt = Prompt::Tokens(tokens.clone());
-                let mut request = options.request(prompt, i, context);
-                request.prompt_log_probs = top.filter(|_| i == 0);
-                let request = generate::constrain(request, &options.output);
+                let mut options = self.options.of_text(i, context);
+                options.prompt_logprobs = top.filter(|_| i == 0);
+                let options = generate::constrain(options, &self.options.output);
                 let scored = match (own.take(), &first) {
                     (Some(own), _) => Scored::Own(own),
                     (None, Some(first)) => Scored::First(first.clone()),
                     (None, None) => Scored::No,
                 };
                 texts.push(Text {
-                    run: TokenRun::start(context, request)?,
+                    run: TokenRun::start(context, prompt, options)?,
                     index: texts.len(),
                     first: i == 0,
                     echo: echo.clone(),
@@ -262,7 +261,7 @@ impl Text {
         let prompt = self.scored.tokens(&mut reply).await?;
         if let Some(all) = &mut chunks.log_probs {
             for token in prompt.iter() {
-                all.add(tokenizer, token.id, token.log_prob, &token.top);
+                all.add(tokenizer, token.id, token.logprob, &token.top);
             }
         }
         if !self.echo.is_empty() {

@@ -1,6 +1,6 @@
 //! Log-probabilities in the shapes of completions and of chats.
 
-use pelton::Tokenizer;
+use pelton::{TokenLogprob, Tokenizer};
 use serde_json::{Map, Value, json};
 
 use crate::generate::LogToken;
@@ -40,7 +40,7 @@ impl TextLogProbs {
         tokenizer: &Tokenizer,
         id: u32,
         log_prob: Option<f32>,
-        likeliest: &[(u32, f32)],
+        likeliest: &[TokenLogprob],
     ) {
         let own = text(tokenizer, id);
         self.offsets.push(self.at);
@@ -53,8 +53,8 @@ impl TextLogProbs {
             Some(log_prob) => {
                 self.log_probs.push(number(log_prob));
                 let mut top = Map::new();
-                for &(id, log_prob) in likeliest {
-                    top.entry(text(tokenizer, id)).or_insert_with(|| number(log_prob));
+                for one in likeliest {
+                    top.entry(text(tokenizer, one.id)).or_insert_with(|| number(one.logprob));
                 }
                 top.entry(own.clone()).or_insert_with(|| number(log_prob));
                 self.top.push(Value::Object(top));
@@ -78,8 +78,8 @@ impl TextLogProbs {
 pub(in crate::api) fn llama_cpp(tokenizer: &Tokenizer, token: &LogToken) -> Value {
     let mut entry = chat(tokenizer, token);
     entry["id"] = token.id.into();
-    for (i, (id, _)) in token.top.iter().enumerate() {
-        entry["top_logprobs"][i]["id"] = (*id).into();
+    for (i, top) in token.top.iter().enumerate() {
+        entry["top_logprobs"][i]["id"] = top.id.into();
     }
     entry
 }
@@ -91,6 +91,6 @@ pub(in crate::api) fn chat(tokenizer: &Tokenizer, token: &LogToken) -> Value {
         json!({"token": text(tokenizer, id), "logprob": number(log_prob), "bytes": bytes})
     };
     let mut entry = one(token.id, token.log_prob);
-    entry["top_logprobs"] = token.top.iter().map(|&(id, log_prob)| one(id, log_prob)).collect();
+    entry["top_logprobs"] = token.top.iter().map(|top| one(top.id, top.logprob)).collect();
     entry
 }

@@ -58,7 +58,7 @@ pub(super) fn take(
     let include = fields.strings("include")?;
     if include.iter().any(|one| one == "message.output_text.logprobs") || top.is_some_and(|n| n > 0)
     {
-        options.log_probs = u8::try_from(top.unwrap_or(0)).ok();
+        options.log_probs = usize::try_from(top.unwrap_or(0)).ok();
     }
     let mut effort = None;
     if let Some(mut reasoning) = fields.object("reasoning")? {

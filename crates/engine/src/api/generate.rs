@@ -1,52 +1,13 @@
-//! A request to a model.
+//! The options of a generated text.
 
 use std::time::Duration;
 
-use pelton_chat::Segment;
 use pelton_constraint::Constraint;
 use pelton_sampling::Sampling;
 
-use crate::api::{Client, Speculation};
+use crate::api::{Client, EffortLevel, Prompt, Speculation};
 
-/// The text before the one that is generated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Prompt {
-    /// Text. Special tokens that are written in it count as such. Tokens that the model file puts
-    /// before a text, most often one for its beginning, are added.
-    Text(String),
-    /// The text of a rendered chat, to which nothing is added. Special tokens count as such only
-    /// in the segments that say so: the others are text that a message contains.
-    Segments(Vec<Segment>),
-    /// Token ids, used as they are.
-    Tokens(Vec<u32>),
-}
-
-impl From<&str> for Prompt {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Prompt {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<pelton_chat::Prompt> for Prompt {
-    fn from(rendered: pelton_chat::Prompt) -> Self {
-        Self::Segments(rendered.segments)
-    }
-}
-
-impl From<Vec<u32>> for Prompt {
-    fn from(tokens: Vec<u32>) -> Self {
-        Self::Tokens(tokens)
-    }
-}
-
-/// A text that begins a [constraint](Request::constraint).
+/// A text that begins a [constraint](GenerateOptions::constraint).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Trigger {
@@ -58,19 +19,51 @@ pub struct Trigger {
     pub included: bool,
 }
 
-/// A text to be generated: its prompt, its length, and how its tokens are drawn.
-///
-/// ```
-/// use pelton::{Request, Sampling};
-///
-/// let request = Request::new("Once upon a time").max_tokens(20).sampling(Sampling::greedy());
-/// assert_eq!(request.max_tokens, Some(20));
-/// ```
+/// An addition to the logit of a token.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LogitBias {
+    /// The token's id.
+    pub token: u32,
+    /// The summand; −∞ forbids the token.
+    pub bias: f32,
+}
+
+impl LogitBias {
+    /// An addition to the logit of a token.
+    pub fn new(token: u32, bias: f32) -> Self {
+        Self { token, bias }
+    }
+}
+
+/// A LoRA adapter of a request, chosen by its name.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Request {
-    /// The text before.
-    pub prompt: Prompt,
+pub struct LoraChoice {
+    /// Its [name](crate::Model::loras), or that of its file without the ending.
+    pub name: String,
+    /// A factor of the adapter's own scale.
+    pub scale: f32,
+}
+
+impl LoraChoice {
+    /// An adapter with a factor of its own scale.
+    pub fn new(name: impl Into<String>, scale: f32) -> Self {
+        Self { name: name.into(), scale }
+    }
+}
+
+/// The options of a generated text: its length, and how its tokens are drawn.
+///
+/// ```
+/// use pelton::{GenerateOptions, Sampling};
+///
+/// let options = GenerateOptions::default().max_tokens(20).sampling(Sampling::greedy());
+/// assert_eq!(options.max_tokens, Some(20));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct GenerateOptions {
     /// The most tokens to be generated; `None` for as many as the context has room for.
     pub max_tokens: Option<usize>,
     /// How each token is drawn.
@@ -78,14 +71,14 @@ pub struct Request {
     /// Strings before which the text ends; they are not part of it.
     pub stop: Vec<String>,
     /// Whether the text goes on after the model's tokens for an end.
-    pub ignore_end: bool,
+    pub ignore_eos: bool,
     /// Log-probabilities of this many likeliest tokens and of the drawn one, for each token.
-    pub log_probs: Option<u8>,
+    pub logprobs: Option<usize>,
     /// Log-probabilities of this many likeliest tokens and of the prompt's own, for each token of the
     /// prompt.
-    pub prompt_log_probs: Option<u8>,
+    pub prompt_logprobs: Option<usize>,
     /// Summands of the logits of single tokens.
-    pub logit_bias: Vec<(u32, f32)>,
+    pub logit_bias: Vec<LogitBias>,
     /// The texts that are allowed. The text ends where the constraint allows no continuation, or
     /// where it allows an end and the model ends it.
     pub constraint: Option<Constraint>,
@@ -95,7 +88,7 @@ pub struct Request {
     /// The LoRA adapters, by their [names](crate::Model::loras), each with a factor of its own
     /// scale. `None` for those of the [load](crate::LoadOptions::lora), each with the scale given
     /// there.
-    pub loras: Option<Vec<(String, f32)>>,
+    pub loras: Option<Vec<LoraChoice>>,
     /// The longest time from the submission to the end of the text.
     pub deadline: Option<Duration>,
     /// The namespace of cached prefixes: requests share them only with requests of the same salt.
@@ -107,57 +100,14 @@ pub struct Request {
     pub prediction: Option<Prompt>,
     /// Whether tokens are drafted; `None` for [`LoadOptions::speculation`](crate::LoadOptions).
     pub speculation: Option<Speculation>,
-    /// The fraction of the inputs of each matrix that is multiplied for a token, those of the
-    /// greatest influence. It is above 0 and at most 1, which is the whole model. Less is faster
-    /// and less exact. `None` for [`LoadOptions::effort`](crate::LoadOptions::effort), without
-    /// which it is 1.
-    pub effort: Option<f64>,
-    /// In place of [`effort`](Self::effort): the share of the sum of squared scores that the
-    /// multiplied inputs make up, above 0 and at most 1. The fewest inputs that do are multiplied.
-    /// How many those are differs by token and by matrix. `None` for
-    /// [`LoadOptions::effort_energy`](crate::LoadOptions::effort_energy).
-    pub effort_energy: Option<f64>,
+    /// The effort of generated tokens; `None` for that of [`LoadOptions::effort`](crate::LoadOptions::effort),
+    /// without which it is 1.
+    pub effort: Option<EffortLevel>,
     /// Whether the prompt has that effort too. Otherwise it is read with effort 1.
     pub effort_in_prompt: bool,
 }
 
-impl Request {
-    /// A text after `prompt`, with default sampling and no limit but the context.
-    pub fn new(prompt: impl Into<String>) -> Self {
-        Self::after(Prompt::Text(prompt.into()))
-    }
-
-    /// As [`new`](Self::new), after token ids.
-    pub fn from_tokens(tokens: impl Into<Vec<u32>>) -> Self {
-        Self::after(Prompt::Tokens(tokens.into()))
-    }
-
-    /// As [`new`](Self::new), after any prompt.
-    pub fn after(prompt: impl Into<Prompt>) -> Self {
-        let prompt = prompt.into();
-        Self {
-            prompt,
-            max_tokens: None,
-            sampling: Sampling::default(),
-            stop: Vec::new(),
-            ignore_end: false,
-            log_probs: None,
-            prompt_log_probs: None,
-            logit_bias: Vec::new(),
-            constraint: None,
-            triggers: Vec::new(),
-            loras: None,
-            deadline: None,
-            cache_salt: 0,
-            client: Client::default(),
-            prediction: None,
-            speculation: None,
-            effort: None,
-            effort_energy: None,
-            effort_in_prompt: false,
-        }
-    }
-
+impl GenerateOptions {
     /// Sets the most tokens to be generated.
     pub fn max_tokens(mut self, tokens: usize) -> Self {
         self.max_tokens = Some(tokens);
@@ -177,14 +127,14 @@ impl Request {
     }
 
     /// Sets whether the text goes on after the model's tokens for an end.
-    pub fn ignore_end(mut self, ignore: bool) -> Self {
-        self.ignore_end = ignore;
+    pub fn ignore_eos(mut self, ignore: bool) -> Self {
+        self.ignore_eos = ignore;
         self
     }
 
     /// Asks for log-probabilities of the `top` likeliest tokens and of the drawn one.
-    pub fn log_probs(mut self, top: u8) -> Self {
-        self.log_probs = Some(top);
+    pub fn logprobs(mut self, top: usize) -> Self {
+        self.logprobs = Some(top);
         self
     }
 
@@ -193,27 +143,29 @@ impl Request {
     /// has its effort in the prompt.
     ///
     /// ```
-    /// use pelton::{Engine, LoadOptions, Request};
+    /// use pelton::{Engine, GenerateOptions, LoadOptions, ModelSource};
     ///
-    /// let model = Engine::new().load_built_in(&LoadOptions::default())?;
-    /// let mut stream = model.generate(Request::new("The cat").prompt_log_probs(2).max_tokens(5))?;
+    /// let engine = Engine::builder().build()?;
+    /// let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default())?;
+    /// let options = GenerateOptions::default().prompt_logprobs(2).max_tokens(5);
+    /// let mut stream = model.generate("The cat", options)?;
     /// let text = stream.text()?;
     /// for token in stream.prompt() {
-    ///     println!("{} {:?}: {:?} is likelier", token.id, token.log_prob, token.top);
+    ///     println!("{} {:?}: {:?} is likelier", token.id, token.logprob, token.top);
     /// }
     /// # assert!(stream.prompt().len() > 1 && !text.is_empty());
     /// # Ok::<(), pelton::Error>(())
     /// ```
-    pub fn prompt_log_probs(mut self, top: u8) -> Self {
-        self.prompt_log_probs = Some(top);
+    pub fn prompt_logprobs(mut self, top: usize) -> Self {
+        self.prompt_logprobs = Some(top);
         self
     }
 
     /// Sets the summand of a token's logit.
     pub fn logit_bias(mut self, token: u32, bias: f32) -> Self {
-        match self.logit_bias.iter_mut().find(|(id, _)| *id == token) {
-            Some((_, old)) => *old = bias,
-            None => self.logit_bias.push((token, bias)),
+        match self.logit_bias.iter_mut().find(|old| old.token == token) {
+            Some(old) => old.bias = bias,
+            None => self.logit_bias.push(LogitBias::new(token, bias)),
         }
         self
     }
@@ -225,11 +177,13 @@ impl Request {
     /// without a draw, unless log-probabilities are asked for.
     ///
     /// ```
-    /// use pelton::{Constraint, Engine, LoadOptions, Request};
+    /// use pelton::{Constraint, Engine, GenerateOptions, LoadOptions, ModelSource};
     ///
-    /// let model = Engine::new().load_built_in(&LoadOptions::default())?;
-    /// let request = Request::new("Rate it: ").constraint(Constraint::Regex("[1-5] stars?".into()));
-    /// assert!(model.generate(request)?.text()?.ends_with(['r', 's']));
+    /// let engine = Engine::builder().build()?;
+    /// let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default())?;
+    /// let options = GenerateOptions::default();
+    /// let options = options.constraint(Constraint::Regex("[1-5] stars?".into()));
+    /// assert!(model.generate("Rate it: ", options)?.text()?.ends_with(['r', 's']));
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn constraint(mut self, constraint: Constraint) -> Self {
@@ -253,7 +207,7 @@ impl Request {
 
     /// Adds a LoRA adapter to those of this request alone.
     pub fn lora(mut self, name: impl Into<String>, scale: f32) -> Self {
-        self.loras.get_or_insert_default().push((name.into(), scale));
+        self.loras.get_or_insert_default().push(LoraChoice::new(name, scale));
         self
     }
 
@@ -291,22 +245,16 @@ impl Request {
     /// [`LoadOptions::effort`](crate::LoadOptions::effort) for one below 1.
     ///
     /// ```
-    /// use pelton::{Engine, LoadOptions, Request};
+    /// use pelton::{Engine, GenerateOptions, LoadOptions, ModelSource};
     ///
-    /// let model = Engine::with_threads(1).load_built_in(&LoadOptions::default().effort(1.0))?;
-    /// let request = Request::new("Once upon a time").max_tokens(8).effort(0.7);
-    /// println!("{}", model.generate(request)?.text()?);
+    /// let engine = Engine::builder().build()?;
+    /// let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default().effort(1.0))?;
+    /// let options = GenerateOptions::default().max_tokens(8).effort(0.7);
+    /// println!("{}", model.generate("Once upon a time", options)?.text()?);
     /// # Ok::<(), pelton::Error>(())
     /// ```
-    pub fn effort(mut self, effort: f64) -> Self {
-        self.effort = Some(effort);
-        self
-    }
-
-    /// Sets the effort of generated tokens as a share of the sum of squared scores, in place of a
-    /// fraction of the inputs.
-    pub fn effort_energy(mut self, share: f64) -> Self {
-        self.effort_energy = Some(share);
+    pub fn effort(mut self, effort: impl Into<EffortLevel>) -> Self {
+        self.effort = Some(effort.into());
         self
     }
 

@@ -1,0 +1,39 @@
+//! Kinds and sources of errors.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
+
+use std::{error::Error as _, fs, io};
+
+use pelton::{EffortOptions, Engine, ErrorKind, GenerateOptions, LoadOptions, ModelSource};
+use pelton_cpu::Cpu;
+
+#[test]
+fn kinds_and_sources_of_loads_and_requests() {
+    let engine = Engine::with_backend(Cpu::new(1));
+    let kind = |path: &str, options: &LoadOptions| engine.load(path, options).err().unwrap();
+    let error = kind("/no/such/model.gguf", &LoadOptions::default());
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    assert_eq!(source.map(io::Error::kind), Some(io::ErrorKind::NotFound));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("broken.gguf");
+    fs::write(&file, b"GGUF\x03\x00").unwrap();
+    let error = kind(file.to_str().unwrap(), &LoadOptions::default());
+    assert_eq!(error.kind(), ErrorKind::InvalidModel);
+
+    let load = |options: &LoadOptions| engine.load(ModelSource::BuiltIn, options);
+    let refused = |options: LoadOptions| load(&options).err().unwrap().kind();
+    assert_eq!(refused(LoadOptions::default().max_concurrent(0)), ErrorKind::InvalidInput);
+    let ranks = EffortOptions::default().ranks(3);
+    assert_eq!(refused(LoadOptions::default().effort(ranks)), ErrorKind::InvalidInput);
+
+    let model = load(&LoadOptions::default().context(64)).unwrap();
+    let refused = |prompt: &str, options: GenerateOptions| {
+        model.generate(prompt, options).unwrap_err().kind()
+    };
+    let options = GenerateOptions::default;
+    assert_eq!(refused(&"a b c ".repeat(100), options()), ErrorKind::TooLong);
+    assert_eq!(refused("a", options().logprobs(1000)), ErrorKind::InvalidInput);
+    assert_eq!(refused("a", options().effort(0.5)), ErrorKind::InvalidInput);
+    assert_eq!(model.pooling().unwrap_err().kind(), ErrorKind::Unsupported);
+}
