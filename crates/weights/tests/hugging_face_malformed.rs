@@ -210,6 +210,19 @@ mod configs {
             let folder = Folder::with_config(|config| config[key] = value.clone());
             assert_folder_rejected(&folder, "config.json", expected);
         }
+        // families whose configurations have no key of the common sizes
+        for (class, config) in [
+            ("T5ForConditionalGeneration", json!({"d_model": 512, "num_heads": 8})),
+            ("MambaForCausalLM", json!({"n_layer": 2, "d_model": 768})),
+            ("WhisperForConditionalGeneration", json!({"d_model": 384, "encoder_layers": 4})),
+        ] {
+            let folder = Folder::with_config(|all| {
+                *all = config;
+                all["architectures"] = json!([class]);
+            });
+            let expected = format!("architecture \"{class}\" is not supported");
+            assert_folder_rejected(&folder, "config.json", &expected);
+        }
         let folder = Folder::with_config(|config| config["vocab_size"] = Json::Null);
         assert_folder_rejected(&folder, "config.json", "\"vocab_size\" is missing");
     }

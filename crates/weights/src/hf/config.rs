@@ -24,6 +24,20 @@ const HEADS: &[&str] = &["num_attention_heads", "n_head", "n_heads"];
 
 const MAX_LAYERS: usize = 10_000;
 
+/// The keys of a language model, and what they call it. Its family follows from these, before a size is
+/// read that other families may not have.
+#[derive(Clone, Debug)]
+pub(super) struct Stated {
+    /// All keys: those of the language model, of the whole model, and defaults.
+    pub(super) all: Object,
+    /// `architectures[0]`, or empty.
+    pub(super) class: String,
+    /// `model_type`, or empty.
+    pub(super) model_type: String,
+    /// `model_type` of the multimodal model that the language model is a part of, or empty.
+    outer_type: String,
+}
+
 /// The configuration of a language model.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
@@ -47,7 +61,7 @@ pub(super) struct Config {
     pub(super) untied: bool,
 }
 
-impl Config {
+impl Stated {
     pub(super) fn read(path: &Path) -> Result<Self, Error> {
         let mut all = Object::read(path, CONFIG_BYTES)?;
         let mut class = class_of(&all)?;
@@ -62,7 +76,14 @@ impl Config {
         }
         let model_type = all.text(&["model_type"])?.unwrap_or_default().to_owned();
         let all = all.with_defaults(of_class(&model_type, "defaults"));
+        Ok(Self { all, class: class.unwrap_or_default(), model_type, outer_type })
+    }
+}
 
+impl Config {
+    /// Reads the sizes that all families have.
+    pub(super) fn new(stated: Stated) -> Result<Self, Error> {
+        let Stated { all, class, model_type, outer_type } = stated;
         let layers = all.required_size(LAYERS)?;
         if layers > MAX_LAYERS {
             return Err(all.invalid("num_hidden_layers", layers, "at most 10000"));
@@ -80,7 +101,6 @@ impl Config {
         };
         let stated = all.flag(&["tie_word_embeddings"])?;
         let (tied, untied) = (stated == Some(true), stated == Some(false));
-        let class = class.unwrap_or_default();
         Ok(Self {
             all,
             class,

@@ -1,6 +1,6 @@
 //! A model family: what differs between architectures, as data.
 
-use super::config::Config;
+use super::config::Stated;
 use super::keys::Key;
 use super::rules::Rule;
 
@@ -51,16 +51,16 @@ impl Family {
     };
 
     /// Whether the configuration is one of this family.
-    pub(super) fn has(&self, config: &Config) -> bool {
+    pub(super) fn has(&self, stated: &Stated) -> bool {
         if !self.needs.is_empty()
-            && !matches!(config.all.size(&[self.needs]), Ok(Some(size)) if size > 0)
+            && !matches!(stated.all.size(&[self.needs]), Ok(Some(size)) if size > 0)
         {
             return false;
         }
-        if config.class.is_empty() {
-            return self.types.contains(&config.model_type.as_str());
+        if stated.class.is_empty() {
+            return self.types.contains(&stated.model_type.as_str());
         }
-        self.classes.contains(&config.class.as_str())
+        self.classes.contains(&stated.class.as_str())
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::config::Config;
+use super::config::{Config, Stated};
 use super::convert::Converter;
 use super::families::family_of;
 use super::json::{CONFIG_BYTES, Object, shown};
@@ -41,8 +41,9 @@ pub(crate) fn open(folder: &Path, base: &Path) -> Result<Vec<Pair>, Error> {
     let settings = Object::read(&folder.join("adapter_config.json"), CONFIG_BYTES)?;
     let scale = Scale::read(&settings)?;
     check(&settings)?;
-    let config = Config::read(&base.join("config.json"))?;
-    let family = family_of(&config)?;
+    let stated = Stated::read(&base.join("config.json"))?;
+    let family = family_of(&stated)?;
+    let config = Config::new(stated)?;
     let path = folder.join("adapter_model.safetensors");
     let rejected = |problem| Error::at(&path, problem);
     let bytes = map_file(&path).map_err(rejected)?;

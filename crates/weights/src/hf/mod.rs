@@ -42,7 +42,7 @@ use crate::gguf::TensorEntry;
 use crate::metadata::Entries;
 use crate::{Error, Problem};
 use common_keys::COMMON;
-use config::Config;
+use config::{Config, Stated};
 use convert::Converter;
 use families::family_of;
 use family::Family;
@@ -61,8 +61,9 @@ pub(crate) struct Contents {
 
 /// Reads a directory.
 pub(crate) fn open(folder: &Path) -> Result<Contents, Error> {
-    let mut config = Config::read(&folder.join("config.json"))?;
-    let family = family_of(&config)?;
+    let stated = Stated::read(&folder.join("config.json"))?;
+    let family = family_of(&stated)?;
+    let mut config = Config::new(stated)?;
     check_activation(family, &config)?;
     let rope = Rope::read(&config)?;
     check_yarn(family, &config, &rope)?;

@@ -10,7 +10,7 @@ mod llama;
 mod older;
 mod various;
 
-use super::config::Config;
+use super::config::Stated;
 use super::family::Family;
 use crate::{Error, Problem};
 
@@ -29,18 +29,18 @@ const ALL: &[&[Family]] = &[
 pub(super) use gemma::full_head_dim;
 
 /// The family of a configuration.
-pub(super) fn family_of(config: &Config) -> Result<&'static Family, Error> {
+pub(super) fn family_of(stated: &Stated) -> Result<&'static Family, Error> {
     let mut all = ALL.iter().flat_map(|group| group.iter());
-    all.find(|family| family.has(config)).ok_or_else(|| {
-        let found = if config.class.is_empty() {
-            format!("of model_type {:?}", config.model_type)
+    all.find(|family| family.has(stated)).ok_or_else(|| {
+        let found = if stated.class.is_empty() {
+            format!("of model_type {:?}", stated.model_type)
         } else {
-            format!("{:?}", config.class)
+            format!("{:?}", stated.class)
         };
         let mut classes: Vec<_> =
             ALL.iter().flat_map(|group| group.iter()).flat_map(|family| family.classes).collect();
         classes.sort();
         let supported = classes.into_iter().copied().collect::<Vec<_>>().join(", ");
-        config.all.error(Problem::Architecture { found, supported })
+        stated.all.error(Problem::Architecture { found, supported })
     })
 }
