@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use pelton::{LoadOptions, Pooling};
 use pelton_server::{ApiKey, Config, MetricNames, ModelConfig, Progress};
@@ -294,15 +294,33 @@ fn key_file(file: Option<&Path>) -> Result<Vec<ApiKey>> {
     Ok(keys)
 }
 
-fn config(args: &Args) -> Result<Config> {
+/// The keys of the file, of the flags and of the environment. The latter two are secrets as they stand.
+fn keys(args: &Args) -> Result<Vec<ApiKey>> {
     let mut keys = key_file(args.api_key_file.as_deref())?;
-    let admin_keys = key_file(args.admin_key_file.as_deref())?;
-    for secret in &args.api_key {
-        keys.extend(ApiKey::parse(secret).context("--api-key")?);
+    let variable = match env::var("PELTON_API_KEY") {
+        Ok(secret) => Some(secret),
+        Err(env::VarError::NotPresent) => None,
+        Err(error) => return Err(error).context("the environment variable PELTON_API_KEY"),
+    };
+    let given = args.api_key.iter().map(|secret| ("--api-key", secret));
+    let given = given.chain(variable.iter().map(|secret| ("PELTON_API_KEY", secret)));
+    for (place, secret) in given {
+        ensure!(
+            !secret.trim().is_empty(),
+            "{place} is empty, expected a key, or none to serve without keys"
+        );
+        ensure!(
+            secret.bytes().all(|byte| byte.is_ascii_graphic()),
+            "{place} has a character that no Authorization header carries, expected ASCII letters, \
+             digits and punctuation"
+        );
+        let name = format!("key-{}", keys.len() + 1);
+        keys.push(ApiKey { name, secret: secret.clone(), priority: 0 });
     }
-    if let Ok(secret) = env::var("PELTON_API_KEY") {
-        keys.extend(ApiKey::parse(&secret).context("the environment variable PELTON_API_KEY")?);
-    }
+    Ok(keys)
+}
+
+fn config(args: &Args) -> Result<Config> {
     let mut load = LoadOptions::default()
         .fit_context()
         .max_concurrent(args.parallel)
@@ -317,8 +335,8 @@ fn config(args: &Args) -> Result<Config> {
     config.in_file_order = args.load.no_repack;
     config.device = args.load.device;
     config.threads = args.load.threads();
-    config.keys = keys;
-    config.admin_keys = admin_keys;
+    config.keys = keys(args)?;
+    config.admin_keys = key_file(args.admin_key_file.as_deref())?;
     config.allow_public = args.allow_public;
     config.share_prefixes = args.share_prefixes;
     config.origins.clone_from(&args.cors);

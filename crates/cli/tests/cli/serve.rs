@@ -297,6 +297,17 @@ fn keys_and_public_addresses() {
     server.errors.read_to_string(&mut log).unwrap();
     assert!(log.contains("alice") && log.contains("batch") && !log.contains("secret"), "{log}");
 
+    let server = Server::start(&["--api-key", "#fourth", "--api-key", "fifth"]);
+    let status = |headers: &str| server.request("GET", "/v1/models", headers, "").0;
+    assert_eq!(status(""), 401);
+    for secret in ["#fourth", "fifth"] {
+        assert_eq!(status(&format!("authorization: Bearer {secret}\r\n")), 200, "{secret}");
+    }
+    for (key, part) in [("", "is empty"), (" ", "is empty"), ("my secret", "a character")] {
+        let error = refused(&["--api-key", key, "--lazy"]);
+        assert!(error.contains(part) && !error.contains("my secret"), "{error}");
+    }
+
     for (text, part) in [("# nothing\n", "no API key"), ("a b c\n", "line 1")] {
         fs::write(&file, text).unwrap();
         let error = refused(&["--api-key-file", path, "--lazy"]);
