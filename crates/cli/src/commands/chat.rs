@@ -17,7 +17,6 @@ use crate::{
     model::{self, LoadArgs},
     names::BUILT_IN,
     output::WithHint,
-    sampling::SamplingArgs,
     speculate::SpeculateArgs,
     templates,
 };
@@ -45,13 +44,13 @@ pub(crate) struct Args {
     prompt: Option<String>,
     /// The system message
     #[arg(long, value_name = "TEXT")]
-    system: Option<String>,
+    pub(super) system: Option<String>,
     /// Begin with the messages of a JSON file, as /save writes it
     #[arg(long, value_name = "FILE")]
     load: Option<String>,
     /// Chat template: chatml, llama3, gemma, mistral, phi or a Jinja file
     #[arg(long = "chat-template", value_name = "NAME")]
-    template: Option<String>,
+    pub(super) template: Option<String>,
     /// Whether the model reasons before it answers, if its template has such an option
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     think: Option<bool>,
@@ -63,7 +62,7 @@ pub(crate) struct Args {
     kwargs: Option<String>,
     /// End answers before this string; may be given several times
     #[arg(long, value_name = "TEXT")]
-    stop: Vec<String>,
+    pub(super) stop: Vec<String>,
     /// Where the messages fill the context: stop, or drop the oldest ones
     #[arg(long, value_enum, default_value = "stop")]
     overflow: Overflow,
@@ -73,27 +72,19 @@ pub(crate) struct Args {
     #[command(flatten)]
     tools: ToolArgs,
     #[command(flatten)]
-    constraint: ConstraintArgs,
+    pub(super) constraint: ConstraintArgs,
     #[command(flatten)]
-    speculate: SpeculateArgs,
+    pub(super) speculate: SpeculateArgs,
     #[command(flatten)]
-    params: Params,
+    pub(super) params: Params,
     #[command(flatten)]
-    options: LoadArgs,
+    pub(super) options: LoadArgs,
 }
 
 impl Args {
-    /// The arguments of a chat that `pelton run MODEL` starts.
-    pub(crate) fn of_run(
-        model: &str,
-        tokens: Option<usize>,
-        sampling: SamplingArgs,
-        options: LoadArgs,
-    ) -> Result<Self> {
-        let mut args = Alone::try_parse_from(["pelton chat", "--", model])?.args;
-        args.params = Params { tokens, sampling };
-        args.options = options;
-        Ok(args)
+    /// The arguments of `pelton chat MODEL`.
+    pub(super) fn of(model: &str) -> Result<Self> {
+        Ok(Alone::try_parse_from(["pelton chat", "--", model])?.args)
     }
 }
 

@@ -67,6 +67,33 @@ fn turns_undo_and_the_end() {
     assert!(terminal.end().success());
 }
 
+/// Options of `run` hold in the chat that it starts, or are refused.
+#[test]
+fn run_hands_its_options_to_a_chat() {
+    let mut command = pelton();
+    command.args(["run", "built-in", "--device", "cpu", "--threads", "1", "--temperature", "0"]);
+    command.args(["--regex", "(abc){2}", "--stop", "ca", "--system", "Be brief."]);
+    command.env("XDG_STATE_HOME", temporary("run-chat-options-state"));
+    let mut terminal = Terminal::start(command);
+    terminal.wait("> ", 1);
+    terminal.send(&format!("{SUM}\r"));
+    terminal.wait("reused]", 1);
+    assert!(terminal.text().contains("ab"), "{}", terminal.text());
+    assert!(!terminal.text().contains("abca"), "{}", terminal.text());
+    terminal.send("/system\r");
+    terminal.wait("Be brief.", 1);
+    terminal.send("\x04");
+    assert!(terminal.end().success());
+
+    for flag in ["--raw", "--echo", "--verbose", "--json"] {
+        let mut command = pelton();
+        command.args(["run", "built-in", "--device", "cpu", flag]);
+        let terminal = Terminal::start(command);
+        terminal.wait(&format!("found {flag} without a prompt"), 1);
+        assert!(!terminal.end().success());
+    }
+}
+
 #[test]
 fn ctrl_c_stops_an_answer_and_not_the_program() {
     let model = long_model("chat-interrupt.gguf");

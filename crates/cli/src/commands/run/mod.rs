@@ -26,6 +26,7 @@ use self::{
 };
 use super::{chat as chat_command, lines::Lines};
 use crate::{
+    chat::Params,
     constrain::ConstraintArgs,
     hints,
     interrupt::{EXIT_CODE, Flag, Interrupt},
@@ -130,17 +131,55 @@ impl Args {
         })
     }
 
-    /// The chat that a model without a prompt starts on a terminal.
-    fn into_chat(self, model: String) -> Result<chat_command::Args> {
+    /// The chat that a model without a prompt starts on a terminal. The pattern names all options, so
+    /// that a new one is either handed over or refused.
+    fn into_chat(self, model: &str) -> Result<chat_command::Args> {
+        let Self {
+            words: _,
+            model: _,
+            prompt: _,
+            file: _,
+            prompts: _,
+            parallel: _,
+            raw,
+            echo,
+            logprobs,
+            samples,
+            prediction,
+            verbose,
+            json,
+            logit_bias,
+            template,
+            system,
+            tokens,
+            stop,
+            speculate,
+            constraint,
+            sampling,
+            load,
+        } = self;
         let alone = [
-            (self.json, "--json"),
-            (self.samples > 1, "--samples"),
-            (self.logprobs.is_some(), "--logprobs"),
+            (raw, "--raw"),
+            (echo, "--echo"),
+            (logprobs.is_some(), "--logprobs"),
+            (samples > 1, "--samples"),
+            (prediction.is_some(), "--prediction"),
+            (verbose, "--verbose"),
+            (json, "--json"),
+            (!logit_bias.is_empty(), "--logit-bias"),
         ];
         if let Some((_, flag)) = alone.iter().find(|(given, _)| *given) {
             bail!("found {flag} without a prompt, expected one after the model or with --prompt");
         }
-        chat_command::Args::of_run(&model, self.tokens, self.sampling, self.load)
+        let mut chat = chat_command::Args::of(model)?;
+        chat.template = template;
+        chat.system = system;
+        chat.stop = stop;
+        chat.speculate = speculate;
+        chat.constraint = constraint;
+        chat.params = Params { tokens, sampling };
+        chat.options = load;
+        Ok(chat)
     }
 
     /// The chat template by which prompts are answered; `None` if they are continued.
@@ -209,7 +248,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let (file, prompts) = match args.subject()? {
         Subject::Texts { model, prompts } => (model, Some(prompts)),
         Subject::Lines { model } => (model, None),
-        Subject::Chat { model } => return chat_command::run(args.into_chat(model)?),
+        Subject::Chat { model } => return chat_command::run(args.into_chat(&model)?),
     };
     let interrupt = Interrupt::install();
     let samples = args.samples as usize;
