@@ -133,9 +133,19 @@ pub enum Error {
     /// The prompt leaves no room for an answer.
     #[error("the prompt has {tokens} tokens, expected fewer than the context's {context}")]
     PromptTooLong {
-        /// Tokens of the prompt, the positions that it needs; of a text that is far too long the
-        /// least number that it can have.
+        /// Tokens of the prompt, the positions that it needs.
         tokens: usize,
+        /// Positions that the model was loaded with.
+        context: usize,
+    },
+
+    /// A text has more bytes than tokens that fill the context can have, so it is not encoded.
+    #[error("a text of {bytes} bytes has at least {least} tokens, expected fewer than the context's {context}")]
+    TooManyBytes {
+        /// Bytes of the text.
+        bytes: usize,
+        /// The least number of tokens that it can have.
+        least: usize,
         /// Positions that the model was loaded with.
         context: usize,
     },

@@ -543,13 +543,13 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::PromptTooLong`] with the least number of tokens that they can have.
+    /// [`Error::TooManyBytes`] with the least number of tokens that they can have.
     pub fn check_bytes(&self, bytes: usize) -> Result<(), Error> {
         let Ok(tokenizer) = self.tokenizer() else { return Ok(()) };
-        let tokens = bytes / tokenizer.longest_token().max(TOKEN_BYTES);
+        let least = bytes / tokenizer.longest_token().max(TOKEN_BYTES);
         let context = self.loaded.context;
-        match tokens > context {
-            true => Err(Error::PromptTooLong { tokens, context }),
+        match least > context {
+            true => Err(Error::TooManyBytes { bytes, least, context }),
             false => Ok(()),
         }
     }

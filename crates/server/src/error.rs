@@ -152,11 +152,13 @@ impl From<pelton::Error> for ApiError {
         use pelton::{Error as E, ErrorKind};
         let (text, kind) = (error.to_string(), error.kind());
         match error {
-            E::PromptTooLong { tokens, context } => {
+            E::PromptTooLong { tokens, context }
+            | E::TooManyBytes { least: tokens, context, .. } => {
+                let bound = if matches!(error, E::TooManyBytes { .. }) { "at least " } else { "" };
                 let error = Self::invalid(format!(
                     "This model's maximum context length is {context} tokens. However, your \
-                     prompt has {tokens} tokens, and at least one more must fit. Please shorten \
-                     it, or start the server with a longer --context if the model has one."
+                     prompt has {bound}{tokens} tokens, and at least one more must fit. Please \
+                     shorten it, or start the server with a longer --context if the model has one."
                 ));
                 let extra = vec![("n_prompt_tokens", tokens.into()), ("n_ctx", context.into())];
                 Self { extra, param: Some("messages".to_owned()), ..error }

@@ -1,7 +1,7 @@
 //! Skipping of tests whose requirements the machine lacks.
 //!
 //! `PELTON_REQUIRE` lists the requirements that must be met, separated by commas: `gpu`, `data`,
-//! `python`. A test that lacks one of them fails instead of being skipped. `PELTON_SKIPPED` names a
+//! `python`, `node`. A test that lacks one of them fails instead of being skipped. `PELTON_SKIPPED` names a
 //! file to which a line is appended for each skipped test, because `cargo test` does not print the
 //! output of tests that pass.
 
@@ -19,6 +19,8 @@ pub enum Need {
     Data,
     /// Python with the packages of `tests/oracles.txt`: `python`.
     Python,
+    /// Node, without packages: `node`.
+    Node,
     /// An optional capability of a GPU, which `PELTON_REQUIRE` cannot list.
     Capability,
 }
@@ -29,6 +31,7 @@ impl Need {
             "gpu" => Some(Self::Gpu),
             "data" => Some(Self::Data),
             "python" => Some(Self::Python),
+            "node" => Some(Self::Node),
             _ => None,
         }
     }
@@ -58,7 +61,7 @@ fn is_required(need: Need, list: &str) -> bool {
     let needs: Vec<_> = words
         .map(|word| {
             Need::from_word(word).unwrap_or_else(|| {
-                panic!("PELTON_REQUIRE contains {word:?}, expected gpu, data or python")
+                panic!("PELTON_REQUIRE contains {word:?}, expected gpu, data, python or node")
             })
         })
         .collect();
@@ -84,14 +87,14 @@ mod tests {
 
     #[test]
     fn lists_of_requirements() {
-        for need in [Need::Gpu, Need::Data, Need::Python, Need::Capability] {
+        for need in [Need::Gpu, Need::Data, Need::Python, Need::Node, Need::Capability] {
             assert!(!is_required(need, ""));
             assert_eq!(is_required(need, "gpu"), need == Need::Gpu);
             assert_eq!(
                 is_required(need, " data, python,"),
                 need == Need::Data || need == Need::Python
             );
-            assert_eq!(is_required(need, "gpu,data,python"), need != Need::Capability);
+            assert_eq!(is_required(need, "gpu,data,python,node"), need != Need::Capability);
         }
     }
 

@@ -72,7 +72,9 @@ impl Error {
             | Self::InUse { .. } => ErrorKind::InvalidInput,
             Self::Constraint(pelton_constraint::Error::Busy) | Self::Busy { .. } => ErrorKind::Busy,
             Self::Constraint(_) => ErrorKind::InvalidInput,
-            Self::PromptTooLong { .. } | Self::TextTooLong { .. } => ErrorKind::TooLong,
+            Self::PromptTooLong { .. } | Self::TooManyBytes { .. } | Self::TextTooLong { .. } => {
+                ErrorKind::TooLong
+            },
             Self::KvMemory { .. } | Self::CacheFull { .. } => ErrorKind::OutOfMemory,
             Self::Deadline(_) => ErrorKind::TimedOut,
             Self::Cancelled | Self::Stopped => ErrorKind::Cancelled,

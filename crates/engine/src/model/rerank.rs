@@ -158,11 +158,11 @@ impl Model {
     /// # Errors
     ///
     /// [`Error::Output`] if the model computes no relevance scores; if the query cannot be encoded;
-    /// [`Error::TextTooLong`] if it alone is far longer than the context.
+    /// [`Error::TooManyBytes`] if it alone is far longer than the context.
     pub fn rerank_query(&self, query: &str) -> Result<RerankQuery, Error> {
         self.labels()?;
         let tokenizer = self.tokenizer()?;
-        self.check_bytes(query.len()).map_err(|error| too_long(0, error))?;
+        self.check_bytes(query.len())?;
         let template = self.loaded.checkpoint.metadata().opt_string(TEMPLATE)?;
         let tokens = match template {
             Some(_) => None,
@@ -174,8 +174,7 @@ impl Model {
     /// A query and a document as text `number`.
     fn pair(&self, number: usize, query: &RerankQuery, document: &str) -> Result<Text, Error> {
         let tokenizer = self.tokenizer()?;
-        self.check_bytes(query.text.len().saturating_add(document.len()))
-            .map_err(|error| too_long(number, error))?;
+        self.check_bytes(query.text.len().saturating_add(document.len()))?;
         let Some(tokens) = &query.tokens else {
             let template = self.loaded.checkpoint.metadata().opt_string(TEMPLATE)?;
             let parts = fill(template.unwrap_or_default(), &query.text, document);

@@ -23,6 +23,7 @@ pub(crate) fn infill_prompt(
     suffix: &str,
 ) -> Result<Vec<u32>, ApiError> {
     let model = served.model()?;
+    model.check_bytes(prefix.len().saturating_add(suffix.len()))?;
     let tokenizer = model.tokenizer()?;
     let metadata = model.checkpoint().metadata();
     let by_key = |keys: [&str; 2]| keys.iter().find_map(|key| metadata.opt_u32(key).ok().flatten());

@@ -5,6 +5,8 @@ use pelton::{
     chat::{Chat, ChatPrompt, ChatTemplate, Content, ToolChoice},
 };
 
+use serde_json::Value;
+
 use crate::{config::ModelConfig, error::ApiError};
 
 /// The template of models without one: the texts of all messages, a line each.
@@ -86,7 +88,9 @@ impl Served {
     ) -> Result<ChatPrompt, ApiError> {
         // a text that can never fit is not rendered
         let texts = chat.messages.iter().filter_map(|message| message.content.as_ref());
-        self.model()?.check_bytes(texts.map(content_bytes).sum())?;
+        let tools = chat.tools.iter().filter(|_| *choice != ToolChoice::None);
+        let bytes = texts.map(content_bytes).chain(tools.map(text_bytes)).sum();
+        self.model()?.check_bytes(bytes)?;
         let template = self.template()?;
         let mut prompt = template.prompt_with(chat, choice, parallel)?;
         if !self.has_template {
@@ -96,8 +100,17 @@ impl Served {
     }
 
     /// The tokens of a prompt.
+    ///
+    /// # Errors
+    /// If it can never fit into the context, or the model has no vocabulary.
     pub(crate) fn encode(&self, prompt: &Prompt) -> Result<Vec<u32>, ApiError> {
-        let tokenizer = self.model()?.tokenizer()?;
+        let model = self.model()?;
+        model.check_bytes(match prompt {
+            Prompt::Text(text) => text.len(),
+            Prompt::Segments(segments) => segments.iter().map(|segment| segment.text.len()).sum(),
+            _ => 0,
+        })?;
+        let tokenizer = model.tokenizer()?;
         match prompt {
             Prompt::Text(text) => Ok(tokenizer.encode_prompt(text)?),
             Prompt::Tokens(tokens) => Ok(tokens.clone()),
@@ -124,6 +137,16 @@ fn content_bytes(content: &Content) -> usize {
             let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
             texts.map(str::len).sum()
         }
+    }
+}
+
+/// The bytes of the texts in a value, keys apart.
+fn text_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(text_bytes).sum(),
+        Value::Object(map) => map.values().map(text_bytes).sum(),
+        _ => 0,
     }
 }
 

@@ -98,9 +98,13 @@ fn bodies_wait_for_memory() {
 #[test]
 fn texts_that_are_far_too_long() {
     let server = crate::harness::shared();
-    let text = "a".repeat(20 << 20);
+    let text = "ab".repeat(10 << 20);
+    let tools = json!([{"type": "function", "function": {"name": "f", "description": text}}]);
+    let short = json!([{"role": "user", "content": "Hi"}]);
     for (path, body) in [
         ("/v1/completions", json!({"prompt": text})),
+        ("/completion", json!({"prompt": text})),
+        ("/v1/chat/completions", json!({"messages": short, "tools": tools})),
         ("/v1/chat/completions", json!({"messages": [{"role": "user", "content": text}]})),
         ("/v1/messages", json!({"max_tokens": 1, "messages": [{"role": "user", "content": text}]})),
     ] {
@@ -110,6 +114,8 @@ fn texts_that_are_far_too_long() {
         assert!(error["message"].as_str().unwrap().contains("--context") || path == "/v1/messages");
         if path != "/v1/messages" {
             assert_eq!(error["code"], "context_length_exceeded", "{error}");
+            // the bound by bytes: the text was not encoded
+            assert_eq!(error["n_prompt_tokens"], text.len() / 64, "{path}: {error}");
         }
     }
 }

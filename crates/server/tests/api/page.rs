@@ -50,7 +50,7 @@ fn passes(command: &mut Command) {
 /// Runs a file in Node that needs neither packages nor a server.
 fn script(file: &str) {
     if !succeeds(Command::new("node").arg("--version")) {
-        skip(Need::Capability, "there is no Node");
+        skip(Need::Node, "there is no Node");
         return;
     }
     passes(Command::new("node").arg(tests().join("node").join(file)));
