@@ -60,7 +60,9 @@ pub(crate) fn what_a_model_is() -> String {
 /// An error of a request, with the next step where there is one.
 pub(crate) fn of_request(error: Error) -> anyhow::Error {
     let hint = match &error {
-        Error::PromptTooLong { .. } | Error::TooManyBytes { .. } => Some("--context N makes room if the model has it"),
+        Error::PromptTooLong { .. } | Error::TooManyBytes { .. } => {
+            Some("--context N makes room if the model has it")
+        }
         Error::NoVocabulary { .. } => Some(
             "download tokenizer.json into the folder; transformers writes it from tokenizer.model with \
              AutoTokenizer.from_pretrained(F).save_pretrained(F)",

@@ -140,7 +140,9 @@ pub enum Error {
     },
 
     /// A text has more bytes than tokens that fill the context can have, so it is not encoded.
-    #[error("a text of {bytes} bytes has at least {least} tokens, expected fewer than the context's {context}")]
+    #[error(
+        "a text of {bytes} bytes has at least {least} tokens, expected fewer than the context's {context}"
+    )]
     TooManyBytes {
         /// Bytes of the text.
         bytes: usize,

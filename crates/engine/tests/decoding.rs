@@ -7,6 +7,7 @@ mod request;
 
 use std::{
     io::Write,
+    ops::ControlFlow,
     process::{Command, Stdio},
     sync::mpsc,
     thread,
@@ -14,8 +15,8 @@ use std::{
 };
 
 use pelton::{
-    Constraint, Engine, Error, Event, FinishReason, LoadOptions, Model, ModelSource, SamplerKind,
-    Sampling, Token,
+    Constraint, Engine, Error, Event, FinishReason, GenerateOptions, LoadOptions, Model,
+    ModelSource, SamplerKind, Sampling, Token,
 };
 use pelton_cpu::Cpu;
 use pelton_testing::{Need, Random, skip};
@@ -297,23 +298,23 @@ fn a_slow_step_holds_no_other_request_up() {
     );
     let (sender, ends) = mpsc::channel();
     let (token, tokens) = mpsc::channel();
-    let submit = |name: &'static str, request: Request| {
+    let submit = |name: &'static str, options: GenerateOptions| {
         let (sender, token) = (sender.clone(), token.clone());
-        model.submit(request.sampling(Sampling::default().temperature(0.0)), move |event| {
+        model.submit("Once", options.sampling(Sampling::greedy()), move |event| {
             match event {
                 Event::Token(_) => token.send(name).unwrap(),
                 Event::Finished { .. } => sender.send((name, None)).unwrap(),
                 Event::Failed(error) => sender.send((name, Some(error.to_string()))).unwrap(),
                 _ => {}
             }
-            Flow::Continue
+            ControlFlow::Continue(())
         })
     };
-    submit("slow", Request::new("Once").max_tokens(20).constraint(slow)).unwrap();
+    submit("slow", GenerateOptions::default().max_tokens(20).constraint(slow)).unwrap();
     assert_eq!(tokens.recv(), Ok("slow"));
     // the passes up to the slow step, and its beginning
     thread::sleep(Duration::from_millis(100));
-    submit("other", Request::new("Once").max_tokens(2)).unwrap();
+    submit("other", GenerateOptions::default().max_tokens(2)).unwrap();
     let first = ends.recv().unwrap();
     assert_eq!(first, ("other", None));
     let (name, error) = ends.recv().unwrap();

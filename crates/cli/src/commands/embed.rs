@@ -165,7 +165,7 @@ fn each_line(model: &Model, options: &EmbedOptions, stop: &Flag) -> Result<ExitC
         let mut found: Vec<Option<Embedding>> = texts.iter().map(|_| None).collect();
         let keep = |i: usize, embedding| {
             found[i] = Some(embedding);
-            if stop.is_set() { Flow::Stop } else { Flow::Continue }
+            if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         model.embed_each(&texts, options, keep).map_err(hint)?;
         for vector in found.iter().map_while(Option::as_ref).flat_map(Embedding::vectors) {

@@ -74,7 +74,7 @@ impl Error {
             Self::Constraint(_) => ErrorKind::InvalidInput,
             Self::PromptTooLong { .. } | Self::TooManyBytes { .. } | Self::TextTooLong { .. } => {
                 ErrorKind::TooLong
-            },
+            }
             Self::KvMemory { .. } | Self::CacheFull { .. } => ErrorKind::OutOfMemory,
             Self::Deadline(_) => ErrorKind::TimedOut,
             Self::Cancelled | Self::Stopped => ErrorKind::Cancelled,

@@ -5,10 +5,7 @@ use std::{ops::ControlFlow, time::Instant};
 use pelton_graph::OutputKind;
 use pelton_tokenizer::Special;
 
-use super::{
-    Model,
-    many::{Text, too_long},
-};
+use super::{Model, many::Text};
 use crate::{
     Error,
     api::{Prompt, RequestHandle, RerankOptions, RerankQuery, Score},

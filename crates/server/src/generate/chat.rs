@@ -189,7 +189,7 @@ impl ChatRequest {
             let is_wanted = match &self.tool_choice {
                 ToolChoice::None => false,
                 ToolChoice::Named(name) => tool_name(tool) == Some(name),
-                ToolChoice::Auto | ToolChoice::Required => true,
+                _ => true,
             };
             if let Some(schema) = tool.pointer("/function/parameters").filter(|_| is_wanted) {
                 schemas.push((format!("tools[{i}].function.parameters"), schema));
