@@ -23,5 +23,5 @@ pub(crate) use conversation::Conversation;
 pub(crate) use input::Input;
 pub(crate) use params::Params;
 pub(crate) use screen::Screen;
-pub(crate) use session::{Answers, Overflow, Session, Thinking};
+pub(crate) use session::{Answers, Overflow, Session, Start, Thinking};
 pub(crate) use tools::{ToolArgs, Tools};

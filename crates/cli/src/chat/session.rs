@@ -4,7 +4,7 @@ use std::{fs, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use pelton::{
-    EffortLevel, FinishReason, GenerateOptions, Model, Stats,
+    EffortLevel, ErrorKind, FinishReason, GenerateOptions, Model, Stats,
     chat::{Chat, ChatTemplate, Content, Message, ToolChoice},
 };
 use serde_json::{Map, Value};
@@ -61,6 +61,22 @@ struct Totals {
     time: Duration,
 }
 
+/// The settings with which a chat begins.
+pub(crate) struct Start<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) template: &'a ChatTemplate,
+    pub(crate) conversation: Conversation,
+    pub(crate) params: Params,
+    pub(crate) thinking: Thinking,
+    pub(crate) tools: Tools,
+    /// The effort of answers.
+    pub(crate) effort: EffortLevel,
+    pub(crate) answers: Answers,
+    pub(crate) input: Input,
+    pub(crate) screen: Screen,
+    pub(crate) interrupt: Interrupt,
+}
+
 /// A chat on the command line.
 pub(crate) struct Session<'a> {
     pub(crate) model: &'a Model,
@@ -91,30 +107,19 @@ enum Next {
 }
 
 impl<'a> Session<'a> {
-    pub(crate) fn new(
-        (model, template): (&'a Model, &'a ChatTemplate),
-        (conversation, params, thinking, tools, effort): (
-            Conversation,
-            Params,
-            Thinking,
-            Tools,
-            EffortLevel,
-        ),
-        (input, screen): (Input, Screen),
-        interrupt: Interrupt,
-    ) -> Self {
+    pub(crate) fn new(start: Start<'a>) -> Self {
         Self {
-            model,
-            template,
-            conversation,
-            params,
-            thinking,
-            tools,
-            effort,
-            answers: Answers::default(),
-            input,
-            screen,
-            interrupt,
+            model: start.model,
+            template: start.template,
+            conversation: start.conversation,
+            params: start.params,
+            thinking: start.thinking,
+            tools: start.tools,
+            effort: start.effort,
+            answers: start.answers,
+            input: start.input,
+            screen: start.screen,
+            interrupt: start.interrupt,
             totals: Totals::default(),
             last: None,
             attempt: 0,
@@ -453,13 +458,15 @@ impl<'a> Session<'a> {
         options.stop.clone_from(&self.answers.stop);
         options = self.answers.constraint.apply(options)?;
         let stream = self.model.answer(&prompt, options);
-        let too_long = matches!(stream, Err(pelton::Error::PromptTooLong { .. }));
-        let mut stream = match too_long {
-            true => stream.hint(
+        let too_long = matches!(&stream, Err(error) if error.kind() == ErrorKind::TooLong);
+        let is_first = chat.messages.iter().filter(|message| message.role == "user").count() < 2;
+        let mut stream = match (too_long, is_first) {
+            (true, true) => stream.hint("--context N makes room if the model has it")?,
+            (true, false) => stream.hint(
                 "/undo or /reset forgets messages, --overflow drop the oldest; --context N makes room if the \
                  model has it",
             )?,
-            false => stream?,
+            (false, _) => stream?,
         };
         self.interrupt.cancels(stream.handle());
         let mut reading = Some(Progress::of_prompt(stream.handle()));

@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use super::prompt_or_stdin;
 use crate::{
     chat::{
-        Answers, Conversation, Input, Overflow, Params, Screen, Session, Thinking, ToolArgs, Tools,
+        Answers, Conversation, Input, Overflow, Params, Screen, Session, Start, Thinking, ToolArgs,
+        Tools,
     },
     constrain::ConstraintArgs,
     interrupt::Interrupt,
@@ -127,20 +128,19 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         screen.note("/help lists commands, Ctrl-D ends");
     }
     let thinking = Thinking { enable: args.think, effort: args.reasoning_effort, kwargs };
-    let mut session = Session::new(
-        (&model, &template),
-        (
-            conversation,
-            args.params,
-            thinking,
-            tools,
-            args.options.effort.level().unwrap_or_default(),
-        ),
-        (input, screen),
+    let mut session = Session::new(Start {
+        model: &model,
+        template: &template,
+        conversation,
+        params: args.params,
+        thinking,
+        tools,
+        effort: args.options.effort.level().unwrap_or_default(),
+        answers: Answers { stop: args.stop, constraint: args.constraint, overflow: args.overflow },
+        input,
+        screen,
         interrupt,
-    );
-    session.answers =
-        Answers { stop: args.stop, constraint: args.constraint, overflow: args.overflow };
+    });
     session.check_thinking()?;
     if args.load.is_some() && question.is_none() {
         session.show_loaded();

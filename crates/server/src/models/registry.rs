@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use axum::http::StatusCode;
-use pelton::{Engine, LoadOptions, ModelSource};
+use pelton::{Engine, LoadOptions, ModelSource, graph::OutputKind};
 
 use super::{
     Served,
@@ -131,10 +131,11 @@ fn load(config: &ModelConfig, engine: &Engine, options: &LoadOptions) -> Result<
         ApiError::internal(format!("the model {} could not be loaded: {error}", config.name))
     })?;
     let summary = model.summary();
+    let answers = model.plan().output == OutputKind::Logits;
     let served = Served::new(config, model)?;
     let seconds = begun.elapsed().as_secs_f64();
     tracing::info!(model = config.name, seconds, "the model is loaded: {summary}");
-    if !served.has_template {
+    if answers && !served.has_template {
         tracing::info!(model = config.name, "no chat template: messages are joined by lines");
     }
     Ok(served)
