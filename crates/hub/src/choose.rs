@@ -278,7 +278,7 @@ impl Split {
     }
 }
 
-/// The splits of a model, at most.
+/// The largest number of splits of a model.
 const SPLITS: usize = 10_000;
 
 fn split(name: &FileName) -> Option<Split> {

@@ -13,7 +13,7 @@ use crate::{
     settings::{Settings, Token},
 };
 
-/// Redirects of a request, at most.
+/// The largest number of redirects of a request.
 const REDIRECTS: usize = 10;
 /// The longest pause that a host may ask for by `Retry-After`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);

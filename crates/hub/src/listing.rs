@@ -10,9 +10,9 @@ use crate::{
     name::{Repository, Revision, encoded, is_hex},
 };
 
-/// Bytes of a page of a list, at most.
+/// The largest page of a list, in bytes.
 const PAGE_BYTES: u64 = 16 << 20;
-/// Pages of a list, at most.
+/// The largest number of pages of a list.
 const PAGES: usize = 100;
 
 /// A repository at one commit.

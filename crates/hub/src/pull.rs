@@ -17,7 +17,7 @@ use crate::{
     settings::Settings,
 };
 
-/// Bytes of a download, at most, whatever a host announces: 64 TiB.
+/// The largest download in bytes, whatever a host announces: 64 TiB.
 const LARGEST: u64 = 1 << 46;
 
 /// The hub and the models of this machine.

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// The hub of a machine whose environment names no other one.
 const ENDPOINT: &str = "https://huggingface.co";
-/// Bytes of a file with a token, at most.
+/// The largest file with a token, in bytes.
 const TOKEN_BYTES: u64 = 4096;
 
 /// A token of the hub. Its text never appears in `Debug`.

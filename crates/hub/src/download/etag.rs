@@ -5,7 +5,7 @@ use crate::{
     name::is_hex,
 };
 
-/// Characters of an entity tag, at most.
+/// The largest number of characters of an entity tag.
 const LONGEST: usize = 128;
 
 /// An entity tag that is safe as the name of a file.

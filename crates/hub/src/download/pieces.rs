@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Bytes of a piece; the last one of a file may have fewer.
 pub(super) const PIECE: u64 = 1 << 20;
-/// Pieces of one request, at most.
+/// The largest number of pieces of one request.
 const RUN: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

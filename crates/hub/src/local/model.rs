@@ -12,7 +12,7 @@ use crate::{
     name::{FileName, Part, Repository, RepositoryReference, Revision},
 };
 
-/// Folders within a repository, at most.
+/// The largest depth of folders within a repository.
 pub(super) const DEPTH: usize = 4;
 
 /// Where a model was found.

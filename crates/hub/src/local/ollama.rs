@@ -19,7 +19,7 @@ use crate::{
 const LIBRARY: [&str; 2] = ["registry.ollama.ai", "library"];
 /// The registry of models that Ollama took from the hub.
 const HUB: &str = "hf.co";
-/// Bytes of a manifest, at most.
+/// The largest manifest, in bytes.
 const MANIFEST_BYTES: u64 = 1 << 20;
 /// The layer with the weights.
 const MODEL: &str = "application/vnd.ollama.image.model";

@@ -4,13 +4,13 @@ use std::{fmt, str::FromStr};
 
 use crate::error::{Error, Result};
 
-/// Bytes of the owner or the name of a repository, at most, as the hub limits them.
+/// The longest owner or name of a repository in bytes, as the hub limits them.
 const SEGMENT: usize = 96;
-/// Bytes of a revision, at most.
+/// The longest revision, in bytes.
 const REVISION: usize = 200;
-/// Bytes of a file's path in a repository, at most.
+/// The longest path of a file in a repository, in bytes.
 const PATH: usize = 1024;
-/// Bytes of one name in such a path, at most, as file systems limit them.
+/// The longest name in such a path in bytes, as file systems limit them.
 const NAME: usize = 255;
 
 /// Names that Windows gives to devices, in any folder and with any extension.

@@ -75,7 +75,7 @@ fn pelton_reads_the_cache_of_python_offline() {
     assert_eq!(model.path, settings.cache.join("models--o--n/snapshots").join(COMMIT));
     assert_eq!(fs::read(model.path.join("model.safetensors")).unwrap(), noise(1, 200_000));
     assert_eq!(hub.list(), [model]);
-    // what Python has is not downloaded again
+    // files that Python has are not downloaded again
     settings.offline = false;
     server.requests();
     pull(&settings, "o/n").unwrap();
