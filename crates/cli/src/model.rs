@@ -10,7 +10,7 @@ use pelton::{
 
 use crate::{
     effort::EffortArgs,
-    hints, memory,
+    hints, hub, memory,
     names::BUILT_IN,
     output::{WithHint, note},
     progress::Progress,
@@ -114,7 +114,9 @@ fn quantize(text: &str) -> Result<Quantize, String> {
 
 /// Loads a model; a bar shows the progress of a load that takes more than a second.
 pub(crate) fn load(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
-    load_on(&engine(args)?, file, args, options)
+    // a download comes before the GPU is opened
+    let file = hub::local(file)?;
+    load_on(&engine(args)?, &file, args, options)
 }
 
 /// As [`load`], on an engine that exists.
@@ -124,6 +126,7 @@ pub(crate) fn load_on(
     args: &LoadArgs,
     options: LoadOptions,
 ) -> Result<Model> {
+    let file = &*hub::local(file)?;
     let options = args.options(options);
     let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
     let show = &mut |done, all| bar.counter().set(done, all);
@@ -167,7 +170,7 @@ pub(crate) fn engine(args: &LoadArgs) -> Result<Engine> {
 
 /// Opens a model file without loading it.
 pub(crate) fn open(file: &str) -> Result<Checkpoint> {
-    match file {
+    match &*hub::local(file)? {
         BUILT_IN => Ok(pelton::built_in()?),
         file => Checkpoint::open(file).map_err(|error| hints::of_load(error, file)),
     }

@@ -7,12 +7,16 @@ pub(crate) mod devices;
 pub(crate) mod effort;
 pub(crate) mod embed;
 pub(crate) mod inspect;
+pub(crate) mod list;
 pub(crate) mod logits;
 pub(crate) mod perplexity;
 pub(crate) mod profile;
+pub(crate) mod pull;
 pub(crate) mod rerank;
+pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod show;
 pub(crate) mod template;
 pub(crate) mod tokenize;
 
