@@ -8,7 +8,7 @@ use clap::{
     error::{ContextKind, ErrorKind},
 };
 
-use crate::{names, output::note};
+use crate::output::note;
 
 /// Further names of options, by the options' ids.
 const ALIASES: &[(&str, &[&str])] = &[
@@ -38,6 +38,9 @@ const LONG_LETTERS: &[(&str, &str)] = &[
     ("-md", "--draft"),
     ("-hf", "--hf-repo"),
     ("-hfr", "--hf-repo"),
+    ("-hff", "--hf-file"),
+    ("-hft", "--hf-token"),
+    ("-mu", "--model-url"),
     ("-ngl", "--n-gpu-layers"),
     ("-ctk", "--cache-type-k"),
     ("-ctv", "--cache-type-v"),
@@ -97,26 +100,21 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--bucket-format", EFFORT),
     ("--ranks", EFFORT),
     ("--buckets", EFFORT),
+    ("--hf-file", "--hf-repo https://huggingface.co/OWNER/NAME/blob/main/FILE names a file"),
+    (
+        "--hf-token",
+        "the environment variable HF_TOKEN holds the token, so that no list of processes shows it",
+    ),
     ("--ignore-eos", "--logit-bias ID=-inf forbids a token, such as the one that ends texts"),
 ];
 
 /// Commands of other systems.
 const COMMANDS: &[(&str, &str)] = &[
-    (
-        "list",
-        "Pelton keeps no list of models: a model is a file or a folder of yours; `pelton inspect FILE` shows one",
-    ),
-    (
-        "ls",
-        "Pelton keeps no list of models: a model is a file or a folder of yours; `pelton inspect FILE` shows one",
-    ),
-    (
-        "pull",
-        "Pelton downloads no models; `hf download OWNER/NAME` does (pip install huggingface_hub) and prints the folder, for `pelton chat FOLDER`",
-    ),
-    ("show", "`pelton inspect FILE` shows a model"),
     ("ps", "`pelton serve` lists its models at /v1/models"),
-    ("rm", "Pelton keeps no models: delete the file"),
+    (
+        "search",
+        "https://huggingface.co/models lists models; `pelton pull OWNER/NAME` downloads one",
+    ),
     ("generate", "`pelton run MODEL PROMPT` continues or answers a prompt"),
     ("quantize", "--quantize q4_k_m converts a model while it is loaded"),
 ];
@@ -174,10 +172,20 @@ pub(crate) fn translated(words: Vec<OsString>) -> Result<Vec<OsString>, String> 
                 }
                 caches.push(kind);
             }
-            "--hf-repo" => {
-                let repository = value();
-                let hint = names::download_hint(&repository.to_string_lossy());
-                return Err(format!("{name} downloads nothing yet\nhint: {hint}"));
+            "--hf-repo" | "--model-url" => {
+                let mut model = value();
+                let text = model.to_string_lossy().into_owned();
+                let has_prefix = text.contains("://")
+                    || ["hf:", "hf.co/", "huggingface.co/"]
+                        .iter()
+                        .any(|start| text.starts_with(start));
+                if name == "--hf-repo" && !has_prefix {
+                    model = [OsString::from("hf:"), model].into_iter().collect();
+                }
+                match &*command {
+                    "run" => out.extend(["--model".into(), model]),
+                    _ => out.insert(2.min(out.len()), model),
+                }
             }
             "-m" | "--model" if command != "run" => out.insert(2.min(out.len()), value()),
             _ if FOREIGN.iter().any(|(foreign, _)| *foreign == name) && long.is_some() => {

@@ -52,8 +52,19 @@ const EFFORT: &str = "effort";
 const EFFORT_COMMANDS: &[&str] = &["run", "chat", "serve", "bench", "perplexity"];
 
 /// Commands of which all options are everyday ones, as they have few.
-const WHOLE: &[&str] =
-    &["devices", "inspect", "tokenize", "template", "effort", "calibrate", "pack"];
+const WHOLE: &[&str] = &[
+    "pull",
+    "list",
+    "show",
+    "rm",
+    "devices",
+    "inspect",
+    "tokenize",
+    "template",
+    "effort",
+    "calibrate",
+    "pack",
+];
 
 /// A level of help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +89,13 @@ pub(crate) fn level(words: Vec<OsString>) -> (Vec<OsString>, Option<Level>) {
 
 /// The commands with the options that a level of help shows.
 pub(crate) fn with_level(command: Command, level: Level) -> Command {
+    // flags of all commands would lengthen the help of each one
+    let everywhere = command.get_arguments().filter(|argument| argument.is_global_set());
+    let everywhere: Vec<String> =
+        everywhere.map(|argument| argument.get_id().to_string()).collect();
+    let command = everywhere.into_iter().fold(command, |command, id| {
+        command.mut_arg(id, |argument| argument.hide(level == Level::Everyday))
+    });
     let names: Vec<String> =
         command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     names.into_iter().fold(command, |command, name| {

@@ -8,10 +8,7 @@ use pelton::{
     weights::{Error as WeightsError, Problem},
 };
 
-use crate::{
-    names::{self, BUILT_IN},
-    output::Hint,
-};
+use crate::{names::BUILT_IN, output::Hint};
 
 /// An error of a load, with the next step where there is one.
 pub(crate) fn of_load(error: impl Into<Error>, file: &str) -> anyhow::Error {
@@ -38,7 +35,6 @@ pub(crate) fn of_load(error: impl Into<Error>, file: &str) -> anyhow::Error {
 /// The next step after an error of a model's files. Most of them name it themselves.
 fn of_file(error: &WeightsError, file: &str) -> Option<String> {
     match error.problem() {
-        Problem::Read(_) if names::is_remote(file) => Some(names::download_hint(file)),
         Problem::Read(_) if !Path::new(file).exists() || Path::new(file).is_dir() => {
             Some(what_a_model_is())
         }

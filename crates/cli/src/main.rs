@@ -1,5 +1,5 @@
-//! The command line of Pelton: `pelton run`, `chat`, `embed`, `rerank`, `inspect`, `tokenize`, `template`,
-//! `logits`, `perplexity`, `effort`, `serve`, `bench`, `profile` and `devices`.
+//! The command line of Pelton: `pelton run`, `chat`, `pull`, `list`, `show`, `rm`, `embed`, `rerank`,
+//! `inspect`, `tokenize`, `template`, `logits`, `perplexity`, `effort`, `serve`, `bench`, `profile` and `devices`.
 //!
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
 //! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
@@ -11,6 +11,7 @@ mod effort;
 mod habits;
 mod help;
 mod hints;
+mod hub;
 mod interrupt;
 mod logging;
 mod memory;
@@ -31,8 +32,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(feature = "gpu")]
 use crate::commands::devices;
 use crate::commands::{
-    bench, chat as chat_command, effort as effort_command, embed, inspect, logits, perplexity,
-    profile, rerank, run, serve, template, tokenize,
+    bench, chat as chat_command, effort as effort_command, embed, inspect, list, logits,
+    perplexity, profile, pull, rerank, rm, run, serve, show, template, tokenize,
 };
 
 /// Language models on your own machine.
@@ -46,6 +47,8 @@ use crate::commands::{
                   levels error, warn, info, debug and trace."
 )]
 struct Cli {
+    #[command(flatten)]
+    hub: hub::HubArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -56,6 +59,15 @@ enum Command {
     Run(run::Args),
     /// Talk to a model
     Chat(chat_command::Args),
+    /// Download models by their names
+    Pull(pull::Args),
+    /// List the models of this machine
+    #[command(alias = "ls")]
+    List(list::Args),
+    /// Show where a model is and what it is
+    Show(show::Args),
+    /// Remove downloaded models
+    Rm(rm::Args),
     /// Embed texts
     Embed(embed::Args),
     /// Sort documents by their relevance for a query
@@ -87,7 +99,10 @@ fn main() -> ExitCode {
     #[cfg(feature = "gpu")]
     quiet_vulkan();
     let command = match parse() {
-        Ok(cli) => cli.command,
+        Ok(cli) => {
+            hub::configure(&cli.hub);
+            cli.command
+        }
         Err(code) => return code,
     };
     match &command {
@@ -101,6 +116,10 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Run(args) => run::run(args),
         Command::Chat(args) => chat_command::run(args),
+        Command::Pull(args) => pull::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::List(args) => list::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Show(args) => show::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Rm(args) => rm::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Embed(args) => embed::run(args),
         Command::Rerank(args) => rerank::run(args),
         Command::Inspect(args) => inspect::run(args).map(|()| ExitCode::SUCCESS),

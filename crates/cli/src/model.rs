@@ -11,7 +11,7 @@ use pelton::{
 
 use crate::{
     effort::EffortArgs,
-    hints, memory,
+    hints, hub, memory,
     names::BUILT_IN,
     output::{Hint, WithHint, note},
     progress::Progress,
@@ -115,7 +115,9 @@ fn quantize(text: &str) -> Result<Quantize, String> {
 
 /// Loads a model; a bar shows the progress of a load that takes more than a second.
 pub(crate) fn load(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
-    load_on(&engine(args)?, file, args, options)
+    // a download comes before the GPU is opened
+    let file = hub::local(file)?;
+    load_on(&engine(args)?, &file, args, options)
 }
 
 /// As [`load`], on an engine that exists.
@@ -125,6 +127,7 @@ pub(crate) fn load_on(
     args: &LoadArgs,
     options: LoadOptions,
 ) -> Result<Model> {
+    let file = &*hub::local(file)?;
     let options = args.options(options);
     let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
     let counter = bar.counter().clone();
@@ -194,7 +197,7 @@ pub(crate) fn source(name: &str) -> ModelSource {
 
 /// Opens a model file without loading it.
 pub(crate) fn open(file: &str) -> Result<Checkpoint> {
-    match file {
+    match &*hub::local(file)? {
         BUILT_IN => Ok(pelton::built_in()?),
         file => Checkpoint::open(file).map_err(|error| hints::of_load(error, file)),
     }

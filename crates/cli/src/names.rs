@@ -22,8 +22,8 @@ fn is_path(word: &str) -> bool {
         || is_word(word) && ["./", "../", "/", "~/"].iter().any(|start| word.starts_with(start))
 }
 
-/// Whether a word names a model that would have to be downloaded: `owner/name`, `hf.co/…`, a URL, or a
-/// name with a number such as `qwen3` and `llama3.2:1b`.
+/// Whether a word names a model of a hub and not a path: `owner/name`, `hf.co/…`, a URL, or a name with a
+/// number such as `qwen3` and `llama3.2:1b`. An existing path is no such name.
 pub(crate) fn is_remote(word: &str) -> bool {
     if !is_word(word) || Path::new(word).exists() {
         return false;
@@ -33,7 +33,7 @@ pub(crate) fn is_remote(word: &str) -> bool {
     if starts(&["http://", "https://", "hf:", "hf.co/", "huggingface.co/"]) {
         return true;
     }
-    let named = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
+    let named = |c: char| c.is_ascii_alphanumeric() || "._-:@".contains(c);
     let first_is_letter = word.starts_with(|c: char| c.is_ascii_alphabetic());
     match word.split_once('/') {
         Some((owner, name)) => {
@@ -52,23 +52,6 @@ pub(crate) fn is_remote(word: &str) -> bool {
 
 fn is_word(word: &str) -> bool {
     !word.is_empty() && !word.contains(char::is_whitespace)
-}
-
-/// The hint for the name of a model that has to be downloaded first.
-pub(crate) fn download_hint(word: &str) -> String {
-    let word = word.split_once("://").map_or(word, |(_, rest)| rest);
-    let word = ["hf:", "hf.co/", "huggingface.co/"]
-        .iter()
-        .find_map(|start| word.strip_prefix(start))
-        .unwrap_or(word);
-    let repository = match word.split_once('/') {
-        Some(_) => word.split(':').next().unwrap_or(word),
-        None => "OWNER/NAME",
-    };
-    format!(
-        "Pelton downloads no models; `hf download {repository}` does (pip install huggingface_hub) and \
-         prints the folder to give here"
-    )
 }
 
 #[cfg(test)]
@@ -96,19 +79,6 @@ mod tests {
             ["", "-", "Hello", "Once upon a time", "x", "2+2=", "Is it 1/2 or 3/4?", "What's/that?"]
         {
             assert!(!is_model(prompt), "{prompt}");
-        }
-    }
-
-    #[test]
-    fn hints_name_the_repository() {
-        for (word, repository) in [
-            ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B"),
-            ("hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0", "Qwen/Qwen3-0.6B-GGUF"),
-            ("https://huggingface.co/Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B"),
-            ("qwen3", "OWNER/NAME"),
-        ] {
-            let hint = download_hint(word);
-            assert!(hint.contains(&format!("`hf download {repository}`")), "{hint}");
         }
     }
 }

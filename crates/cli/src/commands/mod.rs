@@ -8,12 +8,16 @@ pub(crate) mod effort;
 pub(crate) mod embed;
 pub(crate) mod inspect;
 mod lines;
+pub(crate) mod list;
 pub(crate) mod logits;
 pub(crate) mod perplexity;
 pub(crate) mod profile;
+pub(crate) mod pull;
 pub(crate) mod rerank;
+pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod show;
 pub(crate) mod template;
 pub(crate) mod tokenize;
 

@@ -3,7 +3,7 @@
 use std::{
     env,
     ffi::OsString,
-    fs, io,
+    fs, io, mem,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -15,7 +15,7 @@ use pelton_server::{ApiKey, Config, MetricNames, ModelConfig, Progress};
 
 use super::embed::PoolingArg;
 use crate::{
-    habits, logging,
+    habits, hub, logging,
     model::LoadArgs,
     names::BUILT_IN,
     output::{Hint, note},
@@ -157,6 +157,8 @@ impl Args {
 #[command(name = "pelton serve")]
 struct Alone {
     #[command(flatten)]
+    hub: hub::HubArgs,
+    #[command(flatten)]
     args: Args,
 }
 
@@ -172,7 +174,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
             let own = habits::translated(own).map_err(anyhow::Error::msg)?;
             words.extend(own.into_iter().skip_while(|word| word != "serve").skip(1));
             let matches = habits::with_aliases(Alone::command()).get_matches_from(words);
-            Alone::from_arg_matches(&matches)?.args
+            let alone = Alone::from_arg_matches(&matches)?;
+            hub::configure(&alone.hub);
+            alone.args
         }
     };
     let config = config(&args)?;
@@ -232,18 +236,28 @@ fn words_of(text: &str) -> Result<Vec<String>> {
     Ok(words)
 }
 
-fn source(text: &str) -> ModelConfig {
-    match text {
-        BUILT_IN => ModelConfig::built_in(),
-        path => ModelConfig::file(path),
+/// The model that a word names. One that a hub names keeps that name, and has its file's as an alias.
+fn source(text: &str) -> Result<ModelConfig> {
+    if text == BUILT_IN {
+        return Ok(ModelConfig::built_in());
     }
+    let path = hub::local(text)?;
+    let mut model = ModelConfig::file(&path);
+    if path != text {
+        let of_file = mem::replace(&mut model.name, hub::reference(text)?.to_string());
+        // the folder of a snapshot is named by a commit
+        if path.ends_with(".gguf") {
+            model.aliases.push(of_file);
+        }
+    }
+    Ok(model)
 }
 
 /// The models, each once, with their names.
 fn models(args: &Args) -> Result<Vec<ModelConfig>> {
     let mut models: Vec<ModelConfig> = Vec::new();
     for text in &args.models {
-        let model = source(text);
+        let model = source(text)?;
         if !models.iter().any(|other| other.path == model.path) {
             models.push(model);
         }
@@ -252,7 +266,7 @@ fn models(args: &Args) -> Result<Vec<ModelConfig>> {
         let Some((name, text)) = alias.split_once('=').filter(|(name, _)| !name.is_empty()) else {
             bail!("--alias is {alias}, expected NAME=MODEL");
         };
-        let mut model = source(text);
+        let mut model = source(text)?;
         let known = models.iter_mut().find(|other| other.path == model.path || other.name == text);
         match known {
             Some(known) => known.aliases.push(name.to_owned()),

@@ -63,12 +63,12 @@ fn wrong_words_name_the_right_ones() {
         (&["run", "x", "-fa", "on"], "leave the option out"),
         (&["run", "x", "-cnv"], "`pelton chat MODEL`"),
         (&["run", "x", "-mg", "1"], "--device gpu:N"),
-        (&["run", "-hf", "Qwen/Qwen3-0.6B-GGUF:Q8_0"], "`hf download Qwen/Qwen3-0.6B-GGUF`"),
+        (&["run", "-hff", "x.gguf"], "/blob/main/FILE"),
+        (&["run", "-hft", "hf_x"], "HF_TOKEN"),
         (&["run", "x", "-ctk", "f16", "-ctv", "q8_0"], "--kv TYPE"),
         (&["run", "x", "-ngl", "many"], "0 for the CPU"),
         (&["run", "- an item"], "-p gives a prompt that begins with -"),
-        (&["list"], "`pelton inspect FILE`"),
-        (&["pull", "qwen3"], "`hf download OWNER/NAME`"),
+        (&["search", "qwen3"], "https://huggingface.co/models"),
         (&["serve", "--tensor-parallel-size", "2"], "gpu:N"),
     ] {
         let said = refused(words, 2);

@@ -12,6 +12,7 @@ mod errors;
 mod files;
 mod gpu;
 mod habits;
+mod hub;
 #[cfg(unix)]
 mod interrupt;
 mod logging;
@@ -40,9 +41,21 @@ fn chats_on_a_terminal() {
     pelton_testing::skip(pelton_testing::Need::Capability, "pseudo-terminals are driven on Linux");
 }
 
+/// Keeps a command from every network and from the models of this machine.
+fn alone(command: &mut Command) {
+    for variable in ["MODEL_ENDPOINT", "HF_TOKEN", "HF_TOKEN_PATH", "HF_HUB_OFFLINE"] {
+        command.env_remove(variable);
+    }
+    command
+        .env("HF_ENDPOINT", "http://127.0.0.1:1")
+        .env("HF_HUB_CACHE", temporary("hub-cache"))
+        .env("OLLAMA_MODELS", temporary("ollama-models"));
+}
+
 fn pelton() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pelton"));
     command.env_remove("RUST_LOG");
+    alone(&mut command);
     command
 }
 

@@ -44,12 +44,12 @@ const COMMANDS: [(&str, Ends); 40] = [
     ("pelton run -m $M -p hi -fa on", Refuses("leave the option out")),
     ("pelton run -m $M -p hi --temp 900x", Refuses("temp")),
     // names of models that are nowhere
-    ("pelton run qwen3", Refuses("hf download")),
-    ("pelton run Qwen/Qwen3-0.6B hello", Refuses("hf download")),
-    ("pelton run hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0", Refuses("hf download")),
+    ("pelton run qwen3", Refuses("could not be read")),
+    ("pelton run Qwen/Qwen3-0.6B hello --offline", Refuses("is not on this machine")),
+    ("pelton run hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0", Refuses("/api/models/Qwen/Qwen3-0.6B-GGUF/")),
     ("pelton run nothing.gguf", Refuses("no such file")),
-    ("pelton list", Refuses("pelton inspect")),
-    ("pelton pull qwen3", Refuses("hf download")),
+    ("pelton list", Notes("pelton pull")),
+    ("pelton pull nosuchmodel:7b", Refuses("qwen3")),
     // files that are no models
     ("pelton run $D/pointer.gguf hi", Refuses("git lfs pull")),
     ("pelton run $D/cut.gguf hi", Refuses("incomplete")),
@@ -94,7 +94,9 @@ fn forty_commands_of_the_first_hour() {
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     let mut failures = Vec::new();
     for (line, ends) in COMMANDS {
-        let output = Command::new("sh")
+        let mut command = Command::new("sh");
+        super::alone(&mut command);
+        let output = command
             .args(["-c", line])
             .env("PATH", &path)
             .env("M", model)

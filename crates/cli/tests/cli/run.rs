@@ -70,10 +70,11 @@ fn run_reads_a_prompt_from_stdin() {
 fn run_never_answers_as_another_model() {
     for (model, words) in [
         ("nothing.gguf", "there is no such file or folder"),
-        ("Qwen/Qwen3-0.6B", "`hf download Qwen/Qwen3-0.6B`"),
-        ("hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0", "`hf download Qwen/Qwen3-0.6B-GGUF`"),
-        ("https://huggingface.co/Qwen/Qwen3-0.6B", "`hf download Qwen/Qwen3-0.6B`"),
-        ("qwen3", "`hf download"),
+        ("Qwen/Qwen3-0.6B", "/api/models/Qwen/Qwen3-0.6B/revision/main could not be read"),
+        ("hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0", "/api/models/Qwen/Qwen3-0.6B-GGUF/"),
+        ("https://huggingface.co/Qwen/Qwen3-0.6B", "/api/models/Qwen/Qwen3-0.6B/"),
+        ("qwen3", "/api/models/Qwen/Qwen3-8B-GGUF/"),
+        ("gpt4", "expected OWNER/NAME or one of"),
         (env!("CARGO_MANIFEST_DIR"), "config.json"),
     ] {
         let output = fed(&["run", model, "-n", "3"], "Once upon a time");

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{
     commands::{prompt_or_stdin, text_or_stdin, without_line_break},
-    hints,
+    hints, hub,
     names::{self, BUILT_IN},
     output::Hint,
 };
@@ -68,10 +68,7 @@ pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
         (None, None, None, None) if stdin().is_terminal() => return Ok(Subject::Chat { model }),
         (None, None, None, None) => {
             // before a wait for a prompt that nothing could answer
-            if names::is_remote(&model) {
-                let error = anyhow!("{model} is no file and no folder here");
-                bail!(Hint { error, hint: names::download_hint(&model) });
-            }
+            let model = hub::local(&model)?;
             if model != BUILT_IN && !Path::new(&model).exists() {
                 let error = anyhow!("{model}: there is no such file or folder, expected a model");
                 bail!(Hint { error, hint: hints::what_a_model_is() });

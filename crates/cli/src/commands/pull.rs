@@ -1,0 +1,35 @@
+//! `pelton pull`: the download of models.
+
+use std::io::{Write, stdout};
+
+use anyhow::Result;
+
+use crate::{hub, output::note};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "A NAME is OWNER/NAME of Hugging Face, a short name such as qwen3:0.6b, or the address of a \
+                  .gguf file.\n:QUANT chooses a quantization, as in Qwen/Qwen3-0.6B-GGUF:Q8_0; without it the \
+                  most exact one\nthat fits the free memory is taken. @REVISION chooses a branch, a tag or a \
+                  commit. An interrupted\ndownload goes on where it ended. HF_ENDPOINT, HF_TOKEN and \
+                  HF_HUB_CACHE work as in Python's\nhuggingface_hub, whose cache is used."
+)]
+pub(crate) struct Args {
+    /// Names of models
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let hub = hub::open()?;
+    for name in &args.names {
+        let plan = hub::plan(&hub, &hub::reference(name)?)?;
+        let was_there = plan.missing_bytes() == 0;
+        let model = hub::fetch(&hub, &plan)?;
+        if was_there {
+            note!("{} is there already", model.name);
+        }
+        writeln!(stdout().lock(), "{}", model.path.display())?;
+    }
+    Ok(())
+}

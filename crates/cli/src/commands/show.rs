@@ -1,0 +1,104 @@
+//! `pelton show`: where a model is and what it is.
+
+use std::{
+    io::{Write, stdout},
+    path::PathBuf,
+};
+
+use anyhow::{Result, anyhow};
+use pelton::{Checkpoint, weights::Value};
+use serde_json::json;
+
+use crate::{
+    hints, hub, model, names,
+    output::{self, Hint},
+};
+
+#[derive(clap::Args)]
+#[command(after_help = "Nothing is downloaded. `pelton inspect` shows all metadata and tensors.")]
+pub(crate) struct Args {
+    /// The name of a model of this machine, or a file or directory
+    name: String,
+    /// Write one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A model's files.
+struct Found {
+    name: String,
+    place: &'static str,
+    path: String,
+    bytes: u64,
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let found = find(&args.name)?;
+    let checkpoint = model::open(&found.path)?;
+    let architecture = text(&checkpoint, "general.architecture");
+    let context = architecture
+        .as_deref()
+        .and_then(|architecture| number(&checkpoint, &format!("{architecture}.context_length")));
+    let has_template = text(&checkpoint, "tokenizer.chat_template").is_some();
+    let parameters: u64 =
+        checkpoint.tensors().map(|tensor| (tensor.row_len() * tensor.rows()) as u64).sum();
+    let mut out = stdout().lock();
+    if args.json {
+        let object = json!({
+            "name": found.name, "place": found.place, "path": found.path, "bytes": found.bytes,
+            "files": found.files, "architecture": architecture, "parameters": parameters,
+            "context": context, "chat_template": has_template,
+        });
+        writeln!(out, "{object:#}")?;
+        return Ok(());
+    }
+    let unknown = || "unknown".to_owned();
+    let rows = [
+        ("name", found.name),
+        ("place", found.place.to_owned()),
+        ("path", found.path),
+        ("size", output::bytes(found.bytes)),
+        ("architecture", architecture.unwrap_or_else(unknown)),
+        ("parameters", output::count(parameters)),
+        ("context", context.map_or_else(unknown, |context| format!("{context} tokens"))),
+        ("chat template", if has_template { "yes" } else { "no" }.to_owned()),
+    ];
+    for (key, value) in rows {
+        writeln!(out, "{key:<14}{value}")?;
+    }
+    Ok(())
+}
+
+fn find(name: &str) -> Result<Found> {
+    if !names::is_remote(name) {
+        let checkpoint = model::open(name)?;
+        let (name, path) = (checkpoint.name().to_owned(), name.to_owned());
+        let (bytes, files) = (checkpoint.file_bytes(), vec![PathBuf::from(&path)]);
+        return Ok(Found { name, place: "file", path, bytes, files });
+    }
+    let found = hub::open()?.find(&hub::reference(name)?, hub::budget());
+    let Some(model) = found else {
+        let hint = format!("`pelton pull {name}` downloads it; {}", hints::what_a_model_is());
+        return Err(Hint { error: anyhow!("{name} is not on this machine"), hint }.into());
+    };
+    let path = model.path.display().to_string();
+    let place = model.place.name();
+    Ok(Found { name: model.name, place, path, bytes: model.bytes, files: model.files })
+}
+
+fn text(checkpoint: &Checkpoint, key: &str) -> Option<String> {
+    let value = checkpoint.metadata().iter().find(|(found, _)| *found == key)?.1;
+    match value {
+        Value::String(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    }
+}
+
+fn number(checkpoint: &Checkpoint, key: &str) -> Option<u64> {
+    match checkpoint.metadata().iter().find(|(found, _)| *found == key)?.1 {
+        Value::U32(number) => Some(u64::from(*number)),
+        Value::U64(number) => Some(*number),
+        _ => None,
+    }
+}

@@ -1,0 +1,120 @@
+//! Models by name, from a hub on this machine.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    process::Output,
+    sync::Arc,
+    thread,
+};
+
+use super::{pelton, stdout, temporary};
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// A hub without ranges and without large-file storage, whose only repository has these files; its address.
+fn hub(files: &[(&'static str, Vec<u8>)]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let files: Arc<BTreeMap<_, _>> = Arc::new(files.iter().cloned().collect());
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let files = Arc::clone(&files);
+            thread::spawn(move || serve(&stream, &files));
+        }
+    });
+    address
+}
+
+fn serve(mut stream: &TcpStream, files: &BTreeMap<&'static str, Vec<u8>>) {
+    let mut lines = BufReader::new(stream).lines();
+    while let Some(Ok(line)) = lines.next() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (method, path) = (words[0], words[1].split('?').next().unwrap());
+        for header in lines.by_ref() {
+            if header.is_ok_and(|header| header.is_empty()) {
+                break;
+            }
+        }
+        let resolve = format!("/o/tiny-GGUF/resolve/{COMMIT}/");
+        let (status, body) = match path.strip_prefix("/api/models/o/tiny-GGUF/") {
+            Some(rest) if rest.starts_with("revision/") => {
+                (200, serde_json::json!({ "sha": COMMIT }).to_string().into_bytes())
+            }
+            Some(_) => {
+                let list = files.iter().map(|(name, bytes)| {
+                    serde_json::json!({ "type": "file", "path": name, "size": bytes.len() })
+                });
+                (200, serde_json::Value::from_iter(list).to_string().into_bytes())
+            }
+            None => match path.strip_prefix(&*resolve).and_then(|name| files.get(name)) {
+                Some(bytes) => (200, bytes.clone()),
+                None => (404, Vec::new()),
+            },
+        };
+        let head = format!(
+            "HTTP/1.1 {status} Status\r\nETag: \"v1\"\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut answer = head.into_bytes();
+        if method != "HEAD" {
+            answer.extend(body);
+        }
+        if stream.write_all(&answer).is_err() {
+            return;
+        }
+    }
+}
+
+fn on(hub: &str, cache: &Path, args: &[&str]) -> Output {
+    pelton().args(args).env("HF_ENDPOINT", hub).env("HF_HUB_CACHE", cache).output().unwrap()
+}
+
+#[test]
+fn a_model_is_pulled_listed_shown_run_and_removed() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny/pelton-tiny.gguf");
+    let hub = hub(&[("tiny-Q8_0.gguf", fs::read(file).unwrap()), ("tiny-Q4_0.gguf", vec![0; 9])]);
+    let cache = temporary("hub-pull");
+    let _ = fs::remove_dir_all(&cache);
+    let on = |args: &[&str]| on(&hub, &cache, args);
+
+    // the first use downloads, and says so
+    let question = ["-p", "What is 7 plus 5?", "-n", "40", "--temp", "0"];
+    let output = on(&[&["run", "-hf", "o/tiny-GGUF:q8_0"][..], &question].concat());
+    assert!(stdout(&output).contains("12"), "{output:?}");
+    let noted = String::from_utf8(output.stderr).unwrap();
+    assert!(noted.contains("downloading o/tiny-GGUF:Q8_0, "), "{noted}");
+    // the second one needs no hub
+    for words in
+        [&["run", "o/tiny-GGUF", "--offline"][..], &["run", "-m", "hf.co/o/tiny-GGUF:Q8_0"]]
+    {
+        let output = self::on("http://127.0.0.1:1", &cache, &[words, &question].concat());
+        assert!(stdout(&output).contains("12"), "{output:?}");
+    }
+    let path = stdout(&on(&["pull", "o/tiny-GGUF:Q8_0"]));
+    assert_eq!(fs::read(path.trim()).unwrap(), fs::read(file).unwrap());
+    let refused = on(&["run", "o/tiny-GGUF:Q4_0", "--offline", "x"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let refused = on(&["pull", "o/tiny-GGUF:Q6_K"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("there is no Q6_K; there are Q4_0, Q8_0"), "{said}");
+
+    assert!(stdout(&on(&["ls"])).contains("o/tiny-GGUF:Q8_0"));
+    let list: serde_json::Value = serde_json::from_str(&stdout(&on(&["list", "--json"]))).unwrap();
+    assert_eq!(list[0]["name"], "o/tiny-GGUF:Q8_0");
+    assert_eq!(list[0]["bytes"], fs::metadata(file).unwrap().len());
+    let shown: serde_json::Value =
+        serde_json::from_str(&stdout(&on(&["show", "o/tiny-GGUF", "--json"]))).unwrap();
+    assert_eq!(shown["path"], path.trim());
+    assert!(shown["parameters"].as_u64().unwrap() > 6_000_000, "{shown}");
+    assert!(stdout(&on(&["inspect", "o/tiny-GGUF"])).contains("context_length"));
+
+    let removed = on(&["rm", "o/tiny-GGUF:Q8_0"]);
+    assert!(removed.status.success(), "{removed:?}");
+    assert_eq!(stdout(&on(&["list"])), "");
+    assert!(!Path::new(path.trim()).exists());
+    assert_eq!(on(&["rm", "o/tiny-GGUF:Q8_0"]).status.code(), Some(1));
+}

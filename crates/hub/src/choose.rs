@@ -1,0 +1,401 @@
+//! Which files of a repository make a model.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    error::{Error, Result},
+    name::{FileName, Part, Tag},
+};
+
+/// A file of a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) name: FileName,
+    /// Bytes.
+    pub(crate) size: u64,
+}
+
+/// Bytes of files. Sizes come from a host, so their sum may be more than there is.
+pub(crate) fn total<'a>(files: impl IntoIterator<Item = &'a Entry>) -> u64 {
+    files.into_iter().fold(0, |sum, file| sum.saturating_add(file.size))
+}
+
+/// The files of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// In the order in which they are downloaded: the file by which a directory is known comes last.
+    pub(crate) files: Vec<Entry>,
+    /// The file to open; `None` for a directory.
+    pub(crate) main: Option<FileName>,
+    /// The quantization in the file's name, if it is a known one.
+    pub(crate) tag: Option<Tag>,
+    /// Why these files, if nobody named them.
+    pub(crate) reason: Option<String>,
+}
+
+impl Choice {
+    pub(crate) fn bytes(&self) -> u64 {
+        total(&self.files)
+    }
+}
+
+/// Quantizations from the most exact to the smallest one. Without a wish the first one that fits is taken.
+const BY_QUALITY: [&str; 22] = [
+    "Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "MXFP4", "Q4_K_S", "IQ4_NL",
+    "Q4_1", "IQ4_XS", "Q4_0", "Q3_K_L", "Q3_K_M", "IQ3_S", "Q3_K_S", "IQ3_XXS", "Q2_K", "IQ2_S",
+    "IQ2_XS", "IQ2_XXS",
+];
+/// Those that are taken first where the memory is not known: llama.cpp's order.
+const USUAL: [&str; 2] = ["Q4_K_M", "Q8_0"];
+/// Further quantizations in file names.
+const OTHERS: [&str; 12] = [
+    "F32", "F16", "BF16", "Q6_K_L", "Q5_K_L", "Q4_K_L", "Q3_K_XL", "Q4_K_XL", "Q5_K_XL", "Q6_K_XL",
+    "Q8_K_XL", "Q2_K_L",
+];
+/// Words in the names of GGUF files that are no models on their own.
+const COMPANIONS: [&str; 2] = ["mmproj", "imatrix"];
+/// Beginnings of such names.
+const COMPANION_STARTS: [&str; 3] = ["mtp-", "draft-", "draft_"];
+
+/// A GGUF model: one file, or all of its splits.
+#[derive(Clone, Debug)]
+pub(crate) struct Gguf {
+    pub(crate) files: Vec<Entry>,
+    pub(crate) tag: Option<Tag>,
+}
+
+impl Gguf {
+    pub(crate) fn bytes(&self) -> u64 {
+        total(&self.files)
+    }
+
+    /// The file to open.
+    pub(crate) fn main(&self) -> Option<&FileName> {
+        self.files.first().map(|file| &file.name)
+    }
+
+    fn choice(self, reason: Option<String>) -> Choice {
+        Choice { main: self.main().cloned(), tag: self.tag, files: self.files, reason }
+    }
+}
+
+/// Chooses the files of `name` that `part` wants. `budget` is the memory for them in bytes, if it is known.
+///
+/// # Errors
+/// If there are none; the sentence says what there is.
+pub(crate) fn choose(
+    name: &str,
+    entries: &[Entry],
+    part: &Part,
+    budget: Option<u64>,
+) -> Result<Choice> {
+    let refuse = |problem: String| Error::Files { name: name.to_owned(), problem };
+    let models = ggufs(entries);
+    match part {
+        Part::File(file) => {
+            let model = models.into_iter().find(|model| model.files.iter().any(|f| f.name == *file));
+            match (model, entries.iter().find(|entry| entry.name == *file)) {
+                (Some(model), _) => Ok(model.choice(None)),
+                (None, Some(entry)) => Ok(Choice {
+                    files: vec![entry.clone()],
+                    main: Some(file.clone()),
+                    tag: None,
+                    reason: None,
+                }),
+                (None, None) => Err(refuse(format!("there is no file {file}"))),
+            }
+        }
+        Part::Quantization(tag) => {
+            let found = models.iter().find(|model| {
+                model.main().is_some_and(|file| has_word(file.as_str(), tag.as_str()))
+            });
+            match found {
+                Some(model) => Ok(model.clone().choice(None)),
+                None if models.is_empty() => {
+                    Err(refuse(format!("there is no GGUF file, so leave out :{tag}")))
+                }
+                None => Err(refuse(format!("there is no {tag}; there are {}", tags(&models)))),
+            }
+        }
+        Part::Any if models.is_empty() => directory(entries).ok_or_else(|| {
+            refuse(
+                "there is neither a GGUF file nor config.json with .safetensors files, which are the models \
+                 that Pelton reads"
+                    .to_owned(),
+            )
+        }),
+        Part::Any => {
+            let (model, reason) = by_memory(&models, budget);
+            model.map(|model| model.choice(reason)).ok_or_else(|| refuse("it is empty".to_owned()))
+        }
+    }
+}
+
+/// The tags of models, for a sentence.
+fn tags(models: &[Gguf]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for model in models {
+        let name = match (&model.tag, model.main()) {
+            (Some(tag), _) => tag.to_string(),
+            (None, Some(file)) => file.to_string(),
+            (None, None) => continue,
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
+}
+
+/// The model for a memory, with the reason.
+fn by_memory(models: &[Gguf], budget: Option<u64>) -> (Option<Gguf>, Option<String>) {
+    if let [only] = models {
+        return (Some(only.clone()), None);
+    }
+    let of = |tag: &str| {
+        models.iter().find(|model| model.tag.as_ref().is_some_and(|found| found.as_str() == tag))
+    };
+    let others = models.len() - 1;
+    let Some(budget) = budget else {
+        let usual = USUAL.iter().find_map(|tag| of(tag)).or_else(|| models.first());
+        let reason = format!("the usual choice; {others} others: {}", tags(models));
+        return (usual.cloned(), Some(reason));
+    };
+    let known: Vec<&Gguf> = BY_QUALITY.iter().filter_map(|tag| of(tag)).collect();
+    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+    if let Some(fits) = known.iter().find(|model| model.bytes() <= budget) {
+        let reason = format!(
+            "the most exact one that fits {} of memory; there are {}",
+            gib(budget),
+            tags(models)
+        );
+        return (Some((*fits).clone()), Some(reason));
+    }
+    let smallest = known.into_iter().min_by_key(|model| model.bytes());
+    let smallest = smallest.or_else(|| models.iter().min_by_key(|model| model.bytes()));
+    let reason = smallest.map(|model| {
+        let found = gib(model.bytes());
+        match model.bytes() <= budget {
+            true => format!("the smallest one; there are {}", tags(models)),
+            false => {
+                format!("the smallest one, though {found} are more than the {} free", gib(budget))
+            }
+        }
+    });
+    (smallest.cloned(), reason)
+}
+
+/// The complete GGUF models among files, in the order of their paths; those of the first folder come first.
+pub(crate) fn ggufs(entries: &[Entry]) -> Vec<Gguf> {
+    let mut groups: BTreeMap<(usize, String), Vec<(Split, Entry)>> = BTreeMap::new();
+    for entry in entries {
+        let base = entry.name.base().to_ascii_lowercase();
+        let is_companion = COMPANIONS.iter().any(|word| base.contains(word))
+            || COMPANION_STARTS.iter().any(|start| base.starts_with(start));
+        if !entry.name.ends_with(".gguf") || is_companion {
+            continue;
+        }
+        let split = split(&entry.name).unwrap_or_else(|| Split::whole(&entry.name));
+        let depth = entry.name.names().count();
+        groups.entry((depth, split.stem.clone())).or_default().push((split, entry.clone()));
+    }
+    let complete = groups.into_values().filter_map(|mut group| {
+        group.sort_by_key(|(split, _)| split.index);
+        let count = group.first()?.0.count;
+        let is_complete = group.len() == count
+            && group
+                .iter()
+                .enumerate()
+                .all(|(at, (split, _))| split.index == at + 1 && split.count == count);
+        let files: Vec<Entry> = group.into_iter().map(|(_, entry)| entry).collect();
+        let tag = tag_of(&files.first()?.name);
+        is_complete.then_some(Gguf { files, tag })
+    });
+    complete.collect()
+}
+
+/// A directory of safetensors with what a load reads beside them.
+fn directory(entries: &[Entry]) -> Option<Choice> {
+    /// Files beside the weights, at the root.
+    const ENDINGS: [&str; 4] = [".json", ".jinja", ".model", ".txt"];
+    /// Files that `sentence-transformers` writes into folders.
+    const FOLDERS: [&str; 1] = ["1_pooling/config.json"];
+    let at_root = |entry: &&Entry| !entry.name.as_str().contains('/');
+    let config = entries.iter().find(|entry| entry.name.as_str() == "config.json")?;
+    let weights: Vec<&Entry> =
+        entries.iter().filter(at_root).filter(|e| e.name.ends_with(".safetensors")).collect();
+    // one form of the weights: others, such as consolidated.safetensors, repeat them
+    let named = |start: &str| {
+        let found: Vec<Entry> = weights
+            .iter()
+            .filter(|entry| entry.name.as_str().starts_with(start))
+            .map(|entry| (*entry).clone())
+            .collect();
+        (!found.is_empty() && are_complete(&found)).then_some(found)
+    };
+    let mut files = named("model").or_else(|| {
+        named("").filter(|found| found.len() == 1 || split(&found[0].name).is_some())
+    })?;
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    let is_beside = |entry: &&Entry| {
+        let name = entry.name.as_str();
+        let is_kept = ENDINGS.iter().any(|ending| entry.name.ends_with(ending))
+            && !name.contains('/')
+            && !name.eq_ignore_ascii_case("LICENSE.txt");
+        name != "config.json"
+            && (is_kept || FOLDERS.iter().any(|folder| name.eq_ignore_ascii_case(folder)))
+    };
+    files.extend(entries.iter().filter(is_beside).cloned());
+    files.push(config.clone());
+    Some(Choice { files, main: None, tag: None, reason: None })
+}
+
+/// Whether each split file among these has all its others.
+fn are_complete(files: &[Entry]) -> bool {
+    files.iter().all(|file| match split(&file.name) {
+        None => true,
+        Some(of) => (1..=of.count).all(|index| {
+            files.iter().any(|other| {
+                split(&other.name).is_some_and(|s| s.stem == of.stem && s.index == index)
+            })
+        }),
+    })
+}
+
+/// The place of a file in a model of several: `…-00001-of-00003.gguf`.
+#[derive(Debug)]
+struct Split {
+    /// The path without the number.
+    stem: String,
+    /// From 1.
+    index: usize,
+    count: usize,
+}
+
+impl Split {
+    fn whole(name: &FileName) -> Self {
+        Self { stem: name.as_str().to_owned(), index: 1, count: 1 }
+    }
+}
+
+/// The largest number of splits of a model.
+const SPLITS: usize = 10_000;
+
+fn split(name: &FileName) -> Option<Split> {
+    let (stem, ending) = name.as_str().rsplit_once('.')?;
+    let (rest, count) = stem.rsplit_once("-of-")?;
+    let (rest, index) = rest.rsplit_once('-')?;
+    let number = |text: &str| {
+        let is_number = text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| text.parse::<usize>().ok()).flatten()
+    };
+    let (index, count) = (number(index)?, number(count)?);
+    let stem = format!("{rest}.{ending}");
+    (1..=SPLITS).contains(&count).then_some(Split { stem, index, count })
+}
+
+/// The quantization in a file's name.
+pub(crate) fn tag_of(name: &FileName) -> Option<Tag> {
+    let all = || BY_QUALITY.iter().chain(&OTHERS);
+    let found = all().filter(|tag| has_word(name.as_str(), tag)).max_by_key(|tag| tag.len())?;
+    found.parse().ok()
+}
+
+/// Whether a path has a word without case, between its ends, `-`, `.`, `_` and `/`, where the end is one of
+/// `-`, `.` and `/`.
+fn has_word(path: &str, word: &str) -> bool {
+    let (path, word) = (path.to_ascii_uppercase(), word.to_ascii_uppercase());
+    let mut from = 0;
+    while let Some(at) = path[from..].find(&word) {
+        let (start, end) = (from + at, from + at + word.len());
+        let before = path[..start].chars().next_back();
+        let after = path[end..].chars().next();
+        if before.is_none_or(|c| "-._/".contains(c)) && after.is_none_or(|c| "-./".contains(c)) {
+            return true;
+        }
+        from = start + word.chars().next().map_or(1, char::len_utf8);
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(files: &[(&str, u64)]) -> Vec<Entry> {
+        let of = |(name, size): &(&str, u64)| Entry { name: name.parse().unwrap(), size: *size };
+        files.iter().map(of).collect()
+    }
+
+    fn chosen(files: &[(&str, u64)], part: &str, budget: Option<u64>) -> Result<Vec<String>> {
+        let part = match part {
+            "" => Part::Any,
+            file if file.contains(".gguf") => Part::File(file.parse().unwrap()),
+            tag => Part::Quantization(tag.parse().unwrap()),
+        };
+        let choice = choose("o/n", &entries(files), &part, budget)?;
+        Ok(choice.files.iter().map(|file| file.name.to_string()).collect())
+    }
+
+    const QWEN: [(&str, u64); 6] = [
+        ("README.md", 1),
+        ("Qwen3-4B-Q4_K_M.gguf", 2_500),
+        ("Qwen3-4B-Q6_K.gguf", 3_300),
+        ("Qwen3-4B-Q8_0.gguf", 4_280),
+        ("mmproj-Qwen3-4B-Q8_0.gguf", 10),
+        ("Qwen3-4B-BF16.gguf", 8_000),
+    ];
+
+    #[test]
+    fn by_quantization_and_by_memory() {
+        assert_eq!(chosen(&QWEN, "q4_k_m", None).unwrap(), ["Qwen3-4B-Q4_K_M.gguf"]);
+        assert_eq!(chosen(&QWEN, "Q8_0", None).unwrap(), ["Qwen3-4B-Q8_0.gguf"]);
+        assert_eq!(chosen(&QWEN, "", Some(1 << 20)).unwrap(), ["Qwen3-4B-Q8_0.gguf"]);
+        assert_eq!(chosen(&QWEN, "", Some(4_000)).unwrap(), ["Qwen3-4B-Q6_K.gguf"]);
+        assert_eq!(chosen(&QWEN, "", Some(10)).unwrap(), ["Qwen3-4B-Q4_K_M.gguf"]);
+        assert_eq!(chosen(&QWEN, "", None).unwrap(), ["Qwen3-4B-Q4_K_M.gguf"]);
+        // F16 is a word of its own, not the end of BF16
+        let error = chosen(&QWEN, "F16", None).unwrap_err().to_string();
+        assert!(error.contains("there is no F16; there are BF16, Q4_K_M"), "{error}");
+        assert!(chosen(&QWEN[..1], "Q8_0", None).is_err());
+    }
+
+    /// llama.cpp's names of splits, with which `gguf-split` writes them.
+    #[test]
+    fn splits_come_together_or_not_at_all() {
+        let files = [
+            ("Q4_K_M/m-Q4_K_M-00002-of-00002.gguf", 5),
+            ("Q4_K_M/m-Q4_K_M-00001-of-00002.gguf", 7),
+            ("Q8_0/m-Q8_0-00001-of-00002.gguf", 9),
+        ];
+        let both = ["Q4_K_M/m-Q4_K_M-00001-of-00002.gguf", "Q4_K_M/m-Q4_K_M-00002-of-00002.gguf"];
+        assert_eq!(chosen(&files, "Q4_K_M", None).unwrap(), both);
+        assert_eq!(chosen(&files, both[1], None).unwrap(), both);
+        assert!(chosen(&files, "Q8_0", None).is_err());
+    }
+
+    #[test]
+    fn directories_end_with_their_configuration() {
+        let files = [
+            ("config.json", 1),
+            ("consolidated.safetensors", 90),
+            ("model-00002-of-00002.safetensors", 40),
+            ("model-00001-of-00002.safetensors", 50),
+            ("model.safetensors.index.json", 2),
+            ("tokenizer.json", 3),
+            ("pytorch_model.bin", 90),
+            ("onnx/model.onnx", 90),
+            ("README.md", 1),
+        ];
+        let expected = [
+            "model-00001-of-00002.safetensors",
+            "model-00002-of-00002.safetensors",
+            "model.safetensors.index.json",
+            "tokenizer.json",
+            "config.json",
+        ];
+        assert_eq!(chosen(&files, "", Some(10)).unwrap(), expected);
+        assert!(chosen(&files[..3], "", None).is_err(), "a shard is missing");
+        assert!(chosen(&files[1..], "", None).is_err(), "the configuration is missing");
+    }
+}

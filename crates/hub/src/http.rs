@@ -1,0 +1,409 @@
+//! Requests: redirects within limits, the token for one host, retries.
+
+use std::{io::Read, time::Duration};
+
+use ureq::{
+    Agent, Body,
+    http::{HeaderMap, Response, Uri, header},
+};
+
+use crate::{
+    cancel::Cancel,
+    error::{Error, Result, without_query},
+    settings::{Settings, Token},
+};
+
+/// The largest number of redirects of a request.
+const REDIRECTS: usize = 10;
+/// The longest pause that a host may ask for by `Retry-After`.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// The longest pause between two attempts that nobody asked for.
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(60);
+
+/// A client of one hub. It may be used on several threads.
+#[derive(Debug)]
+pub(crate) struct Client {
+    agent: Agent,
+    /// As [`agent`](Self::agent), past any proxy, for addresses of this machine.
+    direct: Agent,
+    token: Option<(Origin, Token)>,
+    attempts: u32,
+    back_off: Duration,
+}
+
+/// Whom an address belongs to: scheme, host and port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Origin {
+    is_encrypted: bool,
+    host: String,
+    port: u16,
+}
+
+/// A request that has brought nothing.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    pub(crate) retry: Retry,
+}
+
+/// Whether a request may be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    Never,
+    /// After a pause that grows.
+    Later,
+    /// After the pause that the host asked for.
+    After(Duration),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, retry: Retry::Never }
+    }
+}
+
+/// A kind of request without a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    Head,
+    Get,
+}
+
+impl Client {
+    pub(crate) fn new(settings: &Settings) -> Result<Self> {
+        let config = || {
+            Agent::config_builder()
+                .http_status_as_error(false)
+                .max_redirects(0)
+                .max_redirects_will_error(false)
+                .user_agent(concat!("pelton/", env!("CARGO_PKG_VERSION")))
+                // the sizes and ranges of compressed bodies are not those of files
+                .accept_encoding("identity")
+                .max_idle_connections_per_host(settings.connections.max(1))
+                .timeout_resolve(Some(settings.stall))
+                .timeout_connect(Some(settings.stall))
+                .timeout_recv_response(Some(settings.stall))
+                .timeout_per_read(Some(settings.stall))
+        };
+        let endpoint = parsed(&settings.endpoint)?;
+        let token = settings.token.clone().zip(origin(&endpoint));
+        Ok(Self {
+            agent: config().build().new_agent(),
+            direct: config().proxy(None).build().new_agent(),
+            token: token.map(|(token, origin)| (origin, token)),
+            attempts: settings.attempts.max(1),
+            back_off: settings.back_off,
+        })
+    }
+
+    /// One attempt of a request, with its redirects. `follows` decides about each, by whether it
+    /// leads to another scheme, host or port.
+    pub(crate) fn attempt(
+        &self,
+        method: Method,
+        url: &str,
+        range: Option<(u64, u64)>,
+        follows: &dyn Fn(bool) -> bool,
+    ) -> std::result::Result<Response<Body>, Failure> {
+        let mut uri = parsed(url)?;
+        for _ in 0..=REDIRECTS {
+            let response = self.send(method, &uri, range)?;
+            let status = response.status();
+            if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+                return match status.is_success() {
+                    true => Ok(response),
+                    false => Err(refusal(&uri.to_string(), &response)),
+                };
+            }
+            let next = target(&uri, response.headers())?;
+            let (from, to) = (origin(&uri), origin(&next));
+            if loses_encryption(from.as_ref(), to.as_ref()) {
+                let problem = "it redirects from https to http, expected encryption to the end";
+                return Err(Error::answer(url, problem).into());
+            }
+            if !follows(from != to) {
+                return Ok(response);
+            }
+            uri = next;
+        }
+        Err(Error::answer(url, format!("it has more than {REDIRECTS} redirects")).into())
+    }
+
+    fn send(
+        &self,
+        method: Method,
+        uri: &Uri,
+        range: Option<(u64, u64)>,
+    ) -> std::result::Result<Response<Body>, Failure> {
+        let agent = if is_local(uri) { &self.direct } else { &self.agent };
+        let mut request = match method {
+            Method::Head => agent.head(uri),
+            Method::Get => agent.get(uri),
+        };
+        if let Some((_, token)) =
+            self.token.as_ref().filter(|(to, _)| Some(to) == origin(uri).as_ref())
+        {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.text()));
+        }
+        if let Some((first, last)) = range {
+            request = request.header(header::RANGE, format!("bytes={first}-{last}"));
+        }
+        request.call().map_err(|error| broken(&uri.to_string(), &error))
+    }
+
+    /// Runs attempts of one request until one succeeds or fails for good.
+    pub(crate) fn tried<T>(
+        &self,
+        cancel: &Cancel,
+        mut attempt: impl FnMut() -> std::result::Result<T, Failure>,
+    ) -> Result<T> {
+        let mut failures = 0;
+        loop {
+            cancel.check()?;
+            match attempt() {
+                Ok(value) => return Ok(value),
+                Err(failure) => {
+                    failures += 1;
+                    self.pause(failure, failures, cancel)?;
+                }
+            }
+        }
+    }
+
+    /// Waits before the next attempt, or returns the error if there is none.
+    pub(crate) fn pause(&self, failure: Failure, failures: u32, cancel: &Cancel) -> Result<()> {
+        let grown = self.back_off.saturating_mul(1 << (failures.min(16) - 1));
+        let pause = match failure.retry {
+            Retry::Never => return Err(failure.error),
+            _ if failures >= self.attempts => return Err(failure.error),
+            Retry::Later => grown.min(LONGEST_BACK_OFF),
+            Retry::After(pause) if pause > LONGEST_PAUSE => return Err(failure.error),
+            Retry::After(pause) => pause.max(self.back_off.min(LONGEST_BACK_OFF)),
+        };
+        tracing::debug!(%failure.error, ?pause, "a request is tried again");
+        cancel.wait(pause)
+    }
+
+    /// The body of a small file at an address, of `most` bytes at most.
+    pub(crate) fn document(&self, url: &str, most: u64, cancel: &Cancel) -> Result<Document> {
+        self.tried(cancel, || {
+            let response = self.attempt(Method::Get, url, None, &|leaves| !leaves)?;
+            if response.status().is_redirection() {
+                let problem = "it redirects to another host, expected the hub's own list";
+                return Err(Error::answer(url, problem).into());
+            }
+            let next = next_page(response.headers());
+            let mut body = Vec::new();
+            let mut reader = response.into_body().into_with_config().limit(most + 2).reader();
+            let read = reader.by_ref().take(most + 1).read_to_end(&mut body);
+            if body.len() as u64 > most {
+                let problem = format!("it has more than {most} bytes");
+                return Err(Error::answer(url, problem).into());
+            }
+            read.map_err(|error| cut(url, &error))?;
+            Ok(Document { body, next })
+        })
+    }
+}
+
+/// A small body.
+pub(crate) struct Document {
+    pub(crate) body: Vec<u8>,
+    /// The address of the list's next page.
+    pub(crate) next: Option<String>,
+}
+
+/// A header as text, if there is one.
+pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Whether two addresses have the same scheme, host and port.
+pub(crate) fn same_origin(a: &str, b: &str) -> bool {
+    let of = |url: &str| parsed(url).ok().and_then(|uri| origin(&uri));
+    of(a).is_some() && of(a) == of(b)
+}
+
+/// A body that ended too early.
+pub(crate) fn cut(url: &str, error: &std::io::Error) -> Failure {
+    let problem = match error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>()) {
+        Some(ureq::Error::Timeout(_)) => "nothing more came for too long".to_owned(),
+        _ => format!("the connection ended within the body ({error})"),
+    };
+    Failure { error: Error::Network { url: without_query(url), problem }, retry: Retry::Later }
+}
+
+fn parsed(url: &str) -> Result<Uri> {
+    let uri: Uri = url.parse().map_err(|_| Error::answer(url, "it is no address"))?;
+    match origin(&uri) {
+        Some(_) => Ok(uri),
+        None => Err(Error::answer(url, "expected an address with http or https and a host")),
+    }
+}
+
+/// Whether a redirect leads from https to something else.
+fn loses_encryption(from: Option<&Origin>, to: Option<&Origin>) -> bool {
+    from.is_some_and(|from| from.is_encrypted) && to.is_none_or(|to| !to.is_encrypted)
+}
+
+fn origin(uri: &Uri) -> Option<Origin> {
+    let is_encrypted = match uri.scheme_str()? {
+        "https" => true,
+        "http" => false,
+        _ => return None,
+    };
+    let host = uri.host().filter(|host| !host.is_empty())?.to_ascii_lowercase();
+    let port = uri.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
+    Some(Origin { is_encrypted, host, port })
+}
+
+/// Whether an address is of this machine, so that no proxy can reach it.
+fn is_local(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default();
+    host == "localhost"
+        || host.starts_with("127.") && host.parse::<std::net::Ipv4Addr>().is_ok()
+        || host == "[::1]"
+}
+
+/// The address to which a response redirects.
+fn target(from: &Uri, headers: &HeaderMap) -> Result<Uri> {
+    let url = from.to_string();
+    let location = text(headers, "location")
+        .ok_or_else(|| Error::answer(&url, "it redirects without an address"))?;
+    let scheme = from.scheme_str().unwrap_or_default();
+    let authority = from.authority().map(|a| a.as_str()).unwrap_or_default();
+    let absolute = match location {
+        _ if location.starts_with("//") => format!("{scheme}:{location}"),
+        _ if location.starts_with('/') => format!("{scheme}://{authority}{location}"),
+        _ => location.to_owned(),
+    };
+    if absolute.split("://").nth(1).is_some_and(|rest| {
+        rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
+    }) {
+        return Err(Error::answer(&url, "it redirects to an address with a user's name"));
+    }
+    parsed(&absolute).map_err(|_| {
+        Error::answer(
+            &url,
+            format!("it redirects to {:?}, expected an address", without_query(location)),
+        )
+    })
+}
+
+/// A request without a response.
+fn broken(url: &str, error: &ureq::Error) -> Failure {
+    use std::io::ErrorKind;
+    let retry = match error {
+        ureq::Error::HostNotFound
+        | ureq::Error::BadUri(_)
+        | ureq::Error::Http(_)
+        | ureq::Error::Tls(_)
+        | ureq::Error::Rustls(_)
+        | ureq::Error::InvalidProxyUrl
+        | ureq::Error::LargeResponseHeader(..) => Retry::Never,
+        ureq::Error::Io(io) if io.kind() == ErrorKind::ConnectionRefused => Retry::Never,
+        _ => Retry::Later,
+    };
+    let problem = match error {
+        ureq::Error::HostNotFound => "the host has no address; is this machine offline?".to_owned(),
+        ureq::Error::Timeout(_) => "no answer came in time".to_owned(),
+        other => other.to_string(),
+    };
+    Failure { error: Error::Network { url: without_query(url), problem }, retry }
+}
+
+/// A response with a status that refuses.
+fn refusal(url: &str, response: &Response<Body>) -> Failure {
+    let status = response.status().as_u16();
+    let asked = text(response.headers(), "retry-after").and_then(pause);
+    let retry = match (status, asked) {
+        (408 | 429 | 500 | 502 | 503 | 504, Some(pause)) => Retry::After(pause),
+        (408 | 429 | 500 | 502 | 503 | 504, None) => Retry::Later,
+        _ => Retry::Never,
+    };
+    let sentence = match status {
+        401 => "there is no such model, or it is private: set HF_TOKEN to a token that may read it",
+        403 => {
+            "it is not open to you: accept its conditions on its page, and set HF_TOKEN to a token that may \
+             read it"
+        }
+        404 => "there is no such model, revision or file",
+        416 => "the file is shorter than announced; it may have changed, so try again",
+        429 => "too many requests: wait, or set HF_TOKEN for a higher limit",
+        500..=599 => "the host has a fault; try again later",
+        _ => "expected the status 200 or 206",
+    };
+    let sentence = match asked.filter(|pause| *pause > LONGEST_PAUSE) {
+        Some(pause) => format!("{sentence}; it asks for a pause of {} seconds", pause.as_secs()),
+        None => sentence.to_owned(),
+    };
+    Failure { error: Error::Status { url: without_query(url), status, sentence }, retry }
+}
+
+/// The pause of `Retry-After`: seconds. A date is answered with the usual pause.
+fn pause(value: &str) -> Option<Duration> {
+    value.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// The address behind `rel="next"` of a `Link` header (RFC 8288).
+fn next_page(headers: &HeaderMap) -> Option<String> {
+    let link = text(headers, "link")?;
+    link.split(',').find_map(|entry| {
+        let (address, parameters) = entry.trim().strip_prefix('<')?.split_once('>')?;
+        let is_next = parameters
+            .split(';')
+            .any(|parameter| matches!(parameter.trim(), "rel=\"next\"" | "rel=next"));
+        is_next.then(|| address.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redirected(from: &str, location: &str) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::LOCATION, location.parse().unwrap());
+        target(&parsed(from).unwrap(), &headers).ok().map(|uri| uri.to_string())
+    }
+
+    /// RFC 3986, section 5.2, without paths relative to a folder.
+    #[test]
+    fn addresses_of_redirects() {
+        let from = "https://hub.example:8443/a/b?x=1";
+        for (location, to) in [
+            ("/c?d=1", Some("https://hub.example:8443/c?d=1")),
+            ("//cdn.example/c", Some("https://cdn.example/c")),
+            ("http://other/", Some("http://other/")),
+            ("https://user@other/", None),
+            ("ftp://other/", None),
+            ("file:///etc/passwd", None),
+        ] {
+            assert_eq!(redirected(from, location).as_deref(), to, "{location}");
+        }
+    }
+
+    #[test]
+    fn encryption_is_not_lost() {
+        let of = |url: &str| origin(&url.parse().unwrap());
+        let loses = |from, to| loses_encryption(of(from).as_ref(), of(to).as_ref());
+        assert!(loses("https://a/", "http://a/"));
+        assert!(!loses("https://a/", "https://b/"));
+        assert!(!loses("http://a/", "https://a/"));
+        assert_ne!(of("https://a/"), of("https://a:444/"));
+        assert_eq!(of("https://A/"), of("https://a:443/x"));
+    }
+
+    /// An example of RFC 8288, section 3.5, and the form of GitHub and Hugging Face.
+    #[test]
+    fn next_pages() {
+        let next = |link: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::LINK, link.parse().unwrap());
+            next_page(&headers)
+        };
+        let both = "<https://h/p?page=1>; rel=\"prev\", <https://h/p?cursor=x>; rel=\"next\"";
+        assert_eq!(next(both).as_deref(), Some("https://h/p?cursor=x"));
+        assert_eq!(next("<http://example.com/TheBook/chapter2>; rel=\"previous\""), None);
+    }
+}

@@ -1,0 +1,50 @@
+//! Models by name: parsed, found on this machine, downloaded, verified and removed.
+//!
+//! A [`Reference`] is a name as users write it. A [`Hub`] finds it on this machine, or plans and runs its
+//! download. The cache is that of Python's `huggingface_hub`, so both use each other's files. All calls
+//! block; a download runs on threads of its own.
+//!
+//! ```no_run
+//! use pelton_hub::{Cancel, Hub, Reference, Settings};
+//!
+//! # fn main() -> Result<(), pelton_hub::Error> {
+//! let hub = Hub::new(Settings::from_environment()?)?;
+//! let reference: Reference = "Qwen/Qwen3-0.6B-GGUF:Q8_0".parse()?;
+//! let model = match hub.find(&reference, None) {
+//!     Some(model) => model,
+//!     None => {
+//!         let plan = hub.plan(&reference, None, &Cancel::default())?;
+//!         let report = &mut |p: &pelton_hub::Progress| eprintln!("{} of {} bytes", p.done, p.total);
+//!         hub.fetch(&plan, report, &Cancel::default())?
+//!     }
+//! };
+//! println!("{}", model.path.display());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Everything that a host sends is checked before it is used: names of files, entity tags, redirects,
+//! sizes, ranges and hashes. The token of the hub goes to the hub's own host alone.
+
+mod cache;
+mod cancel;
+mod choose;
+mod download;
+mod error;
+mod http;
+mod listing;
+mod local;
+mod name;
+mod pull;
+mod settings;
+
+pub use cancel::Cancel;
+pub use download::{Phase, Progress};
+pub use error::{Error, Result};
+pub use local::{Model, Place, Removed};
+pub use name::{
+    FileName, Part, Reference, Repository, RepositoryReference, Revision, ShortName, Tag,
+    UrlReference, short_names,
+};
+pub use pull::{Hub, Plan};
+pub use settings::{Settings, Token};

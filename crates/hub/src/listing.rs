@@ -1,0 +1,92 @@
+//! The files of a repository, as the hub lists them.
+
+use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::{
+    cancel::Cancel,
+    choose::Entry,
+    error::{Error, Result},
+    http::{self, Client},
+    name::{Repository, Revision, encoded, is_hex},
+};
+
+/// The largest page of a list, in bytes.
+const PAGE_BYTES: u64 = 16 << 20;
+/// The largest number of pages of a list.
+const PAGES: usize = 100;
+
+/// A repository at one commit.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// 40 hexadecimal digits.
+    pub(crate) commit: String,
+    /// Its files, without those whose names are refused.
+    pub(crate) entries: Vec<Entry>,
+    /// The number of files whose names are refused.
+    pub(crate) refused: usize,
+}
+
+#[derive(Deserialize)]
+struct Info {
+    sha: String,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    #[serde(rename = "type")]
+    kind: String,
+    path: String,
+    #[serde(default)]
+    size: u64,
+    lfs: Option<Lfs>,
+}
+
+#[derive(Deserialize)]
+struct Lfs {
+    size: u64,
+}
+
+/// Asks the hub for the commit of a revision and for the files in it.
+pub(crate) fn read(
+    client: &Client,
+    endpoint: &str,
+    repository: &Repository,
+    revision: &Revision,
+    cancel: &Cancel,
+) -> Result<Listing> {
+    let models = format!("{endpoint}/api/models/{repository}");
+    let url = format!("{models}/revision/{}", encoded(revision.as_str()));
+    let info: Info = json(&url, &client.document(&url, PAGE_BYTES, cancel)?.body)?;
+    if !is_hex(&info.sha, 40) {
+        return Err(Error::answer(&url, "its commit is not 40 hexadecimal digits"));
+    }
+    let mut listing = Listing { commit: info.sha, entries: Vec::new(), refused: 0 };
+    let mut url = format!("{models}/tree/{}?recursive=true", listing.commit);
+    for _ in 0..PAGES {
+        let page = client.document(&url, PAGE_BYTES, cancel)?;
+        for item in json::<Vec<Item>>(&url, &page.body)? {
+            if item.kind != "file" {
+                continue;
+            }
+            let size = item.lfs.map_or(item.size, |lfs| lfs.size);
+            match item.path.parse() {
+                Ok(name) => listing.entries.push(Entry { name, size }),
+                Err(_) => listing.refused += 1,
+            }
+        }
+        match page.next {
+            None => return Ok(listing),
+            Some(next) if http::same_origin(&next, endpoint) => url = next,
+            Some(_) => {
+                return Err(Error::answer(&url, "the list goes on at another host"));
+            }
+        }
+    }
+    Err(Error::answer(&url, format!("the list of files has more than {PAGES} pages")))
+}
+
+fn json<T: DeserializeOwned>(url: &str, body: &[u8]) -> Result<T> {
+    serde_json::from_slice(body).map_err(|error| {
+        Error::answer(url, format!("it is not the JSON of Hugging Face's interface ({error})"))
+    })
+}

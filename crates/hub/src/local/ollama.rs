@@ -1,0 +1,109 @@
+//! Models in the folders of Ollama: a manifest names the layers of a model, and a layer is a file
+//! `blobs/sha256-HASH`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use super::model::{Model, Place, as_name};
+use crate::{
+    cache::files_below,
+    name::{Part, RepositoryReference, ShortName, is_hex},
+    settings::Settings,
+};
+
+/// Ollama's own registry, and the folder of models without an owner in it.
+const LIBRARY: [&str; 2] = ["registry.ollama.ai", "library"];
+/// The registry of models that Ollama took from the hub.
+const HUB: &str = "hf.co";
+/// The largest manifest, in bytes.
+const MANIFEST_BYTES: u64 = 1 << 20;
+/// The layer with the weights.
+const MODEL: &str = "application/vnd.ollama.image.model";
+
+#[derive(Deserialize)]
+struct Manifest {
+    layers: Vec<Layer>,
+}
+
+#[derive(Deserialize)]
+struct Layer {
+    #[serde(rename = "mediaType")]
+    kind: String,
+    digest: String,
+}
+
+pub(super) fn find(settings: &Settings, short: &ShortName) -> Option<Model> {
+    let (name, tag) = (as_name(short.name()).ok()?, as_name(short.tag()).ok()?);
+    settings.ollama.iter().find_map(|root| {
+        let [registry, owner] = LIBRARY;
+        let manifest = root.join("manifests").join(registry).join(owner);
+        let manifest = manifest.join(name.as_str()).join(tag.as_str());
+        model(root, &manifest, short.to_string())
+    })
+}
+
+/// Finds a model that Ollama took from the hub.
+pub(super) fn find_repository(settings: &Settings, wanted: &RepositoryReference) -> Option<Model> {
+    let tag = match &wanted.part {
+        Part::Any => "latest",
+        Part::Quantization(tag) => tag.as_str(),
+        Part::File(_) => return None,
+    };
+    if !wanted.revision.is_main() {
+        return None;
+    }
+    let repository = &wanted.repository;
+    settings.ollama.iter().find_map(|root| {
+        let folder = root.join("manifests").join(HUB).join(repository.owner());
+        let folder = folder.join(repository.name());
+        // the case of a tag is as somebody typed it
+        let manifest = files_below(&folder, 0)
+            .into_iter()
+            .find(|path| path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(tag)))?;
+        model(root, &manifest, wanted.to_string())
+    })
+}
+
+pub(super) fn list(settings: &Settings) -> Vec<Model> {
+    let mut models = Vec::new();
+    for root in &settings.ollama {
+        let manifests = root.join("manifests");
+        for path in files_below(&manifests, 4) {
+            let Ok(name) = path.strip_prefix(&manifests) else { continue };
+            let Some(parts) = name.iter().map(|part| part.to_str()).collect::<Option<Vec<_>>>()
+            else {
+                continue;
+            };
+            let name = match parts[..] {
+                [registry, owner, name, tag] if [registry, owner] == LIBRARY => match tag {
+                    "latest" => name.to_owned(),
+                    tag => format!("{name}:{tag}"),
+                },
+                [HUB, owner, name, "latest"] => format!("{owner}/{name}"),
+                [HUB, owner, name, tag] => format!("{owner}/{name}:{tag}"),
+                _ => continue,
+            };
+            models.extend(model(root, &path, name));
+        }
+    }
+    models
+}
+
+/// The model of a manifest, if its weights are there.
+fn model(root: &Path, manifest: &Path, name: String) -> Option<Model> {
+    if fs::metadata(manifest).ok()?.len() > MANIFEST_BYTES {
+        return None;
+    }
+    let manifest: Manifest = serde_json::from_slice(&fs::read(manifest).ok()?).ok()?;
+    let mut layers = manifest.layers.iter().filter(|layer| layer.kind == MODEL);
+    let (layer, None) = (layers.next()?, layers.next()) else { return None };
+    let hash = layer.digest.strip_prefix("sha256:").filter(|hash| is_hex(hash, 64))?;
+    let path: PathBuf = root.join("blobs").join(format!("sha256-{hash}"));
+    let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+    let (bytes, files) = (metadata.len(), vec![path.clone()]);
+    Some(Model { name, place: Place::Ollama, path, bytes, files, reason: None })
+}
