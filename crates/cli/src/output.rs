@@ -29,7 +29,7 @@ pub(crate) struct Hint {
 
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}\nhint: {}", self.error, self.hint)
+        write!(f, "{}\nhint: {}", sentence(&self.error), self.hint)
     }
 }
 

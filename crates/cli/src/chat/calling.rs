@@ -5,7 +5,7 @@ use pelton::chat::{Message, ToolCall};
 use serde_json::{Map, Value};
 
 use super::{input::Read, session::Session, tools::Owner};
-use crate::output::note;
+use crate::output::{note, sentence};
 
 /// Characters of a result that the screen shows.
 const SHOWN: usize = 600;
@@ -77,7 +77,7 @@ impl Session<'_> {
             Err(_) if flag.is_set() => Ok(None),
             Err(error) => {
                 self.screen.error(&error);
-                Ok(Some(format!("Error: {error:#}")))
+                Ok(Some(format!("Error: {}", sentence(&error))))
             }
         }
     }

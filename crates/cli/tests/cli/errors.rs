@@ -7,6 +7,7 @@ fn errors_are_one_sentence_and_a_hint() {
     let text = refused(&["run", "nothing.gguf", "Hello"], 1);
     assert!(text.starts_with("error: nothing.gguf") && text.contains("\nhint: "), "{text}");
     assert_eq!(text.lines().count(), 2, "{text}");
+    assert_eq!(text.matches("No such file").count(), 1, "the cause is said once: {text}");
 
     let path = temporary("broken.gguf");
     std::fs::write(&path, b"GGUF\x03\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff").unwrap();
