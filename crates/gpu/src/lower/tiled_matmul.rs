@@ -3,7 +3,7 @@
 //! A pass of few rows has too few tiles to fill a GPU. Then K splits have workgroups of their own, and
 //! another kernel adds their partial sums; with more rows a workgroup computes all splits.
 
-use pelton_graph::{Error, Linear};
+use pelton_graph::Error;
 
 use crate::{
     device::BufferList,
@@ -39,6 +39,7 @@ impl<'a> Lowering<'a> {
         // passes of few rows have another tile
         let above = if ThreadTile::unrolls(capabilities) { FEW_ROWS } else { 0 };
         let x = if normed { &self.loaded.scratch.normed } else { x };
+        let of = Projection { x, ..*of };
         let mut calls = Vec::new();
         for shard in &matrix.shards {
             let product = TiledMatmul {
@@ -58,7 +59,7 @@ impl<'a> Lowering<'a> {
             if self.loaded.rows > above {
                 let tile = product.tile(&self.loaded.device.capabilities, self.loaded.rows);
                 let grid = grid(tile, 1);
-                let call = self.tiled_call(&product, &tile, linear, matrix, shard, [x, y], grid)?;
+                let call = self.tiled_call(&product, &tile, &of, shard, grid)?;
                 calls.push(Dispatch { rows: above + 1..=usize::MAX, ..call });
             }
             if above > 0 {
@@ -70,7 +71,8 @@ impl<'a> Lowering<'a> {
                     false => (product, y, 1),
                 };
                 let grid = grid(few, times);
-                let call = self.tiled_call(&product, &few, linear, matrix, shard, [x, to], grid)?;
+                let of = Projection { y: to, ..of };
+                let call = self.tiled_call(&product, &few, &of, shard, grid)?;
                 calls.push(Dispatch { rows: 0..=above, ..call });
             }
         }
@@ -87,22 +89,20 @@ impl<'a> Lowering<'a> {
         Ok(calls)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "each is what differs between calls")]
     fn tiled_call(
         &mut self,
         product: &TiledMatmul,
         tile: &ThreadTile,
-        linear: &Linear,
-        matrix: &Matrix,
+        of: &Projection<'_>,
         shard: &Shard,
-        [x, y]: [&wgpu::Buffer; 2],
         grid: Grid,
     ) -> Result<Dispatch, Error> {
-        let mut buffers = self.tiled_buffers(matrix, [x, y]);
+        let matrix = self.loaded.weights.matrix(of.linear.weight)?;
+        let mut buffers = self.tiled_buffers(matrix, [of.x, of.y]);
         if product.norm {
             buffers.add("factors", &self.loaded.scratch.factors);
         }
-        if let Some(bias) = linear.bias.filter(|_| product.bias) {
+        if let Some(bias) = of.linear.bias.filter(|_| product.bias) {
             buffers.add("bias", self.loaded.weights.vector(bias)?);
         }
         buffers.extend(matrix.planes(shard, 0));
