@@ -8,7 +8,7 @@ use crate::scale::{F16Scale, extreme, reciprocal};
 /// Fits `codes · scale` with codes from `-bound` to `bound − 1` to values.
 #[inline(always)]
 fn symmetric<const LEN: usize>(values: &[f32; LEN], weights: &[f32; LEN], bound: f32) -> f32 {
-    // with many codes the two ends differ little
+    // the two ends of many codes differ little
     let opposite = if bound > 8.0 { 0.0 } else { bound - 1.0 };
     let anchor = Anchor { value: extreme(values), level: -bound, opposite, step: 0.1, reach: 9 };
     anchor.fit(values, weights, |v| nearest(v, -bound, bound - 1.0))
