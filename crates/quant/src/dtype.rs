@@ -179,10 +179,7 @@ impl DType {
     pub const fn has_encoder(self) -> bool {
         !matches!(
             self,
-            Self::Q2_K
-                | Self::Q3_K
-                | Self::IQ4_NL
-                | Self::IQ3_S
+            Self::IQ3_S
                 | Self::IQ3_XXS
                 | Self::IQ2_S
                 | Self::IQ2_XS

@@ -44,6 +44,24 @@ pub enum Error {
         /// Index of the block's first element.
         start: usize,
     },
+    /// The values are no whole number of rows that have as many columns as the importance.
+    #[error(
+        "{len} elements are no whole number of rows of {found} columns, which the importance has"
+    )]
+    ImportanceLength {
+        /// The number of elements.
+        len: usize,
+        /// The number of importance values.
+        found: usize,
+    },
+    /// An importance is negative, infinite or NaN.
+    #[error("the importance of column {index} is {value}, expected a finite value of at least 0")]
+    Importance {
+        /// The column.
+        index: usize,
+        /// The importance found.
+        value: String,
+    },
 }
 
 /// Lists the types with an encoder.

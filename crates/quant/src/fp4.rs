@@ -52,6 +52,7 @@ impl BlockMxfp4 {
 
     /// Encodes with the exponent for which the largest magnitude is below twice that of the code 4.
     /// Codes are those of the nearest level, the first among equals.
+    #[inline(always)]
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
         let exponent = extreme(values).to_bits() >> 23 & 0xff;
         let mut block = Self { e: exponent.saturating_sub(2) as u8, qs: [0; 16] };
@@ -62,6 +63,7 @@ impl BlockMxfp4 {
 }
 
 /// The code whose level times `scale` is nearest to `x`, the first among equals.
+#[inline(always)]
 fn nearest(x: f32, scale: f32) -> u8 {
     let mut best = (0, f32::INFINITY);
     for (code, level) in (0..).zip(FP4_LEVELS) {
@@ -117,6 +119,7 @@ impl BlockNvfp4 {
 
     /// Encodes with scales that map the largest magnitude of 16 elements to 6, rounded; codes are
     /// those of the nearest level, the first among equals.
+    #[inline(always)]
     pub(crate) fn encode(values: &[f32; 64]) -> Option<Self> {
         let mut block = Self { d: [0; 4], qs: [0; 32] };
         for (p, values) in values.as_chunks::<16>().0.iter().enumerate() {

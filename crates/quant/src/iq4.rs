@@ -3,6 +3,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::fit::{Anchor, important, mean_square, nearest, part, squares};
+use crate::k_symmetric::{Scaled, SuperBlock};
 use crate::nibbles;
 use crate::scale::{F16Scale, extreme, reciprocal};
 
@@ -39,6 +41,19 @@ impl BlockIq4Nl {
         for (x, q) in out.iter_mut().zip(self.codes()) {
             *x = d * f32::from(IQ4_NL_LEVELS[usize::from(q)]);
         }
+    }
+
+    /// Encodes with the scale that explains most of the values' weighted squares among some near that which maps the
+    /// value of the largest magnitude to the level −127.
+    #[inline(always)]
+    pub(crate) fn encode(values: &[f32; 32], importance: Option<&[f32; 32]>) -> Option<Self> {
+        let weights = match importance {
+            None => squares(values, extreme(values)),
+            Some(importance) => important(values, importance, 2.0 * mean_square(values)),
+        };
+        let d = F16Scale::from_f32(fitted(values, &weights))?;
+        let inverse = reciprocal(d.to_f32());
+        Some(Self { d, qs: nibbles::pack(&values.map(|v| nearest_level(v * inverse))) })
     }
 }
 
@@ -98,25 +113,33 @@ impl BlockIq4Xs {
         }
     }
 
-    /// Encodes with the scale of each sub-block that maps its element of the largest magnitude to
-    /// the level −127, rounded to a multiple of `d`. `d` maps the largest of these scales to −32.
-    pub(crate) fn encode(values: &[f32; 256]) -> Option<Self> {
+    /// Encodes with scales that are searched as for [`BlockIq4Nl`], and then among those near the rounded ones.
+    #[inline(always)]
+    pub(crate) fn encode(values: &[f32; 256], importance: Option<&[f32; 256]>) -> Option<Self> {
         let (blocks, _) = values.as_chunks::<32>();
-        let mut wanted = [0f32; 8];
-        for (wanted, block) in wanted.iter_mut().zip(blocks) {
-            *wanted = extreme(block) / -127.0;
+        let largest = extreme(values);
+        let square = importance.map_or(0.0, |_| 2.0 * mean_square(values));
+        let (mut fits, mut sums, mut all_weights) = ([0f32; 8], [0f32; 8], [[0f32; 32]; 8]);
+        for (p, values) in blocks.iter().enumerate() {
+            let weights = match importance {
+                None => squares(values, largest),
+                Some(importance) => important(values, part(importance, p), square),
+            };
+            fits[p] = fitted(values, &weights);
+            (sums[p], all_weights[p]) = (weights.iter().sum(), weights);
         }
-        let stored = F16Scale::from_f32(extreme(&wanted) / -32.0)?;
-        let d = stored.to_f32();
-        let inverse = reciprocal(d);
-        let mut block = Self { d: stored, scales_h: [0; 2], scales_l: [0; 4], qs: [0; 128] };
+        let anchor =
+            Anchor { value: extreme(&fits), level: -32.0, opposite: 31.0, step: 0.1, reach: 9 };
+        let stored = F16Scale::from_f32(anchor.fit(&fits, &sums, |v| nearest(v, -32.0, 31.0)))?;
+        let super_block = SuperBlock { fits: &fits, values: blocks, weights: &all_weights };
+        let Scaled { d, codes } = super_block.scaled(stored, level);
+        let mut block = Self { d, scales_h: [0; 2], scales_l: [0; 4], qs: [0; 128] };
         let mut high = 0;
         for (p, (values, to)) in blocks.iter().zip(block.qs.as_chunks_mut().0).enumerate() {
-            let scale = (wanted[p] * inverse).round_ties_even().clamp(-32.0, 31.0);
-            let stored = (scale as i8 + 32) as u8;
+            let stored = (codes[p] as i8 + 32) as u8;
             block.scales_l[p / 2] |= (stored & 15) << (4 * (p % 2));
             high |= u16::from(stored >> 4) << (2 * p);
-            let inverse = reciprocal(d * scale);
+            let inverse = reciprocal(d.to_f32() * codes[p]);
             *to = nibbles::pack(&values.map(|v| nearest_level(v * inverse)));
         }
         block.scales_h = high.to_le_bytes();
@@ -124,9 +147,38 @@ impl BlockIq4Xs {
     }
 }
 
+/// The scale of a block of levels.
+#[inline(always)]
+fn fitted(values: &[f32; 32], weights: &[f32; 32]) -> f32 {
+    let anchor =
+        Anchor { value: extreme(values), level: -127.0, opposite: 113.0, step: 1.0, reach: 7 };
+    anchor.fit(values, weights, level)
+}
+
+/// The middles between neighbouring levels.
+const MIDDLES: [f32; 15] = {
+    let (mut middles, mut i) = ([0.0; 15], 0);
+    while i < 15 {
+        middles[i] = 0.5 * (IQ4_NL_LEVELS[i] as f32 + IQ4_NL_LEVELS[i + 1] as f32);
+        i += 1;
+    }
+    middles
+};
+
+/// The level nearest to `x`, the lower one of two as near.
+#[inline(always)]
+fn level(x: f32) -> f32 {
+    let mut level = f32::from(IQ4_NL_LEVELS[0]);
+    for i in 0..15 {
+        // the steps between levels are small integers, so that the sum is exact
+        let step = (IQ4_NL_LEVELS[i + 1] as i16 - IQ4_NL_LEVELS[i] as i16) as f32;
+        level += if x > MIDDLES[i] { step } else { 0.0 };
+    }
+    level
+}
+
 /// The code of the level nearest to `x`, the lower one of two as near.
+#[inline(always)]
 fn nearest_level(x: f32) -> u8 {
-    let middle =
-        |code: usize| 0.5 * (f32::from(IQ4_NL_LEVELS[code - 1]) + f32::from(IQ4_NL_LEVELS[code]));
-    (1..16).filter(|&code| x > middle(code)).count() as u8
+    MIDDLES.iter().map(|&middle| u8::from(x > middle)).sum()
 }

@@ -27,6 +27,7 @@ mod buckets;
 mod codec;
 mod dtype;
 mod error;
+mod fit;
 mod float;
 mod fp4;
 mod grids;
@@ -34,8 +35,9 @@ mod iq1;
 mod iq2;
 mod iq3;
 mod iq4;
-mod k_encode;
+mod k_affine;
 mod k_quants;
+mod k_symmetric;
 mod nibbles;
 mod q4;
 mod q5;
@@ -48,7 +50,7 @@ pub use buckets::{
     BUCKET, BucketFormat, BucketSource, LEVEL_BUCKET, PROBES, bucket_exponent, bucket_position,
     bucket_probe, bucket_value, pack_buckets,
 };
-pub use codec::{decode, encode};
+pub use codec::{decode, encode, encode_weighted};
 pub use dtype::DType;
 pub use error::Error;
 pub use fp4::{BlockMxfp4, BlockNvfp4, FP4_LEVELS};

@@ -28,11 +28,13 @@ pub(crate) fn unpack_5(qs: &[u8; 16], qh: [u8; 4]) -> [u8; 32] {
 }
 
 /// Packs the low four bits of 32 codes into 16 bytes.
+#[inline(always)]
 pub(crate) fn pack(codes: &[u8; 32]) -> [u8; 16] {
     std::array::from_fn(|j| codes[j] & 15 | codes[j + 16] << 4)
 }
 
 /// Packs the fifth bits of 32 codes into a little-endian word.
+#[inline(always)]
 pub(crate) fn pack_fifth(codes: &[u8; 32]) -> [u8; 4] {
     let word = codes.iter().enumerate().fold(0, |word, (i, &c)| word | u32::from(c >> 4 & 1) << i);
     word.to_le_bytes()

@@ -3,6 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::fit::{Affine, Anchor, Search, important, mean_square, nearest};
 use crate::nibbles;
 use crate::scale::{F16Scale, extreme, range, reciprocal};
 
@@ -39,11 +40,24 @@ impl BlockQ4_0 {
 
     /// Encodes with a scale that maps the element of the largest magnitude to −8. This code has no
     /// positive counterpart, so an element of the same magnitude and the other sign becomes 7.
+    #[inline(always)]
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
         let d = extreme(values) / -8.0;
         let inverse = reciprocal(d);
         let codes = values.map(|v| ((v * inverse + 8.5) as u8).min(15));
         Some(Self { d: F16Scale::from_f32(d)?, qs: nibbles::pack(&codes) })
+    }
+
+    /// Encodes with the scale that explains most of the values' weighted squares.
+    #[inline(always)]
+    pub(crate) fn encode_weighted(values: &[f32; 32], importance: &[f32; 32]) -> Option<Self> {
+        let weights = important(values, importance, mean_square(values));
+        let anchor =
+            Anchor { value: extreme(values), level: -8.0, opposite: 7.0, step: 0.1, reach: 9 };
+        let d = F16Scale::from_f32(anchor.fit(values, &weights, |v| nearest(v, -8.0, 7.0)))?;
+        let inverse = reciprocal(d.to_f32());
+        let codes = values.map(|v| (nearest(v * inverse, -8.0, 7.0) + 8.0) as u8);
+        Some(Self { d, qs: nibbles::pack(&codes) })
     }
 }
 
@@ -81,6 +95,7 @@ impl BlockQ4_1 {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
         let (min, max) = range(values);
         let d = (max - min) / 15.0;
@@ -91,5 +106,18 @@ impl BlockQ4_1 {
             m: F16Scale::from_f32(min)?,
             qs: nibbles::pack(&codes),
         })
+    }
+
+    /// Encodes with the scale and the minimum of the least weighted squared error among some candidates.
+    #[inline(always)]
+    pub(crate) fn encode_weighted(values: &[f32; 32], importance: &[f32; 32]) -> Option<Self> {
+        let weights = important(values, importance, 4.0 * mean_square(values));
+        // below the largest value the minimum is positive, which the fit asks for
+        let (_, max) = range(values);
+        let fit = Affine::fit(&values.map(|v| v - max), &weights, 15.0, Search::IMPORTANT);
+        let (d, m) = (F16Scale::from_f32(fit.scale)?, F16Scale::from_f32(max - fit.min)?);
+        let inverse = reciprocal(d.to_f32());
+        let codes = values.map(|v| nearest((v - m.to_f32()) * inverse, 0.0, 15.0) as u8);
+        Some(Self { d, m, qs: nibbles::pack(&codes) })
     }
 }

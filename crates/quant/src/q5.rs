@@ -3,6 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::fit::{Affine, Anchor, Search, important, mean_square, nearest};
 use crate::nibbles;
 use crate::scale::{F16Scale, extreme, range, reciprocal};
 
@@ -43,6 +44,7 @@ impl BlockQ5_0 {
     }
 
     /// Encodes like Q4_0: the element of the largest magnitude becomes −16, its negative 15.
+    #[inline(always)]
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
         let d = extreme(values) / -16.0;
         let inverse = reciprocal(d);
@@ -52,6 +54,18 @@ impl BlockQ5_0 {
             qh: nibbles::pack_fifth(&codes),
             qs: nibbles::pack(&codes),
         })
+    }
+
+    /// Encodes with the scale that explains most of the values' weighted squares.
+    #[inline(always)]
+    pub(crate) fn encode_weighted(values: &[f32; 32], importance: &[f32; 32]) -> Option<Self> {
+        let weights = important(values, importance, mean_square(values));
+        let anchor =
+            Anchor { value: extreme(values), level: -16.0, opposite: 15.0, step: 0.1, reach: 9 };
+        let d = F16Scale::from_f32(anchor.fit(values, &weights, |v| nearest(v, -16.0, 15.0)))?;
+        let inverse = reciprocal(d.to_f32());
+        let codes = values.map(|v| (nearest(v * inverse, -16.0, 15.0) + 16.0) as u8);
+        Some(Self { d, qh: nibbles::pack_fifth(&codes), qs: nibbles::pack(&codes) })
     }
 }
 
@@ -92,6 +106,7 @@ impl BlockQ5_1 {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
         let (min, max) = range(values);
         let d = (max - min) / 31.0;
@@ -103,5 +118,18 @@ impl BlockQ5_1 {
             qh: nibbles::pack_fifth(&codes),
             qs: nibbles::pack(&codes),
         })
+    }
+
+    /// Encodes with the scale and the minimum of the least weighted squared error among some candidates.
+    #[inline(always)]
+    pub(crate) fn encode_weighted(values: &[f32; 32], importance: &[f32; 32]) -> Option<Self> {
+        let weights = important(values, importance, 4.0 * mean_square(values));
+        // below the largest value the minimum is positive, which the fit asks for
+        let (_, max) = range(values);
+        let fit = Affine::fit(&values.map(|v| v - max), &weights, 31.0, Search::IMPORTANT);
+        let (d, m) = (F16Scale::from_f32(fit.scale)?, F16Scale::from_f32(max - fit.min)?);
+        let inverse = reciprocal(d.to_f32());
+        let codes = values.map(|v| nearest((v - m.to_f32()) * inverse, 0.0, 31.0) as u8);
+        Some(Self { d, m, qh: nibbles::pack_fifth(&codes), qs: nibbles::pack(&codes) })
     }
 }

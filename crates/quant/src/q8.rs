@@ -30,6 +30,7 @@ impl BlockQ8_0 {
     }
 
     /// Encodes with codes rounded to nearest, halves away from zero.
+    #[inline(always)]
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
         let d = extreme(values).abs() / 127.0;
         let inverse = reciprocal(d);
@@ -38,6 +39,7 @@ impl BlockQ8_0 {
 }
 
 /// `f32::round` for values in the range of an i8, in operations that vectorize on every CPU.
+#[inline(always)]
 fn round(x: f32) -> i8 {
     let whole = x as i32;
     let rest = x - whole as f32;

@@ -50,7 +50,8 @@ fn errors_of_llama_cpp() {
 /// Values without a spread, of one sign, and far below the range of an f16.
 #[test]
 fn values_at_the_edges() {
-    for dtype in [DType::Q4_K, DType::Q5_K, DType::Q6_K] {
+    let all = [DType::Q4_K, DType::Q5_K, DType::Q6_K, DType::Q2_K, DType::Q3_K, DType::IQ4_NL];
+    for dtype in all.into_iter().chain([DType::IQ4_XS]) {
         for value in [0.0, 1.0, -1.0, 3e-3, 1e-30, -1e-45] {
             let mut bytes = Vec::new();
             encode(dtype, &[value; 256], &mut bytes).unwrap();

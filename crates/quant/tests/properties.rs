@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail")]
 
-use pelton_quant::{DType, Error, decode, encode};
+use pelton_quant::{DType, Error, decode, encode, encode_weighted};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -57,10 +57,16 @@ fn bound(dtype: DType, block: &[f32]) -> f64 {
         DType::Q8_0 => symmetric(127.0, 0.5),
         DType::Q4_1 => with_minimum(15.0),
         DType::Q5_1 => with_minimum(31.0),
-        // the level -127 has no positive counterpart; scales are multiples of 1/32 of the largest
+        // the level -127 has no positive counterpart, and candidates reach 7 levels farther; twice that, as the
+        // regression moves a scale on
+        DType::IQ4_NL => {
+            let d = largest / 127.0;
+            2.0 * 21.0 * d + 127.0 * f16_error(d)
+        }
+        // scales are multiples of 1/32 of the largest
         DType::IQ4_XS => {
             let d = largest / 127.0 / 32.0;
-            14.0 * largest / 127.0 + 127.0 * (d + 32.0 * f16_error(d))
+            2.0 * 21.0 * largest / 127.0 + 127.0 * (2.0 * d + 32.0 * f16_error(d))
         }
         // 8 times the scale may be rounded to 6
         DType::MXFP4 => 2.0 * 2f64.powi((largest.log2().floor() as i32 - 2).max(-127)),
@@ -74,12 +80,20 @@ fn bound(dtype: DType, block: &[f32]) -> f64 {
         // a step of the widest sub-block, whose scale and minimum are stored in 6 bits: half a step
         // of rounding, and the errors of the stored scale at the last code and of the minimum.
         // Candidates may cut a part of a step from the range
-        DType::Q4_K | DType::Q5_K => {
-            let levels = if dtype == DType::Q4_K { 15.0 } else { 31.0 };
+        DType::Q2_K | DType::Q4_K | DType::Q5_K => {
+            let (levels, top) = match dtype {
+                DType::Q2_K => (3.0, 15.0),
+                DType::Q4_K => (15.0, 63.0),
+                _ => (31.0, 63.0),
+            };
             let range = max.max(0.0) - min.min(0.0);
-            let (d, dmin) = (range / levels / 63.0, -min.min(0.0) / 63.0);
-            let stored = levels * (0.5 * d + 63.0 * f16_error(d)) + dmin + 63.0 * f16_error(dmin);
+            let (d, dmin) = (range / levels / top, -min.min(0.0) / top);
+            let stored = levels * (d + top * f16_error(d)) + dmin + top * f16_error(dmin);
             2.0 * range / levels + 2.0 * stored
+        }
+        DType::Q3_K => {
+            let d = largest / 4.0 / 32.0;
+            2.0 * largest / 4.0 + 4.0 * (d + 32.0 * f16_error(d))
         }
         // as with the other symmetric formats, and the error of scales of 8 bits
         DType::Q6_K => {
@@ -108,6 +122,22 @@ proptest! {
                 prop_assert!(error <= bound, "{dtype}: {a:e} became {b:e}, bound {bound:e}");
             }
         }
+    }
+
+    #[test]
+    fn any_importance_gives_values_of_the_rows_magnitude(
+        dtype in proptest::sample::select(quantized_with_encoder()),
+        row in rows(),
+        importance in vec(prop_oneof![Just(0.0), 0f32..1.0, Just(1e30), Just(1e-40)], 256),
+    ) {
+        let unit = if dtype == DType::NVFP4 { 2f32.powi(-5) } else { 1.0 };
+        let row: Vec<f32> = row.iter().map(|v| v * unit).collect();
+        let largest = row.iter().fold(0f32, |a, v| a.max(v.abs()));
+        let (mut bytes, mut back) = (Vec::new(), vec![0.0; row.len()]);
+        encode_weighted(dtype, &row, &importance, &mut bytes).unwrap();
+        decode(dtype, &bytes, &mut back).unwrap();
+        let most = 4.0 * largest + 1e-3;
+        prop_assert!(back.iter().all(|v| v.abs() <= most), "{dtype}: {largest:e}");
     }
 
     #[test]
@@ -179,7 +209,10 @@ fn encoding_rejects_values_out_of_range() {
         (DType::Q5_0, 65536.0 * 16.0),
         (DType::Q5_1, 65536.0 * 31.0),
         (DType::Q8_0, 65536.0 * 127.0),
-        (DType::IQ4_XS, 65536.0 * 32.0 * 127.0),
+        (DType::IQ4_NL, 65536.0 * 127.0 * 2.0),
+        (DType::IQ4_XS, 65536.0 * 32.0 * 127.0 * 2.0),
+        (DType::Q2_K, 65536.0 * 15.0 * 3.0 * 2.0),
+        (DType::Q3_K, 65536.0 * 32.0 * 4.0 * 2.0),
         (DType::Q4_K, 65536.0 * 63.0 * 15.0 * 2.0),
         (DType::Q5_K, 65536.0 * 63.0 * 31.0 * 2.0),
         (DType::Q6_K, 65536.0 * 128.0 * 32.0 * 2.0),
@@ -260,8 +293,48 @@ fn errors_state_found_and_expected() {
          overflow the block's scale"
     );
     assert_eq!(
-        encode(DType::Q2_K, &[0.0; 256], &mut Vec::new()).unwrap_err().to_string(),
-        "Q2_K has no encoder, expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, \
-         Q6_K, IQ4_XS, MXFP4, TQ1_0, TQ2_0, NVFP4"
+        encode(DType::IQ2_S, &[0.0; 256], &mut Vec::new()).unwrap_err().to_string(),
+        "IQ2_S has no encoder, expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, \
+         Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4, TQ1_0, TQ2_0, NVFP4"
     );
+}
+
+#[test]
+fn importance_has_a_finite_value_for_each_column() {
+    let encode = |values: &[f32], importance: &[f32]| {
+        let mut out = vec![5];
+        let result = encode_weighted(DType::Q4_0, values, importance, &mut out);
+        assert!(result.is_ok() || out == [5]);
+        result.map_err(|error| error.to_string())
+    };
+    assert_eq!(encode(&[0.5; 96], &[1.0; 32]), Ok(()));
+    let rows = "elements are no whole number of rows of";
+    let found = encode(&[0.5; 96], &[1.0; 64]).unwrap_err();
+    assert_eq!(found, format!("96 {rows} 64 columns, which the importance has"));
+    let found = encode(&[0.5; 96], &[]).unwrap_err();
+    assert_eq!(found, format!("96 {rows} 0 columns, which the importance has"));
+    let found = encode(&[0.5; 96], &[1.0; 48]).unwrap_err();
+    assert_eq!(found, "48 elements do not fill blocks of Q4_0, expected a multiple of 32");
+    for bad in [f32::NAN, -1.0, f32::INFINITY] {
+        let mut importance = [1.0; 32];
+        importance[7] = bad;
+        let expected =
+            format!("the importance of column 7 is {bad}, expected a finite value of at least 0");
+        assert_eq!(encode(&[0.5; 32], &importance), Err(expected));
+    }
+}
+
+/// Rows have the same importance, whether they are encoded together or one by one.
+#[test]
+fn importance_belongs_to_columns() {
+    let values: Vec<f32> = (0..1024).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
+    let importance: Vec<f32> = (0..512).map(|i| if i % 7 == 0 { 9.0 } else { 0.1 }).collect();
+    for dtype in quantized_with_encoder() {
+        let (mut together, mut single) = (Vec::new(), Vec::new());
+        encode_weighted(dtype, &values, &importance, &mut together).unwrap();
+        for row in values.chunks(512) {
+            encode_weighted(dtype, row, &importance, &mut single).unwrap();
+        }
+        assert!(together == single, "{dtype}");
+    }
 }

@@ -377,6 +377,13 @@ pub enum Problem {
         fault: String,
     },
 
+    /// A file of the importance of columns that is malformed or does not fit the model.
+    #[error("the importance file has {found}")]
+    Importance {
+        /// The contents found, and those expected.
+        found: String,
+    },
+
     /// A file above the size limit of its kind.
     #[error("the file has {found} bytes, expected at most {limit}")]
     FileSize {

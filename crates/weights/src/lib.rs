@@ -39,6 +39,7 @@ pub use gguf::{GgufBody, GgufWriter};
 pub use keys::{Keys, MAX_SIZE};
 pub use lora::{Lora, LoraMatrix, LoraTensors};
 pub use metadata::Metadata;
-pub use quantize::Quantize;
+pub use pelton_quant::DType;
+pub use quantize::{Conversion, Importance, Quantize};
 pub use value::{Array, Value};
 pub use value_type::ValueType;

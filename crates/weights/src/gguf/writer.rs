@@ -153,7 +153,8 @@ impl GgufWriter {
         }
         head.resize(head.len().next_multiple_of(self.alignment), 0);
         out.write_all(&head).map_err(Problem::Write)?;
-        Ok(GgufBody { out, tensors: self.tensors.into_iter(), alignment: self.alignment })
+        let tensors = self.tensors.into_iter();
+        Ok(GgufBody { out, tensors, written: 0, alignment: self.alignment })
     }
 }
 
@@ -168,6 +169,8 @@ fn put_string(out: &mut Vec<u8>, text: &str) {
 pub struct GgufBody<W> {
     out: W,
     tensors: std::vec::IntoIter<Declared>,
+    /// Bytes of the next tensor that are written.
+    written: usize,
     alignment: usize,
 }
 
@@ -179,23 +182,41 @@ impl<W: Write> GgufBody<W> {
     /// [`Problem::Write`] if the output fails.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Problem> {
         let Some(next) = self.tensors.as_slice().first() else {
-            return Err(Problem::TensorBytes {
-                tensor: "after the last".to_owned(),
-                found: bytes.len(),
-                expected: 0,
-            });
+            return Err(after_the_last(bytes));
         };
-        if bytes.len() != next.size {
+        if self.written != 0 || bytes.len() != next.size {
             return Err(Problem::TensorBytes {
                 tensor: next.name.clone(),
                 found: bytes.len(),
                 expected: next.size,
             });
         }
+        self.write_part(bytes)
+    }
+
+    /// Writes bytes of the next tensor after those that are written, up to its end at most. The tensor after it is
+    /// next when all its bytes are there.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write); a tensor has too many bytes as soon as one part goes past its end.
+    pub fn write_part(&mut self, bytes: &[u8]) -> Result<(), Problem> {
+        let Some(next) = self.tensors.as_slice().first() else {
+            return Err(after_the_last(bytes));
+        };
+        let found = self.written.saturating_add(bytes.len());
+        if found > next.size {
+            let (tensor, expected) = (next.name.clone(), next.size);
+            return Err(Problem::TensorBytes { tensor, found, expected });
+        }
         self.out.write_all(bytes).map_err(Problem::Write)?;
-        let padding = next.size.next_multiple_of(self.alignment) - next.size;
-        io::copy(&mut io::repeat(0).take(padding as u64), &mut self.out).map_err(Problem::Write)?;
-        self.tensors.next();
+        self.written = found;
+        if found == next.size {
+            let padding = next.size.next_multiple_of(self.alignment) - next.size;
+            io::copy(&mut io::repeat(0).take(padding as u64), &mut self.out)
+                .map_err(Problem::Write)?;
+            self.tensors.next();
+            self.written = 0;
+        }
         Ok(())
     }
 
@@ -206,9 +227,15 @@ impl<W: Write> GgufBody<W> {
     /// fails.
     pub fn finish(mut self) -> Result<W, Problem> {
         if let Some(next) = self.tensors.next() {
-            return Err(Problem::TensorBytes { tensor: next.name, found: 0, expected: next.size });
+            let (tensor, expected) = (next.name, next.size);
+            return Err(Problem::TensorBytes { tensor, found: self.written, expected });
         }
         self.out.flush().map_err(Problem::Write)?;
         Ok(self.out)
     }
+}
+
+fn after_the_last(bytes: &[u8]) -> Problem {
+    let tensor = "after the last".to_owned();
+    Problem::TensorBytes { tensor, found: bytes.len(), expected: 0 }
 }
