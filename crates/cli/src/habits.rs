@@ -98,7 +98,6 @@ const COMMANDS: &[(&str, &str)] = &[
     ("ps", "`pelton serve` lists its models at /v1/models"),
     ("rm", "Pelton keeps no models: delete the file"),
     ("generate", "`pelton run MODEL PROMPT` continues or answers a prompt"),
-    ("quantize", "--quantize q4_k_m converts a model while it is loaded"),
 ];
 
 /// A command line with the options of other systems as Pelton's. The first word is the program, the second one the

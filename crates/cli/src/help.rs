@@ -60,8 +60,17 @@ const EFFORT: &[&str] = &[
 const EFFORT_COMMANDS: &[&str] = &["run", "chat", "serve", "bench", "perplexity"];
 
 /// Commands of which all options are everyday ones, as they have few.
-const WHOLE: &[&str] =
-    &["devices", "inspect", "tokenize", "template", "effort", "calibrate", "pack"];
+const WHOLE: &[&str] = &[
+    "devices",
+    "inspect",
+    "tokenize",
+    "template",
+    "convert",
+    "quantize",
+    "effort",
+    "calibrate",
+    "pack",
+];
 
 /// A level of help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

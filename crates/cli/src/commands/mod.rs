@@ -2,14 +2,17 @@
 
 pub(crate) mod bench;
 pub(crate) mod chat;
+pub(crate) mod convert;
 #[cfg(feature = "gpu")]
 pub(crate) mod devices;
 pub(crate) mod effort;
 pub(crate) mod embed;
 pub(crate) mod inspect;
 pub(crate) mod logits;
+mod new_file;
 pub(crate) mod perplexity;
 pub(crate) mod profile;
+pub(crate) mod quantize;
 pub(crate) mod rerank;
 pub(crate) mod run;
 pub(crate) mod serve;
