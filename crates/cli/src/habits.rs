@@ -116,7 +116,6 @@ const COMMANDS: &[(&str, &str)] = &[
         "https://huggingface.co/models lists models; `pelton pull OWNER/NAME` downloads one",
     ),
     ("generate", "`pelton run MODEL PROMPT` continues or answers a prompt"),
-    ("quantize", "--quantize q4_k_m converts a model while it is loaded"),
 ];
 
 /// A command line with the options of other systems as Pelton's. The first word is the program, the second one the

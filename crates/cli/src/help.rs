@@ -61,6 +61,8 @@ const WHOLE: &[&str] = &[
     "inspect",
     "tokenize",
     "template",
+    "convert",
+    "quantize",
     "effort",
     "calibrate",
     "pack",

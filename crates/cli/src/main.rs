@@ -1,5 +1,6 @@
-//! The command line of Pelton: `pelton run`, `chat`, `pull`, `list`, `show`, `rm`, `embed`, `rerank`,
-//! `inspect`, `tokenize`, `template`, `logits`, `perplexity`, `effort`, `serve`, `bench`, `profile` and `devices`.
+//! The command line of Pelton: `pelton run`, `chat`, `pull`, `list`, `show`, `rm`, `convert`, `quantize`,
+//! `embed`, `rerank`, `inspect`, `tokenize`, `template`, `logits`, `perplexity`, `effort`, `serve`, `bench`,
+//! `profile` and `devices`.
 //!
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
 //! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
@@ -32,8 +33,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(feature = "gpu")]
 use crate::commands::devices;
 use crate::commands::{
-    bench, chat as chat_command, effort as effort_command, embed, inspect, list, logits,
-    perplexity, profile, pull, rerank, rm, run, serve, show, template, tokenize,
+    bench, chat as chat_command, convert, effort as effort_command, embed, inspect, list, logits,
+    perplexity, profile, pull, quantize, rerank, rm, run, serve, show, template, tokenize,
 };
 
 /// Language models on your own machine.
@@ -84,6 +85,10 @@ enum Command {
     Logits(logits::Args),
     /// Measure how well a model predicts a text, and how far it is from saved logits
     Perplexity(perplexity::Args),
+    /// Write a GGUF file of a directory of Hugging Face
+    Convert(convert::Args),
+    /// Write a GGUF file with smaller types
+    Quantize(quantize::Args),
     /// Calibrate the effort dial for a model
     Effort(effort_command::Args),
     /// Measure prefill and decode speed, of one sequence or of several at once
@@ -127,6 +132,8 @@ fn main() -> ExitCode {
         Command::Template(args) => template::run(args).map(|()| ExitCode::SUCCESS),
         Command::Logits(args) => logits::run(args).map(|()| ExitCode::SUCCESS),
         Command::Perplexity(args) => perplexity::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Convert(args) => convert::run(args),
+        Command::Quantize(args) => quantize::run(args),
         Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Effort(args) => effort_command::run(args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),

@@ -43,7 +43,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "PATH[=SCALE]", value_parser = lora)]
     pub(crate) lora: Vec<(PathBuf, f32)>,
     /// Convert matrices of F32, F16 and BF16, as directories have them, to block formats while the
-    /// model is loaded: q8_0, q4_0 or q4_k_m
+    /// model is loaded: q8_0, q6_k, q4_k_m, q4_0 or another type of `pelton quantize`
     #[arg(long, value_name = "TYPE", value_parser = quantize)]
     pub(crate) quantize: Option<Quantize>,
     #[command(flatten)]
@@ -109,8 +109,8 @@ fn lora(text: &str) -> Result<(PathBuf, f32), String> {
 }
 
 /// Parses the name of a mixture of formats.
-fn quantize(text: &str) -> Result<Quantize, String> {
-    Quantize::from_name(text).ok_or_else(|| "expected q8_0, q4_0 or q4_k_m".to_owned())
+pub(crate) fn quantize(text: &str) -> Result<Quantize, String> {
+    Quantize::from_name(text).ok_or_else(|| format!("expected one of {}", Quantize::names()))
 }
 
 /// Loads a model; a bar shows the progress of a load that takes more than a second.

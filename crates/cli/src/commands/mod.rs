@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod chat;
+pub(crate) mod convert;
 #[cfg(feature = "gpu")]
 pub(crate) mod devices;
 pub(crate) mod effort;
@@ -10,9 +11,11 @@ pub(crate) mod inspect;
 mod lines;
 pub(crate) mod list;
 pub(crate) mod logits;
+mod new_file;
 pub(crate) mod perplexity;
 pub(crate) mod profile;
 pub(crate) mod pull;
+pub(crate) mod quantize;
 pub(crate) mod rerank;
 pub(crate) mod rm;
 pub(crate) mod run;

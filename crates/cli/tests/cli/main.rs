@@ -21,6 +21,7 @@ mod newcomer;
 mod perplexity;
 #[cfg(target_os = "linux")]
 mod pty;
+mod quantize;
 mod run;
 #[cfg(unix)]
 mod serve;

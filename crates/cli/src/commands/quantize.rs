@@ -1,0 +1,145 @@
+//! `pelton quantize`: a GGUF file with smaller types.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::BufWriter,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Instant,
+};
+
+use anyhow::{Result, bail};
+use pelton::{
+    Checkpoint,
+    weights::{Conversion, DType, Importance, Quantize},
+};
+
+use crate::{
+    commands::new_file::NewFile,
+    interrupt::{self, Interrupt},
+    model,
+    output::{self, note},
+    progress::Progress,
+};
+
+/// Bytes that are collected for a write.
+const BUFFER: usize = 1 << 20;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A GGUF file (of several the first) or a directory of Hugging Face, with matrices of F32, F16 or BF16; those
+    /// that are quantized already keep their types
+    model: String,
+    /// The file to write
+    #[arg(value_name = "OUT.gguf")]
+    output: PathBuf,
+    /// The type of most matrices: q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1, q4_0, iq4_nl,
+    /// iq4_xs, mxfp4_moe, q3_k_l, q3_k_m, q3_k_s, q2_k, q2_k_s, f16, bf16 or f32
+    #[arg(value_name = "TYPE", value_parser = model::quantize)]
+    to: Quantize,
+    /// The importance of columns, as llama-imatrix writes it (GGUF or .dat): errors weigh more where inputs are large
+    #[arg(long, value_name = "FILE")]
+    imatrix: Option<PathBuf>,
+    /// A type of its own, such as q8_0, for the matrices of this name, in which * stands for any characters; may be
+    /// given several times
+    #[arg(long = "override", value_name = "TENSOR=TYPE", value_parser = type_of_tensor)]
+    overrides: Vec<(String, DType)>,
+    #[command(flatten)]
+    pub(super) write: WriteArgs,
+}
+
+/// The options of writing a file.
+#[derive(clap::Args)]
+pub(super) struct WriteArgs {
+    /// Replace a file that exists
+    #[arg(long)]
+    force: bool,
+    /// Threads that encode; by default all cores
+    #[arg(short = 't', long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+fn type_of_tensor(text: &str) -> Result<(String, DType), String> {
+    let (name, dtype) = text.rsplit_once('=').ok_or("expected TENSOR=TYPE")?;
+    match DType::from_name(&dtype.to_ascii_uppercase()) {
+        Some(dtype) if dtype.has_encoder() && !name.is_empty() => Ok((name.to_owned(), dtype)),
+        _ => {
+            let names: Vec<_> =
+                DType::ALL.into_iter().filter(|d| d.has_encoder()).map(DType::name).collect();
+            Err(format!("expected TENSOR=TYPE with one of {}", names.join(", ")))
+        }
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    let checkpoint = model::open(&args.model)?;
+    let importance = args.imatrix.as_ref().map(Importance::open).transpose()?;
+    let mut conversion = Conversion::quantize(&checkpoint, args.to, importance.as_ref())?;
+    for (name, dtype) in &args.overrides {
+        conversion.set_type(name, *dtype)?;
+    }
+    if conversion.tensors().all(|(tensor, dtype)| tensor.dtype == dtype) {
+        bail!(
+            "{} has no matrix whose type would change, expected a model with matrices of F32, F16 or BF16",
+            args.model
+        );
+    }
+    write(
+        "quantizing {bar:32} {bytes} of {total_bytes}, {eta} left",
+        conversion,
+        &args.output,
+        &args.write,
+        &checkpoint,
+    )
+}
+
+/// Writes the file of a conversion, with a bar of the model's bytes, and says what it has. After Ctrl-C there is no
+/// file.
+pub(super) fn write(
+    template: &'static str,
+    mut conversion: Conversion<'_>,
+    path: &Path,
+    args: &WriteArgs,
+    model: &Checkpoint,
+) -> Result<ExitCode> {
+    if let Some(threads) = args.threads {
+        conversion = conversion.threads(threads.get());
+    }
+    let stop = Interrupt::install().flag();
+    let begin = Instant::now();
+    let file = NewFile::create(path, args.force)?;
+    let bar = Progress::new(template, 0);
+    let out = BufWriter::with_capacity(BUFFER, file.writer(stop.clone()));
+    let written = conversion.write(out, |done, all| bar.counter().set(done, all));
+    drop(bar);
+    match written {
+        Err(_) if stop.is_set() => return Ok(ExitCode::from(interrupt::EXIT_CODE)),
+        written => drop(written?),
+    }
+    file.finish()?;
+    say(&conversion, path, model, begin)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The sizes before and after, the bits of a weight, the time, and the tensors of each type.
+fn say(conversion: &Conversion<'_>, path: &Path, model: &Checkpoint, begin: Instant) -> Result<()> {
+    let bytes = fs::metadata(path)?.len();
+    let (mut values, mut types) = (0, BTreeMap::<DType, usize>::new());
+    for (tensor, dtype) in conversion.tensors() {
+        values += tensor.row_len() * tensor.rows();
+        *types.entry(dtype).or_default() += 1;
+    }
+    let types: Vec<_> = types.iter().map(|(dtype, count)| format!("{count} {dtype}")).collect();
+    note!(
+        "{}: {} from {}, {:.2} bits a weight, in {:.1} s; tensors: {}",
+        path.display(),
+        output::bytes(bytes),
+        output::bytes(model.file_bytes()),
+        8.0 * bytes as f64 / values.max(1) as f64,
+        begin.elapsed().as_secs_f64(),
+        types.join(", ")
+    );
+    Ok(())
+}
