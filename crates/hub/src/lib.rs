@@ -23,6 +23,10 @@
 //! # }
 //! ```
 //!
+//! Read in this order: `name/` (names as users write them), `cache.rs` and `choose.rs` (the cache's
+//! layout, which files make a model), `http.rs` and `listing.rs`, `download/` (one file: pieces,
+//! journal, connections, hash, rename), `local/` (the folders of other programs), `pull.rs` ([`Hub`]).
+//!
 //! Everything that a host sends is checked before it is used: names of files, entity tags, redirects,
 //! sizes, ranges and hashes. The token of the hub goes to the hub's own host alone.
 
