@@ -250,7 +250,7 @@ unsafe fn add<S: Lines, K: Coded>(
     }
 }
 
-/// The integer sums of a part of a segment, in the order of [`Segment::output`].
+/// The integer sums of a part of a segment, in the order of [`LineSegment::output`].
 ///
 /// # Safety
 /// As for [`one_block`]; `from` are the part's sums of the segment.
