@@ -1,6 +1,7 @@
 //! The reasons why a model is not loaded, or a request not answered.
 
 mod kind;
+mod kind_of;
 
 use std::{io, path::PathBuf, time::Duration};
 

@@ -142,7 +142,7 @@ mod tests {
     fn required_tests_fail() {
         for (list, message) in [
             ("python,data", "required by PELTON_REQUIRE=python,data: no data"),
-            ("gpus", "PELTON_REQUIRE contains \"gpus\", expected gpu, data or python"),
+            ("gpus", "PELTON_REQUIRE contains \"gpus\", expected gpu, data, python or node"),
         ] {
             let output = child(&[("PELTON_REQUIRE", list)]);
             assert!(!output.status.success(), "{output:?}");

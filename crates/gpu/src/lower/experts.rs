@@ -323,7 +323,7 @@ impl<'a> Lowering<'a> {
         self.add_chosen_by(&mut buffers, product, experts.pick)?;
         buffers.extend(matrix.planes(shard, 0));
         if product.up.is_some() {
-            // of the same layout
+            // its layout is that of the other matrix
             buffers.extend(matrix.planes(up, 1));
         }
         let capabilities = &self.loaded.device.capabilities;

@@ -36,7 +36,7 @@ impl<'a> Lowering<'a> {
         Self { loaded, options, neighbours, kernels }
     }
 
-    /// The dispatches of each step for passes of a row class. With `alone` the pass has a single row,
+    /// The dispatches of each step for passes of a row class. A pass that is `alone` has a single row,
     /// which is selected.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use pelton_graph::{Linear, Op, Plan, Step, WeightId};
 
 use crate::{kernels::to_f16::padded, weights::Layout};
 
-/// What a step of a decoding pass finds in scratch memory, and what it leaves there. The default is a
+/// The values that a step of a decoding pass finds in scratch memory, and leaves there. The default is a
 /// step without such neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Neighbours {

@@ -1,6 +1,6 @@
 //! Fits of a scale and a minimum: a value is `scale · code − min`.
 
-use super::{LANES, nearest};
+use super::values::{LANES, nearest};
 use crate::scale::reciprocal;
 
 /// `codes · scale − min` for a sub-block.

@@ -1,6 +1,6 @@
 //! Fits of a scale alone: a value is `scale · level`.
 
-use super::LANES;
+use super::values::LANES;
 use crate::scale::reciprocal;
 
 /// The candidates of a scale: those that map `value` to the level `level` or `opposite`, to one `step` farther from 0 or

@@ -1,13 +1,19 @@
 //! Conversion of a checkpoint to a GGUF file with other types.
 
 use std::io::Write;
+use std::thread;
 
 use pelton_quant::DType;
 
 use super::choice::{self, Entry, Facts, fitting, is_exempt, is_float};
 use super::rows::{HeadOrder, Rows};
-use super::{Importance, Quantize, default_threads};
+use super::{Importance, Quantize};
 use crate::{Checkpoint, Error, GgufWriter, Problem, Source, Tensor, Value};
+
+/// The number of threads that encode if none is given.
+pub(super) fn default_threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
 
 /// The version of the block layouts, `GGML_QNT_VERSION` in `ggml.h`.
 const QUANTIZATION_VERSION: u32 = 2;

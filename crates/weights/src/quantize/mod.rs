@@ -6,20 +6,14 @@ mod importance;
 mod mix;
 mod rows;
 
-use std::thread;
-
 pub use conversion::Conversion;
 pub use importance::Importance;
 pub use mix::Quantize;
 
 use crate::{Checkpoint, Error};
 use choice::{Entry, Facts};
+use conversion::default_threads;
 use rows::Rows;
-
-/// The number of threads that encode if none is given.
-fn default_threads() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
-}
 
 impl Checkpoint {
     /// Quantizes the matrices of F32, F16 and BF16 into memory; all other tensors stay as they

@@ -61,7 +61,7 @@ pub(super) struct Memory {
     pub(super) bins: wgpu::Buffer,
     /// The two states of a search, of which a stage reads one and writes the other.
     pub(super) searches: [wgpu::Buffer; 2],
-    /// What every pass advances.
+    /// The state that every pass advances.
     pub(super) state: wgpu::Buffer,
 }
 

@@ -19,7 +19,7 @@ use crate::{
 
 /// The dispatches of a plan.
 pub(super) struct Lowered {
-    /// Of each step of a decoding pass over a single row that is selected.
+    /// The dispatches of each step of a decoding pass over a single row that is selected.
     pub(super) alone: Vec<Vec<Dispatch>>,
     /// `[classes, steps]` of each step, in the order of [`RowClass::ALL`].
     pub(super) classes: [Vec<Vec<Dispatch>>; RowClass::ALL.len()],
