@@ -31,10 +31,10 @@ use pelton_weights::{Checkpoint, Lora, Source};
 use crate::{
     Error,
     api::{
-        AsyncTokenStream, Event, GenerateOptions, KeepAlive, LoadOptions, LogitBias, Pooling,
-        Prompt, PromptToken, RequestHandle, Speculation, Stats, Status, TokenStream, channel,
+        AsyncTokenStream, Event, GenerateOptions, KeepAlive, LoadOptions, Pooling, Prompt,
+        PromptToken, RequestHandle, Speculation, Stats, Status, TokenStream, channel,
     },
-    chat::{self, ChatTemplate},
+    chat::ChatTemplate,
     kv::{self, KvCache},
     schedule::{
         Drafter, DrawOptions, Goal, Output, PromptScores, QueueBound, Resources, Runner, Scheduler,
