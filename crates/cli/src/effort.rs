@@ -17,9 +17,9 @@ pub(crate) struct EffortArgs {
     /// Multiply only this fraction of the inputs of each matrix for a generated token: less is faster and
     /// less exact
     ///
-    /// E is above 0 and at most 1 (docs/effort.md). Keys may follow, separated by commas: mode=channel, nested
-    /// or bucket; table=FILE of `pelton effort calibrate`, auto or uniform; and for the mode bucket format=f16
-    /// or q8, ranks=R, buckets=FILE of `pelton effort pack`. energy=SHARE stands in place of E: the fewest
+    /// E is above 0 and at most 1 (docs/effort.md). Keys may follow, separated by commas. mode is channel, nested
+    /// or bucket. table is auto, uniform or a file of `pelton effort calibrate`. The mode bucket has format (f16
+    /// or q8), ranks, and buckets, a file of `pelton effort pack`. energy=SHARE stands in place of E: the fewest
     /// inputs whose squared scores make up this share of all.
     #[arg(long, value_name = "E[,KEY=VALUE...]")]
     effort: Option<EffortValue>,

@@ -23,9 +23,9 @@
 //! # }
 //! ```
 //!
-//! Read in this order: `name/` (names as users write them), `cache.rs` and `choose.rs` (the cache's
-//! layout, which files make a model), `http.rs` and `listing.rs`, `download/` (one file: pieces,
-//! journal, connections, hash, rename), `local/` (the folders of other programs), `pull.rs` ([`Hub`]).
+//! `name/` has names as users write them, `cache.rs` the cache's layout, `choose.rs` the files that make
+//! a model. `http.rs` and `listing.rs` ask the hub. `download/` gets one file: pieces, journal,
+//! connections, hash, rename. `local/` reads the folders of other programs, and `pull.rs` joins them.
 //!
 //! Everything that a host sends is checked before it is used: names of files, entity tags, redirects,
 //! sizes, ranges and hashes. The token of the hub goes to the hub's own host alone.
