@@ -49,7 +49,7 @@ fn of_file(error: &WeightsError, file: &str) -> Option<String> {
 pub(crate) fn what_a_model_is() -> String {
     format!(
         "a model is the path of a .gguf file or of a folder with config.json and .safetensors files, a \
-         name such as qwen3:0.6b, or the word {BUILT_IN}"
+         name such as qwen3:0.6b or OWNER/NAME, or the word {BUILT_IN}"
     )
 }
 

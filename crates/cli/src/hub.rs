@@ -124,7 +124,7 @@ pub(crate) fn budget() -> Option<u64> {
 /// An error of the hub, with the next step.
 pub(crate) fn explained(error: Error) -> anyhow::Error {
     let hint = match &error {
-        Error::Name { .. } => format!("{}, or OWNER/NAME of a hub", hints::what_a_model_is()),
+        Error::Name { .. } => hints::what_a_model_is(),
         Error::Disk { .. } => {
             "`pelton rm NAME` deletes a model, HF_HUB_CACHE names a folder on another disk"
                 .to_owned()
