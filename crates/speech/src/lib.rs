@@ -3,11 +3,32 @@
 //! A [`Recognizer`] is a model: it encodes windows of features and computes logits. [`Features`] are the
 //! spectrogram of a file. Everything between them and a [`Segment`] is here: rules of tokens and
 //! timestamps, beams, fallback, the windows of a file, the times of words. No module knows a backend.
+//!
+//! | module | input | output |
+//! |---|---|---|
+//! | [`decode`] | encoded windows and prompts | tokens and their probabilities |
+//! | [`filters`] | sampled tokens | tokens that may follow |
+//! | [`transcribe`] | the features of a file | segments, with words where they are wanted |
+//!
+//! The rules are those of OpenAI's `whisper` package, whose results are the expectations of the tests.
 
+pub mod compression;
+pub mod decode;
+mod error;
 mod features;
+pub mod filters;
+mod language;
+mod non_speech;
 mod recognizer;
 mod segment;
+mod text;
+pub mod transcribe;
+mod vocabulary;
+pub mod words;
 
+pub use error::Error;
 pub use features::Features;
+pub use language::{Language, UnknownLanguage};
 pub use recognizer::{Alignment, Append, Hypothesis, Recognizer, Sizes, Window};
 pub use segment::{Segment, Word};
+pub use vocabulary::{Tokenizer, Vocabulary, VocabularyError};

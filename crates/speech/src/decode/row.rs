@@ -1,0 +1,42 @@
+//! Rows of sampled tokens, and the probabilities of their next ones.
+
+use pelton_sampling::LogSum;
+
+use super::candidates::likeliest;
+
+/// One row: the sampled tokens and the sum of their log-probabilities.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Row {
+    pub(super) tokens: Vec<u32>,
+    pub(super) sum: f64,
+}
+
+/// A row of the next step: the index of the row that it continues, and whether the model runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) row: usize,
+    pub(super) live: bool,
+}
+
+/// A possible next token of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) token: u32,
+    pub(super) logprob: f64,
+}
+
+/// The likeliest `n` tokens of filtered logits, with their log-probabilities.
+pub(super) fn candidates(logits: &[f32], n: usize) -> Vec<Candidate> {
+    let sum = LogSum::of(logits);
+    let candidate =
+        |token: u32| Candidate { token, logprob: f64::from(sum.log_prob(logits[token as usize])) };
+    likeliest(logits, n).into_iter().map(candidate).collect()
+}
+
+/// The log-probability of a token, -∞ for a banned one.
+pub(super) fn logprob(logits: &[f32], token: u32) -> f64 {
+    match logits.get(token as usize) {
+        Some(&logit) if logit > f32::NEG_INFINITY => f64::from(LogSum::of(logits).log_prob(logit)),
+        _ => f64::NEG_INFINITY,
+    }
+}

@@ -1,0 +1,293 @@
+//! The loop over the windows of a file.
+
+use std::ops::ControlFlow;
+
+use crate::decode::{detect_languages, likeliest};
+use crate::error::Error;
+use crate::features::Features;
+use crate::language::Language;
+use crate::recognizer::{Recognizer, Window};
+use crate::segment::Segment;
+use crate::text::{frame, strip};
+use crate::vocabulary::Vocabulary;
+
+use super::anomalies::{Verdict, judge};
+use super::fallback::{Attempt, decode_with_fallback, is_silent};
+use super::observer::Observer;
+use super::options::TranscribeOptions;
+use super::prompts::History;
+use super::slices::{Place, TIMESTAMP_FRAMES, slice};
+use super::word_times::{Spoken, add_words, last_end};
+use super::{slices, transcript::Transcript};
+
+/// Above this temperature a text is no prompt of the next window.
+const PROMPT_TEMPERATURE: f64 = 0.5;
+
+/// A result of a call on a file.
+pub(super) type FileResult<T, R, F> =
+    Result<T, Error<<R as Recognizer>::Error, <F as Features>::Error>>;
+
+/// Transcribes a file, window after window, as OpenAI's `transcribe`.
+///
+/// Each segment is final when [`Observer::segment`] gets it. All windows and hypotheses are freed before
+/// this returns. Results differ from OpenAI's in these cases alone: draws at temperatures above 0, clips
+/// beyond the end of the file (which OpenAI's code never leaves), and windows that would not advance.
+///
+/// # Errors
+///
+/// An option is out of its range, the features or the recognizer failed, or the observer cancelled.
+pub fn transcribe<R, F, O>(
+    recognizer: &mut R,
+    vocabulary: &Vocabulary,
+    features: &mut F,
+    options: &TranscribeOptions,
+    observer: &mut O,
+) -> FileResult<Transcript, R, F>
+where
+    R: Recognizer + ?Sized,
+    F: Features + ?Sized,
+    O: Observer + ?Sized,
+{
+    let (options, mut input) = prepare(recognizer, vocabulary, features, options)?;
+    let language = input.language(vocabulary, &options, recognizer)?;
+    observer.language(language);
+    let mut file = File {
+        vocabulary,
+        options: &options,
+        history: History::new(vocabulary, &options, recognizer.sizes().context),
+        language,
+        last_speech: 0.0,
+        segments: Vec::new(),
+        content: input.content,
+        full: input.full,
+    };
+    for (start, end) in clips(&options.clip_timestamps, input.content) {
+        let mut seek = start;
+        while seek < end {
+            let place = Place { seek, frames: input.full.min(end - seek) };
+            let window = input.encode(recognizer, place)?;
+            let result = file.window(recognizer, window, place, observer);
+            recognizer.free_window(window);
+            let next = result.map_err(Error::widen)?;
+            // a window always advances, whatever its times
+            seek = if next > seek { next } else { seek + place.frames };
+            if observer.progress(seek.min(input.content), input.content).is_break() {
+                return Err(Error::Cancelled);
+            }
+        }
+    }
+    let text = vocabulary.decode(file.history.text());
+    Ok(Transcript { language, text, segments: file.segments })
+}
+
+/// The features of a file, read window by window.
+pub(super) struct Input<'a, F: ?Sized> {
+    features: &'a mut F,
+    /// Frames of content.
+    pub(super) content: usize,
+    /// Frames of a window.
+    pub(super) full: usize,
+    mels: usize,
+    buffer: Vec<f32>,
+}
+
+/// Checks the options, and resolves hot words to tokens.
+pub(super) fn prepare<'a, R, F>(
+    recognizer: &R,
+    vocabulary: &Vocabulary,
+    features: &'a mut F,
+    options: &TranscribeOptions,
+) -> FileResult<(TranscribeOptions, Input<'a, F>), R, F>
+where
+    R: Recognizer + ?Sized,
+    F: Features + ?Sized,
+{
+    options.check().map_err(Error::Options)?;
+    let mut options = options.clone();
+    if let Some(words) = &options.hot_words {
+        options.decode.hot_words = vocabulary.prompt(words);
+    }
+    let sizes = recognizer.sizes();
+    let full = TIMESTAMP_FRAMES * sizes.positions;
+    let buffer = vec![0.0; full * sizes.mels];
+    let content = features.frames();
+    Ok((options, Input { features, content, full, mels: sizes.mels, buffer }))
+}
+
+impl<F: Features + ?Sized> Input<'_, F> {
+    /// Reads a window, zeros after its frames.
+    pub(super) fn read(&mut self, place: Place) -> Result<&[f32], F::Error> {
+        self.features.read(place.seek, &mut self.buffer)?;
+        if let Some(rest) = self.buffer.get_mut(place.frames * self.mels..) {
+            rest.fill(0.0);
+        }
+        Ok(&self.buffer)
+    }
+
+    /// Reads and encodes a window.
+    fn encode<R: Recognizer + ?Sized>(
+        &mut self,
+        recognizer: &mut R,
+        place: Place,
+    ) -> FileResult<Window, R, F> {
+        let features = self.read(place).map_err(Error::Features)?;
+        let windows = recognizer.encode(&[features]).map_err(Error::Model)?;
+        windows.first().copied().ok_or(Error::Cancelled)
+    }
+
+    /// The language: as given, the only one of the model, or as detected in the first window.
+    pub(super) fn language<R: Recognizer + ?Sized>(
+        &mut self,
+        vocabulary: &Vocabulary,
+        options: &TranscribeOptions,
+        recognizer: &mut R,
+    ) -> FileResult<Language, R, F> {
+        if let Some(language) = options.decode.language {
+            return Ok(language);
+        }
+        if !vocabulary.is_multilingual() {
+            return Ok(Language::ENGLISH);
+        }
+        let place = Place { seek: 0, frames: self.full.min(self.content) };
+        let window = self.encode(recognizer, place)?;
+        let languages = detect_languages(recognizer, vocabulary, &[window]);
+        recognizer.free_window(window);
+        let languages = languages.map_err(Error::widen)?;
+        Ok(languages.first().and_then(|all| likeliest(all)).unwrap_or(Language::ENGLISH))
+    }
+}
+
+/// A file in progress.
+struct File<'a> {
+    vocabulary: &'a Vocabulary,
+    options: &'a TranscribeOptions,
+    history: History,
+    language: Language,
+    /// The end of the last word in seconds.
+    last_speech: f64,
+    segments: Vec<Segment>,
+    content: usize,
+    full: usize,
+}
+
+impl File<'_> {
+    /// Decodes a window. Returns the frame at which the next one begins.
+    fn window<R: Recognizer + ?Sized, O: Observer + ?Sized>(
+        &mut self,
+        recognizer: &mut R,
+        window: Window,
+        place: Place,
+        observer: &mut O,
+    ) -> Result<usize, Error<R::Error>> {
+        let Self { vocabulary, options, .. } = *self;
+        if options.multilingual && vocabulary.is_multilingual() {
+            let languages = detect_languages(recognizer, vocabulary, &[window])?;
+            if let Some(found) = languages.first().and_then(|all| likeliest(all))
+                && found != self.language
+            {
+                self.language = found;
+                observer.language(found);
+            }
+        }
+        let attempt = Attempt {
+            window,
+            seek: place.seek,
+            prompt: self.history.prompt(),
+            language: Some(self.language),
+        };
+        let decoded = decode_with_fallback(recognizer, vocabulary, options, &[attempt], observer)?;
+        let Some(decoded) = decoded.into_iter().next() else { return Ok(place.seek) };
+        if is_silent(options, &decoded) {
+            return Ok(place.seek + place.frames);
+        }
+        let mut sliced = slice(vocabulary, &decoded, place);
+        if options.words {
+            let task = options.decode.task;
+            let (language, last_speech) = (self.language, self.last_speech);
+            let spoken = Spoken { window, place, language, task, last_speech };
+            add_words(recognizer, vocabulary, options, &mut sliced.segments, spoken)
+                .map_err(Error::Model)?;
+            if let ControlFlow::Break(again) = self.follow_words(&mut sliced, place) {
+                return Ok(again);
+            }
+        }
+        self.emit(sliced.segments, observer)?;
+        if !options.condition_on_previous_text || decoded.temperature > PROMPT_TEMPERATURE {
+            self.history.forget();
+        }
+        Ok(sliced.next)
+    }
+
+    /// Moves the next window to the end of the last word, and skips silence next to invented words. Breaks
+    /// with the frame from which the window is decoded again.
+    fn follow_words(&mut self, sliced: &mut slices::Sliced, place: Place) -> ControlFlow<usize> {
+        let spoken_until = |segments: &[Segment]| {
+            last_end(segments).filter(|&end| !sliced.is_closed && end > place.start())
+        };
+        if let Some(end) = spoken_until(&sliced.segments) {
+            sliced.next = frame(end);
+        }
+        if let Some(threshold) = self.options.hallucination_silence_threshold {
+            if let Some(end) = spoken_until(&sliced.segments) {
+                let remaining = slices::seconds(place.seek + self.full) - end;
+                sliced.next = match remaining > threshold {
+                    true => frame(end),
+                    false => place.seek + place.frames,
+                };
+            }
+            let Self { full, content, last_speech, .. } = *self;
+            match judge(&sliced.segments, place, full, content, threshold, last_speech) {
+                Verdict::Keep => {}
+                Verdict::Again(seek) => return ControlFlow::Break(seek),
+                Verdict::From(first, seek) => {
+                    sliced.segments.truncate(first);
+                    sliced.next = seek;
+                }
+            }
+        }
+        if let Some(end) = last_end(&sliced.segments) {
+            self.last_speech = end;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Makes segments final. Those without text or duration become empty.
+    fn emit<M, O: Observer + ?Sized>(
+        &mut self,
+        segments: Vec<Segment>,
+        observer: &mut O,
+    ) -> Result<(), Error<M>> {
+        for mut segment in segments {
+            clear_if_empty(&mut segment);
+            segment.id = self.segments.len();
+            self.history.extend(&segment.tokens);
+            let flow = observer.segment(&segment);
+            self.segments.push(segment);
+            if flow.is_break() {
+                return Err(Error::Cancelled);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Clears a segment without text or duration. It stays in the list, as in OpenAI's.
+pub(super) fn clear_if_empty(segment: &mut Segment) {
+    if segment.start == segment.end || strip(&segment.text).is_empty() {
+        segment.text.clear();
+        segment.tokens.clear();
+        segment.words.clear();
+    }
+}
+
+/// The parts of a file to transcribe as first frames and ends, none beyond the content.
+fn clips(times: &[f64], content: usize) -> Vec<(usize, usize)> {
+    let mut points: Vec<usize> = times.iter().map(|&seconds| frame(seconds)).collect();
+    if points.is_empty() {
+        points.push(0);
+    }
+    if points.len() % 2 == 1 {
+        points.push(content);
+    }
+    points.chunks_exact(2).map(|clip| (clip[0], clip[1].min(content))).collect()
+}
