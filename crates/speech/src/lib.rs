@@ -9,6 +9,7 @@
 //! | [`decode`] | encoded windows and prompts | tokens and their probabilities |
 //! | [`filters`] | sampled tokens | tokens that may follow |
 //! | [`transcribe`] | the features of a file | segments, with words where they are wanted |
+//! | [`stream`] | growing audio | words that stay |
 //!
 //! The rules are those of OpenAI's `whisper` package, whose results are the expectations of the tests.
 
@@ -21,6 +22,7 @@ mod language;
 mod non_speech;
 mod recognizer;
 mod segment;
+pub mod stream;
 mod text;
 pub mod transcribe;
 mod vocabulary;
