@@ -1,0 +1,119 @@
+//! Whole files.
+
+use pelton_speech::transcribe::{TranscribeOptions, transcribe};
+use pelton_speech::{Segment, Vocabulary};
+use serde_json::Value;
+
+use crate::expected::{assert_near, set};
+use crate::fake::{Fake, Frames, Noise, ids, vocabulary};
+
+fn options(vocabulary: &Vocabulary, case: &Value) -> TranscribeOptions {
+    let mut options = TranscribeOptions::default();
+    for (name, value) in case["options"].as_object().unwrap() {
+        if set(vocabulary, &mut options.decode, &mut Vec::new(), name, value) {
+            if name == "temperature" {
+                options.temperatures = vec![value.as_f64().unwrap()];
+            }
+            continue;
+        }
+        match &**name {
+            "temperature" => {
+                let all = value.as_array().unwrap().iter();
+                options.temperatures = all.map(|t| t.as_f64().unwrap()).collect();
+            }
+            "condition_on_previous_text" => {
+                options.condition_on_previous_text = value.as_bool().unwrap();
+            }
+            "initial_prompt" => options.initial_prompt = value.as_str().map(str::to_owned),
+            "carry_initial_prompt" => options.carry_initial_prompt = value.as_bool().unwrap(),
+            "compression_ratio_threshold" => options.compression_ratio_threshold = value.as_f64(),
+            "logprob_threshold" => options.logprob_threshold = value.as_f64(),
+            "no_speech_threshold" => options.no_speech_threshold = value.as_f64(),
+            "word_timestamps" => options.words = value.as_bool().unwrap(),
+            "hallucination_silence_threshold" => {
+                options.hallucination_silence_threshold = value.as_f64();
+            }
+            "prepend_punctuations" => {
+                options.prepend_punctuations = value.as_str().unwrap().to_owned();
+            }
+            "append_punctuations" => {
+                options.append_punctuations = value.as_str().unwrap().to_owned();
+            }
+            "clip_timestamps" => {
+                options.clip_timestamps = match value {
+                    Value::String(text) => text.split(',').map(|t| t.parse().unwrap()).collect(),
+                    _ => value.as_array().unwrap().iter().map(|t| t.as_f64().unwrap()).collect(),
+                }
+            }
+            "multilingual" => assert_eq!(value, false),
+            _ => panic!("{name}"),
+        }
+    }
+    options
+}
+
+#[track_caller]
+fn check(found: &Segment, expected: &Value, name: &str) {
+    assert_eq!(found.tokens, ids(&expected["tokens"]), "{name}");
+    assert_eq!(found.text, expected["text"].as_str().unwrap(), "{name}");
+    assert_eq!(found.seek as u64, expected["seek"].as_u64().unwrap(), "{name}");
+    let times = [&expected["start"], &expected["end"]].map(|time| time.as_f64().unwrap());
+    // OpenAI's code takes a text for a timestamp where the rules of timestamps are off
+    let ordered = (found.seek as f64 / 100.0..=times[1]).contains(&times[0]);
+    if ordered || !name.contains("without_timestamps") {
+        assert_near(found.start, &expected["start"], name);
+        assert_near(found.end, &expected["end"], name);
+    }
+    assert_near(found.temperature, &expected["temperature"], name);
+    assert_near(found.average_logprob, &expected["logprob"], name);
+    assert_near(found.compression_ratio, &expected["ratio"], name);
+    assert_near(found.no_speech_prob, &expected["no_speech"], name);
+    if let Some(words) = expected["words"].as_array() {
+        let texts: Vec<&str> = words.iter().map(|word| word[0].as_str().unwrap()).collect();
+        let found_texts: Vec<&str> = found.words.iter().map(|word| &*word.text).collect();
+        assert_eq!(found_texts, texts, "{name}");
+        for (found, word) in found.words.iter().zip(words) {
+            assert_near(found.start, &word[1], name);
+            assert_near(found.end, &word[2], name);
+            assert_near(found.probability, &word[3], name);
+        }
+    }
+}
+
+fn files(file: &str) {
+    let cases: Value = serde_json::from_str(file).unwrap();
+    let (multilingual, english) = (vocabulary(), vocabulary().english_only());
+    for case in cases.as_array().unwrap() {
+        let is_english = case["options"]["multilingual"] == false;
+        let vocabulary = if is_english { &english } else { &multilingual };
+        let mut model = Fake::new(case["seed"].as_u64().unwrap());
+        let frames = case["frames"].as_u64().unwrap() as usize;
+        let mut features = Frames { frames, offset: 0 };
+        let options = options(vocabulary, case);
+        let mut noise = Noise::default();
+        let found =
+            transcribe(&mut model, vocabulary, &mut features, &options, &mut noise).unwrap();
+        let name = format!("seed {} {}", case["seed"], case["options"]);
+        let expected = case["segments"].as_array().unwrap();
+        for (i, (found, expected)) in found.segments.iter().zip(expected).enumerate() {
+            assert_eq!(found.id, i);
+            check(found, expected, &format!("{name} segment {i}"));
+        }
+        assert_eq!(found.segments.len(), expected.len(), "{name}");
+        assert_eq!(found.text, case["text"].as_str().unwrap(), "{name}");
+        assert_eq!(found.language.code(), case["language"], "{name}");
+        let streamed: Vec<&String> = found.segments.iter().map(|segment| &segment.text).collect();
+        assert_eq!(noise.texts.iter().collect::<Vec<_>>(), streamed, "{name}");
+        model.assert_all_freed();
+    }
+}
+
+#[test]
+fn files_of_95_seconds() {
+    files(include_str!("../fixtures/transcribe.json"));
+}
+
+#[test]
+fn files_with_words() {
+    files(include_str!("../fixtures/transcribe_words.json"));
+}
