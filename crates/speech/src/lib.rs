@@ -12,6 +12,15 @@
 //! | [`stream`] | growing audio | words that stay |
 //!
 //! The rules are those of OpenAI's `whisper` package, whose results are the expectations of the tests.
+//!
+//! # Differences from OpenAI's results
+//!
+//! - Draws at temperatures above 0 come from a counter-based generator, so a sample differs from PyTorch's.
+//! - Clips end with the file, and a window always advances. OpenAI's code does not return in these cases.
+//! - A beam keeps no tokens of probability 0, and a window in which nothing is allowed ends.
+//! - Where the rules of timestamps are off, a text is never taken for a time, and a segment does not end
+//!   before it starts.
+//! - Words of a window of one frame are at its start. OpenAI's code places them 0.02 s before it.
 
 pub mod compression;
 pub mod decode;
@@ -22,6 +31,7 @@ mod language;
 mod non_speech;
 mod recognizer;
 mod segment;
+mod softmax;
 pub mod stream;
 mod text;
 pub mod transcribe;

@@ -1,10 +1,9 @@
 //! Detection of languages by the token after the start of a transcript.
 
-use pelton_sampling::LogSum;
-
 use crate::error::Error;
 use crate::language::Language;
 use crate::recognizer::{Append, Recognizer, Window};
+use crate::softmax::LogSumExp;
 use crate::vocabulary::Vocabulary;
 
 /// The probability of a language.
@@ -79,10 +78,10 @@ fn probabilities(vocabulary: &Vocabulary, logits: &[f32]) -> Vec<LanguageProbabi
     let of = |token: u32| logits.get(token as usize).copied().unwrap_or(f32::NEG_INFINITY);
     let languages = vocabulary.languages();
     let own: Vec<f32> = languages.iter().map(|&(_, token)| of(token)).collect();
-    let sum = LogSum::of(&own);
+    let sum = LogSumExp::of(&own);
     let probability = |(&(language, _), &logit): (&(Language, u32), &f32)| LanguageProbability {
         language,
-        probability: f64::from(sum.log_prob(logit)).exp(),
+        probability: sum.log_prob(logit).exp(),
     };
     languages.iter().zip(&own).map(probability).collect()
 }

@@ -1,6 +1,6 @@
 //! Rows of sampled tokens, and the probabilities of their next ones.
 
-use pelton_sampling::LogSum;
+use crate::softmax::LogSumExp;
 
 use super::candidates::likeliest;
 
@@ -27,16 +27,15 @@ pub(super) struct Candidate {
 
 /// The likeliest `n` tokens of filtered logits, with their log-probabilities.
 pub(super) fn candidates(logits: &[f32], n: usize) -> Vec<Candidate> {
-    let sum = LogSum::of(logits);
-    let candidate =
-        |token: u32| Candidate { token, logprob: f64::from(sum.log_prob(logits[token as usize])) };
+    let sum = LogSumExp::of(logits);
+    let candidate = |token: u32| Candidate { token, logprob: sum.log_prob(logits[token as usize]) };
     likeliest(logits, n).into_iter().map(candidate).collect()
 }
 
 /// The log-probability of a token, -∞ for a banned one.
 pub(super) fn logprob(logits: &[f32], token: u32) -> f64 {
     match logits.get(token as usize) {
-        Some(&logit) if logit > f32::NEG_INFINITY => f64::from(LogSum::of(logits).log_prob(logit)),
+        Some(&logit) if logit > f32::NEG_INFINITY => LogSumExp::of(logits).log_prob(logit),
         _ => f64::NEG_INFINITY,
     }
 }

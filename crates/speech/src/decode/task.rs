@@ -1,11 +1,10 @@
 //! The state of one job while it is decoded.
 
-use pelton_sampling::LogSum;
-
 use crate::compression::compression_ratio;
 use crate::filters::{Rules, penalize};
 use crate::language::Language;
 use crate::recognizer::{Append, Hypothesis};
+use crate::softmax::LogSumExp;
 use crate::text::strip;
 use crate::vocabulary::{TIMESTAMP_SECONDS, Vocabulary};
 
@@ -151,9 +150,9 @@ impl<'a> State<'a> {
         if self.is_new() {
             let first = all.clone().next().unwrap_or_default();
             let own = first.get(vocabulary.no_speech as usize).copied();
-            let logprob = LogSum::of(first).log_prob(own.unwrap_or(f32::NEG_INFINITY));
+            let logprob = LogSumExp::of(first).log_prob(own.unwrap_or(f32::NEG_INFINITY));
             // NaN would stand for a job without a pass
-            self.no_speech_prob = f64::from(logprob).exp().max(0.0);
+            self.no_speech_prob = logprob.exp().max(0.0);
             if self.wants.len() > 1 {
                 all.next();
             }

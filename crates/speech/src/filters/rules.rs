@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use pelton_sampling::LogSum;
-
+use crate::softmax::{LogSumExp, greatest};
 use crate::vocabulary::Vocabulary;
 
 /// Bits of a word of a mask.
@@ -143,9 +142,7 @@ impl Rules {
 /// Whether the sum of the probabilities of `timestamps` exceeds the greatest of `others`, both logits
 /// of one row.
 pub fn timestamps_win(others: &[f32], timestamps: &[f32]) -> bool {
-    let sum = LogSum::of(timestamps);
-    // the log-sum-exp relative to the greatest logit
-    let greatest = others.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let reach = f64::from(greatest) - f64::from(sum.greatest);
-    sum.greatest > f32::NEG_INFINITY && -f64::from(sum.log_prob(sum.greatest)) > reach
+    let sum = LogSumExp::of(timestamps);
+    let reach = f64::from(greatest(others)) - f64::from(sum.greatest);
+    sum.greatest > f32::NEG_INFINITY && sum.rest > reach
 }

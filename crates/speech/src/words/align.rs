@@ -3,6 +3,7 @@
 use crate::decode::Task;
 use crate::language::Language;
 use crate::recognizer::Alignment;
+use crate::softmax::LogSumExp;
 use crate::vocabulary::Vocabulary;
 
 use super::median::median_filter;
@@ -136,9 +137,9 @@ fn probabilities(
     let rows = alignment.logits.chunks_exact(width.max(1)).skip(first - 1);
     let of = |(row, &token): (&[f32], &u32)| {
         let row = &row[..(vocabulary.eot as usize).min(row.len())];
-        let sum = pelton_sampling::LogSum::of(row);
+        let sum = LogSumExp::of(row);
         let logit = row.get(token as usize).copied().unwrap_or(f32::NEG_INFINITY);
-        f64::from(sum.log_prob(logit)).exp()
+        sum.log_prob(logit).exp()
     };
     let mut probabilities: Vec<f64> = rows.zip(text).map(of).collect();
     probabilities.resize(text.len(), 0.0);
