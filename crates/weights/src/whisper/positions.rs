@@ -9,8 +9,8 @@ use crate::gguf::TensorEntry;
 
 const TABLE: &str = "encoder.positional_embedding";
 
-/// The greatest number of values that are computed: hundreds of times those of the largest model.
-const MOST: usize = 1 << 28;
+/// The greatest number of values that are computed: four times those of the largest model.
+const MOST: usize = 1 << 23;
 
 /// Adds the encoder's positions to the tensors of a file without them.
 pub(crate) fn complete(metadata: &Metadata, tensors: &mut Vec<TensorEntry>) {
