@@ -85,7 +85,7 @@ enum Command {
     Logits(logits::Args),
     /// Measure how well a model predicts a text, and how far it is from saved logits
     Perplexity(perplexity::Args),
-    /// Write a GGUF file of a directory of Hugging Face
+    /// Write a GGUF file of a directory of Hugging Face, or of a file of whisper.cpp
     Convert(convert::Args),
     /// Write a GGUF file with smaller types
     Quantize(quantize::Args),

@@ -494,7 +494,7 @@ impl Model {
             file: Path::new(checkpoint.name()).to_owned(),
             found: match checkpoint.source() {
                 Source::HuggingFace => "tokenizer.json is missing",
-                Source::Gguf => "the file has no vocabulary",
+                Source::Gguf | Source::Ggml => "the file has no vocabulary",
             },
         })
     }

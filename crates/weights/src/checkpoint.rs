@@ -12,7 +12,8 @@ use pelton_quant::DType;
 
 use crate::gguf::{Shard, Split, TensorEntry, shard_path, stacked};
 use crate::map::{is_missing, map_file};
-use crate::{Error, Metadata, Problem, folder, hf};
+use crate::metadata::Entries;
+use crate::{Error, Metadata, Problem, folder, ggml, hf, whisper};
 
 /// The kind of file that a [`Checkpoint`] was read from.
 ///
@@ -23,6 +24,8 @@ pub enum Source {
     /// A GGUF file, or one in several shards.
     #[default]
     Gguf,
+    /// A ggml file of whisper.cpp.
+    Ggml,
     /// A Hugging Face directory: `config.json` and safetensors files.
     HuggingFace,
 }
@@ -45,7 +48,9 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens a GGUF file or a Hugging Face directory.
+    /// Opens a GGUF file, a ggml file of whisper.cpp or a Hugging Face directory.
+    ///
+    /// The first bytes of a file decide on its format, whatever its name.
     ///
     /// For a GGUF model split into several files, `path` is the first shard; the others are
     /// located in the same folder by their names.
@@ -76,7 +81,15 @@ impl Checkpoint {
         }
         let rejected = |problem| Error::at(path, problem);
 
-        let (first, mut file_bytes) = read_shard(path).map_err(rejected)?;
+        let bytes = map_file(path).map_err(rejected)?;
+        if ggml::is_ggml(&bytes) {
+            let stem = path.file_stem().and_then(|stem| stem.to_str());
+            let name = stem.map(|stem| stem.strip_prefix("ggml-").unwrap_or(stem));
+            let contents = ggml::parse(&bytes, name).map_err(rejected)?;
+            return Self::of_ggml(path.display().to_string(), contents, bytes.len());
+        }
+        let first = Shard::parse(&bytes).map_err(rejected)?;
+        let mut file_bytes = bytes.len() as u64;
         let mut tensors = first.tensors;
         let split = Split::of(&first.metadata).map_err(rejected)?;
         if let Some(split) = split.filter(Split::has_others) {
@@ -93,8 +106,7 @@ impl Checkpoint {
             split.require_all(tensors.len()).map_err(rejected)?;
         }
 
-        let metadata = Metadata::new(path.display().to_string(), first.metadata);
-        Self::new(Source::Gguf, metadata, stacked(tensors), file_bytes)
+        Self::of_gguf(path.display().to_string(), first.metadata, tensors, file_bytes)
     }
 
     /// Opens a model in memory: a `Vec<u8>` or another type that converts to [`Bytes`] without a
@@ -105,13 +117,33 @@ impl Checkpoint {
     pub fn from_bytes(name: &str, bytes: impl Into<Bytes>) -> Result<Self, Error> {
         let rejected = |problem| Error::new(name, problem);
         let bytes = bytes.into();
+        if ggml::is_ggml(&bytes) {
+            let contents = ggml::parse(&bytes, None).map_err(rejected)?;
+            return Self::of_ggml(name.to_owned(), contents, bytes.len());
+        }
         let shard = Shard::parse(&bytes).map_err(rejected)?;
         let split = Split::of(&shard.metadata).map_err(rejected)?;
         if let Some(split) = split.filter(Split::has_others) {
             return Err(rejected(Problem::ShardInMemory { count: split.count }));
         }
-        let metadata = Metadata::new(name.to_owned(), shard.metadata);
-        Self::new(Source::Gguf, metadata, stacked(shard.tensors), bytes.len() as u64)
+        Self::of_gguf(name.to_owned(), shard.metadata, shard.tensors, bytes.len() as u64)
+    }
+
+    fn of_gguf(
+        name: String,
+        metadata: Entries,
+        tensors: Vec<TensorEntry>,
+        file_bytes: u64,
+    ) -> Result<Self, Error> {
+        let metadata = Metadata::new(name, metadata);
+        let mut tensors = stacked(tensors);
+        whisper::complete(&metadata, &mut tensors);
+        Self::new(Source::Gguf, metadata, tensors, file_bytes)
+    }
+
+    fn of_ggml(name: String, contents: ggml::Contents, file_bytes: usize) -> Result<Self, Error> {
+        let metadata = Metadata::new(name, contents.metadata);
+        Self::new(Source::Ggml, metadata, contents.tensors, file_bytes as u64)
     }
 
     fn new(

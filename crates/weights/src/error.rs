@@ -472,6 +472,23 @@ pub enum Problem {
         fault: String,
     },
 
+    /// A field of a ggml file of Whisper that is out of range or contradicts the rest of the file.
+    #[error("{field} of the ggml file is {found}, expected {expected}")]
+    GgmlField {
+        /// The field, by its name in whisper.cpp.
+        field: String,
+        /// The value in the file.
+        found: String,
+        /// The valid values.
+        expected: String,
+    },
+    /// A vocabulary that is not one of Whisper.
+    #[error("the vocabulary has {fault}, expected Whisper's")]
+    WhisperVocabulary {
+        /// The fault.
+        fault: String,
+    },
+
     /// A write with the wrong number of bytes for the next tensor, or after the last tensor.
     #[error("tensor {tensor:?} was written with {found} bytes, expected {expected}")]
     TensorBytes {

@@ -21,6 +21,7 @@ mod checkpoint;
 mod error;
 mod folder;
 mod foreign;
+mod ggml;
 mod gguf;
 mod hf;
 mod keys;
@@ -30,6 +31,7 @@ mod metadata;
 mod quantize;
 mod value;
 mod value_type;
+mod whisper;
 
 pub use buckets::{BUCKETS_ARCHITECTURE, BUCKETS_FORMAT, BUCKETS_MODEL, BucketPart, bucket_tensor};
 pub use bytes::Bytes;

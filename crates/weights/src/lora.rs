@@ -67,7 +67,7 @@ impl Lora {
         let path = path.as_ref();
         let rejected = |fault: String| Error::at(path, Problem::Adapter { fault });
         let matrices = match (path.is_dir(), base.source()) {
-            (false, Source::Gguf) => gguf(&Checkpoint::open(path)?, base)?,
+            (false, Source::Gguf | Source::Ggml) => gguf(&Checkpoint::open(path)?, base)?,
             (true, Source::HuggingFace) => {
                 let pairs = peft::open(path, Path::new(base.name()))?;
                 pairs
@@ -81,7 +81,7 @@ impl Lora {
                     "is a file, expected a directory as that of the model".into(),
                 ));
             }
-            (true, Source::Gguf) => {
+            (true, Source::Gguf | Source::Ggml) => {
                 return Err(rejected("is a directory, expected a GGUF file as the model".into()));
             }
         };

@@ -191,3 +191,11 @@ impl Array {
         self.len == 0
     }
 }
+
+/// An array of values that all have the type `item`.
+pub(crate) fn array<V: Into<Value>>(item: ValueType, values: impl IntoIterator<Item = V>) -> Value {
+    match Array::new(item, values) {
+        Ok(array) => array.into(),
+        Err(error) => unreachable!("the values are of one type: {error}"),
+    }
+}

@@ -214,7 +214,10 @@ mod configs {
         for (class, config) in [
             ("T5ForConditionalGeneration", json!({"d_model": 512, "num_heads": 8})),
             ("MambaForCausalLM", json!({"n_layer": 2, "d_model": 768})),
-            ("WhisperForConditionalGeneration", json!({"d_model": 384, "encoder_layers": 4})),
+            (
+                "MoonshineForConditionalGeneration",
+                json!({"hidden_size": 288, "encoder_num_hidden_layers": 6}),
+            ),
         ] {
             let folder = Folder::with_config(|all| {
                 *all = config;

@@ -1,4 +1,4 @@
-//! `pelton convert`: a GGUF file of a directory.
+//! `pelton convert`: a GGUF file of a directory, or of a file of whisper.cpp.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -11,8 +11,9 @@ use crate::model;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A directory of Hugging Face: config.json, .safetensors files and the tokenizer's files
-    #[arg(value_name = "DIR")]
+    /// A directory of Hugging Face: config.json, .safetensors files and the tokenizer's files; or a ggml file of
+    /// whisper.cpp
+    #[arg(value_name = "DIR|FILE")]
     model: String,
     /// The GGUF file to write
     #[arg(value_name = "OUT.gguf")]
@@ -27,7 +28,7 @@ pub(crate) struct Args {
 /// The types of matrices.
 #[derive(Clone, Copy, ValueEnum)]
 enum Type {
-    /// The directory's own types, so that no value changes
+    /// The model's own types, so that no value changes
     Auto,
     /// 16 bits, with a smaller range than bf16
     F16,

@@ -1,5 +1,7 @@
 //! `pelton inspect`: the contents of a model file.
 
+mod speech;
+
 use std::{
     collections::BTreeMap,
     io::{Write, stdout},
@@ -17,6 +19,7 @@ use crate::{
     model,
     output::{self, WithHint},
 };
+use speech::Speech;
 
 /// The key of the chat template.
 const TEMPLATE: &str = "tokenizer.chat_template";
@@ -78,6 +81,9 @@ fn print_text(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Re
         checkpoint.tensors().len(),
         summary.types(),
     )?;
+    if let Some(speech) = Speech::of(checkpoint)? {
+        writeln!(out, "{speech}")?;
+    }
     writeln!(out, "\nmetadata")?;
     for (key, value) in checkpoint.metadata().iter() {
         writeln!(out, "  {:<44} {}", key.escape_debug(), short(value))?;
@@ -113,6 +119,9 @@ fn print_json(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Re
         "types": summary.tensors_by_type,
         "metadata": metadata,
     });
+    if let Some(speech) = Speech::of(checkpoint)? {
+        object["speech"] = speech.to_json();
+    }
     if tensors {
         object["tensors"] = checkpoint
             .tensors()

@@ -29,8 +29,8 @@ const BUFFER: usize = 1 << 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A GGUF file (of several the first) or a directory of Hugging Face, with matrices of F32, F16 or BF16; those
-    /// that are quantized already keep their types
+    /// A GGUF file (of several the first), a directory of Hugging Face or a ggml file of whisper.cpp, with matrices of
+    /// F32, F16 or BF16; those that are quantized already keep their types
     model: String,
     /// The file to write
     #[arg(value_name = "OUT.gguf")]

@@ -31,6 +31,32 @@ fn inspect() {
     assert!(object["plan"][0].as_str().unwrap().starts_with("qwen3"));
 }
 
+/// A model of speech says what it is, in a directory and in the files that are made of it.
+#[test]
+fn files_of_whisper() {
+    let folder = fixture("../../crates/weights/tests/fixtures/whisper/folder");
+    let line = "speech recognition: 99 languages, windows of 1 s, 80 mels, encoder 1 × 32, decoder 2 × 32, \
+                2120 tokens, 2 heads for the times of words\n";
+    let text = stdout(&run(&["inspect", &folder]));
+    assert!(text.contains(line), "{text}");
+    let [whole, small] = ["whisper.gguf", "whisper-q8_0.gguf"].map(temporary);
+    let [whole, small] = [&whole, &small].map(|path| path.to_str().unwrap());
+    stdout(&run(&["convert", &folder, whole, "--force"]));
+    stdout(&run(&["quantize", whole, small, "q8_0", "--force"]));
+    for (file, matrix) in [(whole, "F16"), (small, "Q8_0")] {
+        assert!(stdout(&run(&["inspect", file])).contains(line));
+        let object = json(&["inspect", file, "--tensors", "--json"]);
+        assert_eq!(
+            (&object["speech"]["languages"], &object["speech"]["mels"]),
+            (&99.into(), &80.into())
+        );
+        let tensors = object["tensors"].as_array().unwrap();
+        let of = |name: &str| &tensors.iter().find(|t| t["name"] == name).unwrap()["type"];
+        assert_eq!(of("decoder.blocks.1.mlp.0.weight"), matrix);
+        assert_eq!(of("encoder.conv2.weight"), "F16");
+    }
+}
+
 #[test]
 fn tokenize() {
     let ids = stdout(&run(&["tokenize", "built-in", "Once upon a time", "--ids"]));

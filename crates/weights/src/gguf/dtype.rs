@@ -35,7 +35,7 @@ pub(super) fn dtype_id(dtype: DType) -> u32 {
 }
 
 /// The type with this id, or its name for an error message.
-pub(super) fn dtype_of_id(id: u32) -> Result<DType, String> {
+pub(crate) fn dtype_of_id(id: u32) -> Result<DType, String> {
     DType::ALL.into_iter().find(|dtype| dtype_id(*dtype) == id).ok_or_else(
         || match unsupported_name(id) {
             Some(name) => name.to_owned(),
@@ -68,6 +68,6 @@ fn unsupported_name(id: u32) -> Option<&'static str> {
 }
 
 /// List of the supported types for an error message.
-pub(super) fn supported() -> String {
+pub(crate) fn supported() -> String {
     DType::ALL.map(DType::name).join(", ")
 }

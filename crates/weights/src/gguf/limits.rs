@@ -16,14 +16,14 @@ pub(super) const MAX_ALIGNMENT: usize = 2 << 20;
 pub(super) const MAX_KEY_LEN: usize = (1 << 16) - 1;
 
 /// The longest tensor name, in bytes: "at most 64 bytes long" in the specification.
-pub(super) const MAX_TENSOR_NAME_LEN: usize = 64;
+pub(crate) const MAX_TENSOR_NAME_LEN: usize = 64;
 
 /// Maximum number of keys and of tensors in a file, tens of times the counts of the largest
 /// models. Descriptions are larger in memory than in the file, so their number must be bounded.
 pub(super) const MAX_ENTRIES: u64 = 1 << 20;
 
 /// Maximum number of dimensions of a tensor in the current specification.
-pub(super) const MAX_DIMS: usize = 4;
+pub(crate) const MAX_DIMS: usize = 4;
 
 /// The key that sets a file's alignment.
 pub(super) const ALIGNMENT_KEY: &str = "general.alignment";
@@ -65,7 +65,7 @@ fn for_message(name: &[u8]) -> String {
 }
 
 /// Validates a metadata key or tensor name and returns it as text.
-pub(super) fn checked_name<'a>(
+pub(crate) fn checked_name<'a>(
     name: &'a [u8],
     longest: usize,
     what: &'static str,

@@ -5,10 +5,10 @@
 //! All fields of a file are validated in this module.
 
 pub(crate) mod cursor;
-mod dtype;
+pub(crate) mod dtype;
 mod experts;
 mod header;
-mod limits;
+pub(crate) mod limits;
 mod split;
 mod tensors;
 mod writer;
@@ -16,5 +16,5 @@ mod writer;
 pub(crate) use experts::stacked;
 pub(crate) use header::Shard;
 pub(crate) use split::{Split, shard_path};
-pub(crate) use tensors::TensorEntry;
+pub(crate) use tensors::{TensorEntry, checked_size};
 pub use writer::{GgufBody, GgufWriter};

@@ -120,13 +120,13 @@ fn describe(
 }
 
 /// The rule that a shape violates.
-pub(super) enum SizeFault {
+pub(crate) enum SizeFault {
     Row,
     Shape(&'static str),
 }
 
 impl SizeFault {
-    pub(super) fn of_tensor(self, tensor: &str, shape: &[u64], dtype: DType) -> Problem {
+    pub(crate) fn of_tensor(self, tensor: &str, shape: &[u64], dtype: DType) -> Problem {
         let tensor = tensor.to_owned();
         match self {
             Self::Row => {
@@ -139,7 +139,7 @@ impl SizeFault {
 }
 
 /// Converts the dimensions to `usize` and computes the tensor's size in bytes.
-pub(super) fn checked_size(
+pub(crate) fn checked_size(
     stored: &[u64; MAX_DIMS],
     dtype: DType,
 ) -> Result<([usize; MAX_DIMS], usize), SizeFault> {

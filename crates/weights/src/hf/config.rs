@@ -78,6 +78,11 @@ impl Stated {
         let all = all.with_defaults(of_class(&model_type, "defaults"));
         Ok(Self { all, class: class.unwrap_or_default(), model_type, outer_type })
     }
+
+    /// As [`Config::default_of`].
+    pub(super) fn default_of(&self, key: &str) -> Option<Value> {
+        default_of([&self.model_type, &self.outer_type], key)
+    }
 }
 
 impl Config {
@@ -144,10 +149,7 @@ impl Config {
     /// The default of a key in transformers' class, null for lists and objects; `None` if the class does
     /// not have the key.
     pub(super) fn default_of(&self, key: &str) -> Option<Value> {
-        let types = [&self.model_type, &self.outer_type];
-        let mut parts =
-            types.into_iter().flat_map(|name| ["defaults", "others"].map(|of| (name, of)));
-        parts.find_map(|(name, part)| of_class(name, part).remove(key))
+        default_of([&self.model_type, &self.outer_type], key)
     }
 
     /// Whether transformers' class of the language model has a key; yes for classes of other packages.
@@ -173,6 +175,11 @@ fn class_of(object: &Object) -> Result<Option<String>, Error> {
         Some(class) => Ok(Some(class.to_owned())),
         None => Err(object.invalid("architectures", shown(first), "a list of strings")),
     }
+}
+
+fn default_of(types: [&str; 2], key: &str) -> Option<Value> {
+    let mut parts = types.into_iter().flat_map(|name| ["defaults", "others"].map(|of| (name, of)));
+    parts.find_map(|(name, part)| of_class(name, part).remove(key))
 }
 
 /// A part of what [`CLASSES`] says of a class.

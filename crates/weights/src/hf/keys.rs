@@ -3,7 +3,9 @@
 use super::config::Config;
 use super::rope::Rope;
 use crate::metadata::Entries;
-use crate::{Array, Error, Value, ValueType};
+
+pub(super) use crate::value::array;
+use crate::{Error, Value, ValueType};
 
 /// A GGUF key, without the architecture's prefix, and its value.
 #[derive(Clone, Copy, Debug)]
@@ -146,12 +148,4 @@ pub(super) fn flags(values: impl IntoIterator<Item = bool>) -> Value {
 /// An array of integers.
 pub(super) fn sizes(values: impl IntoIterator<Item = usize>) -> Value {
     array(ValueType::U32, values.into_iter().map(|value| value as u32))
-}
-
-/// An array of values that all have the type `item`.
-pub(super) fn array<V: Into<Value>>(item: ValueType, values: impl IntoIterator<Item = V>) -> Value {
-    match Array::new(item, values) {
-        Ok(array) => array.into(),
-        Err(error) => unreachable!("the values are of one type: {error}"),
-    }
 }

@@ -35,6 +35,7 @@ mod stored;
 mod tokenizer;
 mod transforms;
 mod unread;
+mod whisper;
 
 use std::path::Path;
 
@@ -62,6 +63,9 @@ pub(crate) struct Contents {
 /// Reads a directory.
 pub(crate) fn open(folder: &Path) -> Result<Contents, Error> {
     let stated = Stated::read(&folder.join("config.json"))?;
+    if whisper::is_whisper(&stated) {
+        return whisper::open(folder, &stated);
+    }
     let family = family_of(&stated)?;
     let mut config = Config::new(stated)?;
     check_activation(family, &config)?;

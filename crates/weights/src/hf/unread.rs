@@ -12,7 +12,7 @@
 use serde_json::Value;
 
 use super::config::Config;
-use super::json::shown;
+use super::json::{Object, shown};
 use crate::gguf::TensorEntry;
 use crate::{Error, Problem};
 
@@ -213,8 +213,16 @@ pub(super) fn check(
     tensors: &[TensorEntry],
 ) -> Result<(), Error> {
     check_shown(config, architecture, tensors)?;
+    check_keys(&config.all, |key| config.default_of(key))
+}
+
+/// Checks the keys that nothing has looked up; `default_of` gives those that transformers' class has.
+pub(super) fn check_keys(
+    all: &Object,
+    default_of: impl Fn(&str) -> Option<Value>,
+) -> Result<(), Error> {
     let mut unknown = Vec::new();
-    for (path, value) in config.all.unread(OBJECTS) {
+    for (path, value) in all.unread(OBJECTS) {
         let key = path.as_str();
         if OBJECTS.iter().any(|object| key.strip_prefix(object).is_some_and(|k| k.starts_with('.')))
         {
@@ -232,14 +240,14 @@ pub(super) fn check(
                 continue;
             }
             let expected = values.join(" or ");
-            return Err(config.all.invalid(key, shown(&value), &expected));
+            return Err(all.invalid(key, shown(&value), &expected));
         }
-        let Some(default) = config.default_of(key) else {
+        let Some(default) = default_of(key) else {
             unknown.push(path);
             continue;
         };
         if !same(&value, &default) && !is_full_attention(key, &value) {
-            return Err(refused(config, key, &value, &default));
+            return Err(refused(all, key, &value, &default));
         }
     }
     if !unknown.is_empty() {
@@ -249,12 +257,12 @@ pub(super) fn check(
     Ok(())
 }
 
-fn refused(config: &Config, key: &str, value: &Value, default: &Value) -> Error {
+fn refused(all: &Object, key: &str, value: &Value, default: &Value) -> Error {
     let expected = match default {
         Value::Null => "null, as no other value is computed".to_owned(),
         other => format!("{}, as no other value is computed", shown(other)),
     };
-    config.all.error(Problem::ConfigValue { key: key.to_owned(), found: shown(value), expected })
+    all.error(Problem::ConfigValue { key: key.to_owned(), found: shown(value), expected })
 }
 
 /// Whether a value switches nothing on.

@@ -3,6 +3,7 @@
 use pelton_quant::DType;
 
 use super::Quantize;
+use crate::whisper::TOKEN_EMBEDDING;
 use crate::{Checkpoint, Error, Tensor, Value};
 
 /// The properties of a model that the choice depends on, in addition to the tensors.
@@ -81,7 +82,9 @@ impl Role {
         let is = |part: &str| name.contains(part);
         match name {
             "output.weight" => Self::Output,
-            "token_embd.weight" | "per_layer_token_embd.weight" => Self::Embedding,
+            "token_embd.weight" | "per_layer_token_embd.weight" | TOKEN_EMBEDDING => {
+                Self::Embedding
+            }
             _ if ["attn_qkv.weight", "attn_kv_b.weight", "attn_v.weight"].into_iter().any(is) => {
                 Self::Values
             }
@@ -124,7 +127,7 @@ pub(super) fn types(mix: Quantize, facts: &Facts, tensors: &[Entry<'_>]) -> Vec<
     let mut all = vec![None; tensors.len()];
     for i in order {
         let tensor = tensors[i];
-        if is_exempt(tensor) {
+        if is_exempt(tensor) || is_convolution(tensor.name) {
             continue;
         }
         if matches!(mix, Quantize::F32 | Quantize::F16 | Quantize::BF16) {
@@ -269,6 +272,11 @@ pub(super) fn is_exempt(tensor: Entry<'_>) -> bool {
     let rows: usize = tensor.shape.iter().skip(1).product();
     let matrix = rows > 1 && tensor.name.ends_with(".weight");
     !matrix || PARTS.iter().any(|part| tensor.name.contains(part))
+}
+
+/// Whether a tensor is the kernel of a convolution of Whisper, whose rows have three values: it stays in F16 or F32.
+pub(super) fn is_convolution(name: &str) -> bool {
+    matches!(name, "encoder.conv1.weight" | "encoder.conv2.weight")
 }
 
 /// Whether a tensor's values are floats, of which a quantized tensor is made.

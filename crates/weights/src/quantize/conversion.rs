@@ -5,7 +5,7 @@ use std::thread;
 
 use pelton_quant::DType;
 
-use super::choice::{self, Entry, Facts, fitting, is_exempt, is_float};
+use super::choice::{self, Entry, Facts, fitting, is_convolution, is_exempt, is_float};
 use super::rows::{HeadOrder, Rows};
 use super::{Importance, Quantize};
 use crate::{Checkpoint, Error, GgufWriter, Problem, Source, Tensor, Value};
@@ -92,6 +92,7 @@ impl<'a> Conversion<'a> {
         let types = model.tensors().map(|tensor| match matrices {
             _ if !is_float(&tensor) => tensor.dtype,
             _ if is_exempt(entry(&tensor)) => DType::F32,
+            _ if is_convolution(tensor.name) => tensor.dtype,
             Some(dtype) => fitting(dtype, tensor.row_len()),
             None => tensor.dtype,
         });
@@ -136,7 +137,7 @@ impl<'a> Conversion<'a> {
         };
         for (tensor, of) in self.model.tensors().zip(&mut self.types) {
             let fits = matches(pattern, tensor.name) && is_float(&tensor);
-            if !fits || is_exempt(entry(&tensor)) {
+            if !fits || is_exempt(entry(&tensor)) || is_convolution(tensor.name) {
                 continue;
             }
             if !dtype.has_encoder() || !tensor.row_len().is_multiple_of(dtype.block_len()) {
@@ -253,7 +254,7 @@ fn entry<'a>(tensor: &Tensor<'a>) -> Entry<'a> {
 /// The type of a tensor that no mixture changes. GGUF files have the vectors of directories in F32.
 fn kept(model: &Checkpoint, tensor: &Tensor<'_>) -> DType {
     let widened = model.source() == Source::HuggingFace && is_float(tensor);
-    if widened { DType::F32 } else { tensor.dtype }
+    if widened && !is_convolution(tensor.name) { DType::F32 } else { tensor.dtype }
 }
 
 /// Whether a name has the form of a pattern, in which `*` stands for any characters.

@@ -12,6 +12,7 @@ mod various;
 
 use super::config::Stated;
 use super::family::Family;
+use super::whisper;
 use crate::{Error, Problem};
 
 const ALL: &[&[Family]] = &[
@@ -39,6 +40,7 @@ pub(super) fn family_of(stated: &Stated) -> Result<&'static Family, Error> {
         };
         let mut classes: Vec<_> =
             ALL.iter().flat_map(|group| group.iter()).flat_map(|family| family.classes).collect();
+        classes.extend(&whisper::CLASSES);
         classes.sort();
         let supported = classes.into_iter().copied().collect::<Vec<_>>().join(", ");
         stated.all.error(Problem::Architecture { found, supported })

@@ -7,49 +7,49 @@ use serde_json::Value;
 
 /// The parts of the file that GGUF has keys for.
 #[derive(Debug, serde::Deserialize)]
-pub(super) struct Contents {
-    pub(super) model: Model,
+pub(in crate::hf) struct Contents {
+    pub(in crate::hf) model: Model,
     #[serde(default)]
-    pub(super) added_tokens: Vec<Added>,
+    pub(in crate::hf) added_tokens: Vec<Added>,
     #[serde(default)]
-    pub(super) normalizer: Value,
+    pub(in crate::hf) normalizer: Value,
     #[serde(default)]
-    pub(super) pre_tokenizer: Value,
+    pub(in crate::hf) pre_tokenizer: Value,
     #[serde(default)]
-    pub(super) post_processor: Value,
+    pub(in crate::hf) post_processor: Value,
     #[serde(default)]
-    pub(super) decoder: Value,
+    pub(in crate::hf) decoder: Value,
 }
 
 #[derive(Debug, serde::Deserialize)]
-pub(super) struct Model {
+pub(in crate::hf) struct Model {
     /// `BPE`, `WordPiece` or `Unigram`; absent in old files, which are BPE.
     #[serde(rename = "type")]
-    pub(super) kind: Option<String>,
-    pub(super) vocab: Vocab,
+    pub(in crate::hf) kind: Option<String>,
+    pub(in crate::hf) vocab: Vocab,
     #[serde(default)]
-    pub(super) merges: Merges,
+    pub(in crate::hf) merges: Merges,
     #[serde(default)]
-    pub(super) byte_fallback: Option<bool>,
+    pub(in crate::hf) byte_fallback: Option<bool>,
     #[serde(default)]
-    pub(super) ignore_merges: Option<bool>,
+    pub(in crate::hf) ignore_merges: Option<bool>,
     #[serde(default)]
-    pub(super) unk_token: Option<String>,
+    pub(in crate::hf) unk_token: Option<String>,
     #[serde(default)]
-    pub(super) unk_id: Option<u32>,
+    pub(in crate::hf) unk_id: Option<u32>,
 }
 
 #[derive(Debug, serde::Deserialize)]
-pub(super) struct Added {
-    pub(super) id: u64,
-    pub(super) content: String,
+pub(in crate::hf) struct Added {
+    pub(in crate::hf) id: u64,
+    pub(in crate::hf) content: String,
     #[serde(default)]
-    pub(super) special: bool,
+    pub(in crate::hf) special: bool,
 }
 
 /// Tokens: ids by text, or texts with scores in the order of ids.
 #[derive(Debug)]
-pub(super) enum Vocab {
+pub(in crate::hf) enum Vocab {
     Ids(Vec<(String, u64)>),
     Scores(Vec<(String, f64)>),
 }
@@ -86,7 +86,7 @@ impl<'de> Deserialize<'de> for Vocab {
 
 /// Merges as pairs. They are lists of two since tokenizers 0.20, before "left right".
 #[derive(Debug, Default)]
-pub(super) struct Merges(pub(super) Vec<(String, String)>);
+pub(in crate::hf) struct Merges(pub(in crate::hf) Vec<(String, String)>);
 
 impl<'de> Deserialize<'de> for Merges {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for Pair {
 }
 
 /// The steps of a sequence of normalizers, processors and the like, or a single one.
-pub(super) fn steps(value: &Value) -> Vec<&Value> {
+pub(in crate::hf) fn steps(value: &Value) -> Vec<&Value> {
     let lists = ["normalizers", "pretokenizers", "processors", "decoders"];
     match lists.iter().find_map(|key| value.get(key)?.as_array()) {
         Some(list) => list.iter().flat_map(steps).collect(),
@@ -139,6 +139,6 @@ pub(super) fn steps(value: &Value) -> Vec<&Value> {
 }
 
 /// The type of a step.
-pub(super) fn kind(step: &Value) -> &str {
+pub(in crate::hf) fn kind(step: &Value) -> &str {
     step.get("type").and_then(Value::as_str).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! The tokenizer of a folder under GGUF's keys.
 
-mod contents;
-mod pre;
+pub(super) mod contents;
+pub(super) mod pre;
 mod special;
 mod template;
 mod vocabulary;

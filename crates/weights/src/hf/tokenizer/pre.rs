@@ -102,7 +102,7 @@ const TABLE: &[(&str, &[Step<'static>], Option<bool>)] = &[
 
 /// The name of a byte-level pre-tokenizer, or a description that names no pre-tokenizer, so that
 /// a tokenizer of this vocabulary is rejected by it.
-pub(super) fn name(pre_tokenizer: &Value, whole: bool) -> String {
+pub(in crate::hf) fn name(pre_tokenizer: &Value, whole: bool) -> String {
     let all = steps(pre_tokenizer);
     let found: Option<Vec<Step<'_>>> = all
         .iter()
