@@ -7,6 +7,7 @@
 mod features;
 mod recognizer;
 mod segment;
+pub mod write;
 
 pub use features::Features;
 pub use recognizer::{Alignment, Append, Hypothesis, Recognizer, Sizes, Window};
