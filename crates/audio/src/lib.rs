@@ -6,6 +6,7 @@
 //!
 //! [`AudioFile`] and [`RawAudio`] decode. [`Samples`] is what the rest reads from: a file, or samples in
 //! memory ([`Memory`]). [`log_mel`] and [`MelStream`] compute features as OpenAI's code does.
+//! [`VoiceDetector`] finds speech, [`Packing`] puts it in windows.
 //!
 //! ```
 //! use pelton_audio::{AudioFile, MelStream};
@@ -27,11 +28,14 @@ mod error;
 mod mel;
 mod resample;
 mod samples;
+mod voice;
 
 pub use decode::{AudioFile, Encoding, RawAudio, RawFormat, Warning};
 pub use error::AudioError;
 pub use mel::{LogMel, MelStream, log_mel};
 pub use samples::{Memory, Samples};
+
+pub use voice::{Packing, Piece, VoiceDetector, VoiceOptions, voices};
 
 /// Samples a second of all audio after decoding.
 pub const SAMPLE_RATE: u32 = 16_000;
