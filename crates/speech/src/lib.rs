@@ -37,6 +37,7 @@ mod text;
 pub mod transcribe;
 mod vocabulary;
 pub mod words;
+pub mod write;
 
 pub use error::Error;
 pub use features::Features;
