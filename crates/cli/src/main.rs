@@ -1,5 +1,5 @@
-//! The command line of Pelton: `pelton run`, `chat`, `pull`, `list`, `show`, `rm`, `convert`, `quantize`,
-//! `embed`, `rerank`, `inspect`, `tokenize`, `template`, `logits`, `perplexity`, `effort`, `serve`, `bench`,
+//! The command line of Pelton: `pelton run`, `chat`, `pull`, `list`, `show`, `rm`, `convert`, `quantize`, `imatrix`,
+//! `embed`, `rerank`, `inspect`, `tokenize`, `template`, `logits`, `perplexity`, `compare`, `effort`, `serve`, `bench`,
 //! `profile` and `devices`.
 //!
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
@@ -33,8 +33,9 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(feature = "gpu")]
 use crate::commands::devices;
 use crate::commands::{
-    bench, chat as chat_command, convert, effort as effort_command, embed, inspect, list, logits,
-    perplexity, profile, pull, quantize, rerank, rm, run, serve, show, template, tokenize,
+    bench, chat as chat_command, compare, convert, effort as effort_command, embed, imatrix,
+    inspect, list, logits, perplexity, profile, pull, quantize, rerank, rm, run, serve, show,
+    template, tokenize,
 };
 
 /// Language models on your own machine.
@@ -85,10 +86,14 @@ enum Command {
     Logits(logits::Args),
     /// Measure how well a model predicts a text, and how far it is from saved logits
     Perplexity(perplexity::Args),
+    /// Compare two models on a text: divergence, perplexity, speed and size
+    Compare(compare::Args),
     /// Write a GGUF file of a directory of Hugging Face, or of a file of whisper.cpp
     Convert(convert::Args),
     /// Write a GGUF file with smaller types
     Quantize(quantize::Args),
+    /// Write the importance of columns on a text, for smaller errors of quantized files
+    Imatrix(imatrix::Args),
     /// Calibrate the effort dial for a model
     Effort(effort_command::Args),
     /// Measure prefill and decode speed, of one sequence or of several at once
@@ -132,8 +137,10 @@ fn main() -> ExitCode {
         Command::Template(args) => template::run(args).map(|()| ExitCode::SUCCESS),
         Command::Logits(args) => logits::run(args).map(|()| ExitCode::SUCCESS),
         Command::Perplexity(args) => perplexity::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Compare(args) => compare::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Quantize(args) => quantize::run(args),
+        Command::Imatrix(args) => imatrix::run(args),
         Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Effort(args) => effort_command::run(args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),

@@ -15,6 +15,7 @@ use crate::accepts;
 use crate::batch::Batch;
 use crate::exec::Exec;
 use crate::memory::{Budget, State, Use, Weights, available, free_for_caches};
+use crate::observe::{MatrixInput, Observer};
 use crate::pool::Pool;
 use crate::reference;
 use crate::samples::Samples;
@@ -26,6 +27,7 @@ use crate::samples::Samples;
 #[derive(Clone, Debug)]
 pub struct Cpu {
     path: Path,
+    observer: Option<Observer>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,7 +39,8 @@ enum Path {
 impl Cpu {
     /// The fast path on this many threads, at least one.
     pub fn new(threads: usize) -> Self {
-        Self { path: Path::Fast { threads: threads.max(1), pool: Arc::default(), repack: true } }
+        let path = Path::Fast { threads: threads.max(1), pool: Arc::default(), repack: true };
+        Self { path, observer: None }
     }
 
     /// Leaves the weights as they are in the file, for as little memory as possible. Otherwise
@@ -53,7 +56,15 @@ impl Cpu {
 
     /// The reference path: the specification of every op, on one thread.
     pub fn reference() -> Self {
-        Self { path: Path::Reference }
+        Self { path: Path::Reference, observer: None }
+    }
+
+    /// Calls `call` with the input of each matrix product, before it is computed. Plans are not fused over
+    /// matrix products then, so that each has an input of its own.
+    #[must_use]
+    pub fn observing(mut self, call: impl Fn(MatrixInput<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Observer::new(call));
+        self
     }
 }
 
@@ -75,6 +86,7 @@ impl Backend for Cpu {
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {
         match self.path {
             Path::Reference => accepts::reference(op, plan),
+            Path::Fast { .. } if self.observer.is_some() => accepts::reference(op, plan),
             Path::Fast { .. } => accepts::fast(op, plan),
         }
     }
@@ -169,6 +181,7 @@ impl Cpu {
             tables,
             state,
             steps,
+            observer: self.observer.clone(),
             next: 0,
             outstanding: None,
             logits: 0,
@@ -197,6 +210,7 @@ enum Steps {
 struct CpuExecutable {
     state: State,
     steps: Steps,
+    observer: Option<Observer>,
     tables: PageTables,
     samples: Samples,
     /// The ticket of the next pass.
@@ -235,13 +249,13 @@ impl CpuExecutable {
         let begun = Instant::now();
         match timed {
             Some(timed) => exec.run_timed(state, &batch, timed)?,
-            None => exec.run(state, &batch)?,
+            None => exec.run(state, &batch, None)?,
         }
         Ok(begun.elapsed())
     }
 
     fn run(&mut self, pass: &Pass<'_>) -> Result<(), Error> {
-        let Self { state, steps, tables, samples, .. } = self;
+        let Self { state, steps, observer, tables, samples, .. } = self;
         let (width, tokens, logits) =
             (state.plan.output_width(), state.limits.tokens, state.plan.logits);
         state.set_hidden(pass.hidden);
@@ -252,8 +266,8 @@ impl CpuExecutable {
             let efforts = pass.efforts;
             let batch = Batch { phase: pass.phase, rows, selected, tables, efforts };
             match steps {
-                Steps::Reference => reference::run(state, &batch)?,
-                Steps::Fast(exec) => exec.run(state, &batch)?,
+                Steps::Reference => reference::run(state, &batch, observer.as_ref())?,
+                Steps::Fast(exec) => exec.run(state, &batch, observer.as_ref())?,
             }
             let pool = match steps {
                 Steps::Reference => None,

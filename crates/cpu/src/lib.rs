@@ -15,6 +15,7 @@
 //! | `gemm` | matrix products in every stored format |
 //! | `batch`, `samples` | the rows of a running pass, the tokens drawn from its logits |
 //! | `route` | the choice of experts |
+//! | `observe` | the inputs of matrix products, for a callback |
 //! | `reference`, `exec` | the two paths |
 //! | `executable` | the backend |
 
@@ -28,6 +29,7 @@ pub mod gemm;
 #[doc(hidden)]
 pub mod isa;
 mod memory;
+mod observe;
 #[doc(hidden)]
 pub mod pool;
 mod reference;
@@ -36,4 +38,5 @@ mod samples;
 mod simd;
 
 pub use executable::Cpu;
+pub use observe::MatrixInput;
 pub use pool::default_threads;

@@ -42,6 +42,6 @@ pub use keys::{Keys, MAX_SIZE};
 pub use lora::{Lora, LoraMatrix, LoraTensors};
 pub use metadata::Metadata;
 pub use pelton_quant::DType;
-pub use quantize::{Conversion, Importance, Quantize};
+pub use quantize::{Conversion, Importance, ImportanceSums, Quantize};
 pub use value::{Array, Value};
 pub use value_type::ValueType;

@@ -2,11 +2,13 @@
 
 pub(crate) mod bench;
 pub(crate) mod chat;
+pub(crate) mod compare;
 pub(crate) mod convert;
 #[cfg(feature = "gpu")]
 pub(crate) mod devices;
 pub(crate) mod effort;
 pub(crate) mod embed;
+pub(crate) mod imatrix;
 pub(crate) mod inspect;
 mod lines;
 pub(crate) mod list;

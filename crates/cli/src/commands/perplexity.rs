@@ -16,16 +16,13 @@ use crate::{
     output::WithHint,
     progress::Progress,
     scores::{
-        CONTEXT_MIN,
+        CONTEXT, CONTEXT_MIN,
         base_file::{BaseFile, BaseWriter},
         score::{LogProbs, Score, score},
         scored,
         statistics::Summary,
     },
 };
-
-/// Tokens of a window where neither the command line nor a file of logits says.
-const CONTEXT: usize = 512;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -12,6 +12,9 @@ pub(crate) mod statistics;
 
 use std::ops::Range;
 
+/// Tokens of a window where neither the command line nor a file of logits says.
+pub(crate) const CONTEXT: usize = 512;
+
 /// The least tokens of a window: one of them is scored.
 pub(crate) const CONTEXT_MIN: usize = 3;
 

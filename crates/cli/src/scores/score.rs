@@ -78,6 +78,24 @@ pub(crate) fn score(logits: &[f32], next: u32, base: Option<&LogProbs>) -> Optio
     Some(Score { nats, base })
 }
 
+/// Scores logits `[vocabulary]` against those of another model for the same row, exactly; `None` if they are not
+/// numbers.
+pub(crate) fn score_pair(base: &[f32], logits: &[f32], next: u32) -> Option<Score> {
+    let of_base = score(base, next, None)?;
+    let score = score(logits, next, None)?;
+    let [(base_top, base_most), (top, most)] = [greatest(base), greatest(logits)];
+    let [base_sum, sum] = [log_sum_exp(base, base_most), log_sum_exp(logits, most)];
+    let divergence = base.iter().zip(logits).map(|(&base, &logit)| {
+        let (base, logit) = (f64::from(base), f64::from(logit));
+        let probability = (base - base_sum).exp();
+        // where a logit of minus infinity has no probability, the term is 0
+        if probability > 0.0 { probability * (base - logit + (sum - base_sum)) } else { 0.0 }
+    });
+    let divergence = divergence.sum();
+    let base = BaseScore { nats: of_base.nats, divergence, same_top: top == base_top };
+    Some(Score { base: Some(base), ..score })
+}
+
 /// The index and the value of the greatest logit, the lowest index of equal ones.
 fn greatest(logits: &[f32]) -> (usize, f32) {
     logits.iter().enumerate().fold((0, f32::NEG_INFINITY), |best, (i, &logit)| {

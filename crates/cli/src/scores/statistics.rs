@@ -19,7 +19,7 @@ impl Mean {
         Self { value, error: (variance / (n - 1.0).max(1.0)).sqrt() }
     }
 
-    fn to_json(self) -> Value {
+    pub(crate) fn to_json(self) -> Value {
         json!({"value": self.value, "error": self.error})
     }
 }
@@ -56,8 +56,7 @@ impl Summary {
         let base: Vec<_> =
             scores.iter().filter_map(|s| s.base.map(|base| (s.nats, base))).collect();
         let base = (!base.is_empty()).then(|| {
-            let mut divergences: Vec<f64> = base.iter().map(|(_, base)| base.divergence).collect();
-            divergences.sort_by(f64::total_cmp);
+            let divergences = divergences(scores);
             let rms = base.iter().map(|(nats, base)| ((-nats).exp() - (-base.nats).exp()).powi(2));
             BaseSummary {
                 perplexity: perplexity(base.iter().map(|(_, base)| base.nats)),
@@ -80,16 +79,7 @@ impl Summary {
             "perplexity": self.perplexity.to_json(),
         });
         if let Some(base) = &self.base {
-            object["base"] = json!({
-                "perplexity": base.perplexity.to_json(),
-                "log_perplexity_ratio": base.log_ratio.to_json(),
-                "kl_divergence": {
-                    "mean": base.divergence.to_json(), "median": base.median,
-                    "percentile_99": base.percentile_99, "maximum": base.greatest,
-                },
-                "probability_difference_rms": base.probability_rms,
-                "same_top_token": base.same_top.to_json(),
-            });
+            object["base"] = base.to_json();
         }
         object
     }
@@ -99,25 +89,53 @@ impl Summary {
         let mut text =
             format!("perplexity       {value:.4} ± {error:.4} ({} tokens)\n", self.tokens);
         if let Some(base) = &self.base {
-            let rows = [
-                ("of the base", base.perplexity, ""),
-                ("ln of ratio", base.log_ratio, ""),
-                ("KL divergence", base.divergence, " nats"),
-            ];
-            for (name, Mean { value, error }, unit) in rows {
-                text += &format!("{name:16} {value:.6} ± {error:.6}{unit}\n");
-            }
-            let [median, high, most] = [base.median, base.percentile_99, base.greatest];
-            text += &format!("  median         {median:.6}\n  99 %           {high:.6}\n");
-            text += &format!("  maximum        {most:.6}\n");
-            let Mean { value, error } = base.same_top;
-            let (value, error) = (100.0 * value, 100.0 * error);
-            text += &format!("same top token   {value:.2} ± {error:.2} %\n");
-            text +=
-                &format!("RMS difference   {:.3} % of probability\n", 100.0 * base.probability_rms);
+            let Mean { value, error } = base.perplexity;
+            text += &format!("{:16} {value:.6} ± {error:.6}\n", "of the base");
+            text += &base.to_text();
         }
         text
     }
+}
+
+impl BaseSummary {
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "perplexity": self.perplexity.to_json(),
+            "log_perplexity_ratio": self.log_ratio.to_json(),
+            "kl_divergence": {
+                "mean": self.divergence.to_json(), "median": self.median,
+                "percentile_99": self.percentile_99, "maximum": self.greatest,
+            },
+            "probability_difference_rms": self.probability_rms,
+            "same_top_token": self.same_top.to_json(),
+        })
+    }
+
+    /// The statistics but for the perplexity of the base.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = String::new();
+        let rows =
+            [("ln of ratio", self.log_ratio, ""), ("KL divergence", self.divergence, " nats")];
+        for (name, Mean { value, error }, unit) in rows {
+            text += &format!("{name:16} {value:.6} ± {error:.6}{unit}\n");
+        }
+        let [median, high, most] = [self.median, self.percentile_99, self.greatest];
+        text += &format!("  median         {median:.6}\n  99 %           {high:.6}\n");
+        text += &format!("  maximum        {most:.6}\n");
+        let Mean { value, error } = self.same_top;
+        let (value, error) = (100.0 * value, 100.0 * error);
+        text += &format!("same top token   {value:.2} ± {error:.2} %\n");
+        text += &format!("RMS difference   {:.3} % of probability\n", 100.0 * self.probability_rms);
+        text
+    }
+}
+
+/// The divergences of scores from a base, in ascending order.
+pub(crate) fn divergences(scores: &[Score]) -> Vec<f64> {
+    let mut all: Vec<f64> =
+        scores.iter().filter_map(|score| score.base.map(|base| base.divergence)).collect();
+    all.sort_by(f64::total_cmp);
+    all
 }
 
 fn perplexity(nats: impl Iterator<Item = f64> + Clone) -> Mean {
@@ -126,7 +144,7 @@ fn perplexity(nats: impl Iterator<Item = f64> + Clone) -> Mean {
 }
 
 /// A percentile of values in ascending order, between neighbours on a line.
-fn percentile(values: &[f64], fraction: f64) -> f64 {
+pub(crate) fn percentile(values: &[f64], fraction: f64) -> f64 {
     let place = fraction * values.len().saturating_sub(1) as f64;
     let low = place.floor() as usize;
     let high = (low + 1).min(values.len() - 1);

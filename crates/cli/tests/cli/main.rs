@@ -7,12 +7,14 @@ mod chat;
 #[cfg(target_os = "linux")]
 mod chat_terminal;
 mod chat_tools;
+mod compare;
 mod effort;
 mod errors;
 mod files;
 mod gpu;
 mod habits;
 mod hub;
+mod imatrix;
 #[cfg(unix)]
 mod interrupt;
 mod logging;

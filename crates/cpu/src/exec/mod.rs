@@ -25,6 +25,7 @@ use pelton_graph::{Error, Limits, Op, Phase, Plan, StepProfile};
 use crate::batch::Batch;
 use crate::isa::Isa;
 use crate::memory::{AlignedBuf, State, multiplied};
+use crate::observe::Observer;
 use crate::pool::Pool;
 use crate::route::RouteScratch;
 use attention::Attender;
@@ -107,13 +108,23 @@ impl Exec {
         self.phases_agree
     }
 
-    /// Runs all steps of the plan.
+    /// Runs all steps of the plan, and shows an observer the inputs of each.
     ///
     /// # Errors
     /// If an op or a weight is not of the kind that loading accepts.
-    pub(crate) fn run(&mut self, state: &mut State, batch: &Batch<'_>) -> Result<(), Error> {
+    pub(crate) fn run(
+        &mut self,
+        state: &mut State,
+        batch: &Batch<'_>,
+        observer: Option<&Observer>,
+    ) -> Result<(), Error> {
         self.begin(state, batch);
-        (0..state.plan.steps.len()).try_for_each(|step| self.run_step(state, step, batch))
+        (0..state.plan.steps.len()).try_for_each(|step| {
+            if let Some(observer) = observer {
+                observer.see(state, &state.plan.steps[step], batch);
+            }
+            self.run_step(state, step, batch)
+        })
     }
 
     /// Runs all steps of the plan and adds the time of each to `times` `[steps]`.

@@ -15,15 +15,23 @@ use pelton_graph::{BufferId, Error, ExpertLinear, Op, Plan, Rows, Values};
 
 use crate::batch::Batch;
 use crate::memory::State;
+use crate::observe::Observer;
 use crate::route::RouteScratch;
 use recurrent::DeltaRow;
 
-/// Runs all steps of the plan.
+/// Runs all steps of the plan, and shows an observer the inputs of each.
 ///
 /// # Errors
 /// If a step is a fused op.
-pub(crate) fn run(state: &mut State, batch: &Batch<'_>) -> Result<(), Error> {
+pub(crate) fn run(
+    state: &mut State,
+    batch: &Batch<'_>,
+    observer: Option<&Observer>,
+) -> Result<(), Error> {
     for step in 0..state.plan.steps.len() {
+        if let Some(observer) = observer {
+            observer.see(state, &state.plan.steps[step], batch);
+        }
         run_step(state, step, batch)?;
     }
     Ok(())

@@ -11,8 +11,8 @@ const MAX_BYTES: u64 = 4 << 30;
 
 /// Names of tensors in a GGUF file of importance: the sums of squares `[columns, matrices]`, and the numbers of rows
 /// `[1, matrices]`.
-const SUMS: &str = ".in_sum2";
-const COUNTS: &str = ".counts";
+pub(super) const SUMS: &str = ".in_sum2";
+pub(super) const COUNTS: &str = ".counts";
 
 /// The importance of columns, by the matrices' names, as llama.cpp's `llama-imatrix` writes it.
 ///
@@ -80,7 +80,7 @@ impl Importance {
     }
 }
 
-fn fault(found: impl Into<String>) -> Problem {
+pub(super) fn fault(found: impl Into<String>) -> Problem {
     Problem::Importance { found: found.into() }
 }
 

@@ -3,11 +3,13 @@
 mod choice;
 mod conversion;
 mod importance;
+mod importance_sums;
 mod mix;
 mod rows;
 
 pub use conversion::Conversion;
 pub use importance::Importance;
+pub use importance_sums::ImportanceSums;
 pub use mix::Quantize;
 
 use crate::{Checkpoint, Error};
