@@ -1,7 +1,9 @@
 #!/bin/sh
 # Builds the program of a release for a target, by default this machine's, and prints its path.
 #
-# usage: packaging/build.sh [TARGET]
+# usage: packaging/build.sh [TARGET [OPTIONS]]
+#
+# Options are further ones of cargo build, such as --no-default-features.
 #
 # Equal sources give equal bytes in whatever folder, at whatever time (packaging/reproduce.sh compares):
 # paths of this machine are replaced, and linkers write no timestamps.
@@ -9,13 +11,14 @@ set -eu
 cd "$(dirname "$0")/.."
 
 target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
+[ $# = 0 ] || shift
 folder=${CARGO_TARGET_DIR:-$PWD/target}
 registry=${CARGO_HOME:-$HOME/.cargo}
 
-# Names of source files are in messages of panics.
-flags="--remap-path-prefix=$folder=/target"
+# Names of source files are in messages of panics. The last prefix that fits is replaced.
+flags="--remap-path-prefix=$PWD=/pelton"
+flags="$flags --remap-path-prefix=$folder=/target"
 flags="$flags --remap-path-prefix=$registry=/cargo"
-flags="$flags --remap-path-prefix=$PWD=/pelton"
 name=pelton
 case $target in
 *-windows-gnu)
@@ -30,5 +33,5 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || 
 export CFLAGS SOURCE_DATE_EPOCH
 
 RUSTFLAGS="$flags" cargo build --release --locked --package pelton-cli --target "$target" \
-    --config 'profile.release.strip="symbols"' >&2
+    --config 'profile.release.strip="symbols"' "$@" >&2
 echo "$folder/$target/release/$name"

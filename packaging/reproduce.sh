@@ -2,7 +2,9 @@
 # Builds the program twice, in this checkout and in a copy with another path, time, language and mask of new
 # files, and compares the bytes.
 #
-# usage: packaging/reproduce.sh [TARGET]
+# usage: packaging/reproduce.sh [TARGET [OPTIONS]]
+#
+# Options are further ones of cargo build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
