@@ -56,5 +56,10 @@ elif ! lacks "bare systems" debootstrap unshare; then
     packaging/test-roots.sh "$release"
 fi
 
+step "the program for Windows"
+if [ "${#targets[@]}" = 2 ] && { [ -x /usr/lib/wine/wine64 ] || ! lacks "Windows" wine; }; then
+    packaging/test-windows.sh "target/$windows/release/pelton.exe" "target/$host/release/pelton"
+fi
+
 step "equal builds"
 packaging/reproduce.sh
