@@ -4,13 +4,11 @@ use pelton_weights::Checkpoint;
 
 use crate::Error;
 
-static BUILT_IN: &[u8] = include_bytes!("../../../models/tiny/pelton-tiny.gguf");
-
 /// The model that is part of the library: a few million parameters, enough to tell a short story.
 ///
 /// # Errors
 ///
 /// If the library was built from a broken file.
 pub fn built_in() -> Result<Checkpoint, Error> {
-    Ok(Checkpoint::from_bytes("the built-in model", BUILT_IN)?)
+    Ok(Checkpoint::from_bytes("the built-in model", pelton_tiny::GGUF)?)
 }

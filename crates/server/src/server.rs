@@ -273,12 +273,20 @@ pub fn serve_until_signal(
     outcome
 }
 
-/// SIGINT and SIGTERM.
+/// SIGINT and SIGTERM; on Windows the events of a console: Ctrl-C, Ctrl-Break, its end, a shutdown.
 struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
+    #[cfg(windows)]
+    interrupt: tokio::signal::windows::CtrlC,
+    #[cfg(windows)]
+    stop: tokio::signal::windows::CtrlBreak,
+    #[cfg(windows)]
+    close: tokio::signal::windows::CtrlClose,
+    #[cfg(windows)]
+    shutdown: tokio::signal::windows::CtrlShutdown,
 }
 
 #[cfg(unix)]
@@ -297,15 +305,24 @@ impl Signals {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 impl Signals {
     fn new() -> io::Result<Self> {
-        Ok(Self {})
+        use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
+        Ok(Self {
+            interrupt: ctrl_c()?,
+            stop: ctrl_break()?,
+            close: ctrl_close()?,
+            shutdown: ctrl_shutdown()?,
+        })
     }
 
     async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending().await
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.stop.recv() => {}
+            _ = self.close.recv() => {}
+            _ = self.shutdown.recv() => {}
         }
     }
 }

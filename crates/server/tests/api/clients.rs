@@ -239,7 +239,7 @@ fn openai_in_node() {
     }
 }
 
-/// The container file, the systemd unit and the Kubernetes manifest, read by their linters.
+/// The container files, the systemd unit and the Kubernetes manifest, read by their linters.
 #[test]
 fn deployment_files() {
     if !full() {
@@ -252,9 +252,10 @@ fn deployment_files() {
     // the program must exist
     let own = std::env::current_exe().unwrap();
     let own = own.to_str().unwrap();
-    std::fs::write(&unit, text.replace("/usr/local/bin/pelton", own)).unwrap();
+    std::fs::write(&unit, text.replace("/usr/bin/pelton", own)).unwrap();
     for (linter, argument, file) in [
         (program("hadolint"), "--no-color", deploy.join("Containerfile")),
+        (program("hadolint"), "--no-color", deploy.join("Containerfile.gpu")),
         (program("kubernetes-validate"), "--strict", deploy.join("kubernetes.yaml")),
         (PathBuf::from("systemd-analyze"), "verify", unit),
     ] {
