@@ -10,7 +10,9 @@ use fake::{
     EOT, FIRST_TIMESTAMP, Failed, Fake, Frames, Logits, Noise, VOCAB, bytes_vocabulary, mix,
     vocabulary,
 };
-use pelton_speech::decode::{Control, DecodeOptions, Decoded, Job, Place, Suppress, Task, decode};
+use pelton_speech::decode::{
+    Control, DecodeOptions, Decoded, Job, Place, Suppress, Task, decode, detect_languages,
+};
 use pelton_speech::filters::Repetition;
 use pelton_speech::stream::Stream;
 use pelton_speech::transcribe::{
@@ -417,4 +419,51 @@ fn options_out_of_range() {
         let error = options.check().unwrap_err();
         assert!(error.contains(word), "{error}");
     }
+}
+
+/// Keeps the languages that it is told.
+#[derive(Default)]
+struct Languages(Vec<Language>);
+
+impl Control for Languages {}
+
+impl Observer for Languages {
+    fn language(&mut self, language: Language) {
+        self.0.push(language);
+    }
+}
+
+/// A file of several languages: each window has the language that is detected in it alone.
+#[test]
+fn the_language_of_each_window() {
+    let vocabulary = vocabulary();
+    let mut model = Fake::new(21);
+    let options = TranscribeOptions {
+        multilingual: true,
+        temperatures: vec![0.0],
+        // no window is skipped, so that every one has a segment
+        no_speech_threshold: None,
+        ..TranscribeOptions::default()
+    };
+    let mut features = Frames { frames: 9500, offset: 0 };
+    let mut told = Languages::default();
+    let found = transcribe(&mut model, &vocabulary, &mut features, &options, &mut told).unwrap();
+    let mut seeks: Vec<usize> = found.segments.iter().map(|segment| segment.seek).collect();
+    seeks.dedup();
+    let mut expected: Vec<Language> = Vec::new();
+    for seek in seeks {
+        let mut window = vec![0.0; 3000];
+        features.read(seek, &mut window).unwrap();
+        let window = model.encode(&[&window]).unwrap()[0];
+        let languages = detect_languages(&mut model, &vocabulary, &[window]).unwrap();
+        model.free_window(window);
+        let greater = |a: f64, b: f64| a.total_cmp(&b);
+        let best = languages[0].iter().max_by(|a, b| greater(a.probability, b.probability));
+        expected.push(best.unwrap().language);
+    }
+    expected.dedup();
+    assert!(expected.len() > 1);
+    assert_eq!(told.0, expected);
+    assert_eq!(found.language, expected[0]);
+    model.assert_all_freed();
 }

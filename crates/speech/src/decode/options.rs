@@ -46,8 +46,8 @@ pub struct DecodeOptions {
     pub length_penalty: Option<f64>,
     /// Tokens that the text begins with. They are not part of the result.
     pub prefix: Vec<u32>,
-    /// Tokens of names and rare words, which precede the prompt in every window. The last
-    /// quarter of the context's tokens count.
+    /// Tokens of names and rare words, which precede the prompt in every window. The last ones count, as
+    /// many as fit in a quarter of the context.
     pub hot_words: Vec<u32>,
     /// Tokens that never occur.
     pub suppress: Suppress,

@@ -68,3 +68,58 @@ impl Prompt {
 pub(super) fn sample_len(options: &DecodeOptions, context: usize) -> usize {
     options.sample_len.filter(|&len| len > 0).unwrap_or(context / 2)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::vocabulary::Tokenizer;
+
+    /// Special tokens alone, from 10 on.
+    struct Specials(Vec<String>);
+
+    impl Tokenizer for Specials {
+        fn size(&self) -> usize {
+            10 + self.0.len()
+        }
+
+        fn text(&self, token: u32) -> &[u8] {
+            let special = (token as usize).checked_sub(10).and_then(|i| self.0.get(i));
+            special.map_or(&[], |text| text.as_bytes())
+        }
+
+        fn encode(&self, _: &str) -> Vec<u32> {
+            vec![1]
+        }
+    }
+
+    fn vocabulary() -> Vocabulary {
+        let names = "endoftext startoftranscript en translate transcribe startoflm startofprev \
+            nospeech notimestamps 0.00 0.02";
+        let specials = names.split(' ').map(|name| format!("<|{name}|>")).collect();
+        Vocabulary::new(Arc::new(Specials(specials))).unwrap()
+    }
+
+    #[test]
+    fn hot_words_precede_the_text_within_half_of_the_context() {
+        let vocabulary = vocabulary();
+        let of = |hot: usize, previous: usize| {
+            let options = DecodeOptions { hot_words: vec![1; hot], ..DecodeOptions::default() };
+            let previous = vec![2; previous];
+            Prompt::new(&vocabulary, &options, Language::ENGLISH, &previous, 448)
+        };
+        let start = [11, 12, 14];
+        assert_eq!(of(0, 0), Prompt { tokens: start.to_vec(), sot: 0 });
+        assert_eq!(of(1, 2).tokens, [16, 1, 2, 2, 11, 12, 14]);
+        // one marker and 223 tokens at most; hot words have at most 111 of them
+        for (hot, previous, used) in
+            [(0, 999, (0, 223)), (999, 999, (111, 112)), (9, 999, (9, 214))]
+        {
+            let Prompt { tokens, sot } = of(hot, previous);
+            let count = |wanted: u32| tokens.iter().filter(|&&token| token == wanted).count();
+            assert_eq!((sot, count(1), count(2)), (224, used.0, used.1));
+            assert_eq!(tokens[sot..], start);
+        }
+    }
+}

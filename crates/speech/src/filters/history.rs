@@ -1,7 +1,5 @@
 //! Penalties on repetition within a window, which OpenAI's code does not have.
 
-use pelton_sampling::{PENALTY_WINDOW_MAX, Penalties};
-
 /// Limits of repetition in the text of a window. Timestamps and other special tokens do not count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Repetition {
@@ -15,16 +13,6 @@ pub struct Repetition {
 impl Repetition {
     /// No limits.
     pub const NONE: Self = Self { penalty: 1.0, no_repeat_ngram: 0 };
-
-    /// The penalties as a draw takes them, for a backend that keeps its logits.
-    pub fn penalties(&self) -> Option<Penalties> {
-        (self.penalty != 1.0).then_some(Penalties {
-            repetition: self.penalty,
-            presence: 0.0,
-            frequency: 0.0,
-            window: PENALTY_WINDOW_MAX as u32,
-        })
-    }
 }
 
 /// Applies the limits to the logits `[vocab]` after `sampled`. Texts have ids below `eot`.

@@ -132,7 +132,8 @@ impl<F: Features + ?Sized> Input<'_, F> {
     ) -> FileResult<Window, R, F> {
         let features = self.read(place).map_err(Error::Features)?;
         let windows = recognizer.encode(&[features]).map_err(Error::Model)?;
-        windows.first().copied().ok_or(Error::Cancelled)
+        let none = || Error::Options("the recognizer encoded no window of one".to_owned());
+        windows.first().copied().ok_or_else(none)
     }
 
     /// The language: as given, the only one of the model, or as detected in the first window.

@@ -31,3 +31,29 @@ pub(super) fn merge(words: &mut [Timing], before: &str, after: &str) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The result of OpenAI's `merge_punctuations` for the same words and its default marks.
+    #[test]
+    fn marks_on_both_sides() {
+        let words = [" he", " said", " \"", "yes", "!", "\"", " (", " “", "a", ")", " -", " b"];
+        let mut words = words.map(|text| Timing {
+            text: text.to_owned(),
+            tokens: 1,
+            start: 0.0,
+            end: 0.0,
+            probability: 1.0,
+        });
+        merge(&mut words, "\"'“¿([{-", "\"'.。,，!！?？:：”)]}、");
+        let found = words.map(|word| (word.text, word.tokens));
+        let left: Vec<_> = found.iter().filter(|(text, _)| !text.is_empty()).collect();
+        let expected = [(" he", 1), (" said", 1), (" \"yes!\"", 4), (" ( “a)", 4), (" - b", 2)];
+        assert_eq!(
+            left,
+            expected.map(|(text, tokens)| (text.to_owned(), tokens)).iter().collect::<Vec<_>>()
+        );
+    }
+}
