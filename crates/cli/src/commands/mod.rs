@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod chat;
+pub(crate) mod completions;
 pub(crate) mod convert;
 #[cfg(feature = "gpu")]
 pub(crate) mod devices;
@@ -11,6 +12,7 @@ pub(crate) mod inspect;
 mod lines;
 pub(crate) mod list;
 pub(crate) mod logits;
+pub(crate) mod man;
 mod new_file;
 pub(crate) mod perplexity;
 pub(crate) mod profile;
