@@ -36,4 +36,5 @@ mod samples;
 mod simd;
 
 pub use executable::Cpu;
+pub use memory::SystemMemory;
 pub use pool::default_threads;

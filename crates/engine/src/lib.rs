@@ -82,6 +82,8 @@ pub use self::{
     model::{BucketFile, EffortFile},
     session::Session,
 };
+#[cfg(feature = "unstable")]
+pub use pelton_cpu as cpu;
 #[cfg(all(feature = "gpu", feature = "unstable"))]
 pub use pelton_gpu as gpu;
 #[cfg(feature = "unstable")]
