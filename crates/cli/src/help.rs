@@ -66,6 +66,7 @@ const WHOLE: &[&str] = &[
     "effort",
     "calibrate",
     "pack",
+    "doctor",
     "completions",
     "man",
 ];

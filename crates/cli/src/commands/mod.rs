@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod convert;
 #[cfg(feature = "gpu")]
 pub(crate) mod devices;
+pub(crate) mod doctor;
 pub(crate) mod effort;
 pub(crate) mod embed;
 pub(crate) mod inspect;

@@ -7,6 +7,7 @@ mod chat;
 #[cfg(target_os = "linux")]
 mod chat_terminal;
 mod chat_tools;
+mod doctor;
 mod effort;
 mod errors;
 mod files;
