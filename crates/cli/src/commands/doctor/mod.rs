@@ -4,6 +4,7 @@ mod answer;
 mod bandwidth;
 #[cfg(feature = "gpu")]
 mod gpus;
+#[cfg(feature = "gpu")]
 mod loader;
 mod places;
 mod report;
