@@ -66,6 +66,9 @@ const WHOLE: &[&str] = &[
     "effort",
     "calibrate",
     "pack",
+    "doctor",
+    "completions",
+    "man",
 ];
 
 /// A level of help.
@@ -103,6 +106,13 @@ pub(crate) fn with_level(command: Command, level: Level) -> Command {
     names.into_iter().fold(command, |command, name| {
         command.mut_subcommand(&name, |command| one(with_level(command, level), &name, level))
     })
+}
+
+/// All commands with all options, as manual pages and the completions of shells have them.
+pub(crate) fn complete(command: Command) -> Command {
+    let mut command = with_level(command, Level::All).disable_help_subcommand(true);
+    command.build();
+    command
 }
 
 fn one(mut command: Command, name: &str, level: Level) -> Command {

@@ -1,15 +1,16 @@
 //! Models by name: found on this machine, or downloaded where they are not.
 
 use std::{
-    fs,
     io::{IsTerminal, Write, stderr, stdin},
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::{Result, bail};
-use pelton_hub::{Cancel, Error, Hub, Model, Plan, Reference, Settings};
+use pelton::{Device, DraftSource, LoadOptions, ModelSource};
+use pelton_hub::{Cancel, Error, Hub, Model, Part, Plan, Reference, Settings};
 
 use crate::{
+    budget::Budget,
     hints, names,
     output::{self, Hint, note},
     progress::Progress,
@@ -17,8 +18,6 @@ use crate::{
 
 /// Bytes above which a command that wants an answer asks before it downloads.
 const ASKED: u64 = 100_000_000;
-/// The share of the free memory that a model may take: the rest is for its context.
-const SHARE: f64 = 0.7;
 
 /// Flags of all commands.
 #[derive(clap::Args)]
@@ -38,38 +37,84 @@ pub(crate) fn configure(args: &HubArgs) {
 
 /// The hub of the environment.
 pub(crate) fn open() -> Result<Hub> {
+    Hub::new(settings()?).map_err(explained)
+}
+
+/// The settings of the environment and of the flags.
+pub(crate) fn settings() -> Result<Settings> {
     let mut settings = Settings::from_environment().map_err(explained)?;
     settings.offline |= OFFLINE.load(Ordering::Relaxed);
-    Hub::new(settings).map_err(explained)
+    Ok(settings)
 }
 
 /// The path of a model: `word` itself, unless it is the name of a model that is elsewhere. Such a model is
-/// found on this machine or downloaded; on a terminal a question comes before a large download.
-pub(crate) fn local(word: &str) -> Result<String> {
+/// found on this machine or downloaded, of several quantizations the one for the memory of `device`. On a
+/// terminal a question comes before a large download.
+pub(crate) fn local(word: &str, device: Device) -> Result<String> {
     if !names::is_remote(word) {
         return Ok(word.to_owned());
     }
-    let model = found_or_pulled(word)?;
+    let model = found_or_pulled(word, device)?;
     match model.path.into_os_string().into_string() {
         Ok(path) => Ok(path),
         Err(path) => bail!("{} is no UTF-8, expected a path of Unicode", path.display()),
     }
 }
 
-fn found_or_pulled(word: &str) -> Result<Model> {
+/// Options of a load in which a draft model and LoRA adapters are paths, as [`local`] finds them.
+pub(crate) fn localized(mut options: LoadOptions, device: Device) -> Result<LoadOptions> {
+    if let Some(DraftSource::Model(ModelSource::Path(path))) = &mut options.draft
+        && let Some(word) = path.to_str()
+    {
+        *path = local(word, device)?.into();
+    }
+    for adapter in &mut options.loras {
+        if let Some(word) = adapter.path.to_str() {
+            adapter.path = local(word, device)?.into();
+        }
+    }
+    Ok(options)
+}
+
+fn found_or_pulled(word: &str, device: Device) -> Result<Model> {
     let (hub, reference) = (open()?, reference(word)?);
-    if let Some(model) = hub.find(&reference, budget()) {
+    let budget = budget(&reference, device);
+    if let Some(model) = hub.find(&reference, budget.as_ref().map(Budget::bytes)) {
         if let Some(reason) = &model.reason {
-            note!("{}: {reason}", model.name);
+            say(&model.name, reason, budget.as_ref());
         }
         return Ok(model);
     }
-    let plan = plan(&hub, &reference)?;
+    let plan = plan_within(&hub, &reference, budget.as_ref())?;
     let size = plan.missing_bytes();
     if size > ASKED && stdin().is_terminal() && stderr().is_terminal() && !agrees(&plan)? {
         bail!("{} is not on this machine, and was not downloaded", plan.name());
     }
     fetch(&hub, &plan)
+}
+
+/// A complete model of this machine.
+pub(crate) fn find(hub: &Hub, reference: &Reference) -> Option<Model> {
+    let budget = budget(reference, Device::Auto);
+    hub.find(reference, budget.as_ref().map(Budget::bytes))
+}
+
+/// The memory for a model, where the reference leaves the quantization open.
+fn budget(reference: &Reference, device: Device) -> Option<Budget> {
+    let is_open = match reference {
+        Reference::Repository(wanted) => wanted.part == Part::Any,
+        Reference::Short(name) => name.repository().is_some_and(|wanted| wanted.part == Part::Any),
+        Reference::Url(_) => false,
+    };
+    if is_open { Budget::of(device) } else { None }
+}
+
+/// Says why these files were chosen, and which memory was counted.
+fn say(name: &str, reason: &str, budget: Option<&Budget>) {
+    match budget {
+        Some(budget) => note!("{name}: {reason}; counted are {budget}"),
+        None => note!("{name}: {reason}"),
+    }
 }
 
 /// Parses the name of a model.
@@ -79,9 +124,14 @@ pub(crate) fn reference(word: &str) -> Result<Reference> {
 
 /// Asks the hub what a name means, and says so.
 pub(crate) fn plan(hub: &Hub, reference: &Reference) -> Result<Plan> {
-    let plan = hub.plan(reference, budget(), &Cancel::default()).map_err(explained)?;
+    plan_within(hub, reference, budget(reference, Device::Auto).as_ref())
+}
+
+fn plan_within(hub: &Hub, reference: &Reference, budget: Option<&Budget>) -> Result<Plan> {
+    let plan = hub.plan(reference, budget.map(Budget::bytes), &Cancel::default());
+    let plan = plan.map_err(explained)?;
     if let Some(reason) = plan.reason() {
-        note!("{}: {reason}", plan.name());
+        say(plan.name(), reason, budget);
     }
     Ok(plan)
 }
@@ -111,14 +161,6 @@ fn agrees(plan: &Plan) -> Result<bool> {
     let mut line = String::new();
     stdin().read_line(&mut line)?;
     Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "" | "y" | "yes") && !line.is_empty())
-}
-
-/// Bytes of memory for a model, where the system says how many are free.
-pub(crate) fn budget() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some((kib * 1024.0 * SHARE) as u64)
 }
 
 /// An error of the hub, with the next step.

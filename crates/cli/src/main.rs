@@ -1,10 +1,11 @@
 //! The command line of Pelton: `pelton run`, `chat`, `pull`, `list`, `show`, `rm`, `convert`, `quantize`, `imatrix`,
-//! `embed`, `rerank`, `inspect`, `tokenize`, `template`, `logits`, `perplexity`, `compare`, `effort`, `serve`, `bench`,
-//! `profile` and `devices`.
+//! `embed`, `rerank`, `transcribe`, `inspect`, `tokenize`, `template`, `logits`, `perplexity`, `compare`, `effort`,
+//! `serve`, `bench`, `profile`, `devices`, `doctor`, `completions` and `man`.
 //!
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
 //! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
 
+mod budget;
 mod chat;
 mod commands;
 mod constrain;
@@ -33,9 +34,9 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(feature = "gpu")]
 use crate::commands::devices;
 use crate::commands::{
-    bench, chat as chat_command, compare, convert, effort as effort_command, embed, imatrix,
-    inspect, list, logits, perplexity, profile, pull, quantize, rerank, rm, run, serve, show,
-    template, tokenize,
+    bench, chat as chat_command, compare, completions, convert, doctor, effort as effort_command,
+    embed, imatrix, inspect, list, logits, man, perplexity, profile, pull, quantize, rerank, rm, run,
+    serve, show, template, tokenize,
 };
 
 /// Language models on your own machine.
@@ -103,6 +104,12 @@ enum Command {
     /// List the GPUs of this machine
     #[cfg(feature = "gpu")]
     Devices(devices::Args),
+    /// Show what Pelton finds on this machine, and whether it answers
+    Doctor(doctor::Args),
+    /// Write a script that completes commands and options in a shell
+    Completions(completions::Args),
+    /// Write manual pages
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -147,6 +154,13 @@ fn main() -> ExitCode {
         Command::Profile(args) => profile::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "gpu")]
         Command::Devices(args) => devices::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completions(args) => {
+            completions::run(&args, &mut help::complete(Cli::command())).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Man(args) => {
+            man::run(&args, help::complete(Cli::command())).map(|()| ExitCode::SUCCESS)
+        }
     };
     match outcome {
         Ok(code) => code,

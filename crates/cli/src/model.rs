@@ -39,7 +39,8 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_enum, default_value = "f16")]
     pub(crate) kv: Kv,
     /// Apply a LoRA adapter to all texts, with a scale that is 1 by default; may be given several times.
-    /// An adapter is a .gguf file, or for a model that is a directory one that PEFT saved
+    /// An adapter is a .gguf file, or for a model that is a directory one that PEFT saved, or the name of
+    /// either
     #[arg(long, value_name = "PATH[=SCALE]", value_parser = lora)]
     pub(crate) lora: Vec<(PathBuf, f32)>,
     /// Convert matrices of F32, F16 and BF16, as directories have them, to block formats while the
@@ -115,9 +116,10 @@ pub(crate) fn quantize(text: &str) -> Result<Quantize, String> {
 
 /// Loads a model; a bar shows the progress of a load that takes more than a second.
 pub(crate) fn load(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
-    // a download comes before the GPU is opened
-    let file = hub::local(file)?;
-    load_on(&engine(args)?, &file, args, options)
+    // downloads come before the GPU is opened
+    let file = hub::local(file, args.device)?;
+    let options = hub::localized(args.options(options), args.device)?;
+    load_local(&engine(args)?, &file, args, options)
 }
 
 /// As [`load`], on an engine that exists.
@@ -127,8 +129,13 @@ pub(crate) fn load_on(
     args: &LoadArgs,
     options: LoadOptions,
 ) -> Result<Model> {
-    let file = &*hub::local(file)?;
-    let options = args.options(options);
+    let file = hub::local(file, args.device)?;
+    let options = hub::localized(args.options(options), args.device)?;
+    load_local(engine, &file, args, options)
+}
+
+/// Loads a model of this machine with complete options.
+fn load_local(engine: &Engine, file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
     let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
     let counter = bar.counter().clone();
     let options = options.progress(move |progress| counter.set(progress.done, progress.total));
@@ -197,7 +204,7 @@ pub(crate) fn source(name: &str) -> ModelSource {
 
 /// Opens a model file without loading it.
 pub(crate) fn open(file: &str) -> Result<Checkpoint> {
-    match &*hub::local(file)? {
+    match &*hub::local(file, Device::Auto)? {
         BUILT_IN => Ok(pelton::built_in()?),
         file => Checkpoint::open(file).map_err(|error| hints::of_load(error, file)),
     }

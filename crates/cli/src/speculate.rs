@@ -12,9 +12,9 @@ pub(crate) struct SpeculateArgs {
     /// always drafts
     #[arg(long, value_name = "WHEN")]
     speculate: Option<Speculation>,
-    /// Draft tokens by a small model with the same vocabulary: a file, a directory or built-in. Or by
-    /// the model itself at an effort above 0 and below 1: effort:E. Or by the head in its own file
-    /// (nextn tensors), the default where there is one: mtp
+    /// Draft tokens by a small model with the same vocabulary: a file, a directory, a name or
+    /// built-in. Or by the model itself at an effort above 0 and below 1: effort:E. Or by the head in its
+    /// own file (nextn tensors), the default where there is one: mtp
     #[arg(long, value_name = "MODEL", value_parser = draft)]
     draft: Option<DraftSource>,
 }

@@ -39,4 +39,5 @@ mod simd;
 
 pub use executable::Cpu;
 pub use observe::MatrixInput;
+pub use memory::SystemMemory;
 pub use pool::default_threads;

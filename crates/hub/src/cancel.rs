@@ -29,6 +29,11 @@ impl Cancel {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Whether two flags are clones of one.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }

@@ -117,7 +117,7 @@ pub(crate) fn choose(
                 None => Err(refuse(format!("there is no {tag}; there are {}", tags(&models)))),
             }
         }
-        Part::Any if models.is_empty() => directory(entries).ok_or_else(|| {
+        Part::Any if models.is_empty() => directory(entries).or_else(|| adapter(entries)).ok_or_else(|| {
             refuse(
                 "there is neither a GGUF file nor config.json with .safetensors files, which are the models \
                  that Pelton reads"
@@ -250,6 +250,13 @@ fn directory(entries: &[Entry]) -> Option<Choice> {
     Some(Choice { files, main: None, tag: None, reason: None })
 }
 
+/// The files of a LoRA adapter as PEFT saves it.
+fn adapter(entries: &[Entry]) -> Option<Choice> {
+    let named = |name: &str| entries.iter().find(|entry| entry.name.as_str() == name).cloned();
+    let files = vec![named("adapter_model.safetensors")?, named("adapter_config.json")?];
+    Some(Choice { files, main: None, tag: None, reason: None })
+}
+
 /// Whether each split file among these has all its others.
 fn are_complete(files: &[Entry]) -> bool {
     files.iter().all(|file| match split(&file.name) {
@@ -372,6 +379,16 @@ mod tests {
         assert_eq!(chosen(&files, "Q4_K_M", None).unwrap(), both);
         assert_eq!(chosen(&files, both[1], None).unwrap(), both);
         assert!(chosen(&files, "Q8_0", None).is_err());
+    }
+
+    /// The files that PEFT's `save_pretrained` documents.
+    #[test]
+    fn adapters_are_their_two_files() {
+        let files =
+            [("README.md", 1), ("adapter_config.json", 2), ("adapter_model.safetensors", 30)];
+        let expected = ["adapter_model.safetensors", "adapter_config.json"];
+        assert_eq!(chosen(&files, "", None).unwrap(), expected);
+        assert!(chosen(&files[..2], "", None).is_err(), "the weights are missing");
     }
 
     #[test]

@@ -5,11 +5,14 @@ use std::{io::Read, time::Duration};
 use ureq::{
     Agent, Body,
     http::{HeaderMap, Response, Uri, header},
+    tls::TlsConfig,
 };
 
 use crate::{
     cancel::Cancel,
+    certificates,
     error::{Error, Result, without_query},
+    proxy::Proxies,
     settings::{Settings, Token},
 };
 
@@ -23,9 +26,11 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(60);
 /// A client of one hub. It may be used on several threads.
 #[derive(Debug)]
 pub(crate) struct Client {
-    agent: Agent,
-    /// As [`agent`](Self::agent), past any proxy, for addresses of this machine.
+    /// For https and for http, through their proxies if there are any.
+    agents: [Agent; 2],
+    /// Past any proxy.
     direct: Agent,
+    proxies: Proxies,
     token: Option<(Origin, Token)>,
     attempts: u32,
     back_off: Duration,
@@ -71,8 +76,11 @@ pub(crate) enum Method {
 
 impl Client {
     pub(crate) fn new(settings: &Settings) -> Result<Self> {
-        let config = || {
+        let tls = TlsConfig::builder().root_certs(certificates::roots(settings)?).build();
+        let agent = |proxy| {
             Agent::config_builder()
+                .proxy(proxy)
+                .tls_config(tls.clone())
                 .http_status_as_error(false)
                 .max_redirects(0)
                 .max_redirects_will_error(false)
@@ -84,12 +92,16 @@ impl Client {
                 .timeout_connect(Some(settings.stall))
                 .timeout_recv_response(Some(settings.stall))
                 .timeout_per_read(Some(settings.stall))
+                .build()
+                .new_agent()
         };
+        let proxies = settings.proxies.clone();
         let endpoint = parsed(&settings.endpoint)?;
         let token = settings.token.clone().zip(origin(&endpoint));
         Ok(Self {
-            agent: config().build().new_agent(),
-            direct: config().proxy(None).build().new_agent(),
+            agents: [true, false].map(|is_encrypted| agent(proxies.of_scheme(is_encrypted))),
+            direct: agent(None),
+            proxies,
             token: token.map(|(token, origin)| (origin, token)),
             attempts: settings.attempts.max(1),
             back_off: settings.back_off,
@@ -135,7 +147,12 @@ impl Client {
         uri: &Uri,
         range: Option<(u64, u64)>,
     ) -> std::result::Result<Response<Body>, Failure> {
-        let agent = if is_local(uri) { &self.direct } else { &self.agent };
+        let [https, http] = &self.agents;
+        let agent = match uri.scheme_str() {
+            _ if self.proxies.excepts(uri) => &self.direct,
+            Some("http") => http,
+            _ => https,
+        };
         let mut request = match method {
             Method::Head => agent.head(uri),
             Method::Get => agent.get(uri),
@@ -255,14 +272,6 @@ fn origin(uri: &Uri) -> Option<Origin> {
     let host = uri.host().filter(|host| !host.is_empty())?.to_ascii_lowercase();
     let port = uri.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
     Some(Origin { is_encrypted, host, port })
-}
-
-/// Whether an address is of this machine, so that no proxy can reach it.
-fn is_local(uri: &Uri) -> bool {
-    let host = uri.host().unwrap_or_default();
-    host == "localhost"
-        || host.starts_with("127.") && host.parse::<std::net::Ipv4Addr>().is_ok()
-        || host == "[::1]"
 }
 
 /// The address to which a response redirects.

@@ -24,7 +24,8 @@
 //! ```
 //!
 //! `name/` has names as users write them, `cache.rs` the cache's layout, `choose.rs` the files that make
-//! a model. `http.rs` and `listing.rs` ask the hub. `download/` gets one file: pieces, journal,
+//! a model. `http.rs` and `listing.rs` ask the hub, through
+//! `proxy.rs` and with the trust of `certificates.rs`. `download/` gets one file: pieces, journal,
 //! connections, hash, rename. `local/` reads the folders of other programs, and `pull.rs` joins them.
 //!
 //! Everything that a host sends is checked before it is used: names of files, entity tags, redirects,
@@ -32,6 +33,7 @@
 
 mod cache;
 mod cancel;
+mod certificates;
 mod choose;
 mod download;
 mod error;
@@ -39,13 +41,17 @@ mod http;
 mod listing;
 mod local;
 mod name;
+mod proxy;
 mod pull;
 mod settings;
+// for fuzzing; not a stable interface
+#[doc(hidden)]
+pub mod untrusted;
 
 pub use cancel::Cancel;
 pub use download::{Phase, Progress};
 pub use error::{Error, Result};
-pub use local::{Model, Place, Removed};
+pub use local::{Folder, Model, Place, Removed};
 pub use name::{
     FileName, Part, Reference, Repository, RepositoryReference, Revision, ShortName, Tag,
     UrlReference, short_names,

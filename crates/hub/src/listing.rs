@@ -64,16 +64,9 @@ pub(crate) fn read(
     let mut url = format!("{models}/tree/{}?recursive=true", listing.commit);
     for _ in 0..PAGES {
         let page = client.document(&url, PAGE_BYTES, cancel)?;
-        for item in json::<Vec<Item>>(&url, &page.body)? {
-            if item.kind != "file" {
-                continue;
-            }
-            let size = item.lfs.map_or(item.size, |lfs| lfs.size);
-            match item.path.parse() {
-                Ok(name) => listing.entries.push(Entry { name, size }),
-                Err(_) => listing.refused += 1,
-            }
-        }
+        let (entries, refused) = entries(&url, &page.body)?;
+        listing.entries.extend(entries);
+        listing.refused += refused;
         match page.next {
             None => return Ok(listing),
             Some(next) if http::same_origin(&next, endpoint) => url = next,
@@ -83,6 +76,19 @@ pub(crate) fn read(
         }
     }
     Err(Error::answer(&url, format!("the list of files has more than {PAGES} pages")))
+}
+
+/// The files of a page, and the number of those whose names are refused.
+pub(crate) fn entries(url: &str, body: &[u8]) -> Result<(Vec<Entry>, usize)> {
+    let (mut entries, mut refused) = (Vec::new(), 0);
+    for item in json::<Vec<Item>>(url, body)?.into_iter().filter(|item| item.kind == "file") {
+        let size = item.lfs.map_or(item.size, |lfs| lfs.size);
+        match item.path.parse() {
+            Ok(name) => entries.push(Entry { name, size }),
+            Err(_) => refused += 1,
+        }
+    }
+    Ok((entries, refused))
 }
 
 fn json<T: DeserializeOwned>(url: &str, body: &[u8]) -> Result<T> {

@@ -12,7 +12,7 @@ use crate::{
     error::{Error, Result},
     http::{self, Client, Method},
     listing,
-    local::{self, Model, Place, Removed},
+    local::{self, Folder, Model, Place, Removed},
     name::{Part, Reference, RepositoryReference, UrlReference, encoded},
     settings::Settings,
 };
@@ -96,6 +96,11 @@ impl Hub {
     /// All complete models of this machine, by their names.
     pub fn list(&self) -> Vec<Model> {
         local::list(&self.settings)
+    }
+
+    /// The folders in which models are looked for, with their sizes. All files below them are visited.
+    pub fn folders(&self) -> Vec<Folder> {
+        local::folders(&self.settings)
     }
 
     /// Removes a model from the hub's cache or from the downloads. A repository without a quantization goes
@@ -249,7 +254,7 @@ impl Hub {
         let cache = RepositoryCache::new(&self.settings.cache, &wanted.repository);
         let mut jobs = Vec::new();
         for file in &plan.choice.files {
-            meter.begin(file.name.as_str());
+            meter.begin(file.name.as_str(), file.size);
             meter.show(Phase::Asking);
             match is_there(&cache.file(commit, &file.name), file.size) {
                 true => meter.set_done(meter.done() + file.size),
@@ -258,7 +263,7 @@ impl Hub {
         }
         check_disk(&self.settings.cache, jobs.iter().map(|(_, job)| job))?;
         for (file, job) in &jobs {
-            meter.begin(file.name.as_str());
+            meter.begin_job(file.name.as_str(), job);
             download::fetch(&self.client, job, meter, cancel)?;
             cache.link(job.etag.as_str(), commit, &file.name)?;
         }
@@ -320,7 +325,7 @@ impl Hub {
     ) -> Result<Model> {
         let to = local::downloaded(&self.settings, url.host(), url.url(), url.file());
         let (size, connections) = (plan.bytes(), self.settings.connections);
-        meter.begin(url.file().as_str());
+        meter.begin(url.file().as_str(), size);
         let lock = to.with_extension("lock");
         let (etag, address) = (etag.clone(), url.url().to_owned());
         let job = Job { url: address, to, lock, size, etag, repeats_tag, connections };

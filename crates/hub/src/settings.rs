@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    proxy::Proxies,
+};
 
 /// The hub of a machine whose environment names no other one.
 const ENDPOINT: &str = "https://huggingface.co";
@@ -70,11 +73,17 @@ pub struct Settings {
     pub attempts: u32,
     /// The pause before the second attempt; each later one is twice as long, up to a minute.
     pub back_off: Duration,
+    /// A file of certificates that are trusted instead of Mozilla's list.
+    pub certificate_file: Option<PathBuf>,
+    /// Folders of such files.
+    pub certificate_folders: Vec<PathBuf>,
+    pub(crate) proxies: Proxies,
 }
 
 impl Settings {
     /// The settings of the environment, by the variables of `huggingface_hub`, of llama.cpp
-    /// (`MODEL_ENDPOINT`) and of Ollama (`OLLAMA_MODELS`).
+    /// (`MODEL_ENDPOINT`), of Ollama (`OLLAMA_MODELS`), of OpenSSL (`SSL_CERT_FILE`, `SSL_CERT_DIR`) and
+    /// of curl (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`).
     ///
     /// # Errors
     /// If a variable or a token's file cannot be used, or the user has no home folder.
@@ -121,6 +130,13 @@ impl Settings {
             stall: Duration::from_secs(30),
             attempts: 6,
             back_off: Duration::from_millis(500),
+            certificate_file: path("SSL_CERT_FILE"),
+            certificate_folders: variable("SSL_CERT_DIR")
+                .map(|list| {
+                    env::split_paths(&list).filter(|one| !one.as_os_str().is_empty()).collect()
+                })
+                .unwrap_or_default(),
+            proxies: Proxies::of(variable)?,
         })
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     input::{Bodies, Fields, parse_body},
     metrics::Metrics,
     models::{Lease, Registry},
+    pulls::Pulls,
     salts::Salts,
     store::Store,
     telemetry::Telemetry,
@@ -46,6 +47,8 @@ pub(crate) struct App {
     pub(crate) telemetry: Telemetry,
     /// The responses that later ones may continue.
     pub(crate) responses: Store,
+    /// Downloads, if they are switched on.
+    pub(crate) pulls: Option<Arc<Pulls>>,
 }
 
 /// Who sent a request.

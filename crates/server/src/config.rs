@@ -236,6 +236,18 @@ pub struct Config {
     pub log_prompts: bool,
     /// A collector of OpenTelemetry to which a span of each request is sent: `http://HOST:PORT`.
     pub otlp: Option<String>,
+    /// How `/api/pull` downloads models; `None` for a server that downloads none.
+    pub downloads: Option<Downloads>,
+}
+
+/// Downloads that requests ask for.
+#[derive(Clone, Debug)]
+pub struct Downloads {
+    /// The hub and the cache.
+    pub settings: pelton_hub::Settings,
+    /// Bytes of memory for a model on a device, if they are known. They decide where a name leaves the
+    /// quantization open.
+    pub budget: fn(Device) -> Option<u64>,
 }
 
 impl Config {
@@ -273,6 +285,7 @@ impl Default for Config {
             metrics: MetricNames::default(),
             log_prompts: false,
             otlp: None,
+            downloads: None,
         }
     }
 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Inside, imports go one way. First come `config`, `error`, `input` (bodies to fields), `metrics`,
-//! `models` (the registry) and `store` (responses to go on from). Then `run` (requests to models),
+//! `models` (the registry), `pulls` (downloads) and `store` (responses to go on from). Then `run` (requests to models),
 //! `wire` (bodies of responses), `app`, `http` (connections, keys, limits), `api` (the handlers)
 //! and `server`.
 
@@ -22,6 +22,7 @@ mod http;
 mod input;
 mod metrics;
 mod models;
+mod pulls;
 mod salts;
 mod server;
 mod store;
@@ -29,5 +30,5 @@ mod telemetry;
 mod usage;
 mod wire;
 
-pub use config::{ApiKey, Config, KeyError, Limits, MetricNames, ModelConfig};
+pub use config::{ApiKey, Config, Downloads, KeyError, Limits, MetricNames, ModelConfig};
 pub use server::{Error, Progress, Server, serve_until_signal};

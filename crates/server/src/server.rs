@@ -20,6 +20,7 @@ use crate::{
     input::Bodies,
     metrics::Metrics,
     models::Registry,
+    pulls::Pulls,
     salts::Salts,
     store::Store,
     telemetry::{Collector, Telemetry},
@@ -97,9 +98,12 @@ impl Server {
         let phase = watch::Sender::new(Phase::Loading);
         let bodies = Bodies::new(&config.limits);
         let (salts, responses) = (Salts::default(), Store::default());
-        let app = App { config, registry, metrics, phase, bodies, salts, telemetry, responses };
+        let pulls = config.downloads.as_ref().map(Pulls::new).transpose();
+        let pulls = pulls.map_err(|error| Error::Config(error.to_string()))?.map(Arc::new);
+        let app =
+            App { config, registry, metrics, phase, bodies, salts, telemetry, responses, pulls };
         let app = Arc::new(app);
-        for entry in app.registry.entries() {
+        for entry in &app.registry.entries() {
             // all metrics are there from the start
             app.metrics.model(&entry.config.name);
         }

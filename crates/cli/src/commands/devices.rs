@@ -3,8 +3,8 @@
 use std::io::{Write, stdout};
 
 use anyhow::Result;
-use pelton::gpu;
-use serde_json::json;
+use pelton::gpu::{self, Adapter};
+use serde_json::{Value, json};
 
 use crate::output;
 
@@ -19,40 +19,48 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let adapters = gpu::adapters();
     let mut out = stdout().lock();
     if args.json {
-        let rows: Vec<_> = adapters
-            .iter()
-            .enumerate()
-            .map(|(i, a)| {
-                let (narrowest, widest) = a.subgroup_widths();
-                json!({
-                    "device": format!("gpu:{i}"), "name": a.name(), "kind": a.kind().to_string(),
-                    "interface": a.interface(), "driver": a.driver(), "memory_bytes": a.memory(),
-                    "subgroup_widths": [narrowest, widest], "f16": a.has_f16(),
-                    "matrix_cores": a.has_matrix_cores(),
-                })
-            })
-            .collect();
-        writeln!(out, "{:#}", serde_json::Value::from(rows))?;
+        let rows: Vec<Value> = adapters.iter().enumerate().map(|(i, a)| object(i, a)).collect();
+        writeln!(out, "{:#}", Value::from(rows))?;
         return Ok(());
     }
     if adapters.is_empty() {
         writeln!(out, "no GPU was found through Vulkan, Metal or DX12; models run on the cpu")?;
     }
-    for (i, a) in adapters.iter().enumerate() {
-        let (narrowest, widest) = a.subgroup_widths();
-        writeln!(out, "gpu:{i}  {}", a.name())?;
-        writeln!(out, "       {} through {}, driver {}", a.kind(), a.interface(), a.driver())?;
-        let memory = a.memory().map_or_else(|| "unknown".to_owned(), output::bytes);
-        let widths = match narrowest == widest {
-            true => narrowest.to_string(),
-            false => format!("{narrowest} to {widest}"),
-        };
-        writeln!(
-            out,
-            "       memory {memory}, subgroups of {widths}{}{}",
-            if a.has_f16() { ", f16" } else { "" },
-            if a.has_matrix_cores() { ", matrix cores" } else { "" },
-        )?;
+    for (i, adapter) in adapters.iter().enumerate() {
+        let [first, rest @ ..] = lines(adapter);
+        writeln!(out, "gpu:{i}  {first}")?;
+        for line in rest {
+            writeln!(out, "       {line}")?;
+        }
     }
     Ok(())
+}
+
+/// The facts about the adapter with a number.
+pub(super) fn object(number: usize, adapter: &Adapter) -> Value {
+    let (narrowest, widest) = adapter.subgroup_widths();
+    json!({
+        "device": format!("gpu:{number}"), "name": adapter.name(), "kind": adapter.kind().to_string(),
+        "interface": adapter.interface(), "driver": adapter.driver(), "memory_bytes": adapter.memory(),
+        "subgroup_widths": [narrowest, widest], "f16": adapter.has_f16(),
+        "matrix_cores": adapter.has_matrix_cores(),
+    })
+}
+
+/// The facts about an adapter: its name, its driver, its abilities.
+pub(super) fn lines(adapter: &Adapter) -> [String; 3] {
+    let (narrowest, widest) = adapter.subgroup_widths();
+    let memory = adapter.memory().map_or_else(|| "unknown".to_owned(), output::bytes);
+    let widths = match narrowest == widest {
+        true => narrowest.to_string(),
+        false => format!("{narrowest} to {widest}"),
+    };
+    let (kind, interface, driver) = (adapter.kind(), adapter.interface(), adapter.driver());
+    let f16 = if adapter.has_f16() { ", f16" } else { "" };
+    let cores = if adapter.has_matrix_cores() { ", matrix cores" } else { "" };
+    [
+        adapter.name().to_owned(),
+        format!("{kind} through {interface}, driver {driver}"),
+        format!("memory {memory}, subgroups of {widths}{f16}{cores}"),
+    ]
 }

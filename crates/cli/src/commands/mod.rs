@@ -3,9 +3,11 @@
 pub(crate) mod bench;
 pub(crate) mod chat;
 pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod convert;
 #[cfg(feature = "gpu")]
 pub(crate) mod devices;
+pub(crate) mod doctor;
 pub(crate) mod effort;
 pub(crate) mod embed;
 pub(crate) mod imatrix;
@@ -13,6 +15,7 @@ pub(crate) mod inspect;
 mod lines;
 pub(crate) mod list;
 pub(crate) mod logits;
+pub(crate) mod man;
 mod new_file;
 pub(crate) mod perplexity;
 pub(crate) mod profile;

@@ -10,15 +10,16 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{CommandFactory, FromArgMatches, Parser};
-use pelton::{LoadOptions, Pooling};
-use pelton_server::{ApiKey, Config, MetricNames, ModelConfig, Progress};
+use pelton::{Device, LoadOptions, Pooling};
+use pelton_server::{ApiKey, Config, Downloads, MetricNames, ModelConfig, Progress};
 
 use super::embed::PoolingArg;
 use crate::{
+    budget::Budget,
     habits, hub, logging,
     model::LoadArgs,
     names::BUILT_IN,
-    output::{Hint, note},
+    output::{self, Hint, note},
     speculate::SpeculateArgs,
     templates,
 };
@@ -237,11 +238,11 @@ fn words_of(text: &str) -> Result<Vec<String>> {
 }
 
 /// The model that a word names. One that a hub names keeps that name, and has its file's as an alias.
-fn source(text: &str) -> Result<ModelConfig> {
+fn source(text: &str, device: Device) -> Result<ModelConfig> {
     if text == BUILT_IN {
         return Ok(ModelConfig::built_in());
     }
-    let path = hub::local(text)?;
+    let path = hub::local(text, device)?;
     let mut model = ModelConfig::file(&path);
     if path != text {
         let of_file = mem::replace(&mut model.name, hub::reference(text)?.to_string());
@@ -257,7 +258,7 @@ fn source(text: &str) -> Result<ModelConfig> {
 fn models(args: &Args) -> Result<Vec<ModelConfig>> {
     let mut models: Vec<ModelConfig> = Vec::new();
     for text in &args.models {
-        let model = source(text)?;
+        let model = source(text, args.load.device)?;
         if !models.iter().any(|other| other.path == model.path) {
             models.push(model);
         }
@@ -266,7 +267,7 @@ fn models(args: &Args) -> Result<Vec<ModelConfig>> {
         let Some((name, text)) = alias.split_once('=').filter(|(name, _)| !name.is_empty()) else {
             bail!("--alias is {alias}, expected NAME=MODEL");
         };
-        let mut model = source(text)?;
+        let mut model = source(text, args.load.device)?;
         let known = models.iter_mut().find(|other| other.path == model.path || other.name == text);
         match known {
             Some(known) => known.aliases.push(name.to_owned()),
@@ -345,7 +346,7 @@ fn config(args: &Args) -> Result<Config> {
     config.host.clone_from(&args.host);
     config.port = args.port;
     config.models = models(args)?;
-    config.load = args.load.options(args.speculate.apply(load));
+    config.load = hub::localized(args.load.options(args.speculate.apply(load)), args.load.device)?;
     config.in_file_order = args.load.no_repack;
     config.device = args.load.device;
     config.threads = args.load.threads();
@@ -365,6 +366,7 @@ fn config(args: &Args) -> Result<Config> {
         Names::Pelton => MetricNames::Pelton,
         Names::Vllm => MetricNames::Vllm,
     };
+    config.downloads = downloads();
     let limits = &mut config.limits;
     limits.body_bytes = args.max_body;
     limits.request_time = args.request_timeout.map(Duration::from_secs);
@@ -373,6 +375,18 @@ fn config(args: &Args) -> Result<Config> {
     limits.tokens_per_minute = args.tokens_per_minute;
     limits.concurrent = args.concurrent;
     Ok(config)
+}
+
+/// Downloads for requests. A server whose user has no folder for them, as in small containers, has none.
+fn downloads() -> Option<Downloads> {
+    let budget = |device| Some(Budget::of(device)?.bytes());
+    match hub::settings() {
+        Ok(settings) => Some(Downloads { settings, budget }),
+        Err(error) => {
+            note!("/api/pull is off: {}", output::sentence(&error));
+            None
+        }
+    }
 }
 
 /// The configuration of a server with these flags.

@@ -77,7 +77,7 @@ fn find(name: &str) -> Result<Found> {
         let (bytes, files) = (checkpoint.file_bytes(), vec![PathBuf::from(&path)]);
         return Ok(Found { name, place: "file", path, bytes, files });
     }
-    let found = hub::open()?.find(&hub::reference(name)?, hub::budget());
+    let found = hub::find(&hub::open()?, &hub::reference(name)?);
     let Some(model) = found else {
         let hint = format!("`pelton pull {name}` downloads it; {}", hints::what_a_model_is());
         return Err(Hint { error: anyhow!("{name} is not on this machine"), hint }.into());

@@ -118,3 +118,43 @@ fn a_model_is_pulled_listed_shown_run_and_removed() {
     assert!(!Path::new(path.trim()).exists());
     assert_eq!(on(&["rm", "o/tiny-GGUF:Q8_0"]).status.code(), Some(1));
 }
+
+/// A draft model and an adapter by their names: both are downloaded, and the text is the same.
+#[test]
+fn drafts_and_adapters_have_names() {
+    let folder = temporary("hub-drafts");
+    let _ = fs::remove_dir_all(&folder);
+    let base = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny/pelton-tiny.gguf");
+    let hub = hub(&[("tiny-Q8_0.gguf", fs::read(base).unwrap())]);
+    let question = ["--raw", "-p", "Once upon a", "-n", "8", "--temp", "0"];
+    let alone = on(&hub, &folder, &[&["run", base][..], &question].concat());
+    let drafted = ["run", base, "--draft", "o/tiny-GGUF:Q8_0", "--speculate", "always"];
+    let drafted = on(&hub, &folder, &[&drafted[..], &question].concat());
+    assert_eq!(stdout(&drafted), stdout(&alone));
+    let noted = String::from_utf8(drafted.stderr).unwrap();
+    assert!(noted.contains("downloading o/tiny-GGUF:Q8_0, "), "{noted}");
+    // a model is no adapter: the download came before that was seen
+    let adapted = ["run", base, "--lora", "o/tiny-GGUF:Q8_0=0.5", "--offline"];
+    let adapted = on("http://127.0.0.1:1", &folder, &[&adapted[..], &question].concat());
+    assert_eq!(adapted.status.code(), Some(1), "{adapted:?}");
+    let said = String::from_utf8(adapted.stderr).unwrap();
+    assert!(said.contains("tiny-Q8_0.gguf"), "{said}");
+    let offline = ["run", base, "--lora", "o/other", "--offline"];
+    let offline = on("http://127.0.0.1:1", &folder, &[&offline[..], &question].concat());
+    assert!(String::from_utf8(offline.stderr).unwrap().contains("o/other is not on this machine"));
+}
+
+/// The quantization is said with the memory that decided.
+#[test]
+fn the_choice_by_memory_is_said() {
+    let cache = temporary("hub-memory");
+    let _ = fs::remove_dir_all(&cache);
+    let hub = hub(&[("tiny-Q8_0.gguf", vec![0; 90]), ("tiny-Q4_0.gguf", vec![0; 9])]);
+    let pulled = on(&hub, &cache, &["pull", "o/tiny-GGUF"]);
+    assert!(stdout(&pulled).contains("tiny-Q8_0.gguf"));
+    let said = String::from_utf8(pulled.stderr).unwrap();
+    if cfg!(target_os = "linux") {
+        assert!(said.contains("the most exact one that fits"), "{said}");
+        assert!(said.contains("; counted are 70% of the "), "{said}");
+    }
+}

@@ -8,6 +8,7 @@ mod chat;
 mod chat_terminal;
 mod chat_tools;
 mod compare;
+mod doctor;
 mod effort;
 mod errors;
 mod files;

@@ -21,7 +21,7 @@ impl Server {
     pub(crate) fn start() -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_pelton"))
             .args(["serve", "--port", "0", "--device", "cpu", "--threads", "1"])
-            .args(["--context", "512", "--parallel", "16"])
+            .args(["--context", "512", "--parallel", "16", "--offline"])
             .env("RUST_LOG", "warn,pelton=error,pelton_server=error")
             .env_remove("PELTON_API_KEY")
             .stdin(Stdio::null())

@@ -1,52 +1,56 @@
 //! The memory that the system has left.
 
-/// Bytes that the system can allocate without swapping, where it says so.
-#[cfg(target_os = "linux")]
-pub(crate) fn available() -> Option<u64> {
-    let read = |path: &str| std::fs::read_to_string(path).ok();
-    let system = read("/proc/meminfo").as_deref().and_then(of_meminfo);
-    let group = read("/proc/self/cgroup")
-        .and_then(|text| Some(text.lines().find_map(|line| line.strip_prefix("0::"))?.to_owned()))
-        .and_then(|group| of_cgroups(&group, read));
-    system.into_iter().chain(group).min()
+use super::groups::{self, Group};
+
+/// The memory of this machine as this process sees it, in bytes; `None` where the system does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SystemMemory {
+    /// The memory of the machine.
+    pub total: Option<u64>,
+    /// Bytes that can be allocated without swapping, within the limit.
+    pub available: Option<u64>,
+    /// The limit that control groups set (containers, systemd units).
+    pub limit: Option<u64>,
+}
+
+impl SystemMemory {
+    /// Asks the system, which on others than Linux does not say.
+    pub fn read() -> Self {
+        #[cfg(target_os = "linux")]
+        return Self::of(|path| std::fs::read_to_string(path).ok());
+        #[cfg(not(target_os = "linux"))]
+        Self::default()
+    }
+
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "tests run it everywhere"))]
+    fn of(read: impl Fn(&str) -> Option<String>) -> Self {
+        let text = read("/proc/meminfo");
+        let system = text.as_deref().and_then(of_meminfo);
+        let groups = groups::all(&read);
+        let left = groups.iter().filter_map(Group::left);
+        Self {
+            total: text.as_deref().and_then(|text| field(text, "MemTotal:")),
+            available: system.into_iter().chain(left).min(),
+            limit: groups.iter().filter_map(|group| group.limit).min(),
+        }
+    }
 }
 
 /// Bytes that the system can allocate without swapping, where it says so.
-#[cfg(not(target_os = "linux"))]
 pub(crate) fn available() -> Option<u64> {
-    None
+    SystemMemory::read().available
 }
 
 /// `MemAvailable` of `/proc/meminfo` (`proc_meminfo(5)`), in bytes.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "tests run it everywhere"))]
 fn of_meminfo(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    field(text, "MemAvailable:")
 }
 
-/// The least that a control group of version 2 and its ancestors leave: `memory.max` less
-/// `memory.current`, in which pages of files do not count, as the kernel drops those first
-/// (`Documentation/admin-guide/cgroup-v2.rst`).
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "tests run it everywhere"))]
-fn of_cgroups(group: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
-    let mut least: Option<u64> = None;
-    let mut group = group.trim_end_matches('/');
-    loop {
-        let file = |name: &str| read(&format!("/sys/fs/cgroup{group}/{name}"));
-        let bytes = |name: &str| file(name)?.trim().parse::<u64>().ok();
-        if let (Some(max), Some(current)) = (bytes("memory.max"), bytes("memory.current")) {
-            let stat = file("memory.stat").unwrap_or_default();
-            let pages_of_files: u64 = ["active_file ", "inactive_file "]
-                .iter()
-                .filter_map(|name| stat.lines().find_map(|line| line.strip_prefix(name)))
-                .filter_map(|value| value.trim().parse::<u64>().ok())
-                .sum();
-            let left = max.saturating_sub(current.saturating_sub(pages_of_files));
-            least = Some(least.map_or(left, |least| least.min(left)));
-        }
-        let Some(parent) = group.rfind('/') else { return least };
-        group = &group[..parent];
-    }
+/// A field of `/proc/meminfo`, in bytes.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -61,23 +65,27 @@ mod tests {
         assert_eq!(of_meminfo("MemAvailable: many kB\n"), None);
     }
 
+    /// `meminfo` and a container: the least counts.
     #[test]
-    fn the_tightest_control_group_counts() {
-        let read = |path: &str| {
-            let text = match path {
-                "/sys/fs/cgroup/a/b/memory.max" => "max\n",
-                "/sys/fs/cgroup/a/memory.max" => "1000\n",
-                "/sys/fs/cgroup/a/memory.current" => "700\n",
-                "/sys/fs/cgroup/a/memory.stat" => "anon 600\nactive_file 30\ninactive_file 20\n",
-                "/sys/fs/cgroup/memory.max" => "5000\n",
-                "/sys/fs/cgroup/memory.current" => "900\n",
-                _ => return None,
-            };
-            Some(text.to_owned())
+    fn a_limit_is_within_the_memory() {
+        let read = |limit: &'static str| {
+            move |path: &str| {
+                let text = match path {
+                    "/proc/meminfo" => "MemTotal: 8 kB\nMemAvailable: 4 kB\n",
+                    "/proc/self/cgroup" => "0::/\n",
+                    "/sys/fs/cgroup/memory.max" => limit,
+                    "/sys/fs/cgroup/memory.current" => "100\n",
+                    _ => return None,
+                };
+                Some(text.to_owned())
+            }
         };
-        assert_eq!(of_cgroups("/a/b", read), Some(350));
-        assert_eq!(of_cgroups("/", read), Some(4100));
-        assert_eq!(of_cgroups("/a/b", |_| None), None);
+        let of = |limit| {
+            let found = SystemMemory::of(read(limit));
+            (found.total, found.available, found.limit)
+        };
+        assert_eq!(of("1000\n"), (Some(8192), Some(900), Some(1000)));
+        assert_eq!(of("max\n"), (Some(8192), Some(4096), None));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod aligned;
 mod available;
 mod budget;
+mod groups;
 mod kv_cache;
 pub(crate) mod prefetch;
 mod slot_states;
@@ -10,6 +11,7 @@ mod state;
 mod weights;
 
 pub(crate) use aligned::AlignedBuf;
+pub use available::SystemMemory;
 pub(crate) use available::available;
 pub(crate) use budget::{Budget, Use, free_for_caches};
 pub(crate) use kv_cache::{BLOCK, KvCache, Stored};

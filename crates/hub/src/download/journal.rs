@@ -86,7 +86,11 @@ fn header(etag: &Etag, size: u64) -> String {
 
 /// The pieces that a journal names, if it is of this file.
 fn read(path: &Path, etag: &Etag, size: u64) -> Option<Pieces> {
-    let text = fs::read_to_string(path).ok()?;
+    pieces_of(&fs::read_to_string(path).ok()?, etag, size)
+}
+
+/// The pieces that the text of a journal names, if it is of this file.
+fn pieces_of(text: &str, etag: &Etag, size: u64) -> Option<Pieces> {
     let lines = text.strip_prefix(&header(etag, size))?;
     let mut pieces = Pieces::new(size);
     let whole = lines.rfind('\n').map_or("", |end| &lines[..end]);
@@ -94,6 +98,11 @@ fn read(path: &Path, etag: &Etag, size: u64) -> Option<Pieces> {
         pieces.complete(piece);
     }
     Some(pieces)
+}
+
+/// The bytes of the pieces that the text of a journal names, if it is of this file.
+pub(crate) fn journal_bytes(text: &str, etag: &Etag, size: u64) -> Option<u64> {
+    pieces_of(text, etag, size).map(|pieces| pieces.complete_bytes())
 }
 
 /// The bytes of complete pieces.

@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::{etag::Kind, job::Job};
+
 /// The time over which a rate is measured.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Time between two samples.
@@ -36,6 +38,12 @@ pub struct Progress {
     pub phase: Phase,
     /// The file in progress.
     pub file: String,
+    /// Its SHA-256 in hexadecimal digits, if the hub knows it.
+    pub sha256: Option<String>,
+    /// Bytes of it that are on this machine.
+    pub file_done: u64,
+    /// Bytes of it.
+    pub file_total: u64,
     /// Bytes of all files that are on this machine.
     pub done: u64,
     /// Bytes of all files.
@@ -51,6 +59,10 @@ pub(crate) struct Meter<'a> {
     done: Arc<AtomicU64>,
     total: u64,
     file: String,
+    sha256: Option<String>,
+    /// Bytes of the files before this one, and of this one.
+    before: u64,
+    size: u64,
     samples: VecDeque<(Instant, u64)>,
     report: &'a mut dyn FnMut(&Progress),
 }
@@ -58,12 +70,20 @@ pub(crate) struct Meter<'a> {
 impl<'a> Meter<'a> {
     pub(crate) fn new(total: u64, report: &'a mut dyn FnMut(&Progress)) -> Self {
         let (file, samples) = (String::new(), VecDeque::new());
-        Self { done: Arc::default(), total, file, samples, report }
+        let (sha256, before, size) = (None, 0, 0);
+        Self { done: Arc::default(), total, file, sha256, before, size, samples, report }
     }
 
-    /// Names the file in progress.
-    pub(crate) fn begin(&mut self, file: &str) {
+    /// Names the file in progress, with its bytes.
+    pub(crate) fn begin(&mut self, file: &str, size: u64) {
         file.clone_into(&mut self.file);
+        (self.sha256, self.before, self.size) = (None, self.done(), size);
+    }
+
+    /// As [`begin`](Self::begin), for a download whose hash may be known.
+    pub(crate) fn begin_job(&mut self, file: &str, job: &Job) {
+        self.begin(file, job.size);
+        self.sha256 = (job.etag.kind() == Kind::Sha256).then(|| job.etag.as_str().to_owned());
     }
 
     pub(crate) fn done(&self) -> u64 {
@@ -92,6 +112,9 @@ impl<'a> Meter<'a> {
         (self.report)(&Progress {
             phase,
             file: self.file.clone(),
+            sha256: self.sha256.clone(),
+            file_done: done.saturating_sub(self.before).min(self.size),
+            file_total: self.size,
             done,
             total: self.total,
             per_second,

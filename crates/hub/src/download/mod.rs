@@ -16,5 +16,6 @@ mod verify;
 pub(crate) use etag::Etag;
 pub(crate) use fetch::{fetch, missing_bytes};
 pub(crate) use job::Job;
+pub(crate) use journal::journal_bytes;
 pub(crate) use meter::Meter;
 pub use meter::{Phase, Progress};

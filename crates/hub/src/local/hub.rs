@@ -112,12 +112,12 @@ fn remove_unused_blobs(cache: &RepositoryCache) -> Result<()> {
 }
 
 /// Bytes of the files below a folder, where links count nothing.
-fn bytes_below(folder: &Path) -> u64 {
+pub(super) fn bytes_below(folder: &Path) -> u64 {
     let size = |path: &PathBuf| {
         let metadata = fs::symlink_metadata(path).ok()?;
         metadata.is_file().then_some(metadata.len())
     };
-    files_below(folder, DEPTH + 2).iter().filter_map(size).sum()
+    files_below(folder, DEPTH + 6).iter().filter_map(size).sum()
 }
 
 fn remove_folder(folder: &Path) -> Result<()> {

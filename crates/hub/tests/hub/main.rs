@@ -10,6 +10,7 @@ mod places;
 mod python;
 mod references;
 mod server;
+mod tls;
 
 use std::{
     fs,

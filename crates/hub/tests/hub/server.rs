@@ -2,8 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Write},
-    net::{TcpListener, TcpStream},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -161,7 +161,11 @@ impl Server {
     }
 }
 
-fn serve(state: &State, stream: &TcpStream, is_storage: bool) {
+/// Answers the requests of a connection.
+pub(crate) fn serve<S>(state: &State, stream: &S, is_storage: bool)
+where
+    for<'a> &'a S: Read + Write,
+{
     let mut reader = BufReader::new(stream);
     while let Some(request) = read(&mut reader) {
         state.log.lock().unwrap().push(request.clone());
@@ -193,7 +197,10 @@ fn read(reader: &mut impl BufRead) -> Option<Request> {
 }
 
 /// Writes an answer; `None` if the connection ends with it.
-fn write(state: &State, mut stream: &TcpStream, request: &Request, answer: &Answer) -> Option<()> {
+fn write<S>(state: &State, mut stream: &S, request: &Request, answer: &Answer) -> Option<()>
+where
+    for<'a> &'a S: Read + Write,
+{
     let mut head = format!("HTTP/1.1 {} Status\r\n", answer.status);
     for (name, value) in &answer.headers {
         head += &format!("{name}: {value}\r\n");

@@ -68,11 +68,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/ps", get(ollama::models::running))
         .route("/api/version", get(ollama::models::version))
         .route("/api/show", post(ollama::models::show))
-        .route("/api/pull", post(ollama::models::unsupported))
+        .route("/api/pull", post(ollama::pull::pull))
         .route("/api/push", post(ollama::models::unsupported))
         .route("/api/create", post(ollama::models::unsupported))
         .route("/api/copy", post(ollama::models::unsupported))
-        .route("/api/delete", delete(ollama::models::unsupported))
+        .route("/api/delete", delete(ollama::pull::remove))
         .fallback(|| async {
             ApiError::new(StatusCode::NOT_FOUND, "there is no such path; /docs lists all")
         })

@@ -16,6 +16,7 @@ use super::{
     access::{Access, GONE, Logged},
     hosts::Hosts,
     limits::{KeyLimits, Permit},
+    peer::Peer,
 };
 use crate::{
     app::{App, Caller, Phase},
@@ -43,7 +44,10 @@ const BEFORE: [&str; 7] = [
 const ALWAYS: [&str; 4] = ["/live", "/health", "/v1/health", "/metrics"];
 
 /// Routes that need an admin key where there are any.
-const ADMIN: [&str; 2] = ["/models/load", "/models/unload"];
+const ADMIN: [&str; 4] = ["/models/load", "/models/unload", "/api/pull", "/api/delete"];
+/// Those of them that change the disk. Without admin keys they are for programs on this machine, where
+/// there is no key at all.
+const DISK: [&str; 2] = ["/api/pull", "/api/delete"];
 
 /// The limits of all keys.
 pub(crate) struct Guard {
@@ -216,6 +220,14 @@ fn check(
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "this key may not load and unload models, expected one of --admin-key-file",
+        ));
+    }
+    let is_trusted = config.keys.is_empty() && Peer::is_of_this_machine(request);
+    if DISK.contains(&route) && config.admin_keys.is_empty() && !is_trusted {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "only a key of --admin-key-file may download and delete models, or, without any key, a \
+             program on the server's machine",
         ));
     }
     if request.method() != Method::POST {

@@ -15,7 +15,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::timed::Timed;
+use super::{
+    peer::{Peer, Routes},
+    timed::Timed,
+};
 use crate::app::App;
 
 /// Serves connections until `stop` is ready. Then lets running requests end, for a limited time, in
@@ -60,12 +63,16 @@ impl Door {
             // the semaphore is never closed
             let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return };
             match self.listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     let (app, router) = (Arc::clone(&self.app), self.router.clone());
                     let stopped = self.stopped.clone();
                     connections.spawn(async move {
                         app.metrics.http.connections(1);
-                        connection(stream, router, &app, stopped).await;
+                        let routes = Routes {
+                            service: TowerToHyperService::new(router),
+                            peer: Peer(peer.ip()),
+                        };
+                        connection(stream, routes, &app, stopped).await;
                         app.metrics.http.connections(-1);
                         drop(place);
                     });
@@ -93,7 +100,7 @@ fn is_of_client(error: &io::Error) -> bool {
 
 async fn connection(
     stream: TcpStream,
-    router: Router,
+    routes: Routes,
     app: &App,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -109,7 +116,7 @@ async fn connection(
         .header_read_timeout(limits.header_time)
         .max_buf_size(64 << 10)
         .keep_alive(!late);
-    let serving = builder.serve_connection(io, TowerToHyperService::new(router));
+    let serving = builder.serve_connection(io, routes);
     let mut serving = pin!(serving);
     let outcome = tokio::select! {
         outcome = &mut serving => outcome,

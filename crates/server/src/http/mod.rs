@@ -5,6 +5,7 @@ mod guard;
 mod hosts;
 mod limits;
 mod listen;
+mod peer;
 mod timed;
 
 pub(crate) use guard::{Guard, guard};

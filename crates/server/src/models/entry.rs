@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant, SystemTime},
@@ -40,6 +40,8 @@ pub(crate) struct Entry {
     pub(crate) config: ModelConfig,
     /// Seconds since 1970.
     pub(crate) created: u64,
+    /// Names under which it was downloaded since the start.
+    names: RwLock<Vec<String>>,
     state: watch::Sender<State>,
     /// Requests that use it.
     users: AtomicUsize,
@@ -64,6 +66,7 @@ impl Entry {
         Self {
             config,
             created: now.as_secs(),
+            names: RwLock::default(),
             state: watch::Sender::new(State::Unloaded),
             users: AtomicUsize::new(0),
             idle: Mutex::new(Idle { since: Instant::now(), keep }),
@@ -72,7 +75,17 @@ impl Entry {
 
     /// Whether a request calls it by this name.
     pub(super) fn is_named(&self, name: &str) -> bool {
-        self.config.name == name || self.config.aliases.iter().any(|alias| alias == name)
+        let is = |own: &String| own == name;
+        is(&self.config.name)
+            || self.config.aliases.iter().any(is)
+            || self.names.read().unwrap_or_else(PoisonError::into_inner).iter().any(is)
+    }
+
+    /// Gives it a further name.
+    pub(super) fn add_name(&self, name: String) {
+        if !self.is_named(&name) {
+            self.names.write().unwrap_or_else(PoisonError::into_inner).push(name);
+        }
     }
 
     /// The model, if it is loaded.

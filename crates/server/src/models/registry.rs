@@ -1,6 +1,9 @@
 //! Models by name.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Instant,
+};
 
 use axum::http::StatusCode;
 use pelton::{Engine, LoadOptions, ModelSource, graph::OutputKind};
@@ -16,7 +19,10 @@ use crate::{
 
 /// Models by name.
 pub(crate) struct Registry {
-    entries: Vec<Arc<Entry>>,
+    /// Those of the configuration, then those that were downloaded since.
+    entries: RwLock<Vec<Arc<Entry>>>,
+    /// The number of those of the configuration.
+    configured: usize,
     engine: Arc<Engine>,
     options: LoadOptions,
     /// How long a model stays without requests, unless they say.
@@ -30,7 +36,11 @@ impl Registry {
         let keep = config.idle_timeout.map_or(Keep::Forever, Keep::For);
         let entries = config.models.iter().cloned();
         Self {
-            entries: entries.map(|model| Arc::new(Entry::new(model, keep))).collect(),
+            entries: entries
+                .map(|model| Arc::new(Entry::new(model, keep)))
+                .collect::<Vec<_>>()
+                .into(),
+            configured: config.models.len(),
             engine: Arc::new(engine),
             options: config.load.clone(),
             keep,
@@ -38,8 +48,52 @@ impl Registry {
         }
     }
 
-    pub(crate) fn entries(&self) -> &[Arc<Entry>] {
-        &self.entries
+    /// The models of this moment.
+    pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds a model that was downloaded, which its first request loads. Files that are offered already
+    /// have its names too. A newer version takes the place of an older one.
+    pub(crate) fn add(&self, config: ModelConfig) {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let same = entries.iter().find(|entry| entry.config.path == config.path);
+        if let Some(same) = same {
+            let names = std::iter::once(config.name).chain(config.aliases);
+            names.for_each(|name| same.add_name(name));
+            return;
+        }
+        match entries.iter().position(|entry| entry.is_named(&config.name)) {
+            Some(at) if at < self.configured => tracing::info!(
+                model = config.name,
+                "the server offers an older version of the download until it is started again"
+            ),
+            Some(at) => {
+                let new = Arc::new(Entry::new(config, self.keep));
+                let old = std::mem::replace(&mut entries[at], new);
+                tokio::spawn(async move { old.unload().await });
+            }
+            None => entries.push(Arc::new(Entry::new(config, self.keep))),
+        }
+    }
+
+    /// Takes a model out that was downloaded.
+    pub(crate) fn remove(&self, name: &str) -> Result<Arc<Entry>, ApiError> {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        match entries.iter().position(|entry| entry.is_named(name)) {
+            Some(at) if at < self.configured => {
+                let message = format!(
+                    "the model {name} is one that the server was started with, expected one that \
+                     /api/pull has downloaded"
+                );
+                Err(ApiError::new(StatusCode::FORBIDDEN, message))
+            }
+            Some(at) => Ok(entries.remove(at)),
+            None => {
+                drop(entries);
+                Err(self.unknown(name))
+            }
+        }
     }
 
     /// The name of the backend.
@@ -52,14 +106,19 @@ impl Registry {
         self.keep
     }
 
-    /// The model for requests with a name: the only one, whatever the name, unless names are
-    /// strict.
-    pub(crate) fn find(&self, name: Option<&str>) -> Result<&Arc<Entry>, ApiError> {
-        match (name, self.entries.as_slice()) {
-            (_, [only]) if !self.strict => Ok(only),
-            (None, [only]) => Ok(only),
-            (Some(name), _) => self.named(name),
-            (None, _) => {
+    /// The model for requests with a name. A server that was started with one model answers any name by
+    /// that, unless names are strict.
+    pub(crate) fn find(&self, name: Option<&str>) -> Result<Arc<Entry>, ApiError> {
+        let entries = self.entries();
+        let named = name.and_then(|name| entries.iter().find(|entry| entry.is_named(name)));
+        let only = match entries.first() {
+            Some(only) if self.configured == 1 && (name.is_none() || !self.strict) => Some(only),
+            _ => None,
+        };
+        match (named.or(only), name) {
+            (Some(entry), _) => Ok(Arc::clone(entry)),
+            (None, Some(name)) => Err(self.unknown(name)),
+            (None, None) => {
                 let message = format!("model is missing, expected one of {}", self.names());
                 Err(ApiError::field("model", message))
             }
@@ -67,18 +126,21 @@ impl Registry {
     }
 
     /// The model that has a name.
-    pub(crate) fn named(&self, name: &str) -> Result<&Arc<Entry>, ApiError> {
-        self.entries.iter().find(|entry| entry.is_named(name)).ok_or_else(|| {
-            let shown: String = name.chars().take(80).collect();
-            let message =
-                format!("the model {shown:?} does not exist, expected one of {}", self.names());
-            let error = ApiError::new(StatusCode::NOT_FOUND, message).code("model_not_found");
-            ApiError { param: Some("model".to_owned()), ..error }
-        })
+    pub(crate) fn named(&self, name: &str) -> Result<Arc<Entry>, ApiError> {
+        let found = self.entries().into_iter().find(|entry| entry.is_named(name));
+        found.ok_or_else(|| self.unknown(name))
+    }
+
+    fn unknown(&self, name: &str) -> ApiError {
+        let shown: String = name.chars().take(80).collect();
+        let message =
+            format!("the model {shown:?} does not exist, expected one of {}", self.names());
+        let error = ApiError::new(StatusCode::NOT_FOUND, message).code("model_not_found");
+        ApiError { param: Some("model".to_owned()), ..error }
     }
 
     fn names(&self) -> String {
-        let names: Vec<_> = self.entries.iter().map(|e| e.config.name.as_str()).collect();
+        let names: Vec<_> = self.entries().iter().map(|e| e.config.name.clone()).collect();
         names.join(", ")
     }
 
@@ -86,7 +148,7 @@ impl Registry {
     pub(crate) async fn lease(&self, name: Option<&str>) -> Result<Lease, ApiError> {
         let entry = self.find(name)?;
         loop {
-            self.load(entry).await?;
+            self.load(&entry).await?;
             // it may be unloaded between the two
             if let Some(lease) = entry.lease() {
                 return Ok(lease);
@@ -96,8 +158,8 @@ impl Registry {
 
     /// As [`lease`](Self::lease), for paths that mean the first model without a name.
     pub(crate) async fn lease_or_first(&self, name: Option<&str>) -> Result<Lease, ApiError> {
-        let first = self.entries.first().map(|entry| entry.config.name.as_str());
-        self.lease(name.or(first)).await
+        let first = self.entries().first().map(|entry| entry.config.name.clone());
+        self.lease(name.or(first.as_deref())).await
     }
 
     /// Loads a model if it is not loaded. It goes on if the caller stops waiting.
@@ -109,13 +171,13 @@ impl Registry {
 
     /// Begins to unload the models that no request has used for their time.
     pub(crate) fn unload_idle(&self) {
-        self.entries.iter().for_each(Entry::unload_if_idle);
+        self.entries().iter().for_each(Entry::unload_if_idle);
     }
 
     /// Unloads all models.
     pub(crate) async fn unload_all(&self) {
         let unload = |entry: Arc<Entry>| tokio::spawn(async move { entry.unload().await });
-        let all: Vec<_> = self.entries.iter().cloned().map(unload).collect();
+        let all: Vec<_> = self.entries().into_iter().map(unload).collect();
         for one in all {
             // it may have panicked, which unloads the model too
             let _ = one.await;

@@ -16,7 +16,7 @@ pub(crate) fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-fn python() -> OsString {
+pub(crate) fn python() -> OsString {
     std::env::var_os("PELTON_PYTHON").unwrap_or_else(|| "python3".into())
 }
 

@@ -15,6 +15,7 @@ mod ollama;
 mod openai;
 mod page;
 mod pressure;
+mod pull;
 mod recorded;
 mod replies;
 mod soak;

@@ -128,6 +128,7 @@ impl Args {
             prompt: self.prompt.as_deref(),
             file: self.file.as_deref(),
             prompts: self.prompts.as_deref(),
+            device: self.load.device,
         })
     }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use pelton::Device;
 
 use crate::{
     commands::{prompt_or_stdin, text_or_stdin, without_line_break},
@@ -25,6 +26,8 @@ pub(super) struct Input<'a> {
     pub(super) file: Option<&'a Path>,
     /// A file with a prompt a line.
     pub(super) prompts: Option<&'a Path>,
+    /// Where the model runs.
+    pub(super) device: Device,
 }
 
 /// A model with the work that it is given.
@@ -68,7 +71,7 @@ pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
         (None, None, None, None) if stdin().is_terminal() => return Ok(Subject::Chat { model }),
         (None, None, None, None) => {
             // before a wait for a prompt that nothing could answer
-            let model = hub::local(&model)?;
+            let model = hub::local(&model, input.device)?;
             if model != BUILT_IN && !Path::new(&model).exists() {
                 let error = anyhow!("{model}: there is no such file or folder, expected a model");
                 bail!(Hint { error, hint: hints::what_a_model_is() });

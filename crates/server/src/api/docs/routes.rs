@@ -157,6 +157,12 @@ pub(super) const ROUTES: &[Route] = &[
         &["!model:string verbose:boolean"],
         r#"{"model": "built-in"}"#,
     ),
+    post(
+        "/api/pull",
+        "Downloads a model (Ollama)",
+        &["!model:string insecure:boolean stream:boolean"],
+        r#"{"model": "qwen3:0.6b"}"#,
+    ),
     get("/api/tags", "The models (Ollama)"),
     get("/api/ps", "The loaded models (Ollama)"),
     get("/api/version", "The version (Ollama)"),

@@ -22,7 +22,8 @@ use crate::{
 /// `GET /health`: 200 once the models are loaded that are to be there from the start, 503 before, at
 /// the end, and if a model could not be loaded.
 pub(in crate::api) async fn health(State(app): State<Arc<App>>) -> Response {
-    let mut states = app.registry.entries().iter().map(|entry| entry.state());
+    let entries = app.registry.entries();
+    let mut states = entries.iter().map(|entry| entry.state());
     let status = match app.phase() {
         Phase::Stopping => "shutting down",
         Phase::Loading => "loading model",
@@ -65,7 +66,7 @@ fn piece(served: &Served, id: Option<u32>) -> Value {
 /// `GET /props`
 pub(in crate::api) async fn props(State(app): State<Arc<App>>) -> Result<Answer<Value>, ApiError> {
     let entry = first(&app)?;
-    let served = app.registry.load(entry).await?;
+    let served = app.registry.load(&entry).await?;
     let model = served.model()?;
     let tokenizer = model.tokenizer().ok();
     let mut params = Map::new();
@@ -102,8 +103,8 @@ pub(in crate::api) async fn props(State(app): State<Arc<App>>) -> Result<Answer<
 }
 
 /// The first model.
-pub(super) fn first(app: &App) -> Result<&Arc<crate::models::Entry>, ApiError> {
-    let first = app.registry.entries().first();
+pub(super) fn first(app: &App) -> Result<Arc<crate::models::Entry>, ApiError> {
+    let first = app.registry.entries().into_iter().next();
     first.ok_or_else(|| ApiError::unavailable("the server has no model"))
 }
 
@@ -133,7 +134,7 @@ pub(in crate::api) async fn slots(State(app): State<Arc<App>>) -> Answer<Value> 
 pub(in crate::api) async fn tokenizer_info(
     State(app): State<Arc<App>>,
 ) -> Result<Answer<Value>, ApiError> {
-    let served = app.registry.load(first(&app)?).await?;
+    let served = app.registry.load(&first(&app)?).await?;
     let tokenizer = served.model()?.tokenizer()?;
     let pad = tokenizer.eos();
     Ok(Answer(json!({

@@ -19,7 +19,7 @@ pub(super) fn take(
     caller: &Caller,
     fields: &mut Fields,
 ) -> Result<(Arc<Entry>, Keep), ApiError> {
-    let entry = Arc::clone(app.registry.find(Some(&model(fields)?))?);
+    let entry = app.registry.find(Some(&model(fields)?))?;
     let expected = "seconds, or a time such as 5m or -1";
     let keep = match fields.take("keep_alive") {
         None => app.registry.keep(),

@@ -79,7 +79,7 @@ pub(in crate::api) async fn running(State(app): State<Arc<App>>) -> Answer<Value
     let mut models = Vec::new();
     for one in app.registry.entries() {
         let Some(served) = one.loaded() else { continue };
-        let mut line = entry(one);
+        let mut line = entry(&one);
         let expires = one
             .expires_in()
             .map(|left| Timestamp::now().checked_add(left).unwrap_or_default().to_string());
@@ -108,7 +108,7 @@ pub(in crate::api) async fn show(
     let name = model(&mut fields)?;
     let verbose = fields.boolean("verbose")?.unwrap_or(false);
     let entry = app.registry.find(Some(&name))?;
-    let served = app.registry.load(entry).await?;
+    let served = app.registry.load(&entry).await?;
     let model = served.model()?;
     let checkpoint = model.checkpoint();
     let mut info = Map::new();
@@ -134,7 +134,7 @@ pub(in crate::api) async fn show(
         "modelfile": "", "parameters": format!("num_ctx {}", model.context()),
         "template": template.map_or("", |template| template.template().source()),
         "details": details(checkpoint), "model_info": info, "capabilities": capabilities,
-        "modified_at": modified(entry, &file),
+        "modified_at": modified(&entry, &file),
     })))
 }
 
@@ -160,7 +160,7 @@ fn json_of(value: &Meta, verbose: bool) -> Value {
     }
 }
 
-/// `POST /api/pull` and others that change the models on disk.
+/// `POST /api/push` and others that change the models on disk.
 pub(in crate::api) async fn unsupported() -> ApiError {
     ApiError::new(
         StatusCode::NOT_IMPLEMENTED,

@@ -47,7 +47,7 @@ pub(in crate::api) async fn list(State(app): State<Arc<App>>) -> Answer<Value> {
     let mut data = Vec::new();
     for entry in app.registry.entries() {
         let names = std::iter::once(&entry.config.name).chain(&entry.config.aliases);
-        data.extend(names.map(|name| model(entry, name)));
+        data.extend(names.map(|name| model(&entry, name)));
     }
     let id = |model: Option<&Value>| model.map_or(Value::Null, |model| model["id"].clone());
     let (first, last) = (id(data.first()), id(data.last()));
@@ -61,7 +61,8 @@ pub(in crate::api) async fn one(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
 ) -> Result<Answer<Value>, ApiError> {
-    Ok(Answer(model(app.registry.named(&name)?, &name)))
+    let entry = app.registry.named(&name)?;
+    Ok(Answer(model(&entry, &name)))
 }
 
 /// `POST /models/load`
@@ -71,7 +72,7 @@ pub(in crate::api) async fn load(
 ) -> Result<Answer<Value>, ApiError> {
     let name = fields.string("model")?;
     let entry = app.registry.find(name.as_deref())?;
-    app.registry.load(entry).await?;
+    app.registry.load(&entry).await?;
     Ok(Answer(json!({"success": true, "model": entry.config.name, "status": entry.state()})))
 }
 
