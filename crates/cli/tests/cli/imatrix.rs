@@ -59,7 +59,7 @@ fn sums_are_those_of_transformers() {
     }
 }
 
-/// What cannot be read or written is refused, and nothing is left.
+/// Files that cannot be read or written are refused, and nothing is left.
 #[test]
 fn refusals() {
     let text = fixture("importance.txt");

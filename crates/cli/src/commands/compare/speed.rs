@@ -13,9 +13,9 @@ const DECODED: usize = 32;
 /// Tokens per second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Speed {
-    /// Of the first half of a window, read as a prompt.
+    /// The first half of a window, read as a prompt.
     pub(super) prompt: f64,
-    /// Of tokens decoded after it.
+    /// The tokens decoded after it.
     pub(super) decode: f64,
 }
 
