@@ -154,7 +154,7 @@ def speed_of(rng, utterance):
 
 
 def placed(rng, store, stage):
-    """Utterances in a window: a list of (start, samples, speed, utterance), the last one perhaps cut."""
+    """Utterances in a window: tuples of start, samples, speed, utterance.  The last may be cut."""
     limit = stage.samples
     single = rng.random() < 0.4 if stage.varied else True
     if stage.varied and not single:

@@ -2,7 +2,8 @@
 
     python train.py DIR [--minutes M] [--ranks multilingual.tiktoken]
 
-Writes DIR/weights.pt (float16), DIR/loss.json and DIR/loss.svg.  The rate of learning follows a cosine of the time, so that a training ends when its minutes end.
+Writes DIR/weights.pt (float16), DIR/loss.json and DIR/loss.svg.  The rate of learning follows
+a cosine of the time, so that a training ends when its minutes end.
 """
 
 import argparse
