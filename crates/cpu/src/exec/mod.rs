@@ -113,7 +113,7 @@ impl Exec {
     /// If an op or a weight is not of the kind that loading accepts.
     pub(crate) fn run(&mut self, state: &mut State, batch: &Batch<'_>) -> Result<(), Error> {
         self.begin(state, batch);
-        (0..state.plan.steps.len()).try_for_each(|step| self.run_step(state, step, batch))
+        state.plan.steps_of(batch.phase).try_for_each(|step| self.run_step(state, step, batch))
     }
 
     /// Runs all steps of the plan and adds the time of each to `times` `[steps]`.
@@ -128,7 +128,8 @@ impl Exec {
     ) -> Result<(), Error> {
         self.begin(state, batch);
         let mut last = Instant::now();
-        for (i, step) in steps.iter_mut().enumerate() {
+        for i in state.plan.steps_of(batch.phase) {
+            let step = &mut steps[i];
             let before = self.multiplied();
             self.run_step(state, i, batch)?;
             let now = Instant::now();
@@ -158,10 +159,13 @@ impl Exec {
         for (rope, angles) in state.plan.ropes.iter().zip(&mut self.angles) {
             angles.begin(rope, batch);
         }
-        let phase = if self.phases_agree { Phase::Prompt } else { batch.phase };
+        let phase = match batch.phase {
+            Phase::Decode if !self.phases_agree => Phase::Decode,
+            Phase::Prompt | Phase::Decode | Phase::Encode => Phase::Prompt,
+        };
         self.multiplier.begin(phase);
         self.grouped.begin(phase);
-        self.attender.begin(batch, state.plan.whole_sequences);
+        self.attender.begin(batch, &state.plan);
     }
 }
 

@@ -23,7 +23,7 @@ use recurrent::DeltaRow;
 /// # Errors
 /// If a step is a fused op.
 pub(crate) fn run(state: &mut State, batch: &Batch<'_>) -> Result<(), Error> {
-    for step in 0..state.plan.steps.len() {
+    for step in state.plan.steps_of(batch.phase) {
         run_step(state, step, batch)?;
     }
     Ok(())
