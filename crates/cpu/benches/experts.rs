@@ -125,6 +125,7 @@ fn plan(kind: Kind, dtype: DType, layers: usize) -> Plan {
         context: 1,
         whole_sequences: false,
         hidden: None,
+        encoder: None,
         effort: Default::default(),
         output: OutputKind::Embedding,
         logits: last,

@@ -96,7 +96,7 @@ fn is_table(plan: &Plan, id: WeightId, row: TableRow) -> bool {
     let rows = plan.weight(id).rows;
     is_matrix(plan, id)
         && match row {
-            TableRow::Position => plan.context <= rows,
+            TableRow::Position => plan.positions_of(id) <= rows,
             TableRow::Fixed(row) => row < rows,
             TableRow::TokenType => plan.token_types <= rows,
         }
@@ -212,6 +212,7 @@ fn is_attention(plan: &Plan, attention: &Attention) -> bool {
         Mask::Chunked { chunk } => chunk > 0,
         // the keys of later rows are stored in the same pass
         Mask::Symmetric { window: _ } => plan.whole_sequences,
+        Mask::Window { positions } => positions > 0 && positions == plan.encoded_positions(),
     };
     is_mask
         && heads > 0

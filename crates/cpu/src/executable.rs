@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pelton_graph::{
-    Backend, EffortMode, Error, Executable, Limits, Op, Outputs, PageTables, Pass, Pipeline, Plan,
-    Profile, StepProfile, Ticket,
+    Backend, BufferId, EffortMode, Error, Executable, Limits, Op, Outputs, PageTables, Pass,
+    Pipeline, Plan, Profile, StepProfile, Ticket,
 };
 use pelton_quant::BucketFormat;
 use pelton_weights::Checkpoint;
@@ -168,7 +168,8 @@ impl Cpu {
                 Steps::Fast(Box::new(Exec::new(&plan, &limits, pool)?))
             }
         };
-        let (samples, tables) = (Samples::new(&limits, threads)?, PageTables::new(&limits));
+        let (samples, tables) =
+            (Samples::new(&limits, threads)?, PageTables::for_plan(&plan, &limits));
         let mut state = State::new(plan, checkpoint, limits)?;
         if let Steps::Fast(exec) = &steps {
             state.weights.set_input_major(&state.plan, exec.pool(), budget)?;
@@ -185,7 +186,7 @@ impl Cpu {
             next: 0,
             outstanding: None,
             logits: 0,
-            hidden: 0,
+            hidden: None,
         }))
     }
 }
@@ -219,8 +220,8 @@ struct CpuExecutable {
     outstanding: Option<Ticket>,
     /// Rows of results that the last pass returns.
     logits: usize,
-    /// Elements of hidden states that the last pass returns.
-    hidden: usize,
+    /// The buffer of the hidden states that the last pass returns, and their elements.
+    hidden: Option<(BufferId, usize)>,
 }
 
 impl CpuExecutable {
@@ -241,7 +242,7 @@ impl CpuExecutable {
         let timed = steps;
         let Self { state, steps, tables, samples, .. } = self;
         let Steps::Fast(exec) = steps else { return Err(Error::Profile) };
-        state.set_hidden(pass.hidden);
+        state.set_hidden(pass.phase, pass.hidden);
         samples.begin(pass);
         samples.resolve(pass, 0);
         let (rows, selected) = (samples.rows(), samples.selected());
@@ -258,7 +259,7 @@ impl CpuExecutable {
         let Self { state, steps, observer, tables, samples, .. } = self;
         let (width, tokens, logits) =
             (state.plan.output_width(), state.limits.tokens, state.plan.logits);
-        state.set_hidden(pass.hidden);
+        state.set_hidden(pass.phase, pass.hidden);
         samples.begin(pass);
         for repeat in 0..pass.repeat {
             samples.resolve(pass, repeat);
@@ -283,8 +284,11 @@ impl CpuExecutable {
         }
         self.logits = samples.keep_wanted(pass, state.buffers.get_mut(logits), width);
         self.hidden = match pass.keeps_hidden {
-            true => pass.rows.len() * state.plan.hidden_width(),
-            false => 0,
+            true => {
+                let kept = state.plan.kept(pass.phase);
+                kept.map(|id| (id, pass.rows.len() * state.plan.buffer(id).width))
+            }
+            false => None,
         };
         Ok(())
     }
@@ -332,12 +336,12 @@ impl Executable for CpuExecutable {
         let Self { state, samples, logits, hidden, .. } = self;
         let len = *logits * state.plan.output_width();
         let samples = samples.results();
-        let Some(kept) = state.plan.hidden.filter(|_| *hidden > 0) else {
+        let Some((kept, states_len)) = *hidden else {
             let logits = &state.buffers.get_mut(state.plan.logits)[..len];
             return Ok(Outputs { logits, samples, hidden: &[] });
         };
-        let [logits, states] = state.buffers.get_both_mut(state.plan.logits, kept.buffer)?;
-        Ok(Outputs { logits: &logits[..len], samples, hidden: &states[..*hidden] })
+        let [logits, states] = state.buffers.get_both_mut(state.plan.logits, kept)?;
+        Ok(Outputs { logits: &logits[..len], samples, hidden: &states[..states_len] })
     }
 
     fn live_share(&self) -> Option<f64> {

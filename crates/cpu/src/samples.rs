@@ -113,8 +113,11 @@ impl Samples {
             let token = match input {
                 Input::Token(token) if repeat == 0 => token,
                 Input::Token(_) | Input::Sampled => self.ring.get(slot, position),
+                Input::Features => 0,
             };
-            self.ring.set(slot, position, token);
+            if input != Input::Features {
+                self.ring.set(slot, position, token);
+            }
             self.rows.push(BatchRow { token, position, slot });
             // before later rows of the slot replace the oldest tokens of its ring
             while let Some((&want, history)) =

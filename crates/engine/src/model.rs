@@ -138,6 +138,7 @@ impl Model {
             hidden: draft::head_plan(&checkpoint, options)?.is_some(),
         };
         let mut plan = value_plans::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
+        value_plans::refuse_speech(&checkpoint, &plan)?;
         let adapters: Vec<Lora> = options
             .loras
             .iter()

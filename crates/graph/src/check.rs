@@ -26,6 +26,9 @@ impl Pass<'_> {
         if self.repeat == 0 || self.repeat > MAX_REPEAT {
             return refuse(format!("repeat {}, expected 1 to {MAX_REPEAT}", self.repeat));
         }
+        if self.phase == Phase::Encode {
+            self.check_windows(plan)?;
+        }
         for (i, row) in self.rows.iter().enumerate() {
             self.check_row(i, row, plan, limits, tables)?;
         }
@@ -98,15 +101,17 @@ impl Pass<'_> {
     }
 
     fn check_hidden(&self, plan: &Plan) -> Result<(), Error> {
-        let rows = if plan.reads_hidden() { self.rows.len() } else { 0 };
-        let expected = rows.saturating_mul(plan.hidden_width());
+        let given = plan.given(self.phase);
+        let rows = if given.is_some() { self.rows.len() } else { 0 };
+        let width = given.map_or(0, |id| plan.buffer(id).width);
+        let expected = rows.saturating_mul(width);
         if self.hidden.len() != expected {
             return refuse(format!(
                 "{} elements of hidden states, expected {expected} for {rows} rows",
                 self.hidden.len()
             ));
         }
-        if self.keeps_hidden && (plan.hidden.is_none() || self.repeat > 1) {
+        if self.keeps_hidden && (plan.kept(self.phase).is_none() || self.repeat > 1) {
             return refuse(
                 "hidden states are to be kept, expected a plan that has any and a single repeat"
                     .to_owned(),
@@ -115,8 +120,31 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Rows that see later ones: each slot's rows lie side by side and begin at position 0.
-    fn check_whole_sequences(&self) -> Result<(), Error> {
+    /// Rows of an encoder: whole windows of features, of which nothing is wanted.
+    fn check_windows(&self, plan: &Plan) -> Result<(), Error> {
+        let Some(encoder) = plan.encoder else {
+            return refuse(
+                "rows of an encoder, expected rows of tokens: the plan has none".to_owned(),
+            );
+        };
+        for rows in self.rows.chunk_by(|a, b| a.slot == b.slot) {
+            if rows.len() != encoder.positions {
+                return refuse(format!(
+                    "{} rows of slot {}, expected the {} positions of a window",
+                    rows.len(),
+                    rows[0].slot,
+                    encoder.positions
+                ));
+            }
+        }
+        if !self.wants.is_empty() || self.repeat > 1 {
+            return refuse("rows of an encoder, expected no wants and a single repeat".to_owned());
+        }
+        self.check_sequences()
+    }
+
+    /// Each slot's rows lie side by side and begin at position 0.
+    fn check_sequences(&self) -> Result<(), Error> {
         let mut before = 0;
         for rows in self.rows.chunk_by(|a, b| a.slot == b.slot) {
             let in_order = (0..).zip(rows).all(|(position, row)| row.position == position);
@@ -128,6 +156,12 @@ impl Pass<'_> {
             }
             before += rows.len();
         }
+        Ok(())
+    }
+
+    /// Rows that see later ones: whole sequences, in a pass of prompts.
+    fn check_whole_sequences(&self) -> Result<(), Error> {
+        self.check_sequences()?;
         match (self.phase, self.repeat) {
             (Phase::Prompt, 1) => Ok(()),
             _ => refuse("whole sequences, expected the phase of prompts once".to_owned()),
@@ -150,10 +184,19 @@ impl Pass<'_> {
                 "token {token} of row {i} is not below the vocabulary's {vocab}"
             ));
         }
+        if (input == Input::Features) != (self.phase == Phase::Encode) {
+            return refuse(format!(
+                "row {i} is {input:?} in the phase {:?}, expected features where an encoder runs",
+                self.phase
+            ));
+        }
         // the position of the row in the last repeat
         let last = u64::from(position) + u64::from(self.repeat) - 1;
-        if last >= limits.context as u64 {
-            let context = limits.context;
+        let context = match self.phase {
+            Phase::Encode => plan.encoded_positions(),
+            Phase::Prompt | Phase::Decode => limits.context,
+        };
+        if last >= context as u64 {
             return refuse(format!(
                 "position {last} of row {i} is not below the context's {context}"
             ));
@@ -163,6 +206,16 @@ impl Pass<'_> {
             return refuse(format!("slot {slot} of row {i}, expected one of {slots}"));
         }
         for group in 0..plan.groups.len() {
+            let last = match (plan.encoder, self.phase) {
+                (None, _) => last,
+                // an encoder stores in its own caches and in those that tokens attend to
+                (Some(encoder), Phase::Encode) if group == encoder.own => last,
+                (Some(encoder), Phase::Encode) if group == encoder.cross => last,
+                (Some(encoder), _) if group == encoder.own => continue,
+                (Some(_), Phase::Encode) => continue,
+                (Some(encoder), _) if group == encoder.cross => encoder.positions as u64 - 1,
+                (Some(_), _) => last,
+            };
             let pages = tables.table(group, slot as usize).len();
             if last as usize / PAGE >= pages {
                 return refuse(format!(

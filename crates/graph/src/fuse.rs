@@ -6,7 +6,7 @@
 //! The patterns are `norm_linear`, `rope_store`, `rope_attend`, `linear_add`, `norm_glu` and
 //! `expert_glu`. [`Backend::accepts`](crate::Backend::accepts) decides about each candidate.
 
-use crate::{BufferId, Op, Plan, RopeStore, Step};
+use crate::{BufferId, Encoder, Op, Phase, Plan, RopeStore, Step};
 
 /// The number of steps at the head of a list that a fused step can replace, and that step.
 type Match = Option<(usize, Step)>;
@@ -16,12 +16,17 @@ impl Plan {
     /// often [`Backend::accepts`](crate::Backend::accepts), returns true. Buffers that no step
     /// uses any more are dropped.
     pub fn fuse(mut self, accepts: &dyn Fn(&Op, &Self) -> bool) -> Self {
-        self.steps = self.fused_steps(accepts);
+        let encoder = self.fused_steps(Phase::Encode, accepts);
+        let decoder = self.fused_steps(Phase::Decode, accepts);
+        if let Some(of) = &mut self.encoder {
+            of.steps = encoder.len();
+        }
+        self.steps = encoder.into_iter().chain(decoder).collect();
         self.drop_unused_buffers();
         self
     }
 
-    fn fused_steps(&self, accepts: &dyn Fn(&Op, &Self) -> bool) -> Vec<Step> {
+    fn fused_steps(&self, phase: Phase, accepts: &dyn Fn(&Op, &Self) -> bool) -> Vec<Step> {
         const CANDIDATES: [fn(&[Step]) -> Match; 7] = [
             norm_glu,
             norm_linear,
@@ -31,8 +36,8 @@ impl Plan {
             expert_glu,
             expert_sum_add,
         ];
-        let mut fused = Vec::with_capacity(self.steps.len());
-        let mut rest = self.steps.as_slice();
+        let mut rest = &self.steps[self.steps_of(phase)];
+        let mut fused = Vec::with_capacity(rest.len());
         while let Some(first) = rest.first() {
             let found = CANDIDATES.iter().filter_map(|find| find(rest)).find(|(len, step)| {
                 accepts(&step.op, self)
@@ -47,7 +52,9 @@ impl Plan {
 
     /// The buffers that are read after the last step.
     fn results(&self) -> Vec<BufferId> {
-        [self.logits].into_iter().chain(self.hidden.map(|hidden| hidden.buffer)).collect()
+        let hidden = self.hidden.map(|hidden| hidden.buffer);
+        let encoder = self.encoder.into_iter().flat_map(|of| [Some(of.features), of.kept]);
+        [self.logits].into_iter().chain(hidden).chain(encoder.flatten()).collect()
     }
 
     fn drop_unused_buffers(&mut self) {
@@ -75,6 +82,11 @@ impl Plan {
         self.logits.0 = places[self.logits.0];
         if let Some(hidden) = &mut self.hidden {
             hidden.buffer.0 = places[hidden.buffer.0];
+        }
+        if let Some(Encoder { features, kept, .. }) = &mut self.encoder {
+            for id in [features].into_iter().chain(kept) {
+                id.0 = places[id.0];
+            }
         }
     }
 }

@@ -22,6 +22,7 @@ mod limits;
 mod lora;
 mod op;
 mod pass;
+mod phase;
 mod plan;
 mod print;
 mod profile;
@@ -47,10 +48,11 @@ pub use op::{
     Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy,
     TableRow, alibi_slope,
 };
-pub use pass::{Input, MAX_REPEAT, Outputs, Pass, Phase, RECENT, Row, Sample, Ticket, Want};
+pub use pass::{Input, MAX_REPEAT, Outputs, Pass, RECENT, Row, Sample, Ticket, Want};
+pub use phase::Phase;
 pub use plan::{
-    Buffer, Cache, CacheGroup, Hidden, OutputKind, Part, Plan, Rows, Shape, State, Step, Values,
-    Weight, WeightKind,
+    Buffer, Cache, CacheGroup, Encoder, Hidden, OutputKind, Part, Plan, Rows, Shape, State, Step,
+    Values, Weight, WeightKind,
 };
 pub use profile::{Profile, StepProfile};
 pub use rope::{Rope, RopeStyle};

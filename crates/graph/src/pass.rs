@@ -14,11 +14,13 @@
 //!   becomes `Sampled`, and the index of its draw advances by one.
 //! - `keeps_hidden` returns the hidden states `[rows, hidden]`, and `hidden` gives them to the plan
 //!   of a head that predicts further tokens. In later repeats a head reads its own.
+//! - Rows of `Phase::Encode` are the positions of windows, without tokens: the encoder of a plan turns
+//!   their features, which `hidden` has, into keys and values that later rows attend to.
 //! - `efforts` has the effort of each row, so rows of different effort share a pass.
 
 use pelton_sampling::{Draw, Sampled};
 
-use crate::{Effort, TableEdit};
+use crate::{Effort, Phase, TableEdit};
 
 /// Number of the newest tokens of each slot that an executable keeps: the maximum of
 /// [`Sample::pending`], in the last repeat too.
@@ -26,20 +28,6 @@ pub const RECENT: usize = 128;
 
 /// The maximum of [`Pass::repeat`].
 pub const MAX_REPEAT: u32 = 32;
-
-/// The kind of work of a pass, which decides the kernels of a GPU, and of unquantized weights on a
-/// CPU.
-///
-/// Kernels for prompts and for decoding sum in different orders. So a row always runs in the phase
-/// of its position, whatever the number of rows. Its result then depends neither on the other rows
-/// of the batch nor on the chunks of the prompt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// Rows of prompts.
-    Prompt,
-    /// Rows of decoding and of the verification of drafts.
-    Decode,
-}
 
 /// The source of a row's token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +37,8 @@ pub enum Input {
     /// The token that was sampled for the row's position in the row's slot. The executable keeps
     /// it, so the host need not have taken it yet.
     Sampled,
+    /// No token: the row is a position of a window, whose features are in [`Pass::hidden`].
+    Features,
 }
 
 /// One token of one sequence: a row of the pass.
@@ -127,10 +117,13 @@ pub struct Pass<'a> {
     /// [weights](crate::Weight::effort) for it.
     pub efforts: &'a [Effort],
     /// The hidden states `[rows, hidden]` of the rows, of a plan that [reads
-    /// them](crate::Plan::reads_hidden); else empty.
+    /// them](crate::Plan::reads_hidden), or the features of an [encoder](crate::Encoder)'s rows; else
+    /// empty.
     pub hidden: &'a [f32],
-    /// Whether the results have the hidden states of all rows. Only a plan with [hidden
-    /// states](crate::Plan::hidden) has them, in a pass that runs once.
+    /// Whether the results have the hidden states of all rows: the buffer of [`Plan::kept`]. Only a
+    /// pass that runs once has them.
+    ///
+    /// [`Plan::kept`]: crate::Plan::kept
     pub keeps_hidden: bool,
     /// Number of passes that run one after the other, 1 to [`MAX_REPEAT`]. Each repeat after the
     /// first runs the tokens that the previous one sampled, at the next positions, with draws of

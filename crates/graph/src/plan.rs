@@ -1,8 +1,13 @@
 //! The plan of a model: weights, buffers, caches and a flat list of steps.
 
-use pelton_quant::DType;
+use std::ops::Range;
 
-use crate::{Adapters, BufferId, EffortOptions, Error, Op, Rope, RopeId, WeightId};
+use pelton_quant::DType;
+use pelton_weights::{Checkpoint, Tensor};
+
+use crate::{
+    Adapters, BufferId, EffortOptions, Error, Op, Phase, Rope, RopeId, TableRow, WeightId,
+};
 
 /// The use of a weight, which decides how a backend keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +65,20 @@ impl Weight {
         }
     }
 
+    /// Its tensor. The innermost dimensions of the tensor may be several for the one of a row, as of
+    /// the kernels of a convolution.
+    ///
+    /// # Errors
+    ///
+    /// If the tensor is missing or has another shape.
+    pub fn tensor<'a>(&self, checkpoint: &'a Checkpoint) -> Result<Tensor<'a>, Error> {
+        let dims = self.dims();
+        match checkpoint.tensor(&self.name) {
+            Some(tensor) if merges(tensor.shape, &dims) => Ok(tensor),
+            _ => Ok(checkpoint.require(&self.name, &dims)?),
+        }
+    }
+
     /// The first of its rows, of a vector the first of its elements, in the tensor.
     pub fn first(&self) -> usize {
         self.part.map_or(0, |part| part.first)
@@ -100,6 +119,16 @@ impl Weight {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Whether `dims` are those of `shape` with some of the innermost ones as one.
+fn merges(shape: &[usize], dims: &[usize]) -> bool {
+    let Some((row_len, rest)) = dims.split_first() else { return false };
+    shape.len().checked_sub(rest.len()).is_some_and(|inner| {
+        let (inner, outer) = shape.split_at(inner);
+        let product = inner.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
+        product == Some(*row_len) && outer == rest
+    })
 }
 
 /// The rows of a pass that a buffer holds.
@@ -220,6 +249,29 @@ pub struct Hidden {
     pub is_input: bool,
 }
 
+/// The encoder of a plan whose decoder attends to encoded windows of features (Whisper, arXiv
+/// 2212.04356). A pass of [`Phase::Encode`] runs it over whole windows.
+///
+/// Its rows are the positions of windows, each window in a slot of its own. They have no tokens: their
+/// features come with the pass. The steps end in the stores of the keys and values that the decoder
+/// attends to. The page tables of a decoding slot name the pages of its window, which several slots
+/// share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encoder {
+    /// Number of its steps, the first ones of [`Plan::steps`].
+    pub steps: usize,
+    /// Positions of a window.
+    pub positions: usize,
+    /// The buffer `[rows, width]` of the features, which [`Pass::hidden`](crate::Pass::hidden) fills.
+    pub features: BufferId,
+    /// The buffer `[rows, width]` that a pass can [keep](crate::Pass::keeps_hidden).
+    pub kept: Option<BufferId>,
+    /// The group of the caches that the decoder attends to.
+    pub cross: usize,
+    /// The group of the caches that only the encoder reads.
+    pub own: usize,
+}
+
 /// An op and the buffers that it reads and writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -271,7 +323,8 @@ pub struct Plan {
     pub states: Vec<State>,
     /// The rotary embeddings.
     pub ropes: Vec<Rope>,
-    /// The steps, in the order in which they run.
+    /// The steps, in the order in which they run: those of the encoder, if there is one, and then those
+    /// of passes with tokens.
     pub steps: Vec<Step>,
     /// Rows of the embedding table; every token is below it.
     pub vocab: usize,
@@ -291,9 +344,56 @@ pub struct Plan {
     pub logits: BufferId,
     /// The hidden states of its rows, if passes have or keep any.
     pub hidden: Option<Hidden>,
+    /// The encoder, if the plan has one.
+    pub encoder: Option<Encoder>,
 }
 
 impl Plan {
+    /// The steps that a pass of this phase runs.
+    pub fn steps_of(&self, phase: Phase) -> Range<usize> {
+        let encoder = self.encoder.map_or(0, |encoder| encoder.steps);
+        match phase {
+            Phase::Encode => 0..encoder,
+            Phase::Prompt | Phase::Decode => encoder..self.steps.len(),
+        }
+    }
+
+    /// The buffer that the [hidden states](crate::Pass::hidden) of a pass of this phase fill, if it
+    /// comes with any.
+    pub fn given(&self, phase: Phase) -> Option<BufferId> {
+        match phase {
+            Phase::Encode => self.encoder.map(|encoder| encoder.features),
+            Phase::Prompt | Phase::Decode => {
+                self.hidden.filter(|hidden| hidden.is_input).map(|hidden| hidden.buffer)
+            }
+        }
+    }
+
+    /// The buffer that a pass of this phase can [keep](crate::Pass::keeps_hidden).
+    pub fn kept(&self, phase: Phase) -> Option<BufferId> {
+        match phase {
+            Phase::Encode => self.encoder.and_then(|encoder| encoder.kept),
+            Phase::Prompt | Phase::Decode => self.hidden.map(|hidden| hidden.buffer),
+        }
+    }
+
+    /// Positions of an encoded window; 0 without an encoder.
+    pub fn encoded_positions(&self) -> usize {
+        self.encoder.map_or(0, |encoder| encoder.positions)
+    }
+
+    /// Rows that a table of positions needs at least.
+    pub fn positions_of(&self, table: WeightId) -> usize {
+        let adds = |step: &Step| matches!(step.op, Op::AddTable { table: of, row: TableRow::Position } if of == table);
+        let [encoder, decoder] = [Phase::Encode, Phase::Decode]
+            .map(|phase| self.steps[self.steps_of(phase)].iter().any(adds));
+        match (encoder, decoder) {
+            (true, true) => self.context.max(self.encoded_positions()),
+            (true, false) => self.encoded_positions(),
+            (false, _) => self.context,
+        }
+    }
+
     /// A weight by its index.
     pub fn weight(&self, id: WeightId) -> &Weight {
         &self.weights[id.0]

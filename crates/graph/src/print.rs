@@ -103,7 +103,9 @@ impl Plan {
     fn short_name(&self, id: WeightId) -> &str {
         let name = &self.weight(id).name;
         let name = name.strip_suffix(".weight").unwrap_or(name);
-        match name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
+        let starts = ["blk.", "encoder.blocks.", "decoder.blocks."];
+        let rest = starts.iter().find_map(|start| name.strip_prefix(start));
+        match rest.and_then(|rest| rest.split_once('.')) {
             Some((_, part)) => part,
             None => name,
         }
@@ -141,6 +143,7 @@ impl Plan {
                 Mask::Chunked { chunk } => format!("causal, chunks of {chunk}"),
                 Mask::Symmetric { window: None } => "all positions".to_owned(),
                 Mask::Symmetric { window: Some(window) } => format!("symmetric, window {window}"),
+                Mask::Window { positions } => format!("{positions} encoded positions"),
             };
             let softcap = a.softcap.map_or(String::new(), |cap| format!(", softcap {cap}"));
             let queries = if group == 1 { "query" } else { "queries" };

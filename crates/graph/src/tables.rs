@@ -7,7 +7,7 @@
 //! The table of a windowed group is indexed like any other. Pages that lie wholly before the window
 //! are freed, and their stale entries are never read.
 
-use crate::{Error, Limits, pages_for};
+use crate::{Error, Limits, Plan, pages_for};
 
 /// New entries of one page table: the pages of the positions from `first · PAGE` on. The table
 /// ends after them.
@@ -37,7 +37,16 @@ pub struct PageTables {
 impl PageTables {
     /// Empty tables for `limits.sequences` slots of each group.
     pub fn new(limits: &Limits) -> Self {
-        let longest = pages_for(limits.context);
+        Self::of(limits, limits.context)
+    }
+
+    /// Empty tables for a plan, whose encoded windows may have more positions than its contexts.
+    pub fn for_plan(plan: &Plan, limits: &Limits) -> Self {
+        Self::of(limits, limits.context.max(plan.encoded_positions()))
+    }
+
+    fn of(limits: &Limits, positions: usize) -> Self {
+        let longest = pages_for(positions);
         let slots = vec![Vec::new(); limits.sequences];
         Self { tables: vec![slots; limits.pages.len()], pages: limits.pages.clone(), longest }
     }

@@ -15,9 +15,12 @@ pub mod ops;
 mod random;
 pub mod sampling;
 mod skip;
+pub mod speech;
+mod whisper;
 
 pub use random::Random;
 pub use skip::{Need, skip};
+pub use whisper::WhisperSpec;
 
 use pelton_quant::DType;
 use pelton_weights::{Checkpoint, GgufWriter};

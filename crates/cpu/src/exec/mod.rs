@@ -119,7 +119,7 @@ impl Exec {
         observer: Option<&Observer>,
     ) -> Result<(), Error> {
         self.begin(state, batch);
-        (0..state.plan.steps.len()).try_for_each(|step| {
+        state.plan.steps_of(batch.phase).try_for_each(|step| {
             if let Some(observer) = observer {
                 observer.see(state, &state.plan.steps[step], batch);
             }
@@ -139,7 +139,8 @@ impl Exec {
     ) -> Result<(), Error> {
         self.begin(state, batch);
         let mut last = Instant::now();
-        for (i, step) in steps.iter_mut().enumerate() {
+        for i in state.plan.steps_of(batch.phase) {
+            let step = &mut steps[i];
             let before = self.multiplied();
             self.run_step(state, i, batch)?;
             let now = Instant::now();
@@ -169,10 +170,13 @@ impl Exec {
         for (rope, angles) in state.plan.ropes.iter().zip(&mut self.angles) {
             angles.begin(rope, batch);
         }
-        let phase = if self.phases_agree { Phase::Prompt } else { batch.phase };
+        let phase = match batch.phase {
+            Phase::Decode if !self.phases_agree => Phase::Decode,
+            Phase::Prompt | Phase::Decode | Phase::Encode => Phase::Prompt,
+        };
         self.multiplier.begin(phase);
         self.grouped.begin(phase);
-        self.attender.begin(batch, state.plan.whole_sequences);
+        self.attender.begin(batch, &state.plan);
     }
 }
 

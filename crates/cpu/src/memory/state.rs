@@ -4,7 +4,7 @@
 use std::cell::{Ref, RefCell, RefMut};
 use std::sync::Arc;
 
-use pelton_graph::{BufferId, Error, Limits, Plan};
+use pelton_graph::{BufferId, Error, Limits, Phase, Plan};
 use pelton_weights::Checkpoint;
 
 use super::{AlignedBuf, KvCache, SlotAdapters, SlotStates, Weights};
@@ -49,11 +49,11 @@ impl State {
         })
     }
 
-    /// Writes the hidden states `[rows, hidden]` that come with a pass; of other plans they are
-    /// empty.
-    pub(crate) fn set_hidden(&mut self, hidden: &[f32]) {
-        if let Some(to) = self.plan.hidden {
-            self.buffers.get_mut(to.buffer)[..hidden.len()].copy_from_slice(hidden);
+    /// Writes the hidden states `[rows, hidden]` or the features that come with a pass of this phase;
+    /// of other plans they are empty.
+    pub(crate) fn set_hidden(&mut self, phase: Phase, hidden: &[f32]) {
+        if let Some(to) = self.plan.given(phase) {
+            self.buffers.get_mut(to)[..hidden.len()].copy_from_slice(hidden);
         }
     }
 

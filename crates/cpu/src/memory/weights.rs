@@ -109,7 +109,7 @@ impl Weights {
         let small = small(plan);
         let mut all = Vec::with_capacity(plan.weights.len());
         for (weight, small) in plan.weights.iter().zip(small) {
-            let tensor = checkpoint.require(&weight.name, &weight.dims())?;
+            let tensor = weight.tensor(&checkpoint)?;
             let refused = |what| Error::Matrix { tensor: weight.name.clone(), what };
             let is_vector = !weight.is_matrix();
             let (first, of) = (weight.first(), weight.tensor_rows());

@@ -28,7 +28,7 @@ pub(crate) fn run(
     batch: &Batch<'_>,
     observer: Option<&Observer>,
 ) -> Result<(), Error> {
-    for step in 0..state.plan.steps.len() {
+    for step in state.plan.steps_of(batch.phase) {
         if let Some(observer) = observer {
             observer.see(state, &state.plan.steps[step], batch);
         }

@@ -1,6 +1,7 @@
 //! Plans whose results are values of texts: their pooling, and the norm that requests apply.
 
 use pelton_graph::{Norm, NormKind, Op, OutputKind, Plan, Pooling as PoolOp, PoolingType};
+use pelton_weights::Checkpoint;
 
 use crate::{
     Error,
@@ -57,4 +58,16 @@ pub(super) fn without_norm(mut plan: Plan) -> Plan {
         plan.steps.pop();
     }
     plan
+}
+
+/// Refuses a plan that a model of text cannot run: that of a model which recognizes speech.
+pub(super) fn refuse_speech(checkpoint: &Checkpoint, plan: &Plan) -> Result<(), Error> {
+    match plan.encoder {
+        None => Ok(()),
+        Some(_) => Err(Error::Output {
+            file: checkpoint.name().to_owned(),
+            found: "the text of speech, by `load_speech` or `pelton transcribe`",
+            expected: "logits of tokens, embeddings or relevance scores",
+        }),
+    }
 }

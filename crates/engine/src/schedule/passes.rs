@@ -174,8 +174,8 @@ impl Scheduler {
                 self.decode_time.add(seconds);
                 self.costs.add_plain(rows, seconds);
             }
-            // generated tokens that are computed again
-            Phase::Decode => {}
+            // generated tokens that are computed again; no sequence is encoded
+            Phase::Decode | Phase::Encode => {}
         }
     }
 

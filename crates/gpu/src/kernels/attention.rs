@@ -162,11 +162,11 @@ impl Attention {
         let (symmetric, chunk) = match self.mask {
             Mask::Causal { .. } => (false, 0),
             Mask::Chunked { chunk } => (false, chunk),
-            Mask::Symmetric { .. } => (true, 0),
+            Mask::Symmetric { .. } | Mask::Window { .. } => (true, 0),
         };
         let window = match self.mask {
             Mask::Causal { window } | Mask::Symmetric { window } => window,
-            Mask::Chunked { .. } => None,
+            Mask::Chunked { .. } | Mask::Window { .. } => None,
         };
         // a bound of scores is applied to products before they are scaled by log2(e)
         let (scale, softcap) = match self.softcap {

@@ -73,12 +73,12 @@ impl RowClass {
     /// decoding.
     pub(crate) const fn of(phase: Phase, rows: usize, selected: bool) -> Self {
         match (phase, rows) {
-            (Phase::Prompt, _) if !selected => Self::Prompt,
+            (Phase::Prompt | Phase::Encode, _) if !selected => Self::Prompt,
             (_, 0..=1) => Self::One,
             (_, 2) => Self::Two,
             (_, 3..=4) => Self::Four,
             (_, 5..=8) => Self::Eight,
-            (Phase::Prompt, _) | (_, ..=EXACT_ROWS) => Self::Sixteen,
+            (Phase::Prompt | Phase::Encode, _) | (_, ..=EXACT_ROWS) => Self::Sixteen,
             (Phase::Decode, ..=32) => Self::ThirtyTwo,
             (Phase::Decode, _) => Self::Many,
         }

@@ -77,7 +77,7 @@ impl Weights {
         let mut buckets: Vec<Option<SortedBuckets>> = Vec::with_capacity(plan.weights.len());
         buckets.resize_with(plan.weights.len(), || None);
         for ((i, weight), decoded) in plan.weights.iter().enumerate().zip(decoded) {
-            let tensor = checkpoint.require(&weight.name, &weight.dims())?;
+            let tensor = weight.tensor(checkpoint)?;
             let rows = weight.rows * weight.count();
             if decoded {
                 residents.push(Resident::Vector(new_vector(device, weight, &tensor.decode())?));

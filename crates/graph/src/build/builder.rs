@@ -49,6 +49,7 @@ impl<'a> Builder<'a> {
             output: OutputKind::Logits,
             logits: BufferId(0),
             hidden: None,
+            encoder: None,
         };
         Self { arch, keys, sizes, tensors, plan, table: WeightId(0), layer: None }
     }

@@ -6,6 +6,7 @@
 //! | `tensors` | the tensors that a plan reads, and the refusal of files with others |
 //! | `sizes`, `heads`, `rope`, `shapes` | keys → [`shapes::LayerShape`]s, caches, rotations |
 //! | `builder` | buffers and steps |
+//! | `whisper` | the keys and steps of Whisper, an encoder and a decoder |
 //! | `embed`, `layers`, `attention`, `latent`, `recurrent`, `feed_forward`, `experts`, `output`, `next_token` | steps |
 //!
 //! Tensors show biases, a tied output, fused matrices and experts. Keys give numbers. The table of
@@ -35,6 +36,7 @@ mod rope;
 mod shapes;
 mod sizes;
 mod tensors;
+mod whisper;
 
 pub use output::PoolingType;
 
@@ -90,6 +92,10 @@ pub fn build_for(checkpoint: &Checkpoint, context: Option<usize>) -> Result<Plan
 /// shape differs from the keys. Also if the file has a tensor that the plan does not read: such a
 /// file holds another model than the plan would run.
 pub fn build_with(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Plan, Error> {
+    let keys = Keys::new(checkpoint.metadata())?;
+    if keys.architecture() == whisper::WHISPER.name {
+        return whisper::build(checkpoint, keys, options.context, options.hidden);
+    }
     let (arch, keys) = architecture(checkpoint)?;
     let mut tensors = Tensors::new(checkpoint);
     let sizes = Sizes::read(arch, &keys, checkpoint)?;
@@ -114,6 +120,9 @@ pub fn build_with(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Pla
 ///
 /// As [`build_with`]; the file may not have other tensors of the head than the plan reads.
 pub fn build_head(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Option<Plan>, Error> {
+    if Keys::new(checkpoint.metadata())?.architecture() == whisper::WHISPER.name {
+        return Ok(None);
+    }
     let (arch, keys) = architecture(checkpoint)?;
     let mut tensors = Tensors::new(checkpoint);
     let sizes = Sizes::read(arch, &keys, checkpoint)?;

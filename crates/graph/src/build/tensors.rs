@@ -150,7 +150,7 @@ impl<'a> Tensors<'a> {
     ) -> Result<WeightId, Error> {
         let (name_of, dtype) = (name.to_owned(), DType::F32);
         let mut weight = Weight { name: name_of, dtype, kind, rows, row_len, part, effort: false };
-        weight.dtype = self.checkpoint.require(name, &weight.dims())?.dtype;
+        weight.dtype = weight.tensor(self.checkpoint)?.dtype;
         self.used.insert(name.to_owned());
         self.weights.push(weight);
         Ok(WeightId(self.weights.len() - 1))

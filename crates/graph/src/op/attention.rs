@@ -22,6 +22,12 @@ pub enum Mask {
         /// Twice the greatest distance; `None` for all positions.
         window: Option<usize>,
     },
+    /// The positions `0 .. positions` of an encoded window, whatever `p` is. A pass of the
+    /// [encoder](crate::Encoder) stores them: an earlier one, or the rows of the window in this one.
+    Window {
+        /// Number of positions.
+        positions: usize,
+    },
 }
 
 impl Mask {
@@ -31,7 +37,7 @@ impl Mask {
         match self {
             Self::Causal { window } => window,
             Self::Chunked { chunk } => Some(chunk),
-            Self::Symmetric { .. } => None,
+            Self::Symmetric { .. } | Self::Window { .. } => None,
         }
     }
 
@@ -48,6 +54,7 @@ impl Mask {
             Self::Symmetric { window: Some(window) } => {
                 position.saturating_sub(window / 2)..len.min(position + window / 2 + 1)
             }
+            Self::Window { positions } => 0..positions,
         }
     }
 }

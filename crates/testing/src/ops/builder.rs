@@ -72,6 +72,7 @@ impl Builder {
             context: CONTEXT,
             whole_sequences: false,
             hidden: None,
+            encoder: None,
             effort: Default::default(),
             output: OutputKind::Logits,
             logits: BufferId(0),

@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use pelton_graph::{Attention, Error, Limits, Op, Plan};
+use pelton_graph::{Attention, Encoder, Error, Limits, Mask, Op, Plan};
 
 use super::tile::{
     AllChunks, CHUNK, Merge, OneChunk, Scratch, Tile, chunks, partial_len, rows_per_tile,
@@ -36,6 +36,9 @@ struct Run {
 /// The tiles of a batch, and the memory that they are computed in.
 pub(in crate::exec) struct Attender {
     runs: Vec<Run>,
+    /// Rows whose pages of encoded windows are the same. They see the same positions, whichever their
+    /// own are, so that the keys and values of a window are unpacked once for all its rows.
+    window_runs: Vec<Run>,
     rows_per_tile: usize,
     /// Partial results of few rows `[runs][chunks, rows, heads, partial_len]`.
     partials: AlignedBuf,
@@ -71,8 +74,9 @@ impl Widest {
 }
 
 /// Rows and chunks of the partials that `limits` allow.
-fn partial_rows(limits: &Limits) -> usize {
-    limits.rows.min(FEW).saturating_mul(limits.context.div_ceil(CHUNK))
+fn partial_rows(plan: &Plan, limits: &Limits) -> usize {
+    let positions = limits.context.max(plan.encoded_positions());
+    limits.rows.min(FEW).saturating_mul(positions.div_ceil(CHUNK))
 }
 
 impl Attender {
@@ -87,22 +91,29 @@ impl Attender {
     ) -> Result<Self, Error> {
         let Widest { group, key_dim, value_dim, row } = Widest::of(plan);
         let partials =
-            AlignedBuf::zeroed("partial results of attention", partial_rows(limits), row)?;
+            AlignedBuf::zeroed("partial results of attention", partial_rows(plan, limits), row)?;
         let scratch = (0..threads).map(|_| Scratch::new(group, key_dim, value_dim));
         let scratch = scratch.collect::<Result<_, _>>()?;
-        Ok(Self { runs: Vec::new(), rows_per_tile: rows_per_tile(group), partials, scratch })
+        let rows_per_tile = rows_per_tile(group);
+        let (runs, window_runs) = (Vec::new(), Vec::new());
+        Ok(Self { runs, window_runs, rows_per_tile, partials, scratch })
     }
 
     /// Bytes that [`new`](Self::new) allocates.
     pub(in crate::exec) fn bytes(plan: &Plan, limits: &Limits, threads: usize) -> u128 {
         let Widest { group, key_dim, value_dim, row } = Widest::of(plan);
         let scratch = Scratch::bytes(group, key_dim, value_dim).saturating_mul(threads as u128);
-        AlignedBuf::bytes(partial_rows(limits), row).saturating_add(scratch)
+        AlignedBuf::bytes(partial_rows(plan, limits), row).saturating_add(scratch)
     }
 
-    /// Groups the rows of a batch into tiles. Rows of `whole_sequences` may see later positions of
-    /// the batch.
-    pub(in crate::exec) fn begin(&mut self, batch: &Batch<'_>, whole_sequences: bool) {
+    /// Groups the rows of a batch into tiles. Rows of whole sequences may see later positions of the
+    /// batch.
+    pub(in crate::exec) fn begin(&mut self, batch: &Batch<'_>, plan: &Plan) {
+        self.window_runs.clear();
+        if let Some(encoder) = plan.encoder {
+            self.begin_windows(batch, &encoder);
+        }
+        let whole_sequences = plan.whole_sequences;
         self.runs.clear();
         let mut first = 0;
         for i in 1..=batch.rows.len() {
@@ -121,6 +132,21 @@ impl Attender {
                     (None, false) => last.position as usize + 1,
                 };
                 self.runs.push(Run { rows: first..i, len, chunks: len.div_ceil(CHUNK) });
+                first = i;
+            }
+        }
+    }
+
+    fn begin_windows(&mut self, batch: &Batch<'_>, encoder: &Encoder) {
+        let table = |row: &BatchRow| batch.table(encoder.cross, row);
+        let mut first = 0;
+        for i in 1..=batch.rows.len() {
+            let goes_on = i < batch.rows.len()
+                && i - first < self.rows_per_tile
+                && table(&batch.rows[first]) == table(&batch.rows[i]);
+            if !goes_on {
+                let len = encoder.positions;
+                self.window_runs.push(Run { rows: first..i, len, chunks: len.div_ceil(CHUNK) });
                 first = i;
             }
         }
@@ -146,13 +172,15 @@ impl Attender {
         let width = attention.heads * value_dim;
         let partial_len = partial_len(value_dim);
         let row_partials = attention.heads * partial_len;
+        let runs = match attention.mask {
+            Mask::Window { positions: _ } => &self.window_runs,
+            Mask::Causal { .. } | Mask::Chunked { .. } | Mask::Symmetric { .. } => &self.runs,
+        };
         let partials_of = |run: &Run| run.rows.len() * run.chunks;
         let split = batch.rows.len() <= FEW
-            && self.runs.iter().any(|run| run.chunks > 1)
-            && self.runs.iter().map(partials_of).sum::<usize>() * row_partials
-                <= self.partials.len();
+            && runs.iter().any(|run| run.chunks > 1)
+            && runs.iter().map(partials_of).sum::<usize>() * row_partials <= self.partials.len();
 
-        let runs = &self.runs;
         let tile = |run: &Run, kv_head| {
             let rows = &batch.rows[run.rows.clone()];
             let table = batch.table(cache.shape().group, &rows[0]);
@@ -285,7 +313,7 @@ mod tests {
                     .map(|isa| {
                         let mut attender = Attender::new(&plan, &limits, 2).unwrap();
                         let mut out = vec![f32::NAN; q.len()];
-                        attender.begin(&batch, false);
+                        attender.begin(&batch, &plan);
                         attender.run(&pool, isa, &attention, None, &cache, &batch, &q, &mut out);
                         out
                     })

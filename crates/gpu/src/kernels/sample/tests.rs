@@ -178,6 +178,7 @@ fn token(row: &Row) -> u32 {
     match row.input {
         Input::Token(token) => token,
         Input::Sampled => SAMPLED,
+        Input::Features => panic!("a row of an encoder"),
     }
 }
 

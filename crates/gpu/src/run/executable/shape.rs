@@ -83,6 +83,8 @@ pub(super) fn row_words(row: &Row) -> [u32; 4] {
     let token = match row.input {
         Input::Token(token) => token,
         Input::Sampled => SAMPLED,
+        // plans with an encoder are refused at load
+        Input::Features => 0,
     };
     [token, row.position, row.slot, 0]
 }
