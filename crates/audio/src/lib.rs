@@ -33,9 +33,6 @@ mod voice;
 pub use decode::{AudioFile, Encoding, RawAudio, RawFormat, Warning};
 pub use error::AudioError;
 pub use mel::{LogMel, MelStream, log_mel};
-pub use samples::{Memory, Samples};
+pub use samples::{Memory, SAMPLE_RATE, Samples};
 
 pub use voice::{Packing, Piece, VoiceDetector, VoiceOptions, voices};
-
-/// Samples a second of all audio after decoding.
-pub const SAMPLE_RATE: u32 = 16_000;

@@ -2,6 +2,9 @@
 
 use crate::AudioError;
 
+/// Samples a second of all audio after decoding.
+pub const SAMPLE_RATE: u32 = 16_000;
+
 /// Samples of a chunk at most: consumers copy chunks.
 const CHUNK: usize = 1 << 16;
 

@@ -1,12 +1,13 @@
 //! How much the shape of the spectrum changes, which tells speech from steady noise and from notes.
 
-use super::score::FRAME;
 use crate::SAMPLE_RATE;
 use realfft::num_complex::Complex;
 use realfft::{RealFftPlanner, RealToComplex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// Samples of a frame: 16 ms.
+pub(crate) const FRAME: usize = 256;
 /// Samples of a spectrum: two frames.
 const LENGTH: usize = 2 * FRAME;
 /// Mel bands.
@@ -19,8 +20,8 @@ const FLOOR: f32 = 1e-2;
 /// Measures the change of frames.
 pub(crate) struct Change {
     window: Vec<f32>,
-    /// Weights of the bands, `[bands, bins]`.
-    weights: Vec<Vec<f32>>,
+    /// For each band its first bin and the weights from there on.
+    weights: Vec<(usize, Vec<f32>)>,
     fft: Arc<dyn RealToComplex<f32>>,
     last: [f32; FRAME],
     input: Vec<f32>,
@@ -57,8 +58,9 @@ impl Change {
         // The buffers are the transform's own, so it cannot fail.
         let _ = self.fft.process_with_scratch(&mut self.input, &mut self.output, &mut self.scratch);
         let mut energy = [0.0; BANDS];
-        for (energy, weights) in energy.iter_mut().zip(&self.weights) {
-            *energy = weights.iter().zip(&self.output).map(|(w, x)| w * x.norm_sqr()).sum();
+        for (energy, (first, weights)) in energy.iter_mut().zip(&self.weights) {
+            let bins = &self.output[*first..];
+            *energy = weights.iter().zip(bins).map(|(w, x)| w * x.norm_sqr()).sum();
         }
         if self.energies.len() == 2 * SUMMED {
             self.energies.pop_front();
@@ -89,7 +91,7 @@ fn levels<'a>(energies: impl Iterator<Item = &'a [f32; BANDS]>) -> [f32; BANDS] 
 }
 
 /// Triangular filters at equal distances on the mel scale of `2595 log10(1 + f / 700)`.
-fn bands() -> Vec<Vec<f32>> {
+fn bands() -> Vec<(usize, Vec<f32>)> {
     let nyquist = f64::from(SAMPLE_RATE) / 2.0;
     let top = 2595.0 * (1.0 + nyquist / 700.0).log10();
     let edge =
@@ -100,5 +102,11 @@ fn bands() -> Vec<Vec<f32>> {
         let falling = (edge(band + 2) - hz) / (edge(band + 2) - edge(band + 1));
         rising.min(falling).max(0.0) as f32
     };
-    (0..BANDS).map(|band| (0..=LENGTH / 2).map(|bin| weight(band, bin)).collect()).collect()
+    let band = |band: usize| {
+        let bins = (0..=LENGTH / 2).filter(|bin| weight(band, *bin) > 0.0);
+        let bins: Vec<usize> = bins.collect();
+        let first = bins.first().copied().unwrap_or(0);
+        (first, bins.into_iter().map(|bin| weight(band, bin)).collect())
+    };
+    (0..BANDS).map(band).collect()
 }

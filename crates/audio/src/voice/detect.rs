@@ -1,7 +1,8 @@
 //! From scores to parts with speech.
 
+use super::change::FRAME;
 use super::options::VoiceOptions;
-use super::score::{FRAME, Score, Scorer};
+use super::score::{Score, Scorer};
 use crate::{AudioError, SAMPLE_RATE, Samples};
 use std::ops::Range;
 

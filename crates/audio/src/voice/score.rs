@@ -1,10 +1,7 @@
 //! Scores of frames: voice by a small neural network, `earshot`, and the change of the spectrum.
 
-use super::change::Change;
+use super::change::{Change, FRAME};
 use earshot::{DefaultPredictor, Detector};
-
-/// Samples of a frame: 16 ms.
-pub(crate) const FRAME: usize = 256;
 
 /// The scores of a frame.
 #[derive(Clone, Copy, Debug)]

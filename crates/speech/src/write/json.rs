@@ -1,6 +1,6 @@
 //! JSON with all fields of all segments.
 
-use super::WriteOptions;
+use super::options::WriteOptions;
 use super::python::{float, string};
 use crate::{Segment, Word};
 use std::io::{self, Write};

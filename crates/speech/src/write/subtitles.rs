@@ -1,6 +1,6 @@
 //! Subtitles: SubRip and WebVTT.
 
-use super::WriteOptions;
+use super::options::WriteOptions;
 use super::python::{is_space, strip};
 use super::time::clock;
 use crate::{Segment, Word};
