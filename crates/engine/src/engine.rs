@@ -5,7 +5,9 @@ use std::sync::Arc;
 use pelton_graph::{Backend, Plan};
 use pelton_weights::Checkpoint;
 
-use crate::{Device, Error, LoadOptions, Model, ModelSource, built_in::built_in};
+use crate::{
+    Device, Error, LoadOptions, Model, ModelSource, SpeechModel, SpeechOptions, built_in::built_in,
+};
 
 /// A device, on which models are loaded.
 ///
@@ -104,6 +106,37 @@ impl Engine {
         };
         let model = Model::load(self.backend.as_ref(), checkpoint, options)?;
         Ok(model.on(Arc::clone(&self.device)))
+    }
+
+    /// Loads a model that recognizes speech, as Whisper.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load); [`Error::Output`] if the model does something else.
+    pub fn load_speech(
+        &self,
+        source: impl Into<ModelSource>,
+        options: &SpeechOptions,
+    ) -> Result<SpeechModel, Error> {
+        let checkpoint = match source.into() {
+            ModelSource::Path(path) => Checkpoint::open(path)?,
+            ModelSource::BuiltIn => built_in()?,
+        };
+        SpeechModel::load(self.backend.as_ref(), checkpoint, options)
+    }
+
+    /// Loads a model that recognizes speech from a checkpoint. It needs the feature `unstable`.
+    ///
+    /// # Errors
+    ///
+    /// As [`load_speech`](Self::load_speech).
+    #[cfg(feature = "unstable")]
+    pub fn load_speech_checkpoint(
+        &self,
+        checkpoint: Checkpoint,
+        options: &SpeechOptions,
+    ) -> Result<SpeechModel, Error> {
+        SpeechModel::load(self.backend.as_ref(), checkpoint, options)
     }
 
     /// Loads a checkpoint with a plan that the caller built or changed. It needs the feature `unstable`.

@@ -29,12 +29,14 @@
 //! A model that ends in pooling instead of logits answers [`Model::embed`], one that ends in a
 //! classifier [`Model::rerank`]. Their texts run together in the same way.
 //!
+//! [`Engine::load_speech`] loads a model that recognizes speech, as Whisper.
+//!
 //! The feature `unstable` adds the parts below: plans ([`graph`](https://docs.rs/pelton-graph)), model files,
 //! backends and sequences that the caller runs by hand. They change in any version; the items without it
 //! follow semantic versioning.
 //!
 //! Inside, imports go one way: `api` (values that go in and come out), `chat`, `kv` (pages),
-//! `schedule` (the thread that runs passes), `session`, `model`, `engine`.
+//! `schedule` (the thread that runs passes), `session`, `model`, `speech`, `engine`.
 
 #![cfg_attr(
     not(feature = "unstable"),
@@ -56,6 +58,7 @@ mod kv;
 mod model;
 mod schedule;
 mod session;
+mod speech;
 
 pub use api::{
     AsyncTokenStream, Client, DraftSource, EffortLevel, EffortOptions, EffortTables, EmbedOptions,
@@ -75,6 +78,7 @@ pub use pelton_quant::BucketFormat;
 pub use pelton_sampling::{OptionKind, SamplerKind, Sampling, SamplingOption};
 pub use pelton_tokenizer::{Special, TokenType, Tokenizer};
 pub use pelton_weights::Quantize;
+pub use speech::{SpeechModel, SpeechOptions};
 
 #[cfg(feature = "unstable")]
 pub use self::{

@@ -18,6 +18,7 @@ pub use effort::{EffortLevel, EffortOptions, EffortTables};
 pub use event::{Event, FinishReason, PromptToken, Stats, Token, TokenLogprob};
 pub use generate::{GenerateOptions, LogitBias, LoraChoice, Trigger};
 pub use handle::RequestHandle;
+pub(crate) use options::ProgressCallback;
 pub use options::{DraftSource, KvMemory, LoadOptions, LoadProgress, Lora};
 pub use prompt::Prompt;
 pub use source::ModelSource;

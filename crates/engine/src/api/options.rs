@@ -110,7 +110,17 @@ pub struct LoadProgress {
 
 /// The function that receives the progress of a load.
 #[derive(Clone)]
-struct ProgressCallback(Arc<dyn Fn(LoadProgress) + Send + Sync>);
+pub(crate) struct ProgressCallback(Arc<dyn Fn(LoadProgress) + Send + Sync>);
+
+impl ProgressCallback {
+    pub(crate) fn new(call: impl Fn(LoadProgress) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(call))
+    }
+
+    pub(crate) fn report(&self, done: u64, total: u64) {
+        (self.0)(LoadProgress { done, total });
+    }
+}
 
 impl fmt::Debug for ProgressCallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -257,14 +267,14 @@ impl LoadOptions {
 
     /// Sets a function that is called now and then during a load, on the loading thread.
     pub fn progress(mut self, call: impl Fn(LoadProgress) + Send + Sync + 'static) -> Self {
-        self.progress = Some(ProgressCallback(Arc::new(call)));
+        self.progress = Some(ProgressCallback::new(call));
         self
     }
 
     /// Calls the function of the progress, if there is one.
     pub(crate) fn report(&self, done: u64, total: u64) {
-        if let Some(ProgressCallback(call)) = &self.progress {
-            call(LoadProgress { done, total });
+        if let Some(call) = &self.progress {
+            call.report(done, total);
         }
     }
 }
