@@ -4,7 +4,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use symphonia::core::io::MediaSource;
 
-/// What a decoder reads from.
+/// A source of bytes for a decoder.
 pub(crate) trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}

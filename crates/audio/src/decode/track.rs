@@ -54,7 +54,7 @@ pub(crate) enum Step {
     },
 }
 
-/// What a container says of a track.
+/// The statements of a container about a track.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stated {
     /// The container's name.
@@ -140,7 +140,7 @@ impl Track {
         &self.codec
     }
 
-    /// What the container says.
+    /// The statements of the container.
     pub(crate) fn stated(&self) -> Stated {
         self.stated
     }
