@@ -159,10 +159,11 @@ impl Attention {
 
     /// The parameters of all kernels, with `group` query heads of a workgroup.
     fn parameters(&self, group: usize) -> Value {
-        let (symmetric, chunk) = match self.mask {
-            Mask::Causal { .. } => (false, 0),
-            Mask::Chunked { chunk } => (false, chunk),
-            Mask::Symmetric { .. } | Mask::Window { .. } => (true, 0),
+        let (symmetric, chunk, encoded) = match self.mask {
+            Mask::Causal { .. } => (false, 0, 0),
+            Mask::Chunked { chunk } => (false, chunk, 0),
+            Mask::Symmetric { .. } => (true, 0, 0),
+            Mask::Window { positions } => (true, 0, positions),
         };
         let window = match self.mask {
             Mask::Causal { window } | Mask::Symmetric { window } => window,
@@ -183,7 +184,7 @@ impl Attention {
             group,
             groups_per_kv_head => self.group() / group,
             window,
-            chunk, symmetric, softcap, alibi,
+            chunk, symmetric, encoded, softcap, alibi,
             sinks => self.sinks,
             scale => template::float(scale),
             log2_e => template::float(LOG2_E),
@@ -213,8 +214,12 @@ impl Attention {
         if let Mask::Symmetric { .. } = self.mask {
             return 1;
         }
-        // a window can begin inside a page
-        let seen = self.mask.window().map_or(bound, |window| bound.min(window + PAGE - 1));
+        let seen = match self.mask {
+            // whatever the row's position is
+            Mask::Window { positions } => positions,
+            // a window can begin inside a page
+            _ => self.mask.window().map_or(bound, |window| bound.min(window + PAGE - 1)),
+        };
         match pages_for(seen) {
             0..=ONE_SPLIT => 1,
             pages => pages.min(self.most_splits()),
@@ -267,7 +272,7 @@ impl Attention {
         self.key_dim == self.value_dim
             && self.key_dim.is_multiple_of(2)
             && !self.prefix
-            && !matches!(self.mask, Mask::Symmetric { .. })
+            && !matches!(self.mask, Mask::Symmetric { .. } | Mask::Window { .. })
             && self.shared(most, true) + (most + 1) * self.key_dim * 4 <= SHARED
     }
 

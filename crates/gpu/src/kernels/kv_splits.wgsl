@@ -16,7 +16,9 @@ fn first_visible(row: vec4<u32>) -> u32 {
 
 // the last position that it sees
 fn last_visible(row: vec4<u32>) -> u32 {
-{% if symmetric %}
+{% if encoded %}
+    return {{ encoded - 1 }}u;
+{% elif symmetric %}
     return {{ "min(max(row.w, 1u) - 1u, row.y + %su)"|format(window // 2) if window is not none else "max(row.w, 1u) - 1u" }};
 {% else %}
     return row.y;

@@ -72,7 +72,7 @@ impl Inputs {
     pub(crate) fn new(device: &Device, plan: &Plan, limits: &Limits) -> Result<Self, Error> {
         let adapters = plan.adapters().map_or(Ok(Vec::new()), |all| all.row(&[]))?;
         let adapters = adapters.repeat(limits.sequences);
-        let table = pages_for(limits.context);
+        let table = table_pages(plan, limits);
         let slots = limits.sequences;
         let live_kinds = effort::kinds(plan);
         let live_rows = limits.rows.max(limits.wants);
@@ -401,6 +401,11 @@ fn sorted_len(plan: &Plan, rows: usize) -> (usize, usize) {
         _ => None,
     });
     sizes.fold((0, 0), |most, size| (most.0.max(size.0), most.1.max(size.1)))
+}
+
+/// Pages of the longest page table of a slot: that of its context, or of an encoded window.
+pub(crate) fn table_pages(plan: &Plan, limits: &Limits) -> usize {
+    pages_for(limits.context.max(plan.encoded_positions()))
 }
 
 /// Maximum rows of the verification of one draft.

@@ -1,6 +1,6 @@
 //! The dispatches of each step, made once at load.
 
-use pelton_graph::{Adapters, BufferId, Error, Op};
+use pelton_graph::{Adapters, BufferId, Error, Op, Phase};
 
 use crate::{
     device::{BufferList, KernelSource},
@@ -37,7 +37,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// The dispatches of each step for passes of a row class. A pass that is `alone` has a single row,
-    /// which is selected.
+    /// which is selected. The steps of an encoder have dispatches in the class of prompts alone.
     ///
     /// # Errors
     /// If a kernel cannot be made or bound.
@@ -47,9 +47,14 @@ impl<'a> Lowering<'a> {
         alone: bool,
     ) -> Result<Vec<Vec<Dispatch>>, Error> {
         let on_cores = matches!(class, RowClass::ThirtyTwo | RowClass::Many);
-        let steps = self.loaded.plan.steps.iter().enumerate();
+        let plan = self.loaded.plan;
+        let encoder = plan.steps_of(Phase::Encode);
+        let steps = plan.steps.iter().enumerate();
         steps
             .map(|(i, step)| {
+                if encoder.contains(&i) && class != RowClass::Prompt {
+                    return Ok(Vec::new());
+                }
                 let neighbours = if on_cores { self.neighbours[i] } else { Neighbours::default() };
                 let tuning = self.options.tunings.of(i);
                 self.step(Site { step, class, alone, tuning, neighbours })

@@ -82,6 +82,7 @@ pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>
     let plain = plan.states.is_empty()
         && plan.adapters().is_none()
         && plan.hidden.is_none()
+        && plan.encoder.is_none()
         && !plan.whole_sequences;
     if !plain || !device.coherent || mode == Mode::Off {
         return Ok(None);

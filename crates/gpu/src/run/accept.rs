@@ -47,7 +47,7 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
             Mask::Chunked { chunk } => chunk > 0,
             // the number of positions is that of the sequence's rows in the pass
             Mask::Symmetric { window: _ } => plan.whole_sequences,
-            Mask::Window { positions: _ } => false,
+            Mask::Window { positions } => positions > 0,
         };
         // the result depends neither on the type of the cache nor on the length of tables
         masked

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pelton_graph::{
     Backend, Effort, EffortMode, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PageTables,
-    Pass, Phase, Pipeline, Plan, Profile, Rows, Ticket, Want, pages_for,
+    Pass, Phase, Pipeline, Plan, Profile, Rows, Ticket, Want,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
@@ -22,7 +22,7 @@ use crate::{
     },
     lower::{
         Inputs, Scratch, autotune,
-        buffers::{by_sequence, decode_rows, prompt_partial_len},
+        buffers::{by_sequence, decode_rows, prompt_partial_len, table_pages},
         dispatch::{Dispatch, EXACT_ROWS, RowClass, StepDispatches, StepShape},
         loaded::Loaded,
     },
@@ -208,7 +208,7 @@ impl GpuExecutable {
     ) -> Result<Self, Error> {
         let Load { device, plan, limits, tuning, persistent } = load;
         check_limits(&device, &plan, &limits)?;
-        let attentions = attentions(&plan, &limits, pages_for(limits.context));
+        let attentions = attentions(&plan, &limits, table_pages(&plan, &limits));
         let scratch = Scratch::bytes(&device.capabilities, &plan, &limits, &attentions)?;
         check_memory(&device, &plan, &limits, scratch)?;
         let weights = Weights::load(&device, &plan, sources, progress)?;
@@ -248,7 +248,9 @@ impl GpuExecutable {
             pass_buffers,
         )?;
         let logits_len = limits.wants * plan.output_width();
-        let hidden_len = limits.rows * plan.hidden_width();
+        let kept = [Phase::Encode, Phase::Decode].map(|phase| plan.kept(phase));
+        let widths = kept.into_iter().flatten().map(|id| plan.buffer(id).width);
+        let hidden_len = limits.rows * widths.max().unwrap_or(0);
         let bytes = [sample.results().size(), 4 * logits_len as u64, 4 * hidden_len as u64];
         let in_flight = InFlight::new(&device, bytes)?;
         device.wait()?;
@@ -258,7 +260,7 @@ impl GpuExecutable {
                 .iter()
                 .map(|a| a.tile_rows(a.cores(&device.capabilities, limits.rows)))
                 .min(),
-            tables: PageTables::new(&limits),
+            tables: PageTables::for_plan(&plan, &limits),
             logits: vec![0.0; logits_len],
             hidden: vec![0.0; hidden_len],
             sample_bytes: Vec::with_capacity(sample.results().size() as usize),
@@ -309,13 +311,13 @@ impl GpuExecutable {
         }
         written.rows.write(device, &inputs.rows, rows.as_flattened());
         written.selected.write(device, &inputs.selected, &selected);
-        if let Some(hidden) = self.plan.hidden.filter(|hidden| hidden.is_input) {
+        if let Some(given) = self.plan.given(pass.phase) {
             // the steps of the pass before have written it
             let states = bytemuck::cast_slice(pass.hidden);
-            device.queue.write_buffer(&self.buffers[hidden.buffer.0], 0, states);
+            device.queue.write_buffer(&self.buffers[given.0], 0, states);
         }
         let tiles = match (pass.phase, self.tile_rows) {
-            (Phase::Prompt, Some(most)) => tiles(pass.rows, most),
+            (Phase::Prompt | Phase::Encode, Some(most)) => tiles(pass.rows, most),
             _ => Vec::new(),
         };
         if !tiles.is_empty() {
@@ -342,16 +344,18 @@ impl GpuExecutable {
         Ok((shape, PassWords { rows, tiles, lives }))
     }
 
-    /// The dispatches of a pass, step by step.
+    /// The dispatches of a pass, step by step: none for steps that its phase does not run.
     fn dispatches(&self, shape: &PassShape) -> impl Iterator<Item = StepDispatches<'_>> {
         let &PassShape { phase, rows, bound, tiles, distinct, sequences, below, .. } = shape;
         let (selected, alone) = (shape.selected.len(), shape.alone());
+        let running = self.plan.steps_of(phase);
         self.plan.steps.iter().enumerate().map(move |(i, step)| {
             let of_selected = self.plan.step_rows(step) == Rows::Selected;
             let rows = if of_selected { selected } else { rows };
             let class = RowClass::of(phase, rows, of_selected);
             let calls: &[Dispatch] = match (rows, alone) {
                 (0, _) => &[],
+                _ if !running.contains(&i) => &[],
                 (_, true) => &self.alone[i],
                 (_, false) => &self.classes[class as usize][i],
             };

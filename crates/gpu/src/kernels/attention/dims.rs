@@ -169,3 +169,16 @@ fn rows_that_see_later_ones() {
         check(Attention { mask, alibi: Some(8.0), ..heads(3, 3, 32, 32) }, &[65]);
     }
 }
+
+/// Positions of a window, which rows see whatever their own positions are.
+#[test]
+fn rows_that_see_a_window() {
+    for kv in [KvType::F32, KvType::F16] {
+        for (heads, dim, len) in [(6, 64, 250), (2, 64, 70), (3, 32, 64)] {
+            let mask = Mask::Window { positions: len };
+            let attention = Attention { mask, ..self::heads(heads, heads, dim, dim) };
+            let caches = Caches { kv, ..attention.caches };
+            check(Attention { caches, ..attention }, &[len, len]);
+        }
+    }
+}

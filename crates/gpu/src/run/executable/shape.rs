@@ -83,7 +83,7 @@ pub(super) fn row_words(row: &Row) -> [u32; 4] {
     let token = match row.input {
         Input::Token(token) => token,
         Input::Sampled => SAMPLED,
-        // plans with an encoder are refused at load
+        // the steps of an encoder read no tokens
         Input::Features => 0,
     };
     [token, row.position, row.slot, 0]

@@ -140,7 +140,7 @@ fn scratch_memory_is_counted() {
     let Some(mut device) = device() else { return };
     let spec = ModelSpec::default();
     let (plan, limits) = (build(&spec.checkpoint()).unwrap().fuse(&all), limits(&spec));
-    let attentions = attentions(&plan, &limits, pages_for(limits.context));
+    let attentions = attentions(&plan, &limits, crate::lower::buffers::table_pages(&plan, &limits));
     let scratch = Scratch::bytes(&device.capabilities, &plan, &limits, &attentions).unwrap();
     let mut fits = |memory: u64, scratch| {
         Arc::get_mut(&mut device).unwrap().memory = Some(memory);
