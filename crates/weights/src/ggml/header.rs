@@ -1,6 +1,6 @@
 //! The sizes of a file and its filters.
 
-use super::invalid;
+use super::invalid::invalid;
 use crate::Problem;
 use crate::gguf::cursor::Cursor;
 use crate::whisper::{FREQUENCIES, Limit, Side, Sizes, filters, limits, specials};

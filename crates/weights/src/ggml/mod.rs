@@ -6,6 +6,7 @@
 //! magic number.
 
 mod header;
+mod invalid;
 mod tensors;
 mod vocabulary;
 
@@ -57,13 +58,4 @@ pub(crate) fn parse(file: &Bytes, name: Option<&str>) -> Result<Contents, Proble
     }
     tokens.set(&mut metadata);
     Ok(Contents { metadata, tensors })
-}
-
-/// The error of a field.
-fn invalid(field: &str, found: impl ToString, expected: impl ToString) -> Problem {
-    Problem::GgmlField {
-        field: field.to_owned(),
-        found: found.to_string(),
-        expected: expected.to_string(),
-    }
 }

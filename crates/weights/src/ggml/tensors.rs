@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pelton_quant::DType;
 
 use super::header::Header;
-use super::invalid;
+use super::invalid::invalid;
 use crate::Problem;
 use crate::gguf::cursor::Cursor;
 use crate::gguf::dtype::{dtype_of_id, supported};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::invalid;
+use super::invalid::invalid;
 use crate::Problem;
 use crate::gguf::cursor::Cursor;
 use crate::whisper::{END, Tokens, specials};

@@ -11,6 +11,7 @@
 
 mod common_keys;
 mod config;
+mod contents;
 mod convert;
 mod families;
 mod family;
@@ -39,11 +40,10 @@ mod whisper;
 
 use std::path::Path;
 
-use crate::gguf::TensorEntry;
-use crate::metadata::Entries;
 use crate::{Error, Problem};
 use common_keys::COMMON;
 use config::{Config, Stated};
+use contents::name_of;
 use convert::Converter;
 use families::family_of;
 use family::Family;
@@ -51,14 +51,7 @@ use json::{CONFIG_BYTES, Object};
 use keys::Out;
 use rope::{Rope, Scaling};
 
-/// The contents of a directory.
-#[derive(Debug)]
-pub(crate) struct Contents {
-    pub(crate) metadata: Entries,
-    pub(crate) tensors: Vec<TensorEntry>,
-    /// Size of the safetensors files in bytes.
-    pub(crate) file_bytes: u64,
-}
+pub(crate) use contents::Contents;
 
 /// Reads a directory.
 pub(crate) fn open(folder: &Path) -> Result<Contents, Error> {
@@ -130,24 +123,4 @@ fn check_activation(family: &Family, config: &Config) -> Result<(), Error> {
         found: found.to_owned(),
         expected: family.activations.join(" or "),
     }))
-}
-
-/// The model's name: that of the folder, or of the repository for a snapshot in the cache of the
-/// Hugging Face hub (`models--OWNER--NAME/snapshots/COMMIT`).
-fn name_of(folder: &Path) -> Option<String> {
-    let own = |path: &Path| path.file_name()?.to_str().map(str::to_owned);
-    // `.` and `..` have the name of their folder
-    let real = match folder.file_name() {
-        Some(_) => std::path::absolute(folder),
-        None => folder.canonicalize(),
-    };
-    let folder = real.as_deref().unwrap_or(folder);
-    let parent = folder.parent();
-    if parent.and_then(own).as_deref() == Some("snapshots")
-        && let Some(repository) = parent.and_then(Path::parent).and_then(own)
-        && let Some(name) = repository.strip_prefix("models--")
-    {
-        return Some(name.rsplit_once("--").map_or(name, |(_, name)| name).to_owned());
-    }
-    own(folder)
 }

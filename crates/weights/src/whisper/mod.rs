@@ -16,13 +16,11 @@ mod tokens;
 pub(crate) use alignment::known_heads;
 pub(crate) use mel::{FREQUENCIES, filters};
 pub(crate) use positions::{complete, sinusoids};
-pub(crate) use sizes::{Limit, Side, Sizes, limits};
+pub(crate) use sizes::{ARCHITECTURE, Limit, Side, Sizes, limits};
 pub(crate) use tensors::{Expected, Kind, TOKEN_EMBEDDING, expected};
 pub(crate) use tokens::{
     END, NO_SPEECH, NO_TIMESTAMPS, START, TIMESTAMPS, Tokens, specials, timestamp,
 };
 
-/// The architecture's name, the prefix of its keys.
-pub(crate) const ARCHITECTURE: &str = "whisper";
 /// The key of the heads whose attention follows the audio: layer, head, layer, head ….
 pub(crate) const ALIGNMENT_HEADS: &str = "whisper.alignment_heads";

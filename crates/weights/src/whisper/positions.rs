@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use pelton_quant::DType;
 
-use super::ARCHITECTURE;
+use super::sizes::ARCHITECTURE;
 use crate::Metadata;
 use crate::gguf::TensorEntry;
 

@@ -3,7 +3,8 @@
 use crate::Value;
 use crate::metadata::Entries;
 
-use super::ARCHITECTURE;
+/// The architecture's name, the prefix of its keys.
+pub(crate) const ARCHITECTURE: &str = "whisper";
 
 /// The sizes of an encoder or a decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

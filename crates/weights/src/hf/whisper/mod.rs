@@ -9,8 +9,9 @@ mod tokenizer;
 use std::path::Path;
 
 use super::config::Stated;
+use super::contents::{Contents, name_of};
 use super::json::{CONFIG_BYTES, Object};
-use super::{Contents, name_of, shards, unread};
+use super::{shards, unread};
 use crate::metadata::Entries;
 use crate::value::array;
 use crate::whisper::{ALIGNMENT_HEADS, ARCHITECTURE, known_heads};
