@@ -271,7 +271,7 @@ pub fn batches_change_nothing(backends: &[&dyn Backend]) {
 /// # Panics
 /// If the file cannot be read.
 pub fn oracle(mels: usize) -> (WhisperSpec, Value) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/speech");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/speech");
     let text = std::fs::read_to_string(folder.join(format!("model-{mels}.json"))).unwrap();
     let oracle: Value = serde_json::from_str(&text).unwrap();
     let number = |name: &str| oracle[name].as_u64().unwrap();

@@ -31,7 +31,7 @@ pub struct WhisperSpec {
 }
 
 impl Default for WhisperSpec {
-    /// The model of `tests/fixtures/speech/make_model.py`.
+    /// The model of `fixtures/speech/make_model.py`.
     fn default() -> Self {
         Self {
             width: 128,

@@ -1,4 +1,4 @@
-//! `pelton imatrix`, compared with sums that `tests/fixtures/make_importance.py` computed with transformers in f64.
+//! `pelton imatrix`, compared with sums that `crates/cli/tests/fixtures/make_importance.py` computed with transformers in f64.
 
 use std::fs;
 
@@ -6,6 +6,11 @@ use pelton::{Checkpoint, weights::Importance};
 use serde_json::Value;
 
 use super::{fixture, json, refused, run, stdout, temporary};
+
+/// A file that the script makes.
+fn own(name: &str) -> String {
+    format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
+}
 
 fn new_file(name: &str) -> String {
     let path = temporary(name);
@@ -21,8 +26,8 @@ fn numbers(values: &Value) -> Vec<f64> {
 #[test]
 fn sums_are_those_of_transformers() {
     let all: Value =
-        serde_json::from_str(&fs::read_to_string(fixture("importance.json")).unwrap()).unwrap();
-    let text = fixture("importance.txt");
+        serde_json::from_str(&fs::read_to_string(own("importance.json")).unwrap()).unwrap();
+    let text = own("importance.txt");
     for name in ["llama3", "mixtral"] {
         let (model, file) = (
             fixture(&format!("models/{name}/model.gguf")),
@@ -62,7 +67,7 @@ fn sums_are_those_of_transformers() {
 /// Files that cannot be read or written are refused, and nothing is left.
 #[test]
 fn refusals() {
-    let text = fixture("importance.txt");
+    let text = own("importance.txt");
     let file = new_file("imatrix-mine.gguf");
     fs::write(&file, "mine").unwrap();
     let said = refused(&["imatrix", "built-in", &text, "-o", &file], 1);
