@@ -28,6 +28,16 @@ pub trait Samples {
     fn rewind(&mut self) -> Result<(), AudioError>;
 }
 
+impl<S: Samples + ?Sized> Samples for &mut S {
+    fn next_chunk(&mut self) -> Result<Option<&[f32]>, AudioError> {
+        (**self).next_chunk()
+    }
+
+    fn rewind(&mut self) -> Result<(), AudioError> {
+        (**self).rewind()
+    }
+}
+
 /// Samples of one channel at 16,000 samples a second in memory.
 #[derive(Clone, Debug)]
 pub struct Memory<S> {

@@ -38,6 +38,6 @@ mod samples;
 mod simd;
 
 pub use executable::Cpu;
-pub use observe::MatrixInput;
 pub use memory::SystemMemory;
+pub use observe::MatrixInput;
 pub use pool::default_threads;

@@ -1,4 +1,4 @@
-//! The model that is part of the library.
+//! The models that are part of the library.
 
 use pelton_weights::Checkpoint;
 
@@ -11,4 +11,14 @@ use crate::Error;
 /// If the library was built from a broken file.
 pub fn built_in() -> Result<Checkpoint, Error> {
     Ok(Checkpoint::from_bytes("the built-in model", pelton_tiny::GGUF)?)
+}
+
+/// The speech model that is part of the library. It recognizes synthetic speech of a small grammar, and does not
+/// understand people.
+///
+/// # Errors
+///
+/// If the library was built from a broken file.
+pub fn built_in_speech() -> Result<Checkpoint, Error> {
+    Ok(Checkpoint::from_bytes("the built-in speech model", pelton_tiny_speech::GGUF)?)
 }

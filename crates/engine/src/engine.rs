@@ -6,7 +6,8 @@ use pelton_graph::{Backend, Plan};
 use pelton_weights::Checkpoint;
 
 use crate::{
-    Device, Error, LoadOptions, Model, ModelSource, SpeechModel, SpeechOptions, built_in::built_in,
+    Device, Error, LoadOptions, Model, ModelSource, SpeechModel, SpeechOptions,
+    built_in::{built_in, built_in_speech},
 };
 
 /// A device, on which models are loaded.
@@ -120,7 +121,7 @@ impl Engine {
     ) -> Result<SpeechModel, Error> {
         let checkpoint = match source.into() {
             ModelSource::Path(path) => Checkpoint::open(path)?,
-            ModelSource::BuiltIn => built_in()?,
+            ModelSource::BuiltIn => built_in_speech()?,
         };
         SpeechModel::load(self.backend.as_ref(), checkpoint, options)
     }

@@ -31,6 +31,14 @@ pub enum Error {
     #[error(transparent)]
     Chat(#[from] pelton_chat::Error),
 
+    /// Audio cannot be read or decoded.
+    #[error(transparent)]
+    Audio(#[from] pelton_audio::AudioError),
+
+    /// An option of a transcription is out of its range, or the model cannot do what it asks for.
+    #[error("{0}")]
+    Transcription(String),
+
     /// A chat was given to a model whose file has no chat template.
     #[error("{file}: the file has no chat template, expected one or a template of the caller")]
     NoChatTemplate {

@@ -29,7 +29,8 @@
 //! A model that ends in pooling instead of logits answers [`Model::embed`], one that ends in a
 //! classifier [`Model::rerank`]. Their texts run together in the same way.
 //!
-//! [`Engine::load_speech`] loads a model that recognizes speech, as Whisper.
+//! [`Engine::load_speech`] loads a model that recognizes speech, as Whisper. The module [`speech`] has
+//! its values: audio, options, segments.
 //!
 //! The feature `unstable` adds the parts below: plans ([`graph`](https://docs.rs/pelton-graph)), model files,
 //! backends and sequences that the caller runs by hand. They change in any version; the items without it
@@ -58,7 +59,7 @@ mod kv;
 mod model;
 mod schedule;
 mod session;
-mod speech;
+pub mod speech;
 
 pub use api::{
     AsyncTokenStream, Client, DraftSource, EffortLevel, EffortOptions, EffortTables, EmbedOptions,
@@ -82,7 +83,7 @@ pub use speech::{SpeechModel, SpeechOptions};
 
 #[cfg(feature = "unstable")]
 pub use self::{
-    built_in::built_in,
+    built_in::{built_in, built_in_speech},
     model::{BucketFile, EffortFile},
     session::Session,
 };
@@ -104,3 +105,7 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/library.md")]
 struct Library;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/speech.md")]
+struct Speech;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
-use pelton::{Device, Engine, Error, KvType, LoadOptions, ModelSource, SpeechModel, SpeechOptions};
+use pelton::{Device, Engine, Error, KvType, LoadOptions, SpeechModel, SpeechOptions};
 use pelton_speech::{Append, Hypothesis, Recognizer, Window};
 use pelton_testing::{
     WhisperSpec,
@@ -187,7 +187,9 @@ fn models_of_text_and_of_speech_are_not_mistaken() {
     std::fs::write(&file, small().file()).unwrap();
     let error = engine(1).load(file, &LoadOptions::default()).err().unwrap();
     assert!(error.to_string().contains("computes the text of speech"), "{error}");
-    let error =
-        engine(1).load_speech(ModelSource::BuiltIn, &SpeechOptions::default()).err().unwrap();
+    let error = engine(1)
+        .load_speech_checkpoint(pelton::built_in().unwrap(), &SpeechOptions::default())
+        .err()
+        .unwrap();
     assert!(error.to_string().contains("expected one that computes the text of speech"), "{error}");
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use pelton_audio::AudioError;
 use pelton_graph::Error as GraphError;
 use pelton_tokenizer::Error as TokenizerError;
 use pelton_weights::{Error as WeightsError, Problem};
@@ -30,7 +31,9 @@ impl Error {
             | Self::Output { .. }
             | Self::Labels { .. }
             | Self::NoGpu => ErrorKind::Unsupported,
+            Self::Audio(error) => of_audio(error),
             Self::Chat(_)
+            | Self::Transcription(_)
             | Self::Option { .. }
             | Self::Effort { .. }
             | Self::Context { .. }
@@ -82,6 +85,17 @@ fn of_graph(error: &GraphError) -> ErrorKind {
         | GraphError::Quant(_)
         | GraphError::Matrix { .. } => ErrorKind::InvalidModel,
         _ => ErrorKind::Internal,
+    }
+}
+
+fn of_audio(error: &AudioError) -> ErrorKind {
+    match error {
+        AudioError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            ErrorKind::NotFound
+        }
+        AudioError::Io { .. } => ErrorKind::Io,
+        AudioError::Codec { .. } => ErrorKind::Unsupported,
+        _ => ErrorKind::InvalidInput,
     }
 }
 

@@ -7,11 +7,27 @@
 
 mod encode;
 mod hypotheses;
+mod live;
 mod model;
 mod options;
 mod pages;
 mod state;
+mod transcribe;
 mod unfold;
+mod vocabulary;
 
+pub use live::LiveTranscription;
 pub use model::SpeechModel;
 pub use options::SpeechOptions;
+pub use pelton_audio::{
+    AudioError, AudioFile, Encoding, Memory, RawAudio, RawFormat, SAMPLE_RATE, Samples,
+    VoiceOptions, Warning,
+};
+pub use pelton_speech::{
+    Language, Segment, UnknownLanguage, Vocabulary, Word,
+    decode::{Control, DecodeOptions, Task},
+    stream::Update,
+    transcribe::{Observer, TranscribeOptions, Transcript},
+    write::{Format, WriteOptions, write},
+};
+pub use transcribe::Transcription;

@@ -37,7 +37,7 @@ pub(super) struct Groups {
 pub struct SpeechModel {
     pub(super) executable: Box<dyn Executable>,
     checkpoint: Arc<Checkpoint>,
-    tokenizer: Option<Tokenizer>,
+    tokenizer: Option<Arc<Tokenizer>>,
     pub(super) groups: Groups,
     /// Values of a frame of features.
     pub(super) mels: usize,
@@ -86,7 +86,7 @@ impl SpeechModel {
         };
         let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         let tokenizer = match Tokenizer::from_metadata(checkpoint.metadata()) {
-            Ok(tokenizer) => Some(tokenizer),
+            Ok(tokenizer) => Some(Arc::new(tokenizer)),
             Err(pelton_tokenizer::Error::NoVocabulary) => None,
             Err(error) => return Err(error.into()),
         };
@@ -137,6 +137,10 @@ impl SpeechModel {
     ///
     /// [`Error::NoVocabulary`] if the file has none.
     pub fn tokenizer(&self) -> Result<&Tokenizer, Error> {
+        self.shared_tokenizer().map(|tokenizer| &**tokenizer)
+    }
+
+    pub(super) fn shared_tokenizer(&self) -> Result<&Arc<Tokenizer>, Error> {
         self.tokenizer.as_ref().ok_or_else(|| Error::NoVocabulary {
             file: self.name().into(),
             found: "the file has no vocabulary",
