@@ -35,6 +35,7 @@ const EVERYDAY: &[(&str, &[&str])] = &[
             "output",
         ],
     ),
+    ("Speech", &["inputs", "language", "task", "format", "vad", "beam", "batch", "stream"]),
     ("Sampling", &["temperature", "top_p", "seed"]),
     (
         "Server",

@@ -35,8 +35,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::commands::devices;
 use crate::commands::{
     bench, chat as chat_command, compare, completions, convert, doctor, effort as effort_command,
-    embed, imatrix, inspect, list, logits, man, perplexity, profile, pull, quantize, rerank, rm, run,
-    serve, show, template, tokenize,
+    embed, imatrix, inspect, list, logits, man, perplexity, profile, pull, quantize, rerank, rm,
+    run, serve, show, template, tokenize, transcribe,
 };
 
 /// Language models on your own machine.
@@ -81,6 +81,8 @@ enum Command {
     Tokenize(tokenize::Args),
     /// Show the prompt that a model is given for a chat
     Template(template::Args),
+    /// Write the text of speech in audio files
+    Transcribe(Box<transcribe::Args>),
     /// Serve models over HTTP: the APIs of OpenAI, Anthropic and Ollama, and a page to chat in
     Serve(Box<serve::Args>),
     /// Write a model's logits for given tokens to a .npy file
@@ -139,6 +141,7 @@ fn main() -> ExitCode {
         Command::Rm(args) => rm::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Embed(args) => embed::run(args),
         Command::Rerank(args) => rerank::run(args),
+        Command::Transcribe(args) => transcribe::run(&args),
         Command::Inspect(args) => inspect::run(args).map(|()| ExitCode::SUCCESS),
         Command::Tokenize(args) => tokenize::run(args).map(|()| ExitCode::SUCCESS),
         Command::Template(args) => template::run(args).map(|()| ExitCode::SUCCESS),

@@ -69,11 +69,7 @@ impl LoadArgs {
 
     /// The element type of the caches.
     pub(crate) fn kv(&self) -> KvType {
-        match self.kv {
-            Kv::F16 => KvType::F16,
-            Kv::F32 => KvType::F32,
-            Kv::Q8_0 => KvType::Q8_0,
-        }
+        self.kv.into()
     }
 
     /// Threads on the CPU.
@@ -92,6 +88,16 @@ pub(crate) enum Kv {
     /// 8 bits an element in blocks of 32: half the memory, a little less exact
     #[value(name = "q8_0")]
     Q8_0,
+}
+
+impl From<Kv> for KvType {
+    fn from(kv: Kv) -> Self {
+        match kv {
+            Kv::F16 => Self::F16,
+            Kv::F32 => Self::F32,
+            Kv::Q8_0 => Self::Q8_0,
+        }
+    }
 }
 
 /// Parses the path of an adapter, with a scale after the last `=` if there is one.
@@ -167,8 +173,13 @@ pub(crate) fn load_and_say(file: &str, args: &LoadArgs, options: LoadOptions) ->
 
 /// The engine of the flags.
 pub(crate) fn engine(args: &LoadArgs) -> Result<Engine> {
-    let engine = Engine::builder().device(args.device).threads(args.threads());
-    engine.repack(!args.no_repack).build().map_err(|error| match software_gpu(args.device) {
+    engine_on(args.device, args.threads(), !args.no_repack)
+}
+
+/// The engine of a device.
+pub(crate) fn engine_on(device: Device, threads: usize, repack: bool) -> Result<Engine> {
+    let engine = Engine::builder().device(device).threads(threads);
+    engine.repack(repack).build().map_err(|error| match software_gpu(device) {
         Some(name) => {
             let hint = format!(
                 "{name} is a driver in software, slower than --device cpu; --device gpu:0 runs on it"

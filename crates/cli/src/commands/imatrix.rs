@@ -128,7 +128,7 @@ fn load(args: &Args, sums: Arc<Mutex<ImportanceSums>>) -> Result<Model> {
     };
     let threads = args.threads.map_or_else(pelton::default_threads, NonZeroUsize::get);
     let engine = Engine::with_backend(Cpu::new(threads).observing(observe));
-    let name = hub::local(&args.model)?;
+    let name = hub::local(&args.model, pelton::Device::Cpu)?;
     let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
     let counter = bar.counter().clone();
     let options = LoadOptions::default()

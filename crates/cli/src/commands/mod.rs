@@ -28,6 +28,7 @@ pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod template;
 pub(crate) mod tokenize;
+pub(crate) mod transcribe;
 
 use std::io::Read;
 

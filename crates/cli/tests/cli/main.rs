@@ -31,6 +31,7 @@ mod serve;
 #[cfg(target_os = "linux")]
 mod standard_error;
 mod template;
+mod transcribe;
 mod values;
 
 use std::{

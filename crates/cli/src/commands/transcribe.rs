@@ -1,0 +1,365 @@
+//! `pelton transcribe`: the text of speech.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write, stdin, stdout},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::ValueEnum;
+use pelton::{
+    Device, Engine, Error, SpeechModel, SpeechOptions,
+    speech::{
+        AudioFile, Control, Encoding, Format, Language, LiveTranscription, Observer, RawAudio,
+        RawFormat, SAMPLE_RATE, Segment, Task, Transcription, Word, WriteOptions, write,
+    },
+};
+
+use crate::{
+    hints, hub,
+    interrupt::{EXIT_CODE, Flag, Interrupt},
+    model::{self, Kv},
+    names::BUILT_IN,
+    output::{WithHint, note, sentence},
+    progress::{Counter, Progress},
+};
+
+/// Temperatures that OpenAI's command line tries.
+const TEMPERATURES: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
+/// Seconds of new audio after which a live transcription goes on.
+const LIVE_STEP: f64 = 1.0;
+
+#[derive(clap::Args)]
+#[command(
+    override_usage = "pelton transcribe [OPTIONS] [MODEL] <FILE>...\n       pelton transcribe [OPTIONS] [MODEL] --stream -",
+    after_help = "MODEL is a file ggml-NAME.bin of whisper.cpp, a directory of Hugging Face, or a GGUF file \
+                  of `pelton convert`.\nFILE is wav, flac, mp3, ogg, m4a, aiff, mkv or webm. The text goes \
+                  to standard output, or with -o to\nDIR/FILE.FORMAT. --stream - reads raw audio from a \
+                  pipe: 16-bit samples of one channel, 16,000 a second."
+)]
+pub(crate) struct Args {
+    /// A speech model, and audio files. A single FILE is heard by the built-in model, which knows synthetic
+    /// speech only
+    #[arg(required_unless_present = "stream", value_name = "MODEL|FILE")]
+    inputs: Vec<String>,
+    /// The language as a code or an English name; auto hears it from the first 30 seconds
+    #[arg(short, long, value_name = "LANGUAGE", default_value = "auto", value_parser = language)]
+    language: Heard,
+    /// Write the text in its language, or in English
+    #[arg(long, value_enum, default_value = "transcribe")]
+    task: TaskArg,
+    /// The form of the result: txt, srt, vtt, tsv, json, csv or lrc
+    #[arg(short, long, value_name = "FORMAT", default_value = "txt")]
+    format: Format,
+    /// A folder for the results, one file for each audio file
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Find the times of words too
+    #[arg(long)]
+    words: bool,
+    /// Search with N hypotheses; 1 takes the likeliest token each time
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u8).range(1..=32))]
+    beam: u8,
+    /// Decode N parts with speech at a time. They do not know the text before them
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=64))]
+    batch: u8,
+    /// Decode only parts with speech, by voice activity detection
+    #[arg(long)]
+    vad: bool,
+    /// A text before the first window, which shows names and style
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+    /// Names and rare words, for every window
+    #[arg(long, value_name = "WORDS")]
+    hot_words: Option<String>,
+    /// Sample at one temperature, 0 to 1. By default 0, and up to 1 where the text is poor
+    #[arg(long, value_name = "T")]
+    temperature: Option<f64>,
+    /// Do not give the text of a window to the next one
+    #[arg(long)]
+    no_condition: bool,
+    /// Hear the language of each window anew
+    #[arg(long)]
+    multilingual: bool,
+    /// The seed of samples
+    #[arg(long, value_name = "SEED", default_value = "0")]
+    seed: u64,
+    /// Transcribe live audio from standard input: -
+    #[arg(long, value_name = "-", conflicts_with_all = ["output", "vad", "words"], value_parser = ["-"])]
+    stream: Option<String>,
+    /// Run on auto (a GPU if there is one), cpu, gpu, or gpu:N of `pelton devices`
+    #[arg(long, value_name = "DEVICE", default_value_t)]
+    device: Device,
+    /// Use N threads on the CPU; by default one for each physical core
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Element type of keys and values
+    #[arg(long, value_enum, default_value = "f16")]
+    kv: Kv,
+}
+
+/// The language of an audio file, if the user knows it.
+#[derive(Clone, Copy)]
+struct Heard(Option<Language>);
+
+fn language(text: &str) -> Result<Heard, String> {
+    match text {
+        "auto" => Ok(Heard(None)),
+        text => text
+            .parse()
+            .map(|found| Heard(Some(found)))
+            .map_err(|e: pelton::speech::UnknownLanguage| e.to_string()),
+    }
+}
+
+/// [`Task`], for the command line.
+#[derive(Clone, Copy, ValueEnum)]
+enum TaskArg {
+    /// The language of the speech
+    Transcribe,
+    /// English
+    Translate,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let (model, files) = match (args.inputs.as_slice(), &args.stream) {
+        ([], _) => (BUILT_IN, &[][..]),
+        ([model], Some(_)) => (&**model, &[][..]),
+        (_, Some(_)) => bail!("files and --stream -, expected one of them"),
+        (files @ [_], None) => (BUILT_IN, files),
+        ([model, files @ ..], None) => (&**model, files),
+    };
+    if files.len() > 1 && args.output.is_none() {
+        bail!("{} files and no -o DIR, expected a folder for their results", files.len());
+    }
+    let mut options = options(args);
+    if model == BUILT_IN {
+        // it was trained on short texts before a window
+        options.rules.condition_on_previous_text = false;
+        note!(
+            "the built-in speech model knows synthetic speech only: give a MODEL to understand people"
+        );
+    }
+    options.rules.check().map_err(anyhow::Error::msg)?;
+    if let Some(folder) = &args.output {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("the folder {} could not be made", folder.display()))?;
+    }
+    let interrupt = Interrupt::install();
+    let mut model = load(args, model)?;
+    let stop = interrupt.flag();
+    if args.stream.is_some() {
+        return live(&mut model, &options, &stop);
+    }
+    let mut failed = false;
+    for file in files {
+        match transcribe(args, &mut model, Path::new(file), &options, &stop) {
+            Ok(()) => {}
+            Err(_) if stop.is_set() => return Ok(ExitCode::from(EXIT_CODE)),
+            Err(error) if files.len() == 1 => return Err(error),
+            // the other files are transcribed all the same
+            Err(error) => {
+                note!("error: {}", sentence(&error));
+                failed = true;
+            }
+        }
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn options(args: &Args) -> Transcription {
+    let mut options = Transcription::default();
+    let rules = &mut options.rules;
+    rules.decode.language = args.language.0;
+    rules.decode.task = match args.task {
+        TaskArg::Transcribe => Task::Transcribe,
+        TaskArg::Translate => Task::Translate,
+    };
+    rules.decode.seed = args.seed;
+    let beams = usize::from(args.beam);
+    if beams > 1 {
+        rules.decode.beam_size = Some(beams);
+        rules.decode.best_of = Some(beams);
+    }
+    rules.temperatures = args.temperature.map_or(TEMPERATURES.to_vec(), |t| vec![t]);
+    rules.words = args.words;
+    rules.initial_prompt.clone_from(&args.prompt);
+    rules.hot_words.clone_from(&args.hot_words);
+    rules.condition_on_previous_text = !args.no_condition;
+    rules.multilingual = args.multilingual;
+    options.voices = args.vad.then(Default::default);
+    options.batched = args.batch > 1;
+    options
+}
+
+fn load(args: &Args, model: &str) -> Result<SpeechModel> {
+    let file = hub::local(model, args.device)?;
+    let threads = args.threads.map_or_else(pelton::default_threads, usize::from);
+    let engine: Engine = model::engine_on(args.device, threads, true)?;
+    let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
+    let counter = bar.counter().clone();
+    let options = SpeechOptions::default()
+        .windows(usize::from(args.batch))
+        .beams(usize::from(args.beam))
+        .kv(args.kv.into())
+        .progress(move |progress| counter.set(progress.done, progress.total));
+    engine.load_speech(model::source(&file), &options).map_err(|error| {
+        // it is read as audio after it was refused as a model, which may be large
+        if matches!(error, Error::Weights(_)) && AudioFile::open(&file).is_ok() {
+            return anyhow!(
+                "{file} is an audio file, expected a MODEL before several files; {BUILT_IN} is one too"
+            );
+        }
+        hints::of_load(error, &file)
+    })
+}
+
+/// The observer of a file: it shows progress, and prints text at once where nothing else goes there.
+struct Watch<'a> {
+    stop: &'a Flag,
+    counter: Counter,
+    prints: bool,
+    /// The failure of printing.
+    failure: Option<io::Error>,
+}
+
+impl Control for Watch<'_> {
+    fn step(&mut self) -> ControlFlow<()> {
+        match self.stop.is_set() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Observer for Watch<'_> {
+    fn segment(&mut self, segment: &Segment) -> ControlFlow<()> {
+        let text = segment.text.trim();
+        if self.prints && !text.is_empty() {
+            let mut out = stdout().lock();
+            let written = writeln!(out, "{text}").and_then(|()| out.flush());
+            if let Err(error) = written {
+                self.failure = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn progress(&mut self, done: usize, all: usize) -> ControlFlow<()> {
+        self.counter.set(done as u64 / 100, all as u64 / 100);
+        self.step()
+    }
+}
+
+fn transcribe(
+    args: &Args,
+    model: &mut SpeechModel,
+    path: &Path,
+    options: &Transcription,
+    stop: &Flag,
+) -> Result<()> {
+    let mut audio = AudioFile::open(path).hint("`pelton transcribe --help` lists the formats")?;
+    let result = match &args.output {
+        Some(folder) => {
+            let stem = path.file_stem().unwrap_or(path.as_os_str());
+            let mut name = stem.to_owned();
+            name.push(".");
+            name.push(args.format.name());
+            Some(folder.join(name))
+        }
+        None => None,
+    };
+    let begun = Instant::now();
+    let bar = Progress::new(
+        "transcribing {bar:32} {pos} of {len} s of audio, {per_sec} of audio, {eta} left",
+        audio.duration().unwrap_or(0.0) as u64,
+    );
+    let counter = bar.counter().clone();
+    let prints = result.is_none() && args.format == Format::Txt;
+    let mut watch = Watch { stop, counter, prints, failure: None };
+    let found = model.transcribe(&mut audio, options, &mut watch);
+    drop(bar);
+    if let Some(failure) = watch.failure {
+        return Err(failure).context("standard output could not be written");
+    }
+    let found = match found {
+        Err(error @ Error::Output { .. }) if options.rules.words => {
+            Err(error).hint("without --words it is transcribed")?
+        }
+        found => found?,
+    };
+    for warning in audio.warnings() {
+        note!("{}: {warning}", path.display());
+    }
+    let write_options = WriteOptions {
+        words: options.rules.words,
+        language: found.language.code().to_owned(),
+        ..WriteOptions::default()
+    };
+    match result {
+        Some(file) => {
+            let unwritable = || format!("{} could not be written", file.display());
+            let mut out = BufWriter::new(File::create(&file).with_context(unwritable)?);
+            write(args.format, &found.segments, &write_options, &mut out)
+                .with_context(unwritable)?;
+            out.flush().with_context(unwritable)?;
+        }
+        None if prints => {}
+        None => {
+            let mut out = BufWriter::new(stdout().lock());
+            write(args.format, &found.segments, &write_options, &mut out)?;
+            out.flush()?;
+        }
+    }
+    let (seconds, took) = (audio.position(), begun.elapsed().as_secs_f64());
+    note!(
+        "{}: {}, {seconds:.0} s of audio in {took:.1} s, {:.1} times real time",
+        path.display(),
+        found.language.name(),
+        seconds / took.max(1e-9),
+    );
+    Ok(())
+}
+
+/// Transcribes raw audio from standard input while it comes.
+fn live(model: &mut SpeechModel, options: &Transcription, stop: &Flag) -> Result<ExitCode> {
+    let format = RawFormat { encoding: Encoding::S16Le, rate: SAMPLE_RATE, channels: 1 };
+    let mut audio = RawAudio::new(stdin().lock(), format)?;
+    let mut live = LiveTranscription::new(options.rules.clone(), LIVE_STEP);
+    let mut watch = Watch { stop, counter: Counter::default(), prints: false, failure: None };
+    let print = |words: &[Word]| -> io::Result<()> {
+        let mut out = stdout().lock();
+        words.iter().try_for_each(|word| write!(out, "{}", word.text))?;
+        out.flush()
+    };
+    loop {
+        let ended = match audio.next_chunk()? {
+            Some(samples) => {
+                live.push(samples);
+                false
+            }
+            None => true,
+        };
+        if live.is_due() || ended {
+            match live.advance(model, &mut watch) {
+                Ok(update) => print(&update.committed)?,
+                Err(_) if stop.is_set() => return Ok(ExitCode::from(EXIT_CODE)),
+                Err(error @ Error::Output { .. }) => {
+                    return Err(error).hint("--stream needs a model that knows the times of words");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if ended {
+            break;
+        }
+    }
+    print(&live.finish())?;
+    writeln!(stdout().lock())?;
+    Ok(ExitCode::SUCCESS)
+}
