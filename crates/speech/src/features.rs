@@ -17,4 +17,12 @@ pub trait Features {
     ///
     /// The file could not be read or decoded.
     fn read(&mut self, first: usize, out: &mut [f32]) -> Result<(), Self::Error>;
+
+    /// As [`read`](Self::read), but with the frames of silence beyond the content. The language is detected
+    /// in such a window, because OpenAI's code appends silence to the audio of a file.
+    ///
+    /// # Errors
+    ///
+    /// As for [`read`](Self::read).
+    fn read_with_silence(&mut self, first: usize, out: &mut [f32]) -> Result<(), Self::Error>;
 }

@@ -43,6 +43,10 @@ impl Features for Kept {
     fn read(&mut self, first: usize, out: &mut [f32]) -> Result<(), AudioError> {
         self.mel.read(first.saturating_sub(self.first), out)
     }
+
+    fn read_with_silence(&mut self, first: usize, out: &mut [f32]) -> Result<(), AudioError> {
+        self.mel.read_padded(first.saturating_sub(self.first), out)
+    }
 }
 
 impl LiveTranscription {

@@ -50,6 +50,10 @@ impl<S: Samples> Features for Spectrogram<S> {
     fn read(&mut self, first: usize, out: &mut [f32]) -> Result<(), AudioError> {
         self.0.read(first, out)
     }
+
+    fn read_with_silence(&mut self, first: usize, out: &mut [f32]) -> Result<(), AudioError> {
+        self.0.read_padded(first, out)
+    }
 }
 
 impl SpeechModel {

@@ -131,9 +131,7 @@ impl<F: Features + ?Sized> Input<'_, F> {
         place: Place,
     ) -> FileResult<Window, R, F> {
         let features = self.read(place).map_err(Error::Features)?;
-        let windows = recognizer.encode(&[features]).map_err(Error::Model)?;
-        let none = || Error::Options("the recognizer encoded no window of one".to_owned());
-        windows.first().copied().ok_or_else(none)
+        encode(recognizer, features).map_err(Error::widen)
     }
 
     /// The language: as given, the only one of the model, or as detected in the first window.
@@ -149,13 +147,23 @@ impl<F: Features + ?Sized> Input<'_, F> {
         if !vocabulary.is_multilingual() {
             return Ok(Language::ENGLISH);
         }
-        let place = Place { seek: 0, frames: self.full.min(self.content) };
-        let window = self.encode(recognizer, place)?;
+        self.features.read_with_silence(0, &mut self.buffer).map_err(Error::Features)?;
+        let window = encode(recognizer, &self.buffer).map_err(Error::widen)?;
         let languages = detect_languages(recognizer, vocabulary, &[window]);
         recognizer.free_window(window);
         let languages = languages.map_err(Error::widen)?;
         Ok(languages.first().and_then(|all| likeliest(all)).unwrap_or(Language::ENGLISH))
     }
+}
+
+/// Encodes a window of features.
+fn encode<R: Recognizer + ?Sized>(
+    recognizer: &mut R,
+    features: &[f32],
+) -> Result<Window, Error<R::Error>> {
+    let windows = recognizer.encode(&[features]).map_err(Error::Model)?;
+    let none = || Error::Options("the recognizer encoded no window of one".to_owned());
+    windows.first().copied().ok_or_else(none)
 }
 
 /// A file in progress.

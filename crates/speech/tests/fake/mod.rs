@@ -337,6 +337,11 @@ impl Features for Frames {
         }
         Ok(())
     }
+
+    /// Silence is zeros in the fake spectrogram of the expectations too.
+    fn read_with_silence(&mut self, first: usize, out: &mut [f32]) -> Result<(), Infallible> {
+        self.read(first, out)
+    }
 }
 
 /// The tokenizer of the expectations: it knows the texts that these encode.
