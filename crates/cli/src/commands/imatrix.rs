@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use pelton::{
     Engine, KvType, LoadOptions, Model,
     cpu::{Cpu, MatrixInput},
@@ -28,7 +28,7 @@ use crate::{
     model,
     output::{self, note},
     progress::Progress,
-    scores::{CONTEXT, CONTEXT_MIN, score::score, scored, statistics::Summary},
+    scores::{CONTEXT, check_context, score::score, scored, statistics::Summary, windows},
 };
 
 #[derive(clap::Args)]
@@ -59,10 +59,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let context = args.context;
-    ensure!(
-        context >= CONTEXT_MIN,
-        "--context is {context}, expected at least {CONTEXT_MIN} tokens of a window"
-    );
+    check_context(context)?;
     let stop = Interrupt::install().flag();
     // an output that exists is refused before the work, not after it
     let file = NewFile::create(&args.output, args.force)?;
@@ -73,13 +70,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     let begin = begin(&model)?;
     let mut tokens = text_tokens(&model, &args.model, &args.text, begin)?;
-    let windows = tokens.len() / context;
-    ensure!(
-        windows > 0,
-        "the text has {} tokens, expected at least one window of {context} (--context)",
-        tokens.len()
-    );
-    let windows = args.windows.map_or(windows, |most| windows.min(most as usize));
+    let windows = windows(tokens.len(), context, args.windows)?;
 
     let mut session = model.into_session()?;
     let bar = Progress::new("{bar:32} window {pos} of {len}, {eta} left", windows as u64);

@@ -16,11 +16,13 @@ use crate::{
     output::WithHint,
     progress::Progress,
     scores::{
-        CONTEXT, CONTEXT_MIN,
+        CONTEXT,
         base_file::{BaseFile, BaseWriter},
+        check_context,
         score::{LogProbs, Score, score},
         scored,
         statistics::Summary,
+        windows,
     },
 };
 
@@ -64,10 +66,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     }
     let context =
         base.as_ref().map_or_else(|| args.load.context.unwrap_or(CONTEXT), |base| base.context);
-    ensure!(
-        context >= CONTEXT_MIN,
-        "--context is {context}, expected at least {CONTEXT_MIN} tokens of a window"
-    );
+    check_context(context)?;
     args.load.context = Some(context);
     let model = model::load(&args.model, &args.load, LoadOptions::default())?;
     if model.plan().output != OutputKind::Logits {
@@ -84,13 +83,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     }
     let begin = begin(&model)?;
     let mut tokens = tokens(&model, &args, base.as_ref(), begin)?;
-    let windows = tokens.len() / context;
-    ensure!(
-        windows > 0,
-        "the text has {} tokens, expected at least one window of {context} (--context)",
-        tokens.len()
-    );
-    let windows = args.windows.map_or(windows, |most| windows.min(most as usize));
+    let windows = windows(tokens.len(), context, args.windows)?;
     tokens.truncate(windows * context);
     let save = |path: &PathBuf| BaseWriter::create(path, context, vocab, &tokens);
     let mut writer = args.save_base.as_ref().map(save).transpose()?;

@@ -12,6 +12,8 @@ pub(crate) mod statistics;
 
 use std::ops::Range;
 
+use anyhow::{Result, ensure};
+
 /// Tokens of a window where neither the command line nor a file of logits says.
 pub(crate) const CONTEXT: usize = 512;
 
@@ -21,4 +23,23 @@ pub(crate) const CONTEXT_MIN: usize = 3;
 /// The rows of a window of `context` tokens whose logits are scored. Row `i` predicts token `i + 1`.
 pub(crate) const fn scored(context: usize) -> Range<usize> {
     context / 2..context - 1
+}
+
+/// Refuses windows in which no token would be scored.
+pub(crate) fn check_context(context: usize) -> Result<()> {
+    ensure!(
+        context >= CONTEXT_MIN,
+        "--context is {context}, expected at least {CONTEXT_MIN} tokens of a window"
+    );
+    Ok(())
+}
+
+/// The windows of a text of `tokens` tokens, at most `most` of them.
+pub(crate) fn windows(tokens: usize, context: usize, most: Option<u32>) -> Result<usize> {
+    let windows = tokens / context;
+    ensure!(
+        windows > 0,
+        "the text has {tokens} tokens, expected at least one window of {context} (--context)"
+    );
+    Ok(most.map_or(windows, |most| windows.min(most as usize)))
 }

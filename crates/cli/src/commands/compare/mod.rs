@@ -24,10 +24,11 @@ use crate::{
     output,
     progress::Progress,
     scores::{
-        CONTEXT, CONTEXT_MIN,
+        CONTEXT, check_context,
         score::{Score, score_pair},
         scored,
         statistics::{BaseSummary, Mean, Summary, divergences},
+        windows,
     },
 };
 
@@ -60,10 +61,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let context = args.load.context.unwrap_or(CONTEXT);
-    ensure!(
-        context >= CONTEXT_MIN,
-        "--context is {context}, expected at least {CONTEXT_MIN} tokens of a window"
-    );
+    check_context(context)?;
     args.load.context = Some(context);
     // a picture that exists is refused before the work, not after it
     let stop = Interrupt::install().flag();
@@ -78,13 +76,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     };
     let models = [load(&args.a)?, load(&args.b)?];
     let (tokens, begin) = tokens(&args, &models)?;
-    let windows = tokens.len() / context;
-    ensure!(
-        windows > 0,
-        "the text has {} tokens, expected at least one window of {context} (--context)",
-        tokens.len()
-    );
-    let windows = args.windows.map_or(windows, |most| windows.min(most as usize));
+    let windows = windows(tokens.len(), context, args.windows)?;
     let bytes = models.each_ref().map(|model| model.summary().weight_bytes);
 
     let [a, b] = models;
