@@ -23,10 +23,10 @@ impl NewFile {
     /// Begins a file; one that exists is replaced only with `force`, when the new one is complete.
     pub(crate) fn create(path: &Path, force: bool) -> Result<Self> {
         let Some(name) = path.file_name() else {
-            bail!("{} names no file, expected the path of a GGUF file", path.display());
+            bail!("{} names no file, expected the path of a file", path.display());
         };
         if path.is_dir() {
-            bail!("{} is a folder, expected the path of a GGUF file", path.display());
+            bail!("{} is a folder, expected the path of a file", path.display());
         }
         if path.exists() && !force {
             bail!("{} exists already, expected another name or --force", path.display());

@@ -1,7 +1,6 @@
 //! `pelton transcribe`: the text of speech.
 
 use std::{
-    fs::File,
     io::{self, BufWriter, Write, stdin, stdout},
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -19,6 +18,7 @@ use pelton::{
     },
 };
 
+use super::new_file::NewFile;
 use crate::{
     hints, hub,
     interrupt::{EXIT_CODE, Flag, Interrupt},
@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// A folder for the results, one file for each audio file
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Replace results that exist
+    #[arg(long, requires = "output")]
+    force: bool,
     /// Find the times of words too
     #[arg(long)]
     words: bool,
@@ -149,6 +152,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("the folder {} could not be made", folder.display()))?;
     }
+    let results = results(args, files)?;
     let interrupt = Interrupt::install();
     let mut model = load(args, model)?;
     let stop = interrupt.flag();
@@ -156,8 +160,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return live(&mut model, &options, &stop);
     }
     let mut failed = false;
-    for file in files {
-        match transcribe(args, &mut model, Path::new(file), &options, &stop) {
+    for (file, result) in files.iter().zip(results) {
+        match transcribe(args, &mut model, Path::new(file), result, &options, &stop) {
             Ok(()) => {}
             Err(_) if stop.is_set() => return Ok(ExitCode::from(EXIT_CODE)),
             Err(error) if files.len() == 1 => return Err(error),
@@ -169,6 +173,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The file of each result, `None` for standard output. One that exists, and two of the same name, are refused
+/// before the work.
+fn results(args: &Args, files: &[String]) -> Result<Vec<Option<PathBuf>>> {
+    let Some(folder) = &args.output else { return Ok(vec![None; files.len()]) };
+    let mut all: Vec<Option<PathBuf>> = Vec::with_capacity(files.len());
+    for file in files {
+        let path = Path::new(file);
+        let mut name = path.file_stem().unwrap_or(path.as_os_str()).to_owned();
+        name.push(".");
+        name.push(args.format.name());
+        let result = folder.join(name);
+        if let Some(at) = all.iter().position(|one| one.as_ref() == Some(&result)) {
+            bail!("{} and {file} would both become {}", files[at], result.display());
+        }
+        if result.exists() && !args.force {
+            bail!("{} exists already, expected another folder or --force", result.display());
+        }
+        all.push(Some(result));
+    }
+    Ok(all)
 }
 
 fn options(args: &Args) -> Transcription {
@@ -260,20 +286,11 @@ fn transcribe(
     args: &Args,
     model: &mut SpeechModel,
     path: &Path,
+    result: Option<PathBuf>,
     options: &Transcription,
     stop: &Flag,
 ) -> Result<()> {
     let mut audio = AudioFile::open(path).hint("`pelton transcribe --help` lists the formats")?;
-    let result = match &args.output {
-        Some(folder) => {
-            let stem = path.file_stem().unwrap_or(path.as_os_str());
-            let mut name = stem.to_owned();
-            name.push(".");
-            name.push(args.format.name());
-            Some(folder.join(name))
-        }
-        None => None,
-    };
     let begun = Instant::now();
     let bar = Progress::new(
         "transcribing {bar:32} {pos} of {len} s of audio, {per_sec} of audio, {eta} left",
@@ -302,12 +319,16 @@ fn transcribe(
         ..WriteOptions::default()
     };
     match result {
-        Some(file) => {
-            let unwritable = || format!("{} could not be written", file.display());
-            let mut out = BufWriter::new(File::create(&file).with_context(unwritable)?);
-            write(args.format, &found.segments, &write_options, &mut out)
-                .with_context(unwritable)?;
-            out.flush().with_context(unwritable)?;
+        Some(path) => {
+            // it may have come into being meanwhile
+            let file = NewFile::create(&path, args.force)?;
+            let mut out = BufWriter::new(file.writer(stop.clone()));
+            let written = write(args.format, &found.segments, &write_options, &mut out);
+            written
+                .and_then(|()| out.flush())
+                .with_context(|| format!("{} could not be written", path.display()))?;
+            drop(out);
+            file.finish()?;
         }
         None if prints => {}
         None => {

@@ -126,6 +126,16 @@ fn what_cannot_be_transcribed() {
     assert!(error.contains("expected a MODEL before several files"), "{error}");
     let error = refused(&["transcribe", "built-in", &audio, &audio], 1);
     assert!(error.contains("no -o DIR"), "{error}");
+    let folder = temporary("twice");
+    let _ = fs::remove_dir_all(&folder);
+    let o = ["-o", folder.to_str().unwrap()];
+    let error = refused(&[&["transcribe", "built-in", &audio, &audio], &o[..]].concat(), 1);
+    assert!(error.contains("would both become"), "{error}");
+    let once = [&["transcribe", &audio], &o[..], &CPU[..]].concat();
+    stdout(&run(&once));
+    // a result that exists may have been edited
+    assert!(refused(&once, 1).contains("exists already"));
+    stdout(&run(&[&once[..], &["--force"]].concat()));
     let error = refused(&["transcribe", &audio, "--words"], 1);
     assert!(error.contains("times of words"), "{error}");
     let error = refused(&["transcribe", &audio, "--temperature", "7"], 1);
