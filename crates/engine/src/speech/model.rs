@@ -1,11 +1,11 @@
 //! A loaded speech model, as Whisper's decoding rules see it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pelton_graph::{
     Backend, BuildOptions, Executable, Limits, OutputKind, Plan, Weight, build_with, pages_for,
 };
-use pelton_speech::{Alignment, Append, Hypothesis, Recognizer, Sizes, Window};
+use pelton_speech::{Alignment, Append, Hypothesis, Recognizer, Sizes, Vocabulary, Window};
 use pelton_tokenizer::Tokenizer;
 use pelton_weights::Checkpoint;
 
@@ -38,6 +38,8 @@ pub struct SpeechModel {
     pub(super) executable: Box<dyn Executable>,
     checkpoint: Arc<Checkpoint>,
     tokenizer: Option<Arc<Tokenizer>>,
+    /// The special tokens, found at the first use.
+    pub(super) vocabulary: OnceLock<Vocabulary>,
     pub(super) groups: Groups,
     /// Values of a frame of features.
     pub(super) mels: usize,
@@ -110,6 +112,7 @@ impl SpeechModel {
             )?,
             checkpoint,
             tokenizer,
+            vocabulary: OnceLock::new(),
             groups,
             mels: (plan.buffer(encoder.features).width - 1) / 9,
             positions: encoder.positions,

@@ -33,8 +33,12 @@ impl SpeechModel {
     ///
     /// [`Error::NoVocabulary`] if the file has none, [`Error::Transcription`] if it is none of Whisper.
     pub fn vocabulary(&self) -> Result<Vocabulary, Error> {
+        if let Some(vocabulary) = self.vocabulary.get() {
+            return Ok(vocabulary.clone());
+        }
         let tokenizer = Arc::clone(self.shared_tokenizer()?);
-        Vocabulary::new(Arc::new(Texts(tokenizer)))
-            .map_err(|error| Error::Transcription(format!("{}: {error}", self.name())))
+        let found = Vocabulary::new(Arc::new(Texts(tokenizer)))
+            .map_err(|error| Error::Transcription(format!("{}: {error}", self.name())))?;
+        Ok(self.vocabulary.get_or_init(|| found).clone())
     }
 }
