@@ -30,8 +30,7 @@ pub(super) type FileResult<T, R, F> =
 /// Transcribes a file, window after window, as OpenAI's `transcribe`.
 ///
 /// Each segment is final when [`Observer::segment`] gets it. All windows and hypotheses are freed before
-/// this returns. Results differ from OpenAI's in these cases alone: draws at temperatures above 0, clips
-/// beyond the end of the file (which OpenAI's code never leaves), and windows that would not advance.
+/// this returns. The crate's first page lists the differences from OpenAI's results.
 ///
 /// # Errors
 ///
