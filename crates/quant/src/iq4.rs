@@ -3,8 +3,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::fit::{Anchor, important, mean_square, nearest, part, squares};
-use crate::k_symmetric::{Scaled, SuperBlock};
+use crate::fit::{
+    Anchor, Ends, Levels, Scaled, SubBlocks, important, mean_square, nearest, part, squares,
+};
 use crate::nibbles;
 use crate::scale::{F16Scale, extreme, reciprocal};
 
@@ -119,20 +120,17 @@ impl BlockIq4Xs {
         let (blocks, _) = values.as_chunks::<32>();
         let largest = extreme(values);
         let square = importance.map_or(0.0, |_| 2.0 * mean_square(values));
-        let (mut fits, mut sums, mut all_weights) = ([0f32; 8], [0f32; 8], [[0f32; 32]; 8]);
-        for (p, values) in blocks.iter().enumerate() {
-            let weights = match importance {
-                None => squares(values, largest),
-                Some(importance) => important(values, part(importance, p), square),
-            };
-            fits[p] = fitted(values, &weights);
-            (sums[p], all_weights[p]) = (weights.iter().sum(), weights);
-        }
+        let weights: [[f32; 32]; 8] = std::array::from_fn(|p| match importance {
+            None => squares(&blocks[p], largest),
+            Some(importance) => important(&blocks[p], part(importance, p), square),
+        });
+        let sub_blocks = SubBlocks::<_, 8, 32>::new(blocks, &weights, Uneven);
+        let fits = sub_blocks.fits(ENDS);
+        let sums = weights.map(|weights| weights.iter().sum());
         let anchor =
             Anchor { value: extreme(&fits), level: -32.0, opposite: 31.0, step: 0.1, reach: 9 };
-        let stored = F16Scale::from_f32(anchor.fit(&fits, &sums, |v| nearest(v, -32.0, 31.0)))?;
-        let super_block = SuperBlock { fits: &fits, values: blocks, weights: &all_weights };
-        let Scaled { d, codes } = super_block.scaled(stored, level);
+        let d = F16Scale::from_f32(anchor.fit(&fits, &sums, |v| nearest(v, -32.0, 31.0)))?;
+        let Scaled { d, codes } = sub_blocks.scaled(&fits, d);
         let mut block = Self { d, scales_h: [0; 2], scales_l: [0; 4], qs: [0; 128] };
         let mut high = 0;
         for (p, (values, to)) in blocks.iter().zip(block.qs.as_chunks_mut().0).enumerate() {
@@ -147,12 +145,41 @@ impl BlockIq4Xs {
     }
 }
 
+/// The candidates of scales.
+const ENDS: Ends = Ends { level: -127.0, opposite: 113.0, step: 1.0, reach: 7 };
+
 /// The scale of a block of levels.
 #[inline(always)]
 fn fitted(values: &[f32; 32], weights: &[f32; 32]) -> f32 {
-    let anchor =
-        Anchor { value: extreme(values), level: -127.0, opposite: 113.0, step: 1.0, reach: 7 };
+    let Ends { level: end, opposite, step, reach } = ENDS;
+    let anchor = Anchor { value: extreme(values), level: end, opposite, step, reach };
     anchor.fit(values, weights, level)
+}
+
+/// [`IQ4_NL_LEVELS`], which are not symmetric.
+#[derive(Clone, Copy)]
+struct Uneven;
+
+impl Levels for Uneven {
+    #[inline(always)]
+    fn folded(self, value: f32) -> f32 {
+        value
+    }
+
+    #[inline(always)]
+    fn unfolded(self, folded: f32, _: f32) -> f32 {
+        folded
+    }
+
+    #[inline(always)]
+    fn limit(self, _: f32) -> f32 {
+        0.0
+    }
+
+    #[inline(always)]
+    fn of(self, scaled: f32, _: f32) -> f32 {
+        level(scaled)
+    }
 }
 
 /// The middles between neighbouring levels.

@@ -5,9 +5,14 @@
 //! matrix's input in that column, multiplies them.
 
 mod affine;
+mod levels;
 mod proportional;
+#[expect(clippy::needless_range_loop, reason = "a loop over lanes reads several arrays")]
+mod sub_blocks;
 mod values;
 
 pub(crate) use affine::{Affine, Search};
-pub(crate) use proportional::{Anchor, scale_errors};
-pub(crate) use values::{LANES, important, mean_square, nearest, part, squares};
+pub(crate) use levels::{Integers, Levels};
+pub(crate) use proportional::Anchor;
+pub(crate) use sub_blocks::{Ends, Scaled, SubBlocks};
+pub(crate) use values::{important, mean_square, nearest, part, squares};

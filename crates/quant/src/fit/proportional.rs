@@ -55,22 +55,3 @@ impl Anchor {
         best.1
     }
 }
-
-/// The weighted squared errors of values at some scales.
-#[inline(always)]
-pub(crate) fn scale_errors<const LEN: usize>(
-    scales: &[f32; LANES],
-    values: &[f32; LEN],
-    weights: &[f32; LEN],
-    quantize: impl Fn(f32) -> f32,
-) -> [f32; LANES] {
-    let inverses = scales.map(reciprocal);
-    let mut sums = [0.0; LANES];
-    for (&v, &w) in values.iter().zip(weights) {
-        for lane in 0..LANES {
-            let d = scales[lane] * quantize(v * inverses[lane]) - v;
-            sums[lane] += w * d * d;
-        }
-    }
-    sums
-}

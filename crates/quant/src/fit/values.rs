@@ -4,21 +4,41 @@
 /// so that vectors change no result.
 pub(crate) const LANES: usize = 8;
 
-/// 2^23, the least magnitude from which f32 has integers alone.
-const NO_FRACTION: f32 = 8_388_608.0;
+/// The greatest float below 0.5: added to a magnitude below 2^22, it reaches the next integer from a half on, and
+/// 0.5 would from the float before on.
+const BELOW_HALF: f32 = 0.5 - f32::EPSILON / 4.0;
 
-/// The nearest integer between `low` and `high`, which are integers; halves go away from zero, as with
-/// [`f32::round`], which is a call of a function on CPUs without SSE4.1.
+/// The nearest integer between `low` and `high`, which are integers of magnitudes below 2^22; halves go away from zero,
+/// as with [`f32::round`], which is a call of a function on CPUs without SSE4.1.
 #[inline(always)]
 pub(crate) fn nearest(value: f32, low: f32, high: f32) -> f32 {
     // comparisons, as maximum and minimum instructions need no care for NaN then
     let bounded = if value > low { value } else { low };
     let bounded = if bounded < high { bounded } else { high };
-    let magnitude = bounded.abs();
-    // the sum has no bits for a fraction, and is rounded to even
-    let even = (magnitude + NO_FRACTION) - NO_FRACTION;
-    let up = if magnitude - even == 0.5 { 1.0 } else { 0.0 };
-    (even + up).copysign(bounded)
+    // SAFETY: `bounded` is no NaN, and lies between two integers that fit
+    unsafe { truncated(bounded + BELOW_HALF.copysign(bounded)) }
+}
+
+/// The nearest integer to `magnitude`, at most `limit`, which is an integer from 0 to 2^22; halves go up.
+///
+/// # Safety
+/// `magnitude` is NaN or at least 0.
+#[inline(always)]
+pub(crate) unsafe fn nearest_magnitude(magnitude: f32, limit: f32) -> f32 {
+    let bounded = if magnitude < limit { magnitude } else { limit };
+    // SAFETY: `bounded` is no NaN, and lies between 0 and the limit
+    unsafe { truncated(bounded + BELOW_HALF) }
+}
+
+/// The integer part; one instruction each way, where a conversion that checks its range has more.
+///
+/// # Safety
+/// The integer part fits into an i32.
+#[inline(always)]
+unsafe fn truncated(value: f32) -> f32 {
+    // SAFETY: the caller's
+    let integer: i32 = unsafe { value.to_int_unchecked() };
+    integer as f32
 }
 
 /// The mean of the squares.
@@ -53,4 +73,25 @@ const FLAT: f32 = 2.0;
 #[inline(always)]
 pub(crate) fn part<const LEN: usize>(values: &[f32; 256], index: usize) -> &[f32; LEN] {
     &values.as_chunks().0[index]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn halves_and_their_neighbours_round_as_the_standard_library_does() {
+        for half in -600..=600 {
+            let half = half as f32 / 2.0;
+            for value in [half.next_down().next_down(), half.next_down(), half, half.next_up()] {
+                assert_eq!(nearest(value, -300.0, 300.0), value.round(), "{value:e}");
+            }
+        }
+        for value in [f32::MIN, f32::NEG_INFINITY, f32::NAN] {
+            assert_eq!(nearest(value, -4.0, 3.0), -4.0, "{value}");
+        }
+        for value in [f32::MAX, f32::INFINITY, 3.5] {
+            assert_eq!(nearest(value, -4.0, 3.0), 3.0, "{value}");
+        }
+    }
 }
