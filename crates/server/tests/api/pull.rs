@@ -216,7 +216,13 @@ fn a_model_is_pulled_listed_used_and_deleted() {
         let body = json!({"model": name}).to_string();
         server.send("DELETE", "/api/delete", &[], body.as_bytes())
     };
-    assert_eq!(delete("o/tiny-GGUF").status, 200);
+    let document = server.get("/openapi.json").ok();
+    let operation = &document["paths"]["/api/delete"]["delete"];
+    let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+    assert_eq!(schema["required"], json!(["model"]));
+    let deleted = delete("o/tiny-GGUF");
+    assert_eq!((deleted.status, deleted.body.as_str()), (200, ""));
+    assert_eq!(operation["responses"]["200"]["content"], json!({}));
     assert_eq!(names(&server), ["built-in"]);
     assert_eq!(delete("o/tiny-GGUF").status, 404);
     assert_eq!(delete("built-in").status, 403);

@@ -163,6 +163,15 @@ pub(super) const ROUTES: &[Route] = &[
         &["!model:string insecure:boolean stream:boolean"],
         r#"{"model": "qwen3:0.6b"}"#,
     ),
+    Route {
+        method: "delete",
+        ..post(
+            "/api/delete",
+            "Deletes a model that /api/pull has downloaded (Ollama)",
+            &["!model:string"],
+            r#"{"model": "qwen3:0.6b"}"#,
+        )
+    },
     get("/api/tags", "The models (Ollama)"),
     get("/api/ps", "The loaded models (Ollama)"),
     get("/api/version", "The version (Ollama)"),

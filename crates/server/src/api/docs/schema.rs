@@ -79,6 +79,7 @@ fn operation(route: &Route) -> Value {
     let streams = fields(route).any(|(name, ..)| name == "stream");
     let mut answers = Map::new();
     match route.path {
+        "/api/delete" => None,
         "/metrics" => answers.insert("text/plain".to_owned(), json!({})),
         "/slots" | "/lora-adapters" | "/embedding" => {
             answers.insert("application/json".to_owned(), json!({"schema": {"type": "array"}}))
@@ -100,7 +101,7 @@ fn operation(route: &Route) -> Value {
         let parameter = json!({"name": name, "in": "path", "required": true, "schema": schema});
         operation["parameters"] = json!([parameter]);
     }
-    if route.method == "post" {
+    if !route.fields.is_empty() {
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for (name, schema, must) in fields(route) {
             properties.insert(name.to_owned(), schema);
