@@ -1,19 +1,17 @@
 #!/usr/bin/env python3
-"""Judge every type on the built-in model: bytes, perplexity, KL divergence from the unquantized file, greedy tokens.
+"""Judge every type on the built-in model: bytes, perplexity, KL divergence from the unquantized file.
 
-Each file is made by `pelton quantize`, judged by `pelton compare`, and then by llama.cpp's library, which reads
-the same file and text. Greedy tokens come from the file here and in PyPI llama-cpp-python, and from llama.cpp's file of the same
-type in both. The first half of the text gives the importance, the second half is scored.
+Each file is made by `pelton quantize`, judged by `pelton compare`, and then by llama.cpp's `llama-perplexity` on the same
+text. The first half of the text gives the importance, the second half is scored. Results in RAW.json are not repeated.
 
-usage: built_in.py PELTON LLAMA_BIN SDIST FOLDER -o RAW.json [--types TYPE ...] [--windows N] [--threads 2]
+usage: built_in.py PELTON LLAMA_BIN FOLDER -o RAW.json [--types TYPE ...] [--windows N] [--threads 2]
        built_in.py --tables RAW.json        (prints the table, writes docs/quantize.svg)
-needs: pip install gguf numpy typing_extensions jinja2 diskcache; LLAMA_BIN is the folder that build.sh fills, SDIST the
-       unpacked sdist of llama-cpp-python
+needs: pip install gguf numpy; LLAMA_BIN is the folder that build.sh fills
 """
 import argparse
 import json
 import math
-import os
+import re
 import sys
 from pathlib import Path
 
@@ -25,8 +23,8 @@ TEXT = ROOT / "benches/effort/text.txt"
 TYPES = ["q8_0", "q6_k", "q5_k_m", "q5_k_s", "q5_1", "q5_0", "q4_k_m", "q4_k_s", "q4_1", "q4_0", "iq4_nl", "iq4_xs",
          "q3_k_l", "q3_k_m", "q3_k_s", "q2_k", "q2_k_s"]
 CONTEXT = 512
-PROMPTS = ["Once upon a time", "The opposite of hot is", "A small bird"]
-TOKENS = 32
+# lines of llama-perplexity
+FIGURES = {"perplexity": "Mean PPL\\(Q\\)", "kl_divergence": "Mean +KLD", "same_top_token": "Same top p"}
 
 
 def dequantized(path):
@@ -57,21 +55,11 @@ def checked(words, **variables):
     return text
 
 
-def log_probs(scores):
-    """Log-probabilities in f64."""
-    import numpy as np
-
-    scores = np.asarray(scores, np.float64)
-    scores = scores - scores.max(-1, keepdims=True)
-    return scores - np.log(np.exp(scores).sum(-1, keepdims=True))
-
-
 class Judge:
     def __init__(self, a):
         self.a, self.base = a, a.folder / "base.gguf"
         self.text, self.file = a.folder / "text.txt", a.folder / "imatrix.gguf"
-        os.environ["LLAMA_CPP_LIB_PATH"] = str(a.llama)
-        sys.path.insert(0, str(a.sdist))
+        self.logits = a.folder / "base.logits"
 
     def prepare(self):
         dequantized(self.base)
@@ -80,85 +68,66 @@ class Judge:
         self.text.write_text("\n\n".join(parts[len(parts) // 2 :]))
         checked([self.a.pelton, "imatrix", self.base, self.a.folder / "importance.txt", "-o", self.file, "--force", "-t",
                  self.a.threads, "--windows", self.a.windows])
-        self.rows = list(self.scored(self.base))
-        return self.llama_cpp(self.base)["perplexity"]
+        self.perplexity(self.base)
 
     def pelton(self, file):
         """The results of `pelton compare`."""
         return json.loads(checked([self.a.pelton, "compare", self.base, file, self.text, "--context", CONTEXT, "--device",
                                    "cpu", "-t", self.a.threads, "--windows", self.a.windows, "--json"]))
 
-    def scored(self, file):
-        """The log-probabilities of the scored rows of each window, and the tokens that come next, by llama-perplexity's
-        rule."""
-        from llama_cpp import Llama
-
-        model = Llama(str(file), n_ctx=CONTEXT, n_batch=CONTEXT, n_threads=self.a.threads,
-                      n_threads_batch=self.a.threads, logits_all=True, verbose=False)
-        tokens = model.tokenize(self.text.read_bytes(), add_bos=True)
-        begins = tokens[0] == model.token_bos() and model.metadata.get("tokenizer.ggml.add_bos_token") == "true"
-        for first in range(0, len(tokens) - CONTEXT + 1, CONTEXT)[: self.a.windows]:
-            window = tokens[first : first + CONTEXT]
-            window[0] = model.token_bos() if begins else window[0]
-            model.reset()
-            model.eval(window)
-            half = CONTEXT // 2
-            yield log_probs(model.scores[half : CONTEXT - 1]), window[half + 1 :]
+    def perplexity(self, file, *options):
+        """What llama-perplexity prints. Without options it keeps the logits of the unquantized file."""
+        words = [self.a.llama / "llama-perplexity", "-m", file, "-f", self.text, "-c", CONTEXT, "--chunks", self.a.windows,
+                 "-t", self.a.threads, "--kl-divergence-base", self.logits, *options]
+        text, _, said = machine.run(words)
+        if text is None:
+            raise SystemExit(f"llama-perplexity: {said}")
+        return text + said
 
     def llama_cpp(self, file):
-        """Perplexity, and the divergence from the unquantized file, by llama.cpp's logits."""
-        import numpy as np
-
-        nats, divergence = [], []
-        for (found, following), (base, _) in zip(self.scored(file), self.rows):
-            nats += [-row[token] for row, token in zip(found, following)]
-            divergence += list((np.exp(base) * (base - found)).sum(-1))
-        return {"perplexity": float(np.exp(np.mean(nats))), "divergence": float(np.mean(divergence)), "tokens": len(nats)}
-
-    def texts(self, file):
-        """The greedy texts of the prompts here."""
-        return [json.loads(checked([self.a.pelton, "run", file, p, "--raw", "--temperature", 0, "-n", TOKENS, "--device",
-                                    "cpu", "-t", self.a.threads, "--json"]))["text"] for p in PROMPTS]
-
-    def texts_of_llama_cpp(self, file):
-        """The same in llama-cpp-python, on the library of the build."""
-        from llama_cpp import Llama
-
-        model = Llama(str(file), n_ctx=256, n_threads=self.a.threads, n_threads_batch=self.a.threads, verbose=False)
-        made = [model.create_completion(p, max_tokens=TOKENS, temperature=0.0, top_k=1, repeat_penalty=1.0) for p in PROMPTS]
-        return [text["choices"][0]["text"] for text in made]
+        """The means of llama-perplexity with their errors."""
+        # on a busy machine it ends at times before its log is written
+        for _ in range(10):
+            said = self.perplexity(file, "--kl-divergence")
+            found = {name: re.search(line + r" *: *(-?[\d.]+) ± *([\d.]+)", said) for name, line in FIGURES.items()}
+            if all(found.values()):
+                return {name: {"value": float(m[1]), "error": float(m[2])} for name, m in found.items()}
+        raise SystemExit(f"llama-perplexity: {said}")
 
     def judged(self, kind, importance):
         """All results of a type."""
-        ours, theirs = self.a.folder / "ours.gguf", self.a.folder / "theirs.gguf"
+        file = self.a.folder / "ours.gguf"
         option = ["--imatrix", self.file] if importance else []
-        checked([self.a.pelton, "quantize", self.base, ours, kind, "--force", *option])
-        program = Path(__file__).with_name("llama_quantize.py")
-        made, _, said = machine.run([sys.executable, program, self.a.llama, self.a.sdist, self.base, theirs, kind, 2,
-                                     *([self.file] if importance else [])])
-        result = {"type": kind, "importance": importance, "bytes": ours.stat().st_size,
-                  "pelton": self.pelton(ours), "llama_cpp": self.llama_cpp(ours), "texts": {}}
-        for name, file in [("ours", ours)] + ([("theirs", theirs)] if made else []):
-            here, there = self.texts(file), self.texts_of_llama_cpp(file)
-            result["texts"][name] = {"equal": sum(a == b for a, b in zip(here, there)),
-                                     "different": [[a, b] for a, b in zip(here, there) if a != b]}
-        if not made:
-            result["refused"] = said.strip().splitlines()[-1]
-        return result
+        checked([self.a.pelton, "quantize", self.base, file, kind, "--force", *option])
+        return {"type": kind, "importance": importance, "bytes": file.stat().st_size, "pelton": self.pelton(file),
+                "llama_cpp": self.llama_cpp(file)}
+
+
+def outside(raw):
+    """The files and figures that differ by more than the error that llama-perplexity prints."""
+    for r in raw["results"]:
+        ours = {"perplexity": r["pelton"]["b"]["perplexity"]["value"],
+                "kl_divergence": r["pelton"]["kl_divergence"]["mean"]["value"]}
+        for name, value in ours.items():
+            theirs = r["llama_cpp"][name]
+            if abs(value - theirs["value"]) > theirs["error"]:
+                yield f"{r['type']}{' with importance' if r['importance'] else ''}: {name} {value:.6f}, {theirs}"
 
 
 def table(raw):
-    lines = ["| type | MB | perplexity | by llama.cpp | KL, millinats | same top token | with importance: KL |",
-             "|---|---|---|---|---|---|---|"]
+    lines = ["| type | MB | perplexity | by llama.cpp | KL, millinats | by llama.cpp | same top token | with importance: KL | by llama.cpp |",
+             "|---|---|---|---|---|---|---|---|---|"]
     weighted = {r["type"]: r for r in raw["results"] if r["importance"]}
+    kl = lambda of: f"{1000 * of['pelton']['kl_divergence']['mean']['value']:.2f}"
+    theirs = lambda of: "{:.2f} ± {:.2f}".format(*(1000 * of["llama_cpp"]["kl_divergence"][k] for k in ("value", "error")))
     for r in (r for r in raw["results"] if not r["importance"]):
         ours, other = r["pelton"], weighted.get(r["type"])
-        kl = lambda of: f"{1000 * of['pelton']['kl_divergence']['mean']['value']:.2f}"
         lines.append(
             f"| `{r['type']}` | {r['bytes'] / 1e6:.2f} | {ours['b']['perplexity']['value']:.4f} | "
-            f"{r['llama_cpp']['perplexity']:.4f} | {kl(r)} | {100 * ours['same_top_token']['value']:.1f} % | "
-            f"{kl(other) if other else ''} |")
-    return "\n".join(lines)
+            f"{r['llama_cpp']['perplexity']['value']:.4f} | {kl(r)} | {theirs(r)} | "
+            f"{100 * ours['same_top_token']['value']:.1f} % | {kl(other) if other else ''} | {theirs(other) if other else ''} |")
+    beyond = list(outside(raw))
+    return "\n".join([*lines, "", f"figures beyond the error that llama-perplexity prints: {len(beyond)}", *beyond])
 
 
 def plot(raw):
@@ -195,17 +164,22 @@ def plot(raw):
 def measured(a):
     judge = Judge(a)
     a.folder.mkdir(parents=True, exist_ok=True)
-    base = judge.prepare()
+    judge.prepare()
     raw = machine.about(pelton=checked([a.pelton, "--version"]).strip(), llama_cpp="PyPI llama-cpp-python 0.3.36",
-                        context=CONTEXT, windows=a.windows, threads=a.threads, prompts=PROMPTS, tokens=TOKENS, base_bytes=judge.base.stat().st_size,
-                        base_perplexity_llama_cpp=base, results=[])
-    for kind in a.types:
-        for importance in [False] if kind == "q8_0" else [False, True]:
+                        context=CONTEXT, windows=a.windows, threads=a.threads, base_bytes=judge.base.stat().st_size,
+                        results=[])
+    if a.out.exists():
+        raw = json.loads(a.out.read_text())
+    found = [(r["type"], r["importance"]) for r in raw["results"]]
+    for importance in [False, True]:
+        for kind in a.types:
+            # Q8_0 has no use for an importance
+            if (kind, importance) in [*found, ("q8_0", True)]:
+                continue
             result = judge.judged(kind, importance)
             raw["results"].append(result)
-            texts = {name: of["equal"] for name, of in result["texts"].items()}
             print(kind, importance, result["pelton"]["b"]["perplexity"], result["pelton"]["kl_divergence"]["mean"],
-                  result["llama_cpp"], texts, flush=True)
+                  result["llama_cpp"], flush=True)
             a.out.write_text(json.dumps(raw, indent=1) + "\n")
 
 
@@ -215,7 +189,6 @@ def main():
     ap.add_argument("--tables", type=Path)
     ap.add_argument("pelton", type=Path, nargs="?")
     ap.add_argument("llama", type=Path, nargs="?")
-    ap.add_argument("sdist", type=Path, nargs="?")
     ap.add_argument("folder", type=Path, nargs="?")
     ap.add_argument("-o", "--out", type=Path)
     ap.add_argument("--types", nargs="+", default=TYPES)
@@ -229,7 +202,7 @@ def main():
     elif a.folder and a.out:
         measured(a)
     else:
-        ap.error("PELTON, LLAMA_BIN, SDIST, FOLDER and -o are needed")
+        ap.error("PELTON, LLAMA_BIN, FOLDER and -o are needed")
 
 
 if __name__ == "__main__":
