@@ -17,8 +17,9 @@ use crate::memory::{AlignedBuf, KvCache, Stored};
 use crate::pool::SharedMut;
 use crate::simd::{Body, LANES, Simd, tanh};
 
-/// The most queries of a tile (more only where the group of a single row has more).
-const TILE: usize = 32;
+/// The most queries of a tile (more only where the group of a single row has more). They share the
+/// unpacking of a page, and their weights fit into a second-level cache.
+const TILE: usize = 96;
 /// Positions of a KV chunk.
 pub(super) const CHUNK: usize = 4 * PAGE;
 /// The most queries whose accumulators are in registers at a time.
@@ -61,6 +62,8 @@ pub(super) fn partial_len(value_dim: usize) -> usize {
 /// The memory of a thread for one tile.
 #[derive(Debug)]
 pub(super) struct Scratch {
+    /// The queries, in blocks of up to [`QUERIES`]: `[key_dim, queries]` each.
+    queries: AlignedBuf,
     /// The keys of a page, unpacked.
     keys: AlignedBuf,
     /// The values of a page, unpacked.
@@ -79,10 +82,12 @@ impl Scratch {
     /// # Errors
     /// [`Error::Memory`] if the system refuses the memory.
     pub(super) fn new(group: usize, key_dim: usize, value_dim: usize) -> Result<Self, Error> {
-        let [keys, values, weights, partials, merged] = Self::shapes(group, key_dim, value_dim)
-            .map(|(rows, width)| AlignedBuf::zeroed("a tile of attention", rows, width));
-        let (weights, partials, merged) = (weights?, partials?, merged?);
-        Ok(Self { keys: keys?, values: values?, weights, partials, merged })
+        let [queries, keys, values, weights, partials, merged] =
+            Self::shapes(group, key_dim, value_dim)
+                .map(|(rows, width)| AlignedBuf::zeroed("a tile of attention", rows, width));
+        let (queries, weights) = (queries?, weights?);
+        let (partials, merged) = (partials?, merged?);
+        Ok(Self { queries, keys: keys?, values: values?, weights, partials, merged })
     }
 
     /// Bytes that [`new`](Self::new) allocates.
@@ -91,10 +96,11 @@ impl Scratch {
         shapes.into_iter().map(|(rows, width)| AlignedBuf::bytes(rows, width)).sum()
     }
 
-    fn shapes(group: usize, key_dim: usize, value_dim: usize) -> [(usize, usize); 5] {
+    fn shapes(group: usize, key_dim: usize, value_dim: usize) -> [(usize, usize); 6] {
         let queries = TILE.max(group);
         let partials = (queries, partial_len(value_dim));
-        [(PAGE, key_dim), (PAGE, width(value_dim)), (queries, CHUNK), partials, partials]
+        let [keys, values] = [(PAGE, key_dim), (PAGE, width(value_dim))];
+        [(queries, key_dim), keys, values, (queries, CHUNK), partials, partials]
     }
 }
 
@@ -194,7 +200,21 @@ impl<'a> Tile<'a> {
         }
     }
 
-    /// Computes the partials of a chunk in the scratch. `next` is prefetched at its end.
+    /// Writes the queries to the scratch as [`scores`] reads them.
+    fn load_queries(&self, scratch: &mut Scratch) {
+        let key_dim = self.key_dim();
+        for block in blocks(self.queries()) {
+            let to = &mut scratch.queries[block.start * key_dim..block.end * key_dim];
+            for (i, query) in block.clone().map(|i| self.query(i)).enumerate() {
+                for (to, &element) in to[i..].iter_mut().step_by(block.len()).zip(query) {
+                    *to = element;
+                }
+            }
+        }
+    }
+
+    /// Computes the partials of a chunk in the scratch, which has the queries. `next` is prefetched at
+    /// its end.
     #[inline(always)]
     fn chunk<S: Simd>(&self, simd: S, chunk: usize, next: Stored<'_>, scratch: &mut Scratch) {
         let (key_dim, value_dim, queries) = (self.key_dim(), self.value_dim(), self.queries());
@@ -213,13 +233,11 @@ impl<'a> Tile<'a> {
             unpack::keys(simd, self.cache.keys(page(p), self.kv_head), keys, &mut prefetch);
             for block in blocks(queries) {
                 let to = &mut scratch.weights[block.start * CHUNK + p * PAGE..];
-                with_count!(block.len(), Q => {
-                    let queries: [&[f32]; Q] = std::array::from_fn(|i| self.query(block.start + i));
-                    let scale = self.attention.scale;
-                    match S::WIDTH {
-                        4 => scores::<S, Q, 4>(simd, scale, queries, keys, to),
-                        _ => scores::<S, Q, 1>(simd, scale, queries, keys, to),
-                    }
+                let queries = &scratch.queries[block.start * key_dim..block.end * key_dim];
+                let scale = self.attention.scale;
+                with_count!(block.len(), Q => match S::WIDTH {
+                    4 => scores::<S, Q, 4>(simd, scale, queries, keys, to),
+                    _ => scores::<S, Q, 1>(simd, scale, queries, keys, to),
                 });
             }
         }
@@ -282,36 +300,38 @@ fn blocks(queries: usize) -> impl Iterator<Item = Range<usize>> {
     (0..blocks).map(move |block| block * queries / blocks..(block + 1) * queries / blocks)
 }
 
-/// Computes the scores of queries with all positions of a page: rows of `to` are [`CHUNK`] apart.
+/// Computes the scores of a block of queries `[key_dim, Q]` with all positions of a page
+/// `[key_dim, PAGE]`: rows of `to` are [`CHUNK`] apart.
+#[allow(clippy::needless_range_loop, reason = "constant bounds keep the sums in registers")]
 #[inline(always)]
 fn scores<S: Simd, const Q: usize, const W: usize>(
     simd: S,
     scale: f32,
-    queries: [&[f32]; Q],
+    queries: &[f32],
     keys: &[f32],
     to: &mut [f32],
 ) {
-    let (keys, _) = keys.as_chunks::<PAGE>();
-    let queries = queries.map(|query| &query[..keys.len()]);
+    let (keys, queries) = (keys.as_chunks::<PAGE>().0, queries.as_chunks::<Q>().0);
+    let scale = simd.splat(scale);
     for v in (0..PAGE).step_by(W * LANES) {
         let mut sums = [[simd.splat(0.0); W]; Q];
-        for (d, keys) in keys.iter().enumerate() {
-            let lanes = keys[v..v + W * LANES].as_chunks::<LANES>().0;
+        for (keys, query) in keys.iter().zip(queries) {
+            let (lanes, _) = keys[v..v + W * LANES].as_chunks::<LANES>();
             let mut keys = [simd.splat(0.0); W];
-            for (keys, lanes) in keys.iter_mut().zip(lanes) {
-                *keys = simd.load(lanes);
+            for w in 0..W {
+                keys[w] = simd.load(&lanes[w]);
             }
-            for (sums, query) in sums.iter_mut().zip(queries) {
-                let q = simd.splat(query[d]);
-                for (sum, keys) in sums.iter_mut().zip(keys) {
-                    *sum = simd.mul_add(q, keys, *sum);
+            for i in 0..Q {
+                let q = simd.splat(query[i]);
+                for w in 0..W {
+                    sums[i][w] = simd.mul_add(q, keys[w], sums[i][w]);
                 }
             }
         }
-        let scale = simd.splat(scale);
-        for (sums, to) in sums.iter().zip(to.chunks_mut(CHUNK)) {
-            for (sum, to) in sums.iter().zip(to[v..].as_chunks_mut::<LANES>().0) {
-                simd.store(simd.mul(*sum, scale), to);
+        for i in 0..Q {
+            let (to, _) = to[i * CHUNK + v..][..W * LANES].as_chunks_mut::<LANES>();
+            for w in 0..W {
+                simd.store(simd.mul(sums[i][w], scale), &mut to[w]);
             }
         }
     }
@@ -325,6 +345,10 @@ const _: () = assert!(PAGE.is_multiple_of(AT_ONCE * LANES));
 /// score.
 #[inline(always)]
 fn soften<S: Simd>(simd: S, row: &mut [f32], seen: Range<usize>) -> (f32, f32) {
+    if seen.is_empty() {
+        row.fill(0.0);
+        return (0.0, f32::NEG_INFINITY);
+    }
     row[..seen.start].fill(f32::NEG_INFINITY);
     row[seen.end..].fill(f32::NEG_INFINITY);
     // several chains, as each instruction depends on the one before
@@ -337,15 +361,13 @@ fn soften<S: Simd>(simd: S, row: &mut [f32], seen: Range<usize>) -> (f32, f32) {
     let [a, b, c, d] = greatest;
     let greatest = simd.greatest(simd.max(simd.max(a, b), simd.max(c, d)));
     let offset = simd.splat(-greatest);
-    for lanes in row.as_chunks_mut::<LANES>().0 {
-        simd.store(simd.exp(simd.add(simd.load(lanes), offset)), lanes);
-    }
-    row[..seen.start].fill(0.0);
-    row[seen.end..].fill(0.0);
     let mut totals = [simd.splat(0.0); AT_ONCE];
-    for lanes in row.as_chunks::<{ AT_ONCE * LANES }>().0 {
-        for (total, lanes) in totals.iter_mut().zip(lanes.as_chunks::<LANES>().0) {
-            *total = simd.add(*total, simd.load(lanes));
+    for lanes in row.as_chunks_mut::<{ AT_ONCE * LANES }>().0 {
+        for (total, lanes) in totals.iter_mut().zip(lanes.as_chunks_mut::<LANES>().0) {
+            // the exponential of -infinity is 0
+            let weight = simd.exp(simd.add(simd.load(lanes), offset));
+            simd.store(weight, lanes);
+            *total = simd.add(*total, weight);
         }
     }
     let [a, b, c, d] = totals;
@@ -377,6 +399,7 @@ fn gather<S: Simd, const Q: usize>(
 }
 
 /// [`gather`] for `W` vectors of elements from `d` on.
+#[allow(clippy::needless_range_loop, reason = "constant bounds keep the sums in registers")]
 #[inline(always)]
 fn gather_columns<S: Simd, const Q: usize, const W: usize>(
     simd: S,
@@ -391,27 +414,29 @@ fn gather_columns<S: Simd, const Q: usize, const W: usize>(
     let partial_len = width + LANES;
     let place = |i: usize| i * partial_len + d..i * partial_len + d + W * LANES;
     let mut sums = [[simd.splat(0.0); W]; Q];
-    for (i, sums) in sums.iter_mut().enumerate() {
-        for (sum, from) in sums.iter_mut().zip(partials[place(i)].as_chunks::<LANES>().0) {
-            *sum = simd.load(from);
+    for i in 0..Q {
+        let (from, _) = partials[place(i)].as_chunks::<LANES>();
+        for w in 0..W {
+            sums[i][w] = simd.load(&from[w]);
         }
     }
     for (p, values) in values.chunks_exact(width).enumerate() {
-        let lanes = values[d..d + W * LANES].as_chunks::<LANES>().0;
+        let (lanes, _) = values[d..d + W * LANES].as_chunks::<LANES>();
         let mut values = [simd.splat(0.0); W];
-        for (values, lanes) in values.iter_mut().zip(lanes) {
-            *values = simd.load(lanes);
+        for w in 0..W {
+            values[w] = simd.load(&lanes[w]);
         }
-        for (sums, weights) in sums.iter_mut().zip(weights) {
-            let weight = simd.splat(weights[p]);
-            for (sum, values) in sums.iter_mut().zip(values) {
-                *sum = simd.mul_add(weight, values, *sum);
+        for i in 0..Q {
+            let weight = simd.splat(weights[i][p]);
+            for w in 0..W {
+                sums[i][w] = simd.mul_add(weight, values[w], sums[i][w]);
             }
         }
     }
-    for (i, sums) in sums.iter().enumerate() {
-        for (sum, to) in sums.iter().zip(partials[place(i)].as_chunks_mut::<LANES>().0) {
-            simd.store(*sum, to);
+    for i in 0..Q {
+        let (to, _) = partials[place(i)].as_chunks_mut::<LANES>();
+        for w in 0..W {
+            simd.store(sums[i][w], &mut to[w]);
         }
     }
 }
@@ -461,6 +486,7 @@ impl Body for AllChunks<'_> {
         let Self { tile, out, first, scratch } = self;
         let (value_dim, partial_len) = (tile.value_dim(), partial_len(tile.value_dim()));
         let place = |i: usize| i * partial_len..(i + 1) * partial_len;
+        tile.load_queries(scratch);
         for chunk in chunks(tile.all_seen()) {
             let next = tile.first_keys(chunk + 1);
             tile.chunk(simd, chunk, next, scratch);
@@ -503,6 +529,7 @@ impl Body for OneChunk<'_> {
     fn run<S: Simd>(self, simd: S) {
         let Self { tile, chunk, next, partials, first, scratch } = self;
         let partial_len = partial_len(tile.value_dim());
+        tile.load_queries(scratch);
         tile.chunk(simd, chunk, next, scratch);
         for i in 0..tile.queries() {
             let (row, head) = tile.row_and_head(i);
