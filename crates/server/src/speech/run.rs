@@ -102,7 +102,7 @@ impl Hearing {
     }
 }
 
-/// What a run needs.
+/// The parts of a run.
 struct Run {
     context: Context,
     audio: AudioFile,

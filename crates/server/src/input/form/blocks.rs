@@ -39,6 +39,12 @@ impl Blocks {
                 }
             };
             let (now, later) = bytes.split_at(bytes.len().min(BLOCK - last.len()));
+            let len = last.len() + now.len();
+            if len > last.capacity() {
+                // a vector that doubles would take more than a block
+                let room = len.max(2 * last.capacity()).min(BLOCK);
+                last.reserve_exact(room - last.len());
+            }
             last.extend_from_slice(now);
             bytes = later;
         }
