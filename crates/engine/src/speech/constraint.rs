@@ -23,7 +23,7 @@ struct State {
 }
 
 /// An observer whose hypotheses follow a constraint. The text of each window is a text of the constraint.
-/// Timestamps may come anywhere, as far as Whisper's rules allow them.
+/// Timestamps come before and behind it, as Whisper's rules allow them.
 pub(super) struct Constrained<'a, O: ?Sized> {
     observer: &'a mut O,
     vocabulary: &'a Vocabulary,
@@ -89,8 +89,11 @@ impl<'a, O: ?Sized> Constrained<'a, O> {
         mask.resize(self.tokens.div_ceil(32), 0);
         let beyond = self.vocabulary.eot..self.tokens as u32;
         beyond.for_each(|token| mask[token as usize / 32] &= !(1 << (token % 32)));
-        let times = self.vocabulary.first_timestamp;
-        (times..times + self.vocabulary.timestamps).for_each(|token| set(&mut mask, token));
+        // a time within the text would split it
+        if tokens.is_empty() || ends {
+            let times = self.vocabulary.first_timestamp;
+            (times..times + self.vocabulary.timestamps).for_each(|token| set(&mut mask, token));
+        }
         if ends {
             set(&mut mask, self.vocabulary.eot);
         }
