@@ -1,6 +1,9 @@
 //! Flags of constraints.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use pelton::{Constraint, GenerateOptions};
@@ -43,9 +46,6 @@ impl ConstraintArgs {
     }
 
     fn constraint(&self) -> Result<Option<Constraint>> {
-        let read = |path: &PathBuf| {
-            fs::read_to_string(path).with_context(|| format!("{}", path.display()))
-        };
         Ok(Some(match self {
             Self { json_schema: Some(path), .. } => {
                 let schema = serde_json::from_str(&read(path)?)
@@ -54,11 +54,20 @@ impl ConstraintArgs {
             }
             Self { json_object: true, .. } => Constraint::JsonObject,
             Self { regex: Some(regex), .. } => Constraint::Regex(regex.clone()),
-            Self { grammar: Some(path), .. } => match read(path)? {
-                grammar if grammar.contains("::=") => Constraint::Gbnf(grammar),
-                grammar => Constraint::Lark(grammar),
-            },
+            Self { grammar: Some(path), .. } => grammar(path)?,
             _ => return Ok(None),
         }))
     }
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("{}", path.display()))
+}
+
+/// The grammar of a file: GBNF where it has `::=`, else Lark.
+pub(crate) fn grammar(path: &Path) -> Result<Constraint> {
+    Ok(match read(path)? {
+        grammar if grammar.contains("::=") => Constraint::Gbnf(grammar),
+        grammar => Constraint::Lark(grammar),
+    })
 }

@@ -4,6 +4,8 @@ use std::path::Path;
 
 /// The word for the model that is part of the program.
 pub(crate) const BUILT_IN: &str = "built-in";
+/// The word for the model of speech that is part of the program, where both kinds can be meant.
+pub(crate) const BUILT_IN_SPEECH: &str = "built-in-speech";
 
 /// Endings of the names of model files, of Pelton's and of other systems.
 const ENDINGS: [&str; 6] = [".gguf", ".safetensors", ".bin", ".pt", ".pth", ".onnx"];

@@ -93,7 +93,8 @@ pub(crate) fn choose(
     let models = ggufs(entries);
     match part {
         Part::File(file) => {
-            let model = models.into_iter().find(|model| model.files.iter().any(|f| f.name == *file));
+            let model =
+                models.into_iter().find(|model| model.files.iter().any(|f| f.name == *file));
             match (model, entries.iter().find(|entry| entry.name == *file)) {
                 (Some(model), _) => Ok(model.choice(None)),
                 (None, Some(entry)) => Ok(Choice {
@@ -112,23 +113,45 @@ pub(crate) fn choose(
             match found {
                 Some(model) => Ok(model.clone().choice(None)),
                 None if models.is_empty() => {
-                    Err(refuse(format!("there is no GGUF file, so leave out :{tag}")))
+                    let ggml = ggmls(entries).into_iter().find(|one| one.tag.as_ref() == Some(tag));
+                    ggml.map(|one| one.choice(None)).ok_or_else(|| {
+                        refuse(format!("there is no {tag}: {}", instead(entries, tag)))
+                    })
                 }
                 None => Err(refuse(format!("there is no {tag}; there are {}", tags(&models)))),
             }
         }
-        Part::Any if models.is_empty() => directory(entries).or_else(|| adapter(entries)).ok_or_else(|| {
-            refuse(
-                "there is neither a GGUF file nor config.json with .safetensors files, which are the models \
-                 that Pelton reads"
-                    .to_owned(),
-            )
-        }),
+        Part::Any if models.is_empty() => {
+            let other = directory(entries).or_else(|| adapter(entries));
+            other.or_else(|| only_ggml(entries)).ok_or_else(|| {
+                let ggmls = ggmls(entries);
+                refuse(match ggmls.is_empty() {
+                    true => "there is neither a GGUF file nor config.json with .safetensors files nor a ggml \
+                             file of whisper.cpp, which are the models that Pelton reads"
+                        .to_owned(),
+                    false => format!("it has several models, expected :NAME; there are {}", tags(&ggmls)),
+                })
+            })
+        }
         Part::Any => {
             let (model, reason) = by_memory(&models, budget);
             model.map(|model| model.choice(reason)).ok_or_else(|| refuse("it is empty".to_owned()))
         }
     }
+}
+
+/// The sentence about a tag that no file has.
+fn instead(entries: &[Entry], tag: &Tag) -> String {
+    match ggmls(entries) {
+        none if none.is_empty() => format!("there is no GGUF file, so leave out :{tag}"),
+        some => format!("there are {}", tags(&some)),
+    }
+}
+
+/// The ggml file of whisper.cpp, if there is one alone.
+fn only_ggml(entries: &[Entry]) -> Option<Choice> {
+    let mut all = ggmls(entries);
+    if all.len() == 1 { all.pop().map(|one| one.choice(None)) } else { None }
 }
 
 /// The tags of models, for a sentence.
@@ -212,6 +235,19 @@ pub(crate) fn ggufs(entries: &[Entry]) -> Vec<Gguf> {
         is_complete.then_some(Gguf { files, tag })
     });
     complete.collect()
+}
+
+/// The ggml files of whisper.cpp among files of a folder, `ggml-NAME.bin`. Their tags are these names, and
+/// what hears voices alone is none of them.
+pub(crate) fn ggmls(entries: &[Entry]) -> Vec<Gguf> {
+    let model = |entry: &Entry| {
+        let name = entry.name.as_str().to_ascii_lowercase();
+        let name = name.strip_prefix("ggml-")?.strip_suffix(".bin")?;
+        let is_model = !name.starts_with("silero") && !name.contains('/');
+        let tag = name.parse().ok().filter(|_| is_model)?;
+        Some(Gguf { files: vec![entry.clone()], tag: Some(tag) })
+    };
+    entries.iter().filter_map(model).collect()
 }
 
 /// A directory of safetensors with what a load reads beside them.
@@ -389,6 +425,28 @@ mod tests {
         let expected = ["adapter_model.safetensors", "adapter_config.json"];
         assert_eq!(chosen(&files, "", None).unwrap(), expected);
         assert!(chosen(&files[..2], "", None).is_err(), "the weights are missing");
+    }
+
+    /// The names of the repositories `ggerganov/whisper.cpp` and `distil-whisper/distil-small.en`.
+    #[test]
+    fn ggml_files_are_named() {
+        let files = [
+            ("ggml-base.bin", 148),
+            ("ggml-base.en-q5_1.bin", 60),
+            ("ggml-base-encoder.mlmodelc.zip", 38),
+            ("ggml-silero-v5.1.2.bin", 1),
+            ("pytorch_model.bin", 90),
+        ];
+        assert_eq!(chosen(&files, "base", None).unwrap(), ["ggml-base.bin"]);
+        assert_eq!(chosen(&files, "BASE.en-q5_1", None).unwrap(), ["ggml-base.en-q5_1.bin"]);
+        let error = chosen(&files, "tiny", None).unwrap_err().to_string();
+        assert!(error.contains("there is no TINY: there are BASE, BASE.EN-Q5_1"), "{error}");
+        let error = chosen(&files, "", None).unwrap_err().to_string();
+        assert!(error.contains("expected :NAME; there are BASE, BASE.EN-Q5_1"), "{error}");
+        assert_eq!(chosen(&files[1..], "", None).unwrap(), ["ggml-base.en-q5_1.bin"]);
+        let both = [("config.json", 1), ("model.safetensors", 9), ("ggml-distil-small.en.bin", 9)];
+        assert_eq!(chosen(&both, "", None).unwrap(), ["model.safetensors", "config.json"]);
+        assert_eq!(chosen(&both, "distil-small.en", None).unwrap(), ["ggml-distil-small.en.bin"]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     config::Config,
     error::ApiError,
     generate::{Context, blocking},
-    input::{Bodies, Fields, parse_body},
+    input::{Bodies, Fields, Form, parse_body},
     metrics::Metrics,
     models::{Lease, Registry},
     pulls::Pulls,
@@ -80,6 +80,13 @@ impl App {
         let Some(key) = caller.key else { return Client::default() };
         let priority = self.config.all_keys().nth(key).map_or(0, |key| key.priority);
         Client::new(key as u64 + 1).priority(priority)
+    }
+
+    /// The form of a request with a file, whose memory is counted until the request has ended.
+    pub(crate) async fn form(&self, request: Request, caller: &Caller) -> Result<Form, ApiError> {
+        let (form, held) = Form::read(request, &self.bodies, &self.config.limits).await?;
+        caller.usage.hold(held);
+        Ok(form)
     }
 
     pub(crate) fn phase(&self) -> Phase {

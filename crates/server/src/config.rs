@@ -14,8 +14,10 @@ pub struct ModelConfig {
     pub name: String,
     /// Further names.
     pub aliases: Vec<String>,
-    /// A model file or directory; `None` for the built-in model.
+    /// A model file or directory; `None` for a built-in model.
     pub path: Option<PathBuf>,
+    /// Whether the built-in model is the one that recognizes speech. Files show what they are.
+    pub built_in_speech: bool,
     /// A Jinja file instead of the model's chat template.
     pub template: Option<PathBuf>,
     /// The source of a Jinja template in place of such a file.
@@ -29,24 +31,35 @@ impl ModelConfig {
             name: "built-in".into(),
             aliases: Vec::new(),
             path: None,
+            built_in_speech: false,
             template: None,
             template_source: None,
         }
+    }
+
+    /// The built-in model that recognizes speech, under the name `built-in-speech`.
+    pub fn built_in_speech() -> Self {
+        Self { name: "built-in-speech".into(), built_in_speech: true, ..Self::built_in() }
+    }
+
+    /// Whether two of them are the same model.
+    pub fn is_same_model(&self, other: &Self) -> bool {
+        (&self.path, self.built_in_speech) == (&other.path, other.built_in_speech)
     }
 
     /// A model file or directory, under its name without the extension.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         let name = name_of(&path);
-        Self { name, aliases: Vec::new(), path: Some(path), template: None, template_source: None }
+        Self { name, path: Some(path), ..Self::built_in() }
     }
 }
 
-/// The name of a file without `.gguf`, or that of a folder. A folder of the cache of the Hugging Face hub
+/// The name of a file without `.gguf` or `.bin`, or that of a folder. A folder of the cache of the Hugging Face hub
 /// (`models--OWNER--NAME/snapshots/COMMIT`) has the repository's.
 fn name_of(path: &Path) -> String {
     let own = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
-    if path.extension().is_some_and(|extension| extension == "gguf")
+    if path.extension().is_some_and(|extension| extension == "gguf" || extension == "bin")
         && let Some(stem) = path.file_stem()
     {
         return stem.to_string_lossy().into_owned();
@@ -144,9 +157,13 @@ pub struct Limits {
     /// Memory of the bodies above 64 KiB of all requests, parsed, in bytes; at least that of two of
     /// the largest.
     pub body_memory: usize,
+    /// The most bytes of an audio file.
+    pub audio_bytes: usize,
+    /// Memory of the audio files of all requests in bytes; at least that of two of the largest.
+    pub audio_memory: usize,
     /// Time for the head of a request.
     pub header_time: Duration,
-    /// Time for the body of a request.
+    /// Time for the body of a request, or for each MiB of a form with a file.
     pub body_time: Duration,
     /// Time in which a client must read something of a response that waits for it.
     pub write_time: Duration,
@@ -173,6 +190,8 @@ impl Default for Limits {
         Self {
             body_bytes: 32 << 20,
             body_memory: 512 << 20,
+            audio_bytes: 256 << 20,
+            audio_memory: 1 << 30,
             header_time: Duration::from_secs(30),
             body_time: Duration::from_secs(60),
             write_time: Duration::from_secs(60),
@@ -324,5 +343,6 @@ mod tests {
     fn names_of_files() {
         assert_eq!(ModelConfig::file("/m/qwen.Q4_K.gguf").name, "qwen.Q4_K");
         assert_eq!(ModelConfig::file("/m/Llama-3.2/").name, "Llama-3.2");
+        assert_eq!(ModelConfig::file("/m/ggml-base.en.bin").name, "ggml-base.en");
     }
 }

@@ -1,4 +1,4 @@
-//! The HTTP server of Pelton: the APIs of OpenAI, Anthropic, Ollama and llama.cpp.
+//! The HTTP server of Pelton: the APIs of OpenAI, Anthropic, Ollama, llama.cpp and whisper.cpp.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), pelton_server::Error> {
@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Inside, imports go one way. First come `config`, `error`, `input` (bodies to fields), `metrics`,
-//! `models` (the registry), `pulls` (downloads) and `store` (responses to go on from). Then `run` (requests to models),
-//! `wire` (bodies of responses), `app`, `http` (connections, keys, limits), `api` (the handlers)
-//! and `server`.
+//! `models` (the registry), `pulls` (downloads) and `store` (responses to go on from). Then `generate`
+//! and `speech` (requests to models), `wire` (bodies of responses), `app`, `http` (connections, keys,
+//! limits), `api` (the handlers) and `server`.
 
 mod api;
 mod app;
@@ -25,6 +25,7 @@ mod models;
 mod pulls;
 mod salts;
 mod server;
+mod speech;
 mod store;
 mod telemetry;
 mod usage;

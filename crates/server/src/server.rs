@@ -4,7 +4,7 @@ use std::{
     future::Future, io, net::SocketAddr, sync::Arc, thread::available_parallelism, time::Duration,
 };
 
-use pelton::Engine;
+use pelton::{Device, Engine};
 use tokio::{
     net::TcpListener,
     sync::{mpsc, watch},
@@ -19,7 +19,7 @@ use crate::{
     http::{is_local, serve},
     input::Bodies,
     metrics::Metrics,
-    models::Registry,
+    models::{Engines, Registry},
     pulls::Pulls,
     salts::Salts,
     store::Store,
@@ -85,14 +85,21 @@ impl Server {
         check(&config)?;
         let engine = Engine::builder().device(config.device).threads(config.threads);
         let engine = engine.repack(!config.in_file_order);
-        let opened = tokio::task::spawn_blocking(move || engine.build()).await;
-        let engine = opened.map_err(|error| Error::Config(error.to_string()))??;
+        let opened = tokio::task::spawn_blocking(move || {
+            let text = Arc::new(engine.clone().build()?);
+            let speech = match text.backend() {
+                "cpu" => Arc::new(engine.device(Device::Cpu).build()?),
+                _ => Arc::clone(&text),
+            };
+            Ok::<_, pelton::Error>(Engines { text, speech })
+        });
+        let engines = opened.await.map_err(|error| Error::Config(error.to_string()))??;
         let address = (config.host.as_str(), config.port);
         let listener = TcpListener::bind(address).await.map_err(|source| Error::Listen {
             address: format!("{}:{}", config.host, config.port),
             source,
         })?;
-        let registry = Registry::new(&config, engine);
+        let registry = Registry::new(&config, engines);
         let metrics = Metrics::default();
         let telemetry = Telemetry::start(config.otlp.as_deref().and_then(Collector::parse));
         let phase = watch::Sender::new(Phase::Loading);

@@ -14,6 +14,8 @@ pub(crate) struct Usage {
     body: Mutex<Option<Held>>,
     prompt: AtomicUsize,
     generated: AtomicUsize,
+    /// Milliseconds of audio.
+    audio: AtomicUsize,
     model: Mutex<Option<String>>,
 }
 
@@ -36,6 +38,17 @@ impl Usage {
     pub(crate) fn add_generated(&self, tokens: usize) {
         self.generated.fetch_add(tokens, Ordering::Relaxed);
         self.charge(tokens);
+    }
+
+    /// Adds seconds of audio that were heard.
+    pub(crate) fn add_audio(&self, seconds: f64) {
+        self.audio.fetch_add((seconds * 1e3).round() as usize, Ordering::Relaxed);
+    }
+
+    /// Seconds of audio; none for requests without.
+    pub(crate) fn audio(&self) -> Option<f64> {
+        let milliseconds = self.audio.load(Ordering::Relaxed);
+        (milliseconds > 0).then_some(milliseconds as f64 / 1e3)
     }
 
     /// Charges the key at once, so that parallel requests see what others use.

@@ -28,7 +28,29 @@ pub struct WhisperSpec {
     pub dtype: DType,
     /// The seed of the random numbers.
     pub seed: u64,
+    /// Whether it has the vocabulary of letters, and embeddings by which texts of letters end.
+    pub has_letters: bool,
 }
+
+/// Tokens of texts in the vocabulary of letters: all bytes, then each letter behind a space.
+const LETTERS: u32 = 256 + 26;
+/// The special tokens before the times.
+const SPECIALS: [&str; 12] = [
+    "<|endoftext|>",
+    "<|startoftranscript|>",
+    "<|en|>",
+    "<|zh|>",
+    "<|de|>",
+    "<|es|>",
+    "<|translate|>",
+    "<|transcribe|>",
+    "<|startoflm|>",
+    "<|startofprev|>",
+    "<|nospeech|>",
+    "<|notimestamps|>",
+];
+/// Times of a window.
+const TIMES: u32 = 1501;
 
 impl Default for WhisperSpec {
     /// The model of `fixtures/speech/make_model.py`.
@@ -44,6 +66,7 @@ impl Default for WhisperSpec {
             alignment_heads: vec![[1, 0], [0, 1]],
             dtype: DType::F32,
             seed: 1,
+            has_letters: false,
         }
     }
 }
@@ -57,6 +80,19 @@ struct Tensor {
 }
 
 impl WhisperSpec {
+    /// The model of `crates/cli/tests/speech/make_expected.py`, which writes letters in four languages.
+    pub fn of_letters(seed: u64) -> Self {
+        Self {
+            encoder_layers: 1,
+            decoder_layers: 1,
+            vocab: LETTERS as usize + SPECIALS.len() + TIMES as usize,
+            alignment_heads: vec![[0, 0], [0, 1]],
+            seed,
+            has_letters: true,
+            ..Self::default()
+        }
+    }
+
     /// The model as an open GGUF file.
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint::from_bytes("random Whisper model", self.file()).unwrap()
@@ -84,7 +120,10 @@ impl WhisperSpec {
         let heads: Vec<i32> = self.alignment_heads.iter().flatten().map(|&of| of as i32).collect();
         let heads = Array::new(ValueType::I32, heads).unwrap();
         writer.set("whisper.alignment_heads", heads).unwrap();
-        writer.set("tokenizer.ggml.model", "no_vocab").unwrap();
+        match self.has_letters {
+            true => set_letters(&mut writer),
+            false => writer.set("tokenizer.ggml.model", "no_vocab").unwrap(),
+        }
         let tensors = self.tensors();
         let dtype = |tensor: &Tensor| match (tensor.shape.len(), self.dtype) {
             (_, DType::F32) | (1, _) => DType::F32,
@@ -97,7 +136,13 @@ impl WhisperSpec {
         }
         let mut body = writer.begin(Vec::new()).unwrap();
         for (index, tensor) in (0..).zip(&tensors) {
-            let values = uniform(1000 * self.seed + index, tensor);
+            let mut values = uniform(1000 * self.seed + index, tensor);
+            if self.has_letters && tensor.name == "decoder.token_embedding.weight" {
+                let rows = values.chunks_exact_mut(self.width);
+                (0..)
+                    .zip(rows)
+                    .for_each(|(token, row)| row.iter_mut().for_each(|x| *x *= scale(token)));
+            }
             let mut bytes = Vec::new();
             pelton_quant::encode(dtype(tensor), &values, &mut bytes).unwrap();
             body.write(&bytes).unwrap();
@@ -163,6 +208,46 @@ impl WhisperSpec {
         }
         all
     }
+}
+
+/// The factor of a token's embedding in a model of letters.
+fn scale(token: u32) -> f32 {
+    match token {
+        0..256 if !(token as u8).is_ascii_alphanumeric() && token != 32 => 0.05,
+        LETTERS => 1.45,
+        _ if token > LETTERS + 11 => 0.42,
+        _ => 1.0,
+    }
+}
+
+/// Sets the vocabulary of letters.
+fn set_letters(writer: &mut GgufWriter) {
+    let is_plain = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
+    // GPT-2's printable character of each byte
+    let others: Vec<u8> = (0..=255).filter(|byte| !is_plain(byte)).collect();
+    let shown = |byte: u8| match others.iter().position(|&other| other == byte) {
+        Some(at) => char::from_u32(256 + at as u32).unwrap(),
+        None => char::from(byte),
+    };
+    let space = shown(b' ');
+    let texts = (0..=255).map(|byte| shown(byte).to_string());
+    let texts = texts.chain(('a'..='z').map(|letter| format!("{space}{letter}")));
+    let times = (0..TIMES).map(|i| format!("<|{}.{:02}|>", i / 50, i % 50 * 2));
+    let tokens: Vec<String> =
+        texts.chain(SPECIALS.iter().map(|text| text.to_string())).chain(times).collect();
+    let kinds: Vec<i32> =
+        (0..tokens.len()).map(|id| if id < LETTERS as usize { 1 } else { 3 }).collect();
+    let merges: Vec<String> = ('a'..='z').map(|letter| format!("{space} {letter}")).collect();
+    writer.set("tokenizer.ggml.model", "gpt2").unwrap();
+    writer.set("tokenizer.ggml.pre", "gpt-2").unwrap();
+    let strings =
+        |texts: &[String]| Array::new(ValueType::String, texts.iter().map(String::as_str)).unwrap();
+    writer.set("tokenizer.ggml.tokens", strings(&tokens)).unwrap();
+    writer.set("tokenizer.ggml.token_type", Array::new(ValueType::I32, kinds).unwrap()).unwrap();
+    writer.set("tokenizer.ggml.merges", strings(&merges)).unwrap();
+    writer.set("tokenizer.ggml.bos_token_id", LETTERS + 1).unwrap();
+    writer.set("tokenizer.ggml.eos_token_id", LETTERS).unwrap();
+    writer.set("tokenizer.ggml.add_bos_token", false).unwrap();
 }
 
 /// Uniform numbers: 24 random bits each.

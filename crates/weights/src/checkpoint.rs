@@ -55,7 +55,8 @@ impl Checkpoint {
     /// For a GGUF model split into several files, `path` is the first shard; the others are
     /// located in the same folder by their names.
     ///
-    /// A directory without `config.json` that has one `.gguf` file stands for that file. A folder
+    /// A directory without `config.json` that has one `.gguf` file, or no such file and one ggml file, stands
+    /// for that file. A folder
     /// of a repository in the cache of the Hugging Face hub stands for its snapshot. Other
     /// directories have `config.json`, `model.safetensors` or the shards of
     /// `model.safetensors.index.json`, and `tokenizer.json` with its companions. It gives the

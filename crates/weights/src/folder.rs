@@ -1,14 +1,16 @@
 //! The model that a folder holds.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Problem};
+use crate::{Error, Problem, ggml};
 
 /// Names of files in an error.
 const SHOWN: usize = 8;
 
-/// The model of a folder: the folder itself if it has `config.json`, or its one `.gguf` file. In
+/// The model of a folder: the folder itself if it has `config.json`, or its one `.gguf` file, or else its one
+/// ggml file of whisper.cpp. In
 /// the cache of the Hugging Face hub (`models--OWNER--NAME`) it is the snapshot of a repository.
 ///
 /// # Errors
@@ -24,6 +26,9 @@ pub(crate) fn model_of(folder: &Path) -> Result<PathBuf, Error> {
         return model_of(&snapshot);
     }
     let mut files = gguf_files(folder);
+    if files.is_empty() {
+        files = ggml_files(folder);
+    }
     match files.len() {
         0 => Ok(folder.to_owned()),
         1 => Ok(files.remove(0)),
@@ -60,6 +65,20 @@ fn gguf_files(folder: &Path) -> Vec<PathBuf> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         let later = name.contains("-of-") && !name.contains("-00001-of-");
         name.ends_with(".gguf") && !name.starts_with("mmproj") && !later && path.is_file()
+    });
+    files
+}
+
+/// The ggml files of a folder, by their first bytes: `.bin` is the ending of many other files.
+fn ggml_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = entries(folder);
+    files.retain(|path| {
+        let mut magic = [0; 4];
+        let read = |mut file: fs::File| file.read_exact(&mut magic);
+        path.extension().is_some_and(|ending| ending == "bin")
+            && path.is_file()
+            && fs::File::open(path).and_then(read).is_ok()
+            && ggml::is_ggml(&magic)
     });
     files
 }

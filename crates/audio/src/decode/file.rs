@@ -1,6 +1,7 @@
 //! A file of audio as samples of one channel at 16,000 samples a second.
 
 use super::input::Input;
+use super::pipe;
 use super::track::{Stated, Step, Track};
 use crate::resample::Resampler;
 use crate::{AudioError, SAMPLE_RATE, Samples};
@@ -10,8 +11,6 @@ use std::path::Path;
 
 /// Greatest length unless [`AudioFile::limit`] sets another: 48 hours.
 const LIMIT: u64 = 48 * 3600;
-/// Greatest size of what is read into memory because it cannot be read twice: 1 GiB.
-const PIPE: u64 = 1 << 30;
 /// Greatest number of changes of the rate in a file. Each one builds a filter.
 const CHANGES: usize = 16;
 /// Missing seconds that are no sign of a truncated file: packets of a codec and its padding.
@@ -86,7 +85,8 @@ pub struct AudioFile {
 }
 
 impl AudioFile {
-    /// Opens a file. A pipe is read into memory, up to 1 GiB.
+    /// Opens a file. The audio of a pipe goes to a temporary file without a name, up to 4 GiB, because it is read
+    /// twice. A pipe that does not begin as a known format is refused at once.
     ///
     /// # Errors
     ///
@@ -100,13 +100,7 @@ impl AudioFile {
         if kind.is_file() {
             return Self::from_reader(file, &name);
         }
-        let mut bytes = Vec::new();
-        file.take(PIPE + 1).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() as u64 > PIPE {
-            let problem = "a pipe gives more than 1 GiB: save it to a file".to_owned();
-            return Err(AudioError::Limit { name, problem });
-        }
-        Self::from_bytes(bytes, &name)
+        Self::from_reader(pipe::spooled(file, &name)?, &name)
     }
 
     /// Opens the bytes of a file. `name` stands for it in messages.

@@ -4,6 +4,7 @@ mod codec;
 mod edit;
 mod file;
 mod input;
+mod pipe;
 mod raw;
 mod track;
 

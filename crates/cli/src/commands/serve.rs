@@ -18,7 +18,7 @@ use crate::{
     budget::Budget,
     habits, hub, logging,
     model::LoadArgs,
-    names::BUILT_IN,
+    names::{BUILT_IN, BUILT_IN_SPEECH},
     output::{self, Hint, note},
     speculate::SpeculateArgs,
     templates,
@@ -38,7 +38,7 @@ pub(crate) const LOG: &str = "warn,pelton_server=info,pelton::access=info";
                   Ctrl-C lets running requests end; a second one ends the process at once."
 )]
 pub(crate) struct Args {
-    /// Model files or directories, or built-in; without any the built-in model
+    /// Model files or directories, built-in or built-in-speech; without any the built-in model
     #[arg(value_name = "MODEL")]
     models: Vec<String>,
     /// Listen on this address
@@ -102,6 +102,9 @@ pub(crate) struct Args {
     /// Accept at most N bytes in a request's body
     #[arg(long, value_name = "N", default_value_t = 32 << 20)]
     max_body: usize,
+    /// Accept at most N bytes in an audio file
+    #[arg(long, value_name = "N", default_value_t = 256 << 20)]
+    max_audio: usize,
     /// Answer at most N requests a minute of each API key
     #[arg(long, value_name = "N")]
     requests_per_minute: Option<u32>,
@@ -239,15 +242,17 @@ fn words_of(text: &str) -> Result<Vec<String>> {
 
 /// The model that a word names. One that a hub names keeps that name, and has its file's as an alias.
 fn source(text: &str, device: Device) -> Result<ModelConfig> {
-    if text == BUILT_IN {
-        return Ok(ModelConfig::built_in());
+    match text {
+        BUILT_IN => return Ok(ModelConfig::built_in()),
+        BUILT_IN_SPEECH => return Ok(ModelConfig::built_in_speech()),
+        _ => {}
     }
     let path = hub::local(text, device)?;
     let mut model = ModelConfig::file(&path);
     if path != text {
         let of_file = mem::replace(&mut model.name, hub::reference(text)?.to_string());
         // the folder of a snapshot is named by a commit
-        if path.ends_with(".gguf") {
+        if path.ends_with(".gguf") || path.ends_with(".bin") {
             model.aliases.push(of_file);
         }
     }
@@ -259,7 +264,7 @@ fn models(args: &Args) -> Result<Vec<ModelConfig>> {
     let mut models: Vec<ModelConfig> = Vec::new();
     for text in &args.models {
         let model = source(text, args.load.device)?;
-        if !models.iter().any(|other| other.path == model.path) {
+        if !models.iter().any(|other| other.is_same_model(&model)) {
             models.push(model);
         }
     }
@@ -268,7 +273,8 @@ fn models(args: &Args) -> Result<Vec<ModelConfig>> {
             bail!("--alias is {alias}, expected NAME=MODEL");
         };
         let mut model = source(text, args.load.device)?;
-        let known = models.iter_mut().find(|other| other.path == model.path || other.name == text);
+        let is_known = |other: &&mut ModelConfig| other.is_same_model(&model) || other.name == text;
+        let known = models.iter_mut().find(is_known);
         match known {
             Some(known) => known.aliases.push(name.to_owned()),
             None => {
@@ -369,6 +375,7 @@ fn config(args: &Args) -> Result<Config> {
     config.downloads = downloads();
     let limits = &mut config.limits;
     limits.body_bytes = args.max_body;
+    limits.audio_bytes = args.max_audio;
     limits.request_time = args.request_timeout.map(Duration::from_secs);
     limits.shutdown_time = Duration::from_secs(args.shutdown_timeout);
     limits.requests_per_minute = args.requests_per_minute;
@@ -408,13 +415,14 @@ mod tests {
     #[test]
     fn a_file_gives_defaults() {
         let file = "port = 9000\nlazy = true\nallow-public = false\nalias = [\"x=built-in\"]\n\
-                    models = [\"built-in\", \"/m/a.gguf\"]\n";
+                    models = [\"built-in\", \"/m/a.gguf\", \"built-in-speech\"]\n";
         let mut words = words_of(file).unwrap();
         words.push("--port=9001".to_owned());
         let args = parse(&words.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!((args.port, args.lazy, args.allow_public), (9001, true, false));
         let models = models(&args).unwrap();
-        assert_eq!(models.len(), 2);
+        assert_eq!(models.len(), 3);
+        assert!(models[2].built_in_speech && models[2].name == "built-in-speech");
         assert_eq!(
             (models[0].name.as_str(), &models[0].aliases[..]),
             ("built-in", &["x".into()][..])

@@ -20,10 +20,10 @@ use pelton::{
 
 use super::new_file::NewFile;
 use crate::{
-    hints, hub,
+    constrain, hints, hub,
     interrupt::{EXIT_CODE, Flag, Interrupt},
     model::{self, Kv},
-    names::BUILT_IN,
+    names::{BUILT_IN, BUILT_IN_SPEECH},
     output::{WithHint, note, sentence},
     progress::{Counter, Progress},
 };
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// Replace results that exist
     #[arg(long, requires = "output")]
     force: bool,
-    /// Find the times of words too
+    /// Find the times of words too; with --stream, write a line with its start and end for each
     #[arg(long)]
     words: bool,
     /// Search with N hypotheses; 1 takes the likeliest token each time
@@ -85,6 +85,10 @@ pub(crate) struct Args {
     /// Do not give the text of a window to the next one
     #[arg(long)]
     no_condition: bool,
+    /// Write texts of the grammar in this file alone, such as commands: GBNF where it has ::=, else Lark. Texts
+    /// begin with a space
+    #[arg(long, value_name = "FILE")]
+    grammar: Option<PathBuf>,
     /// Hear the language of each window anew
     #[arg(long)]
     multilingual: bool,
@@ -92,7 +96,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEED", default_value = "0")]
     seed: u64,
     /// Transcribe live audio from standard input: -
-    #[arg(long, value_name = "-", conflicts_with_all = ["output", "vad", "words"], value_parser = ["-"])]
+    #[arg(long, value_name = "-", conflicts_with_all = ["output", "vad", "grammar"], value_parser = ["-"])]
     stream: Option<String>,
     /// Run on auto (a GPU if there is one), cpu, gpu, or gpu:N of `pelton devices`
     #[arg(long, value_name = "DEVICE", default_value_t)]
@@ -139,7 +143,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if files.len() > 1 && args.output.is_none() {
         bail!("{} files and no -o DIR, expected a folder for their results", files.len());
     }
-    let mut options = options(args);
+    let mut options = options(args)?;
+    let model = if model == BUILT_IN_SPEECH { BUILT_IN } else { model };
     if model == BUILT_IN {
         // it was trained on short texts before a window
         options.rules.condition_on_previous_text = false;
@@ -157,7 +162,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut model = load(args, model)?;
     let stop = interrupt.flag();
     if args.stream.is_some() {
-        return live(&mut model, &options, &stop);
+        return live(&mut model, &options, &stop, args.words);
     }
     let mut failed = false;
     for (file, result) in files.iter().zip(results) {
@@ -197,7 +202,7 @@ fn results(args: &Args, files: &[String]) -> Result<Vec<Option<PathBuf>>> {
     Ok(all)
 }
 
-fn options(args: &Args) -> Transcription {
+fn options(args: &Args) -> Result<Transcription> {
     let mut options = Transcription::default();
     let rules = &mut options.rules;
     rules.decode.language = args.language.0;
@@ -219,7 +224,8 @@ fn options(args: &Args) -> Transcription {
     rules.multilingual = args.multilingual;
     options.voices = args.vad.then(Default::default);
     options.batched = args.batch > 1;
-    options
+    options.constraint = args.grammar.as_deref().map(constrain::grammar).transpose()?;
+    Ok(options)
 }
 
 fn load(args: &Args, model: &str) -> Result<SpeechModel> {
@@ -348,14 +354,25 @@ fn transcribe(
 }
 
 /// Transcribes raw audio from standard input while it comes.
-fn live(model: &mut SpeechModel, options: &Transcription, stop: &Flag) -> Result<ExitCode> {
+fn live(
+    model: &mut SpeechModel,
+    options: &Transcription,
+    stop: &Flag,
+    times: bool,
+) -> Result<ExitCode> {
     let format = RawFormat { encoding: Encoding::S16Le, rate: SAMPLE_RATE, channels: 1 };
     let mut audio = RawAudio::new(stdin().lock(), format)?;
     let mut live = LiveTranscription::new(options.rules.clone(), LIVE_STEP);
     let mut watch = Watch { stop, counter: Counter::default(), prints: false, failure: None };
     let print = |words: &[Word]| -> io::Result<()> {
         let mut out = stdout().lock();
-        words.iter().try_for_each(|word| write!(out, "{}", word.text))?;
+        words.iter().try_for_each(|word| match times {
+            true => {
+                let Word { text, start, end, .. } = word;
+                writeln!(out, "{start:.2}\t{end:.2}\t{}", text.trim_start())
+            }
+            false => write!(out, "{}", word.text),
+        })?;
         out.flush()
     };
     loop {
@@ -381,6 +398,8 @@ fn live(model: &mut SpeechModel, options: &Transcription, stop: &Flag) -> Result
         }
     }
     print(&live.finish())?;
-    writeln!(stdout().lock())?;
+    if !times {
+        writeln!(stdout().lock())?;
+    }
     Ok(ExitCode::SUCCESS)
 }

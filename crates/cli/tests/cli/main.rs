@@ -32,6 +32,7 @@ mod serve;
 mod standard_error;
 mod template;
 mod transcribe;
+mod transcripts;
 mod values;
 
 use std::{

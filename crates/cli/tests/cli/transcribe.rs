@@ -32,7 +32,7 @@ fn texts() -> Vec<(String, String)> {
 }
 
 /// 16-bit samples of one channel, 16,000 a second, as a wav file.
-fn wav(name: &str, samples: &[i16]) -> PathBuf {
+pub(crate) fn wav(name: &str, samples: &[i16]) -> PathBuf {
     let path = temporary(name);
     let bytes = 2 * samples.len() as u32;
     let mut file = Vec::new();
@@ -94,6 +94,38 @@ fn formats() {
     assert_eq!(json["text"].as_str().unwrap().trim(), text);
     let segment = &json["segments"][0];
     assert!(segment["end"].as_f64().unwrap() > segment["start"].as_f64().unwrap(), "{json}");
+}
+
+/// A command is a text of the grammar, whatever else the sample may say.
+#[test]
+fn texts_follow_a_grammar() {
+    let grammar = temporary("commands.gbnf");
+    let of = |text: &str, file: &str, more: &[&str]| {
+        fs::write(&grammar, text).unwrap();
+        let words = ["transcribe", &sample(file), "--grammar", grammar.to_str().unwrap()];
+        stdout(&run(&[&words[..], &CPU[..], more].concat()))
+    };
+    // the sample's own words, among others
+    let choice = r#"root ::= " Sam learned " ("Greek" | "Polish") " in " ("Oslo" | "Boston") ".""#;
+    for beams in ["1", "5"] {
+        assert_eq!(of(choice, "polish.wav", &["--beam", beams]), "Sam learned Polish in Boston.\n");
+    }
+    // words that it does not have
+    let other = r#"root ::= " Sam learned " ("Greek" | "Dutch") " in Oslo.""#;
+    let text = of(other, "polish.wav", &["--batch", "2"]);
+    assert!(
+        ["Sam learned Greek in Oslo.\n", "Sam learned Dutch in Oslo.\n"].contains(&&*text),
+        "{text}"
+    );
+    let lark = "start: \" Sam learned Polish in Boston.\" | \" Stop.\"";
+    assert_eq!(of(lark, "polish.wav", &[]), "Sam learned Polish in Boston.\n");
+    fs::write(&grammar, "root ::= missing").unwrap();
+    let error = refused(
+        &[&["transcribe", &sample("polish.wav"), "--grammar", grammar.to_str().unwrap()], &CPU[..]]
+            .concat(),
+        1,
+    );
+    assert!(error.contains("missing"), "{error}");
 }
 
 #[test]

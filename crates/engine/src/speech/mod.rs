@@ -5,6 +5,7 @@
 //! a page that both would write to is copied at the first token that one of them appends. All
 //! hypotheses of a window share the pages of its keys and values.
 
+mod constraint;
 mod encode;
 mod hypotheses;
 mod live;

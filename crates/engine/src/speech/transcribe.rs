@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use pelton_audio::{AudioError, MelStream, SAMPLE_RATE, Samples, VoiceOptions, voices};
+use pelton_constraint::Constraint;
 use pelton_speech::{
-    Features, Language, Recognizer,
+    Features, Language, Recognizer, Vocabulary,
     transcribe::{Observer, TranscribeOptions, Transcript, transcribe, transcribe_pieces},
 };
 
-use super::model::SpeechModel;
+use super::{constraint::Constrained, model::SpeechModel};
 use crate::Error;
 
 /// Frames of features a second.
@@ -35,6 +36,9 @@ pub struct Transcription {
     /// nothing of the text before it. Needs voice activity detection, by its defaults if
     /// [`voices`](Self::voices) has none.
     pub batched: bool,
+    /// The texts that a window can have, such as the commands of a grammar. Texts of Whisper begin with a
+    /// space, as in grammars of whisper.cpp.
+    pub constraint: Option<Constraint>,
 }
 
 /// A spectrogram as the rules read it.
@@ -76,7 +80,8 @@ impl SpeechModel {
     /// # Errors
     ///
     /// [`Error::Audio`] if the audio cannot be read, [`Error::Transcription`] if an option is out of its
-    /// range, [`Error::Cancelled`] if the observer asks for it. Others if the backend fails.
+    /// range, [`Error::Constraint`] if the constraint is not sound, [`Error::Cancelled`] if the observer asks
+    /// for it. Others if the backend fails.
     pub fn transcribe<S: Samples, O: Observer + ?Sized>(
         &mut self,
         mut audio: S,
@@ -99,26 +104,44 @@ impl SpeechModel {
         let mut features = Spectrogram(MelStream::new(audio, sizes.mels)?);
         let pieces = parts.map(|parts| pieces(&parts, 2 * sizes.positions, features.frames()));
         let mut rules = options.rules.clone();
+        // no speech: no language can be heard either
+        if pieces.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(Transcript {
+                language: rules.decode.language.unwrap_or(Language::ENGLISH),
+                text: String::new(),
+                segments: Vec::new(),
+            });
+        }
+        if let Some(pieces) = pieces.as_ref().filter(|_| !options.batched)
+            && rules.clip_timestamps.is_empty()
+        {
+            let ends = pieces.iter().flat_map(|piece| [piece.start, piece.end]);
+            rules.clip_timestamps = ends.map(|end| end as f64 / FRAMES as f64).collect();
+        }
+        let pieces = pieces.filter(|_| options.batched);
+        let Some(constraint) = &options.constraint else {
+            return self.run(&vocabulary, &mut features, pieces.as_deref(), &rules, observer);
+        };
+        let mut observer = Constrained::new(observer, self, &vocabulary, constraint)?;
+        let found = self.run(&vocabulary, &mut features, pieces.as_deref(), &rules, &mut observer);
+        observer.failure().map_or(found, Err)
+    }
+
+    /// Transcribes pieces in batches, or without them the clips of the rules.
+    fn run<F: Features<Error = AudioError>, O: Observer + ?Sized>(
+        &mut self,
+        vocabulary: &Vocabulary,
+        features: &mut F,
+        pieces: Option<&[Range<usize>]>,
+        rules: &TranscribeOptions,
+        observer: &mut O,
+    ) -> Result<Transcript, Error> {
         let outcome = match pieces {
-            // no speech: no language can be heard either
-            Some(pieces) if pieces.is_empty() => {
-                return Ok(Transcript {
-                    language: rules.decode.language.unwrap_or(Language::ENGLISH),
-                    text: String::new(),
-                    segments: Vec::new(),
-                });
+            Some(pieces) => {
+                let batch = self.sizes().windows;
+                transcribe_pieces(self, vocabulary, features, pieces, batch, rules, observer)
             }
-            Some(pieces) if options.batched => {
-                let (features, batch) = (&mut features, sizes.windows);
-                transcribe_pieces(self, &vocabulary, features, &pieces, batch, &rules, observer)
-            }
-            pieces => {
-                if let Some(pieces) = pieces.filter(|_| rules.clip_timestamps.is_empty()) {
-                    let ends = pieces.iter().flat_map(|piece| [piece.start, piece.end]);
-                    rules.clip_timestamps = ends.map(|end| end as f64 / FRAMES as f64).collect();
-                }
-                transcribe(self, &vocabulary, &mut features, &rules, observer)
-            }
+            None => transcribe(self, vocabulary, features, rules, observer),
         };
         outcome.map_err(of_rules)
     }

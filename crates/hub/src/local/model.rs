@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     cache::files_below,
-    choose::{Choice, Entry, choose, ggufs},
+    choose::{Choice, Entry, choose, ggmls, ggufs},
     error::{Error, Result},
     name::{FileName, Part, Repository, RepositoryReference, Revision},
 };
@@ -104,7 +104,7 @@ pub(super) fn all_in_folder(
 ) -> Vec<Model> {
     let entries = entries(folder);
     let mut models: Vec<Model> = Vec::new();
-    for gguf in ggufs(&entries) {
+    for gguf in ggufs(&entries).into_iter().chain(ggmls(&entries)) {
         let Some(main) = gguf.main().cloned() else { continue };
         let choice =
             Choice { main: Some(main.clone()), tag: gguf.tag, files: gguf.files, reason: None };

@@ -126,8 +126,10 @@ fn of_address(text: &str) -> Result<Reference> {
         .filter(|name| !name.contains('/'))
         .ok_or_else(|| refuse("expected UTF-8 in the file's name"))?
         .parse()?;
-    if !file.ends_with(".gguf") {
-        return Err(refuse("expected the address of a .gguf file"));
+    if !file.ends_with(".gguf") && !file.ends_with(".bin") {
+        return Err(refuse(
+            "expected the address of a .gguf file or of a .bin file of whisper.cpp",
+        ));
     }
     let rest = rest.split('#').next().unwrap_or(rest);
     let url = format!("{}://{rest}", scheme.to_ascii_lowercase());

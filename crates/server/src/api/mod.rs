@@ -1,6 +1,7 @@
 //! The APIs: requests in, responses out.
 
 mod anthropic;
+mod audio;
 mod docs;
 mod llama_cpp;
 mod ollama;

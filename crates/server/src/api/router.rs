@@ -9,7 +9,7 @@ use axum::{
     routing::{delete, get, post},
 };
 
-use super::{anthropic, docs, llama_cpp, ollama, openai, page};
+use super::{anthropic, audio, docs, llama_cpp, ollama, openai, page};
 use crate::{
     app::App,
     error::ApiError,
@@ -39,6 +39,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/lora-adapters", get(llama_cpp::embedding::loras))
         .route("/v1/embeddings", post(openai::embeddings::create))
         .route("/v1/rerank", post(openai::rerank::create))
+        .route("/v1/audio/transcriptions", post(audio::transcriptions))
+        .route("/v1/audio/translations", post(audio::translations))
+        .route("/audio/transcriptions", post(audio::transcriptions))
+        .route("/audio/translations", post(audio::translations))
+        .route("/inference", post(audio::inference))
         .route("/rerank", post(openai::rerank::create))
         .route("/", get(page::index))
         .route("/page/{name}", get(page::part))

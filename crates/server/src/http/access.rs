@@ -59,7 +59,7 @@ impl Drop for Access {
         match (self.usage.model(), quiet) {
             (Some(model), _) => tracing::info!(
                 target: "pelton::access", id, method, route, status, milliseconds, key, model,
-                prompt, generated, complete, "request"
+                prompt, generated, audio = self.usage.audio(), complete, "request"
             ),
             (None, false) => tracing::info!(
                 target: "pelton::access", id, method, route, status, milliseconds, key, complete,

@@ -249,7 +249,7 @@ fn shape(request: &Request) -> Shape {
         || below("/v1/models") && request.headers().contains_key("anthropic-version")
     {
         Shape::Anthropic
-    } else if below("/api") {
+    } else if below("/api") || path == "/inference" {
         Shape::Ollama
     } else {
         Shape::OpenAi

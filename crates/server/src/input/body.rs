@@ -31,6 +31,8 @@ const WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct Bodies {
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
+    /// For files within forms.
+    files: Arc<Semaphore>,
 }
 
 /// The memory that one body takes.
@@ -41,6 +43,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// The memory of a file, none at first.
+    pub(super) fn of_file() -> Self {
+        Self { permit: None, body: 0 }
+    }
+
     /// Gives back what the parsed body does not need, whose values cost this much.
     pub(crate) fn keep(&mut self, cost: usize) {
         let needed = units(self.body.saturating_add(cost));
@@ -66,7 +73,13 @@ impl Bodies {
     pub(crate) fn new(limits: &Limits) -> Self {
         let large = limits.body_memory.max(2 * needed(limits.body_bytes));
         let semaphore = |bytes| Arc::new(Semaphore::new(units(bytes).min(u32::MAX as usize)));
-        Self { small: semaphore(SMALL_BUDGET), large: semaphore(large) }
+        let files = limits.audio_memory.max(2 * limits.audio_bytes);
+        Self { small: semaphore(SMALL_BUDGET), large: semaphore(large), files: semaphore(files) }
+    }
+
+    /// Takes as much memory as makes that of a file `bytes` in all; waits for it for a limited time.
+    pub(super) async fn grow_file(&self, held: &mut Held, bytes: usize) -> Result<(), ApiError> {
+        self.grow(&mut held.permit, &self.files, bytes).await
     }
 
     /// The whole body, and the memory that it may take until it is parsed.

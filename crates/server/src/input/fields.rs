@@ -12,6 +12,8 @@ pub(crate) struct Fields {
     map: Map<String, Value>,
     /// The path of the object within the body, empty for the body itself.
     path: String,
+    /// Whether the values are texts of a form, which may stand for numbers and other values.
+    texts: bool,
 }
 
 /// A value, for a sentence: what kind it is, and itself if it is short.
@@ -36,7 +38,7 @@ impl Fields {
     /// The fields of the object at a path.
     pub(crate) fn of(path: String, value: Value) -> Result<Self, ApiError> {
         match value {
-            Value::Object(map) => Ok(Self { map, path }),
+            Value::Object(map) => Ok(Self { map, path, texts: false }),
             other if path.is_empty() => Err(ApiError::invalid(format!(
                 "the body is {}, expected a JSON object",
                 kind(&other)
@@ -46,6 +48,11 @@ impl Fields {
                 Err(ApiError::field(path, message))
             }
         }
+    }
+
+    /// The fields of a form, whose values are texts, and lists and objects of texts.
+    pub(crate) fn of_texts(map: Map<String, Value>) -> Self {
+        Self { map, path: String::new(), texts: true }
     }
 
     /// The path of a field.
@@ -70,9 +77,19 @@ impl Fields {
         ApiError::field(path, message)
     }
 
-    /// A field that is not null.
+    /// A field that is not null; in a form, one that is not empty.
     pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
-        self.map.remove(name).filter(|value| !value.is_null())
+        let value = self.map.remove(name).filter(|value| !value.is_null())?;
+        (!self.texts || value.as_str() != Some("")).then_some(value)
+    }
+
+    /// As [`take`](Self::take), for values that a form writes as text.
+    fn take_literal(&mut self, name: &str) -> Option<Value> {
+        let value = self.take(name)?;
+        match &value {
+            Value::String(text) if self.texts => Some(literal(text).unwrap_or(value)),
+            _ => Some(value),
+        }
     }
 
     /// All fields that are left.
@@ -98,9 +115,12 @@ impl Fields {
     }
 
     pub(crate) fn boolean(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
-        match self.take(name) {
+        match self.take_literal(name) {
             None => Ok(None),
             Some(Value::Bool(value)) => Ok(Some(value)),
+            Some(Value::Number(bit)) if self.texts && matches!(bit.as_u64(), Some(0 | 1)) => {
+                Ok(Some(bit.as_u64() == Some(1)))
+            }
             Some(other) => Err(self.wrong(name, &other, "true or false")),
         }
     }
@@ -110,7 +130,7 @@ impl Fields {
         name: &str,
         range: RangeInclusive<f64>,
     ) -> Result<Option<f64>, ApiError> {
-        let Some(value) = self.take(name) else { return Ok(None) };
+        let Some(value) = self.take_literal(name) else { return Ok(None) };
         match value.as_f64() {
             Some(number) if range.contains(&number) => Ok(Some(number)),
             _ => {
@@ -125,7 +145,7 @@ impl Fields {
         name: &str,
         range: RangeInclusive<i64>,
     ) -> Result<Option<i64>, ApiError> {
-        let Some(value) = self.take(name) else { return Ok(None) };
+        let Some(value) = self.take_literal(name) else { return Ok(None) };
         match integer(&value) {
             Some(number) if range.contains(&number) => Ok(Some(number)),
             _ => {
@@ -163,7 +183,8 @@ impl Fields {
 
     pub(crate) fn object(&mut self, name: &str) -> Result<Option<Self>, ApiError> {
         let path = self.at(name);
-        self.take(name).map(|value| Self::of(path, value)).transpose()
+        let Some(value) = self.take_literal(name) else { return Ok(None) };
+        Ok(Some(Self { texts: self.texts, ..Self::of(path, value)? }))
     }
 
     /// A list of objects; empty if there is none.
@@ -206,6 +227,15 @@ impl Fields {
     }
 }
 
+/// The value that a text of a form stands for: a number, an object, true or false.
+fn literal(text: &str) -> Option<Value> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "yes" | "y" => Some(true.into()),
+        "false" | "no" | "n" => Some(false.into()),
+        _ => super::json::parse(text).ok().filter(|value| value.is_number() || value.is_object()),
+    }
+}
+
 /// A list of token ids.
 pub(crate) fn ids(value: &Value) -> Option<Vec<u32>> {
     let list = value.as_array()?;
@@ -225,6 +255,27 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn texts_of_a_form_stand_for_values() {
+        let texts = json!({
+            "a": "0.5", "b": "true", "c": "", "d": "x", "e": {"f": "500"}, "g": r#"{"h": "1"}"#,
+            "i": "2",
+        });
+        let Value::Object(texts) = texts else { return };
+        let mut fields = Fields::of_texts(texts);
+        assert_eq!(fields.number("a", 0.0..=1.0).unwrap(), Some(0.5));
+        assert_eq!(fields.boolean("b").unwrap(), Some(true));
+        assert_eq!(fields.string("c").unwrap(), None);
+        let error = fields.number("d", 0.0..=2.0).unwrap_err();
+        assert_eq!(error.message, "d is \"x\", expected a number from 0 to 2");
+        let mut object = fields.object("e").unwrap().unwrap();
+        assert_eq!(object.integer("f", 0..=999).unwrap(), Some(500));
+        let mut object = fields.object("g").unwrap().unwrap();
+        assert_eq!(object.integer("h", 0..=1).unwrap(), Some(1));
+        // a text may look like a number
+        assert_eq!(fields.string("i").unwrap().as_deref(), Some("2"));
+    }
 
     #[test]
     fn sentences_name_the_field() {

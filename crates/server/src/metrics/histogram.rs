@@ -25,6 +25,10 @@ pub(crate) const TOKENS: &[f64] = &[
     20_000.0, 50_000.0, 100_000.0, 200_000.0,
 ];
 
+/// Borders for the time of a computation over that of its audio.
+pub(crate) const FACTORS: &[f64] =
+    &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0];
+
 impl Histogram {
     pub(crate) fn new(borders: &'static [f64]) -> Self {
         let counts = (0..=borders.len()).map(|_| AtomicU64::new(0)).collect();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pelton::Stats;
 
-use super::histogram::{Histogram, SECONDS, TOKENS};
+use super::histogram::{FACTORS, Histogram, SECONDS, TOKENS};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,11 @@ pub(crate) struct ModelMetrics {
     pub(crate) decode: Histogram,
     pub(crate) prompt_lengths: Histogram,
     pub(crate) generation_lengths: Histogram,
+    /// Milliseconds of audio, and of the time that it took.
+    pub(crate) audio: AtomicU64,
+    pub(crate) audio_time: AtomicU64,
+    /// The time of a request over that of its audio.
+    pub(crate) real_time: Histogram,
 }
 
 impl Default for ModelMetrics {
@@ -67,6 +72,9 @@ impl Default for ModelMetrics {
             decode: seconds(),
             prompt_lengths: tokens(),
             generation_lengths: tokens(),
+            audio: AtomicU64::new(0),
+            audio_time: AtomicU64::new(0),
+            real_time: Histogram::new(FACTORS),
         }
     }
 }
@@ -93,6 +101,19 @@ impl ModelMetrics {
         }
         if let Some(rate) = stats.decode_tokens_per_second() {
             self.per_token.observe(1.0 / rate);
+        }
+    }
+
+    /// Counts the end of a request with audio: its seconds, those of its transcription and of its queue.
+    pub(crate) fn heard(&self, outcome: Outcome, audio: f64, seconds: f64, queued: f64) {
+        let milliseconds = |seconds: f64| (seconds * 1e3).round() as u64;
+        self.count(outcome, 0);
+        self.queue.observe(queued);
+        self.end_to_end.observe(queued + seconds);
+        self.audio.fetch_add(milliseconds(audio), Ordering::Relaxed);
+        self.audio_time.fetch_add(milliseconds(seconds), Ordering::Relaxed);
+        if audio > 0.0 {
+            self.real_time.observe(seconds / audio);
         }
     }
 

@@ -188,6 +188,16 @@ pub(crate) fn render(
     w.histogram("request_generation_tokens", "Tokens of a text", |m| &m.generation_lengths);
 
     if !vllm {
+        let seconds = |milliseconds: &std::sync::atomic::AtomicU64| {
+            milliseconds.load(Ordering::Relaxed) as f64 / 1e3
+        };
+        w.values(("audio_seconds_total", "counter", "Seconds of audio that were heard"), |m, _| {
+            seconds(&m.audio)
+        });
+        let help = "Seconds that the audio took, without the queue";
+        w.values(("audio_compute_seconds_total", "counter", help), |m, _| seconds(&m.audio_time));
+        let help = "Seconds that a second of audio took, by request";
+        w.histogram("audio_real_time_factor", help, |m| &m.real_time);
         w.head("http_connections", "gauge", "Open connections");
         let open = http.open.load(Ordering::Relaxed);
         let _ = writeln!(w.out, "pelton_http_connections {open}");

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant, SystemTime},
@@ -10,7 +10,7 @@ use std::{
 
 use tokio::{sync::watch, task};
 
-use super::Served;
+use super::{Kind, Served};
 use crate::{config::ModelConfig, error::ApiError};
 
 /// The time between two looks at whether the last use of a model has ended.
@@ -43,6 +43,8 @@ pub(crate) struct Entry {
     /// Names under which it was downloaded since the start.
     names: RwLock<Vec<String>>,
     state: watch::Sender<State>,
+    /// Known from the first load on.
+    kind: OnceLock<Kind>,
     /// Requests that use it.
     users: AtomicUsize,
     idle: Mutex<Idle>,
@@ -68,6 +70,7 @@ impl Entry {
             created: now.as_secs(),
             names: RwLock::default(),
             state: watch::Sender::new(State::Unloaded),
+            kind: OnceLock::new(),
             users: AtomicUsize::new(0),
             idle: Mutex::new(Idle { since: Instant::now(), keep }),
         }
@@ -86,6 +89,11 @@ impl Entry {
         if !self.is_named(&name) {
             self.names.write().unwrap_or_else(PoisonError::into_inner).push(name);
         }
+    }
+
+    /// The kind of the model, once it was loaded.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        self.kind.get().copied()
     }
 
     /// The model, if it is loaded.
@@ -179,7 +187,10 @@ impl Entry {
                 Err(ApiError::internal(format!("the model {name} could not be loaded: {error}")))
             });
             let state = match outcome {
-                Ok(served) => State::Loaded(Arc::new(served)),
+                Ok(served) => {
+                    entry.kind.get_or_init(|| served.kind());
+                    State::Loaded(Arc::new(served))
+                }
                 Err(error) => {
                     tracing::error!(model = name, %error, "the load failed");
                     State::Failed(error)

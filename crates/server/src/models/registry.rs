@@ -6,16 +6,28 @@ use std::{
 };
 
 use axum::http::StatusCode;
-use pelton::{Engine, LoadOptions, ModelSource, graph::OutputKind};
+use pelton::{Engine, Error, LoadOptions, Model, ModelSource, SpeechOptions, graph::OutputKind};
 
 use super::{
-    Served,
+    Kind, Served,
     entry::{Entry, Keep, Lease},
+    listener::Listener,
 };
 use crate::{
     config::{Config, ModelConfig},
     error::ApiError,
 };
+
+/// The most windows of speech at the same time.
+const WINDOWS: usize = 64;
+
+/// The engines of the models.
+#[derive(Clone)]
+pub(crate) struct Engines {
+    pub(crate) text: Arc<Engine>,
+    /// On a CPU it has threads of its own, so that a window of speech keeps no text waiting.
+    pub(crate) speech: Arc<Engine>,
+}
 
 /// Models by name.
 pub(crate) struct Registry {
@@ -23,7 +35,7 @@ pub(crate) struct Registry {
     entries: RwLock<Vec<Arc<Entry>>>,
     /// The number of those of the configuration.
     configured: usize,
-    engine: Arc<Engine>,
+    engines: Engines,
     options: LoadOptions,
     /// How long a model stays without requests, unless they say.
     keep: Keep,
@@ -32,7 +44,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(crate) fn new(config: &Config, engine: Engine) -> Self {
+    pub(crate) fn new(config: &Config, engines: Engines) -> Self {
         let keep = config.idle_timeout.map_or(Keep::Forever, Keep::For);
         let entries = config.models.iter().cloned();
         Self {
@@ -41,7 +53,7 @@ impl Registry {
                 .collect::<Vec<_>>()
                 .into(),
             configured: config.models.len(),
-            engine: Arc::new(engine),
+            engines,
             options: config.load.clone(),
             keep,
             strict: config.strict_models,
@@ -57,7 +69,7 @@ impl Registry {
     /// have its names too. A newer version takes the place of an older one.
     pub(crate) fn add(&self, config: ModelConfig) {
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-        let same = entries.iter().find(|entry| entry.config.path == config.path);
+        let same = entries.iter().find(|entry| entry.config.is_same_model(&config));
         if let Some(same) = same {
             let names = std::iter::once(config.name).chain(config.aliases);
             names.for_each(|name| same.add_name(name));
@@ -98,7 +110,7 @@ impl Registry {
 
     /// The name of the backend.
     pub(crate) fn backend(&self) -> &str {
-        self.engine.backend()
+        self.engines.text.backend()
     }
 
     /// How long a model stays without requests, unless they say.
@@ -106,15 +118,22 @@ impl Registry {
         self.keep
     }
 
-    /// The model for requests with a name. A server that was started with one model answers any name by
-    /// that, unless names are strict.
-    pub(crate) fn find(&self, name: Option<&str>) -> Result<Arc<Entry>, ApiError> {
+    /// The model for requests with a name. A server that was started with one model of the kind answers
+    /// any name by that, unless names are strict.
+    pub(crate) fn find(&self, name: Option<&str>, kind: Kind) -> Result<Arc<Entry>, ApiError> {
         let entries = self.entries();
         let named = name.and_then(|name| entries.iter().find(|entry| entry.is_named(name)));
-        let only = match entries.first() {
-            Some(only) if self.configured == 1 && (name.is_none() || !self.strict) => Some(only),
-            _ => None,
+        let only = || {
+            let configured = &entries[..self.configured.min(entries.len())];
+            let fits = |entry: &&Arc<Entry>| entry.kind().is_none_or(|own| own == kind);
+            let mut of_kind = configured.iter().filter(fits);
+            match (of_kind.next(), of_kind.next(), configured) {
+                // one of the other kind has an error that says so
+                (Some(only), None, _) | (None, None, [only]) => Some(only),
+                _ => None,
+            }
         };
+        let only = if name.is_none() || !self.strict { only() } else { None };
         match (named.or(only), name) {
             (Some(entry), _) => Ok(Arc::clone(entry)),
             (None, Some(name)) => Err(self.unknown(name)),
@@ -144,9 +163,22 @@ impl Registry {
         names.join(", ")
     }
 
-    /// The model with a name, loaded first if it is not.
+    /// The model of text with a name, loaded first if it is not.
     pub(crate) async fn lease(&self, name: Option<&str>) -> Result<Lease, ApiError> {
-        let entry = self.find(name)?;
+        let lease = self.lease_of(name, Kind::Text).await?;
+        lease.model()?;
+        Ok(lease)
+    }
+
+    /// The model with a name that recognizes speech, loaded first if it is not.
+    pub(crate) async fn lease_listener(&self, name: Option<&str>) -> Result<Lease, ApiError> {
+        let lease = self.lease_of(name, Kind::Speech).await?;
+        lease.listener()?;
+        Ok(lease)
+    }
+
+    async fn lease_of(&self, name: Option<&str>, kind: Kind) -> Result<Lease, ApiError> {
+        let entry = self.find(name, kind)?;
         loop {
             self.load(&entry).await?;
             // it may be unloaded between the two
@@ -156,17 +188,24 @@ impl Registry {
         }
     }
 
+    /// The first model of text, or the first one if none is known to be.
+    pub(crate) fn first(&self) -> Option<Arc<Entry>> {
+        let entries = self.entries();
+        let of_text = entries.iter().find(|entry| entry.kind() != Some(Kind::Speech));
+        of_text.or(entries.first()).cloned()
+    }
+
     /// As [`lease`](Self::lease), for paths that mean the first model without a name.
     pub(crate) async fn lease_or_first(&self, name: Option<&str>) -> Result<Lease, ApiError> {
-        let first = self.entries().first().map(|entry| entry.config.name.clone());
+        let first = self.first().map(|entry| entry.config.name.clone());
         self.lease(name.or(first.as_deref())).await
     }
 
     /// Loads a model if it is not loaded. It goes on if the caller stops waiting.
     pub(crate) async fn load(&self, entry: &Arc<Entry>) -> Result<Arc<Served>, ApiError> {
-        let (config, engine) = (entry.config.clone(), Arc::clone(&self.engine));
+        let (config, engines) = (entry.config.clone(), self.engines.clone());
         let options = self.options.clone();
-        entry.load(move || load(&config, &engine, &options)).await
+        entry.load(move || load(&config, &engines, &options)).await
     }
 
     /// Begins to unload the models that no request has used for their time.
@@ -185,20 +224,51 @@ impl Registry {
     }
 }
 
-fn load(config: &ModelConfig, engine: &Engine, options: &LoadOptions) -> Result<Served, ApiError> {
+fn load(
+    config: &ModelConfig,
+    engines: &Engines,
+    options: &LoadOptions,
+) -> Result<Served, ApiError> {
     let begun = Instant::now();
-    let source = config.path.as_ref().map_or(ModelSource::BuiltIn, ModelSource::from);
-    let model = engine.load(source, options);
-    let model = model.map_err(|error| {
+    let fail = |error: Error| {
         ApiError::internal(format!("the model {} could not be loaded: {error}", config.name))
-    })?;
-    let summary = model.summary();
-    let answers = model.plan().output == OutputKind::Logits;
-    let served = Served::new(config, model)?;
+    };
+    let source = config.path.as_ref().map_or(ModelSource::BuiltIn, ModelSource::from);
+    let model = match config.built_in_speech {
+        true => None,
+        false => match engines.text.load(source.clone(), options) {
+            Ok(model) => Some(model),
+            // the file is one of a model of speech
+            Err(Error::Output { .. }) => None,
+            Err(error) => return Err(fail(error)),
+        },
+    };
+    let (served, summary) = match model {
+        Some(model) => of_text(config, model)?,
+        None => {
+            let windows = options.max_concurrent.unwrap_or(1).clamp(1, WINDOWS);
+            let sizes = SpeechOptions::default().windows(windows).kv(options.kv);
+            let model = engines.speech.load_speech(source, &sizes).map_err(fail)?;
+            let summary =
+                format!("{} recognizes speech, on {}", model.name(), engines.speech.backend());
+            // the built-in model was trained on short texts before a window
+            let conditions = config.path.is_some();
+            let listener = Listener::new(model, options.queue_requests, conditions);
+            (Served::listening(config, listener), summary)
+        }
+    };
     let seconds = begun.elapsed().as_secs_f64();
     tracing::info!(model = config.name, seconds, "the model is loaded: {summary}");
+    Ok(served)
+}
+
+/// A loaded model of text, and what it is.
+fn of_text(config: &ModelConfig, model: Model) -> Result<(Served, String), ApiError> {
+    let summary = model.summary().to_string();
+    let answers = model.plan().output == OutputKind::Logits;
+    let served = Served::new(config, model)?;
     if answers && !served.has_template {
         tracing::info!(model = config.name, "no chat template: messages are joined by lines");
     }
-    Ok(served)
+    Ok((served, summary))
 }

@@ -1,12 +1,13 @@
-//! A loaded model with its chat template.
+//! A loaded model: one of text with its chat template, or one that recognizes speech.
 
 use pelton::{
-    Model, Prompt, Sampling,
+    Model, Prompt, Sampling, Status,
     chat::{Chat, ChatPrompt, ChatTemplate, Content, ToolChoice},
 };
 
 use serde_json::Value;
 
+use super::listener::Listener;
 use crate::{config::ModelConfig, error::ApiError};
 
 /// The template of models without one: the texts of all messages, a line each.
@@ -16,10 +17,31 @@ const PLAIN: &str = "\
 {%- if not loop.last %}{{ '\n' }}{% endif %}
 {%- endfor %}";
 
-/// A loaded model with its chat template.
+/// The kind of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It generates text, embeds it or scores it.
+    Text,
+    /// It recognizes speech.
+    Speech,
+}
+
+impl Kind {
+    /// The word for it in lists.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Speech => "speech",
+        }
+    }
+}
+
+/// A loaded model: one of text with its chat template, or one that recognizes speech.
 pub(crate) struct Served {
     pub(crate) name: String,
+    /// `None` for one that recognizes speech, and after the unload.
     model: Option<Model>,
+    listener: Option<Listener>,
     template: Option<ChatTemplate>,
     /// Whether the model has a chat template.
     pub(crate) has_template: bool,
@@ -60,16 +82,75 @@ impl Served {
             tracing::warn!(model = config.name, sentence, "a default of the file is ignored");
         }
         let (name, sampling) = (config.name.clone(), defaults.sampling);
-        Ok(Self { name, model: Some(model), template, has_template, sampling })
+        let model = Some(model);
+        Ok(Self { name, model, listener: None, template, has_template, sampling })
+    }
+
+    /// A model that recognizes speech.
+    pub(crate) fn listening(config: &ModelConfig, listener: Listener) -> Self {
+        Self {
+            name: config.name.clone(),
+            model: None,
+            listener: Some(listener),
+            template: None,
+            has_template: false,
+            sampling: Sampling::default(),
+        }
     }
 
     /// Frees the model's memory, after the passes that run. Blocks until then.
     pub(crate) fn close(mut self) {
-        drop(self.model.take());
+        drop((self.model.take(), self.listener.take()));
     }
 
+    /// The model of text.
+    ///
+    /// # Errors
+    /// If it recognizes speech, or was unloaded.
     pub(crate) fn model(&self) -> Result<&Model, ApiError> {
-        self.model.as_ref().ok_or_else(|| ApiError::unavailable("the model was unloaded"))
+        self.model.as_ref().ok_or_else(|| match &self.listener {
+            Some(_) => ApiError::field(
+                "model",
+                format!(
+                    "the model {} recognizes speech, expected one of text; /v1/audio/transcriptions \
+                     takes audio",
+                    self.name
+                ),
+            ),
+            None => ApiError::unavailable("the model was unloaded"),
+        })
+    }
+
+    /// The model that recognizes speech.
+    ///
+    /// # Errors
+    /// If it is one of text, or was unloaded.
+    pub(crate) fn listener(&self) -> Result<&Listener, ApiError> {
+        self.listener.as_ref().ok_or_else(|| match &self.model {
+            Some(_) => ApiError::field(
+                "model",
+                format!(
+                    "the model {} does not recognize speech, expected one such as Whisper; `pelton serve \
+                     built-in-speech` has a small one",
+                    self.name
+                ),
+            ),
+            None => ApiError::unavailable("the model was unloaded"),
+        })
+    }
+
+    /// The kind of the model.
+    pub(crate) fn kind(&self) -> Kind {
+        if self.listener.is_some() { Kind::Speech } else { Kind::Text }
+    }
+
+    /// The load of the model at the moment.
+    pub(crate) fn status(&self) -> Status {
+        match (&self.model, &self.listener) {
+            (Some(model), _) => model.status(),
+            (None, Some(listener)) => listener.status(),
+            (None, None) => Status::default(),
+        }
     }
 
     pub(crate) fn template(&self) -> Result<&ChatTemplate, ApiError> {
@@ -153,10 +234,11 @@ fn text_bytes(value: &Value) -> usize {
 impl Drop for Served {
     /// Unloads the model on another thread: it waits for the passes that run.
     fn drop(&mut self) {
-        if let Some(model) = self.model.take()
+        let own = (self.model.take(), self.listener.take());
+        if (own.0.is_some() || own.1.is_some())
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.spawn_blocking(move || drop(model));
+            runtime.spawn_blocking(move || drop(own));
         }
     }
 }

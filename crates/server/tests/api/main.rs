@@ -4,6 +4,7 @@
 
 mod adapters;
 mod anthropic;
+mod audio;
 mod clients;
 mod constraints;
 mod errors;

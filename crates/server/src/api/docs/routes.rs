@@ -12,6 +12,8 @@ pub(super) struct Route {
     pub(super) about: &'static str,
     /// The fields of the body, in lists that routes share.
     pub(super) fields: &'static [&'static str],
+    /// Whether the body is a form with a file.
+    pub(super) is_form: bool,
     /// A body that is answered.
     pub(super) example: &'static str,
 }
@@ -33,8 +35,19 @@ const LLAMA_CPP: &str = "n_predict:integer[-2,4294967295] max_tokens:integer[-2,
 const OLLAMA: &str = "!model:string stream:boolean options:object format:string|object \
     think:@think keep_alive:string|number logprobs:boolean top_logprobs:integer[0,20]";
 
+const AUDIO: &str = "model:string !file:@file language:string prompt:string \
+    temperature:number[0,1] beam_size:integer[1,5] condition_on_previous_text:boolean hotwords:string \
+    keywords:@strings seed:integer[0,9223372036854775807] grammar:string \
+    response_format=json,text,srt,verbose_json,vtt";
+const OPENAI_AUDIO: &str = "timestamp_granularities:@granularities include:@nothing stream:boolean \
+    chunking_strategy:@chunking vad_filter:boolean";
+
 const fn get(path: &'static str, about: &'static str) -> Route {
-    Route { method: "get", path, about, fields: &[], example: "" }
+    Route { method: "get", path, about, fields: &[], is_form: false, example: "" }
+}
+
+const fn form(path: &'static str, about: &'static str, fields: &'static [&'static str]) -> Route {
+    Route { method: "post", path, about, fields, is_form: true, example: "" }
 }
 
 const fn post(
@@ -43,7 +56,7 @@ const fn post(
     fields: &'static [&'static str],
     example: &'static str,
 ) -> Route {
-    Route { method: "post", path, about, fields, example }
+    Route { method: "post", path, about, fields, is_form: false, example }
 }
 
 const MESSAGES: &str = r#"{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}"#;
@@ -198,6 +211,21 @@ pub(super) const ROUTES: &[Route] = &[
         "Embeddings of texts (llama.cpp)",
         &["model:string !content:@prompts"],
         r#"{"content": "Hello"}"#,
+    ),
+    form("/v1/audio/transcriptions", "The text of speech (OpenAI)", &[AUDIO, OPENAI_AUDIO]),
+    form("/v1/audio/translations", "The English text of speech (OpenAI)", &[AUDIO, OPENAI_AUDIO]),
+    form(
+        "/inference",
+        "The text of speech (whisper.cpp)",
+        &[
+            AUDIO,
+            "translate:boolean detect_language:boolean temperature_inc:number[0,1] \
+             best_of:integer[1,5] no_speech_thold:number[0,1] logprob_thold:number[-100,0] \
+             carry_initial_prompt:boolean no_timestamps:boolean token_timestamps:boolean \
+             offset_t:number[0,1000000000000] duration:number[0,1000000000000] vad:boolean \
+             vad_threshold:number[0,1] vad_min_speech_duration_ms:number[0,3600000] \
+             vad_min_silence_duration_ms:number[0,3600000] vad_speech_pad_ms:number[0,3600000]",
+        ],
     ),
     get("/lora-adapters", "The LoRA adapters (llama.cpp)"),
     post("/detokenize", "The text of tokens", &["model:string !tokens:@ids"], r#"{"tokens": [5]}"#),

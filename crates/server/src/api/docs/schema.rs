@@ -69,7 +69,7 @@ fn parameter(path: &str) -> Option<&str> {
 fn operation(route: &Route) -> Value {
     let shape = match route.path {
         path if path.starts_with("/v1/messages") => "anthropic_error",
-        path if path.starts_with("/api/") => "ollama_error",
+        path if path.starts_with("/api/") || path == "/inference" => "ollama_error",
         _ => "openai_error",
     };
     let error = json!({
@@ -78,6 +78,12 @@ fn operation(route: &Route) -> Value {
     });
     let streams = fields(route).any(|(name, ..)| name == "stream");
     let mut answers = Map::new();
+    if route.is_form {
+        answers.extend(
+            ["text/plain", "text/vtt", "application/x-subrip"]
+                .map(|kind| (kind.to_owned(), json!({"schema": {"type": "string"}}))),
+        );
+    }
     match route.path {
         "/api/delete" => None,
         "/metrics" => answers.insert("text/plain".to_owned(), json!({})),
@@ -109,10 +115,11 @@ fn operation(route: &Route) -> Value {
         }
         let example: Value = serde_json::from_str(route.example).unwrap_or_default();
         let schema = json!({"type": "object", "properties": properties, "required": required});
-        operation["requestBody"] = json!({
-            "required": true,
-            "content": {"application/json": {"schema": schema, "example": example}},
-        });
+        let content = match route.is_form {
+            true => json!({"multipart/form-data": {"schema": schema}}),
+            false => json!({"application/json": {"schema": schema, "example": example}}),
+        };
+        operation["requestBody"] = json!({"required": true, "content": content});
     }
     operation
 }

@@ -65,6 +65,15 @@ const TYPES: &str = r##"{
     "type": "object", "required": ["name"], "properties": {
       "name": {"type": "string"}, "scale": {"type": ["number", "null"]}
     }}},
+  "file": {"type": "string", "contentMediaType": "application/octet-stream"},
+  "granularities": {"type": ["array", "null"], "items": {"enum": ["word", "segment"]}},
+  "nothing": {"type": ["array", "null"], "maxItems": 0},
+  "chunking": {"anyOf": [{"enum": ["auto", null]}, {"type": "object", "properties": {
+    "type": {"enum": ["server_vad", null]},
+    "threshold": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+    "prefix_padding_ms": {"type": ["number", "null"], "minimum": 0, "maximum": 3600000},
+    "silence_duration_ms": {"type": ["number", "null"], "minimum": 0, "maximum": 3600000}
+  }}]},
   "thinking": {"type": ["object", "null"], "required": ["type"], "properties": {
     "type": {"enum": ["enabled", "adaptive", "disabled"]}
   }},

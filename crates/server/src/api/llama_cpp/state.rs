@@ -48,7 +48,7 @@ pub(in crate::api) async fn metrics(State(app): State<Arc<App>>) -> Response {
     let mut models = Vec::new();
     for entry in app.registry.entries() {
         let served = entry.loaded();
-        let status = served.as_ref().and_then(|served| Some(served.model().ok()?.status()));
+        let status = served.as_ref().map(|served| served.status());
         let gauges = Gauges { loaded: served.is_some(), status: status.unwrap_or_default() };
         let name = entry.config.name.clone();
         models.push((name.clone(), app.metrics.model(&name), gauges));
@@ -104,8 +104,7 @@ pub(in crate::api) async fn props(State(app): State<Arc<App>>) -> Result<Answer<
 
 /// The first model.
 pub(super) fn first(app: &App) -> Result<Arc<crate::models::Entry>, ApiError> {
-    let first = app.registry.entries().into_iter().next();
-    first.ok_or_else(|| ApiError::unavailable("the server has no model"))
+    app.registry.first().ok_or_else(|| ApiError::unavailable("the server has no model"))
 }
 
 /// Sequences that run at the same time.

@@ -9,7 +9,7 @@ use crate::{
     app::{App, Caller},
     error::ApiError,
     input::Fields,
-    models::{Entry, Keep},
+    models::{Entry, Keep, Kind},
 };
 
 /// Takes the model of a request, and `keep_alive`, out of a body. The value has no effect where the
@@ -19,7 +19,7 @@ pub(super) fn take(
     caller: &Caller,
     fields: &mut Fields,
 ) -> Result<(Arc<Entry>, Keep), ApiError> {
-    let entry = app.registry.find(Some(&model(fields)?))?;
+    let entry = app.registry.find(Some(&model(fields)?), Kind::Text)?;
     let expected = "seconds, or a time such as 5m or -1";
     let keep = match fields.take("keep_alive") {
         None => app.registry.keep(),

@@ -11,7 +11,7 @@ use super::request::model;
 use crate::{
     app::{App, Json},
     error::ApiError,
-    models::{Entry, ModelFile},
+    models::{Entry, Kind, ModelFile},
 };
 
 /// Parameters as people say them.
@@ -107,7 +107,7 @@ pub(in crate::api) async fn show(
 ) -> Result<Answer<Value>, ApiError> {
     let name = model(&mut fields)?;
     let verbose = fields.boolean("verbose")?.unwrap_or(false);
-    let entry = app.registry.find(Some(&name))?;
+    let entry = app.registry.find(Some(&name), Kind::Text)?;
     let served = app.registry.load(&entry).await?;
     let model = served.model()?;
     let checkpoint = model.checkpoint();

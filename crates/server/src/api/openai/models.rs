@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     app::{App, Json},
     error::ApiError,
-    models::Entry,
+    models::{Entry, Kind},
 };
 
 /// A model under one of its names.
@@ -24,7 +24,8 @@ fn model(entry: &Entry, name: &str) -> Value {
     json!({
         "id": name, "object": "model", "created": entry.created,
         "owned_by": "pelton", "root": entry.config.name, "aliases": entry.config.aliases,
-        "status": entry.state(), "max_model_len": context, "loras": loras,
+        "status": entry.state(), "kind": entry.kind().map(Kind::name),
+        "max_model_len": context, "loras": loras,
         // as in the API of Anthropic
         "type": "model", "display_name": name, "created_at": created_at(entry.created),
     })
@@ -71,7 +72,7 @@ pub(in crate::api) async fn load(
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
     let name = fields.string("model")?;
-    let entry = app.registry.find(name.as_deref())?;
+    let entry = app.registry.find(name.as_deref(), Kind::Text)?;
     app.registry.load(&entry).await?;
     Ok(Answer(json!({"success": true, "model": entry.config.name, "status": entry.state()})))
 }
@@ -82,7 +83,7 @@ pub(in crate::api) async fn unload(
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
     let name = fields.string("model")?;
-    let entry = app.registry.find(name.as_deref())?;
+    let entry = app.registry.find(name.as_deref(), Kind::Text)?;
     let unloaded = entry.unload().await;
     Ok(Answer(json!({"success": true, "model": entry.config.name, "unloaded": unloaded})))
 }

@@ -1,0 +1,120 @@
+//! `pelton transcribe` with a random model in four languages, compared with OpenAI's `transcribe` over the same
+//! weights: each flag changes the text, so a flag that goes nowhere fails here. `../speech/make_expected.py`
+//! computed the texts.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::OnceLock,
+};
+
+use pelton_testing::WhisperSpec;
+use serde_json::Value;
+
+use super::{pelton, run, stdout, temporary};
+use crate::transcribe::wav;
+
+/// The exact type of caches, on one thread.
+const EXACT: [&str; 6] = ["--device", "cpu", "--threads", "1", "--kv", "f32"];
+
+fn expected() -> &'static Value {
+    static EXPECTED: OnceLock<Value> = OnceLock::new();
+    EXPECTED.get_or_init(|| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/speech/expected.json");
+        serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    })
+}
+
+/// The model's file, for a test of its own.
+fn model(name: &str) -> PathBuf {
+    let path = temporary(name);
+    let spec = WhisperSpec::of_letters(expected()["seed"].as_u64().unwrap());
+    assert_eq!(spec.vocab as u64, expected()["vocab"].as_u64().unwrap());
+    fs::write(&path, spec.file()).unwrap();
+    path
+}
+
+/// Sawtooth tones of 0.1 s each.
+fn tones(seconds: f64) -> Vec<i16> {
+    let tone = |i: i64| {
+        let step = i / 1600 * 37 % 101 + 3;
+        (i * step * 8 % 16384 - 8192) as i16
+    };
+    (0..(seconds * 16_000.0) as i64).map(tone).collect()
+}
+
+#[test]
+fn flags_have_the_texts_of_openai_whisper() {
+    let model = model("letters.gguf");
+    for case in expected()["cases"].as_array().unwrap() {
+        let name = case["name"].as_str().unwrap();
+        let audio = wav(&format!("tones-{name}.wav"), &tones(case["seconds"].as_f64().unwrap()));
+        let mut words = vec!["transcribe", model.to_str().unwrap(), audio.to_str().unwrap()];
+        words.extend(["--format", "json", "--temperature", "0", "--beam", "1"]);
+        words.extend(case["flags"].as_array().unwrap().iter().map(|flag| flag.as_str().unwrap()));
+        words.extend(EXACT);
+        let found: Value = serde_json::from_str(&stdout(&run(&words))).unwrap();
+        assert_eq!(found["language"], case["language"], "{name}");
+        let of = |all: &Value, key: &str| -> Vec<Value> {
+            all["segments"].as_array().unwrap().iter().map(|segment| segment[key].clone()).collect()
+        };
+        for key in ["tokens", "text", "start", "end"] {
+            assert_eq!(of(&found, key), of(case, key), "{name}: {key}");
+        }
+    }
+}
+
+/// The model writes letters about silence too, which voice activity detection leaves out.
+#[test]
+fn voices_alone_are_decoded() {
+    let model = model("letters-vad.gguf");
+    let silence = wav("silence-of-letters.wav", &vec![0; 3 * 16_000]);
+    let of = |more: &[&str]| {
+        let files = [model.to_str().unwrap(), silence.to_str().unwrap()];
+        let words =
+            [&["transcribe"], &files[..], &["--temperature", "0", "--beam", "1"], &EXACT, more];
+        stdout(&run(&words.concat()))
+    };
+    assert!(!of(&[]).trim().is_empty());
+    assert_eq!(of(&["--vad"]), "");
+    assert_eq!(of(&["--batch", "2"]), "");
+}
+
+/// Live audio of two transcripts, whose words are those of the second one.
+#[test]
+fn live_audio_with_times_of_words() {
+    let model = model("letters-live.gguf");
+    let live = expected()["live"]["words"].as_array().unwrap();
+    for times in [true, false] {
+        let mut command = pelton();
+        command.args(["transcribe", model.to_str().unwrap(), "--stream", "-", "--language", "en"]);
+        command.args(["--temperature", "0", "--beam", "1"]).args(EXACT);
+        command.args(times.then_some("--words"));
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let bytes: Vec<u8> = tones(1.5).into_iter().flat_map(i16::to_le_bytes).collect();
+        child.stdin.take().unwrap().write_all(&bytes).unwrap();
+        let text = stdout(&child.wait_with_output().unwrap());
+        let expected: String = match times {
+            true => {
+                let line = |word: &Value| {
+                    let [text, start, end] = [0, 1, 2].map(|i| word[i].clone());
+                    let (start, end) = (start.as_f64().unwrap(), end.as_f64().unwrap());
+                    format!("{start:.2}\t{end:.2}\t{}\n", text.as_str().unwrap().trim_start())
+                };
+                live.iter().map(line).collect()
+            }
+            false => {
+                let words = live.iter().map(|word| word[0].as_str().unwrap());
+                words.chain(["\n"]).collect()
+            }
+        };
+        assert_eq!(text, expected);
+    }
+}
