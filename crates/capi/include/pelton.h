@@ -593,8 +593,8 @@ pelton_status pelton_model_tensor(const struct pelton_model *model,
                                   struct pelton_error **error);
 
 /*
- Encodes a text to ids. `flags` are 0 or a sum of `PELTON_TOKENIZE_*`. With `ids` NULL and `capacity` 0 only
- the count is written.
+ Encodes a text to ids. `flags` are 0 or a sum of `PELTON_TOKENIZE_*`. Only the count is written
+ if `ids` is NULL and `capacity` 0.
  */
 pelton_status pelton_tokenize(const struct pelton_model *model,
                               const char *data,
@@ -771,9 +771,9 @@ pelton_status pelton_stream_number(const struct pelton_stream *stream,
                                    struct pelton_error **error);
 
 /*
- Reads a text of the tokens that were read so far: `text`, `message` (JSON, to be added to a
- conversation), `prompt` (JSON, the log-probabilities that the request asks for), `finish_reason` (empty
- before the end, then `end`, `stop`, `length` or `cancelled`) or `seed`.
+ Reads a text of the tokens that were read so far. `text` is the answer, and `message` the JSON of it for the
+ conversation. `prompt` is the JSON of the log-probabilities that the request asks for. `finish_reason` is
+ empty before the end, then `end`, `stop`, `length` or `cancelled`. `seed` gives the same text again.
  */
 pelton_status pelton_stream_text(const struct pelton_stream *stream,
                                  const char *name,
@@ -798,8 +798,8 @@ pelton_status pelton_generate(const struct pelton_model *model,
 
 /*
  Embeds texts: `[texts, dimensions]` values, or with the pooling `none` a vector for each token. The texts
- run at the same time, and with those of other calls. With `values` NULL and `capacity` 0 only
- the count is written. `options` may be NULL.
+ run at the same time, and with those of other calls. Only the count is written if `values` is
+ NULL and `capacity` 0. `options` may be NULL.
  */
 pelton_status pelton_embed(const struct pelton_model *model,
                            const struct pelton_string *texts,
@@ -827,8 +827,8 @@ pelton_status pelton_session_feed(struct pelton_session *session,
                                   struct pelton_error **error);
 
 /*
- Copies the logits after the last token that was fed, one for each token of the vocabulary. With
- `logits` NULL and `capacity` 0 only the count is written.
+ Copies the logits after the last token that was fed, one for each token of the vocabulary. Only
+ the count is written if `logits` is NULL and `capacity` 0.
  */
 pelton_status pelton_session_logits(const struct pelton_session *session,
                                     float *logits,

@@ -49,8 +49,8 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Embeds texts: `[texts, dimensions]` values, or with the pooling `none` a vector for each token. The texts
-/// run at the same time, and with those of other calls. With `values` NULL and `capacity` 0 only
-/// the count is written. `options` may be NULL.
+/// run at the same time, and with those of other calls. Only the count is written if `values` is
+/// NULL and `capacity` 0. `options` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_embed(
     model: *const pelton_model,

@@ -1,4 +1,4 @@
-//! The C interface of Pelton. [`include/pelton.h`](../../../capi/include/pelton.h) is made of this crate by
+//! The C interface of Pelton. `include/pelton.h` is made of this crate by
 //! cbindgen, and `docs/c.md` describes it.
 //!
 //! Each function is one call of the crate `pelton` within [`guard`](guard::guard): panics and errors become

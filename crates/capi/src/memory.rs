@@ -131,7 +131,7 @@ pub(crate) struct Buffer<T> {
     count: Out<usize>,
 }
 
-/// A buffer for an array. With NULL and the capacity 0 the caller asks for the size alone.
+/// A buffer for an array. The caller asks for the size alone by NULL and the capacity 0.
 ///
 /// # Safety
 ///

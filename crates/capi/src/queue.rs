@@ -143,7 +143,7 @@ mod tests {
         queue.on_ready(None);
         queue.push(3);
         assert_eq!(calls.load(Ordering::Relaxed), 2);
-        // what is there already is announced
+        // items that are there already are announced
         queue.on_ready(wake());
         queue.close();
         assert_eq!(calls.load(Ordering::Relaxed), 4);

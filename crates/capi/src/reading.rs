@@ -26,7 +26,7 @@ pub(crate) enum Next {
 /// The state of the reader.
 pub(crate) struct Reading {
     handle: RequestHandle,
-    /// Of the answer to a conversation.
+    /// The parser of the answer to a conversation.
     parser: Option<ReplyParser>,
     /// The parts of that answer so far.
     parts: Vec<chat::Event>,

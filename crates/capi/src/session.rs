@@ -89,8 +89,8 @@ pub unsafe extern "C" fn pelton_session_feed(
     }
 }
 
-/// Copies the logits after the last token that was fed, one for each token of the vocabulary. With
-/// `logits` NULL and `capacity` 0 only the count is written.
+/// Copies the logits after the last token that was fed, one for each token of the vocabulary. Only
+/// the count is written if `logits` is NULL and `capacity` 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_session_logits(
     session: *const pelton_session,

@@ -218,9 +218,9 @@ pub unsafe extern "C" fn pelton_stream_number(
     }
 }
 
-/// Reads a text of the tokens that were read so far: `text`, `message` (JSON, to be added to a
-/// conversation), `prompt` (JSON, the log-probabilities that the request asks for), `finish_reason` (empty
-/// before the end, then `end`, `stop`, `length` or `cancelled`) or `seed`.
+/// Reads a text of the tokens that were read so far. `text` is the answer, and `message` the JSON of it for the
+/// conversation. `prompt` is the JSON of the log-probabilities that the request asks for. `finish_reason` is
+/// empty before the end, then `end`, `stop`, `length` or `cancelled`. `seed` gives the same text again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_stream_text(
     stream: *const pelton_stream,

@@ -50,8 +50,8 @@ fn check_flags(flags: u32, known: u32) -> Result<(), Fault> {
     }
 }
 
-/// Encodes a text to ids. `flags` are 0 or a sum of `PELTON_TOKENIZE_*`. With `ids` NULL and `capacity` 0 only
-/// the count is written.
+/// Encodes a text to ids. `flags` are 0 or a sum of `PELTON_TOKENIZE_*`. Only the count is written
+/// if `ids` is NULL and `capacity` 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_tokenize(
     model: *const pelton_model,
