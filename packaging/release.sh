@@ -77,6 +77,23 @@ archive() {
     esac
 }
 
+# The library for C, which belongs below any prefix: pelton.pc finds the others next to itself.
+library() {
+    local target=$1 name=libpelton-$version-$1
+    local stage=$work/stage/$name
+    # paths of this machine are replaced, as in build.sh
+    RUSTFLAGS="--remap-path-prefix=$PWD=/pelton --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
+        packaging/library.sh --prefix /usr/local --destdir "$PWD/$stage.root" --target "$target" >/dev/null
+    mkdir -p "$stage/examples"
+    cp -r "$stage.root/usr/local/." "$stage"
+    sed -i "s|^prefix=.*|prefix=\${pcfiledir}/../..|" "$stage/lib/pkgconfig/pelton.pc"
+    packaging/third_party.py "$target" >"$stage/THIRD-PARTY.txt"
+    cp docs/c.md LICENSE-MIT LICENSE-APACHE "$stage"
+    cp crates/capi/examples/* "$stage/examples"
+    pack_tar "$name" | xz -9 --threads=1 >"$out/$name.tar.xz"
+    pack_tar "$name" | gzip -9 --no-name >"$out/$name.tar.gz"
+}
+
 debian() {
     local target=$1
     # the format of deb-changelog(5)
@@ -91,7 +108,10 @@ debian() {
 for target in "${targets[@]}"; do
     archive "$target"
     case $target in
-    *-linux-gnu) debian "$target" ;;
+    *-linux-gnu)
+        debian "$target"
+        library "$target"
+        ;;
     esac
 done
 

@@ -489,6 +489,16 @@ impl Model {
         self.shared_tokenizer().map(|tokenizer| &**tokenizer)
     }
 
+    /// The tokenizer, for a program that keeps it longer than the model. It needs the feature `unstable`.
+    ///
+    /// # Errors
+    ///
+    /// As [`tokenizer`](Self::tokenizer).
+    #[cfg(feature = "unstable")]
+    pub fn keep_tokenizer(&self) -> Result<Arc<Tokenizer>, Error> {
+        self.shared_tokenizer().map(Arc::clone)
+    }
+
     fn shared_tokenizer(&self) -> Result<&Arc<Tokenizer>, Error> {
         let checkpoint = &self.loaded.checkpoint;
         self.loaded.tokenizer.as_ref().ok_or_else(|| Error::NoVocabulary {

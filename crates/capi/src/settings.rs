@@ -1,0 +1,78 @@
+//! Options by name: tables of names and of functions that set them from text.
+
+use std::{fmt::Display, str::FromStr};
+
+use crate::fault::Fault;
+
+/// An option of a `T`.
+pub(crate) struct Setting<T: 'static> {
+    pub(crate) name: &'static str,
+    /// Sets the value from its text.
+    ///
+    /// # Errors
+    ///
+    /// The values that it can have.
+    pub(crate) set: fn(&mut T, &str) -> Result<(), String>,
+}
+
+/// Sets the option with a name.
+///
+/// # Errors
+///
+/// There is no such option, or the value is not one of it.
+pub(crate) fn set<T>(
+    settings: &[Setting<T>],
+    to: &mut T,
+    name: &str,
+    value: &str,
+) -> Result<(), Fault> {
+    let Some(setting) = settings.iter().find(|setting| setting.name == name) else {
+        let names: Vec<&str> = settings.iter().map(|setting| setting.name).collect();
+        let names = names.join(", ");
+        return Err(Fault::invalid(format_args!(
+            "there is no option '{name}', expected one of {names}"
+        )));
+    };
+    (setting.set)(to, value).map_err(|expected| {
+        Fault::invalid(format_args!("option '{name}' is '{value}', expected {expected}"))
+    })
+}
+
+/// A value that parses.
+///
+/// # Errors
+///
+/// `expected`, if it does not.
+pub(crate) fn parsed<V: FromStr>(value: &str, expected: impl Display) -> Result<V, String> {
+    value.parse().map_err(|_| expected.to_string())
+}
+
+/// A whole number from 0.
+pub(crate) fn count(value: &str) -> Result<usize, String> {
+    parsed(value, "a whole number from 0")
+}
+
+/// A finite number from 0.
+pub(crate) fn amount(value: &str) -> Result<f64, String> {
+    let expected = || "a number from 0".to_owned();
+    parsed::<f64>(value, expected()).and_then(|number| {
+        if number.is_finite() && number >= 0.0 { Ok(number) } else { Err(expected()) }
+    })
+}
+
+/// Yes or no.
+pub(crate) fn flag(value: &str) -> Result<bool, String> {
+    match value {
+        "1" | "true" => Ok(true),
+        "0" | "false" => Ok(false),
+        _ => Err("1 or 0".to_owned()),
+    }
+}
+
+/// A text, and a number after its last `=` (1 without).
+pub(crate) fn scaled(value: &str) -> Result<(&str, f32), String> {
+    match value.rsplit_once('=') {
+        None => Ok((value, 1.0)),
+        Some((name, scale)) => Ok((name, parsed(scale, "a name, or a name and = and a scale")?)),
+    }
+}

@@ -1,0 +1,175 @@
+//! The examples as their readers build and run them: with sanitizers, and compared with the Rust library.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
+
+mod common;
+
+use std::{env, fmt::Write, path::Path, process::Command};
+
+use common::{SANITIZE, Workshop, folder, has, repository, run};
+use pelton::{
+    Device, EmbedOptions, Engine, GenerateOptions, LoadOptions, Model, ModelSource, Prompt,
+    Sampling, SpeechOptions,
+    chat::{Chat, Message},
+    speech::{AudioFile, Format, Transcription, WriteOptions, write},
+};
+
+fn engine() -> Engine {
+    Engine::builder().device(Device::Cpu).build().unwrap()
+}
+
+fn built_in() -> Model {
+    engine().load(ModelSource::BuiltIn, &LoadOptions::default()).unwrap()
+}
+
+fn greedy(tokens: usize) -> GenerateOptions {
+    GenerateOptions::default().max_tokens(tokens).sampling(Sampling::greedy())
+}
+
+fn embedder() -> String {
+    repository("tests/fixtures/models/bert/model.gguf").display().to_string()
+}
+
+fn audio() -> String {
+    repository("models/speech/samples/tomorrow.wav").display().to_string()
+}
+
+/// The output of an example with sanitizers.
+fn output(name: &str, arguments: &[&str]) -> Option<String> {
+    let workshop = Workshop::open()?;
+    let program = workshop.build(&folder("examples").join(name), &SANITIZE);
+    Some(run(Command::new(program).args(arguments)))
+}
+
+/// The answers to the questions of a conversation.
+fn conversation(questions: &[&str]) -> Vec<String> {
+    let model = built_in();
+    let mut messages = Vec::new();
+    questions
+        .iter()
+        .map(|question| {
+            messages.push(Message::new("user", *question));
+            let mut stream = model.chat_with(&Chat::new(messages.clone()), greedy(64)).unwrap();
+            let answer = stream.wait().unwrap().content;
+            messages.push(stream.message());
+            answer
+        })
+        .collect()
+}
+
+#[test]
+fn chat() {
+    let Some(text) = output("chat.c", &["-", "cpu"]) else { return };
+    let questions = ["What is 2 plus 3?", "What is 4 plus 4?"];
+    let mut expected = String::new();
+    for (question, answer) in questions.iter().zip(conversation(&questions)) {
+        writeln!(expected, "> {question}\n{answer}").unwrap();
+    }
+    assert_eq!(text, expected);
+    assert!(text.contains('5') && text.contains('8'), "{text}");
+}
+
+#[test]
+fn chat_in_cpp() {
+    let Some(text) = output("chat.cpp", &["-", "cpu"]) else { return };
+    assert_eq!(text, format!("{}\n", conversation(&["What is 2 plus 3?"])[0]));
+}
+
+#[test]
+fn embedding() {
+    let Some(text) = output("embedding.c", &[&embedder(), "cpu"]) else { return };
+    let model = engine().load(embedder(), &LoadOptions::default()).unwrap();
+    let texts = ["The sky is blue.", "The sea is blue.", "He repaired the engine."];
+    let all = model.embed(&texts.map(Prompt::from), &EmbedOptions::default()).unwrap();
+    let mut expected = format!("{} values each\n", all[0].dimensions);
+    for (text, other) in texts.iter().zip(&all).skip(1) {
+        let cosine: f32 = all[0].values.iter().zip(&other.values).map(|(a, b)| a * b).sum();
+        writeln!(expected, "{cosine:.4} {text}").unwrap();
+    }
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn transcription() {
+    let Some(text) = output("transcription.c", &[&audio(), "-", "cpu"]) else { return };
+    let mut model = engine().load_speech(ModelSource::BuiltIn, &SpeechOptions::default()).unwrap();
+    let file = AudioFile::open(audio()).unwrap();
+    let found = model.transcribe(file, &Transcription::default(), &mut ()).unwrap();
+    let mut expected = Vec::new();
+    for segment in &found.segments {
+        let line = format!("{:.2} to {:.2}:{}\n", segment.start, segment.end, segment.text);
+        expected.extend(line.into_bytes());
+    }
+    assert!(!expected.is_empty());
+    write(Format::Srt, &found.segments, &WriteOptions::default(), &mut expected).unwrap();
+    assert_eq!(text, String::from_utf8(expected).unwrap());
+}
+
+#[test]
+fn session() {
+    let Some(text) = output("session.c", &["-", "cpu"]) else { return };
+    let model = built_in();
+    let tokenizer = model.keep_tokenizer().unwrap();
+    let prompt = tokenizer.encode_prompt("Once upon a time").unwrap();
+    let mut session = model.into_session().unwrap();
+    let logits = session.run(&prompt).unwrap();
+    let first = |best: usize, id: usize| if logits[id] > logits[best] { id } else { best };
+    let best = (0..logits.len()).reduce(first).unwrap() as u32;
+    let chain = session.decode(best, 16).unwrap();
+    let all: Vec<u32> = [vec![best], chain].concat();
+    let ids: Vec<String> = all.iter().map(u32::to_string).collect();
+    let (ids, positions) = (ids.join(" "), session.position());
+    let shown = tokenizer.decode(&all, false);
+    assert_eq!(text, format!("{ids}\n{positions} positions\n{shown}\n"));
+}
+
+#[test]
+fn epoll() {
+    let Some(text) = output("epoll.c", &["-", "cpu"]) else { return };
+    let model = built_in();
+    let mut expected = String::new();
+    for prompt in ["The sky is", "Once upon a time"] {
+        let answer = model.generate(prompt, greedy(16)).unwrap().text().unwrap();
+        writeln!(expected, "{prompt}{answer}").unwrap();
+    }
+    assert_eq!(text, expected);
+}
+
+/// A program that was built with the header of the baseline runs on this library. abi/pelton.h has that
+/// header.
+#[test]
+fn programs_of_the_baseline_run() {
+    let Some(workshop) = Workshop::open() else { return };
+    let program = workshop.build_with(&folder("examples/chat.c"), &folder("abi"), &[]);
+    let text = run(Command::new(program).args(["-", "cpu"]));
+    assert_eq!(text.lines().nth(1), Some(&*conversation(&["What is 2 plus 3?"])[0]));
+}
+
+/// No errors and no leaks.
+#[test]
+fn examples_under_valgrind() {
+    if env::var_os("PELTON_FULL").is_none() {
+        eprintln!("SKIPPED: valgrind runs with PELTON_FULL=1 alone");
+        return;
+    }
+    let Some(workshop) = Workshop::open() else { return };
+    if !has("valgrind") || !has("taskset") {
+        return;
+    }
+    let (audio, embedder) = (audio(), embedder());
+    for (name, arguments) in [
+        ("chat.c", &["-", "cpu"][..]),
+        ("chat.cpp", &["-", "cpu"]),
+        ("embedding.c", &[&embedder, "cpu"]),
+        ("transcription.c", &[&audio, "-", "cpu"]),
+        ("session.c", &["-", "cpu"]),
+        ("epoll.c", &["-", "cpu"]),
+    ] {
+        let program = workshop.build(&Path::new(&folder("examples")).join(name), &[]);
+        // on one core, because valgrind runs one thread at a time and the pool's threads would spin
+        let mut command = Command::new("taskset");
+        command.args(["-c", "0", "valgrind", "--quiet", "--error-exitcode=9"]);
+        command.args(["--leak-check=full", "--errors-for-leak-kinds=definite,indirect"]);
+        run(command.arg(program).args(arguments));
+    }
+}
