@@ -64,7 +64,7 @@ pub mod speech;
 pub use api::{
     AsyncTokenStream, Client, DraftSource, EffortLevel, EffortOptions, EffortTables, EmbedOptions,
     Embedding, Event, FinishReason, GenerateOptions, KvMemory, LoadOptions, LoadProgress,
-    LogitBias, Lora, LoraChoice, ModelSource, PageCounts, Pooling, Prompt, PromptToken,
+    LogitBias, LogitRows, Lora, LoraChoice, ModelSource, PageCounts, Pooling, Prompt, PromptToken,
     RequestHandle, RerankOptions, RerankQuery, Score, Speculation, SpeculationStats, Stats, Status,
     Token, TokenLogprob, TokenStream, Trigger,
 };

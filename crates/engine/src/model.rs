@@ -8,6 +8,7 @@ mod defaults;
 mod draft;
 mod effort;
 mod embed;
+mod logits;
 mod loras;
 mod many;
 mod rerank;

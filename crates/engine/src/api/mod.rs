@@ -26,4 +26,4 @@ pub use speculation::{Speculation, SpeculationStats};
 pub use status::{PageCounts, Status};
 pub use stream::{AsyncTokenStream, TokenStream};
 pub(crate) use stream::{KeepAlive, channel};
-pub use values::{EmbedOptions, Embedding, Pooling, RerankOptions, RerankQuery, Score};
+pub use values::{EmbedOptions, Embedding, LogitRows, Pooling, RerankOptions, RerankQuery, Score};

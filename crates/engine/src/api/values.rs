@@ -29,6 +29,16 @@ impl fmt::Display for Pooling {
     }
 }
 
+/// The tokens of a prompt after which logits are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LogitRows {
+    /// The last token.
+    Last,
+    /// Each token.
+    Each,
+}
+
 /// How texts are embedded.
 ///
 /// ```

@@ -186,7 +186,8 @@ impl Scheduler {
             let count = if fits { count } else { least.min(count) };
             let samples = sequence.samples_at(first + count);
             let scores = sequence.score_wants(first, first + count, 0).count();
-            let wanted = scores + usize::from(samples);
+            let values = sequence.value_wants(first, first + count);
+            let wanted = scores + values + usize::from(samples);
             if wanted > wants {
                 // the first of the next pass
                 break;

@@ -5,7 +5,9 @@ use std::time::Duration;
 use pelton_graph::{Effort, Input, PAGE, RECENT, Row, Sample, Want};
 use pelton_sampling::Sampled;
 
-use super::{goal::Goal, queue::Place, scores::PromptScores, speculate::Drafter};
+use super::{
+    goal::Goal, queue::Place, scores::PromptScores, speculate::Drafter, values::WantedRows,
+};
 use crate::{
     Error,
     api::Client,
@@ -270,12 +272,23 @@ impl Sequence {
         })
     }
 
+    /// The number of rows `first..end` whose values are wanted.
+    pub(crate) fn value_wants(&self, first: usize, end: usize) -> usize {
+        match &self.goal {
+            Goal::Text { .. } => 0,
+            Goal::Values(values) => values.wanted.of(first, end, self.prompt).len(),
+        }
+    }
+
     /// The position up to which the rows from `first` on can be in a pass with `wants` wants.
     pub(crate) fn wanted_end(&self, first: usize, wants: usize) -> usize {
         let most = wants.min(RECENT);
-        match &self.scores {
-            None => usize::MAX,
-            Some(scores) => (first.max(scores.next_row()) + most) / PAGE * PAGE,
+        match (&self.scores, &self.goal) {
+            (Some(scores), _) => (first.max(scores.next_row()) + most) / PAGE * PAGE,
+            (None, Goal::Values(values)) if values.wanted == WantedRows::All => {
+                (first + wants) / PAGE * PAGE
+            }
+            (None, _) => usize::MAX,
         }
     }
 

@@ -1,0 +1,81 @@
+"""A language-model inference engine: a model file and a prompt in, text out.
+
+>>> import pelton
+>>> model = pelton.load()  # the model within the package
+>>> print(model.generate("Once upon a time", max_tokens=20, temperature=0))
+>>> model.chat([{"role": "user", "content": "What is 2 plus 3?"}])
+
+A model belongs to the process that loaded it. Threads can share it.
+"""
+
+from ._aio import AsyncStream
+from ._errors import (
+    BusyError,
+    CancelledError,
+    DeviceError,
+    DownloadError,
+    FileError,
+    ForkedError,
+    InternalError,
+    InvalidInputError,
+    InvalidModelError,
+    NotFoundError,
+    OutOfMemoryError,
+    PeltonError,
+    TimedOutError,
+    TooLongError,
+    UnsupportedError,
+)
+from ._pelton import (
+    SAMPLING_OPTIONS,
+    Array,
+    ChatStream,
+    Completion,
+    Model,
+    Segment,
+    SpeechModel,
+    Token,
+    Tokenizer,
+    TokenStream,
+    Transcript,
+    Usage,
+    Word,
+    __version__,
+    load,
+    load_speech,
+)
+
+__all__ = [
+    "SAMPLING_OPTIONS",
+    "Array",
+    "AsyncStream",
+    "BusyError",
+    "CancelledError",
+    "ChatStream",
+    "Completion",
+    "DeviceError",
+    "DownloadError",
+    "FileError",
+    "ForkedError",
+    "InternalError",
+    "InvalidInputError",
+    "InvalidModelError",
+    "Model",
+    "NotFoundError",
+    "OutOfMemoryError",
+    "PeltonError",
+    "Segment",
+    "SpeechModel",
+    "TimedOutError",
+    "Token",
+    "TokenStream",
+    "Tokenizer",
+    "TooLongError",
+    "Transcript",
+    "UnsupportedError",
+    "Usage",
+    "Word",
+    "__version__",
+    "load",
+    "load_speech",
+]

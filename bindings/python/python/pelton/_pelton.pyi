@@ -1,0 +1,334 @@
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, TypedDict, final, overload
+
+from typing_extensions import Buffer, Self, Unpack
+
+from ._aio import AsyncStream
+
+__version__: Final[str]
+SAMPLING_OPTIONS: Final[tuple[str, ...]]
+
+_Path: TypeAlias = str | os.PathLike[str]
+_Prompt: TypeAlias = str | Sequence[int]
+_Json: TypeAlias = Mapping[str, Any]
+_FinishReason: TypeAlias = Literal["stop", "length", "cancelled"]
+
+class _Options(TypedDict, total=False):
+    # sampling: the same names as in SAMPLING_OPTIONS
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    penalty_window: int | None
+    top_n_sigma: float | None
+    typical_p: float | None
+    xtc_probability: float | None
+    xtc_threshold: float | None
+    dynatemp_range: float | None
+    dynatemp_exponent: float | None
+    dry_multiplier: float | None
+    dry_base: float | None
+    dry_allowed_length: int | None
+    dry_window: int | None
+    dry_breakers: Sequence[str] | None
+    mirostat: int | None
+    mirostat_tau: float | None
+    mirostat_eta: float | None
+    adaptive_target: float | None
+    adaptive_decay: float | None
+    min_keep: int | None
+    order: Sequence[str] | str | None
+    seed: int | None
+    # the text
+    max_tokens: int | None
+    stop: str | Sequence[str] | None
+    ignore_eos: bool | None
+    logit_bias: Mapping[int, float] | None
+    # results
+    logprobs: int | None
+    prompt_logprobs: int | None
+    # at most one constraint
+    json_schema: _Json | str | bool | None
+    regex: str | None
+    lark: str | None
+    gbnf: str | None
+    choices: Sequence[str] | None
+    # the run
+    effort: float | str | None
+    effort_in_prompt: bool | None
+    loras: Mapping[str, float] | None
+    timeout: float | None
+    cache_salt: int | None
+    priority: int | None
+    prediction: str | None
+    speculation: Literal["auto", "always", "off"] | None
+
+@final
+class Token:
+    @property
+    def id(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def logprob(self) -> float | None: ...
+    @property
+    def top(self) -> list[tuple[int, float]]: ...
+
+@final
+class Usage:
+    @property
+    def prompt_tokens(self) -> int: ...
+    @property
+    def cached_tokens(self) -> int: ...
+    @property
+    def completion_tokens(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def queue_time(self) -> float | None: ...
+    @property
+    def time_to_first_token(self) -> float | None: ...
+    @property
+    def prompt_tokens_per_second(self) -> float | None: ...
+    @property
+    def tokens_per_second(self) -> float | None: ...
+
+@final
+class Completion:
+    @property
+    def text(self) -> str: ...
+    @property
+    def tokens(self) -> list[int]: ...
+    @property
+    def finish_reason(self) -> _FinishReason: ...
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def logprobs(self) -> list[Token] | None: ...
+    @property
+    def prompt_logprobs(self) -> list[Token] | None: ...
+
+@final
+class TokenStream:
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Token: ...
+    def __aiter__(self) -> AsyncStream[Token]: ...
+    def cancel(self) -> None: ...
+    @property
+    def finish_reason(self) -> _FinishReason | None: ...
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def prompt_logprobs(self) -> list[Token]: ...
+    def _drain(self) -> tuple[list[Token], bool, BaseException | None]: ...
+    def _on_ready(self, wake: Any) -> None: ...
+
+@final
+class ChatStream:
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> dict[str, Any]: ...
+    def __aiter__(self) -> AsyncStream[dict[str, Any]]: ...
+    def cancel(self) -> None: ...
+    @property
+    def finish_reason(self) -> _FinishReason | Literal["tool_calls"] | None: ...
+    def _drain(self) -> tuple[list[dict[str, Any]], bool, BaseException | None]: ...
+    def _on_ready(self, wake: Any) -> None: ...
+
+@final
+class Array:
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def nbytes(self) -> int: ...
+    def tolist(self) -> list[Any]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Any: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+
+@final
+class Tokenizer:
+    def encode(self, text: str, *, add_special: bool = True) -> list[int]: ...
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str: ...
+    def token_bytes(self, id: int) -> bytes | None: ...
+    @property
+    def bos_id(self) -> int | None: ...
+    @property
+    def eos_id(self) -> int | None: ...
+    @property
+    def end_ids(self) -> list[int]: ...
+    @property
+    def chat_template(self) -> str | None: ...
+    def __len__(self) -> int: ...
+
+@final
+class Model:
+    @overload
+    def generate(self, prompt: str, **options: Unpack[_Options]) -> Completion: ...
+    @overload
+    def generate(
+        self, prompt: list[str] | list[list[int]], **options: Unpack[_Options]
+    ) -> list[Completion]: ...
+    @overload
+    def generate(self, prompt: Sequence[int], **options: Unpack[_Options]) -> Completion: ...
+    def stream(self, prompt: _Prompt, **options: Unpack[_Options]) -> TokenStream: ...
+    def astream(self, prompt: _Prompt, **options: Unpack[_Options]) -> AsyncStream[Token]: ...
+    @overload
+    def chat(
+        self,
+        messages: str | Sequence[_Json],
+        tools: Sequence[_Json] | None = None,
+        *,
+        tool_choice: str | _Json | None = None,
+        parallel_tool_calls: bool = True,
+        stream: Literal[False] = False,
+        enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
+        continue_final_message: bool = False,
+        template_kwargs: _Json | None = None,
+        **options: Unpack[_Options],
+    ) -> dict[str, Any]: ...
+    @overload
+    def chat(
+        self,
+        messages: str | Sequence[_Json],
+        tools: Sequence[_Json] | None = None,
+        *,
+        tool_choice: str | _Json | None = None,
+        parallel_tool_calls: bool = True,
+        stream: Literal[True],
+        enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
+        continue_final_message: bool = False,
+        template_kwargs: _Json | None = None,
+        **options: Unpack[_Options],
+    ) -> ChatStream: ...
+    def render_chat(
+        self,
+        messages: str | Sequence[_Json],
+        tools: Sequence[_Json] | None = None,
+        *,
+        enable_thinking: bool | None = None,
+    ) -> str: ...
+    @overload
+    def score(self, context: str, continuation: str) -> tuple[float, bool]: ...
+    @overload
+    def score(
+        self,
+        context: list[str] | list[list[int]],
+        continuation: list[str] | list[list[int]],
+    ) -> list[tuple[float, bool]]: ...
+    @overload
+    def score(self, context: Sequence[int], continuation: Sequence[int]) -> tuple[float, bool]: ...
+    def logits(self, prompt: _Prompt, *, last: bool = False) -> Array: ...
+    def embed(
+        self,
+        texts: str | Sequence[str] | Sequence[int] | Sequence[list[int]],
+        *,
+        dimensions: int | None = None,
+        normalize: bool = True,
+    ) -> Array | list[Array]: ...
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def context(self) -> int: ...
+    @property
+    def device(self) -> str: ...
+
+@final
+class Word:
+    @property
+    def text(self) -> str: ...
+    @property
+    def start(self) -> float: ...
+    @property
+    def end(self) -> float: ...
+    @property
+    def probability(self) -> float: ...
+
+@final
+class Segment:
+    @property
+    def text(self) -> str: ...
+    @property
+    def start(self) -> float: ...
+    @property
+    def end(self) -> float: ...
+    @property
+    def tokens(self) -> list[int]: ...
+    @property
+    def average_logprob(self) -> float: ...
+    @property
+    def no_speech_prob(self) -> float: ...
+    @property
+    def words(self) -> list[Word]: ...
+
+@final
+class Transcript:
+    @property
+    def text(self) -> str: ...
+    @property
+    def language(self) -> str: ...
+    @property
+    def segments(self) -> list[Segment]: ...
+    def to(self, format: str) -> str: ...
+
+@final
+class SpeechModel:
+    def transcribe(
+        self,
+        audio: _Path | Buffer,
+        *,
+        language: str | None = None,
+        task: Literal["transcribe", "translate"] = "transcribe",
+        words: bool = False,
+        prompt: str | None = None,
+        beam_size: int | None = None,
+        temperatures: Sequence[float] | None = None,
+        vad: bool = False,
+        batched: bool = False,
+        seed: int | None = None,
+    ) -> Transcript: ...
+    @property
+    def name(self) -> str: ...
+
+def load(
+    path: _Path | None = None,
+    device: str = "auto",
+    context: int | None = None,
+    *,
+    threads: int | None = None,
+    max_concurrent: int | None = None,
+    fit_context: bool = False,
+    kv: Literal["f16", "f32", "q8_0"] = "f16",
+    kv_bytes: int | None = None,
+    effort: bool | float | str | None = None,
+    speculation: Literal["auto", "always", "off"] | None = None,
+    draft: _Path | None = None,
+    loras: Sequence[tuple[_Path, float]] | None = None,
+    pooling: Literal["none", "mean", "cls", "last"] | None = None,
+) -> Model: ...
+def load_speech(
+    path: _Path | None = None,
+    device: str = "auto",
+    *,
+    threads: int | None = None,
+    windows: int = 1,
+    beams: int = 5,
+    kv: Literal["f16", "f32", "q8_0"] = "f16",
+) -> SpeechModel: ...
+def _time_in_rust(model: Model, prompt: Sequence[int], max_tokens: int) -> tuple[int, float]: ...

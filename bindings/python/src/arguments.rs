@@ -1,0 +1,70 @@
+//! Arguments of Python as values of the engine.
+
+use pelton::Prompt;
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    types::{PyList, PyString, PyTuple},
+};
+
+/// The `TypeError` of an argument.
+pub(crate) fn wrong(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+    let found = value.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
+    let found = match found.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &found[..end]),
+        None => found,
+    };
+    PyTypeError::new_err(format!("{name} is {found}, expected {expected}"))
+}
+
+/// An argument of a type.
+pub(crate) fn get<'py, T>(name: &str, value: &Bound<'py, PyAny>, expected: &str) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py>,
+{
+    value.extract().map_err(|_| wrong(name, value, expected))
+}
+
+/// Prompts of an argument, and whether it is one prompt and no list of them.
+pub(crate) struct Prompts {
+    pub(crate) list: Vec<Prompt>,
+    pub(crate) is_one: bool,
+}
+
+const EXPECTED: &str = "a text, a list of token ids, or a list of those";
+
+fn prompt(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Prompt> {
+    if value.is_instance_of::<PyString>() {
+        return Ok(Prompt::Text(value.extract()?));
+    }
+    Ok(Prompt::Tokens(get(name, value, EXPECTED)?))
+}
+
+/// A prompt of text or of ids.
+pub(crate) fn one_prompt(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Prompt> {
+    prompt(name, value)
+}
+
+/// A text, token ids, or a list of texts and lists of ids.
+pub(crate) fn prompts(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Prompts> {
+    let is_list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
+    // a list of ids begins with a number; an empty list is one of no prompts
+    let is_many = is_list
+        && match value.try_iter()?.next().transpose()? {
+            None => true,
+            Some(first) => first.extract::<u32>().is_err(),
+        };
+    if !is_many {
+        return Ok(Prompts { list: vec![prompt(name, value)?], is_one: true });
+    }
+    let list = value.try_iter()?.map(|item| prompt(name, &item?)).collect::<PyResult<_>>()?;
+    Ok(Prompts { list, is_one: false })
+}
+
+/// One text, or a list of texts.
+pub(crate) fn texts(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    match value.is_instance_of::<PyString>() {
+        true => Ok(vec![value.extract()?]),
+        false => get(name, value, "a text or a list of texts"),
+    }
+}

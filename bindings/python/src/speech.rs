@@ -1,0 +1,318 @@
+//! Transcription of audio.
+
+use std::{
+    ops::ControlFlow,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use pelton::{
+    ModelSource, SpeechOptions,
+    speech::{
+        AudioFile, Control, Format, Memory, Observer, Task, TranscribeOptions, Transcription,
+        VoiceOptions, WriteOptions, write,
+    },
+};
+use pyo3::{buffer::PyBuffer, prelude::*, types::PyString};
+
+use crate::{
+    arguments::wrong,
+    error::Failure,
+    load::{Place, engine, kv_type},
+    process::Owned,
+    wait::on_thread,
+};
+
+/// A model that recognizes speech, as Whisper. One transcription runs at a time; others wait for it.
+#[pyclass(frozen, module = "pelton")]
+pub(crate) struct SpeechModel {
+    model: Owned<Arc<Mutex<pelton::SpeechModel>>>,
+    name: String,
+}
+
+/// A word with its times.
+#[pyclass(frozen, get_all, module = "pelton")]
+#[derive(Clone)]
+pub(crate) struct Word {
+    /// The text, with the space before it.
+    text: String,
+    /// Seconds from the start of the audio.
+    start: f64,
+    /// Seconds from the start of the audio.
+    end: f64,
+    /// The mean probability of its tokens.
+    probability: f64,
+}
+
+#[pymethods]
+impl Word {
+    fn __repr__(&self) -> String {
+        format!("Word({:.2}, {:.2}, {:?})", self.start, self.end, self.text)
+    }
+}
+
+/// A part of a transcript.
+#[pyclass(frozen, get_all, module = "pelton")]
+#[derive(Clone)]
+pub(crate) struct Segment {
+    /// The text, with the space before it.
+    text: String,
+    /// Seconds from the start of the audio.
+    start: f64,
+    /// Seconds from the start of the audio.
+    end: f64,
+    /// The tokens, timestamps included.
+    tokens: Vec<u32>,
+    /// The mean log-probability of the window's tokens.
+    average_logprob: f64,
+    /// The probability that the window has no speech.
+    no_speech_prob: f64,
+    /// Words with their times, if they were wanted.
+    words: Vec<Word>,
+}
+
+#[pymethods]
+impl Segment {
+    fn __repr__(&self) -> String {
+        format!("Segment({:.2}, {:.2}, {:?})", self.start, self.end, self.text)
+    }
+}
+
+/// The text of audio.
+#[pyclass(frozen, module = "pelton")]
+pub(crate) struct Transcript {
+    transcript: pelton::speech::Transcript,
+}
+
+#[pymethods]
+impl Transcript {
+    /// The whole text.
+    #[getter]
+    fn text(&self) -> &str {
+        &self.transcript.text
+    }
+
+    /// The language, as ISO 639 has it.
+    #[getter]
+    fn language(&self) -> String {
+        self.transcript.language.to_string()
+    }
+
+    /// The parts, in order.
+    #[getter]
+    fn segments(&self) -> Vec<Segment> {
+        let word = |word: &pelton::speech::Word| Word {
+            text: word.text.clone(),
+            start: word.start,
+            end: word.end,
+            probability: word.probability,
+        };
+        let segment = |segment: &pelton::speech::Segment| Segment {
+            text: segment.text.clone(),
+            start: segment.start,
+            end: segment.end,
+            tokens: segment.tokens.clone(),
+            average_logprob: segment.average_logprob,
+            no_speech_prob: segment.no_speech_prob,
+            words: segment.words.iter().map(word).collect(),
+        };
+        self.transcript.segments.iter().map(segment).collect()
+    }
+
+    /// The transcript as a file's text: `txt`, `srt`, `vtt`, `tsv`, `json`, `csv` or `lrc`.
+    fn to(&self, py: Python<'_>, format: &str) -> PyResult<String> {
+        let format: Format =
+            format.parse().map_err(|error: String| Failure::input(error).raise(py))?;
+        let mut text = Vec::new();
+        let segments = &self.transcript.segments;
+        let words = segments.iter().any(|segment| !segment.words.is_empty());
+        let language = self.transcript.language.to_string();
+        let options = WriteOptions { words, language, ..WriteOptions::default() };
+        write(format, segments, &options, &mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    fn __str__(&self) -> &str {
+        &self.transcript.text
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "Transcript({:?}, language={}, segments={})",
+            self.transcript.text,
+            self.transcript.language,
+            self.transcript.segments.len()
+        )
+    }
+}
+
+/// Stops a transcription whose caller was interrupted.
+struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    fn flow(&self) -> ControlFlow<()> {
+        match self.0.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Control for Stop {
+    fn step(&mut self) -> ControlFlow<()> {
+        self.flow()
+    }
+}
+
+impl Observer for Stop {
+    fn progress(&mut self, _: usize, _: usize) -> ControlFlow<()> {
+        self.flow()
+    }
+}
+
+/// Sets the flag of [`Stop`] when the caller is gone.
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The audio of a call.
+enum Audio {
+    Path(PathBuf),
+    Bytes(Vec<u8>),
+    /// 16,000 samples a second.
+    Samples(Vec<f32>),
+}
+
+impl Audio {
+    fn new(value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        const EXPECTED: &str =
+            "a path, the bytes of a file, or float32 samples of one channel at 16,000 Hz";
+        if value.is_instance_of::<PyString>() {
+            return Ok(Self::Path(value.extract()?));
+        }
+        if let Ok(buffer) = PyBuffer::<f32>::get(value) {
+            if buffer.dimensions() != 1 {
+                return Err(wrong("audio", value, EXPECTED));
+            }
+            return Ok(Self::Samples(buffer.to_vec(value.py())?));
+        }
+        if let Ok(buffer) = PyBuffer::<u8>::get(value) {
+            return Ok(Self::Bytes(buffer.to_vec(value.py())?));
+        }
+        value.extract().map(Self::Path).map_err(|_| wrong("audio", value, EXPECTED))
+    }
+}
+
+/// Loads a model that recognizes speech: a file of whisper.cpp, a GGUF file, a Hugging Face directory, or the
+/// name of a model of a hub; None is the demonstration within the package.
+#[pyfunction]
+#[pyo3(signature = (path = None, device = "auto", *, threads = None, windows = 1, beams = 5, kv = "f16"))]
+pub(crate) fn load_speech(
+    py: Python<'_>,
+    path: Option<&Bound<'_, PyAny>>,
+    device: &str,
+    threads: Option<usize>,
+    windows: usize,
+    beams: usize,
+    kv: &str,
+) -> PyResult<SpeechModel> {
+    let place = Place::new(path)?;
+    let kv = kv_type(kv).map_err(|failure| failure.raise(py))?;
+    let options = SpeechOptions::default().windows(windows).beams(beams).kv(kv);
+    let device = device.to_owned();
+    let model = on_thread(py, move || {
+        let source: ModelSource = place.source()?;
+        Ok(engine(&device, threads)?.load_speech(source, &options)?)
+    })?;
+    let name = model.name().to_owned();
+    Ok(SpeechModel { model: Owned::new(Arc::new(Mutex::new(model))), name })
+}
+
+#[pymethods]
+impl SpeechModel {
+    /// Transcribes audio: a path, the bytes of a file, or float32 samples of one channel at 16,000 Hz.
+    #[pyo3(signature = (
+        audio, *, language = None, task = "transcribe", words = false, prompt = None,
+        beam_size = None, temperatures = None, vad = false, batched = false, seed = None,
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn transcribe(
+        &self,
+        audio: &Bound<'_, PyAny>,
+        language: Option<&str>,
+        task: &str,
+        words: bool,
+        prompt: Option<String>,
+        beam_size: Option<usize>,
+        temperatures: Option<Vec<f64>>,
+        vad: bool,
+        batched: bool,
+        seed: Option<u64>,
+    ) -> PyResult<Transcript> {
+        let py = audio.py();
+        let raise = |failure: Failure| failure.raise(py);
+        let audio = Audio::new(audio)?;
+        let mut rules = TranscribeOptions { words, initial_prompt: prompt, ..Default::default() };
+        if let Some(language) = language {
+            let language = language.parse();
+            rules.decode.language =
+                Some(language.map_err(|error| raise(Failure::input(format!("{error}"))))?);
+        }
+        rules.decode.task = match task {
+            "transcribe" => Task::Transcribe,
+            "translate" => Task::Translate,
+            _ => {
+                let message = format!("task is {task:?}, expected transcribe or translate");
+                return Err(raise(Failure::input(message)));
+            }
+        };
+        rules.decode.beam_size = beam_size;
+        if let Some(temperatures) = temperatures {
+            rules.temperatures = temperatures;
+        }
+        if let Some(seed) = seed {
+            rules.decode.seed = seed;
+        }
+        let mut options = Transcription::default();
+        options.rules = rules;
+        options.batched = batched;
+        options.voices = vad.then(VoiceOptions::default);
+        let model = Arc::clone(self.model.get().map_err(raise)?);
+        let stopped = Arc::new(AtomicBool::new(false));
+        let _gone = Gone(Arc::clone(&stopped));
+        let transcript = on_thread(py, move || {
+            let mut model = model.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut stop = Stop(stopped);
+            Ok(match audio {
+                Audio::Path(path) => {
+                    model.transcribe(AudioFile::open(path)?, &options, &mut stop)?
+                }
+                Audio::Bytes(bytes) => {
+                    let file = AudioFile::from_bytes(bytes, "audio")?;
+                    model.transcribe(file, &options, &mut stop)?
+                }
+                Audio::Samples(samples) => {
+                    model.transcribe(Memory::new(samples), &options, &mut stop)?
+                }
+            })
+        })?;
+        Ok(Transcript { transcript })
+    }
+
+    /// The name of the file that the model came from.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn __repr__(&self) -> String {
+        format!("SpeechModel({:?})", self.name)
+    }
+}

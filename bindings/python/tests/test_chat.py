@@ -1,0 +1,125 @@
+"""Chats as dicts of OpenAI's API."""
+
+import json
+
+import pytest
+
+import pelton
+
+SUM = [{"role": "user", "content": "What is 2 plus 3?"}]
+WEATHER = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "The weather of a city.",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string", "maxLength": 20}},
+                "required": ["city"],
+                "additionalProperties": False,
+            },
+        },
+    }
+]
+GREEDY = {"temperature": 0, "max_tokens": 80}
+
+
+def joined(chunks):
+    """The message of chunks, as a client joins them."""
+    message = {"content": "", "tool_calls": []}
+    for chunk in chunks:
+        assert chunk["object"] == "chat.completion.chunk"
+        delta = chunk["choices"][0]["delta"]
+        message["content"] += delta.get("content") or ""
+        for part in delta.get("tool_calls", []):
+            if part["index"] == len(message["tool_calls"]):
+                message["tool_calls"].append({"id": part["id"], "function": dict(part["function"])})
+            else:
+                call = message["tool_calls"][part["index"]]["function"]
+                call["arguments"] += part["function"]["arguments"]
+    return message
+
+
+def test_an_answer(model):
+    answer = model.chat(SUM, **GREEDY)
+    assert answer["object"] == "chat.completion" and answer["model"] == model.name
+    (choice,) = answer["choices"]
+    assert choice["message"]["role"] == "assistant" and "5" in choice["message"]["content"]
+    assert choice["finish_reason"] == "stop" and choice["logprobs"] is None
+    usage = answer["usage"]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    assert model.chat("What is 2 plus 3?", **GREEDY)["choices"] == answer["choices"]
+
+
+def test_a_stream_is_the_answer(model):
+    chunks = list(model.chat(SUM, stream=True, **GREEDY))
+    assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+    assert chunks[-1]["usage"]["completion_tokens"] > 0
+    whole = model.chat(SUM, **GREEDY)["choices"][0]["message"]["content"]
+    assert joined(chunks)["content"] == whole
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("choice", ["required", {"function": {"name": "get_weather"}}])
+def test_a_tool_is_called(model, stream, choice):
+    messages = [{"role": "user", "content": "What is the weather in Paris?"}]
+    arguments = {"tool_choice": choice, "parallel_tool_calls": False} | GREEDY
+    if stream:
+        chunks = list(model.chat(messages, WEATHER, stream=True, **arguments))
+        reason, message = chunks[-1]["choices"][0]["finish_reason"], joined(chunks)
+    else:
+        choice = model.chat(messages, WEATHER, **arguments)["choices"][0]
+        reason, message = choice["finish_reason"], choice["message"]
+        assert message["content"] is None
+    (call,) = message["tool_calls"]
+    assert reason == "tool_calls" and call["id"].startswith("call_")
+    assert call["function"]["name"] == "get_weather"
+    assert json.loads(call["function"]["arguments"]) == {"city": "Paris"}
+    messages += [
+        {"role": "assistant", "tool_calls": [call | {"type": "function"}]},
+        {"role": "tool", "tool_call_id": call["id"], "content": "18 degrees and sunny"},
+    ]
+    assert "18" in model.chat(messages, WEATHER, **GREEDY)["choices"][0]["message"]["content"]
+
+
+def test_a_schema(model):
+    schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+    content = model.chat(SUM, json_schema=schema, **GREEDY)["choices"][0]["message"]["content"]
+    assert isinstance(json.loads(content)["sum"], int)
+
+
+def test_thoughts(model):
+    message = model.chat(SUM, enable_thinking=True, **GREEDY)["choices"][0]["message"]
+    assert message["reasoning_content"] and "5" in message["content"]
+
+
+def test_logprobs(model):
+    chosen = model.chat(SUM, logprobs=2, **GREEDY)["choices"][0]
+    tokens = chosen["logprobs"]["content"]
+    text = b"".join(bytes(token["bytes"]) for token in tokens).decode()
+    assert text.startswith(chosen["message"]["content"])
+    assert all(len(token["top_logprobs"]) == 2 for token in tokens)
+
+
+def test_a_prompt_is_rendered(model):
+    rendered = model.render_chat(SUM)
+    assert rendered.endswith("<|assistant|>") and "<|user|>What is 2 plus 3?<|end|>" in rendered
+
+
+@pytest.mark.parametrize(
+    ("messages", "tools", "choice", "error"),
+    [
+        ([{"content": "no role"}], None, None, pelton.InvalidInputError),
+        (5, None, None, TypeError),
+        (SUM, "get_weather", None, TypeError),
+        (SUM, [{"function": {}}], None, pelton.InvalidInputError),
+        (SUM, WEATHER, "perhaps", TypeError),
+        (SUM, WEATHER, {"function": {"name": "other"}}, pelton.InvalidInputError),
+        (SUM, None, "required", pelton.InvalidInputError),
+    ],
+)
+def test_what_is_refused(model, messages, tools, choice, error):
+    with pytest.raises(error):
+        model.chat(messages, tools, tool_choice=choice, max_tokens=2)

@@ -1,0 +1,39 @@
+"""The examples of documents run as they are."""
+
+import re
+
+import pytest
+
+from conftest import ROOT
+
+
+def blocks(path):
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / path).read_text(), re.M | re.S)
+
+
+def run(code, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    # `pelton.load()` without a device would take a GPU
+    code = code.replace('pelton.load()', 'pelton.load(device="cpu")')
+    exec(compile(code, "<document>", "exec"), {})
+
+
+def test_the_page_of_the_package(monkeypatch, capsys):
+    (block,) = blocks("bindings/python/README.md")
+    run(block.replace("pelton.load()  ", 'pelton.load(device="cpu")  '), monkeypatch)
+    assert "5" in capsys.readouterr().out
+
+
+def test_the_document(monkeypatch, capsys):
+    first, speech, *_ = blocks("docs/python.md")
+    run(first, monkeypatch)
+    assert "5" in capsys.readouterr().out
+    run("import pelton\n" + speech, monkeypatch)
+    assert "Robert learned Greek in Oslo." in capsys.readouterr().out
+
+
+def test_langchain(monkeypatch, capsys):
+    pytest.importorskip("langchain_core")
+    (block,) = [block for block in blocks("docs/python.md") if "langchain_core" in block]
+    run(block, monkeypatch)
+    assert "5" in capsys.readouterr().out

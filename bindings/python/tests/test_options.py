@@ -1,0 +1,120 @@
+"""Keyword arguments: names, types and ranges."""
+
+import os
+import re
+
+import pytest
+
+import pelton
+from conftest import ROOT
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"warmth": 1}, TypeError, "generate() got an unexpected keyword argument 'warmth'"),
+        ({"warmth": None}, TypeError, "unexpected keyword argument 'warmth'"),
+        ({"temperature": "hot"}, TypeError, "temperature is 'hot', expected a number"),
+        ({"temperature": -1}, ValueError, "temperature is -1, expected a number from 0"),
+        ({"top_p": 1.5}, ValueError, "top_p is 1.5, expected a number from 0 to 1"),
+        ({"top_k": 1.5}, TypeError, "top_k is 1.5, expected an int"),
+        ({"top_k": True}, TypeError, "top_k is True, expected an int"),
+        ({"mirostat": 3}, ValueError, "mirostat is 3, expected an integer from 0 to 2"),
+        ({"order": ["most"]}, ValueError, "'most' is no sampler"),
+        ({"max_tokens": -1}, TypeError, "max_tokens is -1, expected an int from 0"),
+        ({"logprobs": 21}, ValueError, "logprobs is 21, expected at most 20"),
+        ({"stop": 5}, TypeError, "stop is 5, expected a text or a list of texts"),
+        ({"logit_bias": [1]}, TypeError, "logit_bias is [1], expected a dict"),
+        ({"timeout": -1}, TypeError, "timeout is -1, expected seconds from 0"),
+        ({"speculation": "maybe"}, TypeError, "speculation is 'maybe', expected"),
+        ({"json_schema": {"type": {1}}}, TypeError, "json_schema is {1}, expected values of JSON"),
+        ({"loras": {"nothing": 1.0}}, ValueError, "nothing"),
+    ],
+)
+def test_what_is_refused(model, options, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        model.generate("a", **({"max_tokens": 1} | options))
+
+
+def test_none_is_as_not_given(model):
+    none = dict.fromkeys(pelton.SAMPLING_OPTIONS)
+    given = model.generate("The cat", temperature=0, max_tokens=8).text
+    assert model.generate("The cat", **(none | {"temperature": 0, "max_tokens": 8})).text == given
+
+
+def test_options_have_an_effect(model):
+    greedy = model.generate("The cat", temperature=0, max_tokens=8)
+    forbidden = model.generate(
+        "The cat", temperature=0, max_tokens=8, logit_bias={greedy.tokens[0]: float("-inf")}
+    )
+    assert forbidden.tokens[0] != greedy.tokens[0]
+    # the names of llama.cpp are names too
+    one = model.generate("The cat", repeat_penalty=50.0, temperature=0, max_tokens=30).tokens
+    assert one == model.generate(
+        "The cat", repetition_penalty=50.0, temperature=0, max_tokens=30
+    ).tokens
+    assert len(set(one)) > len(set(model.generate("The cat", temperature=0, max_tokens=30).tokens))
+
+
+@pytest.mark.parametrize("prompt", [5, None, {"a": 1}, ["a", 5], [1, "a"], [-1], [[1], "a", 2.5]])
+def test_prompts_that_are_none(model, prompt):
+    with pytest.raises(TypeError, match="expected a text, a list of token ids"):
+        model.generate(prompt, max_tokens=1)
+
+
+def test_prompts_that_are_refused(model):
+    with pytest.raises(pelton.InvalidInputError, match="token 99999"):
+        model.generate([99999], max_tokens=1)
+    with pytest.raises(pelton.TooLongError, match="context") as raised:
+        model.generate([1] * (model.context + 1), max_tokens=1)
+    assert isinstance(raised.value, ValueError) and isinstance(raised.value, pelton.PeltonError)
+
+
+def test_loads_that_fail(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing.gguf") as raised:
+        pelton.load("nothing.gguf")
+    assert isinstance(raised.value, pelton.NotFoundError)
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(pelton.InvalidModelError, match="broken.gguf"):
+        pelton.load(broken)
+    with pytest.raises(pelton.InvalidInputError, match="warp"):
+        pelton.load(device="warp")
+    with pytest.raises(pelton.InvalidInputError, match="context"):
+        pelton.load(context=0)
+    with pytest.raises(pelton.InvalidInputError, match="kv is"):
+        pelton.load(kv="f64")
+    with pytest.raises(TypeError):
+        pelton.load(5)
+
+
+def test_names_of_a_hub(tmp_path, monkeypatch):
+    """A name is looked for in the cache of huggingface_hub; nothing is downloaded offline."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(pelton.DownloadError, match="owner/name"):
+        pelton.load("owner/name")
+    with pytest.raises(pelton.InvalidInputError, match="no name of a model"):
+        pelton.load("what is this?")
+    folder = tmp_path / "models--owner--name"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs/main").write_text("0" * 40)
+    snapshot = folder / "snapshots" / ("0" * 40)
+    snapshot.mkdir(parents=True)
+    os.symlink(ROOT / "models/tiny/pelton-tiny.gguf", snapshot / "name-Q8_0.gguf")
+    assert pelton.load("owner/name", device="cpu").context > 0
+
+
+def test_the_model_is_described(model):
+    assert model.context == 1024 and model.name and "CPU" in model.device.upper()
+    assert repr(model).startswith("Model(")
+    tokenizer = model.tokenizer
+    assert len(tokenizer) == 4096
+    ids = tokenizer.encode("The <|end|> cat")
+    assert tokenizer.eos_id in ids and tokenizer.eos_id in tokenizer.end_ids
+    assert tokenizer.decode(ids, special=True) == tokenizer.decode([tokenizer.bos_id], special=True) + (
+        "The <|end|> cat"
+    )
+    assert tokenizer.encode("The cat", add_special=False) == tokenizer.encode("The cat")[1:]
+    assert tokenizer.token_bytes(ids[1]) == b"The" and tokenizer.token_bytes(10**6) is None
+    assert "<|assistant|>" in tokenizer.chat_template
