@@ -6,7 +6,7 @@
 //! the widest subgroups, and some of them compute nothing if subgroups are narrower.
 
 use minijinja::{Value, context};
-use pelton_graph::Error;
+use pelton_graph::{Activation, Error};
 
 use crate::{
     device::{Capabilities, Device, Kernel, KernelSource},
@@ -27,8 +27,10 @@ pub(crate) struct Matmul {
     pub(crate) offset: usize,
     /// Outputs of all parts.
     pub(crate) stride: usize,
-    /// Whether a bias is added.
+    /// Whether biases are added, one for each y.
     pub(crate) bias: bool,
+    /// The function of the result, of a whole sum that is not added.
+    pub(crate) activation: Option<Activation>,
     /// Whether the result is added to what is there.
     pub(crate) add: bool,
     /// Where the number of rows of activations is among the numbers of a pass.
@@ -261,6 +263,7 @@ impl Matmul {
                 units => self.layout.units(self.k),
                 padded => padded(self.k),
                 bias => self.bias,
+                activation => self.activation.map(Activation::name),
                 add => self.add,
                 count_at => self.count_at,
                 splits => self.splits,
@@ -312,6 +315,7 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
         offset: 0,
         stride: 270,
         bias: false,
+        activation: None,
         add: false,
         count_at: 0,
         splits: 2,
@@ -322,7 +326,7 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     };
     all.push((format!("{fused:?}"), fused.source(&DECODE).unwrap()));
     for add in [false, true] {
-        let own = Matmul { own_y: true, add, splits: 1, ..fused };
+        let own = Matmul { own_y: true, bias: !add, add, splits: 1, ..fused };
         all.push((format!("{own:?}"), own.source(&Tile::ALL[0]).unwrap()));
     }
     for dtype in DType::ALL {
@@ -339,6 +343,7 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
                     offset: 10,
                     stride: 90,
                     bias,
+                    activation: bias.then_some(Activation::GeluErf),
                     add,
                     count_at: 0,
                     splits: 1 + usize::from(add),

@@ -1,6 +1,7 @@
 {# A matrix product for many rows of activations, on matrix cores:
        y[r][n] = Σ_k W[n][k] · a[r][k] (+ bias[n])
        y[r][n] += …                                      with add
+       y[r][n] = activated(…)                            with activation
        y[s][r][n] = partial sums of K split s            with splits
    With `experts` there are several matrices, of which a workgroup chooses one (experts.wgsl). With
    several `parts` there are as many matrices, whose outputs follow each other in a row of y, or with `own_y`
@@ -32,10 +33,18 @@ var<storage, read> pass_info: array<u32>;
 {% if own_y %}
 {% for part in parts[1:] %}
 var<storage, read_write> y{{ loop.index }}: array<f32>;
+{% if bias %}
+var<storage, read> bias{{ loop.index }}: array<f32>;
+{% endif %}
 {% endfor %}
 {% endif %}
 {% if bias %}
 var<storage, read> bias: array<f32>;
+{% endif %}
+{% if activation %}
+{% with element="f32" %}
+{% include "activation.wgsl" %}
+{% endwith %}
 {% endif %}
 {% if experts %}
 {% include "experts.wgsl" %}
@@ -278,17 +287,17 @@ fn main(
         let r = first + patch_first + {{ i * core }}u + e / {{ core }}u;
         let n = part.first_row + patch_row + {{ j * core }}u + e % {{ core }}u;
         if (r < {{ "end_pair" if experts else "count" }} && n < part.rows) {
-            let sum = staged[corner + e / {{ core }}u * {{ staged_stride }}u + e % {{ core }}u]{% if bias %} + bias[{{ "which * %su"|format(y_stride) if experts else "%su"|format(offset) }} + n]{% endif %};
+            let sum = staged[corner + e / {{ core }}u * {{ staged_stride }}u + e % {{ core }}u]{% if bias and not own_y %} + bias[{{ "which * %su"|format(y_stride) if experts else "%su"|format(offset) }} + n]{% endif %};
 {% if own_y %}
             let at = r * part.rows + n;
 {% for part in parts %}
             if (part.index == {{ loop.index0 }}u) {
-                y{{ loop.index0 or "" }}[at] {{ "+=" if add else "=" }} sum;
+                y{{ loop.index0 or "" }}[at] {{ "+=" if add else "=" }} sum{{ " + bias%s[n]"|format(loop.index0 or "") if bias }};
             }
 {% endfor %}
 {% else %}
             let at = (slab + {{ "y_row(r - first)" if experts else "r" }}) * {{ y_stride }}u + part.offset + n;
-            y[at] {{ "+=" if add else "=" }} sum;
+            y[at] {{ "+=" if add else "=" }} {{ "activated(sum)" if activation else "sum" }};
 {% endif %}
         }
     }

@@ -7,7 +7,7 @@
 //! the codes and is multiplied into the sums at the end.
 
 use minijinja::{Value, context};
-use pelton_graph::{Error, Gating};
+use pelton_graph::{Activation, Error, Gating};
 
 use crate::{
     device::{Capabilities, KernelSource},
@@ -34,6 +34,8 @@ pub(crate) struct MatVec {
     pub(crate) norm: Option<f32>,
     /// Whether a bias is added.
     pub(crate) bias: bool,
+    /// The function of the result of a single matrix, which is not added.
+    pub(crate) activation: Option<Activation>,
     /// Whether the result is added to y.
     pub(crate) add: bool,
     /// The gated product of two matrices, gate and up, if it is the result.
@@ -218,6 +220,7 @@ impl MatVec {
                 eps => self.norm.map_or_else(String::new, template::float),
                 norm => self.norm.is_some(),
                 bias => self.bias,
+                activation => self.activation.map(Activation::name),
                 add => self.add,
                 glu => self.glu.is_some(),
                 gating => self.glu.as_ref().map(template::gating),
@@ -269,6 +272,7 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
                     batch,
                     norm,
                     bias,
+                    activation: (bias && !add && glu.is_none()).then_some(Activation::GeluErf),
                     add,
                     glu,
                     fused_with: if glu.is_some() || add {
@@ -452,6 +456,7 @@ mod tests {
             batch: 1,
             norm: None,
             bias: false,
+            activation: None,
             add: false,
             glu: None,
             fused_with: [None; 2],

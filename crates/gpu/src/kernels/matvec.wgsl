@@ -68,6 +68,8 @@ var<workgroup> squares: array<f32, {{ batch * subgroups }}>;
 {% endif %}
 {% if glu %}
 {% include "gating.wgsl" %}
+{% elif activation %}
+{% include "activation.wgsl" %}
 {% endif %}
 
 {% if blocks %}
@@ -359,7 +361,7 @@ fn add_product{{ matrices[0].kind }}(u: Unit{{ matrices[0].kind }}, a: Activatio
 {% endif %}
 {% endif %}
                 let at = in{{ r }} * {{ sides[s].stride }}u + {{ offset }}u + first + {{ n }}u;
-                y{{ s or "" }}[at] = {{ ("before%s_%s + "|format(n, r) if whole else "y[at] + ") if add }}value;
+                y{{ s or "" }}[at] = {{ ("before%s_%s + "|format(n, r) if whole else "y[at] + ") if add }}{{ "activated(value)" if activation and not glu else "value" }};
             }
 {% endfor %}
 {% endfor %}

@@ -1,7 +1,7 @@
 //! The sums over the K splits of matrix products.
 
 use minijinja::{Value, context};
-use pelton_graph::{Error, Gating};
+use pelton_graph::{Activation, Error, Gating};
 
 use crate::{device::KernelSource, kernels::template};
 
@@ -30,7 +30,9 @@ pub(crate) struct SumSplits {
     pub(crate) add: bool,
     /// The gated product, if it is the result: of two outputs of one length, gate and up.
     pub(crate) glu: Option<Gating>,
-    /// Whether a gated product is written in f16, for products on matrix cores.
+    /// The function of the sum of a single output.
+    pub(crate) activation: Option<Activation>,
+    /// Whether a single result is written in f16, for products on matrix cores.
     pub(crate) halves: bool,
 }
 
@@ -87,6 +89,7 @@ impl SumSplits {
                 add => self.add,
                 glu => self.glu.is_some(),
                 gating => self.glu.as_ref().map(template::gating),
+                activation => self.activation.map(Activation::name),
                 halves => self.halves,
             },
         )
@@ -95,7 +98,6 @@ impl SumSplits {
 
 #[cfg(test)]
 fn cases() -> Vec<SumSplits> {
-    use pelton_graph::Activation;
     let output = |rows, bias| Output { rows, bias };
     let silu = Some(Gating::Product(Activation::Silu));
     let plain = |outputs| SumSplits {
@@ -104,9 +106,13 @@ fn cases() -> Vec<SumSplits> {
         outputs,
         add: false,
         glu: None,
+        activation: None,
         halves: false,
     };
+    let gelu = Some(Activation::GeluErf);
     vec![
+        SumSplits { activation: gelu, ..plain(vec![output(50, true)]) },
+        SumSplits { activation: gelu, halves: true, ..plain(vec![output(64, true)]) },
         plain(vec![output(50, false)]),
         SumSplits { add: true, ..plain(vec![output(52, true)]) },
         plain(vec![output(64, true), output(12, false), output(20, true)]),
@@ -128,6 +134,17 @@ mod tests {
 
     use super::*;
     use crate::testing::{device, normals};
+
+    /// The error function by its series.
+    fn erf(x: f64) -> f64 {
+        let mut power = x;
+        let terms = (0..200).map(|n| {
+            let term = power / f64::from(2 * n + 1);
+            power *= -x * x / f64::from(n + 1);
+            term
+        });
+        terms.sum::<f64>() * std::f64::consts::FRAC_2_SQRT_PI
+    }
 
     /// Compares the outputs with sums in f64.
     #[test]
@@ -179,6 +196,9 @@ mod tests {
                         let place = r * output.rows + n;
                         expected += if sum.add { f64::from(before[i][place]) } else { 0.0 };
                         expected += biases.map_or(0.0, |bias| f64::from(bias[n]));
+                        if sum.activation == Some(Activation::GeluErf) {
+                            expected *= 0.5 * (1.0 + erf(expected / 2f64.sqrt()));
+                        }
                         let bound = if sum.halves { expected.abs() / 1000.0 + 1e-6 } else { 1e-5 };
                         let difference = (f64::from(got[place]) - expected).abs();
                         assert!(difference < bound, "{sum:?} {r} {n}: {expected}");

@@ -1,7 +1,7 @@
 {# The results of a product from the partial sums [s][r][n] of its K splits:
        y[r][n] = Σ_s partial[s][r][n] (+ y[r][n] with add) (+ bias[n])
        y[r][n] = gate[n] · up[n], with glu: a gated product of the halves of the sums' row
-   Several parts have a y and a bias each, and follow each other in the sums' row. With `halves` y is
+   With `activation`, y is the function of that. Several parts have a y and a bias each, and follow each other in the sums' row. With `halves` y is
    in f16, for products on matrix cores. A thread computes an element, a vector of four where all
    lengths are multiples of four; the grid's y is the row. Lengths count elements of a thread. #}
 alias Element = {{ element }};
@@ -18,6 +18,10 @@ var<storage, read> bias{{ i }}: array<Element>;
 {% endfor %}
 {% if glu %}
 {% include "gating.wgsl" %}
+{% elif activation %}
+{% with element="Element" %}
+{% include "activation.wgsl" %}
+{% endwith %}
 {% endif %}
 {% if halves %}
 {% include "half_range.wgsl" %}
@@ -47,7 +51,9 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     if (id.x >= {{ part.first }}u && id.x < {{ part.first + part.rows }}u) {
         let n = id.x - {{ part.first }}u;
         let at = id.y * {{ part.rows }}u + n;
-        y{{ i }}[at] = {{ "y%s[at] + "|format(i) if add }}sum{{ " + bias%s[n]"|format(i) if part.bias }};
+        let value = {{ "y%s[at] + "|format(i) if add }}sum{{ " + bias%s[n]"|format(i) if part.bias }};
+{% set result = "activated(value)" if activation else "value" %}
+        y{{ i }}[at] = {{ "halved(%s)"|format(result) if halves else result }};
     }
 {% endfor %}
 {% endif %}

@@ -1,7 +1,7 @@
 //! Activations in f16, the operand of matrix products on matrix cores.
 
 use minijinja::context;
-use pelton_graph::Error;
+use pelton_graph::{Error, Norm, NormKind};
 
 use crate::{
     device::{Capabilities, Device, Kernel, KernelSource},
@@ -24,10 +24,29 @@ pub(crate) struct ToF16 {
     pub(crate) k: usize,
     /// Such rows in a row of the pass: one for each head or chosen expert.
     pub(crate) per_row: usize,
-    /// The `eps` of a norm before the conversion.
-    pub(crate) norm: Option<f32>,
+    /// A norm before the conversion.
+    pub(crate) norm: Option<HalvedNorm>,
     /// The partial sums that x is completed with before, of a product that adds to x.
     pub(crate) partial: Option<Partial>,
+}
+
+/// A norm of rows before their conversion, which has factors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct HalvedNorm {
+    /// Whether the mean is subtracted first.
+    pub(crate) centred: bool,
+    /// Added under the root.
+    pub(crate) eps: f32,
+    /// Whether it has summands.
+    pub(crate) bias: bool,
+}
+
+impl HalvedNorm {
+    /// The norm of a plan.
+    pub(crate) fn of(norm: &Norm) -> Self {
+        let centred = norm.kind == NormKind::Layer;
+        Self { centred, eps: norm.eps, bias: norm.bias.is_some() }
+    }
 }
 
 /// Partial sums `[splits, slab_rows, outputs]` f32 of a product with K splits.
@@ -61,7 +80,9 @@ impl ToF16 {
                 slab_rows => self.partial.map_or(0, |partial| partial.slab_rows),
                 bias => self.partial.is_some_and(|partial| partial.bias),
                 norm => self.norm.is_some(),
-                eps => self.norm.map_or_else(String::new, template::float),
+                centred => self.norm.is_some_and(|norm| norm.centred),
+                norm_bias => self.norm.is_some_and(|norm| norm.bias),
+                eps => self.norm.map_or_else(String::new, |norm| template::float(norm.eps)),
             },
         )
     }
@@ -78,12 +99,20 @@ const PARTIALS: [Option<Partial>; 3] = [
     Some(Partial { splits: 3, slab_rows: 6, bias: true }),
 ];
 
+#[cfg(test)]
+const NORMS: [Option<HalvedNorm>; 4] = [
+    None,
+    Some(HalvedNorm { centred: false, eps: 1e-5, bias: false }),
+    Some(HalvedNorm { centred: true, eps: 1e-5, bias: false }),
+    Some(HalvedNorm { centred: true, eps: 1e-5, bias: true }),
+];
+
 /// Kernels for the test of translations.
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     let mut all = Vec::new();
     for k in [50, 256, 4096] {
-        for norm in [None, Some(1e-5)] {
+        for norm in NORMS {
             for partial in PARTIALS {
                 let prepare = ToF16 { k, per_row: 1, norm, partial };
                 let source = prepare.source(&crate::testing::capabilities(32)).unwrap();
@@ -101,12 +130,18 @@ mod tests {
     use super::*;
     use crate::testing::{device, normals};
 
-    fn expected(p: &ToF16, x: &[f32], weight: &[f32]) -> Vec<f64> {
-        let x: Vec<f64> = x.iter().map(|&v| f64::from(v)).collect();
-        let Some(eps) = p.norm else { return x };
+    fn expected(p: &ToF16, x: &[f32], weight: &[f32], bias: &[f32]) -> Vec<f64> {
+        let mut x: Vec<f64> = x.iter().map(|&v| f64::from(v)).collect();
+        let Some(norm) = p.norm else { return x };
+        if norm.centred {
+            let mean = x.iter().sum::<f64>() / p.k as f64;
+            x.iter_mut().for_each(|v| *v -= mean);
+        }
         let squares: f64 = x.iter().map(|v| v * v).sum();
-        let factor = 1.0 / (squares / p.k as f64 + f64::from(eps)).sqrt();
-        x.iter().zip(weight).map(|(v, w)| v * factor * f64::from(*w)).collect()
+        let factor = 1.0 / (squares / p.k as f64 + f64::from(norm.eps)).sqrt();
+        let summand = |bias: &f32| if norm.bias { f64::from(*bias) } else { 0.0 };
+        let all = x.iter().zip(weight).zip(bias);
+        all.map(|((v, w), bias)| v * factor * f64::from(*w) + summand(bias)).collect()
     }
 
     #[test]
@@ -114,16 +149,19 @@ mod tests {
         let Some(device) = device() else { return };
         const ROWS: usize = 5;
         for k in [1, 50, 64, 2052, 4100] {
-            let cases = [None, Some(1e-5)]
+            let cases = NORMS
                 .into_iter()
                 .flat_map(|norm| PARTIALS.map(|partial| ToF16 { k, per_row: 1, norm, partial }));
             for p in cases {
                 let (mut x, weight) = (normals(1, ROWS * k), normals(2, k));
+                let summands = normals(5, k);
                 // NaN, so that an element that is not written fails the comparison
                 let a = device.with(&vec![f16::NAN; ROWS * padded(k)]);
                 let (x_buffer, weight_buffer) = (device.with(&x), device.with(&weight));
+                let summands_buffer = device.with(&summands);
                 let mut buffers = vec![&x_buffer, &a];
                 buffers.extend(p.norm.map(|_| &weight_buffer));
+                buffers.extend(p.norm.filter(|norm| norm.bias).map(|_| &summands_buffer));
                 let slab = 6 * k;
                 let (partial, bias) = (normals(3, 3 * slab), normals(4, k));
                 let (partial_buffer, bias_buffer) = (device.with(&partial), device.with(&bias));
@@ -140,7 +178,9 @@ mod tests {
                 assert!(completed.iter().zip(&x).all(|(got, e)| (got - e).abs() < 1e-5), "{p:?}");
                 let got: Vec<f16> = device.content(&a);
                 for (got, x) in got.chunks(padded(k)).zip(completed.chunks(k)) {
-                    for (i, (got, e)) in got.iter().zip(expected(&p, x, &weight)).enumerate() {
+                    for (i, (got, e)) in
+                        got.iter().zip(expected(&p, x, &weight, &summands)).enumerate()
+                    {
                         let difference = (f64::from(*got) - e).abs();
                         // half a step of 11 bits, or of subnormal values
                         let tolerance = e.abs() / 2000.0 + 6e-8;

@@ -1,5 +1,5 @@
 {# Activations in f16 for products on matrix cores, with rows padded with zeros:
-       a = x, or norm(x)
+       a = x, or norm(x): with `centred` a LayerNorm, else a root-mean-square norm
    With `splits`, x is completed first from the partial sums [s][r][n] of the K splits of a product:
        x[r][n] += Σ_s partial[s][r][n] (+ bias[n])
    A workgroup converts a row. #}
@@ -14,7 +14,14 @@ var<storage, {{ "read_write" if splits else "read" }}> x: array<{{ element }}>;
 var<storage, read_write> a: array<vec2<u32>>;
 {% if norm %}
 var<storage, read> norm_weight: array<{{ element }}>;
+{% if norm_bias %}
+var<storage, read> norm_bias: array<{{ element }}>;
+{% endif %}
+{% if centred %}
+{% include "sum.wgsl" %}
+{% else %}
 {% include "rms.wgsl" %}
+{% endif %}
 {% endif %}
 {% include "half_range.wgsl" %}
 {% if splits %}
@@ -54,7 +61,21 @@ fn main(
     storageBarrier();
 {% endif %}
 {% endif %}
-{% if norm %}
+{% if centred %}
+{% set length = k // 4 if vector else k %}
+    var sum = 0.0;
+    for (var i = thread; i < {{ length }}u; i += THREADS) {
+        sum += {{ "dot(x[row * %su + i], vec4(1.0))"|format(length) if vector else "x[row * %su + i]"|format(length) }};
+    }
+    let mean = workgroup_sum(sum, subgroup, subgroups, lane) / f32(K);
+    // a second pass over the row: the mean of squares less the square of the mean loses digits
+    sum = 0.0;
+    for (var i = thread; i < {{ length }}u; i += THREADS) {
+        let v = x[row * {{ length }}u + i] - mean;
+        sum += {{ "dot(v, v)" if vector else "v * v" }};
+    }
+    let scale = inverseSqrt(workgroup_sum(sum, subgroup, subgroups, lane) / f32(K) + {{ eps }});
+{% elif norm %}
     let scale = factor(row, thread, subgroup, subgroups, lane);
 {% endif %}
     for (var i = thread; i < VECTORS; i += THREADS) {
@@ -63,7 +84,7 @@ fn main(
         if (i < K / 4u) {
             v = x[row * (K / 4u) + i];
 {% if norm %}
-            v = v * scale * norm_weight[i];
+            v = {{ "(v - mean)" if centred else "v" }} * scale * norm_weight[i]{{ " + norm_bias[i]" if norm_bias }};
 {% endif %}
         }
 {% else %}
@@ -71,7 +92,7 @@ fn main(
         if (i * 4u + {{ j }}u < K) {
             var e = x[row * K + i * 4u + {{ j }}u];
 {% if norm %}
-            e = e * scale * norm_weight[i * 4u + {{ j }}u];
+            e = {{ "(e - mean)" if centred else "e" }} * scale * norm_weight[i * 4u + {{ j }}u]{{ " + norm_bias[i * 4u + %su]"|format(j) if norm_bias }};
 {% endif %}
             v[{{ j }}] = e;
         }

@@ -1,10 +1,10 @@
 //! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
 
 use pelton_graph::{
-    Dial, Effort, EffortCurve, EffortMode, Error, Limits, Linear, Op, Plan, RECENT, Row, Rows,
-    Step, WeightId, WeightKind, pages_for,
+    Dial, Effort, EffortCurve, EffortMode, Error, Limits, Linear, NormKind, Op, Plan, RECENT, Row,
+    Rows, Step, WeightId, WeightKind, pages_for,
 };
-use pelton_quant::PROBES;
+use pelton_quant::{DType, PROBES};
 
 use crate::{
     device::{Capabilities, Device},
@@ -227,8 +227,10 @@ impl Cache {
 pub(crate) struct Scratch<B = wgpu::Buffer> {
     /// Activations in f16, for products on matrix cores.
     pub(crate) halves: B,
-    /// Activations in f32 after a norm, for products of prompt rows with weights in floats.
+    /// Activations in f32 after a norm, for products whose kernels have not got that norm.
     pub(crate) normed: B,
+    /// Zeros in place of the biases that some of a step's matrices do not have.
+    pub(crate) zeros: B,
     /// Activations in 8 bits `[rows, 2, units]`, 16 bytes each, for products of several rows.
     pub(crate) codes: B,
     /// Their scales and sums of codes `[rows, units]`, 8 bytes each.
@@ -310,7 +312,9 @@ impl<B> Scratch<B> {
         });
         // without matrix cores prompts have activations in 8 bits too
         let quantized = if cores { rows.max(limits.wants) } else { most };
-        let normed = if cores { 0 } else { most * longest_normed(plan) };
+        let normed = most * longest_normed(plan, cores);
+        let zeros =
+            plan.steps.iter().flat_map(biased).map(|linear| plan.weight(linear.weight).rows);
         let units = quantized * longest.div_ceil(UNIT);
         let partial = match cores {
             true => {
@@ -335,6 +339,7 @@ impl<B> Scratch<B> {
             kept: buffer("rows of an effort", 4 * (most * effort::kept(plan)) as u64)?,
             halves: buffer("activations in f16", 2 * halves as u64)?,
             normed: buffer("activations after a norm", 4 * normed as u64)?,
+            zeros: buffer("zeros", 4 * zeros.max().unwrap_or(0) as u64)?,
             codes: buffer("activations in 8 bits", 32 * units as u64)?,
             scales: buffer("scales of activations", 8 * units as u64)?,
             partial: buffer("partial sums", 4 * partial as u64)?,
@@ -367,18 +372,29 @@ fn longest_operand(plan: &Plan) -> usize {
     single.chain(several).max().unwrap_or(0)
 }
 
-/// Elements of the longest row that a norm before products with weights in floats has.
-fn longest_normed(plan: &Plan) -> usize {
+/// Elements of the longest row that a norm before products has in f32: a LayerNorm, and without matrix
+/// cores any norm before products with weights in floats.
+fn longest_normed(plan: &Plan, cores: bool) -> usize {
     let rows = plan.steps.iter().flat_map(|step| {
-        let linears: Vec<&Linear> = match &step.op {
-            Op::NormLinear { norm: _, linears } => linears.iter().collect(),
-            Op::NormGlu { norm: _, gate, up, gating: _ } => vec![gate, up],
-            _ => Vec::new(),
+        let (layer, linears): (bool, Vec<&Linear>) = match &step.op {
+            Op::NormLinear { norm, linears } => {
+                (norm.kind == NormKind::Layer, linears.iter().collect())
+            }
+            Op::NormGlu { norm: _, gate, up, gating: _ } => (false, vec![gate, up]),
+            _ => (false, Vec::new()),
         };
         let weights = linears.into_iter().map(|linear| plan.weight(linear.weight));
-        weights.filter(|weight| weight.dtype.block_len() == 1).map(|weight| weight.row_len)
+        let normed = move |dtype: DType| layer || (!cores && dtype.block_len() == 1);
+        weights.filter(move |weight| normed(weight.dtype)).map(|weight| weight.row_len)
     });
     rows.max().unwrap_or(0)
+}
+
+/// The products of a step whose kernel adds a bias to some of them.
+fn biased(step: &Step) -> Vec<&Linear> {
+    let linears = products(step);
+    let some = linears.iter().any(|linear| linear.bias.is_some());
+    if some { linears } else { Vec::new() }
 }
 
 /// Elements of the longest row of packed operands of linear attention.

@@ -180,7 +180,7 @@ impl<'a> Lowering<'a> {
         let outputs: Vec<&wgpu::Buffer> =
             others.iter().map(|&i| self.buffer(site.step.outputs[i], site.alone)).collect();
         // more rows would complete sums that the product before has not left
-        let all = NormedProjections { norm, linears: &linears, x, outputs: &outputs };
+        let all = NormedProjections { norm: Some(norm), linears: &linears, x, outputs: &outputs };
         self.norm_linear(site.few_rows(), &all)
     }
 

@@ -1,6 +1,6 @@
 //! The dispatches of each step, made once at load.
 
-use pelton_graph::{Adapters, BufferId, Error, Op, Phase};
+use pelton_graph::{Activation, Adapters, BufferId, Error, Op, Phase};
 
 use crate::{
     device::{BufferList, KernelSource},
@@ -9,7 +9,8 @@ use crate::{
         dispatch::{Bound, Dispatch, Grid, RowClass, When},
         kernel_cache::KernelCache,
         loaded::Loaded,
-        neighbours::{Neighbours, neighbours},
+        neighbours::{Neighbours, activation_after, neighbours},
+        operand::Operand,
         options::Options,
         projection::{NormedProjections, Projection},
         site::Site,
@@ -55,11 +56,31 @@ impl<'a> Lowering<'a> {
                 if encoder.contains(&i) && class != RowClass::Prompt {
                     return Ok(Vec::new());
                 }
+                // the product before has applied the function
+                if i > 0 && self.applied(i - 1, class).is_some() {
+                    return Ok(Vec::new());
+                }
                 let neighbours = if on_cores { self.neighbours[i] } else { Neighbours::default() };
                 let tuning = self.options.tunings.of(i);
-                self.step(Site { step, class, alone, tuning, neighbours })
+                let activation = self.applied(i, class);
+                self.step(Site { step, class, alone, tuning, activation, neighbours })
             })
             .collect()
+    }
+
+    /// The function of the step after a product, if the kernel of the product applies it.
+    fn applied(&self, i: usize, class: RowClass) -> Option<Activation> {
+        let step = &self.loaded.plan.steps[i];
+        let activation = activation_after(self.loaded.plan, i)?;
+        let linear = match &step.op {
+            Op::Linear(linear) => linear,
+            Op::NormLinear { norm: _, linears } => linears.first()?,
+            _ => return None,
+        };
+        let matrix = self.loaded.weights.matrix(linear.weight).ok()?;
+        let operand = self.operand(matrix, class);
+        let applies = matches!(operand, Operand::F16 | Operand::F32) && !self.has_effort(step);
+        applies.then_some(activation)
     }
 
     fn step(&mut self, site: Site<'_>) -> Result<Vec<Dispatch>, Error> {
@@ -99,12 +120,13 @@ impl<'a> Lowering<'a> {
             }
             Op::NormLinear { norm, linears } => {
                 let (x, outputs) = (read(0), &outputs[..]);
-                self.norm_linear(site, &NormedProjections { norm, linears, x, outputs })
+                self.norm_linear(site, &NormedProjections { norm: Some(norm), linears, x, outputs })
             }
             Op::NormGlu { norm, gate, up, gating } => {
                 let (x, outputs) = (read(0), &[write(0)][..]);
                 let linears = &[*gate, *up];
-                self.norm_glu(site, &NormedProjections { norm, linears, x, outputs }, gating)
+                let all = NormedProjections { norm: Some(norm), linears, x, outputs };
+                self.norm_glu(site, &all, gating)
             }
             Op::Add => {
                 self.row_op(&RowOp::add(width(0)), [("x", write(0)), ("y", read(1))]).map(one)

@@ -12,7 +12,7 @@ use crate::{
         matmul::{DECODE, DECODE_FEW, Matmul, Tile, decode_splits},
         matvec::FusedMatrix,
         sum_splits::{Output, SumSplits},
-        to_f16::{Partial, ToF16},
+        to_f16::{HalvedNorm, Partial, ToF16},
     },
     lower::{
         dispatch::{Dispatch, Grid, RowClass},
@@ -62,6 +62,7 @@ impl<'a> Lowering<'a> {
                 offset: shard.rows.start,
                 stride: outputs,
                 bias: linear.bias.is_some() && whole_k,
+                activation: site.activation.filter(|_| whole_k),
                 add: add && whole_k,
                 count_at: self.loaded.count_at(site),
                 splits,
@@ -84,7 +85,8 @@ impl<'a> Lowering<'a> {
         }
         if !whole_k && !completed_later {
             let output = Output { rows: outputs, bias: linear.bias.is_some() };
-            let sum = self.sum(splits, vec![output], add);
+            let sum =
+                SumSplits { activation: site.activation, ..self.sum(splits, vec![output], add) };
             let mut buffers = BufferList::of([("y0", y)]);
             if let Some(bias) = linear.bias {
                 buffers.add("bias0", self.loaded.weights.vector(bias)?);
@@ -96,7 +98,7 @@ impl<'a> Lowering<'a> {
 
     pub(super) const fn sum(&self, splits: usize, outputs: Vec<Output>, add: bool) -> SumSplits {
         let slab_rows = self.loaded.decode_rows;
-        SumSplits { splits, slab_rows, outputs, add, glu: None, halves: false }
+        SumSplits { splits, slab_rows, outputs, add, glu: None, activation: None, halves: false }
     }
 
     /// The sums of partial sums; `buffers` are each y and bias.
@@ -147,6 +149,7 @@ impl<'a> Lowering<'a> {
             offset: 0,
             stride: total,
             bias: false,
+            activation: None,
             add: false,
             count_at: self.loaded.count_at(site),
             splits,
@@ -187,14 +190,14 @@ impl<'a> Lowering<'a> {
     pub(super) fn complete(
         &mut self,
         site: Site<'_>,
-        norm: &Norm,
+        norm: Option<&Norm>,
         x: &wgpu::Buffer,
         k: usize,
     ) -> Result<Vec<Dispatch>, Error> {
-        let (Some(linear), Some((tile, rows))) =
-            (site.neighbours.completes, self.decode_tile(site.class))
+        let (Some(linear), Some((tile, rows)), Some(norm)) =
+            (site.neighbours.completes, self.decode_tile(site.class), norm)
         else {
-            return self.prepare(site, Operand::F16, Some(norm), x, [k, 1]);
+            return self.prepare(site, Operand::F16, norm, x, [k, 1]);
         };
         let row_len = self.loaded.weights.matrix(linear.weight)?.row_len;
         let partial = Partial {
@@ -202,10 +205,11 @@ impl<'a> Lowering<'a> {
             slab_rows: self.loaded.decode_rows,
             bias: linear.bias.is_some(),
         };
-        let op = ToF16 { k, per_row: 1, norm: Some(norm.eps), partial: Some(partial) };
+        let norm_of = Some(HalvedNorm::of(norm));
+        let op = ToF16 { k, per_row: 1, norm: norm_of, partial: Some(partial) };
         let scratch = self.loaded.scratch;
         let mut buffers = BufferList::of([("x", x), ("a", &scratch.halves)]);
-        buffers.add("norm_weight", self.rms_weight(norm)?);
+        self.add_norm(&mut buffers, norm)?;
         buffers.add("partial", &scratch.partial);
         if let Some(bias) = linear.bias {
             buffers.add("bias", self.loaded.weights.vector(bias)?);

@@ -12,7 +12,7 @@
 //! One pass over the plan finds the pairs. The lowering of a step then depends on the step and on its
 //! own [`Neighbours`] alone.
 
-use pelton_graph::{Linear, Op, Plan, Step, WeightId};
+use pelton_graph::{Activation, Linear, NormKind, Op, Plan, Step, WeightId};
 
 use crate::{kernels::to_f16::padded, weights::Layout};
 
@@ -58,6 +58,20 @@ pub(super) fn neighbours(
     all
 }
 
+/// The function that the step after a product of one matrix applies to its result, in place.
+pub(super) fn activation_after(plan: &Plan, i: usize) -> Option<Activation> {
+    let (step, next) = (plan.steps.get(i)?, plan.steps.get(i + 1)?);
+    let Op::Activate(activation) = next.op else { return None };
+    let single = match &step.op {
+        Op::Linear(_) => true,
+        Op::NormLinear { norm: _, linears } => linears.len() == 1,
+        _ => false,
+    };
+    // the first step of the decoder does not follow the last one of the encoder
+    let apart = plan.encoder.is_some_and(|encoder| encoder.steps == i + 1);
+    (single && step.outputs == next.outputs && !apart).then_some(activation)
+}
+
 /// Whether products of the same activations run in one dispatch: two or three with whole matrices
 /// whose formats suit each other.
 pub(super) fn fuses(
@@ -91,6 +105,13 @@ fn completed(
 ) -> Option<Linear> {
     let Op::LinearAdd(product) = &before.op else { return None };
     let first = match &step.op {
+        // a norm that has no kernel with products of few rows is computed before all of them
+        Op::NormLinear { norm, linears }
+            if norm.kind == NormKind::Layer
+                && linears.iter().any(|linear| matrix(linear.weight).is_none()) =>
+        {
+            return None;
+        }
         Op::NormLinear { norm: _, linears } => linears.first()?,
         Op::NormGlu { norm: _, gate, up: _, gating: _ } => gate,
         _ => return None,

@@ -1,6 +1,6 @@
 //! Matrix products: which kernels run them, on activations in which form.
 
-use pelton_graph::{Error, Gating, Linear, Norm, WeightId};
+use pelton_graph::{Error, Gating, Linear, Norm, NormKind, WeightId};
 
 use crate::{
     device::BufferList,
@@ -8,7 +8,7 @@ use crate::{
         matvec::{FusedMatrix, MatVec, Tuning},
         matvec_rows::MatVecRows,
         row_ops::{GluOutput, RowOp},
-        to_f16::ToF16,
+        to_f16::{HalvedNorm, ToF16},
         to_q8::ToQ8,
     },
     lower::{
@@ -63,6 +63,7 @@ impl<'a> Lowering<'a> {
         for shard in &matrix.shards {
             let spec = MatVec {
                 bias: linear.bias.is_some(),
+                activation: site.activation,
                 add,
                 ..self.spec(site, linear.weight, matrix, shard.rows.clone(), norm)
             };
@@ -130,6 +131,16 @@ impl<'a> Lowering<'a> {
         site: Site<'_>,
         all: &NormedProjections<'_>,
     ) -> Result<Vec<Dispatch>, Error> {
+        if let Some(norm) = all.norm.filter(|norm| norm.kind == NormKind::Layer)
+            && !self.halves_all(site, all.linears)?
+        {
+            let normed = &self.loaded.scratch.normed;
+            let width = self.loaded.plan.buffer(site.step.inputs[0]).width;
+            let mut calls = self.norm(norm, 1, width, all.x, Some(normed))?;
+            let all = NormedProjections { norm: None, x: normed, ..*all };
+            calls.extend(self.norm_linear(site, &all)?);
+            return Ok(calls);
+        }
         if let Some(call) = self.side_by_side(site, all)? {
             return Ok(vec![call]);
         }
@@ -144,6 +155,17 @@ impl<'a> Lowering<'a> {
             _ => concurrent(products),
         });
         Ok(calls)
+    }
+
+    /// Whether all products take activations in 16 bits, the one form that a LayerNorm has a kernel for.
+    fn halves_all(&self, site: Site<'_>, linears: &[Linear]) -> Result<bool, Error> {
+        for linear in linears {
+            let matrix = self.loaded.weights.matrix(linear.weight)?;
+            if self.operand(matrix, site.class) != Operand::F16 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The activations of products, in each form that one of them takes.
@@ -161,7 +183,7 @@ impl<'a> Lowering<'a> {
                 let k = matrix.row_len;
                 calls.extend(match operand {
                     Operand::F16 => self.complete(site, all.norm, all.x, k)?,
-                    _ => self.prepare(site, operand, Some(all.norm), all.x, [k, 1])?,
+                    _ => self.prepare(site, operand, all.norm, all.x, [k, 1])?,
                 });
                 operands.push(operand);
             }
@@ -190,7 +212,7 @@ impl<'a> Lowering<'a> {
             let run = first..first + count;
             calls.extend(match count {
                 1 => {
-                    let of = Projection { linear, norm: Some(norm), x, y, add: false };
+                    let of = Projection { linear, norm, x, y, add: false };
                     self.product(site, operand, &of)?
                 }
                 _ => self.prompt_matmul(site, &linears[run.clone()], &outputs[run], false)?,
@@ -204,9 +226,11 @@ impl<'a> Lowering<'a> {
     fn fuses_in_prompts(&self, linear: &Linear, other: &Linear) -> bool {
         let matrix = |linear: &Linear| self.loaded.weights.matrix(linear.weight);
         let (Ok(first), Ok(second)) = (matrix(linear), matrix(other)) else { return false };
-        let plain = linear.bias.is_none() && other.bias.is_none();
         let single = first.shards.len() == 1 && second.shards.len() == 1;
-        plain && single && first.layout == second.layout
+        // a plan with an encoder has biases in its attention
+        let plain = linear.bias.is_none() && other.bias.is_none();
+        let suits = plain || self.loaded.plan.encoder.is_some();
+        suits && single && first.layout == second.layout
     }
 
     /// One call for two or three products of few rows that read one norm, if their matrices are of
@@ -225,40 +249,51 @@ impl<'a> Lowering<'a> {
         if !matches!(site.class, RowClass::One | RowClass::Two | RowClass::Four) {
             return Ok(None);
         }
+        // where some have a bias, the others have zeros
+        let biased = linears.iter().any(|linear| linear.bias.is_some());
         let matrix = self.loaded.weights.matrix(first.weight)?;
         let mut sides = Vec::with_capacity(linears.len());
         for linear in linears {
             let other = self.loaded.weights.matrix(linear.weight)?;
             let suits =
                 other.layout == matrix.layout || (other.layout.blocks() && matrix.layout.blocks());
-            let alike = suits && linear.bias.is_some() == first.bias.is_some();
-            if !alike || other.shards.len() > 1 {
+            if !suits || other.shards.len() > 1 {
                 return Ok(None);
             }
             let rows = self.loaded.plan.weight(linear.weight).rows;
             sides.push(FusedMatrix { layout: other.layout, rows });
         }
         let spec = MatVec {
-            bias: first.bias.is_some(),
+            bias: biased,
             fused_with: [1, 2].map(|i| sides.get(i).copied()),
-            ..self.spec(site, first.weight, matrix, 0..sides[0].rows, Some(norm))
+            ..self.spec(site, first.weight, matrix, 0..sides[0].rows, norm)
         };
         let source = spec.source(&self.loaded.device.capabilities)?;
         if !self.loaded.device.capabilities.binds(source.bindings().len()) {
             return Ok(None);
         }
         let mut buffers = BufferList::of([("x", x), ("pass_info", &self.loaded.inputs.pass)]);
-        buffers.add("norm_weight", self.rms_weight(norm)?);
+        if let Some(norm) = norm {
+            buffers.add("norm_weight", self.rms_weight(norm)?);
+        }
         for (i, (linear, y)) in linears.iter().zip(outputs).enumerate() {
             // the names of the first matrix have no number
             let of = |name: &str| if i > 0 { format!("{name}{i}") } else { name.to_owned() };
             buffers.add(of("y"), y);
-            if let Some(bias) = linear.bias {
-                buffers.add(of("bias"), self.loaded.weights.vector(bias)?);
+            if biased {
+                buffers.add(of("bias"), self.bias_or_zeros(linear)?);
             }
             buffers.extend(self.loaded.weights.matrix(linear.weight)?.whole_planes(i));
         }
         self.matvec_call(site, &spec, &buffers).map(Some)
+    }
+
+    /// The bias of a product, or zeros.
+    pub(super) fn bias_or_zeros(&self, linear: &Linear) -> Result<&'a wgpu::Buffer, Error> {
+        match linear.bias {
+            Some(bias) => self.loaded.weights.vector(bias),
+            None => Ok(&self.loaded.scratch.zeros),
+        }
     }
 
     /// The form in which a product takes its activations.
@@ -320,13 +355,30 @@ impl<'a> Lowering<'a> {
         x: &wgpu::Buffer,
         [k, per_row]: [usize; 2],
     ) -> Result<Dispatch, Error> {
-        let prepare = ToF16 { k, per_row, norm: norm.map(|norm| norm.eps), partial: None };
+        let prepare = ToF16 { k, per_row, norm: norm.map(HalvedNorm::of), partial: None };
         let mut buffers = BufferList::of([("x", x), ("a", &self.loaded.scratch.halves)]);
         if let Some(norm) = norm {
-            buffers.add("norm_weight", self.rms_weight(norm)?);
+            self.add_norm(&mut buffers, norm)?;
         }
         let source = prepare.source(&self.loaded.device.capabilities)?;
         self.call("to_f16", &source, &buffers, rows_times(per_row))
+    }
+
+    /// Adds the factors and the summands of a norm before a conversion to f16.
+    pub(super) fn add_norm<'b>(
+        &self,
+        buffers: &mut BufferList<'b>,
+        norm: &Norm,
+    ) -> Result<(), Error>
+    where
+        'a: 'b,
+    {
+        let factors = norm.weight.ok_or_else(|| refused("a fused norm without factors"))?;
+        buffers.add("norm_weight", self.loaded.weights.vector(factors)?);
+        if let Some(bias) = norm.bias {
+            buffers.add("norm_bias", self.loaded.weights.vector(bias)?);
+        }
+        Ok(())
     }
 
     /// Gate and up in one kernel where they are of one type, else one after the other.
@@ -358,7 +410,7 @@ impl<'a> Lowering<'a> {
             calls.push(self.row_op(&glu, [("gate", *g), ("up", up)])?);
             return Ok(calls);
         }
-        let mut calls = self.prepare(site, operand, Some(norm), x, [gates.row_len, 1])?;
+        let mut calls = self.prepare(site, operand, norm, x, [gates.row_len, 1])?;
         for (gate_shard, up_shard) in gates.shards.iter().zip(&ups.shards) {
             let rows = gate_shard.rows.clone();
             let mut buffers = BufferList::of([("y", *g)]);
@@ -369,11 +421,13 @@ impl<'a> Lowering<'a> {
                 calls.push(self.matvec_rows_call(&spec, buffers)?);
                 continue;
             }
-            let spec = self.spec(site, gate.weight, gates, rows, Some(norm));
+            let spec = self.spec(site, gate.weight, gates, rows, norm);
             let spec = MatVec { glu: Some(*gating), ..spec };
             buffers.add("x", x);
             buffers.add("pass_info", &self.loaded.inputs.pass);
-            buffers.add("norm_weight", self.rms_weight(norm)?);
+            if let Some(norm) = norm {
+                buffers.add("norm_weight", self.rms_weight(norm)?);
+            }
             calls.push(self.matvec_call(site, &spec, &buffers)?);
         }
         Ok(calls)
@@ -429,6 +483,7 @@ impl<'a> Lowering<'a> {
             batch: site.class.batch().min(self.loaded.device.capabilities.batch),
             norm: norm.map(|norm| norm.eps),
             bias: false,
+            activation: None,
             add: false,
             glu: None,
             fused_with: [None; 2],

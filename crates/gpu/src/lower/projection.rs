@@ -12,11 +12,11 @@ pub(super) struct Projection<'b> {
     pub(super) add: bool,
 }
 
-/// Linear projections of one normed x, each to an output of its own; of a gate and its value the
+/// Linear projections of one x, of which a norm may come first, each to an output of its own; of a gate and its value the
 /// only output is their gated product.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NormedProjections<'b> {
-    pub(super) norm: &'b Norm,
+    pub(super) norm: Option<&'b Norm>,
     pub(super) linears: &'b [Linear],
     pub(super) x: &'b wgpu::Buffer,
     pub(super) outputs: &'b [&'b wgpu::Buffer],

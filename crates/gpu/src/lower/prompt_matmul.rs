@@ -20,8 +20,7 @@ use crate::{
 };
 
 impl Lowering<'_> {
-    /// The products of one or more matrices of one format and the same activations, in one dispatch;
-    /// several have no biases.
+    /// The products of one or more matrices of one format and the same activations, in one dispatch.
     pub(super) fn prompt_matmul(
         &mut self,
         site: Site<'_>,
@@ -38,8 +37,9 @@ impl Lowering<'_> {
         let fused = |i: usize| {
             linears.get(i).map(|other| FusedMatrix { layout: matrix.layout, rows: rows(other) })
         };
+        let biased = linears.iter().any(|linear| linear.bias.is_some());
         // a bias is added to a whole sum
-        let splits = match matrix.shards.len() == 1 && linear.bias.is_none() {
+        let splits = match matrix.shards.len() == 1 && !biased {
             true => prompt_splits(k, total, self.loaded.rows),
             false => 1,
         };
@@ -51,7 +51,8 @@ impl Lowering<'_> {
                 rows: shard.rows.len(),
                 offset: shard.rows.start,
                 stride: if splits > 1 { total } else { rows(linear) },
-                bias: linear.bias.is_some(),
+                bias: biased,
+                activation: site.activation.filter(|_| splits == 1),
                 add: add && splits == 1,
                 count_at: self.loaded.count_at(site),
                 splits,
@@ -64,13 +65,16 @@ impl Lowering<'_> {
             let halves = &self.loaded.scratch.halves;
             let pass = &self.loaded.inputs.pass;
             let mut buffers = BufferList::of([("a", halves), ("y", y), ("pass_info", pass)]);
-            if let Some(bias) = linear.bias {
-                buffers.add("bias", self.loaded.weights.vector(bias)?);
+            if biased {
+                buffers.add("bias", self.bias_or_zeros(linear)?);
             }
             buffers.extend(matrix.planes(shard, 0));
             for (i, (linear, y)) in linears.iter().zip(outputs).enumerate().skip(1) {
                 if matmul.own_y {
                     buffers.add(format!("y{i}"), y);
+                    if biased {
+                        buffers.add(format!("bias{i}"), self.bias_or_zeros(linear)?);
+                    }
                 }
                 buffers.extend(self.loaded.weights.matrix(linear.weight)?.whole_planes(i));
             }
@@ -84,8 +88,11 @@ impl Lowering<'_> {
         }
         if splits > 1 {
             let parts = linears.iter().map(|linear| Output { rows: rows(linear), bias: false });
-            let sum =
-                SumSplits { slab_rows: self.loaded.rows, ..self.sum(splits, parts.collect(), add) };
+            let sum = SumSplits {
+                slab_rows: self.loaded.rows,
+                activation: site.activation,
+                ..self.sum(splits, parts.collect(), add)
+            };
             let mut buffers = BufferList::default();
             for (i, y) in outputs.iter().enumerate() {
                 buffers.add(format!("y{i}"), y);

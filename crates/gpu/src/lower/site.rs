@@ -1,6 +1,6 @@
 //! The place in a plan that dispatches are made for.
 
-use pelton_graph::Step;
+use pelton_graph::{Activation, Step};
 
 use crate::{
     kernels::matvec::Tuning,
@@ -18,6 +18,8 @@ pub(super) struct Site<'s> {
     pub(super) alone: bool,
     /// The launch configuration of the step's products of few rows.
     pub(super) tuning: Tuning,
+    /// The function of the next step, which the step's product applies to its result.
+    pub(super) activation: Option<Activation>,
     /// The values in scratch memory that the step finds and leaves.
     pub(super) neighbours: Neighbours,
 }

@@ -2,8 +2,8 @@
 
 use pelton_graph::{
     Adapters, Attention as AttentionOp, Cache, ExpertLinear, Gating, KvType, Linear, Mask, Norm,
-    Op, Plan, Pooling, RopeStore, ShortConv, Step, StridedCopy, TableRow, Values, WeightId,
-    WeightKind,
+    NormKind, Op, Plan, Pooling, RopeStore, ShortConv, Step, StridedCopy, TableRow, Values,
+    WeightId, WeightKind,
 };
 
 use crate::{
@@ -24,6 +24,15 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
     let vector = |id: Option<WeightId>| id.is_none_or(|id| kind(id, WeightKind::Vector));
     let norm = |&Norm { kind: _, weight, bias, eps: _ }: &Norm| vector(weight) && vector(bias);
     let rms = |op: &Norm| op.rms_weight().is_some_and(|id| kind(id, WeightKind::Vector));
+    // factors are bound with the products of a LayerNorm, which plans with an encoder have
+    let layer = |op: &Norm| {
+        let effort = |step: &Step| step.op.weights().iter().any(|&id| plan.weight(id).effort);
+        op.kind == NormKind::Layer
+            && op.weight.is_some()
+            && norm(op)
+            && plan.encoder.is_some()
+            && !plan.steps.iter().any(effort)
+    };
     let linear =
         |&Linear { weight, bias }: &Linear| kind(weight, WeightKind::Matrix) && vector(bias);
     let head_dim = |cache: usize| plan.caches[cache].head_dim();
@@ -95,7 +104,9 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
         Op::Adapters(Adapters { count, used }) => (1..=*count).contains(used),
         // a sequence's rows lie one after the other in its pass
         Op::Pool(Pooling::Mean | Pooling::First | Pooling::Last) => plan.whole_sequences,
-        Op::NormLinear { norm: op, linears } => rms(op) && linears.iter().all(linear),
+        Op::NormLinear { norm: op, linears } => {
+            (rms(op) || layer(op)) && linears.iter().all(linear)
+        }
         Op::RopeStore(op) => stores(op),
         Op::RopeAttend(store, attend) => stores(store) && attends(attend),
         Op::NormGlu { norm: op, gate, up, gating: Gating::Product(_) | Gating::Clamped { .. } } => {

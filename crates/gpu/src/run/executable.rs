@@ -352,7 +352,7 @@ impl GpuExecutable {
         self.plan.steps.iter().enumerate().map(move |(i, step)| {
             let of_selected = self.plan.step_rows(step) == Rows::Selected;
             let rows = if of_selected { selected } else { rows };
-            let class = RowClass::of(phase, rows, of_selected);
+            let class = self.class_of(phase, rows, of_selected);
             let calls: &[Dispatch] = match (rows, alone) {
                 (0, _) => &[],
                 _ if !running.contains(&i) => &[],
@@ -363,6 +363,28 @@ impl GpuExecutable {
             let shape = StepShape { rows, bound, tiles, distinct, sequences, below };
             StepDispatches { calls, shape }
         })
+    }
+
+    /// The variant of a step's dispatches. Whether a batch of windows changes the bits of a hypothesis matters
+    /// to nobody, so its products run on matrix cores as soon as these are faster.
+    fn class_of(&self, phase: Phase, rows: usize, of_selected: bool) -> RowClass {
+        match RowClass::of(phase, rows, of_selected) {
+            RowClass::Eight | RowClass::Sixteen
+                if phase == Phase::Decode && self.exact_rows() < EXACT_ROWS =>
+            {
+                RowClass::ThirtyTwo
+            }
+            class => class,
+        }
+    }
+
+    /// Rows of decoding passes up to which each has the bits that it has alone.
+    fn exact_rows(&self) -> usize {
+        match (self.device.capabilities.matrix_cores, self.plan.encoder) {
+            (true, None) => EXACT_ROWS,
+            (true, Some(_)) => RowClass::Four.batch(),
+            (false, _) => usize::MAX,
+        }
     }
 
     /// Records the steps of one pass, by persistent kernels if it `persists`.
@@ -397,10 +419,7 @@ impl Executable for GpuExecutable {
             depth: DEPTH,
             repeat: MAX_REPEAT,
             phases_agree: false,
-            exact_rows: match self.device.capabilities.matrix_cores {
-                true => EXACT_ROWS,
-                false => usize::MAX,
-            },
+            exact_rows: self.exact_rows(),
             late_draws: true,
         }
     }

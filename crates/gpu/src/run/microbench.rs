@@ -95,6 +95,7 @@ impl Bench {
             offset: 0,
             stride: rows,
             bias: false,
+            activation: None,
             add: false,
             count_at: 0,
             splits: 1,

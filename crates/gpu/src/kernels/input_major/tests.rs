@@ -166,6 +166,7 @@ impl Case {
             batch: 1,
             norm: product.norm,
             bias: product.sides[0].bias,
+            activation: None,
             add: product.add,
             glu: product.glu,
             fused_with: [fused(1), fused(2)],

@@ -121,7 +121,15 @@ fn compare(m: Matmul, tile: Tile, count: usize) {
     if m.splits > 1 {
         let outputs = vec![Output { rows: m.rows, bias: m.bias }];
         let Matmul { splits, slab_rows, add, .. } = m;
-        let sum = SumSplits { splits, slab_rows, outputs, add, glu: None, halves: false };
+        let sum = SumSplits {
+            splits,
+            slab_rows,
+            outputs,
+            add,
+            glu: None,
+            activation: None,
+            halves: false,
+        };
         let kernel = device.kernel("sum", &sum.source().unwrap()).unwrap();
         let mut buffers = vec![&partial, &y];
         buffers.extend(m.bias.then_some(&bias_buffer));
@@ -157,6 +165,7 @@ fn plain(dtype: DType, k: usize, rows: usize) -> Matmul {
         offset: 0,
         stride: rows,
         bias: false,
+        activation: None,
         add: false,
         count_at: 1,
         splits: 1,

@@ -147,7 +147,15 @@ fn results_depend_neither_on_the_tile_nor_on_the_grid() {
         run(&TiledMatmul { on_grid: true, ..m }, ThreadTile::ALL[0], &partial);
         let outputs = vec![Output { rows: m.rows, bias: false }];
         let (splits, slab_rows) = (splits(k), FEW_ROWS);
-        let sum = SumSplits { splits, slab_rows, outputs, add: false, glu: None, halves: false };
+        let sum = SumSplits {
+            splits,
+            slab_rows,
+            outputs,
+            add: false,
+            glu: None,
+            activation: None,
+            halves: false,
+        };
         let kernel = device.kernel("sum", &sum.source().unwrap()).unwrap();
         let y = device.with(&vec![f32::NAN; m.rows * count]);
         device.run(&kernel, &[&partial, &y], [sum.groups(), count as u32, 1]);
