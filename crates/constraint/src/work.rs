@@ -9,8 +9,10 @@ use std::{
     collections::VecDeque,
     sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use web_time::Instant;
 
 use crate::Error;
 

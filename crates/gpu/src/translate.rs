@@ -1,10 +1,14 @@
 //! The test that every kernel is valid and translates to SPIR-V, MSL and HLSL, which needs no GPU.
 
+use std::{path::Path, process::Command};
+
 use naga::{
     back::{hlsl, msl, spv},
     proc::{BoundsCheckPolicies, BoundsCheckPolicy},
     valid::{Capabilities, ModuleInfo, ValidationFlags, Validator},
 };
+
+use pelton_testing::{Need, skip};
 
 use crate::device::KernelSource;
 
@@ -113,4 +117,37 @@ pub(crate) fn translate(label: &str, source: &str) {
             .write(&module, &info, None)
             .unwrap_or_else(|e| panic!("{label} to HLSL: {e}"));
     }
+}
+
+/// The compiler of a browser takes every kernel that a browser can run: it checks more than naga does.
+#[test]
+fn every_kernel_compiles_in_a_browser() {
+    const BROWSERS: [&str; 3] =
+        ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let packages = root.join("../server/tests/node");
+    let browser = BROWSERS.into_iter().find(|path| Path::new(path).exists());
+    let (Some(browser), true) = (browser, packages.join("node_modules/playwright-core").exists())
+    else {
+        skip(Need::Capability, "there is no Chromium, or no playwright-core");
+        return;
+    };
+    let kernels: Vec<_> = sources()
+        .into_iter()
+        .filter(|(_, source)| !for_matrix_cores(source.text()) && !persistent(source.text()))
+        .map(|(label, source)| serde_json::json!({ "label": label, "text": source.text() }))
+        .collect();
+    assert!(kernels.len() > 100, "{} kernels", kernels.len());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kernels.json");
+    let all = serde_json::json!({
+        "prelude": crate::device::BROWSER_PRELUDE,
+        "packages": packages,
+        "kernels": kernels,
+    });
+    std::fs::write(&file, all.to_string()).unwrap();
+    let script = root.join("tests/browser/kernels.mjs");
+    let output = Command::new("node").arg(script).arg(&file).arg(browser).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("all kernels compile"), "{text}");
 }

@@ -75,8 +75,23 @@ pub(crate) fn channel() -> (impl FnMut(Event) -> ControlFlow<()> + Send + 'stati
 }
 
 impl Receiver {
+    /// The next event, for which the caller steps the model; `None` after the last.
+    #[cfg(target_family = "wasm")]
+    fn recv(&self, model: &dyn KeepAlive) -> Option<Event> {
+        loop {
+            {
+                let mut state = self.0.lock();
+                if state.closed || !state.events.is_empty() {
+                    return state.events.pop_front();
+                }
+            }
+            model.step();
+        }
+    }
+
     /// Waits for the next event; `None` after the last.
-    fn recv(&self) -> Option<Event> {
+    #[cfg(not(target_family = "wasm"))]
+    fn recv(&self, _: &dyn KeepAlive) -> Option<Event> {
         let mut state = self.0.lock();
         loop {
             match state.events.pop_front() {
@@ -115,6 +130,10 @@ struct Inner {
 pub(crate) trait KeepAlive: Send + Sync {
     /// Whether the calling thread is the one that runs the model.
     fn is_own_thread(&self) -> bool;
+
+    /// Takes a step of the model, where no thread does.
+    #[cfg(target_family = "wasm")]
+    fn step(&self);
 }
 
 impl Inner {
@@ -215,7 +234,7 @@ impl Iterator for TokenStream {
             return Some(Err(Error::OwnThread));
         }
         loop {
-            let event = inner.events.recv();
+            let event = inner.events.recv(&*inner.model);
             if let Poll::Ready(item) = inner.item(event) {
                 return item;
             }

@@ -1,11 +1,9 @@
 //! Embeddings of texts.
 
-use std::{
-    ops::{ControlFlow, Range},
-    time::Instant,
-};
+use std::ops::{ControlFlow, Range};
 
 use pelton_graph::OutputKind;
+use web_time::Instant;
 
 use super::Model;
 use crate::{

@@ -4,10 +4,11 @@ use std::{
     collections::BTreeMap,
     ops::ControlFlow,
     sync::mpsc::{self, Sender},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use pelton_graph::Op;
+use web_time::Instant;
 
 use super::{Loaded, Model};
 use crate::{
@@ -188,7 +189,7 @@ impl Model {
                 return Ok(());
             }
             // a request always calls back, at the latest when it is dropped
-            let (number, outcome) = results.recv().map_err(|_| self.shared.error())?;
+            let (number, outcome) = self.worker.recv(&results).map_err(|_| self.shared.error())?;
             unfinished.0.remove(&number);
             if each(number, outcome?) == ControlFlow::Break(()) {
                 return Ok(());

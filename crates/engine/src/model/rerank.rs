@@ -1,9 +1,10 @@
 //! Relevance scores of documents.
 
-use std::{ops::ControlFlow, time::Instant};
+use std::ops::ControlFlow;
 
 use pelton_graph::OutputKind;
 use pelton_tokenizer::Special;
+use web_time::Instant;
 
 use super::{Model, many::Text};
 use crate::{

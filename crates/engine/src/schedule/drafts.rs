@@ -1,11 +1,9 @@
 //! Which drafted tokens the next decoding pass verifies, and what becomes of them.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use pelton_sampling::Sampled;
+use web_time::Instant;
 
 use super::{
     goal::Goal,

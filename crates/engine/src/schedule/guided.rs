@@ -9,12 +9,10 @@
 //! and rolls its matcher back. A trigger's follower can refuse a token after the draw: the row is
 //! run again with that token left out of the mask.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use pelton_sampling::Sampled;
+use web_time::Instant;
 
 use super::{
     follower::{Follower, Outcome, Step},

@@ -3,10 +3,11 @@
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use pelton_constraint::Interrupt;
+use web_time::Instant;
 
 /// How long an arriving request waits for the step. Almost all take far less, and to stop one costs
 /// its sequence the time of following its text again.

@@ -4,11 +4,12 @@ use std::{
     mem,
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use pelton_sampling::Sampled;
 use pelton_tokenizer::{DecodeState, TokenType, Tokenizer};
+use web_time::Instant;
 
 use super::stop::StopMatcher;
 use crate::{

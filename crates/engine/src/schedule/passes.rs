@@ -1,9 +1,10 @@
 //! Submission of passes, and what becomes of their results.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pelton_graph::{Effort, Input, Pass, Phase, Row, TableEdit, Want};
 use pelton_sampling::Sampled;
+use web_time::Instant;
 
 use super::{
     drafts::accepted,

@@ -8,11 +8,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use pelton_graph::{Effort, Phase, Ticket};
 use pelton_tokenizer::Tokenizer;
+use web_time::Instant;
 
 use super::{
     budget::{Average, PrefillBudget},

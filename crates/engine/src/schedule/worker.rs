@@ -1,4 +1,10 @@
-//! The thread of a model: it receives requests, and steps the scheduler.
+//! The worker of a model: it receives requests, and steps the scheduler.
+//!
+//! Its steps run on a thread of their own. A target without threads, as a browser's, has none: there
+//! the reader of a stream takes them.
+
+#[cfg_attr(target_family = "wasm", path = "worker/caller.rs")]
+mod thread;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -7,17 +13,15 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, TryRecvError},
     },
-    thread::{self, JoinHandle, ThreadId},
 };
 
-use super::{
-    queue::QueueBound, resources::Resources, runner::message, scheduler::Scheduler,
-    sequence::Sequence,
-};
+use super::{queue::QueueBound, runner::message, scheduler::Scheduler, sequence::Sequence};
 use crate::{
     Error,
-    api::{FinishReason, KeepAlive, Status},
+    api::{FinishReason, Status},
 };
+
+pub(crate) use thread::Worker;
 
 /// The state that the thread shares with the handles of its model.
 #[derive(Debug)]
@@ -26,7 +30,6 @@ pub(crate) struct Shared {
     status: Mutex<Status>,
     gone: OnceLock<String>,
     unloaded: AtomicBool,
-    thread: OnceLock<ThreadId>,
 }
 
 impl Shared {
@@ -36,7 +39,6 @@ impl Shared {
             status: Mutex::new(Status::default()),
             gone: OnceLock::new(),
             unloaded: AtomicBool::new(false),
-            thread: OnceLock::new(),
         }
     }
 
@@ -60,103 +62,54 @@ impl Shared {
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.gone.get().is_some() { Err(self.error()) } else { Ok(()) }
     }
+
+    fn publish(&self, scheduler: &Scheduler) {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = scheduler.status();
+    }
 }
 
-/// The handle of the thread. Dropping the last one ends all requests and waits for the thread, so
-/// that no GPU is at work when the process ends.
-#[derive(Debug)]
-pub(crate) struct Worker {
+/// A scheduler and the requests that it receives.
+struct Steps {
+    scheduler: Scheduler,
+    requests: Receiver<Box<Sequence>>,
     shared: Arc<Shared>,
-    /// The thread, which returns the executable and its caches.
-    handle: Mutex<Option<JoinHandle<Resources>>>,
+    /// Whether a handle of the model is left.
+    connected: bool,
 }
 
-impl Worker {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Spawn`] with the system's reason.
-    pub(crate) fn spawn(
-        scheduler: Scheduler,
-        requests: Receiver<Box<Sequence>>,
-        shared: Arc<Shared>,
-    ) -> Result<Self, Error> {
-        publish(&shared, &scheduler);
-        let own = Arc::clone(&shared);
-        Self::start(thread::Builder::new().name("pelton-scheduler".into()), shared, move || {
-            run(scheduler, &requests, &own)
-        })
+impl Steps {
+    fn new(scheduler: Scheduler, requests: Receiver<Box<Sequence>>, shared: Arc<Shared>) -> Self {
+        let steps = Self { scheduler, requests, shared, connected: true };
+        steps.publish();
+        steps
     }
 
-    fn start(
-        builder: thread::Builder,
-        shared: Arc<Shared>,
-        run: impl FnOnce() -> Resources + Send + 'static,
-    ) -> Result<Self, Error> {
-        let handle = builder.spawn(run).map_err(Error::Spawn)?;
-        // set before the first request can be submitted
-        let _ = shared.thread.set(handle.thread().id());
-        Ok(Self { shared, handle: Mutex::new(Some(handle)) })
+    /// Whether there is nothing to do before the next request.
+    fn is_idle(&self) -> bool {
+        self.scheduler.is_idle()
     }
 
-    /// Ends all requests and the thread, and returns what it ran them on.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Gone`] if the thread has panicked.
-    pub(crate) fn end(mut self) -> Result<Resources, Error> {
-        self.shared.unloaded.store(true, Ordering::Relaxed);
-        let handle = self.handle.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let outcome = handle.map(JoinHandle::join).ok_or(Error::Stopped)?;
-        outcome.map_err(|payload| Error::Gone(message(&*payload)))
-    }
-}
-
-impl KeepAlive for Worker {
-    fn is_own_thread(&self) -> bool {
-        self.shared.thread.get() == Some(&thread::current().id())
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.shared.unloaded.store(true, Ordering::Relaxed);
-        let handle = self.handle.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(handle) = handle
-            && handle.thread().id() != thread::current().id()
-        {
-            // a panic of the thread has been reported to its requests
-            let _ = handle.join();
-        }
-    }
-}
-
-/// Runs until no handle of the model is left and every request has ended.
-fn run(mut scheduler: Scheduler, requests: &Receiver<Box<Sequence>>, shared: &Shared) -> Resources {
-    let mut connected = true;
-    loop {
-        publish(shared, &scheduler);
-        if scheduler.is_idle() {
-            match requests.recv() {
-                Ok(sequence) => scheduler.accept(*sequence),
-                Err(_) => return scheduler.resources,
-            }
-        }
-        while connected {
-            match requests.try_recv() {
-                Ok(sequence) => scheduler.accept(*sequence),
+    /// Accepts the requests that have come.
+    fn receive(&mut self) {
+        while self.connected {
+            match self.requests.try_recv() {
+                Ok(sequence) => self.scheduler.accept(*sequence),
                 Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => connected = false,
+                Err(TryRecvError::Disconnected) => self.connected = false,
             }
         }
+    }
+
+    /// Submits passes, and takes the results of the oldest.
+    fn step(&mut self) {
+        let Self { scheduler, shared, .. } = self;
         if shared.unloaded.load(Ordering::Relaxed) {
             scheduler.end_all(|| Ok(FinishReason::Cancelled));
         }
         let step = catch_unwind(AssertUnwindSafe(|| {
             scheduler.fill();
             // a request is counted as running before its first token is sent
-            publish(shared, &scheduler);
+            shared.publish(scheduler);
             scheduler.take_oldest();
         }));
         if let Err(payload) = step {
@@ -166,22 +119,8 @@ fn run(mut scheduler: Scheduler, requests: &Receiver<Box<Sequence>>, shared: &Sh
             let _ = shared.gone.set(reason.to_owned());
         }
     }
-}
 
-fn publish(shared: &Shared, scheduler: &Scheduler) {
-    *shared.status.lock().unwrap_or_else(PoisonError::into_inner) = scheduler.status();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_that_cannot_be_started_is_an_error_with_the_reason() {
-        let shared = Arc::new(Shared::new(Arc::new(QueueBound::new(1, 1))));
-        // more memory for a stack than there are addresses
-        let builder = thread::Builder::new().stack_size(1 << 62);
-        let outcome = Worker::start(builder, shared, || panic!("it has not started"));
-        assert!(matches!(outcome, Err(Error::Spawn(_))));
+    fn publish(&self) {
+        self.shared.publish(&self.scheduler);
     }
 }

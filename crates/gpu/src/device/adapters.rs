@@ -4,6 +4,8 @@ use std::{fmt, sync::OnceLock};
 
 use pelton_graph::Error;
 
+use super::wait::block_on;
+
 /// A GPU that can be opened through one graphics API.
 #[derive(Clone, Debug)]
 pub struct Adapter {
@@ -41,7 +43,7 @@ impl fmt::Display for Kind {
 /// All adapters of Vulkan, Metal and DX12, sorted by kind: discrete GPUs first, software drivers
 /// last.
 pub fn adapters() -> Vec<Adapter> {
-    let found = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::all()));
+    let found = block_on(instance().enumerate_adapters(wgpu::Backends::all()));
     let mut all: Vec<Adapter> =
         found.into_iter().map(|inner| Adapter { info: inner.get_info(), inner }).collect();
     all.sort_by_key(|adapter| match adapter.kind() {
@@ -61,16 +63,22 @@ fn instance() -> &'static wgpu::Instance {
     static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
     INSTANCE.get_or_init(|| {
         wgpu::Instance::new(wgpu::InstanceDescriptor {
-            backends: wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12,
+            backends: wgpu::Backends::VULKAN
+                | wgpu::Backends::METAL
+                | wgpu::Backends::DX12
+                | wgpu::Backends::BROWSER_WEBGPU,
             ..wgpu::InstanceDescriptor::new_without_display_handle()
         })
     })
 }
 
 impl Adapter {
-    /// The name of the GPU.
+    /// The name of the GPU; in a browser, which tells none, that of the interface.
     pub fn name(&self) -> &str {
-        &self.info.name
+        match self.info.name.as_str() {
+            "" => "WebGPU",
+            name => name,
+        }
     }
 
     /// The kind of the GPU.
@@ -97,6 +105,12 @@ impl Adapter {
     /// The least and the greatest subgroup width of a kernel.
     pub fn subgroup_widths(&self) -> (u32, u32) {
         (self.info.subgroup_min_size, self.info.subgroup_max_size)
+    }
+
+    /// Whether there are subgroup operations. A browser has them where it gives a device with them:
+    /// wgpu 30 does not know that feature there (gfx-rs/wgpu#10146).
+    pub(crate) fn has_subgroups(&self) -> bool {
+        cfg!(target_family = "wasm") || self.inner.features().contains(wgpu::Features::SUBGROUP)
     }
 
     /// Whether kernels can compute with 16-bit floats.

@@ -18,6 +18,7 @@ use crate::device::{
     checks::{Checks, poisoned},
     pipeline::Kernel,
     source::{Access, KernelSource},
+    wait::{Submission, block_on, wait},
 };
 
 /// Maximum time of a wait, after which the GPU counts as lost: far longer than any pass.
@@ -48,8 +49,7 @@ impl Device {
     pub(crate) fn open(adapter: &Adapter, checks: Checks) -> Result<Arc<Self>, Error> {
         let name = adapter.name().to_owned();
         let fail = |what: String| Error::Device { device: name.clone(), what };
-        let offered = adapter.inner.features();
-        if !offered.contains(wgpu::Features::SUBGROUP) {
+        if !adapter.has_subgroups() {
             return Err(fail("it has no subgroup operations, which every kernel needs".into()));
         }
         let switch = std::env::var_os("PELTON_MATRIX_CORES");
@@ -82,7 +82,7 @@ impl Device {
             },
             ..Default::default()
         };
-        let (device, queue) = pollster::block_on(adapter.inner.request_device(&descriptor))
+        let (device, queue) = block_on(adapter.inner.request_device(&descriptor))
             .map_err(|error| fail(error.to_string()))?;
         let failures = Arc::new(Failures::default());
         let noted = Arc::clone(&failures);
@@ -153,7 +153,7 @@ impl Device {
             usage,
             mapped_at_creation: false,
         });
-        match pollster::block_on(scope.pop()) {
+        match block_on(scope.pop()) {
             None => Ok(buffer),
             Some(_) => {
                 Err(self.fail(format!("{label} needs {size} bytes, which could not be allocated")))
@@ -226,9 +226,10 @@ impl Device {
         self.created.fetch_add(1, Ordering::Relaxed);
         let label = Some(kernel.label.as_str());
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let text = kernel.source.with_prelude();
         let source = match self.checks.poison {
-            true => poisoned(kernel.source.text()).into(),
-            false => kernel.source.text().into(),
+            true => poisoned(&text).into(),
+            false => text,
         };
         let descriptor =
             wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(source) };
@@ -260,7 +261,7 @@ impl Device {
             },
             cache: None,
         });
-        match pollster::block_on(scope.pop()) {
+        match block_on(scope.pop()) {
             None => {
                 // another thread may have compiled it first, to the same pipeline
                 let _ = kernel.pipeline.set(pipeline);
@@ -292,7 +293,7 @@ impl Device {
             layout: &kernel.layout,
             entries: &entries,
         });
-        match pollster::block_on(scope.pop()) {
+        match block_on(scope.pop()) {
             None => Ok(group),
             Some(error) => Err(self.fail(format!("bindings of {label}: {error}"))),
         }
@@ -310,9 +311,15 @@ impl Device {
         Ok(())
     }
 
+    /// The commands up to an index, and the mappings requested after them, for
+    /// [`wait_until`](Self::wait_until).
+    pub(crate) fn submission(&self, index: wgpu::SubmissionIndex) -> Submission {
+        Submission::new(&self.queue, index)
+    }
+
     /// Waits for all work up to a submission.
-    pub(crate) fn wait_until(&self, submission: &wgpu::SubmissionIndex) -> Result<(), Error> {
-        self.poll(Some(submission.clone()))
+    pub(crate) fn wait_until(&self, submission: &Submission) -> Result<(), Error> {
+        self.poll(Some(submission))
     }
 
     /// Waits until the callback of a mapping has sent its result.
@@ -334,15 +341,14 @@ impl Device {
         self.poll(None)
     }
 
-    fn poll(&self, submission_index: Option<wgpu::SubmissionIndex>) -> Result<(), Error> {
-        let wait = wgpu::PollType::Wait { submission_index, timeout: Some(WAIT_LIMIT) };
-        let polled = self.device.poll(wait);
+    fn poll(&self, until: Option<&Submission>) -> Result<(), Error> {
+        let polled = wait(&self.device, &self.queue, until, WAIT_LIMIT);
         if let Err(wgpu::PollError::Timeout) = polled {
             let seconds = WAIT_LIMIT.as_secs();
             self.failures.note(&self.failures.lost, format!("no answer for {seconds} seconds"));
         }
         self.check()?;
-        polled.map(|_| ()).map_err(|error| self.fail(error.to_string()))
+        polled.map_err(|error| self.fail(error.to_string()))
     }
 
     /// Returns the failure since the last check, if any. A lost GPU is reported at every check, any

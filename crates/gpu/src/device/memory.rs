@@ -1,7 +1,7 @@
 //! The size of a GPU's memory, which wgpu does not report, but Vulkan does.
 
 /// Bytes of the largest heap of device memory.
-#[cfg(not(target_vendor = "apple"))]
+#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
 pub(crate) fn of(adapter: &wgpu::Adapter) -> Option<u64> {
     // SAFETY: the handles are only read, and the guard keeps them alive
     let vulkan = unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }?;
@@ -22,8 +22,8 @@ pub(crate) fn of(adapter: &wgpu::Adapter) -> Option<u64> {
         .max()
 }
 
-/// Metal's recommended working set is not available through wgpu.
-#[cfg(target_vendor = "apple")]
+/// The recommended working set of Metal is not available through wgpu, and browsers tell no size.
+#[cfg(any(target_vendor = "apple", target_family = "wasm"))]
 pub(crate) fn of(_: &wgpu::Adapter) -> Option<u64> {
     None
 }

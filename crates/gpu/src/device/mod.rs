@@ -9,6 +9,7 @@ mod memory;
 mod mirror;
 mod pipeline;
 mod source;
+mod wait;
 
 pub use adapters::{Adapter, Kind, adapters, choose};
 pub(crate) use buffer_list::BufferList;
@@ -17,4 +18,7 @@ pub(crate) use checks::Checks;
 pub(crate) use handle::Device;
 pub(crate) use mirror::Mirror;
 pub(crate) use pipeline::Kernel;
+#[cfg(test)]
+pub(crate) use source::BROWSER_PRELUDE;
 pub(crate) use source::KernelSource;
+pub(crate) use wait::Submission;

@@ -1,5 +1,7 @@
 //! The WGSL of a kernel, which declares its bindings.
 
+use std::borrow::Cow;
+
 /// The access of a kernel to a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -26,6 +28,14 @@ pub(crate) struct KernelSource {
     bindings: Vec<Binding>,
 }
 
+/// The directives before every kernel in a browser, whose compiler wants subgroups to be enabled, which
+/// naga does not know.
+///
+/// It also refuses subgroup operations in control flow that it cannot prove to be uniform. Kernels branch
+/// by values that are equal in a subgroup, which tests on GPUs show.
+pub(crate) const BROWSER_PRELUDE: &str =
+    "enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n";
+
 /// The beginning of the declaration of a buffer.
 const DECLARATION: &str = "var<storage, ";
 
@@ -48,6 +58,14 @@ impl KernelSource {
 
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The text as the target compiles it.
+    pub(crate) fn with_prelude(&self) -> Cow<'_, str> {
+        match cfg!(target_family = "wasm") {
+            true => Cow::Owned(format!("{BROWSER_PRELUDE}{}", self.text)),
+            false => Cow::Borrowed(&self.text),
+        }
     }
 
     pub(crate) fn bindings(&self) -> &[Binding] {

@@ -10,7 +10,10 @@ use std::collections::VecDeque;
 
 use pelton_graph::{Error, Row, Ticket};
 
-use crate::{device::Device, kernels::sample::SampleCall};
+use crate::{
+    device::{Device, Submission},
+    kernels::sample::SampleCall,
+};
 
 /// Maximum passes in flight: one runs, one is queued after it, and the results of a third are read.
 pub(crate) const DEPTH: usize = 3;
@@ -45,7 +48,7 @@ pub(crate) struct InFlightPass {
     hidden_bytes: u64,
     /// Whether persistent kernels ran, whose word is still to be read.
     persistent: bool,
-    submission: wgpu::SubmissionIndex,
+    submission: Submission,
     /// Its row, while its draw is awaited.
     awaited: Option<Row>,
 }
@@ -145,7 +148,7 @@ impl InFlight {
         Ok(ticket)
     }
 
-    fn send(&self, device: &Device, recorded: Recorded, buffer: usize) -> wgpu::SubmissionIndex {
+    fn send(&self, device: &Device, recorded: Recorded, buffer: usize) -> Submission {
         let Recorded { mut encoder, samples, logits_bytes, hidden, dead } = recorded;
         let (results, sample_bytes) = samples;
         let mut mapped = vec![(&self.samples[buffer], sample_bytes), (&self.logits, logits_bytes)];
@@ -160,14 +163,14 @@ impl InFlight {
         if let Some((words, offset)) = &dead {
             encoder.copy_buffer_to_buffer(words, *offset, &self.dead[buffer], 0, 4);
         }
-        let submission = device.queue.submit([encoder.finish()]);
+        let index = device.queue.submit([encoder.finish()]);
         mapped.extend(dead.map(|_| (&self.dead[buffer], 4)));
         for (buffer, bytes) in mapped {
             if bytes > 0 {
                 buffer.slice(..bytes).map_async(wgpu::MapMode::Read, |_| {});
             }
         }
-        submission
+        device.submission(index)
     }
 
     /// Waits for the passes up to `ticket`, and returns whether a spin of one of them ran out.
@@ -247,8 +250,9 @@ impl InFlight {
         let Some(pass) = self.passes.back_mut() else { return };
         let to = &self.samples[pass.buffer];
         encoder.copy_buffer_to_buffer(results, 0, to, 0, bytes);
-        pass.submission = device.queue.submit([encoder.finish()]);
+        let index = device.queue.submit([encoder.finish()]);
         to.slice(..bytes).map_async(wgpu::MapMode::Read, |_| {});
+        pass.submission = device.submission(index);
         (pass.sample, pass.sample_bytes) = (sample, bytes);
     }
 
