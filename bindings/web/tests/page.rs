@@ -12,14 +12,6 @@ use pelton_testing::{Need, skip};
 const BROWSERS: [&str; 3] =
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
-/// The greedy tokens of the built-in model on the CPU.
-fn tokens_of_the_cpu(prompt: &str, count: usize) -> Vec<u32> {
-    let engine = Engine::builder().device(Device::Cpu).threads(2).build().unwrap();
-    let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default()).unwrap();
-    let options = GenerateOptions::default().max_tokens(count);
-    model.generate(prompt, options).unwrap().map(|token| token.unwrap().id).collect()
-}
-
 /// A page that is built anew loads the model, chats, stops, and makes 64 tokens that are those of the CPU.
 #[test]
 fn tokens_and_texts() {
@@ -28,7 +20,7 @@ fn tokens_and_texts() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let packages = root.join("crates/server/tests/node");
+    let packages = root.join("crates/gpu/tests/browser");
     let browser = BROWSERS.into_iter().find(|path| Path::new(path).exists());
     let (Some(browser), true) = (browser, packages.join("node_modules/playwright-core").exists())
     else {
@@ -40,9 +32,13 @@ fn tokens_and_texts() {
     assert!(built.status.success(), "the page could not be built");
     let folder = PathBuf::from(String::from_utf8(built.stdout).unwrap().trim());
     let prompt = "Once upon a time";
+    let engine = Engine::builder().device(Device::Cpu).threads(2).build().unwrap();
+    let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default()).unwrap();
+    let stream = model.generate(prompt, GenerateOptions::default().max_tokens(64)).unwrap();
+    let ids: Vec<u32> = stream.map(|token| token.unwrap().id).collect();
     let expectation = serde_json::json!({
         "prompt": prompt,
-        "ids": tokens_of_the_cpu(prompt, 64),
+        "ids": ids,
         "packages": packages,
     });
     let output = Command::new("node")

@@ -37,7 +37,7 @@ pub(crate) unsafe fn array<'a, T>(
 ///
 /// # Safety
 ///
-/// As [`array`].
+/// As [`array()`].
 pub(crate) unsafe fn text<'a>(
     data: *const c_char,
     length: usize,

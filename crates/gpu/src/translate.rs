@@ -125,7 +125,7 @@ fn every_kernel_compiles_in_a_browser() {
     const BROWSERS: [&str; 3] =
         ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let packages = root.join("../server/tests/node");
+    let packages = root.join("tests/browser");
     let browser = BROWSERS.into_iter().find(|path| Path::new(path).exists());
     let (Some(browser), true) = (browser, packages.join("node_modules/playwright-core").exists())
     else {
@@ -146,7 +146,7 @@ fn every_kernel_compiles_in_a_browser() {
         "kernels": kernels,
     });
     std::fs::write(&file, all.to_string()).unwrap();
-    let script = root.join("tests/browser/kernels.mjs");
+    let script = packages.join("kernels.mjs");
     let output = Command::new("node").arg(script).arg(&file).arg(browser).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("all kernels compile"), "{text}");

@@ -82,7 +82,7 @@ impl Hearing {
         let cancel = Cancel(Arc::clone(&flag));
         let (sender, segments) = unbounded_channel();
         let run = Run { context, audio, options, flag, sender, queued: arrived.elapsed() };
-        let task = tokio::task::spawn_blocking(move || run.to_end(&turn));
+        let task = tokio::task::spawn_blocking(move || run.run_to_end(&turn));
         Ok(Self { segments, task, cancel })
     }
 
@@ -113,7 +113,7 @@ struct Run {
 }
 
 impl Run {
-    fn to_end(self, turn: &Turn) -> Result<Found, ApiError> {
+    fn run_to_end(self, turn: &Turn) -> Result<Found, ApiError> {
         let Self { context, audio, options, flag, sender, queued } = self;
         let begun = Instant::now();
         let stop = Stop { flag, end: context.deadline.map(|time| begun + time) };
