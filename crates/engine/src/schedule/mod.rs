@@ -47,8 +47,10 @@ mod scores;
 mod sequence;
 mod shares;
 mod speculate;
+mod steps;
 mod stop;
 mod values;
+#[cfg_attr(target_family = "wasm", path = "caller.rs")]
 mod worker;
 
 pub(crate) use follower::Follower;
@@ -63,5 +65,6 @@ pub(crate) use scheduler::Scheduler;
 pub(crate) use scores::PromptScores;
 pub(crate) use sequence::Sequence;
 pub(crate) use speculate::{DraftModel, Drafter, HeadModel};
+pub(crate) use steps::Shared;
 pub(crate) use values::{Values, WantedRows};
-pub(crate) use worker::{Shared, Worker};
+pub(crate) use worker::Worker;

@@ -1,126 +1,125 @@
-//! The worker of a model: it receives requests, and steps the scheduler.
-//!
-//! Its steps run on a thread of their own. A target without threads, as a browser's, has none: there
-//! the reader of a stream takes them.
-
-#[cfg_attr(target_family = "wasm", path = "worker/caller.rs")]
-mod thread;
+//! The thread of a model: it receives requests, and steps the scheduler. Where there are no threads,
+//! `caller.rs` takes the place of this file.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, TryRecvError},
+        Arc, Mutex, PoisonError,
+        atomic::Ordering,
+        mpsc::{Receiver, RecvError},
     },
+    thread::{self, JoinHandle, ThreadId},
 };
 
-use super::{queue::QueueBound, runner::message, scheduler::Scheduler, sequence::Sequence};
+use super::steps::{Shared, Steps};
 use crate::{
     Error,
-    api::{FinishReason, Status},
+    api::KeepAlive,
+    schedule::{resources::Resources, runner::message, scheduler::Scheduler, sequence::Sequence},
 };
 
-pub(crate) use thread::Worker;
-
-/// The state that the thread shares with the handles of its model.
+/// The handle of the thread. Dropping the last one ends all requests and waits for the thread, so
+/// that no GPU is at work when the process ends.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) bound: Arc<QueueBound>,
-    status: Mutex<Status>,
-    gone: OnceLock<String>,
-    unloaded: AtomicBool,
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    id: ThreadId,
+    /// The thread, which returns the executable and its caches.
+    handle: Mutex<Option<JoinHandle<Resources>>>,
 }
 
-impl Shared {
-    pub(crate) fn new(bound: Arc<QueueBound>) -> Self {
-        Self {
-            bound,
-            status: Mutex::new(Status::default()),
-            gone: OnceLock::new(),
-            unloaded: AtomicBool::new(false),
-        }
-    }
-
-    /// The load after the newest step, with the queue of this moment.
-    pub(crate) fn status(&self) -> Status {
-        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        (status.queued, status.queued_tokens) = self.bound.counts();
-        status
-    }
-
-    /// Why the model answers no more.
-    pub(crate) fn error(&self) -> Error {
-        self.gone.get().map_or(Error::Stopped, |reason| Error::Gone(reason.clone()))
-    }
-
-    /// Whether the model still answers.
+impl Worker {
+    /// Starts the thread.
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] if it does not.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.gone.get().is_some() { Err(self.error()) } else { Ok(()) }
+    /// [`Error::Spawn`] with the system's reason.
+    pub(crate) fn spawn(
+        scheduler: Scheduler,
+        requests: Receiver<Box<Sequence>>,
+        shared: Arc<Shared>,
+    ) -> Result<Self, Error> {
+        let steps = Steps::new(scheduler, requests, Arc::clone(&shared));
+        let builder = thread::Builder::new().name("pelton-scheduler".into());
+        Self::start(builder, shared, move || run(steps))
     }
 
-    fn publish(&self, scheduler: &Scheduler) {
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = scheduler.status();
+    fn start(
+        builder: thread::Builder,
+        shared: Arc<Shared>,
+        run: impl FnOnce() -> Resources + Send + 'static,
+    ) -> Result<Self, Error> {
+        let handle = builder.spawn(run).map_err(Error::Spawn)?;
+        let id = handle.thread().id();
+        Ok(Self { shared, id, handle: Mutex::new(Some(handle)) })
+    }
+
+    /// Waits for a result of a request.
+    ///
+    /// # Errors
+    ///
+    /// If no request is left that sends one.
+    pub(crate) fn recv<T>(&self, results: &Receiver<T>) -> Result<T, RecvError> {
+        results.recv()
+    }
+
+    /// Ends all requests and the thread, and returns what it ran them on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`] if the thread has panicked.
+    pub(crate) fn end(mut self) -> Result<Resources, Error> {
+        self.shared.unloaded.store(true, Ordering::Relaxed);
+        let handle = self.handle.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let outcome = handle.map(JoinHandle::join).ok_or(Error::Stopped)?;
+        outcome.map_err(|payload| Error::Gone(message(&*payload)))
     }
 }
 
-/// A scheduler and the requests that it receives.
-struct Steps {
-    scheduler: Scheduler,
-    requests: Receiver<Box<Sequence>>,
-    shared: Arc<Shared>,
-    /// Whether a handle of the model is left.
-    connected: bool,
+impl KeepAlive for Worker {
+    fn is_own_thread(&self) -> bool {
+        self.id == thread::current().id()
+    }
 }
 
-impl Steps {
-    fn new(scheduler: Scheduler, requests: Receiver<Box<Sequence>>, shared: Arc<Shared>) -> Self {
-        let steps = Self { scheduler, requests, shared, connected: true };
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shared.unloaded.store(true, Ordering::Relaxed);
+        let handle = self.handle.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(handle) = handle
+            && self.id != thread::current().id()
+        {
+            // a panic of the thread has been reported to its requests
+            let _ = handle.join();
+        }
+    }
+}
+
+/// Runs until no handle of the model is left and every request has ended.
+fn run(mut steps: Steps) -> Resources {
+    loop {
         steps.publish();
-        steps
-    }
-
-    /// Whether there is nothing to do before the next request.
-    fn is_idle(&self) -> bool {
-        self.scheduler.is_idle()
-    }
-
-    /// Accepts the requests that have come.
-    fn receive(&mut self) {
-        while self.connected {
-            match self.requests.try_recv() {
-                Ok(sequence) => self.scheduler.accept(*sequence),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => self.connected = false,
+        if steps.is_idle() {
+            match steps.requests.recv() {
+                Ok(sequence) => steps.scheduler.accept(*sequence),
+                Err(_) => return steps.scheduler.resources,
             }
         }
+        steps.receive();
+        steps.step();
     }
+}
 
-    /// Submits passes, and takes the results of the oldest.
-    fn step(&mut self) {
-        let Self { scheduler, shared, .. } = self;
-        if shared.unloaded.load(Ordering::Relaxed) {
-            scheduler.end_all(|| Ok(FinishReason::Cancelled));
-        }
-        let step = catch_unwind(AssertUnwindSafe(|| {
-            scheduler.fill();
-            // a request is counted as running before its first token is sent
-            shared.publish(scheduler);
-            scheduler.take_oldest();
-        }));
-        if let Err(payload) = step {
-            scheduler.give_up(format!("its scheduler panicked: {}", message(&*payload)));
-        }
-        if let Some(reason) = scheduler.gone() {
-            let _ = shared.gone.set(reason.to_owned());
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::QueueBound;
 
-    fn publish(&self) {
-        self.shared.publish(&self.scheduler);
+    #[test]
+    fn a_thread_that_cannot_be_started_is_an_error_with_the_reason() {
+        let shared = Arc::new(Shared::new(Arc::new(QueueBound::new(1, 1))));
+        // more memory for a stack than there are addresses
+        let builder = thread::Builder::new().stack_size(1 << 62);
+        let outcome = Worker::start(builder, shared, || panic!("it has not started"));
+        assert!(matches!(outcome, Err(Error::Spawn(_))));
     }
 }

@@ -113,7 +113,7 @@ fn uppers(bits: u32) -> vec2<u32> {
 {% if nested %}
     return (vec2(bits, bits >> 4u) & vec2(0x0f0f0f0fu)) << vec2(4u);
 {% elif upper_bits == 1 %}
-    return ((vec2(bits, bits >> 4u) & vec2(15u)) * 0x00204081u & vec2(0x01010101u)) << vec2(4u);
+    return (((vec2(bits, bits >> 4u) & vec2(15u)) * 0x00204081u) & vec2(0x01010101u)) << vec2(4u);
 {% else %}
     let four = vec2(bits, bits >> 8u) & vec2(255u);
     let two = (four | (four << vec2(12u))) & vec2(0x000f000fu);

@@ -86,7 +86,7 @@ fn texts_that_are_no_names() {
         "https://huggingface.co/o/n/resolve/main/..%2f..%2fx.gguf",
         "https://huggingface.co/o/n/resolve/main/a%00.gguf",
         "https://example.org/",
-        "https://example.org/x.bin",
+        "https://example.org/x.zip",
         "https://example.org/..%2fx.gguf",
         "https://user:word@example.org/x.gguf",
         "ftp://example.org/x.gguf",

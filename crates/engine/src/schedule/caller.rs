@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use super::{Shared, Steps};
+use super::steps::{Shared, Steps};
 use crate::{
     Error,
     api::KeepAlive,
