@@ -161,7 +161,7 @@ fn uppers(bits: u32) -> vec2<u32> {
 {% endif %}
 {% endmacro %}
 {# Quads of half h of a head. #}
-{% macro quads_of(head, h) %}((({{ head }}.x{{ " >> %su"|format(16 * h) if halves == 2 }}{{ " & 0xffffu" if halves == 2 or nested }}) + 3u) / 4u){% endmacro %}
+{% macro quads_of(head, h) %}((({{ "(" if halves == 2 }}{{ head }}.x{{ " >> %su)"|format(16 * h) if halves == 2 }}{{ " & 0xffffu" if halves == 2 or nested }}) + 3u) / 4u){% endmacro %}
 {# Whether quad b of pair t has a live input. #}
 {% macro has(head, t, b) %}
 {% set h = t * groups // 2 if halves == 2 else 0 %}
