@@ -4,14 +4,16 @@
 
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
+    process::Stdio,
     sync::OnceLock,
 };
 
 use pelton_testing::WhisperSpec;
 use serde_json::Value;
 
-use super::{run, stdout, temporary};
+use super::{pelton, run, stdout, temporary};
 use crate::transcribe::wav;
 
 /// The exact type of caches, on one thread.
@@ -78,4 +80,41 @@ fn voices_alone_are_decoded() {
     assert!(!of(&[]).trim().is_empty());
     assert_eq!(of(&["--vad"]), "");
     assert_eq!(of(&["--batch", "2"]), "");
+}
+
+/// Live audio of two transcripts, whose words are those of the second one.
+#[test]
+fn live_audio_with_times_of_words() {
+    let model = model("letters-live.gguf");
+    let live = expected()["live"]["words"].as_array().unwrap();
+    for times in [true, false] {
+        let mut command = pelton();
+        command.args(["transcribe", model.to_str().unwrap(), "--stream", "-", "--language", "en"]);
+        command.args(["--temperature", "0", "--beam", "1"]).args(EXACT);
+        command.args(times.then_some("--words"));
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let bytes: Vec<u8> = tones(1.5).into_iter().flat_map(i16::to_le_bytes).collect();
+        child.stdin.take().unwrap().write_all(&bytes).unwrap();
+        let text = stdout(&child.wait_with_output().unwrap());
+        let expected: String = match times {
+            true => {
+                let line = |word: &Value| {
+                    let [text, start, end] = [0, 1, 2].map(|i| word[i].clone());
+                    let (start, end) = (start.as_f64().unwrap(), end.as_f64().unwrap());
+                    format!("{start:.2}\t{end:.2}\t{}\n", text.as_str().unwrap().trim_start())
+                };
+                live.iter().map(line).collect()
+            }
+            false => {
+                let words = live.iter().map(|word| word[0].as_str().unwrap());
+                words.chain(["\n"]).collect()
+            }
+        };
+        assert_eq!(text, expected);
+    }
 }

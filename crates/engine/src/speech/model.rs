@@ -75,6 +75,8 @@ impl SpeechModel {
     ) -> Result<Self, Error> {
         options.check()?;
         let plan = build_with(&checkpoint, &BuildOptions::default())?;
+        // fusion renumbers buffers, so nothing that names one is read before it
+        let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         let Some(encoder) = plan.encoder else {
             return Err(Error::Output {
                 file: checkpoint.name().to_owned(),
@@ -86,7 +88,6 @@ impl SpeechModel {
                 expected: "the text of speech, as Whisper",
             });
         };
-        let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         let tokenizer = match Tokenizer::from_metadata(checkpoint.metadata()) {
             Ok(tokenizer) => Some(Arc::new(tokenizer)),
             Err(pelton_tokenizer::Error::NoVocabulary) => None,
