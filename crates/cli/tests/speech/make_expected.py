@@ -160,6 +160,10 @@ def main():
         "alone": (long, ["--language", "en", "--no-condition"], dict(condition_on_previous_text=False)),
         "hot": (long, ["--language", "en", "--no-condition", "--hot-words", "gh ij"],
                 dict(initial_prompt="gh ij", carry_initial_prompt=True, condition_on_previous_text=False)),
+        "beams": (short, ["--language", "en", "--beam", "5"], dict(beam_size=5)),
+        "words": (short, ["--language", "en", "--words"], dict(word_timestamps=True)),
+        "whole": (95, ["--language", "en", "--prompt", "ab cd ef", "--beam", "5", "--words"],
+                  dict(initial_prompt="ab cd ef", beam_size=5, word_timestamps=True)),
     }
     expected = []
     for name, (seconds, flags, options) in cases.items():
