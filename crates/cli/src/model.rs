@@ -26,8 +26,8 @@ pub(crate) struct LoadArgs {
     /// Use N threads on the CPU; by default one for each physical core
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Keep weights in the order of the file, which takes less memory. A CPU with AVX2 and without
-    /// AVX-512 is slower then: without this option weights are copied for it at load
+    /// Keep weights in the order of the file, which takes less memory. A CPU with AVX2 or AVX-512 is
+    /// slower then: without this option weights are copied for it at load
     #[arg(long)]
     pub(crate) no_repack: bool,
     /// Set the context length in tokens, for a prompt and its answer. By default serve and chat take the

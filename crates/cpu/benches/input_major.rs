@@ -15,7 +15,7 @@ use pelton_cpu::gemm::input_major::{
     Chosen, InputMajor, Live, LiveRows, OUTPUT_ALIGN, Task, multiply,
 };
 use pelton_cpu::gemm::{
-    ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN, can_pack, has_panels, matmul,
+    ActivationKind, Activations, MatrixRef, Output, Panels, ROW_ALIGN, can_pack, matmul,
 };
 use pelton_cpu::isa::Isa;
 use pelton_cpu::pool::{Pool, SharedMut, default_threads};
@@ -141,13 +141,13 @@ fn main() {
                 if !is_chosen(&isa.to_string().replace(' ', "-"), &sets, true) {
                     continue;
                 }
-                let packed = has_panels(isa) && can_pack(dtype, rows);
+                let panels = Panels::of(isa).filter(|panels| can_pack(dtype, rows, *panels));
                 let of_dense = |i: usize| {
                     let bytes = &memory[i * len..(i + 1) * len];
-                    match packed {
+                    match panels {
                         // the bytes are all the same, so they are packed as they are
-                        true => MatrixRef::packed(dtype, rows, cols, bytes),
-                        false => MatrixRef::new(dtype, rows, cols, bytes),
+                        Some(panels) => MatrixRef::packed(dtype, rows, cols, bytes, panels),
+                        None => MatrixRef::new(dtype, rows, cols, bytes),
                     }
                 };
                 let (pool, activations, x, lists) = (&pool, &activations, &x[..], &lists);

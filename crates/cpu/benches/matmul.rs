@@ -15,7 +15,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use pelton_cpu::gemm::{
-    ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN, can_pack, has_panels, matmul,
+    ActivationKind, Activations, MatrixRef, Output, Panels, ROW_ALIGN, can_pack, matmul,
 };
 use pelton_cpu::isa::{InstructionSet, Isa};
 use pelton_cpu::pool::{Pool, SharedMut, default_threads};
@@ -184,22 +184,24 @@ fn main() {
             Err(error) => return eprintln!("{error}"),
         };
         let lines = isas.iter().zip(&isas_chosen).filter(|pair| *pair.1);
-        let orders = [false, true];
-        for ((&isa, _), packed) in lines.flat_map(|line| orders.map(|packed| (line, packed))) {
-            if packed && !(has_panels(isa) && can_pack(dtype, ROW_ALIGN)) {
-                continue;
-            }
-            let order = if packed { " packed" } else { "" };
+        let panels = |isa| {
+            let panels = Panels::of(isa).filter(|panels| can_pack(dtype, ROW_ALIGN, *panels));
+            [None].into_iter().chain(panels.map(Some))
+        };
+        for (isa, panels) in
+            lines.flat_map(|(&isa, _)| panels(isa).map(move |panels| (isa, panels)))
+        {
+            let order = if panels.is_some() { " packed" } else { "" };
             print!("{:20}", format!("{dtype} {isa}{order}"));
             let (mut least, mut times) = ([0.0; 3], [0.0; 3]);
             for (rows, cols) in SHAPES {
                 let Some(len) = dtype.bytes_of(rows * cols) else { continue };
                 let matrices: Vec<_> = memory
                     .chunks_exact(len)
-                    .filter_map(|bytes| match packed {
+                    .filter_map(|bytes| match panels {
                         // the bytes are all the same, so they are packed as they are
-                        true => MatrixRef::packed(dtype, rows, cols, bytes).ok(),
-                        false => MatrixRef::new(dtype, rows, cols, bytes).ok(),
+                        Some(panels) => MatrixRef::packed(dtype, rows, cols, bytes, panels).ok(),
+                        None => MatrixRef::new(dtype, rows, cols, bytes).ok(),
                     })
                     .collect();
                 let time_to_read = len as f64 / bandwidth(&pool, &memory);

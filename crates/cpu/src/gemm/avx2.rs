@@ -152,7 +152,7 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
     unsafe fn load4(from: Rows) -> __m256i {
         // SAFETY: as above.
         unsafe {
-            if from.packed {
+            if from.packed > 0 {
                 return _mm256_loadu_si256(from.first.cast());
             }
             let mut rows = [0_i32; 8];
@@ -166,7 +166,7 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
     unsafe fn load16(from: Rows) -> [__m256i; 4] {
         // SAFETY: as above.
         unsafe {
-            if from.packed {
+            if from.packed > 0 {
                 return [0, 32, 64, 96].map(|at| _mm256_loadu_si256(from.first.add(at).cast()));
             }
             // A 4 x 4 transposition within each half: rows 0 to 3, and 4 to 7.

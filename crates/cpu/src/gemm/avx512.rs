@@ -128,6 +128,9 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
     unsafe fn load4(from: Rows) -> __m512i {
         // SAFETY: as above.
         unsafe {
+            if from.packed > 0 {
+                return _mm512_loadu_si512(from.first.cast());
+            }
             let mut rows = [0_i32; 16];
             for (i, row) in rows.iter_mut().enumerate() {
                 *row = from.first.add(i * from.stride).cast::<i32>().read_unaligned();
@@ -139,6 +142,9 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
     unsafe fn load16(from: Rows) -> [__m512i; 4] {
         // SAFETY: as above.
         unsafe {
+            if from.packed > 0 {
+                return [0, 64, 128, 192].map(|at| _mm512_loadu_si512(from.first.add(at).cast()));
+            }
             // A 4 x 4 transposition within each quarter: rows 0 to 3 in the first, and so on.
             let (a, b) = (every_fourth(from, 0), every_fourth(from, 1));
             let (c, d) = (every_fourth(from, 2), every_fourth(from, 3));
@@ -187,6 +193,17 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
             }
             words
         }
+    }
+
+    #[inline(always)]
+    unsafe fn load_u8(from: *const u8) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_i8(from: *const u8) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast())) }
     }
 
     #[inline(always)]

@@ -17,6 +17,7 @@ use super::formats::{
 use super::formats::{PackedQ2K, PackedQ3K, PackedQ4K, PackedQ5K, PackedQ6K};
 use super::job::{Job, MatrixRef, Output, Picked};
 use super::kernels::{self, MOST_IN_TURN, TileJob};
+use super::pack::Panels;
 use super::prefetch::RangePrefetch;
 use super::quantized::{self, JobFn, Kernels};
 #[cfg(target_arch = "x86_64")]
@@ -182,8 +183,8 @@ functions!(NeonI8mmFunctions, NeonFunctions, NeonPair<I8mm>, true, "neon,i8mm");
 ///
 /// # Panics
 /// If the activations are of the wrong kind or have room for fewer than `batch` rows, `rows`
-/// reaches beyond the matrix, or the output is too short. Also if the matrix is packed and the
-/// instruction set has no packed rows ([`has_panels`]).
+/// reaches beyond the matrix, or the output is too short. Also if the matrix is packed in other
+/// [`Panels`] than those of the instruction set.
 pub unsafe fn matmul(
     isa: Isa,
     matrix: &MatrixRef<'_>,
@@ -217,12 +218,6 @@ pub unsafe fn matmul_picked(
     unsafe { multiply(isa, matrix, activations, batch, Some(picked), rows, output) }
 }
 
-/// Whether the instruction set multiplies packed rows ([`pack`](super::pack())), which are faster
-/// there.
-pub fn has_panels(isa: Isa) -> bool {
-    matches!(isa.set(), InstructionSet::Avx2 | InstructionSet::AvxVnni)
-}
-
 /// [`matmul`] or [`matmul_picked`].
 ///
 /// # Safety
@@ -242,7 +237,8 @@ unsafe fn multiply(
     if rows.is_empty() || batch == 0 {
         return;
     }
-    assert!(!matrix.is_packed() || has_panels(isa), "the instruction set has no packed rows");
+    let panels = matrix.panels();
+    assert!(panels.is_none() || panels == Panels::of(isa), "panels of another instruction set");
     let kind = ActivationKind::of(matrix.dtype());
     assert_eq!(activations.kind(), kind, "activations of the wrong kind");
     let most = match picked {
@@ -257,7 +253,7 @@ unsafe fn multiply(
         weights: matrix.bytes().as_ptr(),
         matrix_rows: matrix.rows(),
         row_bytes: matrix.bytes().len() / matrix.rows(),
-        packed: matrix.is_packed(),
+        packed: panels.is_some(),
         cols: matrix.cols(),
         row_blocks: Activations::units(1, matrix.cols()),
         chunk_stride: activations.chunk_stride(),
@@ -292,7 +288,13 @@ unsafe fn run(isa: Isa, dtype: DType, job: &Job<'_>) {
             #[cfg(target_arch = "x86_64")]
             InstructionSet::AvxVnni => run_with::<AvxVnniFunctions>(dtype, job),
             #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 if job.packed => run_packed::<Avx512Functions>(dtype, job),
+            #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx512 => run_with::<Avx512Functions>(dtype, job),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512Vnni if job.packed => {
+                run_packed::<Avx512VnniFunctions>(dtype, job)
+            }
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx512Vnni => run_with::<Avx512VnniFunctions>(dtype, job),
             #[cfg(target_arch = "aarch64")]

@@ -107,7 +107,7 @@ unsafe fn tile<S: Vectors, E: Element, const NR: usize, const MR: usize>(
     unsafe {
         let mut sums = [[[S::splat(0.0); 2]; MR]; NR];
         let first = job.weights.add(row * job.row_bytes);
-        let mut weights = Rows { first, stride: job.row_bytes, packed: false };
+        let mut weights = Rows { first, stride: job.row_bytes, packed: 0 };
         for chunk in 0..job.cols.div_ceil(COLUMNS) {
             let floats = job.floats.cast::<[f32; BLOCK]>();
             let mut x: [*const [f32; BLOCK]; MR] = job.activation_rows(floats, first_x, chunk);
@@ -132,7 +132,7 @@ unsafe fn tile<S: Vectors, E: Element, const NR: usize, const MR: usize>(
                     let from = weights.first.add(n * weights.stride);
                     std::ptr::copy_nonoverlapping(from, last.as_mut_ptr(), count * E::BYTES);
                 }
-                let copy = Rows { first: last.as_ptr().cast(), stride: WIDTH * 4, packed: false };
+                let copy = Rows { first: last.as_ptr().cast(), stride: WIDTH * 4, packed: 0 };
                 step::<S, E, NR, MR>(copy, x, within, &mut sums);
                 weights.first = weights.first.wrapping_add(count * E::BYTES);
                 within += WIDTH;

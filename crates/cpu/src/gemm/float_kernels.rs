@@ -131,7 +131,7 @@ unsafe fn padded<S: Vectors, E: Element>(
             std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), count * E::BYTES);
         }
     }
-    Rows { first: to.as_ptr().cast(), stride: LINE, packed: false }
+    Rows { first: to.as_ptr().cast(), stride: LINE, packed: 0 }
 }
 
 /// The product for at most `MR` activation rows: `NR` panels are multiplied as they are read.
@@ -192,7 +192,7 @@ unsafe fn multiply<S: Vectors, E: Element, const NR: usize, const MR: usize>(
                 let mut columns = MaybeUninit::<[[S::F; 32]; NR]>::uninit();
                 let columns = columns.as_mut_ptr().cast::<[S::F; 32]>();
                 for (n, panel) in panels.iter().enumerate() {
-                    let rows = Rows { packed: false, ..panel.rows };
+                    let rows = Rows { packed: 0, ..panel.rows };
                     let mut from = rows.at((first + col) * E::BYTES);
                     let mut last = [[0; LINE]; 16];
                     if cols - col < line {
@@ -232,7 +232,7 @@ unsafe fn multiply<S: Vectors, E: Element, const NR: usize, const MR: usize>(
 #[inline(always)]
 pub(super) unsafe fn pack<S: Vectors, E: Element>(rows: Rows, cols: Range<usize>, to: *mut f32) {
     let len = cols.len();
-    let rows = Rows { packed: false, ..rows };
+    let rows = Rows { packed: 0, ..rows };
     // SAFETY: the caller's promise; the last columns are copied before they are read.
     unsafe {
         let line = LINE / E::BYTES;

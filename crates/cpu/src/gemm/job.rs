@@ -6,7 +6,7 @@ use pelton_graph::Phase;
 use pelton_quant::DType;
 
 use super::activations::Block;
-use super::pack;
+use super::pack::{self, Panels};
 use crate::pool::SharedMut;
 
 /// A matrix `[rows, cols]` in its stored format: rows of blocks, one after the other.
@@ -16,7 +16,7 @@ pub struct MatrixRef<'a> {
     rows: usize,
     cols: usize,
     bytes: &'a [u8],
-    packed: bool,
+    packed: Option<Panels>,
 }
 
 /// The reason why bytes are not a matrix of some shape.
@@ -42,13 +42,15 @@ pub enum MatrixError {
         /// Bytes given.
         bytes: usize,
     },
-    /// Panels have eight rows, and only some types have kernels for them.
-    #[error("{rows} rows of {dtype} cannot be packed in panels of eight")]
+    /// Matrices have whole panels, and only some types have kernels for them.
+    #[error("{rows} rows of {dtype} cannot be packed in panels of {}", panels.rows())]
     Packed {
         /// The stored type.
         dtype: DType,
         /// Rows of the matrix.
         rows: usize,
+        /// The rows of a panel.
+        panels: Panels,
     },
 }
 
@@ -68,10 +70,10 @@ impl<'a> MatrixRef<'a> {
         if row_bytes.checked_mul(rows) != Some(bytes.len()) {
             return Err(MatrixError::Bytes { dtype, rows, cols, bytes: bytes.len() });
         }
-        Ok(Self { dtype, rows, cols, bytes, packed: false })
+        Ok(Self { dtype, rows, cols, bytes, packed: None })
     }
 
-    /// A matrix whose rows have been packed in panels of eight ([`pack`](super::pack)).
+    /// A matrix whose rows have been packed in panels ([`pack`](super::pack())) of so many rows.
     ///
     /// # Errors
     /// As [`new`](Self::new), and if rows of that type and number cannot be packed.
@@ -80,15 +82,16 @@ impl<'a> MatrixRef<'a> {
         rows: usize,
         cols: usize,
         bytes: &'a [u8],
+        panels: Panels,
     ) -> Result<Self, MatrixError> {
-        if !pack::can_pack(dtype, rows) {
-            return Err(MatrixError::Packed { dtype, rows });
+        if !pack::can_pack(dtype, rows, panels) {
+            return Err(MatrixError::Packed { dtype, rows, panels });
         }
-        Ok(Self { packed: true, ..Self::new(dtype, rows, cols, bytes)? })
+        Ok(Self { packed: Some(panels), ..Self::new(dtype, rows, cols, bytes)? })
     }
 
-    /// Whether its rows are packed in panels.
-    pub fn is_packed(&self) -> bool {
+    /// The panels in which its rows are packed, if they are.
+    pub fn panels(&self) -> Option<Panels> {
         self.packed
     }
 

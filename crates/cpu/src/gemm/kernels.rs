@@ -47,7 +47,7 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
             let panel = panel(job, S::LANES, row, job.rows.end);
             row += panel.count;
             let mut sums = [[S::splat(0.0)]];
-            let (step, mut block) = block_rows::<F>(panel.rows);
+            let (step, mut block) = block_rows::<S, F>(panel.rows);
             let groups = F::DTYPE.block_len() / BLOCK / F::GROUP;
             for chunk in 0..job.row_blocks.div_ceil(CHUNK) {
                 let [mut x] = job.activation_rows(job.blocks, 0, chunk);
@@ -98,7 +98,7 @@ pub(super) unsafe fn in_turn<S: Vectors, F: Format>(job: &Job<'_>) {
             let panel = panel(job, S::LANES, row, job.rows.end);
             row += panel.count;
             let mut sums = [[[S::splat(0.0)]]; MOST_IN_TURN];
-            let (step, mut block) = block_rows::<F>(panel.rows);
+            let (step, mut block) = block_rows::<S, F>(panel.rows);
             let groups = F::DTYPE.block_len() / BLOCK / F::GROUP;
             let bytes = S::LANES * F::DTYPE.block_bytes() / groups;
             for chunk in 0..job.row_blocks.div_ceil(CHUNK) {
@@ -162,7 +162,7 @@ pub(super) unsafe fn unpack<S: Vectors, F: Format>(
     let tiles = F::DTYPE.block_len() / BLOCK;
     // SAFETY: the caller's promise.
     unsafe {
-        let (step, rows) = block_rows::<F>(rows);
+        let (step, rows) = block_rows::<S, F>(rows);
         let mut block = rows.at(chunk.start / tiles * F::DTYPE.block_bytes());
         for _ in 0..chunk.len() / tiles {
             let header = F::header::<S>(block);

@@ -10,8 +10,8 @@
 //! `quantized.rs`, `float.rs` (prompts) and `float_decode.rs` hold the loops, `kernels.rs` the products of unpacked tiles and
 //! `formats/` the unpacking of blocks. All are written in the vector operations of `vectors.rs`, which each instruction set implements.
 //!
-//! Activations have blocks of 32 codes, with a scale and sums next to the codes. AVX2 and AVX-VNNI
-//! alone multiply copies of the weights that are packed at load (`pack.rs`), unless the copy
+//! Activations have blocks of 32 codes, with a scale and sums next to the codes. AVX2 and
+//! AVX-512 multiply copies of the weights that are packed at load (`pack.rs`), unless the copy
 //! exceeds the available memory. `PELTON_ISA` (`portable`, `avx2`, `avx-vnni`, `avx512`,
 //! `avx512-vnni`, `neon`, `neon-dotprod`, `neon-i8mm`) chooses an instruction set; one that the CPU
 //! lacks is an error.
@@ -32,7 +32,7 @@
 //! | tile | an unpacked block of a panel: codes, scales, minima |
 //! | coding | the properties of a tile on which products depend: range of the codes, offset, scales, minimum |
 //! | chunk | the columns that products of many rows process at a time |
-//! | packed rows | weights that are interleaved at load, eight rows a panel |
+//! | packed rows | weights that are interleaved at load, as many rows a panel as vectors have lanes |
 //! | job | one product, as the kernels of a thread see it |
 //! | picked | said of the rows of activations that a product multiplies, if these are not all |
 //! | line | the weights of one input side by side, in `input_major/` |
@@ -71,6 +71,6 @@ mod tile;
 mod vectors;
 
 pub use activations::{ActivationKind, Activations};
-pub use dispatch::{has_panels, matmul, matmul_picked};
+pub use dispatch::{matmul, matmul_picked};
 pub use job::{MatrixError, MatrixRef, Output, Picked, ROW_ALIGN};
-pub use pack::{PACKED_ROWS, can_pack, pack};
+pub use pack::{Panels, can_pack, pack};

@@ -1,10 +1,10 @@
-//! Rows packed in panels, for instruction sets with vectors of eight lanes.
+//! Rows packed in panels of as many rows as vectors have lanes: eight with AVX2, sixteen with AVX-512.
 //!
-//! A panel holds eight rows block by block, and has as many bytes as its rows. A field at offset `n` of
-//! a packed block begins at `8 n` of the panel's block.
+//! A panel holds its `N` rows block by block, and has as many bytes as they. A field at offset `n` of
+//! a packed block begins at `N n` of the panel's block.
 //!
-//! Blocks of 32 are interleaved in units of four bytes, so that a vector is one load instead of
-//! eight and a transposition. The scale, which makes the bytes of a block no multiple of four, is
+//! Blocks of 32 are interleaved in units of four bytes, so that a vector is one load instead of one
+//! for each row and a transposition. The scale, which makes the bytes of a block no multiple of four, is
 //! interleaved in units of two. The fields of the super-blocks Q2_K to Q6_K are also packed anew
 //! (`formats/packed_k.rs`), so that codes of three, five and six bits take few operations to
 //! unpack.
@@ -14,11 +14,38 @@ use std::mem::offset_of;
 use bytemuck::from_bytes;
 use pelton_quant::{BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K, DType, scale_min_k4};
 
-/// Rows of a panel.
-pub const PACKED_ROWS: usize = 8;
+use crate::isa::{InstructionSet, Isa};
+
+/// The rows of a panel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Panels {
+    /// Eight rows: AVX2 and AVX-VNNI.
+    Eight,
+    /// Sixteen rows: AVX-512, with and without VNNI.
+    Sixteen,
+}
+
+impl Panels {
+    /// The panels that an instruction set multiplies, if it has kernels for packed rows.
+    pub fn of(isa: Isa) -> Option<Self> {
+        match isa.set() {
+            InstructionSet::Avx2 | InstructionSet::AvxVnni => Some(Self::Eight),
+            InstructionSet::Avx512 | InstructionSet::Avx512Vnni => Some(Self::Sixteen),
+            _ => None,
+        }
+    }
+
+    /// Rows of a panel.
+    pub const fn rows(self) -> usize {
+        match self {
+            Self::Eight => 8,
+            Self::Sixteen => 16,
+        }
+    }
+}
 
 /// Whether there are kernels for packed rows of a type, and `rows` are whole panels.
-pub fn can_pack(dtype: DType, rows: usize) -> bool {
+pub fn can_pack(dtype: DType, rows: usize, panels: Panels) -> bool {
     let has_kernels = matches!(
         dtype,
         DType::Q4_0
@@ -33,40 +60,48 @@ pub fn can_pack(dtype: DType, rows: usize) -> bool {
             | DType::Q5_K
             | DType::Q6_K
     );
-    has_kernels && rows.is_multiple_of(PACKED_ROWS)
+    has_kernels && rows.is_multiple_of(panels.rows())
 }
 
-/// Packs eight rows of blocks.
+/// Packs the rows of a panel.
 ///
 /// # Panics
-/// If `rows` and `panel` have different lengths, or are not eight rows of blocks.
-pub fn pack(dtype: DType, rows: &[u8], panel: &mut [u8]) {
+/// If `rows` and `panel` have different lengths, or are not as many rows of blocks.
+pub fn pack(dtype: DType, rows: &[u8], panel: &mut [u8], panels: Panels) {
+    match panels {
+        Panels::Eight => pack_panel::<8>(dtype, rows, panel),
+        Panels::Sixteen => pack_panel::<16>(dtype, rows, panel),
+    }
+}
+
+/// Packs `N` rows of blocks.
+fn pack_panel<const N: usize>(dtype: DType, rows: &[u8], panel: &mut [u8]) {
     let block = dtype.block_bytes();
     assert_eq!(rows.len(), panel.len(), "a panel has as many bytes as its rows");
-    assert!(rows.len().is_multiple_of(PACKED_ROWS * block), "a panel has eight rows of blocks");
-    let stride = rows.len() / PACKED_ROWS;
-    for (i, to) in panel.chunks_exact_mut(PACKED_ROWS * block).enumerate() {
+    assert!(rows.len().is_multiple_of(N * block), "a panel has {N} rows of blocks");
+    let stride = rows.len() / N;
+    for (i, to) in panel.chunks_exact_mut(N * block).enumerate() {
         let rows = |row: usize| &rows[row * stride + i * block..][..block];
         match dtype {
-            DType::Q2_K => each_row::<2>(rows, to, q2_k),
-            DType::Q3_K => each_row::<3>(rows, to, q3_k),
-            DType::Q4_K => each_row::<4>(rows, to, q4_k),
-            DType::Q5_K => each_row::<5>(rows, to, q5_k),
-            DType::Q6_K => each_row::<6>(rows, to, q6_k),
-            _ => interleave(rows, to),
+            DType::Q2_K => each_row::<2, N>(rows, to, q2_k),
+            DType::Q3_K => each_row::<3, N>(rows, to, q3_k),
+            DType::Q4_K => each_row::<4, N>(rows, to, q4_k),
+            DType::Q5_K => each_row::<5, N>(rows, to, q5_k),
+            DType::Q6_K => each_row::<6, N>(rows, to, q6_k),
+            _ => interleave::<N>(rows, to),
         }
     }
 }
 
-/// Interleaves the bytes of eight blocks of 32, whose scale comes first.
-fn interleave<'a>(rows: impl Fn(usize) -> &'a [u8], to: &mut [u8]) {
-    let half = to.len() / PACKED_ROWS % 4;
-    let rows: [&[u8]; PACKED_ROWS] = std::array::from_fn(rows);
-    let (scales, words) = to.split_at_mut(half * PACKED_ROWS);
+/// Interleaves the bytes of `N` blocks of 32, whose scale comes first.
+fn interleave<'a, const N: usize>(rows: impl Fn(usize) -> &'a [u8], to: &mut [u8]) {
+    let half = to.len() / N % 4;
+    let rows: [&[u8]; N] = std::array::from_fn(rows);
+    let (scales, words) = to.split_at_mut(half * N);
     for (to, row) in scales.chunks_exact_mut(half.max(1)).zip(rows) {
         to.copy_from_slice(&row[..half]);
     }
-    for (i, to) in words.as_chunks_mut::<{ 4 * PACKED_ROWS }>().0.iter_mut().enumerate() {
+    for (i, to) in words.chunks_exact_mut(4 * N).enumerate() {
         for (to, row) in to.as_chunks_mut::<4>().0.iter_mut().zip(rows) {
             to.copy_from_slice(&row[half + 4 * i..][..4]);
         }
@@ -162,19 +197,19 @@ fn tile_codes<const BITS: usize>(low: &[u8], high: &[u8], tile: usize) -> [u32; 
     codes
 }
 
-/// Packs eight super-blocks with codes of `BITS` bits.
+/// Packs `N` super-blocks with codes of `BITS` bits.
 #[inline(always)]
-fn each_row<'a, const BITS: usize>(
+fn each_row<'a, const BITS: usize, const N: usize>(
     rows: impl Fn(usize) -> &'a [u8],
     to: &mut [u8],
     parts: impl Fn(&'a [u8]) -> Parts<'a>,
 ) {
-    for row in 0..PACKED_ROWS {
+    for row in 0..N {
         let Parts { f16, has_min, mut fields, six_bits, low, high } = parts(rows(row));
         let halves = if has_min { 2 } else { 1 };
-        let (scales, rest) = to.split_at_mut(2 * PACKED_ROWS * halves);
+        let (scales, rest) = to.split_at_mut(2 * N * halves);
         for (i, half) in f16[..halves].iter().enumerate() {
-            scales[2 * (i * PACKED_ROWS + row)..][..2].copy_from_slice(half);
+            scales[2 * (i * N + row)..][..2].copy_from_slice(half);
         }
         let count = if six_bits { 12 } else { 16 };
         if six_bits {
@@ -185,14 +220,14 @@ fn each_row<'a, const BITS: usize>(
                 }
             }
         }
-        let (to_fields, tiles) = rest.split_at_mut(PACKED_ROWS * count);
-        for (to, field) in to_fields.iter_mut().skip(row).step_by(PACKED_ROWS).zip(fields) {
+        let (to_fields, tiles) = rest.split_at_mut(N * count);
+        for (to, field) in to_fields.iter_mut().skip(row).step_by(N).zip(fields) {
             *to = field;
         }
-        let tiles = tiles.as_chunks_mut::<4>().0.chunks_exact_mut(BITS * PACKED_ROWS);
+        let tiles = tiles.as_chunks_mut::<4>().0.chunks_exact_mut(BITS * N);
         for (tile, to) in tiles.enumerate() {
             let words = tile_words::<BITS>(tile_codes::<BITS>(low, high, tile));
-            for (to, word) in to.iter_mut().skip(row).step_by(PACKED_ROWS).zip(words) {
+            for (to, word) in to.iter_mut().skip(row).step_by(N).zip(words) {
                 *to = word.to_le_bytes();
             }
         }

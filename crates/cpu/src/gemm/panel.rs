@@ -31,24 +31,19 @@ pub(super) unsafe fn panel(job: &Job<'_>, lanes: usize, row: usize, end: usize) 
         // SAFETY: a packed panel has as many bytes as its rows.
         let start = unsafe { job.weights.add(first * stride) };
         let (skip, count) = (row - first, (first + lanes).min(end) - row);
-        return Panel { rows: Rows { first: start, stride: 4, packed: true }, first, skip, count };
+        return Panel { rows: Rows { first: start, stride: 4, packed: lanes }, first, skip, count };
     }
     if rows < lanes {
         // SAFETY: the row lies inside of the matrix.
         let first = unsafe { job.weights.add(row * stride) };
-        return Panel {
-            rows: Rows { first, stride: 0, packed: false },
-            first: row,
-            skip: 0,
-            count: 1,
-        };
+        return Panel { rows: Rows { first, stride: 0, packed: 0 }, first: row, skip: 0, count: 1 };
     }
     let first = row.min(rows - lanes);
     let skip = row - first;
     // SAFETY: as above.
     let start = unsafe { job.weights.add(first * stride) };
     let count = (lanes - skip).min(end - row);
-    Panel { rows: Rows { first: start, stride, packed: false }, first, skip, count }
+    Panel { rows: Rows { first: start, stride, packed: 0 }, first, skip, count }
 }
 
 /// Prefetches the weights of the job. A panel is read in all of its rows at once, so the distance is

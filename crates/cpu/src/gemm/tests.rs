@@ -131,11 +131,11 @@ fn bits(values: &[f32]) -> Vec<u32> {
 }
 
 /// The rows of a matrix in panels, if its type and shape have them.
-fn packed(dtype: DType, rows: usize, bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut packed = can_pack(dtype, rows).then(|| vec![0; bytes.len()])?;
-    let panel = bytes.len() / rows * PACKED_ROWS;
+fn packed(dtype: DType, rows: usize, bytes: &[u8], panels: Panels) -> Option<Vec<u8>> {
+    let mut packed = can_pack(dtype, rows, panels).then(|| vec![0; bytes.len()])?;
+    let panel = bytes.len() / rows * panels.rows();
     for (rows, to) in bytes.chunks(panel).zip(packed.chunks_mut(panel)) {
-        pack(dtype, rows, to);
+        pack(dtype, rows, to, panels);
     }
     Some(packed)
 }
@@ -187,10 +187,10 @@ fn check(dtype: DType, rows: usize, cols: usize, bytes: &[u8], x: &[f32], batche
             let same = bits(&found) == bits(&expected[..found.len()]);
             assert!(same, "{name}, {isa}: other results for batch {batch}");
         }
-        if has_panels(isa)
-            && let (Some(expected), Some(packed)) = (&expected, packed(dtype, rows, bytes))
+        if let (Some(panels), Some(expected)) = (Panels::of(isa), &expected)
+            && let Some(packed) = packed(dtype, rows, bytes, panels)
         {
-            let packed = MatrixRef::packed(dtype, rows, cols, &packed).unwrap();
+            let packed = MatrixRef::packed(dtype, rows, cols, &packed, panels).unwrap();
             for &batch in batches {
                 let found = product(isa, &packed, &activations, batch);
                 let same = bits(&found) == bits(&expected[..found.len()]);
@@ -329,14 +329,16 @@ fn threads_and_partitions_change_nothing() {
     let (rows, cols, batch) = (152, 512, 3);
     for dtype in [DType::Q4_0, DType::Q6_K, DType::F16] {
         let bytes = random_matrix(dtype, rows, cols, &mut random);
-        let panels = packed(dtype, rows, &bytes);
         let matrix = MatrixRef::new(dtype, rows, cols, &bytes).unwrap();
-        let packed = panels.map(|panels| MatrixRef::packed(dtype, rows, cols, panels.leak()));
         let x: Vec<f32> = (0..batch * cols).map(|_| uniform(&mut random)).collect();
         for isa in Isa::available() {
+            let packed = Panels::of(isa)
+                .and_then(|panels| Some((panels, packed(dtype, rows, &bytes, panels)?)));
             let matrix = match &packed {
-                Some(packed) if has_panels(isa) => packed.unwrap(),
-                _ => matrix,
+                Some((panels, bytes)) => {
+                    MatrixRef::packed(dtype, rows, cols, bytes, *panels).unwrap()
+                }
+                None => matrix,
             };
             let expected = product(isa, &matrix, &prepare(dtype, &x, cols).0, batch);
             for (threads, align) in [(1, 1), (2, ROW_ALIGN), (3, 1), (5, 7)] {

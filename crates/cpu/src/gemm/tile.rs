@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 
 use pelton_quant::DType;
 
-use super::pack::PACKED_ROWS;
 use super::vectors::{Codes, Rows, Vectors};
 
 /// Columns that share a scale in the activations: the block length common to all formats.
@@ -77,7 +76,7 @@ pub(super) trait Format {
     );
 }
 
-/// A format whose rows are packed in panels (`pack`), for AVX2 and AVX-VNNI.
+/// A format whose rows are packed in panels (`pack`), as many as vectors have lanes.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Packed<F>(PhantomData<F>);
 
@@ -110,10 +109,10 @@ impl<F: Format> Format for Packed<F> {
 
 /// Bytes from one block of rows to the next, and the rows as a kernel of the format reads them.
 #[inline(always)]
-pub(super) fn block_rows<F: Format>(rows: Rows) -> (usize, Rows) {
+pub(super) fn block_rows<S: Vectors, F: Format>(rows: Rows) -> (usize, Rows) {
     let bytes = F::DTYPE.block_bytes();
     match F::PACKED {
-        true => (bytes * PACKED_ROWS, Rows { first: rows.first, stride: 4, packed: true }),
-        false => (bytes, Rows { packed: false, ..rows }),
+        true => (bytes * S::LANES, Rows { first: rows.first, stride: 4, packed: S::LANES }),
+        false => (bytes, Rows { packed: 0, ..rows }),
     }
 }

@@ -1,6 +1,5 @@
 //! The vector operations of the kernels, one implementation per instruction set.
 
-use super::pack::PACKED_ROWS;
 use crate::simd::Register;
 
 /// The same offset in `LANES` consecutive rows of a matrix.
@@ -10,9 +9,9 @@ pub(super) struct Rows {
     pub(super) first: *const u8,
     /// Bytes from one row to the next; 0 loads one row into all lanes.
     pub(super) stride: usize,
-    /// Whether the rows are packed in a panel (`pack`): the bytes of a field of all
-    /// rows are side by side, and `stride` is 4. A constant in every kernel.
-    pub(super) packed: bool,
+    /// The rows of a panel if they are packed in one (`pack`): the bytes of a field of all rows are
+    /// side by side, and `stride` is 4. Otherwise 0. A constant in every kernel.
+    pub(super) packed: usize,
 }
 
 impl Rows {
@@ -22,7 +21,7 @@ impl Rows {
     /// The address lies inside of the rows.
     #[inline(always)]
     pub(super) unsafe fn at(self, bytes: usize) -> Self {
-        let bytes = if self.packed { bytes * PACKED_ROWS } else { bytes };
+        let bytes = if self.packed > 0 { bytes * self.packed } else { bytes };
         // SAFETY: the caller's promise.
         Self { first: unsafe { self.first.add(bytes) }, ..self }
     }
@@ -144,7 +143,7 @@ pub(super) trait Vectors: Register {
             for (i, lane) in lanes[..Self::LANES].iter_mut().enumerate() {
                 *lane = u32::from(*from.add(i));
             }
-            Self::load4(Rows { first: lanes.as_ptr().cast(), stride: 4, packed: false })
+            Self::load4(Rows { first: lanes.as_ptr().cast(), stride: 4, packed: 0 })
         }
     }
     /// As [`load_u8`](Self::load_u8), signed.

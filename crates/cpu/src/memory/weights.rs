@@ -11,7 +11,7 @@ use pelton_weights::{BucketPart, Checkpoint, Tensor, bucket_tensor};
 use super::{Budget, Use};
 use crate::gemm::buckets::{BucketParts, Buckets};
 use crate::gemm::input_major::{InputMajor, has_lines};
-use crate::gemm::{MatrixError, MatrixRef, PACKED_ROWS, can_pack, has_panels, pack};
+use crate::gemm::{MatrixError, MatrixRef, Panels, can_pack, pack};
 use crate::isa::Isa;
 use crate::pool::{Pool, SharedMut};
 
@@ -28,7 +28,7 @@ enum Weight {
     Floats(Vec<f32>),
     Matrices {
         stored: Matrices,
-        packed: Option<MmapMut>,
+        packed: Option<Packed>,
     },
     /// A matrix whose rows can have an effort below 1.
     Lines {
@@ -42,6 +42,13 @@ enum Weight {
         buckets: Vec<Buckets>,
         curve: EffortCurve,
     },
+}
+
+/// A copy of matrices, without rows between them, in panels.
+#[derive(Debug)]
+struct Packed {
+    copy: MmapMut,
+    panels: Panels,
 }
 
 /// The weights of a matrix whose rows can have an effort below 1.
@@ -72,7 +79,7 @@ pub(crate) struct StoredMatrices<'a> {
     pub(crate) dtype: DType,
     tensor: &'a [u8],
     matrices: Matrices,
-    packed: bool,
+    packed: Option<Panels>,
 }
 
 impl<'a> StoredMatrices<'a> {
@@ -87,8 +94,8 @@ impl<'a> StoredMatrices<'a> {
         cols: usize,
     ) -> Result<MatrixRef<'a>, MatrixError> {
         match self.packed {
-            true => MatrixRef::packed(self.dtype, rows, cols, self.bytes(index)),
-            false => MatrixRef::new(self.dtype, rows, cols, self.bytes(index)),
+            Some(panels) => MatrixRef::packed(self.dtype, rows, cols, self.bytes(index), panels),
+            None => MatrixRef::new(self.dtype, rows, cols, self.bytes(index)),
         }
     }
 
@@ -277,12 +284,12 @@ impl Weights {
     /// Copies the matrices that steps multiply with, packed in panels, if the instruction set
     /// multiplies those and there is memory for them. Otherwise they stay as they are.
     pub(crate) fn pack(&mut self, plan: &Plan, pool: &Pool, isa: Isa, budget: &mut Budget) {
-        if !has_panels(isa) {
+        let Some(panels) = Panels::of(isa) else {
             return;
-        }
+        };
         let packs: Vec<bool> = (self.all.iter().zip(&plan.weights).zip(multiplied(plan)))
             .map(|((weight, of), multiplied)| {
-                let can = |matrices: &Matrices| can_pack(of.dtype, matrices.rows);
+                let can = |matrices: &Matrices| can_pack(of.dtype, matrices.rows, panels);
                 matches!(weight, Weight::Matrices { stored, .. } if multiplied && can(stored))
             })
             .collect();
@@ -301,7 +308,8 @@ impl Weights {
             let bytes = bytes_of((weight, of));
             if let Weight::Matrices { stored, packed } = weight {
                 let tensor = self.checkpoint.tensor_at(stored.tensor).bytes;
-                *packed = copy_packed(of.dtype, tensor, *stored, bytes, pool);
+                *packed = copy_packed(of.dtype, tensor, *stored, bytes, panels, pool)
+                    .map(|copy| Packed { copy, panels });
             }
         }
     }
@@ -340,7 +348,8 @@ impl Weights {
                 let dtype = self.checkpoint.tensor_at(stored.tensor).dtype;
                 // the copy has the rows of the matrices alone
                 let matrices = Matrices { first: 0, of: stored.rows, ..*stored };
-                Ok(StoredMatrices { dtype, tensor: packed, matrices, packed: true })
+                let panels = Some(packed.panels);
+                Ok(StoredMatrices { dtype, tensor: &packed.copy, matrices, packed: panels })
             }
             Weight::Matrices { .. } | Weight::Lines { .. } | Weight::Buckets { .. } => {
                 self.stored(plan, id)
@@ -362,7 +371,7 @@ impl Weights {
             | Weight::Lines { stored, .. }
             | Weight::Buckets { stored, .. } => {
                 let Tensor { dtype, bytes, .. } = self.checkpoint.tensor_at(stored.tensor);
-                Ok(StoredMatrices { dtype, tensor: bytes, matrices: *stored, packed: false })
+                Ok(StoredMatrices { dtype, tensor: bytes, matrices: *stored, packed: None })
             }
             Weight::Floats(_) => Err(Error::Matrix {
                 tensor: plan.weight(id).name.clone(),
@@ -401,27 +410,28 @@ pub(crate) fn multiplied(plan: &Plan) -> Vec<bool> {
     multiplied
 }
 
-/// A copy of matrices in panels of eight rows; `None` if the system refuses the memory.
+/// A copy of matrices in panels; `None` if the system refuses the memory.
 fn copy_packed(
     dtype: DType,
     tensor: &[u8],
     stored: Matrices,
     bytes: usize,
+    panels: Panels,
     pool: &Pool,
 ) -> Option<MmapMut> {
     let mut copy = MmapMut::map_anon(bytes).ok()?;
     // fewer misses of address translation; without them it is as correct
     #[cfg(target_os = "linux")]
     let _ = copy.advise(memmap2::Advice::HugePage);
-    let panel = PACKED_ROWS * stored.row_bytes;
-    let of_matrix = stored.rows / PACKED_ROWS;
+    let panel = panels.rows() * stored.row_bytes;
+    let of_matrix = stored.rows / panels.rows();
     let to = SharedMut::new(&mut copy[..]);
     pool.run(|worker| {
         for i in worker.split(bytes / panel, 1) {
-            let row = i / of_matrix * stored.of + stored.first + i % of_matrix * PACKED_ROWS;
+            let row = i / of_matrix * stored.of + stored.first + i % of_matrix * panels.rows();
             let from = &tensor[row * stored.row_bytes..][..panel];
             // SAFETY: one thread writes a panel.
-            pack(dtype, from, unsafe { to.slice_mut(i * panel..(i + 1) * panel) });
+            pack(dtype, from, unsafe { to.slice_mut(i * panel..(i + 1) * panel) }, panels);
         }
     });
     Some(copy)

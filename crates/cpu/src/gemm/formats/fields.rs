@@ -13,7 +13,7 @@ use super::super::vectors::{Rows, Vectors};
 pub(super) unsafe fn f16_at<S: Vectors>(block: Rows, offset: usize, block_bytes: usize) -> S::F {
     // SAFETY: the caller's promise.
     unsafe {
-        if block.packed {
+        if block.packed > 0 {
             return S::load_f16(block.at(offset).first);
         }
         if offset + 4 <= block_bytes {
