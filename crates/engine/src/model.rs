@@ -39,7 +39,7 @@ use crate::{
     kv::{self, KvCache},
     schedule::{
         Drafter, DrawOptions, Goal, Output, PromptScores, QueueBound, Resources, Runner, Scheduler,
-        Sequence, Shared, Sink, Worker,
+        Sequence, Shared, Sink, Targets, Worker,
     },
     session::{Session, effort_of, of_plan},
 };
@@ -226,7 +226,11 @@ impl Model {
         let scheduler = Scheduler::new(
             resources,
             tokens,
-            options.prefill_budget,
+            Targets {
+                first: options.target_ttft,
+                between: options.target_tbt,
+                prefill: options.prefill_budget,
+            },
             bound,
             draft_model,
             own_draft,

@@ -81,6 +81,14 @@ pub(crate) struct Args {
     /// Let the requests that wait have at most N prompt tokens
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     queue_tokens: usize,
+    /// Aim at this time from a request's arrival to its first token, while others are answered: prompts
+    /// that would be late get more of the time
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    target_ttft: u64,
+    /// Aim at this time between two tokens, while prompts are computed: a larger one lets prompts take
+    /// longer passes
+    #[arg(long, value_name = "MS", default_value_t = 25)]
+    target_tbt: u64,
     /// Pool embeddings so, also of models whose files name no pooling
     #[arg(long, value_enum)]
     pooling: Option<PoolingArg>,
@@ -346,7 +354,9 @@ fn config(args: &Args) -> Result<Config> {
         .fit_context()
         .max_concurrent(args.parallel)
         .queue_requests(args.queue)
-        .queue_tokens(args.queue_tokens);
+        .queue_tokens(args.queue_tokens)
+        .target_ttft(Duration::from_millis(args.target_ttft))
+        .target_tbt(Duration::from_millis(args.target_tbt));
     load.pooling = args.pooling.map(Pooling::from);
     let mut config = Config::default();
     config.host.clone_from(&args.host);

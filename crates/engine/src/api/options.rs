@@ -76,8 +76,15 @@ pub struct LoadOptions {
     pub queue_requests: usize,
     /// The most prompt tokens of the requests that wait.
     pub queue_tokens: usize,
-    /// The time that one pass over prompts may take while other sequences decode.
+    /// The most time that one pass over prompts may take while other sequences decode.
     pub prefill_budget: Duration,
+    /// The time from a request's arrival to its first token that is aimed at while other sequences
+    /// decode: a prompt that would be late gets longer passes, up to
+    /// [`prefill_budget`](Self::prefill_budget).
+    pub target_ttft: Duration,
+    /// The time between two tokens that is aimed at while prompts are computed. Passes over prompts take
+    /// what decoding leaves of it, or more where many decode and large passes are cheaper.
+    pub target_tbt: Duration,
     /// Whether tokens are drafted, and verified several at a time.
     pub speculation: Speculation,
     /// The source of drafted tokens; `None` for the head of the model's file, if that has one and
@@ -150,6 +157,8 @@ impl Default for LoadOptions {
             queue_requests: 1024,
             queue_tokens: 1 << 20,
             prefill_budget: Duration::from_millis(100),
+            target_ttft: Duration::from_millis(500),
+            target_tbt: Duration::from_millis(25),
             speculation: Speculation::Auto,
             draft: None,
             effort: None,
@@ -227,9 +236,21 @@ impl LoadOptions {
         self
     }
 
-    /// Sets the time of a pass over prompts while other sequences decode.
+    /// Sets the most time of a pass over prompts while other sequences decode.
     pub fn prefill_budget(mut self, time: Duration) -> Self {
         self.prefill_budget = time;
+        self
+    }
+
+    /// Sets the time to the first token that is aimed at.
+    pub fn target_ttft(mut self, time: Duration) -> Self {
+        self.target_ttft = time;
+        self
+    }
+
+    /// Sets the time between tokens that is aimed at.
+    pub fn target_tbt(mut self, time: Duration) -> Self {
+        self.target_tbt = time;
         self
     }
 

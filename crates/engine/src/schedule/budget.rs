@@ -1,4 +1,5 @@
-//! The number of prompt rows that one pass may have while other sequences decode.
+//! The number of prompt rows that one pass may have while other sequences decode, by measured times and
+//! targets.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ impl Average {
     pub(crate) fn add(&mut self, seconds: f64) {
         self.0 = Some(match self.0 {
             None => seconds,
-            Some(average) => average + NEWEST * (seconds - average),
+            // one pass that had to wait for another process says little
+            Some(average) => average + NEWEST * (seconds.min(4.0 * average) - average),
         });
     }
 
@@ -24,39 +26,140 @@ impl Average {
     }
 }
 
+/// The weight of the newest pass in [`PromptTime`], which needs several passes of different sizes.
+const NEWEST_PROMPT: f64 = 0.1;
+/// The spread of the rows of passes, relative to their mean, from which the fixed part of their time is
+/// computed again.
+const SPREAD: f64 = 0.2;
+/// Decoding passes in whose time one over prompts may last, where that makes it cheaper.
+const DECODES: f64 = 6.0;
+/// The fixed parts in whose time a pass over prompts may last for that reason: then it loses an eighth.
+const FIXED_PARTS: f64 = 8.0;
+/// The fraction of the time left to a first token that is aimed at: others arrive meanwhile.
+const AIM: f64 = 0.3;
+
+/// The time of passes over prompts: a fixed part, and one for each row, by weighted least squares.
+#[derive(Debug, Default)]
+struct PromptTime {
+    /// Sums over passes, by their weights: 1, rows, seconds, rows² and rows · seconds.
+    sums: [f64; 5],
+    /// The fixed part in seconds.
+    fixed: f64,
+}
+
+impl PromptTime {
+    fn add(&mut self, rows: f64, seconds: f64) {
+        let values = [1.0, rows, seconds, rows * rows, rows * seconds];
+        for (sum, value) in self.sums.iter_mut().zip(values) {
+            *sum += NEWEST_PROMPT * (value - *sum);
+        }
+        let [weight, rows, seconds, squares, products] = self.sums;
+        let (rows, seconds) = (rows / weight, seconds / weight);
+        let variance = squares / weight - rows * rows;
+        // passes of one size say nothing about the fixed part
+        if variance > (SPREAD * rows).powi(2) {
+            let slope = (products / weight - rows * seconds) / variance;
+            self.fixed = seconds - slope.max(0.0) * rows;
+        }
+    }
+
+    /// The seconds of a pass without rows, and those of each row; `None` before the first pass.
+    fn parts(&self) -> Option<(f64, f64)> {
+        let [weight, rows, seconds, ..] = self.sums;
+        if weight == 0.0 {
+            return None;
+        }
+        let (rows, seconds) = (rows / weight, seconds / weight);
+        // rows take time, whatever the noise of a few passes says
+        let fixed = self.fixed.clamp(0.0, 0.9 * seconds);
+        Some((fixed, ((seconds - fixed) / rows).max(1e-12)))
+    }
+}
+
+/// The times that the scheduler aims at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Targets {
+    /// From a request's arrival to its first token.
+    pub(crate) first: Duration,
+    /// Between two tokens.
+    pub(crate) between: Duration,
+    /// The most time of a pass over prompts while other sequences decode.
+    pub(crate) prefill: Duration,
+}
+
+/// A prompt that is being computed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    /// Rows to be run.
+    pub(crate) rows: usize,
+    /// The time since its arrival.
+    pub(crate) age: Duration,
+}
+
 /// The time budget of passes over prompts, in rows of this machine.
 #[derive(Debug)]
 pub(crate) struct PrefillBudget {
-    target: f64,
-    per_row: Average,
+    targets: Targets,
+    time: PromptTime,
     /// The most rows of a pass; a multiple of [`PAGE`].
     rows: usize,
 }
 
 impl PrefillBudget {
-    pub(crate) fn new(target: Duration, rows: usize) -> Self {
-        Self { target: target.as_secs_f64(), per_row: Average::default(), rows }
+    pub(crate) fn new(targets: Targets, rows: usize) -> Self {
+        Self { targets, time: PromptTime::default(), rows }
     }
 
     /// Notes that a pass over `rows` prompt rows took `time`.
     pub(crate) fn measured(&mut self, rows: usize, time: Duration) {
         if rows > 0 {
-            self.per_row.add(time.as_secs_f64() / rows as f64);
+            self.time.add(rows as f64, time.as_secs_f64());
         }
     }
 
-    /// Rows that the next pass over prompts may have: all if no sequence decodes, or else as many
-    /// whole pages as fit in the target, at least one. Before the first measurement that is one.
-    pub(crate) fn rows(&self, decoding: bool) -> usize {
-        if !decoding {
-            return self.rows;
-        }
-        let fitting = match self.per_row.get() {
-            // a cast from a float saturates
-            Some(seconds) => (self.target / seconds.max(1e-12)) as usize,
+    /// The seconds that a pass over `rows` prompt rows will take; 0 before the first measurement.
+    pub(crate) fn seconds(&self, rows: usize) -> f64 {
+        self.time.parts().map_or(0.0, |(fixed, row)| fixed + row * rows as f64)
+    }
+
+    /// Rows that the next pass over these prompts may have: all if no sequence decodes, or else as many
+    /// whole pages as fit into its time, at least one. Before the first measurement that is one.
+    /// `decode` are the seconds of a decoding pass, if sequences decode.
+    pub(crate) fn rows(&self, decode: Option<f64>, prompts: &[Waiting]) -> usize {
+        let Some(decode) = decode else { return self.rows };
+        let fitting = match self.time.parts() {
+            Some((fixed, row)) => {
+                let seconds = self.pass_seconds(decode, prompts, fixed, row);
+                // a cast from a float saturates
+                ((seconds - fixed) / row) as usize
+            }
             None => PAGE,
         };
         (fitting / PAGE * PAGE).clamp(PAGE, self.rows.max(PAGE))
+    }
+
+    /// The seconds of the next pass over prompts, between two decoding passes of `decode` seconds each.
+    fn pass_seconds(&self, decode: f64, prompts: &[Waiting], fixed: f64, row: f64) -> f64 {
+        let [first, between, most] = {
+            let Targets { first, between, prefill } = self.targets;
+            [first, between, prefill].map(|time| time.as_secs_f64())
+        };
+        // the next token of those that decode comes in time
+        let smooth = between - decode;
+        // with many that decode, passes over prompts are many, and their fixed parts add up
+        let cheap = (DECODES * decode).min(FIXED_PARTS * fixed);
+        // prompts take turns with decoding passes until the first tokens of all, of those that can be in
+        // time at all
+        let (mut needed, mut left) = (fixed, f64::INFINITY);
+        for prompt in prompts {
+            let own = prompt.rows as f64 * row;
+            if own <= first {
+                needed += own;
+                left = left.min(AIM * (first - prompt.age.as_secs_f64()));
+            }
+        }
+        let urgent = if left > needed { needed * decode / (left - needed) } else { most };
+        smooth.max(cheap).max(urgent).min(most)
     }
 }
 
@@ -85,20 +188,102 @@ pub(crate) fn split_rows(budget: usize, prompts: &[(usize, usize)]) -> Vec<usize
 mod tests {
     use super::*;
 
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn budget(first: u64, between: u64) -> PrefillBudget {
+        let targets = Targets { first: MS(first), between: MS(between), prefill: MS(100) };
+        PrefillBudget::new(targets, 512)
+    }
+
     #[test]
     fn rows_of_a_budget() {
-        let mut budget = PrefillBudget::new(Duration::from_millis(100), 512);
-        assert_eq!((budget.rows(false), budget.rows(true)), (512, 64));
-        budget.measured(100, Duration::from_millis(50));
-        assert_eq!((budget.rows(false), budget.rows(true)), (512, 192));
-        for _ in 0..100 {
+        // no target is in reach: the most time
+        let mut budget = budget(0, 0);
+        let late = [Waiting { rows: 1, age: MS(1) }];
+        let rows = |budget: &PrefillBudget| {
+            (budget.rows(None, &late), budget.rows(Some(1e-3), &[Waiting { rows: 0, ..late[0] }]))
+        };
+        assert_eq!(rows(&budget), (512, 64));
+        budget.measured(100, MS(50));
+        assert_eq!(rows(&budget), (512, 192));
+        for _ in 0..200 {
             budget.measured(1, Duration::from_secs(1));
         }
-        assert_eq!(budget.rows(true), 64);
-        for _ in 0..100 {
+        assert_eq!(rows(&budget).1, 64);
+        for _ in 0..400 {
             budget.measured(1000, Duration::ZERO);
         }
-        assert_eq!(budget.rows(true), 512);
+        assert_eq!(rows(&budget).1, 512);
+    }
+
+    #[test]
+    fn the_fixed_part_of_a_time_is_found() {
+        let mut time = PromptTime::default();
+        assert!(time.parts().is_none());
+        for rows in [64.0, 512.0, 128.0, 256.0, 64.0, 320.0] {
+            time.add(rows, 0.006 + 8e-5 * rows);
+        }
+        let (fixed, row) = time.parts().unwrap();
+        assert!((fixed - 0.006).abs() < 1e-6 && (row - 8e-5).abs() < 1e-8, "{fixed} {row}");
+        // passes of one size keep it
+        for _ in 0..100 {
+            time.add(256.0, 0.006 + 256.0 * 8e-5);
+        }
+        let (fixed, row) = time.parts().unwrap();
+        assert!((fixed - 0.006).abs() < 1e-5 && (row - 8e-5).abs() < 1e-7, "{fixed} {row}");
+    }
+
+    /// An 8B on a GPU, as measured: 6.6 ms and 0.079 ms a row.
+    fn of_a_gpu() -> PrefillBudget {
+        let mut budget = budget(500, 25);
+        for rows in [64, 512, 128, 256] {
+            budget.measured(rows, Duration::from_micros(6600 + 79 * rows as u64));
+        }
+        budget
+    }
+
+    #[test]
+    fn few_that_decode_get_their_tokens_in_time() {
+        let budget = of_a_gpu();
+        let prompt = [Waiting { rows: 325, age: MS(5) }];
+        // 25 ms less a decoding pass of 2.4 ms: 16 ms for rows
+        assert_eq!(budget.rows(Some(0.0024), &prompt), 192);
+        assert!(budget.seconds(192) + 0.0024 <= 0.025);
+    }
+
+    #[test]
+    fn many_that_decode_wait_longer_for_fewer_passes() {
+        let budget = of_a_gpu();
+        let prompt = [Waiting { rows: 325, age: MS(5) }];
+        // eight fixed parts, which are less than six decoding passes of 11 ms
+        assert_eq!(budget.rows(Some(0.011), &prompt), 512);
+        // without a fixed part smaller passes lose nothing
+        let mut free = self::budget(500, 25);
+        for rows in [64, 256] {
+            free.measured(rows, Duration::from_micros(79 * rows as u64));
+        }
+        assert_eq!(free.rows(Some(0.011), &prompt), 128);
+    }
+
+    #[test]
+    fn prompts_that_are_late_get_the_most_time_and_endless_ones_do_not() {
+        // a row takes 1 ms
+        let rows = |prompts: &[Waiting]| {
+            let targets = Targets { first: MS(500), between: MS(25), prefill: MS(300) };
+            let mut budget = PrefillBudget::new(targets, 512);
+            for rows in [64, 256] {
+                budget.measured(rows, MS(rows as u64));
+            }
+            budget.rows(Some(0.001), prompts)
+        };
+        // a page is more than a token's time, and enough for a prompt that has just come
+        assert_eq!(rows(&[Waiting { rows: 64, age: MS(0) }]), 64);
+        let late = Waiting { rows: 100, age: MS(400) };
+        assert_eq!(rows(&[late]), 256);
+        // no time is enough for its first token, so others go on
+        let endless = Waiting { rows: 30_000, age: MS(0) };
+        assert_eq!(rows(&[endless]), 64);
+        assert_eq!(rows(&[endless, late]), 256);
     }
 
     #[test]

@@ -53,6 +53,7 @@ mod values;
 #[cfg_attr(target_family = "wasm", path = "caller.rs")]
 mod worker;
 
+pub(crate) use budget::Targets;
 pub(crate) use follower::Follower;
 pub(crate) use goal::{DrawOptions, Goal};
 pub(crate) use guide::Guide;

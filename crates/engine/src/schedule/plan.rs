@@ -3,12 +3,12 @@
 //! All decoding sequences share one decoding pass with one row each. Passes over prompts alternate
 //! with decoding passes, so a decoding sequence waits for at most one of them.
 //!
-//! While others decode, a pass over prompts has as many rows as fit into
-//! `LoadOptions::prefill_budget` by the measured time of a row: whole pages, at least one. Several
+//! While others decode, a pass over prompts has as many rows as fit into its time: whole pages, at
+//! least one. The time lies between the targets of first tokens and of tokens (`budget.rs`). Several
 //! prompts divide the rows of a pass, round robin, in chunks that end at page borders.
 //!
 //! While the same sequences decode and nothing else is waiting, submissions grow from 1 to 2, 4 and
-//! so on up to `Pipeline::repeat` passes, as long as a submission takes at most 50 ms. This saves
+//! so on up to `Pipeline::repeat` passes, as long as a submission takes at most 5 ms. This saves
 //! the cost of submission and readback, and bounds the wait of a new request. Tokens that were
 //! computed past the end of a text are dropped with their positions.
 
@@ -17,14 +17,14 @@ use std::time::Duration;
 use pelton_graph::{OutputKind, PAGE, Phase};
 
 use super::{
-    budget::split_rows,
+    budget::{Waiting, split_rows},
     drafts::RECOMPUTE_ROWS,
-    scheduler::{Entry, Scheduler, Turn, Work},
+    scheduler::{Entry, Scheduler, Turn, WAIT, Work},
     sequence::Next,
 };
 
-/// Seconds that one submission of decoding passes may take: newcomers wait that long.
-const SUBMISSION: f64 = 0.05;
+/// Seconds that one submission of decoding passes may take: one runs and one waits when a request comes.
+const SUBMISSION: f64 = WAIT / 2.0;
 
 impl Scheduler {
     /// The next pass, with pages for all of its rows. Passes over prompts, and those that compute
@@ -153,7 +153,14 @@ impl Scheduler {
         // without logits nothing decodes: other sequences have their last pass under way
         let generates = self.resources.plan.output == OutputKind::Logits;
         let decoding = generates && self.running.len() > prompts.len();
-        let budget = self.budget.rows(decoding).min(self.resources.limits.rows);
+        let decode = decoding.then(|| self.decode_time.get().unwrap_or(0.0));
+        let waiting = |&(id, end): &(u64, usize)| {
+            let sequence = self.sequences.get(&id)?;
+            let rows = end.saturating_sub(sequence.submitted);
+            Some(Waiting { rows, age: sequence.goal.age() })
+        };
+        let waiting: Vec<Waiting> = prompts.iter().filter_map(waiting).collect();
+        let budget = self.budget.rows(decode, &waiting).min(self.resources.limits.rows);
         // round robin: those after the one that was served last come first
         let split = prompts.partition_point(|&(id, _)| id <= self.served);
         prompts.rotate_left(split);

@@ -16,7 +16,7 @@ use pelton_tokenizer::Tokenizer;
 use web_time::Instant;
 
 use super::{
-    budget::{Average, PrefillBudget},
+    budget::{Average, PrefillBudget, Targets},
     followers::Followers,
     queue::QueueBound,
     resources::Resources,
@@ -28,6 +28,10 @@ use crate::{
     Error,
     api::{FinishReason, Status},
 };
+
+/// Seconds that a new request waits for passes that were submitted before it came. One of longer passes waits
+/// for two of them: one that runs, and one with which the device goes on.
+pub(super) const WAIT: f64 = 0.01;
 
 /// Failed passes one after the other, after which a model answers no more.
 const FAILURES_MAX: usize = 3;
@@ -167,7 +171,7 @@ impl Scheduler {
     pub(crate) fn new(
         resources: Resources,
         tokenizer: Option<Arc<Tokenizer>>,
-        prefill_budget: Duration,
+        targets: Targets,
         bound: Arc<QueueBound>,
         draft_model: Option<DraftModel>,
         own_draft: Option<Effort>,
@@ -175,7 +179,7 @@ impl Scheduler {
     ) -> Self {
         Self {
             slots: (0..resources.limits.sequences as u32).rev().collect(),
-            budget: PrefillBudget::new(prefill_budget, resources.limits.rows),
+            budget: PrefillBudget::new(targets, resources.limits.rows),
             resources,
             tokenizer,
             sequences: BTreeMap::new(),
@@ -229,13 +233,14 @@ impl Scheduler {
         self.sequences.is_empty() && self.flights.is_empty()
     }
 
-    /// Submits passes until the pipeline is full.
+    /// Submits passes until the pipeline is full, or as many as a new request may wait for.
     pub(crate) fn fill(&mut self) {
         self.collect_guides();
         self.draw_late();
         while self.gone.is_none()
             && !self.flights.back().is_some_and(|flight| flight.awaits_draw)
             && self.flights.len() < self.resources.runner.pipeline.depth.max(1)
+            && (self.flights.len() < 2 || self.in_flight() < WAIT)
         {
             self.sweep();
             self.admit();
@@ -243,6 +248,17 @@ impl Scheduler {
             self.submit(work);
             self.check();
         }
+    }
+
+    /// Seconds of the passes in flight, as far as they were measured.
+    fn in_flight(&self) -> f64 {
+        let seconds = |flight: &Flight| match flight.work.phase {
+            Phase::Prompt => self.budget.seconds(flight.work.entries.iter().map(|e| e.count).sum()),
+            Phase::Decode | Phase::Encode => {
+                self.decode_time.get().unwrap_or(0.0) * f64::from(flight.work.repeat)
+            }
+        };
+        self.flights.iter().map(seconds).sum()
     }
 
     /// Takes the results of the oldest pass, if there is one.

@@ -209,7 +209,7 @@ fn passes_run_ahead_unless_drafts_pay() {
     let before = fake.log().passes.len();
     submit(&model, greedy(prompt(70, 2), 200)).unwrap().finished();
     let log = fake.log();
-    let ahead = log.passes[before..].iter().filter(|pass| pass.repeat == 8).count();
+    let ahead = log.passes[before..].iter().filter(|pass| pass.repeat > 1).count();
     assert!(ahead > 10, "{ahead}");
 }
 

@@ -446,6 +446,7 @@ impl Executable for FakeExecutable {
             samples: pass.samples(),
             results: pass.logits(),
             edited: pass.tables.iter().map(|edit| edit.pages.len()).sum(),
+            in_flight: self.queue.len(),
         });
         Ok(ticket)
     }

@@ -32,6 +32,8 @@ pub struct PassRecord {
     pub results: usize,
     /// Entries of page tables that came with it.
     pub edited: usize,
+    /// Passes that were submitted and not taken, with this one.
+    pub in_flight: usize,
 }
 
 /// The events of the executables of a backend.
