@@ -438,7 +438,7 @@ typedef struct pelton_segment {
      */
     size_t text_length;
     /*
-     The probability that there is no speech.
+     The probability that there is no speech; 0 for a word of live audio.
      */
     double no_speech;
 } pelton_segment;
@@ -811,6 +811,22 @@ pelton_status pelton_embed(const struct pelton_model *model,
                            struct pelton_error **error);
 
 /*
+ Scores documents by their relevance for a query, in the order of the documents: probabilities, or with the
+ option `raw` logits. The documents run at the same time, and with those of other calls. Only the count is
+ written if `scores` is NULL and `capacity` 0. `options` may be NULL.
+ */
+pelton_status pelton_rerank(const struct pelton_model *model,
+                            const char *query,
+                            size_t query_length,
+                            const struct pelton_string *documents,
+                            size_t document_count,
+                            const struct pelton_options *options,
+                            float *scores,
+                            size_t capacity,
+                            size_t *score_count,
+                            struct pelton_error **error);
+
+/*
  Makes a session of a model, whose handle is closed if it succeeds. The model may have no other handles,
  streams or calls. Decoders of it go on.
  */
@@ -923,7 +939,8 @@ pelton_status pelton_transcription_on_ready(const struct pelton_transcription *t
 
 /*
  Reads the whole result after the end: `text`, `language` (its code), or a file in the format `txt`,
- `srt`, `vtt`, `tsv`, `json`, `csv` or `lrc`.
+ `srt`, `vtt`, `tsv`, `json`, `csv` or `lrc`. At any time `pending` is the newest text of live audio after
+ its words, which may still change.
  */
 pelton_status pelton_transcription_text(const struct pelton_transcription *transcription,
                                         const char *name,
@@ -935,6 +952,31 @@ pelton_status pelton_transcription_text(const struct pelton_transcription *trans
  Closes a transcription, and cancels it. Waits for the pass that runs.
  */
 pelton_status pelton_transcription_close(struct pelton_transcription *transcription);
+
+/*
+ Starts the transcription of live audio, which `pelton_transcription_push` adds. Its segments are words: a
+ word comes once two transcripts in succession agree on it, and then stays. The model must know the times of
+ words. Several live transcriptions can share it: each has it while it computes. `options` may be NULL.
+ */
+pelton_status pelton_transcribe_live(const struct pelton_model *model,
+                                     const struct pelton_options *options,
+                                     struct pelton_transcription **transcription,
+                                     struct pelton_error **error);
+
+/*
+ Adds samples of one channel at 16,000 samples a second, in [-1, 1], to a live transcription. They are
+ copied, and wait until the model has time; the call does not wait.
+ */
+pelton_status pelton_transcription_push(const struct pelton_transcription *transcription,
+                                        const float *samples,
+                                        size_t count,
+                                        struct pelton_error **error);
+
+/*
+ Ends the audio of a live transcription. The words that are left follow, and then the end.
+ */
+pelton_status pelton_transcription_finish(const struct pelton_transcription *transcription,
+                                          struct pelton_error **error);
 
 #ifdef __cplusplus
 }  // extern "C"

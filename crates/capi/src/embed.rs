@@ -9,12 +9,11 @@ use crate::{
     fault::Fault,
     guard::guard,
     handles,
-    load_options::seconds,
     memory::{array, buffer, text},
     model::pelton_model,
     model_facts::embedding_width,
     options::{self, pelton_options},
-    settings::{Setting, count, flag},
+    settings::{Setting, count, flag, seconds, setting},
     status::pelton_status,
 };
 
@@ -28,24 +27,26 @@ pub struct pelton_string {
     pub length: usize,
 }
 
-const SETTINGS: &[Setting<EmbedOptions>] = &[
-    Setting {
-        name: "dimensions",
-        set: |options, value| count(value).map(|dimensions| options.dimensions = Some(dimensions)),
-    },
-    Setting {
-        name: "normalize",
-        set: |options, value| flag(value).map(|normalize| options.normalize = normalize),
-    },
-    Setting {
-        name: "deadline",
-        set: |options, value| seconds(value).map(|time| options.deadline = Some(time)),
-    },
+pub(crate) const SETTINGS: &[Setting<EmbedOptions>] = &[
+    setting!("dimensions", count, |options, count| options.dimensions = Some(count)),
+    setting!("normalize", flag, |options, normalize| options.normalize = normalize),
+    setting!("deadline", seconds, |options, time| options.deadline = Some(time)),
 ];
 
-/// The names of the options of embeddings.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    SETTINGS.iter().map(|setting| setting.name)
+/// The texts of an array.
+///
+/// # Safety
+///
+/// `count` texts can be read at `list` and their bytes where they point to, while `'a` lasts.
+pub(crate) unsafe fn texts_of<'a>(
+    list: *const pelton_string,
+    count: usize,
+    name: &str,
+) -> Result<Vec<&'a str>, Fault> {
+    // SAFETY: the caller promises the same.
+    let list = unsafe { array(list, count, name)? };
+    // SAFETY: the caller promises the same of each text.
+    list.iter().map(|one| unsafe { text(one.data, one.length, "a text") }).collect()
 }
 
 /// Embeds texts: `[texts, dimensions]` values, or with the pooling `none` a vector for each token. The texts
@@ -66,11 +67,8 @@ pub unsafe extern "C" fn pelton_embed(
     unsafe {
         guard(error, || {
             let model = handles::get(model)?;
-            let texts = array(texts, text_count, "texts")?;
-            let texts = texts
-                .iter()
-                .map(|one| text(one.data, one.length, "a text").map(Prompt::from))
-                .collect::<Result<Vec<Prompt>, Fault>>()?;
+            let texts = texts_of(texts, text_count, "texts")?;
+            let texts: Vec<Prompt> = texts.into_iter().map(Prompt::from).collect();
             let values = buffer(values, capacity, value_count, "values")?;
             let options = options::read(options, SETTINGS)?;
             let model = model.text()?;

@@ -10,7 +10,7 @@ use crate::{
     handles::{self, handle},
     memory::out,
     options::{self, pelton_options},
-    settings::{Setting, count, flag},
+    settings::{Setting, count, flag, setting},
     status::pelton_status,
 };
 
@@ -21,31 +21,17 @@ handle!(pelton_engine, Engine);
 
 /// The options of an engine.
 #[derive(Default)]
-struct EngineOptions {
+pub(crate) struct EngineOptions {
     device: Device,
     threads: Option<usize>,
     repack: Option<bool>,
 }
 
-const SETTINGS: &[Setting<EngineOptions>] = &[
-    Setting {
-        name: "device",
-        set: |options, value| value.parse().map(|device| options.device = device),
-    },
-    Setting {
-        name: "threads",
-        set: |options, value| count(value).map(|threads| options.threads = Some(threads)),
-    },
-    Setting {
-        name: "repack",
-        set: |options, value| flag(value).map(|repack| options.repack = Some(repack)),
-    },
+pub(crate) const SETTINGS: &[Setting<EngineOptions>] = &[
+    setting!("device", str::parse, |options, device| options.device = device),
+    setting!("threads", count, |options, threads| options.threads = Some(threads)),
+    setting!("repack", flag, |options, repack| options.repack = Some(repack)),
 ];
-
-/// The names of the options of an engine.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    SETTINGS.iter().map(|setting| setting.name)
-}
 
 /// Opens a device. `options` may be NULL: then it is a hardware GPU if there is one, or else the CPU.
 #[unsafe(no_mangle)]

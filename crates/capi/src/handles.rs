@@ -10,7 +10,7 @@ use std::{
     ops::Deref,
     ptr,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
@@ -188,6 +188,19 @@ pub(crate) fn take<H: Handle>(handle: *mut H) -> Result<H::Object, Fault> {
                 H::NAME
             )))
         }
+    }
+}
+
+/// The state of a handle that one call uses at a time.
+///
+/// # Errors
+///
+/// Another call uses it now.
+pub(crate) fn alone<'a, H: Handle, S>(state: &'a Mutex<S>) -> Result<MutexGuard<'a, S>, Fault> {
+    match state.try_lock() {
+        Ok(state) => Ok(state),
+        Err(TryLockError::WouldBlock) => Err(Fault::busy(H::NAME)),
+        Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
     }
 }
 

@@ -24,12 +24,14 @@ mod engine;
 mod error;
 mod error_calls;
 mod fault;
+mod feed;
 mod generate;
 mod grammar;
 mod guard;
 mod handles;
 mod library;
 mod listener;
+mod live;
 mod load_options;
 mod log;
 mod memory;
@@ -40,6 +42,7 @@ mod queue;
 mod reading;
 mod request;
 mod request_options;
+mod rerank;
 mod session;
 mod settings;
 mod status;
@@ -53,21 +56,23 @@ mod transcription;
 
 pub use self::{
     callback::*, chat::*, embed::*, engine::*, error::*, error_calls::*, generate::*, grammar::*,
-    library::*, log::*, model::*, model_facts::*, options::*, request::*, session::*, status::*,
-    stream::*, tensors::*, text::*, token::*, tokens::*, transcription::*,
+    library::*, live::*, log::*, model::*, model_facts::*, options::*, request::*, rerank::*,
+    session::*, status::*, stream::*, tensors::*, text::*, token::*, tokens::*, transcription::*,
 };
 
 /// The names of options and facts by the kind of call that takes them, for the test of `docs/c.md`.
 #[doc(hidden)]
 pub fn names() -> Vec<(&'static str, Vec<&'static str>)> {
+    use settings::names;
     vec![
-        ("engine", engine::names().collect()),
-        ("load", load_options::names().collect()),
-        ("request", request_options::names().collect()),
-        ("embed", embed::names().collect()),
-        ("transcribe", transcribe_options::names().collect()),
+        ("engine", names(engine::SETTINGS)),
+        ("load", names(load_options::SETTINGS)),
+        ("request", names(request_options::SETTINGS)),
+        ("embed", names(embed::SETTINGS)),
+        ("rerank", names(rerank::SETTINGS)),
+        ("transcribe", names(transcribe_options::SETTINGS)),
         ("model", model_facts::names().collect()),
-        ("stream", stream::numbers().chain(stream::TEXTS).collect()),
+        ("stream", [stream::numbers(), stream::TEXTS.to_vec()].concat()),
         ("grammar", grammar::KINDS.to_vec()),
     ]
 }

@@ -30,6 +30,12 @@ pub(crate) struct Queue<T> {
     wake: Mutex<Option<Wake>>,
 }
 
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Queue<T> {
     pub(crate) fn new() -> Self {
         let state = State { items: VecDeque::new(), closed: false };

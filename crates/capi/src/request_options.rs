@@ -6,51 +6,23 @@ use pelton::{GenerateOptions, LoraChoice, SamplingOption};
 
 use crate::{
     fault::Fault,
-    load_options::{seconds, speculation},
-    settings::{self, Setting, count, flag, parsed, scaled},
+    load_options::{effort, speculation},
+    settings::{self, Setting, count, flag, parsed, scaled, seconds, setting, whole, word},
 };
 
-const EFFORT: &str = "a number above 0 and at most 1, or energy= and such a number";
-
-const SETTINGS: &[Setting<GenerateOptions>] = &[
-    Setting {
-        name: "max_tokens",
-        set: |options, value| count(value).map(|tokens| options.max_tokens = Some(tokens)),
-    },
-    Setting {
-        name: "stop",
-        set: |options, value| {
-            options.stop.push(value.to_owned());
-            Ok(())
-        },
-    },
-    Setting {
-        name: "ignore_eos",
-        set: |options, value| flag(value).map(|ignore| options.ignore_eos = ignore),
-    },
-    Setting {
-        name: "logprobs",
-        set: |options, value| count(value).map(|top| options.logprobs = Some(top)),
-    },
-    Setting {
-        name: "prompt_logprobs",
-        set: |options, value| count(value).map(|top| options.prompt_logprobs = Some(top)),
-    },
+pub(crate) const SETTINGS: &[Setting<GenerateOptions>] = &[
+    setting!("max_tokens", count, |options, tokens| options.max_tokens = Some(tokens)),
+    setting!("stop", word, |options, text| options.stop.push(text)),
+    setting!("ignore_eos", flag, |options, ignore| options.ignore_eos = ignore),
+    setting!("logprobs", count, |options, top| options.logprobs = Some(top)),
+    setting!("prompt_logprobs", count, |options, top| options.prompt_logprobs = Some(top)),
     Setting { name: "logit_bias", set: logit_bias },
-    Setting {
-        name: "constrain_after",
-        set: |options, value| {
-            *options = mem::take(options).constrain_after(value);
-            Ok(())
-        },
-    },
-    Setting {
-        name: "constrain_from",
-        set: |options, value| {
-            *options = mem::take(options).constrain_from(value);
-            Ok(())
-        },
-    },
+    setting!("constrain_after", word, |options, text| {
+        *options = mem::take(options).constrain_after(text);
+    }),
+    setting!("constrain_from", word, |options, text| {
+        *options = mem::take(options).constrain_from(text);
+    }),
     Setting {
         name: "lora",
         set: |options, value| {
@@ -63,52 +35,18 @@ const SETTINGS: &[Setting<GenerateOptions>] = &[
             Ok(())
         },
     },
-    Setting {
-        name: "deadline",
-        set: |options, value| seconds(value).map(|time| options.deadline = Some(time)),
-    },
-    Setting {
-        name: "cache_salt",
-        set: |options, value| {
-            parsed(value, "a whole number from 0").map(|salt| options.cache_salt = salt)
-        },
-    },
-    Setting {
-        name: "client",
-        set: |options, value| {
-            parsed(value, "a whole number from 0").map(|id| options.client.id = id)
-        },
-    },
-    Setting {
-        name: "priority",
-        set: |options, value| {
-            parsed(value, "a whole number").map(|priority| options.client.priority = priority)
-        },
-    },
-    Setting {
-        name: "prediction",
-        set: |options, value| {
-            options.prediction = Some(value.into());
-            Ok(())
-        },
-    },
-    Setting {
-        name: "speculation",
-        set: |options, value| speculation(value).map(|setting| options.speculation = Some(setting)),
-    },
-    Setting {
-        name: "effort",
-        set: |options, value| parsed(value, EFFORT).map(|level| options.effort = Some(level)),
-    },
-    Setting {
-        name: "effort_in_prompt",
-        set: |options, value| flag(value).map(|whether| options.effort_in_prompt = whether),
-    },
+    setting!("deadline", seconds, |options, time| options.deadline = Some(time)),
+    setting!("cache_salt", whole, |options, salt| options.cache_salt = salt),
+    setting!("client", whole, |options, id| options.client.id = id),
+    setting!("priority", priority, |options, priority| options.client.priority = priority),
+    setting!("prediction", word, |options, text| options.prediction = Some(text.into())),
+    setting!("speculation", speculation, |options, setting| options.speculation = Some(setting)),
+    setting!("effort", effort, |options, level| options.effort = Some(level)),
+    setting!("effort_in_prompt", flag, |options, whether| options.effort_in_prompt = whether),
 ];
 
-/// The names of the options, without those of sampling.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    SETTINGS.iter().map(|setting| setting.name)
+fn priority(value: &str) -> Result<i32, String> {
+    parsed(value, "a whole number")
 }
 
 /// A token's id, `=` and the addition to its logit.

@@ -2,7 +2,7 @@
 
 use std::{
     ptr,
-    sync::{Mutex, MutexGuard, TryLockError},
+    sync::{Mutex, MutexGuard},
 };
 
 use pelton::{Session, graph::Plan, graph::Profile};
@@ -35,11 +35,7 @@ handle!(pelton_session, SessionObject);
 
 impl SessionObject {
     fn lock(&self) -> Result<MutexGuard<'_, State>, Fault> {
-        match self.0.try_lock() {
-            Ok(state) => Ok(state),
-            Err(TryLockError::WouldBlock) => Err(Fault::busy("pelton_session")),
-            Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
-        }
+        handles::alone::<pelton_session, _>(&self.0)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Options by name: tables of names and of functions that set them from text.
 
-use std::{fmt::Display, str::FromStr};
+use std::{fmt::Display, str::FromStr, time::Duration};
 
 use crate::fault::Fault;
 
@@ -15,6 +15,26 @@ pub(crate) struct Setting<T: 'static> {
     pub(crate) set: fn(&mut T, &str) -> Result<(), String>,
 }
 
+/// A [`Setting`] of a name, a function that reads the text, and what its value changes.
+macro_rules! setting {
+    ($name:literal, $read:expr, |$to:ident, $value:ident| $change:expr) => {
+        $crate::settings::Setting {
+            name: $name,
+            set: |$to, text| {
+                let $value = $read(text)?;
+                $change;
+                Ok(())
+            },
+        }
+    };
+}
+pub(crate) use setting;
+
+/// The names of settings.
+pub(crate) fn names<T>(settings: &[Setting<T>]) -> Vec<&'static str> {
+    settings.iter().map(|setting| setting.name).collect()
+}
+
 /// Sets the option with a name.
 ///
 /// # Errors
@@ -27,15 +47,17 @@ pub(crate) fn set<T>(
     value: &str,
 ) -> Result<(), Fault> {
     let Some(setting) = settings.iter().find(|setting| setting.name == name) else {
-        let names: Vec<&str> = settings.iter().map(|setting| setting.name).collect();
-        let names = names.join(", ");
-        return Err(Fault::invalid(format_args!(
-            "there is no option '{name}', expected one of {names}"
-        )));
+        return Err(unknown("option", name, &names(settings)));
     };
     (setting.set)(to, value).map_err(|expected| {
         Fault::invalid(format_args!("option '{name}' is '{value}', expected {expected}"))
     })
+}
+
+/// The error of a name that is none of `names`.
+pub(crate) fn unknown(kind: &str, name: &str, names: &[&str]) -> Fault {
+    let names = names.join(", ");
+    Fault::invalid(format_args!("there is no {kind} '{name}', expected one of {names}"))
 }
 
 /// A value that parses.
@@ -47,9 +69,24 @@ pub(crate) fn parsed<V: FromStr>(value: &str, expected: impl Display) -> Result<
     value.parse().map_err(|_| expected.to_string())
 }
 
+/// A text as it is.
+pub(crate) fn word(value: &str) -> Result<String, String> {
+    Ok(value.to_owned())
+}
+
 /// A whole number from 0.
-pub(crate) fn count(value: &str) -> Result<usize, String> {
+pub(crate) fn whole<V: FromStr>(value: &str) -> Result<V, String> {
     parsed(value, "a whole number from 0")
+}
+
+/// A number of things.
+pub(crate) fn count(value: &str) -> Result<usize, String> {
+    whole(value)
+}
+
+/// Seconds as a time.
+pub(crate) fn seconds(value: &str) -> Result<Duration, String> {
+    Duration::try_from_secs_f64(amount(value)?).map_err(|_| "a number of seconds".to_owned())
 }
 
 /// A finite number from 0.

@@ -3,7 +3,7 @@
 use std::{
     ffi::{c_char, c_void},
     ptr,
-    sync::{Arc, Mutex, MutexGuard, TryLockError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -20,6 +20,7 @@ use crate::{
     queue::Queue,
     reading::{self, Next, Reading},
     request::pelton_request,
+    settings::unknown,
     status::pelton_status,
     text::{give, pelton_text},
     token::{FIRST_SIZE, pelton_token},
@@ -55,11 +56,7 @@ handle!(pelton_stream, StreamObject);
 
 impl StreamObject {
     fn reading(&self) -> Result<MutexGuard<'_, Reading>, Fault> {
-        match self.reading.try_lock() {
-            Ok(reading) => Ok(reading),
-            Err(TryLockError::WouldBlock) => Err(Fault::busy("pelton_stream")),
-            Err(TryLockError::Poisoned(reading)) => Ok(reading.into_inner()),
-        }
+        handles::alone::<pelton_stream, _>(&self.reading)
     }
 }
 
@@ -186,8 +183,8 @@ const NUMBERS: &[Number] = &[
 pub(crate) const TEXTS: [&str; 5] = ["finish_reason", "text", "message", "prompt", "seed"];
 
 /// The names of numbers.
-pub(crate) fn numbers() -> impl Iterator<Item = &'static str> {
-    NUMBERS.iter().map(|number| number.name)
+pub(crate) fn numbers() -> Vec<&'static str> {
+    NUMBERS.iter().map(|number| number.name).collect()
 }
 
 /// Reads a size, a time or a speed of the request so far. One that is not known yet is NaN.
@@ -206,11 +203,7 @@ pub unsafe extern "C" fn pelton_stream_number(
             let name = text(name, name_length, "name")?;
             let place = out(value, "value")?;
             let Some(number) = NUMBERS.iter().find(|number| number.name == name) else {
-                let names: Vec<&str> = numbers().collect();
-                let names = names.join(", ");
-                return Err(Fault::invalid(format_args!(
-                    "there is no number '{name}', expected one of {names}"
-                )));
+                return Err(unknown("number", name, &numbers()));
             };
             place.set((number.get)(&stream.handle.stats()).unwrap_or(f64::NAN));
             Ok(())
@@ -242,12 +235,7 @@ pub unsafe extern "C" fn pelton_stream_text(
                 "prompt" => reading.prompt(),
                 "finish_reason" => reading.finish_reason().unwrap_or_default().to_owned(),
                 "seed" => stream.handle.stats().seed.to_string(),
-                _ => {
-                    let names = TEXTS.join(", ");
-                    return Err(Fault::invalid(format_args!(
-                        "there is no text '{name}', expected one of {names}"
-                    )));
-                }
+                _ => return Err(unknown("text", name, &TEXTS)),
             };
             give(place, found);
             Ok(())

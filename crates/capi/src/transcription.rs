@@ -3,10 +3,7 @@
 use std::{
     ffi::{c_char, c_void},
     mem, ptr,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     thread::JoinHandle,
 };
 
@@ -16,13 +13,14 @@ use crate::{
     callback::{Wake, pelton_ready_fn},
     error::pelton_error,
     fault::Fault,
+    feed::Feed,
     guard::{attempt, guard},
     handles::{self, handle},
     listener::{self, Audio, Item, Shared},
     memory::{Out, array, out, sized_out, text},
     model::pelton_model,
     options::{self, pelton_options},
-    queue::{Popped, Queue},
+    queue::Popped,
     status::pelton_status,
     stream::{end_of, pelton_next},
     text::{give, pelton_text},
@@ -49,13 +47,13 @@ pub struct pelton_segment {
     pub text: *const c_char,
     /// Bytes of the text.
     pub text_length: usize,
-    /// The probability that there is no speech.
+    /// The probability that there is no speech; 0 for a word of live audio.
     pub no_speech: f64,
 }
 
 /// The state of the reader.
 #[derive(Default)]
-struct Listening {
+struct Reading {
     /// The segment whose text the caller may read.
     current: String,
     ended: bool,
@@ -65,20 +63,18 @@ struct Listening {
 /// A transcription that runs.
 pub(crate) struct TranscriptionObject {
     shared: Arc<Shared>,
-    listening: Mutex<Listening>,
+    reading: Mutex<Reading>,
     words: bool,
+    /// The audio of a live one.
+    pub(crate) feed: Option<Arc<Feed>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 handle!(pelton_transcription, TranscriptionObject);
 
 impl TranscriptionObject {
-    fn listening(&self) -> Result<MutexGuard<'_, Listening>, Fault> {
-        match self.listening.try_lock() {
-            Ok(listening) => Ok(listening),
-            Err(TryLockError::WouldBlock) => Err(Fault::busy("pelton_transcription")),
-            Err(TryLockError::Poisoned(listening)) => Ok(listening.into_inner()),
-        }
+    fn reading(&self) -> Result<MutexGuard<'_, Reading>, Fault> {
+        handles::alone::<pelton_transcription, _>(&self.reading)
     }
 
     fn cancel(&self) {
@@ -96,7 +92,8 @@ impl Drop for TranscriptionObject {
     }
 }
 
-fn start(
+/// Starts a transcription.
+pub(crate) fn start(
     model: *const pelton_model,
     audio: impl FnOnce() -> Result<Audio, Fault>,
     options: *const pelton_options,
@@ -105,12 +102,30 @@ fn start(
     let model = handles::get(model)?;
     model.speech()?;
     let options = options::read(options, SETTINGS)?;
-    let words = options.rules.words;
-    let shared = Arc::new(Shared { queue: Queue::new(), cancelled: AtomicBool::new(false) });
-    let thread = listener::start(model.keep(), audio()?, options, Arc::clone(&shared))?;
-    let (listening, thread) = (Mutex::default(), Mutex::new(Some(thread)));
-    place.set(handles::open(TranscriptionObject { shared, listening, words, thread }));
+    let words = options.all.rules.words;
+    let audio = audio()?;
+    audio.check(&options)?;
+    let feed = audio.feed();
+    let shared = Arc::new(Shared::default());
+    let thread = listener::start(model.keep(), audio, options, Arc::clone(&shared))?;
+    let (reading, thread) = (Mutex::default(), Mutex::new(Some(thread)));
+    place.set(handles::open(TranscriptionObject { shared, reading, words, feed, thread }));
     Ok(())
+}
+
+/// Samples that are numbers.
+///
+/// # Errors
+///
+/// One is infinite or none.
+pub(crate) fn finite(samples: &[f32]) -> Result<&[f32], Fault> {
+    match samples.iter().position(|sample| !sample.is_finite()) {
+        None => Ok(samples),
+        Some(at) => Err(Fault::invalid(format_args!(
+            "sample {at} is {}, expected a number in [-1, 1]",
+            samples[at]
+        ))),
+    }
 }
 
 /// Transcribes a file of audio. `options` may be NULL.
@@ -151,14 +166,8 @@ pub unsafe extern "C" fn pelton_transcribe_samples(
     // SAFETY: the caller keeps the header's rules of pointers.
     unsafe {
         guard(error, || {
-            let samples = array(samples, count, "samples")?;
+            let samples = finite(array(samples, count, "samples")?)?;
             let place = out(transcription, "transcription")?;
-            if let Some(at) = samples.iter().position(|sample| !sample.is_finite()) {
-                return Err(Fault::invalid(format_args!(
-                    "sample {at} is {}, expected a number in [-1, 1]",
-                    samples[at]
-                )));
-            }
             start(model, || Ok(Audio::Samples(samples.to_vec())), options, place)
         })
     }
@@ -177,22 +186,22 @@ pub unsafe extern "C" fn pelton_transcription_next(
         attempt(error, || {
             let transcription = handles::get(transcription)?;
             let place = sized_out(segment, mem::size_of::<pelton_segment>(), "segment")?;
-            let mut listening = transcription.listening()?;
-            if listening.ended {
+            let mut reading = transcription.reading()?;
+            if reading.ended {
                 return Ok(pelton_next::PELTON_NEXT_END);
             }
             match transcription.shared.queue.pop(end_of(timeout_ms)) {
                 Popped::Item(Item::Segment(segment)) => {
-                    place.set(view(&segment, &mut listening.current));
+                    place.set(view(&segment, &mut reading.current));
                     Ok(pelton_next::PELTON_NEXT_ITEM)
                 }
                 Popped::Item(Item::Done(outcome)) => {
-                    listening.ended = true;
-                    listening.transcript = Some(outcome?);
+                    reading.ended = true;
+                    reading.transcript = Some(outcome?);
                     Ok(pelton_next::PELTON_NEXT_END)
                 }
                 Popped::Closed => {
-                    listening.ended = true;
+                    reading.ended = true;
                     Ok(pelton_next::PELTON_NEXT_END)
                 }
                 Popped::TimedOut => Ok(pelton_next::PELTON_NEXT_TIMEOUT),
@@ -252,7 +261,8 @@ pub unsafe extern "C" fn pelton_transcription_on_ready(
 }
 
 /// Reads the whole result after the end: `text`, `language` (its code), or a file in the format `txt`,
-/// `srt`, `vtt`, `tsv`, `json`, `csv` or `lrc`.
+/// `srt`, `vtt`, `tsv`, `json`, `csv` or `lrc`. At any time `pending` is the newest text of live audio after
+/// its words, which may still change.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_transcription_text(
     transcription: *const pelton_transcription,
@@ -267,8 +277,12 @@ pub unsafe extern "C" fn pelton_transcription_text(
             let transcription = handles::get(transcription)?;
             let name = text(name, name_length, "name")?;
             let place = out(value, "value")?;
-            let listening = transcription.listening()?;
-            let Some(transcript) = &listening.transcript else {
+            if name == "pending" {
+                give(place, transcription.shared.pending());
+                return Ok(());
+            }
+            let reading = transcription.reading()?;
+            let Some(transcript) = &reading.transcript else {
                 return Err(Fault::invalid(
                     "the transcription has no result, expected one that was read to its end",
                 ));

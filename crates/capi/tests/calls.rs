@@ -10,7 +10,7 @@ mod prototypes;
 
 use std::{fmt::Write, fs, process::Command};
 
-use common::{SANITIZE, Workshop, folder, run};
+use common::{SANITIZE, Workshop, folder, letters, run};
 use prototypes::{Function, Parameter, functions};
 
 /// The kinds of handles, and what closes them.
@@ -198,4 +198,13 @@ fn wrong_calls_are_errors_and_two_threads_do_no_harm() {
 fn handles_can_be_closed_in_any_order() {
     let Some(workshop) = Workshop::open() else { return };
     run(&mut Command::new(workshop.build(&folder("tests/order.c"), &SANITIZE)));
+}
+
+#[test]
+fn live_audio_comes_from_another_thread() {
+    let Some(workshop) = Workshop::open() else { return };
+    let model = workshop.path("letters.gguf");
+    fs::write(&model, letters().file()).unwrap();
+    let program = workshop.build(&folder("tests/live.c"), &SANITIZE);
+    run(Command::new(program).arg(model));
 }

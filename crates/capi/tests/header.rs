@@ -12,7 +12,7 @@ use common::{STRICT, Workshop, folder, has, library, run};
 use prototypes::functions;
 
 /// The sources in the order of the header.
-const SOURCES: [&str; 22] = [
+const SOURCES: [&str; 24] = [
     "status",
     "callback",
     "error",
@@ -33,8 +33,10 @@ const SOURCES: [&str; 22] = [
     "stream",
     "generate",
     "embed",
+    "rerank",
     "session",
     "transcription",
+    "live",
 ];
 
 fn generated() -> String {

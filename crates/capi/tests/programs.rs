@@ -4,15 +4,19 @@
 
 mod common;
 
-use std::{env, fmt::Write, path::Path, process::Command};
+#[path = "common/prototypes.rs"]
+mod prototypes;
 
-use common::{SANITIZE, Workshop, folder, has, repository, run};
+use std::{env, fmt::Write, fs, path::Path, process::Command};
+
+use common::{SANITIZE, Workshop, folder, has, letters, repository, run};
 use pelton::{
     Device, EmbedOptions, Engine, GenerateOptions, LoadOptions, Model, ModelSource, Prompt,
-    Sampling, SpeechOptions,
+    RerankOptions, Sampling, Score, SpeechOptions,
     chat::{Chat, Message},
-    speech::{AudioFile, Format, Transcription, WriteOptions, write},
+    speech::{AudioFile, Format, LiveTranscription, Transcription, Word, WriteOptions, write},
 };
+use prototypes::functions;
 
 fn engine() -> Engine {
     Engine::builder().device(Device::Cpu).build().unwrap()
@@ -28,6 +32,10 @@ fn greedy(tokens: usize) -> GenerateOptions {
 
 fn embedder() -> String {
     repository("tests/fixtures/models/bert/model.gguf").display().to_string()
+}
+
+fn reranker() -> String {
+    repository("tests/fixtures/models/bert-reranker/model.gguf").display().to_string()
 }
 
 fn audio() -> String {
@@ -106,6 +114,48 @@ fn transcription() {
 }
 
 #[test]
+fn rerank() {
+    let Some(text) = output("rerank.c", &[&reranker(), "cpu"]) else { return };
+    let model = engine().load(reranker(), &LoadOptions::default()).unwrap();
+    let documents = ["It scatters short waves.", "Fish live in it."];
+    let query = "Why is the sky blue?";
+    let scores = model.rerank(query, &documents, &RerankOptions::default()).unwrap();
+    let line = |(score, document): (&Score, &str)| format!("{:.6} {document}\n", score.score);
+    assert_eq!(text, scores.iter().zip(documents).map(line).collect::<String>());
+}
+
+#[test]
+fn live() {
+    let Some(workshop) = Workshop::open() else { return };
+    let (model, audio) = (workshop.path("letters.gguf"), workshop.path("audio.raw"));
+    fs::write(&model, letters().file()).unwrap();
+    // less than what a model that is late takes at once
+    let tone = |i: i64| (i * (i / 1600 * 37 % 101 + 3) * 8 % 16384 - 8192) as i16;
+    let tones: Vec<i16> = (0..4 * 16_000).map(tone).collect();
+    fs::write(&audio, tones.iter().flat_map(|tone| tone.to_le_bytes()).collect::<Vec<u8>>())
+        .unwrap();
+    let program = workshop.build(&folder("examples/live.c"), &SANITIZE);
+    let mut command = Command::new(program);
+    let text = run(command.arg(&model).arg("cpu").stdin(fs::File::open(audio).unwrap()));
+
+    let mut model = engine().load_speech(model, &SpeechOptions::default()).unwrap();
+    let mut rules = Transcription::default().rules;
+    rules.temperatures = vec![0.0];
+    let mut live = LiveTranscription::new(rules, 1.0);
+    let samples: Vec<f32> = tones.iter().map(|&tone| f32::from(tone) / 32768.0).collect();
+    let mut words = Vec::new();
+    // the end transcribes once more
+    for second in samples.chunks(16_000).chain([&[][..]]) {
+        live.push(second);
+        words.extend(live.advance(&mut model, &mut ()).unwrap().committed);
+    }
+    words.extend(live.finish());
+    assert!(!words.is_empty());
+    let line = |word: &Word| format!("{:.2} {:.2}{}\n", word.start, word.end, word.text);
+    assert_eq!(text, words.iter().map(line).collect::<String>());
+}
+
+#[test]
 fn session() {
     let Some(text) = output("session.c", &["-", "cpu"]) else { return };
     let model = built_in();
@@ -135,12 +185,24 @@ fn epoll() {
     assert_eq!(text, expected);
 }
 
-/// A program that was built with the header of the baseline runs on this library. abi/pelton.h has that
-/// header.
+/// A program that was built with the header of the baseline, abi/pelton.h, and linked to a library with its
+/// functions alone, runs on this library.
 #[test]
 fn programs_of_the_baseline_run() {
     let Some(workshop) = Workshop::open() else { return };
-    let program = workshop.build_with(&folder("examples/chat.c"), &folder("abi"), &[]);
+    let header = fs::read_to_string(folder("abi/pelton.h")).unwrap();
+    let old = functions(&header).into_iter().map(|function| function.name);
+    let source: String = old.map(|name| format!("void {name}(void) {{}}\n")).collect();
+    let source = workshop.source("old.c", &source);
+    let linked = workshop.path("old");
+    fs::create_dir(&linked).unwrap();
+    run(Command::new("gcc")
+        .args(["-shared", "-fPIC"])
+        .arg(source)
+        .arg("-o")
+        .arg(linked.join("libpelton.so")));
+    let flag = format!("-L{}", linked.display());
+    let program = workshop.build_with(&folder("examples/chat.c"), &folder("abi"), &[&flag]);
     let text = run(Command::new(program).args(["-", "cpu"]));
     assert_eq!(text.lines().nth(1), Some(&*conversation(&["What is 2 plus 3?"])[0]));
 }
@@ -156,12 +218,13 @@ fn examples_under_valgrind() {
     if !has("valgrind") || !has("taskset") {
         return;
     }
-    let (audio, embedder) = (audio(), embedder());
+    let (audio, embedder, reranker) = (audio(), embedder(), reranker());
     for (name, arguments) in [
         ("chat.c", &["-", "cpu"][..]),
         ("chat.cpp", &["-", "cpu"]),
         ("embedding.c", &[&embedder, "cpu"]),
         ("transcription.c", &[&audio, "-", "cpu"]),
+        ("rerank.c", &[&reranker, "cpu"]),
         ("session.c", &["-", "cpu"]),
         ("epoll.c", &["-", "cpu"]),
     ] {

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-use pelton_testing::{Need, skip};
+use pelton_testing::{Need, WhisperSpec, skip};
 use tempfile::TempDir;
 
 /// The sanitizers of tests.
@@ -33,6 +33,12 @@ pub(crate) fn library() -> PathBuf {
     let path = test.parent().unwrap().join("libpelton_capi.so");
     assert!(path.is_file(), "{} is not built", path.display());
     path
+}
+
+/// A random model of Whisper that writes letters and knows the times of words.
+pub(crate) fn letters() -> WhisperSpec {
+    let alignment_heads = vec![[1, 0], [0, 1]];
+    WhisperSpec { decoder_layers: 2, alignment_heads, ..WhisperSpec::of_letters(1) }
 }
 
 /// Whether there is a program; a test without it is skipped.
