@@ -22,8 +22,11 @@ function askForSubgroups() {
   };
 }
 
-function filled(values) {
-  return Object.assign(new Options(), values);
+// `constraint` is { kind, source }, with a kind of Options.constrain
+function filled({ constraint, ...values }) {
+  const options = Object.assign(new Options(), values);
+  if (constraint) options.constrain(constraint.kind, constraint.source);
+  return options;
 }
 
 async function chat(model, { roles, texts, options }) {

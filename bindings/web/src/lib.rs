@@ -115,7 +115,7 @@ impl Model {
             .collect();
         self.stopped.set(false);
         let chat = pelton::chat::Chat::new(messages);
-        let mut reply = self.model.chat_with(&chat, options.generate()?).map_err(error)?;
+        let mut reply = self.model.chat_with(&chat, options.generate()).map_err(error)?;
         for event in &mut reply {
             if let Event::Content(text) = event.map_err(error)? {
                 call(on_text, &text)?;
@@ -134,8 +134,7 @@ impl Model {
     /// If the request fails.
     #[wasm_bindgen(jspi)]
     pub fn tokens(&self, prompt: String, options: &Options) -> Result<Vec<u32>, JsError> {
-        let stream: TokenStream =
-            self.model.generate(prompt, options.generate()?).map_err(error)?;
+        let stream: TokenStream = self.model.generate(prompt, options.generate()).map_err(error)?;
         stream.map(|token| token.map(|token| token.id).map_err(error)).collect()
     }
 

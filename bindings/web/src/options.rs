@@ -1,11 +1,11 @@
 //! The options of an answer.
 
-use pelton::{GenerateOptions, Sampling};
+use pelton::{Constraint, GenerateOptions, Sampling};
 use wasm_bindgen::prelude::*;
 
 /// The options of an answer.
 #[wasm_bindgen]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The most tokens.
     #[wasm_bindgen(js_name = maxTokens)]
@@ -14,6 +14,7 @@ pub struct Options {
     pub temperature: f32,
     /// The effort of generated tokens, above 0 and at most 1.
     pub effort: f64,
+    constraint: Option<Constraint>,
 }
 
 #[wasm_bindgen]
@@ -22,7 +23,32 @@ impl Options {
     #[must_use]
     #[wasm_bindgen(constructor)]
     pub fn new() -> Self {
-        Self { max_tokens: 256, temperature: 0.0, effort: 1.0 }
+        Self { max_tokens: 256, temperature: 0.0, effort: 1.0, constraint: None }
+    }
+
+    /// Lets the text keep to a constraint: a JSON schema, an expression, or a grammar of Lark or GBNF, by the
+    /// kinds `json_schema`, `regex`, `lark` and `gbnf`. The model compiles it when the answer begins.
+    ///
+    /// # Errors
+    ///
+    /// If the kind is another one, or the schema is no JSON.
+    pub fn constrain(&mut self, kind: &str, source: String) -> Result<(), JsError> {
+        self.constraint = Some(match kind {
+            "json_schema" => Constraint::JsonSchema(
+                serde_json::from_str(&source)
+                    .map_err(|error| JsError::new(&format!("the schema is no JSON: {error}")))?,
+            ),
+            "regex" => Constraint::Regex(source),
+            "lark" => Constraint::Lark(source),
+            "gbnf" => Constraint::Gbnf(source),
+            _ => {
+                let found = format!(
+                    "the constraint is of the kind '{kind}', expected json_schema, regex, lark or gbnf"
+                );
+                return Err(JsError::new(&found));
+            }
+        });
+        Ok(())
     }
 }
 
@@ -33,9 +59,10 @@ impl Default for Options {
 }
 
 impl Options {
-    pub(crate) fn generate(self) -> Result<GenerateOptions, JsError> {
+    pub(crate) fn generate(&self) -> GenerateOptions {
         let sampling = Sampling::default().temperature(self.temperature);
-        let options = GenerateOptions::default().max_tokens(self.max_tokens).sampling(sampling);
-        Ok(if self.effort < 1.0 { options.effort(self.effort) } else { options })
+        let mut options = GenerateOptions::default().max_tokens(self.max_tokens).sampling(sampling);
+        options.constraint = self.constraint.clone();
+        if self.effort < 1.0 { options.effort(self.effort) } else { options }
     }
 }

@@ -1,5 +1,5 @@
 // The page in headless Chromium. Arguments: the folder of the page, the path of Chromium, and as JSON the prompt
-// and the tokens that the CPU makes of it. PELTON_SCREENSHOTS names a folder for a picture.
+// and the tokens that the CPU makes of it, without and with constraints. PELTON_SCREENSHOTS names a folder for a picture.
 
 import assert from "node:assert/strict";
 import { createReadStream, existsSync, statSync } from "node:fs";
@@ -8,7 +8,7 @@ import { createRequire } from "node:module";
 import { extname, join } from "node:path";
 
 const [, , folder, executablePath, expectation] = process.argv;
-const { prompt, ids, packages } = JSON.parse(expectation);
+const { prompt, texts, packages } = JSON.parse(expectation);
 const { chromium } = createRequire(join(packages, "package.json"))("playwright-core");
 
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };
@@ -54,17 +54,20 @@ await page.waitForFunction(() => !document.getElementById("send").hidden);
 const stopped = await page.locator("#messages .assistant").nth(1).textContent();
 
 // the tokens of the CPU, from a worker of its own
-const found = await page.evaluate(async ({ prompt, count }) => {
+const found = await page.evaluate(async ({ prompt, texts }) => {
   const worker = new Worker("worker.js", { type: "module" });
   return new Promise((resolve, reject) => {
+    const all = [];
     worker.onmessage = ({ data }) => {
-      if (data.kind === "ready") worker.postMessage({ kind: "tokens", prompt, options: { maxTokens: count } });
-      if (data.kind === "ids") resolve(data.ids);
-      if (data.kind === "error") reject(new Error(data.text));
+      if (data.kind === "error") return reject(new Error(data.text));
+      if (data.kind === "ids") all.push(data.ids);
+      if (all.length === texts.length) return resolve(all);
+      const { ids, constraint } = texts[all.length];
+      worker.postMessage({ kind: "tokens", prompt, options: { maxTokens: ids.length, constraint } });
     };
   });
-}, { prompt, count: ids.length });
-assert.deepEqual(found, ids);
+}, { prompt, texts });
+assert.deepEqual(found, texts.map(({ ids }) => ids));
 assert.ok(stopped.length < 2000, stopped);
 
 await browser.close();

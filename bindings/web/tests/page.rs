@@ -6,13 +6,14 @@ use std::{
     process::{Command, Stdio},
 };
 
-use pelton::{Device, Engine, GenerateOptions, LoadOptions, ModelSource};
+use pelton::{Constraint, Device, Engine, GenerateOptions, LoadOptions, ModelSource, Sampling};
 use pelton_testing::{Need, skip};
 
 const BROWSERS: [&str; 3] =
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
-/// A page that is built anew loads the model, chats, stops, and makes 64 tokens that are those of the CPU.
+/// A page that is built anew loads the model, chats, stops, and makes 64 tokens that are those of the CPU, and
+/// texts that keep to a schema and to an expression.
 #[test]
 fn tokens_and_texts() {
     if std::env::var_os("PELTON_FULL").is_none() {
@@ -34,11 +35,37 @@ fn tokens_and_texts() {
     let prompt = "Once upon a time";
     let engine = Engine::builder().device(Device::Cpu).threads(2).build().unwrap();
     let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default()).unwrap();
-    let stream = model.generate(prompt, GenerateOptions::default().max_tokens(64)).unwrap();
-    let ids: Vec<u32> = stream.map(|token| token.unwrap().id).collect();
+    let tokens = |most, constraint: Option<Constraint>| -> Vec<u32> {
+        let greedy = Sampling::greedy();
+        let mut options = GenerateOptions::default().max_tokens(most).sampling(greedy);
+        options.constraint = constraint;
+        let stream = model.generate(prompt, options).unwrap();
+        stream.map(|token| token.unwrap().id).collect()
+    };
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+        "required": ["name", "age"],
+    });
+    let texts = [
+        (tokens(64, None), None),
+        (
+            tokens(24, Some(Constraint::JsonSchema(schema.clone()))),
+            Some(("json_schema", schema.to_string())),
+        ),
+        (
+            tokens(24, Some(Constraint::Regex("[A-Z]+ [0-9]+".into()))),
+            Some(("regex", "[A-Z]+ [0-9]+".into())),
+        ),
+    ];
+    let texts = texts.map(|(ids, constraint)| {
+        let constraint =
+            constraint.map(|(kind, source)| serde_json::json!({"kind": kind, "source": source}));
+        serde_json::json!({"ids": ids, "constraint": constraint})
+    });
     let expectation = serde_json::json!({
         "prompt": prompt,
-        "ids": ids,
+        "texts": texts,
         "packages": packages,
     });
     let output = Command::new("node")

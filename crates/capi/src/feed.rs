@@ -6,12 +6,15 @@ use std::{
         Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use pelton::speech::SAMPLE_RATE;
 
-use crate::{fault::Fault, listener::GLANCE};
+use crate::fault::Fault;
 
+/// The time after which a thread that waits looks for a cancellation.
+pub(crate) const GLANCE: Duration = Duration::from_millis(50);
 /// Samples that wait, above which all are taken at once: a model that is late catches up.
 const LATE: usize = 5 * SAMPLE_RATE as usize;
 

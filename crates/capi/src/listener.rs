@@ -8,7 +8,6 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::Duration,
 };
 
 use pelton::{
@@ -20,12 +19,16 @@ use pelton::{
 };
 
 use crate::{
-    fault::Fault, feed::Feed, guard::message, handles::Slot, model::ModelObject, queue::Queue,
-    status::pelton_status, transcribe_options::Listening,
+    fault::Fault,
+    feed::{Feed, GLANCE},
+    guard::message,
+    handles::Slot,
+    model::ModelObject,
+    queue::Queue,
+    status::pelton_status,
+    transcribe_options::Listening,
 };
 
-/// The time after which a thread that waits looks for a cancellation.
-pub(crate) const GLANCE: Duration = Duration::from_millis(50);
 /// Seconds of live audio after which it is transcribed again, if the options do not say.
 const STEP: f64 = 1.0;
 

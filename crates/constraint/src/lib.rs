@@ -29,6 +29,7 @@ mod size;
 mod source;
 mod vocabulary;
 mod watch;
+#[cfg_attr(target_family = "wasm", path = "inline.rs")]
 mod work;
 
 pub use compiler::Compiler;

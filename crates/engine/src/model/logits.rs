@@ -1,8 +1,7 @@
 //! The logits of a prompt, next to other requests.
 
-use std::time::Instant;
-
 use pelton_graph::OutputKind;
+use web_time::Instant;
 
 use super::{Model, many::Common};
 use crate::{
