@@ -17,7 +17,7 @@ pub(crate) struct Load {
     pub(crate) is_speech: bool,
 }
 
-const EFFORT: &str = "a number above 0 and at most 1, or energy= and such a number";
+const EFFORT: &str = "a number above 0 and at most 1";
 
 pub(crate) const SETTINGS: &[Setting<Load>] = &[
     Setting {

@@ -10,7 +10,7 @@ use crate::{
     settings::{self, Setting, count, flag, parsed, scaled},
 };
 
-const EFFORT: &str = "a number above 0 and at most 1, or energy= and such a number";
+const EFFORT: &str = "a number above 0 and at most 1";
 
 const SETTINGS: &[Setting<GenerateOptions>] = &[
     Setting {
