@@ -25,7 +25,7 @@ fn a_calibrated_table_is_used() {
         run(&words.iter().map(String::as_str).collect::<Vec<_>>())
     };
     let (said, before) = score("0.5");
-    assert!(said.contains("effort uniform"), "{said}");
+    assert!(said.contains("measured the thresholds of effort on a standard text"), "{said}");
     let args = ["effort", "calibrate", &model, &text, "--minutes", "0", "--layer-groups", "2"];
     let (_, found) = run(&[&args, &all[..]].concat());
     let found: serde_json::Value = serde_json::from_str(&found).unwrap();
@@ -48,7 +48,7 @@ fn a_calibrated_table_is_used() {
     assert_eq!(score("0.5,table=uniform").1, before);
     assert_eq!(score(&format!("0.5,table={file}")).1, after);
     // a table of another model
-    fs::write(file, fs::read_to_string(file).unwrap().replace("model\": \"", "model\": \"0"))
+    fs::write(file, fs::read_to_string(file).unwrap().replace("model\":\"", "model\":\"0"))
         .unwrap();
     let output = pelton().env("XDG_CACHE_HOME", &cache).args(at("0.5")).output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();

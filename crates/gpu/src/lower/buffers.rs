@@ -48,9 +48,9 @@ pub(crate) struct Inputs {
     pub(crate) sequences: wgpu::Buffer,
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
     pub(crate) adapters: wgpu::Buffer,
-    /// The words `[rows, 2, matrices]` u32 of each row, and of each selected row, for each marked matrix: of a
-    /// row of an effort below 1 the least score of live inputs, by its bits, and the highest bit. With sorted
-    /// buckets the index of the cutoff among the products with probes.
+    /// The words `[rows, 2, matrices]` u32 of each row, and of each selected row, for each marked matrix. A row
+    /// of an effort below 1 has the highest bit, and the least score of live inputs, by its bits. Sorted buckets
+    /// have the index of the cutoff among the products with probes.
     pub(crate) lives: wgpu::Buffer,
     /// The marked matrices, and their thresholds.
     curves: Vec<(WeightId, EffortCurve)>,

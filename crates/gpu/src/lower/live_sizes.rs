@@ -25,8 +25,8 @@ fn lines(plan: &Plan, weight: &Weight) -> Option<Lines> {
 }
 
 impl<'a> StepProducts<'a> {
-    /// The products of a step, if rows of an effort below 1 have others than those of effort 1: if effort applies to
-    /// its matrices, of a gated product to both alike, and their formats have an order for it.
+    /// The products of a step, if rows of an effort below 1 have others than those of effort 1. Effort then
+    /// applies to its matrices, of a gated product to both alike, and their formats have an order for it.
     pub(super) fn of(plan: &Plan, step: &'a Step) -> Option<Self> {
         let plain = |linear, add| Self { norm: None, linears: vec![linear], gating: None, add };
         let products = match &step.op {

@@ -56,8 +56,8 @@ impl InputScores {
         (low as f64 + (score - low_score) / (high - low_score)) / (Self::COUNT - 1) as f64
     }
 
-    /// The score above which a fraction of all inputs is. With `nested` it is a fraction of all halves of
-    /// codes: a lower half counts where the score is [`LOWER_HALF`] times as great.
+    /// The score above which a fraction of all inputs is; or, if `nested`, a fraction of all halves of codes,
+    /// where a lower half counts if the score is [`LOWER_HALF`] times as great.
     pub fn threshold(&self, fraction: f64, nested: bool) -> f32 {
         if !nested {
             return self.quantile(1.0 - fraction) as f32;

@@ -1,4 +1,4 @@
-//! What a calibration knows of a model: the scores of each matrix's inputs, and the fraction of an effort
+//! The calibration of a model: the scores of each matrix's inputs, and the fraction of an effort
 //! that each kind of matrix and each layer has.
 
 use std::{ops::RangeInclusive, sync::Arc};
@@ -223,8 +223,8 @@ impl EffortCurve {
         Effort::new(self.fraction(effort.fraction())).unwrap_or(effort)
     }
 
-    /// The least score, by its bits, of the inputs that are live at an effort: the next above the threshold, so
-    /// that an input is live if its score exceeds that or is NaN. 0 if all inputs are live.
+    /// The least score, by its bits, of the inputs that are live at an effort: the next above the threshold. An
+    /// input is live if its score exceeds that or is NaN. All inputs are live at 0.
     ///
     /// A score is the magnitude of the f32 product of the input and the norm of its weights. A lower half of
     /// nested codes is live if that score times the f32 nearest to 1 / [`LOWER_HALF`](crate::LOWER_HALF)
