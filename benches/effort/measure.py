@@ -1,14 +1,14 @@
 """Measure what effort costs in quality; curves.py plots it, and speed.sh measures its speed.
 
     python benches/effort/measure.py text OUT.txt [MIX [SEED]]   # held-out text of the tiny or varied mix
-    python benches/effort/measure.py quality PELTON MODEL TEXT OUT.json [OTHER [FLOATS]]
+    python benches/effort/measure.py quality PELTON MODEL TEXT OUT.json OTHER [FLOATS]
     python benches/effort/measure.py formats PELTON MODEL TEXT OUT.json OTHER.gguf ...
     python benches/effort/measure.py table QUALITY.json FORMATS.json      # which points are dominated
 
 Quality (KL divergence, perplexity, top token) is measured by `pelton perplexity` against the saved logits
 of the same model at effort 1, with every token read at the effort (all) or with the first half of each
-window read at 1 (answers): of every mode, with a table that is calibrated on the text OTHER, and of buckets
-in f16 made of FLOATS, the same weights in F16. Formats are the same model converted by requantize.py, against the
+window read at 1 (answers): of every mode, with thresholds of the text OTHER and of the standard text, with a table
+of fractions of OTHER, and of buckets in f16 made of FLOATS, the same weights in F16. Formats are the same model converted by requantize.py, against the
 same logits. Bytes are those of the weights that a generated token reads: with effort the codes of live
 inputs, as `live_share` counts them, all scales, and what is always whole.
 """
@@ -23,7 +23,6 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 EFFORTS = [1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
-SHARES = [0.9999, 0.999, 0.995, 0.99, 0.98, 0.95, 0.9, 0.8]
 
 
 def run(*args):
@@ -86,17 +85,17 @@ def show(row, *names):
     print(*names, row["perplexity"]["value"], row["base"]["kl_divergence"]["mean"], flush=True)
 
 
-def quality(pelton, model, text, out, other=None, floats=None):
-    """Every mode at every effort; tables need OTHER to be calibrated on, buckets the weights FLOATS."""
+def quality(pelton, model, text, out, other, floats=None):
+    """Every mode at every effort; buckets in f16 need the weights FLOATS."""
     rows = []
     whole, parts = weights(pelton, model)
     with tempfile.TemporaryDirectory() as folder:
         base = pathlib.Path(folder) / "base.kld"
         perplexity(pelton, model, text, *WINDOWS, "--save-base", base)
-        for mode, of, dial, values, keys in modes(pelton, model, other, floats, folder):
+        for mode, of, values, keys in modes(pelton, model, other, floats, pathlib.Path(folder)):
             for value in values:
                 for protocol, more in (("all", []), ("answers", ["--dense-context"])):
-                    more = [*more, "--effort", f"{dial}{value}{keys}"]
+                    more = [*more, "--effort", f"{value}{keys}"]
                     row = perplexity(pelton, of, text, "--base", base, *more)
                     row = {"protocol": protocol, "mode": mode, "dial": value} | row
                     row["bytes"] = read(whole, parts, row.get("live_share", 1), mode)
@@ -105,20 +104,26 @@ def quality(pelton, model, text, out, other=None, floats=None):
     save(out, rows)
 
 
+def calibrated(pelton, model, other, folder, mode):
+    """The file of a calibration on OTHER, and one of its thresholds alone."""
+    table, plain = folder / f"{mode}.json", folder / f"{mode}-plain.json"
+    args = ["--minutes", 2, "--mode", mode, "--output", table, "--json", "--device", "cpu"]
+    run(pelton, "effort", "calibrate", model, other, *args)
+    plain.write_text(json.dumps(json.loads(table.read_text()) | {"efforts": [], "groups": []}))
+    return table, plain
+
+
 def modes(pelton, model, other, floats, folder):
-    """The modes: name, model, dial, its values, and keys of --effort."""
-    uniform = ",table=uniform"
-    yield "channel", model, "", EFFORTS, uniform
-    if other:
-        table = pathlib.Path(folder) / "channel.json"
-        run(pelton, "effort", "calibrate", model, other, "--minutes", 2, "--output", table, "--json", "--device", "cpu")
-        yield "table", model, "", EFFORTS[1:], f",table={table}"
-    yield "nested", model, "", EFFORTS[1:], ",mode=nested" + uniform
-    yield "energy", model, "energy=", SHARES, ""
-    bucket = ",mode=bucket" + uniform
-    yield "bucket q8", model, "", EFFORTS[1:], bucket + ",format=q8"
+    """The modes: name, model, efforts, and keys of --effort."""
+    table, plain = calibrated(pelton, model, other, folder, "channel")
+    yield "channel", model, EFFORTS, f",table={plain}"
+    yield "standard text", model, EFFORTS[1:], ",table=uniform"
+    yield "table", model, EFFORTS[1:], f",table={table}"
+    _, plain = calibrated(pelton, model, other, folder, "nested")
+    yield "nested", model, EFFORTS[1:], f",mode=nested,table={plain}"
+    yield "bucket q8", model, EFFORTS[1:], ",mode=bucket,format=q8,table=uniform"
     if floats:
-        yield "bucket", floats, "", EFFORTS[1:], bucket
+        yield "bucket", floats, EFFORTS[1:], ",mode=bucket,table=uniform"
 
 
 def formats(pelton, model, text, out, *others):

@@ -127,14 +127,17 @@ fn seconds(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong(name, value, "seconds from 0"))
 }
 
-/// An effort: a fraction, or words such as `energy=0.99`.
+/// An effort: a fraction, as a number or a text.
 pub(crate) fn effort(name: &str, value: &Bound<'_, PyAny>) -> PyResult<EffortLevel> {
     match value.is_instance_of::<PyString>() {
         true => {
             let text: String = value.extract()?;
             text.parse().map_err(|error: String| Failure::input(error).raise(value.py()))
         }
-        false => Ok(EffortLevel::Inputs(get(name, value, "a number or a text")?)),
+        false => {
+            let fraction: f64 = get(name, value, "a number or a text")?;
+            Ok(fraction.into())
+        }
     }
 }
 

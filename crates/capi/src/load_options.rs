@@ -75,7 +75,7 @@ fn quantize(value: &str) -> Result<Quantize, String> {
 
 /// A level of effort.
 pub(crate) fn effort(value: &str) -> Result<EffortLevel, String> {
-    parsed(value, "a number above 0 and at most 1, or energy= and such a number")
+    parsed(value, "a number above 0 and at most 1")
 }
 
 /// Whether tokens are drafted.

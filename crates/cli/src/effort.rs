@@ -19,14 +19,15 @@ pub(crate) struct EffortArgs {
     ///
     /// E is above 0 and at most 1 (docs/effort.md). Keys may follow, separated by commas. mode is channel, nested
     /// or bucket. table is auto, uniform or a file of `pelton effort calibrate`. The mode bucket has format (f16
-    /// or q8), ranks, and buckets, a file of `pelton effort pack`. energy=SHARE stands in place of E: the fewest
-    /// inputs whose squared scores make up this share of all.
+    /// or q8), ranks, and buckets, a file of `pelton effort pack`. The first load of a model measures thresholds,
+    /// which takes up to a minute. On a GPU a load measures whether E is faster, and else runs the whole model; the
+    /// word always runs E.
     #[arg(long, value_name = "E[,KEY=VALUE...]")]
     effort: Option<EffortValue>,
 }
 
 /// The keys of the flag.
-const KEYS: &str = "mode, table, format, ranks, buckets or energy";
+const KEYS: &str = "always, mode, table, format, ranks or buckets";
 
 /// The value of `--effort`.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,7 @@ struct EffortValue {
     level: EffortLevel,
     kept: KeptWeights,
     table: String,
+    always: bool,
 }
 
 /// The order in which weights are kept, and the part of them.
@@ -102,10 +104,11 @@ impl FromStr for EffortValue {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut level = None;
         let mut kept = KeptWeights::default();
-        let mut table = "auto".to_owned();
+        let (mut table, mut always) = ("auto".to_owned(), false);
         for part in text.split(',') {
             match part.split_once('=') {
-                None | Some(("energy", _)) => {
+                None if part == "always" => always = true,
+                None => {
                     let new = part.parse()?;
                     if let Some(old) = level.replace(new) {
                         return Err(format!("has the efforts {old} and {new}, expected one"));
@@ -129,8 +132,8 @@ impl FromStr for EffortValue {
                 }
             }
         }
-        let level = level.ok_or("names no effort, expected E or energy=SHARE, such as 0.7")?;
-        Ok(Self { level, kept, table })
+        let level = level.ok_or("names no effort, expected E, such as 0.7")?;
+        Ok(Self { level, kept, table, always })
     }
 }
 
@@ -169,13 +172,14 @@ impl EffortArgs {
         let drafts_itself = matches!(options.draft, Some(DraftSource::Effort(_)));
         let calibrated = || folder().map_or(EffortTables::Uniform, EffortTables::Folder);
         match &self.effort {
-            Some(EffortValue { level, kept, table }) => {
+            Some(EffortValue { level, kept, table, always }) => {
                 let mut effort = kept.options().tables(match table.as_str() {
                     "auto" => calibrated(),
                     "uniform" => EffortTables::Uniform,
                     file => EffortTables::File(file.into()),
                 });
                 effort.level = *level;
+                effort.always = *always;
                 options.effort(effort)
             }
             None => {
@@ -196,12 +200,24 @@ impl EffortArgs {
     /// nothing or cost much.
     pub(crate) fn say(&self, model: &Model, is_gpu: bool) {
         let Some(EffortValue { level, kept, .. }) = &self.effort else { return };
-        if is_gpu {
+        let effort = level.fraction();
+        let dense = dense_on_gpus(model, kept.mode);
+        if is_gpu && !dense.is_empty() {
             note!(
-                "effort on a GPU is slower than no --effort wherever it was measured (docs/effort.md)"
+                "a GPU multiplies matrices in {} whole at any effort, expected F32, F16, BF16 or Q8_0 \
+                 (docs/effort.md)",
+                dense.join(", ")
             );
         }
-        let EffortLevel::Inputs(effort) = *level else { return };
+        if let Some([whole, less]) = model.effort_times()
+            && less >= whole
+        {
+            let [whole, less] = [whole, less].map(|time| 1e3 * time.as_secs_f64());
+            note!(
+                "the whole model runs, as a token takes {whole:.2} ms and with less effort {less:.2}: \
+                 --effort {effort},always runs the effort"
+            );
+        }
         let knee = kept.mode.knee();
         if effort < knee {
             note!(
@@ -210,8 +226,13 @@ impl EffortArgs {
             );
         }
         match model.effort_table() {
-            None if effort >= 1.0 => {}
+            Some(file) if model.measured_effort() => note!(
+                "measured the thresholds of effort on a standard text, and saved them as {}; `pelton effort \
+                 calibrate` measures them on yours",
+                file.display()
+            ),
             Some(file) => note!("effort by the table {}", file.display()),
+            None if effort >= 1.0 => {}
             None if matches!(kept.mode, Mode::Channel) && is_q8_0(model) => note!(
                 "effort uniform for all matrices; of weights in Q8_0 the mode nested diverges less: \
                  --effort {effort},mode=nested (docs/effort.md)"
@@ -227,6 +248,16 @@ impl EffortArgs {
 fn is_q8_0(model: &Model) -> bool {
     let mut marked = model.plan().weights.iter().filter(|weight| weight.effort);
     marked.all(|weight| weight.dtype.name() == "Q8_0")
+}
+
+/// The formats of a model's matrices whose rows of an effort below 1 run densely on a GPU.
+fn dense_on_gpus(model: &Model, mode: Mode) -> Vec<&'static str> {
+    let marked = model.plan().weights.iter().filter(|weight| weight.effort);
+    let mut formats: Vec<&str> = marked.map(|weight| weight.dtype.name()).collect();
+    formats.retain(|name| mode != Mode::Bucket && !["F32", "F16", "BF16", "Q8_0"].contains(name));
+    formats.sort_unstable();
+    formats.dedup();
+    formats
 }
 
 /// The folder of tables that `pelton effort calibrate` saved.
@@ -248,32 +279,30 @@ mod tests {
     fn every_key_has_its_option() {
         let uniform = parsed("0.5,table=uniform").unwrap();
         assert_eq!(uniform, EffortOptions::new(0.5));
-        let all = "0.5,mode=bucket,format=q8,ranks=3,buckets=b.gguf,table=t.json";
+        let all = "0.5,always,mode=bucket,format=q8,ranks=3,buckets=b.gguf,table=t.json";
         let expected = EffortOptions::new(0.5)
             .mode(EffortMode::Bucket)
             .bucket_format(BucketFormat::Q8)
             .ranks(3)
             .buckets("b.gguf")
+            .always(true)
             .tables(EffortTables::File("t.json".into()));
         assert_eq!(parsed(all).unwrap(), expected);
-        let share = parsed("energy=0.99,mode=nested,table=uniform").unwrap();
-        let expected = EffortOptions::new(EffortLevel::Energy(0.99)).mode(EffortMode::Nested);
-        assert_eq!(share, expected);
     }
 
     #[test]
     fn wrong_values_name_the_key_and_what_is_expected() {
         for (text, sentence) in [
-            ("mode=nested", "names no effort, expected E or energy=SHARE"),
-            ("0.5,mod=nested", "has no key 'mod', expected mode, table, format, ranks"),
+            ("mode=nested", "names no effort, expected E"),
+            ("0.5,mod=nested", "has no key 'mod', expected always, mode, table, format"),
             ("0.5,mode=nest", "mode is 'nest', expected channel, nested, bucket"),
             ("0.5,format=f32", "format is 'f32', expected f16, q8"),
             ("0.5,ranks=17", "ranks is '17', expected 1 to 16"),
             ("0.5,buckets=", "expected a file"),
             ("0.5,table=", "expected auto, uniform or a file"),
-            ("0.5,energy=0.9", "has the efforts 0.5 and energy=0.9, expected one"),
+            ("0.5,energy=0.9", "has no key 'energy', expected always, mode"),
+            ("0.5,0.9", "has the efforts 0.5 and 0.9, expected one"),
             ("2", "expected a number above 0 and at most 1"),
-            ("energy=0", "expected a number above 0 and at most 1"),
             ("", "expected a number above 0 and at most 1"),
         ] {
             let error = parsed(text).unwrap_err();

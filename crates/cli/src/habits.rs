@@ -68,8 +68,7 @@ const SPELT: &[(&str, &[&str])] = &[
 
 const ITSELF: &str = "Pelton chooses this by itself; leave the option out";
 const ONE_GPU: &str = "a model runs on one device: --device gpu:N, as `pelton devices` lists them";
-const EFFORT: &str = "one option has all of effort: --effort 0.5,mode=bucket,format=q8,ranks=4,buckets=FILE,table=FILE, \
-                      or --effort energy=0.99";
+const EFFORT: &str = "one option has all of effort: --effort 0.5,mode=bucket,format=q8,ranks=4,buckets=FILE,table=FILE";
 const IN_CHAT: &str = "`pelton chat MODEL` is a conversation";
 
 /// Options without a counterpart.
@@ -95,7 +94,6 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--interactive", IN_CHAT),
     ("--conversation", IN_CHAT),
     ("--effort-mode", EFFORT),
-    ("--effort-energy", EFFORT),
     ("--effort-table", EFFORT),
     ("--bucket-format", EFFORT),
     ("--ranks", EFFORT),

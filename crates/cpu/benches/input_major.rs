@@ -11,9 +11,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use memmap2::MmapMut;
-use pelton_cpu::gemm::input_major::{
-    Chosen, InputMajor, Live, LiveRows, OUTPUT_ALIGN, Task, multiply,
-};
+use pelton_cpu::gemm::input_major::{Chosen, InputMajor, LiveRows, OUTPUT_ALIGN, Task, multiply};
 use pelton_cpu::gemm::{
     ActivationKind, Activations, MatrixRef, Output, Panels, ROW_ALIGN, can_pack, matmul,
 };
@@ -63,7 +61,10 @@ impl Subject<'_> {
         let values = SharedMut::new(out);
         let output = Output { values, stride: matrix.rows(), bias: None, accumulate: false };
         let (cols, activations) = (matrix.cols(), self.activations);
-        let live = Live::Count((effort * cols as f64).ceil() as usize);
+        let mut scores: Vec<u32> =
+            self.x.iter().zip(matrix.norms()).map(|(x, norm)| (x * norm).abs().to_bits()).collect();
+        scores.sort_unstable_by(|a, b| b.cmp(a));
+        let least = scores[((effort * cols as f64).ceil() as usize).clamp(1, cols) - 1];
         self.pool.run(|worker| {
             let units = worker.split(Activations::units(1, cols), 1);
             // SAFETY: partitions are disjoint, and a barrier lies between writes and reads.
@@ -72,10 +73,10 @@ impl Subject<'_> {
             let (mut dense, mut sparse, mut lists) = (&[0][..], &[][..], None);
             if effort < 1.0 {
                 let of_blocks = Some((activations, 0));
-                let chosen = Chosen { x: self.x, matrix, live, activations: of_blocks };
+                let chosen = Chosen { x: self.x, matrix, least, activations: of_blocks };
                 let units = worker.split(LiveRows::units(cols), 1);
                 // SAFETY: as above.
-                unsafe { self.lists.choose(self.isa, worker.index(), 0, &chosen, units) };
+                unsafe { self.lists.choose(self.isa, 0, &chosen, units) };
                 worker.barrier();
                 (dense, sparse, lists) = (&[], &[0], Some((self.lists, 0)));
             }
@@ -119,10 +120,9 @@ fn main() {
         for (rows, cols) in SHAPES {
             let Some(len) = dtype.bytes_of(rows * cols) else { continue };
             let copies = (MEMORY / len).min(64);
-            let (Ok(activations), Some(lists)) = (
-                Activations::new(ActivationKind::I8, 1, cols),
-                LiveRows::new(1, cols, 0, pool.threads()),
-            ) else {
+            let (Ok(activations), Some(lists)) =
+                (Activations::new(ActivationKind::I8, 1, cols), LiveRows::new(1, cols, 0))
+            else {
                 return eprintln!("no memory");
             };
             let matrices: Option<Vec<_>> = (0..copies)

@@ -111,14 +111,6 @@ impl Backend for Cpu {
         self.has_effort()
     }
 
-    fn has_effort_tables(&self) -> bool {
-        self.has_effort()
-    }
-
-    fn has_effort_energy(&self) -> bool {
-        self.has_effort()
-    }
-
     fn free_memory(&self, weights: u64) -> Option<u64> {
         available().map(|available| free_for_caches(available, weights))
     }
@@ -430,7 +422,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
-    use pelton_graph::{Input, Phase, Row, TableEdit, Want, build};
+    use pelton_graph::{EffortTable, Input, Phase, Row, TableEdit, Want, build};
     use pelton_testing::{ModelSpec, backend::limits};
 
     use super::*;
@@ -447,7 +439,17 @@ mod tests {
     fn parts_that_fit_alone_are_refused_together() {
         let (cpu, spec) = (Cpu::new(1), ModelSpec::default());
         let limits = limits(&spec);
-        let plan = || build(&spec.checkpoint()).unwrap().with_effort().unwrap();
+        let built = build(&spec.checkpoint()).unwrap();
+        let marked = built.clone().with_effort().unwrap();
+        let checkpoint = Arc::new(spec.checkpoint());
+        let windows = [(0..20).collect()];
+        let scores = crate::effort_scores(built, &checkpoint, &windows, 1, &mut |_, _| {}).unwrap();
+        let table = Some(Arc::new(EffortTable::new(scores)));
+        let plan = || {
+            let mut plan = marked.clone();
+            plan.effort.table.clone_from(&table);
+            plan
+        };
         let load = |available| {
             let (plan, checkpoint) = (plan(), Arc::new(spec.checkpoint()));
             let mut budget = Budget::new(Some(available));

@@ -21,6 +21,7 @@
 
 mod accepts;
 mod batch;
+mod calibrate;
 mod exec;
 mod executable;
 // Public for benchmarks; not a stable interface.
@@ -37,6 +38,7 @@ mod route;
 mod samples;
 mod simd;
 
+pub use calibrate::effort_scores;
 pub use executable::Cpu;
 pub use memory::SystemMemory;
 pub use observe::MatrixInput;

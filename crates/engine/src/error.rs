@@ -66,7 +66,7 @@ pub enum Error {
         expected: &'static str,
     },
 
-    /// A file of fractions of inputs is not as it must be, or is of another model.
+    /// A file of a calibration of effort is not as it must be, or is of another model.
     #[error("{}: {what}", .file.display())]
     EffortTable {
         /// The file.

@@ -11,6 +11,7 @@ mod embed;
 mod logits;
 mod loras;
 mod many;
+mod pays;
 mod rerank;
 mod summary;
 mod value_plans;
@@ -23,6 +24,7 @@ use std::{
         Arc, OnceLock,
         mpsc::{self, Sender},
     },
+    time::Duration,
 };
 
 use pelton_graph::{Backend, BuildOptions, Effort, OutputKind, Plan};
@@ -89,8 +91,11 @@ struct Loaded {
     rolls_back: bool,
     /// The effort of requests that do not say.
     effort: Effort,
-    /// The file of the fractions of its matrices, if there is one.
+    /// The times of a token of the whole model and of one at an effort, where they were measured.
+    effort_times: Option<[Duration; 2]>,
+    /// The file of its calibration, if there is one, and whether this load has measured it.
     effort_table: Option<PathBuf>,
+    measured_effort: bool,
     decoding: decode::Decoding,
     loras: Loras,
 }
@@ -140,6 +145,7 @@ impl Model {
         };
         let mut plan = value_plans::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
         value_plans::refuse_speech(&checkpoint, &plan)?;
+        let built = effort::wanted(options).map(|effort| (plan.clone(), effort));
         let adapters: Vec<Lora> = options
             .loras
             .iter()
@@ -147,12 +153,14 @@ impl Model {
             .collect::<Result<_, _>>()?;
         let tensors = Lora::attach(&adapters, &mut checkpoint)?;
         plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
-        let mut plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
-        let mut table = None;
-        if let Some(effort) = effort::wanted(options) {
-            (plan, table) = effort::with_effort(plan, &mut checkpoint, backend, &effort)?;
-        }
-        Self::load_with_table(backend, plan, (Arc::new(checkpoint), table), options)
+        let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
+        let marked = match built {
+            Some((built, effort)) => {
+                effort::with_effort((plan, built), checkpoint, backend, &effort, options)?
+            }
+            None => effort::Marked::without(plan, Arc::new(checkpoint)),
+        };
+        Self::load_marked(backend, marked, options)
     }
 
     pub(crate) fn load_plan(
@@ -161,13 +169,12 @@ impl Model {
         checkpoint: Arc<Checkpoint>,
         options: &LoadOptions,
     ) -> Result<Self, Error> {
-        Self::load_with_table(backend, plan, (checkpoint, None), options)
+        Self::load_marked(backend, effort::Marked::without(plan, checkpoint), options)
     }
 
-    fn load_with_table(
+    fn load_marked(
         backend: &dyn Backend,
-        plan: Plan,
-        (checkpoint, effort_table): (Arc<Checkpoint>, Option<PathBuf>),
+        effort::Marked { plan, checkpoint, file: effort_table, is_measured }: effort::Marked,
         options: &LoadOptions,
     ) -> Result<Self, Error> {
         let progress = &mut |done, total| options.report(done, total);
@@ -193,8 +200,15 @@ impl Model {
         let pooling = value_plans::pooling(&plan, options)?;
         let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free, rows })?;
         tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
-        let executable =
+        let mut executable =
             backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;
+        let effort = effort::of_load(options)?;
+        let is_timed = options.effort.as_ref().is_some_and(|effort| !effort.always);
+        // on the CPU, where passes do not overlap, efforts are not timed
+        let effort_times = match is_timed && executable.pipeline().depth > 1 && plan.has_effort() {
+            true => pays::times(&mut *executable, &plan, &limits, effort)?,
+            false => None,
+        };
         let runner = Runner::new(executable);
         tracing::info!(pipeline = ?runner.pipeline, "the model is loaded");
         let target = draft::Target {
@@ -253,8 +267,10 @@ impl Model {
             pooling,
             speculation,
             rolls_back,
-            effort: effort::of_load(options)?,
+            effort,
+            effort_times,
             effort_table,
+            measured_effort: is_measured,
             decoding: decode::Decoding::default(),
             loras,
         });
@@ -303,6 +319,8 @@ impl Model {
         let loras = self.loaded.loras.of(options.loras.as_deref())?;
         let effort = options.effort.map_or(Ok(self.loaded.effort), effort_of)?;
         let effort = of_plan(effort, &self.loaded.plan)?;
+        let is_slower = self.loaded.effort_times.is_some_and(|[whole, less]| less >= whole);
+        let effort = if is_slower { Effort::FULL } else { effort };
         let context = self.loaded.context;
         // tokens drawn on the host need it one by one; forced ones come whatever their bias, which
         // a draw among drafts cannot do
@@ -534,14 +552,26 @@ impl Model {
         &self.loaded.plan
     }
 
-    /// The file of the fractions of its matrices at an effort, if they are not uniform.
+    /// The file of its calibration for efforts below 1, if there is one.
     pub fn effort_table(&self) -> Option<&Path> {
         self.loaded.effort_table.as_deref()
     }
 
+    /// The times of a token of the whole model and of one at the effort of the load, or at 0.5 if that is 1. Requests
+    /// run the whole model if it is as fast. `None` where they were not measured: on CPUs, and with
+    /// [`EffortOptions::always`](crate::EffortOptions::always).
+    pub fn effort_times(&self) -> Option<[Duration; 2]> {
+        self.loaded.effort_times
+    }
+
+    /// Whether its load has measured the thresholds of effort, as there was no calibration.
+    pub fn measured_effort(&self) -> bool {
+        self.loaded.measured_effort
+    }
+
     /// The file that the model came from. It needs the feature `unstable`.
     #[cfg(feature = "unstable")]
-    pub fn checkpoint(&self) -> &Checkpoint {
+    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
         &self.loaded.checkpoint
     }
 

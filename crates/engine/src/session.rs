@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use pelton_graph::{
-    Dial, Effort, Input, MAX_REPEAT, OutputKind, PAGE, Pass, Phase, Plan, Profile, Row, Sample,
+    Effort, Input, MAX_REPEAT, OutputKind, PAGE, Pass, Phase, Plan, Profile, Row, Sample,
     TableEdit, Ticket, Want,
 };
 use pelton_sampling::Draw;
@@ -331,29 +331,19 @@ impl Drop for Session {
 
 /// The effort of a level.
 pub(crate) fn effort_of(level: EffortLevel) -> Result<Effort, Error> {
-    let (effort, found, expected) = match level {
-        EffortLevel::Inputs(found) => (Effort::new(found), found, "a number above 0 and at most 1"),
-        EffortLevel::Energy(found) => {
-            (Effort::energy(found), found, "a share of squared scores above 0 and at most 1")
-        }
-    };
-    effort.ok_or(Error::Effort { found, expected })
+    let (found, expected) = (level.fraction(), "a number above 0 and at most 1");
+    Effort::new(found).ok_or(Error::Effort { found, expected })
 }
 
 /// An effort, if a plan's rows can have it.
 pub(crate) fn of_plan(effort: Effort, plan: &Plan) -> Result<Effort, Error> {
-    let (Dial::Inputs(found) | Dial::Energy(found)) = effort.dial();
-    let expected = if effort.is_full() || plan.has_effort() && !effort.is_energy() {
-        return Ok(effort);
-    } else if !plan.has_effort() {
-        "1: the model was not loaded for an effort below 1"
-    } else if !plan.effort.energy {
-        "a fraction of the inputs: the model was loaded in a mode, or on a device, without shares of \
-         squared scores"
-    } else {
-        return Ok(effort);
-    };
-    Err(Error::Effort { found, expected })
+    match effort.is_full() || plan.has_effort() {
+        true => Ok(effort),
+        false => Err(Error::Effort {
+            found: effort.fraction(),
+            expected: "1: the model was not loaded for an effort below 1",
+        }),
+    }
 }
 
 fn rows(tokens: &[u32], position: usize) -> Vec<Row> {

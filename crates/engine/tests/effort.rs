@@ -10,10 +10,9 @@ mod steps;
 use std::{fs, path::PathBuf, sync::Arc};
 
 use pelton::{
-    BucketFile, BucketFormat, Checkpoint, EffortFile, EffortLevel, EffortMode, EffortOptions,
-    EffortTables, Engine, Error, KvType, LoadOptions, Model, ModelSource, Sampling, Session,
-    Speculation,
-    graph::{Backend, EffortGroup, EffortKind, EffortTable, build},
+    BucketFile, BucketFormat, Checkpoint, EffortFile, EffortMode, EffortOptions, EffortTables,
+    Engine, Error, KvType, LoadOptions, Model, ModelSource, Sampling, Session, Speculation,
+    graph::{Backend, EffortGroup, EffortKind, EffortTable, InputScores, MatrixScores, build},
 };
 use pelton_cpu::Cpu;
 use pelton_quant::DType::{BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q5_K, Q6_K, Q8_0};
@@ -46,8 +45,12 @@ fn effort_1_is_the_dense_model() {
     for dtype in [Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K, F16, BF16, F32] {
         let checkpoint = Arc::new(ModelSpec::wide(dtype).checkpoint());
         let cpu = Cpu::new(2);
-        let plan = build(&checkpoint).unwrap().fuse(&|op, plan| cpu.accepts(op, plan));
-        let marked = plan.clone().with_effort().unwrap();
+        let built = build(&checkpoint).unwrap();
+        let plan = built.clone().fuse(&|op, plan| cpu.accepts(op, plan));
+        let mut marked = plan.clone().with_effort().unwrap();
+        let windows = [(0..40).collect()];
+        let scores = pelton_cpu::effort_scores(built, &checkpoint, &windows, 2, &mut |_, _| {});
+        marked.effort.table = Some(Arc::new(EffortTable::new(scores.unwrap())));
         assert!(marked.has_effort() && !plan.has_effort());
         let engine = Engine::with_backend(cpu);
         let [mut dense, mut full] = [plan, marked]
@@ -80,8 +83,23 @@ fn logits_of_transformers_with_other_inputs_zero_on_a_gpu() {
     logits_of_transformers(pelton::gpu::Gpu::open_checked(&adapter).unwrap());
 }
 
+/// The quantiles of scores that transformers were given.
+fn scores_of_transformers() -> EffortTable {
+    let text = fs::read_to_string(fixture("effort/scores.json")).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let matrix = |(tensor, scores): (&String, &serde_json::Value)| {
+        let scores = scores.as_array().unwrap().iter().map(|score| score.as_f64().unwrap() as f32);
+        let scores: Vec<f32> = scores.collect();
+        let scores = InputScores::new(scores.try_into().unwrap()).unwrap();
+        MatrixScores { tensor: tensor.clone(), first: 0, scores }
+    };
+    EffortTable::new(value.as_object().unwrap().iter().map(matrix).collect())
+}
+
 fn logits_of_transformers(backend: impl Backend + 'static) {
-    let options = LoadOptions::default().context(16).kv(KvType::F32).effort(1.0);
+    let table = EffortTables::Table(Arc::new(scores_of_transformers()));
+    let effort = EffortOptions::new(1.0).tables(table);
+    let options = LoadOptions::default().context(16).kv(KvType::F32).effort(effort);
     let ids = npy("effort/ids.npy", i32::from_le_bytes);
     let ids: Vec<u32> = ids.into_iter().map(|id| id as u32).collect();
     let path = fixture("models/llama3/model.gguf");
@@ -99,85 +117,18 @@ fn logits_of_transformers(backend: impl Backend + 'static) {
     }
 }
 
-#[test]
-fn logits_of_transformers_with_a_share_of_squares() {
-    shares_of_transformers(Cpu::new(2));
-}
-
-#[cfg(feature = "gpu")]
-#[test]
-fn logits_of_transformers_with_a_share_of_squares_on_a_gpu() {
-    let Some(adapter) = pelton::gpu::adapters().into_iter().next() else {
-        let what = "no Vulkan, Metal or DX12 adapter, not even in software";
-        return pelton_testing::skip(pelton_testing::Need::Gpu, what);
-    };
-    shares_of_transformers(pelton::gpu::Gpu::open_checked(&adapter).unwrap());
-}
-
-fn shares_of_transformers(backend: impl Backend + 'static) {
-    let options = LoadOptions::default().context(16).kv(KvType::F32).effort(1.0);
-    let ids = npy("effort/ids-energy.npy", i32::from_le_bytes);
-    let ids: Vec<u32> = ids.into_iter().map(|id| id as u32).collect();
-    let path = fixture("models/llama3/model.gguf");
-    let mut session = by_hand(Engine::with_backend(backend).load(path, &options));
-    for share in [0.5, 0.9, 0.99] {
-        let expected = npy(&format!("effort/logits-energy-{share}.npy"), f32::from_le_bytes);
-        session.truncate(0);
-        session.set_effort(EffortLevel::Energy(share)).unwrap();
-        let mut found = Vec::new();
-        session.run_all(&ids[..7], |row| found.extend_from_slice(row)).unwrap();
-        for id in &ids[7..] {
-            found.extend_from_slice(session.run(&[*id]).unwrap());
-        }
-        assert_eq!(found.len(), expected.len());
-        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            assert!((found - expected).abs() < 2e-3, "{share}, {i}: {found} for {expected}");
-        }
-    }
-}
-
-#[test]
-fn shares_of_squares_in_requests() {
-    let text = |model: &Model, request: Request| model.run(request).unwrap().text().unwrap();
-    let unsaid = || {
-        let mut unsaid = request(0, 1.0);
-        unsaid.effort = None;
-        unsaid
-    };
-    let model = load(&LoadOptions::default().effort(1.0));
-    let dense = text(&model, request(0, 1.0));
-    assert_eq!(text(&model, unsaid().effort(EffortLevel::Energy(1.0))), dense);
-    let low = text(&model, unsaid().effort(EffortLevel::Energy(0.5)));
-    assert_ne!(low, dense);
-    let of_load = load(&LoadOptions::default().effort(EffortLevel::Energy(0.5)));
-    assert_eq!(text(&of_load, unsaid()), low);
-    assert_eq!(text(&of_load, request(0, 1.0)), dense);
-    for (request, what) in [
-        (unsaid().effort(EffortLevel::Energy(0.0)), "a share of squared scores above 0"),
-        (unsaid().effort(EffortLevel::Energy(f64::NAN)), "a share of squared scores above 0"),
-    ] {
-        let error = model.run(request).unwrap_err().to_string();
-        assert!(error.contains(what), "{error}");
-    }
-    let options = LoadOptions::default().effort(EffortLevel::Energy(1.5));
-    assert!(Engine::with_backend(Cpu::new(1)).load(ModelSource::BuiltIn, &options).is_err());
-    let error =
-        load(&LoadOptions::default()).run(unsaid().effort(EffortLevel::Energy(0.9))).unwrap_err();
-    assert!(error.to_string().contains("was not loaded"), "{error}");
-}
-
-/// A table of one group for each kind, with the same fraction at each effort or another for one kind.
-fn table(fractions: [&[f64]; 4]) -> EffortTable {
+/// The table with one group for each kind, with the same fraction at each effort or another for one kind.
+fn with_fractions(table: &EffortTable, fractions: [&[f64]; 4]) -> EffortTable {
     let groups = EffortKind::ALL.into_iter().zip(fractions).map(|(kind, fractions)| EffortGroup {
         kind,
         layers: 0..=99,
         fractions: fractions.to_vec(),
     });
-    EffortTable::new(vec![0.3, 0.6], groups.collect()).unwrap()
+    table.clone().with_fractions(vec![0.3, 0.6], groups.collect()).unwrap()
 }
 
 #[test]
-fn tables_of_fractions() {
+fn calibrations() {
     let load = |tables| {
         let effort = EffortOptions::default().tables(tables);
         let options = LoadOptions::default().context(64).effort(effort);
@@ -185,23 +136,32 @@ fn tables_of_fractions() {
     };
     let ids: Vec<u32> = (0..40).map(|i| 1 + i * 37 % 80).collect();
     let uniform = load(EffortTables::Uniform).unwrap();
-    let same = table([&[0.3, 0.6]; 4]);
-    let other = table([&[0.3, 0.6], &[0.3, 0.6], &[0.4, 0.5], &[0.3, 0.6]]);
+    assert!(uniform.measured_effort() && uniform.effort_table().is_none());
+    let measured = uniform.plan().effort.table.clone().unwrap();
+    let same = with_fractions(&measured, [&[0.3, 0.6]; 4]);
+    let other = [&[0.3, 0.6][..], &[0.3, 0.6], &[0.4, 0.5], &[0.3, 0.6]];
+    let other = with_fractions(&measured, other);
     let [same_model, other_model] =
         [&same, &other].map(|table| load(EffortTables::Table(Arc::new(table.clone()))).unwrap());
     // files: only tables whose mean is the effort
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("effort-tables");
-    fs::create_dir_all(&folder).unwrap();
+    let _ = fs::remove_dir_all(&folder);
     let checkpoint = pelton::built_in().unwrap();
     let path = EffortFile::path(&folder, same_model.plan(), &checkpoint);
-    EffortFile::write(&path, (same_model.plan(), &checkpoint), &same).unwrap();
     let error = EffortFile::write(&path, (other_model.plan(), &checkpoint), &other)
         .unwrap_err()
         .to_string();
     assert!(error.contains("of the bytes at the effort 0.3, expected 0.3"), "{error}");
+    // the first load measures, later ones read its file
+    for is_first in [true, false] {
+        let found = load(EffortTables::Folder(folder.clone())).unwrap();
+        assert_eq!(found.effort_table(), Some(&*path));
+        assert_eq!(found.measured_effort(), is_first);
+        assert_eq!(found.plan().effort.table, uniform.plan().effort.table);
+    }
+    EffortFile::write(&path, (same_model.plan(), &checkpoint), &same).unwrap();
     let found = load(EffortTables::Folder(folder.clone())).unwrap();
-    assert_eq!(found.effort_table(), Some(&*path));
-    assert_eq!(uniform.effort_table(), None);
+    assert_eq!(found.plan().effort.table.as_deref(), Some(&same));
     let [mut found, mut uniform, mut same_model, mut other_model] =
         [found, uniform, same_model, other_model].map(|model| by_hand(Ok(model)));
     assert_eq!(logits(&mut found, &ids, 30, 0.4), logits(&mut uniform, &ids, 30, 0.4));
@@ -211,38 +171,65 @@ fn tables_of_fractions() {
         let found = logits(&mut other_model, &ids, 30, effort);
         assert_eq!(found == expected, effort == 1.0, "{effort}");
     }
-    let empty = load(EffortTables::Folder(folder.join("missing"))).unwrap();
-    assert_eq!(empty.effort_table(), None);
     // a file that is no table of this model is refused
     let good = fs::read_to_string(&path).unwrap();
     let bad = folder.join("bad.json");
-    let long = " ".repeat((1 << 20) + 1);
+    let long = " ".repeat((1 << 24) + 1);
+    let efforts = |new: &str| good.replace("\"efforts\":[0.3,0.6]", new);
+    let scores = |new: &str| good.replacen("\"scores\":[", new, 1);
     for (text, what) in [
         (String::new(), "no JSON"),
         ("[".repeat(100_000), "no JSON"),
         ("[]".to_owned(), "expected the format"),
-        (good.replace("table 1", "table 2"), "expected the format"),
-        (good.replace("\"model\": \"", "\"model\": \"0"), "made for another model"),
-        (good.replace("\"kind\": \"down\"", "\"kind\": \"up\""), "group 3 is not complete"),
-        (good.replace("99", "-1"), "group 0 is not complete"),
-        (good.replace("99", "18446744073709551615"), "group 0 is not complete"),
-        (good.replace("99", "0"), "0 groups with the tensor 'blk.1."),
-        (good.replace("0.6", "0.7"), "of the bytes at the effort 0.3"),
-        (good.replace("0.3", "1e999"), "no JSON"),
-        (good.replace("0.3", "-0.3"), "expected one above 0"),
-        (good.replacen("0.3", "0.61", 1), "ascend"),
-        (long, "more than 1048576 bytes"),
+        (good.replace("table 2", "table 1"), "expected the format"),
+        (good.replace("\"model\":\"", "\"model\":\"0"), "made for another model"),
+        (good.replace("\"kind\":\"down\"", "\"kind\":\"up\""), "group 3 is not complete"),
+        (good.replace(",99]", ",-1]"), "group 0 is not complete"),
+        (good.replace(",99]", ",18446744073709551615]"), "group 0 is not complete"),
+        (good.replace(",99]", ",0]"), "0 groups with the tensor 'blk.1."),
+        (efforts("\"efforts\":[0.3,0.7]"), "of the bytes at the effort 0.7"),
+        (efforts("\"efforts\":[1e999,0.6]"), "no JSON"),
+        (efforts("\"efforts\":[-0.3,0.6]"), "expected one above 0"),
+        (efforts("\"efforts\":[0.6,0.3]"), "ascend"),
+        (scores("\"scores\":[1,"), "has 65 scores, expected 64"),
+        (scores("\"scores\":null,\"x\":["), "has 0 scores, expected 64"),
+        (good.replacen("\"first\":0", "\"first\":8", 1), "no scores of the tensor"),
+        (long, "more than 16777216 bytes"),
     ] {
-        // both of the mean's sides change with it
-        let text =
-            text.replace("\"efforts\": [\n    0.3,\n    0.7", "\"efforts\": [\n    0.3,\n    0.6");
         fs::write(&bad, text).unwrap();
         let error = load(EffortTables::File(bad.clone())).err();
         let error = error.map(|error| error.to_string()).unwrap_or_default();
-        assert!(error.contains(what) || what.contains("0.3") && error.contains("0.6"), "{error}");
-        assert!(error.contains("bad.json"), "{error}");
+        assert!(error.contains(what) && error.contains("bad.json"), "{what}: {error}");
     }
     assert!(load(EffortTables::File(folder.join("none.json"))).is_err());
+}
+
+/// Thresholds of one part of a text leave the fraction of the other that they are for, of each effort and mode.
+#[test]
+fn the_mean_fraction_is_the_effort() {
+    let text = fs::read_to_string(fixture("perplexity/windows.txt")).unwrap();
+    let checkpoint = Arc::new(pelton::built_in().unwrap());
+    let plain = load(&LoadOptions::default());
+    let tokens = plain.tokenizer().unwrap().encode_prompt(&text).unwrap();
+    let windows: Vec<Vec<u32>> = tokens.chunks_exact(48).map(<[u32]>::to_vec).take(8).collect();
+    assert_eq!(windows.len(), 8, "{} tokens", tokens.len());
+    let built = build(&checkpoint).unwrap();
+    let scores = pelton_cpu::effort_scores(built, &checkpoint, &windows[..4], 2, &mut |_, _| {});
+    let table = Arc::new(EffortTable::new(scores.unwrap()));
+    for mode in [EffortMode::Channel, EffortMode::Nested] {
+        for effort in [0.25, 0.5, 0.7, 0.9] {
+            let tables = EffortTables::Table(Arc::clone(&table));
+            let effort_options = EffortOptions::new(effort).mode(mode).tables(tables);
+            let mut session = by_hand(Ok(load(&LoadOptions::default().effort(effort_options))));
+            session.set_effort(effort).unwrap();
+            for window in &windows[4..] {
+                session.truncate(0);
+                session.run(window).unwrap();
+            }
+            let live = session.live_share().unwrap();
+            assert!((live - effort).abs() < 0.02, "{mode:?}, {effort}: {live}");
+        }
+    }
 }
 
 #[test]
@@ -288,16 +275,6 @@ fn nested_effort_on<B: Backend + 'static>(backend: impl Fn() -> B, again: usize)
         let expected = logits(&mut nested, &ids, 14, effort);
         assert_eq!(logits(&mut nested, &ids, again, effort), expected);
     }
-    // a share of the squared scores of inputs and lower halves
-    let mut of_share = |share| {
-        nested.truncate(0);
-        nested.set_effort(EffortLevel::Energy(share)).unwrap();
-        let mut all = Vec::new();
-        nested.run_all(&ids, |row| all.extend(row.iter().map(|x| x.to_bits()))).unwrap();
-        all
-    };
-    let [less, more] = [0.9, 0.9999].map(|share| distance(&of_share(share)));
-    assert!(0.0 < more && more < less, "{more} {less}");
     let path = fixture("models/llama3/model.gguf");
     let effort = EffortOptions::new(0.5).mode(EffortMode::Nested);
     let options = LoadOptions::default().effort(effort);
@@ -380,10 +357,6 @@ fn buckets_of_a_model() {
     changed[len - 200..].fill(0xff);
     fs::write(&bad, changed).unwrap();
     refused(&other, EffortMode::Bucket, "the file of buckets of");
-    let share = EffortOptions::new(EffortLevel::Energy(0.5)).mode(EffortMode::Bucket);
-    let share = LoadOptions::default().effort(share);
-    let error = Engine::with_backend(Cpu::new(1)).load(&path, &share).err().unwrap().to_string();
-    assert!(error.contains("expected a fraction of the inputs"), "{error}");
     // Q8_0 has no buckets
     let effort = EffortOptions::new(0.5).mode(EffortMode::Bucket);
     let options = LoadOptions::default().effort(effort);
@@ -457,7 +430,7 @@ fn texts_of_any_effort_are_those_of_each_alone() {
         let alone = load(&plain.clone().effort(options.clone()));
         let expected: Vec<String> = requests.iter().map(|r| text(&alone, r.clone())).collect();
         let mut half = options;
-        half.level = EffortLevel::Inputs(0.5);
+        half.level = 0.5.into();
         let together = load(&plain.clone().max_concurrent(8).effort(half));
         let mut streams: Vec<_> =
             requests.iter().map(|r| together.run(r.clone()).unwrap()).collect();

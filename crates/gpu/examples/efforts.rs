@@ -3,21 +3,20 @@
 //! usage: efforts MODEL.gguf [DEPTH] [channel|nested|bucket]
 //!
 //! Prints the tokens per second from position DEPTH on, sampling of the likeliest included: of a load
-//! without effort, and of one for an effort at each of some efforts and shares of squared scores. Then the µs of the steps of a pass
-//! by kind, by dispatches with timestamps between the steps.
+//! without effort, and of one for an effort at each of some efforts. Then the µs of the steps of a pass
+//! by kind, by dispatches with timestamps between the steps. Thresholds are measured on tokens in a row.
 
 use std::{collections::VecDeque, process::ExitCode, sync::Arc, time::Instant};
 
 use pelton_gpu::{Gpu, choose};
 use pelton_graph::{
-    Backend, Effort, EffortMode, Error, Executable, Input, KvType, Limits, Pass, Phase, Plan, Row,
-    Sample, TableEdit, Want, build, pages_for,
+    Backend, Effort, EffortMode, EffortTable, Error, Executable, Input, KvType, Limits, Pass,
+    Phase, Plan, Row, Sample, TableEdit, Want, build, pages_for,
 };
 use pelton_sampling::Draw;
 use pelton_weights::Checkpoint;
 
 const EFFORTS: [f64; 5] = [1.0, 0.7, 0.5, 0.35, 0.25];
-const SHARES: [f64; 2] = [0.99, 0.9];
 const MODES: [EffortMode; 3] = [EffortMode::Channel, EffortMode::Nested, EffortMode::Bucket];
 /// Passes of one submission, and timed tokens.
 const REPEAT: usize = 32;
@@ -44,20 +43,21 @@ fn main() -> ExitCode {
 fn run(file: &str, depth: usize, mode: EffortMode) -> Result<(), Error> {
     let gpu = Gpu::open(&choose(None)?)?;
     let checkpoint = Arc::new(Checkpoint::open(file)?);
-    let plan = build(&checkpoint)?.fuse(&|op, plan| gpu.accepts(op, plan));
+    let built = build(&checkpoint)?;
+    let plan = built.clone().fuse(&|op, plan| gpu.accepts(op, plan));
     println!("{file} on {}, depth {depth}, mode {}", gpu.name(), mode.name());
     let mut with_effort = plan.clone().with_effort()?;
     with_effort.effort.mode = mode;
-    with_effort.effort.energy = mode != EffortMode::Bucket;
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    let windows = [(0..64).collect()];
+    let scores = pelton_cpu::effort_scores(built, &checkpoint, &windows, threads, &mut |_, _| {})?;
+    with_effort.effort.table = Some(Arc::new(EffortTable::new(scores)));
     for plan in [plan, with_effort] {
         // the matrices of one load at a time
         let gpu = Gpu::open(&choose(None)?)?;
         let mut executable = load(&gpu, &plan, &checkpoint, depth)?;
         let marked = plan.has_effort();
         let mut efforts: Vec<Effort> = EFFORTS.into_iter().filter_map(Effort::new).collect();
-        if plan.effort.energy {
-            efforts.extend(SHARES.into_iter().filter_map(Effort::energy));
-        }
         efforts.truncate(if marked { efforts.len() } else { 1 });
         for effort in efforts {
             // the first time the GPU reaches its clock rate

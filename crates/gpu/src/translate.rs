@@ -20,7 +20,7 @@ fn sources() -> Vec<(String, KernelSource)> {
         crate::kernels::recurrent::sources(),
         crate::kernels::matvec::sources(),
         crate::kernels::matmul::sources(),
-        crate::kernels::input_major::sources(),
+        crate::kernels::live_product::sources(),
         crate::kernels::buckets::sources(),
         crate::kernels::matvec_rows::sources(),
         crate::kernels::tiled_matmul::sources(),

@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
+use std::sync::Arc;
+
 use pelton_cpu::Cpu;
 use pelton_gpu::{Gpu, adapters};
-use pelton_graph::{Effort, EffortMode, KvType};
+use pelton_graph::{Effort, EffortMode, KvType, MatrixScores, Plan};
 use pelton_quant::DType;
 use pelton_testing::{Need, backend::Subject, skip};
+use pelton_weights::Checkpoint;
 
 fn on_gpu(test: impl FnOnce(Subject<'_>)) {
     // the order of sums differs between the kernels of the two phases, and with matrix cores the rounding of attention
@@ -86,11 +89,16 @@ fn memory_that_is_not_there() {
     on_gpu(|subject| subject.memory_that_is_not_there());
 }
 
-/// The formats that have lines: of each kind of fields one.
-const LINES: [DType; 5] = [DType::Q4_0, DType::Q8_0, DType::Q4_K, DType::Q6_K, DType::F16];
+/// The formats that have lines, and one of which all rows run densely.
+const LINES: [DType; 5] = [DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0];
 
 fn half() -> Effort {
     Effort::new(0.5).unwrap()
+}
+
+/// The scores of a plan's matrices, from a CPU.
+fn calibrate(plan: Plan, checkpoint: &Arc<Checkpoint>, windows: &[Vec<u32>]) -> Vec<MatrixScores> {
+    pelton_cpu::effort_scores(plan, checkpoint, windows, 1, &mut |_, _| {}).unwrap()
 }
 
 /// A GPU whose kernels bind few buffers has no effort.
@@ -103,57 +111,52 @@ fn with_effort(test: impl FnOnce(Subject<'_>)) {
 
 #[test]
 fn effort_1_is_dense() {
-    with_effort(|subject| subject.effort_1_is_dense(EffortMode::Channel, &LINES));
+    with_effort(|subject| subject.effort_1_is_dense(&calibrate, EffortMode::Channel, &LINES));
 }
 
 #[test]
 fn efforts_of_any_pass() {
     let cpu = Cpu::new(1);
-    let dtypes = [DType::Q4_0, DType::Q6_K, DType::F32];
+    let dtypes = [DType::F16, DType::Q8_0];
     with_effort(|subject| {
-        subject.efforts_of_any_pass((EffortMode::Channel, half()), &cpu, &dtypes);
-    });
-}
-
-/// Shares of squared scores: the live inputs of rows differ in number.
-#[test]
-fn shares_of_squares_of_any_pass() {
-    let cpu = Cpu::new(1);
-    let share = Effort::energy(0.97).unwrap();
-    with_effort(|subject| {
-        subject.efforts_of_any_pass((EffortMode::Channel, share), &cpu, &[DType::Q4_0]);
-        subject.efforts_of_any_pass((EffortMode::Nested, share), &cpu, &[DType::Q8_0]);
+        subject.efforts_of_any_pass(&calibrate, (EffortMode::Channel, half()), &cpu, &dtypes);
     });
 }
 
 #[test]
 fn effort_1_is_dense_of_nested_codes() {
-    with_effort(|subject| subject.effort_1_is_dense(EffortMode::Nested, &[DType::Q8_0]));
+    with_effort(|subject| {
+        subject.effort_1_is_dense(&calibrate, EffortMode::Nested, &[DType::Q8_0]);
+    });
 }
 
 #[test]
 fn efforts_of_any_pass_of_nested_codes() {
     let cpu = Cpu::new(1);
     with_effort(|subject| {
-        subject.efforts_of_any_pass((EffortMode::Nested, half()), &cpu, &[DType::Q8_0]);
+        let nested = (EffortMode::Nested, half());
+        subject.efforts_of_any_pass(&calibrate, nested, &cpu, &[DType::Q8_0]);
     });
 }
 
 #[test]
 fn effort_1_is_dense_next_to_buckets() {
-    with_effort(|subject| subject.effort_1_is_dense(EffortMode::Bucket, &[DType::F16]));
+    with_effort(|subject| {
+        subject.effort_1_is_dense(&calibrate, EffortMode::Bucket, &[DType::F16]);
+    });
 }
 
 #[test]
 fn efforts_of_any_pass_in_buckets() {
     let cpu = Cpu::new(1);
     with_effort(|subject| {
-        subject.efforts_of_any_pass((EffortMode::Bucket, half()), &cpu, &[DType::F16]);
+        let buckets = (EffortMode::Bucket, half());
+        subject.efforts_of_any_pass(&calibrate, buckets, &cpu, &[DType::F16]);
     });
 }
 
 #[test]
 fn fractions_of_matrices() {
     let cpu = Cpu::new(1);
-    with_effort(|subject| subject.fractions_of_matrices(&cpu, DType::Q4_0));
+    with_effort(|subject| subject.fractions_of_matrices(&calibrate, &cpu, DType::Q8_0));
 }

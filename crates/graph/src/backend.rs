@@ -50,16 +50,6 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Whether matrices have fractions of their own ([`EffortTable`](crate::EffortTable)).
-    fn has_effort_tables(&self) -> bool {
-        false
-    }
-
-    /// Whether the effort of a row can be a share of squared scores ([`Dial::Energy`](crate::Dial)).
-    fn has_effort_energy(&self) -> bool {
-        false
-    }
-
     /// Bytes that are free for caches of keys and values next to `weights` bytes of weights, which
     /// are not loaded yet. `None` if the backend has no such measurement.
     fn free_memory(&self, weights: u64) -> Option<u64> {
@@ -241,10 +231,6 @@ impl Plan {
             Some(format!("in mode {}", mode.name()))
         } else if mode == EffortMode::Bucket && !backend.has_bucket_format(self.effort.buckets) {
             Some(format!("by buckets of {}", self.effort.buckets.name()))
-        } else if self.effort.table.is_some() && !backend.has_effort_tables() {
-            Some("by a table of fractions".to_owned())
-        } else if self.effort.energy && !backend.has_effort_energy() {
-            Some("by a share of squared scores".to_owned())
         } else {
             None
         };
@@ -254,6 +240,7 @@ impl Plan {
                 backend.name()
             )));
         }
+        self.check_scores()?;
         match self.steps.iter().find(|step| !backend.accepts(&step.op, self)) {
             None => Ok(()),
             Some(step) => Err(Error::Op {

@@ -47,11 +47,6 @@ impl Pass<'_> {
             ));
         }
         self.check_hidden(plan)?;
-        if !plan.effort.energy
-            && let Some(effort) = self.efforts.iter().find(|effort| effort.is_energy())
-        {
-            return refuse(format!("effort {effort}, expected a fraction of the inputs"));
-        }
         if self.wants.len() > limits.wants {
             return refuse(format!(
                 "{} wants, expected at most {}",

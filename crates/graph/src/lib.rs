@@ -36,8 +36,8 @@ pub use arch::{
 pub use backend::{Backend, Executable, Pipeline};
 pub use build::{BuildOptions, PoolingType, build, build_for, build_head, build_with};
 pub use effort::{
-    Dial, Effort, EffortCurve, EffortGroup, EffortKind, EffortMode, EffortOptions, EffortTable,
-    LOWER_HALF,
+    Effort, EffortCurve, EffortGroup, EffortKind, EffortMode, EffortOptions, EffortTable,
+    InputScores, LOWER_HALF, MatrixScores, ScoreCounts,
 };
 pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};

@@ -1,13 +1,14 @@
-//! Efforts: what every backend that has them must compute.
+//! Efforts: what every backend that has them must compute, by thresholds that its caller measures.
 
 use std::sync::Arc;
 
 use pelton_graph::Phase::{Decode, Prompt};
 use pelton_graph::{
-    Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, Executable, Pass, Phase,
-    Row, TableEdit, Want, build, pages_for,
+    Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, Executable, MatrixScores,
+    Pass, Phase, Plan, Row, TableEdit, Want, build, pages_for,
 };
 use pelton_quant::DType;
+use pelton_weights::Checkpoint;
 
 use crate::ModelSpec;
 use crate::backend::{Subject, assert_same, limits, relative_difference, rows, tokens};
@@ -18,26 +19,31 @@ fn fraction(effort: f64) -> Effort {
     Effort::new(effort).unwrap()
 }
 
-/// A random model, marked for rows of an effort in a mode or not.
-fn load(backend: &dyn Backend, spec: &ModelSpec, mode: Option<EffortMode>) -> Box<dyn Executable> {
-    load_with(backend, spec, mode, None)
-}
+/// Measures the scores of a plan's matrices on windows of tokens.
+pub type Calibrate = dyn Fn(Plan, &Arc<Checkpoint>, &[Vec<u32>]) -> Vec<MatrixScores>;
 
-/// The same with fractions of each matrix.
-fn load_with(
+/// A random model, marked for rows of an effort in a mode or not, with fractions of its kinds of matrices.
+fn load(
     backend: &dyn Backend,
+    calibrate: &Calibrate,
     spec: &ModelSpec,
     mode: Option<EffortMode>,
-    table: Option<EffortTable>,
+    fractions: Option<[f64; 4]>,
 ) -> Box<dyn Executable> {
     let checkpoint = Arc::new(spec.checkpoint());
-    let mut plan = build(&checkpoint).unwrap().fuse(&|op, plan| backend.accepts(op, plan));
+    let built = build(&checkpoint).unwrap();
+    let mut plan = built.clone().fuse(&|op, plan| backend.accepts(op, plan));
     if let Some(mode) = mode {
         plan = plan.with_effort().unwrap();
         plan.effort.mode = mode;
-        plan.effort.energy = backend.has_effort_energy() && mode != EffortMode::Bucket;
+        let mut table = EffortTable::new(calibrate(built, &checkpoint, &[tokens(spec, LEN)]));
+        if let Some(fractions) = fractions {
+            let of = |(kind, part)| EffortGroup { kind, layers: 0..=99, fractions: vec![part] };
+            let groups = EffortKind::ALL.into_iter().zip(fractions).map(of).collect();
+            table = table.with_fractions(vec![0.5], groups).unwrap();
+        }
+        plan.effort.table = Some(Arc::new(table));
     }
-    plan.effort.table = table.map(Arc::new);
     backend.load(plan, checkpoint, limits(spec), &mut |_, _| {}).unwrap()
 }
 
@@ -78,7 +84,7 @@ fn logits(
 
 impl Subject<'_> {
     /// Rows of effort 1 have the bits of a load without effort, in passes of any size.
-    pub fn effort_1_is_dense(&self, mode: EffortMode, dtypes: &[DType]) {
+    pub fn effort_1_is_dense(&self, calibrate: &Calibrate, mode: EffortMode, dtypes: &[DType]) {
         let chunks =
             [(Prompt, 21), (Decode, 1), (Decode, 2), (Decode, 1), (Decode, 5), (Decode, 9)];
         let chunks = [&chunks[..], &[(Decode, 20), (Prompt, 13)]].concat();
@@ -86,7 +92,8 @@ impl Subject<'_> {
             let spec = ModelSpec::wide(dtype);
             let tokens = tokens(&spec, LEN);
             let [dense, full] = [None, Some(mode)].map(|mode| {
-                logits(&mut *load(self.backend, &spec, mode), &tokens, &chunks, Effort::FULL)
+                let mut executable = load(self.backend, calibrate, &spec, mode, None);
+                logits(&mut *executable, &tokens, &chunks, Effort::FULL)
             });
             assert_same(&full, &dense, &format!("{dtype}"));
         }
@@ -96,6 +103,7 @@ impl Subject<'_> {
     /// efforts too, and again. `other`, another backend, has its results within the tolerance.
     pub fn efforts_of_any_pass(
         &self,
+        calibrate: &Calibrate,
         (mode, effort): (EffortMode, Effort),
         other: &dyn Backend,
         dtypes: &[DType],
@@ -103,7 +111,7 @@ impl Subject<'_> {
         for &dtype in dtypes {
             let spec = ModelSpec::wide(dtype);
             let tokens = tokens(&spec, LEN);
-            let mut executable = load(self.backend, &spec, Some(mode));
+            let mut executable = load(self.backend, calibrate, &spec, Some(mode), None);
             let executable = &mut *executable;
             let dense = logits(executable, &tokens, &[(Prompt, LEN)], Effort::FULL);
             let steps = [(Decode, 1); LEN];
@@ -118,10 +126,11 @@ impl Subject<'_> {
             let got =
                 logits(executable, &tokens, &[(Prompt, 30), (Prompt, 1), (Prompt, 41)], effort);
             assert_same(&got, &prompt, &format!("{dtype}, a prompt in chunks"));
-            let mut of_other = load(other, &spec, Some(mode));
+            let mut of_other = load(other, calibrate, &spec, Some(mode), None);
             let of_other = logits(&mut *of_other, &tokens, &steps, effort);
             let difference = relative_difference(&of_other, &expected);
-            assert!(difference < 0.05, "{dtype}: {difference} from '{}'", other.name());
+            // a code or a score that rounds otherwise makes another input live
+            assert!(difference < 0.08, "{dtype}: {difference} from '{}'", other.name());
             mixed(executable, &tokens, dtype, effort);
         }
     }
@@ -130,25 +139,23 @@ impl Subject<'_> {
 impl Subject<'_> {
     /// Matrices have fractions of their own: the results are those of `other`, another backend, within
     /// the tolerance, and effort 1 stays whole.
-    pub fn fractions_of_matrices(&self, other: &dyn Backend, dtype: DType) {
+    pub fn fractions_of_matrices(&self, calibrate: &Calibrate, other: &dyn Backend, dtype: DType) {
         let spec = ModelSpec::wide(dtype);
         let tokens = tokens(&spec, LEN);
-        let of_kind = |(kind, part)| EffortGroup { kind, layers: 0..=99, fractions: vec![part] };
-        let parts = EffortKind::ALL.into_iter().zip([0.3, 0.9, 0.5, 1.0]);
-        let table = EffortTable::new(vec![0.5], parts.map(of_kind).collect()).unwrap();
+        let fractions = Some([0.3, 0.9, 0.5, 1.0]);
         let steps = [(Decode, 1); LEN];
-        let of = |backend: &dyn Backend, table: Option<&EffortTable>, effort: f64| {
-            let mut executable =
-                load_with(backend, &spec, Some(EffortMode::Channel), table.cloned());
+        let of = |backend: &dyn Backend, fractions, effort: f64| {
+            let mode = Some(EffortMode::Channel);
+            let mut executable = load(backend, calibrate, &spec, mode, fractions);
             logits(&mut *executable, &tokens, &steps, fraction(effort))
         };
-        let found = of(self.backend, Some(&table), 0.5);
+        let found = of(self.backend, fractions, 0.5);
         let uniform = relative_difference(&found, &of(self.backend, None, 0.5));
         assert!(uniform > 1e-3);
         // a score that rounds otherwise changes which inputs are live, the table more of them
-        let difference = relative_difference(&found, &of(other, Some(&table), 0.5));
+        let difference = relative_difference(&found, &of(other, fractions, 0.5));
         assert!(difference < 0.1_f32.min(uniform / 4.0), "{difference} from '{}'", other.name());
-        let full = of(self.backend, Some(&table), 1.0);
+        let full = of(self.backend, fractions, 1.0);
         assert_same(&full, &of(self.backend, None, 1.0), "effort 1");
     }
 }

@@ -120,11 +120,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
             object["model"] = json!(args.model);
             object["context"] = json!(context);
             object["windows"] = json!(windows);
-            match args.efforts()[1] {
-                EffortLevel::Inputs(effort) => object["effort"] = json!(effort),
-                EffortLevel::Energy(share) => object["effort_energy"] = json!(share),
-                _ => {}
-            }
+            object["effort"] = json!(args.efforts()[1].fraction());
             if let Some(live) = live {
                 object["live_share"] = json!(live);
             }

@@ -67,7 +67,12 @@ fn profile_of_an_effort() {
     };
     // 8 layers; 768 and 256 inputs of 256 outputs, in blocks of 32 codes and a scale of two bytes
     assert_eq!(bytes("1"), [vec![256 * 24 * 34; 8], vec![256 * 8 * 34; 8]]);
-    assert_eq!(bytes("0.5"), [vec![256 * (24 * 2 + 384); 8], vec![256 * (8 * 2 + 128); 8]]);
+    // how many inputs of a token are live depends on the token
+    for (found, blocks) in bytes("0.5").into_iter().zip([24, 8]) {
+        assert_eq!(found.len(), 8);
+        let [scales, all] = [2, 34].map(|bytes| 256 * blocks * bytes);
+        assert!(found.iter().all(|bytes| (scales + 1..all).contains(bytes)), "{found:?}");
+    }
 }
 
 /// Where all GPUs are drivers in software, `--device gpu` says so and how to run on one.

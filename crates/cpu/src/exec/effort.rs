@@ -5,11 +5,11 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use pelton_graph::{Dial, Effort, EffortCurve, EffortMode, Error, Plan, Rows};
+use pelton_graph::{Effort, EffortCurve, EffortMode, Error, Plan, Rows};
 
 use crate::batch::Batch;
 use crate::gemm::buckets::{Buckets, Selections};
-use crate::gemm::input_major::{Chosen, InputMajor, Live, LiveRows};
+use crate::gemm::input_major::{Chosen, InputMajor, LiveRows};
 use crate::gemm::{ActivationKind, Activations};
 use crate::isa::Isa;
 use crate::pool::Worker;
@@ -79,7 +79,7 @@ impl LiveInputs {
         let selections = is_bucket.then(|| Selections::new(PRODUCTS * STRIP, most, threads));
         let lists = (plan.has_effort() && !is_bucket).then(|| {
             let [blocks, floats] = widest(plan);
-            let lists = LiveRows::new(PRODUCTS * STRIP, blocks, floats, threads);
+            let lists = LiveRows::new(PRODUCTS * STRIP, blocks, floats);
             let needed = Self::bytes(plan, threads);
             lists.ok_or(Error::Memory { what: "live inputs", needed, available: None })
         });
@@ -104,7 +104,7 @@ impl LiveInputs {
             }
             true => {
                 let [blocks, floats] = widest(plan);
-                LiveRows::bytes(PRODUCTS * STRIP, blocks, floats, threads)
+                LiveRows::bytes(PRODUCTS * STRIP, blocks, floats)
             }
             false => 0,
         }
@@ -186,7 +186,7 @@ impl LiveInputs {
         let Some(cols) = matrices.iter().flatten().map(Marked::cols).next() else {
             return;
         };
-        // a row and a product can be of several threads: each selects, and compacts its chunks
+        // a row and a product can be of several threads, each of which compacts some chunks
         let chunks = LiveRows::units(cols);
         let units = worker.split(matrices.len() * count * chunks, 1);
         for task in units.start / chunks..units.end.div_ceil(chunks) {
@@ -194,7 +194,7 @@ impl LiveInputs {
             let Some(Marked { matrix, curve }) = matrices[product] else { continue };
             let at = strip.start + row;
             let from = self.live[at] as usize;
-            let effort = curve.of(self.efforts[at]);
+            let effort = self.efforts[at];
             let matrix = match (matrix, &self.selections) {
                 (Order::Lines(matrix), _) => matrix,
                 (Order::Buckets(buckets), Some(selections)) => {
@@ -204,7 +204,7 @@ impl LiveInputs {
                         let (to, all) = (product * STRIP + row, 2 * cols * buckets.rows());
                         // SAFETY: one thread selects a row for a product.
                         let fraction = unsafe {
-                            selections.select(thread, to, buckets, x, effort);
+                            selections.select(thread, to, buckets, x, curve.of(effort));
                             selections.fraction(to, buckets)
                         };
                         self.count((fraction * all as f64) as u64, all);
@@ -220,18 +220,12 @@ impl LiveInputs {
                 ActivationKind::F32 => None,
             };
             let x = &x[from * cols..(from + 1) * cols];
-            let live = match effort.dial() {
-                Dial::Inputs(_) if matrix.is_nested() => Live::Count(effort.live(2 * cols)),
-                Dial::Inputs(_) => Live::Count(effort.live(cols)),
-                Dial::Energy(share) => Live::Energy(share),
-            };
-            let chosen = Chosen { x, matrix, live, activations };
+            let chosen = Chosen { x, matrix, least: curve.least(effort), activations };
             let first = task * chunks;
             let part = units.start.max(first) - first..units.end.min(first + chunks) - first;
             let inputs = (part.len() * LiveRows::CHUNK).min(cols - part.start * LiveRows::CHUNK);
             // SAFETY: one thread compacts a chunk of a row for a product.
-            let found =
-                unsafe { lists.choose(isa, worker.index(), product * STRIP + row, &chosen, part) };
+            let found = unsafe { lists.choose(isa, product * STRIP + row, &chosen, part) };
             let halves = if matrix.is_nested() { 1 } else { 2 };
             self.count(halves * found * matrix.rows() as u64, 2 * inputs * matrix.rows());
         }

@@ -7,66 +7,48 @@ use pelton_graph::EffortMode;
 use pelton_graph::EffortTable;
 use pelton_quant::BucketFormat;
 
-/// The part of a model that is multiplied for a token. Less is faster and less exact.
+/// The fraction of the inputs of each matrix that is multiplied for a token, above 0 and at most 1, which is the
+/// whole model: those of the greatest influence. Less is faster and less exact. It is a mean over many tokens.
 ///
 /// ```
 /// use pelton::EffortLevel;
 ///
-/// assert_eq!(EffortLevel::from(0.7), EffortLevel::Inputs(0.7));
-/// assert_eq!("energy=0.99".parse(), Ok(EffortLevel::Energy(0.99)));
+/// assert_eq!("0.7".parse(), Ok(EffortLevel::from(0.7)));
+/// assert!(EffortLevel::FULL.is_full());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum EffortLevel {
-    /// This fraction of the inputs of each matrix, those of the greatest influence. It is above 0 and
-    /// at most 1, which is the whole model.
-    Inputs(f64),
-    /// The fewest inputs whose squared scores make up this share of the sum of all, above 0 and at most
-    /// 1. How many those are differs by token and by matrix.
-    Energy(f64),
-}
+pub struct EffortLevel(f64);
 
 impl EffortLevel {
     /// The whole model.
-    pub const FULL: Self = Self::Inputs(1.0);
+    pub const FULL: Self = Self(1.0);
+
+    /// The fraction.
+    pub const fn fraction(self) -> f64 {
+        self.0
+    }
 
     /// Whether nothing of the model is left out.
     pub fn is_full(self) -> bool {
-        let (Self::Inputs(amount) | Self::Energy(amount)) = self;
-        amount >= 1.0
+        self.0 >= 1.0
     }
 }
 
 impl FromStr for EffortLevel {
     type Err = String;
 
-    /// Parses `0.7`, or `energy=0.99`.
+    /// Parses a number above 0 and at most 1.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (number, energy) = match text.strip_prefix("energy=") {
-            Some(share) => (share, true),
-            None => (text, false),
-        };
-        match number.parse::<f64>() {
-            Ok(1.0) => Ok(Self::FULL),
-            Ok(share) if energy && share > 0.0 && share < 1.0 => Ok(Self::Energy(share)),
-            Ok(fraction) if !energy && fraction > 0.0 && fraction < 1.0 => {
-                Ok(Self::Inputs(fraction))
-            }
-            _ => Err(format!(
-                "'{text}' is no effort, expected a number above 0 and at most 1, or energy= and such a \
-                 number"
-            )),
+        match text.parse::<f64>() {
+            Ok(fraction) if fraction > 0.0 && fraction <= 1.0 => Ok(Self(fraction)),
+            _ => Err(format!("'{text}' is no effort, expected a number above 0 and at most 1")),
         }
     }
 }
 
-/// `0.7`, or `energy=0.99`.
 impl fmt::Display for EffortLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Inputs(fraction) => fraction.fmt(f),
-            Self::Energy(share) => write!(f, "energy={share}"),
-        }
+        self.0.fmt(f)
     }
 }
 
@@ -79,7 +61,7 @@ impl Default for EffortLevel {
 impl From<f64> for EffortLevel {
     /// A fraction of the inputs.
     fn from(fraction: f64) -> Self {
-        Self::Inputs(fraction)
+        Self(fraction)
     }
 }
 
@@ -111,8 +93,11 @@ pub struct EffortOptions {
     /// In [`EffortMode::Bucket`]: a file of the model that `pelton effort pack` wrote. Without it, and on
     /// a GPU always, weights are sorted at load.
     pub buckets: Option<PathBuf>,
-    /// The fractions of the kinds of matrices.
+    /// The calibration of the model.
     pub tables: EffortTables,
+    /// Whether requests run at their efforts also where the load finds that the whole model is faster. Only loads on
+    /// GPUs find out.
+    pub always: bool,
 }
 
 impl EffortOptions {
@@ -145,7 +130,13 @@ impl EffortOptions {
         self
     }
 
-    /// Sets the fractions of the kinds of matrices.
+    /// Sets whether requests run at their efforts where the whole model is faster.
+    pub fn always(mut self, always: bool) -> Self {
+        self.always = always;
+        self
+    }
+
+    /// Sets the calibration of the model.
     pub fn tables(mut self, tables: EffortTables) -> Self {
         self.tables = tables;
         self
@@ -165,17 +156,21 @@ impl From<f64> for EffortOptions {
     }
 }
 
-/// The fractions of inputs that kinds of matrices and layers have at an effort. Their mean, weighted by
-/// bytes, is the effort.
+/// The calibration of a model: the thresholds of live inputs for each matrix, and the fractions of inputs that kinds
+/// of matrices and layers have at an effort. The mean of fractions, weighted by bytes, is the effort.
+///
+/// A load without a calibration measures the thresholds on a text of its own, on the CPU, and has the same fraction
+/// for all matrices. [`EffortMode::Bucket`] has no thresholds.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum EffortTables {
-    /// The same for all.
+    /// Measured by each load.
     #[default]
     Uniform,
-    /// Those of the model's file in this folder, if `pelton effort calibrate` wrote one there.
+    /// The model's file in this folder: that of `pelton effort calibrate`, or of an earlier load. Without one the load
+    /// measures thresholds and writes it.
     Folder(PathBuf),
-    /// Those of a file that `pelton effort calibrate` wrote.
+    /// A file of one of both.
     File(PathBuf),
     /// A table in memory. Its mean fractions can be any. It needs the feature `unstable`.
     #[cfg(feature = "unstable")]

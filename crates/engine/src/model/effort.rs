@@ -1,8 +1,9 @@
-//! The effort of a load, and files of fractions.
+//! The effort of a load, and files of calibrations.
 //!
-//! A file is a JSON object of `format`, `model` (a key of the tensors), `efforts`, ascending, and
-//! `groups`. Each group has a `kind` of matrices, the first and the last of its `layers`, and its
-//! `fractions`, one for each effort.
+//! A file is a JSON object of `format`, `model` (a key of the tensors), `efforts`, ascending, `groups` and
+//! `matrices`. Each group has a `kind` of matrices, the first and the last of its `layers`, and its
+//! `fractions`, one for each effort. Each matrix has its `tensor`, the `first` of its rows there, and 64 quantiles
+//! of `scores`. Without efforts and groups the fractions are the efforts.
 
 use std::{
     borrow::Cow,
@@ -14,8 +15,10 @@ use std::{
 };
 
 use pelton_graph::{
-    Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, OutputKind, Plan, Weight,
+    Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, InputScores, MatrixScores,
+    OutputKind, Plan, Weight,
 };
+use pelton_tokenizer::Tokenizer;
 use pelton_weights::Checkpoint;
 use serde_json::{Value, json};
 
@@ -26,11 +29,15 @@ use crate::{
 };
 
 /// The `format` of a file.
-const FORMAT: &str = "pelton effort table 1";
+const FORMAT: &str = "pelton effort table 2";
 /// The most bytes of a file.
-const FILE_BYTES: u64 = 1 << 20;
+const FILE_BYTES: u64 = 1 << 24;
 /// The most layers that a group can name.
 const LAYERS: u64 = 1 << 16;
+/// The text on which a load measures thresholds, and the windows of it: their most tokens and their number.
+const TEXT: &str = include_str!("effort.txt");
+const WINDOW: usize = 96;
+const WINDOWS: usize = 4;
 
 /// The options of rows of an effort below 1, if a load has such rows.
 pub(super) fn wanted(options: &LoadOptions) -> Option<Cow<'_, EffortOptions>> {
@@ -44,13 +51,31 @@ pub(super) fn of_load(options: &LoadOptions) -> Result<Effort, Error> {
     options.effort.as_ref().map_or(Ok(Effort::FULL), |effort| effort_of(effort.level))
 }
 
-/// A plan with its matrices marked for the options, and the file of their fractions.
+/// A plan that is marked for effort, and its calibration.
+pub(super) struct Marked {
+    pub(super) plan: Plan,
+    pub(super) checkpoint: Arc<Checkpoint>,
+    /// The file of the calibration.
+    pub(super) file: Option<PathBuf>,
+    /// Whether the load has measured it.
+    pub(super) is_measured: bool,
+}
+
+impl Marked {
+    /// A plan as it is.
+    pub(super) fn without(plan: Plan, checkpoint: Arc<Checkpoint>) -> Self {
+        Self { plan, checkpoint, file: None, is_measured: false }
+    }
+}
+
+/// A plan with its matrices marked for the options. `built` is the plan before it was fused.
 pub(super) fn with_effort(
-    plan: Plan,
-    checkpoint: &mut Checkpoint,
+    (plan, built): (Plan, Plan),
+    mut checkpoint: Checkpoint,
     backend: &dyn Backend,
     options: &EffortOptions,
-) -> Result<(Plan, Option<PathBuf>), Error> {
+    load: &LoadOptions,
+) -> Result<Marked, Error> {
     let effort = effort_of(options.level)?;
     if plan.output != OutputKind::Logits {
         return Err(Error::Option {
@@ -61,7 +86,6 @@ pub(super) fn with_effort(
     }
     let mut plan = plan.with_effort()?;
     plan.effort.mode = options.mode;
-    plan.effort.energy = backend.has_effort_energy() && options.mode != EffortMode::Bucket;
     let refuse = |option, found: String, expected: &str| {
         Err(Error::Option { option, found, expected: expected.to_owned() })
     };
@@ -84,7 +108,7 @@ pub(super) fn with_effort(
                 plan = plan.with_expert_effort();
             }
             let of_file = match file {
-                Some(path) => Some(checkpoint.attach_buckets(path, &key(&plan, checkpoint))?),
+                Some(path) => Some(checkpoint.attach_buckets(path, &key(&plan, &checkpoint))?),
                 None => None,
             };
             match (format, of_file) {
@@ -102,28 +126,71 @@ pub(super) fn with_effort(
             }
         }
     }
-    let mut file = None;
-    match &options.tables {
-        EffortTables::Uniform => {}
-        #[cfg(feature = "unstable")]
-        EffortTables::Table(table) => plan.effort.table = Some(Arc::clone(table)),
-        EffortTables::File(path) => {
-            plan.effort.table = Some(Arc::new(EffortFile::read(path, &plan, checkpoint)?));
-            file = Some(path.clone());
-        }
-        EffortTables::Folder(folder) => {
-            let path = EffortFile::path(folder, &plan, checkpoint);
-            if backend.has_effort_tables() && path.is_file() {
-                plan.effort.table = Some(Arc::new(EffortFile::read(&path, &plan, checkpoint)?));
-                file = Some(path);
-            }
-        }
-    }
     of_plan(effort, &plan)?;
-    Ok((plan, file))
+    let checkpoint = Arc::new(checkpoint);
+    let mut file = match &options.tables {
+        EffortTables::Uniform => None,
+        #[cfg(feature = "unstable")]
+        EffortTables::Table(table) => {
+            plan.effort.table = Some(Arc::clone(table));
+            None
+        }
+        EffortTables::File(path) => Some(path.clone()),
+        EffortTables::Folder(folder) => Some(EffortFile::path(folder, &plan, &checkpoint)),
+    };
+    let is_given = matches!(options.tables, EffortTables::File(_));
+    if let Some(path) = file.as_deref().filter(|path| is_given || path.is_file()) {
+        plan.effort.table = Some(Arc::new(EffortFile::read(path, &plan, &checkpoint)?));
+    }
+    let is_measured = plan.effort.table.is_none() && !is_bucket && backend.has_effort();
+    if is_measured {
+        let table = measured(built, &checkpoint, load)?;
+        if let Some(path) = &file
+            && let Err(error) = EffortFile::write(path, (&plan, &checkpoint), &table)
+        {
+            // the next load measures again
+            tracing::warn!(%error, "thresholds of effort could not be saved");
+            file = None;
+        }
+        plan.effort.table = Some(Arc::new(table));
+    }
+    file = file.filter(|_| plan.effort.table.is_some());
+    Ok(Marked { plan, checkpoint, file, is_measured })
 }
 
-/// Files of the fractions of inputs that a model's matrices have at an effort.
+/// The scores of a model's matrices on a text of its own.
+fn measured(
+    built: Plan,
+    checkpoint: &Arc<Checkpoint>,
+    load: &LoadOptions,
+) -> Result<EffortTable, Error> {
+    let span = tracing::info_span!("calibrate", model = checkpoint.name());
+    let _entered = span.enter();
+    let tokens = match Tokenizer::from_metadata(checkpoint.metadata()) {
+        Ok(tokenizer) => tokenizer.encode_prompt(TEXT)?,
+        // in no order
+        Err(pelton_tokenizer::Error::NoVocabulary) => {
+            (0..(WINDOW * WINDOWS) as u32).map(|i| i * 37 % built.vocab as u32).collect()
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let first = tokens.first().copied();
+    let len = WINDOW.min(built.context);
+    let windows = tokens.chunks(len).filter(|window| window.len() == len).take(WINDOWS);
+    let windows = windows.map(|window| {
+        // each begins as a text does
+        let mut window = window.to_vec();
+        window[0] = first.unwrap_or_default();
+        window
+    });
+    let windows: Vec<Vec<u32>> = windows.collect();
+    let progress = &mut |done, total| load.report(done, total);
+    let threads = pelton_cpu::default_threads();
+    let scores = pelton_cpu::effort_scores(built, checkpoint, &windows, threads, progress)?;
+    Ok(EffortTable::new(scores))
+}
+
+/// Files of the calibrations of models.
 #[derive(Debug)]
 pub struct EffortFile;
 
@@ -154,18 +221,25 @@ impl EffortFile {
                 "fractions": group.fractions,
             })
         };
+        let matrix = |MatrixScores { tensor, first, scores }: &MatrixScores| {
+            // the shortest decimals that are the f32
+            let short = |score: &f32| score.to_string().parse().unwrap_or(f64::from(*score));
+            let scores: Vec<f64> = scores.quantiles().iter().map(short).collect();
+            json!({ "tensor": tensor, "first": first, "scores": scores })
+        };
         let value = json!({
             "format": FORMAT,
             "model": key(plan, checkpoint),
             "efforts": table.efforts(),
             "groups": table.groups().iter().map(group).collect::<Vec<_>>(),
+            "matrices": table.matrices().iter().map(matrix).collect::<Vec<_>>(),
         });
         let write = || {
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)?;
             }
             let new = path.with_extension(process::id().to_string());
-            fs::write(&new, format!("{value:#}\n"))?;
+            fs::write(&new, format!("{value}\n"))?;
             fs::rename(&new, path)
         };
         write().map_err(|error: std::io::Error| refuse(format!("could not be written: {error}")))
@@ -214,7 +288,23 @@ fn parse(text: &[u8], key: &str) -> Result<EffortTable, String> {
     });
     let groups = groups.collect::<Result<_, _>>()?;
     let efforts = numbers(&value["efforts"]).ok_or("no efforts, expected a list of numbers")?;
-    EffortTable::new(efforts, groups)
+    let matrices = value["matrices"].as_array().ok_or("no matrices, expected a list of them")?;
+    let matrices = matrices.iter().map(matrix).collect::<Result<_, _>>()?;
+    EffortTable::new(matrices).with_fractions(efforts, groups)
+}
+
+fn matrix(value: &Value) -> Result<MatrixScores, String> {
+    let tensor = value["tensor"].as_str().ok_or("a matrix without a tensor, expected its name")?;
+    let refuse = |what: &str| format!("the matrix '{tensor}' has {what}");
+    let first = value["first"].as_u64().ok_or_else(|| refuse("no first row"))? as usize;
+    let scores = numbers(&value["scores"]).unwrap_or_default();
+    let scores: Vec<f32> = scores.into_iter().map(|score| score as f32).collect();
+    let count = scores.len();
+    let scores = scores
+        .try_into()
+        .map_err(|_| refuse(&format!("{count} scores, expected {}", InputScores::COUNT)))?;
+    let scores = InputScores::new(scores).map_err(|what| refuse(&what))?;
+    Ok(MatrixScores { tensor: tensor.to_owned(), first, scores })
 }
 
 fn group(value: &Value) -> Option<EffortGroup> {

@@ -33,10 +33,6 @@ const SPLITS: usize = 64;
 const PARTS: usize = 8;
 /// Quads of sums of a workgroup.
 const QUADS: usize = 32;
-/// Rows for which K splits have workgroups of their own.
-pub(crate) const GRID_ROWS: usize = 8;
-/// The most matrices of one product.
-pub(crate) const SIDES: usize = 3;
 
 /// A matrix of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +59,8 @@ pub(crate) struct Buckets {
     pub(crate) glu: Option<Gating>,
     /// The first of the rows' words in the buffer of live inputs, and the step from row to row.
     pub(crate) lives_at: [usize; 2],
-    /// Whether K splits have workgroups of their own, for up to [`GRID_ROWS`] rows. The bits of the results do
+    /// Whether K splits have workgroups of their own, for up to
+    /// [`GRID_ROWS`](super::live_product::GRID_ROWS) rows. The bits of the results do
     /// not depend on it.
     pub(crate) on_grid: bool,
 }

@@ -2,9 +2,8 @@
 
 pub(crate) mod attention;
 pub(crate) mod buckets;
-pub(crate) mod choose_inputs;
 pub(crate) mod experts;
-pub(crate) mod input_major;
+pub(crate) mod live_product;
 pub(crate) mod matmul;
 pub(crate) mod matvec;
 pub(crate) mod matvec_rows;

@@ -65,12 +65,6 @@ impl Tunings {
         }
         let owner = owner(device);
         let mut known = file.map_or_else(Known::new, |file| read(file, &owner));
-        // where matrices are in input-major order the others cannot be timed. Those of a load
-        // without effort are used, so that squares of norms are summed in the same order
-        if plan.has_effort() {
-            let usual = calls(loaded, Tuning::CANDIDATES[0], &mut KernelCache::default())?;
-            return Ok(Self::known(device, &known, usual.iter().map(key)));
-        }
         let usual = calls(loaded, Tuning::CANDIDATES[0], kernels)?;
         let keys: Vec<String> = usual.iter().map(key).collect();
         if !keys.iter().all(|key| known.contains_key(key)) {
@@ -103,7 +97,7 @@ fn calls(
     tuning: Tuning,
     kernels: &mut KernelCache,
 ) -> Result<Vec<Vec<Dispatch>>, Error> {
-    let options = Options { tunings: Tunings::Equal(tuning), phases: None, row_major: true };
+    let options = Options { tunings: Tunings::Equal(tuning), phases: None, dense: true };
     Lowering::new(loaded, options, kernels).steps(RowClass::One, true)
 }
 

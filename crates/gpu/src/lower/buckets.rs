@@ -1,62 +1,22 @@
-//! Products with sorted buckets.
-//!
-//! Rows of effort 1 run in the kernels of a load without effort, which multiply the matrices of the
-//! file. Each row of an effort below 1 is multiplied alone. Where only some ranks are kept there
-//! are no matrices of the file, and all rows are multiplied by their buckets.
+//! Products with sorted buckets, for rows of an effort below 1. Each row is multiplied alone. Where only some
+//! ranks are kept there are no matrices of the file, and all rows are multiplied by their buckets.
 
 use pelton_graph::{Error, Rows};
 
 use crate::{
     device::BufferList,
-    kernels::buckets::{Buckets, GRID_ROWS},
+    kernels::{buckets::Buckets, live_product::GRID_ROWS},
     lower::{
-        bucket_sizes::{groups, product},
-        dispatch::{Dispatch, Grid, RowClass, When},
-        effort::{joined, when},
-        effort_sizes::StepProducts,
+        dispatch::{Dispatch, Grid, RowClass},
+        live_sizes::StepProducts,
         lowering::{Lowering, refused},
         site::Site,
     },
-    weights::is_partial,
 };
 
 impl<'a> Lowering<'a> {
-    /// The dispatches of a step whose marked matrices have sorted buckets.
-    pub(super) fn bucket_step(&mut self, site: Site<'_>) -> Result<Vec<Dispatch>, Error> {
-        let Some(products) = StepProducts::of(site.step) else {
-            return Err(refused("an op without a matrix"));
-        };
-        let others = products.unmarked(self.loaded.plan);
-        if !others.is_empty() && (products.gating.is_some() || products.norm.is_none()) {
-            return Err(refused("a product of which only a part has sorted buckets"));
-        }
-        if is_partial(self.loaded.plan) {
-            let mut calls = self.products_of_buckets(&products, site, false)?;
-            calls.extend(self.unmarked_products(&products, site)?);
-            return Ok(calls);
-        }
-        let mut dense = when(self.dense_step(site)?, When::SomeFull);
-        if site.few_rows().class != site.class {
-            // a row of an effort below 1 has its sums at once
-            let mixed = when(self.dense_step(site.few_rows())?, When::Mixed);
-            dense = joined([when(dense, When::AllFull), mixed]);
-        }
-        if !others.is_empty() {
-            // those are of all rows
-            dense = when(self.dense_step(site.few_rows())?, When::Always);
-        }
-        if !products.add || site.class == RowClass::One {
-            let below = self.products_of_buckets(&products, site, false)?;
-            return Ok(joined([dense, when(below, When::SomeBelow)]));
-        }
-        // the products are added to what y was before
-        let below = self.products_of_buckets(&products, site, true)?;
-        let rows = self.rows_below(site, products.linears[0], None)?;
-        Ok(joined([when(below, When::SomeBelow), dense, when(vec![rows], When::SomeBelow)]))
-    }
-
     /// The products of the rows of an effort below 1, with `apart` written to memory of their own.
-    fn products_of_buckets(
+    pub(super) fn products_of_buckets(
         &mut self,
         products: &StepProducts<'_>,
         site: Site<'_>,
@@ -68,12 +28,13 @@ impl<'a> Lowering<'a> {
         let outputs: Vec<&'a wgpu::Buffer> =
             site.step.outputs.iter().map(|&id| self.buffer(id, site.alone)).collect();
         let mut calls = Vec::new();
-        for group in groups(products, plan) {
+        for group in products.groups(plan) {
             let first = products.linears[group[0]].weight;
-            let lives_at = self.loaded.inputs.lives_at(plan, first, selected);
+            let lives_at = self.loaded.inputs.lives_at(first, selected);
             // more rows have workgroups enough
             let on_grid = site.class != RowClass::Prompt && site.class.batch() <= GRID_ROWS;
-            let product = Buckets { apart, lives_at, on_grid, ..product(products, plan, &group)? };
+            let product =
+                Buckets { apart, lives_at, on_grid, ..products.bucket_product(plan, &group)? };
             if !product.fits(&self.loaded.device.capabilities) {
                 return Err(Error::Effort(format!(
                     "'{}' has too little workgroup memory for sorted buckets",
@@ -113,12 +74,12 @@ impl<'a> Lowering<'a> {
         let cutoffs =
             self.call(&label, &product.cutoff_source(capabilities)?, &operands, groups)?;
 
-        operands.add("partial", &scratch.bucket_sums);
+        operands.add("partial", &scratch.live_sums);
         let groups = grid(product.product_groups());
         let sums = self.call(&label, &product.product_source(capabilities)?, &operands, groups)?;
 
         let mut buffers = BufferList::of([("lives", lives), ("cutoffs", &scratch.cutoffs)]);
-        buffers.add("partial", &scratch.bucket_sums);
+        buffers.add("partial", &scratch.live_sums);
         let written = if product.glu.is_some() { &group[..1] } else { group };
         for (i, &linear) in written.iter().enumerate() {
             match product.apart {

@@ -1,8 +1,8 @@
 //! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
 
 use pelton_graph::{
-    Dial, Effort, EffortCurve, EffortMode, Error, Limits, Linear, NormKind, Op, Plan, RECENT, Row,
-    Rows, Step, WeightId, WeightKind, pages_for,
+    Effort, EffortCurve, Error, Limits, Linear, NormKind, Op, Plan, RECENT, Row, Rows, Step,
+    WeightId, WeightKind, pages_for,
 };
 use pelton_quant::{DType, PROBES};
 
@@ -10,15 +10,15 @@ use crate::{
     device::{Capabilities, Device},
     kernels::{
         attention::Attention,
-        buckets::SIDES,
         experts::Sort,
+        live_product::SIDES,
         matmul::{DECODE, DECODE_FEW, decode_splits, prompt_splits},
         recurrent::GatedDelta,
         tiled_matmul::{FEW_ROWS, ThreadTile, splits},
         to_f16::padded,
         to_q8::UNIT,
     },
-    lower::{bucket_sizes as buckets, effort_sizes as effort},
+    lower::live_sizes as live,
     weights::{has_buckets, is_partial},
 };
 
@@ -48,16 +48,12 @@ pub(crate) struct Inputs {
     pub(crate) sequences: wgpu::Buffer,
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
     pub(crate) adapters: wgpu::Buffer,
-    /// The numbers of live inputs `[rows, 2, kinds]` u32 of each row, and of each selected row, for
-    /// each kind of matrices. Mode nested counts live inputs and halves. The highest bit is set for
-    /// rows of an effort below 1. For a share of squared scores the next bit too, and the others
-    /// are the f32 of the share that may be left out. Sorted buckets have the index of the cutoff
-    /// among the products with probes.
+    /// The words `[rows, 2, matrices]` u32 of each row, and of each selected row, for each marked matrix. A row
+    /// of an effort below 1 has the highest bit, and the least score of live inputs, by its bits. Sorted buckets
+    /// have the index of the cutoff among the products with probes.
     pub(crate) lives: wgpu::Buffer,
-    /// The numbers of inputs and the fractions `[kinds]` of the marked matrices.
-    live_kinds: Vec<(usize, EffortCurve)>,
-    /// Whether inputs have two candidates.
-    nested: bool,
+    /// The marked matrices, and their thresholds.
+    curves: Vec<(WeightId, EffortCurve)>,
     /// Whether the plan has sorted buckets, and whether all rows are multiplied by them.
     buckets: bool,
     partial: bool,
@@ -74,12 +70,11 @@ impl Inputs {
         let adapters = adapters.repeat(limits.sequences);
         let table = table_pages(plan, limits);
         let slots = limits.sequences;
-        let live_kinds = effort::kinds(plan);
+        let curves = live::curves(plan);
         let live_rows = limits.rows.max(limits.wants);
         let inputs = Self {
-            lives: device.buffer("live inputs", 8 * (live_kinds.len() * live_rows) as u64)?,
-            live_kinds,
-            nested: plan.effort.mode == EffortMode::Nested,
+            lives: device.buffer("live inputs", 8 * (curves.len() * live_rows) as u64)?,
+            curves,
             buckets: has_buckets(plan),
             partial: is_partial(plan),
             pass: device.buffer("pass", 8)?,
@@ -100,25 +95,30 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// The first of the numbers of live inputs of rows, for a marked matrix, and the step from row to
-    /// row.
-    pub(crate) fn lives_at(&self, plan: &Plan, id: WeightId, selected: bool) -> [usize; 2] {
-        let kinds = self.live_kinds.len();
-        let of = effort::kind(plan, id);
-        let kind = self.live_kinds.iter().position(|kind| *kind == of).unwrap_or(0);
-        [usize::from(selected) * kinds + kind, 2 * kinds]
+    /// The first of the words of rows, for a marked matrix, and the step from row to row.
+    pub(crate) fn lives_at(&self, id: WeightId, selected: bool) -> [usize; 2] {
+        let count = self.curves.len();
+        let at = self.curves.iter().position(|(of, _)| *of == id).unwrap_or(0);
+        [usize::from(selected) * count + at, 2 * count]
     }
 
-    /// The numbers of live inputs of rows, and of selected rows, as kernels read them.
+    /// The words of rows, and of selected rows, as kernels read them; none if no row has an effort below 1.
     pub(crate) fn live_words(&self, all: &[Effort], selected: &[Effort]) -> Vec<u32> {
-        let mut words = Vec::with_capacity(2 * self.live_kinds.len() * all.len());
+        if !all.iter().any(|effort| self.is_below(*effort)) {
+            return Vec::new();
+        }
+        let mut words = Vec::with_capacity(2 * self.curves.len() * all.len());
+        // most rows have one effort
+        let mut known: Vec<(Effort, Vec<u32>)> = Vec::new();
         for row in 0..all.len().max(selected.len()) {
             for effort in [all.get(row), selected.get(row)] {
-                words.extend(self.live_kinds.iter().map(|(inputs, curve)| match effort {
-                    Some(effort) if self.buckets => self.bucket_word(curve.of(*effort)),
-                    Some(effort) => self.live_word(curve.of(*effort), *inputs),
-                    None => *inputs as u32,
-                }));
+                let effort = *effort.unwrap_or(&Effort::FULL);
+                let at = known.iter().position(|(of, _)| *of == effort).unwrap_or_else(|| {
+                    let of = self.curves.iter().map(|(_, curve)| self.word(curve, effort));
+                    known.push((effort, of.collect()));
+                    known.len() - 1
+                });
+                words.extend_from_slice(&known[at].1);
             }
         }
         words
@@ -129,23 +129,16 @@ impl Inputs {
         !effort.is_full() || self.partial
     }
 
-    /// The live inputs of a row, or the candidates.
-    fn live_word(&self, effort: Effort, inputs: usize) -> u32 {
-        let candidates = if self.nested { 2 * inputs } else { inputs };
-        match effort.dial() {
-            _ if effort.is_full() => candidates as u32,
-            Dial::Inputs(_) => effort.live(candidates) as u32 | 1 << 31,
-            // at most 1, so that two bits are left
-            Dial::Energy(share) => Effort::left_out(share).to_bits() | 3 << 30,
-        }
-    }
-
-    /// The index of a row's cutoff, all bits set for none, or 0 for a row that runs densely.
-    fn bucket_word(&self, effort: Effort) -> u32 {
-        match effort.cutoff(PROBES) {
-            _ if !self.is_below(effort) => 0,
-            Some(index) => index as u32 | 1 << 31,
-            None => u32::MAX,
+    /// The word of a row for a matrix; 0 if it runs densely.
+    fn word(&self, curve: &EffortCurve, effort: Effort) -> u32 {
+        match self.is_below(effort) {
+            false => 0,
+            true if !self.buckets => curve.least(effort) | 1 << 31,
+            // all bits stand for no cutoff
+            true => match curve.of(effort).cutoff(PROBES) {
+                Some(index) => index as u32 | 1 << 31,
+                None => u32::MAX,
+            },
         }
     }
 
@@ -247,16 +240,12 @@ pub(crate) struct Scratch<B = wgpu::Buffer> {
     pub(crate) tiles: B,
     /// KV splits of attention that a further kernel merges.
     pub(crate) splits: B,
-    /// The lists of the rows' live inputs `[rows, list_row]`, vectors of 16 bytes.
-    pub(crate) lists: B,
-    /// Vectors of the lists of a row.
-    pub(crate) list_row: usize,
     /// Rows of an effort below 1, while those of effort 1 are multiplied.
     pub(crate) kept: B,
     /// The cutoffs `[rows, matrices]` of a product with sorted buckets, and the factors of its norm.
     pub(crate) cutoffs: B,
-    /// Its partial sums.
-    pub(crate) bucket_sums: B,
+    /// The partial sums of a product of rows of an effort below 1.
+    pub(crate) live_sums: B,
     /// The packed operands `[rows, packed_len]` of linear attention, where kernels bind few buffers.
     pub(crate) operands: B,
 }
@@ -326,17 +315,14 @@ impl<B> Scratch<B> {
         let (pairs, tiles) = sorted_len(plan, most);
         let operands =
             if GatedDelta::packs(capabilities) { most * longest_packed(plan) } else { 0 };
-        let list_row = if has_buckets(plan) { 0 } else { effort::list_row(plan) };
         let cutoffs = if has_buckets(plan) { 8 * SIDES * most } else { 0 };
         Ok(Self {
-            lists: buffer("lists of live inputs", 16 * (most * list_row) as u64)?,
-            list_row,
             cutoffs: buffer("cutoffs", cutoffs as u64)?,
-            bucket_sums: buffer(
-                "partial sums of buckets",
-                4 * buckets::partial_len(plan, most) as u64,
+            live_sums: buffer(
+                "partial sums of live inputs",
+                4 * live::partial_len(plan, most) as u64,
             )?,
-            kept: buffer("rows of an effort", 4 * (most * effort::kept(plan)) as u64)?,
+            kept: buffer("rows of an effort", 4 * (most * live::kept(plan)) as u64)?,
             halves: buffer("activations in f16", 2 * halves as u64)?,
             normed: buffer("activations after a norm", 4 * normed as u64)?,
             zeros: buffer("zeros", 4 * zeros.max().unwrap_or(0) as u64)?,

@@ -177,8 +177,6 @@ pub(crate) enum Grid {
     RowTimes(u32),
     /// One workgroup.
     One,
-    /// As many workgroups for any number of rows.
-    Fixed([u32; 2]),
     /// `x` workgroups for each of `per_row` pairs of a row and a chosen expert.
     Pairs { x: u32, per_row: u32 },
     /// `x` workgroups for each tile of sorted rows, of which there may be as many; along y, or with
@@ -249,7 +247,6 @@ impl Dispatch {
             Grid::Row => [rows as u32, 1, 1],
             Grid::RowTimes(times) => [rows as u32, times, 1],
             Grid::One => [1, 1, 1],
-            Grid::Fixed([x, y]) => [x, y, 1],
             Grid::Pairs { x, per_row } => [x, rows as u32 * per_row, 1],
             Grid::ExpertTiles { x, sort, tiles_first } => match tiles_first {
                 true => [sort.tiles(rows) as u32, x, 1],

@@ -8,6 +8,7 @@ use crate::{
     lower::{
         dispatch::{Bound, Dispatch, Grid, RowClass, When},
         kernel_cache::KernelCache,
+        live_sizes::StepProducts,
         loaded::Loaded,
         neighbours::{Neighbours, activation_after, neighbours},
         operand::Operand,
@@ -15,7 +16,6 @@ use crate::{
         projection::{NormedProjections, Projection},
         site::Site,
     },
-    weights::has_buckets,
 };
 
 /// The lowering of the steps of a plan to dispatches.
@@ -79,16 +79,15 @@ impl<'a> Lowering<'a> {
         };
         let matrix = self.loaded.weights.matrix(linear.weight).ok()?;
         let operand = self.operand(matrix, class);
-        let applies = matches!(operand, Operand::F16 | Operand::F32) && !self.has_effort(step);
+        let applies = matches!(operand, Operand::F16 | Operand::F32)
+            && StepProducts::of(self.loaded.plan, step).is_none();
         applies.then_some(activation)
     }
 
     fn step(&mut self, site: Site<'_>) -> Result<Vec<Dispatch>, Error> {
-        let row_major = self.options.row_major || !self.has_effort(site.step);
-        match (row_major, has_buckets(self.loaded.plan)) {
-            (true, _) => self.dense_step(site),
-            (false, true) => self.bucket_step(site),
-            (false, false) => self.effort_step(site),
+        match StepProducts::of(self.loaded.plan, site.step).filter(|_| !self.options.dense) {
+            Some(products) => self.effort_step(&products, site),
+            None => self.dense_step(site),
         }
     }
 

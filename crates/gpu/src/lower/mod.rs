@@ -27,19 +27,18 @@
 //! | phase | a kernel as a part of a persistent kernel |
 //! | concurrent | independent of the previous dispatch, so that no barrier is needed |
 //! | bucket | weights of one input that are sorted by magnitude (bucketMul) |
-//! | below | said of rows whose effort is below 1; `lives` are their numbers of live inputs |
+//! | below | said of rows whose effort is below 1; `lives` are their thresholds of live inputs |
 //! | apart | written to memory of its own, because the step adds to its output |
 
 mod attention;
 pub(crate) mod autotune;
-mod bucket_sizes;
 mod buckets;
 pub(crate) mod buffers;
 pub(crate) mod dispatch;
 mod effort;
-mod effort_sizes;
 mod experts;
 pub(crate) mod kernel_cache;
+mod live_sizes;
 pub(crate) mod loaded;
 pub(crate) mod lowering;
 mod matmul;

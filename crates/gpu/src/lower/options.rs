@@ -9,8 +9,8 @@ pub(crate) struct Options {
     pub(crate) tunings: Tunings,
     /// Set if the kernels become phases of a persistent kernel.
     pub(crate) phases: Option<PhaseOptions>,
-    /// Whether products with matrices in input-major order are lowered as if these were row by row.
-    pub(crate) row_major: bool,
+    /// Whether rows have effort 1 alone.
+    pub(crate) dense: bool,
 }
 
 /// The properties that the kernels of a persistent kernel share.

@@ -79,7 +79,7 @@ impl Persistent {
         let options = Options {
             tunings: Tunings::Equal(Tuning { threads, groups, stage }),
             phases: Some(PhaseOptions { threads, early }),
-            row_major: false,
+            dense: false,
         };
         let mut kernels = KernelCache::default();
         let mut steps = Lowering::new(loaded, options, &mut kernels).steps(RowClass::One, true)?;

@@ -97,21 +97,13 @@ impl Backend for Gpu {
         &self.device.name
     }
 
-    /// The products of a step share their lists of inputs in one kernel.
+    /// The products of a step share one kernel.
     fn has_effort(&self) -> bool {
         !self.device.capabilities.joins_planes()
     }
 
-    fn has_effort_tables(&self) -> bool {
-        true
-    }
-
     fn has_effort_mode(&self, mode: EffortMode) -> bool {
         matches!(mode, EffortMode::Channel | EffortMode::Nested | EffortMode::Bucket)
-    }
-
-    fn has_effort_energy(&self) -> bool {
-        true
     }
 
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {

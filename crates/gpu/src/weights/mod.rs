@@ -1,8 +1,8 @@
 //! Weights on the GPU: their layout in planes, in lines or in sorted buckets, and their upload.
 //!
 //! Threads repack blocks into a ring of three staging buffers while the GPU empties the others. The
-//! file's map is read once, and the GPU holds one copy of each weight. A matrix whose planes exceed
-//! a binding is cut into shards by rows.
+//! file's map is read once. The GPU holds one copy of each weight, and for effort a second in another order. A
+//! matrix whose planes exceed a binding is cut into shards by rows.
 
 mod buckets;
 mod input_major;
@@ -17,9 +17,9 @@ pub(crate) use buckets::{
     Buckets, CHUNK as BUCKET_CHUNK, LINE as BUCKET_LINE, TILE as BUCKET_TILE, buckets_of,
     has_buckets, is_partial,
 };
-pub(crate) use input_major::{InputMajor, lines_of};
+pub(crate) use input_major::lines_of;
 pub(crate) use layout::Layout;
-pub(crate) use lines::Lines;
+pub(crate) use lines::{LANES, Lines};
 pub(crate) use matrix::{Matrix, Shard};
 pub(crate) use shared::{SharedMatrices, Sources};
 pub(crate) use upload::{Weights, resident_bytes};

@@ -15,7 +15,7 @@ use crate::{
     weights::{
         Sources,
         buckets::{self, SortedBuckets, buckets_of, has_buckets, is_partial},
-        input_major::{self, InputMajor, Places, lines_of},
+        input_major::{self, InputMajor, lines_of},
         layout::Layout,
         matrix::{Matrix, Shard},
         source::{Source, decoded},
@@ -46,9 +46,6 @@ pub(crate) struct Weights {
     lines: Vec<Option<InputMajor>>,
     /// The matrices with sorted buckets.
     buckets: Vec<Option<SortedBuckets>>,
-    /// The memory to which the matrices of a step are copied row by row, and their places in it.
-    row_major: wgpu::Buffer,
-    places: Places,
 }
 
 impl Weights {
@@ -68,8 +65,6 @@ impl Weights {
             .map(|bytes| bytes as u64)
             .sum();
         let mut done = 0;
-        let places = if has_buckets(plan) { Places::default() } else { Places::of(plan) };
-        let row_major = device.buffer("matrices row by row", places.bytes)?;
         let mut upload = Upload::new(device)?;
         let decoded = decoded(plan);
         let mut residents = Vec::with_capacity(plan.weights.len());
@@ -107,18 +102,17 @@ impl Weights {
                     residents.push(Resident::Buckets);
                     continue;
                 }
-            } else if weight.effort {
-                let matrix = InputMajor::new(device, &weight.name, lines_of(plan, weight)?)?;
-                let rows = Source::new(weight, tensor.bytes)?.all()?;
-                upload.whole(&matrix.lines.packed(&rows, upload.threads), matrix.buffer())?;
-                done += rows.len() as u64;
-                progress(done, all);
-                lines.push(Some(matrix));
-                let matrix = places.matrix(plan, WeightId(i), &row_major);
-                residents.push(Resident::Matrix(Arc::new(matrix)));
-                continue;
             }
-            lines.push(None);
+            let in_order = lines_of(plan, weight)?;
+            lines.push(match in_order {
+                Some(of) => {
+                    let matrix = InputMajor::new(device, &weight.name, &of)?;
+                    let rows = Source::new(weight, tensor.bytes)?.all()?;
+                    upload.whole(&of.packed(&rows, upload.threads), &matrix.0)?;
+                    Some(matrix)
+                }
+                None => None,
+            });
             if let Some(matrix) = shared.find(checkpoint, weight) {
                 residents.push(Resident::Matrix(matrix));
                 done += weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
@@ -134,7 +128,7 @@ impl Weights {
         }
         upload.finish()?;
         share(plan, &residents, sources);
-        Ok(Self { all: residents, lines, buckets, row_major, places })
+        Ok(Self { all: residents, lines, buckets })
     }
 
     /// The buffer of a weight in f32.
@@ -147,7 +141,7 @@ impl Weights {
         }
     }
 
-    /// A matrix in input-major order; `None` if it is in that of the file.
+    /// A matrix in input-major order; `None` if it has none.
     pub(crate) fn input_major(&self, id: WeightId) -> Option<&InputMajor> {
         self.lines[id.0].as_ref()
     }
@@ -157,17 +151,7 @@ impl Weights {
         self.buckets[id.0].as_ref()
     }
 
-    /// The memory to which the matrices of a step are copied row by row.
-    pub(crate) fn row_major(&self) -> &wgpu::Buffer {
-        &self.row_major
-    }
-
-    /// The offset in it of a matrix.
-    pub(crate) fn row_major_start(&self, id: WeightId) -> u64 {
-        self.places.start(id)
-    }
-
-    /// A matrix row by row: one in input-major order has to be copied first, in the same step.
+    /// A matrix row by row.
     pub(crate) fn matrix(&self, id: WeightId) -> Result<&Matrix, Error> {
         match &self.all[id.0] {
             Resident::Matrix(matrix) => Ok(matrix),
@@ -185,7 +169,7 @@ fn unexpected(what: &str) -> Error {
 pub(crate) fn resident_bytes(plan: &Plan) -> u64 {
     let bytes = |(w, decoded): (&pelton_graph::Weight, bool)| match decoded {
         true => 4 * w.len() as u64,
-        false if w.effort && (!has_buckets(plan) || is_partial(plan)) => 0,
+        false if w.effort && is_partial(plan) => 0,
         false => {
             let layout = Layout::of(w.dtype);
             let codebook = layout.codebook().map_or(0, |codebook| codebook.bytes.len() as u64);
@@ -269,9 +253,7 @@ struct Stage {
 /// Shares matrices with later plans over the same checkpoint.
 fn share(plan: &Plan, residents: &[Resident], Sources { checkpoint, matrices }: Sources<'_>) {
     for (weight, resident) in plan.weights.iter().zip(residents) {
-        // those in input-major order are copied row by row to memory of this plan
         if let Resident::Matrix(matrix) = resident
-            && (!weight.effort || has_buckets(plan))
             && matrices.find(checkpoint, weight).is_none()
         {
             matrices.add(checkpoint, weight, matrix);

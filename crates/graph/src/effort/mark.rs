@@ -90,18 +90,18 @@ impl Plan {
         self.weights.iter().any(|weight| weight.effort)
     }
 
-    /// The share of the weights of a step's marked matrices that rows of these efforts multiply
-    /// where efforts are fractions of the inputs. 1 without such matrices or rows.
+    /// The mean share of the weights of a step's marked matrices that rows of these efforts multiply. 1
+    /// without such matrices or rows.
     pub fn live_share(&self, step: &Step, efforts: &[Effort]) -> f64 {
-        let (mut live, mut all) = (0, 0);
+        let (mut live, mut all) = (0.0, 0.0);
         for &id in step.op.weights().iter().filter(|id| self.weight(**id).effort) {
-            let (weight, curve) = (self.weight(id), self.effort_curve(id));
+            let (weights, curve) = (self.weight(id).len() as f64, self.effort_curve(id));
             for &effort in efforts {
-                live += weight.rows * curve.of(effort).live(weight.row_len);
-                all += weight.rows * weight.row_len;
+                live += weights * curve.fraction(effort.fraction());
+                all += weights;
             }
         }
-        if all == 0 { 1.0 } else { live as f64 / all as f64 }
+        if all == 0.0 { 1.0 } else { live / all }
     }
 
     /// Bytes of a marked matrix that a row reads if it multiplies the share `live` of its weights. Scales
@@ -138,17 +138,41 @@ impl Plan {
         }
     }
 
-    /// The fractions of a weight's inputs for the efforts of rows.
+    /// The fractions and thresholds of a weight's inputs for the efforts of rows.
     pub fn effort_curve(&self, id: WeightId) -> EffortCurve {
         match &self.effort.table {
-            Some(table) => table.curve(&self.weight(id).name),
+            Some(table) => table.curve(self.weight(id), self.effort.mode),
             None => EffortCurve::default(),
+        }
+    }
+
+    /// Refuses marked matrices whose scores no table has, in modes of thresholds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Effort`] with the name of the first.
+    pub(crate) fn check_scores(&self) -> Result<(), Error> {
+        if self.effort.mode == EffortMode::Bucket {
+            return Ok(());
+        }
+        let has = |weight: &Weight| {
+            self.effort.table.as_ref().is_some_and(|table| table.scores(weight).is_some())
+        };
+        match self.weights.iter().find(|weight| weight.effort && !has(weight)) {
+            None => Ok(()),
+            Some(weight) => Err(Error::Effort(format!(
+                "the table of effort has no scores of '{}' from row {} on, expected those of all \
+                 marked matrices: `pelton effort calibrate` measures them",
+                weight.name,
+                weight.first()
+            ))),
         }
     }
 }
 
 impl EffortTable {
-    /// Refuses a table that is not of a plan, or reads more or less than its efforts say.
+    /// Refuses a table that is not of a plan, lacks the scores of one of its matrices, or reads more or less
+    /// than its efforts say.
     ///
     /// # Errors
     ///
@@ -161,6 +185,10 @@ impl EffortTable {
             return Err(format!("{count} efforts, expected at most {}", Self::POINTS));
         }
         for weight in plan.weights.iter().filter(|weight| weight.effort) {
+            if self.scores(weight).is_none() && plan.effort.mode != EffortMode::Bucket {
+                let name = &weight.name;
+                return Err(format!("no scores of the tensor '{name}', expected those of all"));
+            }
             // the fractions of experts are those of the rows
             let Some((layer, kind)) = EffortKind::of(&weight.name) else { continue };
             let count = self
@@ -168,7 +196,7 @@ impl EffortTable {
                 .iter()
                 .filter(|group| group.kind == kind && group.layers.contains(&layer));
             let count = count.count();
-            if count != 1 {
+            if count != 1 && !self.groups().is_empty() {
                 let name = &weight.name;
                 return Err(format!("{count} groups with the tensor '{name}', expected one"));
             }
@@ -191,7 +219,7 @@ impl EffortTable {
         let has_kind = |weight: &&Weight| EffortKind::of(&weight.name).is_some();
         for weight in plan.weights.iter().filter(|weight| weight.effort).filter(has_kind) {
             let bytes = bytes(weight);
-            read += bytes * self.curve(&weight.name).fraction(effort);
+            read += bytes * self.curve(weight, plan.effort.mode).fraction(effort);
             all += bytes;
         }
         read / all

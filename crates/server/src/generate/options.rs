@@ -169,18 +169,9 @@ impl Options {
     }
 }
 
-/// Takes the effort of generated tokens: a fraction of inputs, or a share of squared scores.
+/// Takes the effort of generated tokens: a fraction of inputs.
 fn effort(fields: &mut Fields) -> Result<Option<EffortLevel>, ApiError> {
-    let effort = fields.number("effort", 0.0..=1.0)?;
-    let energy = fields.number("effort_energy", 0.0..=1.0)?;
-    match (effort, energy) {
-        (Some(effort), Some(_)) => {
-            let expected = "none where there is effort_energy, its other form";
-            let message = format!("effort is {effort}, expected {expected}");
-            Err(ApiError::field(fields.at("effort"), message))
-        }
-        (effort, energy) => Ok(effort.map(EffortLevel::Inputs).or(energy.map(EffortLevel::Energy))),
-    }
+    Ok(fields.number("effort", 0.0..=1.0)?.map(EffortLevel::from))
 }
 
 /// Refuses fields that would change the text and are not supported.

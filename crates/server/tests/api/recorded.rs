@@ -172,7 +172,6 @@ fn options_that_clients_send() {
         (json!({"function_call": {"name": "f"}}), "function_call"),
         (json!({"top_logprobs": 2}), "top_logprobs"),
         (json!({"min_tokens": 5}), "min_tokens"),
-        (json!({"effort": 0.5, "effort_energy": 0.9}), "effort"),
         (json!({"stop_token_ids": [1]}), "stop_token_ids"),
     ] {
         assert_eq!(error(server, "/v1/chat/completions", &chat(refused)).1, name);

@@ -1,5 +1,6 @@
-//! `pelton effort calibrate`: the fractions of the kinds of matrices at an effort.
+//! `pelton effort calibrate`: the thresholds of a model's matrices, and the fractions of their kinds at an effort.
 //!
+//! The scores of all matrices are measured on the first windows of the text ([`effort_scores`]).
 //! A first load measures the divergence from the whole model of each group alone at some fractions: a
 //! table of effort has a point for each of these measurements. [`fractions::divide`] makes the table of
 //! them. A second load measures what that table, the uniform fractions and the mean of both give, and the
@@ -14,8 +15,9 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use pelton::{
-    EffortFile, EffortTables, LoadOptions, Model, Session,
-    graph::{EffortGroup, EffortKind, EffortTable, OutputKind, Plan},
+    EffortFile, EffortMode, EffortTables, LoadOptions, Model, Session,
+    cpu::effort_scores,
+    graph::{EffortGroup, EffortKind, EffortTable, OutputKind, Plan, build},
 };
 use serde_json::{Value, json};
 
@@ -39,6 +41,8 @@ const LEVELS: [f64; 8] = [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 const CANDIDATES: usize = 3;
 /// The part of the time that the first load may take.
 const FIRST: f64 = 0.75;
+/// The most windows on which scores are measured.
+const SCORED: usize = 4;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -85,18 +89,26 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     );
     args.load.context = Some(context);
 
-    // the groups are known with the plan, which a load with any table has
-    let model = load(&args, EffortTables::Uniform)?;
+    // only buckets need no scores
+    let mode = args.kept.options().mode;
+    let has_scores = mode != EffortMode::Bucket;
+    let model = load(&args, (!has_scores).then_some(EffortTables::Uniform))?;
     let windows = windows(&model, &args, context)?;
-    let groups = groups(model.plan(), usize::from(args.layer_groups));
+    let mut plan = model.plan().clone();
+    if has_scores {
+        plan = plan.with_effort()?;
+        plan.effort.mode = mode;
+    }
+    let groups = groups(&plan, usize::from(args.layer_groups));
     let path = match &args.output {
         Some(path) => path.clone(),
         None => EffortFile::path(
             &effort::folder().context("there is no cache directory, expected --output FILE")?,
-            model.plan(),
+            &plan,
             model.checkpoint(),
         ),
     };
+    let scores = if has_scores { scores(&model, &windows)? } else { EffortTable::default() };
     drop(model);
 
     let alone = (0..groups.len()).flat_map(|group| LEVELS.map(|level| (group, level)));
@@ -105,7 +117,8 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         (0..groups.len()).map(of).collect()
     });
     let limit = Duration::from_secs_f64(args.minutes * 60.0 * FIRST);
-    let (measured, used) = measure(&args, &groups, points.collect(), &windows, Some(limit))?;
+    let (measured, used) =
+        measure(&args, (&groups, &scores), points.collect(), &windows, Some(limit))?;
     let curves: Vec<fractions::Group> = groups
         .iter()
         .zip(measured.chunks(LEVELS.len()))
@@ -121,7 +134,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         [vec![effort; groups.len()], divided, mean]
     });
     let points = candidates.iter().flatten().cloned().collect();
-    let (measured, _) = measure(&args, &groups, points, &windows[..used], None)?;
+    let (measured, _) = measure(&args, (&groups, &scores), points, &windows[..used], None)?;
     let mut kept: Vec<Kept> = Vec::new();
     for ((effort, candidates), found) in
         LEVELS.into_iter().zip(candidates).zip(measured.chunks(CANDIDATES))
@@ -130,9 +143,9 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         let fractions = candidates.into_iter().nth(best).unwrap_or_default();
         kept.push(Kept { effort, fractions, uniform: found[0], divergence: found[best] });
     }
-    let table =
-        table(&groups, LEVELS.to_vec(), &kept.iter().map(|k| &k.fractions).collect::<Vec<_>>())?;
-    let model = load(&args, EffortTables::Table(Arc::new(table.clone())))?;
+    let points: Vec<_> = kept.iter().map(|kept| &kept.fractions).collect();
+    let table = table((&groups, &scores), LEVELS.to_vec(), &points)?;
+    let model = load(&args, Some(EffortTables::Table(Arc::new(table.clone()))))?;
     EffortFile::write(&path, (model.plan(), model.checkpoint()), &table)?;
     print(&args, &groups, &kept, (used, context), &path)
 }
@@ -159,13 +172,25 @@ struct Kept {
     divergence: f64,
 }
 
-fn load(args: &Args, tables: EffortTables) -> Result<Model> {
-    let options = LoadOptions::default().effort(args.kept.options().tables(tables));
+/// The model with a table, or without effort.
+fn load(args: &Args, tables: Option<EffortTables>) -> Result<Model> {
+    let mut options = LoadOptions::default();
+    options.effort = tables.map(|tables| args.kept.options().tables(tables));
     let model = model::load(&args.model, &args.load, options)?;
     if model.plan().output != OutputKind::Logits {
         bail!("{} computes no logits, expected a model that generates text", args.model);
     }
     Ok(model)
+}
+
+/// The scores of the matrices on some windows.
+fn scores(model: &Model, windows: &[Vec<u32>]) -> Result<EffortTable> {
+    let checkpoint = model.checkpoint();
+    let windows = &windows[..windows.len().min(SCORED)];
+    let bar = Progress::new("scores {bar:32} window {pos} of {len}", windows.len() as u64);
+    let show = &mut |done, all| bar.counter().set(done, all);
+    let threads = pelton::default_threads();
+    Ok(EffortTable::new(effort_scores(build(checkpoint)?, checkpoint, windows, threads, show)?))
 }
 
 /// The windows of the text.
@@ -207,8 +232,12 @@ fn groups(plan: &Plan, count: usize) -> Vec<Group> {
     all
 }
 
-/// A table of groups with some fractions `[points][groups]`.
-fn table(groups: &[Group], efforts: Vec<f64>, points: &[&Vec<f64>]) -> Result<EffortTable> {
+/// A table of scores, and of groups with some fractions `[points][groups]`.
+fn table(
+    (groups, scores): (&[Group], &EffortTable),
+    efforts: Vec<f64>,
+    points: &[&Vec<f64>],
+) -> Result<EffortTable> {
     let group = |(i, group): (usize, &Group)| EffortGroup {
         kind: group.kind,
         layers: group.first..=group.last,
@@ -216,14 +245,14 @@ fn table(groups: &[Group], efforts: Vec<f64>, points: &[&Vec<f64>]) -> Result<Ef
         fractions: points.iter().map(|of| of[i].clamp(1e-3, 1.0)).collect(),
     };
     let all = groups.iter().enumerate().map(group).collect();
-    EffortTable::new(efforts, all).map_err(anyhow::Error::msg)
+    scores.clone().with_fractions(efforts, all).map_err(anyhow::Error::msg)
 }
 
 /// The mean divergence from the whole model with each of some fractions `[points][groups]`, over as
 /// many windows as the limit allows, and their number.
 fn measure(
     args: &Args,
-    groups: &[Group],
+    of: (&[Group], &EffortTable),
     points: Vec<Vec<f64>>,
     windows: &[Vec<u32>],
     limit: Option<Duration>,
@@ -231,8 +260,9 @@ fn measure(
     // the point of each effort of this table is one measurement
     let efforts: Vec<f64> =
         (1..=points.len()).map(|i| i as f64 / (points.len() + 1) as f64).collect();
-    let table = table(groups, efforts.clone(), &points.iter().collect::<Vec<_>>())?;
-    let mut session = load(args, EffortTables::Table(Arc::new(table)))?.into_session()?;
+    let table = table(of, efforts.clone(), &points.iter().collect::<Vec<_>>())?;
+    let tables = EffortTables::Table(Arc::new(table));
+    let mut session = load(args, Some(tables))?.into_session()?;
     let all = (windows.len() * points.len()) as u64;
     let bar = Progress::new("measuring {bar:32} {pos} of {len} runs, {eta} left", all);
     let begun = Instant::now();

@@ -14,8 +14,8 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure on a text how much of each kind of matrix a model needs at an effort, and save the
-    /// fractions for all later loads with --effort
+    /// Measure on a text the thresholds of a model's matrices and how much of each kind it needs at an effort,
+    /// and save both for all later loads with --effort
     Calibrate(Box<calibrate::Args>),
     /// Sort the weights of a model in F16, BF16 or Q8_0 within buckets, for the mode bucket of --effort
     Pack(pack::Args),

@@ -9,7 +9,7 @@ use pelton_quant::DType;
 use super::super::activations::{Activations, Block};
 use super::super::tile::BLOCK;
 use super::layout::InputMajor;
-use super::select::{Choice, Live};
+use super::select::{OF_LOWER, mask};
 use crate::isa::Isa;
 use crate::simd::{Body, Simd, dispatch};
 
@@ -51,29 +51,28 @@ pub struct LiveRows {
     columns: Box<[UnsafeCell<LiveColumn>]>,
     /// The number of live inputs of each chunk `[rows, chunks]`, with nested codes of halves.
     counts: Box<[UnsafeCell<u32>]>,
-    choices: Box<[UnsafeCell<Choice>]>,
 }
 
 // SAFETY: plain data; the contracts of `choose` and `multiply` keep writers and readers apart.
 unsafe impl Sync for LiveRows {}
 
-/// The choice of a row's live inputs for one matrix.
+/// A row whose live inputs are compacted for one matrix.
 #[derive(Clone, Copy)]
 pub struct Chosen<'a> {
     /// The row `[cols]`.
     pub x: &'a [f32],
     /// The matrix.
     pub matrix: &'a InputMajor,
-    /// The number of live inputs.
-    pub live: Live,
+    /// The least score of live inputs, by its bits.
+    pub least: u32,
     /// The prepared activations and the row of them, for a matrix in blocks.
     pub activations: Option<(&'a Activations, usize)>,
 }
 
 impl LiveRows {
-    /// Allocates for `rows` rows of up to `blocks` inputs in blocks and `floats` inputs in floats,
-    /// and the choices of `threads` threads. `None` if the system refuses the memory.
-    pub fn new(rows: usize, blocks: usize, floats: usize, threads: usize) -> Option<Self> {
+    /// Allocates for `rows` rows of up to `blocks` inputs in blocks and `floats` inputs in floats. `None` if
+    /// the system refuses the memory.
+    pub fn new(rows: usize, blocks: usize, floats: usize) -> Option<Self> {
         let cols = blocks.max(floats).next_multiple_of(CHUNK);
         let per_row = |cols: usize| rows.checked_mul(cols);
         Some(Self {
@@ -81,17 +80,15 @@ impl LiveRows {
             blocks: zeroed(per_row(if blocks > 0 { cols / BLOCK } else { 0 })?)?,
             columns: zeroed(per_row(if floats > 0 { cols } else { 0 })?)?,
             counts: zeroed(per_row(cols / CHUNK)?)?,
-            choices: (0..threads).map(|_| UnsafeCell::new(Choice::new(cols))).collect(),
         })
     }
 
     /// Bytes that [`new`](Self::new) allocates.
-    pub fn bytes(rows: usize, blocks: usize, floats: usize, threads: usize) -> u128 {
+    pub fn bytes(rows: usize, blocks: usize, floats: usize) -> u128 {
         let cols = blocks.max(floats).next_multiple_of(CHUNK) as u128;
         let of_blocks = if blocks > 0 { cols / 32 * size_of::<LiveBlock>() as u128 } else { 0 };
         let of_floats = if floats > 0 { cols * size_of::<LiveColumn>() as u128 } else { 0 };
-        let of_rows = rows as u128 * (of_blocks + of_floats + cols / 64);
-        of_rows + threads as u128 * Choice::bytes(cols)
+        rows as u128 * (of_blocks + of_floats + cols / 64)
     }
 
     /// Inputs of a chunk.
@@ -102,31 +99,26 @@ impl LiveRows {
         cols.div_ceil(CHUNK)
     }
 
-    /// Chooses the live inputs of a row, and compacts those of the chunks `units` as row `to`.
-    /// Returns how many these are, with nested codes how many halves.
+    /// Compacts the live inputs of the chunks `units` of a row as row `to`. Returns how many these are, with
+    /// nested codes how many halves.
     ///
     /// # Safety
-    /// No other thread reads or writes these chunks of row `to`, nor calls this as thread `thread`.
-    /// The row of the activations has been prepared, and no thread writes it.
+    /// No other thread reads or writes these chunks of row `to`. The row of the activations has been
+    /// prepared, and no thread writes it.
     ///
     /// # Panics
     /// If there is no such row or chunk.
     pub unsafe fn choose(
         &self,
         isa: Isa,
-        thread: usize,
         to: usize,
         chosen: &Chosen<'_>,
         units: Range<usize>,
     ) -> u64 {
-        let &Chosen { x, matrix, live, activations: _ } = chosen;
-        let norms = matrix.norms();
-        assert!(x.len() <= self.cols && x.len() == norms.len(), "rows of another length");
-        assert!(units.end <= Self::units(x.len()), "chunks beyond the row");
-        // SAFETY: one thread has this scratch memory, by contract.
-        let choice = unsafe { &mut *self.choices[thread].get() };
-        choice.choose(isa, x, norms, live, matrix.is_nested());
-        dispatch(isa, Compact { rows: self, to, chosen, choice, units: units.clone() });
+        let (cols, norms) = (chosen.x.len(), chosen.matrix.norms());
+        assert!(cols <= self.cols && cols == norms.len(), "rows of another length");
+        assert!(units.end <= Self::units(cols), "chunks beyond the row");
+        dispatch(isa, Compact { rows: self, to, chosen, units: units.clone() });
         let counts = &self.counts[to * (self.cols / CHUNK)..][units];
         // SAFETY: this thread alone writes the chunks.
         counts.iter().map(|count| u64::from(unsafe { *count.get() })).sum()
@@ -159,22 +151,24 @@ struct Compact<'a> {
     rows: &'a LiveRows,
     to: usize,
     chosen: &'a Chosen<'a>,
-    choice: &'a Choice,
     units: Range<usize>,
 }
 
 impl Body for Compact<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Self { rows, to, chosen, choice, units } = self;
-        let &Chosen { x, matrix, live: _, activations } = chosen;
-        let mut ties = choice.ties_from(units.start * CHUNK);
+        let Self { rows, to, chosen, units } = self;
+        let &Chosen { x, matrix, least, activations } = chosen;
+        let live_of = |block: usize, factor: f32| {
+            let inputs = block * BLOCK..x.len().min((block + 1) * BLOCK);
+            mask(&x[inputs.clone()], &matrix.norms()[inputs], factor, least)
+        };
         let Some((activations, row)) = activations else {
             let columns = &rows.columns[to * rows.cols..][..rows.cols];
             for unit in units {
                 let mut found = 0;
                 for block in unit * CHUNK / BLOCK..x.len().min((unit + 1) * CHUNK).div_ceil(BLOCK) {
-                    let mut mask = choice.mask(block, &mut ties);
+                    let mut mask = live_of(block, 1.0);
                     while mask != 0 {
                         let input = block * BLOCK + mask.trailing_zeros() as usize;
                         mask &= mask - 1;
@@ -195,11 +189,10 @@ impl Body for Compact<'_> {
         let blocks = &rows.blocks[to * (rows.cols / BLOCK)..][..all];
         let (first, end) = (units.start * CHUNK / BLOCK, all.min(units.end * CHUNK / BLOCK));
         let nested = matrix.is_nested();
-        let mut lower_ties = if nested { choice.ties_from(x.len() + first * BLOCK) } else { 0 };
         let counts = &rows.counts[to * (rows.cols / CHUNK)..];
         for (block, live) in blocks.iter().enumerate().take(end).skip(first) {
-            let mask = choice.mask(block, &mut ties);
-            let lower = nested.then(|| choice.mask(all + block, &mut lower_ties));
+            let mask = live_of(block, 1.0);
+            let lower = nested.then(|| live_of(block, OF_LOWER));
             let found = mask.count_ones() + lower.map_or(0, u32::count_ones);
             let place = activations.place(row, block);
             // SAFETY: it has been prepared, and this thread alone writes the block.

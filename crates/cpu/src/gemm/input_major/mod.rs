@@ -11,9 +11,9 @@
 //! `layout.rs` places lines, `repack.rs` makes them, `live.rs` compacts the inputs of a row,
 //! `sweeps.rs`, `tiles.rs` and `columns.rs` multiply, `dispatch.rs` chooses an instruction set.
 //!
-//! A slab has the outputs of a thread, up to 2,048. The live inputs of a row are selected exactly
-//! by their scores |x|·‖W‖: bisection of their bits, ties by index. Effort 1 runs the same sums
-//! over all lines, and several such rows of codes share one unpacking.
+//! A slab has the outputs of a thread, up to 2,048. An input of a row is live if its score |x|·‖W‖
+//! exceeds the matrix's threshold for the effort. Effort 1 runs the same sums over all lines, and several
+//! such rows of codes share one unpacking.
 
 mod coded;
 mod columns;
@@ -36,5 +36,5 @@ mod x86;
 pub use dispatch::multiply;
 pub use layout::{InputMajor, OUTPUT_ALIGN, has_lines};
 pub use live::{Chosen, LiveRows};
-pub use select::{Live, live_inputs};
+pub use select::live_inputs;
 pub use task::Task;

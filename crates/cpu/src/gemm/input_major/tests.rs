@@ -1,4 +1,4 @@
-//! Selections compared with a sort, products with arithmetic in f64, and rows of effort 1 with the
+//! Live inputs compared with arithmetic in f64, products with arithmetic in f64, and rows of effort 1 with the
 //! products of rows of matrices, bit for bit, on every instruction set of this machine.
 
 use pelton_graph::{LOWER_HALF, Phase};
@@ -10,7 +10,7 @@ use super::super::job::{MatrixRef, Output};
 use super::super::matmul;
 use super::super::tile::BLOCK;
 use super::layout::OUTPUT_ALIGN;
-use super::{Chosen, InputMajor, Live, LiveRows, Task, has_lines, live_inputs, multiply};
+use super::{Chosen, InputMajor, LiveRows, Task, has_lines, live_inputs, multiply};
 use crate::isa::Isa;
 use crate::pool::{Pool, SharedMut};
 
@@ -26,105 +26,47 @@ fn scores(x: &[f32], norms: &[f32], nested: bool) -> Vec<f32> {
     of(1.0).chain(lower).collect()
 }
 
-/// The indices of scores from the greatest down, of equal ones the lowest index first: a stable sort.
-fn order(scores: &[f32]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
-    order
+/// The bits of the score of which `count` are as great, or as many as are equal to it.
+fn least(x: &[f32], norms: &[f32], count: usize, nested: bool) -> u32 {
+    let mut scores = scores(x, norms, nested);
+    scores.sort_by(|a, b| b.total_cmp(a));
+    scores[count.clamp(1, scores.len()) - 1].to_bits()
 }
 
-/// The indices of the `count` greatest |x|·norm.
-fn sorted(x: &[f32], norms: &[f32], count: usize) -> Vec<usize> {
-    let mut live = order(&scores(x, norms, false))[..count].to_vec();
-    live.sort_unstable();
-    live
+/// Whether each candidate is live: the inputs, and with `nested` their lower halves after them.
+fn live_ones(x: &[f32], norms: &[f32], count: usize, nested: bool) -> Vec<bool> {
+    let least = f32::from_bits(least(x, norms, count, nested));
+    scores(x, norms, nested).iter().map(|score| *score >= least).collect()
 }
 
+/// An input is live where the score in f64 exceeds the threshold, but for those as near to it as f32 rounds.
 #[test]
-fn selections_are_those_of_a_sort() {
+fn live_inputs_exceed_the_threshold() {
     let mut random = Random::new(1);
-    for len in [1, 2, 31, 32, 33, 100, 1000, 5632] {
-        let heavy = |random: &mut Random| {
-            let x = random.normal(0.0, 1.0);
-            x * x * x
-        };
+    for len in [1, 31, 33, 1000, 5632] {
+        let x: Vec<f32> = (0..len).map(|_| random.normal(0.0, 1.0).powi(3)).collect();
         let norms: Vec<f32> = (0..len).map(|_| random.normal(1.0, 0.1).abs()).collect();
-        let distinct: Vec<f32> = (0..len).map(|_| heavy(&mut random)).collect();
-        // few values, so that most are equal to others
-        let equal: Vec<f32> = (0..len).map(|_| random.below(4) as f32 - 1.0).collect();
-        let ones = vec![1.0; len];
-        let special: Vec<f32> = (0..len)
-            .map(|_| {
-                [0.0, -0.0, f32::NAN, f32::INFINITY, f32::MIN_POSITIVE, 1e-44, -3.0, f32::MAX]
-                    [random.below(8)]
-            })
-            .collect();
-        for (x, norms) in
-            [(&distinct, &norms), (&equal, &ones), (&special, &ones), (&vec![0.0; len], &norms)]
-        {
-            for count in [1, 2, len / 4, len / 2, len - len / 10, len - 1, len] {
-                let count = count.clamp(1, len);
-                let expected = sorted(x, norms, count);
-                for isa in Isa::available() {
-                    let found = live_inputs(isa, x, norms, Live::Count(count), false);
-                    assert_eq!(found, expected, "{isa}, {count} of {len}");
+        let score = |i: usize| f64::from(x[i].abs()) * f64::from(norms[i]);
+        for threshold in [0.0_f32, 1e-3, 0.1, 0.7, 2.0, 1e9] {
+            let found = live_inputs(&x, &norms, threshold.to_bits() + 1, true);
+            let (mut near, mut at) = (0, found.iter().peekable());
+            for i in 0..2 * len {
+                let of = score(i % len) / if i < len { 1.0 } else { f64::from(LOWER_HALF) };
+                let is_live = at.next_if_eq(&&i).is_some();
+                if (of - f64::from(threshold)).abs() < 1e-6 * f64::from(threshold) {
+                    near += 1;
+                } else {
+                    assert_eq!(is_live, of > f64::from(threshold), "{i} of {len}, {threshold}");
                 }
             }
+            assert!(at.next().is_none() && near <= 1 + len / 1000, "{near} of {len}");
         }
     }
-}
-
-/// The fewest candidates in the order of a sort whose squares add up to a share of all.
-fn sorted_energy(scores: &[f32], share: f64) -> Vec<usize> {
-    let order = order(scores);
-    let square = |&i: &usize| f64::from(scores[i]).powi(2);
-    let all: f64 = order.iter().map(square).sum();
-    let mut sum = 0.0;
-    let count = order.iter().position(|i| {
-        sum += square(i);
-        sum >= share * all
-    });
-    let mut live = order[..count.map_or(scores.len(), |last| last + 1)].to_vec();
-    live.sort_unstable();
-    live
-}
-
-#[test]
-fn shares_of_squares_are_those_of_a_sort() {
-    let mut random = Random::new(7);
-    for len in [1, 2, 31, 33, 300, 5632] {
-        let norms: Vec<f32> = (0..len).map(|_| random.normal(1.0, 0.1).abs()).collect();
-        let cubes: Vec<f32> = (0..len).map(|_| random.normal(0.0, 1.0).powi(3)).collect();
-        // whole numbers, whose sums are exact in any order
-        let equal: Vec<f32> = (0..len).map(|_| random.below(4) as f32 - 1.0).collect();
-        let ones = vec![1.0; len];
-        let small: Vec<f32> = cubes.iter().map(|x| x * 1e-38).collect();
-        let zeros = vec![0.0; len];
-        for (x, norms) in
-            [(&cubes, &norms), (&equal, &ones), (&small, &norms), (&zeros, &norms), (&ones, &ones)]
-        {
-            let mut before = [0; 2];
-            for share in [1e-9, 0.1, 0.25, 0.5, 0.9, 0.99, 0.999_999] {
-                for nested in [false, true] {
-                    let expected = sorted_energy(&scores(x, norms, nested), share);
-                    for isa in Isa::available() {
-                        let found = live_inputs(isa, x, norms, Live::Energy(share), nested);
-                        assert_eq!(found, expected, "{isa}, {share} of {len}, {nested}");
-                    }
-                    let before = &mut before[usize::from(nested)];
-                    assert!(expected.len() >= 1.max(*before));
-                    *before = expected.len();
-                }
-            }
-        }
-        // no sum, no choice
-        for wrong in [f32::NAN, f32::INFINITY] {
-            let mut x = cubes.clone();
-            x[len / 2] = wrong;
-            let found = live_inputs(Isa::detect(), &x, &norms, Live::Energy(0.5), true);
-            assert_eq!(found.len(), 2 * len, "{wrong}");
-        }
-    }
+    // zeros have no score, a NaN has the greatest, and 0 stands for all
+    let (special, ones) = ([0.0, -0.0, f32::NAN, f32::INFINITY, -3.0], [1.0; 5]);
+    assert_eq!(live_inputs(&special, &ones, 1, false), [2, 3, 4]);
+    assert_eq!(live_inputs(&special, &ones, f32::MAX.to_bits() + 1, false), [2, 3]);
+    assert_eq!(live_inputs(&special, &ones, 0, false), [0, 1, 2, 3, 4]);
 }
 
 /// A matrix in both orders, and its decoded weights.
@@ -180,23 +122,23 @@ impl Both {
         out
     }
 
-    /// The live inputs of rows of `x`, `count` of each.
+    /// The live inputs of rows of `x`, `count` of each and those with equal scores.
     fn live(&self, x: &[f32], count: usize, activations: &Activations) -> LiveRows {
         let rows = x.len() / self.cols;
         let (blocks, floats) = match ActivationKind::of(self.dtype) {
             ActivationKind::I8 => (self.cols, 0),
             ActivationKind::F32 => (0, self.cols),
         };
-        let lists = LiveRows::new(rows, blocks, floats, 1).unwrap();
+        let lists = LiveRows::new(rows, blocks, floats).unwrap();
         for (row, x) in x.chunks(self.cols).enumerate() {
             let of_blocks = (blocks > 0).then_some((activations, row));
-            let chosen =
-                Chosen { x, matrix: &self.lines, live: Live::Count(count), activations: of_blocks };
+            let least = least(x, self.lines.norms(), count, self.lines.is_nested());
+            let chosen = Chosen { x, matrix: &self.lines, least, activations: of_blocks };
             // in two parts, as two threads do
             let units = LiveRows::units(self.cols);
             for part in [0..units / 2, units / 2..units] {
                 // SAFETY: one thread.
-                unsafe { lists.choose(Isa::detect(), 0, row, &chosen, part) };
+                unsafe { lists.choose(Isa::detect(), row, &chosen, part) };
             }
         }
         lists
@@ -319,11 +261,12 @@ fn live_inputs_alone_are_multiplied() {
     }
 }
 
-/// Compares results with sums over the inputs that a sort selects.
+/// Compares results with sums over the live inputs.
 fn compare_with_f64(both: &Both, x: &[f32], count: usize, activations: &Activations, out: &[f32]) {
     let (rows, cols) = (both.rows, both.cols);
     for (r, x) in x.chunks(cols).enumerate() {
-        let live = sorted(x, both.lines.norms(), count);
+        let is_live = live_ones(x, both.lines.norms(), count, false);
+        let live: Vec<usize> = (0..cols).filter(|&k| is_live[k]).collect();
         let seen = |k: usize| match activations.kind() {
             ActivationKind::F32 => f64::from(x[k]),
             ActivationKind::I8 => {
@@ -444,14 +387,6 @@ fn all_halves_are_those_of_q8_0() {
     }
 }
 
-/// The inputs and the lower halves among the `count` greatest candidates.
-fn sorted_halves(x: &[f32], norms: &[f32], count: usize) -> (Vec<bool>, Vec<bool>) {
-    let mut chosen = vec![false; 2 * x.len()];
-    order(&scores(x, norms, true))[..count].iter().for_each(|&i| chosen[i] = true);
-    let lower = chosen.split_off(x.len());
-    (chosen, lower)
-}
-
 #[test]
 fn live_halves_alone_are_multiplied() {
     let mut random = Random::new(9);
@@ -474,7 +409,7 @@ fn live_halves_alone_are_multiplied() {
             })
             .collect();
         for count in [1, cols / 5, cols / 2, cols, cols + cols / 3, 2 * cols - 1] {
-            let lists = both.live(&x, count.max(1), &activations);
+            let lists = both.live(&x, count, &activations);
             let mut first: Option<Vec<f32>> = None;
             for (isa, parts) in Isa::available().flat_map(|isa| [(isa, 1), (isa, 3)]) {
                 let mut out = vec![f32::NAN; batch * rows];
@@ -485,7 +420,8 @@ fn live_halves_alone_are_multiplied() {
             }
             let found = first.unwrap();
             for (r, x) in x.chunks(cols).enumerate() {
-                let (upper, lower) = sorted_halves(x, both.lines.norms(), count.max(1));
+                let mut upper = live_ones(x, both.lines.norms(), count, true);
+                let lower = upper.split_off(cols);
                 assert!(lower.iter().zip(&upper).all(|(lower, upper)| *upper || !lower));
                 for n in 0..rows {
                     let (mut sum, mut magnitude) = (0.0, 0.0);

@@ -37,7 +37,7 @@ impl Lowered {
     ) -> Result<Self, Error> {
         let mut kernels = KernelCache::default();
         let tunings = Tunings::find(loaded, &mut kernels, tuning)?;
-        let options = Options { tunings, phases: None, row_major: false };
+        let options = Options { tunings, phases: None, dense: false };
         let mut lowering = Lowering::new(loaded, options, &mut kernels);
         let alone = lowering.steps(RowClass::One, true)?;
         let [one, two, four, eight, sixteen, thirty_two, many, prompt] =

@@ -19,7 +19,7 @@ pub(super) struct Route {
 }
 
 const SAMPLING: &str = "* ignore_eos:boolean logit_bias:@bias cache_salt:string cache_prompt:boolean \
-    lora:@loras effort:number[0,1] effort_energy:number[0,1]";
+    lora:@loras effort:number[0,1]";
 const STOP: &str = "stop:@strings";
 const OUTPUT: &str = "response_format:@format structured_outputs:object grammar:string \
     json_schema:object|boolean";

@@ -1,6 +1,6 @@
 //! Persistent kernels against the dispatches: the same bits, and passes that run again.
 
-use pelton_graph::TableEdit;
+use pelton_graph::{EffortTable, TableEdit};
 use pelton_sampling::Penalties;
 
 use super::*;
@@ -120,14 +120,25 @@ fn persistent_kernels_change_no_bit() {
     }
 }
 
+/// The plan of a model, for rows of an effort.
+fn with_effort(spec: &ModelSpec) -> Plan {
+    let checkpoint = Arc::new(spec.checkpoint());
+    let built = build(&checkpoint).unwrap();
+    let mut plan = built.clone().fuse(&all).with_effort().unwrap();
+    let windows = [(0..20).collect()];
+    let scores = pelton_cpu::effort_scores(built, &checkpoint, &windows, 1, &mut |_, _| {});
+    plan.effort.table = Some(Arc::new(EffortTable::new(scores.unwrap())));
+    plan
+}
+
 /// A load for an effort has persistent kernels for rows of effort 1, with the bits of a load
 /// without one. Rows below 1 run by dispatches.
 #[test]
 fn rows_of_effort_1_persist() {
     use Phase::{Decode, Prompt};
     let Some(device) = coherent() else { return };
-    let spec = ModelSpec::wide(DType::Q4_0);
-    let plan = build(&spec.checkpoint()).unwrap().fuse(&all).with_effort().unwrap();
+    let spec = ModelSpec::wide(DType::Q8_0);
+    let plan = with_effort(&spec);
     let mut usual = with_mode(&device, &spec, Mode::Off);
     let mode = Mode::Forced { groups: 1, turns: TURNS };
     let mut persistent = with_plan(&device, &spec, plan, mode);
@@ -206,8 +217,8 @@ fn failed_passes_run_again() {
 #[test]
 fn passes_that_run_again_keep_their_efforts() {
     let Some(device) = coherent() else { return };
-    let spec = ModelSpec::wide(DType::Q4_0);
-    let plan = build(&spec.checkpoint()).unwrap().fuse(&all).with_effort().unwrap();
+    let spec = ModelSpec::wide(DType::Q8_0);
+    let plan = with_effort(&spec);
     let [full, half, less] = [1.0, 0.5, 0.25].map(|effort| Effort::new(effort).unwrap());
     let efforts = [vec![full], vec![half, full, less], vec![less, half, full]];
     let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Sampled> {

@@ -1,0 +1,252 @@
+//! Products of rows of an effort below 1 with matrices in input-major order: partial sums over the live inputs
+//! (`live_product.wgsl`), and the results (`live_sums.wgsl`). No workgroup knows more than its own slice of
+//! inputs, and no step uses atomics on floats, so results repeat bit for bit.
+
+use minijinja::{Value, context};
+use pelton_graph::{Error, Gating, LOWER_HALF};
+use pelton_quant::DType;
+
+use crate::{
+    device::{Capabilities, KernelSource},
+    kernels::template,
+    weights::{LANES, Lines},
+};
+
+/// Threads of a workgroup, and groups of them that take lines in turn.
+const THREADS: usize = 256;
+const GROUPS: usize = THREADS / LANES;
+/// Inputs of a slice, at least and at most: a thread has four.
+const LEAST_SLICE: usize = 128;
+const SLICE: usize = 4 * THREADS;
+/// Workgroups of a product of one row, at least, if slices can be so short.
+const WORKGROUPS: usize = 384;
+const WORKGROUPS_OF_BLOCKS: usize = 224;
+/// Lines, and quads of lines of a block, that a thread loads before it multiplies them.
+const UNROLL: usize = 8;
+const UNROLL_OF_BLOCKS: usize = 2;
+/// Threads of a workgroup that adds slices.
+const SUM_THREADS: usize = 128;
+/// Rows for which slices have workgroups of their own.
+pub(crate) const GRID_ROWS: usize = 8;
+/// The most matrices of one product.
+pub(crate) const SIDES: usize = 3;
+/// Bytes of small arrays in workgroup memory.
+const SMALL: usize = 512;
+
+/// A matrix of a product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Side {
+    /// The matrix.
+    pub(crate) lines: Lines,
+    /// Whether a bias is added.
+    pub(crate) bias: bool,
+    /// The first of the rows' words in the buffer of live inputs.
+    pub(crate) lives_at: usize,
+}
+
+/// Products of rows with one to three matrices of one format and with the same number of inputs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LiveProduct {
+    /// The matrices.
+    pub(crate) sides: Vec<Side>,
+    /// The `eps` of a norm before the product.
+    pub(crate) norm: Option<f32>,
+    /// Whether the result is added to y.
+    pub(crate) add: bool,
+    /// Whether the result is written to another buffer than y.
+    pub(crate) apart: bool,
+    /// The gated product of two sides, if it is the result.
+    pub(crate) glu: Option<Gating>,
+    /// Words from row to row in the buffer of live inputs.
+    pub(crate) lives_step: usize,
+    /// Whether slices have workgroups of their own, for up to [`GRID_ROWS`] rows. The bits of the results do not
+    /// depend on it.
+    pub(crate) on_grid: bool,
+}
+
+impl LiveProduct {
+    fn lines(&self) -> Lines {
+        const NONE: Lines = Lines { dtype: DType::F16, rows: 1, cols: 4, nested: false };
+        self.sides.first().map_or(NONE, |side| side.lines)
+    }
+
+    /// Tiles of all matrices.
+    fn tiles(&self) -> usize {
+        self.sides.iter().map(|side| side.lines.tiles()).sum()
+    }
+
+    /// Inputs of a slice: as many as leave workgroups enough, a power of two.
+    fn slice(&self) -> usize {
+        let wanted = if self.lines().blocks() { WORKGROUPS_OF_BLOCKS } else { WORKGROUPS };
+        let mut slice = SLICE;
+        while slice > LEAST_SLICE && self.lines().cols.div_ceil(slice) * self.tiles() < wanted {
+            slice /= 2;
+        }
+        slice
+    }
+
+    fn splits(&self) -> usize {
+        self.lines().cols.div_ceil(self.slice())
+    }
+
+    /// Splits whose sums are in the buffer of partial sums.
+    fn written_splits(&self) -> usize {
+        if self.on_grid { self.splits() } else { 1 }
+    }
+
+    /// Elements of the partial sums of a row.
+    pub(crate) fn partial_len(&self) -> usize {
+        self.tiles() * self.lines().outputs() * self.written_splits()
+    }
+
+    fn written(&self) -> &[Side] {
+        &self.sides[..if self.glu.is_some() { 1 } else { self.sides.len() }]
+    }
+
+    /// Whether the GPU has the threads and the workgroup memory for it.
+    pub(crate) fn fits(&self, capabilities: &Capabilities) -> bool {
+        let (lines, slice) = (self.lines(), self.slice());
+        let sums = 4 * GROUPS * lines.outputs();
+        let listed = if lines.blocks() { slice + slice / 8 * 3 + 4 * slice } else { 8 * slice };
+        capabilities.workgroup_threads as usize >= THREADS
+            && sums + listed + SMALL <= capabilities.workgroup_bytes as usize
+    }
+
+    /// The matrices, with their first tiles and the words of a lane at which their sections begin.
+    fn contexts(&self) -> Vec<Value> {
+        let mut first = 0;
+        let context = |side: &Side| {
+            let (lines, sections) = (side.lines, side.lines.sections());
+            let loaded = 4 * lines.words();
+            let [lower, scales, norms] =
+                [sections.lower, sections.scales, sections.norms].map(|bytes| bytes / loaded);
+            let (rows, bias, lives_at) = (lines.rows, side.bias, side.lives_at);
+            first += lines.tiles();
+            context! { first => first - lines.tiles(), rows, bias, lives_at, lower, scales, norms }
+        };
+        self.sides.iter().map(context).collect()
+    }
+
+    /// Workgroups of the partial sums of a row.
+    pub(crate) fn product_groups(&self) -> u32 {
+        (self.tiles() * self.written_splits()) as u32
+    }
+
+    /// The WGSL of the partial sums.
+    pub(crate) fn product_source(
+        &self,
+        capabilities: &Capabilities,
+    ) -> Result<KernelSource, Error> {
+        let (lines, slice) = (self.lines(), self.slice());
+        let lanes = (capabilities.subgroup as usize).clamp(1, THREADS);
+        template::render(
+            "live_product.wgsl",
+            context! {
+                k => lines.cols,
+                splits => self.splits(),
+                tiles => self.tiles(),
+                outputs => lines.outputs(),
+                threads => THREADS,
+                groups => GROUPS,
+                // as in matvec.wgsl
+                share => 1 << lanes.clamp(2, 8).ilog2(),
+                together => 1,
+                chunk => slice / 32,
+                shared => (GROUPS * 32 / slice).max(1),
+                unroll => if lines.blocks() { UNROLL_OF_BLOCKS } else { UNROLL },
+                blocks => lines.blocks(),
+                nested => lines.nested,
+                of_lower => template::float(1.0 / LOWER_HALF),
+                bf16 => lines.dtype == DType::BF16,
+                f32 => lines.dtype == DType::F32,
+                norm => self.norm.is_some(),
+                eps => self.norm.map_or_else(String::new, template::float),
+                subgroups => THREADS.div_ceil(lanes),
+                on_grid => self.on_grid,
+                lives_step => self.lives_step,
+                sides => self.contexts(),
+                slice,
+            },
+        )
+    }
+
+    /// Workgroups of the results of a row.
+    pub(crate) fn sum_groups(&self) -> u32 {
+        let tiles: usize = self.written().iter().map(|side| side.lines.tiles()).sum();
+        (tiles * self.lines().outputs() / SUM_THREADS) as u32
+    }
+
+    /// The WGSL of the results.
+    pub(crate) fn sum_source(&self) -> Result<KernelSource, Error> {
+        let sides = self.contexts();
+        template::render(
+            "live_sums.wgsl",
+            context! {
+                splits => self.written_splits(),
+                tiles => self.tiles(),
+                outputs => self.lines().outputs(),
+                threads => SUM_THREADS,
+                add => self.add,
+                apart => self.apart,
+                glu => self.glu.is_some(),
+                gating => self.glu.as_ref().map(template::gating),
+                element => "f32",
+                lives_step => self.lives_step,
+                written => &sides[..self.written().len()],
+                sides,
+            },
+        )
+    }
+
+    pub(crate) fn label(&self) -> String {
+        let rows: usize = self.sides.iter().map(|side| side.lines.rows).sum();
+        let Lines { dtype, cols, nested, .. } = self.lines();
+        format!("live {dtype}{} {rows}x{cols}", if nested { " nested" } else { "" })
+    }
+}
+
+/// A copy of the rows `[width]` of an effort below 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowsBelow {
+    /// Elements of a row.
+    pub(crate) width: usize,
+    /// The first of the rows' words in the buffer of live inputs, and the step from row to row.
+    pub(crate) lives_at: [usize; 2],
+}
+
+impl RowsBelow {
+    /// Workgroups of a row.
+    pub(crate) fn groups(&self) -> u32 {
+        self.width.div_ceil(64) as u32
+    }
+
+    /// The WGSL of the kernel.
+    pub(crate) fn source(&self) -> Result<KernelSource, Error> {
+        let [lives_at, lives_step] = self.lives_at;
+        template::render("rows_below.wgsl", context! { width => self.width, lives_at, lives_step })
+    }
+}
+
+/// Kernels for the test of translations.
+#[cfg(test)]
+pub(crate) fn sources() -> Vec<(String, KernelSource)> {
+    let mut all = Vec::new();
+    let formats = [DType::F32, DType::F16, DType::BF16, DType::Q8_0];
+    let of_all = formats.into_iter().filter_map(|dtype| Lines::new(dtype, 1040, 1280));
+    for lines in of_all.chain(Lines::nested(DType::Q8_0, 1040, 1280)) {
+        for subgroup in [4, 8, 32, 64] {
+            let capabilities = crate::testing::capabilities(subgroup);
+            for product in tests::products(lines) {
+                for source in [product.product_source(&capabilities), product.sum_source()] {
+                    all.push((format!("{product:?}"), source.unwrap()));
+                }
+            }
+        }
+    }
+    let rows = RowsBelow { width: 70, lives_at: [3, 4] };
+    all.push((format!("{rows:?}"), rows.source().unwrap()));
+    all
+}
+
+#[cfg(test)]
+mod tests;
