@@ -8,6 +8,7 @@ mod ollama;
 mod openai;
 mod page;
 mod router;
+mod routers;
 mod vectors;
 
 pub(crate) use router::router;

@@ -9,7 +9,7 @@ use axum::{
     routing::{delete, get, post},
 };
 
-use super::{anthropic, audio, docs, llama_cpp, ollama, openai, page};
+use super::{anthropic, audio, docs, llama_cpp, ollama, openai, page, routers};
 use crate::{
     app::App,
     error::ApiError,
@@ -26,6 +26,10 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/models/unload", post(openai::models::unload))
         .route("/v1/completions", post(openai::completions::create))
         .route("/v1/chat/completions", post(openai::chat::create))
+        .route("/v1/completions/render", post(routers::render_completions))
+        .route("/v1/chat/completions/render", post(routers::render_chat))
+        .route("/server_info", get(routers::server_info))
+        .route("/model_info", get(routers::model_info))
         .route("/v1/responses", post(openai::responses::create))
         .route("/v1/responses/input_tokens", post(openai::responses::input_tokens))
         .route("/v1/responses/{id}", get(openai::responses::read).delete(openai::responses::remove))

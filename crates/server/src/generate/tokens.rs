@@ -18,7 +18,7 @@ use pelton::{
 
 use crate::{
     error::ApiError,
-    metrics::{ModelMetrics, Outcome},
+    metrics::{LoraUse, ModelMetrics, Outcome},
     models::Lease,
 };
 
@@ -62,6 +62,7 @@ pub(crate) struct TokenRun {
     /// When the task may be woken again.
     rest: Option<Instant>,
     times: Times,
+    loras: LoraUse,
     counted: bool,
     /// Whether a tool call was sent, which changes the outcome.
     pub(crate) called: bool,
@@ -75,6 +76,8 @@ impl TokenRun {
         options: GenerateOptions,
     ) -> Result<Self, ApiError> {
         let stops = options.stop.clone();
+        let loras = options.loras.iter().flatten().map(|lora| lora.name.clone()).collect();
+        let loras = LoraUse::new(&context.metrics.loras, loras);
         let stream = context.lease.model()?.stream(prompt, options)?;
         context.usage.add_prompt(stream.stats().prompt_tokens);
         Ok(Self {
@@ -85,6 +88,7 @@ impl TokenRun {
             begun: Instant::now(),
             rest: None,
             times: Times::default(),
+            loras,
             counted: false,
             called: false,
         })
@@ -95,6 +99,7 @@ impl TokenRun {
         match self.item().await {
             None => Ok(None),
             Some(Ok(token)) => {
+                self.loras.run();
                 let metrics = &self.context.metrics;
                 metrics.generation_tokens.fetch_add(1, Ordering::Relaxed);
                 self.context.usage.add_generated(1);

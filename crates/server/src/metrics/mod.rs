@@ -1,9 +1,11 @@
 //! Counters, gauges and histograms in the text format of Prometheus.
 
 mod histogram;
+mod loras;
 mod model;
 mod text;
 
+pub(crate) use loras::LoraUse;
 pub(crate) use model::{ModelMetrics, Outcome};
 pub(crate) use text::{Gauges, Http, render};
 

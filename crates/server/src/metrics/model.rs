@@ -1,10 +1,16 @@
 //! The metrics of one model.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use pelton::Stats;
 
-use super::histogram::{FACTORS, Histogram, SECONDS, TOKENS};
+use super::{
+    histogram::{FACTORS, Histogram, SECONDS, TOKENS},
+    loras::Loras,
+};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +58,8 @@ pub(crate) struct ModelMetrics {
     pub(crate) audio_time: AtomicU64,
     /// The time of a request over that of its audio.
     pub(crate) real_time: Histogram,
+    /// The adapters of the requests at the moment.
+    pub(crate) loras: Arc<Loras>,
 }
 
 impl Default for ModelMetrics {
@@ -75,6 +83,7 @@ impl Default for ModelMetrics {
             audio: AtomicU64::new(0),
             audio_time: AtomicU64::new(0),
             real_time: Histogram::new(FACTORS),
+            loras: Arc::default(),
         }
     }
 }

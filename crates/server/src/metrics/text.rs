@@ -4,9 +4,10 @@ use std::{
     collections::BTreeMap,
     fmt::{Display, Write},
     sync::{Mutex, PoisonError, atomic::Ordering},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
-use pelton::Status;
+use pelton::{Status, graph::PAGE};
 
 use super::{
     histogram::{Histogram, SECONDS},
@@ -49,6 +50,8 @@ impl Http {
 pub(crate) struct Gauges {
     pub(crate) loaded: bool,
     pub(crate) status: Status,
+    /// LoRA adapters that requests can name.
+    pub(crate) loras: usize,
 }
 
 impl Gauges {
@@ -61,6 +64,16 @@ impl Gauges {
         }
         if total == 0 { 0.0 } else { used as f64 / total as f64 }
     }
+
+    /// Pages of the largest cache group.
+    fn pages(&self) -> usize {
+        self.status.pages.iter().map(|pages| pages.total).max().unwrap_or(0)
+    }
+}
+
+/// A label's value.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 struct Writer<'a> {
@@ -79,7 +92,7 @@ impl Writer<'_> {
     }
 
     fn labels(&self, model: &str) -> String {
-        let model = model.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let model = escaped(model);
         match self.engine {
             true => format!("model_name=\"{model}\",engine=\"0\""),
             false => format!("model=\"{model}\""),
@@ -128,6 +141,26 @@ pub(crate) fn render(
     let name = load("kv_cache_usage_perc", "kv_cache_usage_ratio");
     let help = "Part of the pages of keys and values that running requests use, 0 to 1";
     w.values((name, "gauge", help), |_, g| g.usage());
+    w.head("cache_config_info", "gauge", "Positions of a page and pages, as labels");
+    for (model, _, gauges) in models {
+        let (labels, pages) = (w.labels(model), gauges.pages());
+        let _ = writeln!(
+            w.out,
+            "{prefix}cache_config_info{{{labels},block_size=\"{PAGE}\",num_gpu_blocks=\"{pages}\"}} 1"
+        );
+    }
+    w.head("lora_requests_info", "gauge", "The time, with the adapters of requests as labels");
+    for (model, metrics, gauges) in models.iter().filter(|(.., gauges)| gauges.loras > 0) {
+        let labels = w.labels(model);
+        let [running, waiting] = metrics.loras.names().map(|names| escaped(&names));
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let _ = writeln!(
+            w.out,
+            "{prefix}lora_requests_info{{{labels},max_lora=\"{}\",running_lora_adapters=\"{running}\",\
+             waiting_lora_adapters=\"{waiting}\"}} {time}",
+            gauges.loras
+        );
+    }
     if vllm {
         let name = "gpu_cache_usage_perc";
         w.values((name, "gauge", help), |_, g| g.usage());

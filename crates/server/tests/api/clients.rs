@@ -257,6 +257,7 @@ fn deployment_files() {
         (program("hadolint"), "--no-color", deploy.join("Containerfile")),
         (program("hadolint"), "--no-color", deploy.join("Containerfile.gpu")),
         (program("kubernetes-validate"), "--strict", deploy.join("kubernetes.yaml")),
+        (program("kubernetes-validate"), "--strict", deploy.join("fleet.yaml")),
         (PathBuf::from("systemd-analyze"), "verify", unit),
     ] {
         match Command::new(&linter).arg(argument).arg(&file).output() {

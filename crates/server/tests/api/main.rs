@@ -19,5 +19,6 @@ mod pressure;
 mod pull;
 mod recorded;
 mod replies;
+mod routers;
 mod soak;
 mod traces;

@@ -230,6 +230,15 @@ pub(super) const ROUTES: &[Route] = &[
     get("/lora-adapters", "The LoRA adapters (llama.cpp)"),
     post("/detokenize", "The text of tokens", &["model:string !tokens:@ids"], r#"{"tokens": [5]}"#),
     post("/apply-template", "The prompt of a chat", &[CHAT], MESSAGES),
+    post("/v1/chat/completions/render", "The tokens of a chat's prompt (vLLM)", &[CHAT], MESSAGES),
+    post(
+        "/v1/completions/render",
+        "The tokens of prompts (vLLM)",
+        &["model:string !prompt:@prompts"],
+        r#"{"prompt": "Once upon a time"}"#,
+    ),
+    get("/server_info", "What the server runs at the same time (SGLang)"),
+    get("/model_info", "What the first model is (SGLang)"),
     post("/v1/chat/completions/input_tokens", "The tokens of a chat", &[CHAT], MESSAGES),
     post(
         "/infill",

@@ -49,7 +49,12 @@ pub(in crate::api) async fn metrics(State(app): State<Arc<App>>) -> Response {
     for entry in app.registry.entries() {
         let served = entry.loaded();
         let status = served.as_ref().map(|served| served.status());
-        let gauges = Gauges { loaded: served.is_some(), status: status.unwrap_or_default() };
+        let model = served.as_ref().and_then(|served| served.model().ok());
+        let gauges = Gauges {
+            loaded: served.is_some(),
+            status: status.unwrap_or_default(),
+            loras: model.map_or(0, |model| model.loras().len()),
+        };
         let name = entry.config.name.clone();
         models.push((name.clone(), app.metrics.model(&name), gauges));
     }
