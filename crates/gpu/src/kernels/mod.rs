@@ -3,11 +3,13 @@
 pub(crate) mod attention;
 pub(crate) mod buckets;
 pub(crate) mod choose_inputs;
+pub(crate) mod copy_pages;
 pub(crate) mod experts;
 pub(crate) mod input_major;
 pub(crate) mod matmul;
 pub(crate) mod matvec;
 pub(crate) mod matvec_rows;
+pub(crate) mod rank;
 pub(crate) mod recurrent;
 pub(crate) mod rope_store;
 pub(crate) mod row_ops;
