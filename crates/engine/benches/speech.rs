@@ -5,7 +5,7 @@
 //! as many windows at a time, and decodes a forced number of tokens for each. `file MODEL WINDOWS BEAMS TOKENS
 //! SECONDS AUDIO` transcribes an audio file, repeated for as many seconds, in batches of windows.
 //! `steps MODEL WINDOWS BEAMS` prints the GPU's time by kind of step. All write lines of JSON.
-//! `compare MODEL` prints how far the logits of the GPU are from those of the CPU.
+//! `compare MODEL` prints how far the logits of the GPU are from those of the CPU, and whether texts are equal.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark fails by panic")]
 
@@ -281,41 +281,79 @@ fn cost(
     (bytes, operations)
 }
 
-/// Logits of the GPU next to those of the CPU, alone and in a batch of windows.
+/// Logits and texts of the GPU next to those of the CPU.
 fn compare(file: &str) {
-    const WINDOWS: usize = 5;
+    compare_logits(file, [5, 1, PAGE + 6]);
+    // rows for which products run on matrix cores
+    compare_logits(file, [12, 2, 8]);
+    for beams in [1, 5] {
+        let [cpu, gpu] = [Device::Cpu, Device::Auto].map(|device| texts(file, device, beams));
+        let pairs = || cpu.iter().flatten().zip(gpu.iter().flatten());
+        let (equal, tokens) = (pairs().filter(|(a, b)| a == b).count(), pairs().count());
+        let same = cpu.iter().zip(&gpu).filter(|(a, b)| a == b).count();
+        println!(
+            "{{\"kind\":\"texts\",\"model\":\"{file}\",\"beams\":{beams},\"equal_texts\":{same},\"texts\":{},\"equal_tokens\":{equal},\"tokens\":{tokens}}}",
+            cpu.len()
+        );
+    }
+}
+
+/// The texts of windows by the rules of decoding.
+fn texts(file: &str, device: Device, beams: usize) -> Vec<Vec<u32>> {
+    const WINDOWS: usize = 12;
+    let mut model = load(file, device, [WINDOWS, beams]);
+    let vocabulary = model.vocabulary().unwrap();
+    let all: Vec<Vec<f32>> = (0..WINDOWS).map(|window| features(&model, window)).collect();
+    let windows = model.encode(&all.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap();
+    let options = forced(&model, beams, 40).decode;
+    let job = |(id, &window)| Job { window, id, options: options.clone(), prompt: Vec::new() };
+    let jobs: Vec<Job> = (0..).zip(&windows).map(job).collect();
+    let texts = decode(&mut model, &vocabulary, &jobs, &mut ()).unwrap();
+    texts.into_iter().map(|text| text.tokens).collect()
+}
+
+/// Logits of some hypotheses of each window, alone and in a batch of windows.
+fn compare_logits(file: &str, [windows, each, steps]: [usize; 3]) {
     let mut logits: Vec<Vec<f32>> = Vec::new();
     let mut vocab = 1;
     for (device, together) in [(Device::Cpu, true), (Device::Auto, true), (Device::Auto, false)] {
-        let mut model = load(file, device, [WINDOWS, 1]);
+        let mut model = load(file, device, [windows, each]);
         vocab = model.sizes().vocab;
-        let all: Vec<Vec<f32>> = (0..WINDOWS).map(|window| features(&model, window)).collect();
-        let mut own = vec![Vec::new(); WINDOWS];
+        let all: Vec<Vec<f32>> = (0..windows).map(|window| features(&model, window)).collect();
+        let mut own = vec![Vec::new(); windows * each];
         let batches: Vec<Vec<usize>> = match together {
-            true => vec![(0..WINDOWS).collect()],
-            false => (0..WINDOWS).map(|window| vec![window]).collect(),
+            true => vec![(0..windows).collect()],
+            false => (0..windows).map(|window| vec![window]).collect(),
         };
         for batch in batches {
             let views: Vec<&[f32]> = batch.iter().map(|&window| &*all[window]).collect();
-            let windows = model.encode(&views).unwrap();
-            let hypotheses: Vec<_> = windows.iter().map(|&w| model.begin(w).unwrap()).collect();
-            for step in 0..PAGE as u32 + 6 {
-                let tokens: Vec<u32> = match step {
+            let encoded = model.encode(&views).unwrap();
+            let of: Vec<usize> =
+                batch.iter().flat_map(|window| window * each..(window + 1) * each).collect();
+            let hypotheses: Vec<_> = encoded
+                .iter()
+                .flat_map(|&window| [window].repeat(each))
+                .map(|window| model.begin(window).unwrap())
+                .collect();
+            for step in 0..steps as u32 {
+                let tokens = |index: usize| match step {
                     0 => vec![50258, 50259, 50359],
-                    _ => vec![step * 389 % 50_000],
+                    _ => vec![(step * 389 + 7 * (index % each) as u32) % 50_000],
                 };
-                let wants = [tokens.len() - 1];
+                let tokens: Vec<Vec<u32>> = of.iter().map(|&index| tokens(index)).collect();
+                let wants = [tokens[0].len() - 1];
                 let appends: Vec<Append<'_>> = hypotheses
                     .iter()
-                    .map(|&hypothesis| Append { hypothesis, tokens: &tokens, wants: &wants })
+                    .zip(&tokens)
+                    .map(|(&hypothesis, tokens)| Append { hypothesis, tokens, wants: &wants })
                     .collect();
                 let found = model.append(&appends).unwrap();
-                for (&window, row) in batch.iter().zip(found.chunks(vocab)) {
-                    own[window].extend_from_slice(row);
+                for (&index, row) in of.iter().zip(found.chunks(vocab)) {
+                    own[index].extend_from_slice(row);
                 }
             }
             hypotheses.into_iter().for_each(|hypothesis| model.free(hypothesis));
-            windows.into_iter().for_each(|window| model.free_window(window));
+            encoded.into_iter().for_each(|window| model.free_window(window));
         }
         logits.push(own.concat());
     }
@@ -332,7 +370,7 @@ fn compare(file: &str) {
         let pairs = || a.chunks(vocab).zip(b.chunks(vocab));
         let equal = pairs().filter(|(a, b)| best(a) == best(b)).count();
         println!(
-            "{{\"kind\":\"compare\",\"model\":\"{file}\",\"what\":\"{what}\",\"relative_rms\":{:.2e},\"equal_tokens\":{equal},\"tokens\":{}}}",
+            "{{\"kind\":\"compare\",\"model\":\"{file}\",\"windows\":{windows},\"hypotheses\":{each},\"what\":\"{what}\",\"relative_rms\":{:.2e},\"equal_tokens\":{equal},\"tokens\":{}}}",
             (error / size).sqrt(),
             pairs().count()
         );

@@ -10,11 +10,13 @@ mod request;
 
 use pelton::{
     Constraint, Engine, KvType, LoadOptions, Model, ModelSource, Sampling, Speculation,
+    SpeechOptions,
     gpu::{Gpu, adapters},
     graph::Backend,
 };
 use pelton_cpu::Cpu;
-use pelton_testing::{Need, backend::relative_difference, skip};
+use pelton_speech::{Append, Filters, Hypothesis, Ranked, Recognizer};
+use pelton_testing::{Need, WhisperSpec, backend::relative_difference, skip};
 
 use common::{cases, greatest_difference, run, top};
 use request::{Request, Run};
@@ -26,6 +28,64 @@ fn device() -> Option<Gpu> {
         return None;
     };
     Some(Gpu::open_checked(&adapter).unwrap())
+}
+
+/// The likeliest tokens that a GPU finds are those of its logits, under masks that ban some or all.
+#[test]
+fn rankings_are_those_of_the_logits() {
+    const SPLIT: u32 = 40;
+    let Some(gpu) = device() else { return };
+    let spec = WhisperSpec {
+        positions: 150,
+        context: 140,
+        mels: 5,
+        vocab: 50,
+        encoder_layers: 1,
+        ..WhisperSpec::default()
+    };
+    let options = SpeechOptions::default().windows(2).beams(3);
+    let mut model =
+        Engine::with_backend(gpu).load_speech_checkpoint(spec.checkpoint(), &options).unwrap();
+    let frames = [1, 2].map(|seed| spec.features(seed));
+    let windows = model.encode(&frames.each_ref().map(Vec::as_slice)).unwrap();
+    let masks: Vec<u32> =
+        [[u32::MAX, (1 << 18) - 1], [0xf0f0_1234, 0x2_4924], [u32::MAX, 0], [0, 0]].concat();
+    let mut begin = |ranks: bool| {
+        let hypotheses: Vec<Hypothesis> =
+            (0..4).map(|i| model.begin(windows[i % 2]).unwrap()).collect();
+        let appends = |tokens: &'static [u32], wants: &'static [usize]| -> Vec<Append<'_>> {
+            let append = |&hypothesis| Append { hypothesis, tokens, wants };
+            hypotheses.iter().map(append).collect()
+        };
+        model.append(&appends(&[3, 1, 2], &[2])).unwrap();
+        let filters = Filters { masks: &masks, split: SPLIT, count: 3 };
+        let found = match ranks {
+            true => model.append_ranked(&appends(&[7], &[0]), &filters).unwrap(),
+            false => {
+                let logits = model.append(&appends(&[7], &[0])).unwrap();
+                let rows = logits.chunks(spec.vocab).zip(masks.chunks(2)).map(|(row, mask)| {
+                    let allowed = |id: usize| mask[id / 32] >> (id % 32) & 1 == 1;
+                    let of = |id| if allowed(id) { row[id] } else { f32::NEG_INFINITY };
+                    Ranked::of(&(0..spec.vocab).map(of).collect::<Vec<_>>(), SPLIT, 3)
+                });
+                rows.collect()
+            }
+        };
+        hypotheses.into_iter().for_each(|hypothesis| model.free(hypothesis));
+        found
+    };
+    let (expected, found) = (begin(false), begin(true));
+    assert_eq!(expected.len(), found.len());
+    for (expected, found) in expected.iter().zip(&found) {
+        for (expected, found) in
+            [(&expected.others, &found.others), (&expected.timestamps, &found.timestamps)]
+        {
+            assert_eq!(expected.likeliest, found.likeliest);
+            assert_eq!(expected.greatest, found.greatest);
+            assert!((expected.sum - found.sum).abs() < 1e-4, "{} {}", expected.sum, found.sum);
+        }
+    }
+    assert!(model.ranks() > 0);
 }
 
 /// Prompts in one chunk and in several. Keys and values in f16 move these logits as far as on the CPU;

@@ -28,6 +28,8 @@ fn sources() -> Vec<(String, KernelSource)> {
         crate::kernels::to_f16::sources(),
         crate::run::profile::sources(),
         crate::kernels::rope_store::sources(),
+        crate::kernels::copy_pages::sources(),
+        crate::kernels::rank::sources(),
         crate::kernels::sample::sources(),
         crate::kernels::row_ops::sources(),
         crate::kernels::sum_splits::sources(),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use pelton_quant::BucketFormat;
 use pelton_weights::Checkpoint;
 
-use crate::{EffortMode, Error, Limits, Op, Outputs, Pass, Plan, Profile, Sample, Ticket};
+use crate::{EffortMode, Error, Limits, Op, Outputs, Pass, Plan, Profile, Ranking, Sample, Ticket};
 
 /// A CPU or a GPU, on which plans are loaded.
 ///
@@ -123,6 +123,23 @@ pub trait Executable: Send {
     /// yet; other errors if the backend fails. There is no ticket then and nothing to take.
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error>;
 
+    /// Whether it ranks tokens where the logits are ([`submit_ranked`](Self::submit_ranked)).
+    fn ranks(&self) -> bool {
+        false
+    }
+
+    /// Starts a pass whose wants are [logits](crate::Want::Logits) of different rows, of which only the
+    /// results of the ranking come to the host. Else as [`submit`](Self::submit).
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit); [`Error::Pass`] if the backend does not rank, or the ranking does not
+    /// suit the pass.
+    fn submit_ranked(&mut self, pass: &Pass<'_>, ranking: &Ranking<'_>) -> Result<Ticket, Error> {
+        let (rows, count) = (pass.rows.len(), ranking.count);
+        Err(Error::Pass(format!("{count} tokens of {rows} rows, but the backend ranks none")))
+    }
+
     /// Samples the token of the newest pass, whose want is a [`Want::Later`](crate::Want::Later),
     /// by a draw of its row 0. Without a draw the pass has no sample. Called once for each such
     /// pass, before the next one is submitted and before it is taken.
@@ -152,6 +169,16 @@ pub trait Executable: Send {
     ///
     /// [`Error::Pass`] if the group or a page does not exist.
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error>;
+
+    /// Copies several pages `[from, to]` of a cache group as [`copy_page`](Self::copy_page), in any order: no
+    /// page is both copied and a copy.
+    ///
+    /// # Errors
+    ///
+    /// As [`copy_page`](Self::copy_page).
+    fn copy_pages(&mut self, group: usize, pages: &[[u32; 2]]) -> Result<(), Error> {
+        pages.iter().try_for_each(|&[from, to]| self.copy_page(group, from, to))
+    }
 
     /// Copies all recurrent states of a slot to a snapshot, one of
     /// [`Limits::snapshots`](crate::Limits::snapshots). The copy comes after all passes submitted

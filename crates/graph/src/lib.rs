@@ -48,7 +48,7 @@ pub use op::{
     Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy,
     TableRow, alibi_slope,
 };
-pub use pass::{Input, MAX_REPEAT, Outputs, Pass, RECENT, Row, Sample, Ticket, Want};
+pub use pass::{Input, MAX_REPEAT, Outputs, Pass, RECENT, Ranking, Row, Sample, Ticket, Want};
 pub use phase::Phase;
 pub use plan::{
     Buffer, Cache, CacheGroup, Encoder, Hidden, OutputKind, Part, Plan, Rows, Shape, State, Step,

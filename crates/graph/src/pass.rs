@@ -20,7 +20,7 @@
 
 use pelton_sampling::{Draw, Sampled};
 
-use crate::{Effort, Phase, TableEdit};
+use crate::{Effort, Error, Phase, TableEdit};
 
 /// Number of the newest tokens of each slot that an executable keeps: the maximum of
 /// [`Sample::pending`], in the last repeat too.
@@ -163,6 +163,49 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// What is kept of the logits of a pass that is [submitted](crate::Executable::submit_ranked) with it: of
+/// each row the likeliest tokens of two parts of the vocabulary, and the sum of exponentials of each part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ranking<'a> {
+    /// The allowed tokens of each want `[wants, ⌈tokens / 32⌉]`, a bit each: token `t` is bit `t % 32` of
+    /// word `t / 32`. Others count as if their logits were -∞, as do NaN.
+    pub masks: &'a [u32],
+    /// The first token of the second part.
+    pub split: u32,
+    /// Tokens of each part, 1 to [`MOST`](Self::MOST).
+    pub count: usize,
+}
+
+impl Ranking<'_> {
+    /// The greatest [`count`](Self::count).
+    pub const MOST: usize = 33;
+
+    /// Elements of the results of a want, in [`Outputs::logits`]. Each part has the greatest logit and the
+    /// sum of `exp(logit - greatest)`, 0 if nothing is allowed, then pairs of a logit and a token, a whole
+    /// number: descending, equal logits by token. Missing pairs have the token -1.
+    pub const fn width(count: usize) -> usize {
+        4 * (1 + count)
+    }
+
+    /// Checks it for a pass of as many wants, over ids below `tokens`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if a mask is missing or the count is out of its range.
+    pub fn check(&self, wants: usize, tokens: usize) -> Result<(), Error> {
+        let words = wants * tokens.div_ceil(32);
+        if self.masks.len() != words || !(1..=Self::MOST).contains(&self.count) {
+            return Err(Error::Pass(format!(
+                "a ranking of {} tokens with {} words of masks, expected 1 to {} tokens and {words} words",
+                self.count,
+                self.masks.len(),
+                Self::MOST
+            )));
+        }
+        Ok(())
+    }
+}
+
 /// A pass that was submitted and not taken yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
@@ -170,7 +213,8 @@ pub struct Ticket(pub u64);
 /// The results of one pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Outputs<'a> {
-    /// The results `[wants, output width]` of the [`Want::Logits`], in their order.
+    /// The results `[wants, output width]` of the [`Want::Logits`], in their order; of a pass with a
+    /// [`Ranking`] those that it keeps `[wants, Ranking::width]`.
     pub logits: &'a [f32],
     /// The sampled tokens `[repeat, wants]` of the [`Want::Sample`]s, in their order; or the token
     /// of a [`Want::Later`], if one was drawn.

@@ -1,5 +1,7 @@
 //! The interface of a model that recognizes speech.
 
+use crate::ranked::Ranked;
+
 /// The sizes of a recognizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
@@ -34,6 +36,18 @@ pub struct Append<'a> {
     pub tokens: &'a [u32],
     /// Ascending indices into `tokens`: those after which the logits are wanted.
     pub wants: &'a [usize],
+}
+
+/// The allowed tokens after appends, of which the likeliest are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Filters<'a> {
+    /// The allowed tokens of each append `[appends, ⌈vocab / 32⌉]`, as bit sets: token `t` is bit `t % 32`
+    /// of word `t / 32`.
+    pub masks: &'a [u32],
+    /// The first timestamp.
+    pub split: u32,
+    /// Tokens of each part.
+    pub count: usize,
 }
 
 /// Scores of the heads whose attention follows the audio, for the times of words.
@@ -97,6 +111,40 @@ pub trait Recognizer {
     ///
     /// The backend failed, or a hypothesis would be longer than the context.
     fn append(&mut self, appends: &[Append<'_>]) -> Result<&[f32], Self::Error>;
+
+    /// The most tokens of a part that [`append_ranked`](Self::append_ranked) can rank where the logits are; 0
+    /// if that saves nothing.
+    fn ranks(&self) -> usize {
+        0
+    }
+
+    /// Appends one token to each of some hypotheses that have tokens, and returns the likeliest allowed next
+    /// tokens of each, in the order of the appends. Called if [`ranks`](Self::ranks) is at least the count.
+    ///
+    /// # Errors
+    ///
+    /// As for [`append`](Self::append).
+    fn append_ranked(
+        &mut self,
+        appends: &[Append<'_>],
+        filters: &Filters<'_>,
+    ) -> Result<Vec<Ranked>, Self::Error> {
+        let vocab = self.sizes().vocab;
+        let logits = self.append(appends)?;
+        let masks = filters.masks.chunks(vocab.div_ceil(32));
+        let rows = logits.chunks_exact(vocab).zip(masks).map(|(logits, mask)| {
+            let allowed = |token: usize| mask[token / 32] >> (token % 32) & 1 == 1;
+            let filtered: Vec<f32> = (0..)
+                .zip(logits)
+                .map(|(token, &logit)| match allowed(token) && !logit.is_nan() {
+                    true => logit,
+                    false => f32::NEG_INFINITY,
+                })
+                .collect();
+            Ranked::of(&filtered, filters.split, filters.count)
+        });
+        Ok(rows.collect())
+    }
 
     /// Runs all tokens of a text over a window, for the times of its words.
     ///

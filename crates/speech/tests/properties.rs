@@ -7,7 +7,7 @@ mod fake;
 use std::ops::ControlFlow;
 
 use fake::{
-    EOT, FIRST_TIMESTAMP, Failed, Fake, Frames, Logits, Noise, VOCAB, bytes_vocabulary, mix,
+    EOT, FIRST_TIMESTAMP, Failed, Fake, Frames, Logits, Noise, RANKS, VOCAB, bytes_vocabulary, mix,
     vocabulary,
 };
 use pelton_speech::decode::{
@@ -193,13 +193,14 @@ proptest! {
         options in decode_options(),
         frames in 0usize..8000,
         logits in 0..LOGITS.len(),
-        switches in any::<[bool; 4]>(),
+        switches in any::<[bool; 5]>(),
         silence in prop::option::of(0.0..2.0),
     ) {
         let vocabulary = vocabulary();
         let mut model = Fake::new(seed);
         model.logits_of = LOGITS[logits];
-        let [words, conditioned, carries, multilingual] = switches;
+        let [words, conditioned, carries, multilingual, ranks] = switches;
+        model.ranks = RANKS[usize::from(ranks)];
         let decode = DecodeOptions { best_of: None, ..options };
         let options = TranscribeOptions {
             decode,
@@ -331,8 +332,15 @@ impl Control for Grammar {
 
 #[test]
 fn constraints() {
+    for ranks in RANKS {
+        constrained(ranks);
+    }
+}
+
+fn constrained(ranks: usize) {
     let vocabulary = vocabulary();
     let mut model = Fake::new(3);
+    model.ranks = ranks;
     let window = encode(&mut model, &[0])[0];
     let mut mask = vec![0; VOCAB.div_ceil(32) as usize];
     let allowed = |id: u32| [300, 400, EOT].contains(&id) || id >= FIRST_TIMESTAMP;

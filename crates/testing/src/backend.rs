@@ -365,6 +365,9 @@ impl Subject<'_> {
         let edits = [edit(3, &[4, 5])];
         let got = forward(&mut *executable, Decode, &last(3), &edits, &[0]).unwrap();
         assert_same(&got, &expected, "a copied page");
+        executable.copy_pages(0, &[[9, 6], [4, 7]]).unwrap();
+        let got = forward(&mut *executable, Decode, &last(2), &[edit(2, &[7, 6])], &[0]).unwrap();
+        assert_same(&got, &expected, "copied pages");
         for (group, from, to) in [(1, 0, 1), (0, 16, 0), (0, 0, 16)] {
             let error = executable.copy_page(group, from, to).unwrap_err();
             assert!(matches!(error, Error::Pass(_)), "{error}");

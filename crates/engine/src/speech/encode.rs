@@ -1,6 +1,8 @@
 //! The encoding of windows.
 
-use pelton_graph::{Input, Pass, Phase, Row, TableEdit, pages_for};
+use std::collections::VecDeque;
+
+use pelton_graph::{Input, Pass, Phase, Row, TableEdit, Ticket, pages_for};
 use pelton_speech::Window;
 
 use super::model::SpeechModel;
@@ -20,27 +22,55 @@ impl SpeechModel {
             });
         }
         let mut windows = Vec::with_capacity(features.len());
-        for batch in features.chunks(self.windows_per_pass) {
-            match self.encode_batch(batch) {
-                Ok(encoded) => windows.extend(encoded),
-                Err(error) => {
-                    windows.into_iter().for_each(|window| self.release_window(window));
-                    return Err(error);
-                }
+        match self.encode_all(features, &mut windows) {
+            Ok(()) => Ok(windows),
+            Err(error) => {
+                windows.into_iter().for_each(|window| self.release_window(window));
+                Err(error)
             }
         }
-        Ok(windows)
     }
 
-    fn encode_batch(&mut self, features: &[&[f32]]) -> Result<Vec<Window>, Error> {
+    /// Encodes windows, which are those to free after an error too.
+    fn encode_all(&mut self, features: &[&[f32]], windows: &mut Vec<Window>) -> Result<(), Error> {
+        // a GPU runs a pass while the features of the next one are prepared
+        let ahead = usize::from(self.executable.pipeline().depth > 1);
+        let mut running = VecDeque::new();
+        let mut outcome = Ok(());
+        for batch in features.chunks(self.windows_per_pass) {
+            let first = windows.len();
+            let started = self
+                .add_windows(batch.len(), windows)
+                .and_then(|()| self.start_encoder(&windows[first..], batch));
+            match started {
+                Ok(ticket) => running.push_back((ticket, first..windows.len())),
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+            if running.len() > ahead
+                && let Some((ticket, range)) = running.pop_front()
+            {
+                outcome = outcome.and(self.finish_encoder(ticket, &windows[range]));
+            }
+            if outcome.is_err() {
+                break;
+            }
+        }
+        // every pass is taken, after an error too
+        for (ticket, range) in running {
+            let finished = self.finish_encoder(ticket, &windows[range]);
+            outcome = outcome.and(finished);
+        }
+        outcome
+    }
+
+    /// Allocates windows with their pages.
+    fn add_windows(&mut self, more: usize, windows: &mut Vec<Window>) -> Result<(), Error> {
         let count = pages_for(self.positions);
-        let mut windows = Vec::with_capacity(features.len());
-        for _ in features {
+        for _ in 0..more {
             let free = self.windows.iter().position(Option::is_none);
             let Some(window) = free.filter(|_| self.window_pages.free() >= count) else {
-                windows.into_iter().for_each(|window| self.release_window(window));
                 return Err(Error::CacheFull {
-                    needed: features.len() * self.positions,
+                    needed: more * self.positions,
                     available: self.window_pages.free() / count * self.positions,
                 });
             };
@@ -48,15 +78,11 @@ impl SpeechModel {
             self.windows[window] = Some(Encoded { pages, keys: Vec::new(), hypotheses: 0 });
             windows.push(Window(window as u32));
         }
-        let outcome = self.run_encoder(&windows, features);
-        if let Err(error) = outcome {
-            windows.into_iter().for_each(|window| self.release_window(window));
-            return Err(error);
-        }
-        Ok(windows)
+        Ok(())
     }
 
-    fn run_encoder(&mut self, windows: &[Window], features: &[&[f32]]) -> Result<(), Error> {
+    /// Submits a pass of the encoder.
+    fn start_encoder(&mut self, windows: &[Window], features: &[&[f32]]) -> Result<Ticket, Error> {
         let count = pages_for(self.positions) as u32;
         self.unfolded.clear();
         features.iter().for_each(|frames| unfold(frames, self.mels, &mut self.unfolded));
@@ -85,7 +111,11 @@ impl SpeechModel {
             keeps_hidden: self.alignment_width > 0,
             ..Pass::new(Phase::Encode, &rows, &[])
         };
-        let ticket = self.executable.submit(&pass)?;
+        Ok(self.executable.submit(&pass)?)
+    }
+
+    /// Waits for the oldest pass of the encoder, over these windows.
+    fn finish_encoder(&mut self, ticket: Ticket, windows: &[Window]) -> Result<(), Error> {
         let outputs = self.executable.take(ticket)?;
         if self.alignment_width > 0 {
             let keys = outputs.hidden.chunks_exact(self.positions * self.alignment_width);

@@ -1,7 +1,7 @@
 //! Hypotheses: tokens over an encoded window, their pages, and the passes that append to them.
 
-use pelton_graph::{Input, PAGE, Pass, Phase, Row, TableEdit, Want, pages_for};
-use pelton_speech::{Alignment, Append, Hypothesis, Window};
+use pelton_graph::{Input, PAGE, Pass, Phase, Ranking, Row, TableEdit, Want, pages_for};
+use pelton_speech::{Alignment, Append, Filters, Hypothesis, Part, Ranked, Window};
 
 use super::model::SpeechModel;
 use super::state::Branch;
@@ -70,11 +70,32 @@ impl SpeechModel {
     /// The first tokens of a hypothesis run in the phase of prompts, all later ones in that of decoding,
     /// so that the bits of its logits do not depend on the other hypotheses.
     pub(super) fn append_tokens(&mut self, appends: &[Append<'_>]) -> Result<&[f32], Error> {
-        let (mut prompts, mut decoded) = (Vec::new(), Vec::new());
+        self.append_all(appends, None)?;
+        Ok(&self.logits)
+    }
+
+    /// Appends a token to each of some hypotheses, and returns the likeliest allowed next ones of each.
+    pub(super) fn append_and_rank(
+        &mut self,
+        appends: &[Append<'_>],
+        filters: &Filters<'_>,
+    ) -> Result<Vec<Ranked>, Error> {
+        self.append_all(appends, Some(filters))?;
+        let (width, split) = (Ranking::width(filters.count), filters.split);
+        Ok(self.logits.chunks_exact(width).map(|words| ranked(words, split)).collect())
+    }
+
+    /// Appends tokens. The wanted logits, or the rankings of each append, are in `logits` then.
+    fn append_all(
+        &mut self,
+        appends: &[Append<'_>],
+        filters: Option<&Filters<'_>>,
+    ) -> Result<(), Error> {
+        let (mut prompts, mut decoded, mut copies) = (Vec::new(), Vec::new(), Vec::new());
         let mut results = 0;
         for append in appends {
             let first = self.branch(append.hypothesis)?.len;
-            self.extend(append.hypothesis, append.tokens.len())?;
+            self.extend(append.hypothesis, append.tokens.len(), &mut copies)?;
             let rows = if first == 0 { &mut prompts } else { &mut decoded };
             let mut wants = append.wants.iter().peekable();
             for (i, &token) in append.tokens.iter().enumerate() {
@@ -84,18 +105,21 @@ impl SpeechModel {
                 rows.push(TokenRow { hypothesis: append.hypothesis, position, token, result });
             }
         }
-        let vocab = self.vocab;
+        if !copies.is_empty() {
+            self.executable.copy_pages(self.groups.tokens, &copies)?;
+        }
+        let width = filters.map_or(self.vocab, |filters| Ranking::width(filters.count));
         self.logits.clear();
-        self.logits.resize(results * vocab, 0.0);
+        self.logits.resize(results * width, 0.0);
         for (phase, all) in [(Phase::Prompt, &prompts), (Phase::Decode, &decoded)] {
             let mut rest = all.as_slice();
             while !rest.is_empty() {
                 let (rows, later) = rest.split_at(self.rows_of_pass(rest));
-                self.run_rows(phase, rows, false)?;
+                self.run_rows(phase, rows, false, filters)?;
                 rest = later;
             }
         }
-        Ok(&self.logits)
+        Ok(())
     }
 
     /// Rows from the first on that fit in a pass.
@@ -108,9 +132,15 @@ impl SpeechModel {
         rows.iter().take(self.rows).take_while(fits).count()
     }
 
-    /// Makes room for more tokens of a hypothesis, in pages that it alone holds.
-    fn extend(&mut self, hypothesis: Hypothesis, count: usize) -> Result<(), Error> {
-        let (context, group) = (self.context, self.groups.tokens);
+    /// Makes room for more tokens of a hypothesis, in pages that it alone holds. Adds the `copies`
+    /// `[from, to]` of pages that this takes: other hypotheses hold the page that is copied.
+    fn extend(
+        &mut self,
+        hypothesis: Hypothesis,
+        count: usize,
+        copies: &mut Vec<[u32; 2]>,
+    ) -> Result<(), Error> {
+        let context = self.context;
         let found = self.hypotheses.get_mut(hypothesis.0 as usize).and_then(Option::as_mut);
         let branch = found.ok_or_else(|| missing("hypothesis", hypothesis.0))?;
         let len = branch.len + count;
@@ -125,7 +155,7 @@ impl SpeechModel {
             && self.token_pages.is_shared(*page)
         {
             let copy = self.token_pages.alloc().ok_or_else(|| full(self.token_pages.free()))?;
-            self.executable.copy_page(group, *page, copy)?;
+            copies.push([*page, copy]);
             self.token_pages.unhold(*page);
             *page = copy;
             branch.changed = branch.changed.min(last);
@@ -146,6 +176,7 @@ impl SpeechModel {
         phase: Phase,
         rows: &[TokenRow],
         keeps: bool,
+        filters: Option<&Filters<'_>>,
     ) -> Result<Vec<f32>, Error> {
         let Self { executable, hypotheses, windows, logits, groups, vocab, .. } = self;
         let mut edits = Vec::new();
@@ -180,10 +211,21 @@ impl SpeechModel {
         let wants: Vec<Want<'_>> = wanted().map(|(row, _)| Want::Logits { row }).collect();
         let pass =
             Pass { tables: &edits, keeps_hidden: keeps, ..Pass::new(phase, &inputs, &wants) };
-        let ticket = executable.submit(&pass)?;
+        let (width, ticket) = match filters {
+            Some(filters) => {
+                let words = vocab.div_ceil(32);
+                let of = |result: usize| &filters.masks[result * words..(result + 1) * words];
+                let masks: Vec<u32> =
+                    wanted().flat_map(|(_, result)| of(result)).copied().collect();
+                let Filters { split, count, .. } = *filters;
+                let ranking = Ranking { masks: &masks, split, count };
+                (Ranking::width(count), executable.submit_ranked(&pass, &ranking)?)
+            }
+            None => (*vocab, executable.submit(&pass)?),
+        };
         let outputs = executable.take(ticket)?;
-        for ((_, result), from) in wanted().zip(outputs.logits.chunks_exact(*vocab)) {
-            logits[result * *vocab..(result + 1) * *vocab].copy_from_slice(from);
+        for ((_, result), from) in wanted().zip(outputs.logits.chunks_exact(width)) {
+            logits[result * width..(result + 1) * width].copy_from_slice(from);
         }
         let queries = outputs.hidden.to_vec();
         for of in rows.chunk_by(|a, b| a.hypothesis == b.hypothesis) {
@@ -220,7 +262,8 @@ impl SpeechModel {
         window: Window,
         tokens: &[u32],
     ) -> Result<Alignment, Error> {
-        self.extend(hypothesis, tokens.len())?;
+        // a new hypothesis shares no page
+        self.extend(hypothesis, tokens.len(), &mut Vec::new())?;
         let rows: Vec<TokenRow> = tokens
             .iter()
             .enumerate()
@@ -235,7 +278,7 @@ impl SpeechModel {
         self.logits.resize(tokens.len() * self.vocab, 0.0);
         let mut queries = Vec::with_capacity(tokens.len() * self.alignment_width);
         for rows in rows.chunks(self.wants.min(self.rows)) {
-            queries.extend(self.run_rows(Phase::Prompt, rows, true)?);
+            queries.extend(self.run_rows(Phase::Prompt, rows, true, None)?);
         }
         let encoded = self.windows.get(window.0 as usize).and_then(Option::as_ref);
         let keys = &encoded.ok_or_else(|| missing("window", window.0))?.keys;
@@ -260,6 +303,21 @@ impl SpeechModel {
             logits: std::mem::take(&mut self.logits),
         })
     }
+}
+
+/// A row's results of a ranking.
+fn ranked(words: &[f32], split: u32) -> Ranked {
+    let part = |words: &[f32]| {
+        let (state, pairs) = words.split_at(2);
+        let (pairs, _) = pairs.as_chunks::<2>();
+        let found = pairs.iter().filter(|[_, token]| *token >= 0.0);
+        let greatest = if state[1] > 0.0 { state[0] } else { f32::NEG_INFINITY };
+        let likeliest = found.map(|&[logit, token]| (token as u32, logit)).collect();
+        Part { greatest, sum: state[1].into(), likeliest }
+    };
+    let (others, timestamps) = words.split_at(words.len() / 2);
+    debug_assert!(part(timestamps).likeliest.iter().all(|(token, _)| *token >= split));
+    Ranked { others: part(others), timestamps: part(timestamps) }
 }
 
 /// The product of two rows, in sums of eight lanes, which compilers put in registers.

@@ -3,9 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use pelton_graph::{
-    Backend, BuildOptions, Executable, Limits, OutputKind, Plan, Weight, build_with, pages_for,
+    Backend, BuildOptions, Executable, Limits, OutputKind, Plan, Ranking, Weight, build_with,
+    pages_for,
 };
-use pelton_speech::{Alignment, Append, Hypothesis, Recognizer, Sizes, Vocabulary, Window};
+use pelton_speech::{
+    Alignment, Append, Filters, Hypothesis, Ranked, Recognizer, Sizes, Vocabulary, Window,
+};
 use pelton_tokenizer::Tokenizer;
 use pelton_weights::Checkpoint;
 
@@ -228,6 +231,18 @@ impl Recognizer for SpeechModel {
 
     fn append(&mut self, appends: &[Append<'_>]) -> Result<&[f32], Error> {
         self.append_tokens(appends)
+    }
+
+    fn ranks(&self) -> usize {
+        if self.executable.ranks() { Ranking::MOST } else { 0 }
+    }
+
+    fn append_ranked(
+        &mut self,
+        appends: &[Append<'_>],
+        filters: &Filters<'_>,
+    ) -> Result<Vec<Ranked>, Error> {
+        self.append_and_rank(appends, filters)
     }
 
     fn align(&mut self, window: Window, tokens: &[u32]) -> Result<Alignment, Error> {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use pelton_graph::{
     Backend, Effort, EffortMode, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PageTables,
-    Pass, Phase, Pipeline, Plan, Profile, Rows, Ticket, Want,
+    Pass, Phase, Pipeline, Plan, Profile, Ranking, Rows, Ticket, Want,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
 
 use self::{
+    ahead::Ahead,
     lowered::{Lowered, allocate_buffers, rotations},
     redo::{Redo, Run},
     shape::{PassShape, PassWords, Written, row_words, wanted_logits},
@@ -18,6 +19,8 @@ use crate::{
     device::{Adapter, Checks, Device},
     kernels::{
         attention::{Attention, tiles},
+        copy_pages::PageCopies,
+        rank::Ranks,
         sample::{Sample, SampleBuffers, SampleCall},
     },
     lower::{
@@ -37,6 +40,7 @@ use crate::{
 };
 
 mod again;
+mod ahead;
 mod lowered;
 mod redo;
 mod shape;
@@ -129,10 +133,13 @@ impl Backend for Gpu {
             let partial = 4 * prompt_partial_len(plan, *rows) as u64;
             (*rows as u64).saturating_mul(width + partial) <= left
         };
-        match self.device.capabilities.matrix_cores {
-            true => [4 * LEAST, 2 * LEAST].into_iter().find(fits).unwrap_or(LEAST),
-            false => LEAST,
-        }
+        let larger: &[usize] = match (self.device.capabilities.matrix_cores, plan.encoder) {
+            (false, _) => &[],
+            (true, None) => &[4 * LEAST, 2 * LEAST],
+            // four windows of 30 seconds
+            (true, Some(_)) => &[12 * LEAST, 4 * LEAST, 2 * LEAST],
+        };
+        larger.iter().copied().find(fits).unwrap_or(LEAST)
     }
 
     fn load(
@@ -157,7 +164,6 @@ struct GpuExecutable {
     plan: Plan,
     limits: Limits,
     buffers: Vec<wgpu::Buffer>,
-    caches: Vec<crate::lower::Cache>,
     states: States,
     inputs: Inputs,
     written: Written,
@@ -170,9 +176,12 @@ struct GpuExecutable {
     redo: Redo,
     tables: PageTables,
     sample: Sample,
+    /// The rankings of a plan with an encoder.
+    ranks: Option<Ranks>,
+    /// The commands of a pass with a ranking that may be the next one.
+    ahead: Option<Ahead>,
     in_flight: InFlight,
-    /// A copy of one page of a layer, while it is copied within a cache.
-    page: wgpu::Buffer,
+    page_copies: PageCopies,
     /// The most rows of a tile of attention: the least of all ops, valid for all.
     tile_rows: Option<usize>,
     sample_bytes: Vec<u8>,
@@ -206,8 +215,7 @@ impl GpuExecutable {
         let weights = Weights::load(&device, &plan, sources, progress)?;
         let buffers = allocate_buffers(&device, &plan, &limits)?;
         let caches = allocate_caches(&device, &plan, &limits)?;
-        let pages = caches.iter().flat_map(|cache| cache.buffers().map(|(_, bytes)| *bytes));
-        let page = pages.max().unwrap_or(0);
+        let page_copies = PageCopies::new(&device, &plan, &caches)?;
         let states = States::allocate(&device, &plan, &limits)?;
         let turns = rotations(&device, &plan)?;
         let inputs = Inputs::new(&device, &plan, &limits)?;
@@ -239,7 +247,15 @@ impl GpuExecutable {
             limits.bias,
             pass_buffers,
         )?;
-        let logits_len = limits.wants * plan.output_width();
+        let ranks = match plan.encoder {
+            Some(_) => {
+                let sizes = [plan.output_width(), limits.tokens.min(plan.output_width())];
+                Some(Ranks::new(&device, logits, sizes, limits.wants)?)
+            }
+            None => None,
+        };
+        let ranked = ranks.as_ref().map_or(0, |_| Ranking::width(Ranking::MOST));
+        let logits_len = limits.wants * plan.output_width().max(ranked);
         let kept = [Phase::Encode, Phase::Decode].map(|phase| plan.kept(phase));
         let widths = kept.into_iter().flatten().map(|id| plan.buffer(id).width);
         let hidden_len = limits.rows * widths.max().unwrap_or(0);
@@ -247,7 +263,7 @@ impl GpuExecutable {
         let in_flight = InFlight::new(&device, bytes)?;
         device.wait()?;
         Ok(Self {
-            page: device.buffer("page", page)?,
+            page_copies,
             tile_rows: attentions
                 .iter()
                 .map(|a| a.tile_rows(a.cores(&device.capabilities, limits.rows)))
@@ -258,12 +274,13 @@ impl GpuExecutable {
             sample_bytes: Vec::with_capacity(sample.results().size() as usize),
             samples: Vec::with_capacity(limits.wants * MAX_REPEAT as usize),
             sample,
+            ranks,
+            ahead: None,
             in_flight,
             device,
             plan,
             limits,
             buffers,
-            caches,
             states,
             inputs,
             written: Written::default(),
@@ -291,6 +308,10 @@ impl GpuExecutable {
         }
         let mut selected: Vec<u32> = pass.wants.iter().map(Want::row).collect();
         selected.dedup();
+        let tiles = match (pass.phase, self.tile_rows) {
+            (Phase::Prompt | Phase::Encode, Some(most)) => tiles(pass.rows, most),
+            _ => Vec::new(),
+        };
         let Self { device, inputs, written, .. } = self;
         let counts = [pass.rows.len() as u32, selected.len() as u32];
         written.counts.write(device, &inputs.pass, &counts);
@@ -308,10 +329,6 @@ impl GpuExecutable {
             let states = bytemuck::cast_slice(pass.hidden);
             device.queue.write_buffer(&self.buffers[given.0], 0, states);
         }
-        let tiles = match (pass.phase, self.tile_rows) {
-            (Phase::Prompt | Phase::Encode, Some(most)) => tiles(pass.rows, most),
-            _ => Vec::new(),
-        };
         if !tiles.is_empty() {
             device.queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
         }
@@ -447,6 +464,14 @@ impl Executable for GpuExecutable {
         Ok(ticket)
     }
 
+    fn ranks(&self) -> bool {
+        self.ranks.is_some()
+    }
+
+    fn submit_ranked(&mut self, pass: &Pass<'_>, ranking: &Ranking<'_>) -> Result<Ticket, Error> {
+        self.start_ranked(pass, ranking)
+    }
+
     /// The draw has commands of its own, which the GPU runs after those of the pass: meanwhile the
     /// host finds the draw.
     fn draw(
@@ -494,27 +519,18 @@ impl Executable for GpuExecutable {
     }
 
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {
-        let pages = self.limits.pages.get(group).copied().unwrap_or(0);
-        if let Some(page) = [from, to].into_iter().find(|&page| page as usize >= pages) {
+        self.copy_pages(group, &[[from, to]])
+    }
+
+    fn copy_pages(&mut self, group: usize, pages: &[[u32; 2]]) -> Result<(), Error> {
+        let count = self.limits.pages.get(group).copied().unwrap_or(0);
+        if let Some(page) = pages.as_flattened().iter().find(|page| **page as usize >= count) {
             return Err(Error::Pass(format!(
-                "page {page} of cache group {group}, expected one of {pages}"
+                "page {page} of cache group {group}, expected one of {count}"
             )));
         }
         self.settle(None)?;
-        let mut encoder = self.device.device.create_command_encoder(&Default::default());
-        for (cache, shape) in self.caches.iter().zip(&self.plan.caches) {
-            if shape.group != group {
-                continue;
-            }
-            for &(ref buffer, bytes) in cache.buffers() {
-                let at = |page: u32| u64::from(page) * bytes;
-                // a copy within one buffer is not allowed
-                encoder.copy_buffer_to_buffer(buffer, at(from), &self.page, 0, bytes);
-                encoder.copy_buffer_to_buffer(&self.page, 0, buffer, at(to), bytes);
-            }
-        }
-        self.device.queue.submit([encoder.finish()]);
-        self.device.check()
+        self.page_copies.submit(&self.device, group, pages)
     }
 
     fn save_states(&mut self, slot: u32, snapshot: u32) -> Result<(), Error> {

@@ -55,6 +55,8 @@ pub(crate) struct InFlightPass {
 
 /// The commands of a pass and the buffers with its results.
 pub(crate) struct Recorded {
+    /// Commands that were recorded before.
+    pub(crate) steps: Option<wgpu::CommandBuffer>,
     pub(crate) encoder: wgpu::CommandEncoder,
     /// Samples and logits, and their bytes.
     pub(crate) samples: (wgpu::Buffer, u64),
@@ -149,7 +151,7 @@ impl InFlight {
     }
 
     fn send(&self, device: &Device, recorded: Recorded, buffer: usize) -> Submission {
-        let Recorded { mut encoder, samples, logits_bytes, hidden, dead } = recorded;
+        let Recorded { steps, mut encoder, samples, logits_bytes, hidden, dead } = recorded;
         let (results, sample_bytes) = samples;
         let mut mapped = vec![(&self.samples[buffer], sample_bytes), (&self.logits, logits_bytes)];
         if let (Some((states, bytes)), Some(to)) = (&hidden, self.hidden.get(buffer)) {
@@ -163,7 +165,7 @@ impl InFlight {
         if let Some((words, offset)) = &dead {
             encoder.copy_buffer_to_buffer(words, *offset, &self.dead[buffer], 0, 4);
         }
-        let index = device.queue.submit([encoder.finish()]);
+        let index = device.queue.submit(steps.into_iter().chain([encoder.finish()]));
         mapped.extend(dead.map(|_| (&self.dead[buffer], 4)));
         for (buffer, bytes) in mapped {
             if bytes > 0 {

@@ -1,15 +1,18 @@
 //! Many jobs in one batch of hypotheses.
 
 use std::collections::VecDeque;
+use std::iter::repeat_n;
 
 use crate::error::Error;
 use crate::language::Language;
-use crate::recognizer::{Append, Hypothesis, Recognizer};
+use crate::recognizer::{Append, Filters, Hypothesis, Recognizer};
 use crate::vocabulary::Vocabulary;
 
 use super::control::Control;
 use super::job::{Decoded, Job};
 use super::language::{LanguageProbability, detect_languages, likeliest};
+use super::parallel;
+use super::row::Next;
 use super::task::State;
 
 /// The language of a job, with the probabilities of all if it was detected.
@@ -120,6 +123,15 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Tokens that are needed of a ranking in place of the logits of the next pass; `None` if a job needs
+    /// its logits.
+    fn ranked(&self) -> Option<usize> {
+        self.active
+            .iter()
+            .map(|(_, state)| state.ranked())
+            .try_fold(1, |most, count| Some(count?.max(most)))
+    }
+
     /// One pass of the recognizer over all active jobs.
     fn pass<R: Recognizer + ?Sized, C: Control + ?Sized>(
         &mut self,
@@ -131,13 +143,39 @@ impl<'a> Batch<'a> {
         let wanted: Vec<usize> = self.active.iter().map(|(_, state)| state.wanted()).collect();
         let appends: Vec<Append<'_>> =
             self.active.iter().flat_map(|(_, state)| state.appends()).collect();
-        let mut rest = recognizer.append(&appends).map_err(Error::Model)?;
-        drop(appends);
+        let next: Vec<Next> = match self.ranked().filter(|&count| count <= recognizer.ranks()) {
+            Some(count) => {
+                let mut masks = Vec::new();
+                for (_, state) in &self.active {
+                    state.masks(width.div_ceil(32), control, &mut masks);
+                }
+                let split = self.active.first().map_or(0, |(_, state)| state.split());
+                let filters = Filters { masks: &masks, split, count };
+                let ranked = recognizer.append_ranked(&appends, &filters).map_err(Error::Model)?;
+                let of_rows =
+                    self.active.iter().flat_map(|(_, state)| repeat_n(state, state.running()));
+                of_rows.zip(&ranked).map(|(state, ranked)| state.next_of(ranked)).collect()
+            }
+            None => {
+                let mut rest = recognizer.append(&appends).map_err(Error::Model)?;
+                drop(appends);
+                let mut rows = Vec::new();
+                for (i, ((_, state), wanted)) in self.active.iter_mut().zip(wanted).enumerate() {
+                    let (own, after) = rest.split_at((wanted * width).min(rest.len()));
+                    rest = after;
+                    let own = state.take(vocabulary, own, width, control);
+                    rows.extend(own.into_iter().map(|row| (i, row)));
+                }
+                let active = &self.active;
+                parallel::map(&rows, width, |(i, row)| active[*i].1.filter(vocabulary, row))
+            }
+        };
+        let mut rest = &*next;
         let mut continued = Vec::with_capacity(self.active.len());
-        for ((_, state), wanted) in self.active.iter_mut().zip(wanted) {
-            let (own, after) = rest.split_at((wanted * width).min(rest.len()));
+        for (_, state) in &mut self.active {
+            let (own, after) = rest.split_at(state.running().min(rest.len()));
             rest = after;
-            continued.push(state.choose(vocabulary, own, width, control));
+            continued.push(state.choose(own, control));
         }
         // frees come before forks, so that no job has more hypotheses than its group
         let mut forks: Vec<(usize, usize, Hypothesis)> = Vec::new();

@@ -1,6 +1,6 @@
 //! Beam search with patience (Kasai et al., arXiv 2204.05424).
 
-use super::row::{Row, Source, candidates};
+use super::row::{Next, Row, Source};
 
 /// A beam search of one window.
 #[derive(Debug)]
@@ -14,15 +14,19 @@ pub(super) struct Beam {
 }
 
 impl Beam {
-    /// Continues the rows by the likeliest of all their next tokens, of filtered logits `[vocab]` of each.
-    /// Returns how the rows continue, and whether the search is complete.
+    /// Continues the rows by the likeliest of all their next tokens, of which each has one more than there are
+    /// beams. Returns how the rows continue, and whether the search is complete.
     ///
     /// OpenAI's code also continues rows by tokens of probability 0 where fewer than the beam's size are
     /// allowed. Here the beam is smaller then.
-    pub(super) fn update(&mut self, rows: &mut Vec<Row>, logits: &[&[f32]]) -> (Vec<Source>, bool) {
+    pub(super) fn update(
+        &mut self,
+        rows: &mut Vec<Row>,
+        next: &[Option<&Next>],
+    ) -> (Vec<Source>, bool) {
         let mut all: Vec<(f64, usize, u32)> = Vec::new();
-        for (i, (row, logits)) in rows.iter().zip(logits).enumerate() {
-            for candidate in candidates(logits, self.size + 1) {
+        for (i, (row, next)) in rows.iter().zip(next).enumerate() {
+            for candidate in next.map_or(&[][..], Next::likeliest) {
                 all.push((row.sum + candidate.logprob, i, candidate.token));
             }
         }

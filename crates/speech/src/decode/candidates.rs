@@ -1,7 +1,7 @@
 //! The likeliest tokens of a row.
 
 /// The ids of the `n` greatest logits above -∞, in descending order, ties to the lower id.
-pub(super) fn likeliest(logits: &[f32], n: usize) -> Vec<u32> {
+pub(crate) fn likeliest(logits: &[f32], n: usize) -> Vec<u32> {
     let mut best: Vec<(f32, u32)> = Vec::with_capacity(n + 1);
     let mut least = f32::NEG_INFINITY;
     for (id, &logit) in (0..).zip(logits) {

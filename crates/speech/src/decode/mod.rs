@@ -12,6 +12,7 @@ mod greedy;
 mod job;
 mod language;
 mod options;
+mod parallel;
 mod prompt;
 mod rank;
 mod row;
@@ -23,5 +24,6 @@ pub use job::{Decoded, Job};
 pub use language::{LanguageProbability, detect_languages};
 pub use options::{DecodeOptions, Suppress, Task};
 
+pub(crate) use candidates::likeliest as likeliest_tokens;
 pub(crate) use language::likeliest;
 pub(crate) use prompt::start;

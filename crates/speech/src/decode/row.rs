@@ -32,10 +32,29 @@ pub(super) fn candidates(logits: &[f32], n: usize) -> Vec<Candidate> {
     likeliest(logits, n).into_iter().map(candidate).collect()
 }
 
-/// The log-probability of a token, -∞ for a banned one.
-pub(super) fn logprob(logits: &[f32], token: u32) -> f64 {
+/// The allowed next tokens of a row, as much of them as its search needs.
+#[derive(Clone, Debug)]
+pub(super) enum Next {
+    /// The likeliest ones, in descending order.
+    Likeliest(Vec<Candidate>),
+    /// The filtered logits `[vocab]` for a draw, and the logarithm of their sum of exponentials.
+    All(Vec<f32>, LogSumExp),
+}
+
+impl Next {
+    /// The likeliest tokens; none of logits for a draw.
+    pub(super) fn likeliest(&self) -> &[Candidate] {
+        match self {
+            Self::Likeliest(candidates) => candidates,
+            Self::All(..) => &[],
+        }
+    }
+}
+
+/// The log-probability of a token of logits with the logarithm of their sum, -∞ for a banned one.
+pub(super) fn logprob(logits: &[f32], sum: &LogSumExp, token: u32) -> f64 {
     match logits.get(token as usize) {
-        Some(&logit) if logit > f32::NEG_INFINITY => LogSumExp::of(logits).log_prob(logit),
+        Some(&logit) if logit > f32::NEG_INFINITY => sum.log_prob(logit),
         _ => f64::NEG_INFINITY,
     }
 }

@@ -1,8 +1,9 @@
 //! The state of one job while it is decoded.
 
 use crate::compression::compression_ratio;
-use crate::filters::{Rules, penalize};
+use crate::filters::{Repetition, Rules, penalize};
 use crate::language::Language;
+use crate::ranked::Ranked;
 use crate::recognizer::{Append, Hypothesis};
 use crate::softmax::LogSumExp;
 use crate::text::strip;
@@ -16,7 +17,7 @@ use super::language::LanguageProbability;
 use super::options::DecodeOptions;
 use super::prompt::{Prompt, sample_len};
 use super::rank;
-use super::row::{Row, Source};
+use super::row::{Candidate, Next, Row, Source, candidates};
 
 /// Logits wanted after a single token.
 const LAST: &[usize] = &[0];
@@ -26,6 +27,14 @@ const LAST: &[usize] = &[0];
 enum Search {
     Greedy(Greedy),
     Beam(Beam),
+}
+
+/// The logits of a row that the model ran.
+pub(super) struct RowLogits<'l> {
+    row: usize,
+    logits: &'l [f32],
+    /// The tokens that a constraint allows, as a bit set; `None` allows all.
+    allowed: Option<Vec<u32>>,
 }
 
 /// A job in progress.
@@ -132,20 +141,25 @@ impl<'a> State<'a> {
         })
     }
 
-    /// The number of rows of logits of the next pass.
-    pub(super) fn wanted(&self) -> usize {
-        self.live.len() * if self.is_new() { self.wants.len() } else { 1 }
+    /// The number of rows that the model runs.
+    pub(super) fn running(&self) -> usize {
+        self.live.len()
     }
 
-    /// Chooses the next tokens of all rows from the logits `[wanted, vocab]` of the pass. Returns how rows
-    /// continue; `None` if the job is done.
-    pub(super) fn choose<C: Control + ?Sized>(
+    /// The number of rows of logits of the next pass.
+    pub(super) fn wanted(&self) -> usize {
+        self.running() * if self.is_new() { self.wants.len() } else { 1 }
+    }
+
+    /// Takes the logits `[wanted, vocab]` of the pass. Returns those of the rows that the model ran, which are
+    /// to be [filtered](Self::filter).
+    pub(super) fn take<'l, C: Control + ?Sized>(
         &mut self,
         vocabulary: &Vocabulary,
-        logits: &[f32],
+        logits: &'l [f32],
         width: usize,
         control: &mut C,
-    ) -> Option<Vec<Source>> {
+    ) -> Vec<RowLogits<'l>> {
         let mut all = logits.chunks_exact(width.max(1));
         if self.is_new() {
             let first = all.clone().next().unwrap_or_default();
@@ -157,43 +171,97 @@ impl<'a> State<'a> {
                 all.next();
             }
         }
-        // the rows of a first step share their logits, and those that are over have none
-        let mut filtered: Vec<Option<Vec<f32>>> = vec![None; self.rows.len()];
-        for (&(row, _), logits) in self.live.iter().zip(all) {
-            filtered[row] = Some(self.filter(vocabulary, logits, row, control));
-        }
-        let first_of_many = self.live.len() == 1 && self.rows.iter().all(|r| r.tokens.is_empty());
-        let of = |i: usize| match first_of_many {
-            true => filtered[0].as_deref(),
-            false => filtered[i].as_deref(),
+        let job = self.job.id;
+        let of = |(&(row, _), logits): (&(usize, Hypothesis), &'l [f32])| {
+            let place = Place { job, sampled: &self.rows[row].tokens };
+            RowLogits { row, logits, allowed: control.allowed(place).map(<[u32]>::to_vec) }
         };
-        let logits: Vec<Option<&[f32]>> = (0..self.rows.len()).map(of).collect();
+        self.live.iter().zip(all).map(of).collect()
+    }
+
+    /// Chooses the next tokens of all rows, of those that may follow the rows that the model ran. Returns how
+    /// rows continue; `None` if the job is done.
+    pub(super) fn choose<C: Control + ?Sized>(
+        &mut self,
+        next: &[Next],
+        control: &mut C,
+    ) -> Option<Vec<Source>> {
+        // those that are over have none
+        let mut of_rows: Vec<Option<&Next>> = vec![None; self.rows.len()];
+        for (&(row, _), next) in self.live.iter().zip(next) {
+            of_rows[row] = Some(next);
+        }
+        // the rows of a first step share their logits
+        if self.live.len() == 1 && self.rows.iter().all(|row| row.tokens.is_empty()) {
+            let first = of_rows[0];
+            of_rows.fill(first);
+        }
         let (sources, ended) = match &mut self.search {
-            Search::Greedy(greedy) => greedy.update(&mut self.rows, &logits, control),
-            Search::Beam(beam) => {
-                let logits: Vec<&[f32]> = logits.into_iter().flatten().collect();
-                beam.update(&mut self.rows, &logits)
-            }
+            Search::Greedy(greedy) => greedy.update(&mut self.rows, &of_rows, control),
+            Search::Beam(beam) => beam.update(&mut self.rows, &of_rows),
         };
         let sampled = self.rows.iter().map(|row| row.tokens.len()).max().unwrap_or(0);
         let over = sampled >= self.most || self.prompt.tokens.len() + sampled > self.context;
         (!ended && !over).then_some(sources)
     }
 
-    /// Filters one row of logits.
-    fn filter<C: Control + ?Sized>(
+    /// The number of likeliest tokens that the search needs of each row; `None` if it draws.
+    fn likeliest(&self) -> Option<usize> {
+        match &self.search {
+            Search::Greedy(greedy) if greedy.temperature == 0.0 => Some(1),
+            Search::Greedy(_) => None,
+            Search::Beam(beam) => Some(beam.size + 1),
+        }
+    }
+
+    /// The number of tokens that are needed of a ranking in place of the logits of the next pass; `None` if the
+    /// logits are needed.
+    pub(super) fn ranked(&self) -> Option<usize> {
+        let penalized = self.job.options.repetition != Repetition::NONE;
+        self.likeliest().filter(|_| !self.is_new() && !penalized)
+    }
+
+    /// The first timestamp.
+    pub(super) fn split(&self) -> u32 {
+        self.rules.split()
+    }
+
+    /// Appends the masks of the allowed tokens of the rows that the model runs, each of `words` words.
+    pub(super) fn masks<C: Control + ?Sized>(
         &self,
-        vocabulary: &Vocabulary,
-        logits: &[f32],
-        row: usize,
+        words: usize,
         control: &mut C,
-    ) -> Vec<f32> {
-        let sampled = &*self.rows[row].tokens;
+        masks: &mut Vec<u32>,
+    ) {
+        for &(row, _) in &self.live {
+            let sampled = &*self.rows[row].tokens;
+            let mut mask = self.rules.mask(&self.rules.bans(sampled));
+            mask.resize(words, 0);
+            if let Some(allowed) = control.allowed(Place { job: self.job.id, sampled }) {
+                for (i, word) in mask.iter_mut().enumerate() {
+                    *word &= allowed.get(i).copied().unwrap_or(0);
+                }
+            }
+            masks.append(&mut mask);
+        }
+    }
+
+    /// The next tokens of a ranking of a row.
+    pub(super) fn next_of(&self, ranked: &Ranked) -> Next {
+        let count = self.likeliest().unwrap_or(1);
+        let all = ranked.candidates(self.rules.prefers_timestamps(), count);
+        let of = |(token, logprob)| Candidate { token, logprob };
+        Next::Likeliest(all.into_iter().map(of).collect())
+    }
+
+    /// The next tokens of the logits of a row.
+    pub(super) fn filter(&self, vocabulary: &Vocabulary, row: &RowLogits<'_>) -> Next {
+        let sampled = &*self.rows[row.row].tokens;
         // a failing model's NaN is never chosen
         let mut logits: Vec<f32> =
-            logits.iter().map(|&x| if x.is_nan() { f32::NEG_INFINITY } else { x }).collect();
+            row.logits.iter().map(|&x| if x.is_nan() { f32::NEG_INFINITY } else { x }).collect();
         penalize(&self.job.options.repetition, vocabulary.eot, sampled, &mut logits);
-        if let Some(allowed) = control.allowed(Place { job: self.job.id, sampled }) {
+        if let Some(allowed) = &row.allowed {
             for (token, logit) in logits.iter_mut().enumerate() {
                 let word = allowed.get(token / 32).copied().unwrap_or(0);
                 if word >> (token % 32) & 1 == 0 {
@@ -203,7 +271,13 @@ impl<'a> State<'a> {
         }
         self.rules.apply(&self.rules.bans(sampled), &mut logits);
         self.rules.prefer_timestamps(&mut logits);
-        logits
+        match self.likeliest() {
+            Some(count) => Next::Likeliest(candidates(&logits, count)),
+            None => {
+                let sum = LogSumExp::of(&logits);
+                Next::All(logits, sum)
+            }
+        }
     }
 
     /// The hypotheses that the rows continue, in order of the rows: pairs of row and hypothesis before.

@@ -110,11 +110,19 @@ impl Rules {
             *last = (1 << over) - 1;
         }
         self.each(bans, |range| {
-            for token in range.start..range.end.min(self.end) {
-                mask[(token / BITS) as usize] &= !(1 << (token % BITS));
-            }
+            clear(&mut mask, range.start.min(self.end)..range.end.min(self.end));
         });
         mask
+    }
+
+    /// The first timestamp.
+    pub(crate) fn split(&self) -> u32 {
+        self.first_timestamp
+    }
+
+    /// Whether timestamps are preferred that are likelier together than any other token.
+    pub(crate) fn prefers_timestamps(&self) -> bool {
+        self.timestamps
     }
 
     /// Bans all but timestamps if these are likelier together than any other token.
@@ -136,6 +144,26 @@ impl Rules {
             .chain(bans.ranges.iter().cloned())
             .filter(|range| !range.is_empty())
             .for_each(&mut ban);
+    }
+}
+
+/// Clears a range of bits.
+fn clear(mask: &mut [u32], range: Range<u32>) {
+    let Range { start, end } = range;
+    if start >= end {
+        return;
+    }
+    // the bits below a place of its word
+    let below = |at: u32| (1u32 << (at % BITS)) - 1;
+    let (first, last) = ((start / BITS) as usize, (end / BITS) as usize);
+    if first == last {
+        mask[first] &= below(start) | !below(end);
+        return;
+    }
+    mask[first] &= below(start);
+    mask[first + 1..last].fill(0);
+    if let Some(word) = mask.get_mut(last) {
+        *word &= !below(end);
     }
 }
 

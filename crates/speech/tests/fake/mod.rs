@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -23,6 +24,8 @@ const NO_SPEECH: u32 = SOT + LANGUAGES + 5;
 pub(crate) const FIRST_TIMESTAMP: u32 = NO_SPEECH + 2;
 pub(crate) const VOCAB: u32 = FIRST_TIMESTAMP + 1501;
 const POSITIONS: usize = 1500;
+/// Tokens that a model ranks in place of its logits: none, and as many as a GPU.
+pub(crate) const RANKS: [usize; 2] = [0, 33];
 const HEADS: [u64; 3] = [0, 65, 67];
 pub(crate) const CONTEXT: usize = 448;
 
@@ -145,6 +148,9 @@ pub(crate) struct Fake {
     pub(crate) fails_in: Option<usize>,
     /// Replaces the logits.
     pub(crate) logits_of: Option<Logits>,
+    /// The tokens that it ranks, and how often it was asked for their number.
+    pub(crate) ranks: usize,
+    pub(crate) asked: Cell<usize>,
     pub(crate) passes: usize,
     pub(crate) most_hypotheses: usize,
 }
@@ -178,6 +184,8 @@ impl Fake {
             logits: Vec::new(),
             fails_in: None,
             logits_of: None,
+            ranks: 0,
+            asked: Cell::new(0),
             passes: 0,
             most_hypotheses: 0,
         }
@@ -283,6 +291,11 @@ impl Recognizer for Fake {
         }
         self.logits = logits;
         Ok(&self.logits)
+    }
+
+    fn ranks(&self) -> usize {
+        self.asked.set(self.asked.get() + 1);
+        self.ranks
     }
 
     fn align(&mut self, window: Window, tokens: &[u32]) -> Result<Alignment, Failed> {

@@ -5,7 +5,7 @@ use pelton_speech::{Features, Recognizer, Vocabulary, Window};
 use serde_json::Value;
 
 use crate::expected::{assert_near, set};
-use crate::fake::{Fake, Frames, Noise, ids, vocabulary};
+use crate::fake::{Fake, Frames, Noise, RANKS, ids, vocabulary};
 
 /// One expectation with its job.
 struct Case {
@@ -56,20 +56,24 @@ fn check(case: &Case, found: &Decoded) {
 #[test]
 fn each_window_alone() {
     let (multilingual, english) = (vocabulary(), vocabulary().english_only());
-    for case in cases() {
+    let mut asked = 0;
+    for (case, ranks) in cases().into_iter().flat_map(|case| RANKS.map(|n| (case.clone(), n))) {
         let is_english = case["english"].as_bool().is_some();
         let vocabulary = if is_english { &english } else { &multilingual };
         let mut model = Fake::new(case["seed"].as_u64().unwrap());
+        model.ranks = ranks;
         let window = encode(&mut model, &case);
-        let name =
-            format!("seed {} options {} frames {}", case["seed"], case["options"], case["frames"]);
+        let [seed, options, frames] = ["seed", "options", "frames"].map(|key| &case[key]);
+        let name = format!("seed {seed} options {options} frames {frames} ranks {ranks}");
         let job = job(vocabulary, window, &case);
         let found =
             decode(&mut model, vocabulary, std::slice::from_ref(&job), &mut Noise::default());
         check(&Case { name, job, expected: case["result"].clone() }, &found.unwrap()[0]);
         model.free_window(window);
         model.assert_all_freed();
+        asked += model.asked.get();
     }
+    assert!(asked > 100, "rankings are in use");
 }
 
 /// The three windows of each set of options, and all windows of a seed, at once.
@@ -77,8 +81,10 @@ fn each_window_alone() {
 fn windows_in_a_batch() {
     let vocabulary = vocabulary();
     let cases: Vec<Value> = cases().into_iter().filter(|case| case["english"].is_null()).collect();
-    for together in cases.chunk_by(|a, b| a["seed"] == b["seed"]) {
+    let seeds = cases.chunk_by(|a, b| a["seed"] == b["seed"]);
+    for (together, ranks) in seeds.flat_map(|cases| RANKS.map(|ranks| (cases, ranks))) {
         let mut model = Fake::new(together[0]["seed"].as_u64().unwrap());
+        model.ranks = ranks;
         model.sizes.hypotheses = 8;
         let mut built = Vec::new();
         // each case twice, so that jobs wait for hypotheses

@@ -5,7 +5,7 @@ use pelton_speech::{Segment, Vocabulary};
 use serde_json::Value;
 
 use crate::expected::{assert_near, set};
-use crate::fake::{Fake, Frames, Noise, ids, vocabulary};
+use crate::fake::{Fake, Frames, Noise, RANKS, ids, vocabulary};
 
 fn options(vocabulary: &Vocabulary, case: &Value) -> TranscribeOptions {
     let mut options = TranscribeOptions::default();
@@ -83,17 +83,19 @@ fn check(found: &Segment, expected: &Value, name: &str) {
 fn files(file: &str) {
     let cases: Value = serde_json::from_str(file).unwrap();
     let (multilingual, english) = (vocabulary(), vocabulary().english_only());
-    for case in cases.as_array().unwrap() {
+    let cases = cases.as_array().unwrap().iter();
+    for (case, ranks) in cases.flat_map(|case| RANKS.map(|ranks| (case, ranks))) {
         let is_english = case["options"]["multilingual"] == false;
         let vocabulary = if is_english { &english } else { &multilingual };
         let mut model = Fake::new(case["seed"].as_u64().unwrap());
+        model.ranks = ranks;
         let frames = case["frames"].as_u64().unwrap() as usize;
         let mut features = Frames { frames, offset: 0 };
         let options = options(vocabulary, case);
         let mut noise = Noise::default();
         let found =
             transcribe(&mut model, vocabulary, &mut features, &options, &mut noise).unwrap();
-        let name = format!("seed {} {}", case["seed"], case["options"]);
+        let name = format!("seed {} {} ranks {ranks}", case["seed"], case["options"]);
         let expected = case["segments"].as_array().unwrap();
         for (i, (found, expected)) in found.segments.iter().zip(expected).enumerate() {
             assert_eq!(found.id, i);

@@ -68,7 +68,7 @@ impl GpuExecutable {
             let bytes = 4 * run.shape.rows * self.plan.buffer(id).width;
             (self.buffers[id.0].clone(), bytes as u64)
         });
-        Recorded { encoder, samples, logits_bytes, hidden, dead }
+        Recorded { steps: None, encoder, samples, logits_bytes, hidden, dead }
     }
 
     /// Waits for the persistent passes up to a ticket, or for all of them. If a spin of one ran

@@ -5,7 +5,7 @@ use pelton_graph::{Input, Pass, Phase, Row, Want};
 use crate::{device::Mirror, lower::buffers::SAMPLED};
 
 /// The properties of a pass that its dispatches depend on.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct PassShape {
     pub(super) phase: Phase,
     pub(super) rows: usize,

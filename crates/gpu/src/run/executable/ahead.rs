@@ -1,0 +1,88 @@
+//! Passes whose results are rankings, recorded while the pass before runs.
+//!
+//! The rules of speech choose tokens on the host, so a decoding pass cannot be submitted before the results of
+//! the pass before are known. Its commands depend on its shape alone, and most passes have the rows of the pass
+//! before, one position later. So they are recorded while the GPU runs that one. Tokens and tables are written
+//! when they are known; commands of another shape are dropped.
+//!
+//! Only plans with an encoder have rankings, and such plans have no persistent kernels.
+
+use pelton_graph::{Error, Pass, Phase, Ranking, Ticket};
+
+use super::{GpuExecutable, shape::PassShape};
+use crate::{
+    kernels::rank::{RankCall, Ranks},
+    run::in_flight::Recorded,
+};
+
+/// The commands of a pass without its tokens.
+pub(super) struct Ahead {
+    shape: PassShape,
+    call: RankCall,
+    commands: wgpu::CommandBuffer,
+}
+
+impl GpuExecutable {
+    /// Submits a pass of whose logits only a ranking is kept.
+    pub(super) fn start_ranked(
+        &mut self,
+        pass: &Pass<'_>,
+        ranking: &Ranking<'_>,
+    ) -> Result<Ticket, Error> {
+        self.in_flight.check_free(true)?;
+        let (shape, _) = self.begin(pass)?;
+        let (wants, rows) = (pass.wants.len(), shape.selected.len());
+        if pass.logits() != wants || rows != wants || pass.repeat != 1 || pass.keeps_hidden {
+            return Err(Error::Pass(format!(
+                "a ranking of {rows} rows for {wants} results, repeated {}; expected the logits of as many rows once, and nothing else",
+                pass.repeat
+            )));
+        }
+        let call = self.ranks()?.prepare(&self.device, ranking, wants)?;
+        let ahead = self.ahead.take().filter(|ahead| ahead.shape == shape && ahead.call == call);
+        let commands = match ahead {
+            Some(ahead) => ahead.commands,
+            None => self.ranked_commands(&shape, &call)?,
+        };
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let (results, to) = (self.ranks()?.results(), self.in_flight.logits());
+        encoder.copy_buffer_to_buffer(results, 0, to, 0, call.bytes());
+        let recorded = Recorded {
+            steps: Some(commands),
+            encoder,
+            samples: (self.sample.results().clone(), 0),
+            logits_bytes: call.bytes(),
+            hidden: None,
+            dead: None,
+        };
+        let samples = self.sample.prepare(&self.device, pass);
+        let ticket = self.in_flight.submit(&self.device, recorded, samples, 1)?;
+        self.redo.given.push_back(None);
+        if shape.phase == Phase::Decode {
+            let shape = PassShape { bound: shape.bound + 1, ..shape };
+            let commands = self.ranked_commands(&shape, &call)?;
+            self.ahead = Some(Ahead { shape, call, commands });
+        }
+        Ok(ticket)
+    }
+
+    fn ranks(&self) -> Result<&Ranks, Error> {
+        self.ranks.as_ref().ok_or_else(|| {
+            Error::Pass("a ranking of a plan without an encoder, expected none".to_owned())
+        })
+    }
+
+    /// The commands of the steps and of the ranking of a pass.
+    fn ranked_commands(
+        &self,
+        shape: &PassShape,
+        call: &RankCall,
+    ) -> Result<wgpu::CommandBuffer, Error> {
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut compute = encoder.begin_compute_pass(&Default::default());
+        self.record(&mut compute, shape, false);
+        self.ranks()?.record(&mut compute, call);
+        drop(compute);
+        Ok(encoder.finish())
+    }
+}
