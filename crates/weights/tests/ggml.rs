@@ -104,6 +104,27 @@ fn the_first_bytes_decide_and_not_the_name() {
     }
 }
 
+/// A folder stands for its one ggml file, which its first bytes tell from other files of the same ending. A
+/// file that is named as GGUF comes first, and of two neither is chosen.
+#[test]
+fn a_folder_stands_for_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+    let name = || {
+        let model = Checkpoint::open(folder.path())?;
+        assert_eq!(model.source(), Source::Ggml);
+        Ok::<_, Error>(model.metadata().string("general.name").unwrap().to_owned())
+    };
+    write("pytorch_model.bin", b"PK\x03\x04");
+    write("ggml-some.bin", &RawBin::valid().bytes());
+    assert_eq!(name().unwrap(), "some");
+    write("ggml-other.bin", &RawBin::valid().bytes());
+    let error = name().unwrap_err();
+    assert!(matches!(error.problem(), Problem::SeveralModels { count: 2, .. }), "{error}");
+    write("first.gguf", &RawBin::valid().bytes());
+    assert_eq!(name().unwrap(), "first");
+}
+
 /// All types of whisper.cpp's quantizer.
 #[test]
 fn quantized_types() {

@@ -17,24 +17,28 @@ var<private> base_row: u32;
 var<private> first_pair: u32;
 var<private> end_pair: u32;
 
-// Chooses the matrix; false if the workgroup has no work.
+// Chooses the matrix; false if the workgroup has no work. The result is uniform: a compiler of browsers proves it
+// of values, not of private variables.
 fn choose(index: u32, head: u32, count: u32) -> bool {
 {% if experts.pick == "ids" %}
-    which = min(u32(max(ids[index], 0.0)), {{ experts.count - 1 }}u);
-    first_pair = index;
-    end_pair = index + 1u;
+    let chosen = min(u32(max(ids[index], 0.0)), {{ experts.count - 1 }}u);
+    let first = index;
+    let end = index + 1u;
 {% elif experts.pick == "sorted" %}
     let tile = tiles[index];
-    which = tile.x;
-    first_pair = tile.y;
-    end_pair = tile.z;
+    let chosen = tile.x;
+    let first = tile.y;
+    let end = tile.z;
 {% else %}
-    which = head;
-    first_pair = index * {{ batch }}u;
-    end_pair = {{ "first_pair + 1u" if batch == 1 else "count" }};
+    let chosen = head;
+    let first = index * {{ batch }}u;
+    let end = {{ "first + 1u" if batch == 1 else "count" }};
 {% endif %}
-    base_row = (which - {{ experts.first }}u) * {{ experts.rows }}u;
-    return which >= {{ experts.first }}u && which < {{ experts.end }}u && first_pair < end_pair;
+    which = chosen;
+    first_pair = first;
+    end_pair = end;
+    base_row = (chosen - {{ experts.first }}u) * {{ experts.rows }}u;
+    return chosen >= {{ experts.first }}u && chosen < {{ experts.end }}u && first < end;
 }
 
 // The row of results of the workgroup's pair r; after the last pair, that of the last.
