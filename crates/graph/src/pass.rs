@@ -163,8 +163,8 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// What is kept of the logits of a pass that is [submitted](crate::Executable::submit_ranked) with it: of
-/// each row the likeliest tokens of two parts of the vocabulary, and the sum of exponentials of each part.
+/// The rows of a pass that is [submitted](crate::Executable::submit_ranked) with it give rankings in place
+/// of logits: the likeliest tokens of two parts of the vocabulary, and the sum of exponentials of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ranking<'a> {
     /// The allowed tokens of each want `[wants, ⌈tokens / 32⌉]`, a bit each: token `t` is bit `t % 32` of

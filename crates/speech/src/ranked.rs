@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::decode::likeliest_tokens;
 use crate::softmax::LogSumExp;
 
-/// What the decoding rules need of a row of filtered logits.
+/// The parts of a row of filtered logits that the decoding rules need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranked {
     /// The tokens before the first timestamp.

@@ -55,6 +55,7 @@ fn alone(command: &mut Command) {
     command
         .env("HF_ENDPOINT", "http://127.0.0.1:1")
         .env("HF_HUB_CACHE", temporary("hub-cache"))
+        .env("XDG_CACHE_HOME", temporary("cache"))
         .env("OLLAMA_MODELS", temporary("ollama-models"));
 }
 

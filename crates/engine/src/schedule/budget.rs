@@ -146,7 +146,7 @@ impl PrefillBudget {
         };
         // the next token of those that decode comes in time
         let smooth = between - decode;
-        // with many that decode, passes over prompts are many, and their fixed parts add up
+        // passes over prompts are many where many decode, and their fixed parts add up
         let cheap = (DECODES * decode).min(FIXED_PARTS * fixed);
         // prompts take turns with decoding passes until the first tokens of all, of those that can be in
         // time at all

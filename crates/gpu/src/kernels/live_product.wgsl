@@ -38,7 +38,7 @@ var<workgroup> masks: array<atomic<u32>, {{ slice // 32 }}>;
 {% if nested %}
 var<workgroup> lower_masks: array<atomic<u32>, {{ slice // 32 }}>;
 {% endif %}
-// of each block its live inputs and their codes, an input in 8 bits above a code; then others with the code 0
+// in each block its live inputs and their codes, an input in 8 bits above a code; then others with the code 0
 var<workgroup> entries: array<u32, {{ slice }}>;
 {% else %}
 // live inputs of the slice, and their activations

@@ -144,8 +144,8 @@ mod tests {
             let threshold = f64::from(even().threshold(fraction, false));
             assert!((threshold - (1.0 - fraction)).abs() < 1e-6, "{fraction}: {threshold}");
         }
-        // with the upper halves above t, and the lower above 9.2 t: (2 - 10.2 t) / 2 of all halves are
-        // live while 9.2 t is below 1, and then (1 - t) / 2
+        // upper halves are live above t and lower ones above 9.2 t: (2 - 10.2 t) / 2 of all halves
+        // while 9.2 t is below 1, and then (1 - t) / 2
         for (fraction, expected) in [(0.8, 0.4 / 10.2), (0.5, 1.0 / 10.2), (0.25, 0.5), (0.1, 0.8)]
         {
             let threshold = f64::from(even().threshold(fraction, true));

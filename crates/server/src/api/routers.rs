@@ -1,5 +1,5 @@
-//! What routers in front of several servers ask each of them for: tokens of prompts as vLLM has them, and
-//! facts as SGLang has them.
+//! Paths for routers in front of several servers: tokens of prompts as vLLM has them, and facts as SGLang
+//! has them.
 
 use std::sync::Arc;
 

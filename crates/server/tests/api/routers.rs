@@ -1,4 +1,4 @@
-//! What routers ask a server for.
+//! The answers to routers.
 
 use pelton_server::MetricNames;
 use serde_json::json;
