@@ -28,6 +28,7 @@ mod print;
 mod profile;
 mod rope;
 mod tables;
+mod weight;
 
 pub use arch::{
     Architecture, AttentionScale, Block, Embed, FeedForward, Head, LogitScale, MixerRule, Moe,
@@ -51,9 +52,9 @@ pub use op::{
 pub use pass::{Input, MAX_REPEAT, Outputs, Pass, RECENT, Ranking, Row, Sample, Ticket, Want};
 pub use phase::Phase;
 pub use plan::{
-    Buffer, Cache, CacheGroup, Encoder, Hidden, OutputKind, Part, Plan, Rows, Shape, State, Step,
-    Values, Weight, WeightKind,
+    Buffer, Cache, CacheGroup, Encoder, Hidden, OutputKind, Plan, Rows, Shape, State, Step, Values,
 };
 pub use profile::{Profile, StepProfile};
 pub use rope::{Rope, RopeStyle};
 pub use tables::{PageTables, TableEdit};
+pub use weight::{Part, Weight, WeightKind};

@@ -20,7 +20,7 @@ fn fraction(effort: f64) -> Effort {
 }
 
 /// Measures the scores of a plan's matrices on windows of tokens.
-pub type Calibrate = dyn Fn(Plan, &Arc<Checkpoint>, &[Vec<u32>]) -> Vec<MatrixScores>;
+type Calibrate = dyn Fn(Plan, &Arc<Checkpoint>, &[Vec<u32>]) -> Vec<MatrixScores>;
 
 /// A random model, marked for rows of an effort in a mode or not, with fractions of its kinds of matrices.
 fn load(

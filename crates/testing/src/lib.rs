@@ -18,7 +18,6 @@ mod skip;
 pub mod speech;
 mod whisper;
 
-pub use effort::Calibrate;
 pub use random::Random;
 pub use skip::{Need, skip};
 pub use whisper::WhisperSpec;

@@ -10,10 +10,9 @@ use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
 
 use self::{
-    ahead::Ahead,
     lowered::{Lowered, allocate_buffers, rotations},
     redo::{Redo, Run},
-    shape::{PassShape, PassWords, Written, row_words, wanted_logits},
+    shape::{Ahead, PassShape, PassWords, Written, row_words, wanted_logits},
 };
 use crate::{
     device::{Adapter, Checks, Device},

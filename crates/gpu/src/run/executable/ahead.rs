@@ -9,18 +9,14 @@
 
 use pelton_graph::{Error, Pass, Phase, Ranking, Ticket};
 
-use super::{GpuExecutable, shape::PassShape};
+use super::{
+    GpuExecutable,
+    shape::{Ahead, PassShape},
+};
 use crate::{
     kernels::rank::{RankCall, Ranks},
     run::in_flight::Recorded,
 };
-
-/// The commands of a pass without its tokens.
-pub(super) struct Ahead {
-    shape: PassShape,
-    call: RankCall,
-    commands: wgpu::CommandBuffer,
-}
 
 impl GpuExecutable {
     /// Submits a pass of whose logits only a ranking is kept.

@@ -2,7 +2,7 @@
 
 use pelton_graph::{Input, Pass, Phase, Row, Want};
 
-use crate::{device::Mirror, lower::buffers::SAMPLED};
+use crate::{device::Mirror, kernels::rank::RankCall, lower::buffers::SAMPLED};
 
 /// The properties of a pass that its dispatches depend on.
 #[derive(Clone, PartialEq)]
@@ -32,6 +32,13 @@ impl PassShape {
     pub(super) fn alone(&self) -> bool {
         self.phase == Phase::Decode && self.rows == 1 && self.selected.len() == 1
     }
+}
+
+/// The commands of a pass without its tokens.
+pub(super) struct Ahead {
+    pub(super) shape: PassShape,
+    pub(super) call: RankCall,
+    pub(super) commands: wgpu::CommandBuffer,
 }
 
 /// The inputs of a pass as kernels read them.
