@@ -162,10 +162,10 @@ fn what_is_refused() {
 fn the_effort_changes_during_a_chat() {
     let answer = |input: &str, flags: &[&str]| {
         let output = chat(input, flags);
-        // notes about the effort alone
-        let notes = said(&output);
-        let of_effort = |line: &str| !flags.is_empty() && line.contains("effort");
-        assert!(notes.lines().all(of_effort), "{notes}");
+        // what was loaded, and notes about the effort
+        let notes = String::from_utf8(output.stderr.clone()).unwrap();
+        let is_known = |line: &str| line.contains(" of weights and ") || line.contains("effort");
+        assert!(notes.lines().all(is_known), "{notes}");
         stdout(&output)
     };
     let full = answer(&format!("{SUM}\n"), &[]);
