@@ -162,7 +162,7 @@ fn what_is_refused() {
 fn the_effort_changes_during_a_chat() {
     let answer = |input: &str, flags: &[&str]| {
         let output = chat(input, flags);
-        // what was loaded, and notes about the effort
+        // a line of what was loaded, and notes about the effort
         let notes = String::from_utf8(output.stderr.clone()).unwrap();
         let is_known = |line: &str| line.contains(" of weights and ") || line.contains("effort");
         assert!(notes.lines().all(is_known), "{notes}");
