@@ -296,7 +296,11 @@ fn transcribe(
     options: &Transcription,
     stop: &Flag,
 ) -> Result<()> {
-    let mut audio = AudioFile::open(path).hint("`pelton transcribe --help` lists the formats")?;
+    let mut audio =
+        AudioFile::open(path).or_else(|error| match args.inputs.len() == 1 && path.exists() {
+            true => Err(error).hint("a model comes before its audio: pelton transcribe MODEL FILE"),
+            false => Err(error.into()),
+        })?;
     let begun = Instant::now();
     let bar = Progress::new(
         "transcribing {bar:32} {pos} of {len} s of audio, {per_sec} of audio, {eta} left",

@@ -153,7 +153,9 @@ fn what_cannot_be_transcribed() {
     let error = refused(&["transcribe", "no-such-file.wav"], 1);
     assert!(error.contains("no-such-file.wav could not be read"), "{error}");
     let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    assert!(refused(&["transcribe", readme], 1).contains("is not an audio file of a known format"));
+    let message = refused(&["transcribe", readme], 1);
+    assert!(message.contains("is not an audio file of a known format"), "{message}");
+    assert!(message.contains("hint: a model comes before its audio"), "{message}");
     let error = refused(&["transcribe", &audio, &audio], 1);
     assert!(error.contains("expected a MODEL before several files"), "{error}");
     let error = refused(&["transcribe", "built-in", &audio, &audio], 1);
