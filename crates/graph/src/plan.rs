@@ -229,7 +229,7 @@ impl Plan {
         let encoder = self.encoder.map_or(0, |encoder| encoder.steps);
         match phase {
             Phase::Encode => 0..encoder,
-            Phase::Prompt | Phase::Decode => encoder..self.steps.len(),
+            Phase::Prompt | Phase::Decode | Phase::Mixed { .. } => encoder..self.steps.len(),
         }
     }
 
@@ -238,7 +238,7 @@ impl Plan {
     pub fn given(&self, phase: Phase) -> Option<BufferId> {
         match phase {
             Phase::Encode => self.encoder.map(|encoder| encoder.features),
-            Phase::Prompt | Phase::Decode => {
+            Phase::Prompt | Phase::Decode | Phase::Mixed { .. } => {
                 self.hidden.filter(|hidden| hidden.is_input).map(|hidden| hidden.buffer)
             }
         }
@@ -248,7 +248,9 @@ impl Plan {
     pub fn kept(&self, phase: Phase) -> Option<BufferId> {
         match phase {
             Phase::Encode => self.encoder.and_then(|encoder| encoder.kept),
-            Phase::Prompt | Phase::Decode => self.hidden.map(|hidden| hidden.buffer),
+            Phase::Prompt | Phase::Decode | Phase::Mixed { .. } => {
+                self.hidden.map(|hidden| hidden.buffer)
+            }
         }
     }
 
