@@ -399,7 +399,7 @@ unsafe fn floats<T: Functions, E: Element>(job: &Job<'_>) {
                 kernels: [
                     (4, T::float_decode::<E, 4, 4>),
                     (2, T::float_decode::<E, 4, 2>),
-                    (1, T::float_decode::<E, 4, 1>),
+                    (1, T::float_decode::<E, 1, 1>),
                 ],
                 rows: 4,
             }
@@ -408,7 +408,7 @@ unsafe fn floats<T: Functions, E: Element>(job: &Job<'_>) {
                 kernels: [
                     (3, T::float_decode::<E, 2, 3>),
                     (2, T::float_decode::<E, 2, 2>),
-                    (1, T::float_decode::<E, 4, 1>),
+                    (1, T::float_decode::<E, 1, 1>),
                 ],
                 rows: 4,
             }

@@ -2,7 +2,8 @@
 //!
 //! A lane of a vector is a column here, modulo 16: each of 16 partial sums of a result runs over its
 //! columns in order, and at the end they are added pairwise. So weights are multiplied as they are
-//! read, without a transposition. The order is the same whatever the batch, the threads and the
+//! read, without a transposition. One activation row multiplies one row of weights after the other, as
+//! the CPU's prefetchers follow one stream better than several; more of them share the rows of weights. The order is the same whatever the batch, the threads and the
 //! instruction set; it differs from that of prompts (`float.rs`).
 //!
 //! A plan has these kernels if at least an eighth of its weights are of these types, and its phases
@@ -13,7 +14,7 @@ use std::ops::Range;
 
 use super::float_kernels::Element;
 use super::job::Job;
-use super::prefetch::RangePrefetch;
+use super::prefetch::{RangePrefetch, prefetch_next_page};
 use super::tile::{BLOCK, CHUNK};
 use super::vectors::{Rows, Vectors};
 
@@ -32,7 +33,7 @@ pub(super) type RowsFn = unsafe fn(&Job<'_>, Range<usize>, usize, &mut RangePref
 pub(super) struct DecodeKernels {
     /// Kernels and the numbers of their activation rows, descending; the last has one.
     pub(super) kernels: [(usize, RowsFn); 3],
-    /// Rows of the matrix that a kernel multiplies at a time.
+    /// The most rows of the matrix that a kernel multiplies at a time.
     pub(super) rows: usize,
 }
 
@@ -114,7 +115,11 @@ unsafe fn tile<S: Vectors, E: Element, const NR: usize, const MR: usize>(
             let cols = COLUMNS.min(job.cols - chunk * COLUMNS);
             // two steps are a block of activations
             for _ in 0..cols / BLOCK {
-                prefetch.advance(NR * BLOCK * E::BYTES);
+                let bytes = NR * BLOCK * E::BYTES;
+                match NR {
+                    1 => prefetch_next_page(weights.first, bytes),
+                    _ => prefetch.advance(bytes),
+                }
                 for half in 0..2 {
                     step::<S, E, NR, MR>(weights, x, half * WIDTH, &mut sums);
                     weights.first = weights.first.wrapping_add(WIDTH * E::BYTES);

@@ -79,6 +79,20 @@ pub(super) fn prefetch_packed(from: *const u8, bytes: usize, lead: usize) {
     }
 }
 
+/// Lines at the begin of a page that are requested a page before their use.
+const FIRST_LINES: usize = 8;
+
+/// Prefetches the begin of the next page if the `bytes` bytes at `from` begin a page. They are read one
+/// after the other, so the CPU's own prefetchers request the rest of a page; they stop at its end.
+#[inline(always)]
+pub(super) fn prefetch_next_page(from: *const u8, bytes: usize) {
+    if from.addr() % PAGE < bytes {
+        for line in 0..FIRST_LINES {
+            prefetch(from.wrapping_add(PAGE + line * LINE), Level::Second);
+        }
+    }
+}
+
 /// Prefetches `bytes` bytes of each of `count` rows into the second-level cache. The addresses need
 /// not be valid.
 #[inline(always)]

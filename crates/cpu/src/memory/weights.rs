@@ -11,7 +11,7 @@ use pelton_weights::{BucketPart, Checkpoint, Tensor, bucket_tensor};
 use super::{Budget, Use};
 use crate::gemm::buckets::{BucketParts, Buckets};
 use crate::gemm::input_major::{InputMajor, has_lines};
-use crate::gemm::{MatrixError, MatrixRef, Panels, can_pack, pack};
+use crate::gemm::{ActivationKind, MatrixError, MatrixRef, Panels, can_pack, pack};
 use crate::isa::Isa;
 use crate::pool::{Pool, SharedMut};
 
@@ -44,11 +44,11 @@ enum Weight {
     },
 }
 
-/// A copy of matrices, without rows between them, in panels.
+/// A copy of matrices, without rows between them, in panels or row by row.
 #[derive(Debug)]
 struct Packed {
     copy: MmapMut,
-    panels: Panels,
+    panels: Option<Panels>,
 }
 
 /// The weights of a matrix whose rows can have an effort below 1.
@@ -281,29 +281,48 @@ impl Weights {
         }
     }
 
-    /// Copies the matrices that steps multiply with, packed in panels, if the instruction set
-    /// multiplies those and there is memory for them. Otherwise they stay as they are.
+    /// Copies the matrices that steps multiply with into large pages, if the instruction set has kernels
+    /// for packed rows and there is memory: block formats in panels, F32, F16 and BF16 as they are.
+    /// Otherwise they stay in the file.
     pub(crate) fn pack(&mut self, plan: &Plan, pool: &Pool, isa: Isa, budget: &mut Budget) {
         let Some(panels) = Panels::of(isa) else {
             return;
         };
-        let packs: Vec<bool> = (self.all.iter().zip(&plan.weights).zip(multiplied(plan)))
-            .map(|((weight, of), multiplied)| {
-                let can = |matrices: &Matrices| can_pack(of.dtype, matrices.rows, panels);
-                matches!(weight, Weight::Matrices { stored, .. } if multiplied && can(stored))
+        let can = |dtype, rows| can_pack(dtype, rows, panels);
+        self.copy(plan, pool, Some(panels), can, budget);
+        if cfg!(target_os = "linux") {
+            let is_float = |dtype, _| ActivationKind::of(dtype) == ActivationKind::F32;
+            self.copy(plan, pool, None, is_float, budget);
+        }
+    }
+
+    /// Copies the matrices that steps multiply with and whose type and rows are `wanted`, if there is
+    /// memory for them.
+    fn copy(
+        &mut self,
+        plan: &Plan,
+        pool: &Pool,
+        panels: Option<Panels>,
+        wanted: impl Fn(DType, usize) -> bool,
+        budget: &mut Budget,
+    ) {
+        let copies: Vec<bool> = (self.all.iter().zip(&plan.weights).zip(multiplied(plan)))
+            .map(|((weight, of), multiplied)| match weight {
+                Weight::Matrices { stored, .. } => multiplied && wanted(of.dtype, stored.rows),
+                Weight::Floats(_) | Weight::Lines { .. } | Weight::Buckets { .. } => false,
             })
             .collect();
         let bytes_of = |(weight, of): (&Weight, &pelton_graph::Weight)| match weight {
             Weight::Matrices { stored, .. } => of.count() * stored.rows * stored.row_bytes,
             Weight::Floats(_) | Weight::Lines { .. } | Weight::Buckets { .. } => 0,
         };
-        let all = self.all.iter().zip(&plan.weights).zip(&packs).filter(|(_, packs)| **packs);
+        let all = self.all.iter().zip(&plan.weights).zip(&copies).filter(|(_, copies)| **copies);
         let needed: u128 = all.map(|(weight, _)| bytes_of(weight) as u128).sum();
         if budget.take(Use::Packed, needed).is_err() {
             return;
         }
         for ((weight, of), _) in
-            self.all.iter_mut().zip(&plan.weights).zip(packs).filter(|(_, packs)| *packs)
+            self.all.iter_mut().zip(&plan.weights).zip(copies).filter(|(_, copies)| *copies)
         {
             let bytes = bytes_of((weight, of));
             if let Weight::Matrices { stored, packed } = weight {
@@ -348,7 +367,7 @@ impl Weights {
                 let dtype = self.checkpoint.tensor_at(stored.tensor).dtype;
                 // the copy has the rows of the matrices alone
                 let matrices = Matrices { first: 0, of: stored.rows, ..*stored };
-                let panels = Some(packed.panels);
+                let panels = packed.panels;
                 Ok(StoredMatrices { dtype, tensor: &packed.copy, matrices, packed: panels })
             }
             Weight::Matrices { .. } | Weight::Lines { .. } | Weight::Buckets { .. } => {
@@ -410,28 +429,33 @@ pub(crate) fn multiplied(plan: &Plan) -> Vec<bool> {
     multiplied
 }
 
-/// A copy of matrices in panels; `None` if the system refuses the memory.
+/// A copy of matrices, in panels or row by row; `None` if the system refuses the memory.
 fn copy_packed(
     dtype: DType,
     tensor: &[u8],
     stored: Matrices,
     bytes: usize,
-    panels: Panels,
+    panels: Option<Panels>,
     pool: &Pool,
 ) -> Option<MmapMut> {
     let mut copy = MmapMut::map_anon(bytes).ok()?;
     // fewer misses of address translation; without them it is as correct
     #[cfg(target_os = "linux")]
     let _ = copy.advise(memmap2::Advice::HugePage);
-    let panel = panels.rows() * stored.row_bytes;
-    let of_matrix = stored.rows / panels.rows();
+    let rows = panels.map_or(1, Panels::rows);
+    let panel = rows * stored.row_bytes;
+    let of_matrix = stored.rows / rows;
     let to = SharedMut::new(&mut copy[..]);
     pool.run(|worker| {
         for i in worker.split(bytes / panel, 1) {
-            let row = i / of_matrix * stored.of + stored.first + i % of_matrix * panels.rows();
+            let row = i / of_matrix * stored.of + stored.first + i % of_matrix * rows;
             let from = &tensor[row * stored.row_bytes..][..panel];
             // SAFETY: one thread writes a panel.
-            pack(dtype, from, unsafe { to.slice_mut(i * panel..(i + 1) * panel) }, panels);
+            let to = unsafe { to.slice_mut(i * panel..(i + 1) * panel) };
+            match panels {
+                Some(panels) => pack(dtype, from, to, panels),
+                None => to.copy_from_slice(from),
+            }
         }
     });
     Some(copy)
