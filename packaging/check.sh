@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes a release and tests it: scripts, packages of crates, archives, bare systems, Windows under Wine, equal
-# builds. `./check --full` calls it and installs the tools. A part whose tools are missing is skipped, aloud.
+# Makes a release and tests it: scripts, packages of crates, the library for C, archives, bare systems, Windows
+# under Wine, equal builds. `./check --full` calls it and installs the tools. A part whose tools are missing is
+# skipped, aloud.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/target/tools/bin:$PATH"
@@ -33,6 +34,9 @@ if [ -n "$large" ]; then
     echo "crates.io takes at most 10 MB, found larger: $large" >&2
     exit 1
 fi
+
+step "the library for C"
+lacks "the library for C" gcc g++ make pkg-config objdump || packaging/test-library.sh
 
 step "a release"
 targets=("$host")

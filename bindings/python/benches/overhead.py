@@ -9,6 +9,7 @@ Relative figures are those of a model of 500 tokens/s, 2 ms a token.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import platform
@@ -19,6 +20,8 @@ import pelton
 from pelton._pelton import _time_in_rust
 
 PER_TOKEN = 1 / 500
+# one event loop, as programs have
+RUNNER = asyncio.Runner()
 
 
 def generate(model, prompt, tokens):
@@ -36,8 +39,6 @@ def stream(model, prompt, tokens):
 
 
 def astream(model, prompt, tokens):
-    import asyncio
-
     async def read():
         count = 0
         options = {"max_tokens": tokens, "ignore_eos": True, "temperature": 0}
@@ -46,7 +47,7 @@ def astream(model, prompt, tokens):
         return count
 
     begun = time.perf_counter()
-    return asyncio.run(read()), time.perf_counter() - begun
+    return RUNNER.run(read()), time.perf_counter() - begun
 
 
 def added(pairs, tokens):

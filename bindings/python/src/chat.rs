@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     arguments::{get, wrong},
+    bell::Bell,
     completion::reason_word,
     error::Failure,
     inbox::Wakes,
@@ -374,8 +375,8 @@ impl ChatStream {
         Ok((chunks.collect::<PyResult<_>>()?, ended, error))
     }
 
-    fn _on_ready(&self, wake: Py<PyAny>) {
-        self.request.inbox.set_wake(Arc::new(wake));
+    fn _connect(&self, bell: &Bell, key: u64) {
+        self.request.inbox.set_wake(bell.wake(key));
     }
 
     fn __repr__(&self) -> String {

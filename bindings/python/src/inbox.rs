@@ -9,7 +9,7 @@ use std::{
 
 use pelton::Event;
 
-use crate::wake::{self, Wake};
+use crate::bell::Wake;
 
 /// Which events wake the thread that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Inbox {
             self.changed.notify_all();
         }
         if let Some(wake) = wake {
-            wake::send(wake);
+            wake.ring();
         }
     }
 
@@ -103,7 +103,7 @@ impl Inbox {
         state.closed
     }
 
-    /// Sets the function that wakes an event loop.
+    /// Sets the bell of an event loop.
     pub(crate) fn set_wake(&self, wake: Wake) {
         self.lock().wake = Some(wake);
     }

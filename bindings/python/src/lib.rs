@@ -2,14 +2,15 @@
 //!
 //! It is a thin front of the crate `pelton`: keyword arguments become options, events become Python
 //! objects. No call holds the GIL while it waits, and each wait looks for signals twenty times a second
-//! (`wait.rs`). The thread that runs a model never takes the GIL: it fills an [`inbox`], and another
-//! thread wakes event loops (`wake.rs`). All classes are frozen; what changes has a lock of its own, under
+//! (`wait.rs`). The thread that runs a model never takes the GIL: it fills an [`inbox`], and wakes event loops
+//! by a socket (`bell.rs`). All classes are frozen; what changes has a lock of its own, under
 //! which no Python code runs.
 //!
 //! After `fork` a model belongs to the process that loaded it: `process.rs` refuses its use in a child.
 
 mod arguments;
 mod array;
+mod bell;
 mod chat;
 mod completion;
 mod dlpack;
@@ -17,6 +18,7 @@ mod embed;
 mod error;
 mod inbox;
 mod json;
+mod live;
 mod load;
 mod measure;
 mod model;
@@ -29,7 +31,6 @@ mod stream;
 mod token;
 mod tokenizer;
 mod wait;
-mod wake;
 
 use pyo3::prelude::*;
 
@@ -39,9 +40,11 @@ fn define(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("SAMPLING_OPTIONS", options::sampling_names(module.py())?)?;
     module.add_class::<array::Array>()?;
+    module.add_class::<bell::Bell>()?;
     module.add_class::<chat::ChatStream>()?;
     module.add_class::<completion::Completion>()?;
     module.add_class::<completion::Usage>()?;
+    module.add_class::<live::LiveTranscript>()?;
     module.add_class::<model::Model>()?;
     module.add_class::<speech::Segment>()?;
     module.add_class::<speech::SpeechModel>()?;

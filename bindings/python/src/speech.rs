@@ -21,6 +21,7 @@ use pyo3::{buffer::PyBuffer, prelude::*, types::PyString};
 use crate::{
     arguments::wrong,
     error::Failure,
+    live::LiveTranscript,
     load::{Place, engine, kv_type},
     process::Owned,
     wait::on_thread,
@@ -45,6 +46,13 @@ pub(crate) struct Word {
     end: f64,
     /// The mean probability of its tokens.
     probability: f64,
+}
+
+impl From<&pelton::speech::Word> for Word {
+    fn from(word: &pelton::speech::Word) -> Self {
+        let (text, probability) = (word.text.clone(), word.probability);
+        Self { text, start: word.start, end: word.end, probability }
+    }
 }
 
 #[pymethods]
@@ -104,12 +112,6 @@ impl Transcript {
     /// The parts, in order.
     #[getter]
     fn segments(&self) -> Vec<Segment> {
-        let word = |word: &pelton::speech::Word| Word {
-            text: word.text.clone(),
-            start: word.start,
-            end: word.end,
-            probability: word.probability,
-        };
         let segment = |segment: &pelton::speech::Segment| Segment {
             text: segment.text.clone(),
             start: segment.start,
@@ -117,7 +119,7 @@ impl Transcript {
             tokens: segment.tokens.clone(),
             average_logprob: segment.average_logprob,
             no_speech_prob: segment.no_speech_prob,
-            words: segment.words.iter().map(word).collect(),
+            words: segment.words.iter().map(Word::from).collect(),
         };
         self.transcript.segments.iter().map(segment).collect()
     }
@@ -150,7 +152,7 @@ impl Transcript {
 }
 
 /// Stops a transcription whose caller was interrupted.
-struct Stop(Arc<AtomicBool>);
+pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
     fn flow(&self) -> ControlFlow<()> {
@@ -174,11 +176,25 @@ impl Observer for Stop {
 }
 
 /// Sets the flag of [`Stop`] when the caller is gone.
-struct Gone(Arc<AtomicBool>);
+pub(crate) struct Gone(Arc<AtomicBool>);
+
+/// The two ends of a flag.
+pub(crate) fn stop() -> (Stop, Gone) {
+    let flag = Arc::new(AtomicBool::new(false));
+    (Stop(Arc::clone(&flag)), Gone(flag))
+}
 
 impl Drop for Gone {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The values of an argument, if it is an array of float32 with one dimension.
+pub(crate) fn floats(value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<f32>>> {
+    match PyBuffer::<f32>::get(value) {
+        Ok(buffer) if buffer.dimensions() == 1 => buffer.to_vec(value.py()).map(Some),
+        _ => Ok(None),
     }
 }
 
@@ -197,17 +213,38 @@ impl Audio {
         if value.is_instance_of::<PyString>() {
             return Ok(Self::Path(value.extract()?));
         }
-        if let Ok(buffer) = PyBuffer::<f32>::get(value) {
-            if buffer.dimensions() != 1 {
-                return Err(wrong("audio", value, EXPECTED));
-            }
-            return Ok(Self::Samples(buffer.to_vec(value.py())?));
+        if let Some(samples) = floats(value)? {
+            return Ok(Self::Samples(samples));
         }
         if let Ok(buffer) = PyBuffer::<u8>::get(value) {
             return Ok(Self::Bytes(buffer.to_vec(value.py())?));
         }
         value.extract().map(Self::Path).map_err(|_| wrong("audio", value, EXPECTED))
     }
+}
+
+/// Rules of keyword arguments.
+fn rules(
+    py: Python<'_>,
+    language: Option<&str>,
+    task: &str,
+    beam_size: Option<usize>,
+    temperatures: Option<Vec<f64>>,
+    seed: Option<u64>,
+) -> PyResult<TranscribeOptions> {
+    let raise = |message: String| Failure::input(message).raise(py);
+    let mut rules = TranscribeOptions::default();
+    let language = language.map(str::parse).transpose();
+    rules.decode.language = language.map_err(|error| raise(format!("{error}")))?;
+    rules.decode.task = match task {
+        "transcribe" => Task::Transcribe,
+        "translate" => Task::Translate,
+        _ => return Err(raise(format!("task is {task:?}, expected transcribe or translate"))),
+    };
+    rules.decode.beam_size = beam_size;
+    rules.temperatures = temperatures.unwrap_or(rules.temperatures);
+    rules.decode.seed = seed.unwrap_or(rules.decode.seed);
+    Ok(rules)
 }
 
 /// Loads a model that recognizes speech: a file of whisper.cpp, a GGUF file, a Hugging Face directory, or the
@@ -259,37 +296,16 @@ impl SpeechModel {
         let py = audio.py();
         let raise = |failure: Failure| failure.raise(py);
         let audio = Audio::new(audio)?;
-        let mut rules = TranscribeOptions { words, initial_prompt: prompt, ..Default::default() };
-        if let Some(language) = language {
-            let language = language.parse();
-            rules.decode.language =
-                Some(language.map_err(|error| raise(Failure::input(format!("{error}"))))?);
-        }
-        rules.decode.task = match task {
-            "transcribe" => Task::Transcribe,
-            "translate" => Task::Translate,
-            _ => {
-                let message = format!("task is {task:?}, expected transcribe or translate");
-                return Err(raise(Failure::input(message)));
-            }
-        };
-        rules.decode.beam_size = beam_size;
-        if let Some(temperatures) = temperatures {
-            rules.temperatures = temperatures;
-        }
-        if let Some(seed) = seed {
-            rules.decode.seed = seed;
-        }
+        let mut rules = rules(py, language, task, beam_size, temperatures, seed)?;
+        (rules.words, rules.initial_prompt) = (words, prompt);
         let mut options = Transcription::default();
         options.rules = rules;
         options.batched = batched;
         options.voices = vad.then(VoiceOptions::default);
         let model = Arc::clone(self.model.get().map_err(raise)?);
-        let stopped = Arc::new(AtomicBool::new(false));
-        let _gone = Gone(Arc::clone(&stopped));
+        let (mut stop, _gone) = stop();
         let transcript = on_thread(py, move || {
             let mut model = model.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut stop = Stop(stopped);
             Ok(match audio {
                 Audio::Path(path) => {
                     model.transcribe(AudioFile::open(path)?, &options, &mut stop)?
@@ -304,6 +320,27 @@ impl SpeechModel {
             })
         })?;
         Ok(Transcript { transcript })
+    }
+
+    /// Starts a transcription of audio that still comes. The model must know the times of words.
+    #[pyo3(signature = (
+        *, language = None, task = "transcribe", beam_size = None, temperatures = None, seed = None,
+        step = 1.0,
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn live(
+        &self,
+        py: Python<'_>,
+        language: Option<&str>,
+        task: &str,
+        beam_size: Option<usize>,
+        temperatures: Option<Vec<f64>>,
+        seed: Option<u64>,
+        step: f64,
+    ) -> PyResult<LiveTranscript> {
+        let rules = rules(py, language, task, beam_size, temperatures, seed)?;
+        let model = self.model.get().map_err(|failure| failure.raise(py))?;
+        LiveTranscript::new(py, Arc::clone(model), rules, step)
     }
 
     /// The name of the file that the model came from.

@@ -1,11 +1,12 @@
 //! The tokens of a request, one by one.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pelton::{Event, FinishReason, PromptToken};
 use pyo3::prelude::*;
 
 use crate::{
+    bell::Bell,
     completion::{Usage, reason_word},
     error::Failure,
     request::{Request, Step},
@@ -134,8 +135,8 @@ impl TokenStream {
         drain(py, &self.request, || self.step())
     }
 
-    fn _on_ready(&self, wake: Py<PyAny>) {
-        self.request.inbox.set_wake(Arc::new(wake));
+    fn _connect(&self, bell: &Bell, key: u64) {
+        self.request.inbox.set_wake(bell.wake(key));
     }
 
     fn __repr__(&self) -> String {

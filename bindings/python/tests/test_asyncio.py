@@ -1,6 +1,9 @@
 """Streams in asyncio."""
 
 import asyncio
+import gc
+import os
+import threading
 import time
 
 import pytest
@@ -103,3 +106,58 @@ def test_a_loop_that_was_closed(model):
     stream = asyncio.run(begin())
     assert len(model.generate("The dog", **GREEDY).tokens) == 24
     del stream
+
+
+def test_a_loop_that_watches_no_sockets(model):
+    """As that of Windows."""
+
+    class Loop(asyncio.SelectorEventLoop):
+        def add_reader(self, *_):
+            raise NotImplementedError
+
+    async def read(prompt):
+        return "".join([token.text async for token in model.astream(prompt, **GREEDY)])
+
+    async def main():
+        return await asyncio.gather(*map(read, ["The cat", "The dog"]))
+
+    expected = [model.generate(prompt, **GREEDY).text for prompt in ("The cat", "The dog")]
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        assert runner.run(main()) == expected
+        assert runner.run(main()) == expected
+
+
+def test_loops_of_several_threads(model):
+    expected = model.generate("The cat", **GREEDY).text
+    texts = []
+
+    def work():
+        async def read():
+            return "".join([token.text async for token in model.astream("The cat", **GREEDY)])
+
+        for _ in range(3):
+            texts.append(asyncio.run(read()))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert texts == [expected] * 24
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="there is no /proc")
+def test_a_loop_leaves_no_socket_open(model):
+    async def read():
+        return [token.id async for token in model.astream("The cat", temperature=0, max_tokens=2)]
+
+    def sockets():
+        gc.collect()
+        names = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
+        return sum(os.readlink(name).startswith("socket") for name in names if os.path.lexists(name))
+
+    asyncio.run(read())
+    before = sockets()
+    for _ in range(20):
+        asyncio.run(read())
+    assert sockets() <= before

@@ -32,8 +32,10 @@ def test_the_document(monkeypatch, capsys):
     assert "Robert learned Greek in Oslo." in capsys.readouterr().out
 
 
-def test_langchain(monkeypatch, capsys):
-    pytest.importorskip("langchain_core")
-    (block,) = [block for block in blocks("docs/python.md") if "langchain_core" in block]
+@pytest.mark.parametrize("package", ["langchain_core", "llama_index.core"])
+def test_classes_of_other_libraries(package, monkeypatch, capsys):
+    pytest.importorskip(package)
+    (block,) = [block for block in blocks("docs/python.md") if f"from {package}" in block]
     run(block, monkeypatch)
-    assert "5" in capsys.readouterr().out
+    answer, chunks = capsys.readouterr().out.split("\n", 1)
+    assert "5" in answer and answer.strip() == chunks.strip()

@@ -1,6 +1,8 @@
 """Transcription with the demonstration model, whose samples have known texts."""
 
 import json
+import struct
+import threading
 import wave
 
 import numpy as np
@@ -66,3 +68,74 @@ def test_what_is_refused(speech, tmp_path):
         speech.transcribe(SAMPLES / "call.wav", words=True)
     with pytest.raises(pelton.PeltonError, match="speech"):
         pelton.load(ROOT / "models/speech/pelton-speech.gguf", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    """The demonstration with heads that follow the audio, which live audio needs."""
+    data = (ROOT / "models/speech/pelton-speech.gguf").read_bytes()
+    magic, version, tensors, keys = struct.unpack_from("<IIQQ", data)
+
+    def text(value):
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    heads = [1, 0, 1, 1, 1, 2, 1, 3]
+    added = text("whisper.alignment_heads") + struct.pack("<IIQ8i", 9, 5, len(heads), *heads)
+    # the data of tensors stays at a multiple of the alignment
+    empty = text("test.padding") + struct.pack("<I", 8)
+    padding = -(len(added) + len(empty) + 8) % 4096
+    added += empty + text(" " * padding)
+    path = tmp_path_factory.mktemp("live") / "model.gguf"
+    path.write_bytes(struct.pack("<IIQQ", magic, version, tensors, keys + 2) + added + data[24:])
+    return pelton.load_speech(path, device="cpu", threads=2)
+
+
+def test_live_audio(live, texts):
+    heard = {}
+
+    def listen(name):
+        # a pause after the sentence
+        audio = np.concatenate([samples(SAMPLES / name), np.zeros(16000, np.float32)])
+        transcript = live.live(language="en", temperatures=[0.0], step=0.3)
+        words = []
+        for start in range(0, len(audio), 1600):
+            words += transcript.push(audio[start : start + 1600])
+        before = len(words)
+        words += transcript.finish()
+        assert transcript.pending == [] and transcript.language == "en"
+        heard[name] = words, before
+
+    # each has the model while it computes
+    names = ["times.wav", "polish.wav", "greek.wav"]
+    threads = [threading.Thread(target=listen, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(heard) == 3
+    for name, (words, before) in heard.items():
+        assert "".join(word.text for word in words).strip() == texts[name]
+        # most of them come before the end of the audio
+        assert before >= len(words) / 2, (before, words)
+        ends = [time for word in words for time in (word.start, word.end)]
+        assert ends == sorted(ends) and 0 <= ends[0] < ends[-1] < 10
+
+
+def test_what_live_audio_refuses(live, speech):
+    transcript = live.live(language="en")
+    with pytest.raises(TypeError, match="samples"):
+        transcript.push([0.0, 1.0])
+    with pytest.raises(TypeError, match="numbers"):
+        transcript.push(np.array([0.0, np.nan], np.float32))
+    with pytest.raises(TypeError, match="samples"):
+        transcript.push(np.zeros((2, 2), np.float32))
+    assert transcript.push(np.zeros(10, np.float32)) == [] and transcript.language is None
+    transcript.finish()
+    for call in (lambda: transcript.push(np.zeros(10, np.float32)), transcript.finish):
+        with pytest.raises(pelton.InvalidInputError, match="finished"):
+            call()
+    with pytest.raises(pelton.InvalidInputError, match="step"):
+        live.live(step=0)
+    # the demonstration names no heads that follow the audio
+    with pytest.raises(pelton.UnsupportedError, match="times of words"):
+        speech.live(language="en").push(samples(SAMPLES / "greek.wav"))

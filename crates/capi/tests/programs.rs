@@ -7,7 +7,12 @@ mod common;
 #[path = "common/prototypes.rs"]
 mod prototypes;
 
-use std::{env, fmt::Write, fs, path::Path, process::Command};
+use std::{
+    env,
+    fmt::Write,
+    fs,
+    process::{Command, Stdio},
+};
 
 use common::{SANITIZE, Workshop, folder, has, letters, repository, run};
 use pelton::{
@@ -40,6 +45,12 @@ fn reranker() -> String {
 
 fn audio() -> String {
     repository("models/speech/samples/tomorrow.wav").display().to_string()
+}
+
+/// Seconds of sawtooth tones, as the example of live audio reads them.
+fn tones(seconds: i64) -> Vec<u8> {
+    let tone = |i: i64| (i * (i / 1600 * 37 % 101 + 3) * 8 % 16384 - 8192) as i16;
+    (0..seconds * 16_000).flat_map(|i| tone(i).to_le_bytes()).collect()
 }
 
 /// The output of an example with sanitizers.
@@ -130,10 +141,8 @@ fn live() {
     let (model, audio) = (workshop.path("letters.gguf"), workshop.path("audio.raw"));
     fs::write(&model, letters().file()).unwrap();
     // less than what a model that is late takes at once
-    let tone = |i: i64| (i * (i / 1600 * 37 % 101 + 3) * 8 % 16384 - 8192) as i16;
-    let tones: Vec<i16> = (0..4 * 16_000).map(tone).collect();
-    fs::write(&audio, tones.iter().flat_map(|tone| tone.to_le_bytes()).collect::<Vec<u8>>())
-        .unwrap();
+    let tones = tones(4);
+    fs::write(&audio, &tones).unwrap();
     let program = workshop.build(&folder("examples/live.c"), &SANITIZE);
     let mut command = Command::new(program);
     let text = run(command.arg(&model).arg("cpu").stdin(fs::File::open(audio).unwrap()));
@@ -142,7 +151,8 @@ fn live() {
     let mut rules = Transcription::default().rules;
     rules.temperatures = vec![0.0];
     let mut live = LiveTranscription::new(rules, 1.0);
-    let samples: Vec<f32> = tones.iter().map(|&tone| f32::from(tone) / 32768.0).collect();
+    let sample = |bytes: &[u8]| f32::from(i16::from_le_bytes([bytes[0], bytes[1]])) / 32768.0;
+    let samples: Vec<f32> = tones.chunks(2).map(sample).collect();
     let mut words = Vec::new();
     // the end transcribes once more
     for second in samples.chunks(16_000).chain([&[][..]]) {
@@ -207,9 +217,8 @@ fn programs_of_the_baseline_run() {
     assert_eq!(text.lines().nth(1), Some(&*conversation(&["What is 2 plus 3?"])[0]));
 }
 
-/// No errors and no leaks.
-#[test]
-fn examples_under_valgrind() {
+/// Runs an example under valgrind, which must find no errors and no leaks.
+fn valgrind(name: &str, arguments: &[&str], input: Stdio) {
     if env::var_os("PELTON_FULL").is_none() {
         eprintln!("SKIPPED: valgrind runs with PELTON_FULL=1 alone");
         return;
@@ -218,21 +227,60 @@ fn examples_under_valgrind() {
     if !has("valgrind") || !has("taskset") {
         return;
     }
-    let (audio, embedder, reranker) = (audio(), embedder(), reranker());
-    for (name, arguments) in [
-        ("chat.c", &["-", "cpu"][..]),
-        ("chat.cpp", &["-", "cpu"]),
-        ("embedding.c", &[&embedder, "cpu"]),
-        ("transcription.c", &[&audio, "-", "cpu"]),
-        ("rerank.c", &[&reranker, "cpu"]),
-        ("session.c", &["-", "cpu"]),
-        ("epoll.c", &["-", "cpu"]),
-    ] {
-        let program = workshop.build(&Path::new(&folder("examples")).join(name), &[]);
-        // on one core, because valgrind runs one thread at a time and the pool's threads would spin
-        let mut command = Command::new("taskset");
-        command.args(["-c", "0", "valgrind", "--quiet", "--error-exitcode=9"]);
-        command.args(["--leak-check=full", "--errors-for-leak-kinds=definite,indirect"]);
-        run(command.arg(program).args(arguments));
-    }
+    let program = workshop.build(&folder("examples").join(name), &[]);
+    // on one core, because valgrind runs one thread at a time and the pool's threads would spin
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0", "valgrind", "--quiet", "--error-exitcode=9"]);
+    command.args(["--leak-check=full", "--errors-for-leak-kinds=definite,indirect"]);
+    let text = run(command.arg(program).args(arguments).stdin(input));
+    assert!(!text.is_empty());
+}
+
+#[test]
+fn chat_under_valgrind() {
+    valgrind("chat.c", &["-", "cpu"], Stdio::null());
+}
+
+#[test]
+fn chat_in_cpp_under_valgrind() {
+    valgrind("chat.cpp", &["-", "cpu"], Stdio::null());
+}
+
+#[test]
+fn embedding_under_valgrind() {
+    valgrind("embedding.c", &[&embedder(), "cpu"], Stdio::null());
+}
+
+#[test]
+fn rerank_under_valgrind() {
+    valgrind("rerank.c", &[&reranker(), "cpu"], Stdio::null());
+}
+
+#[test]
+fn session_under_valgrind() {
+    valgrind("session.c", &["-", "cpu"], Stdio::null());
+}
+
+#[test]
+fn epoll_under_valgrind() {
+    valgrind("epoll.c", &["-", "cpu"], Stdio::null());
+}
+
+/// A model of few layers, because valgrind takes some fifty times as long.
+#[test]
+fn transcription_under_valgrind() {
+    let Some(workshop) = Workshop::open() else { return };
+    let model = workshop.path("letters.gguf");
+    fs::write(&model, letters().file()).unwrap();
+    valgrind("transcription.c", &[&audio(), model.to_str().unwrap(), "cpu"], Stdio::null());
+}
+
+#[test]
+fn live_under_valgrind() {
+    let Some(workshop) = Workshop::open() else { return };
+    let (model, audio) = (workshop.path("letters.gguf"), workshop.path("audio.raw"));
+    fs::write(&model, letters().file()).unwrap();
+    fs::write(&audio, tones(1)).unwrap();
+    let input = fs::File::open(audio).unwrap();
+    valgrind("live.c", &[model.to_str().unwrap(), "cpu"], input.into());
 }

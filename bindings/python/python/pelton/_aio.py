@@ -4,11 +4,77 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
+import socket
+import threading
+import weakref
 from collections import deque
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from ._pelton import Bell
+
 T = TypeVar("T")
+
+
+class _Waits:
+    """The tasks of one event loop that wait for streams.
+
+    The thread that runs a model rings the bell, which is a socket that the loop watches.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.bell = Bell()
+        self._keys = itertools.count()
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        try:
+            loop.add_reader(self.bell.fileno(), self._wake)
+        except NotImplementedError:
+            # the loop of Windows watches no sockets, but reads them
+            self._listen(loop, socket.fromfd(self.bell.fileno(), socket.AF_INET, socket.SOCK_STREAM))
+
+    def connect(self, stream: Any) -> int:
+        """The key of a stream, which rings the bell from now on."""
+        key = next(self._keys)
+        stream._connect(self.bell, key)
+        return key
+
+    def wait(self, key: int) -> asyncio.Future[None]:
+        """Done when the stream with the key has news."""
+        future = self._waiting[key] = asyncio.get_running_loop().create_future()
+        return future
+
+    def _wake(self) -> None:
+        for key in self.bell.take():
+            future = self._waiting.pop(key, None)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+    def _listen(self, loop: asyncio.AbstractEventLoop, reader: socket.socket) -> None:
+        reader.setblocking(False)
+        read = loop.create_task(loop.sock_recv(reader, 8))
+        read.add_done_callback(functools.partial(self._heard, loop, reader))
+
+    def _heard(
+        self, loop: asyncio.AbstractEventLoop, reader: socket.socket, read: asyncio.Task[bytes]
+    ) -> None:
+        # the end of the loop cancels it
+        if read.cancelled() or read.exception() is not None:
+            return reader.close()
+        self._wake()
+        self._listen(loop, reader)
+
+
+_waits: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waits] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def _waits_of(loop: asyncio.AbstractEventLoop) -> _Waits:
+    with _lock:
+        waits = _waits.get(loop)
+        if waits is None:
+            waits = _waits[loop] = _Waits(loop)
+        return waits
 
 
 class AsyncStream(Generic[T]):
@@ -21,7 +87,8 @@ class AsyncStream(Generic[T]):
     def __init__(self, stream: Any) -> None:
         self.stream = stream
         self._items: deque[T] = deque()
-        self._ready: asyncio.Event | None = None
+        self._waits: _Waits | None = None
+        self._key = 0
         self._ended = False
         self._error: BaseException | None = None
 
@@ -35,17 +102,14 @@ class AsyncStream(Generic[T]):
                 raise error
             if self._ended:
                 raise StopAsyncIteration
-            if self._ready is None:
-                self._ready = asyncio.Event()
-                loop = asyncio.get_running_loop()
-                wake = functools.partial(loop.call_soon_threadsafe, self._ready.set)
-                self.stream._on_ready(wake)
-            self._ready.clear()
+            if self._waits is None:
+                self._waits = _waits_of(asyncio.get_running_loop())
+                self._key = self._waits.connect(self.stream)
             # what comes after this call wakes the loop
             items, self._ended, self._error = self.stream._drain()
             self._items.extend(items)
             if not items and not self._ended:
-                await self._ready.wait()
+                await self._waits.wait(self._key)
         return self._items.popleft()
 
     async def aclose(self) -> None:

@@ -169,6 +169,15 @@ fn instructor() {
     run(command, shared(), &[]);
 }
 
+/// LlamaIndex's class for servers of OpenAI's API.
+#[test]
+fn llama_index() {
+    let Some(python) = environment("llama_index", "llama_index.llms.openai_like") else { return };
+    let mut command = Command::new(python);
+    command.arg(tests().join("clients/llama_index_client.py"));
+    run(command, shared(), &[]);
+}
+
 /// Vercel's AI SDK, and the libraries of Anthropic and Ollama.
 #[test]
 fn ai_sdk_in_node() {
