@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pelton_graph::{
-    Backend, BufferId, EffortMode, Error, Executable, Limits, Needs, Op, Outputs, PageTables, Pass,
+    Backend, EffortMode, Error, Executable, Limits, Needs, Op, Outputs, PageTables, Pass, Phase,
     Pipeline, Plan, Profile, StepProfile, Ticket,
 };
 use pelton_quant::BucketFormat;
@@ -176,6 +176,7 @@ impl Cpu {
         };
         let (samples, tables) =
             (Samples::new(&limits, threads)?, PageTables::for_plan(&plan, &limits));
+        let hidden = Vec::with_capacity(hidden_len(&plan, &limits));
         let mut state = State::new(plan, checkpoint, limits)?;
         if let Steps::Fast(exec) = &steps {
             state.weights.set_input_major(&state.plan, exec.pool(), budget)?;
@@ -192,7 +193,7 @@ impl Cpu {
             next: 0,
             outstanding: None,
             logits: 0,
-            hidden: None,
+            hidden,
         }))
     }
 }
@@ -202,10 +203,16 @@ fn check_groups(plan: &Plan, limits: &Limits) -> Result<(), Error> {
     let (found, expected) = (limits.pages.len(), plan.groups.len());
     match found == expected {
         true => Ok(()),
-        false => Err(Error::Pass(format!(
-            "limits of {found} cache groups for a plan of {expected}"
-        ))),
+        false => {
+            Err(Error::Pass(format!("limits of {found} cache groups for a plan of {expected}")))
+        }
     }
+}
+
+/// Elements of the hidden states that a pass can keep.
+fn hidden_len(plan: &Plan, limits: &Limits) -> usize {
+    let widths = [Phase::Encode, Phase::Decode].map(|phase| plan.width_of(plan.kept(phase)));
+    limits.rows.saturating_mul(widths[0].max(widths[1]))
 }
 
 /// Bytes that a loaded plan allocates besides its weights, caches and scratch memory.
@@ -213,7 +220,8 @@ fn buffer_bytes(plan: &Plan, limits: &Limits) -> u128 {
     let tables = (limits.sequences as u128)
         .saturating_mul(plan.groups.len() as u128)
         .saturating_mul(size_of::<Vec<u32>>() as u128);
-    [State::bytes(plan, limits), Samples::bytes(limits), tables]
+    let hidden = (hidden_len(plan, limits) as u128).saturating_mul(4);
+    [State::bytes(plan, limits), Samples::bytes(limits), tables, hidden]
         .into_iter()
         .fold(0, u128::saturating_add)
 }
@@ -237,8 +245,8 @@ struct CpuExecutable {
     outstanding: Option<Ticket>,
     /// Rows of results that the last pass returns.
     logits: usize,
-    /// The buffer of the hidden states that the last pass returns, and their elements.
-    hidden: Option<(BufferId, usize)>,
+    /// The hidden states that the last pass returns.
+    hidden: Vec<f32>,
 }
 
 impl CpuExecutable {
@@ -300,13 +308,11 @@ impl CpuExecutable {
             });
         }
         self.logits = samples.keep_wanted(pass, state.buffers.get_mut(logits), width);
-        self.hidden = match pass.keeps_hidden {
-            true => {
-                let kept = state.plan.kept(pass.phase);
-                kept.map(|id| (id, pass.rows.len() * state.plan.buffer(id).width))
-            }
-            false => None,
-        };
+        self.hidden.clear();
+        for &id in state.plan.kept(pass.phase).iter().filter(|_| pass.keeps_hidden) {
+            let len = pass.rows.len() * state.plan.buffer(id).width;
+            self.hidden.extend_from_slice(&state.buffers.get_mut(id)[..len]);
+        }
         Ok(())
     }
 }
@@ -352,13 +358,8 @@ impl Executable for CpuExecutable {
         self.outstanding = None;
         let Self { state, samples, logits, hidden, .. } = self;
         let len = *logits * state.plan.output_width();
-        let samples = samples.results();
-        let Some((kept, states_len)) = *hidden else {
-            let logits = &state.buffers.get_mut(state.plan.logits)[..len];
-            return Ok(Outputs { logits, samples, hidden: &[] });
-        };
-        let [logits, states] = state.buffers.get_both_mut(state.plan.logits, kept)?;
-        Ok(Outputs { logits: &logits[..len], samples, hidden: &states[..states_len] })
+        let logits = &state.buffers.get_mut(state.plan.logits)[..len];
+        Ok(Outputs { logits, samples: samples.results(), hidden })
     }
 
     fn live_share(&self) -> Option<f64> {

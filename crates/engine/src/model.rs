@@ -188,7 +188,7 @@ impl Model {
         let tokens = tokenizer.as_deref().map_or(plan.vocab, vocabulary::used_tokens);
         let weight =
             |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
-        let keeps_hidden = plan.hidden.is_some_and(|hidden| !hidden.is_input);
+        let keeps_hidden = plan.entry.is_empty() && !plan.exit.is_empty();
         let head = if keeps_hidden { draft::head_plan(&checkpoint, options)? } else { None };
         let own = |weight: &&pelton_graph::Weight| !plan.weights.contains(weight);
         let of_head = head.iter().flat_map(|head| head.weights.iter().filter(own));

@@ -134,6 +134,10 @@ pub enum Error {
         remedy: String,
     },
 
+    /// A model cannot be split over devices in the demanded way.
+    #[error("{0}")]
+    Placement(String),
+
     /// A GPU lacks a capability or failed.
     #[error("device '{device}': {what}")]
     Device {

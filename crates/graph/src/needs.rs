@@ -24,12 +24,27 @@ pub struct Needs {
 impl Needs {
     /// Bytes that stay allocated after the load.
     pub fn total(&self) -> u64 {
-        [self.caches, self.buffers, self.scratch].into_iter().fold(self.weights, u64::saturating_add)
+        [self.caches, self.buffers, self.scratch]
+            .into_iter()
+            .fold(self.weights, u64::saturating_add)
     }
 
     /// The most bytes that are allocated at one time. Weights are uploaded before all others.
     pub fn most(&self) -> u64 {
         self.total().max(self.weights.saturating_add(self.staging))
+    }
+
+    /// The sum of both loads.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            weights: self.weights.saturating_add(other.weights),
+            caches: self.caches.saturating_add(other.caches),
+            buffers: self.buffers.saturating_add(other.buffers),
+            scratch: self.scratch.saturating_add(other.scratch),
+            staging: self.staging.saturating_add(other.staging),
+            mapped: self.mapped.saturating_add(other.mapped),
+        }
     }
 
     /// The terms of the total with their names in messages, the largest first.

@@ -170,7 +170,10 @@ impl Weights {
     pub(crate) fn mapped_bytes(plan: &Plan) -> u128 {
         let mapped = plan.weights.iter().zip(small(plan));
         let mapped = mapped.filter(|(weight, small)| !*small && weight.is_matrix());
-        mapped.filter_map(|(weight, _)| weight.dtype.bytes_of(weight.len())).map(|n| n as u128).sum()
+        mapped
+            .filter_map(|(weight, _)| weight.dtype.bytes_of(weight.len()))
+            .map(|n| n as u128)
+            .sum()
     }
 
     /// Bytes of the copies of the matrices that are marked for effort.

@@ -17,7 +17,7 @@ use self::{
 use crate::{
     device::{Adapter, Checks, Device},
     kernels::{
-        attention::{Attention, tiles},
+        attention::tiles,
         copy_pages::PageCopies,
         rank::Ranks,
         sample::{Sample, SampleBuffers, SampleCall},
@@ -33,7 +33,8 @@ use crate::{
         accept::accepts,
         in_flight::{DEPTH, InFlight},
         memory::{
-            States, allocate_caches, attentions, check_memory, compare, hidden_len, logits_len, needs,
+            States, allocate_caches, attentions, check_memory, compare, hidden_len, logits_len,
+            needs,
         },
         profile,
     },
@@ -375,10 +376,12 @@ impl GpuExecutable {
         }
         written.rows.write(device, &inputs.rows, rows.as_flattened());
         written.selected.write(device, &inputs.selected, &selected);
-        if let Some(given) = self.plan.given(pass.phase) {
+        let mut rest = pass.hidden;
+        for &given in self.plan.given(pass.phase) {
             // the steps of the pass before have written it
-            let states = bytemuck::cast_slice(pass.hidden);
-            device.queue.write_buffer(&self.buffers[given.0], 0, states);
+            let (own, others) = rest.split_at(pass.rows.len() * self.plan.buffer(given).width);
+            device.queue.write_buffer(&self.buffers[given.0], 0, bytemuck::cast_slice(own));
+            rest = others;
         }
         if !tiles.is_empty() {
             device.queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
