@@ -6,14 +6,16 @@
 //! 3. The executable has a thread for each device. A pass goes through all of them in turn, and so do
 //!    copies of pages and states, so each device has the order of submission.
 //!
-//! Values between parts are f32 and not rounded. Parts on equal devices give the bits of the whole plan.
+//! [`Placement`] explains what each device has. Values between parts are f32 and not rounded. Parts on equal devices give the bits of the whole plan.
 
 mod cut;
 mod executable;
 mod flight;
 mod split;
 mod stage;
+mod table;
 mod tokens;
 
 pub use cut::{borders, cut};
 pub use split::{Split, limits_of};
+pub use table::{DeviceShare, Placement};

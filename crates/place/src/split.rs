@@ -119,10 +119,8 @@ impl Backend for Split {
         limits: Limits,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error> {
-        plan.check_accepted(self)?;
         let parts = self.parts(&plan)?;
         for (device, part) in &parts {
-            part.check_accepted(*device)?;
             if let Some(budget) = device.budget() {
                 let needs = device.needs(part, &limits_of(part, &limits))?;
                 needs.check(device.name(), budget, 0)?;

@@ -41,12 +41,22 @@ pub(crate) struct Sizes<'a> {
     pub(crate) plan: &'a Plan,
     /// Tokens of the tokenizer, trailing unused ids excluded.
     pub(crate) tokens: usize,
-    /// Bytes that caches and recurrent states can be allocated from, if known, next to all else that a
-    /// load with these limits needs. The limits have no pages.
-    pub(crate) free: &'a dyn Fn(&Limits) -> Result<Option<u64>, Error>,
+    /// The part of each device.
+    pub(crate) parts: &'a [Part<'a>],
     /// Rows of a pass where none are chosen.
     pub(crate) rows: usize,
 }
+
+/// The part of a model that a device has.
+pub(crate) struct Part<'a> {
+    pub(crate) plan: &'a Plan,
+    /// Bytes that caches and recurrent states can be allocated from, if known, next to all else that a
+    /// load with these limits needs. The limits have no pages.
+    pub(crate) free: Free<'a>,
+}
+
+/// The free bytes of a device, by the limits of a load.
+pub(crate) type Free<'a> = Box<dyn Fn(&Limits) -> Result<Option<u64>, Error> + 'a>;
 
 /// The most pages of a windowed group that a sequence holds while it decodes.
 pub(crate) fn windowed_pages(window: usize) -> usize {
@@ -160,9 +170,27 @@ fn limits_of(
         tokens: sizes.tokens.min(plan.vocab),
         bias: LOGIT_BIAS_MAX,
     };
-    let free = (sizes.free)(&limits)?;
-    let (pages, snapshots) =
-        Pages::new(options, plan, sequences, rows, context).choose(options, free, share)?;
+    let pages_of = |part: &Plan, kv_memory, free| {
+        Pages::new(options, (plan, part), sequences, rows, context).choose(kv_memory, free, share)
+    };
+    // a page is on all devices, so the one with the least memory decides
+    let mut chosen = Vec::new();
+    for part in sizes.parts {
+        let free = (part.free)(&limits)?;
+        chosen.push(match (options.kv_memory, sizes.parts.len()) {
+            // a number of bytes is for all parts together
+            (KvMemory::Bytes(_), 2..) => {
+                pages_of(part.plan, KvMemory::Bytes(free.unwrap_or(u64::MAX)), free)?
+            }
+            (kv_memory, _) => pages_of(part.plan, kv_memory, free)?,
+        });
+    }
+    if let (KvMemory::Bytes(_), 2..) = (options.kv_memory, sizes.parts.len()) {
+        chosen.push(pages_of(plan, options.kv_memory, None)?);
+    }
+    let group = |group: usize| chosen.iter().map(|(pages, _)| pages[group]).min().unwrap_or(0);
+    let pages = (0..plan.groups.len()).map(group).collect();
+    let snapshots = chosen.iter().map(|(_, snapshots)| *snapshots).min().unwrap_or(0);
     Ok(Limits { pages, snapshots, ..limits })
 }
 
@@ -204,17 +232,17 @@ fn bytes_per_position(cache: &Cache, kv: KvType) -> usize {
 impl<'a> Pages<'a> {
     fn new(
         options: &LoadOptions,
-        plan: &'a Plan,
+        (plan, part): (&'a Plan, &Plan),
         sequences: usize,
         rows: usize,
         context: usize,
     ) -> Self {
         let bytes = |g| {
-            let caches = plan.caches.iter().filter(|cache| cache.group == g);
+            let caches = part.caches.iter().filter(|cache| cache.group == g);
             PAGE as u64
                 * caches.map(|cache| bytes_per_position(cache, options.kv) as u64).sum::<u64>()
         };
-        let state = plan.states.iter().map(|state| 4 * state.len as u64).sum();
+        let state = part.states.iter().map(|state| 4 * state.len as u64).sum();
         Self {
             groups: &plan.groups,
             bytes: (0..plan.groups.len()).map(bytes).collect(),
@@ -272,7 +300,7 @@ impl<'a> Pages<'a> {
     /// The pages of each group, and the snapshots of recurrent states.
     fn choose(
         &self,
-        options: &LoadOptions,
+        kv_memory: KvMemory,
         free: Option<u64>,
         auto: f64,
     ) -> Result<(Vec<usize>, usize), Error> {
@@ -298,7 +326,7 @@ impl<'a> Pages<'a> {
             });
         }
         let free = free.map(|free| free - states);
-        let (available, most) = match options.kv_memory {
+        let (available, most) = match kv_memory {
             KvMemory::Auto => (free.map_or(u64::MAX, |free| (free as f64 * auto) as u64), all),
             KvMemory::Bytes(bytes) => {
                 if let Some(free) = free
@@ -372,7 +400,8 @@ mod tests {
         let mut plan =
             build(&ModelSpec { context: 100_000, ..ModelSpec::default() }.checkpoint()).unwrap();
         change(&mut plan);
-        limits(options, &Sizes { plan: &plan, tokens: 70, free: &|_| Ok(free), rows: 512 })
+        let parts = [Part { plan: &plan, free: Box::new(move |_| Ok(free)) }];
+        limits(options, &Sizes { plan: &plan, tokens: 70, parts: &parts, rows: 512 })
     }
 
     #[test]

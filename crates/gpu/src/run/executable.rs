@@ -54,35 +54,7 @@ mod tests;
 pub struct Gpu {
     device: Arc<Device>,
     persistent: Mode,
-    share: Share,
     pub(crate) matrices: Arc<SharedMatrices>,
-}
-
-/// The part of a GPU's memory that loads may take.
-#[derive(Clone, Copy, Debug, Default)]
-struct Share {
-    /// All that may be allocated, whatever the driver reports.
-    most: Option<u64>,
-    /// Bytes that stay free.
-    margin: Option<u64>,
-}
-
-impl Share {
-    /// Bytes for a load on this device.
-    fn of(self, device: &Device) -> Option<u64> {
-        /// The least margin where none is chosen, and the part of the free memory: one of this many.
-        const LEAST_MARGIN: u64 = 256 << 20;
-        const MARGIN_PART: u64 = 32;
-        let most = self.most.map(|most| most.saturating_sub(device.allocated().unwrap_or(0)));
-        let free = device.free_memory().into_iter().chain(most).min()?;
-        let margin = match (self.margin, self.most) {
-            (Some(margin), _) => margin,
-            // a budget is what a load may take
-            (None, Some(_)) => 0,
-            (None, None) => LEAST_MARGIN.max(free / MARGIN_PART),
-        };
-        Some(free.saturating_sub(margin))
-    }
 }
 
 impl Gpu {
@@ -109,27 +81,7 @@ impl Gpu {
     }
 
     pub(crate) fn of(device: Arc<Device>) -> Self {
-        Self {
-            device,
-            persistent: Mode::default(),
-            share: Share::default(),
-            matrices: Arc::default(),
-        }
-    }
-
-    /// The same GPU, of whose memory loads take at most this many bytes together.
-    #[must_use]
-    pub fn with_memory(mut self, bytes: u64) -> Self {
-        self.share.most = Some(bytes);
-        self
-    }
-
-    /// The same GPU, of whose memory loads leave this many bytes free. By default they leave 1/32 of it,
-    /// at least 256 MiB.
-    #[must_use]
-    pub fn with_margin(mut self, bytes: u64) -> Self {
-        self.share.margin = Some(bytes);
-        self
+        Self { device, persistent: Mode::default(), matrices: Arc::default() }
     }
 
     /// The same GPU without persistent kernels: every step is dispatches of its own.
@@ -168,10 +120,9 @@ impl Backend for Gpu {
         needs(&self.device, plan, limits)
     }
 
-    /// The free memory of the largest heap of the GPU's own, less a margin. `None` where the driver
-    /// reports no memory.
+    /// The free memory of the largest heap of the GPU's own. `None` where the driver reports no memory.
     fn budget(&self) -> Option<u64> {
-        self.share.of(&self.device)
+        self.device.free_memory()
     }
 
     /// The rows that keep a large GPU with matrix cores busy in attention, whose workgroups have up

@@ -151,16 +151,24 @@ fn all_memory_is_counted_before_the_upload() {
     let plan = build(&checkpoint).unwrap().fuse(&all);
     let needs = needs(&device, &plan, &limits(&spec)).unwrap();
     assert!(needs.weights > 0 && needs.caches > 0 && needs.buffers > 0 && needs.scratch > 0);
-    let gpu = Gpu::of(device).without_persistent();
-    let load = |memory: u64| {
-        let gpu = gpu.clone().with_memory(gpu.device.allocated().unwrap_or(0) + memory);
-        gpu.load(plan.clone(), Arc::clone(&checkpoint), limits(&spec), &mut |_, _| {})
+    let load = |available| {
+        let matrices = SharedMatrices::default();
+        let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
+        let load = Load {
+            device: Arc::clone(&device),
+            plan: plan.clone(),
+            limits: limits(&spec),
+            available: Some(available),
+            tuning: None,
+            persistent: Mode::Off,
+        };
+        GpuExecutable::load(load, sources, &mut |_, _| {})
     };
-    let created = gpu.device.created();
+    let created = device.created();
     let error = load(needs.most() - 1).err().unwrap().to_string();
     assert!(error.contains("bytes of memory on"), "{error}");
-    assert_eq!(gpu.device.created(), created);
-    load(needs.most()).unwrap();
+    assert_eq!(device.created(), created);
+    assert!(load(needs.most()).is_ok());
 }
 
 /// The memory of a load is that of wgpu's allocator, within 2 %.
