@@ -119,7 +119,7 @@ pub enum Error {
     /// The parts of a load need more memory together than there is.
     #[error(
         "the load needs {needed} bytes of memory on '{device}', but only {available} are available: \
-         {terms}; {remedy}"
+         {terms}"
     )]
     LoadMemory {
         /// The backend's name.
@@ -128,10 +128,8 @@ pub enum Error {
         needed: u128,
         /// The bytes that are available.
         available: u64,
-        /// The largest uses, with their bytes.
+        /// The largest uses with their bytes, and how the largest becomes smaller.
         terms: String,
-        /// How the largest use becomes smaller.
-        remedy: String,
     },
 
     /// A model cannot be split over devices in the demanded way.

@@ -82,8 +82,7 @@ impl Needs {
             device: device.to_owned(),
             needed: u128::from(self.most()),
             available,
-            terms: terms.collect::<Vec<_>>().join(", "),
-            remedy,
+            terms: format!("{}; {remedy}", terms.collect::<Vec<_>>().join(", ")),
         })
     }
 }

@@ -95,19 +95,19 @@ impl SplitExecutable {
         })
     }
 
-    /// Applies the edits of a pass and checks it. With an error comes the number of edits that hold.
-    fn check(&mut self, pass: &Pass<'_>) -> Result<(), (Error, usize)> {
-        for (i, edit) in pass.tables.iter().enumerate() {
-            self.tables.apply(edit).map_err(|error| (error, i))?;
+    /// Applies the edits of a pass, which it counts, and checks the pass.
+    fn check(&mut self, pass: &Pass<'_>, edits: &mut usize) -> Result<(), Error> {
+        for edit in pass.tables {
+            self.tables.apply(edit)?;
+            *edits += 1;
         }
-        let checked = pass.check(&self.plan, &self.limits, &self.tables);
-        let refused = match pass.draws_later() || pass.repeat > 1 {
+        pass.check(&self.plan, &self.limits, &self.tables)?;
+        match pass.draws_later() || pass.repeat > 1 {
             false => Ok(()),
             true => Err(Error::Pass(
                 "a late draw or a repeat above 1, expected none over several devices".to_owned(),
             )),
-        };
-        checked.and(refused).map_err(|error| (error, pass.tables.len()))
+        }
     }
 
     fn send(&self, job: Job) -> Result<(), Error> {
@@ -135,7 +135,8 @@ impl Executable for SplitExecutable {
         }
         let mut flight = self.free.pop().unwrap_or_default();
         flight.set(self.next, pass);
-        if let Err((error, edits)) = self.check(pass) {
+        let mut edits = 0;
+        if let Err(error) = self.check(pass, &mut edits) {
             // the devices make them with the next pass
             flight.miss(edits, &mut self.missed);
             self.free.push(flight);

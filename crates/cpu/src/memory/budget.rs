@@ -82,8 +82,9 @@ impl Budget {
         let uses = uses.iter().filter(|(_, bytes)| *bytes > 0);
         let terms = uses.clone().take(3).map(|(of, bytes)| format!("{bytes} for {}", of.name()));
         let terms = terms.collect::<Vec<_>>().join(", ");
-        let remedy = uses.clone().next().map_or("", |(of, _)| of.remedy()).to_owned();
-        Err(Error::LoadMemory { device: "cpu".to_owned(), needed, available, terms, remedy })
+        let remedy = uses.clone().next().map_or("", |(of, _)| of.remedy());
+        let (device, terms) = ("cpu".to_owned(), format!("{terms}; {remedy}"));
+        Err(Error::LoadMemory { device, needed, available, terms })
     }
 }
 

@@ -117,8 +117,10 @@ impl Placed {
                     device,
                     needed: needed.into(),
                     available: budget,
-                    terms: format!("{} for weights in the file's map", needs.mapped),
-                    remedy: "choose a smaller model, or one of fewer bits".to_owned(),
+                    terms: format!(
+                        "{} for weights in the file's map; choose a smaller model, or one of fewer bits",
+                        needs.mapped
+                    ),
                 }));
             }
         }
