@@ -65,7 +65,7 @@ fn gpu(device: Device) -> Option<GpuMemory> {
     use pelton::gpu::{Kind, choose};
     let adapter = match device {
         Device::Auto => choose(None),
-        Device::Gpu(number) => choose(number),
+        Device::Gpu(number) | Device::GpuAndCpu(number) => choose(number),
         _ => return None,
     };
     let adapter = adapter.ok()?;

@@ -61,6 +61,7 @@ const CACHES: [&str; 3] = ["f16", "f32", "q8_0"];
 const SPELT: &[(&str, &[&str])] = &[
     ("--kv", &["-ctk", "-ctv", "--cache-type-k", "--cache-type-v"]),
     ("--device", &["-ngl", "--n-gpu-layers", "--gpu-layers"]),
+    ("--gpu-layers", &["-ngl", "--n-gpu-layers"]),
     ("--parallel", &["-np"]),
     ("--system", &["-sys"]),
     ("--draft", &["-md"]),
@@ -156,8 +157,17 @@ pub(crate) fn translated(words: Vec<OsString>) -> Result<Vec<OsString>, String> 
             "--n-gpu-layers" | "--gpu-layers" => match value().to_str() {
                 Some("0") => out.push("--device=cpu".into()),
                 Some("all" | "auto") => {}
-                Some(layers) if layers.parse::<i32>().is_ok() => {}
-                _ => {
+                Some(layers) => match layers.parse::<i32>() {
+                    // one for all, and speech runs on one device
+                    Ok(layers) if layers < 0 || command == "transcribe" => {}
+                    Ok(layers) => out.push(format!("--gpu-layers={layers}").into()),
+                    Err(_) => {
+                        return Err(format!(
+                            "{name} has no number, expected 0 for the CPU, or layers"
+                        ));
+                    }
+                },
+                None => {
                     return Err(format!("{name} has no number, expected 0 for the CPU, or layers"));
                 }
             },

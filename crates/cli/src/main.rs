@@ -10,6 +10,7 @@ mod chat;
 mod commands;
 mod constrain;
 mod effort;
+mod fit;
 mod habits;
 mod help;
 mod hints;

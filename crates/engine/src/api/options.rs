@@ -72,6 +72,15 @@ pub struct LoadOptions {
     pub kv: KvType,
     /// The memory for keys and values.
     pub kv_memory: KvMemory,
+    /// Layers on the GPU, the last ones of the model, of which the output counts as one; the others run on
+    /// the CPU. `None` for as many as the memory of the GPU holds.
+    pub gpu_layers: Option<usize>,
+    /// The most bytes of the GPU's memory that the choice of layers counts on; `None` for all that is
+    /// free.
+    pub gpu_memory: Option<u64>,
+    /// Bytes of the GPU's memory that the choice of layers leaves free; `None` for 1/32 of it and at least
+    /// 256 MiB, or none where [`gpu_memory`](Self::gpu_memory) is given.
+    pub gpu_margin: Option<u64>,
     /// The most requests that wait for their start.
     pub queue_requests: usize,
     /// The most prompt tokens of the requests that wait.
@@ -154,6 +163,9 @@ impl Default for LoadOptions {
             quantize: None,
             kv: KvType::F16,
             kv_memory: KvMemory::Auto,
+            gpu_layers: None,
+            gpu_memory: None,
+            gpu_margin: None,
             queue_requests: 1024,
             queue_tokens: 1 << 20,
             prefill_budget: Duration::from_millis(100),
@@ -221,6 +233,24 @@ impl LoadOptions {
     /// Sets the memory for keys and values.
     pub fn kv_memory(mut self, memory: KvMemory) -> Self {
         self.kv_memory = memory;
+        self
+    }
+
+    /// Sets the layers on the GPU.
+    pub fn gpu_layers(mut self, layers: usize) -> Self {
+        self.gpu_layers = Some(layers);
+        self
+    }
+
+    /// Sets the most bytes of the GPU's memory that the choice of layers counts on.
+    pub fn gpu_memory(mut self, bytes: u64) -> Self {
+        self.gpu_memory = Some(bytes);
+        self
+    }
+
+    /// Sets the bytes of the GPU's memory that the choice of layers leaves free.
+    pub fn gpu_margin(mut self, bytes: u64) -> Self {
+        self.gpu_margin = Some(bytes);
         self
     }
 
