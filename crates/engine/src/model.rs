@@ -11,6 +11,7 @@ mod embed;
 mod logits;
 mod loras;
 mod many;
+mod outline;
 mod pays;
 mod rerank;
 mod summary;
@@ -50,6 +51,7 @@ pub use buckets::BucketFile;
 pub use defaults::SamplingDefaults;
 pub use effort::EffortFile;
 use loras::{LORAS_OF_REQUEST, Loras};
+pub use outline::Outline;
 pub use summary::Summary;
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
@@ -228,7 +230,8 @@ impl Model {
         let head = head.filter(|_| rolls_back).map(load_head).transpose()?.flatten();
         let agree = runner.pipeline.phases_agree;
         let kv_bytes = kv::bytes(&plan, &limits);
-        let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
+        let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree)
+            .reporting_to(options.cache_events.clone());
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
         let drawable = limits.tokens;
         let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));
