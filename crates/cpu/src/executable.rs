@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pelton_graph::{
-    Backend, BufferId, EffortMode, Error, Executable, Limits, Op, Outputs, PageTables, Pass,
+    Backend, BufferId, EffortMode, Error, Executable, Limits, Needs, Op, Outputs, PageTables, Pass,
     Pipeline, Plan, Profile, StepProfile, Ticket,
 };
 use pelton_quant::BucketFormat;
@@ -14,7 +14,7 @@ use pelton_weights::Checkpoint;
 use crate::accepts;
 use crate::batch::Batch;
 use crate::exec::Exec;
-use crate::memory::{Budget, State, Use, Weights, available, free_for_caches};
+use crate::memory::{Budget, State, Use, Weights, available};
 use crate::observe::{MatrixInput, Observer};
 use crate::pool::Pool;
 use crate::reference;
@@ -111,8 +111,23 @@ impl Backend for Cpu {
         self.has_effort()
     }
 
-    fn free_memory(&self, weights: u64) -> Option<u64> {
-        available().map(|available| free_for_caches(available, weights))
+    fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {
+        check_groups(plan, limits)?;
+        let bytes = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
+        let threads = self.threads();
+        let own = Weights::decoded_bytes(plan).saturating_add(Weights::marked_bytes(plan)?);
+        Ok(Needs {
+            weights: bytes(own),
+            caches: bytes(State::cache_bytes(plan, limits)),
+            buffers: bytes(buffer_bytes(plan, limits)),
+            scratch: bytes(Exec::bytes(plan, limits, threads)),
+            staging: 0,
+            mapped: bytes(Weights::mapped_bytes(plan)),
+        })
+    }
+
+    fn budget(&self) -> Option<u64> {
+        available()
     }
 
     fn load(
@@ -128,6 +143,13 @@ impl Backend for Cpu {
 }
 
 impl Cpu {
+    fn threads(&self) -> usize {
+        match self.path {
+            Path::Reference => 1,
+            Path::Fast { threads, .. } => threads,
+        }
+    }
+
     fn load_within(
         &self,
         budget: &mut Budget,
@@ -137,19 +159,11 @@ impl Cpu {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error> {
         plan.check_accepted(self)?;
-        if limits.pages.len() != plan.groups.len() {
-            return Err(Error::Pass(format!(
-                "limits of {} cache groups for a plan of {}",
-                limits.pages.len(),
-                plan.groups.len()
-            )));
-        }
-        let threads = match self.path {
-            Path::Reference => 1,
-            Path::Fast { threads, .. } => threads,
-        };
+        check_groups(&plan, &limits)?;
+        let threads = self.threads();
+        let buffers = buffer_bytes(&plan, &limits);
         budget.take(Use::Cache, State::cache_bytes(&plan, &limits))?;
-        budget.take(Use::Buffers, bytes(&plan, &limits, threads))?;
+        budget.take(Use::Buffers, buffers.saturating_add(Exec::bytes(&plan, &limits, threads)))?;
         budget.take(Use::Decoded, Weights::decoded_bytes(&plan))?;
         read_weights(&plan, &checkpoint, progress);
 
@@ -183,12 +197,23 @@ impl Cpu {
     }
 }
 
-/// Bytes that a loaded plan allocates besides its weights and caches.
-fn bytes(plan: &Plan, limits: &Limits, threads: usize) -> u128 {
+/// Refuses limits of another plan.
+fn check_groups(plan: &Plan, limits: &Limits) -> Result<(), Error> {
+    let (found, expected) = (limits.pages.len(), plan.groups.len());
+    match found == expected {
+        true => Ok(()),
+        false => Err(Error::Pass(format!(
+            "limits of {found} cache groups for a plan of {expected}"
+        ))),
+    }
+}
+
+/// Bytes that a loaded plan allocates besides its weights, caches and scratch memory.
+fn buffer_bytes(plan: &Plan, limits: &Limits) -> u128 {
     let tables = (limits.sequences as u128)
         .saturating_mul(plan.groups.len() as u128)
         .saturating_mul(size_of::<Vec<u32>>() as u128);
-    [State::bytes(plan, limits), Exec::bytes(plan, limits, threads), Samples::bytes(limits), tables]
+    [State::bytes(plan, limits), Samples::bytes(limits), tables]
         .into_iter()
         .fold(0, u128::saturating_add)
 }

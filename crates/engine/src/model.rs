@@ -28,7 +28,7 @@ use std::{
     time::Duration,
 };
 
-use pelton_graph::{Backend, BuildOptions, Effort, OutputKind, Plan};
+use pelton_graph::{Backend, BuildOptions, Effort, Limits, OutputKind, Plan};
 use pelton_tokenizer::{Special, Tokenizer};
 use pelton_weights::{Checkpoint, Lora, Source};
 
@@ -194,13 +194,18 @@ impl Model {
         let head = if keeps_hidden { draft::head_plan(&checkpoint, options)? } else { None };
         let own = |weight: &&pelton_graph::Weight| !plan.weights.contains(weight);
         let of_head = head.iter().flat_map(|head| head.weights.iter().filter(own));
-        let weights = plan.weights.iter().chain(of_head);
-        let weights: u64 = weights.map(weight).sum();
-        let of_head = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
-        let free = backend.free_memory(weights).map(|free| free.saturating_sub(of_head));
+        let head_weights: u64 = of_head.map(weight).sum();
+        let weights = plan.weights.iter().map(weight).sum::<u64>() + head_weights;
+        let head_caches = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
+        let free = |limits: &Limits| {
+            let needs = backend.needs(&plan, limits)?;
+            let states = 4 * plan.state_len() as u64 * limits.sequences as u64;
+            let free = kv::free(backend.budget(), &needs, states);
+            Ok(free.map(|free| free.saturating_sub(head_weights + head_caches)))
+        };
         let rows = backend.prompt_rows(&plan, weights);
         let pooling = value_plans::pooling(&plan, options)?;
-        let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free, rows })?;
+        let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free: &free, rows })?;
         tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
         let mut executable =
             backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use pelton_quant::BucketFormat;
 use pelton_weights::Checkpoint;
 
-use crate::{EffortMode, Error, Limits, Op, Outputs, Pass, Plan, Profile, Ranking, Sample, Ticket};
+use crate::{
+    EffortMode, Error, Limits, Needs, Op, Outputs, Pass, Plan, Profile, Ranking, Sample, Ticket,
+};
 
 /// A CPU or a GPU, on which plans are loaded.
 ///
@@ -50,16 +52,21 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Bytes that are free for caches of keys and values next to `weights` bytes of weights, which
-    /// are not loaded yet. `None` if the backend has no such measurement.
-    fn free_memory(&self, weights: u64) -> Option<u64> {
-        let _ = weights;
+    /// The bytes that [`load`](Self::load) allocates for a plan.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load) for limits that it refuses.
+    fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error>;
+
+    /// Bytes that a load may allocate at this time. `None` if the backend has no such measurement.
+    fn budget(&self) -> Option<u64> {
         None
     }
 
     /// The most rows of a pass where the caller of [`load`](Self::load) has no number of its own.
-    /// They suffice for the speed of long prompts, and their buffers are small next to the memory
-    /// that `weights` bytes of weights leave.
+    /// They suffice for the speed of long prompts, and their buffers are small next to the part of the
+    /// [budget](Self::budget) that `weights` bytes of weights leave.
     fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
         let _ = (plan, weights);
         512

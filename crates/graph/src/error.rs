@@ -118,10 +118,12 @@ pub enum Error {
 
     /// The parts of a load need more memory together than there is.
     #[error(
-        "the load needs {needed} bytes of memory, but only {available} are available: {terms}; \
-         {remedy}"
+        "the load needs {needed} bytes of memory on '{device}', but only {available} are available: \
+         {terms}; {remedy}"
     )]
     LoadMemory {
+        /// The backend's name.
+        device: String,
         /// The needed bytes.
         needed: u128,
         /// The bytes that are available.
@@ -129,7 +131,7 @@ pub enum Error {
         /// The largest uses, with their bytes.
         terms: String,
         /// How the largest use becomes smaller.
-        remedy: &'static str,
+        remedy: String,
     },
 
     /// A GPU lacks a capability or failed.

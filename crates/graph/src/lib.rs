@@ -20,6 +20,7 @@ mod ids;
 mod kv;
 mod limits;
 mod lora;
+mod needs;
 mod op;
 mod pass;
 mod phase;
@@ -44,6 +45,7 @@ pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};
 pub use kv::{KvType, PAGE, pages_for};
 pub use limits::Limits;
+pub use needs::Needs;
 pub use op::{
     Activation, Adapters, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask,
     Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy,

@@ -13,7 +13,7 @@ mod weights;
 pub(crate) use aligned::AlignedBuf;
 pub use available::SystemMemory;
 pub(crate) use available::available;
-pub(crate) use budget::{Budget, Use, free_for_caches};
+pub(crate) use budget::{Budget, Use};
 pub(crate) use kv_cache::{BLOCK, KvCache, Stored};
 pub(crate) use slot_states::{SlotAdapters, SlotStates};
 pub(crate) use state::{Buffers, State};

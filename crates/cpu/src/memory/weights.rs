@@ -166,6 +166,30 @@ impl Weights {
         bytes.fold(0, u128::saturating_add)
     }
 
+    /// Bytes of the weights of a plan that stay in the map of their file.
+    pub(crate) fn mapped_bytes(plan: &Plan) -> u128 {
+        let mapped = plan.weights.iter().zip(small(plan));
+        let mapped = mapped.filter(|(weight, small)| !*small && weight.is_matrix());
+        mapped.filter_map(|(weight, _)| weight.dtype.bytes_of(weight.len())).map(|n| n as u128).sum()
+    }
+
+    /// Bytes of the copies of the matrices that are marked for effort.
+    ///
+    /// # Errors
+    /// [`Error::Effort`] if the type or the shape of one has no such copy.
+    pub(crate) fn marked_bytes(plan: &Plan) -> Result<u128, Error> {
+        let marked = plan.weights.iter().filter(|weight| weight.effort);
+        let bytes = marked.map(|weight| match plan.effort.mode {
+            EffortMode::Bucket => bucket_bytes(plan, weight),
+            EffortMode::Nested if weight.dtype != DType::Q8_0 => Err(Error::Effort(format!(
+                "tensor '{}' is stored as {}, expected Q8_0 for nested effort",
+                weight.name, weight.dtype
+            ))),
+            EffortMode::Channel | EffortMode::Nested => line_bytes(weight),
+        });
+        bytes.sum()
+    }
+
     /// Copies the matrices that are marked for effort to input-major order, in place of all other
     /// orders.
     ///
@@ -183,25 +207,8 @@ impl Weights {
         }
         let what = "weights in input-major order";
         let marked = || plan.weights.iter().enumerate().filter(|(_, weight)| weight.effort);
-        let mut needed = 0_u128;
         let nested = plan.effort.mode == EffortMode::Nested;
-        let other = marked().find(|(_, weight)| nested && weight.dtype != DType::Q8_0);
-        if let Some((_, weight)) = other {
-            return Err(Error::Effort(format!(
-                "tensor '{}' is stored as {}, expected Q8_0 for nested effort",
-                weight.name, weight.dtype
-            )));
-        }
-        for (_, weight) in marked() {
-            let bytes = InputMajor::bytes_of(weight.dtype, weight.rows, weight.row_len);
-            needed += bytes.filter(|_| has_lines(weight.dtype)).ok_or_else(|| {
-                Error::Effort(format!(
-                    "tensor '{}' is stored as {}, expected F32, F16, BF16, Q4_0, Q4_1, Q8_0, \
-                     Q4_K, Q5_K or Q6_K for an effort below 1",
-                    weight.name, weight.dtype
-                ))
-            })? as u128;
-        }
+        let needed = Self::marked_bytes(plan)?;
         budget.take(Use::Lines, needed)?;
         for (i, weight) in marked() {
             let Weight::Matrices { stored, packed: _ } = &self.all[i] else { continue };
@@ -229,23 +236,7 @@ impl Weights {
         let (format, ranks) = (plan.effort.buckets, plan.effort.ranks);
         let kept = (format, ranks);
         let marked = || plan.weights.iter().enumerate().filter(|(_, weight)| weight.effort);
-        let mut needed = 0_u128;
-        for (_, weight) in marked() {
-            let bytes = Buckets::bytes_of((weight.rows, weight.row_len), kept);
-            let each = bytes.filter(|_| format.reads(weight.dtype)).ok_or_else(|| {
-                let q8_0 = if format == BucketFormat::Q8 { ", Q8_0" } else { "" };
-                Error::Effort(format!(
-                    "tensor '{}' is {} x {} in {}, expected F16, BF16{q8_0} or F32 with a multiple \
-                     of 16 outputs for buckets of {}",
-                    weight.name,
-                    weight.rows,
-                    weight.row_len,
-                    weight.dtype,
-                    format.name()
-                ))
-            })?;
-            needed += each as u128 * weight.count() as u128;
-        }
+        let needed = Self::marked_bytes(plan)?;
         budget.take(Use::Buckets, needed)?;
         for (i, weight) in marked() {
             let Weight::Matrices { stored, packed: _ } = &self.all[i] else { continue };
@@ -397,6 +388,38 @@ impl Weights {
         let blocks = &matrices.bytes(index)[row * row_bytes..(row + 1) * row_bytes];
         Ok(pelton_quant::decode(matrices.dtype, blocks, y)?)
     }
+}
+
+/// Bytes of a matrix in input-major order.
+fn line_bytes(weight: &pelton_graph::Weight) -> Result<u128, Error> {
+    let bytes = InputMajor::bytes_of(weight.dtype, weight.rows, weight.row_len);
+    let bytes = bytes.filter(|_| has_lines(weight.dtype)).ok_or_else(|| {
+        Error::Effort(format!(
+            "tensor '{}' is stored as {}, expected F32, F16, BF16, Q4_0, Q4_1, Q8_0, Q4_K, Q5_K or \
+             Q6_K for an effort below 1",
+            weight.name, weight.dtype
+        ))
+    })?;
+    Ok(bytes as u128)
+}
+
+/// Bytes of the sorted buckets of the matrices of a weight.
+fn bucket_bytes(plan: &Plan, weight: &pelton_graph::Weight) -> Result<u128, Error> {
+    let format = plan.effort.buckets;
+    let bytes = Buckets::bytes_of((weight.rows, weight.row_len), (format, plan.effort.ranks));
+    let each = bytes.filter(|_| format.reads(weight.dtype)).ok_or_else(|| {
+        let q8_0 = if format == BucketFormat::Q8 { ", Q8_0" } else { "" };
+        Error::Effort(format!(
+            "tensor '{}' is {} x {} in {}, expected F16, BF16{q8_0} or F32 with a multiple of 16 \
+             outputs for buckets of {}",
+            weight.name,
+            weight.rows,
+            weight.row_len,
+            weight.dtype,
+            format.name()
+        ))
+    })?;
+    Ok(each as u128 * weight.count() as u128)
 }
 
 /// Whether each weight is multiplied by a step, not only looked up.

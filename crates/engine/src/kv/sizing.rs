@@ -5,7 +5,7 @@
 //! Snapshots of recurrent states take at most a quarter of the memory of caches.
 
 use pelton_graph::{
-    Cache, CacheGroup, KvType, Limits, Op, OutputKind, PAGE, Plan, Values, pages_for,
+    Cache, CacheGroup, KvType, Limits, Needs, Op, OutputKind, PAGE, Plan, Values, pages_for,
 };
 
 use crate::{
@@ -41,8 +41,9 @@ pub(crate) struct Sizes<'a> {
     pub(crate) plan: &'a Plan,
     /// Tokens of the tokenizer, trailing unused ids excluded.
     pub(crate) tokens: usize,
-    /// Bytes that caches can be allocated from, if known.
-    pub(crate) free: Option<u64>,
+    /// Bytes that caches and recurrent states can be allocated from, if known, next to all else that a
+    /// load with these limits needs. The limits have no pages.
+    pub(crate) free: &'a dyn Fn(&Limits) -> Result<Option<u64>, Error>,
     /// Rows of a pass where none are chosen.
     pub(crate) rows: usize,
 }
@@ -64,6 +65,15 @@ pub(crate) fn full_length_bytes(options: &LoadOptions, plan: &Plan) -> u64 {
     let caches = plan.caches.iter().map(|cache| bytes_per_position(cache, options.kv) as u64);
     let sequences = options.max_concurrent.unwrap_or(1) as u64;
     caches.sum::<u64>().saturating_mul(positions as u64).saturating_mul(sequences)
+}
+
+/// Bytes that are free for caches and recurrent states next to all else that a load needs. Weights in
+/// the map of their file can be evicted, so that a quarter of the memory is left however large they are.
+pub(crate) fn free(budget: Option<u64>, needs: &Needs, states: u64) -> Option<u64> {
+    const LEAST_PART: u64 = 4;
+    let budget = budget?;
+    let free = budget.saturating_sub(needs.total().saturating_sub(states));
+    Some(free.saturating_sub(needs.mapped).max(free.min(budget / LEAST_PART)))
 }
 
 /// Bytes of the caches and recurrent states of a load.
@@ -137,21 +147,23 @@ fn limits_of(
     if generates {
         rows = rows.min((pages_for(context) * PAGE).max(sequences));
     }
-    let (pages, snapshots) =
-        Pages::new(options, plan, sequences, rows, context).choose(options, sizes.free, share)?;
     let pools = plan.steps.iter().any(|step| matches!(step.op, Op::Pool(_)));
-    Ok(Limits {
+    let limits = Limits {
         rows,
         // all rows can be wanted of a plan that does not pool
         wants: sequences.max(if generates || pools { WANTS } else { rows }),
         sequences,
         context,
-        pages,
-        snapshots,
+        pages: vec![0; plan.groups.len()],
+        snapshots: 0,
         kv: options.kv,
         tokens: sizes.tokens.min(plan.vocab),
         bias: LOGIT_BIAS_MAX,
-    })
+    };
+    let free = (sizes.free)(&limits)?;
+    let (pages, snapshots) =
+        Pages::new(options, plan, sequences, rows, context).choose(options, free, share)?;
+    Ok(Limits { pages, snapshots, ..limits })
 }
 
 fn in_range(name: &'static str, found: usize, least: usize, most: usize) -> Result<usize, Error> {
@@ -360,7 +372,7 @@ mod tests {
         let mut plan =
             build(&ModelSpec { context: 100_000, ..ModelSpec::default() }.checkpoint()).unwrap();
         change(&mut plan);
-        limits(options, &Sizes { plan: &plan, tokens: 70, free, rows: 512 })
+        limits(options, &Sizes { plan: &plan, tokens: 70, free: &|_| Ok(free), rows: 512 })
     }
 
     #[test]
@@ -371,6 +383,17 @@ mod tests {
         // memory for less than two contexts
         let limits = with(|_| {}, &options, Some(2000 * PER_POSITION)).unwrap();
         assert_eq!(limits.pages, [1800 / 64]);
+    }
+
+    #[test]
+    fn caches_are_next_to_all_else() {
+        let needs = Needs { weights: 3, buffers: 5, mapped: 8, ..Needs::default() };
+        // 2 of the buffers are the states, which come from the same memory as the caches
+        assert_eq!(free(Some(24), &needs, 2), Some(10));
+        assert_eq!(free(Some(24), &Needs { mapped: 40, ..needs }, 2), Some(6));
+        assert_eq!(free(Some(8), &Needs { mapped: 40, ..needs }, 2), Some(2));
+        assert_eq!(free(Some(4), &needs, 2), Some(0));
+        assert_eq!(free(None, &needs, 0), None);
     }
 
     #[test]

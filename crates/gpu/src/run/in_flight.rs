@@ -68,6 +68,12 @@ pub(crate) struct Recorded {
 }
 
 impl InFlight {
+    /// Bytes that [`new`](Self::new) allocates.
+    pub(crate) fn bytes([sample_bytes, logits_bytes, hidden_bytes]: [u64; 3]) -> u64 {
+        let each = sample_bytes.saturating_add(4).saturating_add(hidden_bytes);
+        each.saturating_mul(DEPTH as u64).saturating_add(logits_bytes)
+    }
+
     /// Allocates buffers for up to as many bytes of samples, logits and hidden states of each pass.
     pub(crate) fn new(
         device: &Device,

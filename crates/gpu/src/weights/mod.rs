@@ -22,4 +22,4 @@ pub(crate) use layout::Layout;
 pub(crate) use lines::{LANES, Lines};
 pub(crate) use matrix::{Matrix, Shard};
 pub(crate) use shared::{SharedMatrices, Sources};
-pub(crate) use upload::{Weights, resident_bytes};
+pub(crate) use upload::{STAGING_BYTES, Weights, resident_bytes, shared_bytes};

@@ -166,21 +166,41 @@ fn unexpected(what: &str) -> Error {
 }
 
 /// Bytes of a plan's weights on the GPU.
-pub(crate) fn resident_bytes(plan: &Plan) -> u64 {
-    let bytes = |(w, decoded): (&pelton_graph::Weight, bool)| match decoded {
+pub(crate) fn resident_bytes(device: &Device, plan: &Plan) -> u64 {
+    let bytes = |(w, decoded): (&Weight, bool)| match decoded {
         true => 4 * w.len() as u64,
         false if w.effort && is_partial(plan) => 0,
-        false => {
-            let layout = Layout::of(w.dtype);
-            let codebook = layout.codebook().map_or(0, |codebook| codebook.bytes.len() as u64);
-            layout.planes(w.rows * w.count(), w.row_len).iter().sum::<u64>() + codebook
-        }
+        false => matrix_bytes(device, w),
     };
     let ordered = match has_buckets(plan) {
         true => buckets::resident_bytes(plan),
         false => input_major::resident_bytes(plan),
     };
     plan.weights.iter().zip(decoded(plan)).map(bytes).fold(ordered, u64::saturating_add)
+}
+
+/// Bytes of the matrices of a plan that loaded plans of the checkpoint have.
+pub(crate) fn shared_bytes(device: &Device, plan: &Plan, sources: Sources<'_>) -> u64 {
+    let shared = |w: &&Weight| sources.matrices.find(sources.checkpoint, w).is_some();
+    plan.weights.iter().filter(shared).map(|w| matrix_bytes(device, w)).sum()
+}
+
+/// Bytes of the staging buffers of an upload.
+pub(crate) const STAGING_BYTES: u64 = (STAGES * STAGING) as u64;
+
+/// The layout of a matrix on a GPU, and its shards.
+fn laid_out(device: &Device, weight: &Weight) -> (Layout, Vec<Range<usize>>) {
+    let layout = Layout::of(weight.dtype).joined(device.capabilities.joins_planes());
+    let rows = weight.rows * weight.count();
+    let whole = if weight.count() > 1 { weight.rows } else { 1 };
+    let shards = shards_of(device, &layout, rows, weight.row_len, whole);
+    (layout, shards)
+}
+
+/// Bytes of the shards of a matrix.
+fn matrix_bytes(device: &Device, weight: &Weight) -> u64 {
+    let (layout, shards) = laid_out(device, weight);
+    shards.iter().map(|rows| layout.placed(rows.len(), weight.row_len).1).sum()
 }
 
 /// The rows of each shard of a matrix, such that every plane fits in a binding. A shard has a
@@ -290,11 +310,9 @@ impl<'a> Upload<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<Matrix, Error> {
         let (device, row_len) = (self.device, weight.row_len);
-        let layout = Layout::of(weight.dtype).joined(device.capabilities.joins_planes());
-        let rows = weight.rows * weight.count();
-        let whole = if weight.count() > 1 { weight.rows } else { 1 };
+        let (layout, of_shards) = laid_out(device, weight);
         let (mut shards, mut done) = (Vec::new(), 0);
-        for rows in shards_of(device, &layout, rows, row_len, whole) {
+        for rows in of_shards {
             let shard = new_shard(device, &weight.name, &layout, rows, row_len)?;
             let shard_progress = &mut |bytes| progress(done + bytes);
             self.shard(&layout, row_len, source, &shard, shard_progress)?;
