@@ -37,7 +37,7 @@ ATTEMPTS = 4
 
 
 class Settings(BaseModel):
-    """What `serve run` takes."""
+    """The arguments of `serve run`."""
 
     model: str = "built-in"
     program: str = "pelton"

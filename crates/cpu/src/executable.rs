@@ -202,9 +202,9 @@ fn check_groups(plan: &Plan, limits: &Limits) -> Result<(), Error> {
     let (found, expected) = (limits.pages.len(), plan.groups.len());
     match found == expected {
         true => Ok(()),
-        false => Err(Error::Pass(format!(
-            "limits of {found} cache groups for a plan of {expected}"
-        ))),
+        false => {
+            Err(Error::Pass(format!("limits of {found} cache groups for a plan of {expected}")))
+        }
     }
 }
 

@@ -17,8 +17,8 @@ use std::{
 use pelton::{
     Constraint, Engine, LoadOptions, Model, ModelSource, Sampling, Speculation, Token,
     graph::{
-        Backend, Effort, Error, Executable, Limits, Needs, Op, Outputs, Pass, Phase, Pipeline, Plan, Row,
-        Sample, Ticket, Want,
+        Backend, Effort, Error, Executable, Limits, Needs, Op, Outputs, Pass, Phase, Pipeline,
+        Plan, Row, Sample, Ticket, Want,
     },
 };
 use pelton_cpu::Cpu;

@@ -24,7 +24,9 @@ pub struct Needs {
 impl Needs {
     /// Bytes that stay allocated after the load.
     pub fn total(&self) -> u64 {
-        [self.caches, self.buffers, self.scratch].into_iter().fold(self.weights, u64::saturating_add)
+        [self.caches, self.buffers, self.scratch]
+            .into_iter()
+            .fold(self.weights, u64::saturating_add)
     }
 
     /// The most bytes that are allocated at one time. Weights are uploaded before all others.

@@ -170,7 +170,10 @@ impl Weights {
     pub(crate) fn mapped_bytes(plan: &Plan) -> u128 {
         let mapped = plan.weights.iter().zip(small(plan));
         let mapped = mapped.filter(|(weight, small)| !*small && weight.is_matrix());
-        mapped.filter_map(|(weight, _)| weight.dtype.bytes_of(weight.len())).map(|n| n as u128).sum()
+        mapped
+            .filter_map(|(weight, _)| weight.dtype.bytes_of(weight.len()))
+            .map(|n| n as u128)
+            .sum()
     }
 
     /// Bytes of the copies of the matrices that are marked for effort.
@@ -431,6 +434,18 @@ pub(crate) fn multiplied(plan: &Plan) -> Vec<bool> {
         }
     }
     multiplied
+}
+
+/// Bytes of the copies of weights in panels that a load makes on this CPU, if there is memory for them:
+/// [`Needs`](pelton_graph::Needs) does not count them.
+pub fn packed_bytes(plan: &Plan) -> u64 {
+    let Some(panels) = Isa::chosen().ok().and_then(Panels::of) else { return 0 };
+    let weights = plan.weights.iter().zip(multiplied(plan)).zip(small(plan));
+    let packed = weights.filter(|((weight, multiplied), small)| {
+        let stored = weight.is_matrix() && !small && !weight.effort;
+        stored && *multiplied && can_pack(weight.dtype, weight.rows, panels)
+    });
+    packed.map(|((weight, _), _)| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64).sum()
 }
 
 /// A copy of matrices in panels; `None` if the system refuses the memory.

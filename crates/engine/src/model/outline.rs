@@ -1,6 +1,6 @@
 //! The sizes of a load that does not happen.
 
-use pelton_graph::{Backend, BuildOptions, Limits, Plan};
+use pelton_graph::{Backend, BuildOptions, Limits, Needs, Plan};
 use pelton_weights::Checkpoint;
 
 use super::value_plans;
@@ -15,12 +15,8 @@ pub struct Outline {
     pub plan: Plan,
     /// The sizes.
     pub limits: Limits,
-    /// Bytes of the weights.
-    pub weight_bytes: u64,
-    /// Bytes of keys and values, and of recurrent states.
-    pub kv_bytes: u64,
-    /// Bytes of the values between steps.
-    pub buffer_bytes: u64,
+    /// The memory that the device allocates, and the part of the file that stays mapped.
+    pub needs: Needs,
 }
 
 impl Outline {
@@ -38,15 +34,11 @@ impl Outline {
         value_plans::refuse_speech(checkpoint, &plan)?;
         let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         let bytes = |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len());
-        let weight_bytes =
-            plan.weights.iter().map(|weight| bytes(weight).unwrap_or(0) as u64).sum();
-        let rows = backend.prompt_rows(&plan, weight_bytes);
-        let sizes = kv::Sizes { plan: &plan, tokens: plan.vocab, free: None, rows };
+        let weights = plan.weights.iter().map(|weight| bytes(weight).unwrap_or(0) as u64).sum();
+        let rows = backend.prompt_rows(&plan, weights);
+        let sizes = kv::Sizes { plan: &plan, tokens: plan.vocab, free: &|_| Ok(None), rows };
         let limits = kv::limits(options, &sizes)?;
-        let of_buffer =
-            |buffer: &pelton_graph::Buffer| 4 * limits.rows_of(buffer.rows) * buffer.width;
-        let buffer_bytes = plan.buffers.iter().map(|buffer| of_buffer(buffer) as u64).sum();
-        let kv_bytes = kv::bytes(&plan, &limits);
-        Ok(Self { plan, limits, weight_bytes, kv_bytes, buffer_bytes })
+        let needs = backend.needs(&plan, &limits)?;
+        Ok(Self { plan, limits, needs })
     }
 }

@@ -32,7 +32,8 @@ impl Heap {
             unsafe { instance.get_physical_device_memory_properties(device) }
         };
         let local = heaps.memory_heaps.iter().take(heaps.memory_heap_count as usize).enumerate();
-        let local = local.filter(|(_, heap)| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL));
+        let local =
+            local.filter(|(_, heap)| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL));
         let (at, heap) = local.max_by_key(|(_, heap)| heap.size)?;
         // drivers that report no budget leave zeros
         let reported = budget.heap_budget[at] > 0;

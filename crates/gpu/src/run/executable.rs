@@ -33,7 +33,8 @@ use crate::{
         accept::accepts,
         in_flight::{DEPTH, InFlight},
         memory::{
-            States, allocate_caches, attentions, check_memory, compare, hidden_len, logits_len, needs,
+            States, allocate_caches, attentions, check_memory, compare, hidden_len, logits_len,
+            needs,
         },
         profile,
     },

@@ -1,8 +1,6 @@
 //! The memory of the KV caches, the sum of a load, and the checks whether it fits the GPU.
 
-use pelton_graph::{
-    Error, KvType, Limits, Needs, Op, PAGE, Phase, Plan, Ranking, State, Values,
-};
+use pelton_graph::{Error, KvType, Limits, Needs, Op, PAGE, Phase, Plan, Ranking, State, Values};
 
 use crate::{
     device::Device,
@@ -196,9 +194,8 @@ fn group_bytes(plan: &Plan, kv: KvType, group: usize) -> u64 {
 pub(crate) fn needs(device: &Device, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {
     check_limits(device, plan, limits)?;
     let pages = limits.pages.iter().enumerate();
-    let pages = pages.map(|(group, &pages)| {
-        group_bytes(plan, limits.kv, group).saturating_mul(pages as u64)
-    });
+    let pages = pages
+        .map(|(group, &pages)| group_bytes(plan, limits.kv, group).saturating_mul(pages as u64));
     let of_states = |count| plan.states.iter().map(move |state| state_bytes(state, count));
     let buffers = plan
         .buffers
@@ -266,7 +263,8 @@ pub(crate) fn check_memory(
 
 /// Compares the sum of a load with the bytes that were allocated for it.
 pub(crate) fn compare(device: &Device, needs: &Needs, before: Option<u64>) {
-    let Some(allocated) = device.allocated().zip(before).map(|(now, then)| now.saturating_sub(then))
+    let Some(allocated) =
+        device.allocated().zip(before).map(|(now, then)| now.saturating_sub(then))
     else {
         return;
     };

@@ -37,7 +37,7 @@ impl Names {
         (!names.is_empty()).then(|| names.join("+"))
     }
 
-    /// What else divides prefixes: the salt of the request, the API key and the effort.
+    /// The other values that divide prefixes: the salt of the request, the API key and the effort.
     fn key_words(&self, salt: u64, effort: f64) -> Vec<String> {
         let mut keys = Vec::new();
         if salt != 0 {

@@ -71,7 +71,7 @@ impl Listeners {
     ///
     /// # Errors
     ///
-    /// With the address that cannot be listened on.
+    /// The address that cannot be listened on, with the reason.
     pub(crate) async fn bind(
         publish: &str,
         replay: Option<&str>,

@@ -18,7 +18,8 @@ mod options;
 use std::sync::Arc;
 
 use pelton_graph::{
-    Adapters, Backend, Error, Executable, Limits, Needs, Op, OutputKind, Plan, Pooling, State, Step, build,
+    Adapters, Backend, Error, Executable, Limits, Needs, Op, OutputKind, Plan, Pooling, State,
+    Step, build,
 };
 use pelton_weights::Checkpoint;
 

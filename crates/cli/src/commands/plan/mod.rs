@@ -7,7 +7,7 @@ mod speed;
 use std::io::{Write, stdout};
 
 use anyhow::{Result, bail};
-use pelton::{KvMemory, LoadOptions};
+use pelton::{KvMemory, LoadOptions, graph::Needs};
 use serde_json::json;
 
 use crate::{
@@ -68,19 +68,27 @@ pub(crate) struct Args {
 
 /// The memory of a load in bytes.
 struct Memory {
-    weights: u64,
-    kv: u64,
-    buffers: u64,
+    needs: Needs,
+    /// Copies of weights in the order in which the CPU multiplies them.
+    copies: u64,
+    /// Bytes of the program, where it shares the memory.
+    program: u64,
 }
 
 impl Memory {
     fn total(&self) -> u64 {
-        self.weights + self.kv + self.buffers + PROGRAM
+        self.needs.total() + self.needs.mapped + self.copies + self.program
     }
 
     /// The same with another number of streams.
     fn with_streams(&self, streams: usize, of: usize) -> u64 {
-        self.total() - self.kv + (self.kv as f64 * of as f64 / streams as f64) as u64
+        let caches = self.needs.caches;
+        self.total() - caches + (caches as f64 * of as f64 / streams as f64) as u64
+    }
+
+    /// The same without mapped weights, which the system can read again from their file.
+    fn least(&self, streams: usize, of: usize) -> u64 {
+        self.with_streams(streams, of) - self.needs.mapped
     }
 }
 
@@ -102,11 +110,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(rates) => rates,
         None => rates::measured(&engine, args)?,
     };
-    let memory = Memory {
-        weights: outline.weight_bytes,
-        kv: outline.kv_bytes,
-        buffers: outline.buffer_bytes,
+    let on_cpu = engine.backend() == "cpu";
+    let copies = match on_cpu && !args.load.no_repack {
+        true => pelton::cpu::packed_bytes(&outline.plan),
+        false => 0,
     };
+    let program = if on_cpu { PROGRAM } else { 0 };
+    let memory = Memory { needs: outline.needs, copies, program };
     let available = match args.memory {
         Some(KvMemory::Bytes(bytes)) => Some(bytes),
         Some(_) => bail!("--memory is no number of bytes, expected one such as 16G"),
@@ -116,7 +126,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let work = Work::new(&outline.plan, args.load.kv());
     let decode = |streams| work.decode(&rates, streams, depth);
     let fits = |n: usize| {
-        let in_memory = available.is_none_or(|most| memory.with_streams(streams, n) <= most);
+        let in_memory = available.is_none_or(|most| memory.least(streams, n) <= most);
         in_memory && decode(n) * 1e3 <= args.target_tbt
     };
     let figures = Figures {
@@ -141,7 +151,7 @@ struct Figures {
     context: usize,
     depth: usize,
     prompt: usize,
-    /// Of a pass with a token for each stream.
+    /// The time of a pass with a token for each stream.
     seconds: f64,
     prompt_seconds: f64,
     /// Streams that keep the target.
@@ -161,15 +171,18 @@ fn print_text(
         figures;
     writeln!(out, "{name} on {backend}, streams: {streams}, context: {context}\n")?;
     let bytes = output::bytes;
-    writeln!(
-        out,
-        "memory      {} = {} of weights + {} of keys and values + {} of buffers + {} of the program",
-        bytes(memory.total()),
-        bytes(memory.weights),
-        bytes(memory.kv),
-        bytes(memory.buffers),
-        bytes(PROGRAM),
-    )?;
+    let Needs { weights, caches, buffers, scratch, mapped, .. } = memory.needs;
+    let terms = [
+        ("weights", weights),
+        ("weights in the map of the file", mapped),
+        ("their copies for the CPU", memory.copies),
+        ("keys and values", caches),
+        ("buffers", buffers + scratch),
+        ("the program", memory.program),
+    ];
+    let terms = terms.iter().filter(|(_, size)| *size > 0);
+    let terms: Vec<_> = terms.map(|(name, size)| format!("{} of {name}", bytes(*size))).collect();
+    writeln!(out, "memory      {} = {}", bytes(memory.total()), terms.join(" + "))?;
     let rate = *streams as f64 / seconds;
     let each = 1.0 / seconds;
     let time = seconds * 1e3;
@@ -197,7 +210,8 @@ fn print_json(
         "model": name, "backend": backend,
         "streams": figures.streams, "context": figures.context, "depth": figures.depth,
         "memory": {
-            "weights": memory.weights, "kv": memory.kv, "buffers": memory.buffers, "program": PROGRAM,
+            "weights": memory.needs.weights, "mapped": memory.needs.mapped, "copies": memory.copies, "caches": memory.needs.caches,
+            "buffers": memory.needs.buffers, "scratch": memory.needs.scratch, "program": memory.program,
             "total": memory.total(), "available": available,
         },
         "rates": {

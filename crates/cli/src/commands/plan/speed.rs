@@ -13,7 +13,7 @@ use pelton::{KvType, graph::Plan};
 
 use super::super::work;
 
-/// What a device does in a second, and the time that a step takes at least.
+/// The rates of a device in a second, and the time that a step takes at least.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rates {
     /// Bytes of weights.

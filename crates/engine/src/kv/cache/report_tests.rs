@@ -10,7 +10,7 @@ use pelton_testing::Random;
 use super::*;
 use crate::api::CacheEvent;
 
-/// What a router makes of reports: pages by the identity before them, their tokens and their salt.
+/// The pages that a router learns of, by the identity before them, their tokens and their salt.
 #[derive(Default)]
 struct Listener {
     pages: HashMap<(Option<u64>, u64, Vec<u32>), u64>,

@@ -116,8 +116,7 @@ impl Sample {
         buffers: SampleBuffers<'_>,
     ) -> Result<Self, Error> {
         let shape = VocabShape::of(vocab, tokens, bias);
-        let memory =
-            Memory::with(&shape, wants, &mut |label, bytes| device.buffer(label, bytes))?;
+        let memory = Memory::with(&shape, wants, &mut |label, bytes| device.buffer(label, bytes))?;
         let words = params::most_words(vocab, wants, bias);
         let params = device.buffer("sampling parameters", 4 * words as u64)?;
         let results = device.buffer("sampled tokens", results::most_bytes(wants))?;
