@@ -43,6 +43,11 @@ impl Budget {
         }
     }
 
+    /// Bytes of the whole memory.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory
+    }
+
     /// Bytes for the model's file.
     pub(crate) fn bytes(&self) -> u64 {
         (self.memory as f64 * SHARE) as u64

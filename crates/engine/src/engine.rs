@@ -150,6 +150,20 @@ impl Engine {
         }
     }
 
+    /// The plan and the sizes that a checkpoint would be loaded with. It needs the feature `unstable`.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load), but for errors of memory.
+    #[cfg(feature = "unstable")]
+    pub fn outline(
+        &self,
+        checkpoint: &Checkpoint,
+        options: &LoadOptions,
+    ) -> Result<crate::model::Outline, Error> {
+        crate::model::Outline::new(self.backend.as_ref(), checkpoint, options)
+    }
+
     /// Loads a model that recognizes speech, as Whisper.
     ///
     /// # Errors

@@ -62,11 +62,11 @@ mod session;
 pub mod speech;
 
 pub use api::{
-    AsyncTokenStream, Client, DraftSource, EffortLevel, EffortOptions, EffortTables, EmbedOptions,
-    Embedding, Event, FinishReason, GenerateOptions, KvMemory, LoadOptions, LoadProgress,
-    LogitBias, LogitRows, Lora, LoraChoice, ModelSource, PageCounts, Pooling, Prompt, PromptToken,
-    RequestHandle, RerankOptions, RerankQuery, Score, Speculation, SpeculationStats, Stats, Status,
-    Token, TokenLogprob, TokenStream, Trigger,
+    AsyncTokenStream, CacheEvent, CachedPage, Client, DraftSource, EffortLevel, EffortOptions,
+    EffortTables, EmbedOptions, Embedding, Event, FinishReason, GenerateOptions, KvMemory,
+    LoadOptions, LoadProgress, LogitBias, LogitRows, Lora, LoraChoice, ModelSource, PageCounts,
+    Pooling, Prompt, PromptToken, RequestHandle, RerankOptions, RerankQuery, Score, Speculation,
+    SpeculationStats, Stats, Status, Token, TokenLogprob, TokenStream, Trigger,
 };
 pub use device::Device;
 pub use engine::{Engine, EngineBuilder};
@@ -85,7 +85,7 @@ pub use speech::{SpeechModel, SpeechOptions};
 #[cfg(feature = "unstable")]
 pub use self::{
     built_in::{built_in, built_in_speech},
-    model::{BucketFile, EffortFile},
+    model::{BucketFile, EffortFile, Outline},
     session::Session,
 };
 #[cfg(feature = "unstable")]

@@ -11,6 +11,7 @@ mod embed;
 mod logits;
 mod loras;
 mod many;
+mod outline;
 mod pays;
 pub(crate) mod placement;
 mod rerank;
@@ -52,6 +53,7 @@ pub use buckets::BucketFile;
 pub use defaults::SamplingDefaults;
 pub use effort::EffortFile;
 use loras::{LORAS_OF_REQUEST, Loras};
+pub use outline::Outline;
 use placement::{Devices, Placed};
 pub use summary::Summary;
 
@@ -230,7 +232,8 @@ impl Model {
         let head = head.filter(|_| rolls_back).map(load_head).transpose()?.flatten();
         let agree = runner.pipeline.phases_agree;
         let kv_bytes = kv::bytes(&plan, &limits);
-        let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
+        let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree)
+            .reporting_to(options.cache_events.clone());
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
         let drawable = limits.tokens;
         let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));

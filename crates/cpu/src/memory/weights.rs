@@ -284,10 +284,7 @@ impl Weights {
         };
         let can = |dtype, rows| can_pack(dtype, rows, panels);
         self.copy(plan, pool, Some(panels), can, budget);
-        if cfg!(target_os = "linux") {
-            let is_float = |dtype, _| ActivationKind::of(dtype) == ActivationKind::F32;
-            self.copy(plan, pool, None, is_float, budget);
-        }
+        self.copy(plan, pool, None, |dtype, _| can_copy(dtype), budget);
     }
 
     /// Copies the matrices that steps multiply with and whose type and rows are `wanted`, if there is
@@ -453,6 +450,24 @@ pub(crate) fn multiplied(plan: &Plan) -> Vec<bool> {
         }
     }
     multiplied
+}
+
+/// Whether rows of a type are copied into large pages as they are.
+fn can_copy(dtype: DType) -> bool {
+    cfg!(target_os = "linux") && ActivationKind::of(dtype) == ActivationKind::F32
+}
+
+/// Bytes of the copies of weights that a load makes on this CPU, if there is memory for them:
+/// [`Needs`](pelton_graph::Needs) does not count them.
+pub fn packed_bytes(plan: &Plan) -> u64 {
+    let Some(panels) = Isa::chosen().ok().and_then(Panels::of) else { return 0 };
+    let weights = plan.weights.iter().zip(multiplied(plan)).zip(small(plan));
+    let packed = weights.filter(|((weight, multiplied), small)| {
+        let stored = weight.is_matrix() && !small && !weight.effort;
+        let copied = can_pack(weight.dtype, weight.rows, panels) || can_copy(weight.dtype);
+        stored && *multiplied && copied
+    });
+    packed.map(|((weight, _), _)| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64).sum()
 }
 
 /// A copy of matrices, in panels or row by row; `None` if the system refuses the memory.

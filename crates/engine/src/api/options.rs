@@ -6,7 +6,11 @@ use pelton_graph::KvType;
 use pelton_weights::Quantize;
 
 use super::{
-    effort::EffortOptions, source::ModelSource, speculation::Speculation, values::Pooling,
+    cache_events::{CacheCallback, CacheEvent},
+    effort::EffortOptions,
+    source::ModelSource,
+    speculation::Speculation,
+    values::Pooling,
 };
 
 /// The memory for keys and values.
@@ -102,6 +106,7 @@ pub struct LoadOptions {
     /// Lets requests have any [effort](crate::GenerateOptions::effort); `None` if all have effort 1.
     pub effort: Option<EffortOptions>,
     progress: Option<ProgressCallback>,
+    pub(crate) cache_events: Option<CacheCallback>,
 }
 
 /// A LoRA adapter of a load.
@@ -175,6 +180,7 @@ impl Default for LoadOptions {
             draft: None,
             effort: None,
             progress: None,
+            cache_events: None,
         }
     }
 }
@@ -319,6 +325,13 @@ impl LoadOptions {
     /// Sets a function that is called now and then during a load, on the loading thread.
     pub fn progress(mut self, call: impl Fn(LoadProgress) + Send + Sync + 'static) -> Self {
         self.progress = Some(ProgressCallback::new(call));
+        self
+    }
+
+    /// Sets a function that receives the changes of the cached prefixes, in the order of their times. It is
+    /// called on the thread that runs the model, so it must not block.
+    pub fn cache_events(mut self, call: impl Fn(Vec<CacheEvent>) + Send + Sync + 'static) -> Self {
+        self.cache_events = Some(CacheCallback::new(call));
         self
     }
 

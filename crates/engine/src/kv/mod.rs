@@ -10,6 +10,7 @@
 //! cached = total`, and the holders of every page, are checked around every pass.
 
 mod cache;
+mod events;
 mod pool;
 mod prefix_tree;
 mod sizing;
