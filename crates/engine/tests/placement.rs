@@ -126,7 +126,7 @@ fn layers_that_are_given() {
         assert_eq!((placement.devices.len(), on_card(&placement)), (devices, on), "{placement}");
     }
     // a card alone is not left
-    let error = engine(1000, false).load(file.path(), &options()).unwrap_err();
+    let error = engine(1000, false).load(file.path(), &options()).err().unwrap();
     assert!(error.to_string().contains("bytes"), "{error}");
 }
 
