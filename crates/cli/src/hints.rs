@@ -24,6 +24,9 @@ pub(crate) fn of_load(error: impl Into<Error>, file: &str) -> anyhow::Error {
         Error::KvMemory { fits, .. } => {
             Some(format!("--context {fits} fits; --kv q8_0 takes half of the memory"))
         }
+        Error::Graph(GraphError::LoadMemory { device, .. }) if device != "cpu" => Some(format!(
+            "--device gpu,cpu runs layers on the CPU; `pelton inspect {file} --placement` shows which"
+        )),
         Error::Graph(_) | Error::Tokenizer(_) if file != BUILT_IN => {
             Some(format!("`pelton inspect {file}` shows what can be read of it"))
         }

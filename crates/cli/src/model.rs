@@ -21,8 +21,7 @@ use crate::{
 /// Flags of commands that run a model.
 #[derive(clap::Args)]
 pub(crate) struct LoadArgs {
-    /// Run on auto (a GPU if there is one, with the CPU for layers that do not fit it), cpu, gpu, gpu:N of
-    /// `pelton devices`, or gpu:N,cpu for both
+    /// Run on auto (a GPU if there is one), cpu, gpu or gpu:N of `pelton devices`, or gpu:N,cpu
     #[arg(long, value_name = "DEVICE", default_value_t)]
     pub(crate) device: Device,
     /// Use N threads on the CPU; by default one for each physical core

@@ -485,13 +485,16 @@ mod tests {
         let plan = plan();
         let cache = State::cache_bytes(&plan, &limits) as u64;
         assert!(error(cache - 1).contains("; reduce the context"));
-        let before = cache + bytes(&plan, &limits, 1) as u64 + Weights::decoded_bytes(&plan) as u64;
+        let needs = cpu.needs(&plan, &limits).unwrap();
+        let decoded = Weights::decoded_bytes(&plan) as u64;
+        let before = cache + needs.buffers + needs.scratch + decoded;
         assert!(error(before - 1).contains(" for buffers"));
         // one copy of the marked matrices, which alone would fit many times
         let marked = plan.weights.iter().filter(|weight| weight.effort);
         let marked: usize = marked.map(|weight| weight.dtype.bytes_of(weight.len()).unwrap()).sum();
         assert!(error(before + marked as u64 / 2).contains("for the KV cache"));
-        assert!(load(before + 16 * marked as u64 + (1 << 20)).is_ok());
+        assert!(error(needs.total() - 1).contains("for the KV cache"));
+        assert!(load(needs.total()).is_ok());
     }
 
     fn pool(cpu: &Cpu) -> Arc<Pool> {

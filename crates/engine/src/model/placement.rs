@@ -73,7 +73,7 @@ impl Placed {
         let free = |i: usize| {
             let (device, part) = &parts[i];
             let reserved = if i + 1 == parts.len() { reserved } else { 0 };
-            let free = move |limits: &Limits| {
+            let free = move |limits: &Limits| -> Result<Option<u64>, Error> {
                 let needs = device.needs(part, &limits_of(part, limits))?;
                 let states = 4 * part.state_len() as u64 * limits.sequences as u64;
                 let free = kv::free(budget(options, *device), &needs, states);
