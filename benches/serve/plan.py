@@ -44,7 +44,7 @@ class Resident(threading.Thread):
 def measure(args, model, streams):
     """Tokens per second of all streams, and bytes."""
     command = [args.pelton, "bench", model, "--device", "cpu", "--threads", str(args.threads), "--streams", str(streams),
-               "-p", str(args.prompt), "-n", str(args.tokens), "-r", "3", "-o", "json"]
+               "-p", str(args.prompt), "-n", str(args.tokens), "-r", "2", "-o", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     resident = Resident(process)
     text = process.communicate()[0]
