@@ -9,7 +9,8 @@
 //! the bandwidth that all threads reach when they only read, and of the peak rate of the
 //! instruction that multiplies bytes or f32. Both are measured again before each shape, as a
 //! shared machine is not equally fast all the time. Where the instruction set has kernels for packed rows,
-//! a second line is for those.
+//! a second line is for those. The last line of a format compares the set that a load chooses, the most
+//! capable one, with the fastest line of each column: 1.00 if it is the fastest.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -45,21 +46,26 @@ fn seconds<T>(items: &[T], mut run: impl FnMut(&T)) -> f64 {
     times[times.len() / 10]
 }
 
-/// Bytes per second that the threads read together, each from eight streams: the prefetchers of the
-/// CPU reach the limit of the memory only with several streams.
+/// Bytes per second that the threads read together, each from one stream or from eight: the
+/// prefetchers of some CPUs reach the limit of the memory only with several streams, others only with one.
 fn bandwidth(pool: &Pool, memory: &[u8]) -> f64 {
+    f64::max(read::<1>(pool, memory), read::<8>(pool, memory))
+}
+
+/// Bytes per second that the threads read together, each from this many streams.
+fn read<const STREAMS: usize>(pool: &Pool, memory: &[u8]) -> f64 {
     const PART: usize = 4 << 20;
     const LINE: usize = 64;
     let (parts, _) = memory.as_chunks::<PART>();
     let read = |part: &[u8; PART]| {
         pool.run(|worker| {
-            let part = &part[worker.split(PART, 8 * LINE)];
+            let part = &part[worker.split(PART, STREAMS * LINE)];
             let (lines, _) = part.as_chunks::<LINE>();
-            let each = lines.len() / 8;
+            let each = lines.len() / STREAMS;
             let mut sums = [0_u64; LINE / 8];
             for i in 0..each {
-                for place in 0..8 {
-                    let (words, _) = lines[place * each + i].as_chunks();
+                for stream in 0..STREAMS {
+                    let (words, _) = lines[stream * each + i].as_chunks();
                     for (sum, word) in sums.iter_mut().zip(words) {
                         *sum = sum.wrapping_add(u64::from_le_bytes(*word));
                     }
@@ -188,6 +194,7 @@ fn main() {
             let panels = Panels::of(isa).filter(|panels| can_pack(dtype, ROW_ALIGN, *panels));
             [None].into_iter().chain(panels.map(Some))
         };
+        let mut all = Vec::new();
         for (isa, panels) in
             lines.flat_map(|(&isa, _)| panels(isa).map(move |panels| (isa, panels)))
         {
@@ -236,6 +243,17 @@ fn main() {
                 print!("{:>10}", format!("{:.0} %", 100.0 * least / time));
             }
             println!();
+            all.push(times);
+        }
+        if let (true, Some(chosen)) =
+            (all.len() > 1 && isas_chosen.last() == Some(&true), all.last())
+        {
+            let timed =
+                |i: usize| all.iter().map(move |times: &[f64; 3]| times[i]).filter(|t| *t > 0.0);
+            let least = |i: usize| timed(i).fold(f64::INFINITY, f64::min);
+            let shares: Vec<String> =
+                (0..3).map(|i| format!("{:>10.2}", least(i) / chosen[i])).collect();
+            println!("{:120}{}", format!("{dtype}, chosen against fastest"), shares.concat());
         }
     }
 }

@@ -7,7 +7,7 @@ use pelton_quant::DType;
 
 use super::activations::{ActivationKind, Activations};
 use super::float::{self, FloatKernels};
-use super::float_decode::{self, DecodeKernels};
+use super::float_decode::{self, DecodeKernel, DecodeKernels};
 use super::float_kernels::{self, BF16, Element, F16, F32, FloatTile};
 use super::formats::{
     Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Iq4Nl, Iq4Xs, Mxfp4, Nvfp4, Q2K, Q3K, Q4_0,
@@ -327,7 +327,11 @@ unsafe fn blocks<T: Functions, F: Format>(job: &Job<'_>) {
             one: if T::DIRECT && F::DIRECT { Some(T::direct::<F> as JobFn) } else { None },
             in_turn: if F::PACKED { Some(T::in_turn::<F> as JobFn) } else { None },
             // products take half the time with VNNI, loads the same
-            most_in_turn: if <T::Vectors as Vectors>::I8_ZERO.is_some() { 3 } else { MOST_IN_TURN },
+            most_in_turn: match (<T::Vectors as Vectors>::I8_ZERO.is_some(), wide) {
+                (true, false) => 3,
+                (true, true) => 8,
+                (false, _) => MOST_IN_TURN,
+            },
             unpack: T::unpack::<F>,
             // Tiles of as many sums, in integers and in f32, as fit into registers: 32 with sixteen
             // lanes, else 16 or pairs.
@@ -394,24 +398,24 @@ unsafe fn floats<T: Functions, E: Element>(job: &Job<'_>) {
         }
     };
     let decode = const {
-        if <T::Vectors as Register>::LANES == 16 {
-            &DecodeKernels {
-                kernels: [
-                    (4, T::float_decode::<E, 4, 4>),
-                    (2, T::float_decode::<E, 4, 2>),
-                    (1, T::float_decode::<E, 1, 1>),
-                ],
-                rows: 4,
-            }
-        } else {
-            &DecodeKernels {
-                kernels: [
-                    (3, T::float_decode::<E, 2, 3>),
-                    (2, T::float_decode::<E, 2, 2>),
-                    (1, T::float_decode::<E, 1, 1>),
-                ],
-                rows: 4,
-            }
+        &DecodeKernels {
+            narrow: [
+                DecodeKernel { inputs: 1, rows: 1, run: T::float_decode::<E, 1, 1> },
+                DecodeKernel { inputs: 2, rows: 1, run: T::float_decode::<E, 1, 2> },
+            ],
+            wide: if <T::Vectors as Register>::LANES == 16 {
+                [
+                    DecodeKernel { inputs: 4, rows: 4, run: T::float_decode::<E, 4, 4> },
+                    DecodeKernel { inputs: 2, rows: 4, run: T::float_decode::<E, 4, 2> },
+                    DecodeKernel { inputs: 1, rows: 8, run: T::float_decode::<E, 8, 1> },
+                ]
+            } else {
+                [
+                    DecodeKernel { inputs: 3, rows: 2, run: T::float_decode::<E, 2, 3> },
+                    DecodeKernel { inputs: 2, rows: 2, run: T::float_decode::<E, 2, 2> },
+                    DecodeKernel { inputs: 1, rows: 4, run: T::float_decode::<E, 4, 1> },
+                ]
+            },
         }
     };
     // SAFETY: the caller's promise.

@@ -3,7 +3,8 @@
 //! A lane of a vector is a column here, modulo 16: each of 16 partial sums of a result runs over its
 //! columns in order, and at the end they are added pairwise. So weights are multiplied as they are
 //! read, without a transposition. One activation row multiplies one row of weights after the other, as
-//! the CPU's prefetchers follow one stream better than several; more of them share the rows of weights. The order is the same whatever the batch, the threads and the
+//! the CPU's prefetchers follow one stream better than several. Wide activation rows share the loads of
+//! several rows of weights. The order is the same whatever the batch, the threads and the
 //! instruction set; it differs from that of prompts (`float.rs`).
 //!
 //! A plan has these kernels if at least an eighth of its weights are of these types, and its phases
@@ -26,15 +27,37 @@ const COLUMNS: usize = CHUNK * BLOCK;
 /// first-level cache.
 const STRIP_BYTES: usize = 16 << 10;
 
+/// Columns of activation rows that leave half of a first-level cache to the weights. More are read from
+/// the second-level cache for each row of weights, so that several rows share them.
+const NARROW: usize = 4096;
+
 /// A kernel that multiplies some rows of the matrix with activation rows from some row on.
 pub(super) type RowsFn = unsafe fn(&Job<'_>, Range<usize>, usize, &mut RangePrefetch);
 
+/// A kernel that multiplies `rows` rows of the matrix at a time with up to `inputs` activation rows.
+pub(super) struct DecodeKernel {
+    pub(super) inputs: usize,
+    pub(super) rows: usize,
+    pub(super) run: RowsFn,
+}
+
 /// The kernels of an element type, for an instruction set.
 pub(super) struct DecodeKernels {
-    /// Kernels and the numbers of their activation rows, descending; the last has one.
-    pub(super) kernels: [(usize, RowsFn); 3],
-    /// The most rows of the matrix that a kernel multiplies at a time.
-    pub(super) rows: usize,
+    /// For one activation row and for two, of up to [`NARROW`] columns together.
+    pub(super) narrow: [DecodeKernel; 2],
+    /// For any others; those for the most activation rows first.
+    pub(super) wide: [DecodeKernel; 3],
+}
+
+impl DecodeKernels {
+    /// The kernel for `left` activation rows, or for the first of them.
+    fn kernel(&self, left: usize, cols: usize) -> &DecodeKernel {
+        if let Some(kernel) = self.narrow.get(left - 1).filter(|_| left * cols <= NARROW) {
+            return kernel;
+        }
+        // the last rows in one kernel, of more rows if need be
+        self.wide.iter().rev().find(|kernel| kernel.inputs >= left).unwrap_or(&self.wide[0])
+    }
 }
 
 /// Computes the job's rows.
@@ -43,22 +66,23 @@ pub(super) struct DecodeKernels {
 /// The instructions of the kernels exist, and the job's promises hold (see [`Job`]).
 pub(super) unsafe fn run(job: &Job<'_>, kernels: &DecodeKernels) {
     let start = job.weights.wrapping_add(job.rows.start * job.row_bytes);
-    let lead = kernels.rows * job.row_bytes;
+    let first = kernels.kernel(job.batch, job.cols);
+    let lead = first.rows * job.row_bytes;
     let mut prefetch = RangePrefetch::new(start, job.rows.len() * job.row_bytes, lead);
-    let strip = (STRIP_BYTES / job.row_bytes).max(1).next_multiple_of(kernels.rows);
+    let strip = match first.inputs >= job.batch {
+        true => job.rows.len(),
+        false => (STRIP_BYTES / job.row_bytes).max(1).next_multiple_of(first.rows),
+    };
     for row in job.rows.clone().step_by(strip) {
         let rows = row..job.rows.end.min(row + strip);
         let mut x = 0;
         let mut idle = RangePrefetch::idle();
         while x < job.batch {
-            let left = job.batch - x;
-            // the last rows in one kernel, of more rows if need be
-            let fits = kernels.kernels.iter().rev().find(|(count, _)| *count >= left);
-            let (count, kernel) = fits.unwrap_or(&kernels.kernels[0]);
+            let kernel = kernels.kernel(job.batch - x, job.cols);
             let prefetch = if x == 0 { &mut prefetch } else { &mut idle };
             // SAFETY: the caller's promise; the rows are some of the job's.
-            unsafe { kernel(job, rows.clone(), x, prefetch) };
-            x += count;
+            unsafe { (kernel.run)(job, rows.clone(), x, prefetch) };
+            x += kernel.inputs;
         }
     }
 }
@@ -96,6 +120,7 @@ pub(super) unsafe fn rows<S: Vectors, E: Element, const NR: usize, const MR: usi
 ///
 /// # Safety
 /// As for [`rows`].
+#[allow(clippy::needless_range_loop, reason = "constant bounds keep the sums in registers")]
 #[inline(always)]
 unsafe fn tile<S: Vectors, E: Element, const NR: usize, const MR: usize>(
     job: &Job<'_>,
@@ -144,16 +169,17 @@ unsafe fn tile<S: Vectors, E: Element, const NR: usize, const MR: usize>(
                 left -= count;
             }
         }
-        for r in 0..MR.min(job.batch - first_x) {
-            let mut results = [0.0; NR];
-            for (result, sums) in results.iter_mut().zip(&sums) {
-                let mut lanes = [0.0; WIDTH];
-                for (v, part) in sums[r].iter().enumerate().take(WIDTH / S::LANES) {
-                    S::store(*part, lanes.as_mut_ptr().add(v * S::LANES));
+        // into memory first: a loop over the sums to keep would have them there all along
+        let mut lanes = [[[0.0; WIDTH]; NR]; MR];
+        for n in 0..NR {
+            for r in 0..MR {
+                for v in 0..WIDTH / S::LANES {
+                    S::store(sums[n][r][v], lanes[r][n].as_mut_ptr().add(v * S::LANES));
                 }
-                *result = sum(&lanes);
             }
-            job.output(first_x + r, row, &results);
+        }
+        for (r, lanes) in lanes.iter().enumerate().take(job.batch - first_x) {
+            job.output(first_x + r, row, &lanes.each_ref().map(sum));
         }
     }
 }

@@ -9,8 +9,9 @@ const PAGE: usize = 4096;
 /// Pages that are prefetched in turn.
 const PAGES: usize = 8;
 
-/// Bytes that packed rows are prefetched before their use by one activation row: of 768, 1024, 2048
-/// and 4096 the distance at which all formats read fastest on two cores of Zen 3.
+/// Bytes that packed rows of eight are prefetched before their use by one activation row: of 768, 1024,
+/// 2048 and 4096 the distance at which all formats read fastest on two cores of Zen 3. Rows of sixteen have
+/// [`prefetch_next_page`]: on Zen 4 any of these distances slows down the CPU's own prefetchers.
 pub(super) const ROW_LEAD: usize = 1024;
 /// As [`ROW_LEAD`], of few activation rows, which take longer than a wait for memory over what one row
 /// has in flight: the best of 1024, 2048, 4096 and 8192 on Zen 5.

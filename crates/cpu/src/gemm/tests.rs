@@ -227,10 +227,11 @@ fn odd_shapes_of_every_format() {
 #[test]
 fn more_weights_than_are_unpacked_at_once() {
     let mut random = Random::new(2);
-    for (dtype, rows, cols) in [(DType::Q4_0, 230, 2048), (DType::F16, 200, 3000)] {
+    let shapes = [(DType::Q4_0, 230, 2048), (DType::F16, 200, 3000), (DType::F16, 21, 4403)];
+    for (dtype, rows, cols) in shapes {
         let bytes = random_matrix(dtype, rows, cols, &mut random);
         let x: Vec<f32> = (0..9 * cols).map(|_| uniform(&mut random)).collect();
-        check(dtype, rows, cols, &bytes, &x, &[9, 1]);
+        check(dtype, rows, cols, &bytes, &x, &[9, 3, 1]);
     }
 }
 

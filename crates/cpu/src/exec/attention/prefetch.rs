@@ -24,6 +24,12 @@ impl Prefetch {
         Self { next: bytes.start, end: bytes.end, rest: 0 }
     }
 
+    /// Prefetches nothing.
+    pub(super) fn none() -> Self {
+        let next = std::ptr::null();
+        Self { next, end: next, rest: 0 }
+    }
+
     /// Prefetches the next `bytes`.
     #[inline(always)]
     pub(super) fn advance(&mut self, bytes: usize) {

@@ -12,9 +12,8 @@ use std::{
 
 use pelton_graph::{Attention, Encoder, Error, Limits, Mask, Op, Plan};
 
-use super::tile::{
-    AllChunks, CHUNK, Merge, OneChunk, Scratch, Tile, chunks, partial_len, rows_per_tile,
-};
+use super::blocks::{CHUNK, partial_len};
+use super::tile::{AllChunks, Merge, OneChunk, Scratch, Tile, chunks, rows_per_tile};
 use crate::batch::{Batch, BatchRow};
 use crate::isa::Isa;
 use crate::memory::{AlignedBuf, KvCache};

@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use pelton_graph::{Attention, Error, PAGE, Values, alibi_slope};
 
+use super::blocks::{CHUNK, Products, QUERIES, Sums, blocks, partial_len, width};
 use super::{prefetch::Prefetch, unpack};
 use crate::batch::BatchRow;
 use crate::memory::{AlignedBuf, KvCache, Stored};
@@ -20,43 +21,10 @@ use crate::simd::{Body, LANES, Simd, tanh};
 /// The most queries of a tile (more only where the group of a single row has more). They share the
 /// unpacking of a page, and their weights fit into a second-level cache.
 const TILE: usize = 96;
-/// Positions of a KV chunk.
-pub(super) const CHUNK: usize = 4 * PAGE;
-/// The most queries whose accumulators are in registers at a time.
-const QUERIES: usize = 6;
-
-/// Runs an expression with the constant `$count` for a number of queries up to [`QUERIES`].
-macro_rules! with_count {
-    ($n:expr, $count:ident => $body:expr) => {
-        match $n {
-            1 => with_count!(@ 1, $count => $body),
-            2 => with_count!(@ 2, $count => $body),
-            3 => with_count!(@ 3, $count => $body),
-            4 => with_count!(@ 4, $count => $body),
-            5 => with_count!(@ 5, $count => $body),
-            _ => with_count!(@ QUERIES, $count => $body),
-        }
-    };
-    (@ $n:expr, $count:ident => $body:expr) => {{
-        const $count: usize = $n;
-        $body
-    }};
-}
 
 /// The most neighbouring rows of a tile.
 pub(super) fn rows_per_tile(group: usize) -> usize {
     (TILE / group).max(1)
-}
-
-/// Elements of the sum of weighted values in a partial: whole vectors.
-fn width(value_dim: usize) -> usize {
-    value_dim.next_multiple_of(LANES)
-}
-
-/// Elements of a partial: the sum of weighted values, then a vector whose first lanes are the sum
-/// of weights and the greatest score.
-pub(super) fn partial_len(value_dim: usize) -> usize {
-    width(value_dim) + LANES
 }
 
 /// The memory of a thread for one tile.
@@ -200,7 +168,7 @@ impl<'a> Tile<'a> {
         }
     }
 
-    /// Writes the queries to the scratch as [`scores`] reads them.
+    /// Writes the queries to the scratch as [`Products::scores`] reads them.
     fn load_queries(&self, scratch: &mut Scratch) {
         let key_dim = self.key_dim();
         for block in blocks(self.queries()) {
@@ -230,15 +198,20 @@ impl<'a> Tile<'a> {
                 true => self.cache.keys(page(p + 1), self.kv_head),
                 false => self.stored_values(page(pages.start)),
             });
-            unpack::keys(simd, self.cache.keys(page(p), self.kv_head), keys, &mut prefetch);
-            for block in blocks(queries) {
-                let to = &mut scratch.weights[block.start * CHUNK + p * PAGE..];
-                let queries = &scratch.queries[block.start * key_dim..block.end * key_dim];
-                let scale = self.attention.scale;
-                with_count!(block.len(), Q => match S::WIDTH {
-                    4 => scores::<S, Q, 4>(simd, scale, queries, keys, to),
-                    _ => scores::<S, Q, 1>(simd, scale, queries, keys, to),
-                });
+            let stored = self.cache.keys(page(p), self.kv_head);
+            let products = Products {
+                queries,
+                x: &scratch.queries[..queries * key_dim],
+                to: &mut scratch.weights[p * PAGE..],
+            };
+            match stored {
+                Stored::F16(keys) if queries <= QUERIES => {
+                    products.scores(simd, self.attention.scale, keys, &mut prefetch);
+                }
+                _ => {
+                    unpack::keys(simd, stored, keys, &mut prefetch);
+                    products.scores(simd, self.attention.scale, keys, &mut Prefetch::none());
+                }
             }
         }
         let columns = pages.start * PAGE..pages.end * PAGE;
@@ -261,24 +234,28 @@ impl<'a> Tile<'a> {
                 true => self.stored_values(page(p + 1)),
                 false => next,
             });
+            let sums = Sums {
+                queries,
+                weights: &scratch.weights[p * PAGE + seen.start..],
+                partials: &mut scratch.partials,
+            };
             let places = seen.clone();
-            match self.cache.shape().values {
-                Values::Own { dim } => {
+            match (self.cache.shape().values, stored) {
+                (Values::Own { dim }, Stored::F16(all)) if queries <= QUERIES && dim == width => {
+                    let all = &all[places.start * dim..places.end * dim];
+                    sums.add(simd, all, width, &mut prefetch);
+                    continue;
+                }
+                (Values::Own { dim }, _) => {
                     unpack::values(simd, stored, dim, places, values, width, &mut prefetch);
                 }
-                Values::KeyPrefix { dim } => {
+                (Values::KeyPrefix { dim }, _) => {
                     let keys = &mut scratch.keys[..key_dim * PAGE];
                     unpack::keys(simd, stored, keys, &mut prefetch);
                     unpack::prefixes(keys, dim, places, values, width);
                 }
             }
-            for block in blocks(queries) {
-                let weights = &scratch.weights[block.start * CHUNK + p * PAGE + seen.start..];
-                let partials = &mut scratch.partials[block.start * partial_len..];
-                with_count!(block.len(), Q => {
-                    gather::<S, Q>(simd, weights, values, width, partials);
-                });
-            }
+            sums.add(simd, values, width, &mut Prefetch::none());
         }
     }
 }
@@ -292,49 +269,6 @@ pub(super) fn chunks(positions: Range<usize>) -> Range<usize> {
 fn within(positions: Range<usize>, begin: usize) -> Range<usize> {
     let end = positions.end.clamp(begin, begin + CHUNK) - begin;
     (positions.start.max(begin) - begin).min(end)..end
-}
-
-/// Splits `queries` evenly into as few blocks of at most [`QUERIES`] as possible.
-fn blocks(queries: usize) -> impl Iterator<Item = Range<usize>> {
-    let blocks = queries.div_ceil(QUERIES);
-    (0..blocks).map(move |block| block * queries / blocks..(block + 1) * queries / blocks)
-}
-
-/// Computes the scores of a block of queries `[key_dim, Q]` with all positions of a page
-/// `[key_dim, PAGE]`: rows of `to` are [`CHUNK`] apart.
-#[allow(clippy::needless_range_loop, reason = "constant bounds keep the sums in registers")]
-#[inline(always)]
-fn scores<S: Simd, const Q: usize, const W: usize>(
-    simd: S,
-    scale: f32,
-    queries: &[f32],
-    keys: &[f32],
-    to: &mut [f32],
-) {
-    let (keys, queries) = (keys.as_chunks::<PAGE>().0, queries.as_chunks::<Q>().0);
-    let scale = simd.splat(scale);
-    for v in (0..PAGE).step_by(W * LANES) {
-        let mut sums = [[simd.splat(0.0); W]; Q];
-        for (keys, query) in keys.iter().zip(queries) {
-            let (lanes, _) = keys[v..v + W * LANES].as_chunks::<LANES>();
-            let mut keys = [simd.splat(0.0); W];
-            for w in 0..W {
-                keys[w] = simd.load(&lanes[w]);
-            }
-            for i in 0..Q {
-                let q = simd.splat(query[i]);
-                for w in 0..W {
-                    sums[i][w] = simd.mul_add(q, keys[w], sums[i][w]);
-                }
-            }
-        }
-        for i in 0..Q {
-            let (to, _) = to[i * CHUNK + v..][..W * LANES].as_chunks_mut::<LANES>();
-            for w in 0..W {
-                simd.store(simd.mul(sums[i][w], scale), &mut to[w]);
-            }
-        }
-    }
 }
 
 /// Vectors of a page that [`soften`] processes at a time.
@@ -372,73 +306,6 @@ fn soften<S: Simd>(simd: S, row: &mut [f32], seen: Range<usize>) -> (f32, f32) {
     }
     let [a, b, c, d] = totals;
     (simd.sum(simd.add(simd.add(a, b), simd.add(c, d))), greatest)
-}
-
-/// Adds the weighted values of positions to the partials of `Q` queries. Rows of `weights` are
-/// [`CHUNK`] apart, rows of `values` have `width` elements.
-#[inline(always)]
-fn gather<S: Simd, const Q: usize>(
-    simd: S,
-    weights: &[f32],
-    values: &[f32],
-    width: usize,
-    partials: &mut [f32],
-) {
-    let mut d = 0;
-    while d + S::WIDTH * LANES <= width {
-        match S::WIDTH {
-            4 => gather_columns::<S, Q, 4>(simd, weights, values, width, partials, d),
-            _ => gather_columns::<S, Q, 1>(simd, weights, values, width, partials, d),
-        }
-        d += S::WIDTH * LANES;
-    }
-    while d < width {
-        gather_columns::<S, Q, 1>(simd, weights, values, width, partials, d);
-        d += LANES;
-    }
-}
-
-/// [`gather`] for `W` vectors of elements from `d` on.
-#[allow(clippy::needless_range_loop, reason = "constant bounds keep the sums in registers")]
-#[inline(always)]
-fn gather_columns<S: Simd, const Q: usize, const W: usize>(
-    simd: S,
-    weights: &[f32],
-    values: &[f32],
-    width: usize,
-    partials: &mut [f32],
-    d: usize,
-) {
-    let positions = values.len() / width;
-    let weights: [&[f32]; Q] = std::array::from_fn(|i| &weights[i * CHUNK..][..positions]);
-    let partial_len = width + LANES;
-    let place = |i: usize| i * partial_len + d..i * partial_len + d + W * LANES;
-    let mut sums = [[simd.splat(0.0); W]; Q];
-    for i in 0..Q {
-        let (from, _) = partials[place(i)].as_chunks::<LANES>();
-        for w in 0..W {
-            sums[i][w] = simd.load(&from[w]);
-        }
-    }
-    for (p, values) in values.chunks_exact(width).enumerate() {
-        let (lanes, _) = values[d..d + W * LANES].as_chunks::<LANES>();
-        let mut values = [simd.splat(0.0); W];
-        for w in 0..W {
-            values[w] = simd.load(&lanes[w]);
-        }
-        for i in 0..Q {
-            let weight = simd.splat(weights[i][p]);
-            for w in 0..W {
-                sums[i][w] = simd.mul_add(weight, values[w], sums[i][w]);
-            }
-        }
-    }
-    for i in 0..Q {
-        let (to, _) = partials[place(i)].as_chunks_mut::<LANES>();
-        for w in 0..W {
-            simd.store(sums[i][w], &mut to[w]);
-        }
-    }
 }
 
 /// Merges a partial into another.

@@ -8,7 +8,7 @@ use crate::memory::{BLOCK, Stored};
 use crate::simd::{LANES, Simd};
 
 /// An element type that vectors are loaded from.
-trait Element: Copy {
+pub(super) trait Element: Copy {
     fn load<S: Simd>(simd: S, from: &[Self; LANES]) -> S::V;
     fn to_f32(self) -> f32;
 }
