@@ -194,7 +194,7 @@ impl Pass<'_> {
         let last = u64::from(position) + u64::from(self.repeat) - 1;
         let context = match self.phase {
             Phase::Encode => plan.encoded_positions(),
-            Phase::Prompt | Phase::Decode => limits.context,
+            Phase::Prompt | Phase::Decode | Phase::Mixed { .. } => limits.context,
         };
         if last >= context as u64 {
             return refuse(format!(

@@ -223,7 +223,7 @@ impl Plan {
         let encoder = self.encoder.map_or(0, |encoder| encoder.steps);
         match phase {
             Phase::Encode => 0..encoder,
-            Phase::Prompt | Phase::Decode => encoder..self.steps.len(),
+            Phase::Prompt | Phase::Decode | Phase::Mixed { .. } => encoder..self.steps.len(),
         }
     }
 
@@ -233,7 +233,7 @@ impl Plan {
             Phase::Encode => {
                 self.encoder.as_ref().map_or(&[], |of| std::slice::from_ref(&of.features))
             }
-            Phase::Prompt | Phase::Decode => &self.entry,
+            Phase::Prompt | Phase::Decode | Phase::Mixed { .. } => &self.entry,
         }
     }
 
@@ -241,7 +241,7 @@ impl Plan {
     pub fn kept(&self, phase: Phase) -> &[BufferId] {
         match phase {
             Phase::Encode => self.encoder.as_ref().map_or(&[], |of| of.kept.as_slice()),
-            Phase::Prompt | Phase::Decode => &self.exit,
+            Phase::Prompt | Phase::Decode | Phase::Mixed { .. } => &self.exit,
         }
     }
 

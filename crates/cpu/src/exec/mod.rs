@@ -172,7 +172,7 @@ impl Exec {
         }
         let phase = match batch.phase {
             Phase::Decode if !self.phases_agree => Phase::Decode,
-            Phase::Prompt | Phase::Decode | Phase::Encode => Phase::Prompt,
+            Phase::Prompt | Phase::Decode | Phase::Mixed { .. } | Phase::Encode => Phase::Prompt,
         };
         self.multiplier.begin(phase);
         self.grouped.begin(phase);

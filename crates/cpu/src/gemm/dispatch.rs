@@ -421,7 +421,7 @@ unsafe fn floats<T: Functions, E: Element>(job: &Job<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
         match job.phase {
-            Phase::Prompt | Phase::Encode => float::run(job, kernels),
+            Phase::Prompt | Phase::Mixed { .. } | Phase::Encode => float::run(job, kernels),
             Phase::Decode => float_decode::run(job, decode),
         }
     }

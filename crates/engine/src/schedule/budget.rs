@@ -138,6 +138,15 @@ impl PrefillBudget {
         (fitting / PAGE * PAGE).clamp(PAGE, self.rows.max(PAGE))
     }
 
+    /// Rows of prompts that the next pass may have beside `decoding` rows of decoding, whose next tokens it
+    /// gives: whole pages, at least one.
+    pub(crate) fn rows_beside(&self, decoding: usize, prompts: &[Waiting]) -> usize {
+        self.rows(Some(0.0), prompts)
+            .saturating_sub(decoding.next_multiple_of(PAGE))
+            .max(PAGE)
+            .min(self.rows.saturating_sub(decoding))
+    }
+
     /// The seconds of the next pass over prompts, between two decoding passes of `decode` seconds each.
     fn pass_seconds(&self, decode: f64, prompts: &[Waiting], fixed: f64, row: f64) -> f64 {
         let [first, between, most] = {

@@ -168,7 +168,7 @@ impl Scheduler {
     fn measured(&mut self, work: &Work, time: Duration) {
         let rows = work.entries.iter().map(|entry| entry.count).sum::<usize>();
         match work.phase {
-            Phase::Prompt => self.budget.measured(rows, time),
+            Phase::Prompt | Phase::Mixed { .. } => self.budget.measured(rows, time),
             Phase::Decode if work.drafted() > 0 => self.costs.add_drafts(rows, time),
             Phase::Decode if rows == work.entries.len() => {
                 let seconds = time.as_secs_f64() / f64::from(work.repeat);

@@ -1,7 +1,8 @@
 //! The plan of the next pass.
 //!
 //! All decoding sequences share one decoding pass with one row each. Passes over prompts alternate
-//! with decoding passes, so a decoding sequence waits for at most one of them.
+//! with decoding passes, so a decoding sequence waits for at most one of them. Where more sequences decode than
+//! `Pipeline::exact_rows`, their rows are in the passes over prompts, which read the weights once for both.
 //!
 //! While others decode, a pass over prompts has as many rows as fit into its time: whole pages, at
 //! least one. The time lies between the targets of first tokens and of tokens (`budget.rs`). Several
@@ -23,6 +24,9 @@ use super::{
     sequence::Next,
 };
 
+/// Positions up to which a row decodes in a pass with prompts: their kernels do not split its positions, which
+/// takes longer than a pass of its own far from the start.
+const MIXED_POSITIONS: usize = 8192;
 /// Seconds that one submission of decoding passes may take: one runs and one waits when a request comes.
 const SUBMISSION: f64 = WAIT / 2.0;
 
@@ -55,7 +59,9 @@ impl Scheduler {
                 (false, false) if self.fill == Turn::Prompt => Some(Turn::Recompute),
                 (false, false) => Some(Turn::Prompt),
             };
+            let mixes = fill == Some(Turn::Prompt) && self.mixes(&decode);
             let turn = match fill {
+                Some(Turn::Prompt) if mixes => Turn::Prompt,
                 Some(fill) if decode.is_empty() || self.turn == Turn::Decode => fill,
                 _ if decode.is_empty() => return None,
                 _ => Turn::Decode,
@@ -63,6 +69,7 @@ impl Scheduler {
             let work = match turn {
                 Turn::Decode => self.plan_decode(decode, fill.is_none()),
                 Turn::Prompt if self.resources.plan.whole_sequences => self.plan_whole(&prompts),
+                Turn::Prompt if mixes => self.plan_mixed(&decode, prompts),
                 Turn::Prompt => self.plan_prompts(prompts),
                 Turn::Recompute => self.plan_recompute(recompute),
             };
@@ -149,22 +156,84 @@ impl Scheduler {
         repeat
     }
 
-    fn plan_prompts(&mut self, mut prompts: Vec<(u64, usize)>) -> Option<Work> {
-        // without logits nothing decodes: other sequences have their last pass under way
-        let generates = self.resources.plan.output == OutputKind::Logits;
-        let decoding = generates && self.running.len() > prompts.len();
-        let decode = decoding.then(|| self.decode_time.get().unwrap_or(0.0));
+    /// Whether these sequences decode in one pass with rows of prompts: more of them than have the bits that
+    /// each has alone, with a row each, near enough to the start.
+    fn mixes(&self, decode: &[u64]) -> bool {
+        let sequences = || decode.iter().filter_map(|id| self.sequences.get(id));
+        let limits = &self.resources.limits;
+        decode.len() > self.resources.runner.pipeline.exact_rows
+            && decode.len() < limits.wants
+            && decode.len() + PAGE <= limits.rows
+            && self.head.is_none()
+            && self.draft_model.is_none()
+            && self.own_draft.is_none()
+            && sequences().all(|sequence| {
+                sequence.drafter.is_none()
+                    && sequence.appended() <= 1
+                    && sequence.submitted < MIXED_POSITIONS
+            })
+    }
+
+    /// A row of each sequence that decodes, and rows of prompts.
+    fn plan_mixed(&mut self, decode: &[u64], prompts: Vec<(u64, usize)>) -> Option<Work> {
+        self.repeat = 0;
+        let mut entries = Vec::with_capacity(decode.len() + prompts.len());
+        for &id in decode {
+            let Some(sequence) = self.running.get(&id).and_then(|id| self.sequences.get(id)) else {
+                continue;
+            };
+            let first = sequence.submitted;
+            let entry = Entry::new(id, first, 1, sequence.samples_at(first + 1));
+            if self.reserve(id, first, first + 1) {
+                entries.push(entry);
+            }
+        }
+        let budget = self.budget.rows_beside(entries.len(), &self.waiting(&prompts));
+        let wants = self.resources.limits.wants - entries.len();
+        entries.extend(self.prompt_entries(prompts, budget, wants));
+        // a sequence that got pages first may have lost them to one that came after it
+        let entries: Vec<Entry> =
+            entries.into_iter().filter(|entry| self.running.contains(&entry.id)).collect();
+        let decoding = entries.iter().filter(|entry| decode.contains(&entry.id)).count();
+        let phase = match decoding {
+            0 => Phase::Prompt,
+            _ if decoding == entries.len() => Phase::Decode,
+            _ => Phase::Mixed { decoding },
+        };
+        self.work(phase, entries, 1)
+    }
+
+    /// The rows and the ages of prompts.
+    fn waiting(&self, prompts: &[(u64, usize)]) -> Vec<Waiting> {
         let waiting = |&(id, end): &(u64, usize)| {
             let sequence = self.sequences.get(&id)?;
             let rows = end.saturating_sub(sequence.submitted);
             Some(Waiting { rows, age: sequence.goal.age() })
         };
-        let waiting: Vec<Waiting> = prompts.iter().filter_map(waiting).collect();
-        let budget = self.budget.rows(decode, &waiting).min(self.resources.limits.rows);
+        prompts.iter().filter_map(waiting).collect()
+    }
+
+    fn plan_prompts(&mut self, prompts: Vec<(u64, usize)>) -> Option<Work> {
+        // without logits nothing decodes: other sequences have their last pass under way
+        let generates = self.resources.plan.output == OutputKind::Logits;
+        let decoding = generates && self.running.len() > prompts.len();
+        let decode = decoding.then(|| self.decode_time.get().unwrap_or(0.0));
+        let limits = &self.resources.limits;
+        let budget = self.budget.rows(decode, &self.waiting(&prompts)).min(limits.rows);
+        let entries = self.prompt_entries(prompts, budget, limits.wants);
+        self.work(Phase::Prompt, entries, 1)
+    }
+
+    /// Rows of prompts, `budget` in all with up to `wants` wants.
+    fn prompt_entries(
+        &mut self,
+        mut prompts: Vec<(u64, usize)>,
+        budget: usize,
+        mut wants: usize,
+    ) -> Vec<Entry> {
         // round robin: those after the one that was served last come first
         let split = prompts.partition_point(|&(id, _)| id <= self.served);
         prompts.rotate_left(split);
-        let mut wants = self.resources.limits.wants;
         prompts.truncate(wants);
         let span = |&(id, end): &(u64, usize)| {
             self.sequences.get(&id).map_or((end, end), |sequence| {
@@ -205,7 +274,7 @@ impl Scheduler {
                 self.served = id;
             }
         }
-        self.work(Phase::Prompt, entries, 1)
+        entries
     }
 
     /// Sequences that have to be run as a whole: the oldest, and those after it that have room.

@@ -253,7 +253,9 @@ impl Scheduler {
     /// Seconds of the passes in flight, as far as they were measured.
     fn in_flight(&self) -> f64 {
         let seconds = |flight: &Flight| match flight.work.phase {
-            Phase::Prompt => self.budget.seconds(flight.work.entries.iter().map(|e| e.count).sum()),
+            Phase::Prompt | Phase::Mixed { .. } => {
+                self.budget.seconds(flight.work.entries.iter().map(|e| e.count).sum())
+            }
             Phase::Decode | Phase::Encode => {
                 self.decode_time.get().unwrap_or(0.0) * f64::from(flight.work.repeat)
             }

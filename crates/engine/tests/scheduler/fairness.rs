@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use pelton::{
-    Client,
-    graph::{Input, Phase},
+    Client, Token,
+    graph::{Input, Phase, Row},
 };
 use pelton_testing::fake::{Fake, PassRecord};
 
-use crate::harness::{assert_sound, greedy, model, plain, prompt, submit};
+use crate::{
+    harness::{alone, assert_sound, greedy, model, plain, prompt, submit},
+    request::Request,
+};
 
 fn decodes(pass: &PassRecord) -> bool {
     pass.phase == Phase::Decode
@@ -45,6 +48,42 @@ fn streams_never_wait_for_more_than_one_budgeted_pass() {
                 false => assert!(pass.rows.len() <= 64, "more than the budget"),
             }
         }
+        drop(log);
+        assert_sound(&fake);
+    }
+}
+
+#[test]
+fn many_that_decode_share_passes_with_prompts() {
+    for depth in [1, 3] {
+        let mut fake = Fake::pipelined(depth, 8).slow(Duration::from_micros(8)).with_phases();
+        fake.pipeline.exact_rows = 2;
+        let options = plain().context(5000).max_concurrent(5).rows(512);
+        let model = model(&fake, &options);
+        let requests: Vec<Request> = (0..3).map(|i| greedy(prompt(10, i), 700)).collect();
+        let streams: Vec<_> =
+            requests.iter().map(|request| submit(&model, request.clone()).unwrap()).collect();
+        streams.iter().for_each(|stream| drop(stream.token()));
+        let long = greedy(prompt(4001, 9), 5);
+        let run = submit(&model, long.clone()).unwrap();
+        let ids = |tokens: Vec<Token>| tokens.iter().map(|token| token.id).collect::<Vec<_>>();
+        assert_eq!(run.finished().0, ids(alone(&fake, &[None], &long)));
+        for (stream, request) in streams.iter().zip(&requests) {
+            let (rest, _) = stream.finished();
+            assert_eq!(rest, ids(alone(&fake, &[None], request))[1..]);
+        }
+        let log = fake.log();
+        let of_long = |row: &Row| row.slot == 3;
+        let with_prompts =
+            log.passes.iter().filter(|pass| pass.rows.iter().any(of_long) && pass.rows.len() > 8);
+        let mut rows = 0;
+        for pass in with_prompts {
+            assert_eq!(pass.phase, Phase::Mixed { decoding: 3 }, "{} rows", pass.rows.len());
+            assert!(!pass.rows[..3].iter().any(of_long) && pass.rows.len() <= 512);
+            assert!(pass.samples >= 3, "each that decodes gets a token");
+            rows += pass.rows.len() - 3;
+        }
+        assert_eq!(rows, 4001);
         drop(log);
         assert_sound(&fake);
     }

@@ -131,6 +131,10 @@ fn schedule(family: &Family, seed: u64) -> Status {
     if !family.fake.pipeline.phases_agree {
         fake = fake.with_phases();
     }
+    if random.below(2) == 0 {
+        // more that decode share their passes with prompts
+        fake.pipeline.exact_rows = 1 + random.below(3);
+    }
     let sequences = 1 + random.below(6);
     // room for one at full length, or for more
     let pages = 15 + random.below(4 * sequences);

@@ -9,7 +9,7 @@
 //! | decoding, 2, and 3 or 4 | `matvec.wgsl`, one reading of the weights for 2 or 4 rows |
 //! | decoding, 5 to 8 and 9 to 16 | `to_q8.wgsl` quantizes the activations once; `matvec_rows.wgsl` multiplies 8 or 16 rows for each reading of the weights |
 //! | decoding, more | with matrix cores `to_f16.wgsl` and `matmul.wgsl` with K splits; else `matvec_rows.wgsl`, 16 rows at a time |
-//! | prompt | with matrix cores `to_f16.wgsl` and `matmul.wgsl`, with K splits that depend on the matrix alone; else `to_q8.wgsl` and `tiled_matmul.wgsl` |
+//! | prompt, or rows of both | with matrix cores `to_f16.wgsl` and `matmul.wgsl`, with K splits that depend on the matrix alone; else `to_q8.wgsl` and `tiled_matmul.wgsl` |
 //!
 //! Weights in floats use `matvec.wgsl` in place of `matvec_rows.wgsl`, and `tiled_matmul.wgsl`
 //! without `to_q8.wgsl`. Weights in F32 never run on matrix cores, where they would lose 16 bits. A
@@ -18,7 +18,7 @@
 //! matrices.
 //!
 //! The rows of a prompt that something is wanted of pass the last steps, after `select`, in the
-//! decoding kernels.
+//! decoding kernels for up to [`EXACT_ROWS`] rows, so that their number changes no bit.
 
 use std::{num::NonZeroU64, ops::RangeInclusive, sync::Arc};
 
@@ -73,12 +73,14 @@ impl RowClass {
     /// decoding.
     pub(crate) const fn of(phase: Phase, rows: usize, selected: bool) -> Self {
         match (phase, rows) {
-            (Phase::Prompt | Phase::Encode, _) if !selected => Self::Prompt,
+            (Phase::Prompt | Phase::Mixed { .. } | Phase::Encode, _) if !selected => Self::Prompt,
             (_, 0..=1) => Self::One,
             (_, 2) => Self::Two,
             (_, 3..=4) => Self::Four,
             (_, 5..=8) => Self::Eight,
-            (Phase::Prompt | Phase::Encode, _) | (_, ..=EXACT_ROWS) => Self::Sixteen,
+            (Phase::Prompt | Phase::Mixed { .. } | Phase::Encode, _) | (_, ..=EXACT_ROWS) => {
+                Self::Sixteen
+            }
             (Phase::Decode, ..=32) => Self::ThirtyTwo,
             (Phase::Decode, _) => Self::Many,
         }

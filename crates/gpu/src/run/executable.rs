@@ -312,7 +312,9 @@ impl GpuExecutable {
         let mut selected: Vec<u32> = pass.wants.iter().map(Want::row).collect();
         selected.dedup();
         let tiles = match (pass.phase, self.tile_rows) {
-            (Phase::Prompt | Phase::Encode, Some(most)) => tiles(pass.rows, most),
+            (Phase::Prompt | Phase::Mixed { .. } | Phase::Encode, Some(most)) => {
+                tiles(pass.rows, most)
+            }
             _ => Vec::new(),
         };
         let Self { device, inputs, written, .. } = self;

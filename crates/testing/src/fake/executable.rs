@@ -129,11 +129,16 @@ impl FakeExecutable {
     }
 
     /// How a row is run, which its state depends on where phases do not agree.
-    fn mode(&self, phase: Phase, chunk: u32) -> u64 {
-        match (self.fake.pipeline.phases_agree, phase) {
+    fn mode(&self, phase: Phase, row: usize, chunk: u32) -> u64 {
+        let decodes = match phase {
+            Phase::Prompt => false,
+            Phase::Mixed { decoding } => row < decoding,
+            Phase::Decode | Phase::Encode => true,
+        };
+        match (self.fake.pipeline.phases_agree, decodes) {
             (true, _) => 0,
-            (false, Phase::Prompt) => 1 + u64::from(chunk % PAGE as u32),
-            (false, Phase::Decode | Phase::Encode) => 1000,
+            (false, false) => 1 + u64::from(chunk % PAGE as u32),
+            (false, true) => 1000,
         }
     }
 
@@ -176,7 +181,7 @@ impl FakeExecutable {
                     _ => 0,
                 };
                 let adapters = self.adapters[row.slot as usize];
-                let mode = self.mode(queued.phase, chunk.1) ^ adapters ^ effort;
+                let mode = self.mode(queued.phase, i, chunk.1) ^ adapters ^ effort;
                 self.run_row(row.slot as usize, position, input, mode);
                 self.run_hidden(&Row { position, ..*row }, i, &given);
             }

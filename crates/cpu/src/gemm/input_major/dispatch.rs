@@ -233,7 +233,7 @@ unsafe fn floats_of_phase<S: Lines, E: Column>(task: &Task<'_>, outputs: Range<u
     // SAFETY: the caller's promise.
     unsafe {
         match task.activations.phase() {
-            Phase::Prompt | Phase::Encode => floats::<S, E>(task, outputs),
+            Phase::Prompt | Phase::Mixed { .. } | Phase::Encode => floats::<S, E>(task, outputs),
             Phase::Decode => floats_of_decoding::<S, E>(task, outputs),
         }
     }
