@@ -75,7 +75,6 @@ pub use model::{Model, SamplingDefaults, Summary};
 pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
 pub use pelton_graph::{EffortMode, KvType};
-pub use pelton_quant::BucketFormat;
 pub use pelton_sampling::{OptionKind, SamplerKind, Sampling, SamplingOption};
 pub use pelton_tokenizer::{Special, TokenType, Tokenizer};
 pub use pelton_weights::Quantize;

@@ -35,7 +35,7 @@ use crate::{
         memory::{States, allocate_caches, check_limits, check_memory},
         profile,
     },
-    weights::{SharedMatrices, Sources, Weights},
+    weights::{self, SharedMatrices, Sources, Weights},
 };
 
 mod again;
@@ -107,6 +107,10 @@ impl Backend for Gpu {
 
     fn has_effort_mode(&self, mode: EffortMode) -> bool {
         matches!(mode, EffortMode::Channel | EffortMode::Nested | EffortMode::Bucket)
+    }
+
+    fn effort_bytes(&self, plan: &Plan) -> u64 {
+        weights::effort_bytes(plan)
     }
 
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {
