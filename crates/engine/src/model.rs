@@ -7,6 +7,7 @@ mod decode;
 mod defaults;
 mod draft;
 mod effort;
+mod efforts;
 mod embed;
 mod logits;
 mod loras;

@@ -1,6 +1,6 @@
-//! The efforts of a loaded model: whether they are faster than the whole model, and where they are from.
+//! Whether an effort is faster than the whole model where a model is loaded.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use pelton_graph::{
     Effort, Executable, Input, Limits, Pass, Phase, Plan, Row, Sample, TableEdit, Want,
@@ -8,7 +8,6 @@ use pelton_graph::{
 use pelton_sampling::Draw;
 use web_time::Instant;
 
-use super::Model;
 use crate::Error;
 
 /// The most tokens of a measurement, and measurements of each effort.
@@ -56,28 +55,4 @@ pub(super) fn times(
         }
     }
     Ok(Some(best))
-}
-
-impl Model {
-    /// The file of its calibration for efforts below 1, if there is one.
-    pub fn effort_table(&self) -> Option<&Path> {
-        self.loaded.effort_table.as_deref()
-    }
-
-    /// The times of a token of the whole model and of one at the effort of the load, or at 0.5 if that is 1. Requests
-    /// run the whole model if it is as fast. `None` where they were not measured: on CPUs, and with
-    /// [`EffortOptions::always`](crate::EffortOptions::always).
-    pub fn effort_times(&self) -> Option<[Duration; 2]> {
-        self.loaded.effort_times
-    }
-
-    /// Whether its weights for efforts below 1 fit in the memory of the GPU. Else requests run the whole model.
-    pub fn effort_fits(&self) -> bool {
-        self.loaded.effort_fits
-    }
-
-    /// Whether its load has measured the thresholds of effort, as there was no calibration.
-    pub fn measured_effort(&self) -> bool {
-        self.loaded.measured_effort
-    }
 }
