@@ -69,7 +69,8 @@ const SPELT: &[(&str, &[&str])] = &[
 
 const ITSELF: &str = "Pelton chooses this by itself; leave the option out";
 const ONE_GPU: &str = "a model runs on one device: --device gpu:N, as `pelton devices` lists them";
-const EFFORT: &str = "one option has all of effort: --effort 0.5,mode=bucket,format=q8,ranks=4,buckets=FILE,table=FILE";
+const EFFORT: &str =
+    "one option has all of effort: --effort 0.5,mode=bucket,ranks=4,buckets=FILE,table=FILE";
 const IN_CHAT: &str = "`pelton chat MODEL` is a conversation";
 
 /// Options without a counterpart.
@@ -96,7 +97,6 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--conversation", IN_CHAT),
     ("--effort-mode", EFFORT),
     ("--effort-table", EFFORT),
-    ("--bucket-format", EFFORT),
     ("--ranks", EFFORT),
     ("--buckets", EFFORT),
     ("--hf-file", "--hf-repo https://huggingface.co/OWNER/NAME/blob/main/FILE names a file"),

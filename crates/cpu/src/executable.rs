@@ -8,7 +8,6 @@ use pelton_graph::{
     Backend, EffortMode, Error, Executable, Limits, Needs, Op, Outputs, PageTables, Pass, Phase,
     Pipeline, Plan, Profile, StepProfile, Ticket,
 };
-use pelton_quant::BucketFormat;
 use pelton_weights::Checkpoint;
 
 use crate::accepts;
@@ -98,12 +97,6 @@ impl Backend for Cpu {
     fn has_effort_mode(&self, mode: EffortMode) -> bool {
         match mode {
             EffortMode::Channel | EffortMode::Nested | EffortMode::Bucket => self.has_effort(),
-        }
-    }
-
-    fn has_bucket_format(&self, format: BucketFormat) -> bool {
-        match format {
-            BucketFormat::F16 | BucketFormat::Q8 => self.has_effort(),
         }
     }
 

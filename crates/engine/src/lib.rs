@@ -76,7 +76,6 @@ pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
 pub use pelton_graph::{EffortMode, KvType, Needs};
 pub use pelton_place::{DeviceShare, Placement};
-pub use pelton_quant::BucketFormat;
 pub use pelton_sampling::{OptionKind, SamplerKind, Sampling, SamplingOption};
 pub use pelton_tokenizer::{Special, TokenType, Tokenizer};
 pub use pelton_weights::Quantize;

@@ -7,6 +7,7 @@ mod decode;
 mod defaults;
 mod draft;
 mod effort;
+mod efforts;
 mod embed;
 mod logits;
 mod loras;
@@ -29,7 +30,7 @@ use std::{
     time::Duration,
 };
 
-use pelton_graph::{Backend, Effort, OutputKind, Plan};
+use pelton_graph::{Backend, Effort, Executable, Limits, OutputKind, Plan};
 use pelton_place::Placement;
 use pelton_tokenizer::{Special, Tokenizer};
 use pelton_weights::{Checkpoint, Lora, Source};
@@ -96,6 +97,8 @@ struct Loaded {
     rolls_back: bool,
     /// The effort of requests that do not say.
     effort: Effort,
+    /// Whether the weights for efforts below 1 fit in memory.
+    effort_fits: bool,
     /// The times of a token of the whole model and of one at an effort, where they were measured.
     effort_times: Option<[Duration; 2]>,
     /// The file of its calibration, if there is one, and whether this load has measured it.
@@ -200,12 +203,18 @@ impl Model {
         let weights = placement::file_bytes(&plan) + head_weights;
         let head_caches = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
         let pooling = value_plans::pooling(&plan, options)?;
-        let limits = placed.limits(&plan, tokens, options, head_weights + head_caches)?;
-        let table = placed.table(&plan, &limits, options)?;
-        tracing::info!(%table, "the devices are chosen");
-        tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
-        let mut executable =
-            backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;
+        let load = |plan: &Plan| -> Result<(Limits, Box<dyn Executable>), Error> {
+            let limits = placed.limits(plan, tokens, options, head_weights + head_caches)?;
+            let table = placed.table(plan, &limits, options)?;
+            tracing::info!(%table, "the devices are chosen");
+            tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
+            let checkpoint = Arc::clone(&checkpoint);
+            let progress = &mut |done, total| options.report(done, total);
+            Ok((limits.clone(), backend.load(plan.clone(), checkpoint, limits, progress)?))
+        };
+        let may_be_whole = effort::may_be_whole(options) && backend.effort_bytes(&plan) > 0;
+        let (plan, (limits, mut executable), effort_fits) =
+            effort::load_or_whole(plan, may_be_whole, load)?;
         let effort = effort::of_load(options)?;
         let is_timed = options.effort.as_ref().is_some_and(|effort| !effort.always);
         // on the CPU, where passes do not overlap, efforts are not timed
@@ -273,6 +282,7 @@ impl Model {
             speculation,
             rolls_back,
             effort,
+            effort_fits,
             effort_times,
             effort_table,
             measured_effort: is_measured,
@@ -324,6 +334,7 @@ impl Model {
         let guide = guide.filter(|_| options.max_tokens != Some(0));
         let loras = self.loaded.loras.of(options.loras.as_deref())?;
         let effort = options.effort.map_or(Ok(self.loaded.effort), effort_of)?;
+        let effort = if self.loaded.effort_fits { effort } else { Effort::FULL };
         let effort = of_plan(effort, &self.loaded.plan)?;
         let is_slower = self.loaded.effort_times.is_some_and(|[whole, less]| less >= whole);
         let effort = if is_slower { Effort::FULL } else { effort };
@@ -561,23 +572,6 @@ impl Model {
     #[cfg(feature = "unstable")]
     pub fn plan(&self) -> &Plan {
         &self.loaded.plan
-    }
-
-    /// The file of its calibration for efforts below 1, if there is one.
-    pub fn effort_table(&self) -> Option<&Path> {
-        self.loaded.effort_table.as_deref()
-    }
-
-    /// The times of a token of the whole model and of one at the effort of the load, or at 0.5 if that is 1. Requests
-    /// run the whole model if it is as fast. `None` where they were not measured: on CPUs, and with
-    /// [`EffortOptions::always`](crate::EffortOptions::always).
-    pub fn effort_times(&self) -> Option<[Duration; 2]> {
-        self.loaded.effort_times
-    }
-
-    /// Whether its load has measured the thresholds of effort, as there was no calibration.
-    pub fn measured_effort(&self) -> bool {
-        self.loaded.measured_effort
     }
 
     /// The file that the model came from. It needs the feature `unstable`.

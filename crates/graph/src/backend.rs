@@ -9,7 +9,6 @@
 
 use std::sync::Arc;
 
-use pelton_quant::BucketFormat;
 use pelton_weights::Checkpoint;
 
 use crate::{
@@ -42,14 +41,15 @@ pub trait Backend: Send + Sync {
         self.has_effort() && mode == EffortMode::Channel
     }
 
-    /// Whether it multiplies sorted buckets with these codes, in [`EffortMode::Bucket`].
-    fn has_bucket_format(&self, format: BucketFormat) -> bool {
-        format == BucketFormat::F16
-    }
-
     /// Whether rows can have an effort below 1 in products with experts, in [`EffortMode::Bucket`].
     fn has_expert_effort(&self) -> bool {
         false
+    }
+
+    /// Bytes that it keeps of a plan's marked weights next to their matrices in the file's order.
+    fn effort_bytes(&self, plan: &Plan) -> u64 {
+        let _ = plan;
+        0
     }
 
     /// The bytes that [`load`](Self::load) allocates for a plan.
@@ -261,17 +261,11 @@ impl Plan {
             )));
         }
         let mode = self.effort.mode;
-        let missing = if !backend.has_effort_mode(mode) {
-            Some(format!("in mode {}", mode.name()))
-        } else if mode == EffortMode::Bucket && !backend.has_bucket_format(self.effort.buckets) {
-            Some(format!("by buckets of {}", self.effort.buckets.name()))
-        } else {
-            None
-        };
-        if let Some(missing) = missing.filter(|_| self.has_effort()) {
+        if self.has_effort() && !backend.has_effort_mode(mode) {
             return Err(Error::Effort(format!(
-                "'{}' has no effort {missing}, expected the fast path of the CPU",
-                backend.name()
+                "'{}' has no effort in mode {}, expected the fast path of the CPU",
+                backend.name(),
+                mode.name()
             )));
         }
         self.check_scores()?;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pelton_graph::{Backend, EffortMode, Error, Executable, Limits, Needs, Op, Plan, TableRow};
-use pelton_quant::BucketFormat;
 use pelton_weights::Checkpoint;
 
 use crate::{
@@ -88,10 +87,6 @@ impl Backend for Split {
 
     fn has_effort_mode(&self, mode: EffortMode) -> bool {
         self.devices.iter().all(|device| device.has_effort_mode(mode))
-    }
-
-    fn has_bucket_format(&self, format: BucketFormat) -> bool {
-        self.devices.iter().all(|device| device.has_bucket_format(format))
     }
 
     fn has_expert_effort(&self) -> bool {

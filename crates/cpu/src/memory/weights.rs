@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memmap2::MmapMut;
 use pelton_graph::{EffortCurve, EffortMode, Error, Op, Plan, WeightId, WeightKind};
-use pelton_quant::{BucketFormat, DType};
+use pelton_quant::{DType, can_sort};
 use pelton_weights::{BucketPart, Checkpoint, Tensor, bucket_tensor};
 
 use super::{Budget, Use};
@@ -236,8 +236,7 @@ impl Weights {
     /// [`Error::LoadMemory`] or [`Error::Memory`] if there is not enough memory.
     fn set_buckets(&mut self, plan: &Plan, pool: &Pool, budget: &mut Budget) -> Result<(), Error> {
         let what = "weights in sorted buckets";
-        let (format, ranks) = (plan.effort.buckets, plan.effort.ranks);
-        let kept = (format, ranks);
+        let ranks = plan.effort.ranks;
         let marked = || plan.weights.iter().enumerate().filter(|(_, weight)| weight.effort);
         let needed = Self::marked_bytes(plan)?;
         budget.take(Use::Buckets, needed)?;
@@ -246,13 +245,13 @@ impl Weights {
             let Matrices { tensor, row_bytes, first, rows, of } = *stored;
             let (shape, count) = ((rows, weight.row_len), weight.count());
             let sorted = |index| match bucket_parts(&self.checkpoint, weight, index) {
-                Some(parts) => Buckets::from_parts(shape, &parts, kept, pool).map_err(|what| {
+                Some(parts) => Buckets::from_parts(shape, &parts, ranks, pool).map_err(|what| {
                     Error::Effort(format!("the file of buckets of '{}' {what}", weight.name))
                 }),
                 None => {
                     let bytes = self.checkpoint.tensor_at(tensor).bytes;
                     let bytes = &bytes[(index * of + first) * row_bytes..][..rows * row_bytes];
-                    Buckets::new(weight.dtype, shape, bytes, kept, pool).ok_or(Error::Memory {
+                    Buckets::new(weight.dtype, shape, bytes, ranks, pool).ok_or(Error::Memory {
                         what,
                         needed,
                         available: None,
@@ -424,18 +423,12 @@ fn line_bytes(weight: &pelton_graph::Weight) -> Result<u128, Error> {
 
 /// Bytes of the sorted buckets of the matrices of a weight.
 fn bucket_bytes(plan: &Plan, weight: &pelton_graph::Weight) -> Result<u128, Error> {
-    let format = plan.effort.buckets;
-    let bytes = Buckets::bytes_of((weight.rows, weight.row_len), (format, plan.effort.ranks));
-    let each = bytes.filter(|_| format.reads(weight.dtype)).ok_or_else(|| {
-        let q8_0 = if format == BucketFormat::Q8 { ", Q8_0" } else { "" };
+    let bytes = Buckets::bytes_of((weight.rows, weight.row_len), plan.effort.ranks);
+    let each = bytes.filter(|_| can_sort(weight.dtype)).ok_or_else(|| {
         Error::Effort(format!(
-            "tensor '{}' is {} x {} in {}, expected F16, BF16{q8_0} or F32 with a multiple of 16 \
-             outputs for buckets of {}",
-            weight.name,
-            weight.rows,
-            weight.row_len,
-            weight.dtype,
-            format.name()
+            "tensor '{}' is {} x {} in {}, expected F16, BF16 or F32 with a multiple of 16 outputs \
+             for buckets",
+            weight.name, weight.rows, weight.row_len, weight.dtype
         ))
     })?;
     Ok(each as u128 * weight.count() as u128)
@@ -522,7 +515,6 @@ fn bucket_parts<'a>(
     Some(BucketParts {
         codes: part(BucketPart::Codes),
         means: part(BucketPart::Means),
-        levels: part(BucketPart::Levels),
         probes: part(BucketPart::Probes),
         unit: part(BucketPart::Unit),
     })

@@ -11,7 +11,6 @@ use crate::{
     kernels::{
         attention::Attention,
         experts::Sort,
-        live_product::SIDES,
         matmul::{DECODE, DECODE_FEW, decode_splits, prompt_splits},
         recurrent::GatedDelta,
         tiled_matmul::{FEW_ROWS, ThreadTile, splits},
@@ -19,7 +18,7 @@ use crate::{
         to_q8::UNIT,
     },
     lower::live_sizes as live,
-    weights::{has_buckets, is_partial},
+    weights::{SIDES, has_buckets, is_partial},
 };
 
 /// Offsets of bindings in a buffer are multiples of this on every GPU.
@@ -266,6 +265,8 @@ pub(crate) struct Scratch<B = wgpu::Buffer> {
     pub(crate) cutoffs: B,
     /// The partial sums of a product of rows of an effort below 1.
     pub(crate) live_sums: B,
+    /// Those of a gate and its value that the next product adds.
+    pub(crate) live_gates: B,
     /// The packed operands `[rows, packed_len]` of linear attention, where kernels bind few buffers.
     pub(crate) operands: B,
 }
@@ -335,6 +336,10 @@ impl<B> Scratch<B> {
             live_sums: buffer(
                 "partial sums of live inputs",
                 4 * live::partial_len(plan, most) as u64,
+            )?,
+            live_gates: buffer(
+                "partial sums of live inputs for gates",
+                4 * live::gates_len(plan, most) as u64,
             )?,
             kept: buffer("rows of an effort", 4 * (most * live::kept(plan)) as u64)?,
             halves: buffer("activations in f16", 2 * halves as u64)?,

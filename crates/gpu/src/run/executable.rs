@@ -38,7 +38,7 @@ use crate::{
         },
         profile,
     },
-    weights::{SharedMatrices, Sources, Weights, shared_bytes},
+    weights::{self, SharedMatrices, Sources, Weights, shared_bytes},
 };
 
 mod again;
@@ -110,6 +110,10 @@ impl Backend for Gpu {
 
     fn has_effort_mode(&self, mode: EffortMode) -> bool {
         matches!(mode, EffortMode::Channel | EffortMode::Nested | EffortMode::Bucket)
+    }
+
+    fn effort_bytes(&self, plan: &Plan) -> u64 {
+        weights::effort_bytes(plan)
     }
 
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {

@@ -9,13 +9,14 @@ use std::{
 
 use pelton_graph::{Error, Plan, Weight, WeightId};
 use pelton_quant::BucketSource;
+use pelton_weights::Checkpoint;
 
 use crate::{
     device::Device,
     weights::{
         Sources,
         buckets::{self, SortedBuckets, buckets_of, has_buckets, is_partial},
-        input_major::{self, InputMajor, lines_of},
+        input_major::{self, InputMajor, all_groups, lines_of, places},
         layout::Layout,
         matrix::{Matrix, Shard},
         source::{Source, decoded},
@@ -42,8 +43,8 @@ pub(crate) enum Resident {
 #[derive(Debug)]
 pub(crate) struct Weights {
     all: Vec<Resident>,
-    /// The matrices in input-major order.
-    lines: Vec<Option<InputMajor>>,
+    /// The matrices in input-major order, of each group of a step.
+    lines: Vec<InputMajor>,
     /// The matrices with sorted buckets.
     buckets: Vec<Option<SortedBuckets>>,
 }
@@ -68,7 +69,6 @@ impl Weights {
         let mut upload = Upload::new(device)?;
         let decoded = decoded(plan);
         let mut residents = Vec::with_capacity(plan.weights.len());
-        let mut lines = Vec::with_capacity(plan.weights.len());
         let mut buckets: Vec<Option<SortedBuckets>> = Vec::with_capacity(plan.weights.len());
         buckets.resize_with(plan.weights.len(), || None);
         for ((i, weight), decoded) in plan.weights.iter().enumerate().zip(decoded) {
@@ -76,7 +76,6 @@ impl Weights {
             let rows = weight.rows * weight.count();
             if decoded {
                 residents.push(Resident::Vector(new_vector(device, weight, &tensor.decode())?));
-                lines.push(None);
                 continue;
             }
             if weight.effort && has_buckets(plan) {
@@ -93,26 +92,15 @@ impl Weights {
                 let source = source.ok_or_else(|| unexpected("a matrix of another shape"))?;
                 let matrix = SortedBuckets::new(device, &weight.name, shape)?;
                 let words = shape.packed(&source, upload.threads);
-                upload.whole(bytemuck::cast_slice(&words), &matrix.0)?;
+                upload.whole(bytemuck::cast_slice(&words), &matrix.0, 0)?;
                 buckets[i] = Some(matrix);
                 if is_partial(plan) {
                     done += rows.len() as u64;
                     progress(done, all);
-                    lines.push(None);
                     residents.push(Resident::Buckets);
                     continue;
                 }
             }
-            let in_order = lines_of(plan, weight)?;
-            lines.push(match in_order {
-                Some(of) => {
-                    let matrix = InputMajor::new(device, &weight.name, &of)?;
-                    let rows = Source::new(weight, tensor.bytes)?.all()?;
-                    upload.whole(&of.packed(&rows, upload.threads), &matrix.0)?;
-                    Some(matrix)
-                }
-                None => None,
-            });
             if let Some(matrix) = shared.find(checkpoint, weight) {
                 residents.push(Resident::Matrix(matrix));
                 done += weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
@@ -126,6 +114,10 @@ impl Weights {
             let matrix = Arc::new(matrix);
             residents.push(Resident::Matrix(matrix));
         }
+        let lines = match has_buckets(plan) {
+            true => Vec::new(),
+            false => upload.input_major(plan, checkpoint)?,
+        };
         upload.finish()?;
         share(plan, &residents, sources);
         Ok(Self { all: residents, lines, buckets })
@@ -141,9 +133,9 @@ impl Weights {
         }
     }
 
-    /// A matrix in input-major order; `None` if it has none.
-    pub(crate) fn input_major(&self, id: WeightId) -> Option<&InputMajor> {
-        self.lines[id.0].as_ref()
+    /// Matrices in input-major order that a step multiplies together; `None` if they have none.
+    pub(crate) fn input_major(&self, group: &[WeightId]) -> Option<&InputMajor> {
+        self.lines.iter().find(|of| of.weights == group)
     }
 
     /// A matrix with sorted buckets; `None` if it has none.
@@ -172,11 +164,21 @@ pub(crate) fn resident_bytes(device: &Device, plan: &Plan) -> u64 {
         false if w.effort && is_partial(plan) => 0,
         false => matrix_bytes(device, w),
     };
-    let ordered = match has_buckets(plan) {
+    let ordered = ordered_bytes(plan);
+    plan.weights.iter().zip(decoded(plan)).map(bytes).fold(ordered, u64::saturating_add)
+}
+
+/// Bytes of the matrices in another order than the file's.
+fn ordered_bytes(plan: &Plan) -> u64 {
+    match has_buckets(plan) {
         true => buckets::resident_bytes(plan),
         false => input_major::resident_bytes(plan),
-    };
-    plan.weights.iter().zip(decoded(plan)).map(bytes).fold(ordered, u64::saturating_add)
+    }
+}
+
+/// The same, if the matrices in the file's order are kept too.
+pub(crate) fn effort_bytes(plan: &Plan) -> u64 {
+    if is_partial(plan) { 0 } else { ordered_bytes(plan) }
 }
 
 /// Bytes of the matrices of a plan that loaded plans of the checkpoint have.
@@ -363,11 +365,34 @@ impl<'a> Upload<'a> {
         Ok(())
     }
 
-    /// Copies all bytes of a buffer.
-    fn whole(&mut self, bytes: &[u8], to: &wgpu::Buffer) -> Result<(), Error> {
+    /// The matrices of a plan in input-major order.
+    fn input_major(
+        &mut self,
+        plan: &Plan,
+        checkpoint: &Checkpoint,
+    ) -> Result<Vec<InputMajor>, Error> {
+        let mut all = Vec::new();
+        for group in all_groups(plan) {
+            let weights = || group.iter().map(|id| plan.weight(*id));
+            let lines: Vec<_> =
+                weights().map(|weight| lines_of(plan, weight)).collect::<Result<_, _>>()?;
+            let lines: Vec<_> = lines.into_iter().flatten().collect();
+            let joined = InputMajor::new(self.device, plan, group.clone())?;
+            for ((weight, lines), first) in weights().zip(&lines).zip(places(&lines).0) {
+                let rows = Source::new(weight, weight.tensor(checkpoint)?.bytes)?.all()?;
+                let packed = lines.packed(&rows, self.threads);
+                self.whole(&packed, &joined.buffer, first)?;
+            }
+            all.push(joined);
+        }
+        Ok(all)
+    }
+
+    /// Copies bytes to a place of a buffer.
+    fn whole(&mut self, bytes: &[u8], to: &wgpu::Buffer, first: usize) -> Result<(), Error> {
         for (i, bytes) in bytes.chunks(STAGING).enumerate() {
             self.packed[..bytes.len()].copy_from_slice(bytes);
-            self.send(to, &[((i * STAGING) as u64, bytes.len() as u64)])?;
+            self.send(to, &[((first + i * STAGING) as u64, bytes.len() as u64)])?;
         }
         Ok(())
     }
