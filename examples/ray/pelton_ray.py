@@ -120,6 +120,10 @@ class Replica:
             try:
                 async with self.session.request(call.method, call.path, data=call.body,
                                                 headers=call.headers) as answer:
+                    if answer.status == 503 and not attempt:
+                        # a server that was started again loads its model
+                        await self.check_health()
+                        continue
                     headers = {name: value for name, value in answer.headers.items()
                                if name.lower() not in OF_CONNECTION}
                     begun = True
