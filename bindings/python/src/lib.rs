@@ -3,7 +3,7 @@
 //! It is a thin front of the crate `pelton`: keyword arguments become options, events become Python
 //! objects. No call holds the GIL while it waits, and each wait looks for signals twenty times a second
 //! (`wait.rs`). The thread that runs a model never takes the GIL: it fills an [`inbox`], and wakes event loops
-//! by a socket (`bell.rs`). All classes are frozen; what changes has a lock of its own, under
+//! by a file that they watch (`bell.rs`). All classes are frozen; what changes has a lock of its own, under
 //! which no Python code runs.
 //!
 //! After `fork` a model belongs to the process that loaded it: `process.rs` refuses its use in a child.

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import sys
 import threading
 import time
 
@@ -108,6 +109,7 @@ def test_a_loop_that_was_closed(model):
     del stream
 
 
+@pytest.mark.skipif(sys.platform == "linux", reason="every loop of Linux watches files")
 def test_a_loop_that_watches_no_sockets(model):
     """As that of Windows."""
 
@@ -147,17 +149,16 @@ def test_loops_of_several_threads(model):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="there is no /proc")
-def test_a_loop_leaves_no_socket_open(model):
+def test_a_loop_leaves_no_file_open(model):
     async def read():
         return [token.id async for token in model.astream("The cat", temperature=0, max_tokens=2)]
 
-    def sockets():
+    def files():
         gc.collect()
-        names = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
-        return sum(os.readlink(name).startswith("socket") for name in names if os.path.lexists(name))
+        return len(os.listdir("/proc/self/fd"))
 
     asyncio.run(read())
-    before = sockets()
+    before = files()
     for _ in range(20):
         asyncio.run(read())
-    assert sockets() <= before
+    assert files() <= before

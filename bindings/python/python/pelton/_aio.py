@@ -20,7 +20,7 @@ T = TypeVar("T")
 class _Waits:
     """The tasks of one event loop that wait for streams.
 
-    The thread that runs a model rings the bell, which is a socket that the loop watches.
+    The thread that runs a model rings the bell, which is a file that the loop watches.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
