@@ -37,10 +37,28 @@ fn the_object_has_the_numbers_of_the_system() {
     assert!(found["memory"]["free_bytes"].as_u64().unwrap() <= total);
     assert!(found["memory"]["bandwidth_bytes_per_second"].as_f64().unwrap() > 1e7, "{found}");
     assert_eq!(found["cpu"]["used"], "portable");
+    assert_eq!(found["cpu"]["weights"], serde_json::json!({ "panel_rows": null, "packed": [] }));
     assert_eq!(found["folders"][0]["bytes"], 1234);
     assert_eq!(found["hub"]["offline"], true);
     assert_eq!(found["hub"]["token"], false);
     assert_eq!(found["answer"]["ok"], true);
+}
+
+/// Kernels for AVX2 read panels of eight rows.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn the_order_of_weights_is_named() {
+    if !is_x86_feature_detected!("avx2") {
+        return;
+    }
+    let mut command = pelton();
+    command.args(["doctor", "--json", "--device", "cpu"]).env("HF_HUB_OFFLINE", "1");
+    let output = command.env("PELTON_ISA", "avx2").output().unwrap();
+    let found: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let weights = &found["cpu"]["weights"];
+    assert_eq!(weights["panel_rows"], 8);
+    let packed = weights["packed"].as_array().unwrap();
+    assert!(packed.contains(&"Q4_K".into()) && !packed.contains(&"F16".into()), "{packed:?}");
 }
 
 /// A setting that cannot be used, and a device that is not there, are findings.

@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeSet, env, fs, thread};
 
+use pelton::cpu::gemm::{Panels, ROW_ALIGN, can_pack};
 use pelton::cpu::{SystemMemory, isa::Isa};
-use serde_json::Value;
+use pelton::weights::DType;
+use serde_json::{Value, json};
 
 use super::{bandwidth, report::Row};
 use crate::output;
@@ -49,10 +51,27 @@ pub(super) fn cpu() -> Vec<Row> {
         Row::new("name", "name", name.unwrap_or("unknown"), name),
         Row::new("instruction sets", "instruction_sets", sets.join(", "), sets),
         Row::new("used", "used", used_text, used),
+        weights_row(),
         Row::new("cores", "cores", text, cores),
         Row::new("threads", "threads", format!("{threads} without --threads"), threads),
         Row::new("hardware threads", "hardware_threads", may_use.to_string(), may_use),
     ]
+}
+
+/// The order in which the kernels of the instruction set read weights.
+fn weights_row() -> Row {
+    let panels = Isa::chosen().ok().and_then(Panels::of);
+    let packs = |dtype: &DType| panels.is_some_and(|panels| can_pack(*dtype, ROW_ALIGN, panels));
+    let packed: Vec<String> =
+        DType::ALL.iter().filter(|dtype| packs(dtype)).map(|dtype| dtype.to_string()).collect();
+    let rows = panels.map(Panels::rows);
+    let text = match rows {
+        Some(rows) => {
+            format!("in panels of {rows} rows for {}; else as in the file", packed.join(", "))
+        }
+        None => "as in the file".to_owned(),
+    };
+    Row::new("weights", "weights", text, json!({ "panel_rows": rows, "packed": packed }))
 }
 
 /// The memory, its limits and its speed.
