@@ -161,7 +161,7 @@ impl Engine {
         checkpoint: &Checkpoint,
         options: &LoadOptions,
     ) -> Result<crate::model::Outline, Error> {
-        crate::model::Outline::new(self.backend.as_ref(), checkpoint, options)
+        crate::model::Outline::new(self.devices.main.as_ref(), checkpoint, options)
     }
 
     /// Loads a model that recognizes speech, as Whisper.

@@ -203,17 +203,18 @@ impl Model {
         let weights = placement::file_bytes(&plan) + head_weights;
         let head_caches = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
         let pooling = value_plans::pooling(&plan, options)?;
-        let load = |plan: &Plan| -> Result<(Limits, Box<dyn Executable>), Error> {
+        let load = |plan: &Plan| -> Result<(Limits, Placement, Box<dyn Executable>), Error> {
             let limits = placed.limits(plan, tokens, options, head_weights + head_caches)?;
             let table = placed.table(plan, &limits, options)?;
             tracing::info!(%table, "the devices are chosen");
             tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
             let checkpoint = Arc::clone(&checkpoint);
             let progress = &mut |done, total| options.report(done, total);
-            Ok((limits.clone(), backend.load(plan.clone(), checkpoint, limits, progress)?))
+            let executable = backend.load(plan.clone(), checkpoint, limits.clone(), progress)?;
+            Ok((limits, table, executable))
         };
         let may_be_whole = effort::may_be_whole(options) && backend.effort_bytes(&plan) > 0;
-        let (plan, (limits, mut executable), effort_fits) =
+        let (plan, (limits, table, mut executable), effort_fits) =
             effort::load_or_whole(plan, may_be_whole, load)?;
         let effort = effort::of_load(options)?;
         let is_timed = options.effort.as_ref().is_some_and(|effort| !effort.always);

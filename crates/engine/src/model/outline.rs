@@ -36,8 +36,13 @@ impl Outline {
         let bytes = |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len());
         let weights = plan.weights.iter().map(|weight| bytes(weight).unwrap_or(0) as u64).sum();
         let rows = backend.prompt_rows(&plan, weights);
-        let sizes = kv::Sizes { plan: &plan, tokens: plan.vocab, free: &|_| Ok(None), rows };
-        let limits = kv::limits(options, &sizes)?;
+        let limits = {
+            let parts = [kv::Part { plan: &plan, free: Box::new(|_| Ok(None)) }];
+            kv::limits(
+                options,
+                &kv::Sizes { plan: &plan, tokens: plan.vocab, parts: &parts, rows },
+            )?
+        };
         let needs = backend.needs(&plan, &limits)?;
         Ok(Self { plan, limits, needs })
     }
