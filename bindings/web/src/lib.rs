@@ -69,7 +69,7 @@ pub fn load() -> Result<Model, JsError> {
     let load = |options: LoadOptions| engine.load(ModelSource::BuiltIn, &options);
     let (model, no_effort) = match load(LoadOptions::default().effort(EffortOptions::new(1.0))) {
         Ok(model) => (model, None),
-        // browsers give kernels few buffers, and effort needs many
+        // a load measures thresholds on the CPU, whose memory WebAssembly does not give
         Err(reason) => (load(LoadOptions::default()).map_err(error)?, Some(reason.to_string())),
     };
     Ok(Model { model, no_effort, stopped: Cell::new(false) })

@@ -103,13 +103,16 @@ impl Backend for Gpu {
         &self.device.name
     }
 
-    /// The products of a step share one kernel.
     fn has_effort(&self) -> bool {
-        !self.device.capabilities.joins_planes()
+        true
     }
 
     fn has_effort_mode(&self, mode: EffortMode) -> bool {
-        matches!(mode, EffortMode::Channel | EffortMode::Nested | EffortMode::Bucket)
+        match mode {
+            EffortMode::Channel | EffortMode::Nested => true,
+            // the results of three products with biases
+            EffortMode::Bucket => self.device.capabilities.binds(9),
+        }
     }
 
     fn effort_bytes(&self, plan: &Plan) -> u64 {
