@@ -14,7 +14,7 @@ use pelton::{
     ErrorKind, KvType, LoadOptions, Model, ModelSource, Sampling, Session, Speculation,
     graph::{
         Backend, EffortGroup, EffortKind, EffortTable, Error as GraphError, Executable,
-        InputScores, Limits, MatrixScores, Op, Plan, build,
+        InputScores, Limits, MatrixScores, Needs, Op, Plan, build,
     },
 };
 use pelton_cpu::Cpu;
@@ -89,6 +89,10 @@ impl Backend for Small {
 
     fn effort_bytes(&self, plan: &Plan) -> u64 {
         if plan.has_effort() { 1 << 20 } else { 0 }
+    }
+
+    fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, GraphError> {
+        self.0.needs(plan, limits)
     }
 
     fn load(

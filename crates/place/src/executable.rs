@@ -32,6 +32,7 @@ pub(crate) struct SplitExecutable {
     /// The passes that are not taken yet, the oldest first.
     submitted: VecDeque<Ticket>,
     /// Memory of passes that are taken.
+    #[allow(clippy::vec_box, reason = "a flight moves between threads in its box")]
     free: Vec<Box<Flight>>,
     /// The pass whose results were taken last.
     taken: Option<Box<Flight>>,

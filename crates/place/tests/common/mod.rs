@@ -35,17 +35,18 @@ pub(crate) fn edits<'a>(plan: &Plan, pages: &'a [u32]) -> Vec<TableEdit<'a>> {
     groups.map(|group| TableEdit { group, slot: 0, first: 0, pages }).collect()
 }
 
+/// The name of a pass, and its results.
+type Named = (String, Vec<f32>);
+
 /// The results of each pass of a run.
-pub(crate) struct Runs(Vec<(String, Vec<f32>)>);
+pub(crate) struct Runs(Vec<Named>);
 
 impl Runs {
     /// The first difference of two runs.
     pub(crate) fn difference(expected: &Self, got: &Self) -> Option<String> {
         let pairs = expected.0.iter().zip(&got.0);
         let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-        let differs = |((_, a), (_, b)): &(&(String, Vec<f32>), &(String, Vec<f32>))| {
-            bits(a) != bits(b) || a.is_empty()
-        };
+        let differs = |((_, a), (_, b)): &(&Named, &Named)| bits(a) != bits(b) || a.is_empty();
         pairs.clone().find(differs).map(|((pass, expected), (_, got))| {
             let differ = expected.iter().zip(got).filter(|(a, b)| a.to_bits() != b.to_bits());
             format!("{pass}: {} of {} values differ", differ.count(), expected.len())
