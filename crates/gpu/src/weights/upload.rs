@@ -371,6 +371,8 @@ impl<'a> Upload<'a> {
         plan: &Plan,
         checkpoint: &Checkpoint,
     ) -> Result<Vec<InputMajor>, Error> {
+        // a weight without such an order is in no group
+        plan.weights.iter().try_for_each(|weight| lines_of(plan, weight).map(drop))?;
         let mut all = Vec::new();
         for group in all_groups(plan) {
             let weights = || group.iter().map(|id| plan.weight(*id));
