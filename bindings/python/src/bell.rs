@@ -127,7 +127,7 @@ impl Bell {
 }
 
 impl Bell {
-    /// What rings it for a stream.
+    /// The function that rings it for a stream.
     pub(crate) fn wake(&self, key: u64) -> Wake {
         Wake { bell: Arc::clone(&self.0), key }
     }

@@ -138,7 +138,7 @@ impl PrefillBudget {
         (fitting / PAGE * PAGE).clamp(PAGE, self.rows.max(PAGE))
     }
 
-    /// Rows of prompts that the next pass may have beside `decoding` rows of decoding, whose next tokens it
+    /// Rows of prompts that the next pass may have next to `decoding` rows of decoding, whose next tokens it
     /// gives: whole pages, at least one.
     pub(crate) fn rows_beside(&self, decoding: usize, prompts: &[Waiting]) -> usize {
         self.rows(Some(0.0), prompts)
