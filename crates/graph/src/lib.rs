@@ -20,6 +20,7 @@ mod ids;
 mod kv;
 mod limits;
 mod lora;
+mod needs;
 mod op;
 mod pass;
 mod phase;
@@ -28,6 +29,7 @@ mod print;
 mod profile;
 mod rope;
 mod tables;
+mod used;
 mod weight;
 
 pub use arch::{
@@ -44,15 +46,16 @@ pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};
 pub use kv::{KvType, PAGE, pages_for};
 pub use limits::Limits;
+pub use needs::Needs;
 pub use op::{
-    Activation, Adapters, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask,
-    Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy,
+    Activation, Adapters, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Index, Linear,
+    Mask, Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy,
     TableRow, alibi_slope,
 };
 pub use pass::{Input, MAX_REPEAT, Outputs, Pass, RECENT, Ranking, Row, Sample, Ticket, Want};
 pub use phase::Phase;
 pub use plan::{
-    Buffer, Cache, CacheGroup, Encoder, Hidden, OutputKind, Plan, Rows, Shape, State, Step, Values,
+    Buffer, Cache, CacheGroup, Encoder, OutputKind, Plan, Rows, Shape, State, Step, Values,
 };
 pub use profile::{Profile, StepProfile};
 pub use rope::{Rope, RopeStyle};
