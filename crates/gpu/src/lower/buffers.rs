@@ -11,7 +11,7 @@ use crate::{
     kernels::{
         attention::Attention,
         experts::Sort,
-        matmul::{DECODE, DECODE_FEW, decode_splits, prompt_splits},
+        matmul::{DECODE, DECODE_FEW, ROOM, decode_few, decode_splits, prompt_splits},
         recurrent::GatedDelta,
         tiled_matmul::{FEW_ROWS, ThreadTile, splits},
         to_f16::padded,
@@ -306,7 +306,7 @@ impl<B> Scratch<B> {
     ) -> Result<Self, Error> {
         let cores = capabilities.matrix_cores;
         let most = limits.rows.max(limits.wants);
-        let rows = decode_rows(limits);
+        let rows = decode_rows(limits).next_multiple_of(ROOM);
         let longest = longest_operand(plan);
         let halves = if cores { most * longest } else { 0 };
         let ups = plan.steps.iter().filter_map(|step| match &step.op {
@@ -441,7 +441,7 @@ pub(crate) fn decode_rows(limits: &Limits) -> usize {
 /// with K splits alone or in one dispatch.
 fn partial_len(plan: &Plan, rows: usize) -> usize {
     let len = |k: usize, outputs: usize| {
-        let tiles = [(DECODE, rows), (DECODE_FEW, DECODE_FEW.batch)];
+        let tiles = [(DECODE, rows), (decode_few(outputs), DECODE_FEW.batch)];
         let splits = tiles.map(|(tile, rows)| decode_splits(&tile, k, outputs, rows));
         (splits[0].max(splits[1]), rows * outputs)
     };

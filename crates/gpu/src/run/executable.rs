@@ -19,6 +19,7 @@ use crate::{
     kernels::{
         attention::tiles,
         copy_pages::PageCopies,
+        matmul::ROOM,
         rank::Ranks,
         sample::{Sample, SampleBuffers, SampleCall},
     },
@@ -245,7 +246,7 @@ impl GpuExecutable {
             states: &states.slots,
             turns: &turns,
             rows: limits.rows,
-            decode_rows: decode_rows(&limits),
+            decode_rows: decode_rows(&limits).next_multiple_of(ROOM),
         };
         let Lowered { alone, classes, persistent } =
             Lowered::new(&loaded, &limits, tuning, persistent)?;
