@@ -510,7 +510,7 @@ impl Model {
         }
     }
 
-    /// What each device has of the model.
+    /// The part of the model that each device has.
     pub fn placement(&self) -> &Placement {
         &self.loaded.placement
     }

@@ -17,6 +17,7 @@ mod effort;
 mod error;
 mod fuse;
 mod ids;
+mod indices;
 mod kv;
 mod limits;
 mod lora;

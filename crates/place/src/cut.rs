@@ -65,7 +65,7 @@ fn is_legal(plan: &Plan, at: usize) -> bool {
     };
     let all_rows = |id: &BufferId| plan.buffer(*id).rows == Rows::All;
     let [own, others] = [before, after].map(caches_and_states);
-    // what is done for wanted rows alone belongs to the last part
+    // steps for wanted rows alone belong to the last part
     let selects = before.iter().any(|step| matches!(step.op, Op::Select | Op::Pool(_)));
     !selects
         && !live.is_empty()

@@ -15,7 +15,7 @@ use crate::{
     tokens::Tokens,
 };
 
-/// What goes through the devices in turn.
+/// A job that goes through the devices in turn.
 pub(crate) enum Job {
     Pass(Box<Flight>),
     CopyPages { group: usize, pages: Vec<[u32; 2]> },

@@ -4,7 +4,7 @@ use std::{fmt, ops::Range};
 
 use pelton_graph::{Limits, Needs, Op, Plan};
 
-/// What each device has of a model, and the memory that it takes there. It displays as a table.
+/// The part of a model that each device has, and the memory that it takes there. It displays as a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Placement {
@@ -18,7 +18,7 @@ pub struct Placement {
     pub devices: Vec<DeviceShare>,
 }
 
-/// What a device has of a model.
+/// The part of a model that a device has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceShare {

@@ -110,7 +110,7 @@ fn cuts_that_are_not_legal_are_refused() {
     assert!(Split::new(vec![Arc::new(Cpu::new(1))], vec![1]).is_err());
 }
 
-/// What every backend must compute.
+/// The results that every backend must compute.
 #[test]
 fn the_shared_tests() {
     let reference = Cpu::reference();

@@ -42,10 +42,10 @@ pub(crate) struct Args {
     /// Show which layers would run on which device and their memory there; nothing is loaded
     #[arg(long, conflicts_with_all = ["tensors", "plan"])]
     placement: bool,
-    /// With --placement: the devices, as commands that run a model have them
+    /// The devices of --placement, as commands that run a model have them
     #[arg(long, value_name = "DEVICE", default_value_t, requires = "placement")]
     device: Device,
-    /// With --placement: the context in tokens
+    /// The context of --placement in tokens
     #[arg(short, long, value_name = "N", requires = "placement")]
     context: Option<usize>,
     #[command(flatten)]

@@ -94,7 +94,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
         .map(|(step, measured)| Sum {
             time: measured.time,
             bytes: (work::weights_read(plan, step, 1, measured.live)
-                + work::cache_read(plan, step, positions, kv)) as u64,
+                + work::cache_read(plan, step, positions, kv))
+            .round() as u64,
             dispatches: measured.dispatches,
             dependent: measured.dependent,
         })

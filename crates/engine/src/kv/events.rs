@@ -1,12 +1,10 @@
 //! Reports of cached pages that later prompts can hit.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use pelton_graph::{CacheGroup, PAGE};
 
 use super::{
     pool::NodeId,
-    prefix_tree::{Edge, Namespace, PrefixTree},
+    prefix_tree::{Edge, PrefixTree},
 };
 use crate::api::{CacheCallback, CacheEvent, CachedPage};
 
@@ -68,18 +66,4 @@ impl Drop for Reports {
         self.pending.push(CacheEvent::Cleared);
         self.send();
     }
-}
-
-/// The identity of a page after another one, or of the first of a namespace.
-pub(super) fn identity(parent: u64, edge: &Edge) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (parent, edge.tokens(), edge.prompt_rows()).hash(&mut hasher);
-    hasher.finish()
-}
-
-/// The identity that stands before the first page of a namespace.
-pub(super) fn root_identity(namespace: &Namespace) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    namespace.hash(&mut hasher);
-    hasher.finish()
 }

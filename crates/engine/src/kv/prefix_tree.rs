@@ -10,15 +10,13 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
 
 use pelton_graph::PAGE;
 
-use super::{
-    events::{identity, root_identity},
-    pool::NodeId,
-};
+use super::pool::NodeId;
 
 /// The tokens of one full page. Two pages with equal edges under the same node have equal bits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +39,17 @@ impl Edge {
     pub(super) fn prompt_rows(&self) -> usize {
         self.prompt_rows.into()
     }
+
+    /// The identity of the page after the one with the identity `parent`.
+    fn identity(&self, parent: u64) -> u64 {
+        hash_of(&(parent, self.tokens, self.prompt_rows()))
+    }
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The prefixes that sequences can share: those of the same salt, LoRA adapters and effort.
@@ -106,8 +115,8 @@ impl PrefixTree {
         let place = self.vacant.pop().unwrap_or(self.nodes.len());
         let root = parent.map_or(place, |parent| self.nodes[parent].root);
         let id = match (parent, &edge) {
-            (Some(parent), Some(edge)) => identity(self.nodes[parent].id, edge),
-            _ => namespace.as_ref().map_or(0, root_identity),
+            (Some(parent), Some(edge)) => edge.identity(self.nodes[parent].id),
+            _ => namespace.as_ref().map_or(0, hash_of),
         };
         let (snapshot, holders) = (None, 0);
         let node = Node { parent, edge, namespace, root, id, children, pages, snapshot, holders };

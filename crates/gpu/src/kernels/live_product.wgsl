@@ -229,7 +229,7 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
             let both = of_block >> 8u;
             var of_uppers = 0;
 {% endif %}
-            // of each lane eight scales for each eight of its outputs
+            // each lane has eight scales for each eight of its outputs
             let of_scales = (tile * (K / 32u) + split * CHUNK + b) * {{ 16 * sums }}u + lane_of_line;
 {% for k in range(sums // 2) %}
 {% if words == 2 %}

@@ -3,14 +3,12 @@
 mod attention;
 mod elements;
 mod experts;
-mod indices;
 mod norm;
 mod recurrent;
 
 pub use attention::{Attention, Mask, RopeStore, alibi_slope};
 pub use elements::{Activation, Gating, Pooling, Strided, StridedCopy, TableRow};
 pub use experts::{Adapters, ExpertGroups, ExpertLinear, Route, Scores};
-pub use indices::Index;
 pub use norm::{Norm, NormKind};
 pub use recurrent::{GatedDelta, ShortConv};
 

@@ -4,6 +4,7 @@
 //! `zmtp` is the protocol of ZeroMQ as far as servers need it, `message` the format, `sockets` the two
 //! sockets. The messages have the tokens of prompts, and the protocol has no keys.
 
+mod kept;
 mod message;
 mod sockets;
 mod zmtp;
@@ -21,45 +22,12 @@ use tokio::{
     sync::{broadcast, mpsc},
 };
 
+use kept::{Kept, Message};
 pub(crate) use message::Names;
 use message::payload;
 
 /// Messages that a subscriber may be behind before it misses some.
 const BEHIND_MAX: usize = 16_384;
-/// Messages that are kept to be sent again, and their bytes.
-const KEPT_MAX: usize = 10_000;
-const KEPT_BYTES_MAX: usize = 16 << 20;
-
-/// A message: its topic, its number from 0 on, and its content.
-#[derive(Debug, PartialEq, Eq)]
-struct Message {
-    topic: Vec<u8>,
-    sequence: u64,
-    payload: Vec<u8>,
-}
-
-/// The newest messages.
-#[derive(Debug, Default)]
-struct Kept {
-    messages: VecDeque<Arc<Message>>,
-    bytes: usize,
-}
-
-impl Kept {
-    fn push(&mut self, message: Arc<Message>) {
-        self.bytes += message.payload.len();
-        self.messages.push_back(message);
-        while self.messages.len() > KEPT_MAX || self.bytes > KEPT_BYTES_MAX {
-            let Some(oldest) = self.messages.pop_front() else { break };
-            self.bytes -= oldest.payload.len();
-        }
-    }
-
-    fn since(&self, sequence: u64) -> Vec<Arc<Message>> {
-        self.messages.iter().filter(|message| message.sequence >= sequence).cloned().collect()
-    }
-}
-
 /// The two addresses that events are published on.
 pub(crate) struct Listeners {
     publish: TcpListener,

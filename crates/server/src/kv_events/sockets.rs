@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    Kept, Message,
+    kept::{Kept, Message},
     zmtp::{self, Frame},
 };
 

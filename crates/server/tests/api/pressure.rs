@@ -349,7 +349,7 @@ fn priorities_of_keys() {
     let server = start(|config| {
         config.keys =
             ApiKey::parse("low low-secret priority=-1\nhigh high-secret priority=5\n").unwrap();
-        config.load = config.load.clone().context(2048).max_concurrent(1);
+        config.load = config.load.clone().context(512).max_concurrent(1);
     });
     let send = |secret: &str, tokens: usize| {
         let body = json!({"prompt": "Once", "max_tokens": tokens, "ignore_eos": true}).to_string();

@@ -1,6 +1,7 @@
 //! `pelton plan`: the memory and the speed of a model with many streams, from its shapes and the rates of a
 //! device.
 
+mod args;
 mod rates;
 mod speed;
 
@@ -10,61 +11,15 @@ use anyhow::{Result, bail};
 use pelton::{KvMemory, LoadOptions, graph::Needs};
 use serde_json::json;
 
-use crate::{
-    budget::Budget,
-    hub, memory,
-    model::{self, LoadArgs},
-    output,
-};
+use crate::{budget::Budget, hub, model, output};
+pub(crate) use args::Args;
+use args::STREAMS_MAX;
 use speed::{Rates, Work};
 
 /// Bytes of the program itself.
 const PROGRAM: u64 = 24 << 20;
-/// The most streams that are considered.
-const STREAMS_MAX: usize = 4096;
 /// Streams at full length where no context is given.
 const CONTEXT: usize = 4096;
-
-#[derive(clap::Args)]
-#[command(
-    after_help = "The rates of a device are measured by passes over the model, which is loaded for them. For \
-                  a device that is\nelsewhere, --read and --multiply state them: nothing is loaded then.\n\
-                  docs/scale.md has the formulas."
-)]
-pub(crate) struct Args {
-    /// A model file or directory, or built-in
-    model: String,
-    /// Streams that are answered at the same time
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=STREAMS_MAX as i64))]
-    streams: u32,
-    /// Tokens of a stream before the one that is generated; by default half of the context
-    #[arg(long, value_name = "N")]
-    depth: Option<usize>,
-    /// Tokens of a prompt whose time is shown
-    #[arg(long, value_name = "N", default_value_t = 512)]
-    prompt: usize,
-    /// The time between two tokens that streams may take
-    #[arg(long, value_name = "MS", default_value_t = 25.0)]
-    target_tbt: f64,
-    /// The memory that streams may take, with a suffix K, M or G; by default that of the device
-    #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
-    memory: Option<KvMemory>,
-    /// State how fast the device reads memory
-    #[arg(long, value_name = "GB/S", requires = "multiply")]
-    read: Option<f64>,
-    /// State how many operations the device does, two for each product
-    #[arg(long, value_name = "GOP/S", requires = "read")]
-    multiply: Option<f64>,
-    /// State the time that each step takes at least
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0.0, requires = "read")]
-    step: f64,
-    /// Write one JSON object
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    load: LoadArgs,
-}
 
 /// The memory of a load in bytes.
 struct Memory {

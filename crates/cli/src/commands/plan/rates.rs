@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use pelton::{Engine, LoadOptions, Session};
 
 use super::{
-    Args,
+    args::Args,
     speed::{Rates, Work},
 };
 use crate::model;

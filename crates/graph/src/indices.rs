@@ -1,7 +1,7 @@
 //! The indices of an op: what it reads of its plan.
 
-use super::{ExpertLinear, Linear, Norm, Op, RopeStore};
 use crate::WeightId;
+use crate::op::{ExpertLinear, Linear, Norm, Op, RopeStore};
 
 /// An index of an op into a list of its plan.
 #[derive(Debug, PartialEq, Eq)]
