@@ -47,6 +47,8 @@ pub(crate) struct LoadedPart {
     pub(crate) executable: Box<dyn Executable>,
     /// Whether its steps read the tokens of rows.
     pub(crate) reads_tokens: bool,
+    /// Whether its weights have efforts.
+    pub(crate) has_effort: bool,
 }
 
 impl SplitExecutable {
@@ -72,8 +74,8 @@ impl SplitExecutable {
         let mut handles = Vec::with_capacity(threads);
         for (i, part) in parts.into_iter().enumerate() {
             let is_last = i + 1 == threads;
-            let LoadedPart { device, executable, reads_tokens } = part;
-            let flags = [reads_tokens, is_last];
+            let LoadedPart { device, executable, reads_tokens, has_effort } = part;
+            let flags = [reads_tokens, has_effort, is_last];
             let stage = Stage::new(&device, executable, flags, Arc::clone(&tokens));
             let (next, after) = channel();
             let own = std::mem::replace(&mut jobs, after);

@@ -152,11 +152,11 @@ impl Flight {
     }
 
     /// Calls `run` with the pass: the tokens `known` in place of sampled ones, and wants and the kept
-    /// states only on the last device.
+    /// states only on the last device, and efforts only for a part that has them.
     pub(crate) fn with_pass<T>(
         &self,
         known: Option<&[u32]>,
-        is_last: bool,
+        [has_effort, is_last]: [bool; 2],
         run: impl FnOnce(&Pass<'_>) -> T,
     ) -> T {
         let mut known = known.unwrap_or_default().iter();
@@ -192,7 +192,7 @@ impl Flight {
         let phase = self.phase.unwrap_or(Phase::Decode);
         run(&Pass {
             tables: &edits,
-            efforts: &self.efforts,
+            efforts: if has_effort { &self.efforts } else { &[] },
             hidden: &self.hidden,
             keeps_hidden: !is_last || self.keeps_hidden,
             ..Pass::new(phase, &rows, &wants)

@@ -127,12 +127,13 @@ impl Backend for Split {
         for (device, part) in parts {
             let (own, limits) = (file_bytes(&part), limits_of(&part, &limits));
             let (name, reads_tokens) = (device.name().to_owned(), reads_tokens(&part));
+            let has_effort = part.has_effort();
             let executable =
                 device.load(part, Arc::clone(&checkpoint), limits, &mut |done, _| {
                     progress(before + done.min(own), all);
                 })?;
             before += own;
-            loaded.push(LoadedPart { device: name, executable, reads_tokens });
+            loaded.push(LoadedPart { device: name, executable, reads_tokens, has_effort });
         }
         Ok(Box::new(SplitExecutable::new(plan, limits, loaded)?))
     }

@@ -30,6 +30,8 @@ pub(crate) struct Stage {
     pub(crate) executable: Box<dyn Executable>,
     /// Whether its steps read the tokens of rows. A device before the last does not sample them.
     pub(crate) reads_tokens: bool,
+    /// Whether its weights have efforts: other parts are given none.
+    has_effort: bool,
     pub(crate) is_last: bool,
     pub(crate) tokens: Arc<Tokens>,
     missed: Missed,
@@ -41,11 +43,11 @@ impl Stage {
     pub(crate) fn new(
         device: &str,
         executable: Box<dyn Executable>,
-        [reads_tokens, is_last]: [bool; 2],
+        [reads_tokens, has_effort, is_last]: [bool; 3],
         tokens: Arc<Tokens>,
     ) -> Self {
         let (device, missed) = (device.to_owned(), Missed::default());
-        Self { device, executable, reads_tokens, is_last, tokens, missed, failed: None }
+        Self { device, executable, reads_tokens, has_effort, is_last, tokens, missed, failed: None }
     }
 
     /// Runs jobs until there are no more, and hands each on.
@@ -108,7 +110,7 @@ impl Stage {
         }
         let executable = &mut self.executable;
         let ticket =
-            flight.with_pass(known.as_deref(), self.is_last, |pass| executable.submit(pass))?;
+            flight.with_pass(known.as_deref(), [self.has_effort, self.is_last], |pass| executable.submit(pass))?;
         flight.keep(&executable.take(ticket)?);
         Ok(())
     }

@@ -10,7 +10,6 @@ mod sockets;
 mod zmtp;
 
 use std::{
-    collections::VecDeque,
     io,
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
