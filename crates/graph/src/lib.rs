@@ -45,12 +45,13 @@ pub use effort::{
 };
 pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};
+pub use indices::Index;
 pub use kv::{KvType, PAGE, pages_for};
 pub use limits::Limits;
 pub use needs::Needs;
 pub use op::{
-    Activation, Adapters, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Index, Linear,
-    Mask, Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy,
+    Activation, Adapters, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask,
+    Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy,
     TableRow, alibi_slope,
 };
 pub use pass::{Input, MAX_REPEAT, Outputs, Pass, RECENT, Ranking, Row, Sample, Ticket, Want};

@@ -110,7 +110,9 @@ impl Stage {
         }
         let executable = &mut self.executable;
         let ticket =
-            flight.with_pass(known.as_deref(), [self.has_effort, self.is_last], |pass| executable.submit(pass))?;
+            flight.with_pass(known.as_deref(), [self.has_effort, self.is_last], |pass| {
+                executable.submit(pass)
+            })?;
         flight.keep(&executable.take(ticket)?);
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::{collections::VecDeque, sync::Arc};
 
 /// Messages that are kept to be sent again, and their bytes.
-const KEPT_MAX: usize = 10_000;
-const KEPT_BYTES_MAX: usize = 16 << 20;
+pub(super) const KEPT_MAX: usize = 10_000;
+pub(super) const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// A message: its topic, its number from 0 on, and its content.
 #[derive(Debug, PartialEq, Eq)]

@@ -112,7 +112,10 @@ async fn number(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        kept::{KEPT_BYTES_MAX, KEPT_MAX},
+        *,
+    };
 
     #[test]
     fn the_newest_messages_are_kept() {
