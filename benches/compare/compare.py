@@ -60,7 +60,7 @@ SIDES = {"pelton": pelton, "llama_cpp": llama_cpp}
 
 
 def program(path):
-    """The command of a program in place of llama.cpp, such as ik-bench."""
+    """The command of a program in place of llama.cpp, such as native-bench."""
     return lambda model, test, threads: [path, model, test.count, test.step, test.depth, threads]
 
 
@@ -190,7 +190,7 @@ def main():
     ap.add_argument("--isa", metavar="SET", help="the instruction set of Pelton (PELTON_ISA)")
     ap.add_argument("--llama", type=Path, metavar="FOLDER", help="a folder with another build's libllama.so")
     ap.add_argument("--program", type=Path, metavar="FILE", help="a program in place of llama.cpp, with the arguments "
-                    "MODEL COUNT STEP DEPTH THREADS, such as that of ik-build.sh")
+                    "MODEL COUNT STEP DEPTH THREADS, such as that of cpp-build.sh")
     ap.add_argument("-o", "--output", type=Path, action="append", default=[], metavar="FILE",
                     help="write raw data to a .json, a plot to an .svg or .png; may be repeated")
     ap.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)

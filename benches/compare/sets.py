@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compare the default instruction set with each PELTON_ISA of this CPU, in turn.
 
-Each round runs prefill (pp256) and decode (tg32) of each model with every set, the order alternating. Prints the
+Each round runs prefill (pp256) and decode (tg32) of each model with every set; the order alternates. Prints the
 medians, and the default's over the best of the others. Appends one line of JSON for each run to RAW.
 
 usage: sets.py RAW MODEL.gguf [...] [--rounds 3] [--sets avx2,avx512,avx512-vnni]
@@ -14,7 +14,8 @@ import statistics
 import subprocess
 from pathlib import Path
 
-PELTON = Path(__file__).resolve().parents[2] / "target" / "release" / "pelton"
+from compare import PELTON, positive
+
 TESTS = {"pp256": ["-p", "256", "-n", "0"], "tg32": ["-p", "0", "-n", "32"]}
 
 
@@ -32,9 +33,10 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("raw", type=Path, metavar="RAW")
     ap.add_argument("models", nargs="+", metavar="MODEL.gguf")
-    ap.add_argument("--rounds", type=int, default=3)
-    ap.add_argument("--threads", type=int, default=2)
-    ap.add_argument("--sets", default="avx2,avx512,avx512-vnni")
+    ap.add_argument("--rounds", type=positive, default=3, help="runs of each test (3)")
+    ap.add_argument("--threads", type=positive, default=2, help="(2)")
+    ap.add_argument("--sets", default="avx2,avx512,avx512-vnni",
+                    help="values of PELTON_ISA (avx2,avx512,avx512-vnni)")
     a = ap.parse_args()
     sets = [None, *a.sets.split(",")]
     for model in a.models:

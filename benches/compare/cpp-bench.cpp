@@ -1,6 +1,7 @@
-// A test of compare.py with ik_llama.cpp, which repacks weights at load: prints its tokens per second as JSON.
+// A test of compare.py with llama.cpp, or with ik_llama.cpp if IK_LLAMA is defined: prints its tokens per second as JSON.
+// cpp-build.sh builds it.
 //
-// usage: ik-bench MODEL COUNT STEP DEPTH THREADS      COUNT tokens, STEP per pass, after DEPTH that are not timed
+// usage: KIND-bench MODEL COUNT STEP DEPTH THREADS      COUNT tokens, STEP per pass, after DEPTH that are not timed
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -15,15 +16,31 @@ static void fail(const std::string & what) {
     exit(1);
 }
 
+#ifdef IK_LLAMA
+static void prepare(llama_model_params & params) {
+    params.repack_tensors = true;
+    params.use_mmap = false; // repacked weights are no longer those of the file
+}
+static int vocabulary(const llama_model * model) { return llama_n_vocab(model); }
+static llama_batch batch_of(llama_token * tokens, int count, int at) { return llama_batch_get_one(tokens, count, at, 0); }
+static void forget(llama_context * context, int from) { llama_kv_cache_seq_rm(context, 0, from, -1); }
+#else
+static void prepare(llama_model_params &) {}
+static int vocabulary(const llama_model * model) { return llama_vocab_n_tokens(llama_model_get_vocab(model)); }
+static llama_batch batch_of(llama_token * tokens, int count, int) { return llama_batch_get_one(tokens, count); }
+static void forget(llama_context * context, int from) {
+    llama_memory_seq_rm(llama_get_memory(context), 0, from, -1);
+}
+#endif
+
 int main(int argc, char ** argv) {
-    if (argc != 6) fail("usage: ik-bench MODEL COUNT STEP DEPTH THREADS");
+    if (argc != 6) fail("usage: KIND-bench MODEL COUNT STEP DEPTH THREADS");
     const int count = atoi(argv[2]), step = atoi(argv[3]), depth = atoi(argv[4]), threads = atoi(argv[5]);
     const int batch = 512;
     llama_backend_init();
     llama_model_params model_params = llama_model_default_params();
     model_params.n_gpu_layers = 0;
-    model_params.repack_tensors = true;
-    model_params.use_mmap = false; // repacked weights are no longer those of the file
+    prepare(model_params);
     llama_model * model = llama_model_load_from_file(argv[1], model_params);
     if (!model) fail(std::string(argv[1]) + " cannot be loaded");
     llama_context_params params = llama_context_default_params();
@@ -35,18 +52,18 @@ int main(int argc, char ** argv) {
 
     std::mt19937 random(1);
     std::vector<llama_token> tokens(depth + count);
-    for (auto & token : tokens) token = random() % llama_n_vocab(model);
+    for (auto & token : tokens) token = random() % vocabulary(model);
     const auto run = [&](int first, int last, int by) {
         for (int at = first; at < last; at += by) {
             const int n = std::min(by, last - at);
-            if (llama_decode(context, llama_batch_get_one(&tokens[at], n, at, 0))) fail("llama_decode failed");
+            if (llama_decode(context, batch_of(&tokens[at], n, at))) fail("llama_decode failed");
         }
         llama_synchronize(context);
     };
     run(0, depth, batch);
     double seconds = 0;
     for (int turn = 0; turn < 2; turn++) { // the first one warms up
-        llama_kv_cache_seq_rm(context, 0, depth, -1);
+        forget(context, depth);
         const auto begun = std::chrono::steady_clock::now();
         run(depth, depth + count, step);
         seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
